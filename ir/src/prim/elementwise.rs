@@ -1,13 +1,13 @@
-//! What all elementwise primitives share: shapes, evaluation, derivatives from partials, batching.
+//! Functions that all elementwise primitives share: shapes, evaluation, derivatives from partials, batching.
 //!
-//! An elementwise primitive applies one [`Code`] to corresponding elements of operands of equal
-//! shape. Literals, and only literals, have no shape of their own. Broadcasting is explicit in the
-//! language, so a transpose never has to undo one that nobody wrote.
+//! An elementwise primitive applies one [`Code`] to corresponding elements of operands of equal shape.
+//! Literals, and only literals, have no shape. Broadcasting is explicit in the language, so a transpose never
+//! has to sum over an implicit broadcast.
 //!
-//! Derivatives come from partials: for `y = f(x0, x1)` the i-th partial says what `∂f/∂xi · t` is,
-//! as a formula that is linear in `t`. Then `jvp` is the sum of the partials at the tangents, and,
-//! since the Jacobian of an elementwise function is diagonal and so its own transpose, the cotangent
-//! of a linear operand is the same formula at the cotangent.
+//! Derivatives come from partials: for `y = f(x0, x1)` the i-th partial gives `∂f/∂xi · t` as a formula that is
+//! linear in `t`. `jvp` is the sum of the partials at the tangents. The Jacobian of an elementwise function is
+//! diagonal and so equals its transpose, so the cotangent of a linear operand is the same formula at the
+//! cotangent.
 
 use super::code::{Number, Outcome};
 use super::{Accumulator, Arg, Broadcast, Code, Cotangents, Expr, Operand, Scalar, Tangent};
@@ -24,24 +24,24 @@ use smallvec::SmallVec;
 pub type PartialFn =
     for<'b, 'm> fn(t: Expr<'b, 'm>, x: &[Expr<'b, 'm>], y: Expr<'b, 'm>) -> Expr<'b, 'm>;
 
-/// The derivative in one operand.
+/// The derivative with respect to one operand.
 #[derive(Clone, Copy)]
 pub enum Partial {
-    /// Zero wherever it exists, or the operand has no tangents; the reason why.
+    /// Zero wherever it exists, or the operand has no tangents; with the reason.
     Zero(&'static str),
     /// A formula.
     Of(PartialFn),
-    /// The negative of a formula: it is subtracted where others are added.
+    /// The negative of a formula: it is subtracted in a sum of partials.
     Minus(PartialFn),
-    /// The negative of the first formula. Where the first operand has a tangent `s`, too, both are the
-    /// first operand's partial at `s` minus the second formula: of a quotient `(s - t · (x/y)) / y`,
-    /// which divides once, in reverse mode too.
+    /// The negative of the first formula. If the first operand has a tangent `s` too, the sum of both partials
+    /// is the first operand's partial at `s` minus the second formula. For a quotient this is
+    /// `(s - t · (x/y)) / y`, which divides once, in reverse mode too.
     MinusJoined(PartialFn, PartialFn),
-    /// There is none; asking for it is an error with this reason.
+    /// Not available; a derivative that needs it is an error with this reason.
     Missing(&'static str),
 }
 
-/// In which operands an elementwise function is linear.
+/// The operands in which an elementwise function is linear.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Linear {
     /// In none.
@@ -53,7 +53,7 @@ pub enum Linear {
 }
 
 impl Linear {
-    /// Whether the function is linear in the operands marked so.
+    /// Returns whether the function is linear in the operands that are marked linear.
     pub fn admits(self, operands: &[Linearity]) -> bool {
         let linear = |i: usize| operands[i] == Linearity::Linear;
         let count = (0..operands.len()).filter(|i| linear(*i)).count();
@@ -69,7 +69,7 @@ impl Linear {
     }
 }
 
-/// The common shape of the operands that are not literals (scalar if there are none), and the dtypes.
+/// Returns the common shape of the operands that are not literals (scalar if there are none), and all dtypes.
 pub fn common_shape(name: &str, operands: &[Operand<'_>]) -> Result<(Shape, SmallVec<[Dtype; 3]>)> {
     let mut shape: Option<&Shape> = None;
     let mut dtypes = SmallVec::new();
@@ -101,7 +101,7 @@ pub fn common_shape(name: &str, operands: &[Operand<'_>]) -> Result<(Shape, Smal
 
 /// Evaluates `code` element by element.
 pub fn eval(code: Code, operands: &[Tensor]) -> Result<Tensor> {
-    // Literals arrive as scalars; the shape is that of an operand that is not one.
+    // Literals are passed as scalars; the shape is that of an operand that is not a scalar.
     let model = operands.iter().find(|t| !t.shape().is_empty()).or(operands.last());
     let (Some(model), Some(last)) = (model, operands.last()) else {
         return Err(Problem::internal("an elementwise primitive without operands"));
@@ -125,13 +125,13 @@ pub fn eval(code: Code, operands: &[Tensor]) -> Result<Tensor> {
     Ok(y)
 }
 
-/// How far apart an operand's elements are for the loop over the result's: a literal's only element
-/// is every element.
+/// Returns the distance between the elements of an operand in the loop over the result's elements: 0 for a
+/// scalar, which is read at every element.
 fn stride(t: &Tensor) -> usize {
     usize::from(!t.shape().is_empty())
 }
 
-/// Numbers of one dtype to the same or to bool, straight from the buffers.
+/// Applies a code to numbers of one dtype, with a result of that dtype or bool, directly on the buffers.
 fn map<T: Number>(code: Code, operands: &[Tensor], y: &mut Tensor) {
     let operand = |k: usize| &operands[k.min(operands.len() - 1)];
     let [(a, i), (b, j), (c, k)] =
@@ -150,7 +150,7 @@ fn map<T: Number>(code: Code, operands: &[Tensor], y: &mut Tensor) {
     }
 }
 
-/// A choice among elements of the size of `T`.
+/// Selects elements of the size of `T`.
 fn choose<T: Element<Stored = T>>(condition: &Tensor, a: &Tensor, b: &Tensor, y: &mut Tensor) {
     let [i, j, k] = [condition, a, b].map(stride);
     let (condition, a, b) = (condition.stored::<bool>(), a.stored::<T>(), b.stored::<T>());
@@ -159,7 +159,7 @@ fn choose<T: Element<Stored = T>>(condition: &Tensor, a: &Tensor, b: &Tensor, y:
     }
 }
 
-/// Anything, one literal at a time.
+/// Applies any code, one literal at a time.
 fn by_literals(code: Code, operands: &[Tensor], y: &mut Tensor) {
     let mut x: SmallVec<[Literal; 3]> = SmallVec::new();
     for at in 0..y.elements() {
@@ -169,7 +169,7 @@ fn by_literals(code: Code, operands: &[Tensor], y: &mut Tensor) {
     }
 }
 
-/// Forward mode from partials.
+/// Emits forward mode from partials.
 pub fn jvp(
     b: &Builder<'_>,
     op: Op,
@@ -178,8 +178,8 @@ pub fn jvp(
     y: Atom,
     dx: &[Tangent],
 ) -> Result<Tangent> {
-    // A function that is linear in several operands together is its own derivative in them: the
-    // tangent of a choice is a choice of tangents, not a sum with a zero on either side.
+    // A function that is linear in several operands together is its own derivative in them: the tangent of a
+    // select is a select of tangents, not a sum with a zero in either term.
     if let Linear::Joint(slots) = linear
         && slots.iter().all(|i| dx[*i].is_some())
     {
@@ -210,8 +210,8 @@ pub fn jvp(
     Ok(total.map(|t| t.settle(b)))
 }
 
-/// Reverse mode from partials: the Jacobian is diagonal. A partial of a linear operand mentions
-/// neither that operand nor the output; if it does, the verifier finds the placeholder.
+/// Emits reverse mode from partials: the Jacobian is diagonal. The partial of a linear operand must not use
+/// that operand or the output; if it does, the verifier finds the placeholder.
 pub fn transpose(
     b: &Builder<'_>,
     name: &str,
@@ -237,7 +237,7 @@ pub fn transpose(
     Ok(())
 }
 
-/// Batching: unbatched arrays are broadcast along the batch, literals stay.
+/// Emits the batched primitive: unbatched arrays are broadcast along the batch, literals are unchanged.
 pub fn batch(b: &Builder<'_>, op: Op, size: usize, x: &[Atom], batched: &[bool]) -> Result<Atom> {
     let lifted: SmallVec<[Atom; 3]> =
         x.iter().zip(batched).map(|(a, on)| if *on { *a } else { lead(b, size, *a) }).collect();
@@ -259,7 +259,7 @@ pub fn materialize_lead(b: &Builder<'_>, size: usize, a: Atom) -> Atom {
     b.emit1(Broadcast { shape: inner.with_leading(size), dims }, &[a])
 }
 
-/// Zeros of that type.
+/// Emits zeros of this type.
 pub fn zeros(b: &Builder<'_>, ty: &ArrayType) -> Atom {
     full(b, &ty.shape, Literal::zero(ty.dtype))
 }
@@ -277,12 +277,12 @@ pub fn full(b: &Builder<'_>, shape: &Shape, x: Literal) -> Atom {
     b.emit1(Broadcast { shape: shape.clone(), dims: Vec::new() }, &[x.into()])
 }
 
-/// The tangents of `x`, with zeros where one is absent.
+/// Returns the tangents of `x`, with zeros in place of absent ones.
 pub fn tangents_or_zeros(b: &Builder<'_>, x: &[Atom], dx: &[Tangent]) -> SmallVec<[Atom; 3]> {
     x.iter().zip(dx).map(|(x, dx)| dx.unwrap_or_else(|| zeros_like(b, *x))).collect()
 }
 
-/// `x + y` where both may be absent (zero).
+/// Returns `x + y`, where each may be absent (zero).
 pub fn add_tangents(b: &Builder<'_>, x: Option<Atom>, y: Option<Atom>) -> Option<Atom> {
     match (x, y) {
         (Some(x), Some(y)) => Some(b.emit1(Scalar::Add, &[x, y])),

@@ -1,33 +1,34 @@
-//! What passes ask of a primitive beside its rules.
+//! Properties of primitives that passes need in addition to the rules.
 //!
-//! Passes know no primitive by name. What some of them must know of a few is its *facet*, and [`Op::facet`] is the one
-//! place that says which primitive has which: a primitive that is new does not compile until it stands there.
+//! Passes name no primitive. The property of a few primitives that some passes need is the *facet*, and
+//! [`Op::facet`] is the only place that maps primitives to facets. Its match is exhaustive, so a new primitive
+//! does not compile until it is added there.
 
 use super::rules::slice_access::Boxed;
 use super::{Barrier, Call, Callback, Loop, Op, Replay};
 
-/// What is particular about a primitive.
+/// The special property of a primitive.
 pub(super) enum Facet<'a> {
-    /// Nothing that its rules do not say. Of its operands it is taken to read and write all.
+    /// None beyond its rules. It is assumed to read and write all of its operands.
     Plain,
-    /// It applies one function to corresponding elements; the two operands of some may be exchanged.
+    /// It applies one function to corresponding elements.
     Elementwise {
-        /// Whether they may.
+        /// Whether the two operands may be exchanged.
         commutes: bool,
     },
     /// It reads or writes a box of its first operand.
     Box(&'a dyn Boxed),
-    /// A decomposition, whose derivative is computed only in the columns that are read.
+    /// A decomposition whose derivative is computed only in the columns that are read.
     ByColumns,
-    /// A primitive whose value is a constant to differentiation.
+    /// Its value is a constant to differentiation.
     Constant,
-    /// A boundary that no pass looks through.
+    /// A boundary that passes do not look through.
     Barrier(&'a Barrier),
-    /// A call, which may say what reverse mode keeps.
+    /// A call, which may have a checkpointing policy.
     Call(&'a Call),
     /// A loop.
     Loop(&'a Loop),
-    /// The linear half of a loop that keeps some of its carries.
+    /// The linear half of a loop with checkpoint slots.
     Replay(&'a Replay),
     /// A call of a Rust function.
     Host(&'a Callback),

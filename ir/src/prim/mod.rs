@@ -1,19 +1,19 @@
-//! Primitives: what an equation can do, and everything that the system knows about it.
+//! Primitives: the operations of equations, with all their rules.
 //!
-//! **One primitive, one place.** A scalar function is a row of the table in [`scalar`]; every other
-//! primitive is one file with a struct (its attributes) and one `impl` of its rules. There are two
-//! kinds. An *array primitive* has one array as output and no region: it implements
-//! [`ArrayPrimitive`], which asks for one type, one tensor, one tangent, and leaves out all questions
-//! about regions; one that only moves elements implements [`Movement`], which asks for less still.
-//! A *region primitive* runs other functions; it writes every method of [`Primitive`]. No trait has a
-//! method with a default, so a forgotten rule does not compile.
+//! **One primitive, one place.** A scalar function is a row of the table in [`scalar`]; every other primitive
+//! is one file with a struct (its attributes) and one `impl` of its rules. There are two kinds. An *array
+//! primitive* has one array as output and no region: it implements [`ArrayPrimitive`], which requires one type,
+//! one tensor and one tangent, and nothing about regions. One that only moves elements implements [`Movement`],
+//! which requires even less. A *region primitive* runs other functions and implements every method of
+//! [`Primitive`]. No trait has default methods, so a forgotten rule does not compile.
 //!
-//! The `primitives!` list below makes the closed enum [`Op`]. Adding a primitive is one file (or row)
-//! and one list line; the printer, parser, verifier, interpreter, both AD modes, batching, code
-//! generation, the e-graph, the generated book page and the law tests follow.
+//! The `primitives!` list below defines the closed enum [`Op`]. Adding a primitive takes one file (or row) and
+//! one line in the list; the printer, parser, verifier, interpreter, both AD modes, batching, code generation,
+//! the e-graph, the generated book page and the law tests follow.
 //!
-//! Passes never name a primitive: they ask through [`Op`], which is a [`Primitive`] whatever its
-//! kind; what is particular about a few is said in `facet`. Model: ripgrep's flags, and the rule clusters of JAX's `lax` brought into one place.
+//! Passes never name a primitive: they use [`Op`], which is a [`Primitive`] whatever its kind; special
+//! properties of a few primitives are in `facet`. Model: ripgrep's flags, and the rule clusters of JAX's `lax`
+//! brought into one place.
 
 #[macro_use]
 mod syntax;
@@ -129,26 +129,26 @@ use crate::lang::problem::Problem;
 use crate::lang::value::Value;
 use crate::tensor::Tensor;
 
-/// What the system asks of any primitive, and what one with regions has to write; for those without,
-/// [`ArrayPrimitive`] is less. The value of the implementing type holds the attributes.
+/// The rules of a primitive. Primitives with regions implement this trait directly; for others
+/// [`ArrayPrimitive`] is shorter. The value of the implementing type holds the attributes.
 pub trait Primitive: Notation {
-    /// Its entries on the generated page of primitives: one, or one per row of a table.
+    /// Returns its entries on the generated page of primitives: one, or one per row of a table.
     fn docs() -> Vec<Doc>
     where
         Self: Sized;
 
-    /// Number of outputs.
+    /// Returns the number of outputs.
     fn outputs(&self, module: &Module) -> usize;
 
-    /// Types of the outputs, or what is wrong with the operands.
+    /// Returns the types of the outputs, or the error in the operands.
     fn infer(&self, module: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem>;
 
-    /// The meaning: outputs from concrete operands. Literal operands of elementwise primitives come
-    /// as scalars.
+    /// Evaluates the primitive: returns outputs for concrete operands. Literal operands of elementwise
+    /// primitives are passed as scalars.
     fn run(&self, module: &Module, operands: &[Value]) -> Result<Vec<Value>, Problem>;
 
-    /// Forward mode: emits the outputs and their tangents. `dx[i]` is `None` where operand i does
-    /// not depend on the variables of differentiation; a `None` tangent of an output means the same.
+    /// Forward mode: emits the outputs and their tangents. `dx[i]` is `None` if operand i does not depend on
+    /// the variables of differentiation; a `None` tangent of an output means the same.
     fn jvp(
         &self,
         cx: &mut RuleCx<'_, '_>,
@@ -156,8 +156,8 @@ pub trait Primitive: Notation {
         dx: &[Option<Atom>],
     ) -> Result<Dual, Problem>;
 
-    /// Like `jvp`, with every emitted equation either independent of `dx` or linear in it, so that
-    /// the program can be split in two: region primitives linearize their bodies.
+    /// Like `jvp`, but every emitted equation is either independent of `dx` or linear in it, so that the
+    /// program can be split in two: region primitives linearize their bodies.
     fn linearize(
         &self,
         cx: &mut RuleCx<'_, '_>,
@@ -165,12 +165,12 @@ pub trait Primitive: Notation {
         dx: &[Option<Atom>],
     ) -> Result<Dual, Problem>;
 
-    /// Whether the equation is a linear map of the operands marked [`Linearity::Linear`] together
-    /// (at least one is), given what the others are.
+    /// Returns whether the equation is a linear map of the operands marked [`Linearity::Linear`] together (at
+    /// least one is), for fixed other operands.
     fn is_linear(&self, module: &Module, operands: &[Linearity]) -> bool;
 
-    /// Reverse mode: adds to `into` the cotangents of the operands that are [`Arg::Linear`], given
-    /// those of the outputs (`None` is zero). Called only where `is_linear` holds.
+    /// Reverse mode: adds to `into` the cotangents of the operands that are [`Arg::Linear`], given the
+    /// cotangents of the outputs (`None` is zero). Called only if `is_linear` holds.
     fn transpose(
         &self,
         cx: &mut RuleCx<'_, '_>,
@@ -179,8 +179,8 @@ pub trait Primitive: Notation {
         into: &mut Cotangents,
     ) -> Result<(), Problem>;
 
-    /// vmap: emits the primitive over a batch of `size`. Batched operands carry the batch on axis 0
-    /// (at least one does), and so must the outputs that are marked batched.
+    /// vmap: emits the primitive over a batch of `size`. Batched operands (at least one) have the batch on axis
+    /// 0, and so must the outputs that are marked batched.
     fn batch(
         &self,
         cx: &mut RuleCx<'_, '_>,
@@ -189,13 +189,13 @@ pub trait Primitive: Notation {
         batched: &[bool],
     ) -> Result<Batched, Problem>;
 
-    /// The functions that the equation refers to, and what they are to it.
+    /// Returns the functions that the equation refers to, with their roles.
     fn regions(&self) -> RegionList;
 
-    /// The same primitive with other functions in the places of those, one for each.
+    /// Returns the same primitive with other functions, one for each region.
     fn with_regions(&self, functions: &[FuncId]) -> Op;
 
-    /// Which operands and outputs remain when only the `used` outputs are read.
+    /// Returns the operands and outputs that remain if only the `used` outputs are read.
     fn prune(
         &self,
         regions: &mut dyn Regions,
@@ -203,24 +203,24 @@ pub trait Primitive: Notation {
         used: &[bool],
     ) -> Result<Prune, Problem>;
 
-    /// What a backend has to do, in target-neutral terms.
+    /// Returns the target-neutral instruction for backends.
     fn lower(&self, module: &Module, operands: &[Operand<'_>]) -> Lowering;
 
-    /// Whether an equation may be dropped, moved or merged.
+    /// Returns whether an equation may be dropped, moved or merged.
     fn effects(&self, module: &Module) -> Effects;
 
-    /// Its rows for the e-graph and the peephole pass.
+    /// Returns its rewrite rules for the e-graph and the peephole pass.
     fn rewrites() -> Vec<Rewrite>
     where
         Self: Sized;
 
-    /// Typical and edge uses; the law tests run every one.
+    /// Returns typical and edge cases; the law tests run all of them.
     fn samples(module: &mut Module) -> Vec<Sample>
     where
         Self: Sized;
 }
 
-/// Makes [`Op`] from the list of primitives.
+/// Defines [`Op`] from the list of primitives.
 macro_rules! primitives {
     (
         arrays: $($array:ident),*; views: $($view:ident),*; decompositions: $($several:ident),*;
@@ -239,7 +239,7 @@ macro_rules! primitives {
         }
     };
     ($($name:ident $prim:ty,)*) => {
-        /// A primitive with its attributes. What one asks it are the methods of [`Primitive`].
+        /// A primitive with its attributes. Its methods are those of [`Primitive`].
         #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
         pub enum Op {
             $(#[doc = concat!("See [`", stringify!($name), "`].")] $name($prim),)*
@@ -256,7 +256,7 @@ macro_rules! primitives {
             }
         }
 
-        /// What the list knows of each primitive, one entry per primitive.
+        /// The static functions of each primitive, one entry per primitive.
         const ALL: &[Entry] = &[$(Entry::of::<$prim>()),*];
     };
 }
@@ -279,7 +279,7 @@ primitives! {
         Call, CustomCall, LinearCall, MultilinearCall, LinearSolve, Root, Cond, Loop, Replay, Callback;
 }
 
-/// What a primitive says without a value of it at hand.
+/// The functions of a primitive that need no value.
 struct Entry {
     docs: fn() -> Vec<Doc>,
     parse: fn(&str, &mut Attributes) -> Option<Result<Op, Problem>>,
@@ -299,17 +299,17 @@ impl Entry {
 }
 
 impl Op {
-    /// The catalogue of all primitives, in the order of the list.
+    /// Returns the catalogue of all primitives, in the order of the list.
     pub fn docs() -> Vec<Doc> {
         ALL.iter().flat_map(|p| (p.docs)()).collect()
     }
 
-    /// The primitive of that name with those attributes.
+    /// Returns the primitive with this name and these attributes.
     pub fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<Op, Problem>> {
         ALL.iter().find_map(|p| (p.parse)(name, attributes))
     }
 
-    /// All rewrite rows.
+    /// Returns all rewrite rules.
     pub fn rewrites() -> Vec<Rewrite> {
         let mut all: Vec<Rewrite> = ALL.iter().flat_map(|p| (p.rewrites)()).collect();
         if planted(Fault::RewriteRow) {
@@ -320,19 +320,19 @@ impl Op {
         all
     }
 
-    /// Outputs from operands, all of them arrays.
+    /// Evaluates the primitive on arrays.
     ///
     /// # Errors
-    /// What the primitive reports.
+    /// The errors of the primitive.
     pub fn eval(&self, module: &Module, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
         let operands: Vec<Value> = operands.iter().cloned().map(Value::from).collect();
         Value::arrays(&self.run(module, &operands)?)
     }
 
-    /// As `run`, of operands that nobody else needs: an array that is written to is written where it lies.
+    /// As `run`, for operands without other references: an array is overwritten in place.
     ///
     /// # Errors
-    /// What the primitive reports.
+    /// The errors of the primitive.
     pub fn run_owned(
         &self,
         module: &Module,
@@ -354,7 +354,7 @@ impl Op {
         }
     }
 
-    /// The samples of all primitives; regions they need are added to `module`.
+    /// Returns the samples of all primitives; the functions that they need are added to `module`.
     pub fn samples(module: &mut Module) -> Vec<Sample> {
         ALL.iter().flat_map(|p| (p.samples)(module)).collect()
     }

@@ -1,4 +1,4 @@
-//! What a code means: its value at concrete operands.
+//! The meaning of codes: their values at concrete operands.
 
 use super::Code;
 use super::convert::convert;
@@ -8,8 +8,8 @@ use crate::tensor::Element;
 use bytemuck::Pod;
 
 impl Code {
-    /// The value at concrete operands. Type inference has checked that the operation exists for
-    /// their dtype; where it does not, the answer is zero.
+    /// Returns the value at concrete operands. Type inference has checked that the operation exists for their
+    /// dtype; if it does not exist, the result is zero.
     pub fn eval(self, x: &[Literal]) -> Literal {
         let Some(last) = x.last() else { return Literal::bool(false) };
         match (self, x) {
@@ -77,7 +77,7 @@ impl Code {
     }
 }
 
-/// What an operation on numbers gives.
+/// The result of an operation on numbers.
 pub(crate) enum Outcome<T> {
     /// A number of the same dtype.
     Number(T),
@@ -85,13 +85,13 @@ pub(crate) enum Outcome<T> {
     Truth(bool),
 }
 
-/// A Rust type whose arithmetic is that of a dtype.
+/// A Rust type with the arithmetic of a dtype.
 pub(crate) trait Number: Element<Stored = Self> + Pod {
-    /// From a literal of that dtype.
+    /// Reads a literal of this dtype.
     fn read(x: Literal) -> Self;
-    /// To a literal of that dtype.
+    /// Returns a literal of this dtype.
     fn write(self) -> Literal;
-    /// The operation on up to three operands; operands that it does not have are ignored. (Not for
-    /// [`Code::Select`], [`Code::Convert`] and [`Code::Bitcast`], whose operands and result differ in dtype.)
+    /// Applies the operation to up to three operands and ignores operands that it does not have. Not for
+    /// [`Code::Select`], [`Code::Convert`] and [`Code::Bitcast`], whose operands and result differ in dtype.
     fn apply(code: Code, x: [Self; 3]) -> Outcome<Self>;
 }

@@ -4,7 +4,7 @@ use super::{Code, Library, LibraryFn, Number, Outcome, power};
 use crate::lang::literal::Literal;
 use crate::lang::types::Dtype;
 
-/// Arithmetic of floats.
+/// Evaluates a code on floats.
 fn float<T: Float>(code: Code, [a, b, c]: [T; 3]) -> Outcome<T> {
     Outcome::Number(match code {
         Code::Add => a + b,
@@ -47,7 +47,7 @@ fn float<T: Float>(code: Code, [a, b, c]: [T; 3]) -> Outcome<T> {
     })
 }
 
-/// Float arithmetic as the language defines it.
+/// The float arithmetic that defines the language.
 trait Float:
     Copy
     + PartialOrd

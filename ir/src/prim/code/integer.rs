@@ -5,7 +5,7 @@ use super::{Code, Number, Outcome, power};
 use crate::lang::literal::Literal;
 use crate::lang::types::Dtype;
 
-/// Arithmetic of integers.
+/// Evaluates a code on integers.
 fn integer<T: Int>(code: Code, [a, b, c]: [T; 3]) -> Outcome<T> {
     Outcome::Number(match code {
         Code::Add => a.wrapping_add(b),
@@ -49,7 +49,7 @@ fn integer<T: Int>(code: Code, [a, b, c]: [T; 3]) -> Outcome<T> {
     })
 }
 
-/// Integer arithmetic as the language defines it.
+/// The integer arithmetic that defines the language.
 trait Int: Copy + Ord {
     const ZERO: Self;
     const ONE: Self;

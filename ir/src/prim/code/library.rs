@@ -1,8 +1,8 @@
-//! Functions that are called: what a machine has no instruction for.
+//! Library functions: operations for which a machine has no instruction.
 //!
-//! A [`Library`] entry is a pair of C-callable functions, one for each float; the interpreter and
-//! generated code call the same one, so that both give the same bits. Loops in lanes call one of eight
-//! arguments where there is one ([`crate::math::vector_math`]), which gives these bits, too.
+//! A [`Library`] entry has two C-callable functions, one for each float dtype. The interpreter and generated
+//! code call the same function, so that both return the same bits. Vectorised loops call a version for eight
+//! arguments if there is one ([`crate::math::vector_math`]), which returns the same bits too.
 
 use super::{Continuity, Parameter, Takes};
 use crate::lang::types::Dtype;
@@ -10,22 +10,22 @@ use crate::math::{Eight, Recording};
 use crate::prim::SignOf;
 use std::hash::{Hash, Hasher};
 
-/// A function that is called: its symbol and its two versions.
+/// A library function: its symbol and its two versions.
 #[derive(Clone, Copy, Debug)]
 pub struct Library {
     /// Unique name; generated code links against it (with `_f64` or `_f32` appended).
     pub name: &'static str,
-    /// What a call costs beside an addition, roughly: for the cost model.
+    /// The approximate cost of a call, relative to an addition; for the cost model.
     pub flops: u32,
-    /// Whether it has steps, or a branch cut.
+    /// Whether it has jumps or a branch cut.
     pub continuity: Continuity,
     /// The sign of the result.
     pub sign: SignOf,
-    /// What is called.
+    /// The functions to call.
     pub function: LibraryFn,
 }
 
-/// A name is of one function, but for the number that it is given.
+/// The name identifies a function, except for the number `n` of an indexed one.
 impl Hash for Library {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (self.name, self.function.parameter()).hash(state);
@@ -35,34 +35,34 @@ impl Hash for Library {
 /// The versions of a library function.
 #[derive(Clone, Copy, Debug)]
 pub enum LibraryFn {
-    /// Of one argument.
+    /// A function of one argument.
     Unary {
         /// On f64.
         f64: extern "C" fn(f64) -> f64,
         /// On f32.
         f32: extern "C" fn(f32) -> f32,
-        /// Of eight arguments at once, for loops in lanes; with the same bits.
+        /// The version for eight arguments at once, for vectorised loops; returns the same bits.
         eight: Option<Eight>,
-        /// Its operations on that dtype.
+        /// The recorded operations for a dtype.
         recording: Option<fn(Dtype) -> &'static Recording>,
     },
-    /// Of two arguments.
+    /// A function of two arguments.
     Binary {
         /// On f64.
         f64: extern "C" fn(f64, f64) -> f64,
         /// On f32.
         f32: extern "C" fn(f32, f32) -> f32,
     },
-    /// Of three arguments.
+    /// A function of three arguments.
     Ternary {
         /// On f64.
         f64: extern "C" fn(f64, f64, f64) -> f64,
         /// On f32.
         f32: extern "C" fn(f32, f32, f32) -> f32,
     },
-    /// Of a constant natural number and one argument.
+    /// A function of a constant natural number and one argument.
     Indexed {
-        /// The number.
+        /// The constant.
         n: u32,
         /// On f64.
         f64: extern "C" fn(u32, f64) -> f64,
@@ -72,7 +72,7 @@ pub enum LibraryFn {
 }
 
 impl Library {
-    /// Its operations on a float, if it is written down as such.
+    /// Returns the recorded operations for a float dtype, if the function has a recording.
     pub fn recording(&self, dtype: Dtype) -> Option<&'static Recording> {
         match self.function {
             LibraryFn::Unary { recording, .. } => recording.map(|of| of(dtype)),

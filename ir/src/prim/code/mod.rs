@@ -1,10 +1,9 @@
 //! Scalar code: the operations that act on single elements, one row each.
 //!
-//! A [`Code`] is what is left of an elementwise primitive once shapes are gone. What is true of it
-//! everywhere (its name, its operands, how it folds, what it costs) is its [`CodeRow`] in the table
-//! below; its meaning is [`Code::eval`], against which code generators are tested bit by bit.
-//! To add a code, write a row; the compiler names the matches that then miss an arm, each of which
-//! is machinery: the arithmetic of each kind of dtype, signs, and instructions in the backend.
+//! A [`Code`] is the scalar operation of an elementwise primitive, without shapes. Its properties (name,
+//! operands, fold, cost) are its [`CodeRow`] in the table below. Its meaning is [`Code::eval`], against which
+//! code generators are tested bit by bit. To add a code, write a row. The compiler then reports the matches
+//! without an arm: the arithmetic of each kind of dtype, signs, and instructions in the backend.
 //!
 //! ```
 //! use tapeloom_ir::{Code, Dtype};
@@ -37,7 +36,7 @@ use Gives::{Same, Truth};
 use Neutral::{Greatest, Least, One, Ones, Zero};
 use Takes::{Choice, Equal};
 
-/// Makes [`Code`] from the table: the variants with their meaning, and the row of each.
+/// Defines [`Code`] from the table: the variants with their meaning, and the row of each.
 macro_rules! codes {
     (
         $($(#[$doc:meta])* $code:ident = $name:literal, $($column:expr),*;)*
@@ -55,7 +54,7 @@ macro_rules! codes {
             /// Every code without a parameter.
             pub const PLAIN: &'static [Code] = &[$(Code::$code,)*];
 
-            /// The row of the table.
+            /// Returns the row of the table.
             pub const fn row(self) -> CodeRow {
                 match self {
                     $(Code::$code => CodeRow::new($name, None, $($column),*),)*
@@ -67,8 +66,8 @@ macro_rules! codes {
 }
 
 codes! {
-    // name, operands, on which dtypes, to which dtype, do they commute, how it folds, what it costs
-    // beside an addition, does it jump (on floats), which function computes it on floats
+    // Columns: name, operands, dtypes of the operands, dtype of the result, whether the operands commute, fold,
+    // cost relative to an addition, continuity on floats, library function for floats.
 
     /// `x + y`; integers wrap. On bool: or.
     Add = "add", Equal(2), Any, Same, true, Rounded(Zero), 1, Continuous, None;
@@ -85,7 +84,7 @@ codes! {
     Neg = "neg", Equal(1), Numbers, Same, false, No, 1, Continuous, None;
     /// `|x|`; the least integer stays itself.
     Abs = "abs", Equal(1), Numbers, Same, false, No, 1, Continuous, None;
-    /// -1, 0 or 1; keeps nan and the sign of zero.
+    /// -1, 0 or 1; NaN and zeros of either sign are returned unchanged.
     Sign = "sign", Equal(1), Numbers, Same, false, No, 2, Jumps, None;
     /// Largest integral value not above `x`.
     Floor = "floor", Equal(1), Float, Same, false, No, 1, Jumps, None;
@@ -133,7 +132,7 @@ codes! {
     IsFinite = "is_finite", Equal(1), Float, Truth, false, No, 1, Jumps, None;
 
     ---
-    // The same, with the parameter after the name.
+    // Codes with a parameter, which follows the name in the row.
 
     /// To another dtype: floats to integers saturate with nan to 0, integers wrap, bool is `x != 0`.
     Convert(to: Dtype) = "convert", Some(Parameter::To(to)), Equal(1), Any, Gives::Dtype(to), false, No, 1, Continuity::of_conversion(to), None;

@@ -1,7 +1,7 @@
-//! Powers by repeated squaring, which the interpreter and code generators share, so that all multiply
+//! Powers by repeated squaring. The interpreter and code generators share this function, so that all multiply
 //! in the same order and round alike.
 
-/// `x^n`, low bits of `n` first; `None` for the power 0.
+/// Returns `x^n`, processing the low bits of `n` first; `None` for `n = 0`.
 pub fn power<T: Copy>(x: T, n: u32, mut multiply: impl FnMut(T, T) -> T) -> Option<T> {
     let (mut left, mut square, mut product) = (n, x, None);
     while left > 0 {
@@ -19,7 +19,7 @@ pub fn power<T: Copy>(x: T, n: u32, mut multiply: impl FnMut(T, T) -> T) -> Opti
     product
 }
 
-/// What a power costs: its products, and a division if it is negative.
+/// Returns the cost of a power: its products, and a division if `n` is negative.
 pub(super) const fn flops(n: i32) -> u32 {
     let squares = if n == 0 { 0 } else { n.unsigned_abs().ilog2() };
     let products = n.unsigned_abs().count_ones().saturating_sub(1) + squares;

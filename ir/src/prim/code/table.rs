@@ -1,37 +1,37 @@
-//! The columns of the table of codes, and what follows from them.
+//! The columns of the table of codes, and properties derived from them.
 
 use super::{Code, Library, LibraryFn};
 use crate::lang::literal::Literal;
 use crate::lang::types::Dtype;
 
-/// What is true of a code wherever it is used.
+/// The properties of a code.
 #[derive(Clone, Copy, Debug)]
 pub struct CodeRow {
     /// Name in the text forms, without attributes.
     pub name: &'static str,
-    /// Its parameter, if it has one.
+    /// The parameter, if the code has one.
     pub parameter: Option<Parameter>,
-    /// Its operands.
+    /// The operands.
     pub takes: Takes,
-    /// The dtypes on which it has a meaning (those of the last operand).
+    /// The dtypes of the last operand for which the code is defined.
     pub domain: Domain,
     /// The dtype of the result.
     pub gives: Gives,
-    /// Whether its two operands may be exchanged.
+    /// Whether the two operands may be exchanged.
     pub commutes: bool,
-    /// Whether and how it folds many elements into one.
+    /// Whether and how the code folds many elements into one.
     pub fold: Fold,
-    /// What it costs on one element beside an addition, roughly: ratios measured on one machine with
-    /// vector code. Their order matters, not their digits.
+    /// The approximate cost for one element, relative to an addition: ratios measured on one machine with
+    /// vector code. Only their order of magnitude matters.
     pub flops: u32,
-    /// How the result follows a small change of the operands.
+    /// How far the result moves when the operands change slightly.
     pub continuity: Continuity,
     /// The function that computes it on floats, if there is no instruction.
     pub library: Option<Library>,
 }
 
 impl CodeRow {
-    /// The columns in the order of the table.
+    /// Returns a row; the arguments are the columns in the order of the table.
     #[allow(clippy::too_many_arguments, reason = "the columns of a table")]
     pub(super) const fn new(
         name: &'static str,
@@ -60,7 +60,7 @@ impl CodeRow {
     }
 }
 
-/// What a code has beside its operands.
+/// A parameter of a code besides its operands.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Parameter {
     /// A dtype to convert to: `{to=f32}`.
@@ -72,14 +72,14 @@ pub enum Parameter {
 /// The operands of a code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Takes {
-    /// That many of one dtype.
+    /// This number of operands of one dtype.
     Equal(usize),
-    /// A bool, and two of one dtype.
+    /// A bool, and two operands of one dtype.
     Choice,
 }
 
 impl Takes {
-    /// How many.
+    /// Returns the number of operands.
     pub const fn arity(self) -> usize {
         match self {
             Takes::Equal(n) => n,
@@ -87,7 +87,7 @@ impl Takes {
         }
     }
 
-    /// The dtype of operand `i`, given that of the last.
+    /// Returns the dtype of operand `i`, given the dtype of the last operand.
     pub fn dtype(self, i: usize, last: Dtype) -> Dtype {
         match self {
             Takes::Choice if i == 0 => Dtype::Bool,
@@ -96,7 +96,7 @@ impl Takes {
     }
 }
 
-/// The dtypes on which a code has a meaning.
+/// The dtypes for which a code is defined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Domain {
     /// All.
@@ -114,7 +114,7 @@ pub enum Domain {
 }
 
 impl Domain {
-    /// Whether that dtype is one of them.
+    /// Returns whether `dtype` belongs to the domain.
     pub fn has(self, dtype: Dtype) -> bool {
         match self {
             Domain::Any => true,
@@ -130,52 +130,52 @@ impl Domain {
 /// The dtype of a result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Gives {
-    /// That of the last operand.
+    /// The dtype of the last operand.
     Same,
     /// Bool.
     Truth,
-    /// This one.
+    /// This dtype.
     Dtype(Dtype),
 }
 
-/// Whether a code folds many elements into one, from which value on, and whether the order shows on
+/// Whether a code folds many elements into one, its neutral value, and whether the order of elements matters on
 /// floats.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fold {
-    /// It does not.
+    /// The code does not fold.
     No,
     /// Any order and grouping gives the same bits.
     Exact(Neutral),
-    /// Another order rounds floats otherwise.
+    /// Another order rounds floats differently.
     Rounded(Neutral),
 }
 
-/// The value that changes nothing when it is folded in.
+/// The value that leaves others unchanged when it is folded in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Neutral {
-    /// Zero, on floats -0: -0 + x = x for every x, and 0 + -0 is not.
+    /// Zero; on floats -0, because -0 + x = x for every x, whereas 0 + -0 is 0.
     Zero,
     /// One.
     One,
-    /// Nothing is below it.
+    /// The least value.
     Least,
-    /// Nothing is above it.
+    /// The greatest value.
     Greatest,
     /// All bits set: true, or -1.
     Ones,
 }
 
-/// How a result follows an operand that is off by a rounding error.
+/// The change of a result when an operand is off by a rounding error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Continuity {
-    /// It is off by about as much, except at poles.
+    /// The result is off by about as much, except at poles.
     Continuous,
-    /// It may land elsewhere.
+    /// The result may be entirely different.
     Jumps,
 }
 
 impl Continuity {
-    /// Floats round; whatever has steps jumps.
+    /// Conversions to floats round, which is continuous; conversions to other dtypes jump.
     pub(super) const fn of_conversion(to: Dtype) -> Continuity {
         match to {
             Dtype::F32 | Dtype::F64 => Continuity::Continuous,
@@ -191,7 +191,7 @@ impl Neutral {
             Neutral::Zero => Literal::zero(dtype),
             Neutral::One => Literal::one(dtype),
             Neutral::Least if dtype == Dtype::Bool => Literal::bool(false),
-            // To integers, infinities saturate.
+            // Converted to an integer dtype, the infinities saturate.
             Neutral::Least => Literal::of(dtype, f64::NEG_INFINITY),
             Neutral::Greatest => Literal::of(dtype, f64::INFINITY),
             Neutral::Ones => Code::Not.eval(&[Literal::zero(dtype)]),
@@ -200,7 +200,7 @@ impl Neutral {
 }
 
 impl Code {
-    /// The dtype of the result where the last operand has that dtype.
+    /// Returns the dtype of the result, given the dtype of the last operand.
     pub fn result(self, last: Dtype) -> Dtype {
         match self.row().gives {
             Gives::Same => last,
@@ -209,7 +209,7 @@ impl Code {
         }
     }
 
-    /// The dtype of the result, or `None` where the code does not take such operands.
+    /// Returns the dtype of the result, or `None` if the code does not accept these operands.
     pub fn typed(self, operands: &[Dtype]) -> Option<Dtype> {
         let (row, last) = (self.row(), *operands.last()?);
         let fits = |(i, dtype): (usize, &Dtype)| *dtype == row.takes.dtype(i, last);
@@ -221,18 +221,19 @@ impl Code {
         (all && keeps_bits && row.domain.has(last)).then(|| self.result(last))
     }
 
-    /// Whether two values of one dtype are compared.
+    /// Returns whether the code compares two values of one dtype.
     pub fn compares(self) -> bool {
         let row = self.row();
         row.gives == Gives::Truth && row.takes == Takes::Equal(2)
     }
 
-    /// The function that computes the code on that dtype, if there is no instruction.
+    /// Returns the library function that computes the code for this dtype, if there is no instruction.
     pub fn called(self, dtype: Dtype) -> Option<Library> {
         self.row().library.filter(|_| dtype.is_float())
     }
 
-    /// That function, if there is one of eight arguments at once ([`crate::math::vector_math`]).
+    /// Returns that library function if it has a version for eight arguments at once
+    /// ([`crate::math::vector_math`]).
     pub fn of_eight(self, dtype: Dtype) -> Option<Library> {
         self.called(dtype).filter(|library| match library.function {
             LibraryFn::Unary { eight, .. } => eight.is_some(),
@@ -242,7 +243,7 @@ impl Code {
         })
     }
 
-    /// The value that changes nothing when it is folded in; `None` where the code does not fold.
+    /// Returns the value that leaves others unchanged when it is folded in; `None` if the code does not fold.
     pub fn neutral(self, dtype: Dtype) -> Option<Literal> {
         let row = self.row();
         match row.fold {

@@ -1,4 +1,4 @@
-//! Codes as text, in kernels: `add`, `exp`, `convert{to=f32}`, `integer_pow{n=3}`.
+//! The text form of codes in loop programs: `add`, `exp`, `convert{to=f32}`, `integer_pow{n=3}`.
 
 use super::{Code, Library, LibraryFn, Parameter};
 use std::fmt;
@@ -15,7 +15,7 @@ impl fmt::Display for Code {
 }
 
 impl Code {
-    /// The code of that name and parameter; `library` finds functions by name.
+    /// Returns the code with this name and parameter; `library` finds functions by name.
     pub fn named(
         name: &str,
         parameter: Option<Parameter>,
@@ -39,7 +39,7 @@ impl Code {
 }
 
 impl Library {
-    /// The function of another number, if it has one.
+    /// Returns the function with another constant `n`, if it has one.
     fn indexed(self, n: u32) -> Option<Library> {
         match self.function {
             LibraryFn::Indexed { n: _, f64, f32 } => {

@@ -1,19 +1,19 @@
 //! Threefry-2x32: the block cipher behind random bits.
 //!
 //! It mixes a counter of two words with a key of two words by twenty rounds of additions, rotations and
-//! exclusive ors, so that every bit of the result depends on every bit of both. The same counter gives
-//! the same bits, and another counter gives unrelated ones: a random array needs no state.
+//! exclusive ors, so that every bit of the result depends on every bit of both. Equal counters give equal bits,
+//! and different counters give unrelated bits, so a random array needs no state.
 //!
 //! Source: Salmon, Moraes, Dror and Shaw, *Parallel random numbers: as easy as 1, 2, 3* (2011), as JAX
 //! uses it.
 
-/// How far the second word is rotated in each of eight rounds.
+/// The rotation of the second word, in bits, for each of eight rounds.
 const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
 
-/// The third word of a key is this and the other two, combined by exclusive or.
+/// The exclusive or of this constant and the two key words is the third word of the key.
 const PARITY: u32 = 0x1bd1_1bda;
 
-/// Words of 32 bits, which are numbers to an interpreter and instructions to a code generator.
+/// 32-bit words: numbers in the interpreter, instructions in a code generator.
 pub trait Words {
     /// One word.
     type Word: Copy;
@@ -23,11 +23,11 @@ pub trait Words {
     fn add(&mut self, x: Self::Word, y: Self::Word) -> Self::Word;
     /// `x xor y`
     fn xor(&mut self, x: Self::Word, y: Self::Word) -> Self::Word;
-    /// `x` with its bits moved left, those that leave coming in on the right.
+    /// `x` rotated to the left by `by` bits.
     fn rotate(&mut self, x: Self::Word, by: u32) -> Self::Word;
 }
 
-/// The block function: key and counter to two words of random bits.
+/// The block function: returns two words of random bits for a key and a counter.
 pub fn threefry2x32<W: Words>(w: &mut W, key: [W::Word; 2], counter: [W::Word; 2]) -> [W::Word; 2] {
     let parity = w.word(PARITY);
     let both = w.xor(key[0], key[1]);
@@ -47,7 +47,7 @@ pub fn threefry2x32<W: Words>(w: &mut W, key: [W::Word; 2], counter: [W::Word; 2
     x
 }
 
-/// Numbers.
+/// Words that are numbers.
 struct Numbers;
 
 impl Words for Numbers {
@@ -66,7 +66,7 @@ impl Words for Numbers {
     }
 }
 
-/// 64 random bits for a key and a counter of 64 bits each; the first words are the high ones.
+/// Returns 64 random bits for a key and a counter of 64 bits each; the first word is the high half.
 pub(crate) fn random_bits(key: u64, counter: u64) -> u64 {
     let words = |x: u64| [(x >> 32) as u32, x as u32];
     let [high, low] = threefry2x32(&mut Numbers, words(key), words(counter));

@@ -1,14 +1,13 @@
-//! `call{function, outline, checkpoint}`: run another function.
+//! `call{function, outline, checkpoint}`: calls another function.
 //!
-//! Transforms inside a trace leave calls behind, so that nested derivatives stay linear in size; a
-//! pass inlines them. A call marked `outline` is kept as a call: the user asked for the function to
-//! be there once. Its derivatives are calls of the derived functions, marked likewise. Callers that
-//! read different results share one function, unless one with fewer saves real work; callers that
-//! differ in what they differentiate by do not, for a zero that is there is not a tangent that is
-//! absent: behind a pole it makes `0 · inf`.
+//! Transforms inside a trace emit calls, so that nested derivatives grow linearly; a pass inlines these calls.
+//! A call marked `outline` is not inlined: the user asked for one copy of the function. Its derivatives are
+//! calls of the derived functions, marked likewise. Callers that read different results share one function,
+//! unless a function with fewer results saves real work. Callers with different sets of nonzero tangents do not
+//! share one, because a materialised zero tangent differs from an absent one: at a pole it gives `0 · inf`.
 //!
-//! A call marked `checkpoint` is the boundary of a policy: linearized, the function keeps what the
-//! policy says ([`Policy`]). It stays a call until no derivative can be asked of it any more.
+//! A call marked `checkpoint` is the boundary of a policy: reverse mode saves the function's residuals that the
+//! policy names ([`Policy`]). The call is not inlined as long as it may still be differentiated.
 
 use crate::OrderedSet;
 use crate::lang::function::{Atom, Equation, FuncId, ValueId};
@@ -31,24 +30,24 @@ use smallvec::smallvec;
 /// `call{function, outline, checkpoint}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Call {
-    /// What is called; its parameters are the operands.
+    /// The called function; its parameters are the operands.
     pub function: FuncId,
-    /// Whether it stays a call in the compiled program.
+    /// Whether the call is not inlined in the compiled program.
     pub outline: bool,
-    /// What reverse mode keeps of it, if the program says so: otherwise whoever differentiates the
-    /// program around it decides.
+    /// The policy for the residuals of the function. Without one, the differentiation of the surrounding
+    /// program decides.
     pub checkpoint: Option<Policy>,
 }
 
 notation!(Call = "call" { function, outline, checkpoint });
 
 impl Op {
-    /// A call of which reverse mode keeps what the policy says.
+    /// Returns a call whose residuals the policy selects.
     pub fn checkpoint(function: FuncId, policy: Policy) -> Op {
         Call::checkpoint(function, policy).into()
     }
 
-    /// What reverse mode keeps of what is called, if the call says so.
+    /// Returns the call's policy, if the primitive is a call that has one.
     pub fn policy(&self) -> Option<&Policy> {
         let Facet::Call(call) = self.facet() else { return None };
         call.checkpoint.as_ref()
@@ -56,17 +55,17 @@ impl Op {
 }
 
 impl Call {
-    /// A call that a pass may replace by the function's body.
+    /// Returns a call that a pass may replace by the function's body.
     pub fn inline(function: FuncId) -> Call {
         Call { function, outline: false, checkpoint: None }
     }
 
-    /// A call that stays one.
+    /// Returns a call that is not inlined.
     pub fn outline(function: FuncId) -> Call {
         Call { function, outline: true, checkpoint: None }
     }
 
-    /// A call of which reverse mode keeps what the policy says.
+    /// Returns a call whose residuals the policy selects.
     pub fn checkpoint(function: FuncId, policy: Policy) -> Call {
         Call { function, outline: false, checkpoint: Some(policy) }
     }
@@ -147,8 +146,8 @@ impl Primitive for Call {
         let (lin, tangents) = cx.b.with_module(|m| each_once(m, of.lin, dx))?;
         args.extend(&tangents);
         let mut dy = cx.b.emit(half(lin), &args);
-        // A tangent that is handed through is there without the call: its cotangent comes first, as it does where no
-        // call is.
+        // If the function returns a tangent unchanged, use the operand directly. Then its cotangents are added
+        // in the same order as without the call.
         let lin = cx.b.with_module(|m| m.get(lin));
         for (result, dy) in lin.results.iter().zip(dy.iter_mut()) {
             let mut params = lin.linear_params.iter().zip(&tangents);
@@ -175,7 +174,7 @@ impl Primitive for Call {
         let b = cx.b;
         let nonzero: Vec<bool> = ct.iter().map(Option::is_some).collect();
         let known = x.len() - b.with_module(|m| m.function(self.function).linear_params.len());
-        // A total that runs already goes through the callee, which adds to the part that it reads.
+        // Pass an existing total into the callee, which adds to the elements that it reads.
         let running =
             |i: usize, into: &Cotangents| matches!(x[i], Arg::Linear(_)) && into.total[i].is_some();
         let onto: Vec<AccumulateInto> = (known..x.len())
@@ -201,7 +200,7 @@ impl Primitive for Call {
         batched: &[bool],
     ) -> Result<Batched, Problem> {
         let of = cx.ask(|regions, m| regions.batch(m, self.function, size, batched, &[]))?;
-        // Each member may have as much as one.
+        // The policy's budget is per batch member.
         let checkpoint = self.checkpoint.as_ref().map(|policy| policy.times(size));
         let y = cx.b.emit(Call { checkpoint, ..self.to(of.function) }, x);
         Ok(Batched { y, batched: of.batched_out.into() })
@@ -258,7 +257,7 @@ impl Primitive for Call {
         let sum = b.emit1(Scalar::Add, &[product, x]);
         let Ok(function) = draft.finish(module, vec![product, sum]) else { return Vec::new() };
         let operands = vec![Tensor::from([1.5, -2.0]), Tensor::from([0.5, 3.0])];
-        // What is rounded has not the slopes that differences find.
+        // Rounded residuals are excluded: the derivative would not match finite differences.
         let exact = Policy::samples().into_iter().filter(|policy| *policy != Policy::Rounded);
         let kept = exact.map(|policy| Call::checkpoint(function, policy));
         let calls = [Call::inline(function), Call::outline(function)].into_iter().chain(kept);
@@ -266,8 +265,8 @@ impl Primitive for Call {
     }
 }
 
-/// A linear half that takes each tangent once, and those. Then what reads one in the callee adds to one total, in the
-/// order in which it does where no call is.
+/// Returns the linear half with repeated tangents merged into one parameter each, and the distinct tangents.
+/// All reads of a tangent in the callee then add to one total, in the same order as without the call.
 fn each_once(
     module: &mut Module,
     lin: FuncId,
@@ -291,8 +290,9 @@ fn each_once(
     Ok((merged, once.into_iter().collect()))
 }
 
-/// Whether a part of an outlined function is worth a function of its own: it needs less, or does at
-/// least [`LEAST_SAVED`] less. Otherwise callers that read different results share the whole.
+/// Returns whether a part of an outlined function is worth a separate function: it needs fewer parameters,
+/// calls other functions, or saves more than [`LEAST_SAVED`] of the work. Otherwise callers that read different
+/// results share the whole function.
 fn saves(module: &Module, whole: FuncId, part: &PruneOf) -> bool {
     let called = |f: FuncId| {
         let equations = module.function(f).equations.iter();
@@ -304,10 +304,11 @@ fn saves(module: &Module, whole: FuncId, part: &PruneOf) -> bool {
         || before - after > before * LEAST_SAVED
 }
 
-/// The share of its work that a function must save by leaving results out.
+/// The fraction of its work that a function must save by omitting results.
 const LEAST_SAVED: f64 = 0.125;
 
-/// How many elements the equations of a function read and write, and the function returns.
+/// Returns the number of elements that the equations of a function read and write, and that the function
+/// returns.
 fn work(module: &Module, f: FuncId) -> f64 {
     let f = module.function(f);
     let elements = |ty: &Type| ty.as_array().map_or(0.0, |a| a.shape.elements() as f64);

@@ -1,23 +1,23 @@
-//! `callback{host, results, lanes, shared}`: a Rust function, called with the operands.
+//! `callback{host, results, lanes, shared}`: calls a Rust function with the operands.
 //!
 //! ```text
-//! %1: f64[3] = callback{host=&spline, results=[f64[3]]} %0     // pure: what it gives is all there is
-//! callback{host=&print, results=[]} %1                         // there for what it does: once, in order
+//! %1: f64[3] = callback{host=&spline, results=[f64[3]]} %0     // pure: its only effect is its result
+//! callback{host=&print, results=[]} %1                         // performed once, in program order
 //! ```
 //!
-//! What has results is a pure function, and what has none is an effect ([`HostCall`]). Nothing is known
-//! of the function, so it has no derivative; rules stand around it, in a
-//! [`custom_call`](crate::prim::CustomCall). An effect leaves derivatives alone: they take what it sees, and do
-//! not depend on it. Run backwards it is nothing, since what it would see is not there.
+//! A callback with results is a pure function, and one without results is an ordered effect ([`HostCall`]). The
+//! function's derivative is unknown; a [`custom_call`](crate::prim::CustomCall) around it supplies rules. An
+//! effect does not change derivatives: its operands are differentiated as if it were absent. Its transpose is
+//! empty, since the values that it would observe do not exist in the reverse pass.
 //!
-//! Over a batch (`lanes`) the function is called for one member after the other, or once for all if the
-//! host knows how. Batches of batches are one batch, the outer member first:
+//! Over a batch (`lanes`) the function is called for one member after the other, or once for all members if the
+//! host supports that. Nested batches are one batch, the outer members first:
 //!
 //! ```text
 //! %2: f64[8] = callback{host=&interpolate, results=[f64[]], lanes=8, shared=[0]} %0, %1
 //! ```
 //!
-//! Model: JAX's `pure_callback` and `debug_callback`, with the effect read off the results.
+//! Model: JAX's `pure_callback` and `debug_callback`; here the number of results distinguishes the two.
 
 use crate::lang::function::{Atom, FuncId};
 use crate::lang::host::{Host, HostCall};
@@ -38,7 +38,7 @@ use std::sync::LazyLock;
 /// `callback{host, results, lanes, shared}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Callback {
-    /// What is called, and how.
+    /// The function and the form of the call.
     pub call: HostCall,
 }
 
@@ -66,7 +66,7 @@ impl Field<4> for HostCall {
 }
 
 impl Op {
-    /// The Rust function that the equation calls.
+    /// Returns the Rust function that the equation calls.
     pub fn host(&self) -> Option<&Host> {
         let Facet::Host(of) = self.facet() else { return None };
         Some(&of.call.host)
@@ -74,12 +74,12 @@ impl Op {
 }
 
 impl Callback {
-    /// The one of that host, which gives these results.
+    /// Returns a callback of `host` with these results.
     pub fn new(host: Host, results: Vec<ArrayType>) -> Callback {
         Callback { call: HostCall { host, results, lanes: None, shared: Vec::new() } }
     }
 
-    /// The members of a batch are the operands' first axis.
+    /// Checks that batched operands have the batch members on their first axis.
     fn check(&self, operands: &[Operand<'_>]) -> Result<(), Problem> {
         let arguments = |message: String, help: &str| {
             Err(Problem::new(Kind::Arguments, message, help.to_owned()))
@@ -161,12 +161,12 @@ impl Primitive for Callback {
         self.jvp(cx, x, dx)
     }
 
-    /// An effect gives nothing, and nothing is linear.
+    /// An effect has no results, so it is trivially linear.
     fn is_linear(&self, _: &Module, _: &[Linearity]) -> bool {
         self.call.is_ordered()
     }
 
-    /// `x -> ()` transposed is `() -> 0`, which nobody sees.
+    /// The transpose of `x -> ()` is `() -> 0`, which adds nothing.
     fn transpose(
         &self,
         _: &mut RuleCx<'_, '_>,
@@ -196,7 +196,7 @@ impl Primitive for Callback {
             call.shared = (0..x.len()).filter(|i| !batched[*i]).collect();
             return Ok(Batched { y: b.emit(Callback { call }, x), ..lifted });
         };
-        // Batches become one: what only one of them shares is repeated for the other.
+        // Two nested batches become one: an operand that only one of them shares is repeated for the other.
         let all = size.checked_mul(inner).ok_or_else(|| {
             let message = format!("{size} times {inner} members of batches are too many to count");
             Problem::new(Kind::TooLarge, message, "batch over fewer axes")
@@ -267,12 +267,12 @@ impl Primitive for Callback {
     }
 }
 
-/// One function alone and over a batch, one that knows batches, one that gives nothing.
+/// A function alone and over a batch, a host that supports batches, and an effect.
 fn samples() -> Vec<Sample> {
     fn sum(x: &Tensor) -> f64 {
         x.numbers().sum()
     }
-    // `(x, n) -> (sum of x, how many elements both have)`, whatever their shapes are.
+    // `(x, n) -> (sum of x, total number of elements)`, for operands of any shape.
     static SUM: LazyLock<Host> = LazyLock::new(|| {
         let count = |x: &Tensor| x.elements() as i64;
         let one = move |_, x: &[Tensor]| {

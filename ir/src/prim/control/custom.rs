@@ -1,7 +1,6 @@
-//! `custom_call{function, jvp, fwd, bwd}`: a function with derivative rules of its own.
+//! `custom_call{function, jvp, fwd, bwd}`: a function with its own derivative rules.
 //!
-//! Running it runs `function`. Where a derivative is asked for, the rules are used instead of the
-//! function's program:
+//! Evaluation runs `function`. Derivatives use the rules instead of the function's program:
 //!
 //! ```text
 //! function: x.. -> y..
@@ -15,7 +14,7 @@
 //! ([`present`]): the tangent of an operand is absent if the operand is constant to the derivative, and the cotangent
 //! of an output if nothing depends on the output. A rule that is not linear gets zeros in place of absent ones.
 //!
-//! Which rule serves what:
+//! The rule used by each mode:
 //!
 //! | given | forward mode | reverse mode |
 //! |---|---|---|
@@ -24,10 +23,9 @@
 //! | all | `jvp` | `fwd` and `bwd` |
 //! | none | the function's program | the function's program |
 //!
-//! A jvp rule must be linear in the tangents. A bwd rule need not be linear in the cotangents (it
-//! may clip them); then forward mode needs a jvp rule, and without one asking for it is an error. Rules are
-//! ordinary programs, so derivatives of derivatives differentiate the rules; and batching the
-//! function batches every rule.
+//! A jvp rule must be linear in the tangents. A bwd rule need not be linear in the cotangents (it may clip
+//! them); then forward mode needs a jvp rule and is an error without one. Rules are ordinary programs: higher
+//! derivatives differentiate the rules, and batching the function batches every rule.
 //!
 //! ```text
 //! %2: f64[], %3: f64[] = custom_call{function=@f, jvp=@f.rule} %0, %1
@@ -68,7 +66,7 @@ pub struct CustomCall {
 
 notation!(CustomCall = "custom_call" { function, jvp, fwd, bwd });
 
-/// The types among these that have tangents.
+/// Returns the tangent types of the types that have tangents.
 fn tangents(types: &[Type]) -> Vec<Type> {
     types.iter().filter_map(Type::tangent).collect()
 }
@@ -96,7 +94,8 @@ fn call(function: FuncId) -> Call {
     Call::inline(function)
 }
 
-/// Why a jvp rule has no linear map of tangents; a budget in the rule is refused for what it is.
+/// Returns the error for a jvp rule that is not linear in its tangents; a budget error in the rule is returned
+/// unchanged.
 fn not_linear_in_tangents(module: &Module, jvp: FuncId, reason: Problem) -> Problem {
     if reason.kind == Kind::Budget {
         return reason;
@@ -113,7 +112,7 @@ fn not_linear_in_tangents(module: &Module, jvp: FuncId, reason: Problem) -> Prob
 }
 
 impl CustomCall {
-    /// Checks that the rules fit the function; every problem says what type the rule must have.
+    /// Checks that the rules fit the function; every error states the type that the rule must have.
     pub fn check(&self, module: &Module) -> Result<(), Problem> {
         let f = module.function(self.function);
         let (x, y) = (f.param_types(), f.result_types());
@@ -197,9 +196,9 @@ impl CustomCall {
         Dual { y: y.into(), dy: dy.into() }
     }
 
-    /// Forward mode through the reverse rule: `y, k = fwd x` and `dy = bwdᵀ(k) dx`. The transpose of that map is
-    /// `bwd`, restricted to the cotangents of operands whose tangents are not zero. `run` says whether the map will be
-    /// run.
+    /// Emits forward mode through the reverse rule: `y, k = fwd x` and `dy = bwdᵀ(k) dx`. The transpose of that
+    /// map is `bwd`, restricted to the cotangents of operands whose tangents are not zero. `run` says whether
+    /// the map will be evaluated.
     fn through_reverse(
         &self,
         cx: &mut RuleCx<'_, '_>,
@@ -220,7 +219,8 @@ impl CustomCall {
                 let rules = |jvp| self.as_the_rules_say(cx, jvp, back, residuals, &there);
                 match self.jvp.map(rules) {
                     Some(Ok(both)) => both,
-                    // Reverse mode replaces this map by its transpose. If it is run instead, the run reports an error.
+                    // Reverse mode replaces this map by its transpose. If the map itself is evaluated, that is
+                    // an error.
                     Some(Err(_)) | None => {
                         LinearCall { apply: None, transpose: Some(back), residuals }
                     }
@@ -363,7 +363,7 @@ impl Primitive for CustomCall {
         let b = cx.b;
         let outputs = b.with_module(|m| self.outputs(m));
         let rule = self.ruled(cx, jvp, x, dx)?;
-        // The rule is opened, so that what depends on the tangents can be told from what does not.
+        // Inline the rule, so that the caller sees which of its equations depend on the tangents.
         let apart = cx.ask(|regions, m| {
             let params = m.function(rule.function).params.len();
             let linear: Vec<bool> = (0..params).map(|i| i >= x.len()).collect();
@@ -402,13 +402,13 @@ impl Primitive for CustomCall {
             let f = m.function(self.function);
             (f.param_types(), f.result_types())
         });
-        // Every output carries the batch, in the function and in all rules alike; the tangent of an
-        // operand that all members share is shared, and its cotangent is summed.
+        // Every output is batched, in the function and in all rules. The tangent of a shared operand is shared,
+        // and its cotangent is summed over the batch.
         let slots = inputs.iter().zip(batched).filter(|(ty, _)| ty.has_tangent());
         let moved: Vec<bool> = slots.map(|(_, on)| *on).collect();
         let float = tangents(&outputs).len();
-        // A branch that only some take masks tangents as it masks what is linear, and values otherwise:
-        // they are told apart before. What is not linear has an error if that is asked for.
+        // A branch that only some members take masks tangents as linear values and other values differently, so
+        // separate the two first. A rule that is not linear reports that when a derivative needs it.
         let mut lift =
             |f: FuncId, on: &[bool], wanted: &[BatchRequest], values: Option<[usize; 2]>| {
                 cx.ask(|regions, m| {
@@ -431,7 +431,7 @@ impl Primitive for CustomCall {
             op.jvp = Some(lift(jvp, &[batched, &moved].concat(), &wanted, values)?.function);
         }
         if let Some((fwd, bwd)) = self.fwd.zip(self.bwd) {
-            // Residuals stay as they come.
+            // Residuals are batched or not as the rule returns them.
             let of = lift(fwd, batched, &lifted, None)?;
             op.fwd = Some(of.function);
             let residuals = &of.batched_out[outputs.len()..];
@@ -457,7 +457,7 @@ impl Primitive for CustomCall {
     }
 
     fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
-        // The rules speak of all outputs.
+        // The rules refer to all outputs, so none can be pruned.
         Ok(Prune::Whole)
     }
 

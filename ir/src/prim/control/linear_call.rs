@@ -1,5 +1,5 @@
-//! `linear_call{apply, transpose, residuals}`: a linear map given by two programs, itself and its
-//! transpose.
+//! `linear_call{apply, transpose, residuals}`: a linear map given by two programs, one for the map and one for
+//! its transpose.
 //!
 //! The operands are residuals, then the linear operands:
 //!
@@ -8,11 +8,10 @@
 //! transpose: (residuals.., ct of y..) -> ct of x..
 //! ```
 //!
-//! Running it runs `apply`; transposing it exchanges the two. That both are the same matrix is a
-//! promise, not something that the system finds out: this is how the reverse pass of a custom rule
-//! enters a derivative program (see [`crate::prim::CustomCall`]). One of the two may be absent. Then
-//! asking for it is an error, which is right for a reverse pass that is not linear (one that clips
-//! gradients, say) and so has no forward counterpart.
+//! Evaluation runs `apply`; transposition exchanges the two programs. That both represent the same matrix is
+//! not checked. The reverse rule of a custom function enters derivative programs in this way (see
+//! [`crate::prim::CustomCall`]). One of the two may be absent; then using it is an error. This is right for a
+//! reverse rule that is not linear (one that clips gradients, for example) and so has no forward counterpart.
 //!
 //! Source: JAX's `custom_derivatives.linear_call`.
 
@@ -37,17 +36,17 @@ pub struct LinearCall {
     pub apply: Option<FuncId>,
     /// Its transpose: `(residuals.., ct of y..) -> ct of x..`.
     pub transpose: Option<FuncId>,
-    /// How many of the operands are residuals.
+    /// The number of operands that are residuals.
     pub residuals: usize,
 }
 
 notation!(LinearCall = "linear_call" { apply, transpose, residuals });
 
-/// Residual types, types of the linear operands, types of the outputs.
+/// The types of the residuals, of the linear operands, and of the outputs.
 type Signature = (Vec<Type>, Vec<Type>, Vec<Type>);
 
 impl LinearCall {
-    /// Which types go in and out, as one of the two programs says.
+    /// Returns the signature, read off whichever of the two programs is present.
     fn signature(&self, module: &Module) -> Result<Signature, Problem> {
         let of = |f: FuncId, forward: bool| {
             let f = module.function(f);
@@ -96,7 +95,7 @@ impl LinearCall {
         }
     }
 
-    /// The map as an ordinary call, or why there is none.
+    /// Returns the map as an ordinary call, or an error if `apply` is absent.
     fn call(&self, module: &Module) -> Result<Call, Problem> {
         let function = self.apply.ok_or_else(|| self.missing(module))?;
         Ok(Call::inline(function))
@@ -113,12 +112,13 @@ impl LinearCall {
         )
     }
 
-    /// Whether the map is known to be linear, not only promised to be.
+    /// Returns whether `apply` was verified to be linear, or is absent.
     fn is_verified(&self, module: &Module) -> bool {
         self.apply.is_none_or(|f| !module.function(f).linear_params.is_empty())
     }
 
-    /// Its own tangent, if that is the map itself: it is linear, and the residuals stay.
+    /// Returns the map itself as its tangent, if it is verified to be linear and the residuals have no
+    /// tangents.
     fn itself(
         &self,
         cx: &mut RuleCx<'_, '_>,
@@ -138,7 +138,8 @@ impl LinearCall {
         Ok(Some(Dual { y, dy: dy.map(|(dy, on)| on.then_some(dy)).collect() }))
     }
 
-    /// Returns the map of the operands whose tangents are not zero, and per output whether it may be nonzero.
+    /// Returns the map restricted to the operands whose tangents are not zero, and per output whether it may be
+    /// nonzero.
     fn of_operands(
         &self,
         cx: &mut RuleCx<'_, '_>,
@@ -254,7 +255,7 @@ impl Primitive for LinearCall {
             None => Present { function: None, nonzero: vec![true; x.len() - self.residuals] },
         };
         let back = match of.function {
-            // A zero cotangent is absent, so the transposed map has no output for it.
+            // A zero cotangent is absent, so the transposed map has no parameter for it.
             Some(function) => {
                 args.extend(ct.iter().flatten());
                 let apply = self.apply;
@@ -292,7 +293,7 @@ impl Primitive for LinearCall {
             op.apply = Some(of.function);
         }
         if let Some(transpose) = self.transpose {
-            // A linear operand that all members share gets the sum of their cotangents.
+            // The cotangent of a linear operand that all members share is the sum over the members.
             let (k, x) = batched.split_at(self.residuals);
             let (mask, wanted) = ([k, &every].concat(), as_operands(x));
             let of = cx.ask(|regions, m| regions.batch(m, transpose, size, &mask, &wanted))?;
@@ -314,7 +315,7 @@ impl Primitive for LinearCall {
     }
 
     fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
-        // The two programs must keep one signature.
+        // The two programs must have the same signature, so nothing is pruned.
         Ok(Prune::Whole)
     }
 

@@ -1,4 +1,4 @@
-//! Region primitives: calls, branches, loops, and functions with rules of their own.
+//! Region primitives: calls, branches, loops, and functions with their own derivative rules.
 
 pub(crate) mod call;
 pub(crate) mod callback;

@@ -1,13 +1,14 @@
 //! `fft{inverse, rank, axis} x`: the discrete Fourier transform of complex sequences, in either direction.
 //!
 //! ```text
-//! y[j] = Σ_k x[k] exp(∓2 π i j k / n)           the upper sign forward, the lower one inverse
+//! y[j] = Σ_k x[k] exp(∓2 π i j k / n)           the upper sign: forward, the lower sign: inverse
 //!
 //! y_re = C x_re + S x_im    y_im = C x_im - S x_re        forward; C, S: cos and sin of 2 π j k / n
 //! ```
 //!
-//! `C` and `S` are symmetric, so the transpose of the real map `(x_re, x_im) -> (y_re, y_im)` has `-S` in the place of
-//! `S`: it is the transform of the other direction. Neither divides by `n`, so that one after the other is `n x`.
+//! `C` and `S` are symmetric, so the transpose of the real map `(x_re, x_im) -> (y_re, y_im)` has `-S` in place
+//! of `S`: it is the transform in the other direction. Neither direction divides by `n`, so one after the other
+//! gives `n x`.
 
 use super::spectrum::{axes, pairs};
 use crate::lang::builder::Builder;
@@ -26,16 +27,17 @@ use tapeloom_routines::Routine;
 pub struct Fft {
     /// Whether the exponent is positive.
     pub inverse: bool,
-    /// How many axes, the last ones, a complex array has; the axis before them holds its parts.
+    /// The number of axes of a complex array; they are the last ones, and the axis before them holds the real
+    /// and imaginary parts.
     pub rank: usize,
-    /// Which of these is transformed.
+    /// The index of the transformed axis among these.
     pub axis: usize,
 }
 
 notation!(Fft = "fft" { inverse, rank, axis });
 
 impl Fft {
-    /// The routine on sequences of that type.
+    /// Returns the routine for sequences of this type.
     fn call(&self, x: &ArrayType) -> RoutineCall {
         let own = axes(&x.shape, 1, self.rank, self.axis);
         let (rows, n, columns) = (own.rows, own.extent, own.columns);
@@ -112,7 +114,7 @@ impl ArrayPrimitive for Fft {
             for x in [&wrong, &large, &Tensor::from([[0.0; 0]; 2])] {
                 all.push(Sample::edge(op.clone(), vec![x.clone()]));
             }
-            // A matrix of two rows: by columns, and by rows.
+            // A matrix with two rows: along columns and along rows.
             for axis in [0, 1] {
                 let op = Fft { inverse, rank: 2, axis };
                 all.push(Sample::smooth(op.clone(), vec![matrix.clone()]));

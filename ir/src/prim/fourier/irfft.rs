@@ -5,9 +5,9 @@
 //! ct_y = w ∘ rfft(ct)                            w = 1 at j = 0 and j = n/2 (n even), 2 between
 //! ```
 //!
-//! The imaginary parts of frequencies 0 and `n/2` are multiplied by the sine of a multiple of `π`, which is zero: they have
-//! no influence, and the imaginary parts that `rfft` gives there are zero as well. The number `n` is an attribute, since
-//! `n = 2 h - 2` and `n = 2 h - 1` have halves of the same length `h`.
+//! The imaginary parts of frequencies 0 and `n/2` are multiplied by the sine of a multiple of `π`, which is
+//! zero: they have no influence, and `rfft` returns zeros there. The number `n` is an attribute, because
+//! `n = 2 h - 2` and `n = 2 h - 1` have half spectra of the same length `h`.
 
 use super::rfft::Rfft;
 use super::spectrum::{axes, interior_weighted, pairs};
@@ -25,25 +25,25 @@ use tapeloom_routines::{Routine, half};
 /// `irfft{n, rank, axis}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Irfft {
-    /// How many numbers there are.
+    /// The length of a sequence.
     pub n: usize,
-    /// How many axes, the last ones, a half spectrum has; the axis before them holds its parts.
+    /// The number of axes of a half spectrum, the last ones; the axis before them holds the real and imaginary parts.
     pub rank: usize,
-    /// Which of these is transformed.
+    /// The index of the transformed axis among these.
     pub axis: usize,
 }
 
 notation!(Irfft = "irfft" { n, rank, axis });
 
 impl Irfft {
-    /// The routine on half spectra of that type.
+    /// Returns the routine for half spectra of this type.
     fn call(&self, y: &ArrayType) -> RoutineCall {
         let own = axes(&y.shape, 1, self.rank, self.axis);
         let (rows, n, columns) = (own.rows, self.n, own.columns);
         RoutineCall::new(Routine::InverseRealFft { rows, n, columns }, y.dtype, own.batch)
     }
 
-    /// The type of the sequences with half spectra of that type.
+    /// Returns the type of the sequences whose half spectra have the type `y`.
     fn sequences(&self, y: &ArrayType) -> ArrayType {
         let mut shape = y.shape.to_vec();
         shape.remove(y.shape.len() - self.rank - 1);

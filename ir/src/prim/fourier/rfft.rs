@@ -5,8 +5,8 @@
 //! ct_x[k] = Re Σ_j ct[j] exp(+2 π i j k / n)    the same j; ct = ct_re + i ct_im
 //! ```
 //!
-//! The sum of the transpose is over the half alone, where `irfft` counts a frequency between 0 and `n/2` twice; so the
-//! transpose is the `irfft` of `ct` with these halved.
+//! The transpose sums over the half spectrum alone, whereas `irfft` counts each frequency between 0 and `n/2`
+//! twice. So the transpose is the `irfft` of `ct` with these frequencies halved.
 
 use super::irfft::Irfft;
 use super::spectrum::{axes, interior_weighted, sequences};
@@ -24,23 +24,24 @@ use tapeloom_routines::{Routine, half};
 /// `rfft{rank, axis}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Rfft {
-    /// How many axes, the last ones, an array has; the parts of its spectrum are put on an axis before them.
+    /// The number of axes of an array; they are the last ones. The real and imaginary parts of its spectrum are
+    /// on an axis before them.
     pub rank: usize,
-    /// Which of these is transformed.
+    /// The index of the transformed axis among these.
     pub axis: usize,
 }
 
 notation!(Rfft = "rfft" { rank, axis });
 
 impl Rfft {
-    /// The routine on sequences of that type.
+    /// Returns the routine for sequences of this type.
     fn call(&self, x: &ArrayType) -> RoutineCall {
         let own = axes(&x.shape, 0, self.rank, self.axis);
         let (rows, n, columns) = (own.rows, own.extent, own.columns);
         RoutineCall::new(Routine::RealFft { rows, n, columns }, x.dtype, own.batch)
     }
 
-    /// The type of the spectra of sequences of that type.
+    /// Returns the type of the spectra of sequences of this type.
     fn spectra(&self, x: &ArrayType) -> ArrayType {
         let batch = x.shape.len() - self.rank;
         let mut shape = x.shape.to_vec();

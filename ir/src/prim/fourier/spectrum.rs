@@ -1,7 +1,7 @@
-//! Arrays that are transformed, and the half of a spectrum that says all of a real sequence.
+//! The axes of transformed arrays, and half spectra, which determine the spectrum of a real sequence.
 //!
 //! The spectrum `y` of `n` real numbers has `y[n - k] = conj(y[k])`, so frequencies `0 ..= n/2` suffice. Each
-//! frequency strictly between 0 and `n/2` stands for two; 0 and, where `n` is even, `n/2` stand for one.
+//! frequency strictly between 0 and `n/2` represents two; frequency 0 and, for even `n`, `n/2` represent one.
 
 use crate::fault::{Fault, planted};
 use crate::lang::builder::Builder;
@@ -11,23 +11,24 @@ use crate::lang::problem::{Kind, Problem, Result};
 use crate::lang::types::{ArrayType, Dtype, Type};
 use crate::prim::{Iota, Operand, Scalar};
 
-/// The axes of an array around the one that is transformed.
+/// The extents of an array, relative to the transformed axis.
 pub(super) struct Axes<'a> {
-    /// In front of the arrays and of their parts.
+    /// The batch axes, before the arrays and their parts.
     pub(super) batch: &'a [usize],
-    /// The elements before the axis.
+    /// The number of elements before the axis.
     pub(super) rows: usize,
     /// The extent of the axis.
     pub(super) extent: usize,
-    /// The elements behind the axis.
+    /// The number of elements after the axis.
     pub(super) columns: usize,
 }
 
-/// Those of an array of which the last `rank` axes are an array of numbers, with `parts` axes of parts before them.
+/// Returns the extents for an array whose last `rank` axes are an array of numbers, with `parts` axes of parts
+/// before them.
 pub(super) fn axes(shape: &[usize], parts: usize, rank: usize, axis: usize) -> Axes<'_> {
     let (batch, own) = shape.split_at(shape.len().saturating_sub(rank));
     let batch = &batch[..batch.len().saturating_sub(parts)];
-    // Beside an extent of zero others may be of any size.
+    // If one extent is zero the others may be arbitrarily large, so saturate.
     let product = |extents: &[usize]| extents.iter().fold(1, |n: usize, m| n.saturating_mul(*m));
     match own.split_at_checked(axis) {
         Some((before, [extent, behind @ ..])) => {
@@ -37,7 +38,7 @@ pub(super) fn axes(shape: &[usize], parts: usize, rank: usize, axis: usize) -> A
     }
 }
 
-/// The type of the one operand, an array of floats of which the last `rank` axes hold the one to transform.
+/// Returns the type of the only operand, an array of floats whose last `rank` axes are the array to transform.
 pub(super) fn sequences<'a>(
     name: &str,
     rank: usize,
@@ -58,7 +59,7 @@ pub(super) fn sequences<'a>(
     }
 }
 
-/// As [`sequences`], with real and imaginary parts on the axis before the last `rank`.
+/// Like [`sequences`], with the real and imaginary parts on the axis before the last `rank` axes.
 pub(super) fn pairs<'a>(
     name: &str,
     rank: usize,
@@ -78,8 +79,8 @@ pub(super) fn pairs<'a>(
     }
 }
 
-/// Halves of spectra of `n` numbers, whose frequencies are axis `axis` of the last `rank`, with each frequency that stands for
-/// two multiplied by `weight`.
+/// Multiplies each frequency that represents two by `weight`, in half spectra of `n` numbers. The frequencies
+/// are axis `axis` of the last `rank` axes.
 pub(super) fn interior_weighted(
     b: &Builder<'_>,
     y: Atom,

@@ -8,12 +8,11 @@
 //! transposed: (p.., c..) -> u..           A(p)ᵀ u = c
 //! ```
 //!
-//! `transposed` may apply a map of which only the transpose is given, by a [`LinearCall`](super::super::LinearCall)
-//! without `apply`. The map is derived when the system is transposed.
+//! `transposed` may apply a map of which only the transpose is given, by a
+//! [`LinearCall`](super::super::LinearCall) without `apply`. The map is derived when the system is transposed.
 //!
-//! Running it runs `solve`. From `A v = b` follows `A dv = db - dA v`: the same system with another
-//! right-hand side. That the solvers solve is a promise, as the rules of a [`super::super::CustomCall`]
-//! are.
+//! Evaluation runs `solve`. `A v = b` implies `A dv = db - dA v`: the same system with another right-hand side.
+//! Whether the solvers solve the system is not checked, as for the rules of a [`super::super::CustomCall`].
 //!
 //! Source: JAX's `custom_linear_solve`.
 
@@ -46,7 +45,7 @@ pub struct LinearSolve {
 notation!(LinearSolve = "linear_solve" { solve, transposed, matvec });
 
 impl LinearSolve {
-    /// How many operands are parameters, and how many are the right-hand side.
+    /// Returns the number of parameters and the number of right-hand sides among the operands.
     fn counts(&self, module: &Module) -> (usize, usize) {
         let f = module.function(self.solve);
         let unknowns = f.results.len();
@@ -182,7 +181,7 @@ impl Primitive for LinearSolve {
     ) -> Result<Batched, Problem> {
         let b = cx.b;
         let (parameters, unknowns) = b.with_module(|m| self.counts(m));
-        // Every member has its solution, and so its right-hand side.
+        // Every batch member has its own solution, and so its own right-hand side.
         let mut mask = batched.to_vec();
         mask[parameters..].fill(true);
         let args: Vec<Atom> = (x.iter().zip(batched).zip(&mask))
@@ -214,7 +213,7 @@ impl Primitive for LinearSolve {
     }
 
     fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
-        // A system is solved as a whole.
+        // A system can only be solved as a whole.
         Ok(Prune::Whole)
     }
 

@@ -1,9 +1,9 @@
-//! Values that are given by an equation, and not by the way to them: [`LinearSolve`] and [`Root`].
+//! Values that are defined by an equation: [`LinearSolve`] and [`Root`].
 //!
-//! How the equation is solved is a function like any other, run as it stands. Its derivative is never
-//! asked for: that of the value follows from the equation (the implicit function theorem), at one
-//! linear system a tangent, whatever iterations led to the value. The rules emit the primitives
-//! themselves, so derivatives of every order are such systems again.
+//! The solver is an ordinary function that is evaluated but never differentiated. The derivative of the value
+//! follows from the equation (the implicit function theorem): it takes one linear system per tangent, whatever
+//! iterations the solver ran. The rules emit the same primitives, so derivatives of every order are such
+//! systems again.
 
 mod linear_solve;
 mod root;
@@ -23,7 +23,7 @@ use crate::lang::remap::rebuild;
 use crate::lang::stack::deeper;
 use crate::lang::types::Type;
 
-/// How the tangent of an equation is emitted: by forward mode, or in two halves.
+/// The mode in which the tangent of an equation is emitted: forward mode, or two halves.
 #[derive(Clone, Copy)]
 enum Along {
     Jvp,
@@ -31,7 +31,7 @@ enum Along {
 }
 
 impl Along {
-    /// The tangents of what a function gives.
+    /// Emits the tangents of a function's results.
     fn of(
         self,
         cx: &mut RuleCx<'_, '_>,
@@ -73,7 +73,7 @@ fn check(
     ))
 }
 
-/// Only floats are solved for: everything else has no tangent.
+/// Checks that all unknowns are floats; other types have no tangent.
 fn check_floats(what: &str, types: &[Type]) -> Result<(), Problem> {
     match types.iter().find(|ty| !ty.is_linear()) {
         None => Ok(()),
@@ -120,7 +120,7 @@ fn completed(regions: &mut dyn Regions, m: &mut Module, id: FuncId) -> Result<Fu
     if changed { m.add(copy) } else { Ok(id) }
 }
 
-/// A function over a batch, all of whose results carry it.
+/// Batches a function such that all results are batched.
 fn lift(
     cx: &mut RuleCx<'_, '_>,
     size: usize,

@@ -1,4 +1,4 @@
-//! `root{solve, residual, tangent, cotangent}`: what makes an equation true.
+//! `root{solve, residual, tangent, cotangent}`: the solution of an equation.
 //!
 //! ```text
 //! solve:     k.. -> y..                   r(k.., y..) = 0
@@ -7,8 +7,8 @@
 //! cotangent: (k.., y.., c..) -> u..       Aᵀ u = c
 //! ```
 //!
-//! Running it runs `solve`. From `r(k, y(k)) = 0` follows `A dy = - (∂r/∂k) dk`, a
-//! [`super::LinearSolve`] at the solution.
+//! Evaluation runs `solve`. `r(k, y(k)) = 0` implies `A dy = - (∂r/∂k) dk`, a [`super::LinearSolve`] at the
+//! solution.
 //!
 //! Source: JAX's `custom_root`; the implicit function theorem.
 
@@ -32,7 +32,7 @@ pub struct Root {
     pub solve: FuncId,
     /// The equation: `(k.., y..) -> r..`, zero at the solution.
     pub residual: FuncId,
-    /// The solver of its linear system: `(k.., y.., b..) -> v..`.
+    /// The solver of the linear system: `(k.., y.., b..) -> v..`.
     pub tangent: FuncId,
     /// The solver of the transposed system: `(k.., y.., c..) -> u..`.
     pub cotangent: FuncId,
@@ -185,7 +185,7 @@ impl Primitive for Root {
     }
 
     fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
-        // The equation is one of all unknowns.
+        // The equation has all unknowns, so none can be pruned.
         Ok(Prune::Whole)
     }
 

@@ -1,4 +1,4 @@
-//! Equations that are solved in closed form, so that the laws see exact solutions.
+//! Equations with closed-form solutions, so that the tests see exact solutions.
 
 use super::super::{IntegerPow, Sample, Scalar};
 use super::{LinearSolve, Root};
@@ -19,8 +19,8 @@ fn define(
     function(module, name, [&params, &[]], |b, p, _| body(b, p)).ok()
 }
 
-/// `(x, y) -> (p x + q y, p y - q x)` at each place, a rotation and a scale. Its transpose turns the
-/// other way, so neither solver does for the other.
+/// `(x, y) -> (p x + q y, p y - q x)` element by element, a rotation with scaling. Its transpose rotates in the
+/// other direction, so a test fails if the two solvers are confused.
 pub(super) fn linear_solve(module: &mut Module) -> Option<Sample> {
     let mul = |b: &Builder<'_>, x: Atom, y: Atom| b.emit1(Scalar::Mul, &[x, y]);
     let turn = |b: &Builder<'_>, p: &[Atom], sign: Scalar| {
@@ -48,7 +48,7 @@ pub(super) fn linear_solve(module: &mut Module) -> Option<Sample> {
     Some(Sample::smooth(LinearSolve { solve, transposed, matvec }, operands))
 }
 
-/// `y³ = k l`, with roots of positive numbers.
+/// `y³ = k l`, solved for positive numbers.
 pub(super) fn root(module: &mut Module) -> Option<Sample> {
     let mul = |b: &Builder<'_>, x: Atom, y: Atom| b.emit1(Scalar::Mul, &[x, y]);
     let solve =

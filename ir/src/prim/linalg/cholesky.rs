@@ -5,9 +5,9 @@
 //! dL = L Φ(L⁻¹ dA L⁻ᵀ)        Φ: the lower triangle, its diagonal halved
 //! ```
 //!
-//! The lower triangle of `a` is read and stands for a symmetric matrix; what lies above it has no influence
-//! on a value or a derivative. The result is zero above its diagonal. A matrix that is not positive
-//! definite gives nan in its lower triangle, in that member of a batch alone.
+//! Only the lower triangle of `a` is read; it represents a symmetric matrix. The elements above the diagonal
+//! influence no value and no derivative. The result is zero above its diagonal. A matrix that is not positive
+//! definite gives NaN in its lower triangle, for that batch member alone.
 //!
 //! Source of the rule: Murray (2016), equation 8.
 
@@ -32,7 +32,7 @@ pub struct Cholesky {}
 notation!(Cholesky = "cholesky" {});
 
 impl Cholesky {
-    /// The routine on matrices of that type.
+    /// Returns the routine for matrices of this type.
     fn call(a: &ArrayType) -> RoutineCall {
         let n = a.shape[a.shape.len() - 1];
         RoutineCall::new(Routine::Cholesky { n }, a.dtype, batch_axes(&a.shape))

@@ -1,8 +1,9 @@
-//! Decompositions: one matrix in, several arrays out, no region inside.
+//! Decompositions: one matrix in, several arrays out, no regions.
 //!
-//! [`Decomposition`] asks for what differs from one to the next: which library routine, which tangents, what is
-//! left where only some outputs are read. The `impl` below gives the answers to everything else, for all of them,
-//! through [`Decomposed`]; a primitive of another kind has an `impl` of its own, so the two never meet.
+//! [`Decomposition`] has the items that differ between decompositions: the library routine, the tangents, and
+//! the cheaper primitive if only some outputs are read. The `impl` below, for [`Decomposed`], provides
+//! everything else. (A blanket `impl` for all `Decomposition` types would conflict with other blanket `impl`s,
+//! so there is a wrapper.)
 
 use super::matrix::{batch_axes, matrices, square};
 use super::routine_call::RoutineCall;
@@ -22,27 +23,27 @@ use crate::tensor::Tensor;
 use smallvec::SmallVec;
 use tapeloom_routines::{Element, Routine};
 
-/// What the system must know about a primitive that takes a matrix apart. The value of the implementing type
-/// holds the attributes.
+/// The definition of a matrix decomposition. The value of the implementing type holds the attributes.
 pub trait Decomposition: Notation + Clone + Into<Op> {
-    /// Whether only square matrices have one.
+    /// Whether only square matrices are accepted.
     const SQUARE: bool;
 
     /// Its entry on the generated page of primitives.
     fn doc() -> Doc;
 
-    /// What computes that of a matrix of so many rows and columns. Its results are the outputs.
+    /// Returns the routine for a matrix of this size. The routine's results are the outputs.
     fn routine(&self, rows: usize, columns: usize) -> Routine;
 
-    /// The outputs of `a` and their tangents for the tangent `da` of `a`: every equation emitted is
-    /// independent of `da` or linear in it. `reads` says which places of each output are read; a tangent may be zero at
-    /// all others.
+    /// Emits the outputs of `a` and their tangents for the tangent `da` of `a`; every equation is independent
+    /// of `da` or linear in it. `reads` has the positions of each output that are read; a tangent may be zero
+    /// at all others.
     fn jvp(&self, b: &Builder<'_>, a: Atom, da: Atom, reads: &[Option<Reads>]) -> Result<Tangents>;
 
-    /// The cheaper primitive where only the `used` outputs are read, with which of the outputs it has.
+    /// Returns the cheaper primitive if only the `used` outputs are read, with a mask of the outputs that it
+    /// has.
     fn without(&self, used: &[bool]) -> Option<(Op, Vec<bool>)>;
 
-    /// Typical and edge uses; the law tests run every one.
+    /// Typical and edge cases; the law tests run all of them.
     fn samples() -> Vec<Sample>;
 }
 
@@ -60,14 +61,14 @@ pub(super) fn read_along(reads: &[Option<Reads>], output: usize, axis: usize) ->
 pub struct Decomposed<P>(pub P);
 
 impl<P: Decomposition> Decomposed<P> {
-    /// The routine over the batch of a matrix of that type.
+    /// Returns the routine for the batch of matrices of this type.
     fn call(&self, a: &ArrayType) -> RoutineCall {
         let rank = a.shape.len();
         let routine = self.0.routine(a.shape[rank - 2], a.shape[rank - 1]);
         RoutineCall::new(routine, a.dtype, batch_axes(&a.shape))
     }
 
-    /// The types of the outputs: each with the axes of the batch in front.
+    /// Returns the types of the outputs: each has the batch axes in front.
     fn results(&self, a: &ArrayType) -> Vec<ArrayType> {
         let rank = a.shape.len();
         let routine = self.0.routine(a.shape[rank - 2], a.shape[rank - 1]);
@@ -140,7 +141,7 @@ impl<P: Decomposition> Primitive for Decomposed<P> {
         Ok(Dual { y: y.into(), dy: dy.into() })
     }
 
-    /// jvp, whose equations are independent of `dx` or linear in it: the caller splits them.
+    /// Emits the jvp, whose equations are independent of `dx` or linear in it; the caller splits them.
     fn linearize(&self, cx: &mut RuleCx<'_, '_>, x: &[Atom], dx: &[Tangent]) -> Result<Dual> {
         Primitive::jvp(self, cx, x, dx)
     }

@@ -5,15 +5,16 @@
 //! dV = V (F ∘ X) + V diag(c)        F[i, j] = 1 / (w[j] - w[i]), 0 on the diagonal
 //! ```
 //!
-//! Outputs are the real and the imaginary parts of the eigenvalues, then of the vectors. A vector (a column) has
-//! norm 1, and its component of the largest absolute value, the first of several, is real and positive; `c` is what
-//! keeps it so: with `W = V (F ∘ X)` and `k` the row of that component,
-//! `Re c[j] = -Re(v[j]ᴴ W[j])` and `Im c[j] = -Im(W[k, j]) / v[k, j]`. Eigenvalues alone are cheaper.
+//! The outputs are the real and the imaginary parts of the eigenvalues, then those of the eigenvectors. An
+//! eigenvector (a column) has norm 1, and its component of largest absolute value (the first of several) is
+//! real and positive. `c` in `dV` preserves this normalisation: with `W = V (F ∘ X)` and `k` the row of that
+//! component, `Re c[j] = -Re(v[j]ᴴ W[j])` and `Im c[j] = -Im(W[k, j]) / v[k, j]`. Eigenvalues alone are
+//! cheaper.
 //!
-//! A system of complex numbers is one of real numbers, `[[Re V, -Im V], [Im V, Re V]]`. Eigenvalues that meet have
-//! no derivative: `V` is singular, or `F` is nan. Vectors that are not read have no column of `F`. Source of the rule: C. Boeddeker, P. Hanebrink, L. Drude, J.
-//! Heymann, R. Haeb-Umbach, *On the computation of complex-valued gradients with application to statistically optimum
-//! beamforming* (2017).
+//! A system of complex numbers is solved as one of real numbers, `[[Re V, -Im V], [Im V, Re V]]`. Equal
+//! eigenvalues have no derivative: `V` is singular, or `F` is NaN. Eigenvectors that are not read have no
+//! column in `F`. Source of the rule: C. Boeddeker, P. Hanebrink, L. Drude, J. Heymann, R. Haeb-Umbach, *On the
+//! computation of complex-valued gradients with application to statistically optimum beamforming* (2017).
 
 use super::decomposition::{Decomposition, Tangents, read_along};
 use super::lu::general_solve;
@@ -36,7 +37,7 @@ use tapeloom_routines::Routine;
 /// `eig{vectors}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Eig {
-    /// Whether there are vectors beside the values.
+    /// Whether eigenvectors are computed besides the eigenvalues.
     pub vectors: bool,
 }
 
@@ -47,19 +48,19 @@ notation!(Eig = "eig" { vectors });
 struct Pair(Atom, Atom);
 
 impl Pair {
-    /// Both parts by the same linear map.
+    /// Applies the same linear map to both parts.
     fn each(self, f: impl Fn(Atom) -> Atom) -> Pair {
         Pair(f(self.0), f(self.1))
     }
 
-    /// `self ∘ y` of some product.
+    /// Returns the complex product of `self` and `y`, where `of` is the product of real arrays.
     fn by(self, b: &Builder<'_>, y: Pair, of: fn(&Builder<'_>, Atom, Atom) -> Atom) -> Pair {
         let real = minus(b, of(b, self.0, y.0), of(b, self.1, y.1));
         Pair(real, plus(b, of(b, self.0, y.1), of(b, self.1, y.0)))
     }
 }
 
-/// `V⁻¹ y`, by the system of real numbers.
+/// Returns `V⁻¹ y`, by a system of real numbers.
 fn over(b: &Builder<'_>, v: Pair, y: Pair) -> Pair {
     let shape = b.shape_of(v.0);
     let (rank, n) = (shape.len(), shape[shape.len() - 1]);
@@ -91,13 +92,13 @@ fn inverse_gaps(b: &Builder<'_>, w: Pair) -> Pair {
     Pair(over(gap.0), over(b.emit1(Scalar::Neg, &[gap.1])))
 }
 
-/// For each column the sum over its rows.
+/// Sums over the rows of each column.
 fn sum_of_rows(b: &Builder<'_>, x: Atom) -> Atom {
     let axes = vec![b.shape_of(x).len() - 2];
     b.emit1(Reduce { reducer: Reducer::Sum, axes }, &[x])
 }
 
-/// True where the component of a column has the largest absolute value, the first of several.
+/// Returns a mask of the component of largest absolute value in each column, the first of several.
 fn largest(b: &Builder<'_>, v: Pair) -> Atom {
     let size = plus(b, times(b, v.0, v.0), times(b, v.1, v.1));
     let shape = b.shape_of(size);
@@ -176,7 +177,7 @@ impl Decomposition for Eig {
     }
 
     fn samples() -> Vec<Sample> {
-        // Real eigenvalues; one pair and one real; two pairs.
+        // Real eigenvalues; one complex pair and one real eigenvalue; two complex pairs.
         let real = Tensor::from([[1.0, 2.0, 0.5], [0.25, -3.0, 1.0], [0.5, 0.75, 4.0]]);
         let turn = Tensor::from([[0.5, -2.0, 0.25], [1.5, 0.25, 1.0], [0.5, -0.75, 3.0]]);
         let two = Tensor::from([[[0.5, 1.0], [-2.0, 3.0]], [[4.0, 1.0], [1.0, -2.0]]]);

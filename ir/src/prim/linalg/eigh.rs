@@ -4,10 +4,10 @@
 //! A V = V diag(w)        dw[j] = v[j]ᵀ dA v[j]        (w[j] - A) dv[j] = dA v[j] - dw[j] v[j]
 //! ```
 //!
-//! The lower triangle of `a` is read and stands for a symmetric matrix. Eigenvalues ascend; in each vector (a column
-//! of `V`) the component of the largest absolute value, the first of several, is positive. Eigenvalues alone are
-//! cheaper. Vectors of equal eigenvalues are any basis of a space and have no derivative: it is nan there. All other
-//! vectors have theirs (`vector_tangents.rs`).
+//! Only the lower triangle of `a` is read; it represents a symmetric matrix. Eigenvalues ascend. In each
+//! eigenvector (a column of `V`) the component of largest absolute value (the first of several) is positive.
+//! Eigenvalues alone are cheaper. Eigenvectors of equal eigenvalues are an arbitrary basis of a space and have
+//! no derivative: it is NaN. All other eigenvectors have one (`vector_tangents.rs`).
 //!
 //! Source of the rule: Giles (2008), 2.3.3.
 
@@ -24,7 +24,7 @@ use tapeloom_routines::Routine;
 /// `eigh{vectors}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Eigh {
-    /// Whether there are vectors beside the values.
+    /// Whether eigenvectors are computed besides the eigenvalues.
     pub vectors: bool,
 }
 
@@ -61,7 +61,7 @@ impl Decomposition for Eigh {
         let y = b.emit(Eigh { vectors: true }, &[a]).to_vec();
         let [w, v] = y[..] else { return Err(Problem::internal("eigh has two outputs")) };
         let (n, da) = (b.shape_of(w)[b.shape_of(w).len() - 1], symmetric_of_lower(b, da));
-        // Of columns their vectors, `dA V` and the tangents of their values.
+        // Returns, for some columns, the vectors, `dA V`, and the tangents of the eigenvalues.
         let of = |places: &Ranges| {
             let v = columns(b, v, places);
             let moved = product(b, da, v);

@@ -1,18 +1,18 @@
-//! `lu a`: the factors of a matrix with exchanged rows.
+//! `lu a`: the triangular factors of a matrix with partial pivoting.
 //!
 //! ```text
 //! A[p] = L U
 //! X = L⁻¹ dA[p] U⁻¹        dL = L tril(X, -1)        dU = triu(X) U
 //! ```
 //!
-//! Outputs are the factors in one matrix (`L` below the diagonal, whose own is of ones, and `U` on and above it),
-//! the exchanges (`pivots[i]`: the row that row i was exchanged with at step i), and the permutation `p`
-//! that comes of them. Rows are exchanged for the largest absolute value of a column.
+//! The outputs are the factors in one matrix (`L` below the diagonal, with an implicit unit diagonal, and `U`
+//! on and above it), the exchanges (`pivots[i]`: the row that was exchanged with row i at step i), and the
+//! permutation `p` that results from them. The pivot is the element of largest absolute value in its column.
 //!
-//! Where there are more rows than columns `L` is extended by columns of the identity, where there are fewer `U`
-//! is by rows of it, so that both have inverses; the formula holds as it stands. Source: S. de Hoog, B. Anderssen,
-//! M. Lukas, *Differentiation of matrix functionals using triangular factorization* (2011). The permutation is locally
-//! constant.
+//! If there are more rows than columns, `L` is extended by columns of the identity; if there are fewer, `U` is
+//! extended by rows of it. Then both have inverses and the formula holds unchanged. Source: S. de Hoog, B.
+//! Anderssen, M. Lukas, *Differentiation of matrix functionals using triangular factorization* (2011). The
+//! permutation is locally constant.
 
 use super::decomposition::{Decomposition, Tangents};
 use super::matrix::{Part, corner, over_upper, part, plus, product, solved};
@@ -34,7 +34,7 @@ pub struct Lu {}
 
 notation!(Lu = "lu" {});
 
-/// The rows of matrices in another order.
+/// Permutes the rows of matrices.
 fn rows_of(b: &Builder<'_>, x: Atom, order: Atom) -> Atom {
     let batch = b.shape_of(x).len() - 2;
     let mut indices = b.shape_of(order).to_vec();
@@ -43,7 +43,7 @@ fn rows_of(b: &Builder<'_>, x: Atom, order: Atom) -> Atom {
     b.emit1(Gather { batch, axes: vec![batch], bounds: Bounds::Clip }, &[x, indices])
 }
 
-/// `A⁻¹ x` of square matrices, by the factors of `A`.
+/// Emits `A⁻¹ x` for square matrices, by the factors of `A`.
 pub(super) fn general_solve(b: &Builder<'_>, a: Atom, x: Atom) -> Atom {
     let factors = b.emit(Lu {}, &[a]);
     let unit = TriangularSolve { unit_diagonal: true, ..TriangularSolve::LOWER };
@@ -52,7 +52,7 @@ pub(super) fn general_solve(b: &Builder<'_>, a: Atom, x: Atom) -> Atom {
     solved(b, upper, factors[0], y)
 }
 
-/// The square matrix with `u` in its upper left corner, and 1 on the rest of its diagonal.
+/// Emits the square matrix with `u` in its upper left corner, and 1 on the rest of its diagonal.
 fn with_ones(b: &Builder<'_>, u: Atom, have: usize, n: usize) -> Atom {
     let u = corner(b, u, n, n);
     if have == n {

@@ -1,4 +1,4 @@
-//! Matrices on the last two axes of an array, and what rules do with them.
+//! Matrices on the last two axes of an array, and the operations on them that rules use.
 
 use super::triangular_solve::TriangularSolve;
 use crate::fault::{Fault, planted};
@@ -13,7 +13,8 @@ use crate::prim::{
     elementwise, reshaped,
 };
 
-/// The axes of a batch, rows and columns of a floating-point array of matrices.
+/// Checks that the operand is a floating-point array of matrices; returns its type and the numbers of rows and
+/// columns.
 pub(super) fn matrices<'a>(
     name: &str,
     operand: &Operand<'a>,
@@ -33,7 +34,7 @@ pub(super) fn matrices<'a>(
     }
 }
 
-/// As [`matrices`], with as many rows as columns.
+/// As [`matrices`], for square matrices.
 pub(super) fn square<'a>(name: &str, operand: &Operand<'a>) -> Result<(&'a ArrayType, usize)> {
     let (x, [rows, columns]) = matrices(name, operand)?;
     if rows == columns {
@@ -43,7 +44,7 @@ pub(super) fn square<'a>(name: &str, operand: &Operand<'a>) -> Result<(&'a Array
     Err(Problem::new(Kind::Shape, message, "it takes square matrices"))
 }
 
-/// The axes before the last two.
+/// Returns the extents of the axes before the last two.
 pub(super) fn batch_axes(shape: &Shape) -> &[usize] {
     &shape[..shape.len() - 2]
 }
@@ -63,7 +64,7 @@ pub(super) fn transposed(b: &Builder<'_>, x: Atom) -> Atom {
     b.emit1(Permute { permutation }, &[x])
 }
 
-/// Which elements of a matrix: those whose row compares so with their column.
+/// A part of a matrix, defined by comparing row and column.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     /// row >= column
@@ -78,7 +79,7 @@ pub(super) enum Part {
     Diagonal,
 }
 
-/// True at the elements of that part of matrices of that shape.
+/// Emits a mask of this part, for matrices of this shape.
 pub(super) fn mask(b: &Builder<'_>, shape: &Shape, part: Part) -> Atom {
     let rank = shape.len();
     let count = |axis| b.emit1(Iota { shape: shape.clone(), axis, dtype: Dtype::I64 }, &[]);
@@ -92,19 +93,19 @@ pub(super) fn mask(b: &Builder<'_>, shape: &Shape, part: Part) -> Atom {
     }
 }
 
-/// The elements of that part, and zeros.
+/// Emits the elements of the part, and zeros elsewhere.
 pub(super) fn part(b: &Builder<'_>, x: Atom, part: Part) -> Atom {
     let zero = Literal::zero(b.dtype_of(x)).into();
     b.emit1(Scalar::Select, &[mask(b, &b.shape_of(x), part), x, zero])
 }
 
-/// The symmetric matrix with the lower triangle of `x`: `tril(x) + tril(x, -1)ᵀ`.
+/// Emits the symmetric matrix with the lower triangle of `x`: `tril(x) + tril(x, -1)ᵀ`.
 pub(super) fn symmetric_of_lower(b: &Builder<'_>, x: Atom) -> Atom {
     let above = transposed(b, part(b, x, Part::StrictlyLower));
     b.emit1(Scalar::Add, &[part(b, x, Part::Lower), above])
 }
 
-/// `Φ(x)`: the lower triangle with its diagonal halved, so that `Φ(x) + Φ(x)ᵀ = x` of a symmetric `x`.
+/// Emits `Φ(x)`: the lower triangle with its diagonal halved, so that `Φ(x) + Φ(x)ᵀ = x` for symmetric `x`.
 pub(super) fn half_of_lower(b: &Builder<'_>, x: Atom) -> Atom {
     let half = if planted(Fault::FactorHalf) { 1.0 } else { 0.5 };
     let half = Literal::of(b.dtype_of(x), half).into();
@@ -113,18 +114,18 @@ pub(super) fn half_of_lower(b: &Builder<'_>, x: Atom) -> Atom {
     part(b, b.emit1(Scalar::Select, &[diagonal, halved, x]), Part::Lower)
 }
 
-/// `op(T)⁻¹ x`, `op(T)` the triangle that `solve` reads.
+/// Emits `op(T)⁻¹ x`, where `op(T)` is the triangle that `solve` reads.
 pub(super) fn solved(b: &Builder<'_>, solve: TriangularSolve, t: Atom, x: Atom) -> Atom {
     b.emit1(solve, &[t, x])
 }
 
-/// `x U⁻¹` of an upper triangular `U`: `(U⁻ᵀ xᵀ)ᵀ`.
+/// Emits `x U⁻¹` for an upper triangular `U`: `(U⁻ᵀ xᵀ)ᵀ`.
 pub(super) fn over_upper(b: &Builder<'_>, x: Atom, u: Atom) -> Atom {
     let solve = TriangularSolve { lower: false, transposed: true, unit_diagonal: false };
     transposed(b, solved(b, solve, u, transposed(b, x)))
 }
 
-/// The upper left corner of so many rows and columns, with zeros where `x` has none.
+/// Emits the upper left corner with this number of rows and columns, with zeros beyond the size of `x`.
 pub(super) fn corner(b: &Builder<'_>, x: Atom, rows: usize, columns: usize) -> Atom {
     let shape = b.shape_of(x);
     let rank = shape.len();
@@ -138,20 +139,20 @@ pub(super) fn corner(b: &Builder<'_>, x: Atom, rows: usize, columns: usize) -> A
     b.emit1(Pad { low: vec![0; rank], high, interior: vec![0; rank] }, &[x, zero])
 }
 
-/// The diagonal of square matrices.
+/// Emits the diagonal of square matrices.
 pub(super) fn diagonal(b: &Builder<'_>, x: Atom) -> Atom {
     let rank = b.shape_of(x).len();
     b.emit1(Diagonal { axes: vec![rank - 2, rank - 1] }, &[x])
 }
 
-/// Vectors `[.., n]` as columns of `columns` columns: element i in row i.
+/// Emits vectors `[.., n]` repeated into matrices with `columns` columns: element i in row i.
 pub(super) fn by_row(b: &Builder<'_>, x: Atom, columns: usize) -> Atom {
     let mut shape = b.shape_of(x).to_vec();
     shape.push(columns);
     b.emit1(Broadcast { dims: (0..shape.len() - 1).collect(), shape: shape[..].into() }, &[x])
 }
 
-/// Vectors `[.., n]` as rows of `rows` rows: element j in column j.
+/// Emits vectors `[.., n]` repeated into matrices with `rows` rows: element j in column j.
 pub(super) fn by_column(b: &Builder<'_>, x: Atom, rows: usize) -> Atom {
     let mut shape = b.shape_of(x).to_vec();
     let last = shape.len() - 1;
@@ -160,14 +161,14 @@ pub(super) fn by_column(b: &Builder<'_>, x: Atom, rows: usize) -> Atom {
     b.emit1(Broadcast { dims, shape: shape[..].into() }, &[x])
 }
 
-/// `x[j] - x[i]` in row i and column j.
+/// Emits `x[j] - x[i]` in row i and column j.
 pub(super) fn gaps(b: &Builder<'_>, x: Atom) -> Atom {
     let shape = b.shape_of(x);
     let n = shape[shape.len() - 1];
     minus(b, by_column(b, x, n), by_row(b, x, n))
 }
 
-/// Returns some columns of matrices, or elements of vectors: the positions `places` of the last axis.
+/// Emits some columns of matrices, or elements of vectors: the positions `places` of the last axis.
 pub(super) fn columns(b: &Builder<'_>, x: Atom, places: &Ranges) -> Atom {
     let shape = b.shape_of(x);
     let axis = shape.len() - 1;
@@ -186,8 +187,8 @@ pub(super) fn columns(b: &Builder<'_>, x: Atom, places: &Ranges) -> Atom {
     }
 }
 
-/// Returns an array with the given parts at their positions of a last axis of that extent, and zeros elsewhere: the
-/// transpose of [`columns`] for each part.
+/// Emits an array with the given parts at their positions of a last axis of this extent, and zeros elsewhere:
+/// the transpose of [`columns`] for each part.
 pub(super) fn spread(b: &Builder<'_>, parts: &[(Ranges, Atom)], extent: usize) -> Atom {
     if let [(places, part)] = parts
         && places.is_all(extent)
@@ -224,7 +225,7 @@ pub(super) fn spread(b: &Builder<'_>, parts: &[(Ranges, Atom)], extent: usize) -
     }
 }
 
-/// The elements of a matrix, but a number in place of those of that part.
+/// Emits the elements of a matrix, with `number` in place of the elements of the part.
 pub(super) fn unless(b: &Builder<'_>, part: Part, x: Atom, number: f64) -> Atom {
     let number = Literal::of(b.dtype_of(x), number).into();
     b.emit1(Scalar::Select, &[mask(b, &b.shape_of(x), part), number, x])
@@ -245,8 +246,8 @@ pub(super) fn times(b: &Builder<'_>, x: Atom, y: Atom) -> Atom {
     b.emit1(Scalar::Mul, &[x, y])
 }
 
-/// Solves for the right sides of a batch, axis 0 of `right`, as for more columns: `[size, .., n, m]` is
-/// `[.., n, size m]`.
+/// Solves for a batch of right-hand sides, axis 0 of `right`, as additional columns: `[size, .., n, m]` is
+/// reordered to `[.., n, size m]`.
 pub(super) fn by_columns(b: &Builder<'_>, right: Atom, solve: impl Fn(Atom) -> Atom) -> Atom {
     let last = b.shape_of(right).len() - 2;
     let beside = move_axis(b, right, 0, last);

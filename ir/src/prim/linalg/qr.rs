@@ -1,13 +1,13 @@
-//! `qr{full} a`: an orthogonal and an upper triangular factor.
+//! `qr{full} a`: the orthogonal and the upper triangular factor of a matrix.
 //!
 //! ```text
 //! A = Q R            C = Qᵀ dA R₁⁻¹        Ω = tril(C, -1) - tril(C, -1)ᵀ
 //! dQ = dA R₁⁻¹ - Q (C - Ω)                 dR = triu(Qᵀ dA - Ω R)
 //! ```
 //!
-//! `R₁` is the square left part of `R`. The diagonal of `R` is not negative, so the factors are functions of a matrix
-//! of full rank. With `full`, `Q` is square; of a matrix with more rows than columns its last columns are a basis of
-//! the complement, which is not unique and has no derivative.
+//! `R₁` is the square left part of `R`. The diagonal of `R` is not negative, which makes the factors of a
+//! matrix of full rank unique. With `full`, `Q` is square. If the matrix has more rows than columns, the last
+//! columns of `Q` are then a basis of the complement, which is not unique and has no derivative.
 //!
 //! Source: S. Walter, L. Lehmann, *Algorithmic differentiation of linear algebra functions with application in
 //! optimum experimental design* (2010); for wide matrices H. Liao, J. Liu, L. Wang, T. Xiang, *Differentiable
@@ -25,7 +25,7 @@ use tapeloom_routines::Routine;
 /// `qr{full}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Qr {
-    /// Whether Q is square, also where there are more rows than columns.
+    /// Whether Q is square even if there are more rows than columns.
     pub full: bool,
 }
 

@@ -1,8 +1,8 @@
-//! [`RoutineCall`]: a library routine over the members of a batch, and how every engine runs it.
+//! [`RoutineCall`]: a library routine over the members of a batch, as every engine runs it.
 //!
-//! The interpreter, the interpreter of the loop IR and machine code call the same
-//! [`Plan::run`], so they give the same bits, of singular vectors' signs, too. The routines choose
-//! instructions by the processor; but for small matrices, bits are those of one machine.
+//! The interpreter, the interpreter of the loop IR and machine code call the same [`Plan::run`], so they return
+//! the same bits, including the signs of singular vectors. The routines select instructions by processor;
+//! except for small matrices, bits may differ between machines.
 
 use crate::lang::problem::{Kind, Problem};
 use crate::lang::types::{ArrayType, Dtype, Shape};
@@ -11,42 +11,43 @@ use crate::tensor::Tensor;
 use smallvec::SmallVec;
 use tapeloom_routines::{Array, Element, Float, Plan, Routine, Unavailable};
 
-/// No memory has more; scratch is a few times as much.
+/// An upper bound on the bytes of a memory; scratch is a few times as large as the arrays.
 const MOST_BYTES: usize = 1 << 48;
 
 /// A library routine, run on each member of a batch.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct RoutineCall {
-    /// What runs.
+    /// The routine.
     pub routine: Routine,
-    /// The type of its floating-point arrays.
+    /// The float type of its arrays.
     pub float: Float,
-    /// How many members there are, one behind the other in every operand and result.
+    /// The number of members, which follow each other in every operand and result.
     pub members: usize,
 }
 
 impl RoutineCall {
-    /// The routine on the members that the axes in front of a matrix count.
+    /// Returns the call of the routine for every member of the batch axes.
     pub fn new(routine: Routine, dtype: Dtype, batch: &[usize]) -> RoutineCall {
         let float = if dtype == Dtype::F32 { Float::F32 } else { Float::F64 };
-        // Beside an extent of zero others may be of any size, and members without elements as many as numbers go.
+        // If an extent is zero the others may be arbitrarily large, so saturate; a batch of empty members may
+        // have any number of them.
         let nothing = routine.results().iter().all(|a| a.shape.contains(&0));
         let all = batch.iter().fold(1, |members: usize, n| members.saturating_mul(*n));
         let members = if nothing || batch.contains(&0) { 0 } else { all };
         RoutineCall { routine, float, members }
     }
 
-    /// The types of the operands: the members on axis 0.
+    /// Returns the types of the operands, with the members on axis 0.
     pub fn operand_types(&self) -> Vec<ArrayType> {
         self.routine.operands().iter().map(|a| self.all(a)).collect()
     }
 
-    /// The types of the results: the members on axis 0.
+    /// Returns the types of the results, with the members on axis 0.
     pub fn result_types(&self) -> Vec<ArrayType> {
         self.routine.results().iter().map(|a| self.all(a)).collect()
     }
 
-    /// The type of its floating-point arrays.
+    /// Returns the dtype of its floating-point arrays.
     pub fn dtype(&self) -> Dtype {
         match self.float {
             Float::F32 => Dtype::F32,
@@ -54,19 +55,19 @@ impl RoutineCall {
         }
     }
 
-    /// Whether its arrays are no larger than memory can be.
+    /// Returns whether all arrays fit in memory.
     pub fn fits(&self) -> bool {
         let all = |a: &Array| a.bytes(self.float)?.checked_mul(self.members);
         let (operands, results) = (self.routine.operands(), self.routine.results());
         operands.iter().chain(&results).all(|a| all(a).is_some_and(|bytes| bytes <= MOST_BYTES))
     }
 
-    /// Arithmetic of all members.
+    /// Returns the number of floating-point operations for all members.
     pub fn flops(&self) -> u64 {
         self.routine.flops().saturating_mul(self.members as u64)
     }
 
-    /// The routine made ready: how much scratch it needs, tables.
+    /// Prepares the routine: computes its scratch size and its tables.
     ///
     /// # Errors
     /// [`Kind::Target`] in a build without the feature `linalg`, [`Kind::TooLarge`] for arrays beyond memory.
@@ -74,7 +75,7 @@ impl RoutineCall {
         self.routine.plan(self.float).map_err(|unavailable| RoutineCall::without_plan(&unavailable))
     }
 
-    /// Why there is no plan, in the words of an error.
+    /// Returns the error for a routine without a plan.
     pub fn without_plan(unavailable: &Unavailable) -> Problem {
         let (kind, help) = match unavailable {
             Unavailable::Missing { .. } => (
@@ -86,15 +87,16 @@ impl RoutineCall {
         Problem::new(kind, unavailable.to_string(), help)
     }
 
-    /// The results, of operands with any axes of a batch in front; the members are on axis 0.
+    /// Computes the results for operands with any batch axes in front; the members are on axis 0 of the
+    /// results.
     ///
     /// # Errors
-    /// Those of [`plan`](RoutineCall::plan), and too little memory for the results.
+    /// The errors of [`plan`](RoutineCall::plan), and too little memory for the results.
     pub fn run(&self, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
         let types = self.result_types();
         let mut results: Vec<Tensor> =
             types.iter().map(Tensor::zeros_of).collect::<Result<_, _>>()?;
-        // Of nothing there may be any number of members, and each may be too large for any table.
+        // If the results are empty, there may be any number of members, each too large for a plan's tables.
         if results.iter().all(|y| y.elements() == 0) {
             return Ok(results);
         }
@@ -109,7 +111,7 @@ impl RoutineCall {
         Ok(results)
     }
 
-    /// The one result in that shape; see [`run`](RoutineCall::run).
+    /// Computes the only result, with the given shape; see [`run`](RoutineCall::run).
     pub(crate) fn run_one(&self, operands: &[Tensor], shape: &[usize]) -> Result<Tensor, Problem> {
         match &self.run(operands)?[..] {
             [y] => y.reshape(shape),
@@ -120,7 +122,7 @@ impl RoutineCall {
         }
     }
 
-    /// What a backend has to do; `None` where an operand is no array, which no verified program has.
+    /// Returns the lowering; `None` stands for an operand that is not an array, which no verified program has.
     pub(crate) fn lowering(call: Option<RoutineCall>) -> Lowering {
         call.map_or_else(
             || Lowering::Missing(Problem::internal("a routine of what is no array")),

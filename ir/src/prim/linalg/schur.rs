@@ -1,11 +1,11 @@
 //! `schur a`: the real Schur form of a square matrix, `A = Z T Zᵀ`.
 //!
-//! `Z` is orthogonal, and `T` upper triangular but for blocks of 2 by 2 on its diagonal, one for each pair of conjugate
-//! eigenvalues, with equal diagonal elements. In each column of `Z` the component of the largest absolute value, the
-//! first of several, is positive.
+//! `Z` is orthogonal. `T` is upper triangular, except for 2 by 2 blocks on its diagonal, one for each pair of
+//! conjugate eigenvalues, with equal diagonal elements. In each column of `Z` the component of largest absolute
+//! value (the first of several) is positive.
 //!
-//! The order of the eigenvalues and the blocks are choices of the algorithm: the factors are no functions of the matrix
-//! that have a derivative. What does not depend on the choice has one by another way: eigenvalues by
+//! The order of the eigenvalues and the blocks are choices of the algorithm, so the factors have no derivative.
+//! Results that do not depend on these choices can be differentiated in another way: eigenvalues by
 //! [`eig`](super::eig), functions of matrices by series or products.
 
 use super::decomposition::{Decomposition, Tangents};

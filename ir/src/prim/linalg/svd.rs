@@ -5,11 +5,11 @@
 //! ds[j] = u[j]ᵀ dA v[j]                 s[j] dv[j] - Aᵀ du[j] = dAᵀ u[j] - ds[j] v[j]
 //! ```
 //!
-//! Singular values descend; in each column of `U` the component of the largest absolute value, the first of several,
-//! is positive. Outputs are `s`, or `U`, `s`, `Vᵀ`: thin ones have min(m, n) vectors, full ones are square.
-//! Values alone are cheaper. The vectors that a full side has beyond the thin one are any basis of a complement and
-//! have no derivative; neither have those of equal singular values, nor of a value 0 of a matrix that is not square.
-//! All other vectors have theirs (`vector_tangents.rs`).
+//! Singular values descend; in each column of `U` the component of largest absolute value (the first of
+//! several) is positive. The outputs are `s`, or `U`, `s`, `Vᵀ`: thin factors have min(m, n) vectors, full ones
+//! are square. Singular values alone are cheaper. The additional vectors of a full factor are an arbitrary
+//! basis of a complement and have no derivative; nor have vectors of equal singular values, or of the value 0
+//! of a matrix that is not square. All other vectors have one (`vector_tangents.rs`).
 //!
 //! Source of the rule: J. Townsend, *Differentiating the singular value decomposition* (2016).
 
@@ -27,7 +27,7 @@ use tapeloom_routines::{Routine, SvdVectors};
 /// `svd{vectors}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Svd {
-    /// Which vectors there are.
+    /// The vectors that are computed.
     pub vectors: SvdVectors,
 }
 

@@ -6,12 +6,13 @@
 //! ct_b = op(T)⁻ᵀ ct
 //! ```
 //!
-//! Only one triangle of `t` is read: the lower one or the upper one, without the diagonal if that is to be
-//! taken as ones. What is not read has no influence on a derivative. A zero on the diagonal gives what
-//! division by zero gives.
+//! Only one triangle of `t` is read: the lower or the upper one, without the diagonal if that is defined as
+//! ones. Elements that are not read influence no derivative. A zero on the diagonal has the effect of a
+//! division by zero.
 //!
-//! Linear in `b`, with itself as its exact transpose, so it is closed under differentiation. Source of
-//! the rule: Giles (2008), 2.3.1. Model: XLA's `TriangularSolve`, with the matrix on the left.
+//! The primitive is linear in `b` with itself as its exact transpose, so its derivatives contain no other
+//! solver. Source of the rule: Giles (2008), 2.3.1. Model: XLA's `TriangularSolve`, with the matrix on the
+//! left.
 
 use super::matrix::{Part, batch_axes, by_columns, part, product, square, transposed};
 use super::routine_call::RoutineCall;
@@ -30,22 +31,22 @@ use tapeloom_routines::Routine;
 /// `triangular_solve{lower, transposed, unit_diagonal}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct TriangularSolve {
-    /// Whether the lower triangle is read; else the upper one.
+    /// Whether the lower triangle is read instead of the upper one.
     pub lower: bool,
-    /// Whether the system is that of the transposed matrix.
+    /// Whether the system has the transposed matrix.
     pub transposed: bool,
-    /// Whether the diagonal is taken to be ones, and not read.
+    /// Whether the diagonal is taken to be ones instead of being read.
     pub unit_diagonal: bool,
 }
 
 notation!(TriangularSolve = "triangular_solve" { lower, transposed, unit_diagonal });
 
 impl TriangularSolve {
-    /// The one of the lower triangle as it stands.
+    /// The solver with the lower triangle, not transposed.
     pub const LOWER: TriangularSolve =
         TriangularSolve { lower: true, transposed: false, unit_diagonal: false };
 
-    /// The part of the matrix that is read.
+    /// Returns the part of the matrix that is read.
     fn read(&self) -> Part {
         match (self.lower, self.unit_diagonal) {
             (true, false) => Part::Lower,
@@ -55,7 +56,7 @@ impl TriangularSolve {
         }
     }
 
-    /// The routine on operands of these types.
+    /// Returns the routine for operands of these types.
     fn call(&self, t: &ArrayType, b: &ArrayType) -> RoutineCall {
         let rank = b.shape.len();
         let routine = Routine::TriangularSolve {
@@ -139,7 +140,7 @@ impl ArrayPrimitive for TriangularSolve {
         Ok(())
     }
 
-    /// Right sides of a batch that have one matrix are more columns of it.
+    /// If a batch of right-hand sides shares one matrix, the members become additional columns.
     fn batch(&self, b: &Builder<'_>, size: usize, x: &[Atom], batched: &[bool]) -> Result<Atom> {
         let lifted = |i: usize| match batched[i] {
             true => x[i],
@@ -161,7 +162,7 @@ impl ArrayPrimitive for TriangularSolve {
     }
 
     fn samples() -> Vec<Sample> {
-        // One matrix has a useful triangle on either side.
+        // One matrix with a usable triangle on either side.
         let t = Tensor::from([[2.0, 0.5, -0.75], [1.0, -1.5, 0.25], [-0.5, 3.0, 1.25]]);
         let b = Tensor::from([[1.0, 2.0], [-3.0, 0.5], [0.25, 4.0]]);
         let mut all = Vec::new();

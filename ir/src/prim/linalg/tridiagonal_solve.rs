@@ -6,11 +6,12 @@
 //! ct_b = A⁻ᵀ ct        Aᵀ: lower'[i] = upper[i-1], upper'[i] = lower[i+1], the same diagonal
 //! ```
 //!
-//! `lower[0]` and `upper[n-1]` lie outside the matrix; they are not read and have no influence on a derivative.
-//! Rows are exchanged for stability, so a zero on the diagonal is no failure; a singular matrix gives what
-//! division by zero gives.
+//! `lower[0]` and `upper[n-1]` lie outside the matrix; they are not read and influence no derivative. Rows are
+//! exchanged for stability, so a zero on the diagonal is allowed; a singular matrix has the effect of a
+//! division by zero.
 //!
-//! Linear in `b`. Source of the rule: Giles (2008), 2.3.1, of a solve with any matrix. Model: `gtsv` of LAPACK.
+//! Linear in `b`. Source of the rule: Giles (2008), 2.3.1, for a solve with any matrix. Model: `gtsv` of
+//! LAPACK.
 
 use super::matrix::{by_columns, by_row};
 use super::routine_call::RoutineCall;
@@ -33,7 +34,7 @@ pub struct TridiagonalSolve {}
 notation!(TridiagonalSolve = "tridiagonal_solve" {});
 
 impl TridiagonalSolve {
-    /// The routine on right sides of that type.
+    /// Returns the routine for right-hand sides of this type.
     fn call(b: &ArrayType) -> RoutineCall {
         let rank = b.shape.len();
         let routine =
@@ -42,7 +43,7 @@ impl TridiagonalSolve {
     }
 }
 
-/// The elements along an axis moved by `by` places, with zeros where none comes from.
+/// Shifts the elements along an axis by `by` positions and fills with zeros.
 fn shifted(b: &Builder<'_>, x: Atom, axis: usize, by: i64) -> Atom {
     let shape = b.shape_of(x);
     if shape[axis] == 0 {
@@ -107,7 +108,7 @@ impl ArrayPrimitive for TridiagonalSolve {
         let shape = b.shape_of(y);
         let (rows, columns) = (shape.len() - 2, shape[shape.len() - 1]);
         let mut right = dx[3];
-        // (dA x)[i] of each diagonal, whose elements meet those of x one below, beside and one above.
+        // (dA x)[i] for each diagonal: its elements multiply the elements of x at i - 1, i and i + 1.
         for (diagonal, by) in [(dx[0], 1), (dx[1], 0), (dx[2], -1)] {
             let Some(diagonal) = diagonal else { continue };
             let y = if by == 0 { y } else { shifted(b, y, rows, by) };
@@ -131,7 +132,7 @@ impl ArrayPrimitive for TridiagonalSolve {
         Ok(())
     }
 
-    /// Right sides of a batch that have one matrix are more columns of it.
+    /// If a batch of right-hand sides shares one matrix, the members become additional columns.
     fn batch(&self, b: &Builder<'_>, size: usize, x: &[Atom], batched: &[bool]) -> Result<Atom> {
         if batched[..3].contains(&true) {
             let lifted = |i: usize| match batched[i] {
@@ -157,7 +158,7 @@ impl ArrayPrimitive for TridiagonalSolve {
             [[7.0, 1.0, -0.5, 2.0], [3.0, -2.5, 4.0, 3.5], [0.5, 1.0, -1.5, 9.0]].map(Tensor::from);
         let b = Tensor::from([[1.0, 2.0], [-3.0, 0.5], [0.25, 4.0], [2.0, -1.0]]);
         let four = vec![lower, diagonal, upper, b];
-        // Members of two rows; the second has its rows exchanged.
+        // Two batch members with two rows each; the second needs an exchange of rows.
         let [below, middle, above] =
             [[[0.0, 1.0], [0.0, 2.0]], [[3.0, 2.0], [0.25, 1.0]], [[-1.0, 0.0], [1.5, 0.0]]]
                 .map(Tensor::from);

@@ -1,15 +1,15 @@
-//! Routines of small matrices unrolled into elementwise operations.
+//! Routines for small matrices, unrolled into elementwise operations.
 //!
-//! The elements of a matrix become arrays of their own, with the axes of the batch. So a factorization of a batch of
-//! small matrices is one loop over its members, in lanes, fused with what is around it; and of one matrix it is
-//! scalars in registers.
+//! Each element of the matrix becomes an array with the batch axes. A factorization of a batch of small
+//! matrices is then one vectorised loop over its members, fused with the surrounding code; for one matrix the
+//! elements are scalars in registers.
 //!
 //! ```text
 //! cholesky of f64[1000,2,2]   ->   l00 = sqrt a00, l10 = a10 (1 / l00), l11 = sqrt(a11 - l10 l10): f64[1000] each
 //! ```
 //!
-//! Which orders are unrolled depends on the routine alone, and never on the batch. The operations and their order
-//! are those of the library's own routine at these orders, so the results have the same bits.
+//! Whether a routine is unrolled depends on the routine and its order alone, never on the batch. The operations
+//! and their order are those of the library's routine at these orders, so the results have the same bits.
 
 use super::routine_call::RoutineCall;
 use crate::fault::{Fault, planted};
@@ -20,14 +20,16 @@ use crate::lang::types::{Dtype, Shape};
 use crate::prim::{Concatenate, Op, Scalar, Slice, elementwise, reshaped};
 use tapeloom_routines::Routine;
 
-/// The largest order of a Cholesky factor or of a triangular system that is unrolled, and the most columns.
+/// The largest order of a Cholesky factor or triangular system that is unrolled, and the largest number of
+/// right-hand columns.
 const MOST: usize = 8;
 
-/// The largest order that is unrolled with exchanged rows, each of which is a choice for every element.
+/// The largest order that is unrolled with pivoting, because an exchange of rows is a select for every element.
 const MOST_EXCHANGED: usize = 4;
 
 impl RoutineCall {
-    /// The results as elementwise operations on the elements of the operands; `None` where that is too long.
+    /// Emits the results as elementwise operations on the elements of the operands; `None` if the order is too
+    /// large.
     pub fn unrolled(&self, b: &Builder<'_>, x: &[Atom]) -> Option<Vec<Atom>> {
         match self.routine {
             Routine::Cholesky { n } if (1..=MOST).contains(&n) => {
@@ -60,7 +62,7 @@ impl RoutineCall {
     }
 }
 
-/// The elements of a batch of matrices, each an array with the axes of the batch.
+/// The elements of a batch of matrices, each an array with the batch axes.
 struct Grid {
     batch: Shape,
     rows: usize,
@@ -69,7 +71,8 @@ struct Grid {
 }
 
 impl Grid {
-    /// The elements of `x`; where they were joined by [`Grid::joined`], those that were.
+    /// Splits `x` into elements; if `x` was assembled by [`Grid::joined`], returns the elements it was
+    /// assembled from.
     fn of(b: &Builder<'_>, x: Atom, rows: usize, columns: usize) -> Grid {
         let shape = b.shape_of(x);
         let batch = Shape::from(&shape[..shape.len() - 2]);
@@ -91,7 +94,7 @@ impl Grid {
         self.elements[row * self.columns + column]
     }
 
-    /// The matrices of the elements.
+    /// Emits the matrices assembled from the elements.
     fn joined(&self, b: &Builder<'_>) -> Atom {
         let mut one = self.batch.to_vec();
         let axis = one.len();
@@ -107,7 +110,7 @@ impl Grid {
     }
 }
 
-/// Elements of vectors, joined.
+/// Emits vectors assembled from their elements.
 fn vector(b: &Builder<'_>, batch: &Shape, elements: Vec<Atom>) -> Atom {
     let grid = Grid { batch: batch.clone(), rows: 1, columns: elements.len(), elements };
     let joined = grid.joined(b);
@@ -116,7 +119,7 @@ fn vector(b: &Builder<'_>, batch: &Shape, elements: Vec<Atom>) -> Atom {
     reshaped(b, joined, &shape)
 }
 
-/// Operations on elements.
+/// Emits operations on elements.
 #[derive(Clone, Copy)]
 struct Emit<'b, 'm>(&'b Builder<'m>);
 
@@ -125,22 +128,22 @@ impl Emit<'_, '_> {
         self.0.emit1(op, x)
     }
 
-    /// `x - y z`
+    /// Emits `x - y z`.
     fn less(self, x: Atom, y: Atom, z: Atom) -> Atom {
         self.of(Scalar::Sub, &[x, self.of(Scalar::Mul, &[y, z])])
     }
 
-    /// A number of the dtype of `like`.
+    /// Returns a number in the dtype of `like`.
     fn number(self, like: Atom, x: f64) -> Atom {
         Literal::of(self.0.dtype_of(like), x).into()
     }
 
-    /// Whether all of these truth values hold.
+    /// Emits the logical and of these values.
     fn all(self, each: impl IntoIterator<Item = Atom>) -> Option<Atom> {
         each.into_iter().reduce(|x, y| self.of(Scalar::And, &[x, y]))
     }
 
-    /// Nan in place of the elements where a condition does not hold.
+    /// Replaces the elements by NaN where a condition does not hold.
     fn only_if(self, ok: Option<Atom>, elements: &mut [Atom]) {
         let Some(ok) = ok else { return };
         for e in elements {
@@ -149,7 +152,8 @@ impl Emit<'_, '_> {
     }
 }
 
-/// Column by column: `l[j, j] = sqrt(s)`, `l[i, j] = s (1 / l[j, j])` with `s = a[i, j] - Σ l[i, k] l[j, k]`.
+/// Emits the factor column by column: `l[j, j] = sqrt(s)`, `l[i, j] = s (1 / l[j, j])` with
+/// `s = a[i, j] - Σ l[i, k] l[j, k]`.
 fn cholesky(b: &Builder<'_>, a: &Grid) -> Grid {
     let (n, e) = (a.rows, Emit(b));
     let zero = elementwise::full(b, &a.batch, Literal::zero(b.dtype_of(a.at(0, 0))));
@@ -175,15 +179,15 @@ fn cholesky(b: &Builder<'_>, a: &Grid) -> Grid {
     l
 }
 
-/// How a triangle is read.
+/// The interpretation of a triangular matrix.
 struct Triangle {
     lower: bool,
     transposed: bool,
     unit_diagonal: bool,
 }
 
-/// Row by row: `x[i] = (b[i] - Σ t[i, j] x[j]) / t[i, i]` over the rows that are solved already, from the first of the
-/// matrix to the last.
+/// Emits the solution row by row: `x[i] = (b[i] - Σ t[i, j] x[j]) / t[i, i]`, where the sum is over the rows
+/// solved before, in the order of the matrix.
 fn triangular_solve(b: &Builder<'_>, t: &Grid, how: Triangle, mut x: Grid) -> Grid {
     let (n, e) = (t.rows, Emit(b));
     let forward = how.lower != how.transposed;
@@ -206,8 +210,8 @@ fn triangular_solve(b: &Builder<'_>, t: &Grid, how: Triangle, mut x: Grid) -> Gr
     x
 }
 
-/// Elimination row by row, each with the row of the largest absolute value of its column: packed factors, exchanges,
-/// permutation. Where all are zero nothing is divided.
+/// Emits Gaussian elimination with partial pivoting: packed factors, exchanges, permutation. If all elements of
+/// a column are zero there is no division.
 fn lu(b: &Builder<'_>, mut a: Grid) -> Vec<Atom> {
     let (n, e) = (a.rows, Emit(b));
     let index = |i: usize| Atom::from(Literal::of(Dtype::I32, i as f64));
@@ -256,7 +260,7 @@ fn lu(b: &Builder<'_>, mut a: Grid) -> Vec<Atom> {
     vec![a.joined(b), vector(b, &a.batch, pivots), vector(b, &a.batch, order)]
 }
 
-/// What was joined to `x`, if it was so many elements.
+/// Returns the `count` arrays that were joined into `x`, if it was made so.
 fn parts(b: &Builder<'_>, x: Atom, count: usize) -> Option<Vec<Atom>> {
     let joined = b.definition(x).filter(|e| matches!(e.op, Op::Reshape(_)))?;
     let flat = b.definition(joined.operands[0]).filter(|e| matches!(e.op, Op::Concatenate(_)))?;

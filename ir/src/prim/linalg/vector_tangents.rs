@@ -1,6 +1,6 @@
 //! The tangents of eigenvectors and singular vectors, as solutions of linear systems.
 //!
-//! Each vector has a system of its own, in which no other vector stands:
+//! Each vector has its own system, which contains no other vector:
 //!
 //! ```text
 //! eigh:   (w[j] - A) dv[j] = dA v[j] - dw[j] v[j]            v[j]ᵀ dv[j] = 0
@@ -15,11 +15,11 @@
 //! `1 / gap²`, which the next solution divides by the gap once more.
 //!
 //! For singular vectors the border is `c/2` times the sum of `(û, v̂) (û, v̂)ᵀ`, which selects α, and of
-//! `(û, -v̂) (u, -v)ᵀ`, which keeps the system regular at the singular value 0 and demands that `uᵀ y_u = vᵀ y_v`.
+//! `(û, -v̂) (u, -v)ᵀ`, which makes the system regular at the singular value 0 and enforces `uᵀ y_u = vᵀ y_v`.
 //!
-//! The systems are symmetric where `v̂` is `v`, and the vectors of the decomposition solve them: in their coordinates
-//! they are diagonal, `w[j] - w[i]`. So a tangent costs no more than the formula with `1 / (w[j] - w[i])` that the
-//! literature has.
+//! The systems are symmetric where `v̂` is `v`, and diagonal in the coordinates of the decomposition's vectors,
+//! with the diagonal `w[j] - w[i]`. So a tangent costs no more than the formula with `1 / (w[j] - w[i])` of the
+//! literature.
 //!
 //! The formula with `1 / (w[j] - w[i])` is not emitted, because its derivative would pass through the tangents of all
 //! vectors. The derivative of a [`LinearSolve`] follows from its equation, which has one column per vector.
@@ -59,7 +59,7 @@ use crate::prim::{
 /// closest two values of random f32 matrices of order 500 are about 1000 rounding errors apart.
 const CLOSE: f64 = 64.0;
 
-/// `x[j]ᵀ y[j]` of the columns of two matrices.
+/// Emits `x[j]ᵀ y[j]` for the columns of two matrices.
 pub(super) fn dot_columns(b: &Builder<'_>, x: Atom, y: Atom) -> Atom {
     let axes = vec![b.shape_of(x).len() - 2];
     b.emit1(Reduce { reducer: Reducer::Sum, axes }, &[times(b, x, y)])
@@ -232,7 +232,7 @@ impl SingularVectors<'_> {
         let [u, s, v] = self.usv;
         let x = if side == 0 { u } else { v };
         let c = scale(b, s);
-        // As many rows as there are values, so that a value for each row or column is one for each element.
+        // The number of rows is the number of values, so a value per row or column is one per element of a vector.
         let by_scale = |a: Atom| match side {
             0 => b.emit1(Scalar::Div, &[transposed(b, a), by_column(b, c, rows(b, v))]),
             _ => b.emit1(Scalar::Div, &[a, by_column(b, c, rows(b, u))]),
@@ -254,15 +254,16 @@ impl SingularVectors<'_> {
     }
 }
 
-/// In the coordinates of the singular vectors, `y[i, j]` of `U` and `z[i, j]` of `V`:
+/// Solves, in the coordinates of the singular vectors, for `y[i, j]` of `U` and `z[i, j]` of `V`:
 ///
 /// ```text
 /// s[j] y - s[i] z = α       y = (s[j] α + s[i] β) / (s[j]² - s[i]²)
 /// s[j] z - s[i] y = β       z = (s[j] β + s[i] α) / (s[j]² - s[i]²)
 /// ```
 ///
-/// with `c` more on the left where i = j: `y + z = (α + β) / c`, `y - z = (α - β) / (c + 2 s[j])`. What lies beyond the columns
-/// of a thin `U` or `V` is divided by `s[j]`. The difference of squares is a product, so that no square overflows or vanishes.
+/// For i = j the border adds `c` on the left: `y + z = (α + β) / c`, `y - z = (α - β) / (c + 2 s[j])`.
+/// Components outside the columns of a thin `U` or `V` are divided by `s[j]`. The difference of squares is
+/// computed as a product, so that no square overflows or underflows.
 fn singular_solve(b: &Builder<'_>, p: [Atom; 10], read: &Ranges, right: [Atom; 2]) -> [Atom; 2] {
     let [_, _, own_s, _, own_c, u, s, v, ..] = p;
     let k = last(b, s);
@@ -273,7 +274,7 @@ fn singular_solve(b: &Builder<'_>, p: [Atom; 10], read: &Ranges, right: [Atom; 2
     let one = Literal::of(b.dtype_of(s), 1.0).into();
     let (gaps, sums) = (on_own(b, read, one, open_gaps(b, own_s, s, own_c)), plus(b, sj, si));
     let [by_gap, other_by_gap] = [alpha, beta].map(|x| quotient(b, x, gaps));
-    // Where i = j, a sum may be zero, too.
+    // For i = j a sum may be zero too.
     let other_sums = on_own(b, read, one, sums);
     let others =
         |x: Atom, y: Atom| quotient(b, plus(b, times(b, sj, x), times(b, si, y)), other_sums);
@@ -299,7 +300,8 @@ fn singular_solve(b: &Builder<'_>, p: [Atom; 10], read: &Ranges, right: [Atom; 2
     [whole(u, inside[0], right[0], alpha), whole(v, inside[1], right[1], beta)]
 }
 
-/// The solution of a symmetric system: `matvec` and `solve` take the parameters, then unknowns or right sides.
+/// Emits the solution of a symmetric system: `matvec` and `solve` take the parameters, then the unknowns or
+/// right-hand sides.
 fn solved<const P: usize, const N: usize>(
     b: &Builder<'_>,
     name: &str,
@@ -318,7 +320,7 @@ fn solved<const P: usize, const N: usize>(
     Ok(std::array::from_fn(|i| y[i]))
 }
 
-/// A function of parameters, then of unknowns or right sides.
+/// Defines a function of the parameters, then of the unknowns or right-hand sides.
 fn defined<const P: usize, const N: usize>(
     m: &mut Module,
     name: &str,
@@ -331,7 +333,8 @@ fn defined<const P: usize, const N: usize>(
     })
 }
 
-/// The largest absolute value of each vector, 1 where that is 0, as long as the vector and constant.
+/// Emits the largest absolute value of each vector (1 if that is 0), repeated to the length of the vector, as a
+/// constant.
 pub(super) fn scale(b: &Builder<'_>, w: Atom) -> Atom {
     let shape = b.shape_of(w);
     let axis = shape.len() - 1;
@@ -362,19 +365,19 @@ pub(super) fn unless_close(b: &Builder<'_>, gap: Atom, c: Atom, x: Atom) -> Atom
     b.emit1(Scalar::Select, &[close, Literal::of(dtype, f64::NAN).into(), x])
 }
 
-/// The machine epsilon of the dtype.
+/// Returns the machine epsilon of the dtype.
 fn epsilon(dtype: Dtype) -> f64 {
     if dtype == Dtype::F32 { f32::EPSILON.into() } else { f64::EPSILON }
 }
 
-/// `p[j] - q[i]` in row i and column j, or nan where the two values count as equal.
+/// Emits `p[j] - q[i]` in row i and column j, or NaN where the two values count as equal.
 fn open_gaps(b: &Builder<'_>, p: Atom, q: Atom, c: Atom) -> Atom {
     let n = last(b, q);
     let gaps = minus(b, by_column(b, p, n), by_row(b, q, last(b, p)));
     unless_close(b, gaps, by_column(b, c, n), gaps)
 }
 
-/// `p[j] + q[i]` in row i and column j.
+/// Emits `p[j] + q[i]` in row i and column j.
 fn sums(b: &Builder<'_>, p: Atom, q: Atom) -> Atom {
     plus(b, by_column(b, p, last(b, q)), by_row(b, q, last(b, p)))
 }
@@ -400,7 +403,7 @@ fn on_own(b: &Builder<'_>, read: &Ranges, x: Atom, y: Atom) -> Atom {
     b.emit1(Scalar::Select, &[own(b, &shape, read), x, y])
 }
 
-/// True where the row and the column belong to the same vector.
+/// Emits a mask that is true where the row and the column belong to the same vector.
 fn own(b: &Builder<'_>, shape: &Shape, read: &Ranges) -> Atom {
     let rank = shape.len();
     if read.is_all(shape[rank - 2]) {
@@ -420,13 +423,13 @@ fn own(b: &Builder<'_>, shape: &Shape, read: &Ranges) -> Atom {
     b.emit1(Scalar::Eq, &[count(shape.clone(), rank - 2), column])
 }
 
-/// How many rows matrices have.
+/// Returns the number of rows of matrices.
 fn rows(b: &Builder<'_>, x: Atom) -> usize {
     let shape = b.shape_of(x);
     shape[shape.len() - 2]
 }
 
-/// The extent of the last axis.
+/// Returns the extent of the last axis.
 fn last(b: &Builder<'_>, x: Atom) -> usize {
     let shape = b.shape_of(x);
     shape[shape.len() - 1]

@@ -1,21 +1,20 @@
-//! `barrier{mark, id}`: its operand, which from here on is another value than what it was made from.
+//! `barrier{mark, id}`: the identity, whose result passes treat as a value different from the operand.
 //!
-//! Passes find that two equations compute the same and keep one. Where recomputing is the point,
-//! they must not:
+//! Passes merge equations that compute the same value. They must not do so where recomputation is intended:
 //!
 //! ```text
 //! %1: f64[3] = exp %0                    // read by the forward half
 //! %2: f64[3] = barrier{name=mine, id=0} %0
-//! %3: f64[3] = exp %2                    // read by the backward half; %1 need not live so long
+//! %3: f64[3] = exp %2                    // read by the reverse half; %1 can be freed earlier
 //! ```
 //!
-//! So a mark is a boundary that no pass merges, folds or looks through ([`Effects::Fixed`]), and it
-//! goes if nobody reads it. The [mark](Mark) says what it is for. `id` tells marks apart that are equal
-//! otherwise; it is a number as those of values are: a function that is closed has its marks numbered
-//! in order, so that equal programs are equal and an inlined mark is a new one.
+//! So a barrier is a boundary that no pass merges, folds or looks through ([`Effects::Fixed`]); it is removed
+//! if its result is not read. The [mark](Mark) gives its purpose. `id` distinguishes barriers with equal marks.
+//! Like values, barriers are renumbered in order when a function is finished, so that equal programs are equal
+//! and an inlined barrier gets a new number.
 //!
-//! The mark is on the value, not on its derivatives: tangents and cotangents pass unmarked. Nothing
-//! is computed, copied or stored. Model: `optimization_barrier` of XLA, `name` of JAX's
+//! The barrier applies to the value, not to its derivatives: tangents and cotangents have no barrier. Nothing
+//! is computed, copied or stored for it. Model: `optimization_barrier` of XLA, `name` of JAX's
 //! `checkpoint_name`.
 
 use super::mark::Mark;
@@ -35,27 +34,27 @@ use crate::tensor::Tensor;
 /// `barrier{mark, id}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Barrier {
-    /// Why it is there.
+    /// The purpose of the barrier.
     pub mark: Mark,
-    /// Its number among the marks of the function.
+    /// Its number among the barriers of the function.
     pub id: u32,
 }
 
 notation!(Barrier = "barrier" { mark(mark, name, draw, split), id });
 
 impl Op {
-    /// The primitive that marks a value.
+    /// Returns the primitive that marks a value.
     pub fn barrier(mark: Mark) -> Op {
         Barrier { mark, id: 0 }.into()
     }
 
-    /// How an operand is marked, if that is what this does.
+    /// Returns the mark, if this is a barrier.
     pub fn mark(&self) -> Option<&Mark> {
         let Facet::Barrier(barrier) = self.facet() else { return None };
         Some(&barrier.mark)
     }
 
-    /// Gives a mark the next number.
+    /// Gives a barrier the next number.
     pub(crate) fn number(&mut self, next: &mut u32) {
         if let Op::Barrier(barrier) = self {
             barrier.id = *next;
@@ -64,8 +63,9 @@ impl Op {
     }
 }
 
-/// The same numbers in that shape, which no pass finds to be those of `x`: a literal behind that mark, or a number
-/// times a 1 that is. A truth value is one if it is, and if `true` is.
+/// Emits the value `x` in another shape such that no pass finds it to be equal to `x`: a literal behind a
+/// barrier, or `x` times a 1 behind a barrier. A bool is combined with a `true` behind a barrier by logical
+/// and.
 pub fn apart_from(b: &Builder<'_>, mark: &Mark, x: Atom, shape: &Shape) -> Atom {
     let marked = |x: Literal| {
         let mark = b.emit1(Op::barrier(mark.clone()), &[x.into()]);

@@ -1,16 +1,16 @@
-//! Marks: why a value stands behind a barrier.
+//! Marks: the purposes of barriers.
 //!
-//! | mark | in text | what it is of |
+//! | mark | in text | the marked value |
 //! |---|---|---|
-//! | [`Mark::Rematerialize`] | `mark=rematerialize` | what the reverse pass computes again |
-//! | [`Mark::AfterForward`] | `mark=after_forward` | the same under a budget: what reads it runs when the forward pass has ended |
-//! | [`Mark::Residual`] | `mark=residual` | what the forward pass gives to the reverse pass: it has memory of its own size |
-//! | [`Mark::Tape`] | `mark=tape` | what one loop stacks and another one takes up in the opposite order |
-//! | [`Mark::Packed`], [`Mark::Rounded`] | `mark=packed`, `mark=rounded` | what is kept in fewer bytes |
-//! | [`Mark::Draw`], [`Mark::Split`] | `draw=[7]`, `split=[8]` | a random key that is used; see [`check_keys`](crate::check_keys) |
-//! | [`Mark::Named`] | `name=h` | what the user gave a name |
+//! | [`Mark::Rematerialize`] | `mark=rematerialize` | is recomputed in the reverse pass |
+//! | [`Mark::AfterForward`] | `mark=after_forward` | is recomputed under a memory budget: its readers run after the forward pass has ended |
+//! | [`Mark::Residual`] | `mark=residual` | is a residual, stored in memory of its own size |
+//! | [`Mark::Tape`] | `mark=tape` | is stacked by one loop and read by another one in the opposite order |
+//! | [`Mark::Packed`], [`Mark::Rounded`] | `mark=packed`, `mark=rounded` | is stored in fewer bytes |
+//! | [`Mark::Draw`], [`Mark::Split`] | `draw=[7]`, `split=[8]` | is a random key at a use; see [`check_keys`](crate::check_keys) |
+//! | [`Mark::Named`] | `name=h` | has a name given by the user |
 //!
-//! So no name that a user gives is one of tapeloom's own.
+//! Names given by users have their own attribute, so they cannot collide with tapeloom's marks.
 
 use crate::lang::problem::{Kind, Problem};
 use crate::lex::is_word;
@@ -18,42 +18,41 @@ use crate::prim::syntax::{Attr, Attributes, Field, Written};
 use std::fmt;
 use std::sync::Arc;
 
-/// Why a value stands behind a barrier.
+/// The purpose of a barrier.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Mark {
-    /// It is computed again.
+    /// The value is recomputed.
     Rematerialize,
-    /// It is what the reverse pass reads, where memory is counted that is taken between the passes: nothing that reads
-    /// it runs before the forward pass has ended.
+    /// The reverse pass reads the value under a memory budget: its readers do not run before the forward pass
+    /// has ended.
     AfterForward,
-    /// It is what the forward pass gives to the reverse pass under a policy that says so: it has memory of its own
-    /// size.
+    /// The value is a residual under a policy that requires this: it is stored in memory of its own size.
     Residual,
-    /// One loop stacks it and another one takes it up in the opposite order.
+    /// One loop stacks the value and another one reads it in the opposite order.
     Tape,
-    /// It is kept in fewer bytes.
+    /// The value is stored in fewer bytes without loss.
     Packed,
-    /// It is kept in fewer bytes, as other numbers near to its own.
+    /// The value is stored in fewer bytes, rounded.
     Rounded,
-    /// It is a random key of which numbers are drawn.
+    /// The value is a random key from which numbers are drawn.
     Draw(KeyUse),
-    /// It is a random key of which keys are made.
+    /// The value is a random key from which keys are derived.
     Split(KeyUse),
-    /// The user gave it that name: a word.
+    /// The value has this name, a word, given by the user.
     Named(Arc<str>),
 }
 
-/// A use of a random key, which every copy of it has.
+/// A use of a random key; copies of the use have the same number.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct KeyUse {
-    /// Its number.
+    /// The number of the use.
     pub number: u32,
-    /// The branches around it: the number of a `cond`, and which of its branches that is.
+    /// The branches around it: the number of a `cond`, and the index of its branch.
     pub branches: Arc<[(u32, u32)]>,
 }
 
 impl Mark {
-    /// Those that are a word.
+    /// All marks whose text form is a word.
     const WORDS: [Mark; 6] = [
         Mark::Rematerialize,
         Mark::AfterForward,
@@ -63,7 +62,7 @@ impl Mark {
         Mark::Rounded,
     ];
 
-    /// Its word, if it is one.
+    /// Returns the word of the mark, if it has one.
     fn word(&self) -> Option<&'static str> {
         match self {
             Mark::Rematerialize => Some("rematerialize"),
@@ -76,12 +75,12 @@ impl Mark {
         }
     }
 
-    /// The mark of that word.
+    /// Returns the mark with this word.
     pub fn of_word(word: &str) -> Option<Mark> {
         Mark::WORDS.into_iter().find(|mark| mark.word() == Some(word))
     }
 
-    /// The name that the user gave.
+    /// Returns the name that the user gave.
     pub fn name(&self) -> Option<&Arc<str>> {
         match self {
             Mark::Named(name) => Some(name),
@@ -96,7 +95,7 @@ impl Mark {
         }
     }
 
-    /// Whether the value is kept in fewer bytes.
+    /// Returns whether the value is stored in fewer bytes.
     pub fn is_packed(&self) -> bool {
         match self {
             Mark::Packed | Mark::Rounded => true,
@@ -110,7 +109,7 @@ impl Mark {
         }
     }
 
-    /// The use of a random key that it is of.
+    /// Returns the use of a random key that the mark describes.
     pub fn key_use(&self) -> Option<&KeyUse> {
         match self {
             Mark::Draw(of) | Mark::Split(of) => Some(of),
@@ -124,7 +123,7 @@ impl Mark {
         }
     }
 
-    /// Whether its name, if it has one, is a word.
+    /// Returns whether the name, if there is one, is a word.
     pub fn is_well_formed(&self) -> bool {
         self.name().is_none_or(|name| is_word(name))
     }
@@ -148,7 +147,7 @@ impl fmt::Display for Mark {
 }
 
 impl KeyUse {
-    /// Its number, and the pairs of its branches.
+    /// Returns the number, then the pairs of the branches.
     fn attr(&self) -> Attr {
         let branches = self.branches.iter().flat_map(|(cond, branch)| [*cond, *branch]);
         Attr::Ints([self.number].into_iter().chain(branches).map(i64::from).collect())
@@ -164,7 +163,7 @@ impl KeyUse {
         Some(KeyUse { number: *number, branches })
     }
 
-    /// Whether two uses stand in two branches of one `cond`.
+    /// Returns whether the two uses are in different branches of one `cond`.
     pub fn excludes(&self, other: &KeyUse) -> bool {
         let apart = |(cond, branch): &(u32, u32)| {
             other.branches.iter().any(|(of, taken)| of == cond && taken != branch)
@@ -173,7 +172,7 @@ impl KeyUse {
     }
 }
 
-/// One of four attributes.
+/// The text form is one of four attributes.
 impl Field<4> for Mark {
     fn write(&self, [word, name, draw, split]: [&'static str; 4]) -> Written {
         vec![match self {

@@ -1,4 +1,4 @@
-//! Primitives about what is kept in memory: barriers, and values packed in fewer bits.
+//! Primitives that control memory: barriers, and values packed into fewer bits.
 
 pub(crate) mod barrier;
 pub(crate) mod mark;

@@ -1,7 +1,7 @@
-//! Packing: an array in fewer bytes, and back.
+//! Packing: stores an array in fewer bytes, and restores it.
 //!
-//! A truth value has one bit and lies in a byte, the place of the largest of three has two and lies in eight
-//! bytes. What is only there to be read later can lie in as many bits as it has:
+//! A bool has one bit but takes a byte; an index among three has two bits but takes eight bytes. A value that
+//! is only stored to be read later can be stored in only its significant bits:
 //!
 //! ```text
 //! %1: bool[100]       in words of 32, 1 bit each      u32[4]        16 bytes of 100
@@ -10,7 +10,7 @@
 //! %4: f64[100]        as f32                          f32[100]     400 bytes of 800, rounded
 //! ```
 //!
-//! Both ways are ordinary equations, so that every engine and every transform knows them:
+//! Packing and unpacking are ordinary equations, so every engine and every transform supports them:
 //!
 //! ```text
 //! pack:    subtract the least, convert, pad to whole words, [words, places],
@@ -19,8 +19,9 @@
 //!          [words times places], slice, convert, add the least
 //! ```
 //!
-//! Neighbours lie in one word, from its lowest bits on. What goes into rows or comes out of them may have to lie in
-//! memory meanwhile, so smaller elements are converted last and come back first.
+//! Neighbouring elements share a word, from its lowest bits on. The input of a reshape to rows, or its output,
+//! may have to be materialised, so elements are converted when they are smallest: last while packing, first
+//! while unpacking.
 
 use super::mark::Mark;
 use crate::fault::{Fault, planted};
@@ -31,24 +32,24 @@ use crate::lang::types::{ArrayType, Dtype, Shape};
 use crate::prim::Code;
 use crate::prim::{Broadcast, Convert, Iota, Pad, Reduce, Reducer, Reshape, Scalar, Slice};
 
-/// How an array lies in fewer bytes.
+/// The packed form of an array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Packing {
-    /// Each element as a number of another dtype.
+    /// Each element is converted to another dtype.
     As(Dtype),
-    /// Several elements in one word: how far they are from the least, in so many bits each.
+    /// Several elements share a word, as differences to the least element.
     Words {
         /// The dtype of a word.
         word: Dtype,
-        /// The bits of an element.
+        /// The number of bits of an element.
         width: usize,
-        /// The least element that there can be.
+        /// The least possible element.
         least: Literal,
     },
 }
 
 impl Packing {
-    /// The ways for integers and truth values that are in a range, those that cost less arithmetic first.
+    /// Returns the lossless packings for integers or bools in a range, cheapest arithmetic first.
     pub fn exact(dtype: Dtype, least: i128, most: i128) -> Vec<Packing> {
         let (Some(first), true) = (Literal::exact_integer(dtype, least), !dtype.is_float()) else {
             return Vec::new();
@@ -59,7 +60,7 @@ impl Packing {
             dtype.bytes() > to.bytes() && has(least) && has(most)
         });
         all.extend(halves.map(Packing::As));
-        // As many bits as the largest distance has.
+        // The number of bits of the largest difference.
         let needed = (most - least).checked_ilog2().map_or(1, |bits| bits as usize + 1);
         let short = usize::from(planted(Fault::BitShort) && needed > 1);
         let width = needed - short;
@@ -68,7 +69,7 @@ impl Packing {
         all
     }
 
-    /// The type of the packed array.
+    /// Returns the type of the packed array.
     pub fn packed(self, ty: &ArrayType) -> ArrayType {
         match self {
             Packing::As(to) => ArrayType::new(to, ty.shape.clone()),
@@ -78,7 +79,7 @@ impl Packing {
         }
     }
 
-    /// Whether no element becomes another one.
+    /// Returns whether packing is lossless.
     pub fn is_exact(self) -> bool {
         match self {
             Packing::As(to) => !to.is_float(),
@@ -86,7 +87,7 @@ impl Packing {
         }
     }
 
-    /// The mark of what is packed so.
+    /// Returns the mark of values packed in this way.
     pub fn mark(self) -> Mark {
         match self.is_exact() {
             true => Mark::Packed,
@@ -94,7 +95,7 @@ impl Packing {
         }
     }
 
-    /// The arithmetic of both ways together, in additions an element.
+    /// Returns the cost of packing and unpacking together, in additions per element.
     pub fn work(self) -> u32 {
         use Code::{Add, And, Convert, Or, ShiftLeft, ShiftRightLogical, Sub};
         let to = |to| Convert(to).row().flops;
@@ -108,7 +109,7 @@ impl Packing {
         }
     }
 
-    /// The array in fewer bytes.
+    /// Emits the packed array.
     pub fn pack(self, b: &Builder<'_>, x: Atom) -> Atom {
         let Packing::Words { word, width, least } = self else { return self.convert(b, x) };
         let shape = rows(b.shape_of(x).elements(), word, width);
@@ -117,7 +118,7 @@ impl Packing {
             let x = if least.is_zero() { x } else { b.emit1(Scalar::Sub, &[x, least.into()]) };
             b.emit1(Convert { to: word }, &[x])
         };
-        // What is in rows may have to be an array: that of the smaller elements.
+        // The array in rows may be materialised, so it should have the smaller elements.
         let numbers = match dtype.bytes() > word.bytes() {
             true => in_rows(b, near(x), Literal::zero(word), &shape),
             false => near(in_rows(b, x, least, &shape)),
@@ -126,7 +127,7 @@ impl Packing {
         b.emit1(Reduce { reducer: Reducer::Or, axes: vec![1] }, &[parts])
     }
 
-    /// The array of that type that was packed.
+    /// Emits the array of type `ty` that was packed into `y`.
     pub fn unpack(self, b: &Builder<'_>, y: Atom, ty: &ArrayType) -> Atom {
         let Packing::Words { word, width, least } = self else {
             return Packing::As(ty.dtype).convert(b, y);
@@ -159,13 +160,13 @@ impl Packing {
     }
 }
 
-/// One row for each word, of its elements.
+/// Returns the shape with one row for each word, whose elements are the row.
 fn rows(elements: usize, word: Dtype, width: usize) -> Shape {
     let places = bits(word) / width;
     [elements.div_ceil(places), places].into()
 }
 
-/// An array in rows, the last one filled up.
+/// Emits an array as rows; fills up the last row.
 fn in_rows(b: &Builder<'_>, x: Atom, fill: Literal, shape: &Shape) -> Atom {
     let n = b.shape_of(x).elements();
     let flat = b.emit1(Reshape { shape: [n].into() }, &[x]);
@@ -179,7 +180,7 @@ fn in_rows(b: &Builder<'_>, x: Atom, fill: Literal, shape: &Shape) -> Atom {
     b.emit1(Reshape { shape: shape.clone() }, &[filled])
 }
 
-/// The array of that shape that is in rows.
+/// Emits the array with this shape from its rows.
 fn out_of_rows(b: &Builder<'_>, x: Atom, shape: &Shape) -> Atom {
     let (all, n) = (b.shape_of(x).elements(), shape.elements());
     let flat = b.emit1(Reshape { shape: [all].into() }, &[x]);
@@ -190,12 +191,12 @@ fn out_of_rows(b: &Builder<'_>, x: Atom, shape: &Shape) -> Atom {
     b.emit1(Reshape { shape: shape.clone() }, &[flat])
 }
 
-/// The bits of a word.
+/// Returns the number of bits of a word.
 fn bits(word: Dtype) -> usize {
     8 * word.bytes()
 }
 
-/// By how much each place of a word is shifted.
+/// Emits the shift of each position in a word.
 fn shifts(b: &Builder<'_>, word: Dtype, width: usize, shape: &Shape) -> Atom {
     let places = Iota { shape: shape.clone(), axis: 1, dtype: word };
     let places = b.emit1(places, &[]);

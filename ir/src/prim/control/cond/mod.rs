@@ -1,12 +1,12 @@
-//! `cond{branches}`: one of several functions, chosen when the program runs.
+//! `cond{branches}`: one of several functions, selected at run time.
 //!
 //! ```text
 //! %3: f64[] = cond{branches=[@no,@yes]} %0, %1, %2
 //! ```
 //!
-//! The first operand says which: a `bool[]` (false is the first of two) or an `i64[]` (the nearest
-//! that there is); the others are the arguments. One branch runs, the others do not: nothing in them
-//! costs time, has an effect or gives a nan.
+//! The first operand selects the branch: a `bool[]` (false selects the first of two) or an `i64[]` (clamped to
+//! the valid range). The other operands are the arguments. Only the selected branch runs: the others take no
+//! time, perform no effects and produce no NaN.
 
 mod residual_union;
 mod samples;
@@ -35,7 +35,8 @@ pub struct Cond {
     pub branches: Vec<FuncId>,
 }
 
-/// Emits a branch that runs `f` on `args` if `on` is true, and gives zeros otherwise. No parameter of `f` is linear.
+/// Emits a `cond` that runs `f` on `args` if `on` is true, and otherwise returns zeros. No parameter of `f` is
+/// linear.
 ///
 /// # Errors
 /// None that functions of a well-formed module can cause.
@@ -47,7 +48,7 @@ pub fn run_if(b: &Builder<'_>, on: Atom, f: FuncId, args: &[Atom]) -> Result<Vec
 notation!(Cond = "cond" { branches });
 
 impl Cond {
-    /// Which branch a value of the first operand means.
+    /// Returns the branch that a value of the first operand selects.
     fn chosen(&self, which: Literal) -> usize {
         match which.dtype {
             Dtype::Bool => usize::from(!which.is_zero()),
@@ -55,8 +56,9 @@ impl Cond {
         }
     }
 
-    /// What is asked of each branch, so that the answers fit one another: what is there in one of them
-    /// is forced in all, and this is the second answer.
+    /// Derives every branch such that the derived branches have the same signature: a parameter or result that
+    /// one branch has is forced in all. Returns the derived branches and the mask of those parameters or
+    /// results.
     fn alike<T>(
         &self,
         mut ask: impl FnMut(FuncId, &[bool]) -> Result<T, Problem>,
@@ -69,8 +71,8 @@ impl Cond {
         Ok((all(&some)?, some))
     }
 
-    /// The branches over a batch whose members choose for themselves: each branch runs if any member
-    /// takes it, and only those that take it are seen ([`Lanes`]).
+    /// Emits the branches over a batch whose members select different branches. Each branch runs if any member
+    /// takes it, and only those members see its results and effects ([`Lanes`]).
     fn masked(
         &self,
         cx: &mut RuleCx<'_, '_>,
@@ -91,7 +93,8 @@ impl Cond {
         }
         let mut lifted = vec![true; outputs];
         let mut y: Option<Vec<Atom>> = None;
-        // What branches do of tapes: one writes records, and others leave it empty or hand on what they are given.
+        // For results that are tapes: one branch writes records, and the others leave the tape empty or return
+        // a parameter.
         let tapes = b.with_module(|m| self.tapes(m));
         let given: Vec<Option<usize>> = tapes.iter().map(|of| Of::given(of.as_slice())).collect();
         let mut written = vec![false; outputs];
@@ -102,7 +105,7 @@ impl Cond {
                 let mut wanted = vec![BatchRequest::Batched; outputs];
                 for (i, ty) in f.result_types().iter().enumerate() {
                     let Some(of) = tapes[i] else { continue };
-                    // It is read as it was written.
+                    // A tape is read in the form in which it was written.
                     wanted[i] = BatchRequest::AsIs;
                     if of == Of::Own && std::mem::replace(&mut written[i], true) {
                         return Err(Problem::internal(format!("two branches write one {ty}")));
@@ -121,7 +124,8 @@ impl Cond {
                 }
             }
             let lanes = Lanes::new(b, self.takes(b, x[0], k));
-            // Where no member takes the branch that writes, what the others hand on is what there is.
+            // If no member takes the branch that writes the tape, the result is the tape that the other
+            // branches return.
             let skipped = b.with_module(|m| skipped(m, of.function, &given))?;
             let mut args = vec![lanes.any()];
             args.extend(x[1..].iter().zip(batched).enumerate().map(|(i, (x, on))| match on {
@@ -151,7 +155,8 @@ impl Cond {
         Ok(Batched { y: y.into(), batched: lifted.into() })
     }
 
-    /// Of every result that is a tape, what each branch does of it; nothing of others.
+    /// Returns, for every result that is a tape, the origin of that tape in each branch; an empty list for
+    /// other results.
     fn tapes(&self, m: &Module) -> Vec<Vec<Of>> {
         let of = |f: &Function, result: Atom| match f.all_params().position(|p| result == p.into())
         {
@@ -169,7 +174,7 @@ impl Cond {
         m.function(self.branches[0]).result_types().into_iter().enumerate().map(one).collect()
     }
 
-    /// Which members take branch `k`.
+    /// Emits, per member, whether it takes branch `k`.
     fn takes(&self, b: &Builder<'_>, which: Atom, k: usize) -> Atom {
         match b.dtype_of(which) {
             Dtype::Bool if k == 0 => b.emit1(Scalar::Not, &[which]),
@@ -183,7 +188,7 @@ impl Cond {
         }
     }
 
-    /// All branches have the type of the first.
+    /// Checks that all branches have the type of the first.
     fn check(&self, module: &Module) -> Result<(), Problem> {
         let wrong = |message: String| {
             let help = "the branches take the same operands and give results of the same types";
@@ -209,19 +214,19 @@ impl Cond {
     }
 }
 
-/// What a branch does of a tape.
+/// The origin of a tape that a branch returns.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Of {
-    /// It writes records.
+    /// The branch writes its records.
     Own,
-    /// It hands on that parameter.
+    /// The branch returns this parameter.
     Given(usize),
-    /// It leaves the tape empty.
+    /// The branch leaves the tape empty.
     Empty,
 }
 
 impl Of {
-    /// What some branch hands on.
+    /// Returns the parameter that some branch returns, if any.
     fn given(branches: &[Of]) -> Option<usize> {
         branches.iter().find_map(|of| match of {
             Of::Given(p) => Some(*p),
@@ -230,14 +235,14 @@ impl Of {
     }
 }
 
-/// Whether any of the masks is set, position by position.
+/// Returns the element-wise or of the masks.
 fn union<'a>(masks: impl Iterator<Item = &'a [bool]>) -> Vec<bool> {
     masks.fold(Vec::new(), |all, mask| {
         (0..mask.len()).map(|i| mask[i] || all.get(i) == Some(&true)).collect()
     })
 }
 
-/// The functions among the answers.
+/// Returns the functions of the derived branches.
 fn functions<T>(derived: &[T], function: impl Fn(&T) -> FuncId) -> Vec<FuncId> {
     derived.iter().map(function).collect()
 }
@@ -358,7 +363,8 @@ impl Primitive for Cond {
             let ask = |f: &FuncId| cx.ask(|regions, m| regions.transpose(m, *f, &nonzero, onto));
             self.branches.iter().map(ask).collect()
         };
-        // What one branch gives, all give; a total that runs goes through those that add to it.
+        // If one branch has a cotangent, all return one. An existing total is passed into the branches, which
+        // add to it.
         let some = union(transposed(&[])?.iter().map(|of| of.nonzero.as_slice()));
         let onto = (known..x.len()).zip(&some).map(|(i, some)| match (some, &x[i]) {
             (false, _) => AccumulateInto::Nothing,

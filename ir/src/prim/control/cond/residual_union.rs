@@ -1,14 +1,15 @@
-//! The record of a branch: what the linear half reads of the forward half, whichever branch ran.
+//! The residuals of a branch: the values that the linear half reads, whichever branch ran.
 //!
-//! Every branch keeps values of its own. The whole keeps one record, in which each branch writes its
-//! values and zeros in the fields that it does not need. Branches share fields of equal type; and an array
-//! that is not [`LITTLE`] lies in a larger one of its dtype, behind what its branch has there, where there is
-//! room. So the record is about as large as the largest of them and not as their sum, and who needs a whole
-//! field writes it where it lies. Operands and results that a linear half reads again are in no record.
+//! Every branch has its own residuals. The `cond` returns one record of fields; each branch writes its
+//! residuals and fills the fields that it does not need with zeros. Branches share fields of equal type. An
+//! array larger than [`LITTLE`] is packed into a larger field of its dtype, after the elements that its branch
+//! already has there, if there is room. So the record is about as large as the largest branch needs, not as
+//! their sum, and a branch that needs a whole field writes it without a copy. Operands and results that a
+//! linear half reads are not in the record.
 //!
 //! ```text
-//! one branch keeps    f64[1000,100], f64[]       f64[1000,100]: itself                        f64[]
-//! the other           f64[500,100], f64[9,100]   those of both, one behind the other, zeros
+//! one branch saves    f64[1000,100], f64[]       f64[1000,100]: itself                      f64[]
+//! the other           f64[500,100], f64[9,100]   its two arrays one after the other, zeros
 //! ```
 
 use crate::lang::builder::Builder;
@@ -20,29 +21,30 @@ use crate::lang::types::{ArrayType, Shape, Type};
 use crate::prim::rules::region_helpers::{function, instantiate};
 use crate::prim::{Concatenate, Pad, Reshape, RuleCx, Slice};
 
-/// An array of at most so many bytes lies in a field of its own type.
+/// The size in bytes up to which an array has a field of its own type.
 const LITTLE: usize = 4096;
 
-/// What linear halves of branches read.
+/// The residuals of all branches together.
 pub(super) struct Record {
-    /// The types of its fields.
+    /// The types of the record's fields.
     fields: Vec<Type>,
-    /// For each branch, where the values lie that it keeps.
+    /// For each branch, the positions of its saved values.
     places: Vec<Vec<Place>>,
-    /// What any linear half reads, fields among it as outputs behind the results.
+    /// The residuals that any linear half reads; the record's fields are outputs after the results.
     pub(super) read: Vec<Residual>,
-    /// For each branch, which of those its residuals are, and where they lie in it, if they are a part.
+    /// For each branch, the index of each of its residuals in `read`, and the position within the field if it
+    /// is part of one.
     picked: Vec<Vec<(usize, Option<Place>)>>,
 }
 
-/// Where a value lies.
+/// The position of a value in the record.
 #[derive(Clone)]
 struct Place {
-    /// In which field,
+    /// The index of the field.
     field: usize,
-    /// and behind how many of its elements, if others lie there, too.
+    /// The offset in elements within the field, if the field is packed.
     behind: Option<usize>,
-    /// Its type.
+    /// The type of the value.
     ty: Type,
 }
 
@@ -75,7 +77,7 @@ impl Record {
         Record { fields, places, read, picked }
     }
 
-    /// The forward halves, each giving the results and the whole record.
+    /// Returns the forward halves, each of which returns its results and the whole record.
     pub(super) fn written(
         &self,
         cx: &RuleCx<'_, '_>,
@@ -103,7 +105,7 @@ impl Record {
         derived.iter().zip(&self.places).map(whole).collect()
     }
 
-    /// The linear halves, each taking all that any reads, which is `given`.
+    /// Returns the linear halves, each of which takes all residuals in `read`; `given` has their values.
     pub(super) fn reading(
         &self,
         cx: &RuleCx<'_, '_>,
@@ -133,14 +135,14 @@ impl Record {
     }
 }
 
-/// The fields of a record, and where the values lie that branches keep.
+/// Returns the fields of the record, and for each branch the positions of its saved values.
 fn places(kept: &[Vec<Type>]) -> (Vec<Type>, Vec<Vec<Place>>) {
     let mut fields: Vec<Type> = Vec::new();
     let mut places: Vec<Vec<Place>> = Vec::new();
     for kept in kept {
         let mut free: Vec<bool> = fields.iter().map(|_| true).collect();
         let place = |ty: &Type| {
-            // A tape has a field to itself, which is empty where other branches ran.
+            // A tape has its own field, which is empty if another branch ran.
             let shared = |i: &usize| free[*i] && fields[*i] == *ty;
             let found = ty.as_array().and_then(|_| (0..free.len()).find(shared));
             let field = found.unwrap_or_else(|| {
@@ -156,7 +158,7 @@ fn places(kept: &[Vec<Type>]) -> (Vec<Type>, Vec<Vec<Place>>) {
     let moved = within(&fields, &places);
     let left: Vec<usize> = (0..fields.len()).filter(|i| moved[*i].is_none()).collect();
     for places in &mut places {
-        // How many elements of each field this branch has.
+        // The number of elements of each field that this branch already uses.
         let mut has: Vec<usize> = fields.iter().map(|_| 0).collect();
         let stay = places.iter().filter(|p| moved[p.field].is_none());
         stay.for_each(|p| has[p.field] = elements(&p.ty));
@@ -171,8 +173,9 @@ fn places(kept: &[Vec<Type>]) -> (Vec<Type>, Vec<Vec<Place>>) {
     (left.into_iter().map(|i| fields[i].clone()).collect(), places)
 }
 
-/// For each field the larger one of its dtype in which there is room for what every branch has in it, if any. From the
-/// largest on, each where it leaves the least room.
+/// Returns, for each field, the larger field of its dtype into which it is packed, if one has room for the
+/// values of every branch. Goes from the largest field to smaller ones, and chooses the field with the least
+/// room left.
 fn within(fields: &[Type], places: &[Vec<Place>]) -> Vec<Option<usize>> {
     let large = |i: &usize| fields[*i].as_array().is_some_and(|ty| ty.bytes() > LITTLE);
     let mut order: Vec<usize> = (0..fields.len()).filter(large).collect();
@@ -181,7 +184,7 @@ fn within(fields: &[Type], places: &[Vec<Place>]) -> Vec<Option<usize>> {
         true => elements(&fields[i]),
         false => 0,
     };
-    // How many elements of each field each branch has.
+    // The number of elements of each field that each branch uses.
     let mut taken: Vec<Vec<usize>> =
         (0..fields.len()).map(|i| places.iter().map(|p| has(p, i)).collect()).collect();
     let mut moved: Vec<Option<usize>> = fields.iter().map(|_| None).collect();
@@ -203,7 +206,7 @@ fn elements(ty: &Type) -> usize {
     ty.as_array().map_or(0, |ty| ty.shape.elements())
 }
 
-/// Some arrays one behind the other, and zeros behind them.
+/// Emits the arrays one after the other, then zeros, with the shape of the field.
 fn behind(b: &Builder<'_>, x: &[Atom], field: &ArrayType) -> Atom {
     let parts: Vec<Atom> = x.iter().map(|x| flat(b, *x)).collect();
     let all = match parts[..] {
@@ -216,7 +219,7 @@ fn behind(b: &Builder<'_>, x: &[Atom], field: &ArrayType) -> Atom {
     b.emit1(Reshape { shape: field.shape.clone() }, &[all])
 }
 
-/// An array that lies in a field, behind so many elements.
+/// Emits the array at the offset `behind` (in elements) of a field.
 fn part(b: &Builder<'_>, x: Atom, behind: usize, ty: &ArrayType) -> Atom {
     let end = behind + ty.shape.elements();
     let x = b.emit1(Slice::dense(vec![behind], vec![end]), &[flat(b, x)]);

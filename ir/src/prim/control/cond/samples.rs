@@ -1,5 +1,5 @@
-//! Branches to try: chosen both ways and by numbers in and out of range, with results that one branch
-//! makes of an operand and the other of none, an integer among them, and keeping values of different
+//! Sample branches: selected by bools and by numbers in and out of range. A result depends on an operand in one
+//! branch and on none in the other, one result is an integer, and the branches save residuals of different
 //! shapes.
 
 use super::{Cond, function};
@@ -17,7 +17,7 @@ pub(super) fn all(module: &mut Module) -> Vec<Sample> {
     let mut branch = |name: &str, body: fn(&Builder<'_>, &[Atom]) -> Vec<Atom>| {
         function(module, name, [&types, &[]], |b, x, _| body(b, x)).ok()
     };
-    // Keeps a matrix.
+    // Saves a matrix.
     let sin = branch("sin", |b, x| {
         let y = b.emit1(
             Dot { batch: vec![], contract: vec![(1, 0)] },
@@ -25,14 +25,14 @@ pub(super) fn all(module: &mut Module) -> Vec<Sample> {
         );
         vec![y, x[2], b.emit1(Scalar::Mul, &[x[1], x[1]])]
     });
-    // Keeps vectors, and reads its result again.
+    // Saves vectors, and its linear half reads its result.
     let exp = branch("exp", |b, x| {
         let y = b.emit1(Scalar::Exp, &x[1..2]);
         let sum = b.emit1(Reduce { reducer: Reducer::Sum, axes: vec![0] }, &x[..1]);
         let more = b.emit1(Scalar::Add, &[x[2], Literal::i64(1).into()]);
         vec![b.emit1(Scalar::Mul, &[y, sum]), more, y]
     });
-    // Depends on nothing.
+    // Depends on no operand.
     let none = branch("none", |b, x| {
         let y = b.emit1(Broadcast { shape: [2].into(), dims: vec![] }, &[Literal::f64(1.5).into()]);
         vec![y, x[2], y]

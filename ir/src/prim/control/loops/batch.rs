@@ -1,7 +1,7 @@
 //! A loop over a batch: every iteration runs for the whole batch.
 //!
-//! A carry has the batch if its start has it or if an iteration gives it the batch; a start without it is
-//! repeated. Elements and what is stacked have the iterations on axis 0, inside the batch.
+//! A carry is batched if its start is batched or if an iteration makes it batched; an unbatched start is then
+//! repeated. Elements and stacked results have the iterations on axis 0 and the batch on axis 1.
 
 use super::{Binding, Loop, TripCount, repeated};
 use crate::lang::function::Atom;
@@ -54,8 +54,8 @@ pub(super) fn batch(
     Ok(Batched { y: y.iter().enumerate().map(output).collect(), batched: lifted.into() })
 }
 
-/// The batch and the iterations exchanged, which are the first two axes; the records of a tape have the
-/// batch inside already.
+/// Exchanges the batch and the iterations, which are the first two axes. The records of a tape already have the
+/// batch inside.
 fn inside(cx: &RuleCx<'_, '_>, x: Atom) -> Atom {
     let Type::Array(ty) = cx.b.type_of(x) else { return x };
     let permutation = [1, 0].into_iter().chain(2..ty.shape.len()).collect();

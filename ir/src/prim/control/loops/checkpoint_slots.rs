@@ -1,18 +1,19 @@
-//! The loops that a schedule is made of: iterations from any one on, and carries kept on the way.
+//! The loops that implement a checkpointing schedule: they run iterations from any start, and save carries on
+//! the way.
 //!
-//! A program of constant size follows a schedule of any length ([`crate::revolve`]), since where the
-//! next carry is kept follows from two numbers. What it holds are *places*: for each carry an array of
-//! so many, the number of the iteration that each begins, and how many are held:
+//! A program of constant size follows a schedule of any length ([`crate::revolve`]), because two numbers
+//! determine where the next carry is saved. Its state are the *slots*: for each carry an array with one element
+//! per slot, the first iteration after each slot's carry, and the number of slots in use:
 //!
 //! ```text
-//! while held < places and end - at >= 3:              keep some on the way to the last iteration before end
+//! while held < places and end - at >= 3:              save carries on the way to the last iteration before end
 //!   ahead = split(end - at, places - held + 1)
-//!   run `ahead` iterations, at += ahead                   a loop whose number of iterations is known when it runs
+//!   run `ahead` iterations, at += ahead                   a loop with a run-time trip count
 //!   carries[held], iterations[held] = carry, at;  held += 1
 //! ```
 //!
-//! LoopSpec are numbered here in the order in which they run, whatever their direction. An element of a
-//! iteration is read where it lies, and what iterations stack is written where it is to lie.
+//! Iterations are numbered in the order in which they run, whatever the direction. The element of an iteration
+//! is read from the whole array, and stacked results are written directly into the whole array.
 
 use super::{Binding, Direction, Loop, LoopSpec, TripCount};
 use crate::fault::{Fault, planted};
@@ -30,13 +31,13 @@ pub(super) fn number(n: usize) -> Atom {
     Literal::i64(n as i64).into()
 }
 
-/// Arithmetic on single numbers.
+/// Emits an operation on scalars.
 pub(super) fn calc(b: &Builder<'_>, op: Scalar, x: Atom, y: Atom) -> Atom {
     b.emit1(op, &[x, y])
 }
 
-/// A loop written as a closure: constants and carries to the next carries. What it is given before them
-/// is the number of the iteration, unless a condition says when it ends.
+/// Emits a loop written as a closure from constants and carries to the next carries. Unless the trip is a
+/// condition, the closure's first argument is the iteration number.
 pub(super) fn looped(
     b: &Builder<'_>,
     name: &str,
@@ -86,31 +87,30 @@ pub(super) fn looped(
     y
 }
 
-/// Whether there is another iteration, given constants and carries.
+/// Emits whether there is another iteration, given constants and carries.
 pub(super) type Holds = fn(&Builder<'_>, &[Atom], &[Atom]) -> Atom;
 
-/// How often a closure runs.
+/// The trip of a closure's loop.
 #[derive(Clone, Copy)]
 pub(super) enum Times {
     Number(Atom),
     While(Holds),
 }
 
-/// The iterations of a loop, to be run from any one on.
+/// The iterations of a loop, which can be run from any start.
 #[derive(Clone)]
 pub(super) struct Chain<'a> {
-    /// What an iteration runs. Where the n-th result goes, the n-th value of a state is.
+    /// The body of an iteration. The n-th value of a state corresponds to the n-th result.
     pub(super) body: FuncId,
     pub(super) spec: &'a LoopSpec,
-    /// What all iterations are given, for each parameter in a `const` or `xs` slot: constants, and arrays of
-    /// all elements.
+    /// The values of the parameters in `const` and `xs` slots: constants, and arrays of all elements.
     pub(super) given: Vec<Atom>,
-    /// How many iterations the loop has.
+    /// The trip count of the loop.
     pub(super) all: Atom,
 }
 
 impl Chain<'_> {
-    /// The number of the element that belongs to the iteration that runs as the `k`-th.
+    /// Emits the index of the element that belongs to the `k`-th iteration in execution order.
     pub(super) fn index(direction: Direction, b: &Builder<'_>, k: Atom, all: Atom) -> Atom {
         match direction {
             Direction::Up => k,
@@ -118,8 +118,8 @@ impl Chain<'_> {
         }
     }
 
-    /// Runs so many iterations. A state is what an iteration left: a carry, or an array of all elements, of which
-    /// some are written.
+    /// Emits `count` iterations. For each result, the state has its value after the iterations before `from`: a
+    /// carry, or the array of all elements, some of which have been written.
     fn run(&self, b: &Builder<'_>, from: Atom, count: Atom, state: &[Atom]) -> Vec<Atom> {
         let constants = [&[from, self.all], &self.given[..]].concat();
         looped(
@@ -151,20 +151,21 @@ impl Chain<'_> {
         )
     }
 
-    /// The same iterations inside a loop that has all this among its constants: those from `first` on.
+    /// Returns the same iterations inside a loop whose constants begin with [`Chain::constants`].
     fn inside(&self, constants: &[Atom]) -> Self {
         Chain { given: constants[1..].to_vec(), all: constants[0], ..self.clone() }
     }
 
-    /// What it reads, as constants of a loop around it.
+    /// Returns the values that the iterations read, to be constants of a surrounding loop.
     fn constants(&self) -> Vec<Atom> {
         [&[self.all], &self.given[..]].concat()
     }
 
-    /// Goes from a state at the iteration `from` to that at the iteration `to`, on the way to `end`, behind the
-    /// last iteration that is to be undone; keeps what it meets where there are places.
+    /// Emits the iterations from the state before iteration `from` to the state before iteration `to`, and
+    /// saves carries in free slots on the way. `end` is the end of the iterations that the reverse pass still
+    /// has to process.
     ///
-    /// `kept` says which values of the state are kept.
+    /// `kept` has the indices of the state's values that are saved.
     pub(super) fn go(
         &self,
         b: &Builder<'_>,
@@ -208,21 +209,21 @@ impl Chain<'_> {
     }
 }
 
-/// Where carries are kept.
+/// The slots with saved carries.
 #[derive(Clone)]
 pub(super) struct Held {
-    /// How many are held.
+    /// The number of slots in use.
     pub(super) held: Atom,
-    /// Which iteration each begins.
+    /// For each slot, the iteration that starts with its carries.
     pub(super) iterations: Atom,
-    /// Those of each carry, as one array.
+    /// For each carry, an array with one element per slot.
     pub(super) carries: Vec<Atom>,
-    /// How many there are.
+    /// The number of slots.
     pub(super) number: usize,
 }
 
 impl Held {
-    /// So many, of which the first holds the carries that the first iteration begins with.
+    /// Returns `number` slots, the first of which has the carries at the start of the loop.
     pub(super) fn new(b: &Builder<'_>, number: usize, start: &[Atom]) -> Held {
         let place = |x: &Atom| {
             let all = ArrayType::new(b.dtype_of(*x), b.shape_of(*x).with_leading(number));
@@ -237,14 +238,14 @@ impl Held {
         }
     }
 
-    /// The iteration that the last one held begins, and its carries.
+    /// Emits the iteration number and the carries of the last slot in use.
     pub(super) fn last(&self, b: &Builder<'_>) -> (Atom, Vec<Atom>) {
         let at = calc(b, Scalar::Sub, self.held, number(1));
         let carries = self.carries.iter().map(|c| element(b, *c, at)).collect();
         (element(b, self.iterations, at), carries)
     }
 
-    /// Without the last one held, if it begins that iteration.
+    /// Frees the last slot in use if its carries are the start of `iteration`.
     pub(super) fn without(mut self, b: &Builder<'_>, iteration: Atom) -> Held {
         let last = calc(b, Scalar::Sub, self.held, number(1));
         let done = calc(b, Scalar::Eq, element(b, self.iterations, last), iteration);
@@ -253,7 +254,7 @@ impl Held {
     }
 }
 
-/// [`crate::revolve::split`], as a program.
+/// Emits the computation of [`crate::revolve::split`].
 fn split(b: &Builder<'_>, iterations: Atom, carries: Atom) -> Atom {
     let more: Holds = |b, constants, carries| calc(b, Scalar::Lt, carries[2], constants[0]);
     let start = [number(0), number(0), number(1)];
@@ -271,7 +272,7 @@ fn split(b: &Builder<'_>, iterations: Atom, carries: Atom) -> Atom {
     calc(b, Scalar::Min, before, calc(b, Scalar::Sub, iterations, behind))
 }
 
-/// A number of carries as a loop says it.
+/// Converts a number of carries to the type of a loop's attribute.
 pub(super) fn few(carries: usize) -> NonZeroU32 {
     let carries = u32::try_from(carries).unwrap_or(u32::MAX);
     NonZeroU32::new(carries).unwrap_or(NonZeroU32::MIN)

@@ -1,22 +1,23 @@
-//! `replay{ahead, step, lin, trip, direction, takes}`: the tangents of a loop of
-//! which only some carries are kept.
+//! `replay{ahead, step, lin, trip, direction, takes}`: the tangents of a loop that saves only some of its
+//! carries.
 //!
 //! ```text
-//! places.., x.., dx.. -> dy..        forward: the iterations run again from the start, tangents beside them
-//! places.., x.., ct of y.. -> ct..   backward: each iteration is undone from a carry that is kept, or made
-//!                                    again from one that is
+//! places.., x.., dx.. -> dy..        forward: run the iterations again from the start, with their tangents
+//! places.., x.., ct of y.. -> ct..   reverse: for each iteration, take its carry from a slot, or recompute it
+//!                                    from an earlier carry in a slot
 //! ```
 //!
-//! It is the linear half of a [`Loop`] with `carries`. Run forward it is a loop as any other (`ahead`).
-//! Its transpose is a loop over the iterations, last to first, which holds the places where carries are kept:
-//! every iteration takes the last one held, goes on from there to the carry that it needs (and keeps some of
-//! those that it meets, where there are places free), and then is undone by the transpose of `lin`, which
-//! computes from the carry alone. So between the forward and the backward pass there are so many carries
-//! as there are places and nothing else, and while an iteration is undone there is what that iteration needs.
+//! This is the linear half of a [`Loop`] with `carries`. Evaluated forward it is an ordinary loop (`ahead`).
+//! Its transpose is a loop over the iterations, last to first, which carries the slots with the saved carries.
+//! Every iteration takes the last slot in use, runs `step` from there to the carry that it needs (and saves
+//! some of the intermediate carries in free slots), and then runs the transpose of `lin`, which computes from
+//! that carry alone. So the memory between the forward and the reverse pass is one carry per slot, and during
+//! an iteration of the reverse pass the residuals of that iteration.
 //!
-//! The operands are: the number of iterations, if it is one; constants and elements of the iterations; the places
-//! (for each carry an array, then the iterations that they begin and how many are held); and the tangents.
-//! Carries that `lin` never asks for, and that none of those follows from, are neither kept nor made again.
+//! The operands are the trip count, if it is an operand; the constants and elements of the iterations; the
+//! slots (for each carry an array, then their iteration numbers and the number of slots in use); and the
+//! tangents. Carries on which `lin` does not depend, directly or through later carries, are neither saved nor
+//! recomputed.
 
 use super::checkpoint_slots::{Chain, Held, calc, few, number};
 use super::invariant_carries::settled_tangents;
@@ -48,34 +49,35 @@ use std::ops::Range;
 /// `replay{ahead, step, lin, trip, direction, takes}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Replay {
-    /// What it computes: the operands to the tangents.
+    /// The evaluation: a function from the operands to the tangents.
     pub ahead: FuncId,
-    /// An iteration: what it takes to the carries of the next one, all of which are kept.
+    /// An iteration, reduced to the carries that are saved.
     pub step: FuncId,
-    /// The derivative of an iteration: what `step` takes, then tangents.
+    /// The derivative of an iteration: the parameters of `step`, then the tangents.
     pub lin: FuncId,
-    /// How often it is run, and what the parameters of `lin` take: those of `step`, which carry its
-    /// results, and tangents, which carry those of `lin`.
+    /// The trip, and the slots of the parameters of `lin`: parameters of `step` carry results of `step`, and
+    /// tangents carry results of `lin`.
     pub spec: Box<LoopSpec>,
 }
 
 notation!(Replay = "replay" { ahead, step, lin, spec(trip, condition, reads, direction, takes) });
 
-/// The same, taken apart.
+/// A [`Replay`] with the slots of values and of tangents separated.
 struct Undoing {
     ahead: FuncId,
     step: FuncId,
     lin: FuncId,
-    /// How often `step` is run, and what it takes.
+    /// The trip, and the slots of the parameters of `step`.
     spec: LoopSpec,
-    /// What the tangents take.
+    /// The slots of the tangents.
     tangents: Vec<Binding>,
 }
 
-/// The outputs of a loop with `carries`, and their tangents; nothing if it keeps what another one keeps:
-/// no more than a carry for each of its iterations, or what cannot be made again.
+/// Emits the outputs of a loop with `carries`, and their tangents. Returns `None` if the loop is to be
+/// linearized like one without `carries`: its trip count is not larger than the number of slots, or its
+/// iterations cannot be recomputed.
 ///
-/// A carry that no iteration changes is not kept: it is a constant.
+/// A carry that no iteration changes is not saved: it is a constant.
 pub(super) fn linearize(
     of: &Loop,
     cx: &mut RuleCx<'_, '_>,
@@ -89,7 +91,7 @@ pub(super) fn linearize(
     Ok(Some(Dual { y, dy }))
 }
 
-/// The same of a loop whose carries all vary.
+/// Does the same for a loop in which every carry changes.
 fn linearize_varying(
     of: &Loop,
     carries: usize,
@@ -140,7 +142,8 @@ fn linearize_varying(
     let (op, settled) = cx.b.with_module(|m| {
         let slots = of.tangent_slots(&active, &derived.active_out, 0);
         let lin = of_all(m, &derived, part.function, &part.read)?;
-        // As in a loop that keeps all: what no iteration changes is a constant, so cotangents are added in the same order.
+        // As in a loop without `carries`, tangents that no iteration changes become constants, so that
+        // cotangents are added in the same order.
         let (lin, tangents, settled) = settled_tangents(m, lin, slots)?;
         let spec = LoopSpec { trip, direction: of.spec.direction, takes };
         let mut of = Undoing { ahead: derived.lin, step: part.function, lin, spec, tangents };
@@ -153,22 +156,22 @@ fn linearize_varying(
     Ok(Some(of.dual(y, &derived.active_out, &dy)))
 }
 
-/// How the iterations of a loop are undone.
+/// The functions from which the reverse pass of a loop recomputes its iterations.
 struct Undone {
-    /// What an iteration runs first, when it tells what it tells.
+    /// The body of the first run, with its ordered effects.
     body: FuncId,
-    /// The derivative of an iteration, of which the linear half computes from parameters alone.
+    /// The derivative of the body; the only residuals are parameters.
     derived: LinearizeOf,
-    /// Which parameters have a tangent.
+    /// Per parameter: whether it has a tangent.
     active: Vec<bool>,
-    /// What of an iteration leads to the carries that are asked for.
+    /// The part of an iteration on which the saved carries depend.
     part: Part,
-    /// Those: which results they are.
+    /// The indices of the results that are saved carries.
     kept: Vec<usize>,
 }
 
 impl Undone {
-    /// Nothing where they need no carries, or cannot be run again.
+    /// Returns `None` if no carries are needed, or if iterations cannot be recomputed.
     fn of(
         of: &Loop,
         regions: &mut dyn Regions,
@@ -176,14 +179,14 @@ impl Undone {
         on: Vec<bool>,
         regime: PlanContext,
     ) -> Result<Option<Undone>, Problem> {
-        // An iteration has told what it tells when it runs again.
+        // The forward pass performs the ordered effects of an iteration; recomputation must not repeat them.
         let told = of.body;
         let of = &Loop { body: silent(m, told)?, ..of.clone() };
         let shares = vec![Amortization::FREE.with(regime); of.spec.takes.len()];
         let (derived, active) = of.settled(
             on,
             |active, forced| {
-                // An iteration is undone from what it takes alone.
+                // Residuals are recomputed from the parameters alone.
                 let derived = regions.linearize(m, of.body, active, forced, &shares)?;
                 let mut terms = PlanRequest::apart(Vec::new(), Vec::new(), 1);
                 terms.policy = Policy::Nothing;
@@ -191,7 +194,7 @@ impl Undone {
             },
             |derived| &derived.active_out,
         )?;
-        // A rule may tell more than the iteration that it stands for.
+        // A derivative rule may perform effects that the iteration itself does not perform.
         if m.effects(derived.fwd) == Effects::Ordered {
             return Ok(None);
         }
@@ -199,7 +202,7 @@ impl Undone {
         for residual in &derived.residuals {
             match residual {
                 Residual::Parameter(p) => read[*p] = true,
-                // What is there once, like the answer of a Rust function, cannot be made again.
+                // A value that exists once, like the result of a Rust function, cannot be recomputed.
                 Residual::Result(_) | Residual::Kept(_) => return Ok(None),
             }
         }
@@ -213,7 +216,8 @@ impl Undone {
             && !m.runs_outside(of.body);
         let (body, silent) = match rules_tell(m, told) {
             false => (told, of.body),
-            // What stands for the function tells in its place, and tells no derivative of what runs again.
+            // The rule's forward function performs the effects in place of the function; the recomputed body
+            // performs none.
             true => {
                 let all = regions.linearize(m, told, &active, &[], &shares)?;
                 let fwd = m.function(all.fwd);
@@ -225,7 +229,7 @@ impl Undone {
         };
         let again = Loop { body: silent, ..of.clone() };
         let mut part = Part::of(&again, regions, m, vec![false; f.results.len()], read)?;
-        // Where the iterations are linear, what they carry is still what they are undone with.
+        // If the body is linear, its carries are nevertheless ordinary parameters of the recomputation.
         let step = m.get(part.function);
         if !step.linear_params.is_empty() {
             part.function = function(m, &step.name, [&step.param_types(), &[]], |b, p, _| {
@@ -233,31 +237,30 @@ impl Undone {
             })?;
         }
         let kept: Vec<usize> = (0..part.needed.len()).filter(|r| part.needed[*r]).collect();
-        // Nor can what leads to a carry, if it calls Rust.
+        // A carry that depends on a Rust call cannot be recomputed either.
         let calls = m.function(part.function).equations.iter().any(|e| m.calls_out(&e.op));
         let fits = fits && !calls && !kept.is_empty();
         Ok(fits.then_some(Undone { body, derived, active, part, kept }))
     }
 }
 
-/// What reverse mode keeps of a loop for each carry that it keeps.
+/// The size of a checkpoint slot of a loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Places {
-    /// How many iterations the loop has, if that is known before the run.
+    /// The trip count, if it is static.
     pub iterations: Option<usize>,
-    /// Bytes of a place: the values that a carry is, as far as iterations are undone with them, and the number
-    /// of its iteration.
+    /// The size of a slot in bytes: the saved carries, and the iteration number.
     pub bytes: usize,
 }
 
 impl Places {
-    /// Bytes of so many, with the number of those that are held: all that lies between the forward and the
-    /// backward pass, but for what all iterations read.
+    /// Returns the bytes of `carries` slots and of the counter of used slots. This is all memory between the
+    /// forward and the reverse pass, except for values that all iterations read.
     pub fn bytes(&self, carries: usize) -> usize {
         carries.saturating_mul(self.bytes).saturating_add(8)
     }
 
-    /// The most that have room, if one has.
+    /// Returns the largest number of slots that fits in `bytes`; `None` if not even one fits.
     pub fn within(&self, bytes: usize) -> Option<usize> {
         let carries = bytes.checked_sub(8)? / self.bytes.max(1);
         let useful = self.iterations.map_or(carries, |n| carries.min(n));
@@ -266,8 +269,9 @@ impl Places {
 }
 
 impl Op {
-    /// What reverse mode keeps of a loop that keeps carries, for each of them, if those of its operands
-    /// have a tangent; nothing if it is none, needs no carry, or has iterations that cannot be run again.
+    /// Returns the size of a checkpoint slot if this is a loop and the operands marked in `active` have
+    /// tangents. Returns `None` if it is not a loop, needs no carries, or has iterations that cannot be
+    /// recomputed.
     ///
     /// # Errors
     /// A derivative that does not exist.
@@ -293,7 +297,7 @@ impl Op {
     }
 }
 
-/// The linear half of an iteration, of all parameters that are read.
+/// Returns the linear half of an iteration with all parameters of `step`, whether read or not.
 fn of_all(
     m: &mut Module,
     derived: &LinearizeOf,
@@ -312,7 +316,7 @@ fn of_all(
     })
 }
 
-/// The outputs of a loop, how many iterations it has, and what is kept of the carries.
+/// Emits the first run of the loop: its outputs, the trip count, and the slots.
 fn forward(
     of: &Loop,
     b: &Builder<'_>,
@@ -327,10 +331,10 @@ fn forward(
     let places = Held::new(b, carries, &starts);
     let all = match &spec.trip {
         TripCount::Static(n) => number(*n),
-        // A negative number of iterations is none.
+        // A negative trip count means no iterations.
         TripCount::Runtime => calc(b, Scalar::Max, x[0], number(0)),
         TripCount::While { .. } => {
-            // Where to keep carries depends on how many iterations there are.
+            // The schedule needs the trip count, so the condition's loop runs first, without saving carries.
             let y = b.emit(of.clone(), x).to_vec();
             let all = y.last().copied().unwrap_or(number(0));
             return (y, all, places);
@@ -363,25 +367,26 @@ impl Replay {
         Undoing { ahead, step, lin, spec, tangents }
     }
 
-    /// How many of the operands are not tangents.
+    /// Returns the number of operands that are not tangents.
     fn known(&self, m: &Module) -> usize {
         self.parts(m).known(m)
     }
 
-    /// As what an operand is taken that is a tangent.
+    /// Returns the slot of the tangent at this operand position.
     pub(super) fn takes(&self, m: &Module, operand: usize) -> Option<Binding> {
         let of = self.parts(m);
         operand.checked_sub(of.known(m)).and_then(|k| of.tangents.get(k).copied())
     }
 
-    /// The operands that are places of carries.
+    /// Returns the positions of the operands that are checkpoint slots.
     fn places(&self, m: &Module) -> Range<usize> {
         let of = self.parts(m);
         let first = of.spec.lead() + of.given().count();
         first..of.known(m)
     }
 
-    /// It is linear in its tangents, and nothing else is asked about.
+    /// Returns the same map at the tangents, since the map is linear in them; `None` if another operand has a
+    /// tangent.
     fn itself(&self, cx: &RuleCx<'_, '_>, x: &[Atom], dx: &[Option<Atom>]) -> Option<Dual> {
         let b = cx.b;
         let known = b.with_module(|m| self.known(m));
@@ -397,7 +402,8 @@ impl Replay {
 }
 
 impl Op {
-    /// The operands that are places where carries of a loop are kept, of what undoes it from them; none of all else.
+    /// Returns the positions of the operands that are checkpoint slots; an empty range if this is not a
+    /// `replay`.
     pub fn kept_carries(&self, module: &Module) -> Range<usize> {
         let Facet::Replay(of) = self.facet() else { return 0..0 };
         of.places(module)
@@ -410,17 +416,17 @@ impl Undoing {
         Replay { ahead: self.ahead, step: self.step, lin: self.lin, spec: Box::new(self.spec) }
     }
 
-    /// How many of the operands are not tangents.
+    /// Returns the number of operands that are not tangents.
     fn known(&self, m: &Module) -> usize {
         self.spec.lead() + self.given().count() + m.function(self.step).results.len() + 2
     }
 
-    /// The parameters of `step` that have an operand: constants and elements.
+    /// Returns the parameters of `step` that are constants or elements.
     fn given(&self) -> impl Iterator<Item = usize> + '_ {
         self.spec.params().filter(|p| !matches!(self.spec.takes[*p], Binding::Carry(_)))
     }
 
-    /// The number of iterations, what all iterations are given, and the places, from operands.
+    /// Splits the operands into the trip count, the constants and elements, and the slots.
     fn parts(&self, b: &Builder<'_>, x: &[Atom]) -> (Atom, Vec<Atom>, Held) {
         let lead = self.spec.lead();
         let all = match self.spec.trip {
@@ -439,7 +445,7 @@ impl Undoing {
         (all, given.to_vec(), places)
     }
 
-    /// The operands to the tangents, by a loop that runs both.
+    /// Returns the function from operands to tangents: a loop that runs values and tangents together.
     fn ahead(
         &self,
         m: &mut Module,
@@ -476,7 +482,7 @@ impl Undoing {
         })
     }
 
-    /// The operands that are known, and what is linear, to the cotangents.
+    /// Returns the function from the known operands, cotangents and totals to the cotangents.
     fn back(
         &self,
         m: &mut Module,
@@ -489,7 +495,7 @@ impl Undoing {
         let (n, step) = (known.len(), m.get(self.step));
         function(m, &name, [&types, &[]], |b, p, _| {
             let (all, given, places) = self.parts(b, &p[..n]);
-            // The elements that the iteration itself is undone with.
+            // The elements that iteration i itself reads, besides the whole arrays for recomputation.
             let of_iteration = |q: &usize| self.spec.takes[*q] == Binding::Xs;
             let elements: Vec<usize> = (0..step.params.len()).filter(of_iteration).collect();
             let whole = |q: &usize| self.given().position(|g| g == *q).map(|i| given[i]);
@@ -535,7 +541,8 @@ impl Undoing {
         })
     }
 
-    /// An iteration undone: the carry that it began with is made, then its cotangents.
+    /// Emits one iteration of the reverse pass: recomputes the carry at its start, then computes its
+    /// cotangents.
     fn undone(
         &self,
         b: &Builder<'_>,
@@ -577,7 +584,7 @@ impl Undoing {
         y
     }
 
-    /// It and its transpose, as two functions of the known operands and of what is linear.
+    /// Returns the map and its transpose as two functions of the known and the linear operands.
     fn both_ways(
         &self,
         cx: &mut RuleCx<'_, '_>,
@@ -691,7 +698,7 @@ impl Primitive for Replay {
         x: &[Atom],
         batched: &[bool],
     ) -> Result<Batched, Problem> {
-        // Over a batch it is no loop of one chain any more, but it and its transpose are still two
+        // Batched, it is not one chain of iterations any more, but the map and its transpose are still two
         // functions.
         let (b, ahead) = (cx.b, cx.b.with_module(|m| m.get(self.ahead)));
         let known = b.with_module(|m| self.known(m));
@@ -742,7 +749,7 @@ impl Primitive for Replay {
     }
 
     fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
-        // Whoever runs it reads what it gives; backward, what has no cotangent is left out.
+        // All results are read in forward evaluation, and the transpose already omits absent cotangents.
         Ok(Prune::Whole)
     }
 
@@ -759,12 +766,12 @@ impl Primitive for Replay {
     }
 
     fn samples(module: &mut Module) -> Vec<Sample> {
-        // Derivatives of the samples of loops are made of it; here it is alone.
+        // Derivatives of sample loops test it too; this sample has it alone.
         sample(module).into_iter().collect()
     }
 }
 
-/// `c' = k c c`, three iterations of it with two places.
+/// `c' = k c c`, three iterations with two slots.
 fn sample(m: &mut Module) -> Result<Sample, Problem> {
     let v = Type::array(Dtype::F64, &[2]);
     let pair = [v.clone(), v.clone()];

@@ -1,4 +1,4 @@
-//! What a loop computes: one iteration after the other.
+//! The evaluation of a loop: one iteration after the other.
 
 use super::{Binding, Direction, Loop, TripCount};
 use crate::lang::eval::{eval_owned, eval_values};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub(super) fn eval(of: &Loop, module: &Module, operands: &[Value]) -> Result<Vec<Value>, Problem> {
     let spec = &of.spec;
     let results = module.function(of.body).result_types();
-    // What each parameter is in the iteration to come; elements are read when it begins.
+    // The value of each parameter in the next iteration; elements are read when it begins.
     let mut values: Vec<Option<Value>> = vec![None; spec.takes.len()];
     for (p, x) in spec.params().zip(&operands[spec.lead()..]) {
         values[p] = Some(x.clone());
@@ -34,7 +34,7 @@ pub(super) fn eval(of: &Loop, module: &Module, operands: &[Value]) -> Result<Vec
             }
         });
     }
-    // What iterations leave that is a stack has its size before the first of them.
+    // Stacked arrays have their full size before the first iteration.
     let mut kept = stacks.iter().flatten().map(Stack::bytes).sum::<u64>();
     limits::kept(kept)?;
     let mut limited = limits::iterations(!matches!(spec.trip, TripCount::Static(_)));
@@ -47,7 +47,7 @@ pub(super) fn eval(of: &Loop, module: &Module, operands: &[Value]) -> Result<Vec
             limited.iteration()?;
         }
         let i = spec.index(trips, end);
-        // What is carried is handed over: an iteration may write where it lies.
+        // Move carried values out of the list, so that an iteration may overwrite their memory.
         let carried = |(slot, value): (&Binding, &mut Option<Value>)| match slot {
             Binding::Carry(_) => value.take(),
             Binding::Const | Binding::Xs => value.clone(),
@@ -86,7 +86,7 @@ pub(super) fn eval(of: &Loop, module: &Module, operands: &[Value]) -> Result<Vec
     Ok(outputs)
 }
 
-/// Whether there is another iteration.
+/// Evaluates whether there is another iteration.
 fn proceeds(of: &Loop, module: &Module, values: &[Option<Value>]) -> Result<bool, Problem> {
     let TripCount::While { condition, reads } = &of.spec.trip else { return Ok(true) };
     let args: Vec<Value> = reads.iter().filter_map(|p| values[*p].clone()).collect();
@@ -94,7 +94,7 @@ fn proceeds(of: &Loop, module: &Module, values: &[Option<Value>]) -> Result<bool
     Ok(!y[0].array()?.at(0).is_zero())
 }
 
-/// What belongs to iteration `i`.
+/// Returns the element of `x` that belongs to iteration `i`.
 fn element(x: &Value, i: usize) -> Result<Value, Problem> {
     match x {
         Value::Array(x) => {
@@ -113,7 +113,7 @@ fn element(x: &Value, i: usize) -> Result<Value, Problem> {
     }
 }
 
-/// What the iterations leave of a result.
+/// The stacked values of a result.
 enum Stack {
     /// An array with an element for each iteration.
     Array(Tensor),
@@ -129,7 +129,7 @@ impl Stack {
         })
     }
 
-    /// What is there before the first iteration.
+    /// Returns the size in bytes before the first iteration.
     fn bytes(&self) -> u64 {
         match self {
             Stack::Array(x) => x.ty().bytes() as u64,
@@ -137,7 +137,7 @@ impl Stack {
         }
     }
 
-    /// What iteration `i` leaves, and how many bytes there are more.
+    /// Stores the value of iteration `i`; returns the number of bytes added.
     fn put(&mut self, i: usize, y: Value) -> u64 {
         match (self, y) {
             (Stack::Array(x), Value::Array(y)) => {

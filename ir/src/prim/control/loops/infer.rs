@@ -1,4 +1,4 @@
-//! The types of a loop: what its operands must be, what its outputs are.
+//! The types of a loop: the required types of its operands, and the types of its outputs.
 
 use super::{Binding, Direction, Loop, LoopSpec, TripCount};
 use crate::lang::function::Function;
@@ -8,8 +8,8 @@ use crate::lang::types::{ArrayType, Dtype, Type};
 use crate::prim::rules::region_helpers::{arrow, signature};
 use crate::prim::{Effects, Operand, Types};
 
-/// One value of that type for each iteration: an array if it is an array and their number is known, else a
-/// tape.
+/// Returns the type of one value of type `ty` per iteration: an array if `ty` is an array and the trip count is
+/// static, otherwise a tape.
 pub(super) fn stacked(ty: &Type, trip: &TripCount) -> Type {
     match (ty, trip) {
         (Type::Array(ty), TripCount::Static(n)) => {
@@ -53,7 +53,7 @@ pub(super) fn infer(
 }
 
 impl LoopSpec {
-    /// The type of the output that a result of the body becomes.
+    /// Returns the type of the output for a result of the body.
     pub fn output(&self, result: usize, ty: &Type) -> Type {
         match self.carrier(result) {
             Some(_) => ty.clone(),
@@ -62,7 +62,7 @@ impl LoopSpec {
     }
 }
 
-/// The types of the operands.
+/// Returns the required types of the operands.
 fn wanted(spec: &LoopSpec, params: &[Type]) -> Vec<Type> {
     let trip = (0..spec.lead()).map(|_| Type::scalar(Dtype::I64));
     let operand = |p: usize| match spec.takes[p] {
@@ -72,7 +72,7 @@ fn wanted(spec: &LoopSpec, params: &[Type]) -> Vec<Type> {
     trip.chain(spec.params().map(operand)).collect()
 }
 
-/// Every slot fits its parameter, and every result is carried once at most.
+/// Checks that every slot fits its parameter, and that every result is carried at most once.
 fn slots(spec: &LoopSpec, f: &Function, params: &[Type], results: &[Type]) -> Result<(), Problem> {
     let known = f.params.len();
     for (p, (slot, ty)) in spec.takes.iter().zip(params).enumerate() {
@@ -97,7 +97,7 @@ fn slots(spec: &LoopSpec, f: &Function, params: &[Type], results: &[Type]) -> Re
                 if next != ty {
                     return Err(changed(&f.name, (p, ty), (*r, next)));
                 }
-                // What is linear in one iteration is linear in all, if it is all that is carried.
+                // A linear carry must be carried from a linear parameter.
                 if p < known && known < params.len() {
                     let message = format!(
                         "@{} has linear parameters, and parameter {p}, which is not, is carried",
@@ -114,7 +114,7 @@ fn slots(spec: &LoopSpec, f: &Function, params: &[Type], results: &[Type]) -> Re
     Ok(())
 }
 
-/// The condition reads what an iteration begins with, and gives a truth value.
+/// Checks that the condition reads values at the start of an iteration, and returns a bool.
 fn check_condition(
     spec: &LoopSpec,
     module: &Module,
@@ -154,7 +154,7 @@ fn wrong(message: String, help: &str) -> Problem {
     Problem::new(Kind::Arguments, message, help)
 }
 
-/// A carry that an iteration makes another type of.
+/// Returns the error for a carry whose type changes in an iteration.
 fn changed(f: &str, (p, before): (usize, &Type), (r, after): (usize, &Type)) -> Problem {
     let dtype = |ty: &Type| ty.as_array().map(|a| a.dtype);
     let kind = if dtype(before) == dtype(after) { Kind::Shape } else { Kind::Dtype };

@@ -1,9 +1,10 @@
-//! Carries that no iteration changes are constants.
+//! Turns carries that no iteration changes into constants.
 //!
-//! A closure that hands on what it got, say the parameters of a model beside its state, carries it. As a
-//! constant it is read where it lies, needs no place of its own, is kept once for the backward pass, and
-//! its cotangent is a running total. Derivatives are full of them: what is added to a carry changes neither
-//! its tangent nor, on the way back, its cotangent, which would be copied in every iteration.
+//! A closure that returns an operand unchanged, for example the parameters of a model besides its state,
+//! carries it. A constant is read without a copy, needs no buffer of its own, is saved once for the reverse
+//! pass, and its cotangent is one running total. Derivatives have many such carries: an addend of a carry
+//! changes neither its tangent nor, in the reverse pass, its cotangent, which would be copied in every
+//! iteration.
 
 use super::{Binding, Loop};
 use crate::lang::builder::Builder;
@@ -11,17 +12,17 @@ use crate::lang::function::{Atom, FuncId, ValueId};
 use crate::lang::module::Module;
 use crate::lang::problem::Problem;
 
-/// Where an output of a loop is, once what no iteration changes is a constant.
+/// The position of a loop's output after unchanged carries have become constants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Settled {
-    /// It is that output.
+    /// The output at this position.
     Output(usize),
-    /// It is that operand.
+    /// The operand at this position.
     Operand(usize),
 }
 
 impl Settled {
-    /// What it is.
+    /// Selects the value from the outputs or the operands.
     pub(super) fn of<T: Copy>(self, outputs: &[T], operands: &[T]) -> T {
         match self {
             Settled::Output(n) => outputs[n],
@@ -31,8 +32,8 @@ impl Settled {
 }
 
 impl Loop {
-    /// The loop, of the same operands, in which carries that no iteration changes are constants; and where
-    /// its outputs are.
+    /// Returns the loop on the same operands with unchanged carries as constants, and the position of each
+    /// original output.
     ///
     /// # Errors
     /// None that a loop of a well-formed module can cause.
@@ -48,7 +49,7 @@ impl Loop {
         Ok((op, outputs(&operands)))
     }
 
-    /// The outputs of the loop, of which those that no iteration changes are operands.
+    /// Emits the loop; outputs that no iteration changes are operands.
     ///
     /// # Errors
     /// None that a loop of a well-formed module can cause.
@@ -59,8 +60,8 @@ impl Loop {
     }
 }
 
-/// The same of the linear half of an iteration, with the slots of its linear parameters: the function, the slots, and
-/// where the results are, among linear operands.
+/// Does the same for the linear half of an iteration, given the slots of its linear parameters. Returns the
+/// function, the slots, and the position of each result; operand positions count linear operands.
 pub(super) fn settled_tangents(
     module: &mut Module,
     lin: FuncId,
@@ -71,8 +72,8 @@ pub(super) fn settled_tangents(
     Ok((lin, slots, outputs(&same)))
 }
 
-/// Makes slots of the parameters from `first` on constants where they carry a result that is the parameter: the
-/// function without those results, and which slot each result was.
+/// Changes the slots of parameters from `first` on to constants if they carry a result that is the parameter.
+/// Returns the function without these results, and for each result the slot that it was.
 fn settle(
     module: &mut Module,
     f: FuncId,
@@ -104,12 +105,12 @@ fn settle(
     Ok((module.add(less)?, same))
 }
 
-/// How many of those results iterations change.
+/// Returns the number of results that iterations change.
 fn changed(same: &[Option<usize>]) -> usize {
     same.iter().filter(|s| s.is_none()).count()
 }
 
-/// Where the outputs are, given which operand each one is.
+/// Returns the positions of the outputs, given the operand that each output equals, if any.
 fn outputs(operands: &[Option<usize>]) -> Vec<Settled> {
     let place = |(r, operand): (usize, &Option<usize>)| match operand {
         Some(operand) => Settled::Operand(*operand),

@@ -1,25 +1,24 @@
-//! Derivatives of a loop that run in its direction: the tangents of an iteration beside its values, or in a
-//! loop of their own behind it.
+//! Derivatives of a loop that run in its direction: the tangents of an iteration together with its values, or
+//! in a separate loop after it.
 //!
 //! ```text
 //! jvp:        (x.., dx..) -> (y.., dy..)       the iterations of the body's jvp
-//! linearize:  x.. -> (y.., kept..)             the iterations of its forward half, which stack what they keep
+//! linearize:  x.. -> (y.., residuals..)        the iterations of its forward half, which stack the residuals
 //!             (residuals..; dx..) -> dy..      the iterations of its linear half
 //! ```
 //!
-//! A carry has a tangent if its start has one or if an iteration makes one; which do is found by asking
-//! until no more come, at most once for each carry.
+//! A carry has a tangent if its start has one or if an iteration creates one. Which carries do is found by
+//! iteration to a fixed point, with at most one step per carry.
 //!
-//! What the linear iterations read of the others costs memory for every iteration only if it has to: a constant
-//! and an element are read again, the number of the iteration is there, a stacked result is read again, and
-//! what follows from constants alone is computed once, outside, if it is an array. The rest is stacked:
-//! for each value one array with an element for each iteration, or a tape if their number is not known. What a
-//! iteration begins with is what the one before it ended with, so where that is stacked the array serves for
-//! both.
+//! A residual takes memory for every iteration only if necessary. A constant, an element and a stacked result
+//! are read again; the iteration number is available; an array that depends on constants alone is computed
+//! once, outside the loop. All others are stacked: per value, one array with an element for each iteration, or
+//! a tape if the trip count is not static. The carry at the start of an iteration is the result of the one
+//! before, so if that result is stacked, the array serves for both.
 //!
-//! A tape is never computed outside, though the iterations that wrote it read constants alone: it would be
-//! a constant of the linear iterations, and the cotangent of a constant is a sum, which tapes have not.
-//! And where there may be no iteration, nothing is computed outside that might not end.
+//! A tape is never computed outside the loop, even if the iterations that wrote it read constants alone: it
+//! would become a constant of the linear iterations, and the cotangent of a constant is a sum, which tapes do
+//! not have. If the loop may have no iterations, no computation that may not terminate is moved outside.
 
 use super::{Binding, Direction, Loop, TripCount};
 use crate::lang::function::{Atom, FuncId};
@@ -76,7 +75,7 @@ pub(super) fn linearize(
     let derived = cx.ask(|regions, m| {
         let mut terms = of.terms(m, &derived, &shares);
         if of.carries.is_some() {
-            // One that has no more iterations than carries to keep keeps those.
+            // The trip count is not larger than the number of slots, so save only the carries.
             terms.policy = Policy::Nothing;
         }
         regions.plan(m, derived, terms)
@@ -87,7 +86,7 @@ pub(super) fn linearize(
     let lin = of.reading(cx, derived.lin, &read)?;
     let mut op = Loop::new(lin, of.spec.clone());
     op.spec.takes = takes;
-    // The iterations of a loop that asks a condition are counted, and those derived from it follow the count.
+    // A loop with a condition counts its iterations; loops derived from it have that trip count.
     let mut args = x[..of.spec.lead()].to_vec();
     if let TripCount::While { .. } = of.spec.trip {
         op.spec.trip = TripCount::Runtime;
@@ -103,7 +102,7 @@ pub(super) fn linearize(
 }
 
 impl Loop {
-    /// A mask over operands as one over the parameters of the body.
+    /// Converts a mask over operands to a mask over the parameters of the body.
     pub(super) fn of_params(&self, operands: impl Iterator<Item = bool>) -> Vec<bool> {
         let mut mask = vec![false; self.spec.takes.len()];
         for (p, on) in self.spec.params().zip(operands.skip(self.spec.lead())) {
@@ -112,8 +111,9 @@ impl Loop {
         mask
     }
 
-    /// What is asked of the body about some of its parameters, when as many carries are among them as
-    /// its results make necessary, and the carried results of those are forced.
+    /// Derives the body for the parameters marked in `on`. Marks further carries until a carry is marked
+    /// whenever its result is; then derives once more with the results of marked carries forced. Returns the
+    /// derived body and the marks.
     pub(super) fn settled<T>(
         &self,
         mut on: Vec<bool>,
@@ -137,8 +137,8 @@ impl Loop {
         }
     }
 
-    /// What costs memory for every iteration if the linear iterations read it: what each begins with, if it
-    /// changes, and what it hands to the next.
+    /// Returns the costs for the planner: a residual takes memory for every iteration if it is a carry that
+    /// changes, at the start or at the end of an iteration.
     fn terms(&self, m: &Module, of: &LinearizeOf, shares: &[Amortization]) -> PlanRequest {
         let hoists = self.hoists(m, of.fwd);
         let fwd = m.function(of.fwd);
@@ -147,7 +147,7 @@ impl Loop {
         let price = |p: usize| match self.spec.takes[p] {
             Binding::Carry(r) if values && self.stacks(own, r).is_some() => Price::THERE,
             Binding::Carry(r) if fwd.results[r] != fwd.params[p].into() => {
-                // A carry is no memory that may be written over.
+                // The memory of a carry may not be overwritten.
                 Price::Bytes(Amortization::OWN.in_bits(shares[p].regime().bits))
             }
             Binding::Carry(_) | Binding::Const if hoists || !shares[p].is_free() => {
@@ -166,14 +166,16 @@ impl Loop {
         PlanRequest::apart(params, results, self.spec.some_iterations())
     }
 
-    /// The result of so many that is stacked and is what a carried one is, if it is an array with a row.
+    /// Returns the stacked result that equals the carried result `carried`, if the trip count is static and
+    /// positive.
     fn stacks(&self, results: &[Atom], carried: usize) -> Option<usize> {
         let known = matches!(self.spec.trip, TripCount::Static(1..));
         let same = |r: &usize| results[*r] == results[carried] && self.spec.carrier(*r).is_none();
         (0..results.len()).find(same).filter(|_| known)
     }
 
-    /// The linear iterations, which read what iterations begin with where the one before it ended.
+    /// Returns the linear iterations with each residual that is a carry at the start of an iteration read from
+    /// the stacked results of the iteration before.
     ///
     /// ```text
     /// x = select (i == 0) start y[i - 1]
@@ -196,7 +198,7 @@ impl Loop {
         let given: Vec<Vec<Type>> = read.iter().map(operands).collect();
         cx.ask(|_, m| {
             let f = m.get(lin);
-            // The number of the iteration, what the first one begins with, and what each ended with.
+            // The iteration number, the start of the loop, and the stacked results.
             let types =
                 read.iter().zip(&f.params).zip(given).flat_map(|((r, p), given)| match r.before {
                     true => [vec![Type::scalar(Dtype::I64)], given].concat(),
@@ -227,8 +229,8 @@ impl Loop {
         })
     }
 
-    /// What it costs the linear iterations to have the parameters of the body again: nothing for the number of
-    /// the iteration; all iterations share what changes in none.
+    /// Returns the cost, per parameter of the body, for the linear iterations to read it again: nothing for the
+    /// iteration number; all iterations share a value that does not change.
     fn shares(&self, cx: &RuleCx<'_, '_>) -> Vec<Amortization> {
         let lead = self.spec.lead();
         let regime = cx.regime();
@@ -253,15 +255,16 @@ impl Loop {
         shares.into_iter().map(|share| share.inside(self.spec.some_iterations())).collect()
     }
 
-    /// Whether what follows from constants alone, and is computed by `f`, may be computed outside: not
-    /// what is seen, and nothing that might not end where there may be no iteration.
+    /// Returns whether values that depend on constants alone and are computed by `f` may be computed outside
+    /// the loop: not if `f` has ordered effects, nor if it may not terminate and the loop may have no
+    /// iterations.
     fn hoists(&self, m: &Module, f: FuncId) -> bool {
         let runs = matches!(self.spec.trip, TripCount::Static(1..));
         m.effects(f) != Effects::Ordered && (runs || !has_while(m, f))
     }
 
-    /// The slots of tangents: those of their parameters, carried by the tangents of the results, which
-    /// begin at `first`.
+    /// Returns the slots of the tangents: the slots of their parameters; carries refer to the tangents of the
+    /// results, which start at `first`.
     pub(super) fn tangent_slots(
         &self,
         active: &[bool],
@@ -277,7 +280,7 @@ impl Loop {
         slots.map(|(slot, _)| tangent(slot)).collect()
     }
 
-    /// The tangents of the operands whose parameters have one.
+    /// Returns the tangents of the operands whose parameters have one.
     pub(super) fn tangents(
         &self,
         cx: &RuleCx<'_, '_>,
@@ -291,7 +294,8 @@ impl Loop {
         operands.map(|(_, (x, dx))| dx.unwrap_or_else(|| super::zero_tangent(cx.b, *x))).collect()
     }
 
-    /// Outputs, the number of iterations among them if it is one, and the tangents of those that have any.
+    /// Returns the outputs (including the trip count if it is an output) with the tangents of those that have
+    /// any.
     pub(super) fn dual(&self, y: Vec<Atom>, active_out: &[bool], dy: &[Atom]) -> Dual {
         let trips = (0..self.trips()).map(|_| None);
         let dy = scatter_tangents(active_out, dy).into_iter().chain(trips).collect();
@@ -299,12 +303,13 @@ impl Loop {
     }
 }
 
-/// How the linear iterations get a residual.
+/// The origin of a residual in the linear iterations.
 struct Reading {
     slot: Binding,
-    /// None for the number of the iteration.
+    /// Empty for the iteration number.
     operands: Vec<Atom>,
-    /// It is what an iteration begins with: the operands are the start and the array of what iterations end with.
+    /// Whether the residual is a carry at the start of an iteration; then the operands are its start and the
+    /// array of the values at the end of the iterations.
     before: bool,
 }
 
@@ -313,7 +318,7 @@ impl Reading {
         Reading { slot, operands: operand.into_iter().collect(), before: false }
     }
 
-    /// The slots of the parameters from which it is made.
+    /// Returns the slots of the parameters from which the residual is computed.
     fn slots(&self) -> &[Binding] {
         match self.before {
             true => &[Binding::Index, Binding::Const, Binding::Const],
@@ -322,33 +327,35 @@ impl Reading {
     }
 }
 
-/// Where a residual comes from.
+/// The origin of a residual in the forward iterations.
 enum Origin {
-    /// It is there in every iteration.
+    /// Available in every iteration without memory.
     There(Reading),
-    /// A value of the forward half that follows from constants, the n-th of those.
+    /// A value of the forward half that depends on constants alone, by its index in `hoisted`.
     Hoisted(usize),
-    /// The n-th result of the forward iterations, which stack it.
+    /// A stacked result of the forward iterations, by its index.
     Stacked(usize),
-    /// The same of the iteration before, and in the first one what that parameter begins with.
+    /// The stacked result of the iteration before, by its index; in the first iteration the operand of the
+    /// parameter with the first index.
     Before(usize, usize),
 }
 
-/// The forward iterations of a loop, and what the linear ones read of them.
+/// The forward iterations of a loop, and the residuals of its linear iterations.
 struct Kept<'a, 'b, 'm> {
     of: &'a Loop,
     cx: &'a mut RuleCx<'b, 'm>,
     x: &'a [Atom],
     residuals: &'a [Residual],
-    /// The forward half of the body, and how many of its results are those of the body.
+    /// The forward half of the body. `own` is the number of its results that are results of the body.
     fwd: Arc<crate::Function>,
     fwd_id: FuncId,
     own: usize,
-    /// Which of its results may be computed outside: arrays that follow from constants alone.
+    /// Per result of `fwd`: whether it may be computed outside the loop (an array that depends on constants
+    /// alone).
     known: Vec<bool>,
-    /// The results of the forward iterations, as atoms of the forward half.
+    /// The results of the forward iterations, as atoms of `fwd`.
     results: Vec<Atom>,
-    /// The results of the forward half that are computed outside.
+    /// The results of `fwd` that are computed outside the loop.
     hoisted: Vec<usize>,
 }
 
@@ -363,9 +370,9 @@ impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
         let memory = cx.regime().memory;
         let (fwd, known) = cx.ask(|regions, m| {
             let fwd = m.get(derived.fwd);
-            // What is more than its value stays where it is.
+            // A function with ordered effects stays inside the loop.
             let mut known = vec![false; fwd.results.len()];
-            // Nor does what reads arrays that these iterations may write.
+            // So does a function that reads arrays that these iterations may overwrite.
             let written = memory == Memory::Written && m.writes(derived.fwd);
             if m.effects(derived.fwd) != Effects::Ordered && !written {
                 let parts = regions.unzip(m, derived.fwd, &constant)?;
@@ -384,7 +391,7 @@ impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
         Ok(Kept { of, cx, x, residuals, fwd, fwd_id: derived.fwd, own, known, results, hoisted })
     }
 
-    /// The outputs of the loop, and how the linear iterations get every residual.
+    /// Emits the forward loop. Returns its outputs, and the origin of every residual.
     fn run(mut self) -> Result<(Vec<Atom>, Vec<Reading>), Problem> {
         let origins: Vec<Origin> = self.residuals.iter().map(|r| self.origin(*r)).collect();
         let mut used = vec![false; self.fwd.results.len()];
@@ -399,7 +406,7 @@ impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
                 self.cx.b.inline(part.function, &args)
             }
         };
-        // Results that are hoisted come in the order of the function.
+        // The pruned function returns hoisted results in the order of `fwd`.
         let place = |n: usize| self.hoisted.iter().filter(|r| **r < self.hoisted[n]).count();
         let forward = self.cx.b.with_module(|m| {
             let mut forward = (*self.fwd).clone();
@@ -423,14 +430,14 @@ impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
         Ok((outputs, read))
     }
 
-    /// The operand of a parameter; none for the number of the iteration.
+    /// Returns the operand of a parameter; `None` for the iteration number.
     fn operand(&self, p: usize) -> Option<Atom> {
         let spec = &self.of.spec;
         let place = spec.params().position(|q| q == p)?;
         self.x.get(spec.lead() + place).copied()
     }
 
-    /// The result that stacks what a carried one is, where arrays are values.
+    /// Returns the stacked result that equals the carried result, if arrays are values.
     fn before(&self, carried: usize) -> Option<usize> {
         let values = self.cx.regime().memory == Memory::Values;
         self.of.stacks(&self.results, carried).filter(|_| values)
@@ -443,7 +450,7 @@ impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
                 slot @ (Binding::Index | Binding::Const | Binding::Xs) => {
                     there(slot, self.operand(p))
                 }
-                // What no iteration changes is what it was.
+                // A carry that no iteration changes equals its start.
                 Binding::Carry(r) if self.fwd.results[r] == self.fwd.params[p].into() => {
                     there(Binding::Const, self.operand(p))
                 }
@@ -463,7 +470,7 @@ impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
         }
     }
 
-    /// A result of the forward iterations that is that value, and stacked: one that is there, or a new one.
+    /// Returns a stacked result of the forward iterations with this value: an existing one, or a new one.
     fn stacked(&mut self, value: Atom) -> Origin {
         let of = self.of;
         let free = |r: &usize| of.spec.carrier(*r).is_none();

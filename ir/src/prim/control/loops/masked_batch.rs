@@ -1,17 +1,17 @@
 //! A loop over a batch whose members need different numbers of iterations.
 //!
-//! It runs as long as any member needs an iteration; a member that needs none any more keeps what it
-//! carries, and is not seen by the body ([`Lanes`]).
+//! The loop runs as long as any member needs an iteration. A member that needs no more iterations retains its
+//! carries, and is masked in the body ([`Lanes`]).
 //!
 //! ```text
-//! trip=runtime:  iterations up to the largest number; in round i those members run that have more than i
-//! trip=while:    which members go on is carried, and how many iterations each had
+//! trip=runtime:  the largest trip count; iteration i runs the members whose trip count is more than i
+//! trip=while:    carries the mask of members that continue, and the trip count of each member
 //! ```
 //!
-//! Where an iteration is seen from outside, members run it one after the other.
+//! If an iteration has effects that a user can observe, members run it one after the other.
 //!
-//! In either direction iteration i is iteration i of every member, so a loop that runs the iterations of another one
-//! backwards meets each member where it left it.
+//! In either direction, iteration i of the batched loop is iteration i of every member. So a loop that runs
+//! another loop's iterations in reverse meets each member at the iteration where it stopped.
 
 use super::{Binding, Direction, Loop, LoopSpec, TripCount, repeated};
 use crate::lang::builder::Builder;
@@ -33,7 +33,7 @@ pub(super) fn batch(
     batched: &[bool],
 ) -> Result<Batched, Problem> {
     let (b, spec) = (cx.b, &of.spec);
-    // Members end one after the other, so every carry has the batch.
+    // Members stop at different iterations, so every carry is batched.
     let mut on = of.of_params(batched.iter().copied());
     for (on, slot) in on.iter_mut().zip(&spec.takes) {
         *on |= matches!(slot, Binding::Carry(_));
@@ -109,7 +109,7 @@ pub(super) fn batch(
     let mut y = b.emit(op, &args).to_vec();
     let mut batched = derived.batched_out;
     if let TripCount::While { .. } = spec.trip {
-        // What each member had, not what all together had nor who goes on.
+        // Return the trip count of each member, not the common trip count or the mask.
         y.truncate(results + 2);
         y.remove(results);
         batched.push(true);
@@ -117,27 +117,28 @@ pub(super) fn batch(
     Ok(Batched { y: y.into(), batched: batched.into() })
 }
 
-/// The body over a batch, of which only some members are seen.
+/// The body over a batch in which only some members are active.
 struct Masked<'a> {
     of: &'a Loop,
     /// The body over the whole batch.
     function: FuncId,
     size: usize,
-    /// Which of its parameters have the batch.
+    /// Per parameter: whether it is batched.
     on: &'a [bool],
-    /// For a loop on a condition: the condition over the whole batch, and what it reads.
+    /// For a loop with a condition: the condition over the whole batch, and the parameters that it reads.
     goes_on: Option<(FuncId, &'a [usize])>,
-    /// Whether a user can see that it runs.
+    /// Whether a user can observe that the body runs.
     seen: bool,
 }
 
 impl Masked<'_> {
-    /// How many of its parameters are not linear.
+    /// Returns the number of parameters that are not linear.
     fn known(&self, cx: &RuleCx<'_, '_>) -> usize {
         cx.b.with_module(|m| m.function(self.function).params.len())
     }
 
-    /// The masked body and its slots: two more, behind those that are not linear, say who runs.
+    /// Returns the masked body and its slots. Two additional slots after the ordinary parameters determine the
+    /// active members.
     fn body(
         &self,
         cx: &RuleCx<'_, '_>,
@@ -219,7 +220,7 @@ impl Masked<'_> {
         Ok(y)
     }
 
-    /// An iteration without members, which is never run.
+    /// Emits an iteration with an empty batch, which never runs.
     fn ended(&self, b: &Builder<'_>, p: &[Atom], more: &[Atom], linear: &[Atom]) -> Vec<Atom> {
         let mut y = b.inline(self.function, &[p, linear].concat());
         if self.goes_on.is_some() {

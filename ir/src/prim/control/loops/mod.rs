@@ -1,4 +1,4 @@
-//! `loop{body, trip, direction, takes, carries}`: a function run iteration after iteration.
+//! `loop{body, trip, direction, takes, carries}`: runs a function in every iteration.
 //!
 //! ```text
 //! func @step(%0: f64[], %1: f64[], %2: f64[]) -> (f64[], f64[]) {
@@ -13,12 +13,12 @@
 //! }
 //! ```
 //!
-//! [`LoopSpec`] says what goes in and out of an iteration. One primitive is `scan` (carries and elements),
-//! `fori_loop` (carries, and a number of iterations that may be known only at run time), `while_loop` (a
-//! condition decides) and `map` (elements alone).
+//! [`LoopSpec`] defines the inputs and outputs of an iteration. This one primitive is `scan` (carries and
+//! elements), `fori_loop` (carries, and a trip count that may be known only at run time), `while_loop` (a
+//! condition) and `map` (elements alone).
 //!
-//! Nothing is carried but what a slot says: a loop reads no value but its operands, and every iteration
-//! begins with what the one before it left.
+//! Only slots carry values: a loop reads no values but its operands, and every iteration starts with the
+//! results of the iteration before.
 
 mod batch;
 mod checkpoint_slots;
@@ -62,30 +62,30 @@ use std::num::NonZeroU32;
 /// `loop{body, trip, direction, takes, carries}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Loop {
-    /// What is run in every iteration.
+    /// The function that runs in every iteration.
     pub body: FuncId,
-    /// How often, and what goes in and out of each iteration.
+    /// The trip, and the inputs and outputs of each iteration.
     pub spec: LoopSpec,
-    /// How many carries reverse mode keeps, if the program says so: the others are made again
-    /// ([`crate::revolve`]). Otherwise it keeps what each iteration needs.
+    /// The number of checkpoint slots in reverse mode, if the program gives one: carries that are not saved are
+    /// recomputed ([`crate::revolve`]). Otherwise every iteration saves its residuals.
     pub carries: Option<NonZeroU32>,
 }
 
 notation!(Loop = "loop" { body, spec(trip, condition, reads, direction, takes), carries });
 
 impl Loop {
-    /// A loop of which reverse mode keeps what each iteration needs.
+    /// Returns a loop whose iterations save their residuals in reverse mode.
     pub fn new(body: FuncId, spec: LoopSpec) -> Loop {
         Loop { body, spec, carries: None }
     }
 
-    /// How many outputs say how many iterations there were.
+    /// Returns the number of outputs that are trip counts.
     fn trips(&self) -> usize {
         usize::from(matches!(self.spec.trip, TripCount::While { .. }))
     }
 }
 
-/// A tape without records: that of a loop without iterations.
+/// Emits a tape without records, as of a loop without iterations.
 pub(crate) fn empty_tape(b: &Builder<'_>, fields: &[Type]) -> Atom {
     constant_tape(b, "no_iteration", Literal::i64(0).into(), fields)
 }
@@ -102,8 +102,8 @@ fn written(b: &Builder<'_>, tape: Atom) -> Option<Atom> {
     })
 }
 
-/// Returns the zero tangent of an operand of a loop. That of a tape has as many records as the tape, if their number is
-/// known: iterations read them.
+/// Returns the zero tangent of an operand of a loop. The zero tangent of a tape has the tape's number of
+/// records if that is known, because iterations read them.
 fn zero_tangent(b: &Builder<'_>, x: Atom) -> Atom {
     let ty = b.type_of(x);
     match (&ty, written(b, x)) {
@@ -114,7 +114,7 @@ fn zero_tangent(b: &Builder<'_>, x: Atom) -> Atom {
     }
 }
 
-/// A tape of `count` records of zeros.
+/// Emits a tape of `count` records of zeros.
 fn tape_of_zeros(b: &Builder<'_>, count: Atom, fields: &[Type]) -> Atom {
     constant_tape(b, "zeros", count, fields)
 }
@@ -135,7 +135,8 @@ fn constant_tape(b: &Builder<'_>, name: &str, count: Atom, fields: &[Type]) -> A
     }
 }
 
-/// Whether a result of a function is a tape without records for certain: that of a loop without iterations.
+/// Returns whether a result of a function is certain to be a tape without records, as of a loop without
+/// iterations.
 pub(super) fn is_empty_tape(f: &Function, tape: Atom) -> bool {
     let Some(value) = tape.value() else { return false };
     let written = f.equations.iter().rev().find(|e| e.outputs.contains(&value));
@@ -145,18 +146,18 @@ pub(super) fn is_empty_tape(f: &Function, tape: Atom) -> bool {
 }
 
 impl Op {
-    /// Whether every iteration of a loop reads that operand, so that the way back adds to a total as it goes from iteration to
-    /// iteration.
+    /// Returns whether every iteration of a loop reads this operand, so that the reverse pass carries a total
+    /// for its cotangent.
     pub fn is_constant(&self, module: &Module, operand: usize) -> bool {
         self.takes(module, operand) == Some(Binding::Const)
     }
 
-    /// Whether each iteration of a loop reads a row of that operand.
+    /// Returns whether each iteration of a loop reads one row of this operand.
     pub fn is_rows(&self, module: &Module, operand: usize) -> bool {
         self.takes(module, operand) == Some(Binding::Xs)
     }
 
-    /// As what a loop takes an operand.
+    /// Returns the slot through which a loop takes an operand.
     fn takes(&self, module: &Module, operand: usize) -> Option<Binding> {
         match self.facet() {
             Facet::Loop(Loop { spec, .. }) => {
@@ -176,7 +177,7 @@ impl Op {
     }
 }
 
-/// A type of which all arrays have a batch.
+/// Returns the type with a batch axis in every array.
 fn with_batch(ty: &Type, size: usize) -> Type {
     match ty {
         Type::Array(ty) => ArrayType::new(ty.dtype, ty.shape.with_leading(size)).into(),
@@ -184,7 +185,7 @@ fn with_batch(ty: &Type, size: usize) -> Type {
     }
 }
 
-/// The start of a carry, repeated over a batch.
+/// Emits the start of a carry, repeated over a batch.
 fn repeated(b: &Builder<'_>, size: usize, start: Atom) -> Atom {
     match b.type_of(start) {
         Type::Array(_) => materialize_lead(b, size, start),
@@ -192,8 +193,9 @@ fn repeated(b: &Builder<'_>, size: usize, start: Atom) -> Atom {
     }
 }
 
-/// A tape of which every record has the batch, from one without: the loop that wrote it says how many
-/// records there are. Branches ask for that, where one writes a tape and the others leave it empty.
+/// Emits a tape whose records are batched, from an unbatched tape with the same number of records; the loop
+/// that wrote the tape gives that number. Needed for branches of which one writes a tape and the others leave
+/// it empty.
 pub(crate) fn spread_tape(b: &Builder<'_>, size: usize, tape: Atom) -> Atom {
     let written = written(b, tape);
     if let (Some(Atom::Literal(none)), Type::Tape(fields)) = (written, b.type_of(tape))
@@ -278,12 +280,12 @@ impl Primitive for Loop {
     }
 
     fn is_linear(&self, module: &Module, operands: &[Linearity]) -> bool {
-        // How often a condition holds depends on what it reads.
+        // The trip count depends on the values that the condition reads, so the loop is not linear.
         if let TripCount::While { .. } = self.spec.trip {
             return false;
         }
         let known = module.function(self.body).params.len();
-        // The number of iterations is an integer, which is never linear.
+        // The trip count is an integer, which is never linear.
         let given = operands[self.spec.lead()..].iter().copied();
         fits(known, self.spec.params().zip(given))
     }

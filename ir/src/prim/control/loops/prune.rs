@@ -1,5 +1,5 @@
-//! A loop of which only some outputs are read: stacks that nobody reads go, and carries that nobody
-//! reads and that nothing follows from.
+//! Prunes a loop to the outputs that are read: removes stacked results that are not read, and carries that are
+//! not read and on which nothing else depends.
 
 use super::{Binding, Loop, TripCount};
 use crate::lang::function::FuncId;
@@ -17,7 +17,7 @@ pub(super) fn prune(
     let mut asked = vec![false; spec.takes.len()];
     let mut trip = spec.trip.clone();
     if let TripCount::While { condition, reads } = &mut trip {
-        // What a condition is given and does not read keeps nothing alive.
+        // A parameter that the condition takes but does not read is not needed.
         let part = regions.prune(module, *condition, &[true], &vec![false; reads.len()])?;
         *condition = part.function;
         let mut read = part.params.iter();
@@ -49,13 +49,14 @@ pub(super) fn prune(
     Ok(Prune::Smaller { op: op.into(), operands, outputs: needed })
 }
 
-/// A part of an iteration: what some results need of the iterations before, and what is asked of them otherwise.
+/// A part of an iteration that computes some results, including the carries that these need from earlier
+/// iterations.
 pub(super) struct Part {
-    /// It, with all parameters that are read.
+    /// The function, with all parameters that are read.
     pub(super) function: FuncId,
-    /// Which results it has: those wanted, and those carried to what is read.
+    /// Per result: whether it is computed, because it is wanted or is carried to a parameter that is read.
     pub(super) needed: Vec<bool>,
-    /// Which parameters are read, by it or otherwise.
+    /// Per parameter: whether the part or another reader reads it.
     pub(super) read: Vec<bool>,
 }
 
@@ -67,7 +68,7 @@ impl Part {
         mut needed: Vec<bool>,
         mut read: Vec<bool>,
     ) -> Result<Part, Problem> {
-        // What an iteration reads of a carry, the iteration before must give.
+        // If an iteration reads a carry, the iteration before must compute it.
         loop {
             for (p, slot) in of.spec.takes.iter().enumerate() {
                 if let Binding::Carry(r) = slot {

@@ -1,6 +1,6 @@
-//! Loops to try: in both directions, with none, one and several iterations; with carries that swap, stay,
-//! are of integers, truth values or single precision, or read by nobody; that update one place of an
-//! array and read one place of another; with branches and loops inside, and inside a branch.
+//! Sample loops: in both directions, with zero, one and several iterations; with carries that are exchanged,
+//! unchanged, never read, or of integer, bool or single precision dtype; that update one element of an array
+//! and read one element of another; with branches and loops inside, and inside a branch.
 
 use super::checkpoint_slots::few;
 use super::{Binding, Direction, Loop, LoopSpec, TripCount};
@@ -42,8 +42,8 @@ type Part = fn(&mut Module) -> Result<Vec<Sample>, Problem>;
 
 const PARTS: &[Part] = &[recurrence, carries, places, dtypes, maps, nested, linear, replayed];
 
-/// `h' = sin(h k) exp(k) + x`, `y = h' h`: keeps a carry, reads a constant, an element and a stacked
-/// result again, and computes `exp k` once.
+/// `h' = sin(h k) exp(k) + x`, `y = h' h`: saves a carry, reads a constant, an element and a stacked result
+/// again, and computes `exp k` once.
 fn recurrence(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     let v = f64s(&[2]);
     let body = function(module, "step", [&[v.clone(), v.clone(), v], &[]], |b, p, _| {
@@ -66,8 +66,8 @@ fn recurrence(module: &mut Module) -> Result<Vec<Sample>, Problem> {
         .collect()
 }
 
-/// `(a, b, s, u) -> (b, a sin b, s, u i)`: two that swap, one that stays and is read, one that only
-/// itself reads.
+/// `(a, b, s, u) -> (b, a sin b, s, u i)`: two carries that are exchanged, one that is unchanged and read, one
+/// that only its own update reads.
 fn carries(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     let s = f64s(&[]);
     let types = [s.clone(), s.clone(), index(), s.clone(), s];
@@ -85,7 +85,7 @@ fn carries(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     ])
 }
 
-/// `a[i] <- sin(a[i]) w[i]`: one place of a carry is updated, one of a constant is read.
+/// `a[i] <- sin(a[i]) w[i]`: updates one element of a carry and reads one element of a constant.
 fn places(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     let v = f64s(&[4]);
     let body = function(module, "place", [&[v.clone(), v, index()], &[]], |b, p, _| {
@@ -97,7 +97,7 @@ fn places(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     Ok(vec![Sample::smooth(rolled(body, 3, Up, &[Carry(0), Const, Index]), operands)])
 }
 
-/// Carries and elements of every sort: `n' = n + m`, `t' = n < 3`, `z' = t ? z x : z`.
+/// Carries and elements of several dtypes: `n' = n + m`, `t' = n < 3`, `z' = t ? z x : z`.
 fn dtypes(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     let single = Type::scalar(Dtype::F32);
     let types = [index(), Type::scalar(Dtype::Bool), single.clone(), index(), single];
@@ -118,7 +118,7 @@ fn dtypes(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     Ok(vec![Sample::smooth(rolled(body, 3, Up, &takes), operands)])
 }
 
-/// Elements alone.
+/// Elements without carries.
 fn maps(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     let body = function(module, "each", [&[f64s(&[2])], &[]], |b, p, _| {
         vec![b.emit1(Scalar::Exp, p), Literal::f64(1.0).into()]
@@ -127,7 +127,7 @@ fn maps(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     Ok(vec![Sample::smooth(rolled(body, 2, Up, &[Xs]), vec![xs])])
 }
 
-/// A branch in a loop in a loop in a branch: `z' = i even ? sin(z w) : z z`, with a stack inside.
+/// A branch in a loop in a loop in a branch: `z' = i even ? sin(z w) : z z`, with a stacked result inside.
 fn nested(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     let s = f64s(&[]);
     let pair = [s.clone(), s.clone()];
@@ -184,7 +184,7 @@ fn linear(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     Ok([Up, Down].map(|d| Sample::smooth(rolled(body, 3, d, &takes), operands.clone())).into())
 }
 
-/// Some of those above, and more iterations, with fewer carries kept than there are iterations.
+/// Some of the samples above, and longer loops, with fewer slots than iterations.
 fn replayed(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     let keeping = |mut sample: Sample, carries: usize| {
         let Op::Loop(of) = sample.op else { return None };

@@ -1,4 +1,4 @@
-//! Iterations: how often a loop runs its body, and what goes in and out of each iteration.
+//! Loop signatures: the trip of a loop, and the inputs and outputs of each iteration.
 //!
 //! Every parameter of the body has a slot that says where its value comes from:
 //!
@@ -6,20 +6,20 @@
 //! |---|---|---|
 //! | `index` | i | none |
 //! | `const` | the operand | one value for all iterations |
-//! | `carryN` | what result N was in the iteration before | what the first iteration takes |
+//! | `carryN` | result N of the iteration before | the value in the first iteration |
 //! | `xs` | element i of the operand | one element for each iteration |
 //!
-//! A result that some parameter carries is an output of the loop as the last iteration left it; without
-//! any iteration, the output is the operand. The other results are *stacked*: their outputs have one
-//! element for each iteration.
+//! If a parameter carries a result, the output of the loop is that result of the last iteration; without
+//! iterations, the output is the operand. The other results are *stacked*: their outputs have one element for
+//! each iteration.
 //!
-//! Where the number of iterations is part of the program, elements are those of an array along axis 0. Else
-//! they are the records of a tape, which only derived loops have: element i is what iteration i left, in
-//! whichever direction it is read.
+//! If the trip count is static, elements are the rows of an array along axis 0. Otherwise they are the records
+//! of a tape, which only derived loops have: element i belongs to iteration i, in whichever direction the tape
+//! is read.
 //!
-//! Since slots are said one by one, a body takes its parameters in any order. So a function derived
-//! from a body (with tangents behind, or residuals before, or the cotangents of its results in place of
-//! its parameters) is a body as it comes, and no rule rearranges functions.
+//! Each parameter has its own slot, so a body takes its parameters in any order. A function derived from a body
+//! (with tangents appended, residuals prepended, or cotangents in place of parameters) can be the body of the
+//! derived loop directly, and no rule reorders parameters.
 
 use crate::lang::builder::Builder;
 use crate::lang::function::{Atom, FuncId};
@@ -28,31 +28,30 @@ use crate::lang::problem::Kind;
 use crate::prim::Scalar;
 use crate::prim::syntax::{Attr, Attributes, Field, Problem, SingleField, Word, Written};
 
-/// How often a loop runs its body, and what goes in and out of each iteration.
+/// The trip of a loop, and the inputs and outputs of each iteration.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct LoopSpec {
-    /// How many iterations.
+    /// The trip count.
     pub trip: TripCount,
-    /// In which order they run.
+    /// The order of the iterations.
     pub direction: Direction,
-    /// Where the parameters of the body come from, the linear ones last.
+    /// The slots of the body's parameters, the linear ones last.
     pub takes: Vec<Binding>,
 }
 
-/// How many iterations a loop has.
+/// The trip count of a loop.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum TripCount {
-    /// So many.
+    /// A static trip count.
     Static(usize),
-    /// As many as the loop's first operand says, an `i64`; none if it is negative.
+    /// The loop's first operand, an `i64`; a negative value means no iterations.
     Runtime,
-    /// As long as a function of values of the iteration to come says so. The loop has one more output, the
-    /// number of iterations that there were.
+    /// The loop runs as long as a function of the next iteration's values returns true. The loop has one more
+    /// output, the number of its iterations.
     While {
         /// The function: `values.. -> bool[]`.
         condition: FuncId,
-        /// Which parameters of the body it reads: those in `const` and `carry` slots have values that
-        /// it can.
+        /// The parameters of the body that the condition reads; they must have `const` or `carry` slots.
         reads: Vec<usize>,
     },
 }
@@ -66,21 +65,22 @@ pub enum Direction {
     Down,
 }
 
-/// Where a parameter of a loop's body comes from.
+/// The source of a parameter of a loop's body.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Binding {
-    /// The number of the iteration, an `i64`.
+    /// The iteration number, an `i64`.
     Index,
     /// An operand, the same in every iteration.
     Const,
-    /// In the first iteration an operand, then that result of the iteration before.
+    /// In the first iteration an operand, then this result of the iteration before.
     Carry(usize),
     /// The element of an operand that belongs to the iteration.
     Xs,
 }
 
 impl LoopSpec {
-    /// How many operands stand before those of the slots: the number of iterations, where it is one.
+    /// Returns the number of operands before the operands of slots: one if the trip count is an operand,
+    /// otherwise none.
     pub fn lead(&self) -> usize {
         match self.trip {
             TripCount::Runtime => 1,
@@ -88,17 +88,17 @@ impl LoopSpec {
         }
     }
 
-    /// The parameters of the body that have an operand, in the order of the operands.
+    /// Returns the parameters of the body that have an operand, in the order of the operands.
     pub fn params(&self) -> impl Iterator<Item = usize> + Clone + '_ {
         (0..self.takes.len()).filter(|p| self.takes[*p] != Binding::Index)
     }
 
-    /// The parameter that carries a result, unless the result is stacked.
+    /// Returns the parameter that carries a result; `None` if the result is stacked.
     pub fn carrier(&self, result: usize) -> Option<usize> {
         self.takes.iter().position(|slot| *slot == Binding::Carry(result))
     }
 
-    /// Returns the trip count, or the guess for a loop whose trip count only the run knows.
+    /// Returns the static trip count, or a guess if the trip count is known only at run time.
     pub fn some_iterations(&self) -> usize {
         const SOME_ITERATIONS: usize = 32;
         match self.trip {
@@ -107,7 +107,8 @@ impl LoopSpec {
         }
     }
 
-    /// Emits whether a loop with these operands has an iteration. The condition of a `while` loop is asked once more.
+    /// Emits whether a loop with these operands has an iteration. For a `while` loop this evaluates the
+    /// condition once more.
     pub fn has_iteration(&self, b: &Builder<'_>, operands: &[Atom]) -> Atom {
         match &self.trip {
             TripCount::Static(n) => Literal::bool(*n > 0).into(),
@@ -121,7 +122,7 @@ impl LoopSpec {
         }
     }
 
-    /// The number of the iteration that runs as the `k`-th of `n`.
+    /// Returns the number of the iteration that runs as the `k`-th of `n`.
     pub fn index(&self, k: usize, n: usize) -> usize {
         match self.direction {
             Direction::Up => k,
@@ -131,7 +132,7 @@ impl LoopSpec {
 }
 
 impl Direction {
-    /// The other one.
+    /// Returns the opposite direction.
     pub fn flipped(self) -> Direction {
         match self {
             Direction::Up => Direction::Down,
@@ -222,7 +223,7 @@ impl Field<5> for LoopSpec {
     }
 }
 
-/// The same where they lie elsewhere.
+/// The same text form for a boxed value.
 impl Field<5> for Box<LoopSpec> {
     fn write(&self, names: [&'static str; 5]) -> Written {
         LoopSpec::write(self, names)

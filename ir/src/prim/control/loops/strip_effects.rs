@@ -1,4 +1,5 @@
-//! A function that tells nothing: what runs again has been seen when it ran first.
+//! Removes the ordered effects of a function. Recomputation must not perform an effect again that the first run
+//! performed.
 
 use crate::fault::{Fault, planted};
 use crate::lang::function::FuncId;
@@ -9,12 +10,13 @@ use crate::lang::stack::deeper;
 use crate::map::{OrderedMap, OrderedSet};
 use crate::prim::{Effects, Region, Role};
 
-/// The same function without its ordered effects, in what it runs as well. Rules stay as they are written.
+/// Returns the function without its ordered effects, including the effects of functions that it runs.
+/// Derivative rules are unchanged.
 pub(super) fn silent(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
     silent_once(module, f, &mut OrderedMap::default())
 }
 
-/// A function that many call is made once: calls that share what they call would double the work at every level.
+/// Memoises copies: without that, shared callees would double the work at every level of calls.
 fn silent_once(
     module: &mut Module,
     f: FuncId,
@@ -33,7 +35,7 @@ fn silent_once(
             return Ok(draft.copy(&told, i, operands));
         }
         if op.host().is_some() {
-            // What is ordered gives nothing.
+            // An ordered effect has no results.
             return Ok(Atoms::new());
         }
         let mut again = |r: &Region| match r.role.runs() {
@@ -48,7 +50,7 @@ fn silent_once(
     Ok(silent)
 }
 
-/// Whether a function that has a derivative rule tells something where it runs, or its rule does.
+/// Returns whether the function runs a function with a derivative rule where either has observable effects.
 pub(super) fn rules_tell(module: &Module, f: FuncId) -> bool {
     let mut met = OrderedSet::default();
     let mut left = vec![f];

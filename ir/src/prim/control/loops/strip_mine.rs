@@ -1,15 +1,16 @@
-//! A loop in blocks of iterations: an outer loop of which an iteration is so many of the old ones.
+//! Splits a loop into blocks of iterations: each iteration of an outer loop runs one block in an inner loop.
 //!
 //! ```text
 //! loop{body=@step, trip=10, ..}      loop{body=@block, trip=3, ..}, then loop{body=@step, trip=1, ..}
 //!                                    @block: loop{body=@step, trip=3, ..}
 //! ```
 //!
-//! Where carries are kept, one is kept for a block then, and while a block is undone its iterations keep what
-//! they need: so with `s` places and `l` iterations in a block, `s l` iterations run forward once before each is
-//! undone, where `s` iterations did. Those iterations that fill no block run last, and as many more as there is room for: they
-//! keep what each needs, and run once. And where iterations keep a few bits each,
-//! those of a block share words, so that the bits of one block at a time lie in bytes.
+//! With checkpointing, one carry is saved per block, and while the reverse pass processes a block, its
+//! iterations save their residuals. With `s` slots and `l` iterations in a block, `s l` iterations are
+//! recomputed once, where `s` iterations would be without blocks. The iterations that fill no block run last,
+//! together with as many further iterations as fit in memory: they save their residuals and are not recomputed.
+//! If iterations save a few bits each, the iterations of a block share words, and only the bits of one block at
+//! a time are unpacked to bytes.
 //!
 //! Model: two-level checkpointing; the inner level is small enough for the cache.
 
@@ -24,30 +25,30 @@ use crate::prim::rules::region_helpers::function;
 use crate::prim::{Concatenate, Op, Reshape, Scalar, Slice};
 use std::num::NonZeroU32;
 
-/// What reverse mode keeps of the iterations of a loop.
+/// The checkpointing plan of a loop in reverse mode.
 #[derive(Clone, Copy, Debug)]
 pub struct Keeps {
-    /// So many carries,
+    /// The number of saved carries.
     pub carries: usize,
-    /// one for each block of so many iterations, at least one,
+    /// The number of iterations per saved carry, at least one.
     pub block: usize,
-    /// and all that each of so many iterations needs that run last, which are undone first.
+    /// The number of last iterations that save their residuals; the reverse pass processes them first.
     pub last: usize,
 }
 
 impl Op {
-    /// Emits a loop of which reverse mode keeps so much, where it is known how many iterations there are, and else so many
-    /// carries; any other primitive as it is.
+    /// Emits a loop with the checkpointing plan `keeps`, if its trip count is static; otherwise a loop with
+    /// `keeps.carries` slots. Emits any other primitive unchanged.
     pub fn emit_keeping(&self, b: &Builder<'_>, x: &[Atom], keeps: Keeps) -> Vec<Atom> {
         let Facet::Loop(of) = self.facet() else { return b.emit(self.clone(), x).to_vec() };
         let of = Loop { carries: Some(few(keeps.carries)), ..of.clone() };
         let TripCount::Static(n) = of.spec.trip else { return b.emit(of, x).to_vec() };
-        // One block of all iterations keeps what each needs.
+        // A single block of all iterations is a loop whose iterations save their residuals.
         if keeps.block > 1 && keeps.block >= n || keeps.last > 0 && keeps.last >= n {
             return b.emit(self.clone(), x).to_vec();
         }
         let n = n - keeps.last;
-        // Of two halves each is smaller than what was asked for.
+        // Use at least two blocks; each of two halves is smaller than the requested block.
         let block = keeps.block.min(n / 2).max(1);
         let plain = block == 1 && keeps.last == 0;
         let blocks = if plain { None } else { of.in_blocks(b, x, n / block, block) };
@@ -55,7 +56,8 @@ impl Op {
     }
 }
 
-/// What a loop in blocks gives, if it is one; of a problem nothing comes.
+/// Returns the outputs of a loop in blocks, if there is one; on an error, fails the builder and returns no
+/// outputs.
 fn settled(b: &Builder<'_>, blocks: Option<Result<Vec<Atom>, Problem>>) -> Option<Vec<Atom>> {
     let failed = |problem| {
         b.fail(problem);
@@ -65,7 +67,8 @@ fn settled(b: &Builder<'_>, blocks: Option<Result<Vec<Atom>, Problem>>) -> Optio
 }
 
 impl Op {
-    /// Emits a loop in blocks of so many iterations, if it is known to have two of them; any other primitive as it is.
+    /// Emits a loop in blocks of `block` iterations, if its trip count is static and at least two blocks. Emits
+    /// any other primitive, and any other loop, unchanged.
     pub fn emit_in_blocks(&self, b: &Builder<'_>, x: &[Atom], block: usize) -> Vec<Atom> {
         let Facet::Loop(of) = self.facet() else { return b.emit(self.clone(), x).to_vec() };
         let blocks = match of.spec.trip {
@@ -77,8 +80,8 @@ impl Op {
 }
 
 impl Loop {
-    /// The same in so many blocks, and the iterations behind them; nothing if it is linear or has to do with tapes, or it
-    /// is not known how many iterations there are.
+    /// Emits the loop as `blocks` blocks of `block` iterations, and the remaining iterations after them.
+    /// Returns `None` if the loop is linear, has values that are not arrays, or its trip count is not static.
     fn in_blocks(
         &self,
         b: &Builder<'_>,
@@ -100,13 +103,13 @@ impl Loop {
         x: &[Atom],
         [blocks, block, rest]: [usize; 3],
     ) -> Result<Vec<Atom>, Problem> {
-        // Elements of what runs in blocks and of what runs last.
+        // The first elements of the iterations in blocks and of the remaining iterations.
         let (first, last) = match self.spec.direction {
             Direction::Up => (0, blocks * block),
             Direction::Down => (rest, 0),
         };
         let params: Vec<usize> = self.spec.params().collect();
-        // Operands of some of the iterations.
+        // Returns the operands for a range of iterations.
         let some = |first: usize, n: usize| -> Vec<Atom> {
             let operand = |(p, x): (&usize, &Atom)| match self.spec.takes[*p] {
                 Binding::Xs => rows(b, *x, first, n),
@@ -115,8 +118,9 @@ impl Loop {
             params.iter().zip(x).map(operand).collect()
         };
         let given = some(first, blocks * block);
-        // Ahead of all iterations, so that the way back adds to rows behind all of them, as it does where iterations are not
-        // parted: a value may be read by rows and as a whole.
+        // Emitted before all iterations, so that the reverse pass adds the cotangents of these rows after all
+        // iterations, in the same order as for the unsplit loop. A value may be read both by rows and as a
+        // whole.
         let mut behind = if rest == 0 { Vec::new() } else { some(last, rest) };
         let y = match block {
             1 => self.part(b, number(first), blocks, &given, self.carries),
@@ -142,7 +146,7 @@ impl Loop {
         Ok(all.collect())
     }
 
-    /// A loop over blocks of iterations, of which the first element is that, given the operands of those iterations.
+    /// Emits the loop over blocks, given the operands of its iterations and the index of its first element.
     fn outer(
         &self,
         b: &Builder<'_>,
@@ -170,7 +174,7 @@ impl Loop {
         let slots = params.iter().map(|p| self.spec.takes[*p]);
         let takes = [Binding::Index].into_iter().chain(slots).collect();
         let spec = LoopSpec { trip: TripCount::Static(blocks), takes, ..self.spec.clone() };
-        // An axis of blocks and one of iterations, where there is one of both.
+        // Split the axis of iterations into an axis of blocks and one of iterations in a block.
         let split = |x: Atom, both: &[usize], one: usize| {
             let inner = b.shape_of(x).get(one..).unwrap_or_default().to_vec();
             b.emit1(Reshape { shape: [both, &inner[..]].concat().into() }, &[x])
@@ -189,7 +193,7 @@ impl Loop {
         Ok(y)
     }
 
-    /// So many of its iterations, of which the first element is that, given their operands.
+    /// Emits a loop of `n` iterations, given their operands and the index of their first element.
     fn part(
         &self,
         b: &Builder<'_>,
@@ -218,7 +222,7 @@ impl Loop {
         }
     }
 
-    /// The body, where the number of the iteration counts from a first one, its new first parameter.
+    /// Returns the body with an additional first parameter, which is added to the iteration number.
     fn from(&self, m: &mut crate::Module, b: &Builder<'_>) -> Result<FuncId, Problem> {
         let (f, at) = (m.get(self.body), b.origin());
         let types = [&[Type::scalar(Dtype::I64)], &f.param_types()[..]].concat();
@@ -234,7 +238,7 @@ impl Loop {
     }
 }
 
-/// So many elements along axis 0.
+/// Emits the rows `first..first + n` along axis 0.
 fn rows(b: &Builder<'_>, x: Atom, first: usize, n: usize) -> Atom {
     let shape = b.shape_of(x);
     let mut start = vec![0; shape.len()];

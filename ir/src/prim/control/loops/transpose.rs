@@ -1,15 +1,15 @@
-//! The transpose of a loop: the iterations of its body's transpose, in the other direction.
+//! The transpose of a loop: a loop over the transpose of the body, in the other direction.
 //!
 //! ```text
 //! loop:       (k..; consts.., carries.., xs..) -> (carries'.., ys..)
 //! transpose:  (k..; ct of carries'.., ct of ys.., totals of consts..) -> (totals.., ct of carries.., ct of xs..)
 //! ```
 //!
-//! Every iteration takes the cotangents that the iteration behind it left in the carries, and one for each
-//! stacked result. What an iteration takes of a constant it adds to a running total, which is carried, too:
-//! so reading one element of a large constant in each of n iterations costs n elements and one array, not n
-//! arrays. What it takes once of elements that have a cotangent already it adds to that, element by element,
-//! and of tapes whatever it takes: outside, they could not be added.
+//! Every iteration takes the cotangents of its carries from the iteration after it, and one cotangent for each
+//! stacked result. It adds the cotangent of a constant to a running total, which is carried too. So reading one
+//! element of a large constant in each of n iterations costs n elements and one array, not n arrays. If an
+//! iteration reads its element once, and the array has a cotangent already, the cotangent is added to that,
+//! element by element. For tapes this is always done, because tapes cannot be added outside the loop.
 
 use super::{Binding, Loop, TripCount, tape_of_zeros};
 use crate::lang::builder::Builder;
@@ -49,9 +49,9 @@ pub(super) fn transpose(
     Ok(())
 }
 
-/// Returns the total at which the cotangent of a tape begins that all iterations read: zeros, with as many records as the
-/// tape has. `q` is the linear parameter of the body. Returns `None` if that is no tape of arrays, or if the number of
-/// records is not known outside of the loop.
+/// Returns the initial total for the cotangent of a tape that all iterations read: zeros, with the tape's
+/// number of records. `q` is the linear parameter of the body. Returns `None` if the parameter is not a tape of
+/// arrays, or if the number of records is not known outside the loop.
 fn zero_tape(of: &Loop, b: &Builder<'_>, x: &[Arg], q: usize) -> Option<Atom> {
     let (count, fields) = b.with_module(|m| {
         let body = m.function(of.body);
@@ -72,7 +72,8 @@ fn zero_tape(of: &Loop, b: &Builder<'_>, x: &[Arg], q: usize) -> Option<Atom> {
     Some(tape_of_zeros(b, count, &fields))
 }
 
-/// Returns the operand, counted behind the number of iterations, that is a parameter of a loop's body in all iterations.
+/// Returns the operand, counted after the trip count, that is the parameter `v` of a loop's body in all
+/// iterations.
 fn constant(of: &Loop, body: &Function, v: ValueId) -> Option<usize> {
     let p = body.all_params().position(|p| p == v)?;
     let operand = of.spec.params().position(|q| q == p)?;
@@ -88,7 +89,7 @@ fn records(m: &Module, f: &Function, tape: ValueId) -> Option<Atom> {
     let readers =
         f.equations.iter().flat_map(|e| e.operands.iter().enumerate().map(move |o| (e, o)));
     readers.filter(|(_, (_, a))| a.value() == Some(tape)).find_map(|(e, (i, _))| {
-        // The number in a function that the equation runs, whose parameter `p` is the tape.
+        // The number of records in a function that the equation runs, whose parameter `p` is the tape.
         let inside =
             |g: FuncId, p: usize, operand: &dyn Fn(&Function, ValueId) -> Option<usize>| {
                 let g = m.function(g);
@@ -120,8 +121,7 @@ fn records(m: &Module, f: &Function, tape: ValueId) -> Option<Atom> {
     })
 }
 
-/// The transpose of a linear body, which takes the cotangents that iterations hand on and makes those that
-/// the loop gives.
+/// The transpose of a linear body, with the slots of the transposed loop.
 pub(super) struct Turned {
     /// The body's transpose.
     pub(super) back: TransposeOf,
@@ -131,13 +131,13 @@ pub(super) struct Turned {
     results: Vec<Type>,
     /// Which results have a cotangent.
     pub(super) nonzero: Vec<bool>,
-    /// What the cotangent of each linear parameter is added to.
+    /// The initial value to which the cotangent of each linear parameter is added.
     pub(super) onto: Vec<AccumulateInto>,
 }
 
-/// Whether one equation that runs no function reads a linear parameter, once, and nothing else does. Then there is one
-/// cotangent to add to a total, which gives the same bits here and behind the loop; a loop that a plan parts is given
-/// parts of its rows, of which no total runs.
+/// Returns whether exactly one operand of one equation without regions reads a linear parameter. Then a single
+/// cotangent is added to the total, with the same bits inside the loop and after it. (A loop that a plan splits
+/// takes slices of its arrays, which have no total yet.)
 fn read_once(f: &Function, q: usize) -> bool {
     let Some(p) = f.linear_params.get(q) else { return false };
     let reads = |a: &Atom| a.value() == Some(*p);
@@ -148,8 +148,8 @@ fn read_once(f: &Function, q: usize) -> bool {
 }
 
 impl Turned {
-    /// Of a linear body with those slots of its linear parameters, if those results have a cotangent
-    /// and those totals run already.
+    /// Transposes a linear body with these slots of its linear parameters. `nonzero` marks the results that
+    /// have a cotangent, and `running` has the totals that exist already.
     pub(super) fn new(
         cx: &mut RuleCx<'_, '_>,
         body: FuncId,
@@ -157,7 +157,7 @@ impl Turned {
         mut nonzero: Vec<bool>,
         running: &[Option<Accumulator>],
     ) -> Result<Turned, Problem> {
-        // A carry whose cotangent an iteration makes has one from then on.
+        // If an iteration creates a cotangent for a carry, the carry has one in all further iterations.
         let some = loop {
             let some = cx.ask(|regions, m| regions.transpose(m, body, &nonzero, &[]))?.nonzero;
             let made = linear.iter().zip(&some).filter_map(|(slot, some)| match slot {
@@ -170,7 +170,7 @@ impl Turned {
                 break some;
             }
         };
-        // Tapes cannot be added outside.
+        // Tapes cannot be added outside the loop.
         let tape = |total: &Accumulator| matches!(cx.b.type_of(total.atom), Type::Tape(_));
         let within = |q: usize| {
             let once = || cx.b.with_module(|m| read_once(m.function(body), q));
@@ -194,17 +194,17 @@ impl Turned {
         Ok(Turned { back, linear, results, nonzero, onto })
     }
 
-    /// The place of a linear parameter's cotangent among the results of the transpose.
+    /// Returns the position of a linear parameter's cotangent among the results of the transpose.
     fn rank(&self, q: usize) -> usize {
         self.back.nonzero[..q].iter().filter(|on| **on).count()
     }
 
-    /// The linear parameters whose cotangents are added to a total.
+    /// Returns the linear parameters whose cotangents are added to a total.
     pub(super) fn totals(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.linear.len()).filter(|q| self.onto[*q] == AccumulateInto::Total)
     }
 
-    /// The slots of the transpose's linear parameters, where its results are those from `first` on.
+    /// Returns the slots of the transpose's linear parameters, if its results start at position `first`.
     pub(super) fn takes(&self, first: usize) -> Vec<Binding> {
         let carried = |q: usize| Binding::Carry(first + self.rank(q));
         let cotangents = (0..self.nonzero.len()).filter(|r| self.nonzero[*r]).map(|r| {
@@ -218,7 +218,8 @@ impl Turned {
         cotangents.chain(totals).collect()
     }
 
-    /// What they take: cotangents of the loop's outputs, and totals of its operands from `first` on.
+    /// Returns the operands of these slots: cotangents of the loop's outputs, and totals of its operands from
+    /// `first` on.
     pub(super) fn operands(
         &self,
         b: &Builder<'_>,
@@ -236,7 +237,7 @@ impl Turned {
         into.hand_over(b, &seeds, x, first, &self.onto)
     }
 
-    /// Adds what was found to the cotangents of the linear operands, which are those from `first` on.
+    /// Adds the results to the cotangents of the linear operands, which start at `first`.
     pub(super) fn add(
         &self,
         b: &Builder<'_>,
