@@ -3,7 +3,6 @@
 //! An operation waits for its operands and for conflicting operations:
 //!
 //! * a load waits for stores before it to the same word of 8 bytes, a store for all accesses to it;
-//! * a layer waits for the barrier before it, tape operations for their layer, a barrier for the tape
 //! * a layer waits for the barrier before it, tape operations for their layer, a barrier for the tape operations of
 //!   its layer;
 //! * operations after a branch enter the window only when the branch's operands are finished.

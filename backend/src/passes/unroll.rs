@@ -16,9 +16,9 @@
 //! loop usually reverses an ascending one, and then visits the same blocks in the opposite order. If the factor is
 //! at least the trip count, no loop is left.
 //!
-//! Native code does not gain from this pass, so the native pipeline leaves it out. The pass exists for comparisons
-//! with a compiler that unrolls ([`RunConfig::unroll`](crate::accelerator::RunConfig)). Iterations keep their
-//! order, so results are bit-identical.
+//! Machines that know the addresses of whole loops gain nothing from unrolling, so only the list `STUDY` runs this
+//! pass. It exists for comparisons with a compiler that unrolls
+//! ([`RunConfig::unroll`](crate::accelerator::RunConfig)). Iterations keep their order, so results are bit-identical.
 
 use super::index_set_split::{Range, copies, size, turns};
 use super::pass::{Invariant, Pass, Run};

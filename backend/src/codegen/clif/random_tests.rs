@@ -707,8 +707,8 @@ fn random_recursive_kernels() {
     let thirds = [numbers(Dtype::F64, 3.0), integers[1].clone()];
     let mut met = [0; 11];
     // The number of programs that each pass of the lists changed. A pass that needs a specific pattern needs an
-    // idiom. Three passes are excluded: results here are too small for zero-fill elimination, all accesses here are proved
-    // before clamping, and jammed nests have their own sweep.
+    // idiom. Three passes are excluded: results here are too small for zero-fill elimination, all accesses here are
+    // proved before clamping, and jammed nests have their own sweep.
     const ELSEWHERE: [&str; 3] = ["elide_zero_fill", "clamp_bounds", "unroll_and_jam"];
     let names = NATIVE.steps.iter().chain(AS_WRITTEN.steps).map(|step| step.pass.name);
     let names: BTreeSet<&str> = names.filter(|name| !ELSEWHERE.contains(name)).collect();

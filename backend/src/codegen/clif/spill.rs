@@ -3,7 +3,7 @@
 //!
 //! A kernel is cut into functions whose register allocation is fast ([`parts`](super::partition)), but the body of
 //! a loop cannot be cut. A loop over hundreds of arrays has hundreds of values that are live at the same time. The
-//! allocator would spill them, in a time quadratic in their number. So if there are at least [`MANY`] such values
+//! allocator would spill them, in a time quadratic in their number. So if there are more than [`MANY`] such values
 //! in one function, they are stored after their definition and loaded before their use here, with the same result.
 //!
 //! ```text
@@ -31,11 +31,11 @@ pub(super) const FAR: usize = 100;
 /// The largest number of statements by which the computation of a value may be delayed without being pinned.
 const LATE: usize = 50;
 
-/// The smallest number of values to spill for which spilling is worth it.
+/// The largest number of long-lived values and variables for which nothing is spilled.
 const MANY: usize = 128;
 
-/// The smallest number of statements in one loop or branch for which spilling is worth it. Other code is cut into
-/// parts.
+/// The largest number of statements of a top-level loop or branch for which nothing is spilled. Longer sequences
+/// outside of loops are cut into parts.
 const LONG: usize = 300;
 
 /// The values and variables of a part that are stored in memory.

@@ -224,7 +224,8 @@ impl Places {
                         if !own(index, address) {
                             continue;
                         }
-                        // Other parts can load the value only if its own part stores it, and nothing else writes that array.
+                        // Other parts can load the value only if its own part stores it, and nothing else writes
+                        // that array.
                         if let Arg::Scalar(s) = value
                             && let Some((of, place @ None)) = places.values.get_mut(s)
                             && *of == at
