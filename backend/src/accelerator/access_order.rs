@@ -55,8 +55,7 @@ fn inside(k: &Kernel, overlap: bool, stmt: &mut Stmt) -> Vec<Stmt> {
         let same = match &stmt {
             Stmt::Let { expr: Expr::Code(..), .. } => true,
             Stmt::Let { expr: Expr::Load { held, address, .. }, .. } => {
-                // A load at a constant address does not come from a loop, so its value was read before any store of
-                // the loop.
+                // A load at a constant address reads a scalar. Source programs read scalars before the loop.
                 let once = address.terms.is_empty() && address.dynamic.is_none();
                 (reads || once) && matches!(k.buffers[held.buffer].place, Place::Input(_))
             }

@@ -54,7 +54,7 @@ pub(super) fn acceptable(stmt: &Stmt, in_memory: &dyn Fn(BufferId) -> bool) -> R
     Ok(())
 }
 
-/// Returns whether there is a loop without lanes that contains no loop with lanes.
+/// Returns whether a statement contains a loop that has no lanes, and neither contains a loop with lanes nor is in one.
 fn without_lanes(stmt: &Stmt) -> bool {
     match stmt {
         Stmt::For { lanes: 2.., .. } => false,
