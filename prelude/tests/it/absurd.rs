@@ -1,4 +1,4 @@
-//! The public face with arguments that no program means: errors, never a panic, never an abort.
+//! Extreme arguments to public functions: they must give errors, never a panic or an abort.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::cell::RefCell;
@@ -7,12 +7,12 @@ use tapeloom::Kind;
 use tapeloom::ops::*;
 use tapeloom::prelude::*;
 
-/// Counts and extents.
+/// Counts and extents to try.
 const SIZES: [usize; 6] = [0, 1, 5, 1 << 45, 1 << 62, usize::MAX];
-/// Axes, offsets, indices.
+/// Axes, offsets and indices to try.
 const NUMBERS: [i64; 10] = [0, 1, -1, 2, 5, -5, 1 << 45, -(1 << 45), i64::MAX, i64::MIN];
 
-/// What a function is tried on: every rank to three, no elements, every family of dtype.
+/// The operands on which functions are tried: every rank up to three, no elements, every kind of dtype.
 fn operands() -> Vec<Tensor> {
     vec![
         Tensor::from(2.0),
@@ -36,7 +36,7 @@ thread_local! {
     static FAILURES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Runs a program; a panic, and an error that blames tapeloom, is a failure that names it.
+/// Runs a program. A panic or an internal error is recorded as a failure with the name of the function.
 fn survives<B: Tree<Var>>(name: &str, f: impl Fn(Var) -> B, x: &Tensor) {
     let outcome = catch_unwind(AssertUnwindSafe(|| run(&f, x).map(|_| ())));
     let failure = match outcome {
@@ -49,14 +49,14 @@ fn survives<B: Tree<Var>>(name: &str, f: impl Fn(Var) -> B, x: &Tensor) {
     FAILURES.with_borrow_mut(|all| all.push(failure));
 }
 
-/// Fails if anything did.
+/// Fails if a failure was recorded.
 #[track_caller]
 fn all_survived() {
     let failures = FAILURES.take();
     assert!(failures.is_empty(), "{} failures\n{}", failures.len(), failures.join("\n"));
 }
 
-/// Every function on every operand, by every number of a list.
+/// Tries every function on every operand with every number of a list.
 macro_rules! sweep {
     ($numbers:expr, $operands:expr; $($name:literal: |$x:ident, $n:ident| $e:expr;)*) => {
         for x in $operands {
@@ -112,7 +112,7 @@ fn sizes() {
     }
 }
 
-/// `-y`, of whatever it is.
+/// Returns `-y` for any type of `y`.
 fn decay((_, y): (Var, Var)) -> Var {
     -y
 }
@@ -120,7 +120,7 @@ fn decay((_, y): (Var, Var)) -> Var {
 #[test]
 fn equations_and_curves() {
     use interpolate::{Ends, cubic_spline, pchip};
-    // Of all operands those that a solution, a curve or an integral may take, and an empty and an integer one.
+    // The operands that a solution, a curve or an integral accepts, and also an empty and an integer one.
     let of = |all: &[usize]| all.iter().map(|i| operands().swap_remove(*i)).collect::<Vec<_>>();
     for x in &of(&[0, 1, 2, 4, 6, 9]) {
         for y in of(&[0, 1, 4, 7]) {
@@ -319,7 +319,7 @@ fn no_numbers_at_all() {
     all_survived();
 }
 
-/// Arrays that no machine holds, by the interpreter and at the boundary.
+/// Creates arrays that exceed the memory of any machine, by the interpreter and at the boundary.
 #[test]
 fn arrays_beyond_memory() {
     for shape in [[1usize << 45, 1], [1 << 45, 1 << 10], [1 << 62, 1 << 62], [usize::MAX, 2]] {
@@ -336,12 +336,13 @@ fn arrays_beyond_memory() {
             assert_eq!(error.kind(), Kind::TooLarge, "{error}");
         }
     }
-    // An empty array is small whatever its other extents are.
+    // An empty array is small, even if its other extents are large.
     let empty = jit(|()| zeros([1 << 40, 1 << 40, 0], Dtype::F64)).interpreted().call(()).unwrap();
     assert_eq!(empty.elements(), 0);
 }
 
-/// Parts that are small or never made, and more together than there are numbers.
+/// Uses many parts, each of which is small or never materialized, whose total number of elements overflows an
+/// integer.
 #[test]
 fn many_parts_beyond_memory() {
     let many = |x: Var| vec![x.broadcast_to([1 << 59]); 40];

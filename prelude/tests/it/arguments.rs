@@ -35,7 +35,7 @@ fn tolerances_and_steps_are_checked() {
                 let error = fails(|y: Var| end(set(method(), constant(wrong)), y), 1.0);
                 assert_eq!(error.kind(), Kind::Arguments, "{error}");
                 assert!(error.to_string().contains(name), "{error}");
-                // Values that are not known before the run.
+                // Values that are known only at run time.
                 let late = run(|x: Var| end(set(method(), x), constant(1.0)), wrong).unwrap();
                 assert!(late.item::<f64>().unwrap().is_nan(), "{name} {wrong}: {late}");
             }
@@ -81,7 +81,7 @@ fn weights_of_no_distribution_choose_nothing() {
         for y in [run(one, (x, wrong)).unwrap(), run(some, (x, wrong)).unwrap()] {
             assert!(y.to_vec::<f64>().unwrap().iter().all(|y| y.is_nan()), "{wrong:?}: {y}");
         }
-        // Integers have no nan, so any part of the array is chosen.
+        // Integers have no nan, so an arbitrary part of the array is chosen.
         let n = run(one, ([5i64, 6, 7], wrong)).unwrap().to_vec::<i64>().unwrap();
         assert!(n.iter().all(|n| (5..=7).contains(n)), "{wrong:?}: {n:?}");
     }

@@ -1,10 +1,9 @@
-//! Closures that use what is around them, at every depth of nesting. Perturbation confusion would show
-//! here.
+//! Closures with captures, at every depth of nesting. These tests would detect perturbation confusion.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use tapeloom::prelude::*;
 
-/// Runs natively and by the interpreter, and compares both.
+/// Runs `f` compiled and by the interpreter, and compares both results with `want`.
 #[track_caller]
 fn check<A: Tree<Var>>(f: impl Fn(A) -> Var, args: impl Args<A>, want: f64) {
     let native = jit(&f).call(&args).unwrap();
@@ -21,7 +20,7 @@ fn a_capture_is_a_constant_of_the_inner_derivative() {
     check(grad(|x: Var| x * grad(|y: Var| x + y)(x)), 3.0, 1.0);
     // d/dx x · (d/dy x y) = d/dx x² = 2x
     check(grad(|x: Var| x * grad(|y: Var| x * y)(x)), 3.0, 6.0);
-    // d/dx (d/dy (d/dz x y z)) with everything at x
+    // d/dx (d/dy (d/dz x y z²)), with all variables equal to x
     check(grad(|x: Var| grad(|y: Var| grad(|z: Var| x * y * z * z)(x))(x)), 3.0, 12.0);
 }
 

@@ -1,4 +1,4 @@
-//! Complex arrays: arithmetic against that of pairs of numbers, derivatives, extremes, transforms, errors.
+//! Complex arrays: arithmetic compared with that of pairs of numbers, derivatives, extremes, transforms, errors.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use tapeloom::prelude::*;
@@ -36,7 +36,7 @@ fn close(found: &Complex<Tensor>, wanted: &[Pair]) {
     }
 }
 
-/// The value of `f`, and the same of the interpreter.
+/// Returns the value of `f`, after comparing it with that of the interpreter.
 #[track_caller]
 fn of(f: impl Fn(Complex) -> Complex, z: &Complex<Tensor>) -> Complex<Tensor> {
     let y = jit(&f).call(z).unwrap();
@@ -71,7 +71,7 @@ fn operators_are_those_of_numbers() {
     );
     let two = Tensor::from([2.0; 8]);
     close(&of(|z| &two * z - two.clone() + z * &two, &z), &each(|z| (4.0 * z.0 - 2.0, 4.0 * z.1)));
-    // In place.
+    // Assignment operators.
     let in_place = |z: Complex| {
         let mut y = z;
         y += z;
@@ -89,15 +89,15 @@ fn operators_are_those_of_numbers() {
     );
     let sum = |z: Complex| (0..8).map(|i| z.index(i)).sum::<Complex>() - z.sum();
     close(&of(sum, &z), &[(0.0, 0.0)]);
-    // Shapes broadcast, also in the part that an operand does not have.
+    // Shapes are broadcast, including that of the part that an operand does not have.
     let shape = run(|(z, x): (Complex, Var)| (z + x, x - z), (Complex::from((1.0, 2.0)), [1.0; 3]));
     let (y, w) = shape.unwrap();
     assert_eq!(y.to_pairs::<f64>().unwrap(), [(2.0, 2.0); 3]);
     assert_eq!(w.to_pairs::<f64>().unwrap(), [(0.0, -2.0); 3]);
 }
 
-/// Holomorphic functions: their tangents are products with one complex number, which is the derivative stated, and the
-/// pairs of the chain of functions are their inverses.
+/// Tangents of holomorphic functions are products with one complex number, the derivative of the function. Pairs of
+/// inverse functions compose to the identity.
 #[test]
 fn holomorphic_functions_obey_the_equations_of_cauchy_and_riemann() {
     type Map = fn(Complex) -> Complex;
@@ -135,11 +135,11 @@ fn holomorphic_functions_obey_the_equations_of_cauchy_and_riemann() {
 
 #[test]
 fn gradients_are_pairs_of_partial_derivatives() {
-    // f = Re(c conj(z)) = c.re x + c.im y has the gradient c; JAX says conj(c).
+    // f = Re(c conj(z)) = c.re x + c.im y has the gradient c; in JAX it is conj(c).
     let f = |z: Complex| (Complex::new(z.re.full_like(2.0), -3.0) * z.conj()).re.sum();
     let g = run(grad(f), Complex::from([(0.5, 1.0), (4.0, 2.0)])).unwrap();
     assert_eq!(g.to_pairs::<f64>().unwrap(), [(2.0, -3.0); 2]);
-    // Descent reaches the least distance.
+    // Gradient descent converges to the minimum.
     let target = |z: Complex| (z - Complex::new(z.re.full_like(1.0), 2.0)).abs2();
     let descend =
         |z: Complex| fori_loop(60, |(_, z): (Var, Complex)| z - 0.25 * grad(target)(z), z);
@@ -147,7 +147,7 @@ fn gradients_are_pairs_of_partial_derivatives() {
     assert!((end[0].0 - 1.0).abs() < 1e-14 && (end[0].1 - 2.0).abs() < 1e-14, "{end:?}");
 }
 
-/// Values at zero, near the ends of the exponents, and on the cut.
+/// Tests values at zero, near the largest and smallest exponents, and on the branch cut.
 #[test]
 fn extremes() {
     let one = |f: fn(Complex) -> Complex, z: Pair| of(f, &z.into()).to_pairs::<f64>().unwrap()[0];
@@ -161,7 +161,7 @@ fn extremes() {
         near(one(Complex::recip, (0.0, s)), (0.0, -1.0 / s));
         near(one(|z| z.abs().into(), (3.0 * s, 4.0 * s)), (5.0 * s, 0.0));
         near(one(|z| z.sqrt() * z.sqrt() / z, (-3.0 * s, 4.0 * s)), (1.0, 0.0));
-        // The logarithm, of some hundreds, is rounded once.
+        // The logarithm, of a few hundred, is rounded once.
         let same = one(|z| z.ln().exp() / z, (s, -s));
         assert!((same.0 - 1.0).hypot(same.1) < 1e-12, "{same:?}");
     }
@@ -172,12 +172,13 @@ fn extremes() {
     assert_eq!(one(Complex::sqrt, (0.0, 0.0)), (0.0, 0.0));
     assert_eq!(one(|z| z.powi(5), (0.0, 0.0)), (0.0, 0.0));
     assert_eq!(one(|z| z.powf(1.5), (0.0, 0.0)), (0.0, 0.0));
-    // Both sides of the cut.
+    // Both sides of the branch cut.
     let pi = std::f64::consts::PI;
     assert_eq!(one(Complex::ln, (-1.0, 0.0)), (0.0, pi));
     assert_eq!(one(Complex::ln, (-1.0, -0.0)), (0.0, -pi));
     assert_eq!(one(Complex::sqrt, (-9.0, -0.0)), (0.0, -3.0));
-    // Derivatives: of the absolute value at 0 they are 0, of integer powers exact, of the root on the cut one-sided.
+    // Derivatives: that of the absolute value at 0 is 0, those of integer powers are exact, that of the root on the
+    // branch cut is one-sided.
     let at = |f: fn(Complex) -> Var, z: Pair| {
         run(grad(f), Complex::from(z)).unwrap().to_pairs::<f64>().unwrap()[0]
     };
@@ -189,7 +190,7 @@ fn extremes() {
     assert!(at(Complex::angle, (0.0, 0.0)).0.is_nan());
 }
 
-/// Batches, loops, branches and records of complex arrays are those of trees.
+/// Batches, loops, branches and recordings accept complex arrays like other trees.
 #[test]
 fn trees_of_complex_arrays() {
     #[derive(Tree, Clone)]
@@ -234,7 +235,7 @@ fn products_of_matrices() {
     // With a real matrix.
     let real = run(|(a, b): (Complex, Complex)| a.dot(b.re) - a.dot(Complex::from(b.re)), (&a, &b));
     close(&real.unwrap(), &[(0.0, 0.0); 4]);
-    // A system of several right sides, and in a batch.
+    // A system of several right-hand sides, also in a batch.
     let system = Complex::from([(2.0, 1.0), (0.0, -1.0), (1.0, 0.5), (-1.0, 3.0)]);
     let system = system.reshaped(&[2, 2]).unwrap();
     let residual = |(a, b): (Complex, Complex)| a.matmul(a.solve(b)) - b;
@@ -256,7 +257,7 @@ fn printing_and_conversions() {
     assert_eq!(traced.unwrap(), Some(z.re));
 }
 
-/// The line of the user, and one error only.
+/// Errors have the user's line, and each mistake gives one error only.
 #[test]
 fn mistakes() {
     let check = |line: u32, error: tapeloom::Error, words: &[&str]| {
@@ -283,11 +284,11 @@ fn mistakes() {
     check(line!() - 2, e, &["error[shape]", "`complex`"]);
 }
 
-/// Quotients, angles, logarithms and roots of numbers whose squares are no floats have derivatives.
+/// Quotients, angles, logarithms and roots are differentiable for numbers whose squares overflow or underflow.
 #[test]
 fn derivatives_far_from_one_are_kept() {
     type Of = fn(Complex, Complex) -> Complex;
-    // Each is of order 0 in both numbers, so multiples of them by one factor have the same derivatives in the numbers.
+    // Each function is homogeneous of degree 0 in both numbers, so multiples by one factor have the same derivatives.
     let functions: [(&str, Of); 4] = [
         ("quotient", |z, w| z / w),
         ("angle", |z, w| Complex::new(z.angle(), w.angle())),
@@ -314,7 +315,7 @@ fn derivatives_far_from_one_are_kept() {
     }
 }
 
-/// Roots of numbers at the ends of the range, and exponentials of real numbers that are infinite.
+/// Tests roots of the largest and smallest numbers, and real exponentials that are infinite.
 #[test]
 fn the_ends_of_the_range_have_roots_and_exponentials() {
     let root = |z: (f64, f64)| {

@@ -1,4 +1,4 @@
-//! Branches and loops as users write them: what goes wrong, and that captures and trees go through.
+//! Branches and loops: errors for invalid arguments, captures, and trees.
 #![allow(clippy::panic, reason = "tests")]
 
 use tapeloom::prelude::*;
@@ -58,7 +58,7 @@ fn branches_give_the_same() {
     says(&refused(pick, [1i64]), Kind::Shape, &["`switch`", "i64[1]"]);
 }
 
-/// What was made outside the trace is told, also where it would only have decided something.
+/// A value that escaped from its trace is reported, even where it would only be a condition or a trip count.
 #[test]
 fn what_escaped_decides_nothing() {
     let (three, yes) = (Tensor::from(3i64), Tensor::from(true));
@@ -78,7 +78,7 @@ fn errors_inside_are_told_once() {
 
 #[test]
 fn closures_use_what_is_around_them() -> Result<(), Error> {
-    // Σ_i w_i over iterations of a branch that uses w, k and the number of the iteration.
+    // The sum of w_i over iterations of a loop, whose branch uses w, k and the number of the iteration.
     let f = |(w, k): (Var, Var)| {
         let iteration = |(i, (s, n)): (Var, (Var, Var))| {
             let y = cond(n.lt(2.0), |s: Var| s + k * w.index(0), |s: Var| s * k + w.index(1), s);
@@ -110,7 +110,7 @@ fn conditions_are_single_truth_values_and_counts_single_integers() {
     says(&refused(twice, [1i64]), Kind::Shape, &["a number of iterations, a single i64", "i64[1]"]);
 }
 
-/// Condition and body use what is around them, the same and not the same, and the carry is a tree.
+/// Condition and body use captures, some of them in common, and the carry is a tree.
 #[test]
 fn conditions_and_bodies_share_what_they_use() {
     let f = |(x, a, b, limit): (Var, Var, Var, Var)| {
@@ -132,7 +132,7 @@ fn conditions_and_bodies_share_what_they_use() {
     }
 }
 
-/// One program does for no iteration, one and a million, and the derivative of a million iterations is there.
+/// One program serves zero, one and a million iterations, and the derivative of a million iterations exists.
 #[test]
 fn numbers_of_iterations_do_not_recompile() {
     let power = |(a, n): (Var, Var)| fori_loop(n, |(_, y): (Var, Var)| y * a, a.ones_like());
@@ -154,7 +154,7 @@ fn numbers_of_iterations_do_not_recompile() {
     let f = jit(move |(x, limit): (Var, Var)| value_and_grad(|x| until((x, limit)))(x));
     for (limit, iterations) in [(0.5, 0), (1.0001, 10), (22026.0, 999_996)] {
         let (y, dy) = f.call((1.0, limit)).unwrap();
-        // The derivative of a product of the factors of the iterations.
+        // Compare with the derivative of a product of one factor per iteration.
         let dy = dy.item::<f64>().unwrap();
         assert!((y.item::<f64>().unwrap() / dy - 1.0).abs() < 1e-9);
         assert!(
@@ -165,8 +165,8 @@ fn numbers_of_iterations_do_not_recompile() {
     assert_eq!(f.programs(), 1);
 }
 
-/// A branch that some members of a batch take keeps what a loop of all of them keeps, wherever in it the
-/// loop is: in a branch that all take, in a function that is called, in a loop.
+/// A branch that only some batch members take saves the same tape as a loop over all members, wherever the loop is
+/// inside the branch: in a branch that all members take, in a called function, in a loop.
 #[test]
 fn a_batch_of_branches_shares_a_tape() {
     fn grow(x: Var) -> Var {
@@ -205,13 +205,13 @@ fn a_batch_of_branches_shares_a_tape() {
     }
 }
 
-/// Two iterations, which the program does not know.
+/// Returns two as a run-time value, unknown to the compiler.
 fn twice() -> Var {
     let two = Tensor::from(2i64);
     constant(&two)
 }
 
-/// A branch that keeps tapes of tapes is batched, also where the batch is of tangents alone.
+/// A branch that saves tapes of nested loops can be batched, even if only tangents are batched.
 #[test]
 fn branches_with_loops_in_loops_have_second_derivatives() {
     type F = fn(Var) -> Var;

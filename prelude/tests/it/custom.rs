@@ -1,4 +1,4 @@
-//! Derivative rules of the user's own.
+//! User-defined derivative rules.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use tapeloom::Kind;
@@ -8,7 +8,7 @@ fn number(t: &Tensor) -> f64 {
     t.item().unwrap()
 }
 
-/// The cube, whose rule is recognizably not its derivative: 100 dx.
+/// Returns the cube with a rule that differs recognizably from its derivative: 100 dx.
 fn marked(x: Var) -> Var {
     custom_jvp(|x: Var| x * x * x, |x: Var, dx: Var| (x * x * x, 100.0 * dx))(x)
 }
@@ -23,7 +23,7 @@ fn a_forward_rule_serves_every_mode() {
     assert_eq!(number(&run(grad(grad(marked)), 2.0).unwrap()), 0.0);
 }
 
-/// A number that a loop begins at or a branch gives is known: zero is a tangent like any other.
+/// The initial carry of a loop or the result of a branch may be a number, whose tangent is zero.
 #[test]
 fn tangents_begin_at_numbers() {
     let three = |dx: Var| fori_loop(3, |(_, s): (Var, Var)| s + dx, constant(0.0));
@@ -45,7 +45,7 @@ fn tangents_begin_at_numbers() {
     assert!(refused.to_string().contains("linear"), "{refused}");
 }
 
-/// Data are captured like anything else, and have no derivative: in the rules neither.
+/// Captured data have no derivative, in rules neither.
 #[test]
 fn rules_capture_data() {
     let data = Tensor::from([2.0, 3.0]);
@@ -65,7 +65,7 @@ fn rules_capture_data() {
     assert!(curve.unwrap().to_vec::<f64>().unwrap().iter().all(|x| x.is_finite()));
 }
 
-/// The rule of an integral is an integral of tangents, also where it is of an integral.
+/// The rule of an integral integrates tangents, also for an integral inside an integral.
 #[test]
 fn an_integral_of_integrals_has_its_reverse_mode() {
     let over = |f: &dyn Fn(Var) -> Var| quad(f, (0.0, 1.0), Precision::default()).0;
@@ -106,14 +106,14 @@ fn both_rules_on_one_function() {
     assert_eq!(number(&run(grad(&f), 5.0).unwrap()), 3.0);
 }
 
-/// The rule speaks about the argument; the capture is differentiated as always.
+/// The rule gives the derivative with respect to the argument; derivatives with respect to captures are automatic.
 #[test]
 fn captures_are_differentiated_beside_the_rule() {
     let f = |w: Var| {
         let f = custom_jvp(|x: Var| w * x, |x: Var, dx: Var| (w * x, 100.0 * dx * w));
         f(w * w)
     };
-    // Value w³. Rule's part: 100 w · 2w; the capture's part: w².
+    // The value is w³. The rule contributes 100 w · 2w, the capture w².
     assert_eq!(number(&run(f, 2.0).unwrap()), 8.0);
     assert_eq!(number(&run(grad(f), 2.0).unwrap()), 804.0);
     let g = |w: Var| {
@@ -160,8 +160,8 @@ fn rules_are_checked_against_the_function() {
     assert!(error.to_string().contains("forward derivative 0, element 0"), "{error}");
 }
 
-/// The rule of the outer function is the derivative of the inner one, which captures: the tangents of the
-/// captures are zeros there, and zeros times anything are zeros to the check that rules are linear.
+/// The rule of the outer function is the derivative of the inner one, which has captures. The tangents of the
+/// captures are zeros there, and the check that rules are linear must accept products with these zeros.
 #[test]
 fn rules_within_rules_may_capture() {
     let f = |(c, x): (Var, Var)| {

@@ -1,12 +1,12 @@
-//! Arrays without elements, however long their other axes are: values, derivatives, errors.
+//! Arrays without elements whose other extents are large: values, derivatives, errors.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use tapeloom::prelude::*;
 
-/// Extents whose product without the last does not fit into memory, or into any integer.
+/// Extents whose product, without the last one, does not fit in memory or in an integer.
 const LONG: [[usize; 3]; 2] = [[1 << 40, 1 << 20, 0], [1 << 59, 1 << 59, 0]];
 
-/// Native and interpreted alike.
+/// Returns the compiled result, after comparing it with that of the interpreter.
 #[track_caller]
 fn both(f: impl Fn(()) -> Var) -> Tensor {
     let native = jit(&f).call(()).unwrap();
@@ -42,7 +42,7 @@ fn what_is_left_of_arrays_without_elements() {
     }
 }
 
-/// Beyond what index arithmetic reaches there may be an error, and never anything else.
+/// If extents exceed the range of index arithmetic, the only allowed failure is an error.
 #[test]
 fn extents_beyond_reach() {
     for shape in [[1 << 62, 1 << 62, 0], [0, usize::MAX, usize::MAX], [usize::MAX, 0, 2]] {

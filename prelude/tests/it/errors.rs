@@ -1,4 +1,4 @@
-//! What the boundary says when a program is wrong: kind, the user's line, operands with birthplaces.
+//! Errors at the boundary: kind, the user's line, and operands with the lines that made them.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::cell::Cell;
@@ -6,7 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tapeloom::prelude::*;
 use tapeloom::{Error, Kind};
 
-/// `file:line` as messages write it (columns are left out: they move with every rename).
+/// Returns `file:line:` in the notation of messages. (Columns are not compared, because they change with every
+/// rename.)
 fn place(line: u32) -> String {
     format!("{}:{line}:", file!())
 }
@@ -68,7 +69,7 @@ fn all_first_causes_are_returned() {
     assert!(error.to_string().ends_with("4 errors"));
 }
 
-/// The right shape is guessed, so that user code that asks for it goes on.
+/// The placeholder after an error has the right shape, so that user code that reads the shape continues.
 #[test]
 fn poison_has_a_shape() {
     let shapes = Cell::new(None);
@@ -91,7 +92,7 @@ fn dtypes_do_not_mix_silently() {
     assert!(error.to_string().contains("the number 0.5 meets an array of i64"), "{error}");
     let error = fails(|x: Var| select(x, 1.0, 2.0), 1.0);
     assert!(error.to_string().contains("needs a bool condition, got f64[]"), "{error}");
-    // A number that fits is fine, and takes the dtype at hand.
+    // A number that is representable takes the dtype of the array.
     assert_eq!(run(|n: Var| 2 * n + 1.0, 3i64).unwrap().item::<i64>().unwrap(), 7);
     assert_eq!(run(|n: Var| 2.0 * n + 1, 3f32).unwrap().item::<f32>().unwrap(), 7.0);
 }
@@ -169,7 +170,7 @@ fn an_escaped_value_names_where_it_was_made_and_used() {
     assert!(text.contains(&format!("made at {}", place(made.get()))), "{text}");
     assert!(text.contains(&format!("  --> {}", place(used.get()))), "{text}");
     assert!(text.contains("the closure given to `grad`"), "{text}");
-    // In a later trace, too, and outside any.
+    // It is also reported in a later trace, and outside any trace.
     let later = fails(|x: Var| x + leak.get().unwrap(), 1.0);
     assert_eq!(later.kind(), Kind::Escaped);
     assert_eq!(leak.get().unwrap().sin().shape().len(), 0);
@@ -242,7 +243,7 @@ fn messages_speak_the_users_language() {
     assert!(error.contains("axis 1 of shape [1], which has no such axis"), "{error}");
 }
 
-/// A panic in the user's closure is the user's; the next trace begins afresh.
+/// A panic in the user's closure is passed on to the user, and the next trace is not affected.
 #[test]
 fn a_panic_in_the_closure_leaves_nothing_behind() {
     let f = jit(|x: Var| {
@@ -254,7 +255,7 @@ fn a_panic_in_the_closure_leaves_nothing_behind() {
     assert_eq!(run(grad(|x: Var| x * x), 2.0).unwrap().item::<f64>().unwrap(), 4.0);
 }
 
-/// A result that is no float has no derivative: it is named, and not differentiated to zeros.
+/// If a result is not a float, it has no derivative: the error has its path, and it is not differentiated to zeros.
 #[test]
 fn results_that_are_no_floats_are_named() {
     let whole = |x: Var| x.convert(Dtype::I64);
@@ -273,7 +274,7 @@ fn results_that_are_no_floats_are_named() {
     }
     let error = fails(|x: Var| vjp(|x: Var| (x, (x.floor(), x.argmax(0))))(x).0.0, [1.0, 2.0]);
     assert!(error.to_string().contains("`vjp` of `result.1.1`, which is i64[]"), "{error}");
-    // What is no result to differentiate goes beside it.
+    // A result that is not differentiated is returned by `grad_aux`.
     let f = grad_aux(|x: Var| (x.sum(), x.argmax(0)));
     assert_eq!(run(f, [1.0, 2.0]).unwrap().1, Tensor::from(1i64));
 }
@@ -293,14 +294,14 @@ fn the_derivative_of_nothing_is_nothing() {
     };
     let (y, pulled) = run(f, &none).unwrap();
     assert_eq!((y, pulled.len()), (Tensor::from([3.0, 3.0]), 0));
-    // Of what surrounds it, too.
+    // The derivative with respect to a captured value is right, too.
     let f = grad(|x: Var| value_and_grad(move |(): ()| x * x)(()).0);
     assert_eq!(run(f, 3.0).unwrap(), Tensor::from(6.0));
     let (y, dy) = run(jvp(|(): ()| full([], 3.0)), ((), ())).unwrap();
     assert_eq!((y, dy), (Tensor::from(3.0), Tensor::from(0.0)));
 }
 
-/// An integer that the dtype at hand cannot hold exactly is an error; a decimal fraction is rounded.
+/// An integer that is not exactly representable in the dtype is an error; a decimal fraction is rounded.
 #[test]
 fn integers_are_exact_and_fractions_rounded() {
     let exact = run(|x: Var| x + (1 << 24), 0f32).unwrap();
@@ -313,7 +314,7 @@ fn integers_are_exact_and_fractions_rounded() {
     assert_eq!(run(|x: Var| x + 0.1, 0f32).unwrap(), Tensor::from(0.1f32));
 }
 
-/// What is checked on the user's behalf is reported at the user's line.
+/// Errors of checks that run inside a library function have the user's line.
 #[test]
 fn checks_point_at_the_user() {
     let line = line!() + 1;
@@ -332,12 +333,13 @@ fn checks_point_at_the_user() {
         assert!(text.contains("`check_") && !text.contains("src/check.rs"), "{text}");
         assert!(text.contains(file!()), "{text}");
     }
-    // Results that are no floats are not differentiated.
+    // Results that are not floats are not differentiated.
     check_grads(|x: Var| (x.sin(), x.argmax(0)), [1.0, 2.0], 2).unwrap();
     check_rule(|x: Var| (x, x.argmax(0)), |x: Var| (x, x.argmax(0)), [1.0, 2.0]).unwrap();
 }
 
-/// A line of the standard library says nothing: where the operands were made does.
+/// If an error would have a line of the standard library, that line is omitted, and the lines of the operands are
+/// shown.
 #[test]
 fn lines_of_the_standard_library_are_not_shown() {
     let born = Cell::new(0);
@@ -355,7 +357,7 @@ fn lines_of_the_standard_library_are_not_shown() {
     assert!(lines[2].contains(&format!("made at {}", place(born.get()))), "{text}");
     assert!(lines[3].contains(&format!("made at {}", place(born.get()))), "{text}");
 
-    // Through two of them.
+    // Through two functions of the standard library.
     let error = fails(
         |(x, y): (Var, Var)| {
             born.set(line!() + 1);
@@ -365,7 +367,7 @@ fn lines_of_the_standard_library_are_not_shown() {
     );
     let text = error.to_string();
     assert_eq!(text.matches(&format!("made at {}", place(born.get()))).count(), 2, "{text}");
-    // A derivative that does not exist, by name.
+    // A missing derivative, of a function that is passed by name.
     let floor = |x: Var, y: Var| x.next_after(y);
     let missing = fails(grad(move |x: Var| [x].into_iter().fold(x, floor)), 1.0).to_string();
     let by_name = fails(
@@ -416,7 +418,7 @@ fn axes_that_are_not_there_are_not_called_unequal() {
     assert!(text.contains("help: the extents of axes summed over must be equal"), "{text}");
 }
 
-/// The dtype of what a wrong operation gives is a guess: a number that it cannot hold is no mistake.
+/// The dtype of a poisoned value is a guess, so a number that is not representable in it is not reported.
 #[test]
 fn numbers_beside_the_outcome_of_an_error_are_silent() {
     fn once(f: impl Fn(Var, Var) -> Var) {

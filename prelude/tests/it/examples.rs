@@ -1,7 +1,7 @@
-//! The examples run, and reach what they assert.
+//! The examples run, and their assertions hold.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-/// A test for each example that ends by itself and writes no file.
+/// Defines a test for each example that terminates and writes no file.
 macro_rules! examples {
     ($($name:ident = $file:literal;)*) => {$(
         #[path = $file]

@@ -1,4 +1,4 @@
-//! Structures whose types are forgotten.
+//! Tree structures with their type erased.
 
 use form::Form;
 use tapeloom::{Tree, Var};
@@ -7,7 +7,7 @@ use tapeloom::{Tree, Var};
 #[allow(dead_code, reason = "it is a module of the library, which shows it to nobody")]
 mod form;
 
-/// The leaves of a tree and its structure, as in the library.
+/// Returns the structure of a tree and its leaves, as the function of the library.
 fn flatten<L: Clone, A: Tree<L>>(tree: &A) -> (A::Structure, Vec<L>) {
     let mut leaves = Vec::new();
     tree.leaves(&mut |l| leaves.push(l.clone()));
@@ -16,7 +16,7 @@ fn flatten<L: Clone, A: Tree<L>>(tree: &A) -> (A::Structure, Vec<L>) {
 
 use std::collections::BTreeMap;
 
-/// Forms of trees of one type tell what structures tell; those of two types differ.
+/// Forms of trees of one type compare as their structures; forms of different types are different.
 #[test]
 fn forms_compare_and_name_as_structures_do() {
     type Pair = (Var, Vec<Var>);

@@ -1,11 +1,11 @@
-//! Fourier transforms against their definitions: lengths, axes, norms, derivatives, engines, extremes, errors.
+//! Fourier transforms compared with their definitions: lengths, axes, norms, derivatives, engines, extremes, errors.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::f64::consts::PI;
 use tapeloom::prelude::*;
 use tapeloom::{Error, fft::Cosine, fft::Mode, fft::Norm, fft::along};
 
-/// Numbers between -1 and 1 without a pattern.
+/// Returns pseudo-random numbers between -1 and 1.
 fn noise(n: usize, seed: u64) -> Vec<f64> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -27,7 +27,7 @@ fn complex(shape: &[usize], seed: u64) -> Complex<Tensor> {
 
 type Pairs = Vec<(f64, f64)>;
 
-/// `Σ_k x[k] exp(∓2 π i j k / n)`, by the definition.
+/// Returns `Σ_k x[k] exp(∓2 π i j k / n)`, computed by the definition.
 fn definition(x: &[(f64, f64)], inverse: bool) -> Pairs {
     let n = x.len();
     let sign = if inverse { 1.0 } else { -1.0 };
@@ -39,7 +39,7 @@ fn definition(x: &[(f64, f64)], inverse: bool) -> Pairs {
     (0..n).map(sum).collect()
 }
 
-/// Close in each element, beside the largest one.
+/// Asserts that each element is close to the wanted one, relative to the largest element.
 #[track_caller]
 fn close(found: &[(f64, f64)], wanted: &[(f64, f64)], what: &str) {
     assert_eq!(found.len(), wanted.len(), "{what}");
@@ -58,7 +58,7 @@ fn scaled(x: Pairs, factor: f64) -> Pairs {
     x.into_iter().map(|(re, im)| (re * factor, im * factor)).collect()
 }
 
-/// Every length, of complex and real arrays, with every norm, in both directions.
+/// Tests every length, complex and real arrays, every norm, and both directions.
 #[test]
 fn transforms_are_their_definitions() {
     for n in (1..=16).chain([31, 64, 97]) {
@@ -94,7 +94,8 @@ fn transforms_are_their_definitions() {
     }
 }
 
-/// Axes in any order, negative ones, all of them: as one transform after the other.
+/// A transform along several axes equals successive transforms along each axis, for axes in any order, negative
+/// axes, and all axes.
 #[test]
 fn several_axes_are_one_after_the_other() {
     let z = complex(&[3, 4, 5], 7);
@@ -141,7 +142,7 @@ fn points_cut_off_or_put_zeros() {
 
 type Transform = fn(Var) -> Complex;
 
-/// All that the module has, of a real matrix.
+/// All transforms of the module, applied to a real matrix.
 const ALL: [(&str, Transform); 12] = [
     ("fft", |x| fft::fft(Complex { re: x, im: x.sin() }, -1)),
     ("fft of reals", |x| fft::fft(x, 0)),
@@ -157,7 +158,7 @@ const ALL: [(&str, Transform); 12] = [
     ("fftconvolve", |x| fft::fftconvolve(x, x.exp(), Mode::Same).into()),
 ];
 
-/// Interpreter and machine code call one function; so does a batch for each of its members.
+/// Interpreter and machine code call the same function, and so does a batch for each of its members.
 #[test]
 fn engines_and_batches_agree_in_every_bit() {
     for (name, f) in ALL {
@@ -167,7 +168,7 @@ fn engines_and_batches_agree_in_every_bit() {
         let of_both = |x: &Tensor| {
             let native = jit(both).call(x).unwrap();
             let (y, g) = jit(both).interpreted().call(x).unwrap();
-            // A sum before the transform may be taken in another order; here none is.
+            // A sum before the transform could be computed in another order; here there is none.
             assert_eq!(native.0, y, "{name}");
             assert!(native.1.numbers().zip(g.numbers()).all(|(a, b)| (a - b).abs() < 1e-12));
         };
@@ -189,7 +190,7 @@ fn engines_and_batches_agree_in_every_bit() {
     }
 }
 
-/// Derivatives of every kind, to the third order, in batches, and in loops whose bodies transform.
+/// Tests derivatives in all modes up to third order, in batches, and in loops whose bodies have transforms.
 #[test]
 fn derivatives_of_all() {
     for (name, f) in ALL {
@@ -200,7 +201,7 @@ fn derivatives_of_all() {
         let many = array(&[2, 3, 4], 19);
         check_grads(move |x: Var| vmap(grad(energy))(x), &many, 1).unwrap();
     }
-    // Half a step of a filter, three times over.
+    // A nonlinear filter, applied in three iterations.
     let smooth = |x: Var| {
         let step = |(x, gain): (Var, Var)| {
             let y = fft::irfft(fft::rfft(x, -1) * gain, along(-1).points(5));
@@ -219,7 +220,7 @@ fn cosine_transforms_are_their_definitions() {
         let cosine = |a: usize, b: usize| (PI * (a * (2 * b + 1)) as f64 / (2 * n) as f64).cos();
         let second = |k: usize| 2.0 * (0..n).map(|j| v[j] * cosine(k, j)).sum::<f64>();
         let third = |k: usize| v[0] + 2.0 * (1..n).map(|j| v[j] * cosine(j, k)).sum::<f64>();
-        // Orthogonal: each column of the matrix of the second kind divided by its norm.
+        // The orthogonal transform: each column of the matrix of the second kind is divided by its norm.
         let root = |k: usize| ((if k == 0 { 4.0 } else { 2.0 }) * n as f64).sqrt();
         let ortho_third =
             |k: usize| (0..n).map(|j| 2.0 * v[j] * cosine(j, k) / root(j)).sum::<f64>();
@@ -280,7 +281,7 @@ fn convolutions_are_their_definitions() {
     assert_eq!(fft::next_fast_len(usize::MAX), usize::MAX);
 }
 
-/// What becomes of extreme numbers, in each of the three transforms.
+/// Tests nan, infinite, large and small numbers in each of the three transforms.
 #[test]
 fn extremes() {
     let of = |x: [f64; 4]| {
@@ -292,12 +293,12 @@ fn extremes() {
         let (y, half, x) = of([1.0, bad, 0.0, 2.0]);
         assert!([&y.re, &y.im, &half.re, &half.im, &x].iter().all(|x| is_nan(x)), "{bad}");
     }
-    // One bad member of a batch leaves the others.
+    // A nan in one batch member does not affect the others.
     let two = [[1.0, f64::NAN], [1.0, 2.0]];
     let y = run(|x: Var| fft::rfft(x, 1).re, two).unwrap();
     assert!(is_nan(&y.row(0).unwrap()));
     assert_eq!(y.row(1).unwrap(), Tensor::from([3.0, -1.0]));
-    // Small and large numbers keep their relative accuracy, and sums beyond the largest number are infinite.
+    // Small and large numbers have full relative accuracy, and sums above the largest number are infinite.
     for scale in [1e300, 1e-300] {
         let (y, half, _) = of([scale, 0.0, 0.0, 0.0]);
         assert_eq!(y.re, Tensor::from([scale; 4]));
@@ -331,7 +332,7 @@ fn fails<A: Tree<Var>, B: Tree<Var>>(f: impl Fn(A) -> B, args: impl Args<A>) -> 
     }
 }
 
-/// Each says what was wrong, at the line of the user.
+/// Each error describes the mistake and has the user's line.
 #[test]
 fn mistakes() {
     let check = |line: u32, error: Error, words: &[&str]| {

@@ -1,4 +1,4 @@
-//! The boundary: what is compiled when, from which threads, with which data.
+//! The boundary: when programs are compiled, from which threads, and with which data.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -8,14 +8,14 @@ use tapeloom::prelude::*;
 
 fn shared<T: Send + Sync>(_: &T) {}
 
-/// What users may do with a `Jit`: share it among threads, and catch panics around its calls.
+/// A `Jit` can be shared among threads, and panics around its calls can be caught.
 #[test]
 fn a_jit_is_shared_and_outlives_panics() {
     fn is<T: Send + Sync + UnwindSafe + RefUnwindSafe>(_: &T) {}
     is(&jit(|x: Var| x.sin()));
 }
 
-/// A closure that calls its own function: what was kept meanwhile is what the outer call takes, too.
+/// If a closure calls its own `Jit`, the inner call compiles a program first, and the outer call uses that program.
 #[test]
 fn the_first_program_of_a_kind_is_kept() {
     type Call = dyn Fn(usize) -> Tensor + Send + Sync;
@@ -33,7 +33,8 @@ fn the_first_program_of_a_kind_is_kept() {
     let weak = Arc::downgrade(&f);
     let call = move |n: usize| weak.upgrade().unwrap().call(vec![0.0; n]).unwrap();
     assert!(of.1.set(Box::new(call)).is_ok());
-    // Traced as `x + 0` and meanwhile as `x + 1`, which came first; then as `x + 2` and `x + 3`.
+    // The closure is traced as `x + 0`, and inside that trace as `x + 1`, which is stored first; then as `x + 2`
+    // and `x + 3`.
     for (n, want) in [(1, 1.0), (2, 3.0), (1, 1.0), (2, 3.0)] {
         assert_eq!(f.call(vec![0.0; n]).unwrap().to_vec::<f64>().unwrap(), vec![want; n]);
     }
@@ -42,7 +43,7 @@ fn the_first_program_of_a_kind_is_kept() {
     assert_eq!(e.misses(), ["first call", "`argument` was f64[1] and is f64[2]"]);
 }
 
-/// Each of these would take a frame of the stack, were they dropped one inside the other.
+/// If the programs were dropped recursively, each would need a stack frame, and the small stack would overflow.
 #[test]
 fn many_programs_are_dropped() {
     const PROGRAMS: usize = 2000;
@@ -92,7 +93,7 @@ fn one_program_per_kind_of_argument() {
     assert_eq!((traced.load(Ordering::Relaxed), f.programs()), (4, 4));
 }
 
-/// A wrong program is not kept; it is traced again and says the same.
+/// A failed compilation is not cached; the next call traces again and returns the same error.
 #[test]
 fn errors_are_not_cached() {
     let f = jit(|x: Var| x.reshape([3]));
@@ -102,7 +103,7 @@ fn errors_are_not_cached() {
     assert!(f.call([1.0, 2.0, 3.0]).is_ok());
 }
 
-/// Two closures of one type with different captures are different functions.
+/// Two closures of one type with different captures are compiled separately.
 #[test]
 fn captured_rust_values_are_read_when_traced() {
     let scale = |k: f64| jit(move |x: Var| k * x);
@@ -111,7 +112,7 @@ fn captured_rust_values_are_read_when_traced() {
     assert_eq!(triple.call(1.0).unwrap().item::<f64>().unwrap(), 3.0);
 }
 
-/// A boundary inside a trace is another trace, on concrete data.
+/// A `run` inside a trace is a separate trace, on concrete data.
 #[test]
 fn a_closure_may_run_another_program() {
     let f = jit(|x: Var| {
@@ -173,7 +174,7 @@ fn explain_shows_every_stage_and_the_exact_memory() {
     let timed: Vec<&str> = e.timings().iter().map(|(name, _)| *name).collect();
     assert_eq!(&timed[..2], ["trace", "transform"]);
     assert_eq!(&timed[timed.len() - 2..], ["lower", "code"]);
-    // Two scalars and the captured data go in and out.
+    // The boundary has two scalars and the captured data.
     assert_eq!(e.peak_bytes() - e.workspace_bytes(), 8 + 800 + 8);
     let text = e.to_string();
     for part in ["== trace", "== target", "== kernels", "== memory", "== time", "bytes at most"] {
@@ -181,7 +182,7 @@ fn explain_shows_every_stage_and_the_exact_memory() {
     }
 }
 
-/// Only the result is written, and only once.
+/// The gradient writes only its result, once.
 #[test]
 fn gradients_through_reshapes_and_transposes_need_no_workspace() {
     let reshaped = jit(grad(|x: Var| {
@@ -197,7 +198,7 @@ fn gradients_through_reshapes_and_transposes_need_no_workspace() {
     assert_eq!(transposed.explain(&x).unwrap().workspace_bytes(), 0);
 }
 
-/// What a stage made is a program that can be read again: nothing asks any more that what is opened is linear.
+/// The text of every stage can be parsed, even though the linearity of inlined functions is no longer verified.
 #[test]
 fn stages_are_programs() {
     let inner = |x: Var| fori_loop(12, |(_, x): (Var, Var)| (x * 1.1).sin(), x);
@@ -211,7 +212,7 @@ fn stages_are_programs() {
     }
 }
 
-/// Relaxed rules may reassociate; the exact mode never does.
+/// Relaxed rules may reassociate; exact rules never do.
 #[test]
 fn relaxed_programs_agree_up_to_rounding() {
     let f = |x: Var| (x * 3.0 + x * 5.0).sum() * 2.0 + (x + 1.0).sum() * 2.0;
@@ -221,7 +222,7 @@ fn relaxed_programs_agree_up_to_rounding() {
     assert!((exact - relaxed).abs() < 1e-12 * exact.abs());
 }
 
-/// Threads that meet a kind of argument at the same time end with one program for it.
+/// Threads that compile for the same kind of arguments at the same time end with one program.
 #[test]
 fn threads_share_what_they_compile() {
     let f = jit(|x: Var| (x * x).sum());
@@ -242,7 +243,7 @@ fn threads_share_what_they_compile() {
     assert_eq!(why.misses().len(), 3);
 }
 
-/// The table of memory names what iterations keep that is as large as what they carry, and how much that is.
+/// The table of memory names residuals that are as large as the carry of their loop, with their number of bytes.
 #[test]
 fn what_iterations_keep_of_the_size_of_a_carry_is_said() {
     let x = Tensor::from(vec![0.5; 100]);
@@ -259,7 +260,7 @@ fn what_iterations_keep_of_the_size_of_a_carry_is_said() {
         plan.contains(&format!("{keeps} as what it carries: 800 bytes for each iteration\n")),
         "{plan}"
     );
-    // One place an iteration, and what the user stacks, are nobody's mistake.
+    // One element per iteration, and results that the user stacks, cause no warning.
     let place = |(i, c): (Var, Var)| c.at(i).set(c.index(i).sin());
     let places = jit(grad(move |x: Var| fori_loop(7, place, x).sum()));
     let stacked =
@@ -270,7 +271,7 @@ fn what_iterations_keep_of_the_size_of_a_carry_is_said() {
     }
 }
 
-/// What loops of run-time length keep: so many bytes an iteration, of all loops around.
+/// The residuals of loops with a run-time trip count are listed in bytes per iteration, multiplied over nested loops.
 #[test]
 fn explain_multiplies_the_iterations_of_nested_loops() {
     let f = |(x, n): (Var, Var)| {
@@ -290,7 +291,7 @@ fn explain_multiplies_the_iterations_of_nested_loops() {
          prelude/tests/it/jit.rs:{middle}, in each of that at prelude/tests/it/jit.rs:{outer}"
     );
     assert!(text.contains(&product), "{text}");
-    // The records of the outer loop say where those of the inner ones are.
+    // The records of the outer loop refer to those of the inner loops.
     let own = format!("each iteration of the loop at prelude/tests/it/jit.rs:{outer}\n");
     assert!(text.contains(&own), "{text}");
 }

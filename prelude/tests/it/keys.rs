@@ -1,4 +1,4 @@
-//! Keys that are used twice are found, wherever the draws are; what only looks like it is not.
+//! The key check finds every key that is used twice, and reports no correct use of keys.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use tapeloom::prelude::*;
@@ -18,7 +18,7 @@ fn zero() -> Var {
     constant(0.0)
 }
 
-/// The error of a closure of a seed, if it has one.
+/// Runs a closure of a key with the key check.
 fn checked(f: impl Fn(Var) -> Var) -> Result<Tensor, Error> {
     jit(|seed: Var| f(random::key(seed))).key_check().call(3i64)
 }
@@ -201,12 +201,12 @@ fn keys_used_twice_are_found() {
         assert_eq!(error.kind(), Kind::KeyReuse, "{name}: {error}");
         assert!(error.to_string().contains("keys.rs:"), "{name}: {error}");
     }
-    // Whatever is asked for.
+    // The check applies to all operations that compile.
     let twice = || jit(|seed: Var| noise(random::key(seed)) * noise(random::key(seed))).key_check();
     assert_eq!(twice().report(3i64).err().map(|e| e.kind()), Some(Kind::KeyReuse));
     assert_eq!(twice().explain(3i64).err().map(|e| e.kind()), Some(Kind::KeyReuse));
     assert_eq!(twice().compile(3i64).err().map(|e| e.kind()), Some(Kind::KeyReuse));
-    // Both lines.
+    // The error has both lines.
     let error = checked(|k| {
         let first = noise(k);
         first + random::uniform(k, [2], Dtype::F64).sum()
@@ -289,7 +289,7 @@ fn keys_used_once_are_left_alone() {
                 f(a) + f(b)
             }),
         ),
-        // What a derivative repeats is one draw.
+        // A draw that a derivative repeats is one draw.
         (
             "a key derived in every iteration",
             Box::new(|k| {
@@ -399,7 +399,7 @@ fn keys_used_once_are_left_alone() {
     }
 }
 
-/// A generator splits its key at every draw, in iterations and batches, too.
+/// A generator splits its key at every draw, including draws in iterations and batches.
 #[test]
 fn generators_use_no_key_twice() {
     let f = |seed: Var| {

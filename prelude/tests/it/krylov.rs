@@ -5,7 +5,7 @@ use tapeloom::prelude::*;
 
 const N: usize = 60;
 
-/// A diagonal of all sizes with something beside it; symmetric if asked.
+/// A matrix with a diagonal of widely different sizes and small off-diagonal elements; symmetric if requested.
 fn matrix(symmetric: bool) -> impl Fn(Var) -> Var + Copy {
     move |x: Var| {
         let d = (arange(N, Dtype::F64) * 0.2).exp();
@@ -26,7 +26,7 @@ const SOLVERS: [(&str, bool, Solver); 3] = [
     ("bicgstab", false, |a, b, how| bicgstab_with(a, b, how)),
 ];
 
-/// The largest residual, of a system with that right-hand side.
+/// Returns the largest residual of a system with that right-hand side.
 fn residual(solver: Solver, symmetric: bool, how: impl Fn(Var) -> Krylov<'static, Var>) -> f64 {
     let f = move |b: Var| {
         let a = matrix(symmetric);
@@ -55,7 +55,7 @@ fn a_preconditioner_saves_products() {
     }
 }
 
-/// From the solution nothing is left to do, also where b is 0.
+/// A solver that starts from the solution takes no iteration, also if b is 0.
 #[test]
 fn a_start_is_where_it_begins() {
     for (name, symmetric, solver) in SOLVERS {
@@ -73,7 +73,7 @@ fn a_start_is_where_it_begins() {
     }
 }
 
-/// Inside an equation they have derivatives of every order; a member of a batch is solved as alone; trees of f32.
+/// The solution is differentiable to every order; a batch member has the same solution as alone; trees of f32 work.
 #[test]
 fn preconditioned_systems_have_derivatives() {
     for (name, symmetric, solver) in SOLVERS {

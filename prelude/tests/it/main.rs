@@ -1,4 +1,4 @@
-//! The public face: what users call, what it gives, and what it says when it is called wrongly.
+//! Tests of the public interface: results, and errors for invalid use.
 
 mod absurd;
 mod arguments;
@@ -27,5 +27,5 @@ mod signs;
 mod tree_maps;
 mod trees;
 
-// A module of the library that the tests have, too, names it so.
+// Modules of the library that are included in the tests refer to the crate by this name.
 use tapeloom::Var;

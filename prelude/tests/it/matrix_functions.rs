@@ -1,5 +1,5 @@
-//! Functions of matrices that do not depend on the choice of vectors, compared with formulas without eigenvalues and
-//! singular values: all modes of three orders, for spectra that are repeated, zero, padded and nearly equal.
+//! Matrix functions that do not depend on the choice of vectors, compared with formulas without eigenvalues and
+//! singular values: all modes up to third order, for spectra with repeated, zero, padded and nearly equal values.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use tapeloom::Kind;
@@ -7,14 +7,14 @@ use tapeloom::prelude::*;
 
 type Of = fn(Var) -> Var;
 
-/// A number of all elements that is no function of eigenvalues.
+/// Returns a number that depends on all elements and is not a function of eigenvalues.
 fn weighed(x: Var) -> Var {
     let all = x.reshape([x.size()]);
     (all * (arange(x.size(), x.dtype()) + 0.5).cos()).sum()
 }
 
-/// The value of `f` at a matrix, and derivatives along three directions: in forward and in reverse mode, and in either over
-/// either.
+/// Returns the value of `f` at a matrix, and derivatives along three directions: in forward and in reverse mode,
+/// and in all nestings of both.
 fn all_orders(f: Of) -> impl Fn((Var, [Var; 3])) -> Vec<Var> {
     move |(a, [d, e, h])| {
         let y = move |a: Var| weighed(f(a));
@@ -39,7 +39,8 @@ fn all_orders(f: Of) -> impl Fn((Var, [Var; 3])) -> Vec<Var> {
     }
 }
 
-/// As [`all_orders`], one mode of each order: independent forms have long programs.
+/// Returns the values and derivatives of [`all_orders`] in one mode for each order, because the reference formulas
+/// have long programs.
 fn each_order(f: Of) -> impl Fn((Var, [Var; 3])) -> Vec<Var> {
     move |(a, [d, e, _])| {
         let slope = move |a: Var| grad(move |a: Var| weighed(f(a)))(a);
@@ -48,10 +49,10 @@ fn each_order(f: Of) -> impl Fn((Var, [Var; 3])) -> Vec<Var> {
     }
 }
 
-/// The order of each result of [`all_orders`].
+/// The order of derivative of each result of [`all_orders`].
 const ALL: [usize; 11] = [0, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3];
 
-/// `V diag(w) Vᵀ` for fixed orthonormal vectors that are no axes.
+/// Returns `V diag(w) Vᵀ` for fixed orthonormal vectors that are not the coordinate axes.
 fn rotated(w: &[f64]) -> Tensor {
     let n = w.len();
     let count: Vec<f64> = (0..n * n).map(|i| ((i * i + 1) as f64).sin()).collect();
@@ -69,7 +70,7 @@ fn directions(n: usize) -> [Tensor; 3] {
     })
 }
 
-/// Eigenvalues from which nothing positive is far.
+/// Positive eigenvalues of similar sizes.
 const POSITIVE: [[f64; 4]; 6] = [
     [0.5, 1.0, 1.75, 2.5],
     [1.0, 1.0, 2.0, 2.0],
@@ -79,7 +80,7 @@ const POSITIVE: [[f64; 4]; 6] = [
     [0.7, 0.9, 0.9 + 1e-3, 0.9 + 2e-3],
 ];
 
-/// Others, of which some are zero.
+/// Eigenvalues of both signs, some of them zero.
 const ANY: [[f64; 4]; 5] = [
     [-1.0, -1.0, 0.5, 0.5],
     [0.0, 0.0, 0.0, 1.0],
@@ -88,7 +89,7 @@ const ANY: [[f64; 4]; 5] = [
     [-2.0, 0.25, 0.3, 1.0],
 ];
 
-/// Compares two functions at matrices with these eigenvalues, rotated and diagonal.
+/// Compares two functions at matrices with the given eigenvalues, rotated and diagonal.
 #[track_caller]
 fn same(name: &str, [of, want]: [Of; 2], spectra: &[[f64; 4]], within: [f64; 4]) {
     let (of, want) = (jit(each_order(of)), jit(each_order(want)));
@@ -96,7 +97,7 @@ fn same(name: &str, [of, want]: [Of; 2], spectra: &[[f64; 4]], within: [f64; 4])
     hold(name, &all, &[0, 1, 2, 3], spectra, within);
 }
 
-/// Two lists of arrays of those orders.
+/// Two lists of arrays, one array for each of the tested orders.
 type Both<'a> = dyn Fn(&(Tensor, [Tensor; 3])) -> (Vec<Tensor>, Vec<Tensor>) + 'a;
 
 #[track_caller]
@@ -134,7 +135,7 @@ fn the_exponential_is_that_of_pade() {
     same("exp", both, &[&POSITIVE[..], &ANY].concat(), EXACT);
 }
 
-/// Products that are known: their derivatives are those of `a` and of the unit.
+/// The products are known: the derivatives are those of `a` and of the identity.
 #[test]
 fn roots_and_inverses_solve_their_equations() {
     let root: [Of; 2] = [
@@ -164,7 +165,7 @@ fn the_logarithm_is_the_inverse_of_the_exponential() {
     same("log", log, &POSITIVE, EXACT);
 }
 
-/// The unit, whatever `a` is.
+/// Returns the identity for every `a`.
 fn unit(a: Var) -> Var {
     a * 0.0 + eye(4, Dtype::F64)
 }
@@ -180,7 +181,7 @@ fn the_root_is_that_of_the_iteration_for_general_matrices() {
     hold("sqrt", &both, &[0, 1], &POSITIVE, EXACT);
 }
 
-/// A polynomial has no gaps. In every mode; where the function and an eigenvalue are 0, too.
+/// Derivatives of a polynomial have no gaps. Tests every mode, also where the function and an eigenvalue are 0.
 #[test]
 fn a_polynomial_is_that_of_products() {
     let of = jit(all_orders(|a| linalg::matrix_function(a, |x: Var| x * x * x - 2.0 * x)));
@@ -192,7 +193,7 @@ fn a_polynomial_is_that_of_products() {
     hold("polynomial", &all, &ALL, &[&POSITIVE[..], &ANY].concat(), EXACT);
 }
 
-/// A projector that commutes with the matrix. Both equations together determine its derivatives.
+/// A projector is idempotent and commutes with the matrix. Both equations together determine its derivatives.
 #[test]
 fn a_projector_commutes_with_its_matrix() {
     let spectra = [
@@ -222,20 +223,21 @@ fn a_projector_commutes_with_its_matrix() {
     }
 }
 
-/// The nearest matrix without negative eigenvalues: a kink lies between eigenvalues.
+/// Tests the positive part, which is the nearest matrix without negative eigenvalues; its function has a kink between
+/// eigenvalues.
 #[test]
 fn the_positive_part_is_that_of_the_matrix_and_of_its_negative() {
     fn positive(a: Var) -> Var {
         linalg::matrix_function(a, |x: Var| x.maximum(0.0))
     }
     let spectra = [[-1.0, -1.0, 0.5, 0.5], [-1e-3, 1e-3, 1.0, 1.0], [-0.25, 1.0, 1.0, 1.0 + 4e-16]];
-    // Second and third differences are as large as powers of the gap.
+    // Second and third differences are as large as inverse powers of the gap.
     let within = [1e-13, 1e-12, 1e-9, 1e-6];
     same("difference", [|a| positive(a) - positive(-a), part], &spectra, within);
     same("product", [|a| positive(a).matmul(positive(-a)), |a| a * 0.0], &spectra, within);
 }
 
-/// Singular values are the absolute values of these.
+/// Signed numbers whose absolute values are the singular values.
 const REGULAR: [[f64; 4]; 5] = [
     [0.5, 1.0, 1.75, 2.5],
     [-1.0, 1.0, 0.5, 0.5],
@@ -269,7 +271,7 @@ fn polar_factors_solve_their_equations() {
         tall,
     ];
     same("tall", halves, &REGULAR, EXACT);
-    // The symmetric factor of a wide matrix is singular; its rows are orthonormal.
+    // The symmetric factor of a matrix with more columns than rows is singular; its rows are orthonormal.
     let rows: [Of; 2] = [
         |a| {
             let q = linalg::polar(a.slice_axis(1, 0..2).t()).0;
@@ -306,7 +308,7 @@ fn sums_over_eigenvalues_and_singular_values_are_traces() {
         |a| trace(linalg::sqrtm_psd(a.t().matmul(a))),
     ];
     same("nuclear", nuclear, &REGULAR, [1e-12, 1e-12, 1e-11, 1e-10]);
-    // A sum of squares on a line through zero.
+    // The sum of squares of the eigenvalues, on a line of matrices through zero.
     let line = |t: Var| {
         let a = constant([[0.0, 1.0], [1.0, 0.0]]);
         linalg::spectral_sum(a * t, |x: Var| x * x)
@@ -314,7 +316,7 @@ fn sums_over_eigenvalues_and_singular_values_are_traces() {
     assert_eq!(run(grad(grad(line)), 0.0).unwrap().item::<f64>().unwrap(), 4.0);
 }
 
-/// A parameter of the function is differentiated, alone and with the matrix: `t² A³`.
+/// The function is differentiable with respect to a parameter, alone and together with the matrix: `t² A³`.
 #[test]
 fn what_a_function_captures_has_derivatives() {
     type Pair = fn((Var, Var)) -> Var;
@@ -371,9 +373,9 @@ fn batches_loops_checkpoints_and_both_engines_agree() {
     let rows: Vec<Tensor> = all.rows().collect();
     near(&rows[0], &slope, 1e-13);
     near(&rows[2], &slope, 1e-13);
-    // Axes in front are a batch.
+    // Leading axes are a batch.
     near(&run(grad(|a: Var| vmap(weighed)(exp(a)).sum()), &batch).unwrap(), &all, 1e-13);
-    // A parameter for each member, which the function captures.
+    // The function captures a parameter for each batch member.
     let each = |(a, t): (Var, Var)| {
         vmap(move |t: Var| weighed(linalg::matrix_function(a, |x: Var| x * x * t)))(t).sum()
     };
@@ -383,7 +385,7 @@ fn batches_loops_checkpoints_and_both_engines_agree() {
     let (want_a, want_t) = run(grad(plain), (&a, times)).unwrap();
     near(&da, &want_a, 1e-12);
     near(&dt, &want_t, 1e-12);
-    // Three steps, and the same written out.
+    // A loop of three steps equals the unrolled steps.
     let step = move |a: Var| exp(a * 0.25) * 0.5;
     let looped = move |a: Var| weighed(fori_loop(3, move |(_, a): (Var, Var)| step(a), a));
     let unrolled = move |a: Var| weighed(step(step(step(a))));
@@ -397,7 +399,7 @@ fn batches_loops_checkpoints_and_both_engines_agree() {
     );
 }
 
-/// The Hessian of `f` times a fixed direction, reverse over reverse.
+/// Returns the product of the Hessian of `f` with a fixed direction, by reverse mode over reverse mode.
 fn hvp_along(f: impl Fn(Var) -> Var + Copy) -> impl Fn(Var) -> Var {
     grad(move |a: Var| weighed(grad(f)(a)))
 }
@@ -424,7 +426,7 @@ fn numbers(x: &Tensor) -> Vec<f64> {
     x.to_vec().unwrap()
 }
 
-/// Where there is no derivative, or the value is not unique, the result is nan.
+/// If the derivative does not exist, or the value is not unique, the result is nan.
 #[test]
 fn what_does_not_exist_is_nan_or_infinite() {
     let none = |x: &Tensor| numbers(x).iter().all(|x| x.is_nan());
@@ -499,12 +501,12 @@ fn functions_that_combine_eigenvalues_are_nan_or_errors() {
             run(move |a: Var| (f(a), grad(move |a: Var| weighed(f(a)))(a)), a).unwrap();
         assert!(y.numbers().chain(slope.numbers()).all(|x| x.is_nan()), "{y:?} {slope:?}");
     }
-    // One number has no axis of others.
+    // In a function of a single number, axis 0 does not exist.
     let softmax = |a: Var| linalg::matrix_function(a, |x: Var| x.softmax(0));
     assert_eq!(run(softmax, a).unwrap_err().kind(), Kind::Shape);
     let weights = |(a, c): (Var, Var)| linalg::matrix_function(a, move |x: Var| x * c);
     assert_eq!(run(weights, (a, [1.0, 2.0])).unwrap_err().kind(), Kind::Rule);
-    // A sum of terms of each element is a function of elements.
+    // A sum of terms that depend on one element each is an elementwise function.
     let series: Of = |a| {
         let terms = |x: Var| (x.expand_dims(-1) * constant([0.5, 0.1, 0.01])).sin().sum_axis(-1);
         linalg::matrix_function(a, terms)

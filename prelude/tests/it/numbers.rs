@@ -1,4 +1,4 @@
-//! Numbers beside a `Var`: literals and values, on either side, by reference, in iterators.
+//! Rust numbers as operands: literals and variables, on either side, by reference, in iterators.
 #![allow(clippy::unwrap_used, clippy::op_ref, reason = "tests")]
 
 use tapeloom::prelude::*;
@@ -7,7 +7,7 @@ fn at(x: f64, f: impl Fn(Var) -> Var) -> f64 {
     run(f, x).unwrap().item::<f64>().unwrap()
 }
 
-/// The types of literals are inferred, whatever stands around them.
+/// The types of literals on the left are inferred in any expression.
 #[test]
 fn literals_on_the_left() {
     assert_eq!(at(0.5, |x| (1.0 - x).ln()), 0.5f64.ln());
@@ -17,7 +17,7 @@ fn literals_on_the_left() {
     assert_eq!(at(2.0, |x| ((1.0 + 0.5) * x).exp()), 3f64.exp());
 }
 
-/// Values are numbers, too: those of f64 and i64 on both sides, the others on the right.
+/// Variables are operands, too: f64 and i64 on both sides, the other types on the right.
 #[test]
 fn values_on_either_side() {
     let (rate, n) = (0.1, 3);
@@ -34,7 +34,7 @@ fn values_on_either_side() {
     assert_eq!(y.to_vec::<f32>().unwrap(), [0.2]);
 }
 
-/// A `Var` by reference, as iterators give it, is one on the right of a number, too.
+/// A reference to a `Var`, as iterators yield it, can also be on the right of a number.
 #[test]
 fn references_on_the_right() {
     let (rate, n) = (0.5, 3);
@@ -45,8 +45,8 @@ fn references_on_the_right() {
     assert_eq!(at(2.0, |x| &t * &x + t.clone() * &x), 12.0);
 }
 
-/// What does not fit is an error, with a mend that would do: floats are rounded, but they do not become
-/// infinite, and an integer needs a wider integer.
+/// A number that is not representable is an error whose help works: floats are rounded, but must not become
+/// infinite, and an integer needs a wider integer dtype.
 #[test]
 fn numbers_that_do_not_fit() {
     fn refused(f: impl Fn(Var) -> Var, x: impl Args<Var>, help: &str) {

@@ -1,11 +1,12 @@
-//! The tables of methods for differential equations.
+//! The coefficient tables of methods for differential equations.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use tapeloom::prelude::*;
 
-/// Where a stage's time is the sum of its weights, and the weights of a step sum to one, a clock that is integrated
-/// shows the time at every stage: it makes no difference which of the two the slope reads.
+/// In a consistent table, the time of each stage is the sum of its weights, and the weights of a step sum to one.
+/// Then a clock that is integrated as a part of the state equals the time at every stage, so a slope that reads the
+/// clock gives the same solution as one that reads the time.
 #[test]
 fn tables_are_consistent() {
     type State = (Var, Var);
@@ -14,7 +15,7 @@ fn tables_are_consistent() {
     let by_clock = move |(_, (y, clock)): (Var, State)| (slope(clock, y), clock * 0.0 + 1.0);
     let start = || (constant(0.75), constant(0.25));
     let times = || linspace(0.25, 1.5, 2);
-    // With any error, so that no step depends on one.
+    // The tolerance is so large that no step depends on its error.
     let one_step = || ode::dopri5().rtol(1e6).first_step(1.25);
     let last = |(y, clock): State| (y.index(-1), clock.index(-1));
     let both = run(

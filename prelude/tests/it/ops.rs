@@ -1,9 +1,9 @@
-//! The vocabulary of `Var`: values by hand, derivatives against differences.
+//! Operations of `Var`: values compared with numbers computed by hand, derivatives with finite differences.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use tapeloom::prelude::*;
 
-/// The elements of a result, native and interpreted alike.
+/// Returns the elements of the compiled result, after comparing it with that of the interpreter.
 #[track_caller]
 fn eval<A: Tree<Var>>(f: impl Fn(A) -> Var, args: impl Args<A>) -> Vec<f64> {
     let native = jit(&f).call(&args).unwrap();
@@ -86,7 +86,7 @@ fn movement() {
         .unwrap();
 }
 
-/// `(n - 1) * (1 / (n - 1))` is below 1 for some n, 50 the first of them.
+/// `(n - 1) * (1 / (n - 1))` is below 1 for some n, of which 50 is the first.
 #[test]
 fn ranges_end_where_they_are_told() {
     for n in [2, 3, 50, 99, 104] {
@@ -97,7 +97,7 @@ fn ranges_end_where_they_are_told() {
     assert!(eval(|()| linspace(0.3, 1.0, 0), ()).is_empty());
 }
 
-/// A u64 beyond i64 is far to the right of every axis, and no step from its end.
+/// A u64 above the range of i64 is beyond the end of every axis; it does not count from the end.
 #[test]
 fn unsigned_integers_never_count_from_the_end() {
     const X: [f64; 4] = [10.0, 11.0, 12.0, 13.0];
@@ -164,7 +164,7 @@ fn products() {
     near(eval(|a: Var| a.matmul(a.t()).trace(), a), &[91.]);
     near(eval(|a: Var| a.matmul(a.t()).diagonal(), a), &[14., 77.]);
     near(eval(|a: Var| a.index(0).matmul(a.t()), a), &[14., 32.]);
-    // Batches on either side, and on both.
+    // Batches on one side, and on both sides.
     let batched = |f: fn(Var, Var) -> Var| move |a: Var| f(stack(&[a, 2.0 * a], 0), a.t());
     near(eval(batched(|x, y| x.matmul(y).sum_axis([1, 2])), a), &[155., 310.]);
     near(eval(batched(|x, y| y.matmul(x).sum_axis([1, 2])), a), &[261., 522.]);
@@ -207,7 +207,7 @@ fn activations() {
     near(eval(|x: Var| x.layer_norm(0, 0.0).mean(), x), &[0.0]);
     near(eval(|x: Var| x.layer_norm(0, 0.0).var(), x), &[1.0]);
     near(eval(|x: Var| x.logaddexp(1.0), x), &x.map(|x: f64| (x.exp() + 1f64.exp()).ln()));
-    // gelu(1) = Φ(1); its approximation is close and not equal.
+    // gelu(1) = Φ(1); the approximation is close but not equal.
     near(eval(|x: Var| x.gelu(), 1.0), &[0.841_344_746_068_542_9]);
     near(eval(|x: Var| x.gelu_tanh(), 1.0), &[0.841_191_990_608_276]);
     for f in [Var::softplus, Var::log_sigmoid, Var::silu, Var::gelu, Var::gelu_tanh, Var::relu] {
@@ -219,7 +219,7 @@ fn activations() {
     check_grads(|x: Var| x.layer_norm(0, 1e-5), x, 2).unwrap();
 }
 
-/// Where formulas could overflow or divide by zero, values and derivatives stay finite.
+/// Where formulas could overflow or divide by zero, values and derivatives are finite.
 #[test]
 fn activations_at_the_edge() {
     let far = [-1000.0, 0.0, 1000.0];
@@ -245,7 +245,7 @@ fn integers_and_bits() {
 
 #[test]
 fn a_product_scattered_into_one_place_has_its_third_derivative() {
-    // f(u) = 2 u0 u1 u2, whatever of it is zero.
+    // f(u) = 2 u0 u1 u2; its third derivative must be right even if elements of u are zero.
     let f = |u: Var| constant([2.0]).at(constant([0i64, 0, 0])).mul(u).sum();
     let unit = |i: usize| {
         let mut e = [0.0; 3];
@@ -265,7 +265,7 @@ fn a_product_scattered_into_one_place_has_its_third_derivative() {
 
 #[test]
 fn a_product_scattered_into_one_place_has_no_wrong_fourth_derivative() {
-    // f(u) = u0 u1 u2 u3, whose derivative by all four is 1: that, or what cannot be taken for it.
+    // f(u) = u0 u1 u2 u3 has the derivative 1 with respect to all four. The result must be 1, or obviously invalid.
     let f = |u: Var| constant([1.0]).at(constant([0i64; 4])).mul(u).sum();
     let along = |i: usize| constant([0, 1, 2, 3].map(|k| f64::from(k == i)));
     let fourth = move |u: Var| {
@@ -280,7 +280,7 @@ fn a_product_scattered_into_one_place_has_no_wrong_fourth_derivative() {
     assert!(unknown.iter().all(|y| !y.is_finite()), "{unknown:?}");
 }
 
-/// The diagonal of n by m has min(n, m) elements, each with all its bits.
+/// The diagonal of an n by m matrix has min(n, m) elements, with unchanged bits.
 #[test]
 fn diagonals_of_any_matrix() {
     for (n, m) in [(2, 3), (3, 2), (3, 3), (1, 4), (4, 1), (0, 2), (2, 0)] {
@@ -322,7 +322,7 @@ fn triangles_beyond_every_offset() {
     }
 }
 
-/// Data that the program does not depend on need no `constant`.
+/// Constant data can be passed without `constant`.
 #[test]
 fn indices_and_points_may_be_data() {
     let (rows, xs) = (Tensor::from([2i64, 0]), Tensor::from([0.0, 1.0, 3.0]));
@@ -339,7 +339,7 @@ fn indices_and_points_may_be_data() {
     assert_eq!(y.4, Tensor::from(1.5));
 }
 
-/// The larger of truth values is true if one is, wherever it is put.
+/// The maximum of truth values is true if one is true, at every kind of index.
 #[test]
 fn truth_values_have_a_larger_one() {
     let x = [false, true, false];
@@ -361,7 +361,7 @@ fn truth_values_have_a_larger_one() {
     assert_eq!(written.call(x).unwrap().to_vec::<bool>().unwrap(), [true, false, false]);
 }
 
-/// The order of the products depends on the extents, and the value does not.
+/// The order of the products depends on the extents; the value does not depend on the order.
 #[test]
 fn einsum_multiplies_in_the_cheapest_order() {
     let ones = |rows: usize, columns: usize| Tensor::full(&[rows, columns], 0.5).unwrap();
@@ -386,13 +386,13 @@ fn einsum_multiplies_in_the_cheapest_order() {
         let f = |(a, x): (Var, Var)| f(spec, &[a, a, a, x]);
         jit(f).explain((ones(6, 6), last)).unwrap().stages()[0].text.clone()
     };
-    // From the vector on, no product is a matrix.
+    // From the vector on, all products are vectors.
     assert!(!program("ij,jk,kl,l->i", einsum).contains("f64[6,6] = dot"));
     assert!(program("ij,jk,kl,l->i", einsum_left_to_right).contains("f64[6,6] = dot"));
-    // Of equal costs the written order is taken.
+    // For equal costs the written order is used.
     let chain = "ij,jk,kl,lm->im";
     assert_eq!(program(chain, einsum), program(chain, einsum_left_to_right));
-    // Twelve operands: the cheapest pair first.
+    // For twelve operands the cheapest pair comes first.
     let many = |f: fn(&str, &[Var]) -> Var| {
         let f = move |(a, x): (Var, Var)| {
             f("ab,bc,cd,de,ef,fg,gh,hi,ij,jk,kl,l->a", &[[a; 11].as_slice(), &[x]].concat())

@@ -1,5 +1,5 @@
-//! Optimisers and minimisers: their derivatives in rates and other numbers, dtypes, batches, mistakes.
-//! (Their steps are compared with those of optax in `tests/tests/programs/optimisers.rs`.)
+//! Optimisers and minimisers: derivatives with respect to rates and other settings, dtypes, batches, errors. (Their
+//! steps are compared with those of optax in `tests/tests/programs/optimisers.rs`.)
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use tapeloom::optim::State;
@@ -7,12 +7,12 @@ use tapeloom::prelude::*;
 
 const START: [f64; 3] = [1.0, -2.0, 0.5];
 
-/// The gradient of `Σ kᵢ xᵢ⁴ / 4`.
+/// Returns the gradient of `Σ kᵢ xᵢ⁴ / 4`.
 fn slopes(x: Var) -> Var {
     (iota([3], 0, Dtype::F64) + 1.0) * x * x * x
 }
 
-/// What is left after three steps.
+/// Returns the loss after three steps.
 fn after<O: Optimizer<Var>>(optimiser: &O) -> Var {
     let mut p = constant(START);
     let mut state = optimiser.init(&p);
@@ -22,7 +22,7 @@ fn after<O: Optimizer<Var>>(optimiser: &O) -> Var {
     p.square().sum()
 }
 
-/// The loss after some steps moves with every number of the optimiser.
+/// The loss after some steps is differentiable with respect to every setting of the optimiser.
 #[test]
 fn steps_have_derivatives_in_their_numbers() {
     let descent = |(rate, momentum): (Var, Var)| after(&optim::sgd(rate).momentum(momentum));
@@ -52,7 +52,7 @@ fn steps_have_derivatives_in_their_numbers() {
     check_grads(accumulated, 0.05, 2).unwrap();
 }
 
-/// A member of a batch of rates has the steps of its own rate.
+/// In a batch of rates, each member takes the steps of its own rate.
 #[test]
 fn rates_may_be_batched() {
     let of = |rate: Var| after(&optim::accumulate(2, (optim::clip(1.0), optim::adam(rate))));
@@ -61,7 +61,7 @@ fn rates_may_be_batched() {
     assert_eq!(all, [one(0.1), one(0.2)]);
 }
 
-/// A leaf that has not moved yet does not move, and has derivatives; f32 leaves stay f32.
+/// With a gradient of zero, parameters do not move and derivatives exist; f32 leaves stay f32.
 #[test]
 fn nothing_moves_without_a_gradient() {
     fn still<O: Optimizer<Var>>(optimiser: impl Fn(Var) -> O) {
@@ -89,7 +89,7 @@ fn nothing_moves_without_a_gradient() {
     still(|rate| optim::accumulate(2, (optim::clip_by_global_norm(1.0), optim::adam(rate))));
 }
 
-/// A state of other parameters, and a gradient of another form, are errors at the user's line.
+/// A state of other parameters, or a gradient of another form, is an error at the user's line.
 #[test]
 fn mistakes_name_the_line() {
     let adam = optim::adam(0.1);
@@ -107,14 +107,14 @@ fn mistakes_name_the_line() {
     assert!(message.contains("error[shape]") && message.contains("optim.rs"), "{message}");
 }
 
-/// `Σ (x - a)²(1 + i) + Σ (x - a)⁴ + sin a`, with its minimum at a.
+/// Returns `Σ (x - a)²(1 + i) + Σ (x - a)⁴ + sin a`, which is minimal at x = a.
 fn bowl(x: Var, a: Var) -> Var {
     let d = x - a;
     let i = iota([3], 0, Dtype::F64) + 1.0;
     (i * d * d + d.powi(4)).sum() + a.sin()
 }
 
-/// Where `n` steps of L-BFGS lead.
+/// Returns the parameters after `n` steps of L-BFGS.
 fn descended(memory: usize, n: usize, x: Var, a: Var) -> Var {
     let lbfgs = optim::lbfgs(memory);
     let step =
@@ -130,7 +130,7 @@ fn lbfgs_finds_minima() {
         let x = x.to_vec::<f64>().unwrap();
         assert!(x.iter().all(|x| (x - 0.25).abs() < off), "{memory}: {x:?}");
     }
-    // Every member of a batch has steps of its own length.
+    // In a batch, each member has its own step sizes.
     let both = jit(|a: Var| vmap(|a: Var| descended(5, 12, constant(START), a))(a));
     let x = both.call([0.25, -40.0]).unwrap().to_vec::<f64>().unwrap();
     let alone = |a: f64| {
@@ -139,7 +139,7 @@ fn lbfgs_finds_minima() {
     };
     let want = [alone(0.25), alone(-40.0)].concat();
     assert!(x.iter().zip(&want).all(|(x, y)| (x - y).abs() < 1e-6), "{x:?} {want:?}");
-    // A tree of f32, at a minimum already: it stays.
+    // A tree of f32 leaves at a minimum does not move.
     let stay = jit(|p: (Var, Vec<Var>)| {
         let loss = |(x, y): (Var, Vec<Var>)| x * x + y[0].square().sum();
         let lbfgs = optim::lbfgs(3);
@@ -149,7 +149,8 @@ fn lbfgs_finds_minima() {
     assert_eq!((x, y), (Tensor::from(0f32), vec![Tensor::from([0f32, 0.0])]));
 }
 
-/// The gradient goes through the steps: beside differences after a few, and exact at the minimum.
+/// The gradient goes through the steps: it agrees with finite differences after a few steps, and is exact at the
+/// minimum.
 #[test]
 fn lbfgs_is_differentiable() {
     let loss = |n: usize| {
@@ -164,7 +165,7 @@ fn lbfgs_is_differentiable() {
     assert!((end - 6.0).abs() < 1e-6, "{end}");
 }
 
-/// Each minimiser finds the minimum, alone and in a batch, and has the derivative of the equation.
+/// Each minimiser finds the minimum, alone and in a batch, and its derivative is that of the equation.
 #[test]
 fn minimisers_find_minima() {
     fn check(name: &str, minimize: impl Fn(Var, Var) -> (Var, optim::Outcome<Var>)) {
@@ -181,7 +182,7 @@ fn minimisers_find_minima() {
         let sum = |a: Var| (minimize(constant(START), a).0 * constant([1.0, 2.0, 3.0])).sum();
         let slope = run(grad(sum), 0.25).unwrap().item::<f64>().unwrap();
         assert!((slope - 6.0).abs() < 1e-6, "{name}: {slope}");
-        // The envelope: the value moves as the loss does at the minimum.
+        // Envelope theorem: the derivative of the minimal value is the partial derivative of the loss at the minimum.
         let value = |a: Var| minimize(constant(START), a).1.value;
         let slope = run(grad(value), 0.25).unwrap().item::<f64>().unwrap();
         assert!((slope - 0.25f64.cos()).abs() < 1e-7, "{name}: {slope}");
@@ -208,7 +209,7 @@ fn minimisers_find_minima() {
     });
 }
 
-/// Test functions of many a paper, from their usual starts.
+/// Minimises common test functions from their usual starts.
 #[test]
 fn minimisers_master_narrow_valleys() {
     let rosenbrock = |x: Var| {
@@ -234,7 +235,8 @@ fn minimisers_master_narrow_valleys() {
     go("levenberg_marquardt", run(squares, &start).unwrap());
 }
 
-/// Neither the units of a loss nor a constant in it decide when a search is over; a slope without an end is no minimum.
+/// The end of a search depends neither on the unit of a loss nor on a constant in it. An unbounded descent does not
+/// converge.
 #[test]
 fn minimisers_know_no_units() {
     type Minimise = Box<dyn Fn(&dyn Fn(Var) -> Var, Var) -> (Var, optim::Outcome<Var>)>;
@@ -283,11 +285,11 @@ fn minimisers_know_no_units() {
     assert!(outcome.converged.item::<bool>().unwrap(), "{outcome:?}");
 }
 
-/// What cannot be minimised says so and ends; f32 stays f32; no parameters are no work.
+/// A loss without a minimum ends without convergence; f32 stays f32; without parameters nothing is computed.
 #[test]
 fn searches_end() {
     let unbounded = |x: Var| optim::bfgs().iterations(20).minimize(|x: Var| -x.exp(), x).1;
-    // A loss that is infinite where the search begins has no direction, and no minimum there.
+    // If the loss is infinite at the start, there is no direction, and the search does not converge.
     let infinite = |x: Var| optim::bfgs().minimize(|x: Var| x.exp() - 2.0 * x, x).1;
     assert!(!run(infinite, 800.0).unwrap().converged.item::<bool>().unwrap());
     let residual =
@@ -305,7 +307,7 @@ fn searches_end() {
     let none = |x: Var| optim::bfgs().minimize(|x: Var| x.sum(), x).1;
     let outcome = run(none, Vec::<f64>::new()).unwrap();
     assert!(outcome.converged.item::<bool>().unwrap());
-    // Both mistakes, and each at its own line.
+    // Both mistakes are reported, each at its own line.
     let line = line!() + 1;
     let wrong = run(
         |x: Var| optim::bfgs().minimize(|x: Var| (x + constant([1.0, 2.0])).sum(), x).0,
@@ -318,7 +320,7 @@ fn searches_end() {
     );
 }
 
-/// Squares of clipped elements, and squares in the measure of a step, overflow or underflow before the elements do.
+/// Norms are right for elements whose squares overflow or underflow, in clipping and in the error norm of a step.
 #[test]
 fn norms_of_every_size() {
     let clip = |most: f64| move |g: Var| clip_by_global_norm(&g, most);
@@ -338,7 +340,7 @@ fn norms_of_every_size() {
     assert!((found[0] - 0.70710677).abs() < 1e-6 && (found[1] + 0.70710677).abs() < 1e-6);
     let found = run(clip(1e-31), [1e-30f32, -1e-30]).unwrap().to_vec::<f32>().unwrap();
     assert!((found[0] * 1e31 - 0.70710677).abs() < 1e-6, "{found:?}");
-    // Elements that are not clipped stay as they are, and nan stays nan.
+    // Elements that are not clipped are unchanged, and nan remains nan.
     let small = [0.25, -1e-200];
     assert_eq!(run(clip(1.0), small).unwrap().to_vec::<f64>().unwrap(), small);
     assert_eq!(run(clip(1.0), [0.0, 0.0]).unwrap().to_vec::<f64>().unwrap(), [0.0, 0.0]);

@@ -108,7 +108,7 @@ fn three() -> Var {
     constant([1.0, 2.0, 3.0])
 }
 
-/// Twice as many elements, for each array.
+/// Returns an array with twice as many elements.
 fn longer(x: Var) -> Var {
     let flat = x.flatten();
     concat(&[flat, flat], 0)
@@ -537,7 +537,7 @@ fn optimizers(calls: &mut Calls) {
             two(),
         )
     });
-    /// A step of an optimiser with a gradient of another shape, and one with integers.
+    /// Adds calls of an optimiser: a gradient of another shape, and integers.
     macro_rules! steps {
         ($($kind:literal $method:expr;)*) => {$(
             calls.wrong(concat!("optim::Optimizer for ", $kind), || run(|x: Var| { let m = $method; m.step(&three(), &m.init(&x), &x) }, two()));

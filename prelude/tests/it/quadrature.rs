@@ -1,11 +1,11 @@
-//! The weights of the rule of quadrature.
+//! The weights of the quadrature rule.
 
 use table::table;
 
 #[path = "../../src/quadrature/table.rs"]
 mod table;
 
-/// Kronrod's rule is exact up to degree 31, Gauss's up to 19.
+/// Kronrod's rule is exact up to degree 31, Gauss's rule up to degree 19.
 #[test]
 fn powers_are_integrated() {
     let [points, kronrod, gauss] = table();

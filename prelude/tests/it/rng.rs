@@ -1,5 +1,5 @@
-//! The generator with state: in loops, branches and closures of transforms its draws differ, and are the
-//! same where they are computed again.
+//! The generator with state: its draws differ in loops, branches and closures of transforms, and are the same when
+//! they are recomputed.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::cell::Cell;
@@ -11,7 +11,7 @@ fn draw(rng: Rng) -> Var {
     rng.uniform([], Dtype::F64)
 }
 
-/// All elements of all results.
+/// Returns all elements of all results.
 fn all(f: impl Fn(Rng) -> Vec<Var>) -> Vec<f64> {
     let y = run(|seed: Var| f(Rng::new(seed)), 11i64).unwrap();
     y.iter().flat_map(|t| t.to_vec::<f64>().unwrap()).collect()
@@ -30,7 +30,7 @@ fn differ(n: usize, f: impl Fn(Rng) -> Vec<Var>) {
 fn draws_differ_by_step() {
     differ(3, |rng| (0..3).map(|_| draw(rng)).collect());
     differ(5, |rng| vec![map(|x: Var| x + draw(rng), zeros([4], Dtype::F64)), draw(rng)]);
-    // In a loop within a loop, before and behind.
+    // Draws in a loop within a loop, before and after it.
     differ(8, |rng| {
         let row = |x: Var| map(|x: Var| x + draw(rng), x);
         vec![draw(rng), map(row, zeros([2, 3], Dtype::F64)), draw(rng)]
@@ -67,7 +67,7 @@ fn lanes_and_closures_have_draws_of_their_own() {
         let once = || vmap(vmap(noisy(rng)))(zeros([2, 3], Dtype::F64));
         vec![once(), once()]
     });
-    // A loop in a closure in lanes in a loop.
+    // A loop in a closure in a batch in a loop.
     differ(12, |rng| {
         let lane = |x: Var| {
             let noise = |x: Var| map(|x: Var| x * draw(rng), x).sum();
@@ -75,7 +75,7 @@ fn lanes_and_closures_have_draws_of_their_own() {
         };
         vec![map(|x: Var| vmap(lane)(x), zeros([2, 3], Dtype::F64))]
     });
-    // Two gradients, and the generator between and behind.
+    // Two gradients, and draws between and after them.
     differ(5, |rng| {
         let slope = || grad(|x: Var| x * draw(rng))(zeros([], Dtype::F64));
         vec![draw(rng), slope(), draw(rng), slope(), draw(rng)]
@@ -91,7 +91,7 @@ fn an_outlined_closure_draws_in_every_call() {
     });
 }
 
-/// What the backward pass needs is what the forward pass drew, also where it is computed again.
+/// The reverse pass uses the numbers that the forward pass drew, also when they are recomputed.
 #[test]
 fn draws_are_the_same_again() {
     let noise = |rng: Rng, x: Var| (x * draw(rng)).sin() * draw(rng).exp();
@@ -114,7 +114,7 @@ fn draws_are_the_same_again() {
         vec![y, dy, n, m]
     });
     check(y[0], y[1], y[2], y[3]);
-    // The same place in the program, kept and computed again.
+    // The same program, with draws saved and with draws recomputed.
     let kept = all(|rng| {
         let (y, dy) = value_and_grad(|x| noise(rng, x))(one());
         vec![y, dy]
@@ -124,9 +124,9 @@ fn draws_are_the_same_again() {
         vec![y, dy]
     });
     let (n, m) = (kept[1] / kept[0], again[1] / again[0]);
-    // n cos n / sin n is one to one for n in (0, 1).
+    // n cos n / sin n is injective for n in (0, 1).
     assert!((0.6..1.0).contains(&n) && (0.6..1.0).contains(&m), "{kept:?} {again:?}");
-    // Columns of a Jacobian see one function.
+    // All columns of a Jacobian use the same draws.
     let j =
         all(|rng| vec![jacfwd(|x: Var| x * rng.uniform([3], Dtype::F64))(ones([3], Dtype::F64))]);
     let k =
@@ -172,7 +172,7 @@ fn wrong_generators_are_told() {
     wrong(escaped.unwrap_err(), Kind::Escaped, "`key` of a `Rng` made at");
 }
 
-/// Bounds whose distance overflows, and weights whose sum overflows.
+/// Tests bounds whose distance overflows, and weights whose sum overflows.
 #[test]
 fn numbers_of_every_size_are_drawn_between_and_by() {
     let between =

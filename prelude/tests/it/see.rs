@@ -1,4 +1,4 @@
-//! What `debug_print` prints.
+//! The text that `debug_print` prints.
 
 use lines::lines;
 use tapeloom::Tensor;

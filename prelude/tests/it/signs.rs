@@ -1,10 +1,10 @@
-//! Signs of zeros: compiled programs keep them, since a quotient or an arc tangent shows them.
+//! Signs of zeros: compiled programs preserve them, because a quotient or an arc tangent depends on them.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use tapeloom::prelude::*;
 
-/// Compiled and interpreted at a number, in all bits.
+/// Compares the compiled and the interpreted result at a number with `want`, bit by bit.
 #[track_caller]
 fn check(f: impl Fn(Var) -> Var, x: f64, want: f64) {
     let of = |y: Tensor| y.item::<f64>().unwrap();

@@ -1,4 +1,4 @@
-//! What is done to every leaf: maps, sums, vectors and back; and what is said where trees differ.
+//! Operations on all leaves of trees: maps, sums, vectors; and the errors for trees that differ.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::collections::BTreeMap;
@@ -86,7 +86,7 @@ fn sums_products_and_norms_of_all_elements() {
     let squares: f64 = all.iter().map(|x| x * x).sum();
     assert_eq!(dot.item::<f64>().unwrap(), squares);
     assert!((norm.item::<f64>().unwrap() - squares.sqrt()).abs() < 1e-14 * squares);
-    // Of nothing, zero.
+    // The sum over no leaves is zero.
     let none = run(|v: Vec<Var>| (tree_sum(&v), global_norm(&v)), Vec::<Tensor>::new()).unwrap();
     assert_eq!((none.0.item::<f64>().unwrap(), none.1.item::<f64>().unwrap()), (0.0, 0.0));
     check_grads(|p: Net<Var>| global_norm(&p), &p, 2).unwrap();
@@ -104,7 +104,7 @@ fn vectors_and_back() {
     assert_eq!(v.to_vec::<f64>().unwrap(), all);
     assert_eq!(tree_leaves(&same), tree_leaves(&p));
     assert_eq!(squares.1[1].to_vec::<f64>().unwrap(), [36.0]);
-    // The derivative goes through.
+    // Derivatives go through `ravel`.
     check_grads(|p: (Var, Vec<Var>)| ravel(&p).0.sin(), &p, 2).unwrap();
 
     let (v, unravel) = ravel_tensors(&p).unwrap();
@@ -156,7 +156,7 @@ fn a_vector_that_does_not_fit_is_an_error() {
     assert_eq!(unravel(&Tensor::from([1.0, 2.0])).unwrap_err().kind(), Kind::Shape);
 }
 
-/// Every way in which two trees can differ, and every place where trees meet.
+/// Every kind of difference between two trees is reported with its path, at every function that takes several trees.
 #[test]
 fn where_trees_differ_the_place_is_named() {
     type Change = fn(&mut Net<Var>);
@@ -261,7 +261,7 @@ fn axes_as_a_tree_of_axes() {
     };
     let y = run(vmap_axes((axes(Some(0), None), None), 0, f), (&p, 3.0)).unwrap();
     assert_eq!(y.to_vec::<f64>().unwrap(), [13.0, 16.0]);
-    // A gradient over the ensemble has the batch where the axes say.
+    // The gradient over the ensemble has the batch axes of `out_axes`.
     let g = vmap_axes((axes(0, 0), None), axes(0, 0), |(p, x): (Dense<Var>, Var)| {
         grad(|p: Dense<Var>| (p.w * x + p.b.unwrap()).square())(p)
     });
@@ -308,7 +308,7 @@ fn hessians_of_trees_are_matrices_over_the_vector() {
     for (a, b) in h.to_vec::<f64>().unwrap().into_iter().zip(want) {
         assert!((a - b).abs() < 1e-14, "{a} {b}");
     }
-    // Its products are those of `hvp`, whose result is a tree.
+    // Its products with vectors are those of `hvp`, whose result is a tree.
     let products = jit(|(p, t): ((Var, [Var; 2]), (Var, [Var; 2]))| {
         (hessian(f)(p).dot(ravel(&t).0), ravel(&hvp(f)((p, t))).0)
     });
@@ -317,7 +317,7 @@ fn hessians_of_trees_are_matrices_over_the_vector() {
     for (a, b) in numbers(&a).into_iter().zip(numbers(&b)) {
         assert!((a - b).abs() < 1e-13, "{a} {b}");
     }
-    // One array in a box is one array; a tuple of one is a tree.
+    // An array in a `Box` counts as a single array; a tuple of one array is a tree.
     let one = |x: Var| x.powi(3).sum();
     let x = Tensor::from([[1.0, 2.0]]);
     assert_eq!(run(hessian(one), &x).unwrap().shape(), [1, 2, 1, 2]);

@@ -34,7 +34,7 @@ struct Sized<T, const N: usize> {
     all: [T; N],
 }
 
-/// A tree may contain itself, behind a `Box`.
+/// A recursive tree: a tree may contain itself, behind a `Box`.
 #[derive(Tree, Clone, Debug)]
 struct Chain<T> {
     value: T,
