@@ -153,8 +153,9 @@ impl LimitedLoop {
     pub fn stopped(&self) -> Problem {
         if self.count > self.most {
             let most = self.most;
-            return self
-                .too_many(format!("a loop goes on after {most} iterations, and may run no more"));
+            return self.too_many(format!(
+                "a loop did not end after {most} iterations, the limit of `max_steps`"
+            ));
         }
         let message = match self.count {
             0 => "the call was cancelled before the first iteration of a loop".to_owned(),
@@ -228,7 +229,7 @@ pub(crate) fn kept(bytes: u64) -> Result<(), Problem> {
     match ROOM.get() {
         Some(room) if bytes > room => Err(Problem::new(
             Kind::Budget,
-            format!("the iterations of a loop keep {bytes} bytes, where {room} are left"),
+            format!("the iterations of a loop save {bytes} bytes, and {room} bytes are left"),
             "record a smaller piece, or run the loop inside a `checkpoint` with a budget",
         )),
         Some(_) | None => Ok(()),

@@ -98,100 +98,97 @@ const fn step_if(kept_if: &'static Pass, pass: &'static Pass, why_here: &'static
     Step { pass, kept_if: Some(kept_if), why_here }
 }
 
-const EXPAND: Step = step(
-    &inline::EXPAND,
-    "no more derivatives are taken, and a call hides from all other passes what it does",
-);
-const CSE: Step = step(&cse::PASS, "calls that are opened compute the same in several places");
+const EXPAND: Step =
+    step(&inline::EXPAND, "no derivatives follow, and other passes do not look into calls");
+const CSE: Step = step(&cse::PASS, "inlined bodies contain equal equations");
 const DCE: Step = step(
     &dce::PASS,
-    "of what was opened many results are not read, and passes on loops ask who reads",
+    "many results of inlined bodies are not read, and passes on loops ask for readers",
 );
-const FOLD_RANGES: Step = step(
-    &fold_ranges::PASS,
-    "indices are sums of counters where it is known that they do not wrap",
-);
+const FOLD_RANGES: Step =
+    step(&fold_ranges::PASS, "indices become sums of counters once they are known not to wrap");
 const ZERO_TRIP_LOOPS: Step =
-    step(&zero_trip_loops::PASS, "neither passes on loops nor derivatives need to look at them");
+    step(&zero_trip_loops::PASS, "passes on loops and derivatives do not have to handle them");
 const HOIST_INVARIANTS: Step = step(
     &hoist_invariants::PASS,
-    "the passes that follow ask what a loop reads, and find less in its body",
+    "later passes ask for the reads of a loop, and its body then has fewer",
 );
-const PROMOTE_READS: Step = step(
-    &promote_reads::PASS,
-    "of an array that goes into a branch it is not known what is read of it",
-);
+const PROMOTE_READS: Step =
+    step(&promote_reads::PASS, "otherwise all of an array counts as read if it goes into a branch");
 const SLICE_OPERANDS: Step = step(
     &slice_operands::PASS,
-    "less is computed, and passes behind it find that loops carry and keep less",
+    "fewer elements are computed, so later passes find smaller carries and residuals",
 );
 const STACK_OUTPUTS: Step = step_if(
     &rolling_buffer::LAST,
     &stack_outputs::PASS,
-    "a loop that writes a row place by place hides that it writes a row; arrays of other loops are filled where \
-     they lie",
+    "rows that are written element by element are not recognized as rows; arrays of other loops are filled in \
+     place",
 );
 const ROLLING_BUFFER_LAST: Step =
-    step(&rolling_buffer::LAST, "rows are written whole, and it is known who reads them");
+    step(&rolling_buffer::LAST, "rows are written whole by now, and their readers are known");
 
 const NARROW_CARRIES: Step = step(
     &narrow_carries::PASS,
-    "which elements are read is known, in branches as well, and which indices there can be",
+    "the elements that are read, in branches too, and the ranges of indices are known",
 );
 const DRAINED_CARRIES: Step = step(
     &drained_carries::PASS,
-    "what reverse mode takes out of an array place by place is narrow by now",
+    "arrays that reverse mode empties element by element are narrow by now",
 );
 const FORWARD_STORES: Step = step(
     &forward_stores::PASS,
-    "around narrow loops stand writes of what they made, and reads of it",
+    "narrowed loops are surrounded by writes of their results and reads of these",
 );
 const DEAD_READS: Step = step_if(
     &rolling_buffer::LAST,
     &dce::PASS,
-    "again: a dead read would count as one of another row",
+    "again: a dead read would count as a read of another row",
 );
 const POLYPHASE: Step = step(
     &polyphase::PASS,
-    "no more derivatives are taken, which are shorter of one sum than of its parts; rules tidy its equations behind it",
+    "no derivatives follow, which are shorter for one sum than for its parts; later rules simplify its equations",
 );
 const PEEPHOLE: Step =
-    step(&peephole::PASS, "what loops carry is settled; what is tidy is cheaper to simplify");
-const SIMPLIFY: Step = step(&egraph::PASS, "it costs the most, so it gets what all others leave");
+    step(&peephole::PASS, "carries are final; a simplified program makes a smaller e-graph");
+const SIMPLIFY: Step =
+    step(&egraph::PASS, "it is the most expensive pass, so it runs on the smallest program");
 const SIMPLIFY_RELAXED: Step =
-    step(&egraph::RELAXED, "it costs the most, so it gets what all others leave");
+    step(&egraph::RELAXED, "it is the most expensive pass, so it runs on the smallest program");
 const UNROLL_ROUTINES: Step = step(
     &unroll_routines::PASS,
-    "no more derivatives are taken, and unrolled code needs no simplification that is worth its length",
+    "no derivatives follow, and the e-graph would gain little on long unrolled code",
 );
-const LAST: Step = step(
-    &dce::PASS,
-    "again: calls may return what is not read any more, and of unrolled code not all results are read",
-);
+const LAST: Step =
+    step(&dce::PASS, "again: results of calls and of unrolled code may not be read any more");
 
 /// Before reverse mode.
 pub static BEFORE_REVERSE: List = List {
     name: "before_reverse",
-    about: "what `linearize` does first, so that loops have little state to keep",
+    about: "the first step of `linearize`, so that loops have little state to save",
     steps: &[
         step(
             &dedup_constants::PASS,
-            "the cotangent of a constant is one running total, however plans cut loops behind this",
+            "the cotangent of a constant is then one sum, however later plans split loops",
         ),
         FOLD_RANGES,
         ZERO_TRIP_LOOPS,
         step(
             &hoist_invariants::GUARDED,
-            "reverse mode then saves the value once, and adds up its cotangent before it differentiates further",
+            "reverse mode then saves the value once, and sums its cotangent before it differentiates the invariant equations",
         ),
         PROMOTE_READS,
         SLICE_OPERANDS,
         step(
             &narrow_carries::EAGER,
-            "which elements are read is known, in branches as well, and which indices there can be",
+            "the elements that are read, in branches too, and the ranges of indices are known",
         ),
         STACK_OUTPUTS,
-        step_if(&rolling_buffer::LAST, &dce::PASS, "a dead read would count as one of another row"),
+        step_if(
+            &rolling_buffer::LAST,
+            &dce::PASS,
+            "a dead read would count as a read of another row",
+        ),
         ROLLING_BUFFER_LAST,
     ],
 };
@@ -199,13 +196,13 @@ pub static BEFORE_REVERSE: List = List {
 /// Before planning within a byte budget.
 pub static BEFORE_BUDGET: List = List {
     name: "before_budget",
-    about: "what a plan within a number of bytes does first, behind `before_reverse`",
+    about: "the first step of a plan within a byte budget, after `before_reverse`",
     steps: &[
-        step(&inline::PASS, "plans cut loops, and those of functions that are called, too"),
+        step(&inline::PASS, "a plan may split loops in the bodies of called functions too"),
         step(
             &rolling_buffer::PASS,
-            "a budget counts each version of what a loop carries, and rows are less than arrays; otherwise arrays are \
-             filled where they lie",
+            "a budget counts each version of a carry, and rows are smaller than arrays; without a budget arrays are \
+             filled in place",
         ),
     ],
 };
@@ -238,7 +235,7 @@ const fn before_code(simplify: Step) -> [Step; 19] {
 /// Before machine code.
 pub static BEFORE_CODE: List = List {
     name: "before_code",
-    about: "what `jit` does before it makes loops",
+    about: "the passes of `jit` before lowering",
     steps: &before_code(SIMPLIFY),
 };
 

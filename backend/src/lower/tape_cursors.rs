@@ -147,9 +147,9 @@ fn layout(types: &[&ArrayType]) -> Result<(usize, Vec<usize>), Problem> {
         None => Err(Problem::new(
             Kind::TooLarge,
             format!(
-                "an iteration keeps {end} bytes for the backward pass, and {MOST_RECORD_BYTES} is the most that can"
+                "an iteration saves {end} bytes for the reverse pass, and at most {MOST_RECORD_BYTES} are possible"
             ),
-            "put `checkpoint` around what an iteration computes",
+            "put `checkpoint` around the body of the loop",
         )),
     }
 }

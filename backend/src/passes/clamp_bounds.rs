@@ -27,7 +27,7 @@ use tapeloom_ir::{Code, Dtype, Literal, Problem};
 /// The row of this pass.
 pub(super) const PASS: Pass = Pass {
     name: "clamp_bounds",
-    about: "accesses of which no proof is found that they stay within their buffer are held there; lanes are chosen again where that changes a loop",
+    about: "accesses that are not proved to stay within their buffer get clamped indices; lanes are chosen again for loops that this changes",
     requires: Invariant::Form,
     ensures: Some(Invariant::Proved),
     exactness: Exactness::Reassociates,

@@ -40,7 +40,7 @@ use tapeloom_ir::prim::Exactness;
 /// The row of this pass.
 pub(super) const PASS: Pass = Pass {
     name: "copy_elimination",
-    about: "a part of an array that is copied out, and back, is worked in where it lies",
+    about: "a part of an array that is copied out and back is updated in place",
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,

@@ -21,7 +21,7 @@ use tapeloom_ir::prim::Exactness;
 /// The row of this pass.
 pub(super) const PASS: Pass = Pass {
     name: "elide_zero_fill",
-    about: "zeros that a large result begins with are not stored, since its memory is new",
+    about: "initial zeros of a large result are not stored, because its memory is new",
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,

@@ -35,7 +35,7 @@ use tapeloom_ir::{ArrayType, OrderedMap, OrderedSet};
 /// The row of this pass.
 pub(super) const PASS: Pass = Pass {
     name: "hoist_invariant",
-    about: "what an inner loop computes alike in every iteration of an outer one is computed ahead of both, into an array",
+    about: "values of an inner loop that are the same in every iteration of the outer loop are computed once, into an array",
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,

@@ -32,7 +32,7 @@ use tapeloom_ir::{Code, Dtype, Literal, Problem};
 /// The row of this pass.
 pub(super) const PASS: Pass = Pass {
     name: "index_set_split",
-    about: "loops are cut where their guards change, and tiny ones written out if that is asked for",
+    about: "loops are split where their guards change; tiny loops are unrolled on request",
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,

@@ -31,7 +31,7 @@ use tapeloom_ir::prim::Exactness;
 /// The row of this pass.
 pub(super) const PASS: Pass = Pass {
     name: "inline_bodies",
-    about: "bodies of loops and branches take the place of their calls",
+    about: "calls of the bodies of loops and branches are inlined",
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,

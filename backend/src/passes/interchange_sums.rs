@@ -35,7 +35,7 @@ use tapeloom_ir::prim::Exactness;
 /// The row of this pass.
 pub(super) const PASS: Pass = Pass {
     name: "interchange_sums",
-    about: "loops over few terms, which add to many results in memory, go inside, and add in registers",
+    about: "loops over few terms that add to many results in memory become inner loops that add in registers",
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,

@@ -36,13 +36,13 @@ const fn step(pass: &'static Pass, why_here: &'static str) -> Step {
 /// The passes before native code generation.
 pub static NATIVE: List = List {
     name: "native",
-    about: "what machine code is made of",
+    about: "the passes before machine code",
     begins: Invariant::Form,
     steps: &[
-        step(&inline_bodies::PASS, "a call hides from all other passes what it touches"),
+        step(&inline_bodies::PASS, "other passes do not see the accesses of a call"),
         step(
             &promote_memory::PASS,
-            "bodies hand on in memory what indices are made of; in variables it keeps its proofs",
+            "bodies pass values of indices in memory; in variables their ranges stay known",
         ),
         step(
             &simplify_indices::PASS,
@@ -51,76 +51,82 @@ pub static NATIVE: List = List {
         Step {
             pass: &index_set_split::PASS,
             choice: Choice::WriteOut,
-            why_here: "comparisons of counters are seen now, and elements of loops that are written out have fixed places",
+            why_here: "guards are comparisons of counters by now; in unrolled loops, elements have fixed indices",
         },
-        step(&simplify_indices::PASS, "again: in a range of a loop more is known"),
+        step(&simplify_indices::PASS, "again: in a part of a split loop, more is known"),
         Step {
             pass: &promote_memory::PASS,
             choice: Choice::Private,
-            why_here: "again: what was written out works in fixed places; where loops were cut, another part may know \
-                       memory that is not the loop's own",
+            why_here: "again: unrolled code updates elements at fixed indices; if loops were split, another part may read \
+                       memory of the loop",
         },
-        step(&copy_elimination::PASS, "addresses are sums by now, by which copies are recognized"),
+        step(
+            &copy_elimination::PASS,
+            "addresses are sums of counters by now, so copies are recognized",
+        ),
         step(
             &redundant_memory::PASS,
-            "what was written out, and copies that are gone, leave accesses to one element side by side",
+            "unrolling and eliminated copies leave adjacent accesses to one element",
         ),
         step(
             &privatize_scalars::PASS,
-            "no variable is made any more that could keep iterations in order without need",
+            "no later pass makes a variable that would make iterations sequential",
         ),
         step(
             &reverse_loops::PASS,
-            "iterations that have just become independent count; lanes want neighbours in one direction",
+            "iterations may just have become independent; lanes need neighbours in one direction",
         ),
         step(
             &rotate_registers::PASS,
-            "an iteration loads and stores each of its elements once, and independent loops are known",
+            "each iteration loads and stores an element once by now, and independent loops are known",
         ),
-        step(&hoist_invariant::PASS, "contractions and lanes would hide what iterations share"),
+        step(
+            &hoist_invariant::PASS,
+            "contractions and lanes would hide values that iterations share",
+        ),
         step(
             &recognize_contractions::PASS,
             "before lanes: a sum has as many lanes as its loop would have had",
         ),
         step(
             &interchange_sums::PASS,
-            "before lanes, which go side by side around loops over terms; behind contractions, which keep their sums in \
-             registers already",
+            "before lanes, which stand around loops over terms; after contractions, whose sums are in registers \
+             already",
         ),
         step(
             &vectorize::PASS,
-            "loops are as they will be, and the lanes of a sum are part of its value",
+            "loops have their final form, and the lanes of a sum determine its bits",
         ),
-        step(&unroll_and_jam::PASS, "it is for loops without lanes"),
+        step(&unroll_and_jam::PASS, "it applies to loops without lanes"),
         step(
             &elide_zero_fill::PASS,
-            "behind the passes that follow what is stored, which need not know of memory that begins as zeros",
+            "after the passes that follow stored values, which then do not have to handle initial zeros",
         ),
-        step(&clamp_bounds::PASS, "last: what any pass helps to prove is proved"),
+        step(&clamp_bounds::PASS, "last: all other passes may help to prove accesses"),
     ],
 };
 
 /// The passes for the simulated machine, which runs loops as they are written.
 pub static AS_WRITTEN: List = List {
     name: "as_written",
-    about: "what a machine runs on which loops stay as they are written: the simulated one",
+    about: "the passes for the simulated machine, which leave loops as written",
     begins: Invariant::Form,
     steps: &[
-        step(&inline_bodies::PASS, "a call hides from all other passes what it touches"),
+        step(&inline_bodies::PASS, "other passes do not see the accesses of a call"),
         step(
             &promote_memory::PASS,
-            "what iterations hand on in fixed places is in registers there, too",
+            "values that iterations pass on at fixed indices are in registers on that machine too",
         ),
         step(&index_set_split::PASS, "a guard costs the machine an operation in each iteration"),
         Step {
             pass: &vectorize::PASS,
             choice: Choice::Few,
-            why_here: "loops are as they will be, and the lanes of a sum are part of its value; the machine has no vectors",
+            why_here: "loops have their final form, and the lanes of a sum determine its bits; the machine has no vectors",
         },
         Step {
             pass: &clamp_bounds::PASS,
             choice: Choice::Few,
-            why_here: "last: what any pass helps to prove is proved; it chooses lanes again",
+            why_here: "last: all other passes may help to prove accesses; it chooses lanes again",
         },
     ],
 };
@@ -128,24 +134,21 @@ pub static AS_WRITTEN: List = List {
 /// The passes for the simulated machine if loops are unrolled; they run after `AS_WRITTEN`.
 pub static STUDY: List = List {
     name: "study",
-    about: "what the simulated machine runs where loops are unrolled by some factors, behind `as_written`",
+    about: "the passes for the simulated machine if loops are unrolled, after `as_written`",
     begins: Invariant::Proved,
     steps: &[
         step(
             &simplify_indices::PASS,
-            "where loops are cut, and which addresses are alike, is seen of sums of counters",
+            "sums of counters show where loops can be split and which addresses are equal",
         ),
         step(
             &index_set_split::PASS,
-            "guards that became comparisons of counters go before they are copied",
+            "guards that became comparisons of counters are removed before they are copied",
         ),
-        step(&unroll::PASS, "what follows is for copies of an iteration side by side"),
-        step(&simplify_indices::PASS, "again: in a copy of an iteration more is known"),
-        step(&redundant_memory::PASS, "copies load what others have loaded or stored"),
-        step(
-            &split_arrays::PASS,
-            "the stores that are left are those of which each fills an array",
-        ),
+        step(&unroll::PASS, "the steps after it work on copies of an iteration"),
+        step(&simplify_indices::PASS, "again: in a copy of an iteration, more is known"),
+        step(&redundant_memory::PASS, "copies load elements that other copies loaded or stored"),
+        step(&split_arrays::PASS, "each store that is left fills an array"),
     ],
 };
 

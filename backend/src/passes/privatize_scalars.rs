@@ -28,7 +28,7 @@ use tapeloom_ir::prim::Exactness;
 /// The row of this pass.
 pub(super) const PASS: Pass = Pass {
     name: "privatize_scalars",
-    about: "a variable that each iteration sets before it reads it is the iteration's own",
+    about: "a variable that each iteration sets before reading becomes local to the iteration",
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,

@@ -36,7 +36,7 @@ use tapeloom_ir::{Code, Dtype, Literal};
 /// The row of this pass.
 pub(super) const PASS: Pass = Pass {
     name: "promote_memory",
-    about: "elements at fixed places, which a loop in order works in, are variables of the loop",
+    about: "elements at fixed indices that a sequential loop updates become variables of the loop",
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,

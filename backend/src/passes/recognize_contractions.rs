@@ -48,7 +48,7 @@ use tapeloom_ir::prim::Exactness;
 /// The row of this pass.
 pub(super) const PASS: Pass = Pass {
     name: "recognize_contractions",
-    about: "loops that are products of thin matrices are contractions",
+    about: "loops that compute products of thin matrices become contractions",
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Reassociates,

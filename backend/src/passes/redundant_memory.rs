@@ -28,7 +28,7 @@ use tapeloom_ir::prim::Exactness;
 /// The row of this pass.
 pub(super) const PASS: Pass = Pass {
     name: "redundant_memory",
-    about: "straight code does not load again what it has loaded or stored, and stores once what it stores twice",
+    about: "repeated loads and overwritten stores in straight-line code are dropped",
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,

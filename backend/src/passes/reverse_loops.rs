@@ -22,7 +22,7 @@ use tapeloom_ir::prim::Exactness;
 /// The row of this pass.
 pub(super) const PASS: Pass = Pass {
     name: "reverse_loops",
-    about: "independent iterations that count down count up",
+    about: "loops with independent iterations that count down are made to count up",
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,

@@ -39,7 +39,7 @@ use tapeloom_ir::{Dtype, OrderedMap, OrderedSet};
 /// The row of this pass.
 pub(super) const PASS: Pass = Pass {
     name: "rotate_registers",
-    about: "elements that neighbouring iterations add to go from one to the next in variables",
+    about: "elements to which neighbouring iterations add are passed on in variables",
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,

@@ -37,7 +37,7 @@ use tapeloom_ir::{Code, Literal, OrderedMap};
 /// The row of this pass.
 pub(super) const PASS: Pass = Pass {
     name: "simplify_indices",
-    about: "clamps, guards, branches and comparisons that proofs decide are decided, and addresses are sums of counters",
+    about: "clamps, guards, branches and comparisons are decided where value ranges allow, and addresses become sums of counters",
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,

@@ -29,7 +29,7 @@ use tapeloom_ir::{ArrayType, Code, Literal, OrderedMap, Shape};
 /// The row of this pass.
 pub(super) const PASS: Pass = Pass {
     name: "split_arrays",
-    about: "what different statements keep is in different arrays",
+    about: "values of different statements are stored in different arrays",
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,

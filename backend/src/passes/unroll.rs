@@ -31,7 +31,7 @@ use tapeloom_ir::prim::Exactness;
 /// The row of this pass.
 pub(super) const PASS: Pass = Pass {
     name: "unroll",
-    about: "several iterations of a loop are straight code",
+    about: "several iterations of a loop are written one after the other",
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,

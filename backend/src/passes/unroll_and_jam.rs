@@ -32,7 +32,7 @@ use tapeloom_ir::prim::Exactness;
 /// The row of this pass.
 pub(super) const PASS: Pass = Pass {
     name: "unroll_and_jam",
-    about: "iterations of an outer loop, each of which waits for itself, go through the inner loop together",
+    about: "several iterations of an outer loop run together in its sequential inner loop",
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,

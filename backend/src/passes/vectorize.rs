@@ -22,7 +22,7 @@ use tapeloom_ir::{Code, Dtype};
 /// The row of this pass.
 pub(super) const PASS: Pass = Pass {
     name: "vectorize",
-    about: "loops that are worth it run in lanes",
+    about: "loops run in vector lanes where that pays",
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Reassociates,

@@ -99,8 +99,8 @@ impl fmt::Display for Keeping {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = |loc: Loc| loc.map_or(String::new(), |l| format!(" at {}:{}", l.file(), l.line()));
         let (what, ty, bytes) = (self.what, &self.ty, self.ty.bytes());
-        write!(f, "the loop{} keeps {what}{}, {ty}", at(self.of), at(self.location))?;
-        write!(f, ", which is as large as what it carries: {bytes} bytes for each iteration")?;
+        write!(f, "the loop{} saves {what}{}, {ty}", at(self.of), at(self.location))?;
+        write!(f, ", which is as large as its carry: {bytes} bytes for each iteration")?;
         match self.iterations {
             Some(n) => write!(f, ", {} for all", bytes.saturating_mul(n)),
             None => Ok(()),

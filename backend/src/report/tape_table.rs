@@ -239,7 +239,7 @@ impl fmt::Display for TapePlan<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lines = self.lines();
         if lines.iter().all(|line| line.bytes.is_none()) {
-            writeln!(f, "the way back reads nothing that the forward pass left in memory")?;
+            writeln!(f, "the reverse pass reads no value that the forward pass saved")?;
         }
         if !lines.is_empty() {
             let cells = lines.iter().map(Line::cells);

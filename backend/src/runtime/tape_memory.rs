@@ -111,7 +111,7 @@ impl Records {
                 "there is no memory for {bytes} more bytes of what the iterations of the loop{at} keep for \
                  the backward pass: after {records} iterations"
             ),
-            "run fewer iterations, or put `checkpoint` around what an iteration computes",
+            "run fewer iterations, or put `checkpoint` around the body of the loop",
         );
         problem.location = line;
         problem

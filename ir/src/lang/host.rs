@@ -217,7 +217,7 @@ impl HostCall {
         let given = match catch_unwind(AssertUnwindSafe(ask)) {
             Ok(Ok(given)) => given,
             Ok(Err(failure)) => {
-                let help = "what it returned as an error ends the call of the program";
+                let help = "the error that it returned ends the call of the program";
                 return problem(format!("`{name}` failed: {failure}"), help);
             }
             Err(payload) => {
@@ -236,8 +236,8 @@ impl HostCall {
             names.join(", ")
         });
         problem(
-            format!("`{name}` was declared to give ({want}), and gave ({found})"),
-            "declare what it gives, or convert and reshape what it returns",
+            format!("`{name}` was declared to return ({want}) and returned ({found})"),
+            "declare these results, or convert and reshape the results",
         )
     }
 }

@@ -69,7 +69,7 @@ fn given(args: &[Tensor], results: &[Tensor]) -> Problem {
     Problem::new(
         Kind::NotFinite,
         format!("result {result} is not finite, and neither is argument {which}"),
-        "nothing appeared in between: look at where the argument comes from",
+        "no operation in between made it: look at the origin of the argument",
     )
 }
 

@@ -462,14 +462,14 @@ fn reused(first: &Use, second: &Use) -> Problem {
     let place = |line: Loc| line.map_or("it".to_owned(), |l| format!("{}:{}", l.file(), l.line()));
     let (message, help) = if first.mark == second.mark {
         (
-            "a key is used in every iteration of a loop, which gives the same numbers".to_owned(),
+            "every iteration of a loop uses the same key and draws the same numbers".to_owned(),
             "fold the number of the iteration into it, split it and carry on with one half, or go over an \
              array of keys",
         )
     } else {
         let first = place(first.line);
         (
-            format!("a key is used a second time: what is drawn was drawn before, at {first}"),
+            format!("a key is used a second time: the same numbers were drawn before, at {first}"),
             "split the key, and use every part once",
         )
     };

@@ -125,7 +125,7 @@ impl State {
                 _ => Kind::Dtype,
             },
             format!("`{what}` gives {given} to a `{}` of {ty}", self.name),
-            "a `Ref` keeps its type: convert or reshape the value, or begin with another one",
+            "a `Ref` has one type: convert or reshape the value, or begin with another type",
         );
         super::record(problem, &[self.get(what, at), value], at);
         self.put(poison1(ty, at));
@@ -247,7 +247,7 @@ impl Trace {
             return Err(Problem::new(
                 Kind::State,
                 format!("`{what}` of a `{name}`{made}, which `freeze` ended {}", place(end)),
-                "use what `freeze` gave, or take the value by `get`, which ends nothing",
+                "use the result of `freeze`, or read the value by `get`, which does not end the `Ref`",
             ));
         }
         let outside = |how: &dyn Fn(Runs) -> bool| {

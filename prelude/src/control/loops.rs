@@ -251,7 +251,7 @@ fn answers(asked: &Staged, at: Loc) -> bool {
     }
     let found = types.first().map(ToString::to_string).unwrap_or_default();
     let message =
-        format!("the condition of `while_loop` must give a single bool, and gives {found}");
+        format!("the condition of `while_loop` must return a single bool, and returns {found}");
     let help = "reduce it with `.all()` or `.any()`, or compare";
     let kind = match types.first() {
         Some(ty) if ty.dtype == Dtype::Bool => Kind::Shape,
@@ -362,7 +362,7 @@ fn same_form(staged: &Staged, given: &Form, taken: &Form) -> bool {
         return true;
     }
     let found = taken.different(given, "carry", ["the start", "an iteration"]);
-    let help = "an iteration gives a carry of the form that it takes";
+    let help = "an iteration returns a carry of the form of its argument";
     let problem =
         Problem::new(Kind::Arguments, format!("an iteration changes the carry: {found}"), help);
     staged.report(Diagnostic::new(problem, staged.at));
@@ -382,8 +382,7 @@ fn same_types(staged: &Staged, form: &Form) -> bool {
         same = false;
         let kind = if before.dtype == after.dtype { Kind::Shape } else { Kind::Dtype };
         let message = format!("`{path}` starts as {before}, and an iteration makes it {after}");
-        let help =
-            "a carry keeps its type: convert or reshape it, at the start or in the iteration";
+        let help = "a carry has one type: convert or reshape it, at the start or in the iteration";
         let note = |role: &str, ty: &ArrayType, born| Note {
             role: role.to_owned(),
             what: ty.to_string(),

@@ -73,7 +73,7 @@ fn combined(given: Flat, before: &[Var], at: Loc) -> Vec<Var> {
                     element(&found),
                     element(&expected)
                 ),
-                "return what the function takes: it is used on its own results",
+                "return values of the types of the arguments: the function is applied to its own results",
             );
             trace::record(problem, &[y.handle], at);
             *y = Var::poison(expected, at);

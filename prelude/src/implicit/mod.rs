@@ -210,8 +210,7 @@ fn fixed<X: Tree<Var>>(g: &dyn Fn(X) -> X, init: X, at: Loc) -> X {
 
 /// Returns the problem if the result of the function of a fixed point differs in form or types from its argument.
 fn changed(form: &Form, types: &[ArrayType], found: &Flat, at: Loc) -> Option<Problem> {
-    let help =
-        "the function of `fixed_point` gives what it is given: a tree of the same form and types";
+    let help = "the function of `fixed_point` returns a tree of the form and types of its argument";
     if found.form != *form {
         let differ = form.different(&found.form, "it", ["the start", "the function's result"]);
         let message = format!("`fixed_point` of a function that changes the tree: {differ}");
@@ -414,14 +413,14 @@ fn misfit(
 ) -> Option<Problem> {
     let message = if given != form {
         let differ = form.different(given, "it", ["what is solved for", what]);
-        format!("{what} gives a tree of another form than what is solved for: {differ}")
+        format!("{what} returns a tree of another form than the unknown: {differ}")
     } else {
         let mut wrong = found.iter().zip(types).zip(poisoned);
         let ((found, want), _) =
             wrong.find(|((found, want), poison)| found != want && !**poison)?;
-        format!("{what} gives {found} where what is solved for is {want}")
+        format!("{what} returns {found}, and the unknown is {want}")
     };
-    let help = "what is solved for, its equation and its solvers have one form and type";
+    let help = "the unknown, its equation and its solvers have one form and type";
     Some(Problem::new(Kind::Rule, message, help))
 }
 

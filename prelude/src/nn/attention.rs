@@ -117,7 +117,7 @@ pub fn dot_product_attention(query: Var, key: Var, value: Var, how: Attention) -
     if tv.shape.len() != tk.shape.len()
         || tv.shape[..tv.shape.len() - 1] != tk.shape[..tk.shape.len() - 1]
     {
-        return misfit("there must be one value per key");
+        return misfit("give one value per key");
     }
     if batch != kb || n != kn || *groups == 0 || heads % groups != 0 {
         return misfit(

@@ -349,7 +349,7 @@ impl Ref {
                 Problem::new(
                     if fits { Kind::Dtype } else { Kind::Shape },
                     format!("`{what}` gives {given} to a `Ref` of {ty}"),
-                    "a `Ref` keeps its type: convert or reshape the value, or begin with another one",
+                    "a `Ref` has one type: convert or reshape the value, or begin with another type",
                 )
             })
         });

@@ -357,7 +357,7 @@ fn no_axis(path: &str, axis: i32, ty: &ArrayType) -> Problem {
     Problem::new(
         Kind::Shape,
         format!("`vmap` over axis {axis} of `{path}`, which is {ty}"),
-        "choose an axis that exists, or `None` for what is not batched",
+        "choose an axis that exists, or `None` for leaves without a batch axis",
     )
 }
 

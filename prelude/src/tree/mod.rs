@@ -60,7 +60,7 @@ use std::hash::Hash;
     label = "no tree of `{L}`",
     note = "in a closure a number or an array is one as `constant(1.0)`; trees are `Var` and `Tensor`; tuples, arrays, `Vec`, `Option`, `Box` and `BTreeMap<String, _>` of trees; and structs with `#[derive(Tree)]`",
     note = "a field of such a struct that holds no arrays is marked `#[tree(static)]`",
-    note = "a `Ref` is no argument and no result: closures use those around them, and return what `get` gives"
+    note = "a `Ref` is neither argument nor result: closures capture it, and return the value of `get`"
 )]
 pub trait Tree<L>: Sized {
     /// The same tree type with leaves of type `M`.

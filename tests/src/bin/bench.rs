@@ -150,7 +150,7 @@ type Group = (&'static str, fn(Print<'_>) -> Outcome<()>);
 /// Groups that are measured only if named.
 const LONG: [&str; 1] = ["native"];
 
-const GROUPS: [Group; 20] = [
+const GROUPS: [Group; 21] = [
     ("scalar", |print| {
         print("scalar_grad_call_ns", scalar_call()?, "ns");
         Ok(())
@@ -373,11 +373,15 @@ const GROUPS: [Group; 20] = [
     }),
 ];
 
-/// Returns the kernels whose names contain one of the words on the command line that name no group; all kernels if
-/// there are no such words.
-fn chosen() -> impl Iterator<Item = &'static Kernel> {
+/// Returns the words on the command line that are neither options nor groups.
+fn words() -> impl Iterator<Item = String> {
     let is_word = |w: &String| !w.starts_with("--") && !GROUPS.iter().any(|g| g.0 == w);
-    let words: Vec<String> = std::env::args().skip(1).filter(is_word).collect();
+    std::env::args().skip(1).filter(is_word)
+}
+
+/// Returns the kernels whose names contain one of the words on the command line, or all if there are no words.
+fn chosen() -> impl Iterator<Item = &'static Kernel> {
+    let words: Vec<String> = words().collect();
     let is_chosen =
         move |k: &&Kernel| words.is_empty() || words.iter().any(|w| label(k).contains(w.as_str()));
     KERNELS.iter().chain(READINGS).filter(is_chosen)
@@ -772,6 +776,25 @@ fn network_times(print: Print<'_>) -> Outcome<()> {
             print(&format!("{name}_grad_ms"), 1e3 * time(|| step.call((&weights, &x)))?, "ms");
             let workspace = step.explain((&weights, &x))?.workspace_bytes();
             print(&format!("{name}_grad_mb"), workspace as f64 / 1e6, "MB");
+        }
+    }
+    Ok(())
+}
+
+/// Measures programs whose time depends on where equations are computed, and their gradients. Words on the command line
+/// that are no group choose rows.
+fn cost_times(print: Print<'_>) -> Outcome<()> {
+    let words: Vec<String> = words().collect();
+    let is_chosen =
+        |row: &&CostRow| words.is_empty() || words.iter().any(|w| row.name.contains(w.as_str()));
+    for row in COST_ROWS.iter().filter(is_chosen) {
+        let arguments = (row.arguments)();
+        let value = jit(|v: Vec<Var>| (row.program)(&v));
+        print(&format!("cost_{}_us", row.name), 1e6 * time(|| value.call(&arguments))?, "us");
+        if row.differentiated > 0 {
+            let gradient = jit(|v: Vec<Var>| row.gradient(&v));
+            let seconds = time(|| gradient.call(&arguments))?;
+            print(&format!("cost_{}_grad_us", row.name), 1e6 * seconds, "us");
         }
     }
     Ok(())

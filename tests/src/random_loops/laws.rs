@@ -77,7 +77,7 @@ fn least(error: &Error) -> Result<Option<u64>, Failure> {
     }
     match text.split_once("at least ") {
         Some((_, rest)) => Ok(Some(rest.split(' ').next().unwrap_or_default().parse()?)),
-        None if text.contains("only the run knows") => Ok(None),
+        None if text.contains("trip count of this loop is not known") => Ok(None),
         None => Err(format!("no least number in\n{text}").into()),
     }
 }

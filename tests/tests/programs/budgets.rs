@@ -243,7 +243,7 @@ fn what_cannot_be_made_again_has_no_budget() {
     };
     let error = jit(grad(checkpoint(f, Policy::Bytes(1_000_000)))).call([0.1, 0.2]).unwrap_err();
     assert_eq!(error.kind(), Kind::Budget, "{error}");
-    assert!(error.to_string().contains("only the run knows"), "{error}");
+    assert!(error.to_string().contains("trip count of this loop is not known"), "{error}");
     // In a loop of static trip count the bytes are known, and the refusal names the host function.
     let asked = |x: Var| {
         let iteration = |(_, x): (Var, Var)| {

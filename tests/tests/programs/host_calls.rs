@@ -385,7 +385,7 @@ fn what_goes_wrong_outside_is_an_error_with_the_line() {
         |x: Var| callback("f", x, x.array_type(), |x: Tensor| Ok(Tensor::from(x.item::<f64>()?)));
     error(asks, &x, &["`f` failed: "]);
     let shape = |x: Var| callback("f", x, x.array_type(), |_: Tensor| Ok(Tensor::from(1.0)));
-    error(shape, &x, &["`f` was declared to give (f64[2]), and gave (f64[])"]);
+    error(shape, &x, &["`f` was declared to return (f64[2]) and returned (f64[])"]);
     let dtype = |x: Var| callback("f", x, x.array_type(), |_: Tensor| Ok(Tensor::from([1i64, 2])));
     error(dtype, &x, &["to give (f64[2]), and gave (i64[2])"]);
     let count =

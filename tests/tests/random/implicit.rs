@@ -365,27 +365,27 @@ fn what_is_wrong_is_said() {
             x(),
         ),
         (
-            "the linear map gives f64[] where what is solved for is f64[2]",
+            "the linear map returns f64[], and the unknown is f64[2]",
             Box::new(|b| custom_linear_solve(|x: Var| x.sum(), b, |_, b| b)),
             x(),
         ),
         (
-            "the solver gives f64[] where what is solved for is f64[2]",
+            "the solver returns f64[], and the unknown is f64[2]",
             Box::new(|b| custom_linear_solve_with(|x: Var| x, b, |b| b.sum(), |b| b)),
             x(),
         ),
         (
-            "the solver of the transpose gives f64[] where what is solved for is f64[2]",
+            "the solver of the transpose returns f64[], and the unknown is f64[2]",
             Box::new(|b| custom_linear_solve_with(|x: Var| x, b, |b| b, |b| b.sum())),
             x(),
         ),
         (
-            "the equation gives f64[1] where what is solved for is f64[2]",
+            "the equation returns f64[1], and the unknown is f64[2]",
             Box::new(|b| custom_root(|x: Var| x.slice([..1]), b, |_, b| b, |_, b| b)),
             x(),
         ),
         (
-            "the solver of tangents gives f64[1] where what is solved for is f64[2]",
+            "the solver of tangents returns f64[1], and the unknown is f64[2]",
             Box::new(|b| custom_root(|x: Var| x, b, |_, b| b, |_, b| b.slice([..1]))),
             x(),
         ),
@@ -395,7 +395,7 @@ fn what_is_wrong_is_said() {
             Tensor::from([1i64, 2]),
         ),
         (
-            "the equation gives a tree of another form than what is solved for",
+            "the equation returns a tree of another form than the unknown",
             Box::new(|b| {
                 custom_root(|x: Vec<Var>| x[1..].to_vec(), vec![b, b], |_, b| b, |_, b| b)[0]
             }),

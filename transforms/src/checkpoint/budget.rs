@@ -388,7 +388,7 @@ impl Search<'_> {
         };
         let (file, line) = (at.file(), at.line());
         format!(
-            "; iterations that call Rust, as at {file}:{line}, run once, and what they need is kept"
+            "; iterations that call Rust functions, as at {file}:{line}, do not run again, so their residuals are saved"
         )
     }
 
@@ -397,7 +397,7 @@ impl Search<'_> {
         match self.least {
             Some(Tape::Unbounded(at)) => Problem::new(
                 Kind::Budget,
-                "how many iterations this loop has only the run knows, and what they keep cannot be made again",
+                "the trip count of this loop is not known before the run, and its residuals cannot be recomputed",
                 // Otherwise a loop reads the records of another one, as the linear loops of a rule do.
                 match called(self.module, self.f).is_some() {
                     true => "Rust is called once: take that out of the loop, or the loop out of the checkpoint",
@@ -411,7 +411,7 @@ impl Search<'_> {
             Some(Tape::Bytes(least)) => Problem::new(
                 Kind::Budget,
                 format!("the tape of `{name}` takes at least {least} bytes, and may have {}", self.bytes),
-                format!("allow as many, or checkpoint a smaller piece; {}{}", self.largest(), self.once()),
+                format!("allow that many bytes, or checkpoint a smaller piece; {}{}", self.largest(), self.once()),
             ),
             None => Problem::internal("a budget without a plan"),
         }

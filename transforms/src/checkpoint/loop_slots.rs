@@ -32,7 +32,7 @@ pub fn keep_carries(
                 "a loop keeps one carry at least, for a block of one iteration or more; got {carries} carries \
                  for blocks of {block}"
             ),
-            "`Policy::Bytes(n)` finds numbers that keep so many bytes",
+            "`Policy::Bytes(n)` chooses these numbers for a byte budget",
         ));
     }
     let f = inline(module, f)?;

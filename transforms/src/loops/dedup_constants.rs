@@ -18,7 +18,7 @@ use tapeloom_ir::{Atom, Draft, FuncId, Module, OrderedMap, Problem, ValueRemap};
 /// The pass's row in the table of passes.
 pub(crate) const PASS: Pass = Pass {
     name: "dedup_constants",
-    about: "constants of a loop that are one value are one parameter",
+    about: "constants of a loop with equal operands become one parameter",
     exactness: Exactness::Exact,
     run: Run::Program(|_, module, f| inside_out(module, f, Rewrite::Loops(once))),
 };

@@ -27,7 +27,7 @@ use tapeloom_ir::{
 /// The pass's row in the table of passes.
 pub(crate) const PASS: Pass = Pass {
     name: "drained_carries",
-    about: "what a loop reads and leaves constant, place by place, it takes as a constant",
+    about: "a carry whose elements a loop reads once each and replaces by a constant becomes a constant operand",
     exactness: Exactness::Exact,
     run: Run::Program(|_, module, f| inside_out(module, f, Rewrite::Loops(taken))),
 };

@@ -19,7 +19,7 @@ use tapeloom_ir::{Atom, Code, Equation, Module};
 /// The pass's row in the table of passes.
 pub(crate) const PASS: Pass = Pass {
     name: "fold_ranges",
-    about: "integers and truth values that can only be one thing are that",
+    about: "integers and truth values with one possible value become constants",
     exactness: Exactness::Exact,
     run: Run::Program(|_, module, f| inside_out(module, f, Rewrite::Leaves(only))),
 };

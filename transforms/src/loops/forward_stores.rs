@@ -20,7 +20,7 @@ use tapeloom_ir::{Atom, Equation, Function, Operands};
 /// The pass's row in the table of passes.
 pub(crate) const PASS: Pass = Pass {
     name: "forward_stores",
-    about: "what was just written to a box of an array is not read from it, nor written over",
+    about: "reads of a box of an array that was just written take the written value; overwritten stores are dropped",
     exactness: Exactness::Exact,
     run: Run::Program(|_, module, f| inside_out(module, f, Rewrite::Stores)),
 };

@@ -57,7 +57,7 @@ use tapeloom_ir::{
 /// The pass's row in the table of passes, for all loops.
 pub(crate) const PASS: Pass = Pass {
     name: "hoist_invariants",
-    about: "what no iteration of a loop changes is computed in front of it, once",
+    about: "loop-invariant equations move in front of the loop",
     exactness: Exactness::Exact,
     run: Run::Program(|_, module, f| {
         inside_out(module, f, Rewrite::Loops(|site| hoisted(site, false)))
@@ -67,7 +67,7 @@ pub(crate) const PASS: Pass = Pass {
 /// The pass's row in the table of passes, before reverse mode.
 pub(crate) const GUARDED: Pass = Pass {
     name: "hoist_invariants_guarded",
-    about: "the same, in a branch where the loop may have no iteration",
+    about: "the same; if the loop may have no iteration, into a branch",
     exactness: Exactness::Exact,
     run: Run::Program(|_, module, f| {
         inside_out(module, f, Rewrite::Loops(|site| hoisted(site, true)))

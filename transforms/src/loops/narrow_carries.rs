@@ -36,7 +36,7 @@ use tapeloom_ir::{
 /// The pass's row in the table of passes.
 pub(crate) const PASS: Pass = Pass {
     name: "narrow_carries",
-    about: "loops carry what they write of arrays, and not the arrays",
+    about: "loops carry the parts of arrays that iterations write, instead of the arrays",
     exactness: Exactness::Exact,
     run: Run::Program(|_, module, f| {
         inside_out(module, f, Rewrite::Loops(|site| narrowed(site, OFTEN)))
@@ -46,7 +46,7 @@ pub(crate) const PASS: Pass = Pass {
 /// As [`PASS`], before reverse mode: there, saving state in each iteration costs more than a copy.
 pub(crate) const EAGER: Pass = Pass {
     name: "narrow_carries_eager",
-    about: "the same where a copy in and out costs more than it saves: reverse mode would keep the state",
+    about: "the same, even if copies cost more than they save: reverse mode saves less state",
     exactness: Exactness::Exact,
     run: Run::Program(|_, module, f| {
         inside_out(module, f, Rewrite::Loops(|site| narrowed(site, 1)))

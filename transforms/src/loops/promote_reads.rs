@@ -27,7 +27,7 @@ const FEW: usize = 64;
 /// The pass's row in the table of passes.
 pub(crate) const PASS: Pass = Pass {
     name: "promote_reads",
-    about: "branches take the elements that they read of an array, and not the array",
+    about: "branches take the elements of an array that they read, instead of the array",
     exactness: Exactness::Exact,
     run: Run::Program(|_, module, f| inside_out(module, f, Rewrite::Loops(promoted))),
 };

@@ -46,7 +46,7 @@ const ITERATIONS: usize = 4;
 /// The pass's row in the table of passes.
 pub(crate) const PASS: Pass = Pass {
     name: "rolling_buffer",
-    about: "loops that make each row of an array from those before it carry rows",
+    about: "loops that compute each row of an array from earlier rows carry these rows",
     exactness: Exactness::Exact,
     run: Run::Program(|_, module, f| {
         inside_out(module, f, Rewrite::Loops(|site| rolled(site, None)))
@@ -56,7 +56,7 @@ pub(crate) const PASS: Pass = Pass {
 /// As [`PASS`], for arrays whose last row alone is read after the loop.
 pub(crate) const LAST: Pass = Pass {
     name: "rolling_buffer_last",
-    about: "the same where the last row is all that is read behind the loop: the array is nowhere then",
+    about: "the same if only the last row is read after the loop: the array is not stored",
     exactness: Exactness::Exact,
     run: Run::Program(rolling_buffer_last),
 };

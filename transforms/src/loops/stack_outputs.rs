@@ -24,7 +24,7 @@ use tapeloom_ir::{
 /// The pass's row in the table of passes.
 pub(crate) const PASS: Pass = Pass {
     name: "stack_outputs",
-    about: "what a loop sets whole, place by place, and does not read, its iterations give",
+    about: "an array that a loop fills element by element and does not read becomes a stacked result",
     exactness: Exactness::Exact,
     run: Run::Program(|_, module, f| inside_out(module, f, Rewrite::Loops(given))),
 };

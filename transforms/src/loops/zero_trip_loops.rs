@@ -13,7 +13,7 @@ use tapeloom_ir::prim::{Exactness, TripCount, instantiate};
 /// The pass's row in the table of passes.
 pub(crate) const PASS: Pass = Pass {
     name: "zero_trip_loops",
-    about: "a loop without an iteration is what it begins with",
+    about: "loops with the trip count 0 are replaced by their initial carries",
     exactness: Exactness::Exact,
     run: Run::Program(|_, module, f| inside_out(module, f, Rewrite::Loops(first))),
 };

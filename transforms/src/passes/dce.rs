@@ -10,7 +10,7 @@ use tapeloom_ir::{FuncId, Module, Problem};
 /// The pass's row in the table of passes.
 pub(crate) const PASS: Pass = Pass {
     name: "dce",
-    about: "equations that nobody reads are dropped",
+    about: "equations without readers are dropped",
     exactness: Exactness::Exact,
     run: Run::Function(dce),
 };

@@ -12,7 +12,7 @@ use tapeloom_ir::{Builder, FuncId, Module, Problem, ValueRemap};
 /// The pass's row in the table of passes.
 pub(crate) const PASS: Pass = Pass {
     name: "inline",
-    about: "calls are replaced by bodies",
+    about: "calls are replaced by their bodies",
     exactness: Exactness::Exact,
     run: Run::Function(|_, module, f| inline(module, f)),
 };
@@ -20,7 +20,7 @@ pub(crate) const PASS: Pass = Pass {
 /// The row of the pass for programs that are not differentiated any more.
 pub(crate) const EXPAND: Pass = Pass {
     name: "expand",
-    about: "calls and functions with custom rules are replaced by bodies, and no parameter is linear any more",
+    about: "calls and functions with custom rules are replaced by their bodies, and all parameters become ordinary ones",
     exactness: Exactness::Exact,
     run: Run::Function(|_, module, f| expand(module, f)),
 };

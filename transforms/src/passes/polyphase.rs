@@ -16,7 +16,7 @@ use tapeloom_ir::{Atom, Builder, FuncId, Module, Problem, ValueRemap};
 /// The pass's row in the table of passes.
 pub(crate) const PASS: Pass = Pass {
     name: "polyphase",
-    about: "sums over windows leave out zeros between elements, remainder by remainder",
+    about: "sums over windows skip zeros between elements: one sum for each remainder",
     exactness: Exactness::Reassociates,
     run: Run::Function(polyphase),
 };

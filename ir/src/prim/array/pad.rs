@@ -62,7 +62,7 @@ impl Pad {
                 _ => Err(Problem::new(
                     Kind::Shape,
                     format!("`pad` of {x} would give axis {axis} the extent {extent}"),
-                    "crop no more than there is, and pad to what memory can hold",
+                    "crop at most the extent, and pad to a size that fits into memory",
                 )),
             }
         };

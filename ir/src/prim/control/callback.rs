@@ -145,7 +145,7 @@ impl Primitive for Callback {
             return Err(Problem::new(
                 Kind::NotDifferentiable,
                 format!("`{}` is a Rust function without a derivative rule", self.call.host.name()),
-                "put it inside `custom_jvp` or `custom_vjp`, or stop the gradient of what it takes",
+                "put it inside `custom_jvp` or `custom_vjp`, or stop the gradient of its arguments",
             ));
         }
         let y = cx.b.emit(self.clone(), x);

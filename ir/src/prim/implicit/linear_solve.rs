@@ -96,7 +96,7 @@ impl Primitive for LinearSolve {
             math: "v.. with A(p..) v.. = b..".into(),
             types: "parameters, then floats of the types of the results".into(),
             derivative: "A dv = db - dA v; its transpose exchanges the solvers".into(),
-            edges: "a singular system gives what the solver gives".into(),
+            edges: "for a singular system, the result is that of the solver".into(),
         }]
     }
 

@@ -69,7 +69,7 @@ fn check(
             arrow(&params, results),
             signature(f)
         ),
-        "what is solved for, its equation and its solvers have one type",
+        "the unknown, its equation and its solvers have one type",
     ))
 }
 

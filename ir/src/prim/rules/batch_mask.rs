@@ -151,6 +151,7 @@ fn kept(ty: &Type) -> Problem {
     let message = format!(
         "members of a batch that run one after the other save {ty}, of another length each"
     );
-    let help = "let a loop inside have as many iterations for each member, or map over members";
+    let help =
+        "give the inner loop the same trip count for each batch member, or `map` over members";
     Problem::new(Kind::Target, message, help)
 }

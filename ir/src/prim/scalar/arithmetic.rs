@@ -63,20 +63,8 @@ pub(super) const ADD: Row = Row {
             When::Float,
             "one quotient instead of two",
         ),
-        relaxed(
-            "add-sub",
-            "(add (sub ?x ?y) ?y)",
-            "?x",
-            When::Float,
-            "what was taken away comes back",
-        ),
-        exact(
-            "add-sub-integer",
-            "(add (sub ?x ?y) ?y)",
-            "?x",
-            When::Integer,
-            "what was taken away comes back",
-        ),
+        relaxed("add-sub", "(add (sub ?x ?y) ?y)", "?x", When::Float, "x + (y - x) is y"),
+        exact("add-sub-integer", "(add (sub ?x ?y) ?y)", "?x", When::Integer, "x + (y - x) is y"),
     ],
 };
 

@@ -129,7 +129,7 @@ impl fmt::Display for Simplification {
 /// The pass's row in the table of passes.
 pub(crate) const PASS: Pass = Pass {
     name: "simplify",
-    about: "the cheapest program that exact rules lead to",
+    about: "equality saturation with exact rules; the cheapest program is extracted",
     exactness: Exactness::Exact,
     run: Run::Function(|regions, module, f| {
         Ok(simplify_with(regions, module, f, &Options::default())?.function)
@@ -139,7 +139,7 @@ pub(crate) const PASS: Pass = Pass {
 /// As [`PASS`], with rules of real arithmetic.
 pub(crate) const RELAXED: Pass = Pass {
     name: "simplify_relaxed",
-    about: "the cheapest program that rules of real arithmetic lead to",
+    about: "equality saturation with rules of real arithmetic; the cheapest program is extracted",
     exactness: Exactness::Reassociates,
     run: Run::Function(|regions, module, f| {
         let options = Options { relaxed: true, ..Options::default() };

@@ -39,7 +39,7 @@ pub(super) fn infer(
         if !f.linear_params.is_empty() {
             let message =
                 format!("a loop with a condition has a body, @{}, that is linear", f.name);
-            return Err(wrong(message, "how often it runs would depend on what is linear"));
+            return Err(wrong(message, "its trip count would depend on linear values"));
         }
         check_condition(spec, module, (*condition, reads), &params)?;
     }
@@ -103,8 +103,7 @@ fn slots(spec: &LoopSpec, f: &Function, params: &[Type], results: &[Type]) -> Re
                         "@{} has linear parameters, and parameter {p}, which is not, is carried",
                         f.name
                     );
-                    let help =
-                        "what is carried in a linear loop is linear; stack the others before";
+                    let help = "all carries of a linear loop are linear; stack the other values before the loop";
                     return Err(wrong(message, help));
                 }
             }
@@ -160,5 +159,9 @@ fn changed(f: &str, (p, before): (usize, &Type), (r, after): (usize, &Type)) -> 
     let kind = if dtype(before) == dtype(after) { Kind::Shape } else { Kind::Dtype };
     let message =
         format!("parameter {p} of @{f} is {before}, and result {r}, which it carries, {after}");
-    Problem::new(kind, message, "what is carried keeps its type; convert or reshape it in the body")
+    Problem::new(
+        kind,
+        message,
+        "a carry has the same type in every iteration; convert or reshape it in the body",
+    )
 }

@@ -60,7 +60,7 @@ pub(super) fn batch(
     let mut masked = Masked { of, function: derived.function, size, on: &on, goes_on: None, seen };
     let op = match &spec.trip {
         TripCount::Static(_) => {
-            return Err(Problem::internal("all members have as many iterations as the loop says"));
+            return Err(Problem::internal("all batch members have the trip count of the loop"));
         }
         TripCount::Runtime => {
             let needed = x[0];
