@@ -15,7 +15,7 @@
 //! let x = Tensor::from([1.0, 2.0, 3.0]);
 //! assert_eq!(noisy.call((7i64, &x))?, noisy.call((7i64, &x))?);
 //!
-//! // One key for each row of a batch.
+//! // One key for each member of a batch.
 //! let rows = jit(|seed: Var| {
 //!     vmap(|key: Var| random::uniform(key, [3], Dtype::F64))(random::split_n(random::key(seed), 2))
 //! });

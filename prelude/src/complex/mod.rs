@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use tapeloom::prelude::*;
-//! // A rotation by a quarter of a turn, of points (3, 4) and (0, -2).
+//! // Rotates the points (3, 4) and (0, -2) by 90 degrees.
 //! let z = Complex::from([(3.0, 4.0), (0.0, -2.0)]);
 //! let turned = run(|z: Complex| z * Complex::from_polar(1.0, std::f64::consts::FRAC_PI_2), z)?;
 //! assert!((turned.to_pairs::<f64>()?[0].0 + 4.0).abs() < 1e-12);
@@ -22,7 +22,7 @@
 //!
 //! ```
 //! use tapeloom::prelude::*;
-//! // |z|² = x² + y² has the gradient (2 x, 2 y); `jax.grad` gives 6 - 8i here.
+//! // |z|² = x² + y² has the gradient (2 x, 2 y); the result of `jax.grad` is 6 - 8i.
 //! let g = run(grad(|z: Complex| z.abs2()), Complex::from((3.0, 4.0)))?;
 //! assert_eq!(g.to_pairs::<f64>()?, [(6.0, 8.0)]);
 //! # Ok::<(), tapeloom::Error>(())

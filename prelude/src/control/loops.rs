@@ -19,7 +19,7 @@ use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Module, Problem};
 ///
 /// ```
 /// use tapeloom::prelude::*;
-/// // y' = -y, by Euler's rule, with a step for each interval.
+/// // Solves y' = -y by Euler's method, with the step sizes h.
 /// let solve = |(y, h): (Var, Var)| scan(|(y, h): (Var, Var)| (y - h * y, y), y, h).0;
 /// let f = jit(value_and_grad(solve));
 /// let (y, (dy, dh)) = f.call((1.0, [0.5, 0.25]))?;

@@ -134,7 +134,7 @@ pub fn avg_pool(x: Var, windows: Windows) -> Var {
 ///
 /// ```
 /// use tapeloom::prelude::*;
-/// // The root of the sum of squares.
+/// // The root of the sum of squares of each window.
 /// let norm = |x: Var| conv::reduce_window(x.square(), conv::windows([2]), 0.0, |a, b| a + b).sqrt();
 /// assert_eq!(run(norm, [3.0, 4.0])?.to_vec::<f64>()?, [5.0]);
 /// check_grads(norm, [3.0, 4.0, 1.0], 2)?;

@@ -15,7 +15,7 @@
 //! ```
 //! use tapeloom::prelude::*;
 //!
-//! // The root of x² = a by Newton's method, as many steps as it takes.
+//! // The root of x² = a by Newton's method, with steps until convergence.
 //! let root = |a: Var| {
 //!     let mut x = a;
 //!     while (x * x - a).abs().item::<f64>() > 1e-12 {
@@ -71,7 +71,7 @@ use tapeloom_ir::{ArrayType, Loc};
 ///
 /// ```
 /// use tapeloom::prelude::*;
-/// // |x|³ by a Rust `if`, its second derivative by two tapes.
+/// // The second derivative of |x|³, which uses a Rust `if`, by two tapes.
 /// let f = |x: Var| if x.item::<f64>() < 0.0 { -x * x * x } else { x * x * x };
 /// let slope = |x: Var| {
 ///     let (y, pull) = recorded_vjp(f)(x);

@@ -42,7 +42,7 @@ pub struct Tape<A: Tree<Var>, B: Tree<Var>, K = Persistent> {
 ///
 /// ```
 /// use tapeloom::prelude::*;
-/// // The sum of a list whose length the numbers decide.
+/// // The sum of a series whose number of terms depends on x.
 /// let tape = record(|x: Var| {
 ///     let (mut total, mut term) = (x * 0.0, x);
 ///     while term.item::<f64>() > 0.01 {

@@ -204,8 +204,8 @@ fn moving_value(a: Var, log: Var) -> Var {
 
 /// Returns a logarithm that is differentiable in a where `moves` is true, and constant elsewhere.
 fn moving_where(moves: Var, a: Var, log: Var) -> Var {
-    // Where `moves` is false, `moving` is evaluated at harmless numbers: its derivatives are multiplied by zeros there
-    // and must be finite.
+    // Where `moves` is false, `moving` is evaluated at harmless numbers: its derivatives are multiplied by zeros
+    // there and must be finite.
     let moving = moving(select(moves, a, 1.0), select(moves, log, 0.0));
     select(moves, moving, log)
 }

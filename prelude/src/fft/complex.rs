@@ -158,7 +158,7 @@ pub fn ifft(x: impl IntoComplex, along: impl Into<Along>) -> Complex {
 ///
 /// ```
 /// use tapeloom::prelude::*;
-/// // An impulse has every frequency alike.
+/// // The spectrum of an impulse is constant.
 /// let x = [[1.0, 0.0], [0.0, 0.0], [0.0, 0.0]];
 /// let y = run(|x: Var| fft::fftn(x, ..), x)?;
 /// assert_eq!(y.re, Tensor::from([[1.0; 2]; 3]));

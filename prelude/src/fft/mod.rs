@@ -16,7 +16,7 @@
 //! let spectrum = run(|x: Var| fft::rfft(x, -1), &wave)?;
 //! assert_eq!(spectrum.re.to_vec::<f64>()?, [0.0, 0.0, 4.0, 0.0, 0.0]);
 //!
-//! // The same with 16 points, zeros after those given, scaled so that the transform is unitary.
+//! // The transform padded with zeros to 16 points, and scaled to be unitary.
 //! let fine = |x: Var| fft::rfft(x, fft::along(-1).points(16).norm(fft::Norm::Ortho));
 //! assert_eq!(run(fine, &wave)?.re.shape(), [9]);
 //! # Ok::<(), tapeloom::Error>(())

@@ -100,7 +100,7 @@ pub fn rfft(x: Var, along: impl Into<Along>) -> Complex {
 /// assert_eq!(run(|y: Complex| fft::irfft(y, 0), &y)?.to_vec::<f64>()?, [2.25, 3.75]);
 /// assert_eq!(run(odd, &y)?.shape(), [3]);
 /// check_grads(odd, &y, 2)?;
-/// // What the imaginary part of frequency 0 adds to the gradient is nothing.
+/// // The gradient with respect to the imaginary part of frequency 0 is zero.
 /// assert_eq!(run(grad(|y: Complex| odd(y).square().sum()), &y)?.im.to_vec::<f64>()?[0], 0.0);
 /// # Ok::<(), tapeloom::Error>(())
 /// ```

@@ -84,7 +84,7 @@ fn solve_either_way<B: Tree<Var>>(
 ///
 /// ```
 /// use tapeloom::prelude::*;
-/// // A triangle of ones, of which sums are the solver of the transpose's transpose.
+/// // The matrix is s times a lower triangle of ones; its inverse takes differences.
 /// let solve = |(s, b): (Var, Var)| custom_linear_solve_with(
 ///     |x: Var| s * x.cumsum(0),
 ///     b,
@@ -115,7 +115,7 @@ pub fn custom_linear_solve_with<B: Tree<Var>>(
 ///
 /// ```
 /// use tapeloom::prelude::*;
-/// // The root of x³ + x = a, by Newton's method until nothing moves.
+/// // The root of x³ + x = a, by Newton's method until x does not change.
 /// let root = |a: Var| custom_root(
 ///     |x: Var| x * x * x + x - a,
 ///     a,
@@ -222,8 +222,8 @@ fn changed(form: &Form, types: &[ArrayType], found: &Flat, at: Loc) -> Option<Pr
     Some(Problem::new(Kind::Rule, message, help))
 }
 
-/// Returns the tree if its leaves are floats. Otherwise reports the leaves that are not, and returns a placeholder for
-/// the solution.
+/// Returns the tree if its leaves are floats. Otherwise reports the leaves that are not, and returns a placeholder
+/// for the solution.
 fn floats<X: Tree<Var>>(transform: &'static str, at: Loc, x: X) -> Result<X, X> {
     let (structure, leaves) = flatten(&x);
     let context = Context { transform, at };

@@ -13,15 +13,15 @@
 //! ```
 //! use tapeloom::prelude::*;
 //! let at = |(x, y, p): (Var, Var, Var)| interpolate::cubic_spline(x, y, interpolate::Ends::NotAKnot).at(p);
-//! // A cubic is its own spline.
+//! // The spline of a cubic polynomial is that polynomial.
 //! let (x, y) = ([0.0, 1.0, 2.5, 4.0], [0.0, 1.0, 15.625, 64.0]);
 //! assert!((run(at, (x, y, 3.0))?.item::<f64>()? - 27.0).abs() < 1e-12);
 //! check_grads(at, (x, y, 3.0), 2)?;
 //! # Ok::<(), tapeloom::Error>(())
 //! ```
 //!
-//! Source: de Boor, *A practical guide to splines* (1978); Fritsch and Butland, *A method for constructing local monotone
-//! piecewise cubic interpolants* (1984). Models: SciPy's `CubicSpline` and `PchipInterpolator`.
+//! Source: de Boor, *A practical guide to splines* (1978); Fritsch and Butland, *A method for constructing local
+//! monotone piecewise cubic interpolants* (1984). Models: SciPy's `CubicSpline` and `PchipInterpolator`.
 
 mod cubic;
 mod curve;

@@ -25,8 +25,8 @@ use crate::var::{IntoVar, caller, on_behalf};
 /// Errors: `shape` if x is not a vector of at least two points or y has another number of values, `dtype` if they
 /// are not floats of one dtype.
 ///
-/// Source: Fritsch and Butland, *A method for constructing local monotone piecewise cubic interpolants* (1984), with the ends
-/// of Moler, *Numerical computing with MATLAB* (2004).
+/// Source: Fritsch and Butland, *A method for constructing local monotone piecewise cubic interpolants* (1984),
+/// with the ends of Moler, *Numerical computing with MATLAB* (2004).
 #[doc(alias = "PchipInterpolator", alias = "pchip_interpolate", alias = "monotone")]
 #[track_caller]
 pub fn pchip(x: impl IntoVar, y: impl IntoVar) -> Curve<Var> {

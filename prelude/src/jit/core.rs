@@ -166,8 +166,8 @@ impl Entry {
         self.program.simulate(&operands, on).map_err(|p| Error::at(p, at))
     }
 
-    /// Appends the program's operands, arguments and captured tensors, to `out`. Appending to the caller's list makes a
-    /// call a tenth faster than returning a list, which would be moved.
+    /// Appends the program's operands, arguments and captured tensors, to `out`. Appending to the caller's list
+    /// makes a call a tenth faster than returning a list, which would be moved.
     fn operands<'a>(&'a self, leaves: &'a TensorRefs<'_>, out: &mut SmallVec<[&'a Tensor; 8]>) {
         leaves.iter().for_each(|t| out.push(t));
         self.tensors.iter().for_each(|t| out.push(t));
@@ -205,8 +205,8 @@ impl Entry {
 }
 
 impl Core {
-    /// Returns the settings of a new `Jit` or `run`. `name` and `at` are for messages. It is not inlined, so that its code
-    /// is not repeated in the user's crate for every closure.
+    /// Returns the settings of a new `Jit` or `run`. `name` and `at` are for messages. It is not inlined, so that
+    /// its code is not repeated in the user's crate for every closure.
     #[inline(never)]
     pub(super) fn new(name: &'static str, at: Loc) -> Core {
         Core {
@@ -375,8 +375,8 @@ impl Core {
         Ok((types, output))
     }
 
-    /// Returns the program for these arguments, compiling it if there is none. The list is searched linearly, because most
-    /// closures are called with few kinds of arguments.
+    /// Returns the program for these arguments, compiling it if there is none. The list is searched linearly,
+    /// because most closures are called with few kinds of arguments.
     pub(super) fn program(
         &self,
         given: &dyn Given,
@@ -395,8 +395,8 @@ impl Core {
         types: Vec<ArrayType>,
         closure: &Closure<'_>,
     ) -> Result<&Arc<Entry>, Error> {
-        // The closure may call this function again, so no lock is held. If several threads compile the same program, the
-        // first result is stored and all threads use it.
+        // The closure may call this function again, so no lock is held. If several threads compile the same
+        // program, the first result is stored and all threads use it.
         let traced = self.traced(&types, closure)?;
         let (limits, module, function) = (self.limits.clone(), traced.module, traced.function);
         let options = self.options(limits.is_some());

@@ -74,8 +74,8 @@ impl Explanation {
         self.report.target.to_string()
     }
 
-    /// Returns the loop trees as text. A loop tree stands between the program and its kernels; it shows which equations
-    /// share a loop and which of their values are stored in memory.
+    /// Returns the loop trees as text. A loop tree stands between the program and its kernels; it shows which
+    /// equations share a loop and which of their values are stored in memory.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -125,8 +125,8 @@ impl Explanation {
         self.report.plan.to_string()
     }
 
-    /// Returns the tape: the values that are in memory between forward and reverse pass, line by line, and the values that
-    /// are recomputed instead. It prints as a table and draws a picture ([`TapePlan::to_svg`]).
+    /// Returns the tape: the values that are in memory between forward and reverse pass, line by line, and the
+    /// values that are recomputed instead. It prints as a table and draws a picture ([`TapePlan::to_svg`]).
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -141,17 +141,18 @@ impl Explanation {
         self.report.tape()
     }
 
-    /// Returns the bytes of workspace of a call, beside arguments and results. The number is known before the call. It
-    /// excludes buffers of the matrix library for large products, and residuals of loops whose trip count is known only at
-    /// run time; [`Jit::report`](crate::Jit::report) counts the latter.
+    /// Returns the bytes of workspace of a call, beside arguments and results. The number is known before the call.
+    /// It excludes buffers of the matrix library for large products, and residuals of loops whose trip count is
+    /// known only at run time; [`Jit::report`](crate::Jit::report) counts the latter.
     pub fn workspace_bytes(&self) -> usize {
         self.report.peak
     }
 
-    /// Returns the work of a call, in units of one addition. An elementary function counts as the number of additions that
-    /// take the same time; a load, a store, and a product in a contraction count as 1 each; a library routine counts the
-    /// operations of its algorithm. Returns `None` if the trip count of a loop is known only at run time, or if Rust
-    /// functions are called. The work compares two sizes, or two implementations of a function, without a clock.
+    /// Returns the work of a call, in units of one addition. An elementary function counts as the number of
+    /// additions that take the same time; a load, a store, and a product in a contraction count as 1 each; a
+    /// library routine counts the operations of its algorithm. Returns `None` if the trip count of a loop is known
+    /// only at run time, or if Rust functions are called. The work compares two sizes, or two implementations of a
+    /// function, without a clock.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -166,15 +167,15 @@ impl Explanation {
         Some(self.report.program.work()).filter(|work| *work < u64::MAX)
     }
 
-    /// Returns the bytes of arguments (captured data included), results and workspace together, which is the most memory
-    /// that a call uses. The number is known before the call; [`workspace_bytes`](Self::workspace_bytes) lists the
-    /// exceptions.
+    /// Returns the bytes of arguments (captured data included), results and workspace together, which is the most
+    /// memory that a call uses. The number is known before the call; [`workspace_bytes`](Self::workspace_bytes)
+    /// lists the exceptions.
     pub fn peak_bytes(&self) -> usize {
         self.report.peak + self.boundary
     }
 
-    /// Returns the time of each stage: `trace` (the closure alone), `transform` (derivatives and batching during tracing),
-    /// each pass, `lower` (to kernels) and `code` (to machine code).
+    /// Returns the time of each stage: `trace` (the closure alone), `transform` (derivatives and batching during
+    /// tracing), each pass, `lower` (to kernels) and `code` (to machine code).
     pub fn timings(&self) -> Vec<(&'static str, Duration)> {
         let mut timings = Vec::new();
         for (i, stage) in self.stages.iter().enumerate() {

@@ -1,8 +1,9 @@
 //! The boundary between closures and data: [`jit`] and [`run`].
 //!
 //! A [`Jit`] holds a closure and the programs compiled from it: one per structure of the arguments (static fields
-//! included) and types of their leaves. If a call has arguments of a known kind, it runs a compiled program; otherwise
-//! it traces and compiles the closure first. `Jit` is `Send + Sync`, so it can be a `static` or be shared by threads:
+//! included) and types of their leaves. If a call has arguments of a known kind, it runs a compiled program;
+//! otherwise it traces and compiles the closure first. `Jit` is `Send + Sync`, so it can be a `static` or be shared
+//! by threads:
 //!
 //! ```
 //! use tapeloom::prelude::*;
@@ -254,9 +255,9 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         self
     }
 
-    /// Returns the same closure with a check for values that are not finite, in forward and reverse pass. At the first such
-    /// value, a call ends with an error that has the operation and your line. The check runs in the reference interpreter,
-    /// which is slow: use it to find mistakes.
+    /// Returns the same closure with a check for values that are not finite, in forward and reverse pass. At the
+    /// first such value, a call ends with an error that has the operation and your line. The check runs in the
+    /// reference interpreter, which is slow: use it to find mistakes.
     ///
     /// ```
     /// use tapeloom::{prelude::*, Kind};
@@ -268,20 +269,20 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
     ///
-    /// The check reports a value that makes a result not finite, or from which a finite value is computed. It ignores
-    /// constants, unused values, values that only decide something (in a comparison, an order, an index, a conversion to
-    /// integers), the branch of a `cond` that does not run, the side of a `select` that is not chosen, and iterations
-    /// beyond the trip count of a batch member.
+    /// The check reports a value that makes a result not finite, or from which a finite value is computed. It
+    /// ignores constants, unused values, values that only decide something (in a comparison, an order, an index, a
+    /// conversion to integers), the branch of a `cond` that does not run, the side of a `select` that is not
+    /// chosen, and iterations beyond the trip count of a batch member.
     #[doc(alias = "debug_nans")]
     pub fn nan_check(mut self) -> Jit<A, B, F> {
         self.core.set_engine(Engine::Finite);
         self
     }
 
-    /// Returns the same closure with a check that no [random](crate::random) key is used twice. If a key is used twice,
-    /// compilation fails; the error has the lines of both draws. A key from outside a loop that is used in every iteration
-    /// counts as used twice; a key that is used once in each branch of a [`cond`](crate::cond) does not. The closure is
-    /// traced once more at compilation; calls take the same time as before.
+    /// Returns the same closure with a check that no [random](crate::random) key is used twice. If a key is used
+    /// twice, compilation fails; the error has the lines of both draws. A key from outside a loop that is used in
+    /// every iteration counts as used twice; a key that is used once in each branch of a [`cond`](crate::cond) does
+    /// not. The closure is traced once more at compilation; calls take the same time as before.
     ///
     /// ```
     /// use tapeloom::{prelude::*, Kind};
@@ -302,9 +303,9 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         self
     }
 
-    /// Returns the same closure for another target than this machine's instructions: a
-    /// [simulated accelerator](crate::accelerator), or the interpreter of kernels, which checks every memory access.
-    /// Results of elementwise operations are equal bit by bit. Results of a contraction that the matrix library sums in
+    /// Returns the same closure for another target than this machine's instructions: a [simulated
+    /// accelerator](crate::accelerator), or the interpreter of kernels, which checks every memory access. Results
+    /// of elementwise operations are equal bit by bit. Results of a contraction that the matrix library sums in
     /// another order are equal up to rounding.
     ///
     /// ```
@@ -320,9 +321,9 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         self
     }
 
-    /// Returns the same closure, compiled for a machine model other than [`MachineModel::MEASURED`], for instance with a
-    /// smaller cache or fewer registers. The model, and not the current computer, determines the program. Another model may
-    /// change the order in which sums of floats are computed ([`MachineModel::has_bits_of`]).
+    /// Returns the same closure, compiled for a machine model other than [`MachineModel::MEASURED`], for instance
+    /// with a smaller cache or fewer registers. The model, and not the current computer, determines the program.
+    /// Another model may change the order in which sums of floats are computed ([`MachineModel::has_bits_of`]).
     ///
     /// If a number of the model is impossible, each call returns an error.
     ///
@@ -342,13 +343,15 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         self
     }
 
-    /// Runs the program on a simulated accelerator; returns the results, and ticks, accesses, misses, traffic and energy of
-    /// forward and reverse pass. The simulated program is that of [`Jit::call`], and the results are those of [`Jit::on`].
+    /// Runs the program on a simulated accelerator; returns the results, and ticks, accesses, misses, traffic and
+    /// energy of forward and reverse pass. The simulated program is that of [`Jit::call`], and the results are
+    /// those of [`Jit::on`].
     ///
-    /// The reverse phase begins at the first step of the program that reads a residual of an earlier step and saves none
-    /// itself. If there is no such step, there is one phase, and `forward` counts everything ([`Statistics::phases`],
-    /// [`Statistics::whole`]). That happens if both passes are fused into one loop, which saves no residuals, or if the
-    /// reverse pass recomputes iterations within a byte budget. [`explain`](Jit::explain) shows the steps.
+    /// The reverse phase begins at the first step of the program that reads a residual of an earlier step and saves
+    /// none itself. If there is no such step, there is one phase, and `forward` counts everything
+    /// ([`Statistics::phases`], [`Statistics::whole`]). That happens if both passes are fused into one loop, which
+    /// saves no residuals, or if the reverse pass recomputes iterations within a byte budget.
+    /// [`explain`](Jit::explain) shows the steps.
     ///
     /// # Errors
     /// As [`Jit::call`]; `target` if the configuration of the machine is impossible.
@@ -375,17 +378,17 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         Ok((tree_of::<B>(form, results)?, statistics))
     }
 
-    /// Returns the same closure, compiled with rules of real arithmetic (reassociation, factoring) that are not exact in
-    /// floating point. The program is faster and its results differ in the last digits.
+    /// Returns the same closure, compiled with rules of real arithmetic (reassociation, factoring) that are not
+    /// exact in floating point. The program is faster and its results differ in the last digits.
     pub fn relaxed(mut self) -> Jit<A, B, F> {
         self.core.set_engine(Engine::Relaxed);
         self
     }
 
-    /// Returns the same closure with a limit of `n` iterations for each loop whose trip count is known only at run time. A
-    /// call that would exceed the limit ends with an error that has the line of the loop. If the trip count is known when
-    /// the loop starts, the error comes before the first iteration. Each execution of a loop is counted separately. The
-    /// limit costs a few instructions per iteration.
+    /// Returns the same closure with a limit of `n` iterations for each loop whose trip count is known only at run
+    /// time. A call that would exceed the limit ends with an error that has the line of the loop. If the trip count
+    /// is known when the loop starts, the error comes before the first iteration. Each execution of a loop is
+    /// counted separately. The limit costs a few instructions per iteration.
     ///
     /// ```
     /// use tapeloom::{prelude::*, Kind};
@@ -402,8 +405,8 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         self
     }
 
-    /// Returns the same closure, whose calls end with an error soon after `cancel` is triggered, from any thread. Loops
-    /// check the handle when they start and every 1,024 iterations.
+    /// Returns the same closure, whose calls end with an error soon after `cancel` is triggered, from any thread.
+    /// Loops check the handle when they start and every 1,024 iterations.
     ///
     /// ```
     /// use std::time::Duration;
@@ -423,13 +426,13 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         self
     }
 
-    /// Runs the program; returns the results, the number of iterations of each loop whose trip count is known only at run
-    /// time, and the memory of the call in bytes. The closure is traced and compiled again for this, with counters in its
-    /// loops.
+    /// Runs the program; returns the results, the number of iterations of each loop whose trip count is known only
+    /// at run time, and the memory of the call in bytes. The closure is traced and compiled again for this, with
+    /// counters in its loops.
     ///
     /// # Errors
-    /// As [`Jit::call`]; and [`Kind::Target`](tapeloom_ir::Kind) if [`Jit::on`] chose another target than machine code,
-    /// because only machine code has the counters.
+    /// As [`Jit::call`]; and [`Kind::Target`](tapeloom_ir::Kind) if [`Jit::on`] chose another target than machine
+    /// code, because only machine code has the counters.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -449,8 +452,9 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         Ok((tree_of::<B>(&form, results)?, report))
     }
 
-    /// Compiles for these arguments and describes the compilation: the program at each stage, kernels, memory with its
-    /// exact peak, times, and the reason of each earlier compilation. The closure is traced and compiled again for this.
+    /// Compiles for these arguments and describes the compilation: the program at each stage, kernels, memory with
+    /// its exact peak, times, and the reason of each earlier compilation. The closure is traced and compiled again
+    /// for this.
     ///
     /// # Errors
     /// As [`Jit::call`].
@@ -459,8 +463,8 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         self.core.explain(&Of(&args).leaves(), &at_args(&self.f, &args, self.core.at))
     }
 
-    /// Calls the function inside a trace. The closure is traced once per kind of arguments in that trace, and stays a call
-    /// in the program, as with [`outline`](crate::outline).
+    /// Calls the function inside a trace. The closure is traced once per kind of arguments in that trace, and stays
+    /// a call in the program, as with [`outline`](crate::outline).
     ///
     /// ```
     /// use tapeloom::prelude::*;

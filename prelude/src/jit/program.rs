@@ -33,8 +33,8 @@ pub(super) enum Program {
 }
 
 impl Program {
-    /// Prepares a function for the engine. If `options.limited`, the code checks limits. `seen` receives the output of each
-    /// stage, for `explain`.
+    /// Prepares a function for the engine. If `options.limited`, the code checks limits. `seen` receives the output
+    /// of each stage, for `explain`.
     pub(super) fn compile(
         engine: Engine,
         options: &Options,

@@ -10,9 +10,9 @@ use tapeloom_ir::LoopCount;
 /// use tapeloom::prelude::*;
 /// let f = jit(grad(|x: Var| while_loop(|x: Var| x.lt(100.0), |x: Var| x * x.exp(), x)));
 /// let (_, report) = f.report(0.5)?;
-/// // Forward, and back again.
+/// // The loops of forward and reverse pass, with four iterations each.
 /// assert_eq!(report.loops.iter().map(|l| l.iterations).collect::<Vec<_>>(), [4, 4]);
-/// // Per iteration, and what was asked for at once.
+/// // Each of the four iterations saves at least 16 bytes.
 /// assert!(report.records >= 4 * 16);
 /// println!("{report}");
 /// # Ok::<(), tapeloom::Error>(())
@@ -20,7 +20,8 @@ use tapeloom_ir::LoopCount;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct CallReport {
-    /// The loops whose trip count is known only at run time, derivatives included; an inner loop precedes its outer loop.
+    /// The loops whose trip count is known only at run time, derivatives included; an inner loop precedes its outer
+    /// loop.
     pub loops: Vec<LoopCount>,
     /// The bytes of arguments, captured data included.
     pub arguments: usize,

@@ -1,5 +1,5 @@
-//! Links of a chain of derivatives. A link is the value at a matrix, or a derivative along directions, with a rule for
-//! the next derivative.
+//! Links of a chain of derivatives. A link is the value at a matrix, or a derivative along directions, with a rule
+//! for the next derivative.
 
 use crate::Var;
 use crate::control::Shared;
@@ -28,8 +28,8 @@ pub(super) struct Point<'a> {
 }
 
 impl Point<'_> {
-    /// Returns the value along `directions`. Its derivative with respect to the matrix is `rule`, or an error if there
-    /// is no rule. Derivatives with respect to captures of the closure `value` are those of its program.
+    /// Returns the value along `directions`. Its derivative with respect to the matrix is `rule`, or an error if
+    /// there is no rule. Derivatives with respect to captures of the closure `value` are those of its program.
     pub(super) fn link(
         self,
         directions: &[Var],

@@ -1,8 +1,8 @@
 //! Determinants, and their signs and logarithms.
 //!
-//! The determinant is a polynomial of the elements, so it has derivatives of every order at every matrix. Its value is
-//! the product of the pivots of an LU factorization. Derivatives have rules that do not differentiate a factorization
-//! and do not divide by pivots:
+//! The determinant is a polynomial of the elements, so it has derivatives of every order at every matrix. Its value
+//! is the product of the pivots of an LU factorization. Derivatives have rules that do not differentiate a
+//! factorization and do not divide by pivots:
 //!
 //! ```text
 //! A = P D Q                       frozen: no derivative passes through the factors
@@ -12,12 +12,12 @@
 //! D² det(A)[dA, dB]  = det P det Q Σ e[i, j] (X[i, i] Y[j, j] - X[i, j] Y[j, i])         all but d[i] and d[j]
 //! ```
 //!
-//! These products have n - k factors, so a derivative of order k is in range where `|A|^(n - k)` is. The factors are
-//! those of the elimination, `P = Π L`, `Q = D⁻¹ U`, with the pivots in `D`, or the singular vectors and values, where
-//! `P` and `Q` would be ill-conditioned.
+//! These products have n - k factors, so a derivative of order k is in range where `|A|^(n - k)` is. The factors
+//! are those of the elimination, `P = Π L`, `Q = D⁻¹ U`, with the pivots in `D`, or the singular vectors and
+//! values, where `P` and `Q` would be ill-conditioned.
 //!
-//! Third and higher derivatives are those of a form that divides by no small number, for `A` divided by a power of two
-//! near its largest element:
+//! Third and higher derivatives are those of a form that divides by no small number, for `A` divided by a power of
+//! two near its largest element:
 //!
 //! ```text
 //! A₀ = U S Vᵀ                     frozen
@@ -56,14 +56,14 @@ fn number_each(ty: &ArrayType) -> ArrayType {
 
 /// Returns the determinants `[..]` of square matrices `[.., n, n]` of floats.
 ///
-/// The first derivative is the adjugate, also at singular matrices. Derivatives of every order are right at matrices
-/// of every rank. The error of a derivative of order k is some rounding errors of the derivative or of `|A|^(n - k)`,
-/// whichever is larger. Second derivatives have up to a quarter of the digits less at regular matrices with condition
-/// numbers up to `1/ε^(1/4)` (8000 for f64, 54 for f32), where they are computed from an LU factorization and not from
-/// singular values.
+/// The first derivative is the adjugate, also at singular matrices. Derivatives of every order are right at
+/// matrices of every rank. The error of a derivative of order k is some rounding errors of the derivative or of
+/// `|A|^(n - k)`, whichever is larger. Second derivatives have up to a quarter of the digits less at regular
+/// matrices with condition numbers up to `1/ε^(1/4)` (8000 for f64, 54 for f32), where they are computed from an LU
+/// factorization and not from singular values.
 ///
-/// The determinant itself may be out of the range of the dtype. Derivatives of order k are right where `|A|^(n - k)` is
-/// in range, those beyond the third where `|A|^(n - 3)` is, too.
+/// The determinant itself may be out of the range of the dtype. Derivatives of order k are right where `|A|^(n -
+/// k)` is in range, those beyond the third where `|A|^(n - 3)` is, too.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -176,8 +176,8 @@ impl Frozen {
         solve_triangular(unit, b, Triangle::UPPER.unit_diagonal())
     }
 
-    /// Returns the transposed adjugates. If no pivot vanishes, the adjugate by elimination is as accurate as the factors,
-    /// for any condition number.
+    /// Returns the transposed adjugates. If no pivot vanishes, the adjugate by elimination is as accurate as the
+    /// factors, for any condition number.
     fn slope(self) -> Var {
         let products = self.sign.expand_dims(-1) * products_without_one(self.pivots);
         let slope = transposed(self.upper_solution(products.expand_dims(-1) * self.left()));

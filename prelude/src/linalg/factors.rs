@@ -353,7 +353,7 @@ pub fn svdvals(a: Var) -> Var {
 ///
 /// ```
 /// use tapeloom::prelude::*;
-/// // A turn by a right angle: i and -i.
+/// // The eigenvalues of a rotation by 90 degrees are i and -i.
 /// let ((re, im), _) = run(|a: Var| linalg::eig(a), [[0.0, -1.0], [1.0, 0.0]])?;
 /// assert!(re.to_vec::<f64>()?[0].abs() < 1e-15 && (im.to_vec::<f64>()?[0] - 1.0).abs() < 1e-15);
 /// check_grads(linalg::eig, [[0.5, -1.0], [2.0, 0.25]], 2)?;

@@ -40,7 +40,7 @@ const PADE_NORM: f64 = 5.371_920_351_148_152;
 ///
 /// ```
 /// use tapeloom::prelude::*;
-/// // A turn by one radian.
+/// // A rotation by one radian.
 /// let turn = run(linalg::expm, [[0.0, -1.0], [1.0, 0.0]])?.to_vec::<f64>()?;
 /// assert!((turn[0] - 1f64.cos()).abs() < 1e-15 && (turn[2] - 1f64.sin()).abs() < 1e-15);
 /// check_grads(linalg::expm, [[0.0, -1.0], [8.0, 0.5]], 2)?;
@@ -119,7 +119,7 @@ const MOST_STEPS: i64 = 60;
 /// let root = run(linalg::sqrtm, a)?.to_vec::<f64>()?;
 /// assert!(root.iter().zip([5.0, 2.0, 4.0, 7.0]).all(|(x, want)| (x - want).abs() < 1e-13));
 /// check_grads(linalg::sqrtm, a, 2)?;
-/// // An eigenvalue is negative.
+/// // This matrix has a negative eigenvalue.
 /// assert!(run(linalg::sqrtm, [[-1.0, 0.0], [0.0, 4.0]])?.to_vec::<f64>()?[0].is_nan());
 /// # Ok::<(), tapeloom::Error>(())
 /// ```

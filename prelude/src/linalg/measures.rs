@@ -95,8 +95,8 @@ pub fn matrix_norm(a: Var, of: MatrixNorm) -> Var {
             // The test is `ne` instead of `gt`, so that a nan in the matrix gives nan in the norm and in its
             // derivative.
             let positive = square.ne(0.0);
-            // √ has no derivative at 0. For zeros, compute the norm as a sum of `hypot(x, 0)`: the value and the first
-            // derivative are 0, and the second derivative is nan.
+            // √ has no derivative at 0. For zeros, compute the norm as a sum of `hypot(x, 0)`: the value and the
+            // first derivative are 0, and the second derivative is nan.
             let safe = positive.select(square, square.ones_like());
             let wide = positive.expand_dims(-1).expand_dims(-1).broadcast_to(rows.shape());
             let zeros = select(wide, 1.0, rows).hypot(0.0).sum_axis([-2, -1]);
@@ -115,8 +115,8 @@ pub fn matrix_norm(a: Var, of: MatrixNorm) -> Var {
     })
 }
 
-/// Returns the largest and the smallest singular value by their positions, so that derivatives do not read the vectors
-/// of other values, which may be equal.
+/// Returns the largest and the smallest singular value by their positions, so that derivatives do not read the
+/// vectors of other values, which may be equal.
 fn extreme_values(a: Var) -> [Var; 2] {
     let s = svdvals(a);
     let n = s.shape()[s.rank() - 1];

@@ -93,7 +93,7 @@ impl Attention {
 /// ```
 /// use tapeloom::prelude::*;
 /// let f = jit(|x: Var| dot_product_attention(x, x, x, Attention::new().causal()));
-/// let tokens = Tensor::new(&[2, 1, 1], vec![1.0, 3.0])?; // two, with one head of one number
+/// let tokens = Tensor::new(&[2, 1, 1], vec![1.0, 3.0])?; // two tokens, with one head of one number
 /// let y = f.call(&tokens)?;
 /// assert_eq!(y.shape(), [2, 1, 1]);
 /// assert_eq!(y.to_vec::<f64>()?[0], 1.0);

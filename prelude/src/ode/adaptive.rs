@@ -1,13 +1,13 @@
 //! The loop of adaptive methods.
 //!
-//! A `scan` runs over the requested times. For each time, a `while_loop` takes steps until one ends at or beyond it, and
-//! the dense output of that step is evaluated there. The last step ends exactly at the last time. Within a step, a
-//! `while_loop` tries step sizes until the error is small enough.
+//! A `scan` runs over the requested times. For each time, a `while_loop` takes steps until one ends at or beyond
+//! it, and the dense output of that step is evaluated there. The last step ends exactly at the last time. Within a
+//! step, a `while_loop` tries step sizes until the error is small enough.
 //!
-//! The trial steps and their results are constants for derivatives. The derivative of an accepted step is a custom rule
-//! that computes the step once more ([`custom_jvp`]). So a rejected trial, whose stages may be nan, does not affect a
-//! gradient (zero times nan is nan), and the reverse pass runs over accepted steps only. If derivatives are needed, this
-//! costs one more evaluation of each step.
+//! The trial steps and their results are constants for derivatives. The derivative of an accepted step is a custom
+//! rule that computes the step once more ([`custom_jvp`]). So a rejected trial, whose stages may be nan, does not
+//! affect a gradient (zero times nan is nan), and the reverse pass runs over accepted steps only. If derivatives
+//! are needed, this costs one more evaluation of each step.
 
 use super::control::{LEAST_ERROR, Tolerance, first_length, grown, shrunk};
 use super::events::{Crossing, Event};
@@ -95,8 +95,8 @@ impl Integrator {
         self.solve_on(slope, event, (y, &[]), times)
     }
 
-    /// Integrates as [`Integrator::solve`]. `moved` has the sums of |Δq| before the first of these times, for the integrals
-    /// whose errors count.
+    /// Integrates as [`Integrator::solve`]. `moved` has the sums of |Δq| before the first of these times, for the
+    /// integrals whose errors count.
     pub(super) fn solve_on(
         &self,
         (slope, given): (Open<'_>, &[Var]),
@@ -145,7 +145,8 @@ impl Integrator {
                 (first_length(&f, self.method.order(), &self.tolerance, at, known), 2)
             }
         };
-        // If the last time equals the first one, the direction is 0, and the times are ordered only if all of them are equal.
+        // If the last time equals the first one, the direction is 0, and the times are ordered only if all of them
+        // are equal.
         let steps = times.diff(1, 0);
         let still = steps.eq(0.0).all();
         let ordered = (steps * ivp.direction).ge(0.0).all() & (still | ivp.direction.ne(0.0));

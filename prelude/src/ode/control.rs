@@ -6,19 +6,19 @@
 //! h' = h clamp(0.9 |e|^-α |e before|^β, 1/5, 10)                            α = 1/p - 3/4 β, β = 0.04
 //! ```
 //!
-//! All of this is constant for derivatives: the derivative is that of the computed numbers, by the steps that were taken.
-//! The solution depends on the choice of steps only by an error within the tolerance, so the derivative through that
-//! choice is the derivative of this error alone. It is discontinuous where a step is rejected, does not belong to the
-//! gradient, and would lengthen the reverse pass.
+//! All of this is constant for derivatives: the derivative is that of the computed numbers, by the steps that were
+//! taken. The solution depends on the choice of steps only by an error within the tolerance, so the derivative
+//! through that choice is the derivative of this error alone. It is discontinuous where a step is rejected, does
+//! not belong to the gradient, and would lengthen the reverse pass.
 //!
 //! Integrals q, on which no slope depends, have a norm of their own, and the larger of the two norms counts: in one
-//! norm with many states, the error of a single integral would be averaged out. The scale of an integral includes the
-//! sum of all |Δq| so far, since an integral may return to zero. If the state has an array of tolerances, atol and rtol
-//! of integrals are the least ones.
+//! norm with many states, the error of a single integral would be averaged out. The scale of an integral includes
+//! the sum of all |Δq| so far, since an integral may return to zero. If the state has an array of tolerances, atol
+//! and rtol of integrals are the least ones.
 //!
-//! Source: Hairer, Nørsett and Wanner, *Solving Ordinary Differential Equations I* (1993), section II.4; Hairer and Wanner,
-//! volume II (1996), section IV.2 (Gustafsson's control, which also uses the error of the step before); Hindmarsh and
-//! others, *SUNDIALS* (2005), on quadratures in CVODES.
+//! Source: Hairer, Nørsett and Wanner, *Solving Ordinary Differential Equations I* (1993), section II.4; Hairer and
+//! Wanner, volume II (1996), section IV.2 (Gustafsson's control, which also uses the error of the step before);
+//! Hindmarsh and others, *SUNDIALS* (2005), on quadratures in CVODES.
 
 use super::state::{Slope, advanced, difference};
 use crate::Var;
@@ -81,8 +81,8 @@ impl Tolerance {
         select(states.is_nan() | states.gt(integrals), states, integrals)
     }
 
-    /// Returns the tolerance for integrals: the least one of all elements of the state, because an integral has another
-    /// shape than the state.
+    /// Returns the tolerance for integrals: the least one of all elements of the state, because an integral has
+    /// another shape than the state.
     fn for_integrals(self) -> Tolerance {
         let least = |x: Var| match x.size() {
             // The integrals of an empty state are zeros.
@@ -120,9 +120,9 @@ pub(super) fn shrunk(order: i32, error: Var) -> Var {
     select(error.is_finite(), (SAFETY / error.powf(alpha)).maximum(SHRINK), SHRINK)
 }
 
-/// Returns the size of the first step, without a sign. It is the smaller of two sizes: one for which a step of Euler's
-/// method would have an error of a hundredth of the tolerance, and one for a step of order `order`, estimated from the
-/// change of the slope in that step.
+/// Returns the size of the first step, without a sign. It is the smaller of two sizes: one for which a step of
+/// Euler's method would have an error of a hundredth of the tolerance, and one for a step of order `order`,
+/// estimated from the change of the slope in that step.
 pub(super) fn first_length(
     f: Slope<'_>,
     order: i32,

@@ -1,9 +1,9 @@
 //! Events: an integration ends where a function of time and state changes its sign.
 //!
-//! The loop over steps detects a change of sign within a step, and ends. After the loop, the root of the event function
-//! on the dense output of that step is found, once, as by [`custom_root`](crate::custom_root). The derivative of the event
-//! time is `-(∂g/∂p) / (dg/dt)` along the computed solution, by the implicit function theorem; the root search is not
-//! differentiated.
+//! The loop over steps detects a change of sign within a step, and ends. After the loop, the root of the event
+//! function on the dense output of that step is found, once, as by [`custom_root`](crate::custom_root). The
+//! derivative of the event time is `-(∂g/∂p) / (dg/dt)` along the computed solution, by the implicit function
+//! theorem; the root search is not differentiated.
 
 use super::Status;
 use super::adaptive::Integration;

@@ -49,8 +49,8 @@ impl Fixed {
         Fixed { substeps: steps.max(1), ..self }
     }
 
-    /// Solves as [`Adaptive::solve`](super::Adaptive::solve), without an error estimate. The times may be in any order, and
-    /// derivatives with respect to the times go through the step sizes.
+    /// Solves as [`Adaptive::solve`](super::Adaptive::solve), without an error estimate. The times may be in any
+    /// order, and derivatives with respect to the times go through the step sizes.
     ///
     /// Errors: those of [`Adaptive::solve`](super::Adaptive::solve).
     #[track_caller]

@@ -5,7 +5,8 @@ use crate::Var;
 use crate::ops::functions::concat;
 use tapeloom_ir::{Loc, Shape};
 
-/// The largest number of elements of a joined state. For larger states, copying costs more than fewer operations save.
+/// The largest number of elements of a joined state. For larger states, copying costs more than fewer operations
+/// save.
 const SMALL: usize = 1024;
 
 /// How the leaves of a state are joined.

@@ -68,8 +68,8 @@ impl Method {
         }
     }
 
-    /// Computes a step of size `h` from `y` at time `t`, where the slope is `slope`. Returns the end of the step and the
-    /// estimated error of its state.
+    /// Computes a step of size `h` from `y` at time `t`, where the slope is `slope`. Returns the end of the step
+    /// and the estimated error of its state.
     pub(super) fn step(
         self,
         f: Slope<'_>,
@@ -83,8 +83,8 @@ impl Method {
         }
     }
 
-    /// Returns the interpolant before the first step: of length 1, with the right value and slope at its beginning, the only
-    /// point where it is evaluated.
+    /// Returns the interpolant before the first step: of length 1, with the right value and slope at its beginning,
+    /// the only point where it is evaluated.
     pub(super) fn before(self, t: Var, y: &[Var], slope: &[Var]) -> Interpolant<Var> {
         let mut terms = self.nowhere(y).terms;
         terms[0] = slope.to_vec();

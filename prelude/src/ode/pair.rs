@@ -1,7 +1,8 @@
-//! Embedded Runge–Kutta pairs: an explicit step, and its difference from a formula of lower order as an error estimate.
+//! Embedded Runge–Kutta pairs: an explicit step, and its difference from a formula of lower order as an error
+//! estimate.
 //!
-//! The slope at the end of a step is the first slope of the next one (the pair is *first same as last*), so an accepted
-//! step evaluates it once. The error estimate and the dense output use it, too.
+//! The slope at the end of a step is the first slope of the next one (the pair is *first same as last*), so an
+//! accepted step evaluates it once. The error estimate and the dense output use it, too.
 
 use super::method::{Interpolant, StepEnd};
 use super::state::{Slope, State, difference, scaled, weighted};

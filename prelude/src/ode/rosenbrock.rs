@@ -15,8 +15,8 @@ use crate::transform::jacfwd;
 use crate::tree::ravel;
 use crate::{Dtype, Var};
 
-/// A Rosenbrock method. Its last stage is the error estimate, and the state after a step is the argument of that stage
-/// plus the stage itself.
+/// A Rosenbrock method. Its last stage is the error estimate, and the state after a step is the argument of that
+/// stage plus the stage itself.
 #[derive(Debug)]
 pub(super) struct Rosenbrock {
     pub(super) name: &'static str,

@@ -86,9 +86,9 @@ pub fn dopri5() -> Adaptive {
 /// Returns Steinebach's Rosenbrock method of order 5, with dense output of order 4, for stiff systems: those whose
 /// fastest component limits the steps of an explicit method long after the component has decayed.
 ///
-/// Each step computes the Jacobian of the slope, by forward mode, and one LU factorization. All leaves of the state must
-/// have the same dtype. Derivatives of the slope with respect to time and state must be finite, at the first time, too:
-/// `dy/dt = √t` from t = 0 ends with [`Status::NotFinite`](super::Status::NotFinite).
+/// Each step computes the Jacobian of the slope, by forward mode, and one LU factorization. All leaves of the state
+/// must have the same dtype. Derivatives of the slope with respect to time and state must be finite, at the first
+/// time, too: `dy/dt = √t` from t = 0 ends with [`Status::NotFinite`](super::Status::NotFinite).
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -109,9 +109,9 @@ pub fn rodas5p() -> Adaptive {
 }
 
 impl Adaptive {
-    /// Sets the tolerated error of a step relative to the state. The default is 10⁻⁶; values below a few rounding errors are
-    /// raised to that. A tolerance is a number, or, if the state is a single leaf, an array of the leaf's shape. Tolerances
-    /// and step sizes are constants for derivatives.
+    /// Sets the tolerated error of a step relative to the state. The default is 10⁻⁶; values below a few rounding
+    /// errors are raised to that. A tolerance is a number, or, if the state is a single leaf, an array of the
+    /// leaf's shape. Tolerances and step sizes are constants for derivatives.
     #[track_caller]
     pub fn rtol(self, share: impl IntoVar) -> Adaptive {
         Adaptive { relative: float(share), ..self }
@@ -146,7 +146,7 @@ impl Adaptive {
     ///
     /// ```
     /// use tapeloom::prelude::*;
-    /// // When a pendulum comes back to the middle: it first passes it the other way.
+    /// // The time of the first upward crossing of the middle, after the first downward one.
     /// let swing = |(_, (x, v)): (Var, (Var, Var))| (v, -x);
     /// let back = |x0: Var| {
     ///     let method = ode::dopri5().crossing(ode::Crossing::Up);
@@ -162,17 +162,17 @@ impl Adaptive {
         Adaptive { crossing, ..self }
     }
 
-    /// Solves `dy/dt = f(t, y)` with `y = y0` at the first of the times. Returns the solution at all times, which is the
-    /// tree of `y0` with an axis of times in front of each leaf, and the statistics of the integration. The times are a
-    /// vector, ascending or descending.
+    /// Solves `dy/dt = f(t, y)` with `y = y0` at the first of the times. Returns the solution at all times, which
+    /// is the tree of `y0` with an axis of times in front of each leaf, and the statistics of the integration. The
+    /// times are a vector, ascending or descending.
     ///
-    /// The solution between the ends of steps is interpolated by the dense output, so additional times are cheap. The slope
-    /// is not evaluated beyond the last time.
+    /// The solution between the ends of steps is interpolated by the dense output, so additional times are cheap.
+    /// The slope is not evaluated beyond the last time.
     ///
-    /// Errors: `dtype` if the state or the times are not floats; `shape` if the times are not a vector; `shape`, `dtype` or
-    /// `arguments` if the slope differs from the state in types or form; `shape` if a tolerance is an array of another shape
-    /// than the state; `arguments` if a tolerance is negative or a step size is not positive. If such a value is known only
-    /// at run time, the solution is nan.
+    /// Errors: `dtype` if the state or the times are not floats; `shape` if the times are not a vector; `shape`,
+    /// `dtype` or `arguments` if the slope differs from the state in types or form; `shape` if a tolerance is an
+    /// array of another shape than the state; `arguments` if a tolerance is negative or a step size is not
+    /// positive. If such a value is known only at run time, the solution is nan.
     #[track_caller]
     pub fn solve<Y: Tree<Var>, F: Function<(Var, Y), Y, M>, M>(
         self,
@@ -190,13 +190,13 @@ impl Adaptive {
         (rebuild(&structure, solved.rows, at), solved.stats)
     }
 
-    /// Solves as [`Adaptive::solve`] until an event: a sign change of the number `g(t, y)`, the result of `event`. Returns
-    /// the solution, the time and state at the end, and the statistics.
+    /// Solves as [`Adaptive::solve`] until an event: a sign change of the number `g(t, y)`, the result of `event`.
+    /// Returns the solution, the time and state at the end, and the statistics.
     ///
-    /// The integration ends at the event, at the last time, or where it cannot continue; [`Stats::status`] has the reason. At
-    /// times after the event the solution is nan. The event is located on the dense output, to the last bits of the time;
-    /// time and state of the event have derivatives. If g is zero at the start, that is not an event. Two sign changes
-    /// within one step are not detected ([`Adaptive::largest_step`]).
+    /// The integration ends at the event, at the last time, or where it cannot continue; [`Stats::status`] has the
+    /// reason. At times after the event the solution is nan. The event is located on the dense output, to the last
+    /// bits of the time; time and state of the event have derivatives. If g is zero at the start, that is not an
+    /// event. Two sign changes within one step are not detected ([`Adaptive::largest_step`]).
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -245,19 +245,20 @@ impl Adaptive {
         (tree(solved.rows), (solved.t, tree(solved.y)), solved.stats)
     }
 
-    /// Sets reverse mode to the adjoint equation, which is solved backwards in time. Its memory does not depend on the number
-    /// of steps; the error of the gradient is of the size of the tolerance, not of rounding.
+    /// Sets reverse mode to the adjoint equation, which is solved backwards in time. Its memory does not depend on
+    /// the number of steps; the error of the gradient is of the size of the tolerance, not of rounding.
     ///
-    /// The backward steps are chosen by the errors of the state, of its cotangent, and of the gradient with respect to
-    /// captures of the slope; [`Adaptive::seminorm`] ignores the errors of that gradient.
+    /// The backward steps are chosen by the errors of the state, of its cotangent, and of the gradient with respect
+    /// to captures of the slope; [`Adaptive::seminorm`] ignores the errors of that gradient.
     ///
     /// Between the requested times, the state is integrated backwards, too. If that is unstable, as in systems that
     /// dissipate energy fast, the gradient is wrong unless the times are close together; use
-    /// [`checkpoint`](crate::checkpoint()) with a byte budget instead. For this reason, methods for stiff systems have no
-    /// adjoint.
+    /// [`checkpoint`](crate::checkpoint()) with a byte budget instead. For this reason, methods for stiff systems
+    /// have no adjoint.
     ///
-    /// Forward mode along a tangent, [`jvp`](crate::jvp()), differentiates the steps. [`linearize`](crate::linearize()) and
-    /// [`jacfwd`](crate::jacfwd()), which derive from the reverse rule, are an error.
+    /// Forward mode along a tangent, [`jvp`](crate::jvp()), differentiates the steps.
+    /// [`linearize`](crate::linearize()) and [`jacfwd`](crate::jacfwd()), which derive from the reverse rule, are
+    /// an error.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -277,15 +278,15 @@ impl Adaptive {
         Adaptive { adjoint: true, ..self }
     }
 
-    /// Sets reverse mode to [`Adaptive::adjoint`] with steps that are chosen by the errors of the state and of its cotangent
-    /// only. That takes fewer steps if the slope has many captures. The gradient with respect to captures is an integral
-    /// whose own error is not checked. Its error is small if the derivative of the slope with respect to its captures
-    /// is as smooth in time as that with respect to the state, as in a neural network. Otherwise the error of the gradient
-    /// exceeds the tolerance.
+    /// Sets reverse mode to [`Adaptive::adjoint`] with steps that are chosen by the errors of the state and of its
+    /// cotangent only. That takes fewer steps if the slope has many captures. The gradient with respect to captures
+    /// is an integral whose own error is not checked. Its error is small if the derivative of the slope with
+    /// respect to its captures is as smooth in time as that with respect to the state, as in a neural network.
+    /// Otherwise the error of the gradient exceeds the tolerance.
     ///
     /// ```
     /// use tapeloom::prelude::*;
-    /// // The slope is smooth in y, and in p it is not: dy/dp = ∫ √t dt.
+    /// // The derivative of the slope with respect to p, √t, is not smooth in time: dy/dp = ∫ √t dt.
     /// let end = |method: ode::Adaptive| move |p: Var| {
     ///     let slope = |(t, y): (Var, Var)| p * t.sqrt() + 0.0 * y;
     ///     method.solve(slope, constant(1.0), constant([0.0, 0.008])).0.index(1)
@@ -400,7 +401,8 @@ impl Adaptive {
     /// Returns the integrator, with its settings in the dtype of times.
     fn integrator(self, y: &[Var], times: Var) -> Integrator {
         let own = |x: Var| x.convert(times.dtype()).stop_gradient();
-        // A setting that turns out to be invalid at run time is replaced by nan, which makes the steps and the solution nan.
+        // A setting that turns out to be invalid at run time is replaced by nan, which makes the steps and the
+        // solution nan.
         let checked = |x: Var, right: Var| match x.known() {
             Some(_) => x,
             None => select(right, x, f64::NAN),

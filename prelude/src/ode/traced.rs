@@ -1,8 +1,8 @@
 //! Closures of a problem, traced once.
 //!
 //! A step evaluates the slope several times, and the program has several copies of a step. So the closure is traced
-//! once, into a function that each evaluation calls. Therefore random numbers are the same at every evaluation, and the
-//! captures are known, so that the adjoint method can differentiate with respect to them.
+//! once, into a function that each evaluation calls. Therefore random numbers are the same at every evaluation, and
+//! the captures are known, so that the adjoint method can differentiate with respect to them.
 
 use super::state::State;
 use crate::Var;
@@ -31,7 +31,8 @@ pub(super) fn traced<Y: Tree<Var>, Z: Tree<Var>>(
 }
 
 impl<'a> Traced<'a> {
-    /// Returns the slope if it has the form and types of the state; otherwise reports the difference and returns `None`.
+    /// Returns the slope if it has the form and types of the state; otherwise reports the difference and returns
+    /// `None`.
     pub(super) fn slope(
         staged: &'a Staged,
         form: &Form,
@@ -68,7 +69,8 @@ impl<'a> Traced<'a> {
         Traced::of(staged).filter(|_| fits)
     }
 
-    /// Returns the event function if its result is a single float; otherwise reports the difference and returns `None`.
+    /// Returns the event function if its result is a single float; otherwise reports the difference and returns
+    /// `None`.
     pub(super) fn event(staged: &'a Staged) -> Option<Traced<'a>> {
         let types = staged.result_types();
         let fits = types.len() == 1 && types[0].shape.is_empty() && types[0].dtype.is_float();

@@ -1,6 +1,7 @@
 //! The order in which [`einsum`](super::linalg::einsum) multiplies its operands.
 //!
-//! A product of several arrays may be taken pair by pair in any order, and the orders differ by powers of the extents:
+//! A product of several arrays may be taken pair by pair in any order, and the orders differ by powers of the
+//! extents:
 //!
 //! ```text
 //! ij,jk,kl,l -> i      n by n each:   ((A B) C) x costs 2 n³ + n²,   A (B (C x)) costs 3 n²
@@ -10,8 +11,8 @@
 //! operands the cheapest order is found by dynamic programming over subsets; of equal costs the one with the smaller
 //! largest intermediate, and then the written order. Beyond, the cheapest pair is taken first, again and again.
 //!
-//! Source: Pfeifer, Haegeman, Verstraete, *Faster identification of optimal contraction sequences for tensor networks*
-//! (2014), without its pruning.
+//! Source: Pfeifer, Haegeman, Verstraete, *Faster identification of optimal contraction sequences for tensor
+//! networks* (2014), without its pruning.
 
 /// Operands up to which all orders are compared: 3^n splits of subsets.
 const EXACT: usize = 10;

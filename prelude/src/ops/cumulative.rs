@@ -9,7 +9,7 @@
 //! assert_eq!(up.to_vec::<f64>()?, [1.0, 3.0, 7.0]);
 //! assert_eq!(down.to_vec::<f64>()?, [7.0, 6.0, 4.0]);
 //!
-//! // The derivative of a product needs no division: zeros among the factors do no harm.
+//! // The derivative of a product uses no division, so it is right for factors of zero.
 //! let d = run(grad(|x: Var| x.cumprod(0).sum()), [2.0, 0.0, 3.0])?;
 //! assert_eq!(d.to_vec::<f64>()?, [1.0, 8.0, 0.0]);
 //! # Ok::<(), tapeloom::Error>(())

@@ -11,7 +11,8 @@ use crate::var::{IntoVar, caller};
 use tapeloom_ir::Scalar;
 use tapeloom_ir::prim::{Betainc, Gammainc};
 
-/// The distribution functions of the gamma and beta distributions. Operands are floats of one dtype, broadcast together.
+/// The distribution functions of the gamma and beta distributions. Operands are floats of one dtype, broadcast
+/// together.
 impl Var {
     /// P(a, x) = 1/Γ(a) ∫₀ˣ tᵃ⁻¹ e⁻ᵗ dt, the regularised lower incomplete gamma function: `a.gammainc(x)`, as scipy's
     /// `gammainc(a, x)`.
@@ -30,8 +31,9 @@ impl Var {
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
     ///
-    /// Source: Temme, *The asymptotic expansion of the incomplete gamma functions* (1979), for the form of the density;
-    /// Takahasi and Mori, *Double exponential formulas for numerical integration* (1974), for the integrals.
+    /// Source: Temme, *The asymptotic expansion of the incomplete gamma functions* (1979), for the form of the
+    /// density; Takahasi and Mori, *Double exponential formulas for numerical integration* (1974), for the
+    /// integrals.
     #[doc(alias = "igamma")]
     #[track_caller]
     pub fn gammainc(self, x: impl IntoVar) -> Var {
@@ -68,7 +70,7 @@ impl Var {
     ///
     /// ```
     /// use tapeloom::prelude::*;
-    /// // The median of a beta distribution moves to the right as a grows.
+    /// // The distribution function at a fixed x decreases as a grows.
     /// let f = |(a, b): (Var, Var)| a.betainc(b, 0.5);
     /// let (a, b) = run(grad(f), (3.0, 3.0))?;
     /// assert!(a.item::<f64>()? < 0.0 && (a.item::<f64>()? + b.item::<f64>()?).abs() < 1e-15);

@@ -86,7 +86,8 @@ impl Var {
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
     ///
-    /// Source: Johansson, *Rigorous high-precision computation of the Hurwitz zeta function and its derivatives* (2015).
+    /// Source: Johansson, *Rigorous high-precision computation of the Hurwitz zeta function and its derivatives*
+    /// (2015).
     #[doc(alias = "hurwitz_zeta")]
     #[track_caller]
     pub fn zeta(self, q: impl IntoVar) -> Var {
@@ -167,8 +168,8 @@ impl Var {
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
     ///
-    /// Source: Pearson, Olver and Porter, *Numerical methods for the computation of the confluent and Gauss hypergeometric
-    /// functions* (2017).
+    /// Source: Pearson, Olver and Porter, *Numerical methods for the computation of the confluent and Gauss
+    /// hypergeometric functions* (2017).
     #[track_caller]
     pub fn hyp1f1(self, b: impl IntoVar, x: impl IntoVar) -> Var {
         let at = caller();

@@ -117,8 +117,8 @@ impl Var {
             let inside = x.gt(0.0) & y.gt(0.0);
             let (p, q) = (select(inside, x, 1.0), select(inside, y, 1.0));
             let edge = select(x.eq(0.0) & y.ge(0.0), y - x, outside(x, y));
-            // For close p and q, with u = (q - p) / p and w = u / (2 + u): p (u - ln(1 + u)) = p (u w - 2 (w³/3 + w⁵/5
-            // + ..)).
+            // For close p and q, with u = (q - p) / p and w = u / (2 + u): p (u - ln(1 + u)) = p (u w - 2 (w³/3 +
+            // w⁵/5 + ..)).
             let near = inside & (q - p).abs().lt(0.25 * p);
             let (a, b) = (select(near, p, 1.0), select(near, q, 1.0));
             let u = (b - a) / a;
@@ -340,10 +340,10 @@ fn outside(x: Var, y: Var) -> Var {
 
 /// `ln |Γ(a)| + ln |Γ(b) / Γ(a + b)|` for the smaller operand a and the larger one b.
 ///
-/// The second term loses all digits for small a if it is a difference of two logarithms, and so do its derivatives in b,
-/// which are multiples of a. So it is computed from terms that are multiples of a: by Stirling's series for b ≥ 10, and
-/// otherwise after ten steps of the recurrence Γ(b) = Γ(b + 1) / b. Source: Didonato and Morris, *Algorithm 708:
-/// significant digit computation of the incomplete beta function ratios* (1992).
+/// The second term loses all digits for small a if it is a difference of two logarithms, and so do its derivatives
+/// in b, which are multiples of a. So it is computed from terms that are multiples of a: by Stirling's series for b
+/// ≥ 10, and otherwise after ten steps of the recurrence Γ(b) = Γ(b + 1) / b. Source: Didonato and Morris,
+/// *Algorithm 708: significant digit computation of the incomplete beta function ratios* (1992).
 fn log_beta(x: Var, y: Var) -> Var {
     let ordered = x.le(y);
     let (small, large) = (select(ordered, x, y), select(ordered, y, x));

@@ -26,7 +26,7 @@
 //! let (slope, offset) = p;
 //! assert!((slope.item::<f64>()? - 2.0).abs() < 1e-2 && (offset.item::<f64>()? - 1.0).abs() < 1e-2);
 //!
-//! // How the loss after three steps moves with their rate.
+//! // The derivative of the loss after three steps with respect to their rate.
 //! let after = |rate: Var| {
 //!     let sgd = optim::sgd(rate).momentum(0.9);
 //!     let mut x = constant(1.0);

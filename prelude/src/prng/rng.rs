@@ -39,7 +39,7 @@ use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Shape};
 /// ```
 /// use tapeloom::prelude::*;
 /// use tapeloom::random::Rng;
-/// // A walk, whose steps differ, and the mean of a sum over lanes, whose noise differs.
+/// // A random walk with different steps; below, a batch with different noise for each member.
 /// let walk = jit(|seed: Var| {
 ///     let rng = Rng::new(seed);
 ///     fori_loop(10, |(_, x): (Var, Var)| x + rng.normal([], Dtype::F64), zeros([], Dtype::F64))

@@ -1,6 +1,7 @@
 //! The Gauss–Kronrod rule of 21 points, ten of which are Gauss points.
 //!
-//! Source: Piessens, de Doncker-Kapenga, Überhuber and Kahaner, *QUADPACK* (1983), `qk21`, and its estimate of the error.
+//! Source: Piessens, de Doncker-Kapenga, Überhuber and Kahaner, *QUADPACK* (1983), `qk21`, and its estimate of the
+//! error.
 
 use super::table::table;
 use crate::Var;

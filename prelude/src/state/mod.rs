@@ -2,7 +2,7 @@
 //!
 //! ```
 //! use tapeloom::prelude::*;
-//! // The running maximum of a sequence, and how often it rose.
+//! // The running maximum of a sequence, and the number of times that it increased.
 //! let f = jit(|x: Var| {
 //!     let (most, rises) = (Ref::new(f64::NEG_INFINITY), Ref::new(0));
 //!     map(

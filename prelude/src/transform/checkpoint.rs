@@ -229,8 +229,8 @@ fn carried(staged: &Staged, carries: usize, block: usize) -> Vec<Var> {
 impl Var {
     /// Returns the same values under a name, to which the policies of [`checkpoint`] refer.
     ///
-    /// A name begins with a letter and consists of letters, digits, `_` and `.`. Naming computes and copies nothing, but
-    /// it is a barrier for simplification: sums and products are not simplified across the name.
+    /// A name begins with a letter and consists of letters, digits, `_` and `.`. Naming computes and copies
+    /// nothing, but it is a barrier for simplification: sums and products are not simplified across the name.
     ///
     /// ```
     /// use tapeloom::prelude::*;

@@ -65,7 +65,7 @@ pub fn custom_jvp<A: Tree<Var>, B: Tree<Var>>(
 ///
 /// ```
 /// use tapeloom::prelude::*;
-/// // The identity, with its cotangent clipped.
+/// // The identity; its cotangent is clipped.
 /// let clip = custom_vjp(|x: Var| x, |x: Var| (x, ()), |(), ct: Var| ct.clamp(-1.0, 1.0));
 /// let g = run(grad(|x: Var| 10.0 * clip(x)), 2.0)?;
 /// assert_eq!(g.item::<f64>()?, 1.0);

@@ -63,7 +63,7 @@ pub fn jacrev<A: Tree<Var>, F: Function<A, Var, M>, M>(f: F) -> impl Fn(A) -> A 
 /// let h = run(hessian(|x: Var| x.powi(3).sum()), [1.0, 2.0])?;
 /// assert_eq!(h.to_vec::<f64>()?, [6.0, 0.0, 0.0, 12.0]);
 ///
-/// // Of a tree: the curvature along the gradient, which is a vector made a tree again.
+/// // For a tree: the product of the Hessian with the gradient, converted to a tree.
 /// let f = |(x, y): (Var, Var)| x * x * y.sum();
 /// let curvature = jit(|p: (Var, Var)| {
 ///     let (v, unravel) = ravel(&grad(f)(p));

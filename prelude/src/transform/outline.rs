@@ -14,10 +14,10 @@ use tapeloom_ir::{ArrayType, FuncId, Loc};
 /// Returns `f`, traced once for each kind of argument (structure, shapes and dtypes); later uses are calls:
 /// `(A -> B) -> (A -> B)`.
 ///
-/// A Rust loop or recursion copies its body into the program at every repetition. An outlined body exists once, in the
-/// program, in its derivatives and in the machine code, so the size of programs with repetition or with recursion over
-/// sizes grows only linearly. A function that is called once, or is smaller than a call, is inlined after all;
-/// `explain` shows that.
+/// A Rust loop or recursion copies its body into the program at every repetition. An outlined body exists once, in
+/// the program, in its derivatives and in the machine code, so the size of programs with repetition or with
+/// recursion over sizes grows only linearly. A function that is called once, or is smaller than a call, is inlined
+/// after all; `explain` shows that.
 ///
 /// Calls may nest a hundred deep, other transforms included; deeper nesting is a `too-large` error.
 ///

@@ -56,7 +56,8 @@ pub(crate) fn vjp_at<A: Tree<Var>, B: Tree<Var>>(
 /// The reverse pass of a function.
 struct Pullback {
     staged: Staged,
-    /// The types of the arguments, computed at construction: the arguments may be out of scope when the pullback runs.
+    /// The types of the arguments, computed at construction: the arguments may be out of scope when the pullback
+    /// runs.
     arg_types: Vec<ArrayType>,
     /// The differentiated function and its residuals; `None` after an error.
     of: Option<(VjpOf, Vec<Var>)>,

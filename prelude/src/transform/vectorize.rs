@@ -42,12 +42,12 @@ pub fn vmap<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(f: F) -> impl F
 ///
 /// ```
 /// use tapeloom::prelude::*;
-/// // Columns of x, each against the same w; results as columns.
+/// // Multiplies each column of x by the same w; the results are columns.
 /// let f = jit(vmap_axes((1, None), 1, |(x, w): (Var, Var)| x * w));
 /// let y = f.call(([[1.0, 2.0], [3.0, 4.0]], [1.0, 10.0]))?;
 /// assert_eq!(y.to_vec::<f64>()?, [1.0, 2.0, 30.0, 40.0]);
 ///
-/// // An ensemble of slopes with one offset for all.
+/// // An ensemble of lines with different slopes and a common offset.
 /// #[derive(Tree)]
 /// struct Line<T> { slope: T, offset: T }
 /// let axes = Line { slope: Some(0), offset: None };

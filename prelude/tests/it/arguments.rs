@@ -1,5 +1,5 @@
-//! Invalid numbers as arguments: if they are known while the function is traced, they are an error at the user's line;
-//! otherwise the result is nan.
+//! Invalid numbers as arguments: if they are known while the function is traced, they are an error at the user's
+//! line; otherwise the result is nan.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use tapeloom::prelude::*;

@@ -65,7 +65,8 @@ fn extents_beyond_reach() {
     }
 }
 
-/// A transposed convolution of an axis without elements returns an axis without elements, for every stride and kernel.
+/// A transposed convolution of an axis without elements returns an axis without elements, for every stride and
+/// kernel.
 #[test]
 fn nothing_is_enlarged_to_nothing() {
     for (kernel, stride) in [(1, 1), (1, 3), (2, 1), (3, 2), (2, 5)] {

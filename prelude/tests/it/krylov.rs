@@ -168,8 +168,8 @@ fn solutions_are_differentiated_through_their_equation() {
     }
 }
 
-/// Checks derivatives in all modes up to second order: with respect to captures of the map and to the right side, with
-/// a start, with a preconditioner that is not symmetric, and over a batch.
+/// Checks derivatives in all modes up to second order: with respect to captures of the map and to the right side,
+/// with a start, with a preconditioner that is not symmetric, and over a batch.
 #[test]
 fn solutions_have_derivatives_in_every_mode() {
     type F<'a> = &'a dyn Fn((Var, Var)) -> Var;
@@ -258,8 +258,8 @@ fn a_start_does_not_reach_derivatives() {
     }
 }
 
-/// For a right side of zeros the solution is zeros for every start, after at most one product (for the residual at the
-/// start).
+/// For a right side of zeros the solution is zeros for every start, after at most one product (for the residual at
+/// the start).
 #[test]
 fn no_right_side_is_solved_at_once() {
     for (name, solver) in SOLVERS.map(|(name, _, solver)| (name, solver)) {
@@ -348,7 +348,8 @@ fn the_preconditioner_of_a_transposed_system_is_the_transpose() {
     }
 }
 
-/// A solution is linear in its right side, so a solver may stand in the map of another one, in loops, and be transposed.
+/// A solution is linear in its right side, so a solver may stand in the map of another one, in loops, and be
+/// transposed.
 #[test]
 fn solutions_are_linear_in_their_right_side() {
     let a = [[4.0, 1.0], [1.0, 3.0]];

@@ -489,8 +489,8 @@ fn mistakes_are_errors_that_say_what_to_mend() {
     assert_eq!(run(|a: Var| linalg::polar(a).0, [1.0]).unwrap_err().kind(), Kind::Shape);
 }
 
-/// A divided difference has samples between eigenvalues, where a function that combines elements has other values. Its
-/// derivative would be wrong, although its value at the eigenvalues is right.
+/// A divided difference has samples between eigenvalues, where a function that combines elements has other values.
+/// Its derivative would be wrong, although its value at the eigenvalues is right.
 #[test]
 fn functions_that_combine_eigenvalues_are_nan_or_errors() {
     let a = [[1.0, 0.0], [0.0, 2.0]];

@@ -12,7 +12,7 @@ fn slopes(x: Var) -> Var {
     (iota([3], 0, Dtype::F64) + 1.0) * x * x * x
 }
 
-/// Returns the loss after three steps.
+/// Returns the sum of squares of the parameters after three steps.
 fn after<O: Optimizer<Var>>(optimiser: &O) -> Var {
     let mut p = constant(START);
     let mut state = optimiser.init(&p);

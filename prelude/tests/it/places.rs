@@ -1,9 +1,9 @@
 //! Lines of errors: every public function that takes a closure or a tree is called with wrong arguments, and each
 //! error must be at a line of the call.
 //!
-//! A call with a closure of the wrong shape, or with trees that do not fit, must fail. A call with integers, or with a
-//! value that has escaped from its trace, may succeed. The list of functions is read from the source: a public
-//! function with a closure or a tree in its signature has a call here or stands in [`NOTHING_IS_WRONG`].
+//! A call with a closure of the wrong shape, or with trees that do not fit, must fail. A call with integers, or
+//! with a value that has escaped from its trace, may succeed. The list of functions is read from the source: a
+//! public function with a closure or a tree in its signature has a call here or stands in [`NOTHING_IS_WRONG`].
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::cell::Cell;
@@ -609,7 +609,8 @@ fn boundary(calls: &mut Calls) {
     calls.may("define_by_run::tape::record_within", || record_within(10_000, longer, whole()));
 }
 
-/// The public functions with a closure or a tree in their signature, and the optimisers, by their paths in the source.
+/// The public functions with a closure or a tree in their signature, and the optimisers, by their paths in the
+/// source.
 fn public() -> Vec<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut found: Vec<String> = Vec::new();

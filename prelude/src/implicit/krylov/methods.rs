@@ -99,8 +99,8 @@ fn stabilized(system: &System<'_>) -> Var {
         let omega = divided(t.dot(s), tt, tt.gt(0.0));
         let x = x + alpha * y + omega * z;
         let r = s - omega * t;
-        // Breakdown: the direction is orthogonal to the shadow residual, or omega is 0 while the residual is above the
-        // limit.
+        // Breakdown: the direction is orthogonal to the shadow residual, or omega is 0 while the residual is above
+        // the limit.
         let broken = next.eq(0.0) | along.eq(0.0) | (omega.eq(0.0) & norm(s).gt(limit));
         ((x, r, p, v), (next, alpha, omega), (n + 2, broken))
     };
@@ -208,8 +208,8 @@ fn minimal_residual(system: &System<'_>) -> Var {
     select(singular, f64::NAN, x) * size
 }
 
-/// Returns the vector divided by its largest absolute value, and that value. If an element is not finite, the quotient
-/// contains nan, no iteration runs, and the solution is nan.
+/// Returns the vector divided by its largest absolute value, and that value. If an element is not finite, the
+/// quotient contains nan, no iteration runs, and the solution is nan.
 fn scaled(b: Var) -> (Var, Var) {
     let size = largest(b);
     (b / select(size.eq(0.0), 1.0, size), size)

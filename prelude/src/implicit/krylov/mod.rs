@@ -45,14 +45,14 @@ impl Until {
 /// Options of a solver: its start, its preconditioner, its stopping rule, and whether its iterations are
 /// differentiated.
 ///
-/// A preconditioner is a linear map near the inverse of `A`: a division by the diagonal, or a solve with a part of the
-/// matrix. The preconditioner of [`cg_with`] must be symmetric and positive definite. Stopping rules use the residual
-/// of `A x = b`, without the preconditioner.
+/// A preconditioner is a linear map near the inverse of `A`: a division by the diagonal, or a solve with a part of
+/// the matrix. The preconditioner of [`cg_with`] must be symmetric and positive definite. Stopping rules use the
+/// residual of `A x = b`, without the preconditioner.
 ///
 /// ```
 /// use tapeloom::prelude::*;
 /// let solve = |(d, b): (Var, Var)| {
-///     // A diagonal of all sizes, and a little beside it.
+///     // A matrix with a diagonal of widely different sizes and small off-diagonal elements.
 ///     let a = |x: Var| d * x + 0.1 * x.roll(1, 0) + 0.1 * x.roll(-1, 0);
 ///     cg_with(a, b, Krylov::new().precondition(|r: Var| r / d).start(b / d))
 /// };
@@ -94,7 +94,8 @@ impl<B> Default for Krylov<'_, B> {
 }
 
 impl<'a, B> Krylov<'a, B> {
-    /// Begins at 0, without a preconditioner, stops by [`Until::default`], and is differentiated through the equation.
+    /// Begins at 0, without a preconditioner, stops by [`Until::default`], and is differentiated through the
+    /// equation.
     pub fn new() -> Self {
         Krylov::default()
     }
@@ -105,8 +106,8 @@ impl<'a, B> Krylov<'a, B> {
         Krylov { start: Some(x), ..self }
     }
 
-    /// Sets the preconditioner: a linear map near the inverse of `A` that returns the form of b. Reverse mode uses its
-    /// transpose.
+    /// Sets the preconditioner: a linear map near the inverse of `A` that returns the form of b. Reverse mode uses
+    /// its transpose.
     #[doc(alias = "preconditioner")]
     pub fn precondition(self, map: impl Fn(B) -> B + 'a) -> Self {
         Krylov { precondition: Some(Box::new(map)), ..self }
@@ -126,7 +127,7 @@ impl<'a, B> Krylov<'a, B> {
     ///
     /// ```
     /// use tapeloom::prelude::*;
-    /// // Two steps of a solver as a function of its own: how much better would another matrix make them?
+    /// // The residual after two iterations, as a function of the matrix and the right-hand side.
     /// let off = |(a, b): (Var, Var)| {
     ///     let two = Krylov::new().until(Until { relative: 1e-10, most: 2 });
     ///     let x = cg_with(|x: Var| a.dot(x), b, two.through_iterations());
@@ -161,7 +162,7 @@ pub(super) fn epsilon<B: Tree<Var>>(tree: &B) -> f64 {
 /// let f = jit(|(a, b): (Var, Var)| cg(|x: Var| a.dot(x), b, Until::default()));
 /// let x = f.call(([[4.0, 1.0], [1.0, 3.0]], [1.0, 2.0]))?.to_vec::<f64>()?;
 /// assert!((x[0] - 1.0 / 11.0).abs() < 1e-12 && (x[1] - 7.0 / 11.0).abs() < 1e-12);
-/// // d(sum x)/dA = -u xᵀ, where Aᵀ u = (1, 1): at the identity, where one iteration finds x, too.
+/// // d(sum x)/dA = -u xᵀ, where Aᵀ u = (1, 1). This also holds at the identity, where one iteration finds x.
 /// let sum = |a: Var| cg(|x: Var| a.dot(x), constant([1.0, 3.0]), Until::default()).sum();
 /// let slope = run(grad(sum), [[1.0, 0.0], [0.0, 1.0]])?;
 /// assert_eq!(slope.to_vec::<f64>()?, [-1.0, -3.0, -1.0, -3.0]);
@@ -220,9 +221,10 @@ pub fn bicgstab_with<B: Tree<Var>>(matvec: impl Fn(B) -> B, b: B, how: Krylov<'_
 
 /// Returns `x` with `A x = b` for any invertible `A`: the `x` of the Krylov space with the smallest residual. The
 /// method restarts every 30 products. With restarts it may not converge if more directions are needed at once (for
-/// instance for a permutation of 31 or more elements); then it returns the best `x` so far. A singular system may have
-/// a solution in its Krylov space, which is returned. If the Krylov space is exhausted and contains no solution, `x`
-/// is nan, as in the other solvers. `x` has the form, shapes and dtype of `b`, and so has the result of `matvec`.
+/// instance for a permutation of 31 or more elements); then it returns the best `x` so far. A singular system may
+/// have a solution in its Krylov space, which is returned. If the Krylov space is exhausted and contains no
+/// solution, `x` is nan, as in the other solvers. `x` has the form, shapes and dtype of `b`, and so has the result
+/// of `matvec`.
 ///
 /// ```
 /// use tapeloom::prelude::*;

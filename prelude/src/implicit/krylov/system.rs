@@ -219,8 +219,8 @@ enum Side {
     Transposed,
 }
 
-/// A linear map that was traced once. Its transpose is derived only if a derivative needs it, so values do not require
-/// one.
+/// A linear map that was traced once. Its transpose is derived only if a derivative needs it, so values do not
+/// require one.
 struct LinearMap {
     captures: Vec<Handle>,
     /// `(captures.., v..) -> A v..`

@@ -4,11 +4,11 @@
 //! f[x] = f(x)        f[x0, .., xk] = (f[x0, .., x(k-1)] - f[x1, .., xk]) / (x0 - xk)        f[x, .., x] = f⁽ᵏ⁾(x) / k!
 //! ```
 //!
-//! The quotient loses digits where `x0` and `xk` are close, and is 0/0 where they are equal. There the difference is a
-//! weighted mean of the k-th derivative (Hermite and Genocchi). It is computed from the coefficients `c[p]` of the
-//! polynomial that agrees with `f⁽ᵏ⁾` at [`NODES`] points between the smallest and the largest argument, and from the
-//! complete symmetric polynomials `h[p]` of all arguments, in the coordinate that is -1 at the smallest and 1 at the
-//! largest argument:
+//! The quotient loses digits where `x0` and `xk` are close, and is 0/0 where they are equal. There the difference
+//! is a weighted mean of the k-th derivative (Hermite and Genocchi). It is computed from the coefficients `c[p]` of
+//! the polynomial that agrees with `f⁽ᵏ⁾` at [`NODES`] points between the smallest and the largest argument, and
+//! from the complete symmetric polynomials `h[p]` of all arguments, in the coordinate that is -1 at the smallest
+//! and 1 at the largest argument:
 //!
 //! ```text
 //! f[x0, .., xk] = Σ c[p] p! / (p + k)! h[p](y0, .., yk)
@@ -166,7 +166,8 @@ impl Combinations {
 struct Polynomial {
     /// One matrix `[n, n]` of coefficients per power, in ascending order of the powers.
     coefficients: Vec<Var>,
-    /// The largest absolute value of the coefficients, and an estimate of the error of the polynomial; both constants.
+    /// The largest absolute value of the coefficients, and an estimate of the error of the polynomial; both
+    /// constants.
     size: Var,
     error: Var,
 }
@@ -203,8 +204,8 @@ impl Polynomial {
 
     /// Returns `Σ c[p] p! / (p + k)! h[p](-1, inside.., 1)`.
     fn mean(&self, all: &Combinations, k: usize, inside: &[Var]) -> Var {
-        // Add the arguments one by one: with the next argument `y`, h[p] becomes h[p] + y h'[p - 1], where h' includes
-        // `y`.
+        // Add the arguments one by one: with the next argument `y`, h[p] becomes h[p] + y h'[p - 1], where h'
+        // includes `y`.
         let mut last: Vec<Option<Var>> = vec![None; inside.len()];
         let mut total: Option<Var> = None;
         for (p, c) in self.coefficients.iter().enumerate() {

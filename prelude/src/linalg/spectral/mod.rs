@@ -1,21 +1,21 @@
 //! Functions of matrices that do not depend on the choice of eigenvectors or singular vectors.
 //!
 //! Eigenvectors of equal eigenvalues are any basis of their space. So a program that computes `V f(w) Vᵀ` from
-//! [`eigh`](super::eigh) has no derivative at equal eigenvalues, though the function has one. Where eigenvalues differ
-//! by rounding only, the derivative of the program would be noise. The functions of this module have derivative rules
-//! (Daletskii and Krein):
+//! [`eigh`](super::eigh) has no derivative at equal eigenvalues, though the function has one. Where eigenvalues
+//! differ by rounding only, the derivative of the program would be noise. The functions of this module have
+//! derivative rules (Daletskii and Krein):
 //!
 //! ```text
 //! D f(A)[H]     = V (f[w i, w j] ∘ Ĥ) Vᵀ                                     Ĥ = Vᵀ H V
 //! D² f(A)[H, K] = V (Σ f[w i, w k, w j] (Ĥ i k K̂ k j + K̂ i k Ĥ k j)) Vᵀ
 //! ```
 //!
-//! with divided differences of `f` ([`differences`]), for three orders. `w` and `V` are constants. Each derivative is
-//! linear in each direction and has a rule for the next one ([`chain`](super::chain)), so no program with eigenvectors is
-//! differentiated.
+//! with divided differences of `f` ([`differences`]), for three orders. `w` and `V` are constants. Each derivative
+//! is linear in each direction and has a rule for the next one ([`chain`](super::chain)), so no program with
+//! eigenvectors is differentiated.
 //!
-//! Sources: Ju. Daletskii and S. Krein (1965); N. Higham, *Functions of Matrices* (2008), chapter 3; L. Noferini, *A formula
-//! for the Fréchet derivative of a generalized matrix function* (2017).
+//! Sources: Ju. Daletskii and S. Krein (1965); N. Higham, *Functions of Matrices* (2008), chapter 3; L. Noferini,
+//! *A formula for the Fréchet derivative of a generalized matrix function* (2017).
 
 mod differences;
 mod polar;

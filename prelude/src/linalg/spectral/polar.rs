@@ -6,12 +6,12 @@
 //! dQ = Q Ω + (dA - Q Qᵀ dA) H⁻¹                     H Ω + Ω H = Qᵀ dA - dAᵀ Q
 //! ```
 //!
-//! In the coordinates of the singular vectors the equation of `Ω` divides by sums `s[i] + s[j]`. This equation and the
-//! division by `H` are emitted as linear systems ([`custom_linear_solve_with`]), which are differentiated as
+//! In the coordinates of the singular vectors the equation of `Ω` divides by sums `s[i] + s[j]`. This equation and
+//! the division by `H` are emitted as linear systems ([`custom_linear_solve_with`]), which are differentiated as
 //! equations, so derivatives of no order contain gaps of singular values.
 //!
-//! Source: N. Higham, *Functions of Matrices* (2008), theorem 8.9; C. Kenney and A. Laub, *Polar decomposition and matrix sign
-//! function condition estimates* (1991).
+//! Source: N. Higham, *Functions of Matrices* (2008), theorem 8.9; C. Kenney and A. Laub, *Polar decomposition and
+//! matrix sign function condition estimates* (1991).
 
 use super::{CLOSED, ORDERS, each_matrix};
 use crate::Var;
@@ -25,9 +25,9 @@ use crate::ops::wrong;
 use crate::var::{caller, on_behalf};
 use tapeloom_ir::Loc;
 
-/// Returns `(Q, H)` with `A = Q H`, the polar decomposition of matrices `a` `[.., m, n]`, floats. `Q` `[.., m, n]` has
-/// orthonormal columns (rows if `m < n`) and is the nearest such matrix. `H = QᵀA` `[.., n, n]` is symmetric without
-/// negative eigenvalues.
+/// Returns `(Q, H)` with `A = Q H`, the polar decomposition of matrices `a` `[.., m, n]`, floats. `Q` `[.., m, n]`
+/// has orthonormal columns (rows if `m < n`) and is the nearest such matrix. `H = QᵀA` `[.., n, n]` is symmetric
+/// without negative eigenvalues.
 ///
 /// Derivatives of three orders are right for all singular values except 0, including equal ones. If a singular
 /// value is 0, `Q` is not unique and has no derivative: derivatives are nan if the smallest singular value is
@@ -66,8 +66,8 @@ pub fn polar(a: Var) -> (Var, Var) {
     }
 }
 
-/// Returns the sum of the singular values, `[..]`, of nonempty matrices `[.., m, n]`. Its gradient is the polar factor
-/// `Q`.
+/// Returns the sum of the singular values, `[..]`, of nonempty matrices `[.., m, n]`. Its gradient is the polar
+/// factor `Q`.
 pub(in crate::linalg) fn nuclear_norm(name: &'static str, a: Var, at: Loc) -> Var {
     let shape = a.shape();
     let a = if shape[shape.len() - 2] < shape[shape.len() - 1] { transposed(a) } else { a };

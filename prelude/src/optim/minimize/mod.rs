@@ -25,7 +25,7 @@
 //!
 //! ```
 //! use tapeloom::prelude::*;
-//! // The minimum of (x - a)⁴ + (x - 3a)² moves with a.
+//! // The derivative of the minimum of (x - a)⁴ + (x - 3a)² with respect to a.
 //! let minimum = |a: Var| {
 //!     let loss = |x: Var| (x - a).powi(4) + (x - 3.0 * a).powi(2);
 //!     optim::newton_cg().minimize(loss, constant(0.0)).0
