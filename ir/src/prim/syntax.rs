@@ -1,16 +1,15 @@
-//! Notation: how a primitive is written in program text.
+//! Notation: the text form of primitives.
 //!
-//! A primitive is a name and a list of attributes, which are the fields of its struct. [`notation!`]
-//! is told both once; printing and parsing follow, and a field left out does not compile:
-//!
+//! A primitive is a name and a list of attributes, which are the fields of its struct. [`notation!`] takes both
+//! once and generates printing and parsing; a missing field does not compile:
 //! ```text
 //! notation!(Slice = "slice" { start, limit, strides });
 //! notation!(Dot = "dot" { batch(lhs_batch, rhs_batch), contract(lhs_contract, rhs_contract) });
 //! notation!(Reduce = reducer { axes });
 //! ```
 //!
-//! An attribute is named as its field is, unless names stand behind it. A field before the braces is
-//! a [`Word`], and the name of the primitive.
+//! An attribute has the name of its field, unless names follow the field. A field before the braces is a
+//! [`Word`] that names the primitive.
 
 pub(super) use super::{Attr, Attributes};
 use crate::lang::function::FuncId;
@@ -22,15 +21,16 @@ use crate::policy_table::Policy;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-/// How a primitive is written.
+/// The text form of a primitive.
 pub trait Notation {
-    /// Name in the text format.
+    /// Returns the name in the text format.
     fn name(&self) -> &'static str;
 
-    /// Attributes in the text format, in print order.
+    /// Returns the attributes in the text format, in print order.
     fn attributes(&self) -> Written;
 
-    /// The primitive of that name with those attributes; `None` if the name is not one of its own.
+    /// Returns the primitive with this name and these attributes; `None` if the name is not one of this
+    /// primitive.
     fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<Self, Problem>>
     where
         Self: Sized;
@@ -72,24 +72,24 @@ macro_rules! notation {
     };
 }
 
-/// The names of a field's attributes: those given, or its own.
+/// The names of a field's attributes: the given ones, or that of the field.
 macro_rules! keys {
     ($field:ident) => { [stringify!($field)] };
     ($field:ident $($key:ident)+) => { [$(stringify!($key)),+] };
 }
 
-/// A field of a primitive that is written as `N` attributes.
+/// A field of a primitive with a text form of `N` attributes.
 pub(super) trait Field<const N: usize>: Sized {
-    /// The attributes of those names.
+    /// Returns the attributes with these names.
     fn write(&self, names: [&'static str; N]) -> Written;
 
-    /// The field, from the attributes of those names.
+    /// Reads the field from the attributes with these names.
     fn read(names: [&str; N], from: &mut Attributes) -> Result<Self, Problem>;
 }
 
-/// A field that is one attribute.
+/// A field whose text form is one attribute.
 pub(super) trait SingleField: Sized {
-    /// What it must be, for error messages.
+    /// Returns a description of valid values, for error messages.
     fn wanted() -> String;
     fn to_attr(&self) -> Attr;
     fn from_attr(attr: &Attr) -> Option<Self>;
@@ -122,7 +122,7 @@ impl<V: SingleField> Field<1> for Option<V> {
     }
 }
 
-/// Pairs, written as the list of their first members and that of their second ones.
+/// Pairs, written as the list of their first members and the list of their second ones.
 impl Field<2> for Vec<(usize, usize)> {
     fn write(&self, [first, second]: [&'static str; 2]) -> Written {
         let (l, r): (Vec<usize>, Vec<usize>) = self.iter().copied().unzip();
@@ -142,7 +142,7 @@ impl Field<2> for Vec<(usize, usize)> {
     }
 }
 
-/// A member of a closed set, with a word for it.
+/// A member of a closed set, each with a word.
 pub(super) trait Word: Copy + 'static {
     const ALL: &'static [Self];
     fn word(self) -> &'static str;
@@ -176,7 +176,7 @@ impl<W: Word> SingleField for W {
     }
 }
 
-/// [`SingleField`] for a type, from the variant of [`Attr`] that holds it and the ways there and back.
+/// Implements [`SingleField`] for a type, from the variant of [`Attr`] that holds it and the two conversions.
 macro_rules! value {
     ($ty:ty, $wanted:literal, $variant:ident, $to:expr, $from:expr) => {
         impl SingleField for $ty {

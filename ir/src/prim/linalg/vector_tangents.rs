@@ -232,7 +232,7 @@ impl SingularVectors<'_> {
         let [u, s, v] = self.usv;
         let x = if side == 0 { u } else { v };
         let c = scale(b, s);
-        // The number of rows is the number of values, so a value per row or column is one per element of a vector.
+        // The number of columns is the number of values, so `c`, repeated in each row, has the shape of the matrix.
         let by_scale = |a: Atom| match side {
             0 => b.emit1(Scalar::Div, &[transposed(b, a), by_column(b, c, rows(b, v))]),
             _ => b.emit1(Scalar::Div, &[a, by_column(b, c, rows(b, u))]),

@@ -1,12 +1,12 @@
-//! Array primitives: one array out, no region inside.
+//! Array primitives: one array out, no regions.
 //!
-//! Most primitives are of this kind, and most of what the system asks a primitive is about regions:
-//! how many outputs there are, which body runs, what may be pruned. [`ArrayPrimitive`] asks only for
-//! what differs from one to the next, in the shortest form: one type, one tensor, one tangent, one
-//! cotangent. The `impl` below gives the answers to everything else, for all of them.
+//! Most primitives are of this kind, and most methods of [`Primitive`] are about regions: the number of
+//! outputs, the body, pruning. [`ArrayPrimitive`] has only the methods that differ between array primitives, in
+//! the shortest form: one type, one tensor, one tangent, one cotangent. The `impl` below derives all methods of
+//! [`Primitive`] from them.
 //!
-//! What an equation does beside defining its output is not part of the kind: [`Effects`] is a
-//! constant that each primitive states, for a default would be a guess.
+//! The effects of an equation do not follow from the kind: [`Effects`] is a constant that each primitive
+//! states, because a default would be a guess.
 
 use crate::lang::builder::Builder;
 use crate::lang::function::{Atom, FuncId};
@@ -24,50 +24,50 @@ use smallvec::{SmallVec, smallvec};
 /// A tangent; `None` is zero, whatever the tangents of the variables are.
 pub type Tangent = Option<Atom>;
 
-/// What the system must know about a primitive `y = f(x..)` with one array `y`. The value of the
-/// implementing type holds the attributes.
+/// The rules of a primitive `y = f(x..)` with one array `y`. The value of the implementing type holds the
+/// attributes.
 pub trait ArrayPrimitive: Notation + Clone + Into<Op> {
     /// Whether an equation may be dropped, moved or merged.
     const EFFECTS: Effects;
 
-    /// Its entries on the generated page of primitives: one, or one per row of a table.
+    /// Returns its entries on the generated page of primitives: one, or one per row of a table.
     fn docs() -> Vec<Doc>;
 
-    /// Type of the output, or what is wrong with the operands.
+    /// Returns the type of the output, or the error in the operands.
     fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType>;
 
-    /// The meaning: the output from concrete operands. Literal operands of elementwise primitives
-    /// come as scalars.
+    /// Evaluates the primitive: returns the output for concrete operands. Literal operands of elementwise
+    /// primitives are passed as scalars.
     fn eval(&self, operands: &[Tensor]) -> Result<Tensor>;
 
-    /// `dy = Σ ∂f/∂xᵢ dxᵢ`: emits the tangent of the output `y`, which is there already. `dx[i]` is
-    /// `None` where operand i does not depend on the variables of differentiation (one does); a
-    /// tangent of `None` means the same. Every equation emitted is independent of `dx` or linear in it.
+    /// `dy = Σ ∂f/∂xᵢ dxᵢ`: emits the tangent of the output `y`, which has been emitted already. `dx[i]` is
+    /// `None` if operand i does not depend on the variables of differentiation (at least one does); a tangent
+    /// of `None` means the same. Every emitted equation is independent of `dx` or linear in it.
     fn jvp(&self, b: &Builder<'_>, x: &[Atom], y: Atom, dx: &[Tangent]) -> Result<Tangent>;
 
-    /// Whether `f` is a linear map of the operands marked [`Linearity::Linear`] together (at least
-    /// one is), given what the others are.
+    /// Returns whether `f` is a linear map of the operands marked [`Linearity::Linear`] together (at least one
+    /// is), for fixed other operands.
     fn is_linear(&self, operands: &[Linearity]) -> bool;
 
-    /// `ct of xᵢ = (∂f/∂xᵢ)ᵀ ct`: adds to `into` the cotangents of the operands that are
-    /// [`Arg::Linear`]. Called only where `is_linear` holds.
+    /// `ct of xᵢ = (∂f/∂xᵢ)ᵀ ct`: adds to `into` the cotangents of the operands that are [`Arg::Linear`].
+    /// Called only if `is_linear` holds.
     fn transpose(&self, b: &Builder<'_>, x: &[Arg], ct: Atom, into: &mut Cotangents) -> Result<()>;
 
-    /// vmap: emits the primitive over a batch of `size`, which the operands marked batched (at least
-    /// one) carry on axis 0, and the output must.
+    /// vmap: emits the primitive over a batch of `size`. The operands marked batched (at least one) have the
+    /// batch on axis 0, and so must the output.
     fn batch(&self, b: &Builder<'_>, size: usize, x: &[Atom], batched: &[bool]) -> Result<Atom>;
 
-    /// What a backend has to do, in target-neutral terms.
+    /// Returns the target-neutral instruction for backends.
     fn lower(&self, operands: &[Operand<'_>]) -> Lowering;
 
-    /// Its rows for the e-graph and the peephole pass.
+    /// Returns its rewrite rules for the e-graph and the peephole pass.
     fn rewrites() -> Vec<Rewrite>;
 
-    /// Typical and edge uses; the law tests run every one.
+    /// Returns typical and edge cases; the law tests run all of them.
     fn samples() -> Vec<Sample>;
 }
 
-/// An array primitive is a primitive with nothing in it that could be transformed.
+/// An array primitive is a primitive without regions.
 impl<P: ArrayPrimitive> Primitive for P {
     fn docs() -> Vec<Doc> {
         P::docs()
@@ -92,7 +92,7 @@ impl<P: ArrayPrimitive> Primitive for P {
         Ok(Dual { y: smallvec![y], dy: smallvec![dy] })
     }
 
-    /// jvp, whose equations are independent of `dx` or linear in it: the caller splits them.
+    /// Emits the jvp, whose equations are independent of `dx` or linear in it; the caller splits them.
     fn linearize(&self, cx: &mut RuleCx<'_, '_>, x: &[Atom], dx: &[Tangent]) -> Result<Dual> {
         Primitive::jvp(self, cx, x, dx)
     }

@@ -1,6 +1,7 @@
 //! Attributes: the static arguments of a primitive in the text format.
 //!
-//! A small closed type, so that printer and parser know no primitive: `slice{start=[0,1], limit=[2,3]}`.
+//! A small closed type, so that printer and parser do not depend on primitives:
+//! `slice{start=[0,1], limit=[2,3]}`.
 
 use crate::lang::function::FuncId;
 use crate::lang::host::Host;
@@ -33,7 +34,7 @@ pub enum Attr {
     Types(Vec<ArrayType>),
 }
 
-/// As it is printed, but for functions, whose names only the module knows.
+/// The text form, except for functions, whose names are known only to the module.
 impl fmt::Display for Attr {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -57,30 +58,30 @@ impl fmt::Display for Attr {
     }
 }
 
-/// Attributes as read from text; a primitive takes those it knows, the parser reports the rest.
+/// Attributes as read from text. A primitive removes the attributes that it has; the parser reports the rest.
 #[derive(Clone, Debug, Default)]
 pub struct Attributes {
     entries: Vec<(String, Attr)>,
 }
 
 impl Attributes {
-    /// Attributes in the order read.
+    /// Creates the list in the order of the text.
     pub fn new(entries: Vec<(String, Attr)>) -> Attributes {
         Attributes { entries }
     }
 
-    /// Takes an attribute, if it is there.
+    /// Removes and returns an attribute, if it is present.
     pub(crate) fn take(&mut self, name: &str) -> Option<Attr> {
         let i = self.entries.iter().position(|(n, _)| n == name)?;
         Some(self.entries.remove(i).1)
     }
 
-    /// Whether an attribute is there.
+    /// Returns whether an attribute is present.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.entries.iter().any(|(n, _)| n == name)
     }
 
-    /// The name of an attribute that nobody took.
+    /// Returns the name of an attribute that no primitive removed.
     pub fn leftover(&self) -> Option<&str> {
         self.entries.first().map(|(n, _)| n.as_str())
     }

@@ -1,4 +1,4 @@
-//! What runs along an axis: rows, and arrays whose elements are made one after the other.
+//! Operations along an axis: rows, and arrays whose elements are computed one after the other.
 
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
@@ -8,7 +8,7 @@ use crate::lang::types::ArrayType;
 use crate::prim::Pad;
 use crate::tensor::Tensor;
 
-/// The type of what runs along an axis of `x`.
+/// Checks the axis of a primitive that works along one; returns the type of `x`.
 pub(crate) fn along(name: &str, axis: usize, x: &ArrayType) -> Result<ArrayType> {
     if axis < x.shape.len() {
         return Ok(x.clone());
@@ -20,7 +20,7 @@ pub(crate) fn along(name: &str, axis: usize, x: &ArrayType) -> Result<ArrayType>
     ))
 }
 
-/// The elements that stand one before those of `x`, and `first` before the first.
+/// Emits `x` shifted by one along the axis: each element's predecessor, and `first` for the first element.
 pub(crate) fn before(b: &Builder<'_>, x: Atom, axis: usize, reverse: bool, first: Literal) -> Atom {
     let rank = b.shape_of(x).len();
     let mut pad = Pad { low: vec![0; rank], high: vec![0; rank], interior: vec![0; rank] };
@@ -29,10 +29,10 @@ pub(crate) fn before(b: &Builder<'_>, x: Atom, axis: usize, reverse: bool, first
     b.emit1(pad, &[x, first.into()])
 }
 
-/// For every row along an axis, where its elements stand, in order.
+/// Returns, for every row along an axis, the row-major positions of its elements in order.
 pub(crate) fn rows(ty: &ArrayType, axis: usize) -> impl Iterator<Item = Vec<usize>> {
     let (n, inner) = (ty.shape[axis], ty.shape.strides()[axis]);
-    // An array without elements has no rows, whatever the others of its extents are.
+    // An array without elements has no rows, whatever its other extents are.
     let rows = ty.shape.elements().checked_div(n).unwrap_or(0);
     (0..rows).map(move |row| {
         let start = row / inner * inner * n + row % inner;
@@ -40,8 +40,8 @@ pub(crate) fn rows(ty: &ArrayType, axis: usize) -> impl Iterator<Item = Vec<usiz
     })
 }
 
-/// An array of type `ty` whose elements are made one after the other along an axis: from where an
-/// element stands and the one before it.
+/// Returns an array of type `ty` whose elements are computed one after the other along an axis, each from its
+/// position and the element before it.
 pub(crate) fn walk(
     ty: &ArrayType,
     axis: usize,

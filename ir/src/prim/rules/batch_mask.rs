@@ -1,29 +1,30 @@
-//! Lanes: members of a batch, some of which take part in a computation and some of which do not.
+//! Masks of batch members: some members take part in a computation and some do not.
 //!
-//! A branch that some members take, or an iteration that some still need, runs on the whole batch at once.
-//! A member that takes no part must not be seen: its own values may lie where the function has poles,
-//! and a cotangent of zero times an infinite partial is nan; an inner loop might never end on them. So
-//! it runs on the values of the first member that does take part, and what comes out is dropped:
+//! A branch that some members take, or an iteration that some members still need, runs on the whole batch at
+//! once. The values of a member that does not take part must not enter the computation: at these values the
+//! function may have a pole, where a cotangent of zero times an infinite partial is NaN, or an inner loop may
+//! not terminate. So such a member runs on the values of the first member that takes part, and its results are
+//! dropped:
 //!
 //! ```text
 //! y = where(alive, f(where(alive, x, x[first])), otherwise)
 //! ```
 //!
-//! Every value on the way, in derivatives of any order too, is then one that a member which takes part
-//! has anyway. `x[first]` carries no derivative ([`Dropped`]), so the tangents of the others are zeros on the way in
-//! and their cotangents are zeros on the way out, also those that all members add up. A function that is linear in `x`
-//! stays linear.
+//! Every intermediate value, also in derivatives of any order, is then a value of a member that takes part.
+//! `x[first]` has no derivative ([`Dropped`]), so for the other members the tangents of the operands are zero,
+//! and so are their cotangents, including those of operands that all members share. A function that is linear
+//! in `x` stays linear.
 //!
-//! Tapes stay as they are: their records were written by iterations that saw members that took part alone,
-//! and hold zeros for the others where they hold cotangents.
+//! Tapes are not masked: their records were written by iterations that already used the values of members that
+//! take part, and cotangents in the records are zero for the others.
 //!
-//! What a user can see of a function, its effects, must not be seen of such a member at all. So where there
-//! are effects, in the function or in what its derivatives would open, members run one after the other
-//! ([`one_by_one`]): a loop over them, in which a branch runs or does not.
+//! A user must not observe any effects of a member that does not take part. So if the function, or a rule that
+//! its derivatives would open, has effects, the members run one after the other ([`one_by_one`]): a loop over
+//! them, in which a branch runs or does not.
 //!
-//! Alternative: a primitive that runs `f` on all and masks what comes out, as its own transpose. It
-//! would need a copy for each member of whatever they share, so that cotangents are masked before they
-//! are summed, and could not help a loop that does not end.
+//! Alternative: a primitive that runs `f` on all members and masks the results, as its own transpose. It would
+//! need a copy of shared operands for each member, so that cotangents are masked before they are summed, and it
+//! would not help with a loop that does not terminate.
 
 use super::region_helpers::{function, instantiate};
 use crate::lang::builder::Builder;
@@ -39,28 +40,29 @@ use crate::prim::{
 };
 use smallvec::SmallVec;
 
-/// Which members of a batch take part.
+/// The members of a batch that take part.
 pub(crate) struct Lanes<'b, 'm> {
     b: &'b Builder<'m>,
     /// `bool[size]`
     alive: Atom,
-    /// The first that takes part, an `i64[]`; the first of all if none does.
+    /// The index of the first member that takes part, an `i64[]`; 0 if there is none.
     first: Atom,
 }
 
 impl<'b, 'm> Lanes<'b, 'm> {
-    /// The members where `alive`, a `bool[size]` that is not empty, is true.
+    /// Returns the members for which `alive`, a `bool[size]` that is not empty, is true.
     pub(crate) fn new(b: &'b Builder<'m>, alive: Atom) -> Lanes<'b, 'm> {
         let first = b.emit1(ArgReduce { axis: 0, extremum: Extremum::Max }, &[alive]);
         Lanes { b, alive, first }
     }
 
-    /// Whether any takes part.
+    /// Emits whether any member takes part.
     pub(crate) fn any(&self) -> Atom {
         self.b.emit1(Reduce { reducer: Reducer::Or, axes: vec![0] }, &[self.alive])
     }
 
-    /// `x` with the value of the first that takes part in the place of those that do not.
+    /// Emits `x`, with the value of the first member that takes part in place of the values of members that do
+    /// not.
     pub(crate) fn safe(&self, x: Atom) -> Atom {
         let Type::Array(ArrayType { shape, .. }) = self.b.type_of(x) else { return x };
         let b = self.b;
@@ -76,13 +78,13 @@ impl<'b, 'm> Lanes<'b, 'm> {
         self.choose(x, b.emit1(Broadcast { shape, dims }, &[row]))
     }
 
-    /// `x`, in which the computation is linear, with zeros in the place of those that do not.
+    /// Emits `x` with zeros for members that do not take part, for an `x` in which the computation is linear.
     pub(crate) fn zero(&self, x: Atom) -> Atom {
         let Type::Array(ty) = self.b.type_of(x) else { return x };
         self.choose(x, zeros(self.b, &ty))
     }
 
-    /// `x` where members take part, `y` where they do not.
+    /// Emits `x` for members that take part and `y` for the others.
     pub(crate) fn choose(&self, x: Atom, y: Atom) -> Atom {
         let b = self.b;
         let ty = b.type_of(x);
@@ -96,8 +98,8 @@ impl<'b, 'm> Lanes<'b, 'm> {
     }
 }
 
-/// A function of the type of `f` that gives zeros: what a member does that takes no part. The results that `through`
-/// has a parameter for are that parameter, if they are of its type.
+/// Returns a function of the type of `f` that returns zeros, for members that do not take part. If `through`
+/// has a parameter of the right type for a result, the result is that parameter.
 pub(crate) fn skipped(
     m: &mut Module,
     f: FuncId,
@@ -115,8 +117,8 @@ pub(crate) fn skipped(
     })
 }
 
-/// `op` for one member of a batch after the other: a loop over them. The operands from `known` on are
-/// linear; every result has the batch.
+/// Emits `op` for one member of a batch after the other: a loop over them. The operands from `known` on are
+/// linear; every result is batched.
 pub(crate) fn one_by_one(
     b: &Builder<'_>,
     size: usize,
@@ -146,7 +148,7 @@ pub(crate) fn one_by_one(
     Ok(b.emit(Loop::new(body, spec), args).to_vec())
 }
 
-/// Returns the refusal of members that run one after the other and save tapes of different lengths.
+/// Returns the error for members that run one after the other and save tapes of different lengths.
 fn kept(ty: &Type) -> Problem {
     let message = format!(
         "members of a batch that run one after the other save {ty}, of another length each"

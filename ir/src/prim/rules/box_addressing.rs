@@ -1,5 +1,4 @@
-//! Boxes: parts of an array that begin where the program says, for `dynamic_slice` and
-//! `dynamic_update_slice`.
+//! Boxes: parts of an array with computed starts, for `dynamic_slice` and `dynamic_update_slice`.
 
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
@@ -33,7 +32,7 @@ pub(crate) fn check_starts(name: &str, x: &ArrayType, starts: &[Operand<'_>]) ->
     Ok(())
 }
 
-/// Checks that a box of those sizes fits into `x`.
+/// Checks that a box with these sizes fits into `x`.
 pub(crate) fn check_fits(name: &str, x: &ArrayType, sizes: &[usize]) -> Result<()> {
     if sizes.len() == x.shape.len() && sizes.iter().zip(x.shape.iter()).all(|(s, n)| s <= n) {
         return Ok(());
@@ -45,7 +44,7 @@ pub(crate) fn check_fits(name: &str, x: &ArrayType, sizes: &[usize]) -> Result<(
     ))
 }
 
-/// Where a box of those sizes begins once it has been moved into an array of extents `x`.
+/// Returns the start of a box with these sizes after it has been moved into an array with the extents `x`.
 pub(crate) fn clamped(x: &[usize], sizes: &[usize], starts: &[Tensor]) -> Vec<usize> {
     let start = |((n, size), start): ((&usize, &usize), &Tensor)| {
         let start = start.at(0).to_i128();
@@ -55,21 +54,21 @@ pub(crate) fn clamped(x: &[usize], sizes: &[usize], starts: &[Tensor]) -> Vec<us
     x.iter().zip(sizes).zip(starts).map(start).collect()
 }
 
-/// A box of an array at one place per element of a batch, as `gather` and `scatter` address it.
+/// A box of an array at one position per batch member, as `gather` and `scatter` address it.
 ///
-/// Axes along which the box is as long as the array need no index. The others get the indices of
-/// the box one by one: start, clamped, plus 0, 1, ...
+/// Axes along which the box has the array's extent need no index. The other axes have the indices of the box
+/// one by one: the clamped start plus 0, 1, ...
 pub(crate) struct Boxes {
-    /// The axes that are indexed, not counting that of the batch.
+    /// The indexed axes, not counting the batch axis.
     axes: Vec<usize>,
     /// `[batch, extents of the box along the axes.., number of axes]`, i64.
     indices: Atom,
-    /// From the order (batch, axes, other axes) to that of the array.
+    /// The permutation from the order (batch, axes, other axes) to the order of the array.
     order: Permute,
 }
 
 impl Boxes {
-    /// The boxes of extents `sizes` in arrays of extents `x`; `None` where they are the arrays.
+    /// Returns the boxes of extents `sizes` in arrays of extents `x`; `None` if the boxes are the whole arrays.
     pub(crate) fn new(
         b: &Builder<'_>,
         batch: usize,
@@ -100,14 +99,14 @@ impl Boxes {
         Some(Boxes { axes, indices, order })
     }
 
-    /// The boxes read from an array, or from one array per element of the batch.
+    /// Emits the boxes read from one array, or from one array per batch member.
     pub(crate) fn read(&self, b: &Builder<'_>, x: Atom, batched: bool) -> Atom {
         let bounds = Bounds::Clip;
         let gather = Gather { batch: usize::from(batched), axes: self.axes_of(batched), bounds };
         self.order.apply(b, b.emit1(gather, &[x, self.indices]))
     }
 
-    /// The arrays, one per element of the batch, with the boxes written into them.
+    /// Emits the arrays, one per batch member, with the boxes written into them.
     pub(crate) fn write(&self, b: &Builder<'_>, x: Atom, updates: Atom) -> Atom {
         let updates = self.order.inverse().apply(b, updates);
         let bounds = Bounds::Clip;
@@ -115,7 +114,7 @@ impl Boxes {
         b.emit1(scatter, &[x, self.indices, updates])
     }
 
-    /// The indexed axes, counting that of the batch if there is one.
+    /// Returns the indexed axes, counting the batch axis if there is one.
     fn axes_of(&self, batched: bool) -> Vec<usize> {
         self.axes.iter().map(|a| a + usize::from(batched)).collect()
     }
@@ -125,7 +124,7 @@ impl Boxes {
 fn clamp(b: &Builder<'_>, start: Atom, last: usize) -> Atom {
     let dtype = b.dtype_of(start);
     let mut start = b.emit1(Scalar::Max, &[start, Literal::zero(dtype).into()]);
-    // A dtype that cannot say `last` cannot exceed it.
+    // If the dtype cannot represent `last`, its values cannot exceed `last`.
     if let Some(last) = Literal::exact_integer(dtype, last as i128) {
         start = b.emit1(Scalar::Min, &[start, last.into()]);
     }
@@ -135,8 +134,8 @@ fn clamp(b: &Builder<'_>, start: Atom, last: usize) -> Atom {
     }
 }
 
-/// Operands of the primitive over a batch that all share their starts: along the batch axis the box
-/// is as long as the array.
+/// Returns the operands of the batched primitive if all members share their starts: the box has the array's
+/// extent along the batch axis, so its start there is 0.
 pub(crate) fn with_first_start(arrays: &[Atom], starts: &[Atom]) -> Vec<Atom> {
     let zero = Atom::Literal(Literal::i64(0));
     arrays.iter().copied().chain([zero]).chain(starts.iter().copied()).collect()

@@ -1,23 +1,23 @@
-//! Catalogue entries: what the generated page of primitives in the book says.
+//! Catalogue entries: the data of the generated page of primitives in the book.
 
 /// One entry of the catalogue.
 #[derive(Clone, Debug)]
 pub struct Doc {
-    /// The table in which it stands.
+    /// The table that has the entry.
     pub family: Family,
     /// Name in the text format, with attributes: `reduce_sum{axes}`.
     pub name: String,
-    /// What it computes, as mathematics.
+    /// The computed function, as mathematics.
     pub math: String,
-    /// Types of operands and result.
+    /// The types of operands and result.
     pub types: String,
     /// The derivative, as mathematics, or why there is none.
     pub derivative: String,
-    /// Conventions at ties, domain edges, nan and out-of-range indices; may be empty.
+    /// Conventions at ties, domain edges, NaN and out-of-range indices; may be empty.
     pub edges: String,
 }
 
-/// Primitives that a reader looks for together.
+/// A table of related primitives.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Family {
     /// Sums, products, extremes, rounding, choice, conversion.
@@ -30,30 +30,30 @@ pub enum Family {
     Special,
     /// Comparisons, truth values, bits.
     Logic,
-    /// Elements moved, repeated or left out.
+    /// Primitives that move, repeat or omit elements.
     Movement,
-    /// Elements read and written at indices that are computed.
+    /// Reads and writes at computed indices.
     Indexing,
-    /// Many elements to fewer: sums, extremes, contractions.
+    /// Primitives that combine many elements: sums, extrema, contractions.
     Reduction,
-    /// Factors of matrices and solutions of systems, by a library.
+    /// Matrix factorizations and linear systems, by library routines.
     Linear,
-    /// Sequences to frequencies and back, by a library.
+    /// Discrete Fourier transforms, by library routines.
     Fourier,
-    /// Along an axis that stays: partial folds, recurrences.
+    /// Partial folds and recurrences along an axis.
     Cumulative,
-    /// Functions run by functions, and how their derivatives are taken.
+    /// Calls of functions, and the rules for their derivatives.
     Calls,
-    /// Functions run or left out, once or many times, as values say.
+    /// Branches and loops.
     Control,
-    /// Rust functions, called by programs.
+    /// Rust functions called by programs.
     Outside,
-    /// The operand itself, and something that transforms or passes are told.
+    /// Identities that carry information for transforms or passes.
     Marks,
 }
 
 impl Family {
-    /// All of them, in the order of the page.
+    /// All families, in the order of the page.
     pub const ALL: &[Family] = &[
         Family::Arithmetic,
         Family::Exponential,
@@ -72,7 +72,7 @@ impl Family {
         Family::Marks,
     ];
 
-    /// The heading of its table.
+    /// Returns the heading of the table.
     pub fn title(self) -> &'static str {
         match self {
             Family::Arithmetic => "Arithmetic and choice",
@@ -93,7 +93,7 @@ impl Family {
         }
     }
 
-    /// What its members have in common, in a sentence or two.
+    /// Returns a description of the family in a sentence or two.
     pub fn about(self) -> &'static str {
         match self {
             Family::Arithmetic

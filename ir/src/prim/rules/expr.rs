@@ -1,8 +1,8 @@
 //! `Expr`: formulas in derivative rules.
 //!
-//! An `Expr` is an atom together with the builder that it lives in. Operators and methods emit
-//! equations, and a Rust number takes the dtype of the expression it meets, so that the partial
-//! derivatives in the scalar table read as on paper: `|t, x, _| t * x[0].cos()`.
+//! An `Expr` is an atom together with its builder. Operators and methods emit equations, and a Rust number gets
+//! the dtype of the expression that it is combined with, so that the partial derivatives in the scalar table
+//! look like mathematics: `|t, x, _| t * x[0].cos()`.
 
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
@@ -14,45 +14,45 @@ use smallvec::SmallVec;
 /// A value inside a rule, with operators that emit equations.
 #[derive(Clone, Copy)]
 pub struct Expr<'b, 'm> {
-    /// Where to emit.
+    /// The builder that receives the equations.
     pub b: &'b Builder<'m>,
     /// The value.
     pub atom: Atom,
 }
 
 impl<'b, 'm> Expr<'b, 'm> {
-    /// An atom as an expression.
+    /// Returns an atom as an expression.
     pub fn new(b: &'b Builder<'m>, atom: Atom) -> Expr<'b, 'm> {
         Expr { b, atom }
     }
 
-    /// A number in the dtype of this expression.
+    /// Returns a number in the dtype of this expression.
     pub fn number(self, x: f64) -> Expr<'b, 'm> {
         let literal = Literal::of(self.b.dtype_of(self.atom), x);
         Expr { b: self.b, atom: literal.into() }
     }
 
-    /// An elementwise primitive of one operand.
+    /// Applies an elementwise primitive of one operand.
     pub fn unary(self, op: impl Into<Op>) -> Expr<'b, 'm> {
         self.apply(op.into(), &[self.atom])
     }
 
-    /// An elementwise primitive of two operands.
+    /// Applies an elementwise primitive of two operands.
     pub fn binary(self, op: impl Into<Op>, y: Expr<'b, 'm>) -> Expr<'b, 'm> {
         self.apply(op.into(), &[self.atom, y.atom])
     }
 
-    /// An elementwise primitive of three operands.
+    /// Applies an elementwise primitive of three operands.
     pub fn ternary(self, op: impl Into<Op>, y: Expr<'b, 'm>, z: Expr<'b, 'm>) -> Expr<'b, 'm> {
         self.apply(op.into(), &[self.atom, y.atom, z.atom])
     }
 
-    /// `self ? x : y`
+    /// Returns `self ? x : y`.
     pub fn select(self, x: Expr<'b, 'm>, y: Expr<'b, 'm>) -> Expr<'b, 'm> {
         self.apply(Scalar::Select.into(), &[self.atom, x.atom, y.atom])
     }
 
-    /// The integer power `self` to the `n`.
+    /// Returns `self` to the integer power `n`.
     pub fn powi(self, n: i32) -> Expr<'b, 'm> {
         match n {
             1 => self,
@@ -61,8 +61,8 @@ impl<'b, 'm> Expr<'b, 'm> {
         }
     }
 
-    /// Emits the equation. A function of constants is a constant, so that it keeps fitting operands
-    /// of every shape: in `x^2.5` the exponent of the derivative, `2.5 - 1`, is again a literal.
+    /// Emits the equation. A function of constants is folded to a literal, so that it still fits operands of
+    /// every shape: in `x^2.5` the exponent of the derivative, `2.5 - 1`, is again a literal.
     fn apply(self, op: Op, operands: &[Atom]) -> Expr<'b, 'm> {
         let literals: Option<SmallVec<[Literal; 3]>> =
             operands.iter().map(|a| a.literal()).collect();

@@ -1,8 +1,8 @@
-//! Views with a fill: the elements of one array, read elsewhere, and a scalar where there are none.
+//! Views with a fill: the elements of one array at other positions, and a scalar at all remaining positions.
 //!
-//! `y[o] = x[v(o)]` where the index map `v` leads into the array, and the fill elsewhere. A primitive says
-//! what `v` is ([`FilledView`]) and how a cotangent goes back to the array; the rest follows and stands here.
-//! The result is linear in array and fill together: `view(x, f) = view(x, 0) + [filled] f`.
+//! `y[o] = x[v(o)]` if the index map `v` leads into the array, otherwise the fill. A primitive defines `v`
+//! ([`FilledView`]) and the cotangent of the array; this file derives all other rules. The result is linear in
+//! array and fill together: `view(x, f) = view(x, 0) + [filled] f`.
 
 use super::lowering::eval_view;
 use crate::lang::builder::Builder;
@@ -18,24 +18,24 @@ use crate::prim::{
 };
 use crate::tensor::Tensor;
 
-/// What the system must know about a view of an array with a fill.
+/// The rules of a view of an array with a fill.
 pub trait FilledView: Notation + Clone + Into<Op> {
-    /// Its entry on the generated page of primitives.
+    /// Returns its entry on the generated page of primitives.
     fn doc() -> Doc;
 
-    /// The extents of `y`, or what is wrong with `x`.
+    /// Returns the extents of `y`, or the error in `x`.
     fn result(&self, x: &ArrayType) -> Result<Shape>;
 
-    /// The index map `v`, one entry for each axis of the array.
+    /// Returns the index map `v`, one entry for each axis of the array.
     fn view(&self, x: &Shape) -> Vec<AxisMap>;
 
-    /// `ct of x[i] = Σ ct[o] over the o with v(o) = i`.
+    /// Emits `ct of x[i] = Σ ct[o] over the o with v(o) = i`.
     fn adjoint(&self, b: &Builder<'_>, ct: Atom, x: &ArrayType) -> Atom;
 
-    /// The same view of every element of a batch along a new axis 0.
+    /// Returns the same view of every batch member, with the batch as a new axis 0.
     fn batched(&self) -> Self;
 
-    /// Typical and edge uses; the law tests run every one.
+    /// Returns typical and edge cases; the law tests run all of them.
     fn samples() -> Vec<Sample>;
 }
 
@@ -48,7 +48,8 @@ impl<P: FilledView> Filled<P> {
         Piece { operand: 0, axes: self.0.view(x) }
     }
 
-    /// Where an element of the result comes from the array (of those extents): a bool array.
+    /// Emits a bool array that is true where an element of the result comes from the array, whose extents are
+    /// `x`.
     fn covered(&self, b: &Builder<'_>, x: &Shape) -> Atom {
         let yes = elementwise::full(b, x, Literal::bool(true));
         b.emit1(self.0.clone(), &[yes, Literal::bool(false).into()])
@@ -116,8 +117,8 @@ where
             into.add(b, 0, self.0.adjoint(b, ct, x));
         }
         if let Arg::Linear(_) = fill {
-            // Summed over the fill alone, and not as a difference of sums, so that what falls on the
-            // array (an infinity, say) leaves no trace.
+            // Sum over the filled elements alone, not as a difference of two sums, so that an infinity in the
+            // array's elements has no effect.
             let covered = self.covered(b, &array.shape(b));
             let zero = Literal::zero(b.dtype_of(ct)).into();
             let uncovered = b.emit1(Scalar::Select, &[covered, zero, ct]);
@@ -135,7 +136,7 @@ where
         if !batched[1] {
             return Ok(b.emit1(lead.0, &[array, fill]));
         }
-        // One fill per element of the batch: zero first, then the fills where nothing is.
+        // There is one fill per batch member: fill with zeros first, then select the fills.
         let array = if batched[0] { array } else { elementwise::materialize_lead(b, size, array) };
         let zero = Literal::zero(b.dtype_of(array)).into();
         let covered = lead.covered(b, &b.shape_of(array));

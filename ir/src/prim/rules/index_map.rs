@@ -1,8 +1,8 @@
-//! Addressing: how indices name places of an array, for gather and scatter.
+//! Addressing: the positions in an array that the indices of gather and scatter denote.
 //!
-//! The operands are an array `[B.., D..]` and integer indices `[B.., I.., n]`; the first `batch` axes
-//! are shared. The last axis of the indices holds one index for each of the `n` `axes` of the array,
-//! and what remains of the array at that place is the *window*: what is read or written.
+//! The operands are an array `[B.., D..]` and integer indices `[B.., I.., n]`; the first `batch` axes are
+//! shared. The last axis of the indices holds one index for each of the `n` `axes` of the array. The remaining
+//! axes of the array at that position form the *window* that is read or written.
 
 use super::slice_access::Start;
 use crate::lang::problem::{Kind, Problem, Result};
@@ -10,10 +10,10 @@ use crate::lang::types::{ArrayType, Shape, Type};
 use crate::prim::syntax::Word;
 use crate::tensor::Tensor;
 
-/// What an index outside the array means.
+/// The meaning of an index outside the array.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Bounds {
-    /// It is moved to the nearest index inside.
+    /// It is clamped to the nearest index inside.
     Clip,
     /// A read gives zero, a write is dropped.
     Drop,
@@ -30,7 +30,7 @@ impl Word for Bounds {
     }
 }
 
-/// How indices name places of an array: what gather and scatter have in common.
+/// The common addressing of gather and scatter.
 #[derive(Clone, Copy)]
 pub(crate) struct Addressing<'a> {
     pub(crate) batch: usize,
@@ -39,7 +39,8 @@ pub(crate) struct Addressing<'a> {
 }
 
 impl Addressing<'_> {
-    /// Where the window begins along each axis of the array, and its sizes, where indices name one place.
+    /// If the indices denote one position, returns the starts of the window along each axis of the array, and
+    /// its sizes.
     pub(crate) fn one_place(&self, operands: &[Type]) -> Option<(Vec<Start>, Vec<usize>)> {
         let shape = |i: usize| Some(&operands.get(i)?.as_array()?.shape);
         if self.batch != 0 || shape(1)?[..] != [self.axes.len()] {
@@ -53,7 +54,7 @@ impl Addressing<'_> {
         Some((starts, sizes))
     }
 
-    /// The shape `[B.., I.., remaining D..]` of what is read or written, or what is wrong.
+    /// Returns the shape `[B.., I.., remaining D..]` of the windows, or the error.
     pub(crate) fn windows(
         &self,
         name: &str,
@@ -105,8 +106,8 @@ impl Addressing<'_> {
         Ok(places.iter().copied().chain(kept.map(|a| array.shape[a])).collect())
     }
 
-    /// For concrete indices: the row-major position in the array at which each window starts (`None`
-    /// if it is out of range and dropped), and the positions of the window's elements from there.
+    /// For concrete indices, returns the row-major position in the array at which each window starts (`None` if
+    /// it is out of range and dropped), and the positions of the window's elements relative to that.
     pub(crate) fn places(
         &self,
         array: &[usize],
@@ -138,7 +139,7 @@ impl Addressing<'_> {
         (starts, offsets)
     }
 
-    /// The index along an axis of that extent, if there is one.
+    /// Returns the index along an axis of this extent after bounds handling; `None` if it is dropped.
     fn within(&self, index: i128, extent: usize) -> Option<usize> {
         match self.bounds {
             Bounds::Drop => usize::try_from(index).ok().filter(|i| *i < extent),

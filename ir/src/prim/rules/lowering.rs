@@ -1,7 +1,7 @@
-//! Lowerings: what a backend has to do, in twenty target-neutral shapes.
+//! Lowerings: the operations of primitives in twenty target-neutral forms.
 //!
-//! A backend never sees a primitive. It matches on [`Lowering`], which says in terms of loops and
-//! indices what the primitive means: apply scalar code, read elsewhere, reduce, contract, ...
+//! A backend never sees a primitive. It matches on [`Lowering`], which expresses the primitive by loops and
+//! indices: apply scalar code, read at other indices, reduce, contract, ...
 
 use crate::lang::function::{Atom, Equation, FuncId, Function};
 use crate::lang::host::HostCall;
@@ -14,74 +14,74 @@ use crate::prim::{Bounds, Code, Combine, LoopSpec, Mark, Op, Operand, RoutineCal
 use crate::tensor::Tensor;
 use smallvec::{SmallVec, smallvec};
 
-/// What to do for an equation with one output (or, for one that runs functions, many).
+/// The operation of an equation with one output (or with several outputs, if it runs functions).
 #[derive(Clone, Debug)]
 pub enum Lowering {
-    /// `y[i] = code(x0[i], x1[i], ..)`; literals and only literals are without shape.
+    /// `y[i] = code(x0[i], x1[i], ..)`; literals, and only literals, have no shape.
     Elementwise(Code),
-    /// `y[i]` is an element of one of the operands, found by index arithmetic: broadcast, permute,
-    /// slice, rev, pad, concatenate. The first piece that contains `i` gives the element; where none
-    /// does, the scalar operand `fill` is taken.
+    /// `y[i]` is an element of one of the operands, found by index arithmetic: broadcast, permute, slice, rev,
+    /// pad, concatenate. The first piece that contains `i` provides the element; if there is none, the element
+    /// is the scalar operand `fill`.
     View {
-        /// Where elements come from.
+        /// The sources of elements.
         pieces: Vec<Piece>,
-        /// The operand (a scalar) for all other elements.
+        /// The scalar operand for all other elements.
         fill: Option<usize>,
     },
     /// The same elements in row-major order under another shape.
     Reshape,
     /// The operand itself.
     Alias {
-        /// Why it stands behind a barrier, where it does.
+        /// The purpose of the barrier, if the primitive is one.
         mark: Option<Mark>,
     },
     /// `y[i]` is the index along `axis`, in the output's dtype.
     Iota {
-        /// The axis counted along.
+        /// The axis whose index the elements are.
         axis: usize,
     },
-    /// `y[kept] = fold(code, identity, x[kept, axes])`, in row-major order of the operand; over no axes
-    /// `y = x`.
+    /// `y[remaining axes] = fold(code, identity, x[remaining axes, axes])`, in row-major order of the operand;
+    /// `y = x` if `axes` is empty.
     Reduce {
         /// The combining operation, associative and commutative in exact arithmetic.
         code: Code,
-        /// What the fold starts at, and so what an empty one gives.
+        /// The initial value of the fold, which is also the result for no elements.
         identity: Literal,
-        /// Axes folded, ascending.
+        /// The folded axes, ascending.
         axes: Vec<usize>,
     },
-    /// Index (i64) of the first extremum along `axis`; nan counts as extreme.
+    /// Index (i64) of the first extremum along `axis`; NaN counts as more extreme than numbers.
     ArgReduce {
         /// The axis searched.
         axis: usize,
-        /// Maximum or minimum.
+        /// Whether the maximum is searched instead of the minimum.
         largest: bool,
     },
-    /// Along an axis, each element from the one before it: `y[i] = step(y[i-1], ..)`, beginning with
+    /// Along an axis, each element is computed from the one before it: `y[i] = step(y[i-1], ..)`, starting with
     /// the last operand's element.
     Cumulate {
         /// The axis.
         axis: usize,
-        /// From the last element to the first.
+        /// Whether it runs from the last element to the first.
         reverse: bool,
-        /// What is done at an element.
+        /// The computation at an element.
         step: Step,
     },
-    /// Indices (i64) of the elements along an axis in ascending or descending order; equal ones keep
-    /// theirs, and nan is largest.
+    /// Indices (i64) of the elements along an axis in ascending or descending order; equal elements stay in
+    /// their order, and NaN is largest.
     ArgSort {
         /// The axis.
         axis: usize,
-        /// The largest first.
+        /// Whether the largest element comes first.
         descending: bool,
-        /// How many of them.
+        /// The number of indices.
         first: usize,
     },
     /// `y[batch, m, n] = sum_k x0[batch, m, k] x1[batch, k, n]`; pairs are (axis of x0, axis of x1).
     Contract {
-        /// Axes shared and kept.
+        /// Axes that are shared and appear in the result.
         batch: Vec<(usize, usize)>,
-        /// Axes shared and summed.
+        /// Axes that are shared and summed.
         contract: Vec<(usize, usize)>,
     },
     /// `y[i] = x0[start + i]`; operands after the first are the scalar starts, clamped to fit.
@@ -95,45 +95,45 @@ pub enum Lowering {
         batch: usize,
         /// Axes of the array that the last axis of the indices addresses.
         axes: Vec<usize>,
-        /// Out-of-range indices.
+        /// The treatment of out-of-range indices.
         bounds: Bounds,
     },
     /// See [`crate::prim::Scatter`]: operands (array, indices, updates), combined in row-major order of
     /// the updates.
     Scatter {
-        /// How an update meets what is there.
+        /// The operation that combines an update with the array's element.
         combine: Combine,
         /// Leading axes shared by array, indices and updates.
         batch: usize,
         /// Axes of the array that the last axis of the indices addresses.
         axes: Vec<usize>,
-        /// Out-of-range indices.
+        /// The treatment of out-of-range indices.
         bounds: Bounds,
     },
-    /// Call a Rust function with the operands; once and in the order of the program, if it gives nothing.
+    /// Calls a Rust function with the operands; once and in program order, if it has no results.
     Host(HostCall),
-    /// Call a library routine on the members of a batch: see [`RoutineCall`].
+    /// Calls a library routine on the members of a batch: see [`RoutineCall`].
     Routine(RoutineCall),
-    /// Run that function on the operands.
+    /// Runs this function on the operands.
     Call(FuncId),
-    /// Run one of these functions: the first operand says which ([`crate::prim::Cond`]), the others are its
+    /// Runs one of these functions: the first operand selects it ([`crate::prim::Cond`]), the others are its
     /// arguments.
     Branch {
         /// The functions, all of one type.
         branches: Vec<FuncId>,
     },
-    /// Run a function iteration after iteration: see [`LoopSpec`].
+    /// Runs a function in every iteration: see [`LoopSpec`].
     Loop {
-        /// What is run.
+        /// The function.
         body: FuncId,
-        /// How often, and what goes in and out of each iteration.
+        /// The trip, and the inputs and outputs of each iteration.
         spec: LoopSpec,
     },
-    /// It cannot be run, for the reason given.
+    /// Cannot be evaluated, for the given reason.
     Missing(Problem),
 }
 
-/// One step along an axis.
+/// One step of a computation along an axis.
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
     /// `y[i] = code(y[i-1], x0[i])`
@@ -144,7 +144,7 @@ pub enum Step {
     Segments,
 }
 
-/// One source of a view: an operand and, for each of its axes, which index is read.
+/// One source of a view: an operand and the index that is read along each of its axes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Piece {
     /// The operand.
@@ -154,41 +154,41 @@ pub struct Piece {
 }
 
 /// The index along one axis of the operand as a function of the output's indices `o`:
-/// `(Σ factor * o[axis] + offset) / divisor`. The element belongs to the piece only where the division
-/// is exact and the index is within the operand.
+/// `(Σ factor * o[axis] + offset) / divisor`. The element belongs to the piece only if the division is exact
+/// and the index is within the operand.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AxisMap {
     /// Output axes, each once, with their factors (negative along a reversed axis, never 0).
     pub terms: SmallVec<[(usize, i64); 2]>,
-    /// Offset.
+    /// The offset.
     pub offset: i64,
-    /// Divisor, at least 1.
+    /// The divisor, at least 1.
     pub divisor: i64,
 }
 
 impl AxisMap {
-    /// The operand's index is the output's index along `axis`.
+    /// Returns the map to the output's index along `axis`.
     pub fn same(axis: usize) -> AxisMap {
         AxisMap::scaled(axis, 1, 0)
     }
-    /// The operand's index is always 0.
+    /// Returns the map to index 0.
     pub fn zero() -> AxisMap {
         AxisMap { terms: SmallVec::new(), offset: 0, divisor: 1 }
     }
-    /// The operand's index is the output's index along `axis`, plus `offset`.
+    /// Returns the map to the output's index along `axis` plus `offset`.
     pub fn shifted(axis: usize, offset: i64) -> AxisMap {
         AxisMap::scaled(axis, 1, offset)
     }
-    /// The operand's index is the output's index along `axis` times a factor, plus `offset`.
+    /// Returns the map to the output's index along `axis` times a factor, plus `offset`.
     pub fn scaled(axis: usize, factor: i64, offset: i64) -> AxisMap {
         AxisMap { terms: smallvec![(axis, factor)], offset, divisor: 1 }
     }
-    /// The operand's index for an output index, if it lies in `0..extent`.
+    /// Returns the operand's index for an output index, if it lies in `0..extent`.
     pub fn apply(&self, output: &[usize], extent: usize) -> Option<usize> {
         let sum = self.terms.iter().map(|(axis, factor)| output[*axis] as i64 * factor).sum();
         self.index(sum, extent)
     }
-    /// The operand's index for a sum of terms, if it lies in `0..extent`.
+    /// Returns the operand's index for a sum of terms, if it lies in `0..extent`.
     fn index(&self, sum: i64, extent: usize) -> Option<usize> {
         let n = sum + self.offset;
         if n.rem_euclid(self.divisor) != 0 {
@@ -198,16 +198,16 @@ impl AxisMap {
     }
 }
 
-/// The largest number that index arithmetic meets. Attributes and extents beyond it are refused, so
-/// that `o * scale + offset` stays within i64 whatever a program asks for.
+/// The largest number in index arithmetic. Larger attributes and extents are rejected, so that
+/// `o * scale + offset` never overflows i64.
 pub(crate) const INDEX_LIMIT: usize = 1 << 60;
 
-/// The meaning of [`Lowering::View`] on concrete operands.
+/// Evaluates [`Lowering::View`] on concrete operands.
 ///
-/// Where several pieces contain an element the first one gives it, so pieces are painted over the
-/// fill from last to first. Where each axis map reads one output axis, what a piece contributes is a
-/// product of lists, one per output axis, of (distance in the output, distance in the operand). Else
-/// the output axes that maps read together are one list.
+/// If several pieces contain an element, the first one provides it, so the pieces are copied over the fill from
+/// last to first. If each axis map reads one output axis, the elements of a piece are a product of lists, one
+/// per output axis, of (output offset, operand offset). Otherwise the output axes that one map reads share a
+/// list.
 pub(crate) fn eval_view(
     operands: &[Tensor],
     pieces: &[Piece],
@@ -220,7 +220,7 @@ pub(crate) fn eval_view(
         Some(fill) => Tensor::full(shape, operands[fill].at(0))?,
         None => Tensor::zeros_of(&ArrayType::new(dtype, shape.clone()))?,
     };
-    // Checked first: beside an extent of 0 another one may be too long to be listed.
+    // Check this first: besides an extent of 0, another extent may be too large to enumerate.
     if y.elements() == 0 {
         return Ok(y);
     }
@@ -236,12 +236,11 @@ pub(crate) fn eval_view(
     Ok(y)
 }
 
-/// (distance in the output, distance in the operand) of every index along some output axes that a
-/// piece contains.
+/// (output offset, operand offset) for every index along some output axes that a piece contains.
 type Steps = Vec<(usize, usize)>;
 
-/// Where a piece starts in its operand and its steps along the output axes that belong together; `None`
-/// where it is empty.
+/// Returns the start of a piece in its operand, and its offsets along each group of output axes; `None` if it
+/// is empty.
 fn steps(piece: &Piece, x: &Shape, y: &Shape) -> Option<(usize, Vec<Steps>)> {
     let (x_strides, y_strides) = (x.strides(), y.strides());
     let maps = || piece.axes.iter().zip(x.iter().zip(&x_strides));
@@ -279,7 +278,7 @@ fn steps(piece: &Piece, x: &Shape, y: &Shape) -> Option<(usize, Vec<Steps>)> {
     Some((from, all))
 }
 
-/// The output axes in groups: those that one axis map reads are in one.
+/// Returns the output axes in groups: axes that the same axis map reads are in one group.
 fn joined_axes(piece: &Piece, rank: usize) -> Vec<Vec<usize>> {
     let mut groups: Vec<Vec<usize>> = (0..rank).map(|axis| vec![axis]).collect();
     for map in &piece.axes {
@@ -296,7 +295,7 @@ fn joined_axes(piece: &Piece, rank: usize) -> Vec<Vec<usize>> {
     groups
 }
 
-/// Copies a piece; `T` is any type of the elements' size.
+/// Copies a piece; `T` is any type with the elements' size.
 fn paint<T: bytemuck::Pod>(y: &mut Tensor, x: &Tensor, from: usize, steps: &[Steps]) {
     let x: &[T] = bytemuck::cast_slice(x.bytes());
     let y: &mut [T] = bytemuck::cast_slice_mut(y.bytes_mut());
@@ -320,7 +319,7 @@ fn paint<T: bytemuck::Pod>(y: &mut Tensor, x: &Tensor, from: usize, steps: &[Ste
 }
 
 impl Module {
-    /// Whether a function, or what it runs, writes elements of an array.
+    /// Returns whether a function, or one that it runs, writes elements of an array.
     pub fn writes(&self, id: FuncId) -> bool {
         let f = self.function(id);
         f.equations.iter().any(|e| {
@@ -332,7 +331,7 @@ impl Module {
 }
 
 impl Equation {
-    /// What it runs.
+    /// Returns the functions that the equation runs.
     pub fn runs(&self) -> impl Iterator<Item = FuncId> {
         self.op
             .regions()
@@ -341,12 +340,12 @@ impl Equation {
             .map(|r| r.function)
     }
 
-    /// What it asks a backend for, in the function that it stands in.
+    /// Returns the lowering of the equation in the function `f`, which contains it.
     pub fn lower(&self, module: &Module, f: &Function) -> Lowering {
         self.with_operands(f, |operands| self.op.lower(module, operands))
     }
 
-    /// What its operands are, in the function that it stands in.
+    /// Calls `run` with the operands of the equation in the function `f`, which contains it.
     pub fn with_operands<T>(&self, f: &Function, run: impl FnOnce(&[Operand<'_>]) -> T) -> T {
         let types: Vec<Type> = self.operands.iter().map(|a| f.type_of(*a)).collect();
         let operand = |(ty, a): (_, &Atom)| Operand { ty, literal: a.literal() };
@@ -356,16 +355,17 @@ impl Equation {
 }
 
 impl Op {
-    /// What a loop runs in every iteration, and how often.
+    /// Returns the body of a loop, and its signature.
     pub fn as_loop(&self) -> Option<(FuncId, LoopSpec)> {
         let Facet::Loop(of) = self.facet() else { return None };
         Some((of.body, of.spec.clone()))
     }
 
-    /// The same with others in the place of the functions that it runs. Derivative rules are not run.
+    /// Returns the primitive with other functions in place of the functions that it runs. Derivative rules are
+    /// not run and stay.
     ///
     /// # Errors
-    /// Those of `other`.
+    /// The errors of `other`.
     pub fn with_runs(
         &self,
         mut other: impl FnMut(FuncId) -> Result<FuncId, Problem>,
@@ -379,7 +379,7 @@ impl Op {
         Ok(self.with_regions(&functions))
     }
 
-    /// The same loop of another body, with other operands.
+    /// Returns the same loop with another body and other operands.
     pub fn with_iterations(&self, body: FuncId, spec: LoopSpec) -> Option<Op> {
         let Facet::Loop(of) = self.facet() else { return None };
         Some(crate::prim::Loop { body, spec, carries: of.carries }.into())

@@ -1,4 +1,4 @@
-//! The vocabulary in which rules speak: what they are given and what they answer.
+//! The types of rules: their inputs and results.
 
 use self::reads::Reads;
 use super::{Op, Scalar};
@@ -16,7 +16,7 @@ use crate::policy_table::Policy;
 use crate::tensor::Tensor;
 use smallvec::SmallVec;
 
-/// Types of the outputs of an equation.
+/// The types of an equation's outputs.
 pub type Types = SmallVec<[Type; 1]>;
 
 /// An operand as type inference sees it.
@@ -24,7 +24,7 @@ pub type Types = SmallVec<[Type; 1]>;
 pub struct Operand<'a> {
     /// Its type; a literal is a scalar of its dtype.
     pub ty: &'a Type,
-    /// Its value, if it is a constant.
+    /// Its value, if it is a literal.
     pub literal: Option<Literal>,
 }
 
@@ -37,7 +37,7 @@ pub struct Dual {
     pub dy: SmallVec<[Option<Atom>; 1]>,
 }
 
-/// What a value is in a function with linear parameters.
+/// The dependence of a value on the linear parameters of its function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Linearity {
     /// Does not depend on the linear parameters.
@@ -53,12 +53,12 @@ pub enum Linearity {
 pub enum Arg {
     /// Known in the reverse pass.
     Known(Atom),
-    /// A linear operand, of which only the type is known.
+    /// A linear operand; only its type is known.
     Linear(Type),
 }
 
 impl Arg {
-    /// The atom, if the operand is known.
+    /// Returns the atom, if the operand is known.
     pub fn known(&self) -> Option<Atom> {
         match self {
             Arg::Known(a) => Some(*a),
@@ -66,7 +66,7 @@ impl Arg {
         }
     }
 
-    /// The extents of the operand, which is an array.
+    /// Returns the extents of the operand, which must be an array.
     pub(crate) fn shape(&self, b: &Builder<'_>) -> Shape {
         match self {
             Arg::Known(a) => b.shape_of(*a),
@@ -76,14 +76,14 @@ impl Arg {
     }
 }
 
-/// A cotangent, or the negative of one. Negation goes through every linear map, so it waits until
-/// something is added: then it is a difference, and costs nothing. What is never added to is negated
-/// at the end, once, and often that is behind a sum.
+/// A cotangent, or the negative of one. Negation commutes with every linear map, so it is deferred until an
+/// addition, which becomes a subtraction at no cost. A total without additions is negated once at the end,
+/// often after a reduction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Accumulator {
     /// The value.
     pub atom: Atom,
-    /// Whether its negative is meant.
+    /// Whether the cotangent is the negative of `atom`.
     pub negated: bool,
 }
 
@@ -101,7 +101,7 @@ impl std::ops::Neg for Accumulator {
 }
 
 impl Accumulator {
-    /// The sum of this and another cotangent.
+    /// Returns the sum of this and another cotangent.
     pub fn plus(self, b: &Builder<'_>, other: Accumulator) -> Accumulator {
         let [x, y] = [self.atom, other.atom];
         match (self.negated, other.negated) {
@@ -113,7 +113,7 @@ impl Accumulator {
         }
     }
 
-    /// The cotangent as a value.
+    /// Emits the cotangent as a value.
     pub fn settle(self, b: &Builder<'_>) -> Atom {
         if self.negated { b.emit1(Scalar::Neg, &[self.atom]) } else { self.atom }
     }
@@ -122,9 +122,9 @@ impl Accumulator {
 /// The cotangents of an equation's operands, as they accumulate; `None` is zero.
 #[derive(Clone, Debug, Default)]
 pub struct Cotangents {
-    /// One total per operand. Each starts at what the uses already visited contributed.
+    /// One total per operand: the sum of the contributions of the uses visited so far.
     pub total: SmallVec<[Option<Accumulator>; 2]>,
-    /// Whether the rule was given the negatives of the cotangents, so that what it adds is negated.
+    /// Whether the rule was given the negated cotangents, so that its contributions are negated too.
     pub negated: bool,
 }
 
@@ -135,10 +135,10 @@ impl Cotangents {
         self.total[i] = Some(self.total[i].map_or(ct, |before| before.plus(b, ct)));
     }
 
-    /// What a region that adds to totals of its own accord is given: the cotangents of its results, then
-    /// the totals of the linear operands, from `first` on, that are to be added to. The region adds
-    /// cotangents as they are, so signs are settled before; where cotangents are tapes, too, of which
-    /// there are no negatives.
+    /// Returns the arguments of a region that adds to totals itself: the cotangents of its results, then the
+    /// totals of the linear operands from `first` on that `onto` marks. The region adds cotangents without
+    /// signs, so signs are applied before. They are also applied if cotangents are tapes, which cannot be
+    /// negated.
     pub(super) fn hand_over(
         &mut self,
         b: &Builder<'_>,
@@ -158,15 +158,14 @@ impl Cotangents {
         args
     }
 
-    /// From here on the rule works with the cotangent itself: before a step that does not end in a
-    /// loop with what comes next (a contraction, a scatter), negation is cheaper than after it.
+    /// Returns the cotangent with its sign applied. A rule calls this before a step that is not fused with the
+    /// following one (a contraction, a scatter), where negation is cheaper before than after.
     pub(crate) fn settle(&mut self, b: &Builder<'_>, ct: Atom) -> Atom {
         Accumulator { atom: ct, negated: std::mem::take(&mut self.negated) }.settle(b)
     }
 
-    /// Adds `ct` to a part of operand `i`, of type `x`: the part that begins at `start`, which
-    /// `read` gives. Only that part of the total is touched, so that n reads of single elements
-    /// cost what the elements cost, and not n arrays of zeros.
+    /// Adds `ct` to a part of operand `i`, of type `x`. The part starts at `start`, and `read` emits it. Only
+    /// that part of the total is written, so n reads of single elements cost n elements, not n arrays of zeros.
     pub(crate) fn add_part(
         &mut self,
         b: &Builder<'_>,
@@ -189,13 +188,13 @@ impl Cotangents {
     }
 }
 
-/// What a derivative or batching rule works with.
+/// The context of a derivative or batching rule.
 pub struct RuleCx<'b, 'm> {
-    /// Where to emit.
+    /// The builder that receives the equations.
     pub b: &'b Builder<'m>,
     /// Transforms of the bodies of region primitives.
     pub regions: &'b mut dyn Regions,
-    /// What it costs the linear half to have the operands again; those beyond the list are free.
+    /// The cost for the linear half of reading each operand again; operands beyond the list are free.
     pub shares: &'b [Amortization],
     /// Per output: the elements that differentiated equations read; `None` if there are none. Outputs beyond the list
     /// are read whole. A tangent may be zero at all other elements.
@@ -203,17 +202,17 @@ pub struct RuleCx<'b, 'm> {
 }
 
 impl RuleCx<'_, '_> {
-    /// What it costs the linear half to have an operand again.
+    /// Returns the cost for the linear half of reading an operand again.
     pub fn share(&self, operand: usize) -> Amortization {
         self.shares.get(operand).copied().unwrap_or(Amortization::FREE)
     }
 
-    /// What holds of all that is kept here.
+    /// Returns the planning context of the residuals.
     pub fn regime(&self) -> PlanContext {
         self.shares.iter().map(|share| share.regime()).max().unwrap_or_default()
     }
 
-    /// Asks the transforms about a function.
+    /// Calls the transforms on a function.
     pub fn ask<T>(
         &mut self,
         question: impl FnOnce(&mut dyn Regions, &mut Module) -> Result<T, Problem>,
@@ -223,11 +222,11 @@ impl RuleCx<'_, '_> {
     }
 }
 
-/// The transforms, as rules of region primitives see them. `ir` does not know the transforms; they
-/// implement this and pass themselves in. The module remembers all answers.
+/// The transforms, as seen by rules of region primitives. `ir` does not depend on the transforms; they
+/// implement this trait and pass themselves in. The module memoises all results.
 ///
-/// A list that says more about results or slots than a mask (`forced`, `shares`, `onto`, `wanted`, `kept`)
-/// may be shorter than they are: of the rest nothing is asked.
+/// A list with one entry per result or slot (`forced`, `shares`, `onto`, `wanted`, `kept`) may be shorter:
+/// nothing is required of the rest.
 pub trait Regions {
     /// See [`crate::lang::query::Jvp`].
     fn jvp(
@@ -299,62 +298,62 @@ pub trait Regions {
     -> Result<UnzipOf, Problem>;
 }
 
-/// Answer of [`super::Primitive::batch`]: outputs, each with or without the batch on axis 0.
+/// The result of [`super::Primitive::batch`]: outputs, each with or without the batch on axis 0.
 #[derive(Clone, Debug)]
 pub struct Batched {
     /// The outputs.
     pub y: SmallVec<[Atom; 1]>,
-    /// Which of them carry the batch.
+    /// Per output: whether it is batched.
     pub batched: SmallVec<[bool; 1]>,
 }
 
-/// What is left of an equation when only some outputs are read.
+/// The remaining part of an equation if only some of its outputs are read.
 #[derive(Clone, Debug)]
 pub enum Prune {
     /// All of it.
     Whole,
-    /// A smaller primitive; masks say which operands and outputs of the old one remain.
+    /// A smaller primitive; the masks mark the operands and outputs of the old one that remain.
     Smaller {
         /// The replacement.
         op: Op,
-        /// Operands kept.
+        /// Per operand: whether it remains.
         operands: Vec<bool>,
-        /// Outputs kept.
+        /// Per output: whether it remains.
         outputs: Vec<bool>,
     },
 }
 
-/// What else an equation does than define its outputs; the later ones forbid what earlier ones do.
+/// The effects of an equation besides defining its outputs; later variants are more restrictive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, PartialOrd, Ord)]
 pub enum Effects {
-    /// Nothing: it may be dropped, duplicated, merged and reordered.
+    /// None: the equation may be dropped, duplicated, merged and reordered.
     #[default]
     Pure,
-    /// It is dropped if nobody reads it. Otherwise it stands for a decision about the program: it is
-    /// never folded, merged, duplicated or rewritten through, so that to a pass its operands are
-    /// read and its outputs are new values.
+    /// The equation is dropped if its outputs are not read. Otherwise it represents a decision about the
+    /// program: passes never fold, merge, duplicate or rewrite it, and treat its operands as read and its
+    /// outputs as new values.
     Fixed,
-    /// Something a user can see: it is kept, once, in order.
+    /// An effect that a user can observe: it is performed once, in program order.
     Ordered,
 }
 
-/// One use of a primitive, for the laws.
+/// One use of a primitive, for the law tests.
 #[derive(Clone, Debug)]
 pub struct Sample {
     /// The primitive.
     pub op: Op,
-    /// Concrete operands. A scalar may stand for a literal in elementwise primitives.
+    /// Concrete operands. In elementwise primitives a scalar may represent a literal.
     pub operands: Vec<Tensor>,
     /// Whether derivatives at this point are defined and smooth enough for finite differences.
     pub smooth: bool,
 }
 
 impl Sample {
-    /// A sample at which derivatives are checked.
+    /// Returns a sample at which derivatives are checked.
     pub fn smooth(op: impl Into<Op>, operands: Vec<Tensor>) -> Sample {
         Sample { op: op.into(), operands, smooth: true }
     }
-    /// A sample of values only: ties, domain edges, integers.
+    /// Returns a sample for values only: ties, domain edges, integers.
     pub fn edge(op: impl Into<Op>, operands: Vec<Tensor>) -> Sample {
         Sample { op: op.into(), operands, smooth: false }
     }

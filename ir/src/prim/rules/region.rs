@@ -1,4 +1,4 @@
-//! Regions: the functions that an equation refers to, and what they are to it.
+//! Regions: the functions that an equation refers to, and their roles.
 
 use crate::lang::function::FuncId;
 use crate::prim::Op;
@@ -9,38 +9,37 @@ use smallvec::SmallVec;
 pub struct Region {
     /// The function.
     pub function: FuncId,
-    /// What it is to the equation.
+    /// The role of the function in the equation.
     pub role: Role,
 }
 
-/// What a function is to an equation that refers to it.
+/// The role of a function in an equation that refers to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// What the equation runs; its body may replace the equation at any time.
+    /// The equation runs it; its body may replace the equation at any time.
     Inline,
-    /// What the equation runs; its body may replace the equation once no derivative rule is needed any
-    /// more.
+    /// The equation runs it; its body may replace the equation once no derivative rule is needed any more.
     Ruled,
-    /// What the equation runs; its body may replace the equation once no derivative will be asked
-    /// for, since reverse mode keeps what the equation says of it.
+    /// The equation runs it; its body may replace the equation once no derivative can be requested any more,
+    /// because the equation has a checkpointing policy for it.
     Checkpoint,
-    /// What the equation runs, and goes on to run: the user asked for a call.
+    /// The equation runs it and is never replaced: the user asked for a call.
     Outline,
-    /// What the equation runs or leaves out, as its operands say.
+    /// The equation runs it or not, depending on its operands.
     Branch,
-    /// What the equation runs any number of times.
+    /// The equation runs it any number of times.
     Iteration,
-    /// A derivative rule: not run, but opened by the derivative that asks for it.
+    /// A derivative rule: not run by the equation, but inlined by a derivative that uses it.
     Rule,
 }
 
 impl Role {
-    /// The function in that role.
+    /// Returns the function in this role.
     pub fn of(self, function: FuncId) -> Region {
         Region { function, role: self }
     }
 
-    /// Whether the equation runs the function.
+    /// Returns whether the equation runs the function.
     pub fn runs(self) -> bool {
         match self {
             Role::Inline
@@ -53,7 +52,7 @@ impl Role {
         }
     }
 
-    /// Whether the function is called: it is all that the equation does, and has no rules.
+    /// Returns whether the equation is a plain call of the function, without rules.
     pub fn is_call(self) -> bool {
         match self {
             Role::Inline | Role::Checkpoint | Role::Outline => true,
@@ -66,7 +65,7 @@ impl Role {
 pub type RegionList = SmallVec<[Region; 1]>;
 
 impl Op {
-    /// The function whose body may take the place of the equation, if `wanted` takes its role.
+    /// Returns the function whose body may replace the equation, if `wanted` accepts its role.
     pub fn opened(&self, wanted: impl Fn(Role) -> bool) -> Option<FuncId> {
         self.regions().iter().find(|r| wanted(r.role)).map(|r| r.function)
     }

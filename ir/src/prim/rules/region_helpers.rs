@@ -1,4 +1,4 @@
-//! What the rules of region primitives share: functions made to fit one another.
+//! Helpers for the rules of region primitives, which construct functions with matching signatures.
 
 use crate::lang::builder::{Builder, Draft};
 use crate::lang::function::{Atom, FuncId, Function};
@@ -9,7 +9,7 @@ use crate::lang::types::Type;
 use crate::lang::verify::verify_function;
 use crate::prim::{Linearity, Op, Reduce, Reducer, Role, elementwise};
 
-/// The atom, or zeros of that type.
+/// Returns the atom, or zeros of this type.
 pub fn instantiate(b: &Builder<'_>, x: Option<Atom>, ty: &Type) -> Atom {
     match (x, ty) {
         (Some(x), _) => x,
@@ -18,18 +18,18 @@ pub fn instantiate(b: &Builder<'_>, x: Option<Atom>, ty: &Type) -> Atom {
     }
 }
 
-/// Tangents of the outputs from those of the active ones.
+/// Returns the tangents of all outputs from the tangents of the active ones.
 pub(crate) fn scatter_tangents(active: &[bool], tangents: &[Atom]) -> Vec<Option<Atom>> {
     let mut next = tangents.iter();
     active.iter().map(|on| if *on { next.next().copied() } else { None }).collect()
 }
 
-/// `(a, b) -> (c)`
+/// Returns the text `(a, b) -> (c)`.
 pub(crate) fn arrow(params: &[Type], results: &[Type]) -> String {
     format!("({}) -> ({})", list(params), list(results))
 }
 
-/// The type of a function: `(a, b) -> (c)`, and `(a; b) -> (c)` if it is linear in b.
+/// Returns the type of a function as text: `(a, b) -> (c)`, or `(a; b) -> (c)` if it is linear in b.
 pub(crate) fn signature(f: &Function) -> String {
     let params = f.param_types();
     let (first, linear) = params.split_at(f.params.len());
@@ -42,7 +42,7 @@ fn list(types: &[Type]) -> String {
     names.join(", ")
 }
 
-/// A function of ordinary and of linear parameters of those types.
+/// Adds a function with ordinary and linear parameters of these types.
 pub(crate) fn function(
     module: &mut Module,
     name: &str,
@@ -56,13 +56,13 @@ pub(crate) fn function(
     draft.finish(module, results)
 }
 
-/// The function that an equation calls, unless it has rules of its own.
+/// Returns the function that an equation calls, unless the call has rules.
 pub(crate) fn called(op: &Op) -> Option<FuncId> {
     op.opened(Role::is_call)
 }
 
-/// The function with calls inlined, only the results from `first` on, and the marked ordinary
-/// parameters linear (and so last), if its equations are linear as they stand.
+/// Returns the function with calls inlined, with only the results from `first` on, and with the marked ordinary
+/// parameters linear (and so last), if its equations are linear as written.
 pub(super) fn linear_part(
     module: &mut Module,
     f: FuncId,
@@ -90,7 +90,7 @@ pub(super) fn linear_part(
     }
 }
 
-/// Whether what goes to each parameter of a function fits it: the first `known` are not linear.
+/// Returns whether each argument fits its parameter; the first `known` parameters are not linear.
 pub(crate) fn fits(known: usize, given: impl IntoIterator<Item = (usize, Linearity)>) -> bool {
     given.into_iter().all(|(parameter, given)| match given {
         Linearity::Constant => parameter < known,
@@ -99,7 +99,8 @@ pub(crate) fn fits(known: usize, given: impl IntoIterator<Item = (usize, Lineari
     })
 }
 
-/// A result of a batched function as it is wanted, and whether it carries the batch.
+/// Converts a result of a batched function to the requested form; returns it with a flag that says whether it
+/// is batched.
 pub fn settle(
     b: &Builder<'_>,
     size: usize,
@@ -123,7 +124,7 @@ pub fn settle(
     }
 }
 
-/// Batched where the operand is batched, summed where it is shared.
+/// Returns the requests for cotangents of operands: batched if the operand is batched, summed if it is shared.
 pub(crate) fn as_operands(batched: &[bool]) -> Vec<BatchRequest> {
     batched
         .iter()

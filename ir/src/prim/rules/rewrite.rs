@@ -1,19 +1,18 @@
-//! Rewrite rows: equalities that the e-graph and the peephole pass may use.
+//! Rewrite rules: equalities that the e-graph and the peephole pass may use.
 //!
-//! A row stands with the primitive it is about, so that adding a primitive brings its algebra along,
-//! and the passes name no primitive. Most rows are a pair of patterns; rows about attributes (axes,
-//! shapes) are functions. Each is tested by evaluating both sides on samples, nan, infinities and
-//! signed zeros included.
+//! A rule is defined with its primitive, so that a new primitive brings its algebra along and passes name no
+//! primitive. Most rules are a pair of patterns; rules about attributes (axes, shapes) are functions. Each is
+//! tested by evaluating both sides on samples, including NaN, infinities and signed zeros.
 //!
 //! ```
 //! use tapeloom_ir::Op;
 //! assert!(Op::rewrites().iter().any(|row| row.name == "add-zero"));
 //! ```
 //!
-//! How a row helps: it has fewer or cheaper primitives on the right, or it brings both sides of a
-//! later row together. Rows that swap operands are not needed (operands of commutative primitives
-//! are matched in either order), and rows that only reassociate do harm: they multiply the forms of
-//! every sum and have never made a program cheaper.
+//! A useful rule has fewer or cheaper primitives on the right, or brings both sides of a later rule together.
+//! Rules that exchange operands are not needed (operands of commutative primitives are matched in either
+//! order). Rules that only reassociate do harm: they multiply the forms of every sum and have never made a
+//! program cheaper.
 
 use crate::lang::literal::Literal;
 use crate::lang::types::{Dtype, Shape, Type};
@@ -23,58 +22,57 @@ use crate::prim::{Broadcast, Code, Lowering, Op, Scalar, Sign};
 /// Whether both sides are equal bit by bit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Exactness {
-    /// Equal in every bit of every number, signs of zeros included; any nan equals any nan.
+    /// Equal in every bit of every number, including signs of zeros; all NaNs count as equal.
     Exact,
-    /// Equal in real arithmetic only; used in the relaxed mode.
+    /// Equal in real arithmetic only; used in relaxed mode.
     Reassociates,
 }
 
-/// A condition on the dtype of the matched value, which is what both sides are equal to.
+/// A condition on the dtype of the matched value, the common value of both sides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum When {
     /// None.
     Always,
-    /// It is a float.
+    /// The dtype is a float.
     Float,
-    /// It is an integer.
+    /// The dtype is an integer.
     Integer,
-    /// It is bool.
+    /// The dtype is bool.
     Bool,
 }
 
-/// What is equal to what.
+/// The two sides of a rule.
 #[derive(Clone, Copy, Debug)]
 pub enum Equality {
-    /// Patterns in prefix form, over primitives without attributes: `(add ?x 0)` and `?x`. A bare
-    /// number on the left matches a literal of that value in whatever dtype; on the right it takes
-    /// the dtype that its place asks for. Commutative primitives match in either order. `?x!-0` and
-    /// `?x!-` stand only for values of which that is known: never -0, never below zero or -0 (see
-    /// [`Sign`]).
+    /// Patterns in prefix form, over primitives without attributes: `(add ?x 0)` and `?x`. A bare number on the
+    /// left matches a literal of that value in any dtype; on the right it gets the dtype that its position
+    /// requires. Commutative primitives match in either order. `?x!-0` and `?x!-` match only values that are
+    /// known to be never -0, or never below zero or -0 (see [`Sign`]).
     Pattern {
-        /// What is looked for.
+        /// The pattern to match.
         lhs: &'static str,
-        /// What it equals.
+        /// The replacement.
         rhs: &'static str,
     },
-    /// `outer(inner(x))` for two primitives of one operand: the primitives that, applied to `x` in
-    /// order, give the same (an empty list is `x` itself), or `None` where the rule does not apply.
-    /// The type is that of `x`.
+    /// `outer(inner(x))` for two primitives of one operand. Returns the primitives that, applied to `x` in
+    /// order, give the same value (an empty list is `x` itself), or `None` if the rule does not apply. The type
+    /// is the type of `x`.
     Compose(fn(outer: &Op, inner: &Op, x: &Type) -> Option<Vec<Op>>),
-    /// `op(x)` for a primitive of one operand that is `x` itself, given the type of `x`.
+    /// `op(x)` for a primitive of one operand that equals `x`, given the type of `x`.
     Identity(fn(op: &Op, x: &Type) -> bool),
-    /// Anything else about an equation and the definitions of its operands.
+    /// Any other equality of an equation, given the definitions of its operands.
     Site {
-        /// The primitives at the root that the rule is about.
+        /// The primitives at the root that the rule applies to.
         outer: fn(&Op) -> bool,
-        /// The primitives that the rule looks for among the definitions of operands. It is asked
-        /// for every choice of such definitions, and for none.
+        /// The primitives that the rule needs among the definitions of operands. The rule is called for every
+        /// combination of such definitions, and once without definitions.
         inner: fn(&Op) -> bool,
-        /// What the equation equals.
+        /// Returns a term that the equation equals.
         equal: fn(&Site<'_>) -> Option<Term>,
     },
 }
 
-/// An equation as an [`Equality::Site`] sees it.
+/// An equation in the form of an [`Equality::Site`].
 #[derive(Clone, Debug)]
 pub struct Site<'a> {
     /// The primitive.
@@ -92,9 +90,9 @@ pub struct SiteOperand<'a> {
     pub ty: Type,
     /// Its value, if it is a literal.
     pub literal: Option<Literal>,
-    /// What is known of the signs of its elements.
+    /// The known signs of its elements.
     pub sign: Sign,
-    /// Its definition, if that is one the rule looks for.
+    /// Its definition, if the rule needs it.
     pub definition: Option<Definition<'a>>,
 }
 
@@ -115,7 +113,7 @@ impl SiteOperand<'_> {
 }
 
 impl Definition<'_> {
-    /// For a product or quotient with a literal: which operand is scaled, and the literal.
+    /// For a product or quotient with a literal, returns the index of the scaled operand, and the literal.
     pub fn scaled(&self) -> Option<(usize, Literal)> {
         match (self.op, self.operands.as_slice()) {
             (Op::Scalar(Scalar::Mul | Scalar::Div), [(_, None), (_, Some(c))]) => Some((0, *c)),
@@ -126,7 +124,7 @@ impl Definition<'_> {
 }
 
 impl Rewrite {
-    /// An equality that keeps every bit, whatever the dtype.
+    /// Returns an equality that preserves every bit, for all dtypes.
     pub(crate) fn exact(name: &'static str, rule: Equality, why: &'static str) -> Rewrite {
         Rewrite { name, rule, when: When::Always, exactness: Exactness::Exact, why }
     }
@@ -137,8 +135,8 @@ impl Rewrite {
 pub enum Term {
     /// An operand of the equation.
     Operand(usize),
-    /// An operand of the definition of an operand: first which one of the equation, then which one
-    /// of its definition.
+    /// An operand of the definition of an operand: the index of the equation's operand, then the index of the
+    /// definition's operand.
     Inner(usize, usize),
     /// A constant.
     Literal(Literal),
@@ -147,31 +145,32 @@ pub enum Term {
 }
 
 impl Term {
-    /// A primitive of one operand.
+    /// Applies a primitive of one operand.
     pub fn apply(op: impl Into<Op>, x: Term) -> Term {
         Term::Apply(op.into(), vec![x])
     }
 }
 
 impl Op {
-    /// Whether the two operands may be exchanged.
+    /// Returns whether the two operands may be exchanged.
     pub fn commutes(&self) -> bool {
         matches!(self.facet(), Facet::Elementwise { commutes: true })
     }
 
-    /// Whether the primitive applies one function to corresponding elements, so that a literal may
-    /// stand for an operand.
+    /// Returns whether the primitive applies one function to corresponding elements, so that an operand may be
+    /// a literal.
     pub fn is_elementwise(&self) -> bool {
         matches!(self.facet(), Facet::Elementwise { .. })
     }
 
-    /// The primitive that makes an array of that shape from one scalar.
+    /// Returns the primitive that broadcasts a scalar to an array of this shape.
     pub fn fill(shape: &Shape) -> Op {
         Broadcast { shape: shape.clone(), dims: Vec::new() }.into()
     }
 
-    /// The primitive whose result is a part of the result of this one, of that shape, if its operands are parts of the
-    /// operands. Broadcasts state the shape of the result; of other primitives it follows from the operands.
+    /// Returns the primitive that computes a part, of this shape, of the result from the corresponding parts of
+    /// the operands. The attributes of a broadcast contain the shape of the result; other primitives are
+    /// unchanged.
     #[must_use]
     pub fn for_part(&self, shape: &[usize]) -> Op {
         match self {
@@ -180,8 +179,8 @@ impl Op {
         }
     }
 
-    /// The value of every element of the output, if it is one and the same, given those of the
-    /// operands. Only what is true of arrays of any size is said here.
+    /// Returns the value of all elements of the output if they are equal, given the values of the operands.
+    /// Uses only facts that hold for arrays of any size.
     pub fn uniform(
         &self,
         module: &crate::lang::module::Module,
@@ -199,7 +198,7 @@ impl Op {
             Lowering::Reduce { code, identity, axes } => {
                 let x = *values.first()?;
                 let shape = &operands.first()?.ty.as_array()?.shape;
-                // Over no axes nothing is folded, not even with what a fold starts at.
+                // Over no axes nothing is folded, not even the initial value.
                 if axes.is_empty() {
                     return Some(x);
                 }
@@ -208,7 +207,8 @@ impl Op {
                 match count {
                     0 => Some(identity),
                     1 => Some(once),
-                    // One more of them changes nothing: zeros, extremes, bits, however many there are.
+                    // If a further equal element changes nothing (zeros, extrema, bits), the number of elements
+                    // does not matter.
                     _ if code.eval(&[once, x]) == once => Some(once),
                     _ if matches!(code, Code::Add) => times(x, count),
                     _ => None,
@@ -233,7 +233,7 @@ impl Op {
     }
 }
 
-/// The sum of so many of a float, where no part of it is rounded, in whatever order.
+/// Returns the sum of `count` equal floats, if no partial sum is rounded, in any order.
 fn times(x: Literal, count: usize) -> Option<Literal> {
     let digits = match x.dtype {
         Dtype::F64 => f64::MANTISSA_DIGITS,
@@ -241,7 +241,7 @@ fn times(x: Literal, count: usize) -> Option<Literal> {
         Dtype::Bool | Dtype::I32 | Dtype::I64 | Dtype::U32 | Dtype::U64 => return None,
     };
     let number = Some(x.to_f64()).filter(|x| x.is_normal())?;
-    // x is m 2ᵉ for an odd m, and a sum of k of them m k 2ᵉ.
+    // x is m 2ᵉ with m odd, and a sum of k of them is m k 2ᵉ.
     let fraction = number.to_bits() & ((1 << (f64::MANTISSA_DIGITS - 1)) - 1);
     let m = fraction | 1 << (f64::MANTISSA_DIGITS - 1);
     let largest = u128::from(m >> m.trailing_zeros()) * count as u128;
@@ -249,17 +249,17 @@ fn times(x: Literal, count: usize) -> Option<Literal> {
     (largest <= 1 << digits && all.to_f64().is_finite()).then_some(all)
 }
 
-/// One row.
+/// A rewrite rule.
 #[derive(Clone, Copy, Debug)]
 pub struct Rewrite {
     /// Unique name, shown by `explain`.
     pub name: &'static str,
-    /// What equals what.
+    /// The two sides.
     pub rule: Equality,
-    /// When it holds.
+    /// The condition on the dtype.
     pub when: When,
-    /// How exactly.
+    /// The exactness.
     pub exactness: Exactness,
-    /// Why it helps.
+    /// The benefit of the rule.
     pub why: &'static str,
 }

@@ -1,13 +1,13 @@
-//! Signs: what is known of the signs of a value's elements, those of zeros included.
+//! Signs: known facts about the signs of a value's elements, including the signs of zeros.
 //!
-//! A float zero has a sign, and it can be seen: `1 / 0` is ∞ and `1 / -0` is -∞. So `x + 0` is `x`
-//! for every `x` but one (`-0 + 0` is 0), and most rewrites about zeros are right only where a value
-//! is *never -0*. Many values are: an exponential, a square, a sum that starts at 0, whatever was
-//! added to one of these. [`Code::sign`] says it of a scalar operation and [`Op::sign`] of a
-//! primitive; rows ask for it by `?x!-0` in their patterns. A law holds both to every primitive.
+//! The sign of a float zero is observable: `1 / 0` is ∞ and `1 / -0` is -∞. So `x + 0` is `x` for every `x`
+//! except -0 (`-0 + 0` is 0), and most rewrites about zeros are right only if a value is *never -0*. Many
+//! values are: an exponential, a square, a sum that starts at 0, a sum with one of these. [`Code::sign`] gives
+//! this for a scalar operation and [`Op::sign`] for a primitive; rewrite rules require it by `?x!-0` in their
+//! patterns. A law test checks both for every primitive.
 //!
-//! Rounding is to nearest, so that a sum is -0 only if both terms are; products and quotients of
-//! small numbers underflow to zeros of either sign. A nan has no sign: it may stand in any value.
+//! Rounding is to nearest, so a sum is -0 only if both terms are. Products and quotients of small numbers
+//! underflow to zeros of either sign. The sign of a NaN is never considered: a NaN may occur in any value.
 //!
 //! ```
 //! use tapeloom_ir::{Dtype, Literal};
@@ -24,7 +24,7 @@ use crate::lang::types::{Dtype, Type};
 use crate::prim::code::Code;
 use crate::prim::{Combine, Lowering, Op, Operand, Step};
 
-/// What is known of the signs of elements; each of these implies those before it.
+/// A fact about the signs of elements; each variant implies the ones before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Sign {
     /// Nothing.
@@ -32,12 +32,12 @@ pub enum Sign {
     Any,
     /// No element is -0.
     NeverMinusZero,
-    /// No element is below zero or -0: sign bits are clear, except that a nan may have one.
+    /// No element is below zero or -0: sign bits are clear, except possibly in NaNs.
     Plus,
 }
 
 impl Sign {
-    /// Of a constant.
+    /// Returns the fact for a constant.
     pub fn of(x: Literal) -> Sign {
         let float = x.to_f64();
         if float.is_nan() || !float.is_sign_negative() {
@@ -49,8 +49,8 @@ impl Sign {
         }
     }
 
-    /// The name of a variable of a pattern without what it asks for, and that: `?x!-0` is never -0,
-    /// `?x!-` never below zero or -0, `?x` anything.
+    /// Splits a variable of a pattern into its name and the required sign: `?x!-0` is never -0, `?x!-` never
+    /// below zero or -0, `?x` has no requirement.
     pub fn of_variable(variable: &str) -> (&str, Sign) {
         match variable.split_once('!') {
             Some((name, "-0")) => (name, Sign::NeverMinusZero),
@@ -59,67 +59,65 @@ impl Sign {
         }
     }
 
-    /// This, where it says more than that no element is -0 only that.
+    /// Weakens the fact to at most [`Sign::NeverMinusZero`].
     fn at_most_never(self) -> Sign {
         self.min(Sign::NeverMinusZero)
     }
 }
 
-/// How the sign of a library function follows from those of its operands.
+/// The sign of a library function's result, depending on the signs of its operands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SignOf {
-    /// It does not.
+    /// Nothing is known.
     Unknown,
     /// The result is never -0.
     NeverMinusZero,
     /// The result is never below zero or -0.
     Plus,
-    /// As the operand: the function is odd or keeps signs otherwise, and nothing but -0 becomes -0.
+    /// Like the operand: the function is odd or otherwise preserves signs, and only -0 becomes -0.
     Operand,
-    /// -0 only at -0, but signs change.
+    /// -0 only at -0, but other signs change.
     Zero,
-    /// Never below zero or -0 where the (first) operand is not; a small negative operand may
-    /// underflow to -0.
+    /// Never below zero or -0 if the (first) operand is not; a small negative operand may underflow to -0.
     Positive,
 }
 
-/// An operand, as far as signs are concerned.
+/// The facts about an operand that determine signs.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Given {
     /// Its dtype.
     pub dtype: Dtype,
-    /// What is known of its elements.
+    /// The known signs of its elements.
     pub sign: Sign,
-    /// The value of every element, if it is one and the same.
+    /// The value of all elements, if they are equal.
     pub value: Option<Literal>,
 }
 
 impl Given {
-    /// An operand of which nothing is known.
+    /// Returns an operand without known facts.
     pub fn unknown(dtype: Dtype) -> Given {
         Given { dtype, sign: Sign::of_dtype(dtype), value: None }
     }
 
-    /// An operand of that type, what is known of its elements, and the value of all of them if they
-    /// are equal.
+    /// Returns an operand of this type with the given signs of its elements, and their value if they are equal.
     pub fn of(ty: &Type, sign: Sign, value: Option<Literal>) -> Given {
         let dtype = ty.as_array().map_or(Dtype::F64, |a| a.dtype);
         Given { dtype, sign: sign.max(Sign::of_type(ty)), value }
     }
 
-    /// A constant.
+    /// Returns a constant operand.
     pub fn literal(x: Literal) -> Given {
         Given { dtype: x.dtype, sign: Sign::of(x), value: Some(x) }
     }
 
-    /// Whether this is a number of which that holds.
+    /// Returns whether the value is known and `holds` is true for it.
     fn is(self, holds: fn(f64) -> bool) -> bool {
         self.value.is_some_and(|x| holds(x.to_f64()))
     }
 }
 
 impl Sign {
-    /// What is known of every value of that dtype: integers have no -0.
+    /// Returns the fact that holds for every value of a dtype: integers have no -0.
     pub fn of_dtype(dtype: Dtype) -> Sign {
         match dtype {
             Dtype::F32 | Dtype::F64 => Sign::Any,
@@ -128,14 +126,14 @@ impl Sign {
         }
     }
 
-    /// What is known of every value of that type.
+    /// Returns the fact that holds for every value of a type.
     pub fn of_type(ty: &Type) -> Sign {
         ty.as_array().map_or(Sign::Any, |a| Sign::of_dtype(a.dtype))
     }
 }
 
 impl Code {
-    /// The sign of the result. `same`: all operands are one value.
+    /// Returns the sign of the result. `same`: all operands are the same value.
     pub fn sign(self, x: &[Given], same: bool) -> Sign {
         let at = |i: usize| x.get(i).map_or(Sign::Any, |g| g.sign);
         let Some(last) = x.last() else { return Sign::Any };
@@ -144,23 +142,23 @@ impl Code {
             return Sign::of_dtype(dtype);
         }
         match self {
-            // -0 only if both are.
+            // A sum is -0 only if both terms are -0.
             Code::Add if at(0).min(at(1)) == Sign::Plus => Sign::Plus,
             Code::Add => at(0).max(at(1)).at_most_never(),
             Code::Sub if same => Sign::Plus,
-            // -0 only as -0 - 0.
+            // A difference is -0 only for -0 - 0.
             Code::Sub if x[1].is(|y| y != 0.0) => Sign::NeverMinusZero,
             Code::Sub => at(0).at_most_never(),
             Code::Mul if same => Sign::Plus,
             Code::Mul if x.iter().any(|c| c.is(|c| c >= 1.0)) => at(0).min(at(1)),
             Code::Div if x[1].is(|c| c > 0.0 && c <= 1.0) => at(0),
-            // Anything below zero may underflow.
+            // A result below zero may underflow to -0.
             Code::Mul | Code::Div => plus(at(0).min(at(1))),
             Code::Rem | Code::Ceil => plus(at(0)),
             Code::Neg => Sign::Any,
             Code::Abs => Sign::Plus,
             Code::Sign | Code::Floor => at(0),
-            // nan below zero.
+            // The root of a number below zero is NaN.
             Code::Sqrt if at(0) >= Sign::NeverMinusZero => Sign::Plus,
             Code::Sqrt => Sign::Any,
             Code::Max => max(at(0), at(1)),
@@ -201,9 +199,9 @@ impl Code {
         }
     }
 
-    /// The sign of a fold from `start` over any number of elements.
+    /// Returns the sign of a fold from `start` over any number of elements.
     fn fold_sign(self, start: Given, x: Given) -> Sign {
-        // What one step keeps, all steps keep.
+        // A fact that one step preserves holds for all steps.
         let kept = |s: &Sign| {
             let so_far = Given { sign: *s, value: None, ..start };
             start.sign >= *s && self.sign(&[so_far, x], false) >= *s
@@ -212,19 +210,19 @@ impl Code {
     }
 }
 
-/// [`Sign::Plus`] or nothing.
+/// Returns [`Sign::Plus`] or no fact.
 fn plus(x: Sign) -> Sign {
     if x == Sign::Plus { x } else { Sign::Any }
 }
 
-/// The sign of the larger: -0 only where one is -0 and the other is not above it.
+/// Returns the sign of the larger operand: -0 only if one is -0 and the other is not above it.
 fn max(x: Sign, y: Sign) -> Sign {
     if x.max(y) == Sign::Plus { Sign::Plus } else { x.min(y) }
 }
 
 impl Op {
-    /// What is known of the signs of the output (nothing where there are several), given what is
-    /// known of the operands. `same`: all operands are one value.
+    /// Returns the sign of the output (no fact if there are several outputs), given the signs of the operands.
+    /// `same`: all operands are the same value.
     pub fn sign(
         &self,
         module: &Module,
@@ -252,7 +250,7 @@ impl Op {
             Lowering::Iota { .. } => Sign::Plus,
             Lowering::Reduce { axes, .. } if axes.is_empty() => at(0),
             Lowering::Reduce { code, identity, .. } => {
-                // Not empty, an extremum is one of the elements.
+                // If the operand is not empty, an extremum is one of its elements.
                 let extreme = matches!(code, Code::Max | Code::Min);
                 let empty = operands.iter().any(|o| o.ty.as_array().is_none_or(|a| a.shape.elements() == 0));
                 if extreme && !empty {

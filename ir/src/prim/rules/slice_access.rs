@@ -1,13 +1,12 @@
-//! Parts: boxes of an array that equations read and write, as data.
+//! Slice accesses: the boxes of an array that equations read and write, as data.
 //!
-//! Slices, gathers at one place, updates and scatters to one place differ in how they say where a box
-//! begins. [`Op::part`] says it in one way, for whoever asks which parts of an array meet, and
-//! [`Op::of_part`] is the same equation on a part of the array in place of all of it. Each says it in its
-//! own file ([`Boxed`]):
-//!
+//! Slices, gathers at one position, updates and scatters to one position describe the start of a box in
+//! different ways. [`Op::part`] returns a uniform description, for passes that test whether parts of an array
+//! overlap. [`Op::of_part`] emits the same equation on a part of the array in place of the whole. Each
+//! primitive implements both in its own file ([`Boxed`]):
 //! ```text
 //! %3: f64[3] = gather{batch=0, axes=[1], bounds=clip} %0, %1      of %0: f64[3,9], %1: i64[1]
-//!     begins at 0 and at %1[0], has the sizes 3 and 1
+//!    starts at 0 and at %1[0], has the sizes 3 and 1
 //! ```
 
 use super::slice_helpers::vector;
@@ -21,22 +20,22 @@ use crate::prim::{DynamicSlice, Op};
 /// A box of the first operand of an equation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SliceAccess {
-    /// Where it begins along each axis.
+    /// The start along each axis.
     pub starts: Vec<Start>,
-    /// How many places it has along each axis.
+    /// The size along each axis.
     pub sizes: Vec<usize>,
-    /// A box that would begin outside is moved until it fits.
+    /// Whether a box that would start outside is moved until it fits.
     pub clamps: bool,
-    /// The operand that is written to it, and whether that is added to what is there.
+    /// The operand that is written to the box, if any.
     pub writes: Option<Write>,
 }
 
-/// Where a box begins.
+/// The start of a box along an axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Start {
-    /// At that place.
+    /// This index.
     Number(i64),
-    /// Where that component (in row-major order) of that operand says.
+    /// The component (in row-major order) of an operand.
     Given {
         /// The operand.
         operand: usize,
@@ -45,61 +44,61 @@ pub enum Start {
     },
 }
 
-/// What is written to a box.
+/// A write to a box.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Write {
     /// The operand.
     pub operand: usize,
-    /// It is added, and otherwise replaces what is there.
+    /// Whether it is added; otherwise it replaces the elements.
     pub adds: bool,
 }
 
 /// A primitive that reads or writes a box of its first operand.
 pub(crate) trait Boxed {
-    /// Which box, if it is one.
+    /// Returns the box, if the primitive accesses one box.
     fn part(&self, operands: &[Type]) -> Option<SliceAccess>;
 
-    /// The same on an array that has another shape.
+    /// Emits the same access on an array with another shape.
     fn within(&self, b: &Builder<'_>, of: &Within<'_>) -> Option<Atom>;
 }
 
-/// What is read or written in place of a box of an array.
+/// The access that replaces the access to a box of an array.
 pub struct Within<'a> {
     /// An array of another shape.
     pub array: Atom,
-    /// Where the box begins there along each axis; it is all of the axis otherwise.
+    /// The start of the box along each axis; `None` if the box is the whole axis.
     pub starts: &'a [Option<Atom>],
-    /// How many places it has along each axis.
+    /// The size along each axis.
     pub sizes: &'a [usize],
-    /// What is written, if anything is.
+    /// The value that is written, if any.
     pub update: Option<Atom>,
 }
 
 impl Within<'_> {
-    /// Whether the box is the array.
+    /// Returns whether the box is the whole array.
     pub(crate) fn is_all(&self) -> bool {
         self.starts.iter().all(Option::is_none)
     }
 
-    /// Where the box begins, as operands of a slice or an update.
+    /// Returns the start of the box, as operands of a slice or an update.
     pub(crate) fn corner(&self) -> Vec<Atom> {
         let zero = Atom::from(Literal::i64(0));
         self.starts.iter().map(|start| start.unwrap_or(zero)).collect()
     }
 
-    /// The axes along which a start is given, and these starts as a vector, as gathers and scatters say it.
+    /// Returns the axes with a start, and these starts as a vector, as gathers and scatters need them.
     pub(crate) fn indices(&self, b: &Builder<'_>) -> (Vec<usize>, Atom) {
         let axes = (0..self.starts.len()).filter(|k| self.starts[*k].is_some()).collect();
         (axes, vector(b, &self.starts.iter().flatten().copied().collect::<Vec<_>>()))
     }
 
-    /// The sizes along the other axes.
+    /// Returns the sizes along the other axes.
     pub(crate) fn window(&self) -> Vec<usize> {
         let axes = self.starts.iter().zip(self.sizes);
         axes.filter(|(start, _)| start.is_none()).map(|(_, size)| *size).collect()
     }
 
-    /// The box, read.
+    /// Emits the box read from the array.
     pub(crate) fn read(&self, b: &Builder<'_>) -> Atom {
         if self.is_all() {
             return self.array;
@@ -110,7 +109,7 @@ impl Within<'_> {
 }
 
 impl Start {
-    /// Component 0 of an operand.
+    /// Returns component 0 of an operand.
     pub(crate) fn scalar(operand: usize) -> Start {
         Start::Given { operand, component: 0 }
     }
@@ -122,13 +121,13 @@ impl Op {
         Some(of)
     }
 
-    /// Which box of its first operand this reads or writes, if it is one box.
+    /// Returns the box of its first operand that the primitive reads or writes, if it accesses one box.
     pub fn part(&self, operands: &[Type]) -> Option<SliceAccess> {
         self.boxed()?.part(operands)
     }
 
-    /// The same on an array that has another shape: what is read, or the array that is written. `None`
-    /// where [`Op::part`] is.
+    /// Emits the same access on an array with another shape: returns the elements read, or the array after the
+    /// write. Returns `None` where [`Op::part`] does.
     pub fn of_part(&self, b: &Builder<'_>, of: &Within<'_>) -> Option<Atom> {
         self.boxed()?.within(b, of)
     }

@@ -1,4 +1,4 @@
-//! Boxes: what a program needs to take a part out of an array and to put it back.
+//! Helpers that emit reads and writes of boxes of an array.
 
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
@@ -6,12 +6,12 @@ use crate::lang::literal::Literal;
 use crate::prim::array::permute::move_axis;
 use crate::prim::{Concatenate, DynamicSlice, DynamicUpdateSlice, Reshape, Scalar, Slice};
 
-/// The sum of two arrays of one shape.
+/// Emits the sum of two arrays of the same shape.
 pub fn sum(b: &Builder<'_>, x: Atom, y: Atom) -> Atom {
     b.emit1(Scalar::Add, &[x, y])
 }
 
-/// A number and multiples of `i64` scalars.
+/// Emits a linear combination of `i64` scalars, plus `rest`.
 pub fn linear(b: &Builder<'_>, terms: &[(Atom, i64)], rest: i64) -> Atom {
     let number = |x: i64| Atom::from(Literal::i64(x));
     let term = |(a, factor): &(Atom, i64)| match factor {
@@ -25,7 +25,7 @@ pub fn linear(b: &Builder<'_>, terms: &[(Atom, i64)], rest: i64) -> Atom {
     }
 }
 
-/// A component of a vector, or a scalar itself.
+/// Emits a component of a vector; a scalar is returned itself.
 pub fn component(b: &Builder<'_>, a: Atom, at: usize) -> Atom {
     if b.shape_of(a).is_empty() {
         return a;
@@ -34,7 +34,7 @@ pub fn component(b: &Builder<'_>, a: Atom, at: usize) -> Atom {
     reshaped(b, one, &[])
 }
 
-/// Scalars as a vector.
+/// Emits a vector of scalars.
 pub(super) fn vector(b: &Builder<'_>, parts: &[Atom]) -> Atom {
     let parts: Vec<Atom> = parts.iter().map(|a| reshaped(b, *a, &[1])).collect();
     match parts.as_slice() {
@@ -43,7 +43,7 @@ pub(super) fn vector(b: &Builder<'_>, parts: &[Atom]) -> Atom {
     }
 }
 
-/// The same elements in another shape.
+/// Emits the same elements in another shape.
 pub fn reshaped(b: &Builder<'_>, x: Atom, shape: &[usize]) -> Atom {
     if b.shape_of(x)[..] == *shape {
         return x;
@@ -51,7 +51,7 @@ pub fn reshaped(b: &Builder<'_>, x: Atom, shape: &[usize]) -> Atom {
     b.emit1(Reshape { shape: shape.into() }, &[x])
 }
 
-/// A box of an array, that begins where it fits.
+/// Emits a box of an array; its start is clamped so that it fits.
 pub fn take_box(b: &Builder<'_>, array: Atom, starts: &[Atom], sizes: &[usize]) -> Atom {
     let fixed = |a: &Atom| usize::try_from(a.literal()?.to_integer()?).ok();
     if let Some(start) = starts.iter().map(fixed).collect::<Option<Vec<usize>>>() {
@@ -62,31 +62,31 @@ pub fn take_box(b: &Builder<'_>, array: Atom, starts: &[Atom], sizes: &[usize]) 
     b.emit1(DynamicSlice { sizes: sizes.to_vec() }, &operands)
 }
 
-/// The array with a box of it replaced, that begins where it fits.
+/// Emits an array with one box replaced; its start is clamped so that it fits.
 pub fn put_box(b: &Builder<'_>, array: Atom, part: Atom, starts: &[Atom]) -> Atom {
     let operands: Vec<Atom> = [array, part].into_iter().chain(starts.iter().copied()).collect();
     b.emit1(DynamicUpdateSlice, &operands)
 }
 
-/// The array with its first axis at another place.
+/// Emits an array with its first axis moved to position `axis`.
 pub fn first_axis_to(b: &Builder<'_>, x: Atom, axis: usize) -> Atom {
     if axis == 0 { x } else { move_axis(b, x, 0, axis) }
 }
 
-/// Element `i` of an array along axis 0.
+/// Emits element `i` of an array along axis 0.
 pub(crate) fn element(b: &Builder<'_>, x: Atom, i: Atom) -> Atom {
     let mut sizes = b.shape_of(x).to_vec();
     sizes[0] = 1;
     reshaped(b, take_box(b, x, &at_row(i, sizes.len()), &sizes), &sizes[1..])
 }
 
-/// The array with another element `i` along axis 0.
+/// Emits an array with element `i` along axis 0 replaced.
 pub(crate) fn with_element(b: &Builder<'_>, x: Atom, i: Atom, y: Atom) -> Atom {
     let row = reshaped(b, y, &b.shape_of(y).with_leading(1));
     put_box(b, x, row, &at_row(i, b.shape_of(x).len()))
 }
 
-/// The first index of a row in an array of that rank.
+/// Returns the start indices of row `i` in an array of this rank.
 fn at_row(i: Atom, rank: usize) -> Vec<Atom> {
     let zero = Atom::from(Literal::i64(0));
     (0..rank).map(|axis| if axis == 0 { i } else { zero }).collect()

@@ -1,19 +1,19 @@
-//! Functions that are linear in some of their parameters, though loops and branches in them do other
-//! things beside.
+//! Splits functions that are linear in some of their parameters although their loops and branches also compute
+//! other values.
 //!
-//! A rule that carries values and tangents through one loop, say the jvp of a function with a loop, is
-//! linear in the tangents, and no equation of it is:
+//! A rule that carries values and tangents through one loop, for example the jvp of a function with a loop, is
+//! linear in the tangents, but none of its equations is:
 //!
 //! ```text
 //! loop (c, dc) -> (sin c, dc * cos c)
 //! ```
 //!
-//! So linearity is followed into regions, result by result ([`follow`]); and [`separated`] makes of such a
-//! function one that has the values first, in loops of their own, and linear loops behind them: itself,
-//! linearized. What is linear is its own derivative, wherever that is taken.
+//! So linearity is propagated into regions, result by result ([`follow`]). [`separated`] turns such a function
+//! into one that first computes the values, in their own loops, and then the linear results, in linear loops.
+//! It does so by linearizing the function: a linear map is its own derivative at every point.
 //!
-//! Calls are taken apart first ([`apart_in_calls`]), in loops and branches, too: a call of which little is kept runs its
-//! loops again, and of loops that carry values and tangents it would run both again, and so keep tangents.
+//! Calls are split first ([`apart_in_calls`]), in loops and branches too. A call with few residuals recomputes
+//! its loops; a loop that carries values and tangents would recompute both, and so save tangents.
 
 use super::region_helpers::{called, function, instantiate, linear_part};
 use crate::fault::{Fault, planted};
@@ -32,8 +32,9 @@ use crate::prim::{
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 
-/// The function, if its equations are linear in the marked parameters as they stand; otherwise the same
-/// function with values and what is linear apart. The results from `first` on are the linear ones.
+/// Returns the function itself if its equations are linear in the marked parameters as written; otherwise
+/// returns an equivalent function with values and linear results separated. The results from `first` on are the
+/// linear ones.
 ///
 /// # Errors
 /// [`Kind::NotLinear`], with the line of the primitive at fault.
@@ -61,7 +62,8 @@ pub(crate) fn separated(
     let forced: Vec<bool> = (0..found.len()).map(|r| r >= first).collect();
     let f = apart_in_calls(regions, m, f, &given)?;
     let of = regions.linearize(m, f, linear, &forced, &[])?;
-    // Of the first half only what the values and the second half need: no parameter that is linear.
+    // The first half only has to return the values and the residuals of the second half, and has no linear
+    // parameters.
     let mut used: Vec<bool> = m.function(of.fwd).results.iter().map(|_| false).collect();
     used[..first].fill(true);
     for residual in &of.residuals {
@@ -97,8 +99,8 @@ pub(crate) fn separated(
     draft.finish(m, results)
 }
 
-/// The function with calls inlined, only the results from `first` on, and the marked ordinary
-/// parameters linear (and so last). Loops and branches that do other things beside are taken apart.
+/// Returns the function with calls inlined, with only the results from `first` on, and with the marked ordinary
+/// parameters linear (and so last). Loops and branches that also compute other values are split.
 ///
 /// # Errors
 /// [`Kind::NotLinear`](crate::Kind::NotLinear), with the line of the primitive at fault.
@@ -113,8 +115,8 @@ pub fn as_linear(
     linear_part(module, f, linear, first)
 }
 
-/// The transpose of `(k..; x..) -> y..` as a function of all of `y` that gives all of `x`, with
-/// zeros where no dependence exists.
+/// Returns the transpose of `(k..; x..) -> y..` as a function of all of `y` that returns all of `x`, with zeros
+/// where there is no dependence.
 pub(crate) fn transposed(
     cx: &mut RuleCx<'_, '_>,
     f: FuncId,
@@ -147,9 +149,10 @@ pub(crate) struct Present {
     pub(crate) nonzero: Vec<bool>,
 }
 
-/// Specialises a function `(known.., x..) -> (values.., y..)` to those of its linear parameters `x` that are marked in
-/// `there`; all other linear parameters are zero. `linear` marks `x` among all parameters, and `first` is the position
-/// of the first linear result. A linear result that depends on no parameter in `there` becomes an array of zeros.
+/// Specialises a function `(known.., x..) -> (values.., y..)` to the linear parameters `x` that are marked in
+/// `there`; all other linear parameters are zero. `linear` marks `x` among all parameters, and `first` is the
+/// position of the first linear result. A linear result that depends on no parameter in `there` becomes an
+/// array of zeros.
 ///
 /// A zero tangent is absent. Materialised zeros would be computed with: `0 · inf` at a pole is nan. The derivative of
 /// a linear function is the function itself, so the specialised function is the derivative along the parameters in
@@ -171,7 +174,8 @@ pub(crate) fn present(
         !values.contains(&Linearity::Linear) && !rest.contains(&Linearity::Constant)
     });
     let Some(found) = found else {
-        // The function is not known to be linear. Results that are zero for all parameters are found all the same.
+        // The function is not known to be linear, but results that are zero for all parameters can still be
+        // found.
         let found = follow(m, f, &vec![Linearity::Constant; given.len()])?;
         let nonzero = found[first..].iter().map(|of| *of != Linearity::Zero).collect();
         return Ok(Present { function: None, nonzero });
@@ -261,7 +265,7 @@ pub(crate) fn with_results(
     Ok(regions.prune(m, f, wanted, &vec![true; params])?.function)
 }
 
-/// The same function, in which what is called has values and what is linear apart.
+/// Returns the same function with values and linear results separated in the functions that it calls.
 fn apart_in_calls(
     regions: &mut dyn Regions,
     m: &mut Module,
@@ -278,7 +282,7 @@ fn apart_in_calls(
         if given.contains(&Linearity::Linear) && !e.op.is_linear(m, &given) {
             for (region, function) in e.op.regions().iter().zip(&mut functions) {
                 *function = match &e.op {
-                    // The condition has parameters of its own, and none of those that it reads is linear.
+                    // The condition has its own parameters, and no parameter that it reads is linear.
                     Op::Loop(of) if region.function == of.body => {
                         let (given, _) = carried(m, of, &given)?;
                         deeper(|| apart_in_calls(regions, m, *function, &given))?
@@ -297,7 +301,8 @@ fn apart_in_calls(
     if changed { m.add(copy) } else { Ok(id) }
 }
 
-/// What is called, with values and what is linear apart, where it gives values first.
+/// Returns a called function with values and linear results separated, if its values come before its linear
+/// results.
 fn apart(
     regions: &mut dyn Regions,
     m: &mut Module,
@@ -315,8 +320,8 @@ fn apart(
     separated(regions, m, f, &linear, first)
 }
 
-/// The function, of the same parameters, that knows which are zero: what is added to those may be linear for no other
-/// reason.
+/// Returns a function with the same parameters in which those known to be zero are replaced by zeros. A sum may
+/// be linear only because one of its terms is zero.
 fn with_zeros(m: &mut Module, f: FuncId, given: &[Linearity]) -> Result<FuncId, Problem> {
     if !given.contains(&Linearity::Zero) {
         return Ok(f);
@@ -334,14 +339,14 @@ fn with_zeros(m: &mut Module, f: FuncId, given: &[Linearity]) -> Result<FuncId, 
     draft.finish(m, results)
 }
 
-/// What the results of a function are, given what its parameters are.
+/// Returns the linearity of a function's results, given that of its parameters.
 fn follow(m: &Module, f: FuncId, given: &[Linearity]) -> Result<Vec<Linearity>, Problem> {
     let f = m.function(f);
     let known = values(m, f, given)?;
     Ok(f.results.iter().map(|r| read(&known, r)).collect())
 }
 
-/// What the values of a function are, where that is known.
+/// The linearity of each value of a function, if known.
 type Values = SecondaryMap<ValueId, Option<Linearity>>;
 
 fn read(known: &Values, a: &Atom) -> Linearity {
@@ -352,7 +357,7 @@ fn read(known: &Values, a: &Atom) -> Linearity {
     }
 }
 
-/// What the values of a function are, given what its parameters are.
+/// Returns the linearity of a function's values, given that of its parameters.
 fn values(m: &Module, f: &Function, given: &[Linearity]) -> Result<Values, Problem> {
     let mut known = Values::new();
     for (p, given) in f.all_params().zip(given) {
@@ -384,7 +389,7 @@ fn values(m: &Module, f: &Function, given: &[Linearity]) -> Result<Values, Probl
     Ok(known)
 }
 
-/// What is the one or the other: zeros are both constant and linear.
+/// Returns the common linearity of two alternatives; zeros are both constant and linear.
 fn either(op: &Op, one: Linearity, other: Linearity) -> Result<Linearity, Problem> {
     match (one, other) {
         (Linearity::Zero, x) | (x, Linearity::Zero) => Ok(x),
@@ -393,7 +398,8 @@ fn either(op: &Op, one: Linearity, other: Linearity) -> Result<Linearity, Proble
     }
 }
 
-/// What the parameters of a loop's body are in all iterations, and its results.
+/// Returns the linearity of the parameters of a loop's body that holds in all iterations, and that of its
+/// results.
 fn carried(
     m: &Module,
     of: &Loop,
@@ -405,7 +411,8 @@ fn carried(
     for (p, operand) in spec.params().zip(&operands[spec.lead()..]) {
         given[p] = *operand;
     }
-    // What the iterations make of a carry it is in the next one; it changes once at most.
+    // The linearity of a carry's result becomes that of the parameter in the next iteration; it changes at most
+    // once.
     loop {
         let found = follow(m, of.body, &given)?;
         let before = given.clone();

@@ -1,9 +1,9 @@
-//! Movement: the elements of one array, read elsewhere.
+//! Movement: the elements of one array at other positions.
 //!
-//! `y[o] = x[v(o)]`, where the index map `v` depends on attributes and extents alone. A movement
-//! primitive says what `v` is, as data ([`View`]), and how cotangents go back; the rest follows. That
-//! `y` is linear in `x`, that its tangent moves as it does, the interpreter and the lowering are the
-//! same for all and stand here. Nothing moves when it is compiled: readers of `y` index `x`.
+//! `y[o] = x[v(o)]`, where the index map `v` depends on attributes and extents alone. A movement primitive
+//! defines `v`, as data ([`View`]), and the cotangent; this file derives all other rules: `y` is linear in `x`,
+//! its tangent is the same movement of the operand's tangent, and the interpreter and the lowering are the same
+//! for all. Compiled programs copy nothing: readers of `y` index `x`.
 //!
 //! ```text
 //! %1: f64[2] = slice{start=[1], limit=[4], strides=[2]} %0     v(o) = 1 + 2 o
@@ -21,35 +21,35 @@ use crate::prim::{
 };
 use crate::tensor::Tensor;
 
-/// Where each element of the result comes from.
+/// The source of each element of the result.
 pub enum View {
-    /// For each axis of the operand, the index read along it.
+    /// For each axis of the operand, the map from the result's indices to the operand's index.
     Axes(Vec<AxisMap>),
     /// The elements in row-major order, under other extents.
     RowMajor,
 }
 
-/// What the system must know about a primitive `y[o] = x[v(o)]` of one array.
+/// The rules of a primitive `y[o] = x[v(o)]` of one array.
 pub trait Movement: Notation + Clone + Into<Op> {
-    /// Its entries on the generated page of primitives.
+    /// Returns its entries on the generated page of primitives.
     fn docs() -> Vec<Doc>;
 
-    /// The extents of `y`, or what is wrong with `x`.
+    /// Returns the extents of `y`, or the error in `x`.
     fn result(&self, x: &ArrayType) -> Result<Shape>;
 
-    /// The index map `v`, for an operand of those extents.
+    /// Returns the index map `v`, for an operand with these extents.
     fn view(&self, x: &Shape) -> View;
 
-    /// `ct of x[i] = Σ ct[o] over the o with v(o) = i`: adds it to the first of `into`.
+    /// Emits `ct of x[i] = Σ ct[o] over the o with v(o) = i`, and adds it to the first of `into`.
     fn adjoint(&self, b: &Builder<'_>, x: &ArrayType, ct: Atom, into: &mut Cotangents);
 
-    /// The same movement of every element of a batch of `size` along a new axis 0.
+    /// Returns the same movement of every batch member, with the batch of `size` as a new axis 0.
     fn batched(&self, size: usize) -> Self;
 
-    /// Its rows for the e-graph and the peephole pass.
+    /// Returns its rewrite rules for the e-graph and the peephole pass.
     fn rewrites() -> Vec<Rewrite>;
 
-    /// Typical and edge uses; the law tests run every one.
+    /// Returns typical and edge cases; the law tests run all of them.
     fn samples() -> Vec<Sample>;
 }
 
@@ -121,7 +121,7 @@ impl<M: Movement> ArrayPrimitive for M {
     }
 }
 
-/// The type of the operand of a primitive that takes one array.
+/// Returns the type of the operand of a primitive that takes one array.
 pub(crate) fn one_array<'a>(name: &str, operands: &[Operand<'a>]) -> Result<&'a ArrayType> {
     match operands {
         [Operand { ty: Type::Array(x), .. }] => Ok(x),

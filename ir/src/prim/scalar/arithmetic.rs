@@ -1,4 +1,4 @@
-//! Arithmetic: sums, products, quotients, extremes, rounding, choice.
+//! Arithmetic: sums, products, quotients, extrema, rounding, selection.
 
 use super::scaling::{NEG_SCALE, SCALE_SCALE};
 use super::{EDGES, Row, Signature, binary, exact, relaxed, unary};
@@ -9,7 +9,7 @@ use crate::prim::elementwise::{Linear, Partial};
 use crate::prim::rules::expr::Expr;
 use crate::prim::rules::rewrite::When;
 
-/// Where these rows stand on the page of primitives.
+/// The family of these rows on the page of primitives.
 pub(super) const FAMILY: Family = Family::Arithmetic;
 
 const STEP: Partial = Partial::Zero("constant between its jumps");
@@ -207,7 +207,8 @@ pub(super) const MUL: Row = Row {
     ],
 };
 
-/// `∂(x/y)/∂y = -(x/y)/y`; of a reciprocal it is its square, so that nothing else need be kept.
+/// `∂(x/y)/∂y = -(x/y)/y`. For a reciprocal this is the negative square of the value, so the value is the only
+/// residual.
 fn div_y<'b, 'm>(t: Expr<'b, 'm>, x: &[Expr<'b, 'm>], y: Expr<'b, 'm>) -> Expr<'b, 'm> {
     match x[0].atom.literal().map(|l| l.to_f64()) {
         Some(1.0) => t * (y * y),
@@ -302,7 +303,7 @@ pub(super) const REM: Row = Row {
     rewrites: &[],
 };
 
-/// `t · trunc(x / y)`, the truncation spelled with `floor`.
+/// `t · trunc(x / y)`, with the truncation expressed by `floor`.
 fn rem_y<'b, 'm>(t: Expr<'b, 'm>, x: &[Expr<'b, 'm>], _: Expr<'b, 'm>) -> Expr<'b, 'm> {
     let q = x[0] / x[1];
     t * (q.sign() * q.abs().floor())
@@ -501,9 +502,9 @@ pub(super) const MIN: Row = Row {
     ],
 };
 
-/// The derivative of an extreme in an operand that `wins`, which counts half where the operands are
-/// `equal`. The choice is around the product, so that nothing, not even an infinite tangent, comes
-/// through from the side that was not chosen.
+/// The derivative of an extremum with respect to an operand that `wins`; it counts half if the operands are
+/// `equal`. The product is inside the select, so that nothing, not even an infinite tangent, passes through
+/// from the operand that was not selected.
 fn extreme<'b, 'm>(t: Expr<'b, 'm>, wins: Expr<'b, 'm>, equal: Expr<'b, 'm>) -> Expr<'b, 'm> {
     wins.select(t * equal.select(t.number(0.5), t.number(1.0)), t.number(0.0))
 }
@@ -531,7 +532,7 @@ pub(super) const CLAMP: Row = Row {
     rewrites: &[],
 };
 
-/// `t` where both conditions hold.
+/// Returns `t` where both conditions hold, otherwise 0.
 fn inside<'b, 'm>(t: Expr<'b, 'm>, p: Expr<'b, 'm>, q: Expr<'b, 'm>) -> Expr<'b, 'm> {
     p.and(q).select(t, t.number(0.0))
 }

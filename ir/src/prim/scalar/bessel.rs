@@ -1,7 +1,7 @@
 //! `bessel_j{n}`, `bessel_y{n}`, `bessel_i{n}`, `bessel_ie{n}`: Bessel functions of integer order.
 //!
-//! Their derivatives are sums of the orders beside n, without the division by x of other formulas, so that
-//! derivatives of every order are right at 0, too. `bessel_ie` is `e⁻|x|` times `bessel_i`.
+//! Their derivatives are sums of the neighbouring orders. Other formulas divide by x; these do not, so
+//! derivatives of every order are right at 0 too. `bessel_ie` is `e⁻|x|` times `bessel_i`.
 
 use super::special_function::{SpecialFunction, beyond, indexed, samples_at};
 use crate::lang::problem::{Kind, Problem, Result};
@@ -10,7 +10,7 @@ use crate::prim::rules::expr::Expr;
 use crate::prim::syntax::{Notation, Word};
 use crate::prim::{Code, Doc, Family, Sample};
 
-/// Which Bessel function.
+/// The kind of a Bessel function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum BesselKind {
     /// Of the first kind.
@@ -19,7 +19,7 @@ pub enum BesselKind {
     Y,
     /// Modified, of the first kind.
     I,
-    /// That, times `e⁻|x|`.
+    /// The modified function of the first kind, times `e⁻|x|`.
     Ie,
 }
 
@@ -40,7 +40,7 @@ impl Word for BesselKind {
 /// `bessel_*{n}`
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Bessel {
-    /// Which function.
+    /// The kind of the function.
     pub kind: BesselKind,
     /// The order, at most [`Bessel::HIGHEST`].
     pub n: u32,
@@ -49,7 +49,7 @@ pub struct Bessel {
 notation!(Bessel = kind { n });
 
 impl Bessel {
-    /// The highest order. A call takes time in proportion to the order.
+    /// The highest order; the time of a call is proportional to the order.
     pub const HIGHEST: u32 = 100_000;
 }
 
@@ -127,7 +127,7 @@ impl SpecialFunction for Bessel {
             (None, true) => -above,
             (None, false) => above,
             (Some(n), true) if self.kind == BesselKind::Y => {
-                // Where both are infinite the higher order is the larger one by far.
+                // If both are infinite, the higher order is larger by far.
                 let infinite = above.eq(above.number(f64::NEG_INFINITY));
                 let inside = infinite.select(x[0].number(1.0), x[0]);
                 let below = inside.unary(Bessel { kind: self.kind, n });

@@ -1,8 +1,9 @@
 //! `betainc{m, n}`: the derivative of the incomplete beta function `I(a, b, x)` of order m in a and n in b.
 //!
-//! Derivatives in a and b raise m and n. The derivative in x is that of the density, whose logarithm has the
-//! derivatives `u = ln x - ψ(a) + ψ(a + b)` in a, `v = ln(1 - x) - ψ(b) + ψ(a + b)` in b, and beyond differences of polygamma
-//! functions: the density times the complete Bell polynomial in them.
+//! Derivatives with respect to a and b raise m and n. The derivative with respect to x is the derivative of the
+//! density in a and b. The logarithm of the density has the derivatives `u = ln x - ψ(a) + ψ(a + b)` in a,
+//! `v = ln(1 - x) - ψ(b) + ψ(a + b)` in b, and higher ones that are differences of polygamma functions. So the
+//! result is the density times the complete Bell polynomial in these.
 
 use super::Scalar;
 use super::special_function::{SpecialFunction, beyond, called, columns, samples_at};
@@ -16,13 +17,13 @@ use crate::prim::{Code, Doc, Family, LibraryFn, Op, Polygamma, Sample};
 pub struct Betainc {
     /// The order of the derivative in a.
     pub m: u32,
-    /// The order of the derivative in b; both together are at most [`BETAINC_ORDERS`].
+    /// The order of the derivative in b; `m + n` is at most [`BETAINC_ORDERS`].
     pub n: u32,
 }
 
 notation!(Betainc = "betainc" { m, n });
 
-/// A library function for each pair of orders.
+/// Returns the library function for a pair of orders.
 fn order<const M: u32, const N: u32>(name: &'static str) -> Code {
     extern "C" fn wide<const M: u32, const N: u32>(a: f64, b: f64, x: f64) -> f64 {
         math::betainc(M, N, a, b, x)
@@ -96,7 +97,7 @@ impl SpecialFunction for Betainc {
         if (self.m, self.n) == (0, 0) {
             return Ok(t * density);
         }
-        // Where the density is 0 it stays so for other a and b, whatever the logarithms are.
+        // Where the density is 0 it is 0 for neighbouring a and b too, whatever the logarithms are.
         let x = density.eq(density.number(0.0)).select(x.number(0.5), x);
         Ok(t * (density * weight(self.m as usize, self.n as usize, a, b, x)))
     }
@@ -127,7 +128,7 @@ impl SpecialFunction for Betainc {
             [1e-300, 1e-300, 1e-300],
             [1e300, 1e300, 0.5],
         ];
-        // Laws differentiate twice where a sample is smooth.
+        // The law tests differentiate twice at smooth samples.
         let orders = [(0, 0), (1, 0), (0, 1), (1, 1), (2, 0)];
         let mut samples: Vec<Sample> = orders
             .into_iter()
@@ -138,7 +139,8 @@ impl SpecialFunction for Betainc {
     }
 }
 
-/// `∂ᵐ⁺ⁿp/∂aᵐ∂bⁿ / p` of the density p, by `W(i + 1, j) = Σ binom(i, k) binom(j, l) W(i - k, j - l) slope(k + 1, l)`.
+/// Returns `∂ᵐ⁺ⁿp/∂aᵐ∂bⁿ / p` for the density p, by
+/// `W(i + 1, j) = Σ binom(i, k) binom(j, l) W(i - k, j - l) slope(k + 1, l)`.
 fn weight<'b, 'm>(
     m: usize,
     n: usize,
@@ -161,11 +163,11 @@ fn weight<'b, 'm>(
             _ => both,
         }
     };
-    // W(i, j), from the smaller ones; nothing for W(0, 0) = 1.
+    // W(i, j), computed from smaller indices; `None` for W(0, 0) = 1.
     let mut w: Vec<Vec<Option<Expr<'b, 'm>>>> = vec![vec![None; n + 1]; m + 1];
     for i in 0..=m {
         for j in 0..=n {
-            // The first index that is not 0 is lowered by one.
+            // Lower the first nonzero index by one.
             let (ks, ls) = if i > 0 { (i, j + 1) } else { (1, j) };
             let mut sum: Option<Expr<'b, 'm>> = None;
             for k in 0..ks {
@@ -191,7 +193,7 @@ fn weight<'b, 'm>(
     w[m][n].unwrap_or(x.number(1.0))
 }
 
-/// A binomial coefficient.
+/// Returns a binomial coefficient.
 fn choose(n: usize, k: usize) -> f64 {
     (0..k).fold(1.0, |c, i| c * (n - i) as f64 / (i + 1) as f64)
 }

@@ -1,6 +1,6 @@
-//! `bitcast{to}`: the same bits as a number of another dtype of that width.
+//! `bitcast{to}`: the same bits as a number of another dtype with the same width.
 //!
-//! Bits have no tangents: between a float and an integer there is no derivative but 0.
+//! The derivative is 0: bit patterns have no tangents.
 
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
@@ -15,7 +15,7 @@ use crate::tensor::Tensor;
 /// `bitcast{to}`
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Bitcast {
-    /// The dtype of the result: a number, as wide as the operand and of another dtype.
+    /// The dtype of the result: a number with the same width as the operand, and of another dtype.
     pub to: Dtype,
 }
 

@@ -108,15 +108,15 @@ impl ArrayPrimitive for Convert {
                 samples.push(Sample::edge(Convert { to }, vec![Tensor::from(Literal::one(from))]));
             }
         }
-        // Not onto f32, where a finite difference in f64 steps would see the rounding.
+        // Not to f32: a finite difference in f64 steps would measure the rounding.
         samples.push(Sample::smooth(Convert { to: Dtype::F64 }, vec![Tensor::from([0.5, -1.25])]));
         samples
     }
 }
 
-/// Whether a conversion from one dtype `through` another gives what the direct one `to` the last
-/// does: the dtype on the way holds every value of the first exactly, and conversion from it follows
-/// the same rule (floats saturate, integers wrap).
+/// Returns whether a conversion `from` one dtype `through` another `to` a third one equals the direct
+/// conversion. It does if the intermediate dtype represents every value of the first exactly, and the second
+/// conversion follows the same rule (floats saturate, integers wrap).
 fn passes(from: Dtype, through: Dtype, to: Dtype) -> bool {
     use Dtype::{Bool, F32, F64, I32, I64, U32, U64};
     let holds = match (from, through) {

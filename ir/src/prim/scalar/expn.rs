@@ -1,4 +1,5 @@
-//! `expn{n}`: the exponential integral of order n. Each derivative lowers the order; the last is elementary.
+//! `expn{n}`: the exponential integral of order n. Each derivative lowers the order; the derivative of order 0
+//! is elementary.
 
 use super::special_function::{SpecialFunction, indexed, samples_at};
 use crate::lang::problem::Result;

@@ -9,7 +9,7 @@ use crate::prim::rules::expr::Expr;
 use crate::prim::rules::rewrite::When;
 use std::f64::consts::{LN_2, LOG2_E, LOG10_E};
 
-/// Where these rows stand on the page of primitives.
+/// The family of these rows on the page of primitives.
 pub(super) const FAMILY: Family = Family::Exponential;
 
 /// `eˣ`
@@ -178,9 +178,9 @@ pub(super) const HYPOT: Row = Row {
     )],
 };
 
-/// `t · x / h`: what a step `t` of the coordinate `x` adds to the distance `h`. At the origin, where no
-/// direction is the right one, the divisor is replaced and the answer is 0. There is no second derivative there; that of
-/// the root in the divisor makes it nan.
+/// `t · x / h`: the change of the distance `h` for a step `t` of the coordinate `x`. At the origin, where the
+/// distance has no derivative, the divisor is replaced and the result is 0. There is no second derivative
+/// there; the root in the divisor makes it NaN.
 fn step<'b, 'm>(t: Expr<'b, 'm>, x: Expr<'b, 'm>, h: Expr<'b, 'm>) -> Expr<'b, 'm> {
     t * (x / h.eq(h.number(0.0)).select(1.0 + h.sqrt(), h))
 }
@@ -223,8 +223,8 @@ pub(super) const LOGADDEXP: Row = Row {
     rewrites: &[],
 };
 
-/// `eˣ / (eˣ + eʸ)`, a function of the difference. That of equal infinities is nan and is replaced by 0:
-/// each has half, as any two equal numbers.
+/// `eˣ / (eˣ + eʸ)`, a function of the difference. The difference of equal infinities is NaN and is replaced by
+/// 0: each operand has half, as for any two equal numbers.
 fn share<'b, 'm>(x: Expr<'b, 'm>, y: Expr<'b, 'm>) -> Expr<'b, 'm> {
     let finite = x.unary(Scalar::IsFinite);
     let infinite_tie = x.eq(y).and(!finite);
@@ -298,10 +298,9 @@ pub(super) const POW: Row = Row {
     ],
 };
 
-/// `t · y xʸ⁻¹`. Where y is 0 the factor `x⁻¹` would spoil the zero in front of it if x is 0 or so
-/// small that `x⁻¹` overflows; there the same is written `(y / x) xʸ`. In both branches the operand is
-/// replaced where the branch is not taken, and not the result, so that derivatives of the formula are
-/// not spoiled either.
+/// `t · y xʸ⁻¹`. If y is 0, the factor `x⁻¹` would turn the zero into NaN or infinity for x = 0 and for x so
+/// small that `x⁻¹` overflows; there the formula is `(y / x) xʸ`. Both branches replace the operand where the
+/// branch is not selected, instead of the result, so that derivatives of the formula are right too.
 fn pow_x<'b, 'm>(t: Expr<'b, 'm>, x: &[Expr<'b, 'm>], power: Expr<'b, 'm>) -> Expr<'b, 'm> {
     let (x, y) = (x[0], x[1]);
     if y.atom.literal().is_some_and(|y| !y.is_zero()) {

@@ -1,8 +1,8 @@
 //! The derivative of a row as mathematics, for the catalogue.
 //!
-//! A partial is a function on expressions; run on symbols it emits equations, and those are written
-//! back as one formula: for `tanh`, `t · (1 - f) · (1 + f)`. So the page cannot disagree with the
-//! program. `t` stands for the tangent, `x, y, z` for the operands and `f` for the value.
+//! A partial is a function on expressions. Called with symbols it emits equations, and these are printed as one
+//! formula: for `tanh`, `t · (1 - f) · (1 + f)`. So the page cannot disagree with the program. `t` is the
+//! tangent, `x, y, z` are the operands and `f` is the value.
 
 use super::{Row, Signature};
 use crate::lang::builder::{Builder, Draft};
@@ -14,7 +14,7 @@ use crate::prim::elementwise::{Partial, PartialFn};
 use crate::prim::{Attr, Expr};
 use cranelift_entity::EntityRef;
 
-/// One formula per operand; operands with the same one share it.
+/// Returns one formula per operand; operands with equal formulas share a line.
 pub(super) fn derivative(row: &Row) -> String {
     let mut lines: Vec<(String, String)> = Vec::new();
     for (partial, name) in row.partials.iter().zip(["∂x", "∂y", "∂z"]) {
@@ -33,7 +33,7 @@ pub(super) fn derivative(row: &Row) -> String {
     lines.join("; ")
 }
 
-/// How tightly a piece of text holds together.
+/// The precedence of a piece of text.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
     Choice,
@@ -45,7 +45,7 @@ enum Level {
     Atom,
 }
 
-/// A piece of text; as an operand of something tighter it needs parentheses.
+/// A piece of text; as an operand of an operator with higher precedence it needs parentheses.
 #[derive(Clone)]
 struct Text(String, Level);
 
@@ -72,7 +72,7 @@ fn formula(row: &Row, partial: PartialFn, negative: bool) -> String {
         let b = Builder::new(&mut module, &mut draft);
         let x: Vec<Expr<'_, '_>> = operands.iter().map(|a| Expr::new(&b, *a)).collect();
         let t = Expr::new(&b, t);
-        // As one would write it: the sign stands in front.
+        // The usual notation: the sign comes first.
         partial(if negative { -t } else { t }, &x, Expr::new(&b, f)).atom
     };
     for e in draft.equations() {
@@ -89,7 +89,7 @@ fn of_atom(texts: &[Text], a: Atom) -> Text {
     }
 }
 
-/// A number, the well-known ones by name.
+/// Returns the text of a number; well-known constants by name.
 fn constant(l: Literal) -> String {
     use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, LN_2, LOG2_E, LOG10_E};
     let known = [
@@ -112,7 +112,7 @@ fn constant(l: Literal) -> String {
 
 fn of_equation(e: &Equation, x: &[Text]) -> Text {
     use Level::{And, Atom, Choice, Comparison, Or, Product, Sum};
-    // What stands to the right of a minus or a stroke must hold together more tightly.
+    // The right operand of a minus or a division needs a higher precedence.
     let infix = |sign: &str, level: Level, right: Level| {
         Text(format!("{} {sign} {}", x[0].within(level), x[1].within(right)), level)
     };

@@ -1,7 +1,8 @@
 //! `gammainc{n}`: the n-th derivative of the incomplete gamma function `P(a, x)` in a.
 //!
-//! Each derivative in a raises n by one. The derivative in x is that of the density, whose logarithm has the
-//! derivatives `u = ln x - ψ(a)`, `-ψ'(a)`, `-ψ''(a)`, … in a: the density times a polynomial in them.
+//! Each derivative in a raises n by one. The derivative with respect to x is the derivative of the density in
+//! a. The logarithm of the density has the derivatives `u = ln x - ψ(a)`, `-ψ'(a)`, `-ψ''(a)`, … in a, so the
+//! result is the density times a polynomial in these.
 
 use super::Scalar;
 use super::special_function::{SpecialFunction, beyond, called, columns, samples_at};
@@ -19,7 +20,7 @@ pub struct Gammainc {
 
 notation!(Gammainc = "gammainc" { n });
 
-/// A library function for each order.
+/// Returns the library function for an order.
 fn order<const N: u32>(name: &'static str) -> Code {
     extern "C" fn wide<const N: u32>(a: f64, x: f64) -> f64 {
         math::gammainc(N, a, x)
@@ -81,7 +82,7 @@ impl SpecialFunction for Gammainc {
         if self.n == 0 {
             return Ok(t * density);
         }
-        // Where the density is 0 it stays so for other a, whatever ln x is.
+        // Where the density is 0 it is 0 for neighbouring a too, whatever ln x is.
         let inside = density.eq(density.number(0.0)).select(x.number(1.0), x);
         let u = inside.log() - a.digamma();
         let slope = |k: u32| -a.unary(Polygamma { n: k });
@@ -114,7 +115,7 @@ impl SpecialFunction for Gammainc {
             [1e-300, 1e-300],
             [1e300, 1e300],
         ];
-        // Laws differentiate twice where a sample is smooth.
+        // The law tests differentiate twice at smooth samples.
         let mut samples: Vec<Sample> =
             (0..=2).flat_map(|n| samples_at(Gammainc { n }, &smooth, &edge)).collect();
         samples.push(Sample::edge(Gammainc { n: GAMMAINC_ORDERS }, columns(&smooth)));

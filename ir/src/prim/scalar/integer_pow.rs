@@ -1,7 +1,7 @@
 //! `integer_pow{n}`: a power with a constant integer exponent.
 //!
-//! Unlike `pow` it is exact for exact products, takes negative bases and integers, and its derivative
-//! needs no logarithm. Code is a chain of products by repeated squaring, low bits of `n` first.
+//! Unlike `pow` it is exact if the products are exact, accepts negative bases and integers, and its derivative
+//! needs no logarithm. Generated code is a chain of products by repeated squaring, low bits of `n` first.
 
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
@@ -73,7 +73,7 @@ impl ArrayPrimitive for IntegerPow {
     }
 
     fn transpose(&self, b: &Builder<'_>, _: &[Arg], ct: Atom, into: &mut Cotangents) -> Result<()> {
-        // Linear only where n = 1.
+        // `is_linear` holds only for n = 1.
         into.add(b, 0, ct);
         Ok(())
     }

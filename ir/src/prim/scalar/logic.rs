@@ -6,7 +6,7 @@ use crate::prim::Family;
 use crate::prim::elementwise::{Linear, Partial};
 use crate::prim::rules::rewrite::When;
 
-/// Where these rows stand on the page of primitives.
+/// The family of these rows on the page of primitives.
 pub(super) const FAMILY: Family = Family::Logic;
 
 const BOOL: Partial = Partial::Zero("a bool has no tangent");
@@ -256,7 +256,7 @@ pub(super) const SHIFT_RIGHT_ARITHMETIC: Row = Row {
     )],
 };
 
-/// `x shifted right, zeros coming in`
+/// `x` shifted right, filled with zeros.
 pub(super) const SHIFT_RIGHT_LOGICAL: Row = Row {
     code: Code::ShiftRightLogical,
     math: "x shifted right, zeros coming in",

@@ -1,9 +1,9 @@
 //! The scalar table: elementwise functions, one row each.
 //!
-//! A row is code (and with it the name), mathematics, types, partial derivatives, linearity, domain and edge
-//! conventions, samples and rewrites. Everything else (both AD modes, batching, printing, parsing,
-//! interpretation, code generation, documentation, tests) is derived from it. To add a function,
-//! write a row in the file of its family and name it in the list below.
+//! A row has the code (and with it the name), mathematics, types, partial derivatives, linearity, domain and
+//! edge conventions, samples and rewrites of a function. Everything else (both AD modes, batching, printing,
+//! parsing, interpretation, code generation, documentation, tests) is derived from it. To add a function, write
+//! a row in the file of its family and add it to the list below.
 //!
 //! ```
 //! use tapeloom_ir::Scalar;
@@ -45,8 +45,8 @@ use crate::lang::types::ArrayType;
 use crate::tensor::Tensor;
 use row::{EDGES, POSITIVE, REAL, UNIT, binary, exact, relaxed, ternary, unary};
 
-/// Makes [`Scalar`] from the list of rows; a name in parentheses, with `1` or `2` for the number of
-/// operands, is a method for formulas.
+/// Defines [`Scalar`] from the list of rows. A name in parentheses, with `1` or `2` for the number of operands,
+/// defines a method for formulas.
 macro_rules! scalars {
     ($($variant:ident $(($method:ident $arity:tt))? = $file:ident::$row:ident),* $(,)?) => {
         /// A scalar function, applied element by element.
@@ -59,14 +59,14 @@ macro_rules! scalars {
             /// Every scalar function, in the order of the list.
             pub const ALL: &'static [Scalar] = &[$(Scalar::$variant),*];
 
-            /// The row of the table.
+            /// Returns the row of the table.
             pub fn row(self) -> &'static Row {
                 match self {
                     $(Scalar::$variant => { static ROW: Row = $file::$row; &ROW })*
                 }
             }
 
-            /// The family, which is that of the file in which the row stands.
+            /// Returns the family, that of the file which contains the row.
             fn family(self) -> Family {
                 match self { $(Scalar::$variant => $file::FAMILY),* }
             }
@@ -84,7 +84,7 @@ macro_rules! scalars {
     };
 }
 
-/// A method of [`Expr`] for a function of one or two operands.
+/// Defines a method of [`Expr`] for a function of one or two operands.
 macro_rules! method {
     ($variant:ident $method:ident 1) => {
         #[doc = concat!("Applies `", stringify!($method), "`.")]

@@ -1,6 +1,6 @@
 //! `polygamma{n}`: the n-th derivative of `digamma`.
 //!
-//! It exists so that `lgamma` has derivatives of every order: each raises `n` by one.
+//! It gives `lgamma` derivatives of every order: each derivative raises `n` by one.
 
 use super::special_function::{SpecialFunction, indexed, samples_at};
 use crate::lang::problem::Result;

@@ -1,4 +1,4 @@
-//! A row of the scalar table, and what rows are written with: points, rewrites, library functions.
+//! A row of the scalar table, and helpers to write rows: points, rewrites, library functions.
 
 use super::Scalar;
 use crate::lang::types::Dtype;
@@ -6,31 +6,31 @@ use crate::prim::elementwise::{Linear, Partial};
 use crate::prim::{Code, Equality, Exactness, Rewrite, Sample, When};
 use crate::tensor::Tensor;
 
-/// Which dtypes a function takes and gives.
+/// The dtypes of a function's operands and result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Signature {
-    /// Floats of one dtype to the same.
+    /// Floats of one dtype to that dtype.
     Float,
-    /// Numbers of one dtype to the same.
+    /// Numbers of one dtype to that dtype.
     Number,
-    /// Signed numbers of one dtype to the same.
+    /// Signed numbers of one dtype to that dtype.
     Signed,
     /// Operands of one dtype to bool.
     Compare,
     /// Floats to bool.
     Test,
-    /// Bool or integers of one dtype to the same.
+    /// Bool or integers of one dtype to that dtype.
     Bits,
-    /// Integers of one dtype to the same.
+    /// Integers of one dtype to that dtype.
     Integer,
-    /// u64 to the same.
+    /// u64 to u64.
     Wide,
     /// A bool and two operands of one dtype to that dtype.
     Choose,
 }
 
 impl Signature {
-    /// In the words of the catalogue.
+    /// Returns the text of the catalogue.
     pub(super) fn words(self) -> &'static str {
         match self {
             Signature::Float => "floats to the same",
@@ -46,19 +46,19 @@ impl Signature {
     }
 }
 
-/// Everything about one scalar function.
+/// The definition of one scalar function.
 pub struct Row {
-    /// The meaning on single elements; it also says name and number of operands.
+    /// The operation on single elements; it includes the name and the number of operands.
     pub code: Code,
     /// The mathematics, in terms of x (and y, z).
     pub math: &'static str,
-    /// Dtypes.
+    /// The dtypes of operands and result.
     pub signature: Signature,
     /// One partial derivative per operand.
     pub partials: &'static [Partial],
-    /// In which operands the function is linear.
+    /// The operands in which the function is linear.
     pub linear: Linear,
-    /// Conventions at domain edges, ties, infinities and nan.
+    /// Conventions at domain edges, ties, infinities and NaN.
     pub edges: &'static str,
     /// Points (one number per operand) inside the domain, where the function is smooth.
     pub smooth: &'static [&'static [f64]],
@@ -69,17 +69,17 @@ pub struct Row {
 }
 
 impl Row {
-    /// Name in the text format.
+    /// Returns the name in the text format.
     pub const fn name(&self) -> &'static str {
         self.code.row().name
     }
 
-    /// Number of operands.
+    /// Returns the number of operands.
     pub const fn arity(&self) -> usize {
         self.code.row().takes.arity()
     }
 
-    /// The dtype of the result, or what the operands should have been and how to mend it.
+    /// Returns the dtype of the result, or an error with the required dtypes and a remedy.
     pub(super) fn accepts(&self, dtypes: &[Dtype]) -> Result<Dtype, (String, &'static str)> {
         let equal = |d: &[Dtype]| d.windows(2).all(|w| w[0] == w[1]);
         let last = dtypes[dtypes.len() - 1];
@@ -111,7 +111,7 @@ impl Row {
         }
     }
 
-    /// The points as tensors: all of them in one vector per dtype, and the first as scalars.
+    /// Returns the points as tensors: all of them in one vector per dtype, and the first as scalars.
     pub(super) fn samples(&self, scalar: Scalar) -> Vec<Sample> {
         let column = |points: &[&[f64]], i: usize, dtype: Dtype| {
             Tensor::of(dtype, &points.iter().map(|p| p[i]).collect::<Vec<f64>>())
@@ -150,7 +150,7 @@ impl Row {
         samples
     }
 
-    /// Does not compile where a derivative is forgotten or a sample lacks an operand.
+    /// Fails the compilation if a derivative is missing or a sample lacks an operand.
     pub(super) const fn assert_complete(&self, message: &str) {
         let arity = self.arity();
         let mut complete = self.partials.len() == arity;
@@ -174,8 +174,8 @@ pub(super) const REAL: &[&[f64]] = &[&[-3.0], &[-0.5], &[0.1], &[1.25]];
 pub(super) const POSITIVE: &[&[f64]] = &[&[0.05], &[0.9], &[2.5]];
 /// Points inside the domain for functions of [-1, 1].
 pub(super) const UNIT: &[&[f64]] = &[&[-0.9], &[-0.1], &[0.5]];
-/// Where functions of one float have their edges: zeros, ones, infinities, nan, the tiny, the huge,
-/// and the arguments around which the exponential overflows and underflows.
+/// Edge cases for functions of one float: zeros, ones, infinities, NaN, tiny and huge numbers, and arguments
+/// around which the exponential overflows and underflows.
 pub(super) const EDGES: &[&[f64]] = &[
     &[0.0],
     &[-0.0],
@@ -191,7 +191,7 @@ pub(super) const EDGES: &[&[f64]] = &[
     &[-745.2],
 ];
 
-/// A rewrite that keeps every bit.
+/// Returns a rewrite that preserves every bit.
 pub(super) const fn exact(
     name: &'static str,
     lhs: &'static str,
@@ -202,7 +202,7 @@ pub(super) const fn exact(
     Rewrite { name, rule: Equality::Pattern { lhs, rhs }, when, exactness: Exactness::Exact, why }
 }
 
-/// A rewrite that holds in real arithmetic.
+/// Returns a rewrite that holds in real arithmetic.
 pub(super) const fn relaxed(
     name: &'static str,
     lhs: &'static str,
@@ -219,8 +219,9 @@ pub(super) const fn relaxed(
     }
 }
 
-/// A library function of one argument, from what it costs, whether it jumps, how signs go through it
-/// ([`crate::prim::SignOf`]) and its f64 form, which the f32 form rounds once; or the source of both ([`crate::math::Parted`]).
+/// Defines a library function of one argument from its cost, its continuity, its sign ([`crate::prim::SignOf`])
+/// and its f64 version, whose result the f32 version rounds once; or from one generic source for both
+/// ([`crate::math::Parted`]).
 macro_rules! unary {
     ($name:literal, $flops:literal, $jumps:ident, $sign:ident, parted $f:path) => {{
         extern "C" fn wide(x: f64) -> f64 {
@@ -258,7 +259,7 @@ macro_rules! unary {
     }};
 }
 
-/// A library function of two arguments: as [`unary!`], or with an f32 form of its own.
+/// Defines a library function of two arguments: as [`unary!`], or with its own f32 version.
 macro_rules! binary {
     ($name:literal, $flops:literal, $jumps:ident, $sign:ident, $f:path) => {{
         fn narrow(x: f32, y: f32) -> f32 {
@@ -280,7 +281,7 @@ macro_rules! binary {
     }};
 }
 
-/// A library function of three arguments: as [`unary!`].
+/// Defines a library function of three arguments: as [`unary!`].
 macro_rules! ternary {
     ($name:literal, $flops:literal, $jumps:ident, $sign:ident, $f:path) => {{
         extern "C" fn wide(x: f64, y: f64, z: f64) -> f64 {

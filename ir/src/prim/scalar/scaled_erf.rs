@@ -1,6 +1,7 @@
 //! `erfcx{n}`, `dawsn{n}`: the n-th derivatives of the scaled complementary error function and of Dawson's integral.
 //!
-//! `2 x f - 2/√π` and `1 - 2 x f`, their first derivatives, cancel for large x.
+//! These are library functions because their first derivatives, `2 x f - 2/√π` and `1 - 2 x f`, cancel for
+//! large x.
 
 use super::special_function::{SpecialFunction, beyond, columns, indexed, samples_at};
 use crate::lang::problem::{Kind, Problem, Result};
@@ -9,7 +10,7 @@ use crate::prim::rules::expr::Expr;
 use crate::prim::syntax::Word;
 use crate::prim::{Code, Doc, Family, Sample};
 
-/// Which function.
+/// The function that is differentiated.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum ScaledErfKind {
     /// `eˣ² erfc x`
@@ -32,7 +33,7 @@ impl Word for ScaledErfKind {
 /// `erfcx{n}`, `dawsn{n}`
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct ScaledErf {
-    /// Which function.
+    /// The function that is differentiated.
     pub kind: ScaledErfKind,
     /// The order of the derivative, at most [`SCALED_ERF_ORDERS`].
     pub n: u32,

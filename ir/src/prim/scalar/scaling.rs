@@ -1,6 +1,6 @@
-//! Rewrite rows about products and quotients with a literal: scaling by a constant.
+//! Rewrite rules for products and quotients with a literal: scaling by a constant.
 //!
-//! They compute a new constant, which patterns cannot say.
+//! They compute a new constant, which a pattern cannot express.
 
 use super::Scalar;
 use crate::lang::literal::Literal;
@@ -45,7 +45,7 @@ fn twice(site: &Site<'_>) -> Option<Term> {
         let definition = site.operands[i].definition.as_ref()?;
         Some((i, definition.scaled()?, definition.op))
     };
-    // A quotient of a literal is no scaling.
+    // A literal divided by a value is not a scaling.
     let other = |i: usize| site.operands.get(1 - i).and_then(|o| o.literal);
     let (i, (j, c), by) = of(0).or_else(|| of(1))?;
     let d = other(i).filter(|_| i == 0 || *site.op == Scalar::Mul.into())?;

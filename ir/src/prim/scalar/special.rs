@@ -1,6 +1,6 @@
 //! Special functions: the logistic, the error function and the gamma function with relatives.
 //!
-//! Those with a whole number as attribute stand in files of their own ([`super::special_function`]).
+//! Functions with an integer attribute have their own files ([`super::special_function`]).
 
 use super::{EDGES, POSITIVE, REAL, Row, Scalar, Signature, UNIT, binary, ternary, unary};
 use crate::math;
@@ -11,7 +11,7 @@ use crate::prim::rules::expr::Expr;
 use crate::prim::{Gammainc, Polygamma};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
-/// Where these rows stand on the page of primitives.
+/// The family of these rows on the page of primitives.
 pub(super) const FAMILY: Family = Family::Special;
 
 /// `1 / (1 + e⁻ˣ)`
@@ -212,7 +212,7 @@ pub(super) const HYP1F1: Row = Row {
         Partial::Missing(NO_PARAMETER),
         Partial::Missing(NO_PARAMETER),
         Partial::Of(|t, x, _| {
-            // A constant, even where the other factor overflows.
+            // A constant function, even if the other factor overflows.
             let constant = x[0].eq(x[0].number(0.0));
             let next = (x[0] + 1.0).ternary(Scalar::Hyp1f1, x[1] + 1.0, x[2]);
             t * (x[0] / x[1] * constant.select(x[2].number(0.0), next))
@@ -237,16 +237,17 @@ pub(super) const HYP1F1: Row = Row {
     rewrites: &[],
 };
 
-/// Why there is none.
+/// The reason for a missing derivative.
 const NO_PARAMETER: &str = "derivatives in the parameters are not implemented";
 
-/// `x`, or `other` where the density f is 0: there it stays 0 when its parameters move, whatever the logarithm is.
+/// Returns `x`, or `other` where the density f is 0: there f is 0 for neighbouring parameters too, whatever the
+/// logarithm is.
 fn inside<'b, 'm>(f: Expr<'b, 'm>, x: Expr<'b, 'm>, other: f64) -> Expr<'b, 'm> {
     f.eq(f.number(0.0)).select(x.number(other), x)
 }
 
-/// `∂f/∂y` of the density f of shape a: `f (a - 1 - y) / y`, and at y = 0, where that is 0/0 or 0 · inf for `a ≥ 1`, the difference of
-/// the densities of shapes a - 1 and a.
+/// `∂f/∂y` for the density f with shape a: `f (a - 1 - y) / y`. At y = 0 this is 0/0 or 0 · inf for `a ≥ 1`;
+/// there it is the difference of the densities with the shapes a - 1 and a.
 fn gamma_density_slope<'b, 'm>(a: Expr<'b, 'm>, y: Expr<'b, 'm>, f: Expr<'b, 'm>) -> Expr<'b, 'm> {
     let end = y.eq(y.number(0.0)).and(a.ge(a.number(1.0)));
     let below = end.select(a - 1.0, a.number(2.0)).gamma_density(end.select(y, y.number(1.0)));
@@ -254,8 +255,8 @@ fn gamma_density_slope<'b, 'm>(a: Expr<'b, 'm>, y: Expr<'b, 'm>, f: Expr<'b, 'm>
     end.select(below - f, f * ((a - 1.0 - y) / y))
 }
 
-/// `∂f/∂z` of the density f: `f ((a - 1) / z - (b - 1) / (1 - z))`, where at an end the term that is 0/0 or 0 · inf is that of the density of
-/// the next lower shape, times `a + b - 1`.
+/// `∂f/∂z` for the density f: `f ((a - 1) / z - (b - 1) / (1 - z))`. At an end, a term that is 0/0 or 0 · inf
+/// is replaced by the density with the next lower shape, times `a + b - 1`.
 fn beta_density_slope<'b, 'm>(
     a: Expr<'b, 'm>,
     b: Expr<'b, 'm>,
@@ -269,7 +270,7 @@ fn beta_density_slope<'b, 'm>(
     let below =
         |a: Expr<'b, 'm>, b: Expr<'b, 'm>, z: Expr<'b, 'm>| a.ternary(Scalar::BetaDensity, b, z);
     let sum = a + b - 1.0;
-    // Elsewhere the point is one at which nothing is divided by 0.
+    // Elsewhere the point is replaced by one at which no divisor is 0.
     let half = z.number(0.5);
     let at = first.select(half, last.select(half, inside(f, z, 0.5)));
     let (start, stop) = (first.select(z, half), last.select(z, half));
@@ -279,7 +280,7 @@ fn beta_density_slope<'b, 'm>(
     first.select(left, last.select(right, between))
 }
 
-/// Edges of functions of two operands that are not negative.
+/// Edge cases for functions of two non-negative operands.
 const POSITIVE_PAIRS: &[&[f64]] = &[
     &[0.0, 1.0],
     &[0.0, 0.0],

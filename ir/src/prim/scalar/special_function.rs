@@ -1,9 +1,8 @@
-//! Functions of floats with whole numbers as attributes, closed under differentiation.
+//! Functions of floats with integer attributes, closed under differentiation.
 //!
-//! A row of the table cannot have attributes, and some functions need them: the derivative of `bessel_j{n}` is made of
-//! the orders beside n, and the derivative of `gammainc{n}` in its parameter is `gammainc{n+1}`. Such a function says
-//! what it is on one element and what its partial derivatives are; everything else that a primitive
-//! owes is the same for all, and stands here.
+//! A row of the table cannot have attributes, and some functions need them: the derivative of `bessel_j{n}` has
+//! the neighbouring orders of n, and the derivative of `gammainc{n}` in its parameter is `gammainc{n+1}`. Such
+//! a function defines its code and its partial derivatives; this file derives all other rules.
 
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
@@ -17,18 +16,18 @@ use crate::prim::{
 use crate::tensor::Tensor;
 use smallvec::SmallVec;
 
-/// What one such function is. The value of the implementing type holds the attributes.
+/// The definition of such a function. The value of the implementing type holds the attributes.
 pub(crate) trait SpecialFunction: Notation + Copy + Into<Op> {
-    /// Number of operands.
+    /// The number of operands.
     const ARITY: usize;
 
-    /// Its entries on the generated page of primitives.
+    /// Returns its entries on the generated page of primitives.
     fn docs() -> Vec<Doc>;
 
-    /// The meaning on single elements, or what is wrong with the attributes.
+    /// Returns the operation on single elements, or the error in the attributes.
     fn code(self) -> Result<Code>;
 
-    /// `∂f/∂xᵢ · t`, as in a row of the table.
+    /// Emits `∂f/∂xᵢ · t`, as in a row of the table.
     fn partial<'b, 'm>(
         self,
         i: usize,
@@ -37,12 +36,12 @@ pub(crate) trait SpecialFunction: Notation + Copy + Into<Op> {
         y: Expr<'b, 'm>,
     ) -> Result<Expr<'b, 'm>>;
 
-    /// Typical and edge uses.
+    /// Returns typical and edge cases.
     fn samples() -> Vec<Sample>;
 }
 
-/// The rules of primitives, from what they are as special functions. (An `impl` for all special functions would
-/// meet that for all movements, and Rust admits one such.)
+/// Defines the rules of primitives from their definition as special functions. (Rust does not admit one `impl`
+/// for all special functions besides the one for all movements.)
 macro_rules! primitives {
     ($($function:ident),*) => {$(
         impl ArrayPrimitive for $function {
@@ -69,7 +68,7 @@ macro_rules! primitives {
                 elementwise::batch(b, (*self).into(), n, x, batched)
             }
             fn lower(&self, _: &[Operand<'_>]) -> Lowering {
-                // Inference has refused the attributes that have no code.
+                // Type inference has rejected attributes without code.
                 Lowering::Elementwise(self.code().unwrap_or(Code::Add))
             }
             fn rewrites() -> Vec<Rewrite> {
@@ -120,7 +119,7 @@ fn jvp<F: SpecialFunction>(
     Ok(total.map(|dy| dy.atom))
 }
 
-/// In words, how many operands.
+/// Returns the number of operands in words.
 fn takes(arity: usize) -> String {
     match arity {
         1 => "one float".to_owned(),
@@ -129,13 +128,13 @@ fn takes(arity: usize) -> String {
     }
 }
 
-/// Code that calls a continuous function of unknown sign.
+/// Returns code that calls a continuous function of unknown sign.
 pub(super) fn called(name: &'static str, flops: u32, function: LibraryFn) -> Code {
     let (continuity, sign) = (Continuity::Continuous, SignOf::Unknown);
     Code::Library(Library { name, flops, continuity, sign, function })
 }
 
-/// What a derivative beyond the last order is.
+/// Returns the error for a derivative of too high an order.
 pub(super) fn beyond(what: String, highest: u32) -> Problem {
     Problem::new(
         Kind::NotDifferentiable,
@@ -144,7 +143,7 @@ pub(super) fn beyond(what: String, highest: u32) -> Problem {
     )
 }
 
-/// A library function of a constant number and one operand; f32 rounds what f64 gives once.
+/// Defines a library function of a constant integer and one operand; f32 rounds the f64 result once.
 macro_rules! indexed {
     ($name:literal, $flops:literal, $n:expr, $f:path) => {{
         extern "C" fn wide(n: u32, x: f64) -> f64 {
@@ -159,13 +158,13 @@ macro_rules! indexed {
 }
 pub(super) use indexed;
 
-/// Numbers in a row of samples: one operand each.
+/// Returns one operand per column of the points.
 pub(super) fn columns<const N: usize>(points: &[[f64; N]]) -> Vec<Tensor> {
     let column = |i: usize| Tensor::from(points.iter().map(|p| p[i]).collect::<Vec<f64>>());
     (0..N).map(column).collect()
 }
 
-/// Samples of a function at points where it is smooth and at edges, also as scalars and in f32.
+/// Returns samples of a function at smooth points and at edges, also as scalars and in f32.
 pub(super) fn samples_at<const N: usize>(
     op: impl Into<Op>,
     smooth: &[[f64; N]],

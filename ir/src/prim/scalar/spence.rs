@@ -1,6 +1,7 @@
 //! `spence{n}`: the n-th derivative of the dilogarithm `Li₂(1 - x)`.
 //!
-//! The first derivative, `ln x / (1 - x)`, has a removable singularity at 1, where a formula of primitives would give nan.
+//! The first derivative, `ln x / (1 - x)`, has a removable singularity at 1, where a formula of primitives
+//! would return NaN.
 
 use super::special_function::{SpecialFunction, beyond, columns, indexed, samples_at};
 use crate::lang::problem::{Kind, Problem, Result};

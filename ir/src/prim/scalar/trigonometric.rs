@@ -9,7 +9,7 @@ use crate::prim::elementwise::{Linear, Partial};
 use crate::prim::rules::expr::Expr;
 use crate::prim::rules::rewrite::When;
 
-/// Where these rows stand on the page of primitives.
+/// The family of these rows on the page of primitives.
 pub(super) const FAMILY: Family = Family::Trigonometric;
 
 /// `sin x`
@@ -96,7 +96,8 @@ pub(super) const ATAN2: Row = Row {
     math: "the angle of the point (y, x)",
     signature: Signature::Float,
     partials: &[
-        // y / (x² + y²), of which the squares would overflow for coordinates near 1e300 and vanish near 1e-300.
+        // y / (x² + y²); the squares themselves would overflow for coordinates near 1e300 and underflow near
+        // 1e-300.
         Partial::Of(|t, x, _| t * over_square(x[1], x)),
         Partial::Minus(|t, x, _| {
             let t = if planted(Fault::Partial) { -t } else { t };
@@ -117,7 +118,8 @@ pub(super) const ATAN2: Row = Row {
     rewrites: &[],
 };
 
-/// `z / (x² + y²)` for a coordinate `z` of the point `(x, y)`: the cosine of its direction by its distance.
+/// `z / (x² + y²)` for a coordinate `z` of the point `(x, y)`: the cosine of its direction divided by its
+/// distance.
 fn over_square<'b, 'm>(z: Expr<'b, 'm>, x: &[Expr<'b, 'm>]) -> Expr<'b, 'm> {
     let h = x[0].hypot(x[1]);
     z / h / h
@@ -207,8 +209,8 @@ pub(super) const ACOSH: Row = Row {
     code: unary!("acosh", 32, Continuous, Plus, parted math::Acosh),
     math: "arcosh x",
     signature: Signature::Float,
-    // 1 / √(x² - 1), by two roots, since the product of the factors would overflow; and by |x|, since below -1, where there
-    // is no function, its formula has numbers.
+    // 1 / √(x² - 1), as two roots, since the product of the factors would overflow; and of |x|, to be defined
+    // below -1, where acosh has no value but the formula has one.
     partials: &[Partial::Of(|t, x, _| {
         let a = x[0].abs();
         t * ((a - 1.0).rsqrt() * (a + 1.0).rsqrt())

@@ -15,7 +15,7 @@ pub struct Zeta {
 
 notation!(Zeta = "zeta" { n });
 
-/// A library function for each order.
+/// Returns the library function for an order.
 fn order<const N: u32>(name: &'static str) -> Code {
     extern "C" fn wide<const N: u32>(s: f64, q: f64) -> f64 {
         math::zeta(N, s, q)
