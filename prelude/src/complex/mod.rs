@@ -17,8 +17,8 @@
 //!
 //! A function of complex arrays is a function of their real and imaginary parts. The gradient of a real function
 //! `f` at `z = x + i y` is the pair `(∂f/∂x, ∂f/∂y)`, as a `Complex`: the direction in which `f` grows fastest, so
-//! `z - rate * gradient` is a descent step. It is the conjugate of the result of JAX's `grad`, which is `∂f/∂x - i
-//! ∂f/∂y`.
+//! `z - rate * gradient` is a descent step. It is the conjugate of the result of JAX's `grad`, which is
+//! `∂f/∂x - i ∂f/∂y`.
 //!
 //! ```
 //! use tapeloom::prelude::*;

@@ -230,8 +230,8 @@ fn planned(name: &str, x: &ArrayType, w: &ArrayType, how: &Conv) -> Result<Plann
     Ok(Planned { input, kernel, output, along })
 }
 
-/// Emits the sum over channels and window positions: `y[n, o.., c] = Σ_k,i x[n, o strides + k dilation - low.., i]
-/// w[c, i, k..]`.
+/// Emits the sum over channels and window positions:
+/// `y[n, o.., c] = Σ_k,i x[n, o strides + k dilation - low.., i] w[c, i, k..]`.
 fn written(x: Var, w: Var, plan: &Planned, groups: usize, at: Loc) -> Var {
     let Planned { input, kernel, output, along } = plan;
     let rank = x.rank();

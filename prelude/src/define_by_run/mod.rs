@@ -35,9 +35,9 @@
 //!
 //! **Execution.** The interpreter runs each operation once, when it is reached. A loop or a `cond` is one
 //! operation, whose body is traced as usual. Inside such a body, and in the closure of an inner transform, there
-//! are no numbers, and reading a value is an error; values that such a closure captures can be read outside it. The
-//! operations of `grad(f)(x)` inside a recording are recorded like all others. Effects happen when they are
-//! reached. Random keys and [`Ref`](crate::Ref)s work as in any trace.
+//! are no numbers, and reading a value is an error; values that such a closure captures from the recording do have
+//! numbers. The operations of `grad(f)(x)` inside a recording are recorded like all others. Effects happen when
+//! they are reached. Random keys and [`Ref`](crate::Ref)s work as in any trace.
 //!
 //! **Memory.** While the closure runs, every value is stored, since any `Var` may be read later. Afterwards the
 //! tape stores only the values that the reverse pass reads; [`Tape::bytes`] counts them. A tape can be pulled back

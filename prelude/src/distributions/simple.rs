@@ -40,8 +40,8 @@ pub fn cauchy(key: Var, shape: impl Into<Shape>, dtype: Dtype) -> Var {
     })
 }
 
-/// Returns points uniformly distributed in the unit ball of the norm (Σ |xᵢ|ᵖ)^(1/p) in `d` dimensions, `[shape..,
-/// d]`: p = 2 is the Euclidean ball, p = 1 the cross-polytope.
+/// Returns points uniformly distributed in the unit ball of the norm (Σ |xᵢ|ᵖ)^(1/p) in `d` dimensions,
+/// `[shape.., d]`: p = 2 is the Euclidean ball, p = 1 the cross-polytope.
 ///
 /// The points are those of JAX, up to rounding.
 ///

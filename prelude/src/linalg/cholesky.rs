@@ -8,8 +8,8 @@ use crate::var::{IntoVar, caller, on_behalf};
 use tapeloom_ir::prim::Cholesky;
 use tapeloom_ir::{ArrayType, Dtype, Shape};
 
-/// Returns the lower triangular `L` with `L Lᵀ = A`, for symmetric positive definite matrices `a` of shape `[.., n,
-/// n]` and a float dtype. The result has the same type, with zeros above the diagonal.
+/// Returns the lower triangular `L` with `L Lᵀ = A`, for symmetric positive definite matrices `a` of shape
+/// `[.., n, n]` and a float dtype. The result has the same type, with zeros above the diagonal.
 ///
 /// `A` is the symmetric part of `a`, `(a + aᵀ) / 2`, so derivatives are symmetric, too (as in JAX). If a matrix is
 /// not positive definite, its factor is nan on and below the diagonal; other members of a batch are not affected.

@@ -62,8 +62,8 @@ fn number_each(ty: &ArrayType) -> ArrayType {
 /// matrices with condition numbers up to `1/ε^(1/4)` (8000 for f64, 54 for f32), where they are computed from an LU
 /// factorization and not from singular values.
 ///
-/// The determinant itself may be out of the range of the dtype. Derivatives of order k are right where `|A|^(n -
-/// k)` is in range, those beyond the third where `|A|^(n - 3)` is, too.
+/// The determinant itself may be out of the range of the dtype. Derivatives of order k are right where
+/// `|A|^(n - k)` is in range, those beyond the third where `|A|^(n - 3)` is, too.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -284,8 +284,8 @@ fn higher(a: Var, directions: &[Var]) -> Var {
     }
 }
 
-/// Singular values at most this share of the largest are small. The block of the large ones has a condition number
-/// below 8, so its factors lose at most one digit.
+/// Singular values of at most this multiple of the largest one count as small. The block of the large ones has a
+/// condition number below 8, so its factors lose at most one digit.
 const SMALL: f64 = 0.125;
 
 /// Returns the determinant by the form in the documentation of this module.

@@ -274,8 +274,8 @@ pub fn svd(a: Var) -> (Var, Var, Var) {
     (u, s, vt)
 }
 
-/// Returns the values and vectors of [`svd`] for the `k` largest singular values: `[.., k]`, with the vectors `[..,
-/// m, k]` and `[.., k, n]`.
+/// Returns the values and vectors of [`svd`] for the `k` largest singular values: `[.., k]`, with the vectors
+/// `[.., m, k]` and `[.., k, n]`.
 ///
 /// Derivatives of every order are right if these values differ from one another and from all others. The others may
 /// be equal among themselves.

@@ -169,8 +169,8 @@ pub fn cond_number_by(a: Var, norm: MatrixNorm) -> Var {
     })
 }
 
-/// Returns the ranks `[..]`, i64, of matrices `a` `[.., m, n]`, floats: the number of singular values above `max(m,
-/// n)` rounding errors of the largest one.
+/// Returns the ranks `[..]`, i64, of matrices `a` `[.., m, n]`, floats: the number of singular values above
+/// `max(m, n)` rounding errors of the largest one.
 ///
 /// ```
 /// use tapeloom::prelude::*;

@@ -62,8 +62,8 @@ pub fn multivariate_normal(
     })
 }
 
-/// Returns the logarithm of the density of the normal distribution with the given mean `[n]` and covariance `[n,
-/// n]` at `x` of shape `[.., n]`, all of one float dtype; the result is `[..]`.
+/// Returns the logarithm of the density of the normal distribution with the given mean `[n]` and covariance
+/// `[n, n]` at `x` of shape `[.., n]`, all of one float dtype; the result is `[..]`.
 ///
 /// Errors: `shape` if the arguments do not fit, `dtype` if they are not floats of one dtype.
 ///

@@ -56,9 +56,10 @@ impl Var {
         move_axis(taken, last, axis, at)
     }
 
-    /// Returns the array with one element per index overwritten: `y[.., indices[.., j, ..], ..] = values[.., j,
-    /// ..]` along `axis`. If another axis of indices or values has extent 1, it is broadcast to that of the array.
-    /// A write out of range is dropped; of several writes to one element, the last wins.
+    /// Returns the array with one element per index overwritten:
+    /// `y[.., indices[.., j, ..], ..] = values[.., j, ..]` along `axis`. If another axis of indices or values has
+    /// extent 1, it is broadcast to that of the array. A write out of range is dropped; of several writes to one
+    /// element, the last wins.
     ///
     /// Errors: `shape` if the other axes do not fit; `dtype` if the indices are not integers.
     ///

@@ -166,8 +166,8 @@ impl Var {
 /// Returns `x` where `condition` (bool) is true, `y` elsewhere, all broadcast together (numpy's `where`).
 ///
 /// Both sides are computed, and the derivative of the side that is not chosen is multiplied by zero. If that side
-/// can be infinite or nan, replace its argument, too, because zero times infinity is nan: `select(x.gt(0.0),
-/// select(x.gt(0.0), x, 1.0).ln(), 0.0)`.
+/// can be infinite or nan, replace its argument, too, because zero times infinity is nan:
+/// `select(x.gt(0.0), select(x.gt(0.0), x, 1.0).ln(), 0.0)`.
 ///
 /// ```
 /// use tapeloom::prelude::*;

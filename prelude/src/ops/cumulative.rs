@@ -142,7 +142,7 @@ impl Var {
     ///
     /// Derivatives are recurrences again; their only residuals are `a` and `y`.
     ///
-    /// Errors: `shape` if the axis does not exist or the factors do not fit; `dtype` if both are not numbers of one
+    /// Errors: `shape` if the axis does not exist or the factors do not fit; `dtype` unless both are numbers of one
     /// dtype.
     ///
     /// ```
@@ -158,8 +158,8 @@ impl Var {
         recurrence("linear_recurrence", self, factors, axis, false, at)
     }
 
-    /// Returns [`linear_recurrence`](Var::linear_recurrence) from the last element to the first: `y[i] = a[i]
-    /// y[i+1] + x[i]`.
+    /// Returns [`linear_recurrence`](Var::linear_recurrence) from the last element to the first:
+    /// `y[i] = a[i] y[i+1] + x[i]`.
     ///
     /// Errors: those of [`linear_recurrence`](Var::linear_recurrence).
     #[track_caller]

@@ -145,7 +145,7 @@ impl Var {
     /// Returns the `q`-quantile of all elements, with linear interpolation between two elements; nan if any element
     /// is nan. `q` is between 0 and 1, a number or a vector; for a vector, the result has an additional first axis.
     ///
-    /// Errors: `shape` if there is no element, or if q is neither a number nor a vector; `dtype` if both are not
+    /// Errors: `shape` if there is no element, or if q is neither a number nor a vector; `dtype` unless both are
     /// floats of one dtype.
     ///
     /// ```

@@ -387,9 +387,9 @@ fn log_beta(x: Var, y: Var) -> Var {
     select(both, two_far, select(stirling, own + half, near))
 }
 
-/// Returns `r(b) - r(a + b)` for the remainder r of Stirling's series and b ≥ 10. It is `(u - v) Σ cₖ (u²ᵏ⁻¹ -
-/// v²ᵏ⁻¹) / (u - v)` with u = 1/b and v = 1/(a + b), where u - v = a u v and the quotients h satisfy `h(m + 2) = u²
-/// h(m) + vᵐ (u + v)`.
+/// Returns `r(b) - r(a + b)` for the remainder r of Stirling's series and b ≥ 10. It is
+/// `(u - v) Σ cₖ (u²ᵏ⁻¹ - v²ᵏ⁻¹) / (u - v)` with u = 1/b and v = 1/(a + b), where u - v = a u v and the quotients h
+/// satisfy `h(m + 2) = u² h(m) + vᵐ (u + v)`.
 fn rest_of_quotient(a: Var, b: Var) -> Var {
     let (u, v) = (b.recip(), (a + b).recip());
     let (u2, v2, sum) = (u.square(), v.square(), u + v);

@@ -173,8 +173,8 @@ impl<A: Tree<Var>, B: Tree<Var>> Custom<A, B> {
         self.of.close_jvp(frame, Flat::of(&y), Flat::of(&dy))
     }
 
-    /// Traces the reverse rule: `x.. -> (y.., residuals..)` and `(residuals.., ct of the floats of y..) -> ct of the
-    /// floats of x..`.
+    /// Traces the reverse rule: `x.. -> (y.., residuals..)` and
+    /// `(residuals.., ct of the floats of y..) -> ct of the floats of x..`.
     fn vjp<R: Tree<Var>>(&self, fwd: &dyn Fn(A) -> (B, R), bwd: &dyn Fn(R, B) -> A) -> Halves {
         let at = self.of.at;
         let frame = self.of.open_fwd();

@@ -82,7 +82,8 @@ pub fn hessian<A: Tree<Var>, F: Function<A, Var, M>, M>(f: F) -> impl Fn(A) -> V
 
 fn hessian_at<A: Tree<Var>>(f: &dyn Fn(A) -> Var, at: Loc, x: A) -> Var {
     let gradient = |x| value_and_grad_at("grad", f, at, x).1;
-    // One array is a tree without a path; its Hessian keeps the shape of the array.
+    // If the tree is a single array, its only leaf has the empty path, and the Hessian has the shape of the array,
+    // twice.
     if leaf_paths::<Var, A>(&x.structure(), "") == [""] {
         let last = |x: A| tree_leaves(&x).into_iter().next().unwrap_or_else(Var::stand_in);
         return last(jacobian("hessian", &|x: A| last(gradient(x)), at, x, Mode::Forward));

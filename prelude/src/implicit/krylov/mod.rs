@@ -19,8 +19,8 @@ use tapeloom_ir::Dtype;
 /// The stopping rule of a solver.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Until {
-    /// A solver stops when the residual `|A x - b|` is at most this share of `|b|`. Shares below some rounding errors
-    /// of the dtype are raised to these.
+    /// A solver stops when the residual `|A x - b|` is at most this multiple of `|b|`. Values below a few rounding
+    /// errors of the dtype are raised to these.
     pub relative: f64,
     /// A solver stops after this many products with the matrix, not counting the one for the residual at a start.
     /// [`gmres`] takes one more for its last residual, and [`bicgstab`] one more if the number is odd.
@@ -28,14 +28,15 @@ pub struct Until {
 }
 
 impl Default for Until {
-    /// Returns a share of 10⁻¹⁰ and a thousand products.
+    /// Returns a relative residual of 10⁻¹⁰ and a thousand products.
     fn default() -> Until {
         Until { relative: 1e-10, most: 1000 }
     }
 }
 
 impl Until {
-    /// Returns the share, raised to 8 rounding errors if it is less, and the number of products as an i64.
+    /// Returns the relative residual, raised to 8 rounding errors if it is less, and the number of products as an
+    /// i64.
     fn bounds(self, rounding: f64) -> (f64, i64) {
         let most = i64::try_from(self.most).unwrap_or(i64::MAX);
         (self.relative.max(8.0 * rounding), most)

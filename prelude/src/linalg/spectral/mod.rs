@@ -142,9 +142,9 @@ pub fn sqrtm_psd(a: Var) -> Var {
     of_elements("sqrtm_psd", a, &|x: Var| x.sqrt(), &no_rounding, caller())
 }
 
-/// Returns the inverse square roots `A^(-1/2)` of symmetric positive definite matrices `a` `[.., n, n]`, floats. They
-/// whiten vectors of covariance `A`. Computed by [`matrix_function`]; other powers are `matrix_function(a, |x|
-/// x.pow(p))`.
+/// Returns the inverse square roots `A^(-1/2)` of symmetric positive definite matrices `a` `[.., n, n]`, floats.
+/// They whiten vectors of covariance `A`. Computed by [`matrix_function`]; other powers are
+/// `matrix_function(a, |x| x.pow(p))`.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -197,7 +197,7 @@ pub fn logm_psd(a: Var) -> Var {
 /// ```
 ///
 /// Errors: `shape` if the matrices are not square or have fewer than `k` rows, `dtype` if they are not of floats;
-/// `not-differentiable` where a derivative of fourth order is asked for.
+/// `not-differentiable` if a derivative of fourth order is needed.
 #[track_caller]
 pub fn spectral_projector(a: Var, k: usize) -> Var {
     let (name, at) = ("spectral_projector", caller());
@@ -262,9 +262,9 @@ struct Elements<'a> {
 }
 
 impl<'a> Elements<'a> {
-    /// Checks that the function keeps the type of the eigenvalues `w` and of one of them. If not, reports that and
-    /// returns a placeholder of the type of `w`. Beside the function, returns `w`, which is nan if the function
-    /// combines elements.
+    /// Checks that the function does not change the type of the eigenvalues `w` and of one of them. If not, reports
+    /// that and returns a placeholder of the type of `w`. Beside the function, returns `w`, which is nan if the
+    /// function combines elements.
     fn of(
         name: &str,
         f: &'a dyn Fn(Var) -> Var,

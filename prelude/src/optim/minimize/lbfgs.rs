@@ -216,7 +216,8 @@ impl Curvature<Var> {
     }
 }
 
-/// Returns the first of 1, 1/2, 1/4, .. for which that multiple of the direction d lowers the loss enough, or 0.
+/// Returns the first step size t among 1, 1/2, 1/4, .. for which `x + t d` lowers the loss enough; 0 if there is
+/// none.
 fn length(loss: &dyn Fn(Var) -> Var, value: Var, (x, g, d): (Var, Var, Var)) -> Var {
     let [value, x, g, d] = [value, x, g, d].map(Var::stop_gradient);
     let slope = g.dot(d);
