@@ -200,7 +200,7 @@ impl Adaptive {
     ///
     /// ```
     /// use tapeloom::prelude::*;
-    // The flight time of a stone that is thrown upwards with a given speed.
+    /// // The flight time of a stone that is thrown upwards with a given speed.
     /// let flight = |speed: Var| {
     ///     let f = |(_, (_, v)): (Var, (Var, Var))| (v, -9.81 * v.ones_like());
     ///     let start = (constant(0.0), speed);

@@ -14,8 +14,8 @@ use tapeloom_ir::prim::{Betainc, Gammainc};
 /// The distribution functions of the gamma and beta distributions. Operands are floats of one dtype, broadcast
 /// together.
 impl Var {
-    /// P(a, x) = 1/Γ(a) ∫₀ˣ tᵃ⁻¹ e⁻ᵗ dt, the regularised lower incomplete gamma function: `a.gammainc(x)`, as scipy's
-    /// `gammainc(a, x)`.
+    /// Returns P(a, x) = 1/Γ(a) ∫₀ˣ tᵃ⁻¹ e⁻ᵗ dt, the regularised lower incomplete gamma function: `a.gammainc(x)`,
+    /// as scipy's `gammainc(a, x)`.
     ///
     /// The result is nan for negative operands; 0 at x = 0 and 1 at x = inf; 1 for a = 0 and 0 for a = inf; nan
     /// where two of these limits conflict. Derivatives with respect to x have every order, including at the ends of
@@ -42,7 +42,7 @@ impl Var {
         of_floats("gammainc", [self, x], at, |operands| emit(Gammainc { n: 0 }, &operands, at))
     }
 
-    /// Q(a, x) = 1 - P(a, x), the regularised upper incomplete gamma function, accurate if it is small:
+    /// Returns Q(a, x) = 1 - P(a, x), the regularised upper incomplete gamma function, accurate if it is small:
     /// `a.gammaincc(x)`.
     ///
     /// Edge cases and derivatives are those of [`gammainc`](Var::gammainc).
@@ -61,8 +61,8 @@ impl Var {
         of_floats("gammaincc", [self, x], at, |operands| emit(Scalar::Gammaincc, &operands, at))
     }
 
-    /// I(a, b, x) = 1/B(a, b) ∫₀ˣ tᵃ⁻¹ (1 - t)ᵇ⁻¹ dt, the regularised incomplete beta function: `a.betainc(b, x)`, as
-    /// scipy's `betainc(a, b, x)`.
+    /// Returns I(a, b, x) = 1/B(a, b) ∫₀ˣ tᵃ⁻¹ (1 - t)ᵇ⁻¹ dt, the regularised incomplete beta function:
+    /// `a.betainc(b, x)`, as scipy's `betainc(a, b, x)`.
     ///
     /// The result is nan for negative a or b and for x outside [0, 1]. Inside, it is 1 for a = 0 or b = inf, 0 for
     /// b = 0 or a = inf, and nan where two of these limits conflict. Errors: `not-differentiable` for derivatives

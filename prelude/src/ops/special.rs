@@ -338,7 +338,7 @@ fn outside(x: Var, y: Var) -> Var {
     select(sum.is_nan(), sum, f64::INFINITY)
 }
 
-/// `ln |Γ(a)| + ln |Γ(b) / Γ(a + b)|` for the smaller operand a and the larger one b.
+/// Returns `ln |Γ(a)| + ln |Γ(b) / Γ(a + b)|` for the smaller operand a and the larger one b.
 ///
 /// The second term loses all digits for small a if it is a difference of two logarithms, and so do its derivatives
 /// in b, which are multiples of a. So it is computed from terms that are multiples of a: by Stirling's series for b

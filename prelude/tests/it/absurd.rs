@@ -12,7 +12,7 @@ const SIZES: [usize; 6] = [0, 1, 5, 1 << 45, 1 << 62, usize::MAX];
 /// Axes, offsets and indices to try.
 const NUMBERS: [i64; 10] = [0, 1, -1, 2, 5, -5, 1 << 45, -(1 << 45), i64::MAX, i64::MIN];
 
-/// The operands on which functions are tried: every rank up to three, no elements, every kind of dtype.
+/// Returns the operands on which functions are tried: every rank up to three, no elements, every kind of dtype.
 fn operands() -> Vec<Tensor> {
     vec![
         Tensor::from(2.0),

@@ -5,7 +5,8 @@ use tapeloom::prelude::*;
 
 const N: usize = 60;
 
-/// A matrix with a diagonal of widely different sizes and small off-diagonal elements; symmetric if requested.
+/// Returns a matrix, as a map, with a diagonal of widely different sizes and small off-diagonal elements; symmetric
+/// if requested.
 fn matrix(symmetric: bool) -> impl Fn(Var) -> Var + Copy {
     move |x: Var| {
         let d = (arange(N, Dtype::F64) * 0.2).exp();

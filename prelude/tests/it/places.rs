@@ -609,8 +609,8 @@ fn boundary(calls: &mut Calls) {
     calls.may("define_by_run::tape::record_within", || record_within(10_000, longer, whole()));
 }
 
-/// The public functions with a closure or a tree in their signature, and the optimisers, by their paths in the
-/// source.
+/// Returns the public functions with a closure or a tree in their signature, and the optimisers, by their paths in
+/// the source.
 fn public() -> Vec<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut found: Vec<String> = Vec::new();
