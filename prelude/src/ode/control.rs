@@ -120,9 +120,9 @@ pub(super) fn shrunk(order: i32, error: Var) -> Var {
     select(error.is_finite(), (SAFETY / error.powf(alpha)).maximum(SHRINK), SHRINK)
 }
 
-/// Returns the size of the first step, without a sign. It is the smaller of two sizes: one for which a step of
-/// Euler's method would have an error of a hundredth of the tolerance, and one for a step of order `order`,
-/// estimated from the change of the slope in that step.
+/// Returns the size of the first step, without a sign. It is the smaller of two sizes: a hundred times the size of an
+/// Euler step that changes the state by a hundredth of its norm, and the size for which the error of a step of order
+/// `order` is a hundredth of the tolerance. The error is estimated from the change of the slope in the Euler step.
 pub(super) fn first_length(
     f: Slope<'_>,
     order: i32,

@@ -232,8 +232,8 @@ struct Integrand<'a> {
 }
 
 impl Integrand<'_> {
-    /// Returns the values at the points of intervals, each multiplied by dx/du: leaves of shape `[k, .., 21]`, for
-    /// intervals of shape `[k]`.
+    /// Returns the values at the points of intervals, each multiplied by dx/du and by half of the length of its
+    /// interval: leaves of shape `[k, .., 21]`, for intervals of shape `[k]`.
     fn values(&self, range: &Range, given: &[Var], left: Var, right: Var) -> Vec<Var> {
         let [points, ..] = table();
         let points = constant(points.to_vec()).convert(left.dtype());

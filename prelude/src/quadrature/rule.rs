@@ -7,7 +7,8 @@ use super::table::table;
 use crate::Var;
 use crate::ops::functions::{constant, select};
 
-/// Returns the integral, given the values of the integrand at all points, `[.., 21]`, each multiplied by dx/du.
+/// Returns the integral, given the values of the integrand at all points, `[.., 21]`, each multiplied by the
+/// derivative of its place with respect to the point of the rule.
 pub(super) fn integral(values: Var) -> Var {
     let [_, kronrod, _] = table();
     values.dot(constant(kronrod.to_vec()).convert(values.dtype()))
