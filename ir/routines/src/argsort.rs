@@ -1,10 +1,10 @@
-//! Stable argsort along an axis by radix: the places of all elements in ascending order, or of the first few.
+//! Stable argsort along an axis by radix: the indices of all elements in ascending order, or of the first few.
 //!
-//! Each element is mapped to an integer, and integers compare as elements do: nan is largest, and both zeros are
-//! equal. A word of 64 bits holds the leading bits of the integer, and the place of the element in its low bits. So
-//! all words are different, and ascending words are elements in stable order. Words are sorted by radix, short rows by
-//! comparisons. If the integers of a row differ in more bits than a word can hold, runs of words with equal leading
-//! bits are sorted again by the whole integers.
+//! Each element is mapped to an integer key with the same order: NaN is largest, and both zeros are equal. A
+//! 64-bit word holds the leading bits of the key, and the index of the element in its low bits. So all words
+//! are different, and ascending words are elements in stable order. Words are sorted by radix, short rows by
+//! comparisons. If the keys of a row differ in more bits than a word can hold, runs of words with equal leading
+//! bits are sorted again by the whole keys.
 //!
 //! ```
 //! use tapeloom_routines::{Key, Argsort};
@@ -25,7 +25,7 @@ use std::ops::Range;
 /// The type of the elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Key {
-    /// Bytes, of which 0 is false.
+    /// Bytes; 0 is false.
     Bool,
     /// Signed integers of 32 bits.
     I32,
@@ -42,11 +42,11 @@ pub enum Key {
 }
 
 impl Key {
-    /// All of them.
+    /// All types.
     pub const ALL: [Key; 7] =
         [Key::Bool, Key::I32, Key::I64, Key::U32, Key::U64, Key::F32, Key::F64];
 
-    /// The word for the type.
+    /// Returns the word for the type.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -60,7 +60,7 @@ impl Key {
         }
     }
 
-    /// The size of one element in bytes.
+    /// Returns the size of one element in bytes.
     #[must_use]
     pub fn bytes(self) -> usize {
         match self {
@@ -71,8 +71,9 @@ impl Key {
     }
 }
 
-/// The places of the elements of `x[rows, n, columns]` in ascending or descending order along the middle axis, and of
-/// these the first: `y[rows, first, columns]`. Equal elements keep their order.
+/// A routine that computes the indices of the elements of `x[rows, n, columns]` in ascending or descending
+/// order along the middle axis, and returns the first of these: `y[rows, first, columns]`. Equal elements stay
+/// in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Argsort {
     /// The type of the elements.
@@ -81,11 +82,11 @@ pub struct Argsort {
     pub rows: usize,
     /// Extent of the axis.
     pub n: usize,
-    /// Extent behind the axis.
+    /// Extent after the axis.
     pub columns: usize,
-    /// How many places are wanted, at most n.
+    /// The number of indices that are returned, at most n.
     pub first: usize,
-    /// The largest first.
+    /// Whether the largest element comes first.
     pub descending: bool,
 }
 
@@ -103,7 +104,7 @@ impl fmt::Display for Argsort {
 }
 
 impl Argsort {
-    /// The description with these attributes, as they are printed.
+    /// Parses the printed attributes.
     #[must_use]
     pub fn named(attributes: &[(&str, &str)]) -> Option<Argsort> {
         let word = |name: &str| Some(attributes.iter().find(|(n, _)| *n == name)?.1);
@@ -119,25 +120,26 @@ impl Argsort {
     }
 }
 
-/// Bits of a digit.
+/// The number of bits of a radix digit.
 const DIGIT: u32 = 11;
-/// Most digits by which words are sorted.
+/// The largest number of digits by which words are sorted.
 const DIGITS: u32 = 4;
-/// Shorter rows are sorted by comparisons.
+/// Rows shorter than this are sorted by comparisons.
 const SHORT: usize = 1024;
-/// Longer rows are parted by their leading bits first.
+/// Rows longer than this are first partitioned by their leading bits.
 const LONG: usize = 1 << 16;
-/// The number of these bits.
+/// The number of leading bits of that partition.
 const PART: u32 = 8;
-/// If the words of more than one element in 16 do not determine its place, all elements are sorted by all bits.
+/// If the words of more than one element in 16 do not determine its position, all elements are sorted by all
+/// bits.
 const MANY: usize = 16;
-/// If more than one element in 8 is wanted, all elements are sorted.
+/// If more than one element in 8 is requested, all elements are sorted.
 const FEW: usize = 8;
-/// The number of elements that are compared together with the largest element kept so far.
+/// The number of elements that are compared at once with the largest element selected so far.
 const BLOCK: usize = 64;
 
 impl Argsort {
-    /// The words of 64 bits of scratch memory that [`Argsort::run`] needs.
+    /// Returns the number of 64-bit words of scratch memory that [`Argsort::run`] needs.
     #[must_use]
     pub fn scratch_words(&self) -> usize {
         let words = if self.key.bytes() == 8 { 4 } else { 2 };
@@ -145,8 +147,8 @@ impl Argsort {
         words * self.n + counts
     }
 
-    /// Finds the places. False if a buffer has another length than the description says; nothing is
-    /// written then.
+    /// Computes the indices. Returns false and writes nothing if a buffer does not have the length of the
+    /// description.
     #[must_use]
     pub fn run(&self, x: &[u8], places: &mut [i64], scratch: &mut [u64]) -> bool {
         let around = self.rows.checked_mul(self.columns);
@@ -195,11 +197,11 @@ impl Argsort {
     }
 }
 
-/// An element with an order.
+/// An element type with an order.
 trait Element: bytemuck::Pod + PartialOrd {
-    /// Bits of the integers.
+    /// The number of bits of the keys.
     const BITS: u32;
-    /// An integer in whose order elements stand.
+    /// Returns an integer key whose order is that of the elements.
     fn ordered(self) -> u64;
 }
 
@@ -228,7 +230,7 @@ macro_rules! floats {
             const BITS: u32 = <$unsigned>::BITS;
             #[inline(always)]
             fn ordered(self) -> u64 {
-                // Both zeros are 0, and all nans are one.
+                // Both zeros become 0, and all NaNs become the same NaN.
                 let bits = (self + 0.0).to_bits();
                 let negative = (bits as $signed >> (<$signed>::BITS - 1)) as $unsigned;
                 let ordered = bits ^ (negative | 1 << (<$unsigned>::BITS - 1));
@@ -242,12 +244,12 @@ floats! {
     f64, i64, u64;
 }
 
-/// One row.
+/// One row of elements.
 struct Row<'a, T> {
     x: &'a [T],
-    /// From one element to the next.
+    /// The distance between neighbouring elements.
     step: usize,
-    /// All ones if the largest comes first.
+    /// All ones if the largest comes first, otherwise zero.
     flip: u64,
 }
 
@@ -261,8 +263,8 @@ impl<T: Element> Row<'_, T> {
         self.x[place * self.step].ordered() ^ (self.flip >> (64 - T::BITS))
     }
 
-    /// Whether one of these elements comes before another one, wherever that stands. Comparisons of elements
-    /// take fewer instructions than those of keys.
+    /// Returns whether any element at `places` comes strictly before the element `other`. Comparisons of
+    /// elements take fewer instructions than comparisons of keys.
     #[inline(always)]
     fn any_before(&self, places: Range<usize>, other: usize) -> bool {
         let other = self.x[other * self.step];
@@ -272,7 +274,7 @@ impl<T: Element> Row<'_, T> {
             (false, false) => self.any(places, |x| x < other),
             #[expect(clippy::eq_op, reason = "nan alone differs from itself")]
             (false, true) => self.any(places, |x| x == x),
-            // nan comes before all numbers.
+            // In descending order NaN comes before all numbers.
             #[expect(clippy::neg_cmp_op_on_partial_ord, reason = "true of nan")]
             (true, false) => self.any(places, |x| !(x <= other)),
             (true, true) => false,
@@ -281,7 +283,7 @@ impl<T: Element> Row<'_, T> {
 
     #[inline(always)]
     fn any(&self, places: Range<usize>, holds: impl Fn(T) -> bool) -> bool {
-        // Without an early end, so that it is done in vectors.
+        // No early exit, so that the loop is vectorised.
         match self.step {
             1 => self.x[places].iter().fold(false, |any, x| any | holds(*x)),
             step => places.fold(false, |any, place| any | holds(self.x[place * step])),
@@ -295,7 +297,7 @@ impl<T: Element> Row<'_, T> {
     }
 }
 
-/// Writes the first places of one row, each `step` behind the one before it.
+/// Writes the first indices of one row, at distances of `step`.
 fn sort_row<T: Element>(row: &Row<'_, T>, y: &mut [i64], step: usize, scratch: &mut [u64]) {
     let n = row.len();
     let first = y.len().div_ceil(step);
@@ -317,10 +319,11 @@ fn sort_row<T: Element>(row: &Row<'_, T>, y: &mut [i64], step: usize, scratch: &
     let (least, most, differ) = row.keys().fold((given, given, 0), |(least, most, differ), key| {
         (least.min(key), most.max(key), differ | (key ^ given))
     });
-    // In how many bits keys differ, from which one on: small integers as floats end in zeros.
+    // The range of bits in which keys differ. Small integers as floats end in zeros, so the lowest differing
+    // bit matters too.
     let low = differ.trailing_zeros() % u64::BITS;
     let bits = u64::BITS - ((most - least) >> low).leading_zeros();
-    // How many of them a word holds.
+    // The number of these bits that fit in a word.
     let room = if bits <= DIGIT * DIGITS { bits } else { DIGIT * (DIGITS - 1) };
     let room = room.min(u64::BITS - place_bits);
     let lost = bits - room;
@@ -338,7 +341,8 @@ fn sort_row<T: Element>(row: &Row<'_, T>, y: &mut [i64], step: usize, scratch: &
     put(&sorted[..first], mask);
 }
 
-/// Sorts elements whose words agree in the bits of the key. False if there are too many of them.
+/// Sorts runs of words that agree in the bits of the key by the whole keys. Returns false if there are too many
+/// such elements.
 fn settle<T: Element>(row: &Row<'_, T>, words: &mut [u64], place_bits: u32) -> bool {
     let alike = |a: u64, b: u64| (a ^ b) >> place_bits == 0;
     let many = words.windows(2).filter(|w| alike(w[0], w[1])).count();
@@ -354,7 +358,7 @@ fn settle<T: Element>(row: &Row<'_, T>, words: &mut [u64], place_bits: u32) -> b
     true
 }
 
-/// Returns the places in ascending order of keys, sorted by all bits in which keys differ.
+/// Returns the indices in ascending order of keys, sorted by all bits in which keys differ.
 fn by_all_bits<'a, T: Element>(
     row: &Row<'_, T>,
     (least, low): (u64, u32),
@@ -391,7 +395,7 @@ fn by_all_bits<'a, T: Element>(
             std::mem::swap(&mut pairs, &mut other);
         }
     }
-    // The places move to the front, in one piece.
+    // Compact the indices at the front of the scratch memory.
     let words = pairs.as_flattened_mut();
     for i in 0..n {
         words[i] = words[2 * i + 1];
@@ -399,10 +403,10 @@ fn by_all_bits<'a, T: Element>(
     &words[..n]
 }
 
-/// Returns the first `k` elements in order, each as its key and its place.
+/// Returns the first `k` elements in order, each as its key and its index.
 ///
-/// Collects 2k elements and drops the larger half. From then on it collects only elements that come before all
-/// dropped ones, and drops the larger half again whenever there are 2k.
+/// Collects 2k elements and drops the half that comes later. From then on it collects only elements that come
+/// before all dropped ones, and drops the later half again whenever there are 2k.
 fn first_few<'a, T: Element>(row: &Row<'_, T>, k: usize, scratch: &'a mut [u64]) -> &'a [[u64; 2]] {
     let (pairs, _) = scratch.as_chunks_mut::<2>();
     let pairs = &mut pairs[..2 * k];
@@ -433,10 +437,10 @@ fn first_few<'a, T: Element>(row: &Row<'_, T>, k: usize, scratch: &'a mut [u64])
     &pairs[..k]
 }
 
-/// Sorts words, which are all different, by the `bits` bits from bit `from` on; those below ascend already.
+/// Sorts words, which are all different, by the `bits` bits from bit `from` on; the bits below ascend already.
 ///
-/// Of a row that is larger than a cache the leading bits come first, so that each part of it is sorted within
-/// the cache.
+/// A row that is larger than a cache is partitioned by its leading bits first, so that each part is sorted
+/// within the cache.
 fn radix(words: &mut [u64], other: &mut [u64], counts: &mut [u32], from: u32, bits: u32) {
     if words.len() < SHORT {
         return words.sort_unstable();
@@ -463,7 +467,7 @@ fn radix(words: &mut [u64], other: &mut [u64], counts: &mut [u32], from: u32, bi
     }
 }
 
-/// [`radix`] from the least significant digit on.
+/// Does the same as [`radix`], from the least significant digit on.
 fn by_digits(words: &mut [u64], other: &mut [u64], counts: &mut [u32], from: u32, bits: u32) {
     let digits = bits.div_ceil(DIGIT);
     if digits == 0 {

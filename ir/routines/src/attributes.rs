@@ -1,14 +1,14 @@
-//! A routine as words: the attributes behind its name, `cholesky{n=9}`.
+//! The text form of a routine, with its attributes after the name: `cholesky{n=9}`.
 
 use crate::{Routine, SvdVectors};
 use std::fmt;
 use std::str::FromStr;
 
 impl SvdVectors {
-    /// All of them.
+    /// All variants.
     pub const ALL: [SvdVectors; 3] = [SvdVectors::None, SvdVectors::Thin, SvdVectors::Full];
 
-    /// The word for it.
+    /// Returns the word for the variant.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -34,7 +34,7 @@ impl FromStr for SvdVectors {
 }
 
 impl Routine {
-    /// The attributes in the order in which they are written, each with its name.
+    /// Returns the attributes with their names, in the order of the text form.
     #[must_use]
     pub fn attributes(&self) -> Vec<(&'static str, String)> {
         let size = |name, x: usize| (name, x.to_string());
@@ -72,7 +72,7 @@ impl Routine {
         }
     }
 
-    /// The routine of that name with those attributes, if there is one.
+    /// Returns the routine with this name and these attributes, if there is one.
     #[must_use]
     pub fn named(name: &str, attributes: &[(&str, &str)]) -> Option<Routine> {
         fn get<T: FromStr>(attributes: &[(&str, &str)], name: &str) -> Option<T> {

@@ -15,8 +15,8 @@ pub(crate) fn need<T: Real>(n: usize) -> Need {
     Need::new().array::<T>(n * n).stack(stack)
 }
 
-/// `a[n, n] -> l[n, n]`. Where `a` is not positive definite or not finite, `l` is nan on and below
-/// the diagonal and zero above, so the product with a triangular mask loses nothing of the message.
+/// `a[n, n] -> l[n, n]`. If `a` is not positive definite or not finite, `l` is NaN on and below the diagonal
+/// and zero above, so a product with a triangular mask still shows the failure.
 pub(crate) fn run<T: Real>(n: usize, a: &[T], l: &mut [T], scratch: Scratch<'_>) {
     if factor(n, a, l, scratch).is_err() {
         l.fill(T::NAN);

@@ -1,5 +1,5 @@
-//! From a described routine to the function that executes it: the size of its scratch, the tables
-//! of a transform, and the call.
+//! Maps a described routine to its implementation: the size of its scratch, the tables of a transform, and the
+//! call.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -13,11 +13,11 @@ use crate::scratch::{Need, Scratch};
 use crate::triangular::Triangle;
 use crate::{cholesky, eig, eigh, lockstep, lu, qr, schur, svd, triangular, tridiagonal};
 
-/// Longer transforms have no plan: their tables are made at once, and where there is no memory for them the process would
-/// end. At this length they take some 4 GB.
+/// The largest length of a transform with a plan. rustfft allocates its tables at once (some 4 GB at this
+/// length) and aborts the process if there is not enough memory.
 const MOST_POINTS: usize = 1 << 28;
 
-/// What a plan holds beside the description.
+/// The part of a plan besides the description.
 pub(crate) struct Kernel {
     scratch_bytes: usize,
     in_lockstep: bool,
@@ -57,7 +57,8 @@ impl Kernel {
         self.scratch_bytes
     }
 
-    /// Executes the routine on the buffers of one member. False where the results hold no answer.
+    /// Executes the routine on the buffers of one member. Returns false if it fails, and the results are then
+    /// undefined.
     pub(crate) fn run(
         &self,
         routine: &Routine,
@@ -72,8 +73,8 @@ impl Kernel {
         })
     }
 
-    /// Executes the routine on all members, if it is one for matrices as small as these. False where no result holds an
-    /// answer.
+    /// Executes the routine on all members if it has a lockstep version for this size. Returns false if no
+    /// result is valid.
     pub(crate) fn run_in_lockstep(
         &self,
         routine: &Routine,
@@ -92,11 +93,11 @@ impl Kernel {
     }
 }
 
-/// Whether a call gave an answer.
+/// Returns whether a call succeeded.
 ///
-/// Sizes and values that faer does not handle are kept from it. Should one of its assertions
-/// fail all the same, this is one more failure of the member, not of the program. The
-/// buffers hold plain numbers, so no state is left half made.
+/// Sizes and values that faer does not handle are never passed to it. If one of its assertions fails
+/// nevertheless, only the member fails, not the program. The buffers hold plain numbers, so no invariant can be
+/// broken.
 fn answered(call: impl FnOnce() -> Result<(), Failed>) -> bool {
     matches!(catch_unwind(AssertUnwindSafe(call)), Ok(Ok(())))
 }
@@ -120,8 +121,8 @@ fn need<T: Real>(routine: &Routine, tables: &Tables<T>) -> Need {
     }
 }
 
-/// Executes the routine. A description with other numbers of buffers than its own has no answer;
-/// the plan has counted them before.
+/// Executes the routine. Fails if the numbers of buffers do not match the description; the plan has checked
+/// them before.
 fn call<T: Real>(
     routine: &Routine,
     tables: &Tables<T>,
@@ -192,7 +193,7 @@ fn call<T: Real>(
     }
 }
 
-/// A buffer as numbers; an empty one may lie anywhere.
+/// Returns a buffer as numbers; an empty buffer may have any address.
 pub(crate) fn read<T: Pod>(bytes: &[u8]) -> Result<&[T], Failed> {
     if bytes.is_empty() {
         return Ok(&[]);

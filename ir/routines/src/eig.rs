@@ -15,13 +15,13 @@ pub(crate) fn need<T: Real>(n: usize, vectors: bool) -> Need {
     square.and(square).and(vectors).and(need_reduce::<T>(n))
 }
 
-/// The vectors of a decomposition, in columns.
+/// The eigenvectors of a decomposition, in columns.
 pub(crate) struct Vectors<'a, T> {
     pub(crate) re: &'a mut [T],
     pub(crate) im: &'a mut [T],
 }
 
-/// `a[n, n] -> re[n], im[n]`, and `vectors` where asked for.
+/// `a[n, n] -> re[n], im[n]`, and `vectors` if given.
 pub(crate) fn run<T: Real>(
     n: usize,
     a: &[T],
@@ -62,8 +62,8 @@ pub(crate) fn run<T: Real>(
     Ok(())
 }
 
-/// The eigenvalues on the diagonal of a Schur form; those of a block are conjugate, the positive
-/// imaginary part first.
+/// Reads the eigenvalues off the diagonal of a Schur form. The two eigenvalues of a block are conjugate, the
+/// positive imaginary part first.
 fn read_values<T: Real>(n: usize, form: &[T], re: &mut [T], im: &mut [T]) {
     for i in 0..n {
         re[i] = form[i * n + i];
@@ -80,14 +80,14 @@ fn read_values<T: Real>(n: usize, form: &[T], re: &mut [T], im: &mut [T]) {
     }
 }
 
-/// The eigenvectors of a Schur form, by columns: one column for a real eigenvalue, real and
-/// imaginary parts in neighbouring columns for a conjugate pair.
+/// Computes the eigenvectors of a Schur form, by columns: one column for a real eigenvalue, real and imaginary
+/// parts in neighbouring columns for a conjugate pair.
 fn solve_all<T: Real>(n: usize, form: &[T], im: &[T], vectors: &mut [T]) {
     let mut norm = T::zero();
     for &entry in form {
         norm = if entry.abs() > norm { entry.abs() } else { norm };
     }
-    // Where two eigenvalues agree, their difference is taken as this small number instead of zero.
+    // If two eigenvalues are equal, this small number replaces their difference.
     let least = if norm > T::zero() { T::ULP * norm } else { T::one() };
     let mut k = 0;
     while k < n {
@@ -101,7 +101,7 @@ fn solve_all<T: Real>(n: usize, form: &[T], im: &[T], vectors: &mut [T]) {
                 *x = -entry;
             }
         } else {
-            // The block times (1, i im/high), or (-im/low, i).
+            // A null vector of the block minus its eigenvalue: (1, i im/high), or (-im/low, i).
             let (high, low) = (form[last * n + k], form[k * n + last]);
             let (first, second) = if high.abs() >= low.abs() {
                 (T::one(), im[k] / high)
@@ -121,9 +121,9 @@ fn solve_all<T: Real>(n: usize, form: &[T], im: &[T], vectors: &mut [T]) {
     }
 }
 
-/// `(t - value) x = right side` for the first `k` rows of a Schur form `t`, in place. `y` holds the
-/// imaginary part, or is empty. Where they grow too far, both are divided by their largest entry, the
-/// rows from `k` on with them: a multiple of an eigenvector is one.
+/// Solves `(t - value) x = right side` for the first `k` rows of a Schur form `t`, in place. `y` holds the
+/// imaginary part, or is empty. If the entries grow too large, both vectors are divided by their largest entry,
+/// including the rows from `k` on: a multiple of an eigenvector is an eigenvector.
 fn back_substitute<T: Real>(
     form: &[T],
     n: usize,
@@ -178,16 +178,16 @@ fn back_substitute<T: Real>(
     }
 }
 
-/// Complex division, the divisor scaled against overflow.
+/// Divides complex numbers; the divisor is scaled against overflow.
 fn divide<T: Real>([a, b]: [T; 2], [c, d]: [T; 2]) -> [T; 2] {
     let size = c.length(d);
     let (c, d) = (c / size, d / size);
     [(a * c + b * d) / size, (b * c - a * d) / size]
 }
 
-/// The solution of `[[p, high], [low, p]] x = right` for complex `p` by elimination with complete
-/// pivoting, as LAPACK's `laln2`. A pivot smaller than `least` is taken as that: the solution is
-/// then one of a matrix that differs by `least`. Cramer's rule with such a determinant is none.
+/// Solves `[[p, high], [low, p]] x = right` for complex `p` by elimination with complete pivoting, as LAPACK's
+/// `laln2`. A pivot smaller than `least` is replaced by `least`: the result then solves a system whose matrix
+/// differs by `least`. (Cramer's rule with a replaced determinant would not have this property.)
 fn solve_block<T: Real>(
     p: [T; 2],
     [high, low]: [T; 2],
@@ -198,7 +198,7 @@ fn solve_block<T: Real>(
     let minus = |[a, b]: [T; 2], [c, d]: [T; 2]| [a - c, b - d];
     let real = |a: T| [a, T::zero()];
     let size = |[a, b]: [T; 2]| a.length(b);
-    // Rows `(pivot, across)` and `(below, last)`; the solution has the pivot's unknown first.
+    // The rows are `(pivot, across)` and `(below, last)`; the result has the unknown of the pivot first.
     let eliminate = |pivot, across, below, last, [r, s]: [[T; 2]; 2]| {
         if size(pivot) < least {
             return [r, s].map(|part| part.map(|entry| entry / least));

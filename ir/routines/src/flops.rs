@@ -1,14 +1,13 @@
-//! The arithmetic of a routine, for models of cost.
+//! The number of arithmetic operations of a routine, for cost models.
 //!
-//! The counts are those of Golub and Van Loan, *Matrix Computations*, 4th edition: sections 3.2
-//! (LU), 4.2 (Cholesky), 5.2 (QR), 7.5 (Schur), 8.3 (symmetric eigenvalues), 8.6 (SVD); and
-//! `5 n log2 n` for a transform, as the FFTW benchmarks count.
+//! The counts are from Golub and Van Loan, *Matrix Computations*, 4th edition: sections 3.2 (LU), 4.2
+//! (Cholesky), 5.2 (QR), 7.5 (Schur), 8.3 (symmetric eigenvalues), 8.6 (SVD); and `5 n log2 n` for a transform,
+//! as the FFTW benchmarks count.
 
 use crate::routine::{Routine, SvdVectors};
 
 impl Routine {
-    /// The arithmetic operations of one member, rounded down; the largest `u64` where there are
-    /// more.
+    /// Returns the number of arithmetic operations for one member, rounded down, at most `u64::MAX`.
     #[must_use]
     pub fn flops(&self) -> u64 {
         let real = |n: usize| n as f64;
@@ -58,8 +57,8 @@ impl Routine {
     }
 }
 
-/// Arithmetic of an LU factorisation, half that of a QR factorisation without `q`: `k^2 (l - k/3)`
-/// with `k` the shorter side and `l` the longer.
+/// Returns the operations of an LU factorisation, half of those of a QR factorisation without `q`:
+/// `k^2 (l - k/3)` with `k` the shorter side and `l` the longer.
 fn factor_flops(m: usize, n: usize) -> f64 {
     let (long, short) = (m.max(n) as f64, m.min(n) as f64);
     short * short * (long - short / 3.0)

@@ -1,9 +1,9 @@
 //! Discrete Fourier transforms by rustfft and realfft, over separate arrays of real and imaginary
 //! parts: `y[j] = sum_k x[k] exp(-2 pi i j k / n)` forward, `exp(+...)` backward, neither scaled.
 //!
-//! The axis that is transformed may have others behind it. A sequence then has one number in each
-//! cache line, and sequences that are neighbours share the lines: so a block of columns is copied
-//! to scratch, transformed and copied back, and every line is read and written whole.
+//! The transformed axis may have others after it. A sequence then has only one number in each cache line, and
+//! neighbouring sequences share the lines. So a block of columns is copied to scratch, transformed and copied
+//! back, and every cache line is read and written whole.
 
 use std::array::from_fn;
 use std::sync::Arc;
@@ -17,31 +17,33 @@ use crate::real::{Failed, Real, all_finite};
 use crate::routine::{Routine, half};
 use crate::scratch::{Need, Scratch};
 
-/// The bytes of a cache line, of which a block has one at least in each of its rows.
+/// The size of a cache line in bytes. Each row of a block has at least one cache line.
 const LINE: usize = 64;
 
-/// A block has more lines in a row, up to so many, while its sequences take no more bytes than this, a part of the
-/// second cache: each row of a large array is on a page of its own, and then is asked for less often.
+/// The largest number of cache lines in a row of a block. Several are used as long as the sequences of the
+/// block take at most `BLOCK_BYTES`, a part of the second-level cache: each row of a large array is on its own
+/// page, and wider rows access fewer pages.
 const MOST_LINES: usize = 8;
 const BLOCK_BYTES: usize = 1 << 19;
 
-/// So many rows of a block are copied together: their numbers of one sequence are a line of scratch.
+/// The number of rows of a block that are copied together; their numbers of one sequence fill a cache line of
+/// scratch.
 const TILE: usize = 4;
 
-/// How many numbers are copied at a time from pairs to their parts.
+/// The number of complex numbers that are split into real and imaginary parts at a time.
 const PIECE: usize = 512;
 
-/// The transform of a routine, made ready.
+/// The prepared transform of a routine.
 pub(crate) struct Tables<T> {
-    /// The number of blocks of sequences, and of sequences side by side in each.
+    /// The number of blocks of sequences, and of adjacent sequences in each.
     rows: usize,
     columns: usize,
     algorithm: Algorithm<T>,
 }
 
-/// The twiddle factors of one length and the algorithm for it.
+/// The algorithm for one length, with its twiddle factors.
 enum Algorithm<T> {
-    /// The routine is no transform, or its length is zero.
+    /// The routine is not a transform, or its length is zero.
     None,
     Complex(Arc<dyn Fft<T>>),
     Forward(Arc<dyn RealToComplex<T>>),
@@ -49,7 +51,7 @@ enum Algorithm<T> {
 }
 
 impl<T: Real> Tables<T> {
-    /// The length of a transform.
+    /// Returns the length of a transform; `None` for other routines.
     pub(crate) fn points(routine: &Routine) -> Option<usize> {
         match *routine {
             Routine::Fft { rows: _, n, columns: _, inverse: _ }
@@ -90,7 +92,7 @@ impl<T: Real> Tables<T> {
         }
     }
 
-    /// The most sequences in a block.
+    /// Returns the largest number of sequences in a block.
     fn width(&self) -> usize {
         let n = match &self.algorithm {
             Algorithm::None => 0,
@@ -126,8 +128,8 @@ impl<T: Real> Tables<T> {
         }
     }
 
-    /// Executes the transform that the tables were made for. A sequence with a nan or an infinity is
-    /// nan everywhere.
+    /// Executes the transform that the tables were made for. A sequence with a NaN or an infinity becomes NaN
+    /// everywhere.
     pub(crate) fn run(&self, x: &[T], y: &mut [T], mut scratch: Scratch<'_>) -> Result<(), Failed> {
         let width = self.width();
         let blocks = || {
@@ -191,7 +193,7 @@ impl<T: Real> Tables<T> {
                 let held = scratch.take::<Complex<T>>(width * pair)?;
                 let work = scratch.take::<Complex<T>>(fft.get_scratch_len())?;
                 let mut transform = |held: &mut [Complex<T>], output: &mut [T]| {
-                    // The spectrum of a real sequence is real at 0 and, for even lengths, in the middle.
+                    // The spectrum of a real sequence is real at 0 and, for even lengths, at n/2.
                     held[0].im = T::zero();
                     if n.is_multiple_of(2) {
                         held[n / 2].im = T::zero();
@@ -220,15 +222,16 @@ impl<T: Real> Tables<T> {
     }
 }
 
-/// The distance of sequences in scratch. Several are one line further apart than they are long: at
-/// a distance of a power of two their numbers would share the few lines of one set of the cache.
+/// Returns the distance between sequences in scratch. With several sequences it is one cache line more than
+/// their length: at a distance of a power of two their numbers would compete for the few lines of one cache
+/// set.
 fn pitch<N>(width: usize, n: usize) -> usize {
     let line = LINE / size_of::<N>();
     if width <= 1 { n } else { n.next_multiple_of(line).saturating_add(line) }
 }
 
-/// Sequences side by side: number `k` of sequence `c` is element `start + k columns + c`, a second
-/// part of it is `part` elements behind. In scratch they lie one behind the other.
+/// A block of adjacent sequences: number `k` of sequence `c` is element `start + k columns + c`, and its
+/// imaginary part is `part` elements later. In scratch each sequence is contiguous.
 struct Block {
     start: usize,
     part: usize,
@@ -239,13 +242,13 @@ struct Block {
 }
 
 impl Block {
-    /// The sequences in scratch.
+    /// Returns the sequences in scratch.
     fn sequences<'a, N>(&self, held: &'a mut [N]) -> impl Iterator<Item = &'a mut [N]> {
         let (n, width) = (self.n, self.width);
         held.chunks_mut(self.pitch.max(1)).take(width).map(move |sequence| &mut sequence[..n])
     }
 
-    /// Copies the sequences to scratch, the parts of a number beside each other.
+    /// Copies the sequences to scratch, with the real and imaginary part of a number next to each other.
     fn gather<T: Pod, const PARTS: usize>(&self, from: &[T], held: &mut [[T; PARTS]]) {
         let parts: [&[T]; PARTS] = from_fn(|part| &from[self.start + part * self.part..]);
         if self.columns == 1 {
@@ -277,7 +280,7 @@ impl Block {
     /// Copies the sequences from scratch.
     fn scatter<T: Pod, const PARTS: usize>(&self, held: &[[T; PARTS]], to: &mut [T]) {
         if self.columns == 1 {
-            // By pieces that the nearest cache holds from one part to the next.
+            // In pieces that stay in the first-level cache from one part to the next.
             for (piece, held) in held[..self.n].chunks(PIECE).enumerate() {
                 for part in 0..PARTS {
                     let to = &mut to[self.start + part * self.part + piece * PIECE..];

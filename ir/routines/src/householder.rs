@@ -1,11 +1,11 @@
-//! Householder reflections in blocks: the factorisation of a matrix by columns, and the product of
-//! its reflections with another matrix (Golub and Van Loan, sections 5.1 and 5.2; the panels after
-//! Elmroth and Gustavson, 2000).
+//! Blocked Householder reflections: the factorisation of a matrix by columns, and the product of its
+//! reflections with another matrix (Golub and Van Loan, sections 5.1 and 5.2; the panels after Elmroth and
+//! Gustavson, 2000).
 //!
-//! faer has a factorisation too, but it drops columns that depend on the ones before to within
-//! `16 m epsilon`, which for 1,000 rows in single precision are two thousandths. The one here keeps
-//! them, and so is backward stable. The format is faer's: a block of reflections is
-//! `I - v f^-1 v^T` with unit lower trapezoidal `v` and upper triangular `f`.
+//! faer has such a factorisation too, but it drops columns that depend on earlier ones to within
+//! `16 m epsilon`, which for 1,000 rows in single precision is two thousandths. This one does not drop columns,
+//! and so is backward stable. The format is faer's: a block of reflections is `I - v f^-1 v^T` with unit lower
+//! trapezoidal `v` and upper triangular `f`.
 
 use faer::col::ColMut;
 use faer::dyn_stack::{MemStack, StackReq};
@@ -21,10 +21,10 @@ use faer::{Accum, Conj, MatMut, MatRef, Par};
 
 use crate::real::Real;
 
-/// Panels of at most so many columns are factored column by column.
+/// The largest number of columns of a panel that is factored column by column.
 const NARROW: usize = 8;
 
-/// The number of reflections in a block.
+/// Returns the number of reflections in a block.
 pub(crate) fn block(m: usize, n: usize) -> usize {
     let block = match m.min(n) {
         0..=16 => 16,
@@ -34,14 +34,14 @@ pub(crate) fn block(m: usize, n: usize) -> usize {
     block.min(m).min(n)
 }
 
-/// The stack of [`factor`] for `m` by `n` and of [`apply`] to `width` columns.
+/// Returns the stack size of [`factor`] for `m` by `n` and of [`apply`] to `width` columns.
 pub(crate) fn scratch<T: Real>(m: usize, n: usize, width: usize) -> StackReq {
     let columns = n.max(width);
     apply_block_householder_on_the_left_in_place_scratch::<T>(m, block(m, n), columns)
 }
 
-/// Factors `a[m, n]`, by columns: afterwards `r` stands on and above the diagonal, the vectors of the
-/// reflections below it, and their factors in `factors[block, min(m, n)]`.
+/// Factors `a[m, n]`, by columns. Afterwards `r` is on and above the diagonal, the vectors of the reflections
+/// are below it, and their factors are in `factors[block, min(m, n)]`.
 pub(crate) fn factor<T: Real>(
     m: usize,
     n: usize,
@@ -83,7 +83,8 @@ fn reflect<T: Real>(
     }
 }
 
-/// Factors the rows from `top` on of a panel: its left half, then what that leaves of its right.
+/// Factors the rows from `top` on of a panel: the left half, then the right half after the reflections of the
+/// left.
 fn factor_panel<T: Real>(
     m: usize,
     top: usize,
@@ -102,7 +103,7 @@ fn factor_panel<T: Real>(
     reflect(m, top, left, first.rb(), right, stack);
     let middle = top + half;
     factor_panel(m, middle, right, second, stack);
-    // The products of the vectors of both halves, which begin in row `middle`.
+    // The products of the vectors of both halves; only rows from `middle` on contribute.
     let rows = m - middle;
     let rest = width - half;
     let left = MatRef::from_column_major_slice(left, m, half).subrows(middle, rows);
@@ -128,7 +129,7 @@ fn factor_panel<T: Real>(
     );
 }
 
-/// [`factor_panel`] column by column.
+/// Does the same as [`factor_panel`], column by column.
 fn factor_columns<T: Real>(m: usize, top: usize, panel: &mut [T], mut factors: MatMut<'_, T>) {
     let width = panel.len() / m;
     for j in 0..width {
@@ -152,7 +153,7 @@ fn factor_columns<T: Real>(m: usize, top: usize, panel: &mut [T], mut factors: M
     }
 }
 
-/// The scalar product, in eight partial sums.
+/// Returns the scalar product, in eight partial sums.
 fn dot<T: Real>(a: &[T], b: &[T]) -> T {
     let (blocks, rest) = a.as_chunks::<8>();
     let (other_blocks, other_rest) = b.as_chunks::<8>();
@@ -169,9 +170,9 @@ fn dot<T: Real>(a: &[T], b: &[T]) -> T {
     ((a + b) + (c + d)) + ((e + f) + (g + h))
 }
 
-/// Multiplies `target[m, width]`, by columns, by all reflections of a factored `a[m, n]` from the
-/// left, the last block first. Where `target` is zero in the first rows of its columns from `n` on
-/// and upper triangular before, as the identity is, `triangular` leaves the product with zeros out.
+/// Multiplies `target[m, width]`, by columns, by all reflections of a factored `a[m, n]` from the left, the
+/// last block first. If the first `n` columns of `target` are upper triangular and the later columns are zero
+/// in their first rows, as for the identity, `triangular` skips products with zeros.
 pub(crate) fn apply<T: Real>(
     [m, n]: [usize; 2],
     a: &[T],

@@ -1,10 +1,10 @@
-//! Dense factorisations, triangular and tridiagonal solves, and Fourier transforms, each on the
-//! members of a batch: byte buffers in, byte buffers out, no allocation.
+//! Dense factorisations, triangular and tridiagonal solves, and Fourier transforms, for each member of a batch:
+//! from byte buffers to byte buffers, without allocation.
 //!
-//! The interpreter, the interpreter of the loop IR, and compiled code call the same functions of
-//! this crate, so all three give the same bits and the same signs of vectors. A [`Routine`] is a
-//! printable description: the shapes of its arrays and its arithmetic. [`Routine::plan`] prepares
-//! it for one element type, and [`Plan::run`] executes it.
+//! The interpreter, the interpreter of the loop IR, and compiled code call the same functions of this crate, so
+//! all three give the same bits and the same signs of vectors. A [`Routine`] is a printable description: the
+//! shapes of its arrays and its arithmetic. [`Routine::plan`] prepares it for one element type, and
+//! [`Plan::run`] executes it.
 //!
 #![cfg_attr(feature = "linalg", doc = "```")]
 #![cfg_attr(not(feature = "linalg"), doc = "```no_run")]
@@ -24,19 +24,19 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! All arrays are dense and row-major, the members of a batch one behind the other. A failure is a value in the results of the member at hand,
-//! never a panic: where the input holds a nan or an infinity, or an iteration does not converge,
-//! every floating-point result is nan and every index result counts up from 0.
+//! All arrays are dense and row-major; the members of a batch are contiguous. A failure is a value in the
+//! results of the member, never a panic: if the input has a NaN or an infinity, or an iteration does not
+//! converge, every floating-point result is NaN and every index result counts up from 0.
 //!
-//! The implementations are those of faer (factorisations) and rustfft (transforms), with what they
-//! leave to the caller added here: the scan of the input, the scaling of inputs near the ends of
-//! the exponent range, singular pivots, and signs. Both choose instructions by the processor, so
-//! the last bits of a result are those of one machine. Small matrices have methods of their own,
-//! for several members at a time, with the same bits on every machine. Without the feature
-//! `linalg` every description exists and [`Routine::plan`] returns [`Unavailable::Missing`].
+//! The implementations are faer's (factorisations) and rustfft's (transforms). This crate adds the steps that
+//! they leave to the caller: the scan of the input, the scaling of inputs near the ends of the exponent range,
+//! singular pivots, and signs. Both libraries select instructions by processor, so the last bits of a result
+//! may differ between machines. Small matrices have their own methods, which process several members at a time
+//! and give the same bits on every machine. Without the feature `linalg` every description exists and
+//! [`Routine::plan`] returns [`Unavailable::Missing`].
 //!
-//! An [`Argsort`], the places of elements in ascending order, needs no plan and no feature, and has the same
-//! bits on every machine.
+//! An [`Argsort`], which returns the indices of elements in ascending order, needs no plan and no feature, and
+//! has the same bits on every machine.
 
 mod argsort;
 mod attributes;

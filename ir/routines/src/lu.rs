@@ -13,7 +13,7 @@ pub(crate) fn need<T: Real>(m: usize, n: usize) -> Need {
     Need::new().array::<T>(m * n).array::<u32>(m).array::<u32>(m).stack(stack)
 }
 
-/// What a factorisation writes.
+/// The results of a factorisation.
 pub(crate) struct Results<'a, T> {
     pub(crate) packed: &'a mut [T],
     pub(crate) pivots: &'a mut [i32],
@@ -51,8 +51,8 @@ pub(crate) fn run<T: Real>(
     transpose(n, m, T::one(), columns, packed);
     let regular = |i: usize| packed[i * n + i].divides();
     if all_finite(packed) && (0..m.min(n)).all(regular) {
-        // The exchanges follow from the order: step `i` fetched the row that stands there at last.
-        // `permutation` holds the rows in their order so far, `places` where each row stands.
+        // Recover the exchanges from the final order: step `i` moved the row that ends at position `i` there.
+        // `permutation` holds the rows in their order so far, `places` the position of each row.
         for (place, row) in (0..).zip(places.iter_mut()) {
             *row = place;
         }
@@ -64,7 +64,7 @@ pub(crate) fn run<T: Real>(
             places[moved as usize] = place;
         }
     } else {
-        // faer multiplies by the reciprocal of a pivot, which for a zero makes nan of zeros.
+        // faer multiplies by the reciprocal of a pivot, which turns zeros into NaN if the pivot is zero.
         packed.copy_from_slice(a);
         count_up(permutation);
         eliminate(n, packed, pivots, permutation);
@@ -78,8 +78,8 @@ fn count_up(permutation: &mut [i32]) {
     }
 }
 
-/// Elimination row by row, with true divisions. A column of zeros below the diagonal stays as it
-/// is, with a zero pivot in the place where it stands.
+/// Eliminates row by row, with true divisions. A column that is zero on and below the diagonal is left
+/// unchanged, and its pivot is zero.
 fn eliminate<T: Real>(n: usize, a: &mut [T], pivots: &mut [i32], permutation: &mut [i32]) {
     let m = permutation.len();
     for (j, exchanged) in pivots.iter_mut().enumerate() {

@@ -1,11 +1,11 @@
-//! A routine prepared for one element type, and the one place where it is executed.
+//! A routine prepared for one element type, and its execution.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::routine::{Array, Element, Float, Routine};
 
-/// Why a routine has no plan.
+/// The reason why a routine has no plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unavailable {
     /// The crate was built without the feature that brings the implementation.
@@ -15,8 +15,8 @@ pub enum Unavailable {
         /// The name of the feature.
         feature: &'static str,
     },
-    /// An array or the scratch buffer exceeds what memory or an `i32` index can hold, or a transform has more than 2^28
-    /// points.
+    /// An array or the scratch buffer exceeds the range of memory or of an `i32` index, or a transform has more
+    /// than 2^28 points.
     TooLarge {
         /// The routine.
         routine: Routine,
@@ -39,34 +39,34 @@ impl fmt::Display for Unavailable {
 
 impl std::error::Error for Unavailable {}
 
-/// Which buffers of a call do not fit the routine.
+/// The buffers of a call that do not fit the routine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WrongBuffers {
-    /// The number of operands or results.
+    /// The number of operands or results is wrong.
     Count {
-        /// What was counted.
+        /// The kind of buffer that was counted.
         what: &'static str,
         /// The number that the routine has.
         expected: usize,
         /// The number given.
         found: usize,
     },
-    /// The length of one buffer in bytes. More scratch than needed is not an error.
+    /// The length of one buffer in bytes is wrong. More scratch than needed is not an error.
     Length {
         /// The kind of buffer.
         what: &'static str,
-        /// Its place among those of its kind.
+        /// The index of the buffer among buffers of its kind.
         place: usize,
         /// The bytes that the routine needs.
         expected: usize,
         /// The bytes given.
         found: usize,
     },
-    /// A buffer starts at an address that is no multiple of the size of its elements.
+    /// A buffer starts at an address that is not a multiple of the size of its elements.
     Alignment {
         /// The kind of buffer.
         what: &'static str,
-        /// Its place among those of its kind.
+        /// The index of the buffer among buffers of its kind.
         place: usize,
     },
 }
@@ -122,11 +122,11 @@ impl fmt::Debug for Plan {
 }
 
 impl Routine {
-    /// Prepares the routine for numbers of one type.
+    /// Prepares the routine for one element type.
     ///
     /// # Errors
-    /// [`Unavailable::Missing`] in a build without the feature `linalg`, and
-    /// [`Unavailable::TooLarge`] where an array cannot exist in memory.
+    /// [`Unavailable::Missing`] in a build without the feature `linalg`, and [`Unavailable::TooLarge`] if an
+    /// array is too large for memory.
     pub fn plan(&self, float: Float) -> Result<Plan, Unavailable> {
         let too_large = || Unavailable::TooLarge { routine: self.clone() };
         let buffers = |arrays: Vec<Array>| -> Option<Vec<Buffer>> {
@@ -153,42 +153,41 @@ impl Routine {
 }
 
 impl Plan {
-    /// The routine that was planned.
+    /// Returns the planned routine.
     #[must_use]
     pub fn routine(&self) -> &Routine {
         &self.prepared.routine
     }
 
-    /// The type of the numbers.
+    /// Returns the element type.
     #[must_use]
     pub fn float(&self) -> Float {
         self.prepared.float
     }
 
-    /// The bytes of each operand.
+    /// Returns the size of each operand in bytes.
     pub fn operand_bytes(&self) -> impl ExactSizeIterator<Item = usize> + '_ {
         self.prepared.operands.iter().map(|buffer| buffer.bytes)
     }
 
-    /// The bytes of each result.
+    /// Returns the size of each result in bytes.
     pub fn result_bytes(&self) -> impl ExactSizeIterator<Item = usize> + '_ {
         self.prepared.results.iter().map(|buffer| buffer.bytes)
     }
 
-    /// The bytes of scratch that [`Plan::run`] needs, wherever the buffer begins. Its content is
+    /// Returns the bytes of scratch that [`Plan::run`] needs, for any alignment of the buffer. Its content is
     /// neither an input nor a result.
     #[must_use]
     pub fn scratch_bytes(&self) -> usize {
         self.prepared.kernel.scratch_bytes()
     }
 
-    /// Executes the routine on the members of a batch, without allocation. In each buffer they lie dense, one behind
-    /// the other. Every byte of the results is written; a failure of the routine is a value in those of the member at
-    /// hand. The bits of a member depend neither on its place nor on the other members.
+    /// Executes the routine on the members of a batch, without allocation. In each buffer the members are
+    /// contiguous. Every byte of the results is written; if a member fails, its results have the values of a
+    /// failure. The bits of a member depend neither on its position nor on the other members.
     ///
     /// # Errors
-    /// [`WrongBuffers`] where the number of buffers, a length or an alignment is wrong; nothing is
-    /// written then.
+    /// [`WrongBuffers`] if the number of buffers, a length or an alignment is wrong; then nothing is written.
     pub fn run(
         &self,
         members: usize,
@@ -247,7 +246,7 @@ fn for_each_member(
             let size = length / members;
             member * size..(member + 1) * size
         };
-        // No routine has more operands or results.
+        // No routine has more than four operands or five results.
         let (mut x, mut y): ([&[u8]; 4], [&mut [u8]; 5]) = Default::default();
         for (x, all) in x.iter_mut().zip(operands) {
             *x = &all[of(all.len())];
@@ -283,7 +282,7 @@ fn check<'a>(
     Ok(())
 }
 
-/// Writes the value of a failure: nan, or for indices the numbers from 0.
+/// Writes the value of a failure: NaN, or for indices the numbers from 0.
 fn fail(result: &mut [u8], element: Element, float: Float) {
     match (element, float) {
         (Element::Float, Float::F32) => {

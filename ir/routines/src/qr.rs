@@ -1,5 +1,5 @@
-//! QR factorisation by Householder reflections (Golub and Van Loan, section 5.2). The diagonal of
-//! `r` is not negative, which makes the factors of a matrix of full column rank unique.
+//! QR factorisation by Householder reflections (Golub and Van Loan, section 5.2). The diagonal of `r` is
+//! non-negative, which makes the factors of a matrix of full column rank unique.
 
 use crate::householder::{apply, block, factor, scratch as stack};
 use crate::real::{Failed, Real, Scaling, largest};
@@ -43,7 +43,7 @@ pub(crate) fn run<T: Real>(
     factor(m, n, columns, factors, stack);
     set_identity(m, basis);
     apply([m, n], columns, factors, basis, true, stack);
-    // The first `width` rows of the column-major array, the reflectors below the diagonal included.
+    // The first `width` rows of the column-major array, including the reflectors below the diagonal.
     let upper = Rows { numbers: columns, stride: m };
     transpose_part(n, width, scaling.back, upper, r);
     clear_lower(n, r);

@@ -1,12 +1,12 @@
-//! The double-shift QR iteration of Francis on an upper Hessenberg matrix (Golub and Van Loan,
-//! section 7.5), with the criteria of LAPACK's `lahqr` for small subdiagonal entries (Ahues and
-//! Tisseur, 1997) and its exceptional shifts. faer's own iteration is not public, and its public
-//! functions do not tell whether it converged.
+//! The double-shift QR iteration of Francis on an upper Hessenberg matrix (Golub and Van Loan, section 7.5),
+//! with the criteria of LAPACK's `lahqr` for small subdiagonal entries (Ahues and Tisseur, 1997) and its
+//! exceptional shifts. faer's own iteration is not public, and its public functions do not report whether it
+//! converged.
 
 use crate::real::{Failed, Real};
 use crate::schur_blocks::{Rotation, standardise};
 
-/// Iterations for one eigenvalue before the matrix is given up.
+/// The number of iterations for one eigenvalue after which the decomposition fails.
 const ITERATIONS: usize = 300;
 
 /// A square matrix by columns.
@@ -28,14 +28,14 @@ impl<T: Real> Columns<'_, T> {
         self.at(i, j).abs()
     }
 
-    /// Rows `i` and `i + 1` of the columns from `first` on turned by a rotation.
+    /// Rotates rows `i` and `i + 1` of the columns from `first` on.
     fn rotate_rows(&mut self, i: usize, first: usize, rotation: Rotation<T>) {
         for column in self.numbers.chunks_exact_mut(self.n).skip(first) {
             [column[i], column[i + 1]] = rotation.turn(column[i], column[i + 1]);
         }
     }
 
-    /// The first `rows` of columns `j` and `j + 1` turned by a rotation.
+    /// Rotates the first `rows` of columns `j` and `j + 1`.
     fn rotate_columns(&mut self, j: usize, rows: usize, rotation: Rotation<T>) {
         let (left, right) = self.numbers[j * self.n..].split_at_mut(self.n);
         for (x, y) in left[..rows].iter_mut().zip(&mut right[..rows]) {
@@ -43,7 +43,7 @@ impl<T: Real> Columns<'_, T> {
         }
     }
 
-    /// The reflection applied from the left to rows `k..` of the columns from `first` on.
+    /// Applies the reflection from the left to rows `k..` of the columns from `first` on.
     fn reflect_rows(&mut self, k: usize, first: usize, reflector: &Reflector<T>) {
         let [v1, v2] = reflector.tail;
         let tau = reflector.tau;
@@ -61,7 +61,7 @@ impl<T: Real> Columns<'_, T> {
         }
     }
 
-    /// The reflection applied from the right to columns `k..` of the first `rows`.
+    /// Applies the reflection from the right to columns `k..` of the first `rows`.
     fn reflect_columns(&mut self, k: usize, rows: usize, reflector: &Reflector<T>) {
         let n = self.n;
         let [v1, v2] = reflector.tail;
@@ -91,12 +91,13 @@ struct Reflector<T> {
     rows: usize,
     tail: [T; 2],
     tau: T,
-    /// The first entry of the reflected vector; the others are zero.
+    /// The first entry of the reflected vector; its other entries are zero.
     beta: T,
 }
 
 impl<T: Real> Reflector<T> {
-    /// The reflection of a vector, whose third entry is zero where it has two rows.
+    /// Returns the reflection of a vector to a multiple of the first unit vector; with two rows, the third
+    /// entry is zero.
     fn of(vector: [T; 3], rows: usize) -> Self {
         let [head, v1, v2] = vector;
         let rest = v1.length(v2);
@@ -122,7 +123,7 @@ pub(crate) fn iterate<T: Real>(
 ) -> Result<(), Failed> {
     let mut end = h.n;
     let mut iteration = 0;
-    // Eigenvalues from `end` on are found.
+    // Eigenvalues from `end` on have been found.
     while end > 0 {
         let start = active_start(h, end);
         if start > 0 {
@@ -148,7 +149,7 @@ pub(crate) fn iterate<T: Real>(
     Ok(())
 }
 
-/// The first row of the last block before `end` whose subdiagonal entries all count.
+/// Returns the first row of the last block before `end` without negligible subdiagonal entries.
 fn active_start<T: Real>(h: &Columns<'_, T>, end: usize) -> usize {
     let smallest = T::TINY * (T::of_f64(h.n as f64) / T::ULP);
     for k in (1..end).rev() {
@@ -185,7 +186,7 @@ fn ordered<T: Real>(a: T, b: T) -> (T, T) {
     if a > b { (a, b) } else { (b, a) }
 }
 
-/// Brings the block in rows `i` and `i + 1` to its standard form.
+/// Transforms the block in rows `i` and `i + 1` to its standard form.
 fn split<T: Real>(h: &mut Columns<'_, T>, z: &mut Columns<'_, T>, i: usize) {
     let block = [[h.at(i, i), h.at(i, i + 1)], [h.at(i + 1, i), h.at(i + 1, i + 1)]];
     let ([[a, b], [c, d]], rotation) = standardise(block);
@@ -198,11 +199,11 @@ fn split<T: Real>(h: &mut Columns<'_, T>, z: &mut Columns<'_, T>, i: usize) {
     h.set(i + 1, i + 1, d);
 }
 
-/// Two shifts, a conjugate pair or one real number twice: their real parts and the first imaginary
+/// Returns two shifts, a conjugate pair or one real number twice: their real parts and the first imaginary
 /// part.
 fn shifts<T: Real>(h: &Columns<'_, T>, start: usize, end: usize, iteration: usize) -> [T; 3] {
     let last = end - 1;
-    // Every tenth time the iteration starts again from a matrix of the same size.
+    // An exceptional shift, every tenth iteration, restarts from a matrix of the same size.
     let exceptional = |diagonal: T, size: T| {
         let diagonal = T::of_f64(0.75) * size + diagonal;
         [[diagonal, T::of_f64(-0.4375) * size], [size, diagonal]]
@@ -236,7 +237,7 @@ fn shifts<T: Real>(h: &Columns<'_, T>, start: usize, end: usize, iteration: usiz
     }
 }
 
-/// One double-shift sweep over the block of rows `start..end`, at least three.
+/// Performs one double-shift sweep over the block of rows `start..end`, at least three.
 fn sweep<T: Real>(
     h: &mut Columns<'_, T>,
     z: &mut Columns<'_, T>,
@@ -245,7 +246,7 @@ fn sweep<T: Real>(
     iteration: usize,
 ) {
     let [first, second, imaginary] = shifts(h, start, end, iteration);
-    // The sweep may begin below two small subdiagonal entries.
+    // The sweep may begin below two consecutive small subdiagonal entries.
     let mut vector = [T::zero(); 3];
     let mut begin = end - 2;
     while begin > start {

@@ -1,4 +1,4 @@
-//! The two element types, with what the routines ask of a number.
+//! The two element types, with the operations that routines need.
 
 use bytemuck::Pod;
 
@@ -18,25 +18,25 @@ pub(crate) trait Real: faer::traits::RealField + rustfft::FftNum + Pod + Packed 
     /// The smallest positive normal number.
     const TINY: Self;
 
-    /// Square root.
+    /// Returns the square root.
     fn root(self) -> Self;
-    /// `sqrt(self^2 + other^2)` without overflow or underflow.
+    /// Returns `sqrt(self^2 + other^2)` without overflow or underflow.
     fn length(self, other: Self) -> Self;
-    /// A number given in double precision.
+    /// Converts from double precision.
     fn of_f64(value: f64) -> Self;
-    /// A whole number of an `i32`.
+    /// Converts a whole number to an `i32`.
     fn to_index(self) -> i32;
-    /// `2^exponent`, for an exponent of normal numbers.
+    /// Returns `2^exponent`, for an exponent of normal numbers.
     fn power_of_two(exponent: i32) -> Self;
-    /// The `e` with `2^e <= |self| < 2^(e+1)`, for a normal number; less than every exponent of a
-    /// normal number for zero and subnormal numbers.
+    /// Returns the `e` with `2^e <= |self| < 2^(e+1)`, for a normal number; for zero and subnormal numbers,
+    /// less than every exponent of a normal number.
     fn exponent(self) -> i32;
-    /// Whether the reciprocal is a normal number, so that multiplying by it is as good as dividing.
+    /// Returns whether the reciprocal is a normal number, so that multiplying by it is as good as dividing.
     fn divides(self) -> bool {
         let size = self.abs();
         size >= Self::RECIPROCAL && size <= Self::one() / Self::RECIPROCAL
     }
-    /// Whether the number is neither nan nor infinite.
+    /// Returns whether the number is neither NaN nor infinite.
     fn finite(self) -> bool;
 }
 
@@ -112,9 +112,9 @@ impl Real for f64 {
     }
 }
 
-/// Whether no number of the slice is nan or infinite.
+/// Returns whether no number of the slice is NaN or infinite.
 ///
-/// `x * 0` is a zero for finite `x` and nan otherwise; the sums of eight lanes need no branch.
+/// `x * 0` is a zero for finite `x` and NaN otherwise; eight partial sums need no branch.
 pub(crate) fn all_finite<T: Real>(values: &[T]) -> bool {
     let mut sums = [T::zero(); 8];
     let (blocks, rest) = values.as_chunks::<8>();
@@ -126,7 +126,7 @@ pub(crate) fn all_finite<T: Real>(values: &[T]) -> bool {
     rest.iter().chain(&sums).all(|value| value.finite())
 }
 
-/// The largest absolute value of the slice, zero for none; a failure where one is not finite.
+/// Returns the largest absolute value of the slice, zero for an empty slice; fails if a number is not finite.
 pub(crate) fn largest<T: Real>(values: &[T]) -> Result<T, Failed> {
     if !all_finite(values) {
         return Err(Failed);
@@ -145,10 +145,10 @@ pub(crate) fn largest<T: Real>(values: &[T]) -> Result<T, Failed> {
 
 /// A power of two by which a routine multiplies its input, with its reciprocal.
 ///
-/// The scaled input has a largest entry close to one. Then squares neither overflow nor underflow,
-/// and thresholds that are not relative to the input are: faer's divide and conquer for symmetric
-/// matrices loses all digits where the entries are far from one. The results of an input and of its
-/// multiple by a power of two have the same digits.
+/// The largest entry of the scaled input is close to one. Then squares neither overflow nor underflow, and
+/// absolute thresholds become relative to the input: faer's divide and conquer for symmetric matrices loses all
+/// digits if the entries are far from one. The results for an input and for its multiple by a power of two have
+/// the same digits.
 #[derive(Clone, Copy)]
 pub(crate) struct Scaling<T> {
     /// The factor of the input.
@@ -158,7 +158,7 @@ pub(crate) struct Scaling<T> {
 }
 
 impl<T: Real> Scaling<T> {
-    /// The scaling for an input with this largest absolute value.
+    /// Returns the scaling for an input with this largest absolute value.
     pub(crate) fn of(largest: T) -> Self {
         let exponent = if largest == T::zero() {
             0
@@ -177,6 +177,6 @@ impl<T: Real> Scaling<T> {
     }
 }
 
-/// The routine has no answer for this member, and its results are the values of a failure.
+/// The routine fails for this member; its results are the values of a failure.
 #[derive(Debug)]
 pub(crate) struct Failed;

@@ -10,7 +10,7 @@ pub enum Float {
 }
 
 impl Float {
-    /// The size of one number in bytes.
+    /// Returns the size of one number in bytes.
     #[must_use]
     pub fn bytes(self) -> usize {
         match self {
@@ -20,17 +20,17 @@ impl Float {
     }
 }
 
-/// What one array of a routine holds.
+/// The element type of one array of a routine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Element {
-    /// Numbers of the type that the plan was made for.
+    /// Numbers of the plan's type.
     Float,
-    /// `i32` numbers of rows.
+    /// Row indices as `i32`.
     Index,
 }
 
 impl Element {
-    /// The size of one element in bytes.
+    /// Returns the size of one element in bytes.
     #[must_use]
     pub fn bytes(self, float: Float) -> usize {
         match self {
@@ -50,7 +50,7 @@ pub struct Array {
 }
 
 impl Array {
-    /// The number of bytes of the array, or nothing where that exceeds `isize::MAX`.
+    /// Returns the number of bytes of the array; `None` if it exceeds `isize::MAX`.
     #[must_use]
     pub fn bytes(&self, float: Float) -> Option<usize> {
         let size = self.element.bytes(float);
@@ -60,7 +60,7 @@ impl Array {
     }
 }
 
-/// Which singular vectors a decomposition gives.
+/// The singular vectors that a decomposition returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SvdVectors {
     /// Singular values only.
@@ -71,25 +71,25 @@ pub enum SvdVectors {
     Full,
 }
 
-/// A routine on each member of a batch, by the shapes of one.
+/// A routine for each member of a batch, with the shapes for one member.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Routine {
-    /// `a[n, n] -> l[n, n]` with `a = l l^T`, zeros above the diagonal. Reads the lower triangle.
-    /// Where `a` is not positive definite, the lower triangle is nan.
+    /// `a[n, n] -> l[n, n]` with `a = l l^T`, zeros above the diagonal. Reads the lower triangle. If `a` is not
+    /// positive definite, the lower triangle is NaN.
     Cholesky {
         /// Order of the matrix.
         n: usize,
     },
-    /// `t[n, n], b[n, columns] -> x[n, columns]` with `t x = b` (`t^T x = b` where `transposed`).
-    /// Reads one triangle of `t`. A zero on the diagonal gives what division by it gives.
+    /// `t[n, n], b[n, columns] -> x[n, columns]` with `t x = b` (`t^T x = b` if `transposed`). Reads one
+    /// triangle of `t`. A zero on the diagonal has the effect of a division by zero.
     TriangularSolve {
         /// Order of the matrix.
         n: usize,
         /// Number of right-hand sides.
         columns: usize,
-        /// Whether `t` is read below the diagonal, not above.
+        /// Whether the lower triangle of `t` is read instead of the upper one.
         lower: bool,
-        /// Whether the transpose of the triangle is solved.
+        /// Whether the system has the transpose of the triangle.
         transposed: bool,
         /// Whether the diagonal is taken as ones and not read.
         unit_diagonal: bool,
@@ -103,18 +103,17 @@ pub enum Routine {
         /// Number of right-hand sides.
         columns: usize,
     },
-    /// `a[m, n] -> packed[m, n], pivots[k], permutation[m]` with `k = min(m, n)` and
-    /// `a[permutation] = l u`: `l` has a unit diagonal and lies below that of `packed`, `u` on and
-    /// above. Row `i` was exchanged with row `pivots[i] >= i`. A singular `a` has its factors, with
-    /// zeros on the diagonal of `u`.
+    /// `a[m, n] -> packed[m, n], pivots[k], permutation[m]` with `k = min(m, n)` and `a[permutation] = l u`.
+    /// `l` has a unit diagonal and is stored below the diagonal of `packed`, `u` on and above it. Row `i` was
+    /// exchanged with row `pivots[i] >= i`. A singular `a` has factors too, with zeros on the diagonal of `u`.
     Lu {
         /// Number of rows.
         m: usize,
         /// Number of columns.
         n: usize,
     },
-    /// `a[m, n] -> q[m, k], r[k, n]` with `k = min(m, n)`, or `q[m, m], r[m, n]` where `full`; the
-    /// diagonal of `r` is not negative.
+    /// `a[m, n] -> q[m, k], r[k, n]` with `k = min(m, n)`, or `q[m, m], r[m, n]` if `full`; the diagonal of `r`
+    /// is non-negative.
     Qr {
         /// Number of rows.
         m: usize,
@@ -123,75 +122,74 @@ pub enum Routine {
         /// Whether `q` is square.
         full: bool,
     },
-    /// `a[n, n] -> values[n]`, and `vectors[n, n]` in columns where asked for: `a` is symmetric,
-    /// and its lower triangle is read. Values ascend. In each vector the component of largest
-    /// absolute value (the first of several) is positive.
+    /// `a[n, n] -> values[n]`, and `vectors[n, n]` in columns if `vectors` is set. `a` is symmetric; its lower
+    /// triangle is read. Values ascend. In each vector the component of largest absolute value (the first of
+    /// several) is positive.
     Eigh {
         /// Order of the matrix.
         n: usize,
-        /// Whether the vectors are wanted.
+        /// Whether the vectors are computed.
         vectors: bool,
     },
-    /// `a[m, n] -> s[k]` or `u[m, k], s[k], vt[k, n]` (thin), `u[m, m], s[k], vt[n, n]` (full),
-    /// with `k = min(m, n)` and `a = u diag(s) vt`. Values descend. Signs are chosen by the columns
-    /// of `u` as for `Eigh`, and by the row in those rows of `vt` that have no column in `u`.
+    /// `a[m, n] -> s[k]` or `u[m, k], s[k], vt[k, n]` (thin), `u[m, m], s[k], vt[n, n]` (full), with
+    /// `k = min(m, n)` and `a = u diag(s) vt`. Values descend. Signs are chosen by the columns of `u` as for
+    /// `Eigh`, and for rows of `vt` without a column of `u` by the row.
     Svd {
         /// Number of rows.
         m: usize,
         /// Number of columns.
         n: usize,
-        /// Which vectors are wanted.
+        /// The vectors that are computed.
         vectors: SvdVectors,
     },
-    /// `a[n, n] -> values_re[n], values_im[n]`, and `vectors_re[n, n], vectors_im[n, n]` in columns
-    /// where asked for. Vectors have norm 1, and the component of largest absolute value (the first
-    /// of several) is real and positive. Conjugate values are neighbours, the positive imaginary
-    /// part first.
+    /// `a[n, n] -> values_re[n], values_im[n]`, and `vectors_re[n, n], vectors_im[n, n]` in columns if
+    /// `vectors` is set. Vectors have norm 1, and the component of largest absolute value (the first of
+    /// several) is real and positive. Conjugate values are neighbours, the positive imaginary part first.
     Eig {
         /// Order of the matrix.
         n: usize,
-        /// Whether the vectors are wanted.
+        /// Whether the vectors are computed.
         vectors: bool,
     },
-    /// `a[n, n] -> t[n, n], z[n, n]` with `a = z t z^T`, `z` orthogonal, `t` upper triangular but
-    /// for 2 x 2 blocks with conjugate eigenvalues and equal diagonal entries. Signs are chosen by
-    /// the columns of `z` as for `Eigh`.
+    /// `a[n, n] -> t[n, n], z[n, n]` with `a = z t z^T`, `z` orthogonal, `t` upper triangular except for 2 x 2
+    /// blocks with conjugate eigenvalues and equal diagonal entries. Signs are chosen by the columns of `z` as
+    /// for `Eigh`.
     Schur {
         /// Order of the matrix.
         n: usize,
     },
-    /// `x[2, rows, n, columns] -> y[2, rows, n, columns]`, real parts first, then imaginary parts,
-    /// with `y[r, j, c] = sum_k x[r, k, c] exp(-+ 2 pi i j k / n)`, the upper sign forward. Neither
-    /// direction scales. A nan or an infinity makes its own sequence nan, here and below.
+    /// `x[2, rows, n, columns] -> y[2, rows, n, columns]`, real parts first, then imaginary parts, with
+    /// `y[r, j, c] = sum_k x[r, k, c] exp(-+ 2 pi i j k / n)`; the upper sign is forward. Neither direction
+    /// scales. In all transforms, a NaN or an infinity makes only its own sequence NaN.
     Fft {
-        /// Extent before the axis that is transformed.
+        /// Extent before the transformed axis.
         rows: usize,
         /// Length of the transform.
         n: usize,
-        /// Extent behind the axis.
+        /// Extent after the transformed axis.
         columns: usize,
-        /// The direction.
+        /// Whether the transform is the inverse one.
         inverse: bool,
     },
-    /// `x[rows, n, columns] -> y[2, rows, n/2 + 1, columns]`, the first halves of the forward
-    /// transforms of real sequences.
+    /// `x[rows, n, columns] -> y[2, rows, n/2 + 1, columns]`, the first halves of the forward transforms of
+    /// real sequences.
     RealFft {
-        /// Extent before the axis that is transformed.
+        /// Extent before the transformed axis.
         rows: usize,
         /// Length of a sequence.
         n: usize,
-        /// Extent behind the axis.
+        /// Extent after the transformed axis.
         columns: usize,
     },
-    /// `y[2, rows, n/2 + 1, columns] -> x[rows, n, columns]`, the unscaled inverse transforms of the
-    /// sequences whose other halves are the mirrored conjugates of those of `y`. The imaginary parts
-    /// of entry 0 and, for even `n`, of entry `n/2` are not read.
+    /// `y[2, rows, n/2 + 1, columns] -> x[rows, n, columns]`, the unscaled inverse transforms of half spectra;
+    /// the other halves are the mirrored conjugates of the halves in `y`. The imaginary parts of entry 0 and,
+    /// for even `n`, of entry `n/2` are not read.
     InverseRealFft {
-        /// Extent before the axis that is transformed.
+        /// Extent before the transformed axis.
         rows: usize,
         /// Length of a sequence.
         n: usize,
-        /// Extent behind the axis.
+        /// Extent after the transformed axis.
         columns: usize,
     },
 }
@@ -204,14 +202,15 @@ fn indices(length: usize) -> Array {
     Array { shape: vec![length], element: Element::Index }
 }
 
-/// The frequencies of half the spectrum of `n` real numbers: `n/2 + 1`, none of an empty sequence.
+/// Returns the number of frequencies of half the spectrum of `n` real numbers: `n/2 + 1`, or 0 for an empty
+/// sequence.
 #[must_use]
 pub fn half(n: usize) -> usize {
     if n == 0 { 0 } else { n / 2 + 1 }
 }
 
 impl Routine {
-    /// The name of the routine in snake case.
+    /// Returns the name of the routine in snake case.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -230,7 +229,7 @@ impl Routine {
         }
     }
 
-    /// The arrays that the routine reads, in order.
+    /// Returns the arrays that the routine reads, in order.
     #[must_use]
     pub fn operands(&self) -> Vec<Array> {
         match *self {
@@ -255,7 +254,7 @@ impl Routine {
         }
     }
 
-    /// The arrays that the routine writes, in order.
+    /// Returns the arrays that the routine writes, in order.
     #[must_use]
     pub fn results(&self) -> Vec<Array> {
         match *self {

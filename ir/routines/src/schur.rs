@@ -14,7 +14,7 @@ use crate::real::{Failed, Real, Scaling, largest};
 use crate::scratch::{Need, Scratch};
 use crate::transpose::{negate, points_down, set_identity, transpose};
 
-/// A matrix of order 2 or less is in Hessenberg form.
+/// Returns the block size of the reduction; a matrix of order 2 or less is already in Hessenberg form.
 fn block<T: Real>(n: usize) -> Option<usize> {
     (n > 2).then(|| recommended_block_size::<T>(n - 1, n - 1))
 }
@@ -53,7 +53,7 @@ pub(crate) fn run<T: Real>(
     for j in 0..n {
         let vector = &mut basis[j * n..(j + 1) * n];
         if points_down(vector) {
-            // `t` keeps its eigenvalues where row and column change signs together.
+            // If a row and the same column of `t` change signs together, its eigenvalues do not change.
             negate(vector);
             negate(&mut form[j * n..(j + 1) * n]);
             form.iter_mut().skip(j).step_by(n).for_each(|entry| *entry = -*entry);

@@ -14,7 +14,7 @@ impl<T: Real> Rotation<T> {
         [self.cosine * x + self.sine * y, self.cosine * y - self.sine * x]
     }
 
-    /// This rotation after another one.
+    /// Returns this rotation after another one.
     fn after(self, other: Self) -> Self {
         Rotation {
             cosine: other.cosine * self.cosine - other.sine * self.sine,
@@ -27,8 +27,8 @@ fn with_sign<T: Real>(size: T, sign: T) -> T {
     if sign < T::zero() { -size.abs() } else { size.abs() }
 }
 
-/// The rotation `r` and the form `r block r^T`: upper triangular for real eigenvalues, otherwise
-/// with equal diagonal entries and off-diagonal entries of opposite signs.
+/// Returns the rotation `r` and the form `r block r^T`: upper triangular for real eigenvalues, otherwise with
+/// equal diagonal entries and off-diagonal entries of opposite signs.
 pub(crate) fn standardise<T: Real>([[a, b], [c, d]]: [[T; 2]; 2]) -> ([[T; 2]; 2], Rotation<T>) {
     let zero = T::zero();
     let none = Rotation { cosine: T::one(), sine: zero };
@@ -73,14 +73,14 @@ pub(crate) fn standardise<T: Real>([[a, b], [c, d]]: [[T; 2]; 2]) -> ([[T; 2]; 2
         return ([[mean, b], [c, mean]], rotation);
     }
     if b == zero {
-        // A quarter turn more.
+        // Rotate by another quarter turn.
         let quarter = Rotation { cosine: zero, sine: T::one() };
         return ([[mean, -c], [zero, mean]], quarter.after(rotation));
     }
     if opposite(b, c) {
         return ([[mean, b], [c, mean]], rotation);
     }
-    // Real after all.
+    // The eigenvalues are real after all.
     let (root_b, root_c) = (b.abs().root(), c.abs().root());
     let p = with_sign(root_b * root_c, c);
     let tau = T::one() / (b + c).abs().root();

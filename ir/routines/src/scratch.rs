@@ -12,18 +12,18 @@ use crate::real::Failed;
 /// Every piece starts at a multiple of this number of bytes, a cache line.
 const ALIGNMENT: usize = 64;
 
-/// What is left of a scratch buffer.
+/// The rest of a scratch buffer.
 pub(crate) struct Scratch<'a> {
     rest: &'a mut [u8],
 }
 
 impl<'a> Scratch<'a> {
-    /// All of a buffer.
+    /// Returns the whole buffer.
     pub(crate) fn new(bytes: &'a mut [u8]) -> Self {
         Scratch { rest: bytes }
     }
 
-    /// The next piece, with whatever numbers an earlier run left there.
+    /// Returns the next piece; it may have numbers of an earlier run.
     pub(crate) fn take<T: Pod>(&mut self, length: usize) -> Result<&'a mut [T], Failed> {
         let bytes = std::mem::take(&mut self.rest);
         let start = bytes.as_ptr().align_offset(ALIGNMENT);
@@ -34,13 +34,13 @@ impl<'a> Scratch<'a> {
         bytemuck::try_cast_slice_mut(piece).map_err(|_| Failed)
     }
 
-    /// The rest as faer's stack.
+    /// Returns the rest as faer's stack.
     #[allow(unsafe_code)]
     pub(crate) fn stack(self) -> &'a mut MemStack {
         let bytes: *mut [u8] = self.rest;
-        // SAFETY: the pointer comes from a unique reference of the same lifetime, and the two types
-        // have one layout. A later reader of these bytes needs them initialised: faer keeps numbers
-        // and indices without padding on the stack, and leaves untouched bytes as they are.
+        // SAFETY: the pointer comes from a unique reference of the same lifetime, and the two types have the
+        // same layout. A later reader of these bytes requires them to be initialised: faer stores numbers and
+        // indices without padding on the stack, and does not deinitialise other bytes.
         let bytes = unsafe { &mut *(bytes as *mut [MaybeUninit<u8>]) };
         MemStack::new(bytes)
     }
@@ -53,23 +53,23 @@ pub(crate) struct Need {
 }
 
 impl Need {
-    /// No piece.
+    /// Returns the size of no pieces.
     pub(crate) fn new() -> Self {
         Need { bytes: Some(0) }
     }
 
-    /// A typed array.
+    /// Adds a typed array.
     pub(crate) fn array<T>(self, length: usize) -> Self {
         self.more(length.checked_mul(size_of::<T>()))
     }
 
-    /// A stack for one of faer's functions.
+    /// Adds a stack for one of faer's functions.
     pub(crate) fn stack(self, request: StackReq) -> Self {
         let fits = request.layout().is_ok();
         self.more(fits.then(|| request.unaligned_bytes_required()))
     }
 
-    /// The pieces of another list after these.
+    /// Adds the pieces of another list after these.
     pub(crate) fn and(self, other: Need) -> Self {
         self.more(other.bytes)
     }
@@ -82,8 +82,7 @@ impl Need {
         Need { bytes: sum() }
     }
 
-    /// The bytes of all pieces, wherever the buffer begins; none where they exceed what memory can
-    /// hold.
+    /// Returns the bytes of all pieces, for any alignment of the buffer; `None` if they exceed memory.
     pub(crate) fn bytes(self) -> Option<usize> {
         match self.bytes? {
             0 => Some(0),

@@ -11,7 +11,7 @@ use crate::routine::SvdVectors;
 use crate::scratch::{Need, Scratch};
 use crate::transpose::{negate, points_down, set_identity, transpose};
 
-/// The numbers of columns of `u` and of rows of `vt`.
+/// Returns the number of columns of `u` and of rows of `vt`.
 fn widths(m: usize, n: usize, vectors: SvdVectors) -> [usize; 2] {
     match vectors {
         SvdVectors::None => [0, 0],
@@ -20,8 +20,8 @@ fn widths(m: usize, n: usize, vectors: SvdVectors) -> [usize; 2] {
     }
 }
 
-/// Whether a QR factorisation comes first, by the ratio of the sides (Chan, 1982). faer has this
-/// step too, with the factorisation that [`crate::householder`] replaces.
+/// Returns whether a QR factorisation comes first, depending on the ratio of the sides (Chan, 1982). faer has
+/// this step too, with the factorisation that [`crate::householder`] replaces.
 fn is_long(m: usize, n: usize) -> bool {
     6 * m.max(n) > 11 * m.min(n)
 }
@@ -56,7 +56,7 @@ pub(crate) struct Bases<'a, T> {
     pub(crate) vt: &'a mut [T],
 }
 
-/// `a[m, n] -> s[k]`, and `u`, `vt` where asked for.
+/// `a[m, n] -> s[k]`, and `u`, `vt` if given.
 pub(crate) fn run<T: Real>(
     [m, n]: [usize; 2],
     vectors: SvdVectors,
@@ -78,7 +78,7 @@ pub(crate) fn run<T: Real>(
     let basis = scratch.take::<T>(m * left)?;
     let (mut u, mut vt) = (None, None);
     if let Some(bases) = bases {
-        // faer leaves a block of a full basis as it was.
+        // faer does not write one block of a full basis.
         basis.fill(T::zero());
         bases.vt.fill(T::zero());
         (u, vt) = (Some(bases.u), Some(bases.vt));
@@ -99,7 +99,7 @@ pub(crate) fn run<T: Real>(
         transpose(m, n, scaling.factor, a, columns);
         decompose_long([m, n], columns, s, found, scratch)?;
     } else {
-        // A wide matrix by rows is its long transpose by columns.
+        // A wide matrix by rows is its transpose, a long matrix, by columns.
         for (to, &from) in columns.iter_mut().zip(a) {
             *to = from * scaling.factor;
         }
@@ -121,8 +121,8 @@ pub(crate) fn run<T: Real>(
     Ok(())
 }
 
-/// Puts the values in descending order, and with them the vectors: each basis has one after the other, of so many
-/// numbers. faer leaves values that are nearly zero where they were found.
+/// Sorts the values in descending order, and the vectors with them; each basis is given with the length of its
+/// contiguous vectors. Needed because faer does not sort values that are nearly zero.
 fn in_order<T: Real>(s: &mut [T], mut bases: Option<[(&mut [T], usize); 2]>) {
     for i in 0..s.len() {
         let mut most = i;
@@ -156,8 +156,8 @@ fn decompose<T: Real>(
     svd(a, s, u, v, Par::Seq, stack, Spec::default()).map_err(|_| Failed)
 }
 
-/// Decomposes `a[m, n]`, by columns and longer than wide, with zeros in the bases: `a = q r`, and
-/// the left vectors of `r` times `q` are those of `a`.
+/// Decomposes `a[m, n]`, by columns and longer than wide, with zeros in the bases: `a = q r`, and the left
+/// vectors of `a` are `q` times the left vectors of `r`.
 fn decompose_long<T: Real>(
     [m, n]: [usize; 2],
     a: &mut [T],
@@ -191,8 +191,8 @@ fn decompose_long<T: Real>(
     Ok(())
 }
 
-/// Turns the vectors of `u`, by columns, to the side of their largest component, the rows of `vt`
-/// with them, and those rows that have no partner by themselves.
+/// Makes the largest component of each vector of `u`, by columns, positive, and changes the sign of the row of
+/// `vt` with it. Rows of `vt` without a column of `u` are treated separately.
 fn choose_signs<T: Real>([m, n]: [usize; 2], u: &mut [T], vt: &mut [T]) {
     let k = m.min(n);
     for (j, vector) in u.chunks_exact_mut(m).enumerate() {

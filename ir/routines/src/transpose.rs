@@ -1,7 +1,7 @@
-//! Copies between row-major arrays and the column-major ones that faer is fast on.
+//! Copies between row-major arrays and column-major ones, on which faer is fast.
 //!
-//! A transposing copy that walks whole rows touches one cache line per element on the other side.
-//! These copies go by tiles of 8 x 8 numbers, which are read and written by rows of eight.
+//! A transposing copy of whole rows touches one cache line per element on the other side. These copies use
+//! tiles of 8 x 8 numbers, which are read and written by rows of eight.
 
 use crate::real::{Failed, Real, all_finite};
 
@@ -14,14 +14,14 @@ pub(crate) struct Rows<'a, T> {
     pub(crate) stride: usize,
 }
 
-/// `to[j, i] = factor from[i, j]` for `from[rows, columns]`, both row-major: a row-major array
-/// becomes column-major, or a column-major one of `columns` by `rows` row-major.
+/// Writes `to[j, i] = factor from[i, j]` for `from[rows, columns]`, both row-major: a row-major array becomes
+/// column-major, or a column-major one of `columns` by `rows` row-major.
 pub(crate) fn transpose<T: Real>(rows: usize, columns: usize, factor: T, from: &[T], to: &mut [T]) {
     let from = Rows { numbers: from, stride: columns };
     transpose_part(rows, columns, factor, from, to);
 }
 
-/// [`transpose`] of the first `rows` and `columns` of a larger array.
+/// Transposes the first `rows` and `columns` of a larger array.
 pub(crate) fn transpose_part<T: Real>(
     rows: usize,
     columns: usize,
@@ -36,8 +36,8 @@ pub(crate) fn transpose_part<T: Real>(
     }
 }
 
-/// [`transpose`] of those tiles of `from[n, n]` that reach the lower triangle. The entries above
-/// the diagonal of the others stay as they were.
+/// Transposes the tiles of `from[n, n]` that touch the lower triangle. Entries of `to` in other tiles are
+/// unchanged.
 pub(crate) fn transpose_lower<T: Real>(n: usize, factor: T, from: &[T], to: &mut [T]) {
     let from = Rows { numbers: from, stride: n };
     for i in (0..n).step_by(TILE) {
@@ -47,7 +47,7 @@ pub(crate) fn transpose_lower<T: Real>(n: usize, factor: T, from: &[T], to: &mut
     }
 }
 
-/// [`transpose`] of those tiles of `from[n, n]` that reach the upper triangle.
+/// Transposes the tiles of `from[n, n]` that touch the upper triangle.
 pub(crate) fn transpose_upper<T: Real>(n: usize, from: &[T], to: &mut [T]) {
     let from = Rows { numbers: from, stride: n };
     for i in (0..n).step_by(TILE) {
@@ -57,7 +57,7 @@ pub(crate) fn transpose_upper<T: Real>(n: usize, from: &[T], to: &mut [T]) {
     }
 }
 
-/// One tile of [`transpose`], from row `i` and column `j` on.
+/// Transposes one tile, from row `i` and column `j` on.
 #[inline]
 fn tile<T: Real>(
     [rows, columns]: [usize; 2],
@@ -95,8 +95,8 @@ pub(crate) fn set_identity<T: Real>(width: usize, a: &mut [T]) {
     }
 }
 
-/// Whether the component of largest absolute value, the first of several, is negative, so that the
-/// vector is to be negated.
+/// Returns whether the component of largest absolute value (the first of several) is negative, so that the
+/// vector must be negated.
 pub(crate) fn points_down<T: Real>(vector: &[T]) -> bool {
     let mut most = T::zero();
     for &component in vector {
@@ -112,7 +112,7 @@ pub(crate) fn negate<T: Real>(vector: &mut [T]) {
     vector.iter_mut().for_each(|component| *component = -*component);
 }
 
-/// Fails where an entry on or below the diagonal of `a[n, n]` is not finite.
+/// Fails if an entry on or below the diagonal of `a[n, n]` is not finite.
 pub(crate) fn finite_lower<T: Real>(n: usize, a: &[T]) -> Result<(), Failed> {
     let mut rows = a.chunks_exact(n.max(1)).enumerate();
     let finite = rows.all(|(i, row)| all_finite(&row[..=i]));

@@ -10,7 +10,7 @@ use crate::real::{Failed, Real};
 use crate::scratch::{Need, Scratch};
 use crate::transpose::transpose;
 
-/// Up to this order plain substitution is faster than the blocked solve.
+/// The largest order for which plain substitution is faster than the blocked solve.
 const SMALL: usize = 8;
 
 /// The flags of a triangular solve.
@@ -25,7 +25,8 @@ pub(crate) fn need<T: Real>(n: usize, columns: usize) -> Need {
     Need::new().array::<T>(n * columns)
 }
 
-/// `t[n, n], b[n, columns] -> x[n, columns]`. A nan or an infinity goes as far as the substitution carries it.
+/// `t[n, n], b[n, columns] -> x[n, columns]`. A NaN or an infinity propagates through the substitution; it does
+/// not fail the member.
 pub(crate) fn run<T: Real>(
     n: usize,
     columns: usize,
@@ -34,15 +35,15 @@ pub(crate) fn run<T: Real>(
     x: &mut [T],
     mut scratch: Scratch<'_>,
 ) -> Result<(), Failed> {
-    // faer multiplies by reciprocals: these overflow for the smallest numbers, lose digits for the
-    // largest, and for zero do not tell 0/0 from 1/0.
+    // faer multiplies by reciprocals: these overflow for the smallest numbers, lose digits for the largest, and
+    // for zero do not distinguish 0/0 from 1/0.
     let extreme = !triangle.unit_diagonal && (0..n).any(|i| !t[i * n + i].divides());
     if extreme || n <= SMALL {
         x.copy_from_slice(b);
         substitute(n, columns, triangle, t, x);
         return Ok(());
     }
-    // One right-hand side is the same in both orders.
+    // One right-hand side has the same layout in both orders.
     if columns == 1 {
         x.copy_from_slice(b);
         blocked(n, columns, triangle, t, x);
@@ -68,13 +69,13 @@ fn blocked<T: Real>(n: usize, columns: usize, triangle: Triangle, t: &[T], x: &m
     }
 }
 
-/// Solves in place, `x` row-major, row by row: `x[i] = (b[i] - sum_j t[i, j] x[j]) / t[i, i]` over
-/// the rows `j` solved before.
+/// Solves in place, `x` row-major, row by row: `x[i] = (b[i] - sum_j t[i, j] x[j]) / t[i, i]` over the rows `j`
+/// solved before.
 fn substitute<T: Real>(n: usize, columns: usize, triangle: Triangle, t: &[T], x: &mut [T]) {
     let forward = triangle.lower != triangle.transposed;
     for step in 0..n {
         let i = if forward { step } else { n - 1 - step };
-        // The rows solved before lie on one side of row `i`.
+        // The rows solved before are all above or all below row `i`.
         let (row, solved, first) = if forward {
             let (solved, rest) = x.split_at_mut(i * columns);
             (&mut rest[..columns], &*solved, 0)

@@ -1,6 +1,5 @@
-//! Solves with a tridiagonal matrix by Gaussian elimination with partial pivoting, as LAPACK's
-//! `gtsv`: an exchange of neighbouring rows fills a second superdiagonal, and multipliers stay at
-//! most 1 in absolute value.
+//! Solves with a tridiagonal matrix by Gaussian elimination with partial pivoting, as LAPACK's `gtsv`: an
+//! exchange of neighbouring rows fills a second superdiagonal, and multipliers are at most 1 in absolute value.
 
 use crate::real::{Failed, Real, all_finite};
 use crate::scratch::{Need, Scratch};
@@ -38,7 +37,7 @@ pub(crate) fn run<T: Real>(
         let (above, below) = x[i * columns..(i + 2) * columns].split_at_mut(columns);
         let low = lower[i + 1];
         if d[i].abs() >= low.abs() {
-            // A column of zeros is singular; the division at the end tells.
+            // A column of zeros means a singular matrix; the division at the end then gives infinity or NaN.
             let multiplier = if low == T::zero() { low } else { low / d[i] };
             d[i + 1] -= multiplier * u[i];
             for (below, above) in below.iter_mut().zip(above) {

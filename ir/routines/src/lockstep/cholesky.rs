@@ -1,5 +1,5 @@
-//! Cholesky factorisation column by column (Golub and Van Loan, section 4.2), in the order in which unrolled programs
-//! do it, so that both have the same bits.
+//! Cholesky factorisation column by column (Golub and Van Loan, section 4.2), in the operation order of
+//! unrolled programs, so that both have the same bits.
 
 use crate::lockstep::Lockstep;
 use crate::lockstep::grid::{Grid, Group, Layout, Scale, need as grid};
@@ -43,8 +43,9 @@ impl<T: Real> Lockstep<T> for Cholesky<'_, T> {
     }
 }
 
-/// `l[j, j] = sqrt(s)`, `l[i, j] = s (1 / l[j, j])` with `s = a[i, j] - sum_k l[i, k] l[j, k]`, from the first term to
-/// the last, in place. The result is where all pivots are positive and finite.
+/// Factors in place: `l[j, j] = sqrt(s)`, `l[i, j] = s (1 / l[j, j])` with
+/// `s = a[i, j] - sum_k l[i, k] l[j, k]`, summed from the first term to the last. Returns the lanes in which
+/// all pivots are positive and finite.
 #[inline(always)]
 fn factor<L: Lanes>(a: &mut Grid<'_, L>) -> Truth<L> {
     let (zero, one) = (a.zero(), a.one());

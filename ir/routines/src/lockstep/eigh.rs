@@ -12,7 +12,7 @@ pub(super) struct Eigh<'a, T> {
     pub(super) n: usize,
     pub(super) a: &'a [T],
     pub(super) values: &'a mut [T],
-    /// Where vectors are wanted.
+    /// The vectors, if requested.
     pub(super) vectors: Option<&'a mut [T]>,
 }
 
@@ -62,11 +62,11 @@ impl<T: Real> Lockstep<T> for Eigh<'_, T> {
     }
 }
 
-/// Makes the lower triangle of `a` diagonal, and multiplies `vectors` by the rotations from the right. Where this does
-/// not converge is the result.
+/// Makes the lower triangle of `a` diagonal, and multiplies `vectors` by the rotations from the right. Returns
+/// the lanes in which this does not converge.
 ///
-/// The largest entry of `a` is close to one, and entries below a quarter of an ulp count as zero. In a lane where all do
-/// nothing changes any more, so it waits for the others.
+/// The largest entry of `a` is close to one, and entries below a quarter of an ulp count as zero. A lane in
+/// which all off-diagonal entries do so changes no more, and waits for the others.
 #[inline(always)]
 fn diagonalize<L: Lanes>(a: &mut Grid<'_, L>, vectors: &mut Grid<'_, L>) -> Truth<L> {
     let n = a.rows;
@@ -92,7 +92,7 @@ fn diagonalize<L: Lanes>(a: &mut Grid<'_, L>, vectors: &mut Grid<'_, L>) -> Trut
                     if i == p || i == q {
                         continue;
                     }
-                    // Entry `[i, p]` or `[p, i]`, which is the one below the diagonal.
+                    // Entry `[i, p]` or `[p, i]`, whichever is below the diagonal.
                     let [at_p, at_q] = [p, q].map(|j| [i.max(j), i.min(j)]);
                     let (x, y) = rotation.turn(a.at(at_p[0], at_p[1]), a.at(at_q[0], at_q[1]));
                     a.set(at_p[0], at_p[1], x);

@@ -1,4 +1,4 @@
-//! [`Grid`]: the same matrix of several members, element by element in packs; and [`Group`], these members.
+//! [`Grid`]: one matrix for several members, element by element in packs; and [`Group`], these members.
 
 use rustfft::num_traits::{One, Zero};
 
@@ -6,28 +6,28 @@ use crate::lockstep::pack::{Lanes, Pack, Truth};
 use crate::real::{Failed, Real, Scaling};
 use crate::scratch::{Need, Scratch};
 
-/// The bytes of the widest vector register. Scratch has room for packs of this size, so that its own size is the same
-/// on every machine.
+/// The size in bytes of the widest vector register. Scratch has room for packs of this size, so that its size
+/// is the same on every machine.
 const WIDEST: usize = 64;
 
-/// The most lanes that there are, of single precision.
+/// The largest number of lanes, reached in single precision.
 const MOST_LANES: usize = WIDEST / size_of::<f32>();
 
-/// The scratch of a grid.
+/// Returns the scratch of a grid.
 pub(super) fn need(rows: usize, columns: usize) -> Need {
     Need::new().array::<[u8; WIDEST]>(rows * columns)
 }
 
-/// Members that lie one behind the other, one for each lane, or fewer.
+/// Consecutive members, at most one for each lane.
 pub(super) struct Group<T> {
     first: usize,
     count: usize,
-    /// By which the input of each is multiplied, nothing for a member that has failed.
+    /// The scaling of each member's input; `None` for a member that has failed.
     scalings: [Option<Scaling<T>>; MOST_LANES],
 }
 
 impl<T: Real> Group<T> {
-    /// All members in groups of so many lanes.
+    /// Splits all members into groups of `lanes`.
     #[inline(always)]
     pub(super) fn all(members: usize, lanes: usize) -> impl Iterator<Item = Self> {
         (0..members).step_by(lanes).map(move |first| Group {
@@ -37,7 +37,8 @@ impl<T: Real> Group<T> {
         })
     }
 
-    /// Scales each member by its largest absolute value; without one it has failed.
+    /// Scales each member by its largest absolute value; a member whose largest value cannot be computed has
+    /// failed.
     #[inline(always)]
     pub(super) fn scale(&mut self, largest: impl Fn(usize) -> Result<T, Failed>) {
         let members = self.first..self.first + self.count;
@@ -46,7 +47,7 @@ impl<T: Real> Group<T> {
         }
     }
 
-    /// Members that do not pass have failed.
+    /// Marks members that do not pass the check as failed.
     #[inline(always)]
     pub(super) fn check(&mut self, passes: impl Fn(usize) -> bool) {
         let members = self.first..self.first + self.count;
@@ -55,7 +56,7 @@ impl<T: Real> Group<T> {
         }
     }
 
-    /// Marks members as failed.
+    /// Marks the members of these lanes as failed.
     #[inline(always)]
     pub(super) fn fail<L: Lanes<Number = T>>(&mut self, failed: Truth<L>) {
         if failed.any() {
@@ -71,7 +72,7 @@ impl<T: Real> Group<T> {
         }
     }
 
-    /// The numbers of each member, with its lane and its scaling.
+    /// Iterates over the numbers of each member, with its lane and its scaling.
     #[inline(always)]
     fn members(&self, length: usize) -> impl Iterator<Item = (usize, usize, Option<Scaling<T>>)> {
         let scalings = self.scalings[..self.count].iter().enumerate();
@@ -79,14 +80,14 @@ impl<T: Real> Group<T> {
     }
 }
 
-/// Row by row, or column by column: how the matrices of the members lie in memory.
+/// The memory layout of the members' matrices: row by row, or column by column.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Layout {
     Rows,
     Columns,
 }
 
-/// Whether results are linear in the input, so that its scaling is to be undone.
+/// Whether results are linear in the input, so that its scaling must be reversed in them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scale {
     Undo,
@@ -102,7 +103,7 @@ pub(super) struct Grid<'a, L: Lanes> {
 }
 
 impl<'a, L: Lanes> Grid<'a, L> {
-    /// A grid in the next piece of scratch.
+    /// Takes a grid from the next piece of scratch.
     #[inline(always)]
     pub(super) fn take(
         lanes: L,
@@ -112,7 +113,7 @@ impl<'a, L: Lanes> Grid<'a, L> {
         Ok(Grid { lanes, rows, columns, packs: scratch.take(rows * columns)? })
     }
 
-    /// The elements of row `i` and column `j`.
+    /// Returns the elements of row `i` and column `j`.
     #[inline(always)]
     pub(super) fn at(&self, i: usize, j: usize) -> Pack<L> {
         Pack { lanes: self.lanes, numbers: self.packs[i * self.columns + j] }
@@ -124,25 +125,25 @@ impl<'a, L: Lanes> Grid<'a, L> {
         self.packs[i * self.columns + j] = x.numbers;
     }
 
-    /// A number in all lanes.
+    /// Returns a number in all lanes.
     #[inline(always)]
     pub(super) fn splat(&self, x: L::Number) -> Pack<L> {
         Pack::of(self.lanes, x)
     }
 
-    /// Zero in all lanes.
+    /// Returns zero in all lanes.
     #[inline(always)]
     pub(super) fn zero(&self) -> Pack<L> {
         self.splat(L::Number::zero())
     }
 
-    /// One in all lanes.
+    /// Returns one in all lanes.
     #[inline(always)]
     pub(super) fn one(&self) -> Pack<L> {
         self.splat(L::Number::one())
     }
 
-    /// A whole number in all lanes.
+    /// Returns an integer in all lanes.
     #[inline(always)]
     pub(super) fn index(&self, i: usize) -> Pack<L> {
         self.splat(L::Number::of_f64(i as f64))
@@ -156,7 +157,7 @@ impl<'a, L: Lanes> Grid<'a, L> {
         self.set(y[0], y[1], which.select(first, second));
     }
 
-    /// Writes the identity, of as many columns as there are.
+    /// Writes the identity, with the number of columns of the grid.
     #[inline(always)]
     pub(super) fn set_identity(&mut self) {
         for i in 0..self.rows {
@@ -166,7 +167,7 @@ impl<'a, L: Lanes> Grid<'a, L> {
         }
     }
 
-    /// Reads the members of a group, scaled; lanes without a member, and of one that has failed, hold zeros.
+    /// Reads the members of a group, scaled; lanes without a member, or with one that has failed, hold zeros.
     #[inline(always)]
     pub(super) fn load(&mut self, group: &Group<L::Number>, from: &[L::Number], layout: Layout) {
         let (rows, columns) = (self.rows, self.columns);
@@ -195,7 +196,7 @@ impl<'a, L: Lanes> Grid<'a, L> {
         }
     }
 
-    /// Writes the first `rows` rows of the members of a group, nan for those that have failed.
+    /// Writes the first `rows` rows of the members of a group; NaN for members that have failed.
     #[inline(always)]
     pub(super) fn store(
         &self,
@@ -233,7 +234,8 @@ impl<'a, L: Lanes> Grid<'a, L> {
         }
     }
 
-    /// Writes one row of whole numbers of the members of a group, the numbers from zero for those that have failed.
+    /// Writes one row of integers for the members of a group; the numbers from zero for members that have
+    /// failed.
     #[inline(always)]
     pub(super) fn store_indices(&self, group: &Group<L::Number>, to: &mut [i32]) {
         let numbers: &[L::Number] = bytemuck::cast_slice(self.packs);

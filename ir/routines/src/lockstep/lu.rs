@@ -1,5 +1,5 @@
-//! LU factorisation with partial pivoting, row by row (Golub and Van Loan, section 3.4), in the order in which unrolled
-//! programs do it, so that both have the same bits.
+//! LU factorisation with partial pivoting, row by row (Golub and Van Loan, section 3.4), in the operation order
+//! of unrolled programs, so that both have the same bits.
 
 use crate::lockstep::Lockstep;
 use crate::lockstep::grid::{Grid, Group, Layout, Scale, need as grid};
@@ -43,8 +43,9 @@ impl<T: Real> Lockstep<T> for Lu<'_, T> {
     }
 }
 
-/// Eliminates the elements below the diagonal, column by column. The pivot of a column is its largest element on or below
-/// the diagonal, the first of several; its row is exchanged with row `j` before. A column of zeros is left as it is.
+/// Eliminates the elements below the diagonal, column by column. The pivot of a column is its largest element
+/// on or below the diagonal, the first of several; its row is exchanged with row `j` first. A column of zeros
+/// is left unchanged.
 #[inline(always)]
 fn eliminate<L: Lanes>(
     a: &mut Grid<'_, L>,
@@ -66,7 +67,7 @@ fn eliminate<L: Lanes>(
         }
         pivots.set(0, j, pivot);
         for i in j + 1..m {
-            // Indices are whole numbers, so this is where the row is that of the pivot.
+            // Indices are integers, so this selects the lanes in which row `i` has the pivot.
             let here = pivot.less(a.index(i + 1)) & a.index(i - 1).less(pivot);
             if here.any() {
                 for column in 0..n {

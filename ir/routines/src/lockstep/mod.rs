@@ -1,15 +1,16 @@
-//! Routines on small matrices, several members of a batch at a time: one in each lane of the vector registers.
+//! Routines for small matrices that process several members of a batch at a time, one in each lane of the
+//! vector registers.
 //!
-//! A small matrix alone keeps no vector unit busy. So the members are read into [packs](pack): element `[i, j]` of as
-//! many members as a register has lanes, and the routine runs once for all of them.
+//! A single small matrix does not fill vector registers. So the members are read into [packs](pack), each with
+//! element `[i, j]` of one member per lane, and the routine runs once for all of them.
 //!
 //! ```text
 //! members   [a00 a01 a10 a11] [b00 b01 b10 b11] ..   ->   packs   [a00 b00 ..] [a01 b01 ..] [a10 b10 ..] [a11 b11 ..]
 //! ```
 //!
-//! Operations are elementwise, and what depends on the data is chosen in each lane: where a branch would go, both
-//! values are computed and one is selected; an iteration goes on until the last member has converged, and leaves the
-//! others as they are. So the bits of a member are the same alone, in any place of any batch, and on any machine.
+//! Operations are elementwise, and control flow is per lane: in place of a branch, both values are computed and
+//! one is selected; an iteration continues until the last member has converged, and does not change the others.
+//! So the bits of a member are the same alone, at any position of any batch, and on any machine.
 
 pub(crate) mod pack;
 
@@ -34,10 +35,10 @@ use crate::scratch::{Need, Scratch};
 use crate::svd::Bases;
 use crate::triangular::Triangle;
 
-/// The most rows and columns of a matrix on which a routine runs in lockstep.
+/// The largest number of rows and columns of a matrix for which a routine runs in lockstep.
 ///
-/// Chosen so that a member among many is much faster than by faer, and one alone not much slower. Measured on eight
-/// lanes of double precision at order 16, in microseconds a member:
+/// Chosen such that a batch is much faster per member than with faer, and a single matrix not much slower.
+/// Measured on eight lanes of double precision at order 16, in microseconds per member:
 ///
 /// ```text
 ///                                among 1,000      faer       alone      faer
@@ -50,8 +51,8 @@ use crate::triangular::Triangle;
 /// ```
 const MOST: usize = 16;
 
-/// The scratch of a routine in lockstep; nothing where it is not one of these. The choice depends on the routine alone,
-/// never on the batch.
+/// Returns the scratch of a routine in lockstep; `None` if the routine does not run in lockstep. The choice
+/// depends on the routine alone, never on the batch.
 pub(crate) fn need(routine: &Routine) -> Option<Need> {
     let small = |m: usize, n: usize| 0 < m.min(n) && m.max(n) <= MOST;
     match *routine {
@@ -148,7 +149,7 @@ pub(crate) fn run<T: Real>(
     }
 }
 
-/// The number of columns of the basis of the longer side.
+/// Returns the number of columns of the basis of the longer side.
 fn svd_width([m, n]: [usize; 2], vectors: SvdVectors) -> usize {
     match vectors {
         SvdVectors::None => 0,
@@ -157,7 +158,7 @@ fn svd_width([m, n]: [usize; 2], vectors: SvdVectors) -> usize {
     }
 }
 
-/// A routine on the members of a batch, as many at a time as there are lanes.
+/// A routine that processes one member per lane at a time.
 trait Lockstep<T: Real> {
     fn run<L: Lanes<Number = T>>(
         self,
@@ -173,7 +174,7 @@ struct Batch<'a> {
 }
 
 impl Batch<'_> {
-    /// Runs in the widest registers of the processor, for a single member in scalar ones.
+    /// Runs in the widest registers of the processor; a single member runs in scalar registers.
     fn run<T: Real, R: Lockstep<T>>(self, routine: R) -> Result<(), Failed> {
         let alone = self.members == 1;
         let call = Call { batch: self, routine, number: PhantomData };

@@ -1,7 +1,7 @@
 //! [`Pack`]: the same number of several members, one in each lane of a vector register.
 //!
-//! Every operation is elementwise and rounds each lane by itself, so the value in a lane depends neither on the other
-//! lanes nor on their number. Nothing is contracted: `a * b + c` rounds twice, on every machine.
+//! Every operation is elementwise and rounds each lane separately, so the value in a lane depends neither on
+//! the other lanes nor on their number. Nothing is contracted: `a * b + c` rounds twice, on every machine.
 
 use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Sub};
 
@@ -10,7 +10,7 @@ use pulp::Simd;
 
 use crate::real::Real;
 
-/// The instructions on packs of one element type: which registers, and how many lanes they have.
+/// The instructions on packs of one element type: the registers, and their number of lanes.
 pub(crate) trait Lanes: Copy {
     /// One number.
     type Number: Real;
@@ -50,11 +50,11 @@ impl<S, T> LanesOf<S, T> {
     }
 }
 
-/// An element type whose numbers form packs in every instruction set.
+/// An element type with packs in every instruction set.
 pub(crate) trait Packed: Sized {
-    /// The lanes.
-    type Lanes<S: Simd>: Lanes<Number = Self>;
     /// The lanes of an instruction set.
+    type Lanes<S: Simd>: Lanes<Number = Self>;
+    /// Returns the lanes of an instruction set.
     fn lanes<S: Simd>(simd: S) -> Self::Lanes<S>;
 }
 
@@ -143,14 +143,14 @@ packed!(
     select_f64s
 );
 
-/// A number of every lane.
+/// One number per lane.
 #[derive(Clone, Copy)]
 pub(crate) struct Pack<L: Lanes> {
     pub(crate) lanes: L,
     pub(crate) numbers: L::Vector,
 }
 
-/// A truth value of every lane.
+/// One truth value per lane.
 #[derive(Clone, Copy)]
 pub(crate) struct Truth<L: Lanes> {
     pub(crate) lanes: L,
@@ -158,37 +158,37 @@ pub(crate) struct Truth<L: Lanes> {
 }
 
 impl<L: Lanes> Pack<L> {
-    /// The same number in every lane.
+    /// Returns the same number in every lane.
     #[inline(always)]
     pub(crate) fn of(lanes: L, x: L::Number) -> Self {
         Pack { lanes, numbers: lanes.splat(x) }
     }
 
-    /// The absolute value.
+    /// Returns the absolute value.
     #[inline(always)]
     pub(crate) fn abs(self) -> Self {
         Pack { numbers: self.lanes.abs(self.numbers), ..self }
     }
 
-    /// The square root.
+    /// Returns the square root.
     #[inline(always)]
     pub(crate) fn root(self) -> Self {
         Pack { numbers: self.lanes.sqrt(self.numbers), ..self }
     }
 
-    /// Where the number is less than another; false where one is nan.
+    /// Returns the lanes in which the number is less than `other`; false for NaN.
     #[inline(always)]
     pub(crate) fn less(self, other: Self) -> Truth<L> {
         Truth { lanes: self.lanes, values: self.lanes.less(self.numbers, other.numbers) }
     }
 
-    /// Where the number is greater than another; false where one is nan.
+    /// Returns the lanes in which the number is greater than `other`; false for NaN.
     #[inline(always)]
     pub(crate) fn greater(self, other: Self) -> Truth<L> {
         other.less(self)
     }
 
-    /// The other sign where asked for.
+    /// Returns the number with its sign changed in the lanes of `which`.
     #[inline(always)]
     pub(crate) fn negated_where(self, which: Truth<L>) -> Self {
         which.select(-self, self)
@@ -196,14 +196,14 @@ impl<L: Lanes> Pack<L> {
 }
 
 impl<L: Lanes> Truth<L> {
-    /// The first number where this holds, the second elsewhere.
+    /// Returns `x` in the lanes where this holds, and `y` in the others.
     #[inline(always)]
     pub(crate) fn select(self, x: Pack<L>, y: Pack<L>) -> Pack<L> {
         let numbers = self.lanes.select(self.values, x.numbers, y.numbers);
         Pack { lanes: self.lanes, numbers }
     }
 
-    /// Whether this holds in some lane.
+    /// Returns whether this holds in any lane.
     #[inline(always)]
     pub(crate) fn any(self) -> bool {
         self.lanes.any(self.values)

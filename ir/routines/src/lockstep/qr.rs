@@ -44,19 +44,19 @@ impl<T: Real> Lockstep<T> for Qr<'_, T> {
     }
 }
 
-/// Leaves `r` on and above the diagonal of `a`, and below it the vectors `v`, which begin with a one that is not kept,
-/// of the reflections `h = I - tau v v^T`. For a column `x` from the diagonal on,
+/// Factors `a` in place: `r` is on and above the diagonal, and below it are the vectors `v` of the reflections
+/// `h = I - tau v v^T`; their first element, a one, is not stored. For a column `x` from the diagonal on,
 ///
 /// ```text
 /// h x = beta e1,   beta = -sign(x1) |x|,   tau = (beta - x1) / beta,   v = x / (x1 - beta) but for v1 = 1
 /// ```
 ///
-/// and `tau = 0` where `x` is a multiple of `e1` already.
+/// and `tau = 0` if `x` is already a multiple of `e1`.
 #[inline(always)]
 pub(super) fn factor<L: Lanes>(a: &mut Grid<'_, L>, taus: &mut Grid<'_, L>) {
     let (m, n) = (a.rows, a.columns);
     let (zero, one) = (a.zero(), a.one());
-    // Squares of columns that are as small as this, beside others, are computed from multiples of them.
+    // Squares of such small columns underflow, so they are computed from scaled columns.
     let range = L::Number::FACTOR_EXPONENT;
     let small = a.splat(L::Number::power_of_two(-range * 2 / 5));
     let [up, down] = [1, -1].map(|sign| a.splat(L::Number::power_of_two(sign * range * 5 / 6)));
@@ -104,7 +104,8 @@ pub(super) fn factor<L: Lanes>(a: &mut Grid<'_, L>, taus: &mut Grid<'_, L>) {
 pub(super) fn multiply<L: Lanes>(a: &Grid<'_, L>, taus: &Grid<'_, L>, q: &mut Grid<'_, L>) {
     q.set_identity();
     for j in (0..a.rows.min(a.columns)).rev() {
-        // The reflections before this one have left the columns before `j` those of the identity.
+        // The reflections applied so far have not changed the columns before `j`, which are those of the
+        // identity.
         for column in j..q.columns {
             let mut product = q.at(j, column);
             for i in j + 1..a.rows {
@@ -119,7 +120,7 @@ pub(super) fn multiply<L: Lanes>(a: &Grid<'_, L>, taus: &Grid<'_, L>, q: &mut Gr
     }
 }
 
-/// Clears the reflections from `r`, and makes its diagonal not negative: `q r = (q d) (d r)` for signs `d`.
+/// Clears the reflections from `r`, and makes its diagonal non-negative: `q r = (q d) (d r)` for signs `d`.
 #[inline(always)]
 pub(super) fn direct<L: Lanes>(r: &mut Grid<'_, L>, q: &mut Grid<'_, L>) {
     for j in 0..r.rows.min(r.columns) {

@@ -1,13 +1,13 @@
-//! Jacobi rotations, and what follows them: values in order, vectors with signs.
+//! Jacobi rotations, and the following steps: sorting the values, and choosing the signs of the vectors.
 
 use crate::lockstep::grid::Grid;
 use crate::lockstep::pack::{Lanes, Pack, Truth};
 use rustfft::num_traits::{One, Zero};
 
-/// An iteration that has not converged after so many sweeps over all pairs has failed. Four to eight are usual.
+/// The number of sweeps over all pairs after which an iteration has failed. Four to eight are usual.
 pub(super) const SWEEPS: usize = 40;
 
-/// The rotation that makes two rows or columns orthogonal, in the lanes where they are not.
+/// The rotation that makes two rows or columns orthogonal, in the lanes where they are not orthogonal yet.
 #[derive(Clone, Copy)]
 pub(super) struct Rotation<L: Lanes> {
     active: Truth<L>,
@@ -17,7 +17,8 @@ pub(super) struct Rotation<L: Lanes> {
 }
 
 impl<L: Lanes> Rotation<L> {
-    /// The rotation by the smaller of the angles that make `[[p, r], [r, q]]` diagonal (Rutishauser, 1966):
+    /// Returns the rotation by the smaller of the angles that make `[[p, r], [r, q]]` diagonal (Rutishauser,
+    /// 1966):
     ///
     /// ```text
     /// h = q - p,   y = sign(h) 2 r,   w = |h| + sqrt(h^2 + y^2),   tan = y / w,   cos = w / |w, y|,   sin = y / |w, y|
@@ -32,21 +33,21 @@ impl<L: Lanes> Rotation<L> {
         Rotation { active, cosine: w * reciprocal, sine: y * reciprocal, tangent: y / w }
     }
 
-    /// `(cos x - sin y, sin x + cos y)`; lanes that are not active stay as they are, bit by bit.
+    /// Returns `(cos x - sin y, sin x + cos y)`; lanes that are not active are unchanged, bit by bit.
     #[inline(always)]
     pub(super) fn turn(self, x: Pack<L>, y: Pack<L>) -> (Pack<L>, Pack<L>) {
         let Rotation { active, cosine, sine, tangent: _ } = self;
         (active.select(cosine * x - sine * y, x), active.select(sine * x + cosine * y, y))
     }
 
-    /// `(p - tan r, q + tan r)`: the diagonal afterwards.
+    /// Returns the diagonal after the rotation: `(p - tan r, q + tan r)`.
     #[inline(always)]
     pub(super) fn turn_diagonal(self, [p, q, r]: [Pack<L>; 3]) -> (Pack<L>, Pack<L>) {
         let change = self.tangent * r;
         (self.active.select(p - change, p), self.active.select(q + change, q))
     }
 
-    /// Turns two columns.
+    /// Rotates two columns.
     #[inline(always)]
     pub(super) fn turn_columns(self, a: &mut Grid<'_, L>, p: usize, q: usize) {
         for i in 0..a.rows {
@@ -57,14 +58,14 @@ impl<L: Lanes> Rotation<L> {
     }
 }
 
-/// Which values come first.
+/// The order of sorted values.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     Ascending,
     Descending,
 }
 
-/// Puts a row of values in order, and the columns of matrices with them. Equal values stay in their order.
+/// Sorts a row of values, and the columns of matrices with them. Equal values stay in their order.
 #[inline(always)]
 pub(super) fn sort<L: Lanes, const N: usize>(
     order: Order,
@@ -88,7 +89,8 @@ pub(super) fn sort<L: Lanes, const N: usize>(
     }
 }
 
-/// Turns a column to the side of its component of largest absolute value, the first of several; where it is turned.
+/// Makes the component of largest absolute value of a column (the first of several) positive. Returns the lanes
+/// in which the sign was changed.
 #[inline(always)]
 pub(super) fn direct<L: Lanes>(a: &mut Grid<'_, L>, column: usize) -> Truth<L> {
     let mut most = a.zero();
@@ -101,7 +103,7 @@ pub(super) fn direct<L: Lanes>(a: &mut Grid<'_, L>, column: usize) -> Truth<L> {
     down
 }
 
-/// Changes the signs of a column.
+/// Changes the signs of a column in some lanes.
 #[inline(always)]
 pub(super) fn negate_column<L: Lanes>(a: &mut Grid<'_, L>, column: usize, which: Truth<L>) {
     for i in 0..a.rows {

@@ -1,8 +1,9 @@
 //! Singular value decomposition by one-sided Jacobi rotations (Hestenes, 1958; Golub and Van Loan, section 8.6.3).
 //!
-//! Rotations from the right make the columns of `a` orthogonal, `b = a v`. The lengths of the columns of `b` are the
-//! singular values. In descending order, `b = u diag(s)` is also the QR factorisation of `b`; computed so, `u` is
-//! orthogonal to the last digit whatever the values, and has columns where they are zero, and beyond them.
+//! Rotations from the right make the columns of `a` orthogonal, `b = a v`. The lengths of the columns of `b`
+//! are the singular values. In descending order, `b = u diag(s)` is also the QR factorisation of `b`. Computed
+//! in this way, `u` is orthogonal to the last digit for all values, and has columns also where values are zero,
+//! and beyond the last value.
 
 use crate::lockstep::Lockstep;
 use crate::lockstep::grid::{Grid, Group, Layout, Scale, need as grid};
@@ -20,7 +21,7 @@ pub(super) struct Svd<'a, T> {
     pub(super) width: usize,
     pub(super) a: &'a [T],
     pub(super) s: &'a mut [T],
-    /// Where vectors are wanted.
+    /// The bases, if vectors are requested.
     pub(super) bases: Option<Bases<'a, T>>,
 }
 
@@ -90,7 +91,7 @@ impl<T: Real> Lockstep<T> for Svd<'_, T> {
     }
 }
 
-/// The scalar product of two columns.
+/// Returns the scalar product of two columns.
 #[inline(always)]
 fn product<L: Lanes>(b: &Grid<'_, L>, p: usize, q: usize) -> Pack<L> {
     let mut sum = b.zero();
@@ -100,12 +101,13 @@ fn product<L: Lanes>(b: &Grid<'_, L>, p: usize, q: usize) -> Pack<L> {
     sum
 }
 
-/// Makes the columns of `b` orthogonal by rotations, which `v` is multiplied by from the right. Where this does not
-/// converge is the result.
+/// Makes the columns of `b` orthogonal by rotations, and multiplies `v` by them from the right. Returns the
+/// lanes in which this does not converge.
 ///
-/// Columns `x`, `y` are orthogonal if `|x y| <= 4 ulp |x| |y|`, to about the error of the product, so small singular
-/// values of columns of different lengths have correct digits, too. The entries of `b` are so large that the squares of
-/// these products are normal numbers but where a column, beside the longest, counts as zero.
+/// Columns `x`, `y` count as orthogonal if `|x y| <= 4 ulp |x| |y|`, about the error of the product, so small
+/// singular values of columns with different lengths have correct digits too. The entries of `b` are so large
+/// that the squares of these products are normal numbers, unless a column is negligible compared with the
+/// longest.
 #[inline(always)]
 fn make_orthogonal<L: Lanes>(b: &mut Grid<'_, L>, v: &mut Grid<'_, L>) -> Truth<L> {
     let zero = b.zero();

@@ -1,5 +1,5 @@
-//! Solves with a triangular matrix by substitution row by row (Golub and Van Loan, section 3.1), in the order in which
-//! unrolled programs do it, so that both have the same bits.
+//! Solves with a triangular matrix by substitution row by row (Golub and Van Loan, section 3.1), in the
+//! operation order of unrolled programs, so that both have the same bits.
 
 use crate::lockstep::Lockstep;
 use crate::lockstep::grid::{Grid, Group, Layout, Scale, need as grid};
@@ -8,7 +8,8 @@ use crate::real::{Failed, Real};
 use crate::scratch::{Need, Scratch};
 use crate::triangular::Triangle;
 
-/// `t[n, n], b[n] -> x[n]`. Several right-hand sides fill the registers by themselves.
+/// `t[n, n], b[n] -> x[n]`, for one right-hand side; several right-hand sides fill the registers without
+/// lockstep.
 pub(super) struct Solve<'a, T> {
     pub(super) n: usize,
     pub(super) triangle: Triangle,
@@ -42,8 +43,8 @@ impl<T: Real> Lockstep<T> for Solve<'_, T> {
     }
 }
 
-/// `x[i] = (b[i] - sum_j t[i, j] x[j]) / t[i, i]` over the rows `j` solved before, in place. One triangle of `t` is
-/// read.
+/// Solves in place: `x[i] = (b[i] - sum_j t[i, j] x[j]) / t[i, i]` over the rows `j` solved before. Reads one
+/// triangle of `t`.
 #[inline(always)]
 fn substitute<L: Lanes>(triangle: Triangle, t: &Grid<'_, L>, x: &mut Grid<'_, L>) {
     let n = x.columns;

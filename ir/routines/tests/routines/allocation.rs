@@ -1,11 +1,11 @@
-//! A warm call allocates nothing, for every routine and element type.
+//! After the first call, no routine allocates, for any element type.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use tapeloom_routines::{Element, Float, Routine, SvdVectors};
 
-/// The system's allocator, which counts the calls of the thread at hand.
+/// The system's allocator, which counts the calls of the current thread.
 struct Counting;
 
 thread_local! {
@@ -13,33 +13,33 @@ thread_local! {
 }
 
 fn count() {
-    // During the end of a thread the counter may be gone already.
+    // While a thread ends, its counter may have been dropped already.
     let _ = CALLS.try_with(|calls| calls.set(calls.get() + 1));
 }
 
-// SAFETY: every method hands its arguments on to the system's allocator, whose contract is the same.
+// SAFETY: every method forwards its arguments to the system's allocator, which has the same contract.
 #[allow(unsafe_code)]
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count();
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.realloc(pointer, layout, size) }
     }
 }
@@ -79,7 +79,7 @@ fn routines(n: usize) -> Vec<Routine> {
     all
 }
 
-/// Numbers between -1 and 1, none zero, with a large diagonal in an array with two axes.
+/// Returns numbers between -1 and 1, none zero, with a large diagonal in an array with two axes.
 fn operand(shape: &[usize], float: Float) -> Vec<u8> {
     let length: usize = shape.iter().product();
     let number = |place: usize| {
@@ -95,7 +95,7 @@ fn operand(shape: &[usize], float: Float) -> Vec<u8> {
     }
 }
 
-/// Bytes that begin at a multiple of eight.
+/// Bytes whose address is a multiple of eight.
 struct Aligned {
     words: Vec<u64>,
     length: usize,
@@ -139,7 +139,7 @@ fn a_warm_call_allocates_nothing() {
             let before = CALLS.get();
             plan.run(1, &operands, &mut results, &mut scratch).unwrap();
             assert_eq!(CALLS.get() - before, 0, "{routine:?}, {float:?}");
-            // The call was a success, not the short way of a failure.
+            // The call succeeded, and did not take the short path of a failure.
             let arrays = routine.results();
             for (array, result) in arrays.iter().zip(&results) {
                 let nan = match (array.element, float) {

@@ -1,9 +1,9 @@
-//! Orders against a stable sort by comparisons, for rows of every length at which another method begins.
+//! Argsorts compared with a stable comparison sort, for rows of every length at which the method changes.
 
 use std::cmp::Ordering;
 use tapeloom_routines::{Argsort, Key};
 
-/// Numbers that look random.
+/// Pseudo-random numbers.
 struct Noise(u64);
 
 impl Noise {
@@ -15,7 +15,7 @@ impl Noise {
     }
 }
 
-/// Returns the places of `argsort` by comparisons.
+/// Returns the indices that `argsort` should return, by a comparison sort.
 fn expected<T: Copy>(argsort: &Argsort, x: &[T], compare: &dyn Fn(T, T) -> Ordering) -> Vec<i64> {
     let Argsort { rows, n, columns, first, descending, .. } = *argsort;
     let mut y = vec![0; rows * first * columns];
@@ -55,15 +55,15 @@ fn check<T: bytemuck::Pod>(
     }
 }
 
-/// Numbers first, nan last.
+/// Orders numbers first and NaN last.
 fn floats(x: f64, y: f64) -> Ordering {
     x.partial_cmp(&y).unwrap_or_else(|| x.is_nan().cmp(&y.is_nan()))
 }
 
-/// Where the elements of a row come from.
+/// A generator of the elements of a row.
 type Source = Box<dyn FnMut() -> f64>;
 
-/// Ends of methods: comparisons, digits, leading bits first.
+/// The lengths around which the method changes: comparisons, radix digits, partition by leading bits.
 const LENGTHS: [usize; 12] = [0, 1, 2, 3, 7, 8, 9, 100, 1023, 1024, 5000, 65_537];
 
 #[test]
@@ -79,7 +79,7 @@ fn floats_are_in_order_whatever_their_bits() {
     let mut random = Noise(9);
     kinds.push(("few", Box::new(move || (random.next() % 40) as f64 - 20.0)));
     let mut random = Noise(11);
-    // They agree in all leading bits that a word holds beside those of the largest.
+    // The elements near 1 agree in all bits that a word holds, because words also cover ±1e300.
     kinds.push((
         "near one another",
         Box::new(move || match random.next() % 50 {
@@ -89,7 +89,7 @@ fn floats_are_in_order_whatever_their_bits() {
         }),
     ));
     let mut random = Noise(13);
-    // A few of them do.
+    // A few of the elements agree in these bits.
     kinds.push((
         "pairs",
         Box::new(move || match random.next() % 100 {
@@ -133,7 +133,7 @@ fn integers_are_in_order() {
     }
 }
 
-/// Elements that all come before those found so far, and elements of which none does.
+/// Rows in which every element comes before the elements found so far, and rows in which none does.
 #[test]
 fn ascending_and_descending_rows() {
     for n in LENGTHS {

@@ -1,4 +1,4 @@
-//! Routines as words.
+//! The text form of routines.
 
 use tapeloom_routines::{Routine, SvdVectors};
 

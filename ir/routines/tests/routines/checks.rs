@@ -1,16 +1,16 @@
-//! What the tests of the routines share: calls on vectors, random matrices, products and residuals
-//! in double precision.
+//! Helpers for the tests of the routines: calls on vectors, random matrices, products and residuals in double
+//! precision.
 
 use std::fmt::Debug;
 
 use tapeloom_routines::{Element, Float, Routine};
 
-/// Orders of the matrices in the tests of residuals: all that have methods of their own, and below, at and above the
-/// sizes of tiles and of blocks.
+/// Orders of the matrices in the tests of residuals: all orders with their own methods, and orders below, at
+/// and above the sizes of tiles and blocks.
 pub(crate) const ORDERS: [usize; 20] =
     [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 33, 65, 100];
 
-/// Shapes of rectangular matrices: wide, tall, and of one row or column.
+/// Shapes of rectangular matrices: wide, tall, and with one row or column.
 pub(crate) const SHAPES: [(usize, usize); 12] = [
     (1, 5),
     (5, 1),
@@ -72,30 +72,30 @@ pub(crate) struct Results<T> {
 }
 
 impl<T: Number> Results<T> {
-    /// A floating-point result in double precision.
+    /// Returns a floating-point result in double precision.
     pub(crate) fn double(&self, place: usize) -> Vec<f64> {
         self.floats[place].iter().map(|x| x.double()).collect()
     }
 
-    /// Whether every number of every floating-point result is nan, and every index its place.
+    /// Returns whether every number of every floating-point result is NaN, and every index equals its position.
     pub(crate) fn failed(&self) -> bool {
         let nan = |x: &T| x.double().is_nan();
         let counts = |xs: &Vec<i32>| xs.iter().zip(0..).all(|(&x, place)| x == place);
         self.floats.iter().flatten().all(nan) && self.indices.iter().all(counts)
     }
 
-    /// Whether every number of every floating-point result is finite.
+    /// Returns whether every number of every floating-point result is finite.
     pub(crate) fn finite(&self) -> bool {
         self.floats.iter().flatten().all(|x| x.double().is_finite())
     }
 }
 
-/// Calls a routine with result buffers and scratch full of bytes that are no answer.
+/// Calls a routine; the result buffers and the scratch are filled with invalid bytes before.
 pub(crate) fn call<T: Number>(routine: &Routine, operands: &[&[T]]) -> Results<T> {
     call_batch(routine, 1, operands)
 }
 
-/// [`call`] on so many members.
+/// Calls a routine on several members.
 pub(crate) fn call_batch<T: Number>(
     routine: &Routine,
     members: usize,
@@ -113,7 +113,7 @@ pub(crate) fn call_batch<T: Number>(
             Element::Index => indices.push(vec![-77; length]),
         }
     }
-    // In every routine the floating-point results stand before the indices.
+    // In every routine the floating-point results precede the indices.
     let mut results: Vec<&mut [u8]> = Vec::new();
     results.extend(floats.iter_mut().map(|x| bytemuck::cast_slice_mut(x)));
     results.extend(indices.iter_mut().map(|x| bytemuck::cast_slice_mut(x)));
@@ -121,7 +121,7 @@ pub(crate) fn call_batch<T: Number>(
     Results { floats, indices }
 }
 
-/// Numbers between -1 and 1 by a multiplicative generator.
+/// Returns numbers between -1 and 1 from a multiplicative generator.
 pub(crate) fn random<T: Number>(length: usize, seed: u64) -> Vec<T> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -132,7 +132,7 @@ pub(crate) fn random<T: Number>(length: usize, seed: u64) -> Vec<T> {
     (0..length).map(|_| next()).collect()
 }
 
-/// `a a^T + n`, symmetric to the last bit and well conditioned.
+/// Returns `a a^T + n`, symmetric to the last bit and well conditioned.
 pub(crate) fn positive<T: Number>(n: usize, seed: u64) -> Vec<T> {
     let a: Vec<f64> = random(n * n, seed);
     let mut product = multiply(n, n, n, &a, &turn(n, n, &a));
@@ -145,35 +145,35 @@ pub(crate) fn positive<T: Number>(n: usize, seed: u64) -> Vec<T> {
     product.into_iter().map(T::of).collect()
 }
 
-/// Double precision.
+/// Converts to double precision.
 pub(crate) fn double<T: Number>(values: &[T]) -> Vec<f64> {
     values.iter().map(|x| x.double()).collect()
 }
 
-/// `a[m, k] b[k, n]`.
+/// Returns `a[m, k] b[k, n]`.
 pub(crate) fn multiply(m: usize, k: usize, n: usize, a: &[f64], b: &[f64]) -> Vec<f64> {
     let entry = |i: usize, j: usize| (0..k).map(|l| a[i * k + l] * b[l * n + j]).sum::<f64>();
     (0..m * n).map(|place| entry(place / n, place % n)).collect()
 }
 
-/// The transpose of `a[m, n]`.
+/// Returns the transpose of `a[m, n]`.
 pub(crate) fn turn(m: usize, n: usize, a: &[f64]) -> Vec<f64> {
     (0..m * n).map(|place| a[place % m * n + place / m]).collect()
 }
 
-/// The identity.
+/// Returns the identity.
 pub(crate) fn identity(n: usize) -> Vec<f64> {
     (0..n * n).map(|place| f64::from(u8::from(place / n == place % n))).collect()
 }
 
-/// The square root of the sum of squares, without overflow.
+/// Returns the square root of the sum of squares, without overflow.
 pub(crate) fn norm(a: &[f64]) -> f64 {
     let most = a.iter().fold(0.0_f64, |most, x| most.max(x.abs()));
     let scale = if most > 0.0 { most } else { 1.0 };
     scale * a.iter().map(|x| (x / scale).powi(2)).sum::<f64>().sqrt()
 }
 
-/// What a backward stable method of order `n` may lose, in epsilons of the norm.
+/// The error bound of a backward stable method of order `n`, in epsilons of the norm.
 pub(crate) fn stable(n: usize) -> f64 {
     8.0 * (n as f64).sqrt().max(4.0)
 }
@@ -192,8 +192,8 @@ pub(crate) fn close<T: Number>(bound: f64, a: &[f64], b: &[f64], what: &str) {
     );
 }
 
-/// Matrices of a shape that are hard to factor: rows or columns that become small, columns that are equal or zero or
-/// depend on others, all but to a last digit, and one number only.
+/// Returns matrices that are hard to factor: with rows or columns that become small, with columns that are
+/// equal, zero or linearly dependent up to the last digit, and with one number only.
 pub(crate) fn difficult<T: Number>(m: usize, n: usize) -> Vec<Vec<T>> {
     let random: Vec<f64> = random(m * n, (5 * m + n) as u64);
     let of = |entry: &dyn Fn(usize, usize, f64) -> f64| -> Vec<T> {

@@ -7,7 +7,7 @@ fn factors<T: Number>() {
     for n in ORDERS {
         let mut a: Vec<T> = positive(n, n as u64);
         let whole = double(&a);
-        // The routine must not read what lies above the diagonal.
+        // The routine must not read elements above the diagonal.
         for i in 0..n {
             a[i * n + i + 1..(i + 1) * n].fill(T::NAN);
         }

@@ -40,7 +40,7 @@ fn holds<T: Number>(n: usize, mut a: Vec<T>) {
 }
 
 fn decomposes<T: Number>() {
-    // Above an order of 128 the method is divide and conquer.
+    // Above order 128 the method is divide and conquer.
     for n in ORDERS.into_iter().chain([150]) {
         holds::<T>(n, random(n * n, n as u64));
         // Repeated values: a projector, the identity, zeros.

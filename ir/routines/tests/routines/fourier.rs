@@ -1,15 +1,15 @@
-//! Transforms of every small length beside their definition, long ones in some entries.
+//! Transforms of every small length compared with the definition; for long ones, some entries.
 
 use crate::checks::{Number, call, close, double, norm, random};
 use tapeloom_routines::Routine;
 
-/// The entries of half a spectrum.
+/// Returns the number of entries of half a spectrum.
 fn half(n: usize) -> usize {
     n / 2 + 1
 }
 
-/// The twiddle `exp(-2 pi i k / n)` from the first eighth of the circle, where sine and cosine
-/// of a small angle are accurate to the last bit or so.
+/// Returns the twiddle factor `exp(-2 pi i k / n)`, computed in the first eighth of the circle, where sine and
+/// cosine of a small angle are accurate to the last bit or so.
 fn twiddle(k: usize, n: usize) -> [f64; 2] {
     let k = k % n;
     if 2 * k > n {
@@ -29,8 +29,7 @@ fn twiddle(k: usize, n: usize) -> [f64; 2] {
     [angle.cos(), -angle.sin()]
 }
 
-/// A sum with its rounding error kept beside it (Neumaier), of products split exactly by a
-/// fused multiplication.
+/// A sum with its rounding error (Neumaier), of products split exactly by a fused multiply-add.
 #[derive(Default)]
 struct Sum {
     value: f64,
@@ -51,7 +50,7 @@ impl Sum {
     }
 }
 
-/// Entry `j` of the transform by its definition.
+/// Returns entry `j` of the transform by its definition.
 fn direct(x: &[f64], j: usize, inverse: bool, table: &[[f64; 2]]) -> [f64; 2] {
     let n = x.len() / 2;
     let (mut re, mut im) = (Sum::default(), Sum::default());
@@ -71,7 +70,7 @@ fn table(n: usize) -> Vec<[f64; 2]> {
     (0..n).map(|k| twiddle(k, n)).collect()
 }
 
-/// The rows of `y` from the definition.
+/// Returns the rows of `y` by the definition.
 fn all_direct(x: &[f64], inverse: bool) -> Vec<f64> {
     let n = x.len() / 2;
     let table = table(n);
@@ -80,7 +79,7 @@ fn all_direct(x: &[f64], inverse: bool) -> Vec<f64> {
     part(0).chain(part(1)).collect()
 }
 
-/// The permitted error in epsilons of the norm.
+/// Returns the permitted error in epsilons of the norm.
 fn bound(n: usize) -> f64 {
     4.0 * (n as f64).log2().max(1.0)
 }
@@ -97,7 +96,7 @@ fn agrees<T: Number>(n: usize) {
         let wanted = all_direct(&double(&x), inverse);
         close::<T>(bound(n), &y, &wanted, &format!("n = {n}, {inverse}"));
     }
-    // A real sequence, and back from its spectrum. What is not read may be nan.
+    // A real sequence, and its inverse from the spectrum. Elements that must not be read are NaN.
     let real = &x[..n];
     let mut complex = double(real);
     complex.resize(2 * n, 0.0);
@@ -111,7 +110,7 @@ fn agrees<T: Number>(n: usize) {
     }
     let back = call(&Routine::InverseRealFft { rows: 1, n, columns: 1 }, &[&y]).double(0);
     let wanted: Vec<f64> = double(real).iter().map(|x| x * n as f64).collect();
-    // The spectrum was rounded once.
+    // The spectrum is an input that has been rounded once.
     close::<T>(bound(n) + 1.0, &back, &wanted, &format!("back, n = {n}"));
 }
 
@@ -129,10 +128,10 @@ fn long<T: Number>(n: usize) {
     let x: Vec<T> = random(2 * n, n as u64);
     let y = call(&Routine::Fft { rows: 1, n, columns: 1, inverse: false }, &[&x]);
     let what = format!("n = {n}");
-    // Parseval: the norm grows by the square root of the length.
+    // Parseval: the norm grows by the factor √n.
     let grown = norm(&double(&x)) * (n as f64).sqrt();
     close::<T>(bound(n), &[norm(&y.double(0))], &[grown], &what);
-    // Some entries by their definition, their error beside the typical size of an entry.
+    // Some entries by their definition; their error is relative to the typical size of an entry.
     let table = table(n);
     let x = double(&x);
     for j in [0, 1, n / 3, n / 2, n - 1] {
@@ -155,7 +154,8 @@ fn long_transforms_agree_in_some_entries_and_return() {
     }
 }
 
-/// The numbers of part `part` of sequence `(r, c)` in an array `[parts, rows, n, columns]`.
+/// Returns the positions of the numbers of part `part` of sequence `(r, c)` in an array
+/// `[parts, rows, n, columns]`.
 fn places(
     [rows, n, columns]: [usize; 3],
     part: usize,
@@ -164,7 +164,8 @@ fn places(
     (0..n).map(move |k| ((part * rows + r) * n + k) * columns + c)
 }
 
-/// Every sequence of an array has the bits that it has alone, and a nan stays in its own.
+/// Tests that every sequence of an array has the same bits as alone, and that a NaN affects only its own
+/// sequence.
 fn every_sequence_is_by_itself<T: Number>(n: usize, columns: usize) {
     let rows = 2;
     let kinds = [
@@ -175,7 +176,7 @@ fn every_sequence_is_by_itself<T: Number>(n: usize, columns: usize) {
     for (routine, [parts, read], [into, written]) in kinds {
         let mut x: Vec<T> = random(parts * rows * read * columns, (n * columns) as u64);
         let spoilt = [rows - 1, columns / 2];
-        // The first number of the last part is read by no inverse of a real transform.
+        // The inverse of a real transform does not read the first number of the imaginary part.
         let of = places([rows, read, columns], 0, spoilt).last().unwrap();
         x[of] = T::NAN;
         let y = call(&routine, &[&x]);

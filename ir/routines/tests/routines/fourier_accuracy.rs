@@ -1,9 +1,11 @@
-//! Transforms beside a reference in double-double arithmetic: `|y - y'| <= 4 eps log2(n) |y'|` in the 2-norm.
+//! Transforms compared with a reference in double-double arithmetic: `|y - y'| <= 4 eps log2(n) |y'|` in the
+//! 2-norm.
 //!
-//! A double-double is a sum of two doubles, some 32 digits (T. Dekker, *A floating-point technique for extending the
-//! available precision*, 1971). The reference is a fast transform in it, so that lengths of a million are feasible: radix 2,
-//! and for other lengths a convolution with a chirp (L. Bluestein, 1970). It is itself held to the definition, a direct
-//! sum in double-double, and its roots of unity to their products.
+//! A double-double is a sum of two doubles, with some 32 digits (T. Dekker, *A floating-point technique for
+//! extending the available precision*, 1971). The reference is a fast transform in this arithmetic, so that
+//! lengths of a million are feasible: radix 2, and for other lengths a convolution with a chirp (L. Bluestein,
+//! 1970). The reference itself is tested against the definition, a direct sum in double-double, and its roots
+//! of unity against their products.
 
 use std::ops::{Add, Mul, Neg, Sub};
 
@@ -11,17 +13,17 @@ use crate::checks::{Number, call, close, double, random};
 use crate::sweeps::Sweep;
 use tapeloom_routines::{Routine, half};
 
-/// The sum of two doubles, of which the second is at most half a unit in the last place of the first.
+/// The sum of two doubles; the second is at most half a unit in the last place of the first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Long(f64, f64);
 
-/// `a + b` of `|a| >= |b|`, with its rounding error.
+/// Returns `a + b` for `|a| >= |b|`, with its rounding error.
 fn fast_sum(a: f64, b: f64) -> Long {
     let sum = a + b;
     Long(sum, b - (sum - a))
 }
 
-/// `a + b` with its rounding error (D. Knuth).
+/// Returns `a + b` with its rounding error (D. Knuth).
 fn exact_sum(a: f64, b: f64) -> Long {
     let sum = a + b;
     let part = sum - a;
@@ -65,7 +67,7 @@ impl Long {
     const ONE: Long = Long(1.0, 0.0);
     const PI: Long = Long(std::f64::consts::PI, 1.224_646_799_147_353_2e-16);
 
-    /// The quotient by a number that a double holds.
+    /// Returns the quotient by a double.
     fn over(self, d: f64) -> Long {
         let first = self.0 / d;
         let rest = self - Long(first, 0.0) * Long(d, 0.0);
@@ -94,7 +96,8 @@ fn conjugate([re, im]: Pair) -> Pair {
     [re, -im]
 }
 
-/// `exp(-2 π i k / n)`: by symmetry an angle up to an eighth of the circle, of which the series are short.
+/// Returns `exp(-2 π i k / n)`. Symmetry reduces the angle to an eighth of the circle, where the series are
+/// short.
 fn root(k: usize, n: usize) -> Pair {
     let k = k % n;
     if 2 * k > n {
@@ -112,9 +115,9 @@ fn root(k: usize, n: usize) -> Pair {
     conjugate(unit(k, n))
 }
 
-/// `exp(2 π i k / n)` by the series of cosine and sine.
+/// Returns `exp(2 π i k / n)` by the series of cosine and sine.
 fn unit(k: usize, n: usize) -> Pair {
-    // An eighth again, of the complement.
+    // Reduce to an eighth of the circle again, by the complement.
     if 8 * k > n {
         let [re, im] = unit(n - 4 * k, 4 * n);
         return [im, re];
@@ -131,7 +134,8 @@ fn unit(k: usize, n: usize) -> Pair {
     sums
 }
 
-/// The forward transform of a power of two of numbers, with the roots of unity of a multiple of that length.
+/// Computes the forward transform of a power-of-two length, with the roots of unity of a multiple of that
+/// length.
 fn radix_two(x: &mut [Pair], roots: &[Pair]) {
     let n = x.len();
     let bits = n.trailing_zeros();
@@ -159,7 +163,7 @@ fn roots(n: usize) -> Vec<Pair> {
     (0..n).map(|k| root(k, n)).collect()
 }
 
-/// The forward transform of any length.
+/// Computes the forward transform of any length.
 ///
 /// ```text
 /// j k = (j² + k² - (j - k)²) / 2        y[j] = c[j] Σ_k (x[k] c[k]) conj(c[j - k])        c[k] = exp(-π i k² / n)
@@ -184,7 +188,8 @@ fn fast(x: &[Pair]) -> Vec<Pair> {
     }
     radix_two(&mut a, &roots);
     radix_two(&mut b, &roots);
-    // The inverse transform is the conjugate of that of the conjugate, by the length, a power of two.
+    // The inverse transform is the conjugate of the transform of the conjugate, divided by the length, a power
+    // of two.
     let mut product: Vec<Pair> = a.iter().zip(&b).map(|(a, b)| conjugate(times(*a, *b))).collect();
     radix_two(&mut product, &roots);
     let size = 1.0 / length as f64;
@@ -193,7 +198,7 @@ fn fast(x: &[Pair]) -> Vec<Pair> {
     turned.map(|(y, c)| times(scaled(conjugate(*y)), *c)).collect()
 }
 
-/// The forward transform by its definition.
+/// Computes the forward transform by its definition.
 fn direct(x: &[Pair]) -> Vec<Pair> {
     let n = x.len();
     let roots = roots(n);
@@ -204,18 +209,19 @@ fn direct(x: &[Pair]) -> Vec<Pair> {
     (0..n).map(entry).collect()
 }
 
-/// Real parts, then imaginary parts, as pairs; what is missing is zero.
+/// Returns real parts, then imaginary parts, as pairs; missing parts are zero.
 fn joined(n: usize, parts: &[f64]) -> Vec<Pair> {
     let part = |place: usize| Long(parts.get(place).copied().unwrap_or(0.0), 0.0);
     (0..n).map(|k| [part(k), part(n + k)]).collect()
 }
 
-/// The first parts of pairs in double precision, then the second ones.
+/// Returns the first parts of pairs in double precision, then the second ones.
 fn parted(pairs: &[Pair]) -> Vec<f64> {
     (0..2).flat_map(|part| pairs.iter().map(move |pair| pair[part].0)).collect()
 }
 
-/// The reference in a direction: the inverse of `x` is the conjugate of the transform of its conjugate.
+/// Returns the reference in either direction: the inverse of `x` is the conjugate of the transform of its
+/// conjugate.
 fn reference(x: &[Pair], inverse: bool) -> Vec<Pair> {
     if !inverse {
         return fast(x);
@@ -224,7 +230,8 @@ fn reference(x: &[Pair], inverse: bool) -> Vec<Pair> {
     fast(&mirrored).into_iter().map(conjugate).collect()
 }
 
-/// The lengths, those of the gate first: all small ones, then primes and powers of two up to 2^20.
+/// Returns the lengths; the first ones are run by the gate: all small ones, then primes and powers of two up to
+/// 2^20.
 fn lengths() -> impl Iterator<Item = usize> {
     let mixed = [67, 128, 127, 256, 251, 512, 509, 1024, 1021, 2048, 2039, 4096];
     let large = [4093, 8191, 8192, 16_381, 16_384, 32_749, 32_768, 65_521, 65_536, 131_071];
@@ -249,7 +256,7 @@ fn is_accurate<T: Number>(n: usize) {
     let whole = reference(&joined(n, &double(&x[..n])), false);
     close::<T>(bound(n), &y, &parted(&whole[..half(n)]), &format!("{routine}"));
 
-    // Any half of a spectrum, mirrored for the reference.
+    // Any half of a spectrum; the reference gets the mirrored other half.
     let h = half(n);
     let spectrum = &x[..2 * h.min(n)];
     let mut whole = joined(h, &double(spectrum));

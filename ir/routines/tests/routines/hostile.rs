@@ -1,5 +1,5 @@
-//! The table of hostile inputs: every routine on nan, infinity, numbers near the ends of the range,
-//! zeros, singular matrices, repeated eigenvalues and the smallest sizes, with the outcome of each.
+//! Hostile inputs: every routine on NaN, infinity, numbers near the ends of the range, zeros, singular
+//! matrices, repeated eigenvalues and the smallest sizes, with the expected outcome of each.
 
 use crate::checks::{
     Number, Results, call, close, double, identity, multiply, positive, random, stable, turn,
@@ -8,7 +8,7 @@ use tapeloom_routines::{Element, Routine, SvdVectors};
 
 const FLAGS: [bool; 2] = [false, true];
 
-/// Every routine with every flag, on square matrices of order `n` and one wide and one tall shape.
+/// Returns every routine with every flag, for square matrices of order `n` and one wide and one tall shape.
 pub(crate) fn routines(n: usize) -> Vec<Routine> {
     let mut all = vec![
         Routine::Cholesky { n },
@@ -45,12 +45,12 @@ pub(crate) fn routines(n: usize) -> Vec<Routine> {
     all
 }
 
-/// The entries of half a spectrum.
+/// Returns the number of entries of half a spectrum.
 fn half(n: usize) -> usize {
     if n == 0 { 0 } else { n / 2 + 1 }
 }
 
-/// Operands on which the routine has an unremarkable answer.
+/// Returns operands on which the routine has an ordinary result.
 pub(crate) fn benign<T: Number>(routine: &Routine) -> Vec<Vec<T>> {
     let shapes = routine.operands();
     let mut operands: Vec<Vec<T>> = shapes
@@ -76,7 +76,7 @@ pub(crate) fn benign<T: Number>(routine: &Routine) -> Vec<Vec<T>> {
     operands
 }
 
-/// Whether the routine reads an element of an operand.
+/// Returns whether the routine reads an element of an operand.
 fn reads(routine: &Routine, operand: usize, place: usize) -> bool {
     match *routine {
         Routine::Cholesky { n } | Routine::Eigh { n, .. } => place % n <= place / n,
@@ -99,7 +99,7 @@ fn run<T: Number>(routine: &Routine, operands: &[Vec<T>]) -> Results<T> {
     call(routine, &operands)
 }
 
-/// Whether a member has failed: nan everywhere, for a Cholesky factor in the lower triangle.
+/// Returns whether a member has failed: NaN everywhere, for a Cholesky factor in the lower triangle.
 fn failed<T: Number>(routine: &Routine, results: &Results<T>) -> bool {
     match *routine {
         Routine::Cholesky { n } => {
@@ -124,7 +124,7 @@ fn not_finite<T: Number>() {
         assert!(usual.finite(), "{routine:?}");
         for operand in 0..operands.len() {
             let length = operands[operand].len();
-            // All places of a small array, some of a large one, the ends among them.
+            // All positions of a small array, some of a large one, including the ends.
             let places = (0..length).step_by(1 + length / 16).chain([length - 1]);
             for place in places {
                 for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
@@ -134,7 +134,8 @@ fn not_finite<T: Number>() {
                     let what = format!("{routine:?}, operand {operand}, {place}: {value}");
                     let read = reads(&routine, operand, place);
                     match routine {
-                        // Substitution carries a number as far as it goes; what is divided by infinity is 0.
+                        // Substitution propagates the number to later rows, where a division by infinity gives
+                        // 0.
                         Routine::TriangularSolve { .. } if read => {
                             assert!(!value.is_nan() || !results.finite(), "{what}");
                         }
@@ -153,14 +154,14 @@ fn nan_and_infinity_where_read_fail_the_member_and_elsewhere_change_nothing() {
     not_finite::<f64>();
 }
 
-/// The operands to scale together, and the power of the factor in each result.
+/// Returns the operands to scale together, and the power of the factor in each result.
 fn degrees(routine: &Routine) -> Vec<(&'static [usize], Vec<f64>)> {
     match routine {
         Routine::Cholesky { .. } => vec![(&[0], vec![0.5])],
         Routine::TriangularSolve { unit_diagonal: true, .. } => vec![(&[1], vec![1.0])],
         Routine::TriangularSolve { .. } => vec![(&[0], vec![-1.0]), (&[1], vec![1.0])],
         Routine::TridiagonalSolve { .. } => vec![(&[0, 1, 2], vec![-1.0]), (&[3], vec![1.0])],
-        // The factors scale differently and are compared apart.
+        // The factors scale differently and are compared separately.
         Routine::Lu { .. } => vec![(&[0], vec![0.0])],
         Routine::Qr { .. } => vec![(&[0], vec![0.0, 1.0])],
         Routine::Eigh { .. } => vec![(&[0], vec![1.0, 0.0])],
@@ -174,8 +175,8 @@ fn degrees(routine: &Routine) -> Vec<(&'static [usize], Vec<f64>)> {
     }
 }
 
-/// Inputs times `2^exponent` give the usual results times a power of it. Above an order of 128 the
-/// method is divide and conquer, whose thresholds in faer are not relative to the input.
+/// Tests that inputs times `2^exponent` give the usual results times a power of that factor. Above order 128
+/// the method is divide and conquer, whose thresholds in faer are not relative to the input.
 fn scaled<T: Number>(exponent: i32) {
     let factor = 2_f64.powi(exponent);
     for routine in [1, 4, 65, 80, 150].into_iter().flat_map(routines) {
@@ -219,7 +220,7 @@ fn huge_and_tiny_inputs_scale_the_results() {
     scaled::<f64>(-40);
 }
 
-/// Zeros in every operand.
+/// Tests zeros in every operand.
 fn zeros<T: Number>() {
     for routine in [1, 4, 65].into_iter().flat_map(routines) {
         let mut operands: Vec<Vec<T>> = benign(&routine);
@@ -289,7 +290,7 @@ fn zeros_have_a_stated_outcome() {
     zeros::<f64>();
 }
 
-/// The matrix of ones has rank one, and but for one all its eigenvalues are zero.
+/// Tests the matrix of ones: it has rank one, and all its eigenvalues but one are zero.
 fn singular<T: Number>() {
     for n in [2, 4, 65, 80] {
         let ones = vec![T::of(1.0); n * n];
@@ -320,7 +321,7 @@ fn singular<T: Number>() {
                     wanted[n - 1] = n as f64;
                     close::<T>(stable(n), &found.double(0), &wanted, &what);
                     if vectors {
-                        // The vector of the largest value has only one choice.
+                        // The vector of the largest value is unique.
                         let vector: Vec<f64> =
                             found.double(1).into_iter().skip(n - 1).step_by(n).collect();
                         close::<T>(stable(n), &vector, &vec![1.0 / root; n], &what);
@@ -342,7 +343,7 @@ fn singular<T: Number>() {
                     columns,
                     ..
                 } => {
-                    // One zero on the diagonal, where the substitution ends.
+                    // One zero on the diagonal, in the last row of the substitution.
                     let last = if lower != transposed { n - 1 } else { 0 };
                     let mut t = ones.clone();
                     t[last * n + last] = T::of(0.0);
@@ -364,10 +365,10 @@ fn singular_matrices_have_a_stated_outcome() {
     singular::<f64>();
 }
 
-/// The identity: all eigenvalues are one.
+/// Tests the identity: all eigenvalues are one.
 fn repeated<T: Number>() {
-    // Above an order of 128, divide and conquer gives the vectors in another order; the tests of
-    // residuals include that case.
+    // Above order 128, divide and conquer returns the vectors in another order; the tests of residuals include
+    // that case.
     for n in [1, 4, 65, 80] {
         let one = identity(n);
         let operands: Vec<Vec<T>> = vec![one.iter().copied().map(T::of).collect()];
@@ -400,8 +401,8 @@ fn repeated_eigenvalues_have_a_stated_outcome() {
     repeated::<f64>();
 }
 
-/// No rows, no columns, no right-hand sides: orthogonal bases are the identity, everything else is
-/// empty.
+/// Tests arrays without rows, columns or right-hand sides: orthogonal bases are the identity, all other results
+/// are empty.
 fn empty<T: Number>() {
     let mut all = routines(0);
     for (m, n) in [(0, 3), (3, 0)] {
@@ -447,7 +448,7 @@ fn empty_arrays_give_identities_and_nothing() {
     empty::<f64>();
 }
 
-/// A matrix of one number.
+/// Tests matrices of one number.
 fn single<T: Number>() {
     for x in [3.0, -2.0] {
         let is = |routine: Routine, wanted: &[f64]| {
@@ -479,7 +480,7 @@ fn one_number_is_factored() {
 
 #[test]
 fn operands_in_double_precision_are_what_was_given() {
-    // The generator and the conversion of the tests themselves.
+    // Test the generator and the conversion that the tests themselves use.
     let numbers: Vec<f64> = random(1000, 1);
     assert!(numbers.iter().all(|x| x.abs() < 1.0));
     let singles: Vec<f32> = random(1000, 1);

@@ -1,14 +1,14 @@
-//! Small matrices: the bits of a member are the same alone and at every place of every batch, whatever its neighbours
-//! are; the method of small orders agrees with that of larger ones.
+//! Small matrices: the bits of a member are the same alone and at every position of every batch, whatever its
+//! neighbours are, and the method for small orders agrees with that for larger ones.
 
 use crate::checks::{Number, Results, call, call_batch, close, random, stable};
 use crate::hostile::{benign, routines};
 use tapeloom_routines::{Routine, SvdVectors};
 
-/// More than the widest registers have lanes.
+/// A number of members larger than the number of lanes of the widest registers.
 const MANY: usize = 33;
 
-/// Operands of a routine that a neighbour may have: nan, infinity, zeros, numbers near the ends of the range, repeated
+/// Returns possible operands of a neighbour: NaN, infinity, zeros, numbers near the ends of the range, repeated
 /// and graded ones, and random ones.
 fn neighbour<T: Number>(routine: &Routine, seed: usize) -> Vec<Vec<T>> {
     let mut operands = benign::<T>(routine);
@@ -35,7 +35,8 @@ fn neighbour<T: Number>(routine: &Routine, seed: usize) -> Vec<Vec<T>> {
     operands
 }
 
-/// The bits of all results, with one nan for all of them: which of two goes on is not told.
+/// Returns the bits of all results, with all NaNs replaced by one: which NaN of two an operation returns is not
+/// specified.
 fn bits<T: Number>(mut results: Results<T>) -> Vec<Vec<u8>> {
     for x in results.floats.iter_mut().flatten() {
         if x.double().is_nan() {
@@ -55,7 +56,7 @@ fn alone_and_in_batches<T: Number>(orders: &[usize], counts: &[usize]) {
         };
         let alone: Vec<Vec<Vec<u8>>> = members.iter().map(one).collect();
         for &count in counts {
-            // Every member stands at every place of some batch.
+            // Every member is at every position of some batch.
             for start in (0..MANY).step_by(if count < MANY { 5 } else { 7 }) {
                 let who: Vec<usize> = (0..count).map(|place| (start + place) % MANY).collect();
                 let operands: Vec<Vec<T>> = (0..members[0].len())
@@ -86,7 +87,8 @@ fn the_bits_of_a_member_are_the_same_alone_and_at_every_place_of_every_batch() {
     alone_and_in_batches::<f64>(&[7, 8, 9, 16, 17], &[2, 7, 17, MANY]);
 }
 
-/// `a[m, n]` in the upper left corner of a matrix that is zero beside it and has `corner` on the rest of its diagonal.
+/// Returns `a[m, n]` in the upper left corner of a matrix with `corner` on the rest of its diagonal and zeros
+/// elsewhere.
 fn bordered<T: Number>([m, n]: [usize; 2], a: &[T], border: usize, corner: f64) -> Vec<T> {
     let columns = n + border;
     let entry = |p: usize| match (p / columns, p % columns) {
@@ -97,15 +99,15 @@ fn bordered<T: Number>([m, n]: [usize; 2], a: &[T], border: usize, corner: f64) 
     (0..(m + border) * columns).map(entry).collect()
 }
 
-/// The upper left corner of `a[.., columns]`.
+/// Returns the upper left corner of `a[.., columns]`.
 fn corner(a: &[f64], columns: usize, [m, n]: [usize; 2]) -> Vec<f64> {
     (0..m * n).map(|p| a[p / n * columns + p % n]).collect()
 }
 
-/// The method of small matrices against that of larger ones, on what both must agree on.
+/// Compares the method for small matrices with that for larger ones, in results that are unique.
 fn agrees<T: Number>() {
     for n in 1..=16 {
-        // Order 24 is that of no small matrix.
+        // Order 24 is too large for lockstep.
         let (border, bound) = (24 - n, 16.0 * stable(n));
         let mut a: Vec<T> = random(n * n, n as u64 + 40);
         for i in 0..n {

@@ -1,5 +1,5 @@
-//! The tests of the routines. They stand apart from the code that they test because a second
-//! compilation of the library, with all that it instantiates, would take longer than the tests.
+//! The tests of the routines. They are in a separate crate because compiling the library a second time for unit
+//! tests, with all its instantiations, would take longer than the tests.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 

@@ -1,4 +1,4 @@
-//! Plans: who may share them, and routines that have none.
+//! Plans: sharing between threads, and routines without plans.
 
 use tapeloom_routines::{Float, Routine};
 use tapeloom_routines::{Plan, Unavailable};
@@ -34,7 +34,7 @@ fn without_the_feature_every_plan_is_an_error_that_names_it() {
     }
 }
 
-/// Arrays that might exist, with scratch that might not.
+/// For arrays near the limit of memory, the size of the scratch must not overflow.
 #[cfg(feature = "linalg")]
 #[test]
 fn the_scratch_of_the_largest_arrays_does_not_overflow() {

@@ -1,4 +1,4 @@
-//! Residuals of singular value decompositions, repeated values included.
+//! Residuals of singular value decompositions, including repeated values.
 
 use crate::checks::{
     Number, ORDERS, SHAPES, call, close, difficult, double, identity, multiply, random, stable,
@@ -40,11 +40,11 @@ fn holds<T: Number>(m: usize, n: usize, a: &[T]) {
 }
 
 fn decomposes<T: Number>() {
-    // Above an order of 128 the method is divide and conquer.
+    // Above order 128 the method is divide and conquer.
     let squares = ORDERS.into_iter().chain([150]).map(|n| (n, n));
     for (m, n) in squares.chain(SHAPES) {
         holds::<T>(m, n, &random(m * n, (m + 3 * n) as u64));
-        // Repeated values and rank one, zero included.
+        // Repeated values and rank one, including zero.
         let entry = |i: usize, j: usize| f64::from(u8::from(i == j));
         let diagonal: Vec<T> = (0..m * n).map(|p| T::of(entry(p / n, p % n))).collect();
         holds(m, n, &diagonal);
@@ -60,7 +60,7 @@ fn bases_and_values_give_the_matrix_back() {
     decomposes::<f64>();
 }
 
-/// Long and wide matrices with columns that almost depend on others.
+/// Tests long and wide matrices with columns that almost depend on others.
 fn almost_dependent<T: Number>(distance: f64) {
     let (m, n) = (400, 6);
     let mut a: Vec<T> = random(m * n, 2);

@@ -34,7 +34,7 @@ fn routine(n: usize, columns: usize, triangle: Triangle) -> Routine {
     }
 }
 
-/// The matrix that the flags describe, in full.
+/// Returns the full matrix that the flags describe.
 fn whole(n: usize, triangle: Triangle, t: &[f64]) -> Vec<f64> {
     let entry = |i: usize, j: usize| {
         let (i, j) = if triangle.transposed { (j, i) } else { (i, j) };
@@ -54,7 +54,7 @@ fn solves<T: Number>() {
         for columns in [1, 3, 17] {
             for triangle in all_triangles() {
                 let mut t: Vec<T> = random(n * n, 5);
-                // Entries off the diagonal of 1/n keep the solution of the size of `b`.
+                // Off-diagonal entries of size 1/n give a solution of the size of `b`.
                 for (place, entry) in t.iter_mut().enumerate() {
                     let (i, j) = (place / n, place % n);
                     let read =
