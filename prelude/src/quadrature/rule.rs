@@ -15,7 +15,7 @@ pub(super) fn integral(values: Var) -> Var {
 }
 
 /// Returns an estimate of the error of an integral, given the values of the integrand at all points, `[.., 21]`,
-/// each multiplied by dx/du.
+/// each multiplied by the derivative of its place with respect to the point of the rule.
 pub(super) fn error(values: Var) -> Var {
     let [_, kronrod, gauss] = table().map(|row| constant(row.to_vec()).convert(values.dtype()));
     let integral = values.dot(kronrod);
