@@ -4,8 +4,9 @@
 //!
 //! * the power series for |x| ≤ 20, whose terms are all positive;
 //! * Hankel's asymptotic series (DLMF 10.40.1) for |x| > 20 and n² ≤ |x|;
-//! * elsewhere, the product of I₀ and the ratios of neighbouring orders, by the backward recurrence `Iₖ/Iₖ₋₁ =
-//!   1 / (2k/x + Iₖ₊₁/Iₖ)` (Gautschi, "Computational aspects of three-term recurrence relations", 1967).
+//! * elsewhere, the product of I₀ and the ratios of neighbouring orders, by the backward recurrence
+//!   `Iₖ/Iₖ₋₁ = 1 / (2k/x + Iₖ₊₁/Iₖ)` (Gautschi, "Computational aspects of three-term recurrence relations",
+//!   1967).
 
 use super::{exp, hypot};
 use std::f64::consts::TAU;

@@ -9,7 +9,7 @@ use super::logarithm::log1p_of_sum;
 use super::number::{Constant, Format, Number, two_sum};
 use super::vector_math::Parted;
 
-/// Cube root, correctly rounded.
+/// Returns the cube root of `x`, correctly rounded.
 ///
 /// Domain: all reals, odd. `cbrt(±0) = ±0`, `cbrt(±∞) = ±∞`, NaN for NaN.
 #[must_use]
@@ -52,7 +52,7 @@ impl Parted for Rsqrt {
     }
 }
 
-/// Reciprocal square root `1 / √x`, within 1.5 ulp.
+/// Returns the reciprocal square root `1 / √x`, within 1.5 ulp.
 ///
 /// Domain: `[0, +∞]`. `rsqrt(±0) = ±∞`, `rsqrt(+∞) = 0`, NaN below zero and for
 /// NaN. Never overflows for positive `x`, subnormals included.
@@ -87,7 +87,7 @@ impl Parted for Asinh {
     }
 }
 
-/// Inverse hyperbolic sine, within 2 ulp for small and large arguments alike.
+/// Returns the inverse hyperbolic sine, within 2 ulp for small and large arguments alike.
 ///
 /// Domain: all reals, odd. `asinh(±0) = ±0`, `asinh(±∞) = ±∞`, NaN for NaN.
 #[must_use]
@@ -118,7 +118,7 @@ impl Parted for Acosh {
     }
 }
 
-/// Inverse hyperbolic cosine, the non-negative branch; within 2 ulp.
+/// Returns the inverse hyperbolic cosine, the non-negative branch; within 2 ulp.
 ///
 /// Domain: `[1, +∞]`. `acosh(1) = 0`, `acosh(+∞) = +∞`, NaN below 1 and for NaN.
 #[must_use]
@@ -151,7 +151,7 @@ impl Parted for Atanh {
     }
 }
 
-/// Inverse hyperbolic tangent, within 2 ulp.
+/// Returns the inverse hyperbolic tangent, within 2 ulp.
 ///
 /// Domain: `[-1, 1]`, odd. `atanh(±0) = ±0`, `atanh(±1) = ±∞`, NaN outside and
 /// for NaN.

@@ -16,7 +16,7 @@ use super::vector_math::Parted;
 use super::{exp, log, log1p};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, PI};
 
-/// From this argument on, erf rounds to 1.
+/// A bound from which on erf rounds to 1.
 const ERF_IS_ONE: Constant = Constant(6.0, 4.0);
 /// Q(0) = 2/√π, rounded, and its rounding error.
 const ERF_SLOPE: [Constant; 2] = [
@@ -87,7 +87,7 @@ impl Parted for Erf {
     }
 }
 
-/// Error function, odd and increasing from -1 to 1; within 1.7 ulp.
+/// Returns the error function, odd and increasing from -1 to 1; within 1.7 ulp.
 ///
 /// Domain: all reals. `erf(±0) = ±0`, `erf(±∞) = ±1`, NaN for NaN.
 #[must_use]
@@ -95,7 +95,7 @@ pub fn erf(x: f64) -> f64 {
     Erf::here(x)
 }
 
-/// Complementary error function `1 - erf(x)`, without the cancellation that
+/// Returns the complementary error function `1 - erf(x)`, without the cancellation that
 /// this difference would suffer for large `x`; within 3 ulp.
 ///
 /// Domain: all reals, decreasing from 2 to 0; underflows gradually to 0 from
@@ -105,7 +105,7 @@ pub fn erfc(x: f64) -> f64 {
     libm::erfc(x)
 }
 
-/// Distribution function of the normal distribution, `Φ(x) = erfc(-x/√2) / 2`; within 4 ulp.
+/// Returns the distribution function of the normal distribution, `Φ(x) = erfc(-x/√2) / 2`; within 4 ulp.
 ///
 /// Domain: all reals, increasing from 0 to 1; underflows gradually below -37.5.
 /// `ndtr(-∞) = 0`, `ndtr(+∞) = 1`, NaN for NaN.
@@ -124,7 +124,7 @@ pub fn ndtr(x: f64) -> f64 {
     tail - 0.5 * FRAC_2_SQRT_PI * exp(-z * z) * rest
 }
 
-/// Inverse of the error function: the `w` with `erf(w) = x`; within 2 ulp.
+/// Returns the inverse of the error function: the `w` with `erf(w) = x`; within 2 ulp.
 ///
 /// Domain: `[-1, 1]`. `erf_inv(±0) = ±0`, `erf_inv(±1) = ±∞`, NaN outside and
 /// for NaN. No double below 1 reaches beyond `w ≈ 5.87`.
@@ -164,7 +164,7 @@ pub fn erf_inv(x: f64) -> f64 {
 /// √π / 2, the slope of `erf_inv` at zero.
 const FRAC_SQRT_PI_2: f64 = 0.886_226_925_452_758;
 
-/// Winitzki's approximation of `erf_inv` on `(0, 1)`, with relative error below
+/// Returns Winitzki's approximation of `erf_inv` on `(0, 1)`, with relative error below
 /// 0.2 %.
 ///
 /// The formula solves `1 - x² = exp(-w² (4/π + a w²) / (1 + a w²))` for `w`. The code multiplies by the
@@ -174,7 +174,7 @@ pub fn erf_inv_guess(x: f64) -> f64 {
     winitzki(log1p(-x * x))
 }
 
-/// Winitzki's approximation, given `l = ln(1 - x²)`.
+/// Returns Winitzki's approximation, given `l = ln(1 - x²)`.
 fn winitzki(l: f64) -> f64 {
     const A: f64 = 0.147;
     let t = 2.0 / (PI * A) + 0.5 * l;
@@ -182,7 +182,7 @@ fn winitzki(l: f64) -> f64 {
     (q / ((t * t + q).sqrt() + t)).sqrt()
 }
 
-/// Inverse of the complementary error function: the `w` with `erfc(w) = x`; within 4 ulp.
+/// Returns the inverse of the complementary error function: the `w` with `erfc(w) = x`; within 4 ulp.
 ///
 /// Domain: `[0, 2]`. `erfc_inv(0) = ∞`, `erfc_inv(1) = 0`, `erfc_inv(2) = -∞`, NaN outside and for NaN.
 /// Accurate also for small x, where `1 - x` rounds to 1.

@@ -24,9 +24,9 @@ pub(super) const EXP: Coefficients = Coefficients(
     &over_factorials::<12>(2, 1, 1.0),
     &[0.5, 0.166_666_67, 0.041_666_467, 0.008_333_310_5, 0.001_393_365, 0.000_198_909_9],
 );
-/// The largest |x| for which `eˣ` and `e⁻ˣ` are both normal numbers.
+/// A bound on |x| within which `eˣ` and `e⁻ˣ` are both normal numbers.
 pub(super) const NORMAL: Constant = Constant(708.0, 87.0);
-/// For arguments up to this one, `eˣ` rounds to 0.
+/// A bound up to which `eˣ` rounds to 0.
 const ZERO_UP_TO: Constant = Constant(-746.0, -104.0);
 /// ln 2.
 const LN2: Constant = Constant(std::f64::consts::LN_2, std::f32::consts::LN_2);
@@ -48,7 +48,7 @@ const EXP2: Coefficients = Coefficients(
     ],
     &[0.240_226_5, 0.055_504_11, 0.009_618_083, 0.001_333_348_3, 0.000_154_531_65, 1.530_34e-5],
 );
-/// The largest |x| for which `2ˣ` and `2⁻ˣ` are both normal numbers.
+/// A bound on |x| within which `2ˣ` and `2⁻ˣ` are both normal numbers.
 const NORMAL_OF_TWO: Constant = Constant(1022.0, 126.0);
 
 /// The reduced argument: `x = k ln 2 + r + c`.
@@ -115,7 +115,7 @@ pub(super) fn power_of_two<N: Number>(k: N) -> N {
 /// The implementation of [`exp`].
 pub struct Exp;
 
-/// Whether `eˣ` and `e⁻ˣ` are both normal numbers.
+/// Returns whether `eˣ` and `e⁻ˣ` are both normal numbers.
 #[inline(always)]
 fn is_normal<N: Number>(x: N) -> N::Mask {
     x.abs().le(N::constant(NORMAL))
@@ -263,7 +263,7 @@ impl Parted for Logistic {
     }
 }
 
-/// The logistic sigmoid `1 / (1 + e⁻ˣ)`, within 1 ulp on both sides.
+/// Returns the logistic sigmoid `1 / (1 + e⁻ˣ)`, within 1 ulp on both sides.
 ///
 /// Domain: all reals. `logistic(-∞) = 0`, `logistic(0) = 1/2`,
 /// `logistic(+∞) = 1`, NaN for NaN; underflows gradually below -708.

@@ -18,7 +18,7 @@
 use super::{exp, log, log1p, pow, tan};
 use std::f64::consts::{E, PI, TAU};
 
-/// Logarithm of the absolute value of the gamma function, `ln |Γ(x)|`.
+/// Returns the logarithm of the absolute value of the gamma function, `ln |Γ(x)|`.
 ///
 /// Domain: all reals. +∞ at the poles 0, -1, -2, … and at ±∞; NaN for NaN.
 /// Within 3 ulp for positive `x`, also next to the roots 1 and 2. For negative `x`, two roots lie between
@@ -111,7 +111,7 @@ const LGAMMA_ROOTS: [(f64, f64); 31] = [
     (-17.000_000_000_000_004, 7.412_564_244_550_028e-16),
 ];
 
-/// Digamma function `ψ(x) = Γ'(x) / Γ(x)`, the derivative of [`lgamma`].
+/// Returns the digamma function `ψ(x) = Γ'(x) / Γ(x)`, the derivative of [`lgamma`].
 ///
 /// Domain: all reals but the poles. NaN at the poles 0, -1, -2, … (either zero included), at -∞ and for NaN;
 /// `digamma(+∞) = +∞`. For positive `x` the relative error is below 1e-15, also near the root at 1.4616…. For
@@ -256,7 +256,8 @@ pub(super) fn polygamma_rise(n: u32, a: f64, h: f64) -> f64 {
     }
 }
 
-/// The remainder of Stirling's formula: `ln Γ(a) - ((a - 1/2) ln a - a + ln √2π)`, for `a ≥ 10` (DLMF 5.11.1).
+/// Returns the remainder of Stirling's formula: `ln Γ(a) - ((a - 1/2) ln a - a + ln √2π)`, for `a ≥ 10` (DLMF
+/// 5.11.1).
 pub(super) fn stirling(a: f64) -> f64 {
     /// `B₂ₖ / (2k (2k - 1))` for k = 1, 2, …
     const TERMS: [f64; 8] = [
@@ -282,12 +283,12 @@ fn cot_pi(t: f64) -> f64 {
     }
 }
 
-/// Horner's rule, with the constant coefficient first.
+/// Evaluates a polynomial by Horner's rule; the constant coefficient comes first.
 fn polynomial(coefficients: &[f64], x: f64) -> f64 {
     coefficients.iter().rev().fold(0.0, |sum, c| sum * x + c)
 }
 
-/// Polygamma function, the n-th derivative of [`digamma`].
+/// Returns the polygamma function, the n-th derivative of [`digamma`].
 ///
 /// Domain: every order `n`, all reals but the poles 0, -1, -2, …; order 0 is
 /// `digamma` itself. For `n ≥ 1`:

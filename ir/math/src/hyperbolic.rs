@@ -24,7 +24,7 @@ const SINH: Coefficients =
 /// `(cosh r - 1 - r²/2) / r⁴` in `r²`.
 const COSH: Coefficients =
     Coefficients(&over_factorials::<6>(4, 2, 1.0), &[1.0 / 24.0, 1.0 / 720.0, 1.0 / 40320.0]);
-/// From this argument on, tanh rounds to 1.
+/// A bound from which on tanh rounds to 1.
 const TANH_IS_ONE: Constant = Constant(22.0, 10.0);
 
 /// The common parts of sinh and cosh.
@@ -74,7 +74,7 @@ impl Parted for Sinh {
     }
 }
 
-/// The hyperbolic sine, within 1.4 ulp.
+/// Returns the hyperbolic sine, within 1.4 ulp.
 ///
 /// Domain: all reals, odd. `sinh(±0) = ±0`, ±∞ at ±∞ and from ±710.5 on, NaN for NaN.
 #[must_use]
@@ -102,7 +102,7 @@ impl Parted for Cosh {
     }
 }
 
-/// The hyperbolic cosine, within 1.1 ulp.
+/// Returns the hyperbolic cosine, within 1.1 ulp.
 ///
 /// Domain: all reals, even. 1 at 0, +∞ at ±∞ and from ±710.5 on, NaN for NaN.
 #[must_use]
@@ -143,7 +143,7 @@ impl Parted for Tanh {
     }
 }
 
-/// The hyperbolic tangent, within 1.1 ulp.
+/// Returns the hyperbolic tangent, within 1.1 ulp.
 ///
 /// Domain: all reals, odd. `tanh(±0) = ±0`, `tanh(±∞) = ±1`, NaN for NaN.
 #[must_use]
@@ -175,7 +175,7 @@ impl Parted for Sech {
     }
 }
 
-/// The hyperbolic secant `1 / cosh x`, within 1 ulp.
+/// Returns the hyperbolic secant `1 / cosh x`, within 1 ulp.
 ///
 /// Domain: all reals, even. 1 at 0, 0 at ±∞, NaN for NaN; underflows gradually.
 #[must_use]

@@ -63,7 +63,7 @@ pub fn hyp1f1(a: f64, b: f64, x: f64) -> f64 {
     if found.loss < MOST_LOSS { found.value } else { f64::NAN }
 }
 
-/// Whether b is 0 or a negative integer.
+/// Returns whether b is 0 or a negative integer.
 fn is_pole(b: f64) -> bool {
     b <= 0.0 && b == b.floor()
 }
@@ -116,7 +116,7 @@ fn series(a: f64, b: f64, x: f64) -> Sum {
     Sum::NONE
 }
 
-/// The asymptotic series, if its terms fall below the rounding error.
+/// Returns the asymptotic series, if its terms fall below the rounding error.
 fn far(a: f64, b: f64, x: f64) -> Sum {
     // The series is a factor of eˣ xᵃ⁻ᵇ Γ(b)/Γ(a) for x > 0, and of (-x)⁻ᵃ Γ(b)/Γ(b - a) for x < 0.
     let (c, d, own) = if x > 0.0 { (b - a, 1.0 - a, a) } else { (a, a - b + 1.0, b - a) };
@@ -143,7 +143,7 @@ fn far(a: f64, b: f64, x: f64) -> Sum {
     Sum::NONE
 }
 
-/// The sign of Γ(a): for a < 0 it is negative if the integer below a is odd.
+/// Returns the sign of Γ(a), which for a < 0 is negative if `floor(a)` is odd.
 fn sign_of_gamma(a: f64) -> f64 {
     if a < 0.0 && a.floor() % 2.0 != 0.0 { -1.0 } else { 1.0 }
 }

@@ -8,12 +8,13 @@
 //! ```
 //!
 //! over the side of x where the score has one sign. The integral over the other side is the same function of
-//! `(b, a, 1 - x)`. With `t = x e⁻ˢ`, s runs from 0 to infinity, `1 - t = y (1 + z)` for `y = 1 - x` and `z =
-//! (1 - e⁻ˢ) x / y`, and the integrand is `exp(-a s) (1 + z)ᵇ⁻¹`.
+//! `(b, a, 1 - x)`. With `t = x e⁻ˢ`, s runs from 0 to infinity, `1 - t = y (1 + z)` for `y = 1 - x` and
+//! `z = (1 - e⁻ˢ) x / y`, and the integrand is `exp(-a s) (1 + z)ᵇ⁻¹`.
 //!
-//! With `c = a + b` and `d = x b - y a`, the factor `xᵃ yᵇ / B(a, b)` of the integral is `f(a, a + d) f(b, b -
-//! d) / f(c, c)`, where `f(a, x) = xᵃ e⁻ˣ / Γ(a)` is the factor of the incomplete gamma function. The
-//! logarithms of the first two have their maximum at d = 0, so nothing cancels, however large a and b are.
+//! With `c = a + b` and `d = x b - y a`, the factor `xᵃ yᵇ / B(a, b)` of the integral is
+//! `f(a, a + d) f(b, b - d) / f(c, c)`, where `f(a, x) = xᵃ e⁻ˣ / Γ(a)` is the factor of the incomplete gamma
+//! function. The logarithms of the first two have their maximum at d = 0, so nothing cancels, however large a
+//! and b are.
 
 use super::excess::{exp_excess, log_excess};
 use super::gamma::{lgamma, polygamma, polygamma_rise};
@@ -26,7 +27,7 @@ pub const BETAINC_ORDERS: u32 = 4;
 /// The number of orders, 0 to [`BETAINC_ORDERS`].
 const ORDERS: usize = BETAINC_ORDERS as usize + 1;
 
-/// The derivative of `I(a, b, x)` of order m in a and n in b, for `m + n ≤ BETAINC_ORDERS`; NaN beyond.
+/// Returns the derivative of `I(a, b, x)` of order m in a and n in b, for `m + n ≤ BETAINC_ORDERS`; NaN beyond.
 ///
 /// Domain: `a, b ≥ 0`, not both 0 or infinite, and `0 ≤ x ≤ 1`; NaN elsewhere. 0 at x = 0 and 1 at x = 1, where
 /// derivatives are 0; between, 1 for a = 0 or infinite b, and 0 for b = 0 or infinite a, where derivatives are NaN.
@@ -68,7 +69,7 @@ pub fn betainc(m: u32, n: u32, a: f64, b: f64, x: f64) -> f64 {
     }
 }
 
-/// The density `xᵃ⁻¹ (1 - x)ᵇ⁻¹ / B(a, b)`, the derivative of `I(a, b, x)` in x.
+/// Returns the density `xᵃ⁻¹ (1 - x)ᵇ⁻¹ / B(a, b)`, the derivative of `I(a, b, x)` in x.
 ///
 /// Domain: `a, b ≥ 0` and `0 ≤ x ≤ 1`; NaN elsewhere. At x = 0 it is inf for a < 1, b for a = 1 and 0 beyond, and
 /// likewise at x = 1; between, 0 where a or b is 0 or infinite.
@@ -220,8 +221,8 @@ impl Scores {
         sum
     }
 
-    /// Returns the complete Bell polynomials up to order (m, n), by `W(i + 1, j) = Σ binom(i, k) binom(j, l)
-    /// W(i - k, j - l) slope(k + 1, l)`.
+    /// Returns the complete Bell polynomials up to order (m, n), by
+    /// `W(i + 1, j) = Σ binom(i, k) binom(j, l) W(i - k, j - l) slope(k + 1, l)`.
     fn bell(&self, m: usize, n: usize, u: f64, v: f64) -> [[f64; ORDERS]; ORDERS] {
         let slope = |i: usize, j: usize| match (i, j) {
             (1, 0) => u,
@@ -292,7 +293,7 @@ fn below(m: u32, n: u32, a: f64, b: f64, x: f64, y: f64, scores: &Scores) -> f64
     front(a, b, x, y) / y * half_line(scale, integrand)
 }
 
-/// For a below this bound the integrand of order 0 is too wide for one scale.
+/// The bound on a below which the integrand of order 0 is too wide for one scale.
 const SLOW: f64 = 0.05;
 
 /// Handles x so small that `(1 - t)ᵇ⁻¹` is 1: returns the derivative of `xᵃ Γ(a + b) / (Γ(a + 1) Γ(b))`.

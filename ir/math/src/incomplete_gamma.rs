@@ -33,7 +33,7 @@ pub const GAMMAINC_ORDERS: u32 = 4;
 /// The number of orders, 0 to [`GAMMAINC_ORDERS`].
 const ORDERS: usize = GAMMAINC_ORDERS as usize + 1;
 
-/// The n-th derivative of `P(a, x)` in a, for `n ≤ GAMMAINC_ORDERS`; NaN beyond.
+/// Returns the n-th derivative of `P(a, x)` in a, for `n ≤ GAMMAINC_ORDERS`; NaN beyond.
 ///
 /// Domain: `a ≥ 0`, `x ≥ 0`, not both 0 or infinite; NaN elsewhere. `P(0, x) = 1`, where derivatives are NaN;
 /// `P(a, 0) = P(∞, x) = 0` and `P(a, ∞) = 1`, where derivatives are 0.
@@ -73,7 +73,7 @@ pub fn gammaincc(a: f64, x: f64) -> f64 {
 /// Products below this bound may have lost digits by underflow.
 pub(super) const UNDERFLOW: f64 = 1e-290;
 
-/// The density `xᵃ⁻¹ e⁻ˣ / Γ(a)`, the derivative of `P(a, x)` in x.
+/// Returns the density `xᵃ⁻¹ e⁻ˣ / Γ(a)`, the derivative of `P(a, x)` in x.
 ///
 /// Domain: `a ≥ 0`, `x ≥ 0`. At x = 0 it is inf for a < 1, 1 for a = 1 and 0 beyond; 0 for a = 0 and at inf.
 #[must_use]
@@ -119,8 +119,9 @@ fn edge(n: u32, a: f64, x: f64) -> Option<f64> {
 
 /// The score at x, and the derivatives of the score in a, which do not depend on t.
 ///
-/// For a < 1 they belong to `r = tᵃ⁻¹ e⁻ᵗ / Γ(a + 1)`. The density is `a r`, so its derivatives are `a r⁽ⁿ⁾ + n
-/// r⁽ⁿ⁻¹⁾`. With the score of the density itself, `1/a` and its powers would cancel in the polynomial.
+/// For a < 1 they belong to `r = tᵃ⁻¹ e⁻ᵗ / Γ(a + 1)`. The density is `a r`, so its derivatives are
+/// `a r⁽ⁿ⁾ + n r⁽ⁿ⁻¹⁾`. With the score of the density itself, `1/a` and its powers would cancel in the
+/// polynomial.
 #[derive(Clone, Copy)]
 struct Score {
     /// The parameter a, if it is below 1.
@@ -171,7 +172,7 @@ impl Score {
         }
     }
 
-    /// The complete Bell polynomial in u and its derivatives.
+    /// Returns the complete Bell polynomial in u and its derivatives.
     fn bell(self, n: u32, u: f64) -> f64 {
         let [s, t, v] = self.slopes;
         match n {
@@ -184,16 +185,16 @@ impl Score {
     }
 }
 
-/// Returns `∫₀ˣ p⁽ⁿ⁾ dt` for `x < exp ψ(a)`. With `t = x e⁻ˢ` the integrand is `exp(-a s + x (1 - e⁻ˢ)) =
-/// exp(-(a - x) s - x (e⁻ˢ - 1 + s))`.
+/// Returns `∫₀ˣ p⁽ⁿ⁾ dt` for `x < exp ψ(a)`. With `t = x e⁻ˢ` the integrand is
+/// `exp(-a s + x (1 - e⁻ˢ)) = exp(-(a - x) s - x (e⁻ˢ - 1 + s))`.
 fn below(n: u32, a: f64, x: f64, score: Score) -> f64 {
     let rate = a - x;
     let integrand = |s: f64| exp(-rate * s - x * exp_excess(s)) * score.weight(n, score.u - s);
     gamma_front(a, x, x - a) * half_line(1.0 / rate.max(x.sqrt()), integrand)
 }
 
-/// Returns `∫ₓ^∞ p⁽ⁿ⁾ dt` for `x > exp ψ(a)` and `x > 1`. With `t = x (1 + w)` the integrand is `(1 + w)ᵃ⁻¹
-/// e⁻ˣʷ = exp(-(x - a + 1) w - (a - 1) (w - ln(1 + w)))`.
+/// Returns `∫ₓ^∞ p⁽ⁿ⁾ dt` for `x > exp ψ(a)` and `x > 1`. With `t = x (1 + w)` the integrand is
+/// `(1 + w)ᵃ⁻¹ e⁻ˣʷ = exp(-(x - a + 1) w - (a - 1) (w - ln(1 + w)))`.
 fn above(n: u32, a: f64, x: f64, score: Score) -> f64 {
     let rate = x - a + 1.0;
     let integrand = |w: f64| {
@@ -245,8 +246,9 @@ fn times(n: usize, x: &[f64; ORDERS], y: &[f64; ORDERS]) -> [f64; ORDERS] {
     product
 }
 
-/// Returns `1 - P(a, x)` for `x ≤ 1`. With `P = F S` and `F = xᵃ / Γ(a + 1)`, the result is `(1 - F) - F (S -
-/// 1)`, where `S - 1 = Σₖ (-x)ᵏ / k! · a / (a + k)`. For small a both terms are proportional to a.
+/// Returns `1 - P(a, x)` for `x ≤ 1`. With `P = F S` and `F = xᵃ / Γ(a + 1)`, the result is
+/// `(1 - F) - F (S - 1)`, where `S - 1 = Σₖ (-x)ᵏ / k! · a / (a + k)`. For small a both terms are proportional
+/// to a.
 fn complement_near_zero(a: f64, x: f64) -> f64 {
     let p = near_zero(0, a, x);
     if p < 0.5 {

@@ -106,7 +106,7 @@ impl Parted for Atan {
     }
 }
 
-/// The angle between -π/2 and π/2 whose tangent is `x`, within 1.5 ulp.
+/// Returns the angle between -π/2 and π/2 whose tangent is `x`, within 1.5 ulp.
 ///
 /// Domain: all reals, odd. `atan(±0) = ±0`, `atan(±∞) = ±π/2`, NaN for NaN.
 #[must_use]
@@ -114,7 +114,7 @@ pub fn atan(x: f64) -> f64 {
     Atan::here(x)
 }
 
-/// The angle of the point `(x, y)`, between -π and π, within 2.5 ulp.
+/// Returns the angle of the point `(x, y)`, between -π and π, within 2.5 ulp.
 ///
 /// Domain: the plane, with the signs of zeros as in C; NaN if either is NaN.
 #[must_use]
@@ -173,7 +173,7 @@ impl Parted for Asin {
     }
 }
 
-/// The angle between -π/2 and π/2 whose sine is `x`, within 2.1 ulp.
+/// Returns the angle between -π/2 and π/2 whose sine is `x`, within 2.1 ulp.
 ///
 /// Domain: `[-1, 1]`, odd. `asin(±0) = ±0`, NaN outside and for NaN.
 #[must_use]
@@ -207,7 +207,7 @@ impl Parted for Acos {
     }
 }
 
-/// The angle between 0 and π whose cosine is `x`, within 1.2 ulp.
+/// Returns the angle between 0 and π whose cosine is `x`, within 1.2 ulp.
 ///
 /// Domain: `[-1, 1]`. `acos(1) = 0`, `acos(-1) = π`, NaN outside and for NaN.
 #[must_use]

@@ -60,8 +60,8 @@ const LOG10_2_PIECES: [Constant; 2] = [
     Constant(f64::from_bits(0x3d59_fef3_11f1_2b36), f32::from_bits(0x369a_84fc)),
 ];
 
-/// The parts of `ln x = k ln 2 + f - (half - small)` for a normal number x. `small` includes the low part of `k
-/// ln 2` unless that is left out.
+/// The parts of `ln x = k ln 2 + f - (half - small)` for a normal number x. `small` includes the low part of
+/// `k ln 2` unless that is left out.
 struct Parts<N> {
     k: N,
     f: N,
@@ -116,7 +116,7 @@ fn to_base<N: Number>(x: N, c: [Constant; 2], d: [Constant; 2]) -> N {
 /// The implementation of [`log`].
 pub struct Log;
 
-/// Whether x is positive and normal.
+/// Returns whether x is positive and normal.
 #[inline(always)]
 fn is_normal<N: Number>(x: N) -> N::Mask {
     N::of(N::Float::LEAST).le(x) & x.le(N::of(N::Float::LARGEST))

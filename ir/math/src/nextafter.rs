@@ -6,7 +6,7 @@
 /// Defines the function for one float type.
 macro_rules! nextafter {
     ($name:ident, $t:ty) => {
-        /// The float next to `x` in the direction of `y`.
+        /// Returns the float next to `x` in the direction of `y`.
         ///
         /// `y` itself where both are equal, so `nextafter(0.0, -0.0) = -0.0`; from
         /// either zero a step leads to the smallest subnormal of the sign of `y`;

@@ -47,7 +47,7 @@ pub trait Number:
     /// `self * y + z`, rounded once.
     #[must_use]
     fn fma(self, y: Self, z: Self) -> Self;
-    /// The square root.
+    /// Returns the square root.
     #[must_use]
     fn sqrt(self) -> Self;
     /// Returns the absolute value.
@@ -69,13 +69,13 @@ pub trait Number:
     /// Returns the sum of the bit patterns as integers; wraps.
     #[must_use]
     fn plus_bits(self, y: Self) -> Self;
-    /// Bitwise and.
+    /// Returns the bitwise and.
     #[must_use]
     fn and_bits(self, y: Self) -> Self;
-    /// Bitwise or.
+    /// Returns the bitwise or.
     #[must_use]
     fn or_bits(self, y: Self) -> Self;
-    /// Bitwise exclusive or.
+    /// Returns the bitwise exclusive or.
     #[must_use]
     fn xor_bits(self, y: Self) -> Self;
     /// Shifts the bits towards the most significant one.
@@ -114,11 +114,11 @@ pub trait Format: Number<Float = Self, Mask = bool> + 'static {
     const WHOLE: Self;
     /// 0.
     const ZERO: Self;
-    /// 0.5, 1, 2.
+    /// 0.5.
     const HALF: Self;
-    /// See [`Format::HALF`].
+    /// 1.
     const ONE: Self;
-    /// See [`Format::HALF`].
+    /// 2.
     const TWO: Self;
     /// ∞.
     const INFINITY: Self;

@@ -29,7 +29,8 @@ fn exp_square(x: f64, sign: f64) -> f64 {
     exp(sign * square) * (1.0 + sign * lost)
 }
 
-/// The n-th derivative of `eˣ² erfc x`, for `n ≤ SCALED_ERF_ORDERS`; NaN beyond. The value is within 4 ulp.
+/// Returns the n-th derivative of `eˣ² erfc x`, for `n ≤ SCALED_ERF_ORDERS`; NaN beyond. The value is within 4
+/// ulp.
 ///
 /// Domain: all reals. The value is inf from -26.63 downwards, and 0 at inf, as its derivatives are.
 #[must_use]
@@ -73,8 +74,8 @@ fn scaled_erfc(x: f64) -> f64 {
     0.5 * FRAC_2_SQRT_PI / x * sum
 }
 
-/// Returns the n-th derivative of a function with value `y` and derivative `slope`, by `y⁽ᵏ⁺¹⁾ = a y⁽ᵏ⁾ + k b
-/// y⁽ᵏ⁻¹⁾`.
+/// Returns the n-th derivative of a function with value `y` and derivative `slope`, by
+/// `y⁽ᵏ⁺¹⁾ = a y⁽ᵏ⁾ + k b y⁽ᵏ⁻¹⁾`.
 fn by_equation(n: u32, y: f64, slope: f64, a: f64, b: f64) -> f64 {
     let (mut before, mut now) = (y, slope);
     for k in 1..n {
@@ -83,10 +84,10 @@ fn by_equation(n: u32, y: f64, slope: f64, a: f64, b: f64) -> f64 {
     now
 }
 
-/// From this argument on, the asymptotic series of Dawson's integral has full f64 precision.
+/// A bound on |x| from which on the asymptotic series of Dawson's integral has full f64 precision.
 const FAR: f64 = 6.0;
 
-/// The n-th derivative of Dawson's integral, for `n ≤ SCALED_ERF_ORDERS`; NaN beyond. The value is within 4
+/// Returns the n-th derivative of Dawson's integral, for `n ≤ SCALED_ERF_ORDERS`; NaN beyond. The value is within 4
 /// ulp. For |x| < 6 a derivative loses as many digits as `(2 x)ⁿ` has, and for larger |x| none.
 ///
 /// Domain: all reals, odd; 0 at infinities.

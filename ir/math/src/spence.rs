@@ -1,7 +1,7 @@
 //! Spence's function, the dilogarithm: `∫ ln t / (1 - t) dt from 1 to x`, which is `Li₂(1 - x)`, and its derivatives.
 //!
-//! * The functional equations (DLMF 25.12.3 and 25.12.4, Landen's) reduce the value to `Li₂(z)` with `|z| ≤
-//!   1/2`, which is summed in powers of `-ln(1 - z)` with Bernoulli numbers.
+//! * The functional equations (DLMF 25.12.3 and 25.12.4, Landen's) reduce the value to `Li₂(z)` with
+//!   `|z| ≤ 1/2`, which is summed in powers of `-ln(1 - z)` with Bernoulli numbers.
 //! * The first derivative is `-ln(1 + y) / y` with `y = x - 1`, whose only singularity, at `y = 0`, is
 //!   removable. A power series in y is used for it up to `|y| = 1/2` and for higher derivatives up to 1/10. Far
 //!   from 0, Leibniz's rule for `y · (ln(1 + y) / y) = ln(1 + y)` gives each derivative from the one before. In
@@ -14,7 +14,7 @@ use std::f64::consts::PI;
 /// The highest order of derivatives.
 pub const SPENCE_ORDERS: u32 = 8;
 
-/// The n-th derivative of `Li₂(1 - x)`, for `n ≤ SPENCE_ORDERS`; NaN beyond.
+/// Returns the n-th derivative of `Li₂(1 - x)`, for `n ≤ SPENCE_ORDERS`; NaN beyond.
 ///
 /// Domain: `x ≥ 0`; NaN elsewhere. `π²/6` at 0, where derivatives are infinite; 0 at 1; -inf at inf, where derivatives are 0.
 #[must_use]
@@ -63,7 +63,7 @@ fn dilogarithm(z: f64) -> f64 {
     u * (1.0 - 0.25 * u + square * sum)
 }
 
-/// The n-th derivative of `ln(x) / (x - 1)`.
+/// Returns the n-th derivative of `ln(x) / (x - 1)`.
 fn log_quotient(n: u32, x: f64) -> f64 {
     let y = x - 1.0;
     if x == f64::INFINITY {

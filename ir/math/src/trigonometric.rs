@@ -77,7 +77,7 @@ fn angle<N: Number>(x: N) -> Angle<N> {
     Angle { k: rounded, sine, cosine }
 }
 
-/// Whether the last bit of `k` is set.
+/// Returns whether the last bit of `k` is set.
 #[inline(always)]
 fn is_odd<N: Number>(k: N) -> N::Mask {
     // The last bit, shifted into the exponent: 0, or a positive number.
@@ -114,7 +114,7 @@ impl Parted for Sin {
     }
 }
 
-/// The sine, within 1 ulp.
+/// Returns the sine, within 1 ulp.
 ///
 /// Domain: all reals, odd. `sin(±0) = ±0`, NaN at ±∞ and for NaN.
 #[must_use]
@@ -141,7 +141,7 @@ impl Parted for Cos {
     }
 }
 
-/// The cosine, within 1 ulp.
+/// Returns the cosine, within 1 ulp.
 ///
 /// Domain: all reals, even. 1 at 0, NaN at ±∞ and for NaN.
 #[must_use]
@@ -174,7 +174,7 @@ impl Parted for Tan {
     }
 }
 
-/// The tangent, within 1.3 ulp.
+/// Returns the tangent, within 1.3 ulp.
 ///
 /// Domain: all reals, odd. `tan(±0) = ±0`, NaN at ±∞ and for NaN. No float is an odd multiple of π/2, so the
 /// tangent has no pole at a float.

@@ -29,33 +29,34 @@ pub const EIGHT: usize = 8;
 
 /// A function of one argument in two parts, the first generic over [`Number`].
 pub trait Parted: 'static {
-    /// Whether the straight-line part is valid for `x`; false for NaN if NaN needs special care.
+    /// Returns whether the straight-line part is valid for `x`; false for NaN if NaN needs special care.
     fn inside<N: Number>(x: N) -> N::Mask;
 
-    /// The function inside the interval: arithmetic and selects only, the same operations for every argument.
+    /// Computes the function inside the interval: arithmetic and selects only, the same operations for every
+    /// argument.
     fn straight<N: Number>(x: N) -> N;
 
-    /// The function outside the interval.
+    /// Computes the function outside the interval.
     fn beyond(x: f64) -> f64;
 
-    /// The function outside the interval in f32: computed in f64 by default.
+    /// Computes the function outside the interval in f32: through f64 by default.
     fn beyond_f32(x: f32) -> f32 {
         Self::at(f64::from(x)) as f32
     }
 
-    /// The function, compiled with the instruction set of its caller.
+    /// Computes the function; compiled with the instruction set of its caller.
     #[inline(always)]
     fn at(x: f64) -> f64 {
         if Self::inside(x) { Self::straight(x) } else { Self::beyond(x) }
     }
 
-    /// The f32 function, compiled with the instruction set of its caller.
+    /// Computes the f32 function; compiled with the instruction set of its caller.
     #[inline(always)]
     fn at_f32(x: f32) -> f32 {
         if Self::inside(x) { Self::straight(x) } else { Self::beyond_f32(x) }
     }
 
-    /// The function, with the instruction set of [`Isa::here`].
+    /// Computes the function with the instruction set of [`Isa::here`].
     #[inline]
     fn here(x: f64) -> f64 {
         #[cfg(target_arch = "x86_64")]
@@ -66,7 +67,7 @@ pub trait Parted: 'static {
         Self::at(x)
     }
 
-    /// The f32 function, with the instruction set of [`Isa::here`].
+    /// Computes the f32 function with the instruction set of [`Isa::here`].
     #[inline]
     fn here_f32(x: f32) -> f32 {
         #[cfg(target_arch = "x86_64")]
@@ -115,7 +116,7 @@ pub struct Eight {
 }
 
 impl Eight {
-    /// The versions of `F`.
+    /// Returns the versions of `F`.
     pub const fn of<F: Parted>() -> Eight {
         Eight {
             plain: (plain::wide::<F>, plain::narrow::<F>),

@@ -1,7 +1,7 @@
 //! Hurwitz's zeta function `ζ(s, q) = Σₖ (q + k)⁻ˢ` and its derivatives in s.
 //!
-//! The first terms are summed directly, and the rest by the Euler–Maclaurin formula (DLMF 25.11.28): with `a =
-//! q + N`
+//! The first terms are summed directly, and the rest by the Euler–Maclaurin formula (DLMF 25.11.28): with
+//! `a = q + N`
 //!
 //! ```text
 //! Σ (a + k)⁻ˢ = a⁻ˢ (a / (s - 1) + 1/2 + Σⱼ B₂ⱼ/(2j)! · s (s + 1) … (s + 2j - 2) / a²ʲ⁻¹).
@@ -21,7 +21,7 @@ const ORDERS: usize = ZETA_ORDERS as usize + 1;
 /// Taylor coefficients in s.
 type Jet = [f64; ORDERS];
 
-/// The n-th derivative of `ζ(s, q)` in s, for `n ≤ ZETA_ORDERS`; NaN beyond.
+/// Returns the n-th derivative of `ζ(s, q)` in s, for `n ≤ ZETA_ORDERS`; NaN beyond.
 ///
 /// Domain: `s > 1` and `q > 0`. At s = 1, inf for n = 0 and NaN beyond; at the poles q = 0, -1, …, inf for n = 0 and
 /// NaN beyond; at other negative q the value for integer s, and NaN for other s and for derivatives.
@@ -66,7 +66,7 @@ pub fn zeta(n: u32, s: f64, q: f64) -> f64 {
     (sum + times(&power(order, s, at), &tail(order, s, at))[order]) * factorial(n)
 }
 
-/// From this q on, all terms of the formula but the first are below the rounding error.
+/// A bound on q from which on all terms of the formula but the first are below the rounding error.
 const HUGE: f64 = 1e20;
 
 /// `a / (s - 1)`
@@ -96,7 +96,7 @@ fn power(order: usize, s: f64, a: f64) -> Jet {
     jet
 }
 
-/// The bracket of the Euler–Maclaurin formula.
+/// Returns the bracket of the Euler–Maclaurin formula.
 fn tail(order: usize, s: f64, a: f64) -> Jet {
     let mut sum = poles(order, s, a);
     sum[0] += 0.5;
@@ -137,8 +137,8 @@ fn times(x: &Jet, y: &Jet) -> Jet {
     product
 }
 
-/// Returns `ζ(s, q)` for negative q and an integer s, by the reflection of [`polygamma`], which equals `(-1)ˢ
-/// (s - 1)! ζ(s, q)`.
+/// Returns `ζ(s, q)` for negative q and an integer s, by the reflection of [`polygamma`], which equals
+/// `(-1)ˢ (s - 1)! ζ(s, q)`.
 fn reflected(s: f64, q: f64) -> f64 {
     if s != s.floor() {
         return f64::NAN;

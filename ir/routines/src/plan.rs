@@ -305,7 +305,7 @@ fn fail(result: &mut [u8], element: Element, float: Float) {
 #[cfg(feature = "linalg")]
 use crate::dispatch::Kernel;
 
-/// Without the feature there is no kernel, so no plan.
+/// The type of kernels in a build without the feature `linalg`: it has no values, so there are no plans.
 #[cfg(not(feature = "linalg"))]
 enum Kernel {}
 

@@ -44,11 +44,11 @@ pub enum Partial {
 /// The operands in which an elementwise function is linear.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Linear {
-    /// In none.
+    /// In no operand.
     No,
-    /// In each of these alone, with the others fixed (a product).
+    /// In each of these operands alone, with the others fixed (a product).
     Each(&'static [usize]),
-    /// In all of these together (a sum).
+    /// In all of these operands together (a sum).
     Joint(&'static [usize]),
 }
 
@@ -269,7 +269,7 @@ pub fn zeros_like(b: &Builder<'_>, x: Atom) -> Atom {
     full(b, &b.shape_of(x), Literal::zero(b.dtype_of(x)))
 }
 
-/// An array whose elements are all `x`.
+/// Emits an array whose elements are all `x`.
 pub fn full(b: &Builder<'_>, shape: &Shape, x: Literal) -> Atom {
     if shape.is_empty() {
         return x.into();

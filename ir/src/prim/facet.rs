@@ -9,7 +9,7 @@ use super::{Barrier, Call, Callback, Loop, Op, Replay};
 
 /// The special property of a primitive.
 pub(super) enum Facet<'a> {
-    /// None beyond its rules. It is assumed to read and write all of its operands.
+    /// No special property. The primitive is assumed to read and write all of its operands.
     Plain,
     /// It applies one function to corresponding elements.
     Elementwise {
@@ -35,12 +35,13 @@ pub(super) enum Facet<'a> {
 }
 
 impl Op {
-    /// Whether the derivative depends on which elements of the outputs are read ([`super::RuleCx::reads`]).
+    /// Returns whether the derivative depends on which elements of the outputs are read
+    /// ([`super::RuleCx::reads`]).
     pub fn asks_reads(&self) -> bool {
         matches!(self.facet(), Facet::ByColumns)
     }
 
-    /// Whether the value is a constant to differentiation.
+    /// Returns whether the value is a constant to differentiation.
     pub fn is_constant_by_decree(&self) -> bool {
         matches!(self.facet(), Facet::Constant)
     }

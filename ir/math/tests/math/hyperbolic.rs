@@ -78,7 +78,7 @@ fn values_match_high_precision_ones() {
     check(cosh, 1.1, &[(708.5, 2.492358049722083e+307), (-710.4, 1.6663642832806496e+308)]);
 }
 
-/// Beyond 708, where `eˣ` or `e⁻ˣ` is not a normal number.
+/// Arguments beyond 708, where `eˣ` or `e⁻ˣ` is not a normal number.
 #[test]
 fn near_overflow_and_underflow() {
     let x = 709.0235409393127;

@@ -26,7 +26,8 @@ pub(super) fn check(f: impl Fn(f64) -> f64, bound: f64, table: &[(f64, f64)]) {
     }
 }
 
-/// As [`check`], for `(x, expected, lost)`, where `lost` is the rounding error of the expected value in ulps.
+/// Checks like [`check`], for `(x, expected, lost)`, where `lost` is the rounding error of the expected value
+/// in ulps.
 #[track_caller]
 pub(super) fn check_sharply(f: impl Fn(f64) -> f64, bound: f64, table: &[(f64, f64, f64)]) {
     for &(x, expected, lost) in table {

@@ -1,4 +1,4 @@
-//! [`Pack`]: the same number of several members, one in each lane of a vector register.
+//! [`Pack`]: one number for each of several members, one per lane of a vector register.
 //!
 //! Every operation is elementwise and rounds each lane separately, so the value in a lane depends neither on
 //! the other lanes nor on their number. Nothing is contracted: `a * b + c` rounds twice, on every machine.

@@ -173,7 +173,7 @@ pub(crate) fn norm(a: &[f64]) -> f64 {
     scale * a.iter().map(|x| (x / scale).powi(2)).sum::<f64>().sqrt()
 }
 
-/// The error bound of a backward stable method of order `n`, in epsilons of the norm.
+/// Returns the error bound of a backward stable method of order `n`, in epsilons of the norm.
 pub(crate) fn stable(n: usize) -> f64 {
     8.0 * (n as f64).sqrt().max(4.0)
 }

@@ -76,7 +76,7 @@ impl Scatter {
         select(is(total(ones), 1.0), number(1.0), shared)
     }
 
-    /// jvp of a product: `d(x Π u) = dx Π u + x Σ_k du_k Π_{j≠k} u_j`.
+    /// Emits the jvp of a product: `d(x Π u) = dx Π u + x Σ_k du_k Π_{j≠k} u_j`.
     pub(super) fn product_tangent(
         &self,
         b: &Builder<'_>,
@@ -95,7 +95,7 @@ impl Scatter {
         elementwise::add_tangents(b, first, second)
     }
 
-    /// jvp of an extremum: the mean of the tangents of the elements and updates that attain it.
+    /// Emits the jvp of an extremum: the mean of the tangents of the elements and updates that attain it.
     pub(super) fn extremum_tangent(
         &self,
         b: &Builder<'_>,

@@ -47,7 +47,7 @@ impl ArrayPrimitive for StopGradient {
         Ok(None)
     }
 
-    /// No: a linear map whose derivative is zero would be zero.
+    /// Returns false: a linear map whose derivative is zero would be zero.
     fn is_linear(&self, _: &[Linearity]) -> bool {
         false
     }

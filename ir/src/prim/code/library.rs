@@ -37,9 +37,9 @@ impl Hash for Library {
 pub enum LibraryFn {
     /// A function of one argument.
     Unary {
-        /// On f64.
+        /// The f64 version.
         f64: extern "C" fn(f64) -> f64,
-        /// On f32.
+        /// The f32 version.
         f32: extern "C" fn(f32) -> f32,
         /// The version for eight arguments at once, for vectorised loops; returns the same bits.
         eight: Option<Eight>,
@@ -48,25 +48,25 @@ pub enum LibraryFn {
     },
     /// A function of two arguments.
     Binary {
-        /// On f64.
+        /// The f64 version.
         f64: extern "C" fn(f64, f64) -> f64,
-        /// On f32.
+        /// The f32 version.
         f32: extern "C" fn(f32, f32) -> f32,
     },
     /// A function of three arguments.
     Ternary {
-        /// On f64.
+        /// The f64 version.
         f64: extern "C" fn(f64, f64, f64) -> f64,
-        /// On f32.
+        /// The f32 version.
         f32: extern "C" fn(f32, f32, f32) -> f32,
     },
     /// A function of a constant natural number and one argument.
     Indexed {
         /// The constant.
         n: u32,
-        /// On f64.
+        /// The f64 version.
         f64: extern "C" fn(u32, f64) -> f64,
-        /// On f32.
+        /// The f32 version.
         f32: extern "C" fn(u32, f32) -> f32,
     },
 }

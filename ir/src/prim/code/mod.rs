@@ -134,7 +134,7 @@ codes! {
     ---
     // Codes with a parameter, which follows the name in the row.
 
-    /// To another dtype: floats to integers saturate with nan to 0, integers wrap, bool is `x != 0`.
+    /// `x` in another dtype: floats to integers saturate with NaN to 0, integers wrap, bool is `x != 0`.
     Convert(to: Dtype) = "convert", Some(Parameter::To(to)), Equal(1), Any, Gives::Dtype(to), false, No, 1, Continuity::of_conversion(to), None;
     /// The same bits in another dtype of the same width.
     Bitcast(to: Dtype) = "bitcast", Some(Parameter::To(to)), Equal(1), Numbers, Gives::Dtype(to), false, No, 1, Jumps, None;

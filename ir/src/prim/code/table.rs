@@ -99,9 +99,9 @@ impl Takes {
 /// The dtypes for which a code is defined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Domain {
-    /// All.
+    /// All dtypes.
     Any,
-    /// All but bool.
+    /// All dtypes but bool.
     Number,
     /// Floats.
     Float,
@@ -170,7 +170,7 @@ pub enum Neutral {
 pub enum Continuity {
     /// The result is off by about as much, except at poles.
     Continuous,
-    /// The result may be entirely different.
+    /// The result may be off by any amount.
     Jumps,
 }
 

@@ -98,12 +98,12 @@ impl MultilinearCall {
         Err(Problem::new(Kind::Rule, message, "a tangent has the type of its primal"))
     }
 
-    /// The position of the first direction.
+    /// Returns the position of the first direction.
     fn directions(&self) -> usize {
         self.constants + 1
     }
 
-    /// The error for a derivative with respect to the point where the chain ends.
+    /// Returns the error for a derivative with respect to the point where the chain ends.
     fn ended(&self, module: &Module) -> Problem {
         Problem::new(
             Kind::NotDifferentiable,

@@ -310,7 +310,7 @@ pub struct Batched {
 /// The remaining part of an equation if only some of its outputs are read.
 #[derive(Clone, Debug)]
 pub enum Prune {
-    /// All of it.
+    /// The whole equation.
     Whole,
     /// A smaller primitive; the masks mark the operands and outputs of the old one that remain.
     Smaller {

@@ -54,17 +54,17 @@ impl Ranges {
         self.0.iter().cloned()
     }
 
-    /// Whether the set is empty.
+    /// Returns whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The number of indices.
+    /// Returns the number of indices.
     pub fn len(&self) -> usize {
         self.0.iter().map(Range::len).sum()
     }
 
-    /// Whether the set contains every index of an axis of that extent.
+    /// Returns whether the set contains every index of an axis of that extent.
     pub fn is_all(&self, extent: usize) -> bool {
         self.len() == extent
     }
@@ -99,7 +99,7 @@ impl Reads {
         Reads(shape.iter().map(|extent| Ranges::all(*extent)).collect())
     }
 
-    /// Whether the box contains no element.
+    /// Returns whether the box contains no element.
     pub fn is_empty(&self) -> bool {
         self.0.iter().any(Ranges::is_empty)
     }

@@ -31,7 +31,7 @@ pub enum Exactness {
 /// A condition on the dtype of the matched value, the common value of both sides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum When {
-    /// None.
+    /// No condition.
     Always,
     /// The dtype is a float.
     Float,
@@ -106,7 +106,7 @@ pub struct Definition<'a> {
 }
 
 impl SiteOperand<'_> {
-    /// The shape, if this is an array.
+    /// Returns the shape, if this is an array.
     pub fn shape(&self) -> Option<&Shape> {
         self.ty.as_array().map(|a| &a.shape)
     }

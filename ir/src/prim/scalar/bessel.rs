@@ -13,11 +13,11 @@ use crate::prim::{Code, Doc, Family, Sample};
 /// The kind of a Bessel function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum BesselKind {
-    /// Of the first kind.
+    /// The function of the first kind.
     J,
-    /// Of the second kind.
+    /// The function of the second kind.
     Y,
-    /// Modified, of the first kind.
+    /// The modified function of the first kind.
     I,
     /// The modified function of the first kind, times `e⁻|x|`.
     Ie,

@@ -8,8 +8,9 @@
 //! linear half reads are not in the record.
 //!
 //! ```text
-//! one branch saves    f64[1000,100], f64[]       f64[1000,100]: itself                      f64[]
-//! the other           f64[500,100], f64[9,100]   its two arrays one after the other, zeros
+//! branch   saves                        in field f64[1000,100]              in field f64[]
+//! first    f64[1000,100], f64[]         its array                           its scalar
+//! second   f64[500,100], f64[9,100]     both arrays in succession, zeros    zero
 //! ```
 
 use crate::lang::builder::Builder;

@@ -6,8 +6,8 @@
 //! per slot, the first iteration after each slot's carry, and the number of slots in use:
 //!
 //! ```text
-//! while held < places and end - at >= 3:              save carries on the way to the last iteration before end
-//!   ahead = split(end - at, places - held + 1)
+//! while held < slots and end - at >= 3:               save carries on the way to the last iteration before end
+//!   ahead = split(end - at, slots - held + 1)
 //!   run `ahead` iterations, at += ahead                   a loop with a run-time trip count
 //!   carries[held], iterations[held] = carry, at;  held += 1
 //! ```

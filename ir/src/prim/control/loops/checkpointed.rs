@@ -2,8 +2,8 @@
 //! carries.
 //!
 //! ```text
-//! places.., x.., dx.. -> dy..        forward: run the iterations again from the start, with their tangents
-//! places.., x.., ct of y.. -> ct..   reverse: for each iteration, take its carry from a slot, or recompute it
+//! slots.., x.., dx.. -> dy..         forward: run the iterations again from the start, with their tangents
+//! slots.., x.., ct of y.. -> ct..    reverse: for each iteration, take its carry from a slot, or recompute it
 //!                                    from an earlier carry in a slot
 //! ```
 //!
@@ -51,7 +51,7 @@ use std::ops::Range;
 pub struct Replay {
     /// The evaluation: a function from the operands to the tangents.
     pub ahead: FuncId,
-    /// An iteration, reduced to the carries that are saved.
+    /// An iteration: from constants, elements and saved carries to the saved carries of the next iteration.
     pub step: FuncId,
     /// The derivative of an iteration: the parameters of `step`, then the tangents.
     pub lin: FuncId,

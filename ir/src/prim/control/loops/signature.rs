@@ -59,7 +59,7 @@ pub enum TripCount {
 /// The order of the iterations.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Direction {
-    /// From iteration 0 on.
+    /// From iteration 0 to the last one.
     Up,
     /// From the last iteration to iteration 0.
     Down,
