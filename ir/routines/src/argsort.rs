@@ -263,7 +263,7 @@ impl<T: Element> Row<'_, T> {
         self.x[place * self.step].ordered() ^ (self.flip >> (64 - T::BITS))
     }
 
-    /// Returns whether any element at `places` comes strictly before the element `other`. Comparisons of
+    /// Returns whether any element at `places` comes before the element `other`. Comparisons of
     /// elements take fewer instructions than comparisons of keys.
     #[inline(always)]
     fn any_before(&self, places: Range<usize>, other: usize) -> bool {

@@ -214,17 +214,17 @@ fn solve_block<T: Real>(
     if size(p) >= high.abs() && size(p) >= low.abs() {
         eliminate(p, real(high), real(low), p, [r, s])
     } else if high.abs() >= low.abs() {
-        // The columns change places.
+        // Exchange the columns.
         let [y, x] = eliminate(real(high), p, p, real(low), [r, s]);
         [x, y]
     } else {
-        // The rows change places.
+        // Exchange the rows.
         eliminate(real(low), p, p, real(high), [s, r])
     }
 }
 
-/// Scales every vector to norm 1 with its largest component real and positive; `re` holds packed
-/// vectors as [`solve_all`] leaves them, and afterwards real parts beside the imaginary ones.
+/// Scales every vector to norm 1 with its largest component real and positive. `re` holds packed vectors
+/// from [`solve_all`], and afterwards the real parts, with the imaginary parts in `im`.
 fn normalise<T: Real>(n: usize, values_im: &[T], re: &mut [T], im: &mut [T]) {
     let mut k = 0;
     while k < n {

@@ -59,7 +59,7 @@ impl Sign {
         }
     }
 
-    /// Weakens the fact to at most [`Sign::NeverMinusZero`].
+    /// Weakens the fact to at most `Sign::NeverMinusZero`.
     fn at_most_never(self) -> Sign {
         self.min(Sign::NeverMinusZero)
     }

@@ -43,7 +43,8 @@ pub(super) struct AxisPlan {
     pub(super) step: i64,
     /// The divisor of window indices; 1 except for a sum that stays as written.
     pub(super) divisor: i64,
-    /// The first result divided by `common`, and the number of results with a sum; the other results are 0.
+    /// The offset of the first computed result, divided by `common`, and the number of computed results. If
+    /// `common` is not 1, the results between them are 0.
     pub(super) first: i64,
     pub(super) count: usize,
 }
@@ -77,7 +78,7 @@ impl AxisSum {
         proper.then_some(line)
     }
 
-    /// Like [`AxisSum::of`] for a sum over the windows whose results are the taps: windows and taps have the
+    /// Like `AxisSum::of` for a sum over the windows whose results are the taps: windows and taps have the
     /// same role in `(scale o + step k + offset) / divisor`.
     pub(super) fn of_places(m: &Move, elements: usize, places: usize) -> Option<AxisSum> {
         let turned = Move { scale: m.step, step: m.scale, extent: places, ..*m };

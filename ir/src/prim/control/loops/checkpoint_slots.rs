@@ -151,7 +151,7 @@ impl Chain<'_> {
         )
     }
 
-    /// Returns the same iterations inside a loop whose constants begin with [`Chain::constants`].
+    /// Returns the same iterations inside a loop whose constants begin with `Chain::constants`.
     fn inside(&self, constants: &[Atom]) -> Self {
         Chain { given: constants[1..].to_vec(), all: constants[0], ..self.clone() }
     }

@@ -62,7 +62,7 @@ pub struct Replay {
 
 notation!(Replay = "replay" { ahead, step, lin, spec(trip, condition, reads, direction, takes) });
 
-/// A [`Replay`] with the slots of values and of tangents separated.
+/// A `Replay` with the slots of values and of tangents separated.
 struct Undoing {
     ahead: FuncId,
     step: FuncId,
