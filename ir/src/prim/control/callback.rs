@@ -1,7 +1,7 @@
 //! `callback{host, results, lanes, shared}`: calls a Rust function with the operands.
 //!
 //! ```text
-//! %1: f64[3] = callback{host=&spline, results=[f64[3]]} %0     // pure: its only effect is its result
+//! %1: f64[3] = callback{host=&spline, results=[f64[3]]} %0     // pure: nothing but the result matters
 //! callback{host=&print, results=[]} %1                         // performed once, in program order
 //! ```
 //!

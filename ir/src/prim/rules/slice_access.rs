@@ -6,7 +6,7 @@
 //! primitive implements both in its own file ([`Boxed`]):
 //! ```text
 //! %3: f64[3] = gather{batch=0, axes=[1], bounds=clip} %0, %1      of %0: f64[3,9], %1: i64[1]
-//!    starts at 0 and at %1[0], has the sizes 3 and 1
+//!     starts at 0 and at %1[0], has the sizes 3 and 1
 //! ```
 
 use super::slice_helpers::vector;
