@@ -18,7 +18,6 @@
 //! value is unused otherwise. The condition of a loop may not have effects.
 //!
 //! A callback is pure: only its result matters, so the program may call it more or less often than written.
-//! seldom as the program finds fit.
 
 mod callback;
 mod lines;

@@ -4,7 +4,6 @@
 //! view of a view is another box, because starts are added. Index arrays, which select no box, come last. So an
 //! access costs as much as the viewed part is large, independent of the number of nested views, and all views of an
 //! array refer to its current value.
-//! between, and all views of an array are of the same thing: its value of the moment.
 
 use crate::Var;
 use crate::ops::{
