@@ -18,7 +18,7 @@ use crate::accelerator::{self, RunConfig, Statistics};
 use crate::codegen::vectors::Vectors;
 use crate::executable::{Executable, Taken};
 use crate::fingerprint;
-use crate::layout::{Pipeline, Room};
+use crate::layout::{Pipeline, ScratchpadModel};
 use crate::loop_ir::{self, Program};
 use crate::lower::plan_on;
 use crate::machine::MachineModel;
@@ -255,11 +255,11 @@ fn owned(args: &[&Tensor]) -> Vec<Tensor> {
 impl Report {
     /// Returns the table of memory that is in use between the forward pass and the reverse pass.
     pub fn tape(&self) -> TapePlan<'_> {
-        let room = match &self.target {
-            Target::Accelerator(machine) => RunConfig::from(machine.clone()).room(),
-            Target::Native(_) | Target::Interpreter => Room::default(),
+        let model = match &self.target {
+            Target::Accelerator(machine) => RunConfig::from(machine.clone()).scratchpad_model(),
+            Target::Native(_) | Target::Interpreter => ScratchpadModel::default(),
         };
-        TapePlan::of(&self.plan, Pipeline::TFLOW.run(&self.program, &room).ok())
+        TapePlan::of(&self.plan, Pipeline::TFLOW.run(&self.program, &model).ok())
     }
 
     /// Returns the passes that changed the program as a line: `inline_bodies, vectorize`.

@@ -38,7 +38,7 @@ use crate::loop_ir::{self, ExternalSignature, LoopLimit, LoopLimitId, Program};
 use crate::machine::MachineModel;
 use crate::no_memory;
 use crate::runtime::abi::Context;
-use crate::runtime::external_calls::Outside;
+use crate::runtime::external_calls::ExternalCalls;
 use crate::runtime::gemm;
 use crate::runtime::loop_limits::STOPPED;
 use crate::runtime::tape_memory::{self, NO_RECORD, NO_ROOM, Records};
@@ -237,8 +237,8 @@ impl Executable {
             }
         }
         let frame = space.as_mut_ptr().cast::<u8>();
-        let answers = Outside { calls, failed: RefCell::new(None) };
-        let outside = (&raw const answers).cast();
+        let answers = ExternalCalls { calls, failed: RefCell::new(None) };
+        let external_calls = (&raw const answers).cast();
         let mut records = None;
         if !tapes.0.is_empty() {
             let last = kept.try_lock().ok().and_then(|mut kept| kept.take());
@@ -250,7 +250,7 @@ impl Executable {
         let mut context = Context {
             zeros: [0; 2],
             workspace: frame,
-            outside,
+            external_calls,
             tapes: states,
             records: all,
             rows,

@@ -2,9 +2,9 @@
 //!
 //! [`tapeloom_ir::fingerprint`] says what a fingerprint covers: structure, but no names, lines, times or texts.
 
-use crate::layout::{Layout, Pipeline, Room};
+use crate::layout::{Layout, Pipeline, ScratchpadModel};
 use crate::loop_ir::Program;
-use crate::report::memory_plan::{CallRow, Inside, Plan, Row};
+use crate::report::memory_plan::{CallRow, Plan, Row, TapeInStep};
 use crate::target::Target;
 use std::hash::{Hash, Hasher};
 use tapeloom_ir::{FuncId, Module, fingerprint};
@@ -20,7 +20,7 @@ pub(crate) fn tell(module: &Module, func: FuncId, target: &Target, program: &Pro
     if matches!(target, Target::Accelerator(_)) && fingerprint::wanted() {
         for pipeline in Pipeline::ALL {
             // A program may have no layout, because it keeps nothing. That holds before and after a change.
-            if let Ok(layout) = pipeline.run(program, &Room::default()) {
+            if let Ok(layout) = pipeline.run(program, &ScratchpadModel::default()) {
                 fingerprint::tell("layout", kernels, || fingerprint::of(&layout));
             }
         }
@@ -29,13 +29,23 @@ pub(crate) fn tell(module: &Module, func: FuncId, target: &Target, program: &Pro
 
 impl Hash for Plan {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let Plan { rows, steps, peak, calls, tapes, keeping: _, again: _, inside: _, works } = self;
+        let Plan {
+            rows,
+            steps,
+            peak,
+            calls,
+            tapes,
+            large_residuals: _,
+            rematerialized: _,
+            inside: _,
+            workspaces,
+        } = self;
         (rows, steps, peak).hash(state);
         for CallRow { name: _, equations, sites, kernel } in calls {
             (equations, sites, kernel).hash(state);
         }
         tapes.values().for_each(|tape| tape.record.hash(state));
-        works.iter().for_each(|w| (w.step, w.offset, w.bytes).hash(state));
+        workspaces.iter().for_each(|w| (w.step, w.offset, w.bytes).hash(state));
     }
 }
 
@@ -66,9 +76,9 @@ impl Hash for Told<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let row = |row: &Row, state: &mut H| (row.tape, row.read_back.len()).hash(state);
         self.0.rows.iter().for_each(|r| row(r, state));
-        self.0.keeping.iter().for_each(|k| (&k.ty, k.iterations).hash(state));
-        self.0.again.iter().for_each(|a| (&a.ty, a.times).hash(state));
-        for Inside { step, bytes, rows } in &self.0.inside {
+        self.0.large_residuals.iter().for_each(|k| (&k.ty, k.iterations).hash(state));
+        self.0.rematerialized.iter().for_each(|a| (&a.ty, a.times).hash(state));
+        for TapeInStep { step, bytes, rows } in &self.0.inside {
             (step, bytes, rows).hash(state);
             rows.iter().for_each(|r| row(r, state));
         }

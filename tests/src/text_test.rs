@@ -37,7 +37,7 @@
 
 use crate::{Agreement, Failure, read_tensors, run};
 use std::collections::BTreeMap;
-use tapeloom_backend::layout::{Layout, PASSES, Pipeline as Layouts, Room};
+use tapeloom_backend::layout::{Layout, PASSES, Pipeline as Layouts, ScratchpadModel};
 use tapeloom_backend::passes::{Choice, Context, Invariant, by_name};
 use tapeloom_backend::{Executable, Options, compile, loop_ir, loop_trees};
 use tapeloom_ir::prim::{Exactness, Regions};
@@ -248,8 +248,11 @@ impl<'t> TextTest<'t> {
         let passes = names.chain(more.iter().map(|(name, _)| *name)).map(|name| {
             PASSES.iter().find(|pass| pass.name == name).ok_or(format!("there is no pass `{name}`"))
         });
-        let layout =
-            Layout::made(program, &Room::default(), passes.collect::<Result<Vec<_>, _>>()?)?;
+        let layout = Layout::run_passes(
+            program,
+            &ScratchpadModel::default(),
+            passes.collect::<Result<Vec<_>, _>>()?,
+        )?;
         fingerprint::tell("layout", || fingerprint::of(program), || fingerprint::of(&layout));
         let printed = layout.to_string();
         match Layout::parse(&printed)? == layout {

@@ -14,8 +14,8 @@
 //!                             %4: f64 = load b9[i]             %2: f64 = load b0[i]
 //! ```
 
-use crate::layout::turn;
-use crate::loop_ir::analysis::invariance::Variant;
+use crate::layout::reverse_pass_start;
+use crate::loop_ir::analysis::invariance::VaryingValues;
 use crate::loop_ir::{BufferId, Expr, Extent, Kernel, Place, Program, Stmt, visit};
 use cranelift_entity::SecondaryMap;
 
@@ -44,7 +44,7 @@ fn inside(k: &Kernel, overlap: bool, stmt: &mut Stmt) -> Vec<Stmt> {
             block.push(stmt);
         }
     }
-    let mut varies = Variant::of(std::slice::from_ref(stmt));
+    let mut varies = VaryingValues::of(std::slice::from_ref(stmt));
     // A loop that may have no iterations must not load.
     let Stmt::For { extent: Extent::Constant(1..), body, .. } = stmt else {
         return Vec::new();
@@ -75,11 +75,11 @@ fn inside(k: &Kernel, overlap: bool, stmt: &mut Stmt) -> Vec<Stmt> {
 /// the forward phase stored last are loaded first.
 pub(super) fn mirrored(program: &Program) -> Program {
     let mut program = program.clone();
-    let Some(turn) = turn(&program) else { return program };
+    let Some(reverse_start) = reverse_pass_start(&program) else { return program };
     let entry = &mut program.entry;
     let mut stored: SecondaryMap<BufferId, usize> = SecondaryMap::new();
     let mut last = 0;
-    visit(&entry.body[..turn], &mut |stmt| {
+    visit(&entry.body[..reverse_start], &mut |stmt| {
         stmt.accesses(&mut |a| {
             if a.write && entry.kept.keys().any(|held| held.buffer == a.held.buffer) {
                 last += 1;
@@ -88,7 +88,7 @@ pub(super) fn mirrored(program: &Program) -> Program {
         });
     });
     let mut body = std::mem::take(&mut entry.body);
-    body[turn..].iter_mut().for_each(|step| blocks(&stored, step));
+    body[reverse_start..].iter_mut().for_each(|step| blocks(&stored, step));
     entry.body = body;
     program
 }

@@ -9,7 +9,7 @@ use super::access_order::{hoisted, mirrored};
 use super::arrays::{Arrays, Tape, TapeForm};
 use super::machine::Machine;
 use super::system::{Route, System};
-use crate::layout::{Holds, Layout, RegionId, Room, is_kept};
+use crate::layout::{Holds, Layout, RegionId, ScratchpadModel, is_kept};
 use crate::loop_ir::{
     self, Address, Arg, BufferId, Flow, Kernel, Place, Program, ScalarId, Stmt, TapeId,
 };
@@ -155,9 +155,17 @@ impl RunConfig {
     }
 
     /// Returns the parameters for which the tape is laid out.
-    pub fn room(&self) -> Room {
+    pub fn scratchpad_model(&self) -> ScratchpadModel {
         let Machine { entries, halves, cache, line, ways, .. } = self.machine;
-        Room { entries, halves, layer: self.layer, word: self.map.word, cache, line, ways }
+        ScratchpadModel {
+            entries,
+            parts: halves,
+            layer: self.layer,
+            word: self.map.word,
+            cache,
+            line,
+            associativity: ways,
+        }
     }
 }
 
@@ -228,7 +236,7 @@ impl Addresses {
         };
         let order = |place: Place| match place {
             Place::Input(n) => Some((0, n)),
-            Place::Output(n) | Place::Given { output: n, .. } => Some((1, n)),
+            Place::Output(n) | Place::Donated { output: n, .. } => Some((1, n)),
             Place::Workspace(_) | Place::Record { .. } => None,
         };
         let mut all: Vec<_> =

@@ -177,9 +177,9 @@ impl<'a> Issue<'a> {
     }
 
     /// Begins the reverse phase.
-    pub(super) fn turn(&mut self) -> Result<(), Problem> {
+    pub(super) fn begin_reverse_pass(&mut self) -> Result<(), Problem> {
         self.phase = Phase::Reverse;
-        self.pad.turn();
+        self.pad.begin_reverse_pass();
         self.stream()
     }
 

@@ -408,7 +408,7 @@ impl Scratchpad {
     }
 
     /// Begins the reverse phase. All tiles are in memory.
-    pub(super) fn turn(&mut self) {
+    pub(super) fn begin_reverse_pass(&mut self) {
         if self.fed {
             return;
         }

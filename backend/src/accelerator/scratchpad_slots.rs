@@ -145,9 +145,9 @@ impl Pads {
     }
 
     /// Begins the reverse phase. Streams whose places overlap no other place request their first tiles.
-    pub(super) fn turn(&mut self) {
+    pub(super) fn begin_reverse_pass(&mut self) {
         self.streams.iter_mut().for_each(|stream| {
-            stream.pad.turn();
+            stream.pad.begin_reverse_pass();
             stream.holds = false;
         });
         for n in 0..self.streams.len() {

@@ -227,7 +227,7 @@ impl<'a> Simulation<'a> {
             return Err(Problem::internal("the reverse phase begins twice"));
         }
         self.end_phase()?;
-        self.issue.turn()
+        self.issue.begin_reverse_pass()
     }
 
     fn end_phase(&mut self) -> Result<(), Problem> {

@@ -189,7 +189,7 @@ impl Flow {
     }
 
     /// Begins the reverse phase.
-    pub(super) fn turn(&mut self) {
+    pub(super) fn begin_reverse_pass(&mut self) {
         self.streams.iter_mut().for_each(|s| s.last = None);
     }
 

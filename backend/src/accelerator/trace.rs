@@ -37,8 +37,8 @@ use super::statistics::{State, Statistics};
 use super::stream_schedule::{Flow, Move, Moves};
 use super::system::Route;
 use super::tape_trace::{Met, verdict};
-use crate::layout::{self, Layout, turn};
-use crate::loop_ir::interp::observer::{Observer, Site, Touch};
+use crate::layout::{self, Layout, reverse_pass_start};
+use crate::loop_ir::interp::observer::{MemoryAccess, Observer, Site};
 use crate::loop_ir::{
     self, Buffer, BufferId, BufferVersion, Call, External, ExternalSignature, Kernel, KernelId,
     Program, ScalarId, TapeId, View, observed,
@@ -106,14 +106,16 @@ pub(crate) fn simulate_within(
     setup.check()?;
     refuse_routines(program)?;
     let program = &setup.program(program)?;
-    let (layout, turn) = (setup.system.layout.run(program, &setup.room())?, turn(program));
+    let (layout, reverse_start) =
+        (setup.system.layout.run(program, &setup.scratchpad_model())?, reverse_pass_start(program));
     let (mut flow, mut answers) = (Flow::default(), VecDeque::new());
     if let Route::Scratchpad { .. } = setup.system.tape {
         let unknown = |r: &layout::Region| r.is_streamed() && r.read == layout::Read::Run;
         let mut met = Vec::new();
         if layout.regions.values().any(unknown) {
             let notes = To::Notes(Vec::new());
-            let mut first = Driver::new(program, setup, &layout, turn, notes, Flow::default());
+            let mut first =
+                Driver::new(program, setup, &layout, reverse_start, notes, Flow::default());
             observed(program, args, false, limits, &mut first)?;
             answers = first.answers;
             if let To::Notes(notes) = first.to {
@@ -129,7 +131,7 @@ pub(crate) fn simulate_within(
     }
     let run = Simulation::new(&setup.machine, setup.system, &arrays, &tape)?;
     let run = Box::new(run.with_streams(&flow.slots()));
-    let mut driver = Driver::new(program, setup, &layout, turn, To::Machine(run), flow);
+    let mut driver = Driver::new(program, setup, &layout, reverse_start, To::Machine(run), flow);
     driver.answers = answers;
     let results = observed(program, args, false, limits, &mut driver)?;
     driver.end(true)?;
@@ -217,7 +219,7 @@ struct Driver<'a> {
     /// The kernels in execution, the innermost last.
     frames: Vec<Frame<'a>>,
     /// The step with which the reverse phase begins, the current step, and whether the reverse phase has begun.
-    turn: Option<usize>,
+    reverse_start: Option<usize>,
     step: usize,
     reverse: bool,
     /// Which steps are done before the machine starts, and whether the current step is one of them.
@@ -242,7 +244,7 @@ impl<'a> Driver<'a> {
         program: &'a Program,
         setup: &'a RunConfig,
         layout: &'a Layout,
-        turn: Option<usize>,
+        reverse_start: Option<usize>,
         to: To<'a>,
         flow: Flow,
     ) -> Driver<'a> {
@@ -254,7 +256,7 @@ impl<'a> Driver<'a> {
             addresses: Addresses::new(program, setup, layout),
             sites: sites(program),
             frames: Vec::new(),
-            turn,
+            reverse_start,
             step: 0,
             reverse: false,
             prepared: config::steps(program)
@@ -348,7 +350,7 @@ impl<'a> Driver<'a> {
         &mut self,
         stream: u32,
         InRegion { region, record, byte }: InRegion,
-        touch: Touch,
+        touch: MemoryAccess,
         operands: &[Token],
     ) -> Result<Token, Problem> {
         let (layer, first) = self.flow.layer(stream, record);
@@ -405,7 +407,7 @@ impl<'a> Driver<'a> {
     }
 
     /// Loads the pointer to a record's chunk, if it has to be loaded again for each access.
-    fn noted(&mut self, touch: Touch, address: u64) -> Result<Option<Token>, Problem> {
+    fn noted(&mut self, touch: MemoryAccess, address: u64) -> Result<Option<Token>, Problem> {
         let place = self.frames.last().map(|frame| frame.k.buffers[touch.held.buffer].place);
         let record = matches!(place, Some(loop_ir::Place::Record { .. })) && self.setup.overlap;
         let Some(address) = self.addresses.pointer(address).filter(|_| record) else {
@@ -417,13 +419,13 @@ impl<'a> Driver<'a> {
     /// Performs an access.
     fn access(
         &mut self,
-        touch: Touch,
+        touch: MemoryAccess,
         (address, inside): (u64, Option<InRegion>),
         operands: &[Token],
     ) -> Result<Token, Problem> {
         let (reverse, write) = (self.reverse, touch.write);
         let taped = self.frames.last().is_some_and(|frame| frame.taped(touch.held));
-        let tape = taped && (write || reverse || self.turn.is_none());
+        let tape = taped && (write || reverse || self.reverse_start.is_none());
         self.uses(tape);
         let noted = if tape { self.noted(touch, address)? } else { None };
         let both: SmallVec<[Token; 4]>;
@@ -487,12 +489,12 @@ impl<'a> Observer<'a> for Driver<'a> {
 
     fn step(&mut self) -> Result<(), Problem> {
         self.end(false)?;
-        if self.turn == Some(self.step) {
+        if self.reverse_start == Some(self.step) {
             if let To::Machine(run) = &mut self.to {
                 run.reverse()?;
             }
             self.reverse = true;
-            self.flow.turn();
+            self.flow.begin_reverse_pass();
         }
         self.before = self.prepared.get(self.step) == Some(&true);
         if !self.before {
@@ -511,7 +513,7 @@ impl<'a> Observer<'a> for Driver<'a> {
         };
         let given = |place: loop_ir::Place| match place {
             loop_ir::Place::Input(n) => kept(call.operands.get(n)),
-            loop_ir::Place::Output(n) | loop_ir::Place::Given { output: n, .. } => {
+            loop_ir::Place::Output(n) | loop_ir::Place::Donated { output: n, .. } => {
                 kept(call.outputs.get(n))
             }
             loop_ir::Place::Workspace(_) | loop_ir::Place::Record { .. } => false,
@@ -545,7 +547,7 @@ impl<'a> Observer<'a> for Driver<'a> {
         Ok(done.filter(|_| !planted(Fault::ValueEarly)).unwrap_or_default())
     }
 
-    fn touch(&mut self, touch: Touch, operands: &[Token]) -> Result<Token, Problem> {
+    fn touch(&mut self, touch: MemoryAccess, operands: &[Token]) -> Result<Token, Problem> {
         let write = touch.write;
         let to = self.addresses.of(touch.address);
         let (address, _) = to;

@@ -19,7 +19,7 @@ use tapeloom_ir::fault::{Fault, planted};
 
 /// A direction through memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Way {
+pub(super) enum Direction {
     Up,
     Down,
 }
@@ -28,7 +28,7 @@ pub(super) enum Way {
 /// `granule` elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Order {
-    pub(super) way: Way,
+    pub(super) direction: Direction,
     pub(super) granule: i64,
     pub(super) least: i64,
     pub(super) most: i64,
@@ -40,71 +40,72 @@ pub(super) struct Order {
 /// accessed in order, or some of them possibly twice.
 pub(super) fn order(sites: &[&Site]) -> Option<Order> {
     let of = |site: &&Site| Some((site.loops.clone(), site.address.clone()?));
-    let met = met(&sites.iter().map(of).collect::<Option<Vec<_>>>()?)?;
-    let way = match met.way {
-        Met::One | Met::Way(Way::Up) => Way::Up,
-        Met::Way(Way::Down) => Way::Down,
-        Met::Mixed => return None,
+    let met = element_span(&sites.iter().map(of).collect::<Option<Vec<_>>>()?)?;
+    let direction = match met.kind {
+        OrderKind::One | OrderKind::Directed(Direction::Up) => Direction::Up,
+        OrderKind::Directed(Direction::Down) => Direction::Down,
+        OrderKind::Mixed => return None,
     };
     let Span { granule, least, most, count, .. } = met;
-    Some(Order { way, granule, least, most, count })
+    Some(Order { direction, granule, least, most, count })
 }
 
-/// Whether the sites of one step access records in the order `way`. Each site comes with the number of elements of its
+/// Whether the sites of one step access records in this direction. Each site comes with the number of elements of its
 /// array in one record. A record may be accessed several times if no other record is accessed in between.
 ///
 /// ```text
 /// b0[2 i0], b1[2 i0], b0[2 i0 + 1], b1[2 i0 + 1]    up, in records of one element each
 /// b0[2 i0], b0[2 i0 + 1], b1[2 i0], b1[2 i0 + 1]    not in order; but up in records of two
 /// ```
-pub(super) fn come_by_records(sites: &[(&Site, i64)], way: Way) -> bool {
+pub(super) fn accesses_records_in_order(sites: &[(&Site, i64)], direction: Direction) -> bool {
     let of = |(site, per): &(&Site, i64)| Some((site.loops.clone(), site.address.clone()?, *per));
-    let found = sites.iter().map(of).collect::<Option<Vec<_>>>().and_then(|sites| passed(&sites));
-    found.is_some_and(|found| found.way.fits(way))
+    let found =
+        sites.iter().map(of).collect::<Option<Vec<_>>>().and_then(|sites| record_span(&sites));
+    found.is_some_and(|found| found.kind.fits(direction))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Met {
+enum OrderKind {
     /// A single element or record.
     One,
-    Way(Way),
+    Directed(Direction),
     /// No order is known.
     Mixed,
 }
 
-impl Met {
-    /// Whether these accesses may be a part of an access in the order `way`.
-    fn fits(self, way: Way) -> bool {
-        self == Met::One || self == Met::Way(way)
+impl OrderKind {
+    /// Whether these accesses may be a part of an access in this direction.
+    fn fits(self, direction: Direction) -> bool {
+        self == OrderKind::One || self == OrderKind::Directed(direction)
     }
 }
 
 /// The range of elements that some iterations access, and their order.
 #[derive(Clone, Copy)]
 struct Span {
-    way: Met,
+    kind: OrderKind,
     granule: i64,
     least: i64,
     most: i64,
     count: i64,
 }
 
-fn met(sites: &[(Vec<Loop>, Affine<IndexId>)]) -> Option<Span> {
+fn element_span(sites: &[(Vec<Loop>, Affine<IndexId>)]) -> Option<Span> {
     let head = |site: &(Vec<Loop>, Affine<IndexId>)| site.0.first().map(|l| l.index);
     let parts: Vec<&[(Vec<Loop>, Affine<IndexId>)]> =
         sites.chunk_by(|a, b| head(a).is_some() && head(a) == head(b)).collect();
-    let mut spans = parts.into_iter().map(part).collect::<Option<Vec<Span>>>()?.into_iter();
+    let mut spans = parts.into_iter().map(span_of_loop).collect::<Option<Vec<Span>>>()?.into_iter();
     let mut all = spans.next()?;
     for next in spans {
-        let way = match (next.least > all.most, next.most < all.least) {
-            (true, _) => Way::Up,
-            (_, true) => Way::Down,
+        let direction = match (next.least > all.most, next.most < all.least) {
+            (true, _) => Direction::Up,
+            (_, true) => Direction::Down,
             // The ranges overlap. Each element is accessed once only if the sites interleave, which is not analysed.
             (false, false) => return None,
         };
-        let fits = all.way.fits(way) && next.way.fits(way);
+        let fits = all.kind.fits(direction) && next.kind.fits(direction);
         all = Span {
-            way: if fits { Met::Way(way) } else { Met::Mixed },
+            kind: if fits { OrderKind::Directed(direction) } else { OrderKind::Mixed },
             granule: all.granule.max(next.granule),
             least: all.least.min(next.least),
             most: all.most.max(next.most),
@@ -115,11 +116,11 @@ fn met(sites: &[(Vec<Loop>, Affine<IndexId>)]) -> Option<Span> {
 }
 
 /// Returns the span of sites inside one loop, or of one site outside any loop.
-fn part(sites: &[(Vec<Loop>, Affine<IndexId>)]) -> Option<Span> {
+fn span_of_loop(sites: &[(Vec<Loop>, Affine<IndexId>)]) -> Option<Span> {
     let (loops, address) = sites.first()?;
     let Some(outer) = loops.first() else {
         let at = address.value()?;
-        return Some(Span { way: Met::One, granule: 1, least: at, most: at, count: 1 });
+        return Some(Span { kind: OrderKind::One, granule: 1, least: at, most: at, count: 1 });
     };
     let (iterations, mut stride, mut inside) = (outer.iterations()?, None, Vec::new());
     for (loops, address) in sites {
@@ -129,7 +130,7 @@ fn part(sites: &[(Vec<Loop>, Affine<IndexId>)]) -> Option<Span> {
         }
         inside.push((loops[1..].to_vec(), rest));
     }
-    let (all, stride) = (met(&inside)?, stride?);
+    let (all, stride) = (element_span(&inside)?, stride?);
     if iterations == 1 {
         return Some(all);
     }
@@ -137,15 +138,16 @@ fn part(sites: &[(Vec<Loop>, Affine<IndexId>)]) -> Option<Span> {
     if step < width {
         return None;
     }
-    let way = if stride > 0 { Way::Up } else { Way::Down };
-    let granule = if all.way.fits(way) || planted(Fault::Granule) { all.granule } else { step };
+    let direction = if stride > 0 { Direction::Up } else { Direction::Down };
+    let granule =
+        if all.kind.fits(direction) || planted(Fault::Granule) { all.granule } else { step };
     // Each iteration begins at the start of a granule and ends at the end of one.
     if step % granule != 0 || granule > 1 && all.least.rem_euclid(granule) + width > step {
         return None;
     }
     let gone = stride.checked_mul(iterations - 1)?;
     Some(Span {
-        way: Met::Way(way),
+        kind: OrderKind::Directed(direction),
         granule,
         least: all.least.checked_add(gone.min(0))?,
         most: all.most.checked_add(gone.max(0))?,
@@ -158,37 +160,38 @@ type Access = (Vec<Loop>, Affine<IndexId>, i64);
 
 /// The range of records that some iterations access, and their order.
 #[derive(Clone, Copy)]
-struct Passed {
-    way: Met,
+struct RecordSpan {
+    kind: OrderKind,
     least: i64,
     most: i64,
 }
 
-fn passed(sites: &[Access]) -> Option<Passed> {
+fn record_span(sites: &[Access]) -> Option<RecordSpan> {
     let head = |site: &Access| site.0.first().map(|l| l.index);
-    let mut parts = sites.chunk_by(|a, b| head(a).is_some() && head(a) == head(b)).map(passed_part);
+    let mut parts =
+        sites.chunk_by(|a, b| head(a).is_some() && head(a) == head(b)).map(record_span_of_loop);
     let mut all = parts.next()??;
     for next in parts {
         let next = next?;
-        if (all.way, next.way, all.least) == (Met::One, Met::One, next.least) {
+        if (all.kind, next.kind, all.least) == (OrderKind::One, OrderKind::One, next.least) {
             continue;
         }
-        let way = match (next.least >= all.most, next.most <= all.least) {
-            (true, _) => Way::Up,
-            (_, true) => Way::Down,
+        let direction = match (next.least >= all.most, next.most <= all.least) {
+            (true, _) => Direction::Up,
+            (_, true) => Direction::Down,
             (false, false) => return None,
         };
-        if !all.way.fits(way) || !next.way.fits(way) {
+        if !all.kind.fits(direction) || !next.kind.fits(direction) {
             return None;
         }
         let (least, most) = (all.least.min(next.least), all.most.max(next.most));
-        all = Passed { way: Met::Way(way), least, most };
+        all = RecordSpan { kind: OrderKind::Directed(direction), least, most };
     }
     Some(all)
 }
 
 /// Returns the records that sites inside one loop, or one site outside any loop, access.
-fn passed_part(sites: &[Access]) -> Option<Passed> {
+fn record_span_of_loop(sites: &[Access]) -> Option<RecordSpan> {
     let records = |(loops, address, per): &Access| {
         let Interval { least, most } = range(address, loops)?;
         let record = |at: i128| i64::try_from(at.div_euclid((*per).into())).ok();
@@ -197,7 +200,7 @@ fn passed_part(sites: &[Access]) -> Option<Passed> {
     let ranges = sites.iter().map(records).collect::<Option<Vec<_>>>()?;
     let (least, most) = *ranges.first()?;
     if least == most && ranges.iter().all(|range| *range == (least, most)) {
-        return Some(Passed { way: Met::One, least, most });
+        return Some(RecordSpan { kind: OrderKind::One, least, most });
     }
     let outer = sites.first()?.0.first()?;
     let (mut step, mut inside) = (None, Vec::new());
@@ -209,15 +212,15 @@ fn passed_part(sites: &[Access]) -> Option<Passed> {
         }
         inside.push((loops[1..].to_vec(), rest, *per));
     }
-    let (all, step, iterations) = (passed(&inside)?, step?, outer.iterations()?);
-    let way = if step > 0 { Way::Up } else { Way::Down };
-    if iterations == 1 || step == 0 && all.way == Met::One {
+    let (all, step, iterations) = (record_span(&inside)?, step?, outer.iterations()?);
+    let direction = if step > 0 { Direction::Up } else { Direction::Down };
+    if iterations == 1 || step == 0 && all.kind == OrderKind::One {
         return Some(all);
     }
-    if !all.way.fits(way) || step.checked_abs()? < (all.most - all.least).max(1) {
+    if !all.kind.fits(direction) || step.checked_abs()? < (all.most - all.least).max(1) {
         return None;
     }
     let gone = step.checked_mul(iterations - 1)?;
     let (least, most) = (all.least.checked_add(gone.min(0))?, all.most.checked_add(gone.max(0))?);
-    Some(Passed { way: Met::Way(way), least, most })
+    Some(RecordSpan { kind: OrderKind::Directed(direction), least, most })
 }

@@ -105,12 +105,12 @@ impl<'k> Walk<'k> {
 
     fn stmt(&mut self, stmt: &'k Stmt) {
         let shape = stmt.shape();
-        for carry in shape.carries.iter().filter(|c| c.now.buffer != c.next.buffer) {
-            self.sites.turned.extend([carry.now.buffer, carry.next.buffer]);
+        for carry in shape.carries.iter().filter(|c| c.input.buffer != c.output.buffer) {
+            self.sites.turned.extend([carry.input.buffer, carry.output.buffer]);
         }
         let known = self.known;
         if shape.flow.is_loop() {
-            shape.blocks.iter().for_each(|body| self.ranges.change_all(body));
+            shape.blocks.iter().for_each(|body| self.ranges.invalidate_all(body));
         }
         match shape.flow {
             // `Nest` only scopes names: its statements belong to the surrounding block.
@@ -151,12 +151,12 @@ impl<'k> Walk<'k> {
             }
             Flow::Straight => {
                 if let Stmt::Let { value, expr } = stmt {
-                    self.ranges.settle(*value, expr);
+                    self.ranges.simplify(*value, expr);
                 }
                 if let Some((var, _)) = shape.assigns {
-                    self.ranges.change(var);
+                    self.ranges.invalidate(var);
                 }
-                if let Effect::Tape(TapeStmt::Turn { to: CursorTarget::Tape(tape), .. }) =
+                if let Effect::Tape(TapeStmt::MoveCursor { to: CursorTarget::Tape(tape), .. }) =
                     shape.effect
                 {
                     self.sites.records.push((*tape, self.loops.len()));
@@ -165,12 +165,12 @@ impl<'k> Walk<'k> {
             }
         }
         self.known = known;
-        shape.blocks.iter().for_each(|body| self.ranges.change_all(body));
+        shape.blocks.iter().for_each(|body| self.ranges.invalidate_all(body));
     }
 
     /// Returns the value of a condition that is constant.
     fn truth(&self, condition: Arg) -> Option<bool> {
-        let Arg::Literal(l) = self.ranges.settled(condition) else { return None };
+        let Arg::Literal(l) = self.ranges.simplified(condition) else { return None };
         (l.dtype == Dtype::Bool).then_some(l.bits != 0)
     }
 

@@ -1,32 +1,38 @@
 //! The verifier of layouts.
 
-use super::scratchpad_partition::{Stream, members};
-use super::{Holds, Layout, Region, Room};
+use super::scratchpad_partition::{Stream, stream_uses};
+use super::{Holds, Layout, Region, ScratchpadModel};
 use crate::loop_ir::Program;
 
 /// Checks that records hold their fields and that streams that are in use together do not overlap in the scratchpad.
-pub(super) fn check(program: &Program, layout: &Layout, room: &Room) -> Result<(), String> {
+pub(super) fn check(
+    program: &Program,
+    layout: &Layout,
+    model: &ScratchpadModel,
+) -> Result<(), String> {
     for (id, region) in &layout.regions {
         record(program, region).map_err(|what| format!("{id}: {what}"))?;
     }
     let mut placed = Vec::new();
-    for member in members(program, layout) {
-        let (name, at) = match member.stream {
+    for candidate in stream_uses(program, layout) {
+        let (name, at) = match candidate.stream {
             Stream::Region(id) => (id.to_string(), layout.regions[id].scratchpad),
             Stream::Input(id) => (id.to_string(), layout.inputs[id].scratchpad),
         };
         let Some(at) = at else { continue };
-        let size = layout.place(member.stream).ok_or(format!("{name} has a place and no tiles"))?;
+        let size = layout
+            .stream_entries(candidate.stream)
+            .ok_or(format!("{name} has a place and no tiles"))?;
         let end = at + size;
-        if end > room.entries {
-            return Err(format!("{name} ends at entry {end} of a scratchpad of {}", room.entries));
+        if end > model.entries {
+            return Err(format!("{name} ends at entry {end} of a scratchpad of {}", model.entries));
         }
         for (other, of, from, to) in &placed {
-            if member.meets(of) && at < *to && *from < end {
+            if candidate.meets(of) && at < *to && *from < end {
                 return Err(format!("{name} and {other} are in use together, and overlap"));
             }
         }
-        placed.push((name, member, at, end));
+        placed.push((name, candidate, at, end));
     }
     Ok(())
 }

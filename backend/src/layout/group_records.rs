@@ -14,19 +14,19 @@
 //! one before it reads the other: each array is then read in order, but the records are not. This is the first pass of
 //! the paper.
 
-use super::access_order::{Way, come_by_records};
+use super::access_order::{Direction, accesses_records_in_order};
 use super::access_sites::{Site, Sites};
-use super::initial_layout::{Found, accesses, found};
-use super::phase_boundary::turn;
-use super::{Field, Holds, Layout, Read, Region, Room};
+use super::initial_layout::{ArrayAccesses, accesses, array_accesses};
+use super::phase_boundary::reverse_pass_start;
+use super::{Field, Holds, Layout, Read, Region, ScratchpadModel};
 use crate::loop_ir::Program;
 use cranelift_entity::PrimaryMap;
 use tapeloom_ir::fault::{Fault, planted};
 
 /// Runs the pass.
-pub(super) fn records(program: &Program, mut layout: Layout, _: &Room) -> Layout {
-    let (sites, turn) = (Sites::of(program), turn(program));
-    let mut all: Vec<(Region, Option<Found>)> = Vec::new();
+pub(super) fn records(program: &Program, mut layout: Layout, _: &ScratchpadModel) -> Layout {
+    let (sites, reverse_start) = (Sites::of(program), reverse_pass_start(program));
+    let mut all: Vec<(Region, Option<ArrayAccesses>)> = Vec::new();
     for region in std::mem::take(&mut layout.regions).into_iter().map(|(_, region)| region) {
         let Holds::Arrays { fields, records } = &region.holds else {
             all.push((region, None));
@@ -37,7 +37,7 @@ pub(super) fn records(program: &Program, mut layout: Layout, _: &Room) -> Layout
             continue;
         };
         let count = elements * records;
-        let found = found(&sites, turn, buffer, count);
+        let found = array_accesses(&sites, reverse_start, buffer, count);
         // The number of elements that a block stores in one iteration, or the granule if that is larger.
         let iteration = found.iterations.filter(|n| count % n == 0).map(|n| count / n);
         let elements = iteration.filter(|n| n % found.granule == 0).unwrap_or(found.granule);
@@ -91,8 +91,8 @@ fn together(sites: &Sites, region: Region) -> Vec<Region> {
 
 fn in_order(sites: &Sites, fields: &[Field], read: Read) -> bool {
     let back = match read {
-        Read::Mirrored => Way::Down,
-        Read::Same => Way::Up,
+        Read::Mirrored => Direction::Down,
+        Read::Same => Direction::Up,
         // Read through the cache: any order will do.
         Read::Otherwise | Read::Run => return true,
     };
@@ -107,7 +107,8 @@ fn in_order(sites: &Sites, fields: &[Field], read: Read) -> bool {
         all.sort_by_key(|(site, _)| site.number);
         all
     };
-    come_by_records(&sites(true), Way::Up) && come_by_records(&sites(false), back)
+    accesses_records_in_order(&sites(true), Direction::Up)
+        && accesses_records_in_order(&sites(false), back)
 }
 
 fn join(a: &mut Region, b: Region) {

@@ -5,16 +5,16 @@
 //! and one step of the reverse pass reads each element at most once, downward. A store that may be skipped does not
 //! count. A load that may be skipped is harmless: an entry of the scratchpad stays unread.
 
-use super::access_order::{Order, Way, order};
+use super::access_order::{Direction, Order, order};
 use super::access_sites::{Site, Sites};
-use super::phase_boundary::turn;
-use super::{Field, Holds, Layout, Read, Region, Room};
+use super::phase_boundary::reverse_pass_start;
+use super::{Field, Holds, Layout, Read, Region, ScratchpadModel};
 use crate::loop_ir::{Buffer, BufferId, Kernel, Place, Program};
 use cranelift_entity::PrimaryMap;
 use tapeloom_ir::fault::{Fault, planted};
 
 /// The accesses of a saved array.
-pub(super) struct Found {
+pub(super) struct ArrayAccesses {
     pub(super) read: Read,
     /// The number of elements that are read together, in any order among themselves.
     pub(super) granule: u64,
@@ -35,14 +35,15 @@ pub(crate) fn is_kept(k: &Kernel, id: BufferId) -> bool {
 }
 
 /// Returns the layout before any pass.
-pub(super) fn layout(program: &Program, room: &Room) -> Layout {
-    let (k, sites, turn) = (&program.entry, Sites::of(program), turn(program));
+pub(super) fn layout(program: &Program, model: &ScratchpadModel) -> Layout {
+    let (k, sites, reverse_start) =
+        (&program.entry, Sites::of(program), reverse_pass_start(program));
     let mut regions = PrimaryMap::new();
     for id in k.buffers.keys().filter(|id| is_kept(k, *id)) {
         let ty = &k.buffers[id].ty;
         let (elements, width) =
-            (ty.shape.elements() as u64, room.word.max(ty.dtype.bytes() as u64));
-        let found = found(&sites, turn, id, elements);
+            (ty.shape.elements() as u64, model.word.max(ty.dtype.bytes() as u64));
+        let found = array_accesses(&sites, reverse_start, id, elements);
         let together = found.granule;
         let field = Field { buffer: id, at: 0, elements: together, width };
         let holds = Holds::Arrays { fields: vec![field], records: elements / together.max(1) };
@@ -62,31 +63,41 @@ impl Region {
 }
 
 /// Returns the accesses of an array with this number of elements.
-pub(super) fn found(sites: &Sites, turn: Option<usize>, id: BufferId, elements: u64) -> Found {
+pub(super) fn array_accesses(
+    sites: &Sites,
+    reverse_start: Option<usize>,
+    id: BufferId,
+    elements: u64,
+) -> ArrayAccesses {
     let stores: Vec<&Site> = sites.touching(id).filter(|s| s.write).collect();
     let mut blocks: Vec<usize> = stores.iter().map(|s| s.block).collect();
     blocks.dedup();
-    let read = ordered(sites, turn, id, elements).filter(|_| !sites.turned.contains(&id));
+    let read = ordered(sites, reverse_start, id, elements).filter(|_| !sites.turned.contains(&id));
     let (read, granule) = read.unwrap_or((Read::Otherwise, 1));
     // The trip count of the block that stores, if there is only one.
     let iterations = stores.first().filter(|_| blocks.len() == 1).and_then(|s| {
         s.loops.iter().try_fold(1u64, |n, l| n.checked_mul(u64::try_from(l.iterations()?).ok()?))
     });
     let back = sites.touching(id).filter(|s| !s.write).map(|s| s.step).last();
-    Found { read, granule, back, blocks, iterations }
+    ArrayAccesses { read, granule, back, blocks, iterations }
 }
 
-fn ordered(sites: &Sites, turn: Option<usize>, id: BufferId, elements: u64) -> Option<(Read, u64)> {
-    let (turn, elements) = (turn?, i64::try_from(elements).ok()?);
+fn ordered(
+    sites: &Sites,
+    reverse_start: Option<usize>,
+    id: BufferId,
+    elements: u64,
+) -> Option<(Read, u64)> {
+    let (reverse_start, elements) = (reverse_start?, i64::try_from(elements).ok()?);
     let (stores, once) = accesses(sites, id);
     let one_step = |all: &[&Site]| all.windows(2).all(|s| s[0].step == s[1].step);
-    let phases = stores.iter().all(|s| s.step < turn && s.always)
-        && once.iter().all(|s| s.step >= turn)
+    let phases = stores.iter().all(|s| s.step < reverse_start && s.always)
+        && once.iter().all(|s| s.step >= reverse_start)
         && one_step(&stores)
         && one_step(&once);
     let (stored, read) = (order(&stores).filter(|_| phases)?, order(&once)?);
     let all = Order {
-        way: Way::Up,
+        direction: Direction::Up,
         granule: stored.granule,
         least: 0,
         most: elements - 1,
@@ -97,10 +108,10 @@ fn ordered(sites: &Sites, turn: Option<usize>, id: BufferId, elements: u64) -> O
     if stored != all || !nested || elements % granule != 0 {
         return None;
     }
-    let read = match read.way {
-        Way::Down => Read::Mirrored,
-        Way::Up if read.count == 1 || planted(Fault::FifoMirrored) => Read::Mirrored,
-        Way::Up => Read::Same,
+    let read = match read.direction {
+        Direction::Down => Read::Mirrored,
+        Direction::Up if read.count == 1 || planted(Fault::FifoMirrored) => Read::Mirrored,
+        Direction::Up => Read::Same,
     };
     Some((read, u64::try_from(granule).ok()?))
 }
@@ -126,7 +137,7 @@ pub(super) fn accesses(sites: &Sites, id: BufferId) -> (Vec<&Site>, Vec<&Site>) 
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
-    use crate::layout::{Pipeline, Room};
+    use crate::layout::{Pipeline, ScratchpadModel};
     use crate::loop_ir::parse;
 
     #[test]
@@ -137,7 +148,7 @@ mod tests {
             for i1 in 8 { %1: f64 = load b2[i1*-1 + 7] store b1[i1*-1 + 7], %1 } }";
         let program = parse(text, &|_| None).unwrap();
         for pipeline in [Pipeline::AOS, Pipeline::TFLOW] {
-            let layout = pipeline.run(&program, &Room::default()).unwrap();
+            let layout = pipeline.run(&program, &ScratchpadModel::default()).unwrap();
             assert_eq!(layout.regions.len(), 1, "{layout}");
         }
     }

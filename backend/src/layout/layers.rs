@@ -1,8 +1,8 @@
 //! Chooses layers: the records for which the scratchpad is allocated at one time.
 //!
 //! A layer holds the records of some iterations of a loop: the share that `shares` grants, and at most
-//! `Room::layer` entries, but at least one record. If possible a layer consists of whole cache lines, since a line that
-//! belongs to two tiles is moved twice:
+//! `ScratchpadModel::layer` entries, but at least one record. If possible a layer consists of whole cache lines, since
+//! a line that belongs to two tiles is moved twice:
 //!
 //! ```text
 //! records of 3 entries, half of 64: 10 iterations are 30 entries, four lines for 240 bytes
@@ -14,16 +14,16 @@
 
 use super::access_sites::Sites;
 use super::scratchpad_partition::{LINE, Stream, shares};
-use super::{Holds, Layer, Layout, Room};
+use super::{Holds, Layer, Layout, ScratchpadModel};
 use crate::loop_ir::Program;
 
 /// Runs the pass.
-pub(super) fn layers(program: &Program, mut layout: Layout, room: &Room) -> Layout {
-    let (shares, sites) = (shares(program, &layout, room), Sites::of(program));
+pub(super) fn layers(program: &Program, mut layout: Layout, model: &ScratchpadModel) -> Layout {
+    let (shares, sites) = (shares(program, &layout, model), Sites::of(program));
     for (id, region) in layout.regions.iter_mut() {
         let entries = region.entries().max(1);
         let most = shares.get(&Stream::Region(id)).copied().unwrap_or(0);
-        let iterations = most.min((room.layer / entries).max(1));
+        let iterations = most.min((model.layer / entries).max(1));
         let lines = LINE >> entries.trailing_zeros().min(LINE.trailing_zeros());
         let iterations =
             if iterations < lines { iterations } else { iterations - iterations % lines };

@@ -38,7 +38,7 @@
 //!
 //! ```
 //! use tapeloom_backend::loop_ir;
-//! use tapeloom_backend::layout::{Layout, Pipeline, Room};
+//! use tapeloom_backend::layout::{Layout, Pipeline, ScratchpadModel};
 //! let program = loop_ir::parse("program @f {
 //!   workspace 128
 //!   buffer b0: f64[8] input 0
@@ -58,7 +58,7 @@
 //!     store b1[i1*-1 + 7], %4
 //!   }
 //! }", &|_| None)?;
-//! let layout = Pipeline::AOS.run(&program, &Room::default())?;
+//! let layout = Pipeline::AOS.run(&program, &ScratchpadModel::default())?;
 //! let text = "layout @f {
 //!   region r0 {
 //!     record 16 bytes, 8 of them
@@ -86,7 +86,7 @@ mod layers;
 mod offsets;
 mod pass;
 mod phase_boundary;
-mod room;
+mod scratchpad_model;
 mod scratchpad_partition;
 mod stream_inputs;
 mod streams;
@@ -95,8 +95,8 @@ mod text;
 pub use affine::Loop;
 pub(crate) use initial_layout::is_kept;
 pub use pass::{PASSES, Pass, Pipeline};
-pub(crate) use phase_boundary::turn;
-pub use room::Room;
+pub(crate) use phase_boundary::reverse_pass_start;
+pub use scratchpad_model::ScratchpadModel;
 pub(crate) use stream_inputs::{Cut, cut};
 
 use crate::loop_ir::{BufferId, IndexId, ScalarId, TapeId};
@@ -217,7 +217,7 @@ pub struct Tile {
     /// that is in the tile already takes no room.
     pub length: u64,
     /// The number of tiles for which the scratchpad has room.
-    pub halves: u64,
+    pub parts: u64,
 }
 
 /// An argument that the reverse pass reads in order and that is streamed from the memory in which it lies.

@@ -5,29 +5,29 @@
 //! through the cache. Within a stream, an entry has the offset that it has in its layer. This is the fourth pass of
 //! the paper.
 
-use super::scratchpad_partition::{Member, Stream, members};
-use super::{Layout, Room};
+use super::scratchpad_partition::{Stream, StreamUse, stream_uses};
+use super::{Layout, ScratchpadModel};
 use crate::loop_ir::Program;
 
 /// Runs the pass.
-pub(super) fn offsets(program: &Program, mut layout: Layout, room: &Room) -> Layout {
-    let mut placed: Vec<(Member, u64, u64)> = Vec::new();
-    for member in members(program, &layout) {
-        let Some(size) = layout.place(member.stream) else { continue };
+pub(super) fn offsets(program: &Program, mut layout: Layout, model: &ScratchpadModel) -> Layout {
+    let mut placed: Vec<(StreamUse, u64, u64)> = Vec::new();
+    for candidate in stream_uses(program, &layout) {
+        let Some(size) = layout.stream_entries(candidate.stream) else { continue };
         let mut taken: Vec<(u64, u64)> =
-            placed.iter().filter(|p| p.0.meets(&member)).map(|p| (p.1, p.2)).collect();
+            placed.iter().filter(|p| p.0.meets(&candidate)).map(|p| (p.1, p.2)).collect();
         taken.sort_unstable();
         let at = taken.into_iter().fold(0, |at, (from, end)| match at + size <= from {
             true => at,
             false => end.max(at),
         });
-        let scratchpad = (at + size <= room.entries).then_some(at);
-        match member.stream {
+        let scratchpad = (at + size <= model.entries).then_some(at);
+        match candidate.stream {
             Stream::Region(id) => layout.regions[id].scratchpad = scratchpad,
             Stream::Input(id) => layout.inputs[id].scratchpad = scratchpad,
         }
         if scratchpad.is_some() {
-            placed.push((member, at, at + size));
+            placed.push((candidate, at, at + size));
         }
     }
     // An input without an offset is read through the cache, like any other array.
@@ -38,7 +38,7 @@ pub(super) fn offsets(program: &Program, mut layout: Layout, room: &Room) -> Lay
 
 impl Layout {
     /// Returns the number of entries of a stream, if it has tiles.
-    pub(super) fn place(&self, stream: Stream) -> Option<u64> {
+    pub(super) fn stream_entries(&self, stream: Stream) -> Option<u64> {
         let (iteration, tile, layer) = match stream {
             Stream::Region(id) => {
                 let region = &self.regions[id];
@@ -46,6 +46,6 @@ impl Layout {
             }
             Stream::Input(id) => (self.inputs[id].entries(), self.inputs[id].tile?, 1),
         };
-        Some(iteration * layer * tile.length * tile.halves)
+        Some(iteration * layer * tile.length * tile.parts)
     }
 }

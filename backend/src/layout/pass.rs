@@ -1,7 +1,7 @@
 //! Passes on layouts, by name, and pipelines of them.
 
 use super::check::check;
-use super::room::Room;
+use super::scratchpad_model::ScratchpadModel;
 use super::{Layout, group_records, initial_layout, layers, offsets, stream_inputs, streams};
 use crate::loop_ir::Program;
 use tapeloom_ir::Problem;
@@ -12,7 +12,7 @@ pub struct Pass {
     /// The name.
     pub name: &'static str,
     /// The function that runs it.
-    pub run: fn(&Program, Layout, &Room) -> Layout,
+    pub run: fn(&Program, Layout, &ScratchpadModel) -> Layout,
 }
 
 /// All passes on layouts.
@@ -54,10 +54,10 @@ impl Pipeline {
     /// Returns the layout of a program.
     ///
     /// # Errors
-    /// As [`Layout::made`].
-    pub fn run(&self, program: &Program, room: &Room) -> Result<Layout, Problem> {
+    /// As [`Layout::run_passes`].
+    pub fn run(&self, program: &Program, model: &ScratchpadModel) -> Result<Layout, Problem> {
         let passes = PASSES.iter().filter(|pass| self.passes.contains(&pass.name));
-        Layout::made(program, room, passes)
+        Layout::run_passes(program, model, passes)
     }
 }
 
@@ -67,19 +67,19 @@ impl Layout {
     ///
     /// # Errors
     /// [`tapeloom_ir::Kind::Internal`] if a pass returned an invalid layout.
-    pub fn made<'p>(
+    pub fn run_passes<'p>(
         program: &Program,
-        room: &Room,
+        model: &ScratchpadModel,
         passes: impl IntoIterator<Item = &'p Pass>,
     ) -> Result<Layout, Problem> {
-        let (mut layout, mut last) = (initial_layout::layout(program, room), "no pass");
+        let (mut layout, mut last) = (initial_layout::layout(program, model), "no pass");
         for pass in passes {
             if cfg!(debug_assertions) {
-                check(program, &layout, room).map_err(|what| broken(last, &what))?;
+                check(program, &layout, model).map_err(|what| broken(last, &what))?;
             }
-            (layout, last) = ((pass.run)(program, layout, room), pass.name);
+            (layout, last) = ((pass.run)(program, layout, model), pass.name);
         }
-        check(program, &layout, room).map_err(|what| broken(last, &what))?;
+        check(program, &layout, model).map_err(|what| broken(last, &what))?;
         Ok(layout)
     }
 }

@@ -5,7 +5,7 @@ use tapeloom_ir::OrderedSet;
 
 /// Returns the first step of the reverse pass: the first step that reads residuals of an earlier step and saves none (a
 /// step that does both belongs to the forward pass). A program without such a step has one phase.
-pub(crate) fn turn(program: &Program) -> Option<usize> {
+pub(crate) fn reverse_pass_start(program: &Program) -> Option<usize> {
     let entry = &program.entry;
     let mut kept: OrderedSet<Option<BufferVersion>> = OrderedSet::default();
     for (n, step) in entry.body.iter().enumerate() {

@@ -7,7 +7,7 @@
 
 use super::access_sites::{Site, Sites};
 use super::stream_inputs::Touched;
-use super::{Holds, InputId, Layout, Read, RegionId, Room};
+use super::{Holds, InputId, Layout, Read, RegionId, ScratchpadModel};
 use crate::loop_ir::Program;
 use cranelift_entity::SecondaryMap;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ pub(super) enum Stream {
 
 /// The size and the uses of a stream.
 #[derive(Clone, Debug)]
-pub(super) struct Member {
+pub(super) struct StreamUse {
     pub(super) stream: Stream,
     /// The entries of one iteration.
     entries: u64,
@@ -31,9 +31,9 @@ pub(super) struct Member {
     steps: Vec<usize>,
 }
 
-impl Member {
+impl StreamUse {
     /// Whether a step uses both streams.
-    pub(super) fn meets(&self, other: &Member) -> bool {
+    pub(super) fn meets(&self, other: &StreamUse) -> bool {
         self.steps.is_empty()
             || other.steps.is_empty()
             || self.steps.iter().any(|step| other.steps.contains(step))
@@ -44,7 +44,7 @@ impl Member {
 pub(super) const LINE: u64 = 8;
 
 /// Returns the candidates for streaming.
-pub(super) fn members(program: &Program, layout: &Layout) -> Vec<Member> {
+pub(super) fn stream_uses(program: &Program, layout: &Layout) -> Vec<StreamUse> {
     let sites = Sites::of(program);
     let mut all = Vec::new();
     for (id, region) in layout.regions.iter().filter(|(_, r)| r.read != Read::Otherwise) {
@@ -65,50 +65,55 @@ pub(super) fn members(program: &Program, layout: &Layout) -> Vec<Member> {
                 (of.map(|(_, depth)| *depth).max().unwrap_or(0), Vec::new())
             }
         };
-        all.push(Member { stream, entries: region.entries(), depth, steps });
+        all.push(StreamUse { stream, entries: region.entries(), depth, steps });
     }
     for (id, input) in &layout.inputs {
         let (entries, depth, steps) = (input.entries(), input.loops.len(), vec![input.step]);
-        all.push(Member { stream: Stream::Input(id), entries, depth, steps });
+        all.push(StreamUse { stream: Stream::Input(id), entries, depth, steps });
     }
     all
 }
 
 /// Returns, for each stream, the number of iterations whose entries it may hold in half of the scratchpad.
-pub(super) fn shares(program: &Program, layout: &Layout, room: &Room) -> BTreeMap<Stream, u64> {
-    let mut members = members(program, layout);
+pub(super) fn shares(
+    program: &Program,
+    layout: &Layout,
+    model: &ScratchpadModel,
+) -> BTreeMap<Stream, u64> {
+    let mut candidates = stream_uses(program, layout);
     let touched: SecondaryMap<InputId, Option<Touched>> =
-        layout.inputs.iter().map(|(id, input)| (id, Touched::by(program, input, room))).collect();
+        layout.inputs.iter().map(|(id, input)| (id, Touched::by(program, input, model))).collect();
     loop {
         let mut shares = BTreeMap::new();
-        for member in &members {
-            let together: Vec<&Member> = members.iter().filter(|m| m.meets(member)).collect();
-            let iterations = iterations(member, &together, room.half());
-            let worth = match member.stream {
+        for candidate in &candidates {
+            let together: Vec<&StreamUse> =
+                candidates.iter().filter(|m| m.meets(candidate)).collect();
+            let iterations = iterations(candidate, &together, model.part_entries());
+            let worth = match candidate.stream {
                 Stream::Region(_) => true,
                 Stream::Input(id) => touched[id].as_ref().is_some_and(|t| t.are_worth(iterations)),
             };
-            shares.insert(member.stream, if worth { iterations } else { 0 });
+            shares.insert(candidate.stream, if worth { iterations } else { 0 });
         }
-        let none = |m: &&Member| shares[&m.stream] == 0;
-        let last = members
+        let none = |m: &&StreamUse| shares[&m.stream] == 0;
+        let last = candidates
             .iter()
             .filter(none)
             .max_by_key(|m| (matches!(m.stream, Stream::Input(_)), m.entries));
         let Some(stream) = last.map(|m| m.stream) else { return shares };
-        members.retain(|m| m.stream != stream);
+        candidates.retain(|m| m.stream != stream);
     }
 }
 
 /// Returns the share of a stream among the streams that are in use together with it, including itself.
-fn iterations(member: &Member, together: &[&Member], half: u64) -> u64 {
+fn iterations(candidate: &StreamUse, together: &[&StreamUse], half: u64) -> u64 {
     let deepest = together.iter().map(|m| m.depth).max().unwrap_or(0);
     let sum = |deep: bool| -> u64 {
         together.iter().filter(|m| (m.depth == deepest) == deep).map(|m| m.entries).sum()
     };
     match half.checked_sub(sum(false)) {
         None => 0,
-        Some(left) if member.depth == deepest => left / sum(true).max(1),
+        Some(left) if candidate.depth == deepest => left / sum(true).max(1),
         Some(_) => 1,
     }
 }

@@ -15,17 +15,17 @@
 //! ```
 
 use super::access_sites::{Site, Sites};
-use super::phase_boundary::turn;
-use super::{Input, Layout, Room};
+use super::phase_boundary::reverse_pass_start;
+use super::{Input, Layout, ScratchpadModel};
 use crate::loop_ir::{IndexId, Place, Program, ScalarId};
 use std::hash::Hash;
 use tapeloom_ir::OrderedSet;
 use tapeloom_ir::analysis::affine::Affine;
 
 /// Runs the pass.
-pub(super) fn inputs(program: &Program, mut layout: Layout, room: &Room) -> Layout {
+pub(super) fn inputs(program: &Program, mut layout: Layout, model: &ScratchpadModel) -> Layout {
     let (k, sites) = (&program.entry, Sites::of(program));
-    let from = turn(program).unwrap_or(0);
+    let from = reverse_pass_start(program).unwrap_or(0);
     let mut found: Vec<(usize, Input)> = Vec::new();
     for site in sites.all.iter().filter(|s| s.step >= from) {
         let again = sites.touching(site.buffer).any(|s| s.step < site.step);
@@ -54,8 +54,8 @@ pub(super) fn inputs(program: &Program, mut layout: Layout, room: &Room) -> Layo
         }
     }
     for (_, input) in found {
-        if Touched::by(program, &input, room)
-            .is_some_and(|touched| touched.are_worth(room.half() / input.entries().max(1)))
+        if Touched::by(program, &input, model)
+            .is_some_and(|touched| touched.are_worth(model.part_entries() / input.entries().max(1)))
         {
             layout.inputs.push(input);
         }
@@ -78,12 +78,12 @@ pub(super) struct Touched {
 
 impl Touched {
     /// Returns the elements of an input; `None` if they cannot be evaluated or are fewer than half of the scratchpad.
-    pub(super) fn by(program: &Program, input: &Input, room: &Room) -> Option<Touched> {
+    pub(super) fn by(program: &Program, input: &Input, model: &ScratchpadModel) -> Option<Touched> {
         let width = program.entry.buffers[input.buffer].ty.dtype.bytes() as u64;
-        let (elements, line) = (input.elements()?, (room.line / width.max(1)).max(1) as i64);
+        let (elements, line) = (input.elements()?, (model.line / width.max(1)).max(1) as i64);
         let lines: Vec<i64> = elements.iter().map(|element| element / line).collect();
-        let missed = misses(&lines, room);
-        let enough = lines.len() as u64 >= room.half();
+        let missed = misses(&lines, model);
+        let enough = lines.len() as u64 >= model.part_entries();
         enough.then_some(Touched { elements, entries: input.loads.len(), line, missed })
     }
 
@@ -115,12 +115,12 @@ impl<T: Copy> Cut<T> {
     }
 }
 
-/// Cuts a sequence of reads, `entries` for each iteration, into tiles of at most `room` words. A word that is in the
+/// Cuts a sequence of reads, `entries` for each iteration, into tiles of at most `most` words. A word that is in the
 /// tile is not moved again, however many iterations read it. If a line ends inside a tile, the tile ends at the last
 /// such line end, so that no line is fetched twice.
 pub(crate) fn cut<T: Copy + Eq + Hash>(
     all: &[T],
-    room: usize,
+    most: usize,
     entries: usize,
     apart: impl Fn(T, T) -> bool,
 ) -> Vec<Cut<T>> {
@@ -131,7 +131,7 @@ pub(crate) fn cut<T: Copy + Eq + Hash>(
         for iteration in rest.chunks(entries.max(1)) {
             let before = words.len();
             places.extend(iteration.iter().map(|word| words.insert_full(*word).0 as u32));
-            if words.len() > room && before > 0 {
+            if words.len() > most && before > 0 {
                 words.truncate(before);
                 places.truncate(places.len() - iteration.len());
                 break;
@@ -152,8 +152,8 @@ pub(crate) fn cut<T: Copy + Eq + Hash>(
 }
 
 /// Returns the number of lines that a cache fetches for these reads alone.
-fn misses(lines: &[i64], room: &Room) -> u64 {
-    let count = (room.cache / room.line.max(1) / room.ways.max(1)).max(1);
+fn misses(lines: &[i64], model: &ScratchpadModel) -> u64 {
+    let count = (model.cache / model.line.max(1) / model.associativity.max(1)).max(1);
     // The lines of each set, the most recently used last.
     let mut sets: Vec<Vec<i64>> = vec![Vec::new(); count as usize];
     let mut missed = 0;
@@ -165,7 +165,7 @@ fn misses(lines: &[i64], room: &Room) -> u64 {
             }
             None => {
                 missed += 1;
-                if set.len() as u64 >= room.ways {
+                if set.len() as u64 >= model.associativity {
                     set.remove(0);
                 }
             }

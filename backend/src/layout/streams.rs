@@ -5,21 +5,21 @@
 //! has room for the words that its share of iterations loads. This is the third pass of the paper.
 
 use super::scratchpad_partition::{Stream, shares};
-use super::{Layout, Room, Tile};
+use super::{Layout, ScratchpadModel, Tile};
 use crate::loop_ir::Program;
 
 /// Runs the pass.
-pub(super) fn streams(program: &Program, mut layout: Layout, room: &Room) -> Layout {
-    let (shares, halves) = (shares(program, &layout, room), room.halves);
+pub(super) fn streams(program: &Program, mut layout: Layout, model: &ScratchpadModel) -> Layout {
+    let (shares, parts) = (shares(program, &layout, model), model.parts);
     let share = |stream| shares.get(&stream).copied().unwrap_or(0);
     for (id, region) in layout.regions.iter_mut() {
         let iterations = share(Stream::Region(id));
         let layer = region.layer.map(|layer| (iterations / layer.iterations.max(1)).max(1));
-        region.tile = layer.map(|length| Tile { length, halves });
+        region.tile = layer.map(|length| Tile { length, parts });
     }
     for (id, input) in layout.inputs.iter_mut() {
         let length = share(Stream::Input(id));
-        input.tile = (length > 0).then_some(Tile { length, halves });
+        input.tile = (length > 0).then_some(Tile { length, parts });
     }
     layout
 }

@@ -45,8 +45,8 @@ impl fmt::Display for Region {
             let (s, n) = (plural(iterations), iterations * entries);
             writeln!(f, "    layer {iterations} iteration{s}{of}, {n} entries")?;
         }
-        if let Some(Tile { length, halves }) = self.tile {
-            writeln!(f, "    tile {length} layer{} in {halves} parts", plural(length))?;
+        if let Some(Tile { length, parts }) = self.tile {
+            writeln!(f, "    tile {length} layer{} in {parts} parts", plural(length))?;
         }
         self.scratchpad.map_or(Ok(()), |at| writeln!(f, "    scratchpad {at}"))
     }
@@ -62,8 +62,8 @@ impl fmt::Display for Input {
         for (value, address) in &self.loads {
             writeln!(f, "    load {value} at {address}")?;
         }
-        if let Some(Tile { length, halves }) = self.tile {
-            writeln!(f, "    tile {length} iteration{} in {halves} parts", plural(length))?;
+        if let Some(Tile { length, parts }) = self.tile {
+            writeln!(f, "    tile {length} iteration{} in {parts} parts", plural(length))?;
         }
         self.scratchpad.map_or(Ok(()), |at| writeln!(f, "    scratchpad {at}"))
     }
@@ -165,8 +165,8 @@ impl<'t> Lines<'t> {
 
     fn tile(&mut self, what: &str) -> Result<Option<Tile>, Problem> {
         let Some(rest) = self.take("tile") else { return Ok(None) };
-        let [length, halves] = self.words(rest, &format!("* {what}* in * parts"))?;
-        Ok(Some(Tile { length: self.number(length)?, halves: self.number(halves)? }))
+        let [length, parts] = self.words(rest, &format!("* {what}* in * parts"))?;
+        Ok(Some(Tile { length: self.number(length)?, parts: self.number(parts)? }))
     }
 
     fn scratchpad(&mut self) -> Result<Option<u64>, Problem> {

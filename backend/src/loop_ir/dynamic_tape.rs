@@ -74,7 +74,7 @@ pub enum Cursor {
 pub enum TapeStmt {
     /// `turn c0 to t0[index]`, `turn c0 to (handle)[index]`: moves a cursor to a record, up to the end
     /// of the block.
-    Turn {
+    MoveCursor {
         /// The cursor.
         cursor: CursorId,
         /// The tape.
@@ -123,7 +123,7 @@ impl TapeStmt {
     /// Calls `f` with the scalar operands.
     pub fn args(&self, f: &mut dyn FnMut(Arg)) {
         match self {
-            TapeStmt::Turn { to, index, .. } => {
+            TapeStmt::MoveCursor { to, index, .. } => {
                 if let CursorTarget::Handle(word) = to {
                     f(*word);
                 }

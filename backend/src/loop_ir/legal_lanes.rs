@@ -87,6 +87,7 @@ pub(crate) fn refused(k: &Kernel, stmt: &Stmt, lanes: usize) -> Option<String> {
     if let Some((v, code)) = dependence::folds(body).iter().find(|f| neutral(f).is_none()) {
         return Some(format!("{v} is folded into by {code}, which has no neutral element"));
     }
-    let apart = *parallelism != Parallelism::Serial || dependence::abreast(k, *index, lanes, body);
+    let apart =
+        *parallelism != Parallelism::Serial || dependence::may_run_in_lanes(k, *index, lanes, body);
     (!apart).then(|| "iterations may touch what those beside them write".to_owned())
 }

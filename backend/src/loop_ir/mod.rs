@@ -48,7 +48,7 @@ pub(crate) mod verify;
 pub(crate) mod visit;
 
 pub(crate) use analysis::definite_write::filled;
-pub use analysis::dependence::claim;
+pub use analysis::dependence::infer_parallelism;
 pub(crate) use dynamic_tape::opened;
 pub use dynamic_tape::{Cursor, CursorId, CursorTarget, Tape, TapeId, TapeStmt, handle};
 pub use external::{External, ExternalSignature, PlannedRoutine};
@@ -280,7 +280,7 @@ impl Kernel {
     }
 
     /// Returns the donated arguments with the results that take over their memory, as (argument, result).
-    pub fn given(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+    pub fn donated(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         self.buffers.values().filter_map(|b| Some((b.place.input()?, b.place.output()?)))
     }
 
@@ -407,7 +407,7 @@ pub enum Place {
     /// An argument that the caller has donated, in the memory of a result: it holds the argument at first,
     /// and the result in the end. Only callees have such buffers, since the arguments of a program are never
     /// overwritten.
-    Given {
+    Donated {
         /// The number of the argument.
         input: usize,
         /// The number of the result.
@@ -429,7 +429,7 @@ impl Place {
     /// Returns the argument that the buffer holds when the kernel begins.
     pub fn input(self) -> Option<usize> {
         match self {
-            Place::Input(n) | Place::Given { input: n, .. } => Some(n),
+            Place::Input(n) | Place::Donated { input: n, .. } => Some(n),
             Place::Output(_) | Place::Workspace(_) | Place::Record { .. } => None,
         }
     }
@@ -437,7 +437,7 @@ impl Place {
     /// Returns the result that the buffer holds when the kernel ends.
     pub fn output(self) -> Option<usize> {
         match self {
-            Place::Output(n) | Place::Given { output: n, .. } => Some(n),
+            Place::Output(n) | Place::Donated { output: n, .. } => Some(n),
             Place::Input(_) | Place::Workspace(_) | Place::Record { .. } => None,
         }
     }
@@ -589,18 +589,18 @@ pub enum Parallelism {
     Serial,
 }
 
-/// An array that a loop carries: at the end of an iteration the value of `next` becomes the value of
-/// `now`, for the next iteration and after the loop.
+/// An array that a loop carries: at the end of an iteration the value of `output` becomes the value of
+/// `input`, for the next iteration and after the loop.
 ///
 /// With one buffer (`b3 = b3.1`) iterations update it in place. With two (`b3 = b4`) an iteration reads one and
-/// writes the other, and then the two are exchanged. After the loop, `now` lies in its own buffer again,
-/// and `next` holds no value.
+/// writes the other, and then the two are exchanged. After the loop, `input` lies in its own buffer again,
+/// and `output` holds no value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Carry {
     /// The value with which an iteration begins.
-    pub now: BufferVersion,
+    pub input: BufferVersion,
     /// The value with which an iteration ends.
-    pub next: BufferVersion,
+    pub output: BufferVersion,
 }
 
 /// `call callee(operands) to (outputs) frame f`: runs another kernel of the program.

@@ -279,9 +279,9 @@ impl Stmt {
     }
 
     /// Returns the cursor that the statement moves.
-    pub fn turned(&self) -> Option<CursorId> {
+    pub fn moved_cursor(&self) -> Option<CursorId> {
         match self.shape().effect {
-            Effect::Tape(TapeStmt::Turn { cursor, .. }) => Some(*cursor),
+            Effect::Tape(TapeStmt::MoveCursor { cursor, .. }) => Some(*cursor),
             Effect::None
             | Effect::Call(_)
             | Effect::External(_)
@@ -355,7 +355,7 @@ impl Stmt {
     /// Calls `f` with the buffers that are accessed or carried, with repetitions; without those of statements inside.
     pub fn buffers(&self, f: &mut dyn FnMut(BufferId)) {
         self.accesses(&mut |a| f(a.held.buffer));
-        self.carries().iter().for_each(|c| [c.now, c.next].iter().for_each(|h| f(h.buffer)));
+        self.carries().iter().for_each(|c| [c.input, c.output].iter().for_each(|h| f(h.buffer)));
     }
 }
 

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use super::interp::test_hosts::{listen, told};
+use super::interp::test_hosts::{bind_recorders, take_recorded_calls};
 use super::{BufferId, BufferVersion, eval, parse, shadow, verify};
 use crate::Executable;
 use crate::passes::{self, Context, by_name};
@@ -640,12 +640,12 @@ fn functions_are_asked_in_order() {
             let all: Vec<String> = all.iter().map(|x| format!(" {x}")).collect();
             format!("{name}{}", all.concat())
         };
-        told().iter().map(line).collect()
+        take_recorded_calls().iter().map(line).collect()
     };
     // The names are not bound to functions yet.
     let problem = eval(&program, std::slice::from_ref(&x)).unwrap_err();
     assert!(problem.message.contains("`p7` has no Rust function"), "{problem}");
-    listen(&program);
+    bind_recorders(&program);
     shadow(&program, std::slice::from_ref(&x)).unwrap();
     assert_eq!(lines(), want);
     let code = Executable::new(&program).unwrap();

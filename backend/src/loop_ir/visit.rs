@@ -147,13 +147,13 @@ pub trait Rewriter {
                 Stmt::Call(Call { operands, outputs, frame: self.frame(c.frame), ..*c })
             }
             Stmt::Tape(t) => Stmt::Tape(match t {
-                TapeStmt::Turn { cursor, to, index } => {
+                TapeStmt::MoveCursor { cursor, to, index } => {
                     let to = match to {
                         CursorTarget::Tape(tape) => CursorTarget::Tape(*tape),
                         CursorTarget::Handle(word) => CursorTarget::Handle(self.arg(*word)),
                     };
                     let index = self.arg(*index);
-                    TapeStmt::Turn { cursor: self.cursor(*cursor), to, index }
+                    TapeStmt::MoveCursor { cursor: self.cursor(*cursor), to, index }
                 }
                 TapeStmt::Length { value, tape } => {
                     TapeStmt::Length { value: self.scalar(*value), tape: *tape }

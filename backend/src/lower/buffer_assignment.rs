@@ -1,20 +1,22 @@
 //! Converts loop trees to a [`Kernel`]: removes dead code, assigns buffers to the nodes that need memory, allocates
 //! the workspace, and fills the memory plan.
 
-use super::buffer_liveness::Storage;
+use super::buffer_liveness::Liveness;
 use super::dead_code::sweep;
 use super::dynamic_tape::Tapes;
 use super::emit::{Convert, Memory, versions};
-use super::fusion::Emitted;
+use super::fusion::FusedTrees;
 use super::graph::{Graph, NodeId, NodeKind};
 use super::loop_tree::Tree;
 use super::region::Frame;
 use super::region_node::RegionKind;
-use super::units::{Gives, Made};
+use super::units::{Donation, Made};
 use super::workspace::{self, Life};
-use crate::loop_ir::{self, Buffer, BufferId, Kernel, KernelId, Place, ScalarId, claim};
-use crate::report::memory_plan::{Inside, Plan, Row, Works};
-use crate::report::rematerialized::tell;
+use crate::loop_ir::{
+    self, Buffer, BufferId, Kernel, KernelId, Place, ScalarId, infer_parallelism,
+};
+use crate::report::memory_plan::{Plan, Row, StepWorkspace, TapeInStep};
+use crate::report::rematerialized::add_reader;
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Mark;
@@ -25,15 +27,15 @@ pub(crate) fn finish(
     name: &str,
     params: &[ArrayType],
     graph: &Graph,
-    gives: &Gives,
-    mut emitted: Emitted,
+    donation: &Donation,
+    mut emitted: FusedTrees,
     Made { callees, plans, .. }: Made<'_>,
     tapes: &mut Tapes,
 ) -> Result<(Kernel, Plan), Problem> {
     let mut live: SecondaryMap<ScalarId, bool> = SecondaryMap::with_capacity(emitted.scalars.len());
     sweep(&mut emitted.body, &emitted.needs, &mut live);
 
-    let storage = Storage::of(graph, gives, &emitted);
+    let liveness = Liveness::of(graph, donation, &emitted);
     let mut buffers: PrimaryMap<BufferId, Buffer> = PrimaryMap::new();
     let mut of_node: SecondaryMap<NodeId, Option<BufferId>> = SecondaryMap::new();
     for (i, ty) in params.iter().enumerate() {
@@ -42,32 +44,33 @@ pub(crate) fn finish(
     for (id, node) in graph.nodes.iter() {
         if let NodeKind::Input(i) = node.kind {
             of_node[id] = Some(BufferId::new(i));
-            of_node[storage.root(id)] = Some(BufferId::new(i));
+            of_node[liveness.memory_owner(id)] = Some(BufferId::new(i));
         }
     }
     let mut rows = Vec::new();
     for (i, (r, ty)) in graph.results.iter().zip(&graph.result_types).enumerate() {
-        let root = storage.root(*r);
-        let buffer = match of_node[root] {
+        let owner = liveness.memory_owner(*r);
+        let buffer = match of_node[owner] {
             // The result lies in the memory of the donated argument.
             Some(argument) => {
-                buffers[argument].place = Place::Given { input: argument.index(), output: i };
+                buffers[argument].place = Place::Donated { input: argument.index(), output: i };
                 argument
             }
             None => buffers.push(Buffer::new(ty.clone(), Place::Output(i))),
         };
-        of_node[root] = Some(buffer);
-        rows.push((root, buffer));
+        of_node[owner] = Some(buffer);
+        rows.push((owner, buffer));
     }
     // Visit roots in node order, so that buffer numbers increase through the program.
     let mut wanting: Vec<(NodeId, BufferId)> = Vec::new();
     for id in graph.nodes.keys() {
-        let root = storage.root(id);
-        if emitted.needs[id] && root == id && of_node[id].is_none() {
-            if storage.life[root].is_none() {
+        let owner = liveness.memory_owner(id);
+        if emitted.needs[id] && owner == id && of_node[id].is_none() {
+            if liveness.life[owner].is_none() {
                 continue;
             }
-            let ty = ArrayType { dtype: graph.nodes[id].ty.dtype, shape: storage.shape(graph, id) };
+            let ty =
+                ArrayType { dtype: graph.nodes[id].ty.dtype, shape: liveness.shape(graph, id) };
             let buffer = buffers.push(Buffer::new(ty, Place::Workspace(0)));
             of_node[id] = Some(buffer);
             wanting.push((id, buffer));
@@ -76,17 +79,17 @@ pub(crate) fn finish(
     let mut lives: Vec<Life> = wanting
         .iter()
         .map(|(id, buffer)| {
-            let (first, last) = storage.life[*id].unwrap_or((0, 0));
+            let (first, last) = liveness.life[*id].unwrap_or((0, 0));
             Life { first, last, bytes: buffers[*buffer].ty.bytes() }
         })
         .collect();
     // The workspace of a region is a buffer that lives for one step.
-    let (mut framed, mut works) = (Vec::new(), Vec::new());
+    let (mut framed, mut workspaces) = (Vec::new(), Vec::new());
     for (step, tree) in emitted.body.iter().enumerate() {
         if let Tree::Region(r) = tree {
             let frame = Frame::of(graph, r, callees);
             framed.push(r.first);
-            works.push(Works { step, offset: 0, bytes: frame.bytes });
+            workspaces.push(StepWorkspace { step, offset: 0, bytes: frame.bytes });
             lives.push(Life { first: step, last: step, bytes: frame.bytes });
         }
     }
@@ -100,20 +103,20 @@ pub(crate) fn finish(
     for ((_, buffer), offset) in wanting.iter().zip(&offsets) {
         buffers[*buffer].place = Place::Workspace(*offset);
     }
-    for (work, offset) in works.iter_mut().zip(&offsets[wanting.len()..]) {
+    for (work, offset) in workspaces.iter_mut().zip(&offsets[wanting.len()..]) {
         work.offset = *offset;
     }
-    works.retain(|work| work.bytes > 0);
+    workspaces.retain(|work| work.bytes > 0);
     let frames = framed.into_iter().zip(offsets[wanting.len()..].iter().copied()).collect();
     rows.extend(wanting);
     for id in graph.nodes.keys() {
-        let root = storage.root(id);
-        of_node[id] = of_node[id].or(of_node[root]);
+        let owner = liveness.memory_owner(id);
+        of_node[id] = of_node[id].or(of_node[owner]);
     }
 
     let mut kernel = Kernel { buffers, workspace: peak, ..Kernel::new(name) };
     let held = versions(graph, &emitted, &of_node, &mut kernel);
-    let memory = Memory { storage: &storage, frames: &frames, callees };
+    let memory = Memory { liveness: &liveness, frames: &frames, callees };
     let mut convert = Convert::new(graph, &emitted, memory, kernel, held, tapes);
     let body = convert.block(&emitted.body)?;
     let Convert { mut kernel, held, .. } = convert;
@@ -129,15 +132,15 @@ pub(crate) fn finish(
             makers[buffer].get_or_insert(id);
         }
     }
-    let mut readers = Readers::of(graph, &emitted, &storage);
+    let mut readers = Readers::of(graph, &emitted, &liveness);
     // Values that one iteration of the reverse pass both computes and reads are not tape; results of its loops are.
-    let iteration = matches!(gives, Gives::Carried(_) | Gives::Handed(_));
+    let iteration = matches!(donation, Donation::LoopCarries(_) | Donation::BranchResults(_));
     let inside = inside(graph, &emitted.body, plans);
     let plan = Plan {
         rows: rows
             .iter()
             .map(|(id, buffer)| {
-                let (first, last) = storage.life[*id].unwrap_or((0, 0));
+                let (first, last) = liveness.life[*id].unwrap_or((0, 0));
                 let (node, kept) = (&graph.nodes[*id], marks(&kernel.kept, *buffer));
                 let maker = makers[*buffer].map_or(node, |id| &graph.nodes[id]);
                 let read = !readers.lines[*id].is_empty();
@@ -165,29 +168,30 @@ pub(crate) fn finish(
         peak,
         calls: Vec::new(),
         tapes: PrimaryMap::new(),
-        keeping: Vec::new(),
-        again: Vec::new(),
+        large_residuals: Vec::new(),
+        rematerialized: Vec::new(),
         inside,
-        works,
+        workspaces,
     };
-    claim(&mut kernel);
+    infer_parallelism(&mut kernel);
     Ok((kernel, plan))
 }
 
 /// The readers of values in later passes.
 struct Readers {
-    /// For each root, the origins of the equations that read it in a later pass.
+    /// For each owner, the origins of the equations that read it in a later pass.
     lines: SecondaryMap<NodeId, Vec<Origin>>,
-    /// For each root that is a region's result, whether a region of a later pass reads it.
+    /// For each owner that is a region's result, whether a region of a later pass reads it.
     between: SecondaryMap<NodeId, bool>,
 }
 
 impl Readers {
     /// Collects the readers. A node without memory is recomputed in its readers, so its operands are read there.
-    fn of(graph: &Graph, emitted: &Emitted, storage: &Storage) -> Readers {
+    fn of(graph: &Graph, emitted: &FusedTrees, liveness: &Liveness) -> Readers {
         let n = graph.nodes.len();
-        let add =
-            |all: &mut Vec<Origin>, more: &[Origin]| more.iter().for_each(|at| tell(all, *at));
+        let add = |all: &mut Vec<Origin>, more: &[Origin]| {
+            more.iter().for_each(|at| add_reader(all, *at))
+        };
         let mut found = Readers {
             lines: SecondaryMap::with_capacity(n),
             between: SecondaryMap::with_capacity(n),
@@ -196,10 +200,10 @@ impl Readers {
         // The last pass in which a region of a reverse pass reads a node, and the highest order of such a region.
         let mut regions: SecondaryMap<NodeId, ((u8, bool), u8)> = SecondaryMap::with_capacity(n);
         for (id, node) in graph.nodes.iter().rev() {
-            let (Origin { loc, phase }, root) = (node.origin, storage.root(id));
+            let (Origin { loc, phase }, owner) = (node.origin, liveness.memory_owner(id));
             let mut own = (phase.order, phase.transposed);
             // A node behind a mark belongs to a later pass, too.
-            own.0 = own.0.max(node.waits);
+            own.0 = own.0.max(node.required_passes);
             // A library routine, or another function that implements a primitive, is straight-line code. The planner
             // does not count the values that an iteration or the reverse pass recomputes in it.
             let is_region = match node.kind {
@@ -213,13 +217,13 @@ impl Readers {
             let later: Vec<Origin> = later.collect();
             // Literals belong to no pass.
             if loc.is_some() || node.operands.iter().any(|s| s.node().is_some()) {
-                add(&mut found.lines[root], &later);
+                add(&mut found.lines[owner], &later);
                 // The initial state of a recomputed segment has no source line, and is workspace of the iteration.
                 let left = is_region && loc.is_some();
                 let (pass, order) = regions[id];
                 // The reverse pass that computes a cotangent may read it behind more marks: only another order counts.
                 let in_a_later_pass = if own.1 { order > phase.order } else { pass > own };
-                found.between[root] |= left && in_a_later_pass;
+                found.between[owner] |= left && in_a_later_pass;
             }
             let mut here: Vec<Origin> =
                 (phase.order > 0).then_some(node.origin).into_iter().collect();
@@ -243,7 +247,7 @@ fn later_of(a: ((u8, bool), u8), b: ((u8, bool), u8)) -> ((u8, bool), u8) {
 }
 
 /// Returns the tapes inside steps that contain both a forward and a reverse pass.
-fn inside(graph: &Graph, body: &[Tree], plans: &PrimaryMap<KernelId, Plan>) -> Vec<Inside> {
+fn inside(graph: &Graph, body: &[Tree], plans: &PrimaryMap<KernelId, Plan>) -> Vec<TapeInStep> {
     let mut found = Vec::new();
     for (step, tree) in body.iter().enumerate() {
         let Tree::Region(r) = tree else { continue };
@@ -257,7 +261,7 @@ fn inside(graph: &Graph, body: &[Tree], plans: &PrimaryMap<KernelId, Plan>) -> V
                 let (own, deeper): (Vec<Row>, Vec<Row>) = (own(plan), deeper(plan));
                 own.into_iter().chain(deeper)
             });
-            found.push(Inside { step, bytes, rows: rows.collect() });
+            found.push(TapeInStep { step, bytes, rows: rows.collect() });
         }
     }
     found

@@ -6,10 +6,10 @@
 //! where that of another node ends takes over the memory of that node.
 
 use super::affine::{Index, as_index};
-use super::fusion::Emitted;
+use super::fusion::FusedTrees;
 use super::graph::{Graph, NodeId, NodeKind};
 use super::loop_tree::{At, Def, Tree};
-use super::units::Gives;
+use super::units::Donation;
 use crate::loop_ir::IndexId;
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
@@ -18,9 +18,9 @@ use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{ArrayType, OrderedMap, Shape};
 
 /// The sharing, the lifetimes and the axes of memory.
-pub(crate) struct Storage {
-    roots: SecondaryMap<NodeId, Option<NodeId>>,
-    /// First and last step of each root.
+pub(crate) struct Liveness {
+    owners: SecondaryMap<NodeId, Option<NodeId>>,
+    /// First and last step of each owner.
     pub(crate) life: SecondaryMap<NodeId, Option<(usize, usize)>>,
     /// For each axis the one loop index at which it is always accessed; `None` for all axes.
     same: SecondaryMap<NodeId, Option<SmallVec<[Option<IndexId>; 4]>>>,
@@ -32,7 +32,7 @@ pub(crate) struct Storage {
 
 /// The accesses of one step to the memory of a node.
 #[derive(Default)]
-struct Meeting {
+struct StepAccesses {
     /// The index of all accesses; `None` if they differ.
     index: Option<Index>,
     /// The position of the last load.
@@ -41,37 +41,37 @@ struct Meeting {
     first_store: Option<usize>,
 }
 
-impl Storage {
-    pub(crate) fn of(graph: &Graph, gives: &Gives, emitted: &Emitted) -> Storage {
-        let mut storage = Storage {
-            roots: SecondaryMap::with_capacity(graph.nodes.len()),
+impl Liveness {
+    pub(crate) fn of(graph: &Graph, donation: &Donation, emitted: &FusedTrees) -> Liveness {
+        let mut liveness = Liveness {
+            owners: SecondaryMap::with_capacity(graph.nodes.len()),
             life: SecondaryMap::with_capacity(graph.nodes.len()),
             same: SecondaryMap::with_capacity(graph.nodes.len()),
             fixed: SecondaryMap::with_capacity(graph.nodes.len()),
             pinned: SecondaryMap::with_capacity(graph.nodes.len()),
         };
         for id in graph.nodes.keys() {
-            if let Some(taken) = emitted.takes[id] {
-                // The overwritten node comes earlier, so its root is known.
-                let root = storage.root(taken);
-                storage.roots[id] = Some(root);
-                storage.fixed[root] = true;
-                storage.pinned[root] = true;
+            if let Some(taken) = emitted.takes_over[id] {
+                // The overwritten node comes earlier, so its owner is known.
+                let owner = liveness.memory_owner(taken);
+                liveness.owners[id] = Some(owner);
+                liveness.fixed[owner] = true;
+                liveness.pinned[owner] = true;
             }
         }
         for r in &graph.results {
-            let root = storage.root(*r);
-            storage.fixed[root] = true;
-            storage.pinned[root] = !planted(Fault::ResultTaken);
+            let owner = liveness.memory_owner(*r);
+            liveness.fixed[owner] = true;
+            liveness.pinned[owner] = !planted(Fault::ResultTaken);
         }
-        let mut meetings: Vec<OrderedMap<NodeId, Meeting>> = Vec::new();
+        let mut accesses: Vec<OrderedMap<NodeId, StepAccesses>> = Vec::new();
         for (position, step) in emitted.body.iter().enumerate() {
             let mut met = OrderedMap::default();
-            storage.visit(std::slice::from_ref(step), position, &mut 0, &mut met);
-            meetings.push(met);
+            liveness.visit(std::slice::from_ref(step), position, &mut 0, &mut met);
+            accesses.push(met);
         }
-        storage.reuse(graph, gives, &meetings);
-        storage
+        liveness.reuse(graph, donation, &accesses);
+        liveness
     }
 
     /// Lets a node take over the memory of another node of the same type whose lifetime ends in the same step, if both
@@ -80,28 +80,33 @@ impl Storage {
     ///
     /// Loop-carried arguments end in the iteration, too. An argument is there from the beginning, and the only node
     /// that may take over its memory is the result that is carried.
-    fn reuse(&mut self, graph: &Graph, gives: &Gives, meetings: &[OrderedMap<NodeId, Meeting>]) {
+    fn reuse(
+        &mut self,
+        graph: &Graph,
+        donation: &Donation,
+        accesses: &[OrderedMap<NodeId, StepAccesses>],
+    ) {
         let input = |id: NodeId| match graph.nodes[id].kind {
             NodeKind::Input(p) => Some(p),
             _ => None,
         };
         let mut result: OrderedMap<NodeId, usize> = OrderedMap::default();
         for (n, id) in graph.results.iter().enumerate() {
-            result.insert(self.root(*id), n);
+            result.insert(self.memory_owner(*id), n);
         }
         // The parameters whose memory a result may take over.
         let mut partners: OrderedMap<usize, SmallVec<[usize; 1]>> = OrderedMap::default();
-        match gives {
-            Gives::Carried(pairs) | Gives::Handed(pairs) => {
+        match donation {
+            Donation::LoopCarries(pairs) | Donation::BranchResults(pairs) => {
                 pairs.iter().for_each(|(p, n)| partners.entry(*n).or_default().push(*p));
             }
-            Gives::Nothing | Gives::Updated => {}
+            Donation::None | Donation::Updates => {}
         }
         let mut merged: Vec<(NodeId, NodeId)> = Vec::new();
-        for (position, met) in meetings.iter().enumerate().rev() {
-            let mut arguments: OrderedMap<usize, (NodeId, &Meeting)> = OrderedMap::default();
-            let mut dying: Vec<(Option<usize>, NodeId, &Meeting)> = Vec::new();
-            let mut born: Vec<(Option<usize>, NodeId, &Meeting)> = Vec::new();
+        for (position, met) in accesses.iter().enumerate().rev() {
+            let mut arguments: OrderedMap<usize, (NodeId, &StepAccesses)> = OrderedMap::default();
+            let mut dying: Vec<(Option<usize>, NodeId, &StepAccesses)> = Vec::new();
+            let mut born: Vec<(Option<usize>, NodeId, &StepAccesses)> = Vec::new();
             for (id, m) in met {
                 let Some((first, last)) = self.life[*id] else { continue };
                 let mut axes = 0..graph.nodes[*id].ty.shape.len();
@@ -136,40 +141,40 @@ impl Storage {
                     }
                 }
                 let ty = &graph.nodes[y].ty;
-                let may = result.get(&self.root(y)).and_then(|n| partners.get(n));
-                let given = may.into_iter().flatten().find(|p| {
+                let may = result.get(&self.memory_owner(y)).and_then(|n| partners.get(n));
+                let donated = may.into_iter().flatten().find(|p| {
                     arguments.get(*p).is_some_and(|(x, old)| {
                         graph.nodes[*x].ty == *ty && old.index == new.index && old.last_load < store
                     })
                 });
-                let given = given.and_then(|p| arguments.swap_remove(p)).map(|(x, _)| x);
+                let donated = donated.and_then(|p| arguments.swap_remove(p)).map(|(x, _)| x);
                 let alike = new.index.as_ref().and_then(|index| waiting.get_mut(&(ty, index)));
-                if let Some(x) = given.or_else(|| alike?.pop_first()) {
+                if let Some(x) = donated.or_else(|| alike?.pop_first()) {
                     merged.push((x, y));
                 }
             }
         }
         for (x, y) in merged {
-            let root = self.root(y);
-            self.roots[x] = Some(root);
-            self.fixed[root] = true;
-            self.pinned[root] = true;
-            self.life[root] = match (self.life[x], self.life[root]) {
+            let owner = self.memory_owner(y);
+            self.owners[x] = Some(owner);
+            self.fixed[owner] = true;
+            self.pinned[owner] = true;
+            self.life[owner] = match (self.life[x], self.life[owner]) {
                 (Some((first, _)), Some((_, last))) => Some((first, last)),
                 (one, other) => one.or(other),
             };
         }
     }
 
-    pub(crate) fn root(&self, node: NodeId) -> NodeId {
-        self.roots[node].unwrap_or(node)
+    pub(crate) fn memory_owner(&self, node: NodeId) -> NodeId {
+        self.owners[node].unwrap_or(node)
     }
 
     fn touch(&mut self, node: NodeId, position: usize) -> NodeId {
-        let root = self.root(node);
-        let (first, _) = self.life[root].unwrap_or((position, position));
-        self.life[root] = Some((first, position));
-        root
+        let owner = self.memory_owner(node);
+        let (first, _) = self.life[owner].unwrap_or((position, position));
+        self.life[owner] = Some((first, position));
+        owner
     }
 
     fn visit(
@@ -177,7 +182,7 @@ impl Storage {
         code: &[Tree],
         position: usize,
         clock: &mut usize,
-        met: &mut OrderedMap<NodeId, Meeting>,
+        met: &mut OrderedMap<NodeId, StepAccesses>,
     ) {
         for tree in code {
             *clock += 1;
@@ -187,24 +192,24 @@ impl Storage {
                 }
                 Tree::Contract(p) => {
                     for m in [p.lhs, p.rhs, p.out] {
-                        let root = self.touch(m.node, position);
-                        self.fixed[root] |= !planted(Fault::ProductDropped);
+                        let owner = self.touch(m.node, position);
+                        self.fixed[owner] |= !planted(Fault::ProductDropped);
                     }
                 }
                 Tree::Region(r) => {
                     for n in r.nodes() {
-                        let root = self.touch(n, position);
-                        self.fixed[root] = true;
-                        self.pinned[root] = true;
+                        let owner = self.touch(n, position);
+                        self.fixed[owner] = true;
+                        self.pinned[owner] = true;
                     }
                 }
                 Tree::Let { expr: Def::Load { node, at, .. }, .. } => {
-                    let root = self.access(*node, at, position);
-                    meeting(met, root, at).last_load = Some(*clock);
+                    let owner = self.access(*node, at, position);
+                    accesses_of(met, owner, at).last_load = Some(*clock);
                 }
                 Tree::Store { node, at, .. } => {
-                    let root = self.access(*node, at, position);
-                    meeting(met, root, at).first_store.get_or_insert(*clock);
+                    let owner = self.access(*node, at, position);
+                    accesses_of(met, owner, at).first_store.get_or_insert(*clock);
                 }
                 Tree::Let { expr: Def::Code(..), .. }
                 | Tree::Var { .. }
@@ -215,15 +220,15 @@ impl Storage {
     }
 
     fn access(&mut self, node: NodeId, at: &At, position: usize) -> NodeId {
-        let root = self.touch(node, position);
+        let owner = self.touch(node, position);
         match at {
             At::Flat(_) => {
-                self.fixed[root] = true;
-                self.pinned[root] = true;
+                self.fixed[owner] = true;
+                self.pinned[owner] = true;
             }
             At::Axes(index) => {
                 let here = index.iter().map(as_index);
-                match &mut self.same[root] {
+                match &mut self.same[owner] {
                     Some(same) => {
                         for (s, i) in same.iter_mut().zip(here) {
                             if *s != i {
@@ -235,14 +240,14 @@ impl Storage {
                 }
             }
         }
-        root
+        owner
     }
 
     /// Whether an axis of a node needs no memory.
     pub(crate) fn dropped(&self, node: NodeId, axis: usize) -> bool {
-        let root = self.root(node);
-        !self.fixed[root]
-            && self.same[root].as_ref().is_some_and(|s| s.get(axis).is_some_and(|i| i.is_some()))
+        let owner = self.memory_owner(node);
+        !self.fixed[owner]
+            && self.same[owner].as_ref().is_some_and(|s| s.get(axis).is_some_and(|i| i.is_some()))
     }
 
     pub(crate) fn shape(&self, graph: &Graph, node: NodeId) -> Shape {
@@ -256,13 +261,17 @@ impl Storage {
 }
 
 /// Returns the entry of a node among the accesses of a step, with the index of this access merged in.
-fn meeting<'a>(met: &'a mut OrderedMap<NodeId, Meeting>, root: NodeId, at: &At) -> &'a mut Meeting {
+fn accesses_of<'a>(
+    met: &'a mut OrderedMap<NodeId, StepAccesses>,
+    owner: NodeId,
+    at: &At,
+) -> &'a mut StepAccesses {
     let index = match at {
         At::Axes(index) => Some(index),
         At::Flat(_) => None,
     };
-    let first = || Meeting { index: index.cloned(), ..Meeting::default() };
-    let m = met.entry(root).or_insert_with(first);
+    let first = || StepAccesses { index: index.cloned(), ..StepAccesses::default() };
+    let m = met.entry(owner).or_insert_with(first);
     if m.index.as_ref() != index {
         m.index = None;
     }

@@ -4,7 +4,7 @@
 use super::graph::{Graph, Movement, Node, NodeId, NodeKind, Source, Update};
 use super::phase_order;
 use super::region_node::{Region, RegionKind};
-use super::units::{Calls, Gives, Unit, carries, handed};
+use super::units::{Calls, Donation, Unit, branch_results, carries};
 use super::zero_sized::{Simpler, simplify};
 use crate::loop_ir::{External, ExternalSignature, Kernel, KernelId};
 use crate::machine::MachineModel;
@@ -24,14 +24,14 @@ pub(crate) fn build(
     module: &Module,
     calls: &Calls,
     callees: &PrimaryMap<KernelId, Kernel>,
-    Unit { function, gives }: &Unit,
+    Unit { function, donation }: &Unit,
 ) -> Result<Graph, Problem> {
     let graph = Graph { machine: calls.machine, ..Graph::default() };
     let chain = SecondaryMap::new();
-    let mut flat = Flatten { module, calls, callees, gives, graph, chain };
+    let mut flat = Flatten { module, calls, callees, donation, graph, chain };
     let results = flat.run(*function)?;
     let mut graph = flat.graph;
-    graph.give_results_memory(&results, gives);
+    graph.give_results_memory(&results, donation);
     graph.separate_updates();
     Ok(graph.without_dead_nodes())
 }
@@ -52,7 +52,7 @@ struct Frame {
     next: usize,
     values: SecondaryMap<ValueId, Option<Source>>,
     /// For each value, the number of passes that must end before it is computed.
-    waits: SecondaryMap<ValueId, u8>,
+    required_passes: SecondaryMap<ValueId, u8>,
     /// The caller's values for the results.
     outputs: SmallVec<[ValueId; 1]>,
     /// The origin (line and phase) of the call.
@@ -71,7 +71,7 @@ pub(crate) struct Flatten<'a> {
     calls: &'a Calls,
     /// The kernels compiled so far.
     callees: &'a PrimaryMap<KernelId, Kernel>,
-    gives: &'a Gives,
+    donation: &'a Donation,
     graph: Graph,
     /// The length of the chain of movement nodes that ends in a node.
     chain: SecondaryMap<NodeId, u32>,
@@ -97,15 +97,17 @@ impl Flatten<'_> {
                 let results: Result<Vec<Source>, Problem> =
                     top.function.results.iter().map(|r| read(top, *r)).collect();
                 let (results, outputs) = (results?, std::mem::take(&mut top.outputs));
-                let wait = |a: &Atom| a.value().map_or(0, |v| top.waits[v]);
-                let waits: Vec<u8> = top.function.results.iter().map(wait).collect();
+                let wait = |a: &Atom| a.value().map_or(0, |v| top.required_passes[v]);
+                let required_passes: Vec<u8> = top.function.results.iter().map(wait).collect();
                 stack.pop();
                 match stack.last_mut() {
                     None => return Ok(results),
                     Some(caller) => {
-                        for ((o, r), waits) in outputs.iter().zip(results).zip(waits) {
+                        for ((o, r), required_passes) in
+                            outputs.iter().zip(results).zip(required_passes)
+                        {
                             caller.values[*o] = Some(r);
-                            caller.waits[*o] = waits;
+                            caller.required_passes[*o] = required_passes;
                         }
                     }
                 }
@@ -114,21 +116,22 @@ impl Flatten<'_> {
             let (next, made) = (top.next, self.graph.nodes.len());
             let callee = self.equation(top)?;
             let e = &top.function.equations[next];
-            let wait = |a: &Atom| a.value().map_or(0, |v| top.waits[v]);
+            let wait = |a: &Atom| a.value().map_or(0, |v| top.required_passes[v]);
             if let Some(mut callee) = callee {
                 for (p, a) in callee.function.clone().all_params().zip(&e.operands) {
-                    callee.waits[p] = wait(a);
+                    callee.required_passes[p] = wait(a);
                 }
                 stack.push(callee);
                 continue;
             }
-            let waits = e.operands.iter().map(wait).max().unwrap_or(0);
-            let waits = phase_order::behind(&e.op, top.origin(next).phase, waits);
+            let required_passes = e.operands.iter().map(wait).max().unwrap_or(0);
+            let required_passes =
+                phase_order::passes_before_results(&e.op, top.origin(next).phase, required_passes);
             for node in self.graph.nodes.values_mut().skip(made) {
-                node.waits = waits;
+                node.required_passes = required_passes;
             }
             for o in &top.function.clone().equations[next].outputs {
-                top.waits[*o] = waits;
+                top.required_passes[*o] = required_passes;
             }
         }
     }
@@ -143,7 +146,7 @@ impl Flatten<'_> {
             node = base;
         }
         let long = Shape::from(shape).elements() > self.graph.machine.unrolled_elements;
-        long && matches!(self.graph.nodes[node].kind, NodeKind::Input(p) if self.gives.any(p))
+        long && matches!(self.graph.nodes[node].kind, NodeKind::Input(p) if self.donation.any(p))
     }
 
     /// Adds the next equation, or returns the frame of the function that it calls.
@@ -156,9 +159,9 @@ impl Flatten<'_> {
             operands.push(read(top, *a)?);
         }
         let outlined = e.op.opened(|role| role == Role::Outline);
-        if let Some(callee) = outlined.and_then(|f| self.calls.kernel(f, Gives::Updated)) {
+        if let Some(callee) = outlined.and_then(|f| self.calls.kernel(f, Donation::Updates)) {
             let mut region = Region::new(RegionKind::Call(callee), e.outputs.len());
-            region.begins = self.callees[callee].given().collect();
+            region.initial_values = self.callees[callee].donated().collect();
             self.region(region, top, operands)?;
             return Ok(None);
         }
@@ -183,19 +186,25 @@ impl Flatten<'_> {
             }
             Lowering::Missing(problem) => return Err(problem),
             Lowering::Branch { branches } => {
-                let pairs = handed(self.module, &branches);
+                let pairs = branch_results(self.module, &branches);
                 let branches = branches.into_iter();
-                let branches = branches.map(|f| self.unit(f, Gives::Handed(pairs.clone())));
+                let branches =
+                    branches.map(|f| self.unit(f, Donation::BranchResults(pairs.clone())));
                 let branches = branches.collect::<Result<Vec<KernelId>, _>>()?;
-                let gives =
-                    |k: &KernelId, pair| self.callees[*k].given().any(|given| given == pair);
+                let donates =
+                    |k: &KernelId, pair| self.callees[*k].donated().any(|donated| donated == pair);
                 // A branch that computes its result elsewhere copies it to the memory that the other branches use.
-                let begun = pairs.iter().filter(|pair| branches.iter().any(|k| gives(k, **pair)));
-                let all = |pair: &&(usize, usize)| branches.iter().all(|k| gives(k, **pair));
-                let begins = begun.clone().map(|(p, result)| (p + 1, *result)).collect();
-                let exchanged = begun.filter(|p| !all(p)).map(|(_, result)| *result).collect();
+                let begun = pairs.iter().filter(|pair| branches.iter().any(|k| donates(k, **pair)));
+                let all = |pair: &&(usize, usize)| branches.iter().all(|k| donates(k, **pair));
+                let initial_values = begun.clone().map(|(p, result)| (p + 1, *result)).collect();
+                let double_buffered =
+                    begun.filter(|p| !all(p)).map(|(_, result)| *result).collect();
                 let kind = RegionKind::Branch(branches);
-                let region = Region { begins, exchanged, ..Region::new(kind, e.outputs.len()) };
+                let region = Region {
+                    initial_values,
+                    double_buffered,
+                    ..Region::new(kind, e.outputs.len())
+                };
                 self.region(region, top, operands)?;
                 return Ok(None);
             }
@@ -392,8 +401,8 @@ impl Flatten<'_> {
         node(fold(Code::Min, Dtype::I64), &[place], Dtype::I64, &rest)
     }
 
-    fn unit(&self, function: FuncId, gives: Gives) -> Result<KernelId, Problem> {
-        let kernel = self.calls.kernel(function, gives);
+    fn unit(&self, function: FuncId, donation: Donation) -> Result<KernelId, Problem> {
+        let kernel = self.calls.kernel(function, donation);
         kernel.ok_or_else(|| Problem::internal("the body of a region is no kernel"))
     }
 
@@ -407,12 +416,13 @@ impl Flatten<'_> {
     ) -> Result<(), Problem> {
         let carries = carries(&spec);
         let slot = |p: usize| spec.lead() + spec.params().take_while(|q| *q < p).count();
-        let begins: Vec<(usize, usize)> = carries.iter().map(|(p, r)| (slot(*p), *r)).collect();
+        let initial_values: Vec<(usize, usize)> =
+            carries.iter().map(|(p, r)| (slot(*p), *r)).collect();
         let f = top.function.clone();
         let e = &f.equations[top.next - 1];
         if spec.trip == TripCount::Static(0) {
             for (r, output) in e.outputs.iter().enumerate() {
-                let begun = begins.iter().find(|(_, result)| *result == r);
+                let begun = initial_values.iter().find(|(_, result)| *result == r);
                 top.values[*output] = Some(match begun {
                     Some((slot, _)) => operands[*slot],
                     None => {
@@ -436,14 +446,14 @@ impl Flatten<'_> {
         }
         let condition = match &spec.trip {
             TripCount::While { condition, .. } => {
-                Some(self.unit(*condition, Gives::Carried(Vec::new()))?)
+                Some(self.unit(*condition, Donation::LoopCarries(Vec::new()))?)
             }
             TripCount::Static(_) | TripCount::Runtime => None,
         };
-        let body = self.unit(body, Gives::Carried(carries.clone()))?;
-        let given: Vec<(usize, usize)> = self.callees[body].given().collect();
-        let turns = carries.iter().filter(|pair| !given.contains(pair));
-        let exchanged = turns.map(|(_, result)| *result).collect();
+        let body = self.unit(body, Donation::LoopCarries(carries.clone()))?;
+        let donated: Vec<(usize, usize)> = self.callees[body].donated().collect();
+        let not_in_place = carries.iter().filter(|pair| !donated.contains(pair));
+        let double_buffered = not_in_place.map(|(_, result)| *result).collect();
         let tape = |ty: &Type| matches!(ty, Type::Tape(_));
         let stacked = |r: &usize| spec.carrier(*r).is_none();
         let written = (0..e.outputs.len()).filter(stacked);
@@ -455,7 +465,7 @@ impl Flatten<'_> {
         let read = read.filter(|k| tape(&f.type_of(e.operands[*k]))).collect();
         let kind = RegionKind::Loop { body, condition, spec };
         let region = Region::new(kind, e.outputs.len());
-        let region = Region { begins, exchanged, written, read, ..region };
+        let region = Region { initial_values, double_buffered, written, read, ..region };
         self.region(region, top, operands)
     }
 
@@ -560,7 +570,7 @@ fn frame(
     for (p, a) in function.all_params().zip(args) {
         values[p] = Some(*a);
     }
-    Frame { function, next: 0, values, waits: SecondaryMap::new(), outputs, call }
+    Frame { function, next: 0, values, required_passes: SecondaryMap::new(), outputs, call }
 }
 
 fn read(frame: &Frame, atom: Atom) -> Result<Source, Problem> {

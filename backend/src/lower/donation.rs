@@ -13,30 +13,30 @@
 //! }
 //! ```
 //!
-//! The kernel then declares this ([`crate::loop_ir::Place::Given`]). A caller donates values without later readers, and
-//! a copy of all others. A loop always donates its carries; a result that is computed element by element may
+//! The kernel then declares this ([`crate::loop_ir::Place::Donated`]). A caller donates values without later readers,
+//! and a copy of all others. A loop always donates its carries; a result that is computed element by element may
 //! then take over their memory, too (`buffer_liveness`).
 
 use super::fusion_state::FusionState;
 use super::graph::{Graph, NodeId, NodeKind};
 use super::iteration_domain::FusionCandidate;
-use super::units::Gives;
+use super::units::Donation;
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::fault::{Fault, planted};
 
 /// Returns, for each argument, whether a result takes over its memory.
-pub(crate) fn given(
+pub(crate) fn donated(
     graph: &Graph,
-    gives: &Gives,
-    members: &[FusionCandidate],
+    donation: &Donation,
+    candidates: &[FusionCandidate],
     last_reader: &SecondaryMap<NodeId, usize>,
 ) -> SecondaryMap<NodeId, bool> {
-    let mut given = SecondaryMap::new();
-    if *gives == Gives::Nothing {
-        return given;
+    let mut donated = SecondaryMap::new();
+    if *donation == Donation::None {
+        return donated;
     }
     let mut member: SecondaryMap<NodeId, Option<usize>> = SecondaryMap::new();
-    for (m, of) in members.iter().enumerate() {
+    for (m, of) in candidates.iter().enumerate() {
         member[of.node] = Some(m);
     }
     for (result, root) in graph.results.iter().enumerate() {
@@ -49,35 +49,39 @@ pub(crate) fn given(
         {
             node = base;
             if let NodeKind::Input(p) = graph.nodes[base].kind {
-                given[base] = gives.allows(p, result);
+                donated[base] = donation.allows(p, result);
                 break;
             }
         }
     }
-    given
+    donated
 }
 
-impl Gives {
+impl Donation {
     /// Whether an argument may be returned unchanged as this result.
-    pub(crate) fn hands_on(&self, param: usize, result: usize) -> bool {
-        matches!(self, Gives::Handed(pairs) if pairs.contains(&(param, result)))
+    pub(crate) fn may_return_unchanged(&self, param: usize, result: usize) -> bool {
+        matches!(self, Donation::BranchResults(pairs) if pairs.contains(&(param, result)))
     }
 
     /// Whether an argument may share memory with some result.
     pub(crate) fn any(&self, param: usize) -> bool {
         match self {
-            Gives::Nothing => false,
-            Gives::Updated => true,
-            Gives::Carried(pairs) | Gives::Handed(pairs) => pairs.iter().any(|(p, _)| *p == param),
+            Donation::None => false,
+            Donation::Updates => true,
+            Donation::LoopCarries(pairs) | Donation::BranchResults(pairs) => {
+                pairs.iter().any(|(p, _)| *p == param)
+            }
         }
     }
 
     /// Whether an argument may share memory with this result.
     pub(crate) fn allows(&self, param: usize, result: usize) -> bool {
         match self {
-            Gives::Nothing => false,
-            Gives::Updated => true,
-            Gives::Carried(pairs) | Gives::Handed(pairs) => pairs.contains(&(param, result)),
+            Donation::None => false,
+            Donation::Updates => true,
+            Donation::LoopCarries(pairs) | Donation::BranchResults(pairs) => {
+                pairs.contains(&(param, result))
+            }
         }
     }
 }
@@ -88,12 +92,12 @@ impl FusionState<'_> {
         let (of, slot) = self.graph.base(id)?;
         let base = self.graph.nodes[of].operands[slot].node()?;
         let owned = match &self.graph.nodes[base].kind {
-            NodeKind::Input(_) => self.given[base],
+            NodeKind::Input(_) => self.donated[base],
             kind => !kind.is_movement(),
         };
-        let given = planted(Fault::GivenUp) && self.given[base];
+        let donated = planted(Fault::GivenUp) && self.donated[base];
         let last = self.last_reader[base] == m
-            || given
+            || donated
             || planted(Fault::UpdateTakesOver) && self.last_reader[base] < m;
         let free = owned
             && last
@@ -105,7 +109,7 @@ impl FusionState<'_> {
         }
         self.needs[base] = true;
         self.overwritten[base] = true;
-        self.takes[id] = Some(base);
+        self.takes_over[id] = Some(base);
         Some(base)
     }
 }

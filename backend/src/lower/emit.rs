@@ -2,10 +2,10 @@
 //! are renumbered densely.
 
 use super::affine::{Affine, Term};
-use super::buffer_liveness::Storage;
+use super::buffer_liveness::Liveness;
 use super::coalesce::collapse;
 use super::dynamic_tape::Tapes;
-use super::fusion::Emitted;
+use super::fusion::FusedTrees;
 use super::graph::{Graph, NodeId, NodeKind};
 use super::loop_tree::{At, Def, NodeMatrix, Tree};
 use crate::loop_ir::{
@@ -16,22 +16,22 @@ use cranelift_entity::{PrimaryMap, SecondaryMap};
 use tapeloom_ir::{Code, Dtype, Literal, OrderedMap, Problem};
 
 /// For each node, the buffer version that holds its value.
-pub(crate) type Held = SecondaryMap<NodeId, Option<BufferVersion>>;
+pub(crate) type NodeVersions = SecondaryMap<NodeId, Option<BufferVersion>>;
 
 /// Numbers the versions of each buffer: nodes that share a buffer are its versions, in node order.
 pub(crate) fn versions(
     graph: &Graph,
-    emitted: &Emitted,
+    emitted: &FusedTrees,
     buffers: &SecondaryMap<NodeId, Option<BufferId>>,
     kernel: &mut Kernel,
-) -> Held {
-    let mut held = Held::with_capacity(graph.nodes.len());
+) -> NodeVersions {
+    let mut held = NodeVersions::with_capacity(graph.nodes.len());
     let mut met: SecondaryMap<BufferId, bool> = SecondaryMap::new();
     for id in graph.nodes.keys() {
         let Some(buffer) = buffers[id] else { continue };
         let mut own = BufferVersion::first(buffer);
         if std::mem::replace(&mut met[buffer], true) {
-            let base = emitted.takes[id].and_then(|base| held[base]);
+            let base = emitted.takes_over[id].and_then(|base| held[base]);
             kernel.versions[buffer].push(Version { continues: base.map(|base| base.version) });
             own.version = kernel.versions[buffer].len() as u32;
         }
@@ -43,7 +43,7 @@ pub(crate) fn versions(
 /// The memory of all nodes.
 #[derive(Clone, Copy)]
 pub(crate) struct Memory<'a> {
-    pub(crate) storage: &'a Storage,
+    pub(crate) liveness: &'a Liveness,
     /// The offsets of the frames of regions, by their first results.
     pub(crate) frames: &'a OrderedMap<NodeId, usize>,
     pub(crate) callees: &'a PrimaryMap<KernelId, Kernel>,
@@ -55,8 +55,8 @@ pub(crate) struct Convert<'a> {
     pub(crate) memory: Memory<'a>,
     /// The kernel without its body. Regions add buffers of their own.
     pub(crate) kernel: Kernel,
-    pub(crate) held: Held,
-    old: &'a Emitted,
+    pub(crate) held: NodeVersions,
+    old: &'a FusedTrees,
     /// The tapes of the program so far.
     pub(crate) tapes: &'a mut Tapes,
     new_scalar: SecondaryMap<ScalarId, Option<ScalarId>>,
@@ -69,10 +69,10 @@ pub(crate) struct Convert<'a> {
 impl<'a> Convert<'a> {
     pub(crate) fn new(
         graph: &'a Graph,
-        old: &'a Emitted,
+        old: &'a FusedTrees,
         memory: Memory<'a>,
         kernel: Kernel,
-        held: Held,
+        held: NodeVersions,
         tapes: &'a mut Tapes,
     ) -> Convert<'a> {
         Convert {
@@ -185,11 +185,11 @@ impl<'a> Convert<'a> {
         let position = match at {
             At::Flat(a) => a.clone(),
             At::Axes(index) => {
-                let strides = self.memory.storage.shape(self.graph, node).strides();
+                let strides = self.memory.liveness.shape(self.graph, node).strides();
                 let mut position = Affine::default();
                 for (axis, (a, stride)) in index.iter().zip(&strides).enumerate() {
                     let is_input = matches!(self.graph.nodes[node].kind, NodeKind::Input(_));
-                    if is_input || !self.memory.storage.dropped(node, axis) {
+                    if is_input || !self.memory.liveness.dropped(node, axis) {
                         position = position.plus(a, *stride as i64);
                     }
                 }

@@ -32,40 +32,40 @@ use super::iteration_domain::{FusionCandidate, Part, Runs};
 use super::loop_tree::{At, Def, Tree};
 use super::phase_order::{self, Passes};
 use super::step_order::{Item, Preference, Space, Timeline};
-use super::units::Gives;
+use super::units::Donation;
 use crate::loop_ir::{Arg, ScalarId, VarId};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
 use tapeloom_ir::{Code, Dtype, Literal, OrderedMap, Phase, Problem};
 
 /// The loop trees of a function.
-pub(crate) struct Emitted {
+pub(crate) struct FusedTrees {
     pub(crate) body: Vec<Tree>,
     pub(crate) scalars: PrimaryMap<ScalarId, ScalarInfo>,
     pub(crate) vars: PrimaryMap<VarId, Dtype>,
     /// Whether a node needs memory.
     pub(crate) needs: SecondaryMap<NodeId, bool>,
     /// For each update, the node whose memory it takes over.
-    pub(crate) takes: SecondaryMap<NodeId, Option<NodeId>>,
+    pub(crate) takes_over: SecondaryMap<NodeId, Option<NodeId>>,
 }
 
 /// Emits loop nests for the candidates.
 pub(crate) fn emit(
     graph: &Graph,
-    gives: &Gives,
-    members: Vec<FusionCandidate>,
-) -> Result<Emitted, Problem> {
-    let last_reader = super::fusion_candidates::last_readers(graph, &members);
-    let given = super::donation::given(graph, gives, &members, &last_reader);
-    let order: Vec<usize> = (0..members.len()).collect();
+    donation: &Donation,
+    candidates: Vec<FusionCandidate>,
+) -> Result<FusedTrees, Problem> {
+    let last_reader = super::fusion_candidates::last_readers(graph, &candidates);
+    let donated = super::donation::donated(graph, donation, &candidates, &last_reader);
+    let order: Vec<usize> = (0..candidates.len()).collect();
     let mut emit = FusionState {
         graph,
-        bound: members.iter().map(|_| SmallVec::new()).collect(),
-        accumulators: members.iter().map(|_| None).collect(),
-        members,
+        bound: candidates.iter().map(|_| SmallVec::new()).collect(),
+        accumulators: candidates.iter().map(|_| None).collect(),
+        candidates,
         last_reader,
-        waits: phase_order::waits(graph),
-        given,
+        required_passes: phase_order::required_passes(graph),
+        donated,
         scalars: PrimaryMap::new(),
         vars: PrimaryMap::new(),
         var_levels: SecondaryMap::new(),
@@ -74,7 +74,7 @@ pub(crate) fn emit(
         starts: OrderedMap::default(),
         needs: SecondaryMap::with_capacity(graph.nodes.len()),
         overwritten: SecondaryMap::with_capacity(graph.nodes.len()),
-        takes: SecondaryMap::with_capacity(graph.nodes.len()),
+        takes_over: SecondaryMap::with_capacity(graph.nodes.len()),
         is_result: SecondaryMap::with_capacity(graph.nodes.len()),
         regions: super::region_operands::results(graph),
         libraries: SecondaryMap::with_capacity(graph.nodes.len()),
@@ -100,12 +100,12 @@ pub(crate) fn emit(
         let code = emit.blocks.pop().map_or(Vec::new(), |b| b.code);
         emit.body.push(Tree::Nest(code));
     }
-    Ok(Emitted {
+    Ok(FusedTrees {
         body: emit.body,
         scalars: emit.scalars,
         vars: emit.vars,
         needs: emit.needs,
-        takes: emit.takes,
+        takes_over: emit.takes_over,
     })
 }
 
@@ -120,10 +120,10 @@ impl FusionState<'_> {
         let mut passes = Passes::default();
         for &m in members {
             let space = self.space(m, depth);
-            let waits = self.waits[self.members[m].node];
-            let mut earliest = if depth == 0 { passes.end(waits) } else { 0 };
+            let required_passes = self.required_passes[self.candidates[m].node];
+            let mut earliest = if depth == 0 { passes.end(required_passes) } else { 0 };
             let mut preference = Preference::default();
-            for r in &self.members[m].reads {
+            for r in &self.candidates[m].reads {
                 let at = self.placed[r.node];
                 if at.block != block {
                     continue;
@@ -138,7 +138,8 @@ impl FusionState<'_> {
                 let time = line.times[at.item];
                 // Residuals of a forward pass are in memory in any case, so their producer is no reason to share a
                 // loop.
-                if shares && self.is_back(m) == self.is_back(at.member) && self.is_large(r.node) {
+                if shares && self.is_back(m) == self.is_back(at.candidate) && self.is_large(r.node)
+                {
                     let last = preference.producer.filter(|i| line.times[*i] >= time);
                     preference.producer = last.or(Some(at.item));
                 }
@@ -146,21 +147,21 @@ impl FusionState<'_> {
             }
             // A candidate with little work may run ahead of earlier items: its result is still in the cache when
             // it is read.
-            preference.folds = self.members[m].first_fold() == Some(depth);
-            preference.early = self.members[m].rest(depth) <= self.graph.machine.cached_elements;
+            preference.folds = self.candidates[m].first_fold() == Some(depth);
+            preference.early = self.candidates[m].rest(depth) <= self.graph.machine.cached_elements;
             if depth == 0 {
-                let all = self.members[m].reads.iter().map(|r| r.node);
-                let all = all.chain([self.members[m].node]);
+                let all = self.candidates[m].reads.iter().map(|r| r.node);
+                let all = all.chain([self.candidates[m].node]);
                 preference.large = all.filter(|n| self.is_large(*n)).collect();
             }
             let item = line.place(space, earliest, depth == 0, &preference);
             line.items[item].members.push(m);
             line.items[item].folds += usize::from(preference.folds);
             line.items[item].large.extend(preference.large);
-            passes.placed(waits, line.times[item]);
-            let node = self.members[m].node;
-            let parts = self.members[m].part != Part::Whole;
-            self.placed[node] = Placed { block, item, member: m, parts };
+            passes.placed(required_passes, line.times[item]);
+            let node = self.candidates[m].node;
+            let parts = self.candidates[m].part != Part::Whole;
+            self.placed[node] = Placed { block, item, candidate: m, parts };
             for result in self.regions.get(&node).into_iter().flatten() {
                 self.placed[*result] = self.placed[node];
             }
@@ -170,7 +171,7 @@ impl FusionState<'_> {
 
     /// Whether a candidate belongs to a reverse pass, which runs after the residuals that it reads are complete.
     fn is_back(&self, m: usize) -> bool {
-        self.graph.nodes[self.members[m].node].origin.phase != Phase::FORWARD
+        self.graph.nodes[self.candidates[m].node].origin.phase != Phase::FORWARD
     }
 
     /// Whether an array is too large to stay in the cache.
@@ -179,14 +180,14 @@ impl FusionState<'_> {
     }
 
     fn space(&self, m: usize, depth: usize) -> Space {
-        let member = &self.members[m];
-        let kind = &self.graph.nodes[member.node].kind;
-        if kind.is_update() || kind.region().is_some() || self.libraries[member.node].is_some() {
+        let candidate = &self.candidates[m];
+        let kind = &self.graph.nodes[candidate.node].kind;
+        if kind.is_update() || kind.region().is_some() || self.libraries[candidate.node].is_some() {
             Space::Alone
-        } else if depth >= member.unrolled_from {
+        } else if depth >= candidate.unrolled_from {
             Space::Straight
         } else {
-            Space::Loop(member.axes[depth].extent)
+            Space::Loop(candidate.axes[depth].extent)
         }
     }
 
@@ -199,10 +200,10 @@ impl FusionState<'_> {
         at: Placed,
         depth: usize,
     ) -> bool {
-        if at.parts && self.members[m].node != read.node {
+        if at.parts && self.candidates[m].node != read.node {
             return false;
         }
-        let axis = self.members[at.member].axes[depth];
+        let axis = self.candidates[at.candidate].axes[depth];
         match axis.runs {
             Runs::Out(o) => axis.start == 0 && axis.step == 1 && read.at[o] == Some(depth),
             Runs::Fold(_) => false,
@@ -214,7 +215,7 @@ impl FusionState<'_> {
     /// Emits a library contraction or a region, which is a step of its own. Returns whether the item was one.
     fn step(&mut self, item: &Item) -> Result<bool, Problem> {
         let [m] = item.members.as_slice() else { return Ok(false) };
-        let node = self.members[*m].node;
+        let node = self.candidates[*m].node;
         let step = if let Some(product) = self.libraries[node].take() {
             for o in [product.lhs, product.rhs, product.out] {
                 self.needs[o.node] = true;
@@ -223,7 +224,7 @@ impl FusionState<'_> {
         } else if let Some(results) = self.regions.remove(&node) {
             let step = super::region_operands::step(self.graph, node, results)?;
             step.nodes().for_each(|n| self.needs[n] = true);
-            for (slot, result) in &self.graph.regions[step.region].begins {
+            for (slot, result) in &self.graph.regions[step.region].initial_values {
                 let result = step.results[*result];
                 if self.taken(*m, result).is_none() {
                     self.blocks.push(Block::default());
@@ -261,14 +262,14 @@ impl FusionState<'_> {
             .members
             .iter()
             .copied()
-            .filter(|m| self.members[*m].first_fold() == Some(depth))
+            .filter(|m| self.candidates[*m].first_fold() == Some(depth))
             .collect();
         for m in &folding {
             self.begin_fold(*m, depth)?;
         }
         let index = self.indices.push((extent, self.blocks.len()));
         for &m in &item.members {
-            let axis = self.members[m].axes[depth];
+            let axis = self.candidates[m].axes[depth];
             let along = Affine::atom(Term::Index(index)).times(axis.step).moved(axis.start);
             self.bound[m].push(along);
         }
@@ -290,9 +291,9 @@ impl FusionState<'_> {
     // --- the body of a candidate inside its loops ---
 
     fn leaf(&mut self, m: usize) -> Result<(), Problem> {
-        let node = self.members[m].node;
+        let node = self.candidates[m].node;
         let depth = self.bound[m].len();
-        let folds = self.members[m].first_fold().is_some();
+        let folds = self.candidates[m].first_fold().is_some();
         let accumulator = self.accumulators[m].take();
         let arg_reduce = matches!(self.graph.nodes[node].kind, NodeKind::ArgReduce { .. });
         // The totals of fully unrolled folds: one for each output.
@@ -371,7 +372,7 @@ impl FusionState<'_> {
 
     /// Emits the element that a candidate computes, or the term that it folds.
     fn value(&mut self, m: usize, out: &Index, fold: &[(usize, Affine)]) -> Result<Arg, Problem> {
-        let id = self.members[m].node;
+        let id = self.candidates[m].node;
         let node = &self.graph.nodes[id];
         let folded = |axis: usize| {
             fold.iter().find(|(f, _)| *f == axis).map_or(Affine::default(), |(_, i)| i.clone())
@@ -384,7 +385,7 @@ impl FusionState<'_> {
                 }
                 Ok(self.code(*code, &args))
             }
-            NodeKind::Copy => match self.members[m].part {
+            NodeKind::Copy => match self.candidates[m].part {
                 Part::Whole => self.element(node.operands[0], out, None),
                 Part::Fill => match super::view_boxes::fill_of(self.graph, id) {
                     Some((view, f)) => {

@@ -12,7 +12,7 @@ use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Piece;
 
 /// Returns the candidates of a graph in topological order.
-pub(crate) fn members(graph: &Graph) -> Vec<FusionCandidate> {
+pub(crate) fn candidates(graph: &Graph) -> Vec<FusionCandidate> {
     let mut all = Vec::new();
     for (id, node) in graph.nodes.iter() {
         let passive = matches!(node.kind, NodeKind::Input(_)) || node.first_result().is_some();
@@ -142,21 +142,21 @@ fn finish(
     // Unroll joined pieces: in a loop, each element would have to find its piece.
     let pieces = joined_pieces(graph, node).min(graph.machine.register_elements);
     let most = graph.machine.unrolled_elements.max(pieces);
-    let mut member = FusionCandidate { node, part, unrolled_from: axes.len(), axes, reads };
-    while member.unrolled_from > 0 && member.rest(member.unrolled_from - 1) <= most {
-        member.unrolled_from -= 1;
+    let mut candidate = FusionCandidate { node, part, unrolled_from: axes.len(), axes, reads };
+    while candidate.unrolled_from > 0 && candidate.rest(candidate.unrolled_from - 1) <= most {
+        candidate.unrolled_from -= 1;
     }
-    member
+    candidate
 }
 
 /// Returns, for every node, the position of the last candidate that reads it. An update reads its base: only
 /// the last reader may take over the memory.
 pub(crate) fn last_readers(
     graph: &Graph,
-    members: &[FusionCandidate],
+    candidates: &[FusionCandidate],
 ) -> SecondaryMap<NodeId, usize> {
     let mut last: SecondaryMap<NodeId, usize> = SecondaryMap::with_capacity(graph.nodes.len());
-    for (position, m) in members.iter().enumerate() {
+    for (position, m) in candidates.iter().enumerate() {
         let base = graph.base(m.node).and_then(|(of, slot)| graph.nodes[of].operands[slot].node());
         let written = |n: NodeId| planted(Fault::UpdateTakesOver) && base == Some(n);
         // The parts of a node are not its readers.

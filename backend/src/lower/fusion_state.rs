@@ -15,15 +15,15 @@ use tapeloom_ir::{Dtype, OrderedMap};
 /// Loop trees under construction, and the candidates from which they are built.
 pub(crate) struct FusionState<'a> {
     pub(crate) graph: &'a Graph,
-    pub(crate) members: Vec<FusionCandidate>,
+    pub(crate) candidates: Vec<FusionCandidate>,
     /// For each candidate, the indices of the open loops along its axes.
     pub(crate) bound: Vec<Index>,
     pub(crate) accumulators: Vec<Option<Accumulator>>,
     pub(crate) last_reader: SecondaryMap<NodeId, usize>,
     /// For each node, the number of passes that must end before it runs.
-    pub(crate) waits: SecondaryMap<NodeId, u8>,
+    pub(crate) required_passes: SecondaryMap<NodeId, u8>,
     /// For each argument, whether a result takes over its memory.
-    pub(crate) given: SecondaryMap<NodeId, bool>,
+    pub(crate) donated: SecondaryMap<NodeId, bool>,
     pub(crate) scalars: PrimaryMap<ScalarId, ScalarInfo>,
     pub(crate) vars: PrimaryMap<VarId, Dtype>,
     pub(crate) var_levels: SecondaryMap<VarId, usize>,
@@ -35,7 +35,7 @@ pub(crate) struct FusionState<'a> {
     pub(crate) needs: SecondaryMap<NodeId, bool>,
     /// Whether an update has taken over the node's memory.
     pub(crate) overwritten: SecondaryMap<NodeId, bool>,
-    pub(crate) takes: SecondaryMap<NodeId, Option<NodeId>>,
+    pub(crate) takes_over: SecondaryMap<NodeId, Option<NodeId>>,
     pub(crate) is_result: SecondaryMap<NodeId, bool>,
     /// The results of each region, by its first result.
     pub(crate) regions: BTreeMap<NodeId, Vec<NodeId>>,
@@ -53,7 +53,7 @@ pub(crate) struct Placed {
     pub(crate) block: u32,
     pub(crate) item: usize,
     /// The candidate.
-    pub(crate) member: usize,
+    pub(crate) candidate: usize,
     /// Whether the node is written in parts.
     pub(crate) parts: bool,
 }

@@ -11,7 +11,7 @@
 //!   after the movement node.
 
 use super::region_node::{Region, RegionId};
-use super::units::Gives;
+use super::units::Donation;
 use crate::machine::MachineModel;
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap, entity_impl};
 use smallvec::SmallVec;
@@ -122,7 +122,7 @@ pub(crate) struct Node {
     /// The user's line, for reports, and the phase of differentiation.
     pub(crate) origin: Origin,
     /// The number of passes over the program that must end before the node runs ([`passes`](super::phase_order)).
-    pub(crate) waits: u8,
+    pub(crate) required_passes: u8,
     /// The marks under which the node is saved.
     pub(crate) kept: Vec<Mark>,
     /// The name that the user gave to the values of which the node is a stack.
@@ -137,7 +137,7 @@ impl Node {
         name: &'static str,
         origin: Origin,
     ) -> Node {
-        Node { kind, operands, ty, name, origin, waits: 0, kept: Vec::new(), label: None }
+        Node { kind, operands, ty, name, origin, required_passes: 0, kept: Vec::new(), label: None }
     }
 
     /// Whether the node is marked as [`Mark::Residual`], or packed.
@@ -224,13 +224,13 @@ impl Graph {
 
     /// Ensures that every result is a computed node with memory of its own. A donated argument may be
     /// returned unchanged.
-    pub(crate) fn give_results_memory(&mut self, results: &[Source], gives: &Gives) {
+    pub(crate) fn give_results_memory(&mut self, results: &[Source], donation: &Donation) {
         let mut taken = OrderedSet::default();
         for (result, r) in results.iter().enumerate() {
             let own = self.unreshaped(*r).node().filter(|n| {
                 let kind = &self.nodes[*n].kind;
                 let moves = match kind {
-                    NodeKind::Input(p) => !gives.hands_on(*p, result),
+                    NodeKind::Input(p) => !donation.may_return_unchanged(*p, result),
                     NodeKind::Result { of, n } => self.regions[*of].ends_elsewhere(*n),
                     kind => kind.is_movement(),
                 };
@@ -309,8 +309,8 @@ impl Graph {
         let node = &self.nodes[id];
         match &node.kind {
             NodeKind::Result { of, n } => {
-                let begins = &self.regions[*of].begins;
-                let (slot, _) = begins.iter().find(|(_, result)| result == n)?;
+                let initial_values = &self.regions[*of].initial_values;
+                let (slot, _) = initial_values.iter().find(|(_, result)| result == n)?;
                 Some((node.first_result().unwrap_or(id), *slot))
             }
             kind => kind.is_update().then_some((id, 0)),
@@ -322,8 +322,9 @@ impl Graph {
     /// might take over the memory, too.
     pub(crate) fn reads_beside(&self, id: NodeId, slot: usize, base: NodeId) -> bool {
         let node = &self.nodes[id];
-        let begins = node.kind.region().map_or(&[][..], |r| &self.regions[r].begins);
-        let begun = |s: usize| begins.iter().any(|(operand, _)| *operand == s);
+        let initial_values =
+            node.kind.region().map_or(&[][..], |r| &self.regions[r].initial_values);
+        let begun = |s: usize| initial_values.iter().any(|(operand, _)| *operand == s);
         let copied = |s: usize, o: &Source| begun(s) && o.node() != Some(base);
         let operands = node.operands.iter().enumerate();
         let mut others = operands.filter(|(s, o)| *s != slot && !copied(*s, o));

@@ -13,7 +13,7 @@ impl FusionState<'_> {
     /// Emits an update: in place if the base has no later reader and the update
     /// reads nothing else of it.
     pub(crate) fn update(&mut self, m: usize) -> Result<(), Problem> {
-        let id = self.members[m].node;
+        let id = self.candidates[m].node;
         let node = &self.graph.nodes[id];
         self.needs[id] = true;
         if self.taken(m, id).is_none() {

@@ -1,4 +1,4 @@
-//! Fusion candidates (`members` in the code): the units that fusion places in loops, with their loop axes and reads.
+//! Fusion candidates: the units that fusion places in loops, with their loop axes and reads.
 //!
 //! A candidate is a computed node, or one part of a node that is written in parts (a concatenation is
 //! written piece by piece). Its axes are those of its output and those that it folds, outermost first:

@@ -222,7 +222,7 @@ fn turns(module: &Module) -> usize {
     let mut turns = 0;
     for (_, k) in program.kernels() {
         visit(&k.body, &mut |s: &Stmt| {
-            turns += s.carries().iter().filter(|c| c.now.buffer != c.next.buffer).count();
+            turns += s.carries().iter().filter(|c| c.input.buffer != c.output.buffer).count();
         });
     }
     turns
@@ -483,5 +483,5 @@ func @fill(%0: f64[4], %1: f64[], %2: i64[]) -> (f64[4]) {
     );
     let program = super::schedule(&module, module.iter().last().unwrap().0).unwrap();
     assert_eq!(program.callees.len(), 1, "{program}");
-    assert_eq!(program.callees.values().next().unwrap().given().collect::<Vec<_>>(), [(0, 0)]);
+    assert_eq!(program.callees.values().next().unwrap().donated().collect::<Vec<_>>(), [(0, 0)]);
 }

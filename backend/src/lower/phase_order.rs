@@ -22,8 +22,9 @@ use tapeloom_ir::Phase;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{Mark, Op};
 
-/// Returns the number of passes for which the results of an equation wait, given that number for its operands.
-pub(crate) fn behind(op: &Op, phase: Phase, operands: u8) -> u8 {
+/// Returns the number of passes that must end before readers of an equation's results run, given that number for its
+/// operands.
+pub(crate) fn passes_before_results(op: &Op, phase: Phase, operands: u8) -> u8 {
     match op.mark() {
         Some(Mark::AfterForward) => operands.saturating_add(1),
         None if phase == Phase::FORWARD => 0,
@@ -31,24 +32,26 @@ pub(crate) fn behind(op: &Op, phase: Phase, operands: u8) -> u8 {
     }
 }
 
-/// Returns, for every node, the number of passes for which it waits. A copy waits as long as its operand, and a copy
-/// of an argument as long as its first reader.
-pub(crate) fn waits(graph: &Graph) -> SecondaryMap<NodeId, u8> {
+/// Returns, for every node, the number of passes that must end before it runs. A copy waits as long as its operand, and
+/// a copy of an argument as long as its first reader.
+pub(crate) fn required_passes(graph: &Graph) -> SecondaryMap<NodeId, u8> {
     let mut least: SecondaryMap<NodeId, Option<u8>> = SecondaryMap::new();
-    let mut waits = SecondaryMap::with_capacity(graph.nodes.len());
+    let mut required_passes = SecondaryMap::with_capacity(graph.nodes.len());
     for (id, node) in graph.nodes.iter().rev() {
         let copied = node.operands.first().and_then(|s| s.node()).map(|n| &graph.nodes[n]);
         let own = match (&node.kind, copied) {
-            (NodeKind::Copy, Some(of)) if !matches!(of.kind, NodeKind::Input(_)) => of.waits,
-            (NodeKind::Copy, _) => least[id].unwrap_or(node.waits),
-            _ => node.waits,
+            (NodeKind::Copy, Some(of)) if !matches!(of.kind, NodeKind::Input(_)) => {
+                of.required_passes
+            }
+            (NodeKind::Copy, _) => least[id].unwrap_or(node.required_passes),
+            _ => node.required_passes,
         };
-        waits[id] = own;
+        required_passes[id] = own;
         for operand in node.operands.iter().filter_map(|s| s.node()) {
             least[operand] = Some(least[operand].map_or(own, |least| least.min(own)));
         }
     }
-    waits
+    required_passes
 }
 
 /// The end times of the passes of a block, as far as candidates have been placed; keyed by the number of marks.
@@ -58,16 +61,16 @@ pub(crate) struct Passes {
 }
 
 impl Passes {
-    /// Returns the earliest time for a candidate that waits for `waits` passes.
-    pub(crate) fn end(&self, waits: u8) -> u64 {
-        let waiting = waits > 0 && !planted(Fault::PassesMixed);
-        let others = self.last.iter().filter(|(pass, _)| waiting && **pass != waits);
+    /// Returns the earliest time for a candidate that requires `required_passes` passes.
+    pub(crate) fn end(&self, required_passes: u8) -> u64 {
+        let waiting = required_passes > 0 && !planted(Fault::PassesMixed);
+        let others = self.last.iter().filter(|(pass, _)| waiting && **pass != required_passes);
         others.map(|(_, time)| time + 1).max().unwrap_or(0)
     }
 
-    /// Records that a candidate of pass `waits` runs at `time`.
-    pub(crate) fn placed(&mut self, waits: u8, time: u64) {
-        let last = self.last.entry(waits).or_insert(time);
+    /// Records that a candidate of pass `required_passes` runs at `time`.
+    pub(crate) fn placed(&mut self, required_passes: u8, time: u64) {
+        let last = self.last.entry(required_passes).or_insert(time);
         *last = (*last).max(time);
     }
 }

@@ -2,13 +2,13 @@
 
 use super::dynamic_tape::Tapes;
 use super::tree_text::Trees;
-use super::units::{self, Gives, Made, Unit};
+use super::units::{self, Donation, Made, Unit};
 use super::{
     blas_select, buffer_assignment, build, fusion, fusion_candidates, region_operands, verify_tree,
     war_order,
 };
 use crate::loop_ir::{Kernel, KernelId, Program};
-use crate::report::loop_tape_warnings::keeping;
+use crate::report::loop_tape_warnings::large_residuals;
 use crate::report::memory_plan::Plan;
 use crate::report::rematerialized::again;
 use crate::target::Options;
@@ -95,13 +95,13 @@ fn lower(
         tapes.cut(&mut kernel, &module.function(unit.function).result_types());
         callees.push(Kernel { inline: *inline, ..kernel });
     }
-    let unit = Unit { function: func, gives: Gives::Nothing };
+    let unit = Unit { function: func, donation: Donation::None };
     let made = Made { calls: &calls, callees: &callees, plans: &plans };
     let (entry, mut plan) = kernel(module, &unit, made, &mut tapes, observe)?;
     plan.calls = calls.rows;
     plan.tapes.clone_from(&tapes.all);
-    plan.keeping = keeping(module, func);
-    plan.again = again(module, func);
+    plan.large_residuals = large_residuals(module, func);
+    plan.rematerialized = again(module, func);
     let limited = tapes.limited.unwrap_or_default();
     Ok((Program { tapes: tapes.all, limited, callees, entry }, plan))
 }
@@ -118,16 +118,16 @@ fn kernel(
     let mut graph = build::build(module, calls, callees, unit)?;
     let mut copied = blas_select::copied(&graph);
     copied.extend(region_operands::copied(&graph));
-    copied.extend(war_order::copied(&graph, &unit.gives));
+    copied.extend(war_order::copied(&graph, &unit.donation));
     graph.copy_operands(&copied.into_iter().collect::<Vec<_>>());
     let f = module.function(unit.function);
     let params: Vec<ArrayType> =
         f.all_params().map(|p| build::array(&f.types[p])).collect::<Result<_, _>>()?;
-    let members = war_order::in_order(&graph, fusion_candidates::members(&graph));
-    let emitted = fusion::emit(&graph, &unit.gives, members)?;
+    let candidates = war_order::in_order(&graph, fusion_candidates::candidates(&graph));
+    let emitted = fusion::emit(&graph, &unit.donation, candidates)?;
     if cfg!(debug_assertions) {
-        verify_tree::check(&graph, &unit.gives, &emitted.body, &emitted.takes)?;
+        verify_tree::check(&graph, &unit.donation, &emitted.body, &emitted.takes_over)?;
     }
     observe(&Trees { name: &f.name, graph: &graph, emitted: &emitted });
-    buffer_assignment::finish(&f.name, &params, &graph, &unit.gives, emitted, made, tapes)
+    buffer_assignment::finish(&f.name, &params, &graph, &unit.donation, emitted, made, tapes)
 }

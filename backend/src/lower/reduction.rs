@@ -18,7 +18,7 @@ use tapeloom_ir::{Code, Dtype, Literal, Problem};
 
 impl FusionState<'_> {
     pub(crate) fn identity(&self, m: usize) -> (Code, Literal) {
-        let node = &self.graph.nodes[self.members[m].node];
+        let node = &self.graph.nodes[self.candidates[m].node];
         match &node.kind {
             NodeKind::Reduce { code, identity, .. } => (*code, *identity),
             _ => (Code::Add, Literal::zero(node.ty.dtype)),
@@ -27,12 +27,12 @@ impl FusionState<'_> {
 
     /// Declares or clears the accumulators, before the first folded loop.
     pub(crate) fn begin_fold(&mut self, m: usize, depth: usize) -> Result<(), Problem> {
-        let node = self.members[m].node;
+        let node = self.candidates[m].node;
         let (_, identity) = self.identity(m);
-        if self.members[m].accumulates_in_memory() {
+        if self.candidates[m].accumulates_in_memory() {
             self.needs[node] = true;
             let axes: SmallVec<[Axis; 4]> =
-                self.members[m].axes.iter().skip(depth).copied().collect();
+                self.candidates[m].axes.iter().skip(depth).copied().collect();
             let mut along = self.bound[m].clone();
             let mut loops = Vec::new();
             for a in &axes {
@@ -80,12 +80,12 @@ impl FusionState<'_> {
             let slot = self.slot(m, &along);
             let (out, _) = self.indices_of(m, &along);
             let (first, second) = vars[slot];
-            self.define(self.members[m].node, out, Arg::Var(second.unwrap_or(first)));
+            self.define(self.candidates[m].node, out, Arg::Var(second.unwrap_or(first)));
         }
     }
 
     pub(crate) fn fold_start(&self, m: usize) -> (Arg, Arg) {
-        let node = &self.graph.nodes[self.members[m].node];
+        let node = &self.graph.nodes[self.candidates[m].node];
         match &node.kind {
             NodeKind::ArgReduce { largest, .. } => {
                 let of = dtype_of(self.graph, node.operands[0]);
@@ -99,7 +99,7 @@ impl FusionState<'_> {
     /// Returns the total of a fold that started with its first term instead of the identity. A sum
     /// of floats starts at 0, which makes a difference only if every term is -0.
     pub(crate) fn started(&mut self, m: usize, total: Arg) -> Arg {
-        let node = &self.graph.nodes[self.members[m].node];
+        let node = &self.graph.nodes[self.candidates[m].node];
         let sums = match &node.kind {
             NodeKind::Reduce { code: Code::Add, axes, .. } => !axes.is_empty(),
             NodeKind::Contract { .. } => true,
@@ -125,7 +125,7 @@ impl FusionState<'_> {
     /// Returns the better of two (extremum, index) pairs: the first one wins ties, and nan
     /// is better than any number.
     pub(crate) fn better(&mut self, m: usize, old: (Arg, Arg), new: (Arg, Arg)) -> (Arg, Arg) {
-        let node = &self.graph.nodes[self.members[m].node];
+        let node = &self.graph.nodes[self.candidates[m].node];
         let largest = matches!(node.kind, NodeKind::ArgReduce { largest: true, .. });
         let dtype = dtype_of(self.graph, node.operands[0]);
         let to = node.ty.dtype;

@@ -17,7 +17,7 @@ use super::emit::Convert;
 use super::graph::Graph;
 use super::loop_tree::{RegionStep, Span};
 use super::region_node::RegionKind;
-use super::tape_cursors::Rolls;
+use super::tape_cursors::TapeAccesses;
 use crate::loop_ir::{
     Address, Arg, BUFFER_ALIGNMENT_BYTES, Buffer, BufferId, BufferVersion, Call, CallExternal,
     Carry, Effect, Expr, Extent, IndexId, Kernel, KernelId, LimitStmt, LoopLimit, Parallelism,
@@ -66,7 +66,7 @@ impl Frame {
             }
         }
         let bytes = |n: &usize| graph.nodes[step.results[*n]].ty.bytes();
-        let next = region.exchanged.iter().map(|n| place(bytes(n))).collect();
+        let next = region.double_buffered.iter().map(|n| place(bytes(n))).collect();
         let bytes = if planted(Fault::Frame) { at / 2 } else { at };
         Frame { bytes, index, truth, next }
     }
@@ -82,13 +82,13 @@ struct Iteration<'s> {
     number: Option<View>,
     /// Each carried result with its buffers.
     carries: Vec<(usize, Carry)>,
-    rolls: Rolls,
+    tape_accesses: TapeAccesses,
 }
 
 impl Iteration<'_> {
     /// Whether the iteration number is used.
     fn counts(&self) -> bool {
-        self.number.is_some() || !self.rolls.is_empty()
+        self.number.is_some() || !self.tape_accesses.is_empty()
     }
 }
 
@@ -200,14 +200,14 @@ impl Convert<'_> {
         layout: &Frame,
     ) -> Vec<Stmt> {
         let region = &self.graph.regions[r.region];
-        let given: Vec<usize> =
-            self.memory.callees[callee].given().map(|(_, result)| result).collect();
+        let donated: Vec<usize> =
+            self.memory.callees[callee].donated().map(|(_, result)| result).collect();
         let mut outputs = results.to_vec();
         let mut copies = Vec::new();
-        for (turn, n) in region.exchanged.iter().enumerate() {
-            if !given.contains(n) {
+        for (position, n) in region.double_buffered.iter().enumerate() {
+            if !donated.contains(n) {
                 let ty = self.graph.nodes[r.results[*n]].ty.clone();
-                let buffer = self.own(ty, frame + layout.next[turn]);
+                let buffer = self.own(ty, frame + layout.next[position]);
                 outputs[*n] = View { held: BufferVersion::first(buffer), ..results[*n].clone() };
                 copies.push(self.copy(&outputs[*n], &results[*n]));
             }
@@ -253,8 +253,8 @@ impl Convert<'_> {
             View::whole(BufferVersion::first(buffer), 1)
         });
         let mut code = Vec::new();
-        let rolls = self.rolls(r, (body, spec.lead()), spec, &mut code)?;
-        let iteration = Iteration { step: r, spec, body, frame, number, carries, rolls };
+        let tape_accesses = self.tape_accesses(r, (body, spec.lead()), spec, &mut code)?;
+        let iteration = Iteration { step: r, spec, body, frame, number, carries, tape_accesses };
         let carries: Vec<Carry> = iteration.carries.iter().map(|(_, c)| *c).collect();
         if let (Some(condition), TripCount::While { reads, .. }) = (condition, &spec.trip) {
             let truth = frame + layout.truth;
@@ -286,7 +286,7 @@ impl Convert<'_> {
                 Direction::Down => self.integer(Code::Sub, last, Arg::Index(index), &mut body),
             };
             body.extend(iteration.number.as_ref().map(|number| store(number, value)));
-            self.turn(&iteration.rolls, value, &mut body);
+            self.move_cursors(&iteration.tape_accesses, value, &mut body);
         }
         body.push(self.call(&iteration, index)?);
         let stmt =
@@ -323,7 +323,7 @@ impl Convert<'_> {
         if iteration.counts() {
             let n = self.scalar(count, Dtype::I64, &mut body);
             body.extend(iteration.number.as_ref().map(|number| store(number, n)));
-            self.turn(&iteration.rolls, n, &mut body);
+            self.move_cursors(&iteration.tape_accesses, n, &mut body);
         }
         // The body uses the stored iteration number; a while loop has no index.
         let none = IndexId::new(0);
@@ -365,26 +365,26 @@ impl Convert<'_> {
         frame: usize,
         layout: &Frame,
     ) -> Result<Vec<(usize, Carry)>, Problem> {
-        let exchanged = &self.graph.regions[r.region].exchanged;
+        let double_buffered = &self.graph.regions[r.region].double_buffered;
         let mut carries = Vec::new();
         for (n, node) in r.results.iter().enumerate() {
             if spec.carrier(n).is_none() {
                 continue;
             }
-            let now = self.held(*node)?;
-            let next = match exchanged.iter().position(|e| *e == n) {
-                Some(turn) => {
+            let input = self.held(*node)?;
+            let output = match double_buffered.iter().position(|e| *e == n) {
+                Some(position) => {
                     let ty = self.graph.nodes[*node].ty.clone();
-                    let buffer = self.own(ty, frame + layout.next[turn]);
+                    let buffer = self.own(ty, frame + layout.next[position]);
                     BufferVersion::first(buffer)
                 }
                 None => {
-                    let versions = &mut self.kernel.versions[now.buffer];
-                    versions.push(Version { continues: Some(now.version) });
-                    BufferVersion { version: versions.len() as u32, ..now }
+                    let versions = &mut self.kernel.versions[input.buffer];
+                    versions.push(Version { continues: Some(input.version) });
+                    BufferVersion { version: versions.len() as u32, ..input }
                 }
             };
-            carries.push((n, Carry { now, next }));
+            carries.push((n, Carry { input, output }));
         }
         Ok(carries)
     }
@@ -398,12 +398,14 @@ impl Convert<'_> {
         let mut outputs = Vec::new();
         for (n, ty) in self.memory.callees[iteration.body].outputs().into_iter().enumerate() {
             let elements = ty.1.shape.elements();
-            if let Some((_, field)) = iteration.rolls.written.iter().find(|(of, _)| *of == n) {
+            if let Some((_, field)) =
+                iteration.tape_accesses.written.iter().find(|(of, _)| *of == n)
+            {
                 outputs.push(field.clone());
                 continue;
             }
             outputs.push(match iteration.carries.iter().find(|(result, _)| *result == n) {
-                Some((_, Carry { next, .. })) => View::whole(*next, elements),
+                Some((_, Carry { output, .. })) => View::whole(*output, elements),
                 None => element(&results[n], iteration.spec, index, elements),
             });
         }
@@ -420,7 +422,7 @@ impl Convert<'_> {
         let spec = iteration.spec;
         let slot = spec.lead() + spec.params().take_while(|q| *q < p).count();
         let missing = || Problem::internal("a loop takes more than it is given");
-        let field = iteration.rolls.read.iter().find(|(of, _)| *of == slot);
+        let field = iteration.tape_accesses.read.iter().find(|(of, _)| *of == slot);
         if let (Binding::Xs, Some((_, field))) = (spec.takes[p], field) {
             return Ok(field.clone());
         }
@@ -430,7 +432,7 @@ impl Convert<'_> {
             (Binding::Const, _) => given(),
             (Binding::Carry(n), _) => {
                 let carry = iteration.carries.iter().find(|(result, _)| *result == n);
-                Ok(View::whole(carry.ok_or_else(missing)?.1.now, given()?.elements))
+                Ok(View::whole(carry.ok_or_else(missing)?.1.input, given()?.elements))
             }
             (Binding::Xs, Some(index)) => {
                 let all = given()?;

@@ -30,10 +30,10 @@ pub(crate) struct Region {
     pub(crate) results: usize,
     /// Results whose initial value is an operand, as (operand, result). If the operand has no later reader, the result
     /// takes over its memory; otherwise the operand is copied first.
-    pub(crate) begins: Vec<(usize, usize)>,
+    pub(crate) initial_values: Vec<(usize, usize)>,
     /// Of a loop: carried results that an iteration does not compute in place, so that two buffers are exchanged. Of a
     /// branch: results that some branches compute elsewhere and copy.
-    pub(crate) exchanged: Vec<usize>,
+    pub(crate) double_buffered: Vec<usize>,
     /// Results that are tapes: each iteration of the loop writes a record.
     pub(crate) written: Vec<usize>,
     /// Operands that are tapes: each iteration of the loop reads a record.
@@ -79,12 +79,13 @@ impl RegionKind {
 impl Region {
     /// Whether a result may end in the second of its two buffers, after an odd number of exchanges.
     pub(crate) fn ends_elsewhere(&self, result: usize) -> bool {
-        matches!(self.kind, RegionKind::Loop { .. }) && self.exchanged.contains(&result)
+        matches!(self.kind, RegionKind::Loop { .. }) && self.double_buffered.contains(&result)
     }
 
     /// Returns a region that takes no memory over and has no effect.
     pub(crate) fn new(kind: RegionKind, results: usize) -> Region {
-        let (begins, exchanged, written, read) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Region { kind, results, begins, exchanged, written, read, ordered: false }
+        let (initial_values, double_buffered, written, read) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Region { kind, results, initial_values, double_buffered, written, read, ordered: false }
     }
 }

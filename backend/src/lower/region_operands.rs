@@ -14,9 +14,10 @@ use tapeloom_ir::Problem;
 pub(crate) fn copied(graph: &Graph) -> BTreeSet<(NodeId, usize)> {
     let regions = graph.nodes.iter().filter(|(_, node)| node.kind.region().is_some());
     let slots = regions.flat_map(|(id, node)| {
-        let begins = node.kind.region().map_or(&[][..], |r| &graph.regions[r].begins);
+        let initial_values =
+            node.kind.region().map_or(&[][..], |r| &graph.regions[r].initial_values);
         // The initial value of a result is copied to the memory of the result.
-        let begun = move |s: &usize| begins.iter().any(|(slot, _)| slot == s);
+        let begun = move |s: &usize| initial_values.iter().any(|(slot, _)| slot == s);
         let gaps = move |s: &usize| !begun(s) && contiguous(graph, node.operands[*s]).is_none();
         (0..node.operands.len()).filter(gaps).map(move |slot| (id, slot))
     });
@@ -44,10 +45,10 @@ pub(crate) fn step(graph: &Graph, id: NodeId, results: Vec<NodeId>) -> Result<Re
     let Some(region) = node.kind.region() else {
         return Err(Problem::internal(format!("{id} runs and is no region")));
     };
-    let begins = &graph.regions[region].begins;
+    let initial_values = &graph.regions[region].initial_values;
     let place = |(slot, s): (usize, &Source)| {
         let elements = graph.array(*s).shape.elements();
-        if let Some((_, result)) = begins.iter().find(|(begun, _)| *begun == slot) {
+        if let Some((_, result)) = initial_values.iter().find(|(begun, _)| *begun == slot) {
             return Ok(Span { node: results[*result], offset: 0, elements });
         }
         let (node, offset) = contiguous(graph, *s)

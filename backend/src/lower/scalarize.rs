@@ -23,25 +23,25 @@ impl FusionState<'_> {
         let small = |m: &FusionCandidate| m.rest(depth) <= self.graph.machine.register_elements;
         let mut inside: OrderedMap<NodeId, usize> = OrderedMap::default();
         let candidates: Vec<usize> =
-            members.iter().copied().filter(|m| small(&self.members[*m])).collect();
+            members.iter().copied().filter(|m| small(&self.candidates[*m])).collect();
         let mut total = 0usize;
         for &m in &candidates {
-            inside.insert(self.members[m].node, m);
-            total = total.saturating_add(self.members[m].rest(depth));
+            inside.insert(self.candidates[m].node, m);
+            total = total.saturating_add(self.candidates[m].rest(depth));
         }
         let most = if depth == 0 { SCALARISED_STRAIGHT } else { SCALARISED_IN_LOOP };
         if total > most {
             return;
         }
         let crosses = |m: &usize| {
-            let member = &self.members[*m];
+            let candidate = &self.candidates[*m];
             // A view of several pieces has a different index in each piece.
-            if member.part == Part::Whole && is_pieced(self.graph, member.node) {
+            if candidate.part == Part::Whole && is_pieced(self.graph, candidate.node) {
                 return true;
             }
-            member.reads.iter().any(|r| {
+            candidate.reads.iter().any(|r| {
                 let Some(from) = inside.get(&r.node) else { return false };
-                let axes = self.members[*from].axes.iter().skip(depth);
+                let axes = self.candidates[*from].axes.iter().skip(depth);
                 // Axes read at an index that is not one of the reader's: sliced, reversed, shifted.
                 axes.into_iter().any(|a| match a.runs {
                     Runs::Out(o) => r.at[o].is_none(),
@@ -53,8 +53,8 @@ impl FusionState<'_> {
             return;
         }
         for m in candidates {
-            let from = self.members[m].unrolled_from;
-            self.members[m].unrolled_from = from.min(depth);
+            let from = self.candidates[m].unrolled_from;
+            self.candidates[m].unrolled_from = from.min(depth);
         }
     }
 
@@ -62,41 +62,41 @@ impl FusionState<'_> {
     /// over contiguous memory, so short rows cause no overhead.
     pub(crate) fn loop_over_whole_arrays(&mut self, item: &Item) {
         let [first, ..] = item.members.as_slice() else { return };
-        let shape = self.graph.nodes[self.members[*first].node].ty.shape.clone();
+        let shape = self.graph.nodes[self.candidates[*first].node].ty.shape.clone();
         let whole = |m: &usize| {
-            let member = &self.members[*m];
-            let node = &self.graph.nodes[member.node];
+            let candidate = &self.candidates[*m];
+            let node = &self.graph.nodes[candidate.node];
             let elementwise = matches!(node.kind, NodeKind::Map(_) | NodeKind::Copy);
             // Candidates have no axes of extent 1.
-            let in_order = member.axes.iter().map(|a| match a.runs {
+            let in_order = candidate.axes.iter().map(|a| match a.runs {
                 Runs::Out(o) if a.start == 0 && a.step == 1 => Some(o),
                 Runs::Out(_) | Runs::Fold(_) => None,
             });
             let long = (0..shape.len()).filter(|o| shape[*o] != 1).map(Some);
             let same = |r: &Read| {
                 let from = &self.graph.nodes[r.node].ty.shape;
-                *from == shape && r.at.iter().flatten().copied().eq(0..member.axes.len())
+                *from == shape && r.at.iter().flatten().copied().eq(0..candidate.axes.len())
             };
             elementwise
-                && member.part == Part::Whole
+                && candidate.part == Part::Whole
                 && node.ty.shape == shape
                 && in_order.eq(long)
-                && member.reads.iter().all(same)
+                && candidate.reads.iter().all(same)
         };
         if matches!(item.space, Space::Loop(_)) && item.members.iter().all(whole) {
             for m in &item.members {
-                let member = &mut self.members[*m];
-                member.unrolled_from = member.axes.len();
+                let candidate = &mut self.candidates[*m];
+                candidate.unrolled_from = candidate.axes.len();
             }
         }
     }
 
     /// Returns the index values of the unrolled axes from `depth` on, in row-major order.
     pub(crate) fn unrolled(&self, m: usize, depth: usize, folds: bool) -> Vec<Index> {
-        let axes = &self.members[m].axes;
+        let axes = &self.candidates[m].axes;
         let mut all = vec![Index::new()];
         for (position, a) in axes.iter().enumerate().skip(depth) {
-            let skip = position < self.members[m].unrolled_from
+            let skip = position < self.candidates[m].unrolled_from
                 || (!folds && matches!(a.runs, Runs::Fold(_)));
             let extent = if skip { 1 } else { a.extent as i64 };
             let mut next = Vec::with_capacity(all.len() * extent as usize);
@@ -114,9 +114,9 @@ impl FusionState<'_> {
 
     /// Returns the number of the unrolled output to which an index belongs.
     pub(crate) fn slot(&self, m: usize, index: &[Affine]) -> usize {
-        let member = &self.members[m];
+        let candidate = &self.candidates[m];
         let mut slot = 0;
-        for (position, a) in member.axes.iter().enumerate().skip(member.unrolled_from) {
+        for (position, a) in candidate.axes.iter().enumerate().skip(candidate.unrolled_from) {
             if matches!(a.runs, Runs::Out(_)) {
                 let i = (index[position].offset() - a.start) / a.step;
                 slot = slot * a.extent + i as usize;
@@ -131,11 +131,11 @@ impl FusionState<'_> {
         m: usize,
         along: &[Affine],
     ) -> (Index, SmallVec<[(usize, Affine); 2]>) {
-        let member = &self.members[m];
-        let rank = self.graph.nodes[member.node].ty.shape.len();
+        let candidate = &self.candidates[m];
+        let rank = self.graph.nodes[candidate.node].ty.shape.len();
         let mut out: Index = SmallVec::from_elem(Affine::default(), rank);
         let mut fold = SmallVec::new();
-        for (a, i) in member.axes.iter().zip(along) {
+        for (a, i) in candidate.axes.iter().zip(along) {
             match a.runs {
                 Runs::Out(o) => out[o] = i.clone(),
                 Runs::Fold(f) => fold.push((f, i.clone())),

@@ -14,33 +14,33 @@ use tapeloom_ir::{ArrayType, Code, Dtype, Kind, Literal, Problem};
 
 /// The tape accesses of the iterations of a loop.
 #[derive(Default)]
-pub(super) struct Rolls {
+pub(super) struct TapeAccesses {
     /// The cursors that an iteration moves, each with its tape and the record of iteration 0.
-    turns: Vec<(CursorId, CursorTarget, Arg)>,
+    cursors: Vec<(CursorId, CursorTarget, Arg)>,
     /// The views to which results of an iteration are written, by result number.
     pub(super) written: Vec<(usize, View)>,
     /// The views from which elements of operands are read, by operand number.
     pub(super) read: Vec<(usize, View)>,
 }
 
-impl Rolls {
+impl TapeAccesses {
     pub(super) fn is_empty(&self) -> bool {
-        self.turns.is_empty()
+        self.cursors.is_empty()
     }
 }
 
 impl Convert<'_> {
     /// Emits the tape accesses of a loop that runs kernel `body`: creates the handles of tapes that it writes, and
     /// opens the handles of tapes that it reads.
-    pub(super) fn rolls(
+    pub(super) fn tape_accesses(
         &mut self,
         r: &RegionStep,
         (body, lead): (KernelId, usize),
         spec: &LoopSpec,
         out: &mut Vec<Stmt>,
-    ) -> Result<Rolls, Problem> {
+    ) -> Result<TapeAccesses, Problem> {
         let (region, callee) = (&self.graph.regions[r.region], &self.memory.callees[body]);
-        let mut rolls = Rolls::default();
+        let mut tape_accesses = TapeAccesses::default();
         self.tapes.repeat(body, self.graph.nodes[r.first].origin.loc);
         if !region.written.is_empty() {
             let outputs = callee.outputs();
@@ -51,11 +51,11 @@ impl Convert<'_> {
             let first = self.kernel.scalars.push(Dtype::I64);
             out.push(Stmt::Tape(TapeStmt::Length { value: first, tape }));
             let cursor = self.kernel.cursors.push(Cursor::Writes);
-            rolls.turns.push((cursor, CursorTarget::Tape(tape), Arg::Scalar(first)));
+            tape_accesses.cursors.push((cursor, CursorTarget::Tape(tape), Arg::Scalar(first)));
             let fields: Vec<(usize, usize)> =
                 region.written.iter().copied().zip(offsets.iter().copied()).collect();
             for ((n, offset), ty) in fields.iter().zip(types) {
-                rolls.written.push((*n, self.field(cursor, *offset, ty)));
+                tape_accesses.written.push((*n, self.field(cursor, *offset, ty)));
                 let held = self.held(r.results[*n])?;
                 let word = Arg::Literal(Literal::i64(handle(tape, *offset)));
                 for (k, value) in [word, Arg::Scalar(first)].into_iter().enumerate() {
@@ -99,21 +99,26 @@ impl Convert<'_> {
                     };
                     let cursor = self.kernel.cursors.push(Cursor::Reads);
                     let start = Arg::Scalar(start.1);
-                    rolls.turns.push((cursor, CursorTarget::Handle(to), start));
+                    tape_accesses.cursors.push((cursor, CursorTarget::Handle(to), start));
                     open.extend(known.map(|(node, ..)| (node, cursor)));
                     cursor
                 }
             };
-            rolls.read.push((*slot, self.field(cursor, offset, ty)));
+            tape_accesses.read.push((*slot, self.field(cursor, offset, ty)));
         }
-        Ok(rolls)
+        Ok(tape_accesses)
     }
 
     /// Moves the cursors to the records of iteration `number`.
-    pub(super) fn turn(&mut self, rolls: &Rolls, number: Arg, out: &mut Vec<Stmt>) {
-        for (cursor, to, first) in &rolls.turns {
+    pub(super) fn move_cursors(
+        &mut self,
+        tape_accesses: &TapeAccesses,
+        number: Arg,
+        out: &mut Vec<Stmt>,
+    ) {
+        for (cursor, to, first) in &tape_accesses.cursors {
             let index = self.integer(Code::Add, *first, number, out);
-            out.push(Stmt::Tape(TapeStmt::Turn { cursor: *cursor, to: *to, index }));
+            out.push(Stmt::Tape(TapeStmt::MoveCursor { cursor: *cursor, to: *to, index }));
         }
     }
 

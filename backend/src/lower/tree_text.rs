@@ -26,7 +26,7 @@
 //! parser.
 
 use super::affine::Term;
-use super::fusion::Emitted;
+use super::fusion::FusedTrees;
 use super::graph::{Graph, NodeId, NodeKind, Source};
 use super::loop_tree::{At, Def, NodeMatrix, Product, RegionStep, Span, Tree};
 use super::region_node::{Region, RegionKind};
@@ -38,7 +38,7 @@ use std::fmt::{self, Display, Formatter};
 pub(crate) struct Trees<'a> {
     pub(crate) name: &'a str,
     pub(crate) graph: &'a Graph,
-    pub(crate) emitted: &'a Emitted,
+    pub(crate) emitted: &'a FusedTrees,
 }
 
 impl Display for Trees<'_> {
@@ -76,7 +76,7 @@ impl Trees<'_> {
         if self.emitted.needs[id] {
             f.write_str(", memory")?;
         }
-        if let Some(base) = self.emitted.takes[id] {
+        if let Some(base) = self.emitted.takes_over[id] {
             write!(f, ", over {base}")?;
         }
         writeln!(f)

@@ -33,20 +33,20 @@ const MOST_SPLICED: usize = 4_000;
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) struct Unit {
     pub(crate) function: FuncId,
-    pub(crate) gives: Gives,
+    pub(crate) donation: Donation,
 }
 
 /// The arguments whose memory a function may reuse for its results.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub(crate) enum Gives {
+pub(crate) enum Donation {
     /// None: the function is the program.
-    Nothing,
+    None,
     /// The arguments that the function updates: it is called.
-    Updated,
+    Updates,
     /// The carries of a loop, as (parameter, result): the function is a loop body.
-    Carried(Vec<(usize, usize)>),
-    /// The parameters that every branch returns, changed or not ([`handed`]): the function is a branch.
-    Handed(Vec<(usize, usize)>),
+    LoopCarries(Vec<(usize, usize)>),
+    /// The parameters that every branch returns, changed or not ([`branch_results`]): the function is a branch.
+    BranchResults(Vec<(usize, usize)>),
 }
 
 /// The functions that are compiled separately.
@@ -75,14 +75,14 @@ struct Known {
     outlined: bool,
     kept: bool,
     /// The ways in which loops and branches run the function.
-    bodies: BTreeSet<Gives>,
+    bodies: BTreeSet<Donation>,
 }
 
 /// The ways in which an equation runs a function.
 enum Run {
     Inlined,
     Outlined,
-    Body(Gives),
+    Body(Donation),
 }
 
 impl Calls {
@@ -136,8 +136,8 @@ impl Calls {
             for (callee, how) in std::mem::take(&mut own.runs) {
                 let callee = known.entry(callee).or_default();
                 match how {
-                    Run::Body(gives) => {
-                        callee.bodies.insert(gives);
+                    Run::Body(donation) => {
+                        callee.bodies.insert(donation);
                         continue;
                     }
                     Run::Outlined => callee.outlined = true,
@@ -152,17 +152,17 @@ impl Calls {
         }
         for f in &oldest_first {
             let Known { size, sites, kept, outlined, ref bodies, .. } = known[f];
-            let called = kept.then_some(&Gives::Updated);
-            for gives in called.into_iter().chain(bodies) {
-                let unit = Unit { function: *f, gives: gives.clone() };
-                let inline = *gives != Gives::Updated && size <= MOST_SPLICED;
+            let called = kept.then_some(&Donation::Updates);
+            for donation in called.into_iter().chain(bodies) {
+                let unit = Unit { function: *f, donation: donation.clone() };
+                let inline = *donation != Donation::Updates && size <= MOST_SPLICED;
                 let number = calls.made.len() + calls.kept.len();
                 calls.kernels.insert(unit.clone(), KernelId::new(number));
                 calls.kept.push((unit, inline));
             }
             if outlined {
                 let name = module.function(*f).name.clone();
-                let kernel = calls.kernel(*f, Gives::Updated);
+                let kernel = calls.kernel(*f, Donation::Updates);
                 calls.rows.push(CallRow { name, equations: size, sites, kernel });
             }
         }
@@ -196,23 +196,23 @@ impl Calls {
     }
 
     /// Returns the kernel of a function that is compiled separately.
-    pub(crate) fn kernel(&self, function: FuncId, gives: Gives) -> Option<KernelId> {
-        self.kernels.get(&Unit { function, gives }).copied()
+    pub(crate) fn kernel(&self, function: FuncId, donation: Donation) -> Option<KernelId> {
+        self.kernels.get(&Unit { function, donation }).copied()
     }
 }
 
 /// Returns the arguments whose memory a loop or branch body may reuse.
-fn carried(module: &Module, op: &Op, body: FuncId) -> Gives {
+fn carried(module: &Module, op: &Op, body: FuncId) -> Donation {
     match op.lower(module, &[]) {
-        Lowering::Loop { body: of, spec } if of == body => Gives::Carried(carries(&spec)),
-        Lowering::Branch { branches } => Gives::Handed(handed(module, &branches)),
-        _ => Gives::Carried(Vec::new()),
+        Lowering::Loop { body: of, spec } if of == body => Donation::LoopCarries(carries(&spec)),
+        Lowering::Branch { branches } => Donation::BranchResults(branch_results(module, &branches)),
+        _ => Donation::LoopCarries(Vec::new()),
     }
 }
 
 /// Returns the parameters that every branch returns as the same result, changed by updates or unchanged, if at least
 /// one branch changes it. They stay in place.
-pub(crate) fn handed(module: &Module, branches: &[FuncId]) -> Vec<(usize, usize)> {
+pub(crate) fn branch_results(module: &Module, branches: &[FuncId]) -> Vec<(usize, usize)> {
     let mut pairs: Vec<(usize, usize)> = Vec::new();
     let results = branches.first().map_or(0, |f| module.function(*f).results.len());
     for result in 0..results {

@@ -17,7 +17,7 @@
 use super::graph::{Graph, Node, NodeId, NodeKind};
 use super::loop_tree::{Def, Tree};
 use super::phase_order;
-use super::units::Gives;
+use super::units::Donation;
 use crate::loop_ir::IndexId;
 use cranelift_entity::{EntityRef, SecondaryMap};
 use std::collections::BTreeMap;
@@ -26,13 +26,13 @@ use tapeloom_ir::{OrderedSet, Problem};
 /// Returns the faults of the trees; none if all invariants hold.
 fn faults(
     graph: &Graph,
-    gives: &Gives,
+    donation: &Donation,
     body: &[Tree],
-    takes: &SecondaryMap<NodeId, Option<NodeId>>,
+    takes_over: &SecondaryMap<NodeId, Option<NodeId>>,
 ) -> Vec<String> {
     let mut w = Walk {
         graph,
-        takes,
+        takes_over,
         clock: 0,
         step: 0,
         loops: Vec::new(),
@@ -56,7 +56,7 @@ fn faults(
     let results: OrderedSet<NodeId> = graph.results.iter().copied().collect();
     let mut taken: SecondaryMap<NodeId, Option<NodeId>> = SecondaryMap::new();
     for update in graph.nodes.keys() {
-        let Some(base) = takes[update] else { continue };
+        let Some(base) = takes_over[update] else { continue };
         if let Some(other) = taken[base].replace(update) {
             w.fault(format!("{other} and {update} both take over the memory of {base}"));
         }
@@ -67,9 +67,9 @@ fn faults(
         }
         let argument = match graph.nodes[base].kind {
             NodeKind::Input(p) => {
-                let end = last_taker(graph, takes, update);
+                let end = last_taker(graph, takes_over, update);
                 let result = graph.results.iter().position(|r| *r == end);
-                !result.is_some_and(|r| gives.allows(p, r))
+                !result.is_some_and(|r| donation.allows(p, r))
             }
             _ => false,
         };
@@ -90,10 +90,14 @@ fn faults(
 }
 
 /// Returns the last node that takes over the memory of `from`.
-fn last_taker(graph: &Graph, takes: &SecondaryMap<NodeId, Option<NodeId>>, from: NodeId) -> NodeId {
+fn last_taker(
+    graph: &Graph,
+    takes_over: &SecondaryMap<NodeId, Option<NodeId>>,
+    from: NodeId,
+) -> NodeId {
     // A node that takes over memory comes after the previous owner.
     let later = graph.nodes.keys().skip(from.index() + 1);
-    later.fold(from, |end, n| if takes[n] == Some(end) { n } else { end })
+    later.fold(from, |end, n| if takes_over[n] == Some(end) { n } else { end })
 }
 
 /// Returns the first faults as an error that names the pass.
@@ -102,11 +106,11 @@ fn last_taker(graph: &Graph, takes: &SecondaryMap<NodeId, Option<NodeId>>, from:
 /// [`tapeloom_ir::Kind::Internal`] if an invariant is broken.
 pub(crate) fn check(
     graph: &Graph,
-    gives: &Gives,
+    donation: &Donation,
     body: &[Tree],
-    takes: &SecondaryMap<NodeId, Option<NodeId>>,
+    takes_over: &SecondaryMap<NodeId, Option<NodeId>>,
 ) -> Result<(), Problem> {
-    let faults = faults(graph, gives, body, takes);
+    let faults = faults(graph, donation, body, takes_over);
     if faults.is_empty() {
         return Ok(());
     }
@@ -135,7 +139,7 @@ impl Accesses {
 
 struct Walk<'a> {
     graph: &'a Graph,
-    takes: &'a SecondaryMap<NodeId, Option<NodeId>>,
+    takes_over: &'a SecondaryMap<NodeId, Option<NodeId>>,
     clock: usize,
     step: usize,
     loops: Vec<IndexId>,
@@ -201,7 +205,7 @@ impl Walk<'_> {
             _ if self.graph.nodes[node].ty.shape.elements() == 0 => {}
             _ if self.stores[node].is_some() => {}
             // An update in place has the elements of its base.
-            _ if self.takes[node].is_some() => {}
+            _ if self.takes_over[node].is_some() => {}
             _ => self.fault(format!("{node} is read before anything is written to it")),
         }
         self.clock += 1;
@@ -219,11 +223,11 @@ impl Walk<'_> {
 
     /// Checks the order of passes. Updates are exempt: they may wait until their base has been read.
     fn passes(&mut self) {
-        let waits = phase_order::waits(self.graph);
+        let required_passes = phase_order::required_passes(self.graph);
         let mut last: BTreeMap<u8, (usize, NodeId)> = BTreeMap::new();
         for (id, node) in self.graph.nodes.iter() {
             let Some(step) = self.steps[id].filter(|_| !node.kind.is_update()) else { continue };
-            let own = waits[id];
+            let own = required_passes[id];
             let others = last.iter().filter(|(pass, (end, _))| **pass != own && *end >= step);
             if let Some((_, (_, before))) = others.clone().next().filter(|_| own > 0) {
                 let (what, other) = (node.name, self.graph.nodes[*before].name);
@@ -273,7 +277,7 @@ func @f(%0: f64[100], %1: i64[]) -> (f64[100], f64[100]) {
   return %4, %5
 }";
         let module = parse_module(text).unwrap();
-        let unit = Unit { function: module.iter().last().unwrap().0, gives: Gives::Nothing };
+        let unit = Unit { function: module.iter().last().unwrap().0, donation: Donation::None };
         build(&module, &Calls::default(), &PrimaryMap::new(), &unit).unwrap()
     }
 
@@ -323,12 +327,12 @@ func @f(%0: f64[100], %1: i64[]) -> (f64[100], f64[100]) {
         vec![Tree::Nest(blocks.pop().unwrap())]
     }
 
-    fn found(text: &str, takes: &[(char, char)]) -> Vec<String> {
+    fn found(text: &str, takes_over: &[(char, char)]) -> Vec<String> {
         let graph = graph();
         let (e, x) = (named(&graph, "exp")[0], named(&graph, "input")[0]);
         let updates = named(&graph, "dynamic_update_slice");
         let mut taken = SecondaryMap::new();
-        for (update, base) in takes {
+        for (update, base) in takes_over {
             let update = if *update == 'u' { updates[0] } else { updates[1] };
             taken[update] = Some(match base {
                 'e' => e,
@@ -336,7 +340,7 @@ func @f(%0: f64[100], %1: i64[]) -> (f64[100], f64[100]) {
                 _ => updates[0],
             });
         }
-        faults(&graph, &Gives::Nothing, &trees(&graph, text), &taken)
+        faults(&graph, &Donation::None, &trees(&graph, text), &taken)
     }
 
     #[test]
@@ -348,7 +352,7 @@ func @f(%0: f64[100], %1: i64[]) -> (f64[100], f64[100]) {
 
     #[test]
     fn faults_are_found() {
-        for (text, takes, want) in [
+        for (text, takes_over, want) in [
             ("(<x >e) >u (<e >v) >v", &[('u', 'e')][..], "is read after"),
             ("(<x >e) (<e >v) >u (>e)", &[('u', 'e')], "is written after"),
             ("(<x >e) (<e >u)", &[('u', 'e')], "is read after"),
@@ -361,22 +365,22 @@ func @f(%0: f64[100], %1: i64[]) -> (f64[100], f64[100]) {
             ("(<x >x)", &[], "an argument, is written"),
             ("[<x >e]", &[], "is empty"),
         ] {
-            let faults = found(text, takes);
+            let faults = found(text, takes_over);
             assert!(faults.iter().any(|f| f.contains(want)), "{text}: {faults:?}");
         }
     }
 
     #[test]
     fn passes_are_told_apart() {
-        let takes = SecondaryMap::new();
+        let takes_over = SecondaryMap::new();
         let mut graph = graph();
         let v = named(&graph, "dynamic_update_slice")[1];
         graph.nodes[v].kind = NodeKind::Map(tapeloom_ir::Code::Add);
-        graph.nodes[v].waits = 1;
+        graph.nodes[v].required_passes = 1;
         let apart = [trees(&graph, "(<x >e) (<e >u)"), trees(&graph, "(<e >v)")].concat();
-        assert_eq!(faults(&graph, &Gives::Nothing, &apart, &takes), [""; 0]);
+        assert_eq!(faults(&graph, &Donation::None, &apart, &takes_over), [""; 0]);
         let together = trees(&graph, "(<x >e) (<e >u) (<e >v)");
-        let found = faults(&graph, &Gives::Nothing, &together, &takes);
+        let found = faults(&graph, &Donation::None, &together, &takes_over);
         assert!(found.iter().any(|f| f.contains("does not wait for the end")), "{found:?}");
     }
 
@@ -405,11 +409,11 @@ func @f(%0: f64[100], %1: i64[]) -> (f64[100], f64[100]) {
             let operands = vec![Span { node: operand, offset: 0, elements: 1 }];
             Tree::Region(RegionStep { first: result, region, operands, results: vec![result] })
         };
-        assert_eq!(faults(&graph, &Gives::Nothing, &[called(x, e)], &SecondaryMap::new()), [""; 0]);
-        assert_eq!(faults(&graph, &Gives::Nothing, &[called(e, e)], &SecondaryMap::new()).len(), 1);
-        assert_eq!(faults(&graph, &Gives::Nothing, &[called(x, x)], &SecondaryMap::new()).len(), 1);
-        assert_eq!(faults(&graph, &Gives::Nothing, &[call(x, e)], &SecondaryMap::new()), [""; 0]);
-        assert_eq!(faults(&graph, &Gives::Nothing, &[call(e, e)], &SecondaryMap::new()).len(), 1);
-        assert_eq!(faults(&graph, &Gives::Nothing, &[call(x, x)], &SecondaryMap::new()).len(), 1);
+        assert_eq!(faults(&graph, &Donation::None, &[called(x, e)], &SecondaryMap::new()), [""; 0]);
+        assert_eq!(faults(&graph, &Donation::None, &[called(e, e)], &SecondaryMap::new()).len(), 1);
+        assert_eq!(faults(&graph, &Donation::None, &[called(x, x)], &SecondaryMap::new()).len(), 1);
+        assert_eq!(faults(&graph, &Donation::None, &[call(x, e)], &SecondaryMap::new()), [""; 0]);
+        assert_eq!(faults(&graph, &Donation::None, &[call(e, e)], &SecondaryMap::new()).len(), 1);
+        assert_eq!(faults(&graph, &Donation::None, &[call(x, x)], &SecondaryMap::new()).len(), 1);
     }
 }

@@ -19,7 +19,7 @@
 use super::graph::{Graph, Movement, NodeId, NodeKind, Source};
 use super::iteration_domain::FusionCandidate;
 use super::phase_order;
-use super::units::Gives;
+use super::units::Donation;
 use cranelift_entity::SecondaryMap;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const FOLLOWED: usize = 64;
 
 /// Returns the small views of overwritten arrays that are copied first, as (node, operand).
-pub(crate) fn copied(graph: &Graph, gives: &Gives) -> BTreeSet<(NodeId, usize)> {
+pub(crate) fn copied(graph: &Graph, donation: &Donation) -> BTreeSet<(NodeId, usize)> {
     let mut copied = BTreeSet::new();
     let mut written: SecondaryMap<NodeId, bool> = SecondaryMap::new();
     let results: BTreeSet<NodeId> = graph.results.iter().copied().collect();
@@ -46,7 +46,7 @@ pub(crate) fn copied(graph: &Graph, gives: &Gives) -> BTreeSet<(NodeId, usize)> 
         }
         for base in bases(graph, id) {
             let owned = match graph.nodes[base].kind {
-                NodeKind::Input(p) => gives.any(p),
+                NodeKind::Input(p) => donation.any(p),
                 _ => true,
             };
             written[base] |= owned && !results.contains(&base);
@@ -77,23 +77,23 @@ fn viewed(graph: &Graph, view: Source) -> Option<NodeId> {
 fn bases(graph: &Graph, id: NodeId) -> impl Iterator<Item = NodeId> {
     let node = &graph.nodes[id];
     let update = node.kind.is_update().then_some(0);
-    let region = node.kind.region().map_or(&[][..], |r| &graph.regions[r].begins);
+    let region = node.kind.region().map_or(&[][..], |r| &graph.regions[r].initial_values);
     let slots = update.into_iter().chain(region.iter().map(|(slot, _)| *slot));
     slots.filter_map(|slot| node.operands[slot].node())
 }
 
 /// Reorders the candidates so that an update comes after the readers of its base, except for readers that wait for the
 /// update. Otherwise the order is unchanged.
-pub(crate) fn in_order(graph: &Graph, members: Vec<FusionCandidate>) -> Vec<FusionCandidate> {
-    let waits = waits(graph, &members);
-    let pass = phase_order::waits(graph);
-    let pass: Vec<u8> = members.iter().map(|m| pass[m.node]).collect();
-    let late = late(graph, &members, &waits, &pass);
+pub(crate) fn in_order(graph: &Graph, candidates: Vec<FusionCandidate>) -> Vec<FusionCandidate> {
+    let waits = waits(graph, &candidates);
+    let pass = phase_order::required_passes(graph);
+    let pass: Vec<u8> = candidates.iter().map(|m| pass[m.node]).collect();
+    let late = late(graph, &candidates, &waits, &pass);
     if late.is_empty() {
-        return members;
+        return candidates;
     }
     let mut waiting: Vec<usize> = waits.iter().map(Vec::len).collect();
-    let mut waited: Vec<Vec<usize>> = vec![Vec::new(); members.len()];
+    let mut waited: Vec<Vec<usize>> = vec![Vec::new(); candidates.len()];
     let edges = waits.iter().enumerate().flat_map(|(m, on)| on.iter().map(move |on| (m, *on)));
     for (m, on) in edges {
         waited[on].push(m);
@@ -108,8 +108,8 @@ pub(crate) fn in_order(graph: &Graph, members: Vec<FusionCandidate>) -> Vec<Fusi
         rest.entry(*pass).or_default().insert(m);
         ready.entry(*pass).or_default().extend((waiting[m] == 0).then_some(m));
     }
-    let mut members: Vec<Option<FusionCandidate>> = members.into_iter().map(Some).collect();
-    let mut order = Vec::with_capacity(members.len());
+    let mut candidates: Vec<Option<FusionCandidate>> = candidates.into_iter().map(Some).collect();
+    let mut order = Vec::with_capacity(candidates.len());
     // A candidate that waits for the end of a pass comes after the candidates of other passes that precede it.
     let free = |rest: &BTreeMap<u8, BTreeSet<usize>>, (m, pass): (usize, u8)| {
         let mut others = rest.iter().filter(|(other, _)| **other != pass);
@@ -124,10 +124,10 @@ pub(crate) fn in_order(graph: &Graph, members: Vec<FusionCandidate>) -> Vec<Fusi
         for all in [&mut ready, &mut rest] {
             all.entry(own).or_default().remove(&m);
         }
-        order.extend(members[m].take());
+        order.extend(candidates[m].take());
         for next in std::mem::take(&mut waited[m]) {
             waiting[next] -= 1;
-            if waiting[next] == 0 && members[next].is_some() {
+            if waiting[next] == 0 && candidates[next].is_some() {
                 ready.entry(pass[next]).or_default().insert(next);
             }
         }
@@ -141,22 +141,22 @@ fn first(of: &BTreeMap<u8, BTreeSet<usize>>) -> impl Iterator<Item = (usize, u8)
 }
 
 /// Returns, for every candidate, the earlier candidates that it must follow.
-fn waits(graph: &Graph, members: &[FusionCandidate]) -> Vec<Vec<usize>> {
+fn waits(graph: &Graph, candidates: &[FusionCandidate]) -> Vec<Vec<usize>> {
     let mut made: SecondaryMap<NodeId, Vec<usize>> = SecondaryMap::new();
     let mut effect = None;
-    let mut waits = Vec::with_capacity(members.len());
-    for (m, member) in members.iter().enumerate() {
+    let mut waits = Vec::with_capacity(candidates.len());
+    for (m, candidate) in candidates.iter().enumerate() {
         let mut on: BTreeSet<usize> = BTreeSet::new();
-        for r in &member.reads {
+        for r in &candidate.reads {
             let first = graph.nodes[r.node].first_result().unwrap_or(r.node);
             on.extend(made[first].iter());
         }
-        if let Some(region) = graph.nodes[member.node].kind.region()
+        if let Some(region) = graph.nodes[candidate.node].kind.region()
             && graph.regions[region].ordered
         {
             on.extend(effect.replace(m));
         }
-        made[member.node].push(m);
+        made[candidate.node].push(m);
         waits.push(on.into_iter().collect());
     }
     waits
@@ -165,20 +165,20 @@ fn waits(graph: &Graph, members: &[FusionCandidate]) -> Vec<Vec<usize>> {
 /// Returns updates with the later readers of their bases for which they can wait, as (update, reader).
 fn late(
     graph: &Graph,
-    members: &[FusionCandidate],
+    candidates: &[FusionCandidate],
     waits: &[Vec<usize>],
     pass: &[u8],
 ) -> Vec<(usize, usize)> {
     let mut taker: SecondaryMap<NodeId, Option<usize>> = SecondaryMap::new();
-    for (m, member) in members.iter().enumerate() {
-        for base in bases(graph, member.node) {
+    for (m, candidate) in candidates.iter().enumerate() {
+        for base in bases(graph, candidate.node) {
             // Of several updates of one base, the last one may take over the memory.
             taker[base] = Some(m);
         }
     }
-    let mut readers: Vec<Vec<usize>> = vec![Vec::new(); members.len()];
-    for (m, member) in members.iter().enumerate() {
-        for r in &member.reads {
+    let mut readers: Vec<Vec<usize>> = vec![Vec::new(); candidates.len()];
+    for (m, candidate) in candidates.iter().enumerate() {
+        for r in &candidate.reads {
             if let Some(update) = taker[r.node].filter(|update| *update < m)
                 && readers[update].last() != Some(&m)
             {
@@ -187,7 +187,7 @@ fn late(
         }
     }
     let mut late = Vec::new();
-    let mut followed = members.len().saturating_mul(FOLLOWED);
+    let mut followed = candidates.len().saturating_mul(FOLLOWED);
     for (update, readers) in readers.iter().enumerate() {
         let Some(last) = readers.last() else { continue };
         // The candidates after the update that wait for it: those that use its results, and those that wait for its

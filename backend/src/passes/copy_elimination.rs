@@ -30,7 +30,7 @@ use crate::loop_ir::analysis::dependence::disjoint;
 use crate::loop_ir::shape::Loop;
 use crate::loop_ir::{
     Access, Address, Arg, BufferId, BufferVersion, Carry, Expr, Extent, Flow, IndexId, Kernel,
-    Place, Rewriter, Stmt, claim, visit,
+    Place, Rewriter, Stmt, infer_parallelism, visit,
 };
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::analysis::interval::Interval;
@@ -56,7 +56,7 @@ fn copy_elimination(kernel: &mut Kernel) {
     let mut mentions: SecondaryMap<BufferId, usize> = SecondaryMap::new();
     visit(&kernel.body, &mut |s| s.buffers(&mut |b| mentions[b] += 1));
     if kernel.rewrite(|kernel, body| block(kernel, &mentions, body)) {
-        claim(kernel);
+        infer_parallelism(kernel);
     }
 }
 
@@ -365,12 +365,12 @@ impl Survey<'_> {
             }
         });
         let carried = stmt.carries();
-        for Carry { now, next } in carried {
+        for Carry { input, output } in carried {
             // A carried buffer has two names inside the loop, so it cannot be redirected.
             let met = |b: BufferId| !disjoint(self.kernel, array.buffer, b);
-            touched.extend((met(now.buffer) || met(next.buffer)).then_some(Touch::Otherwise));
+            touched.extend((met(input.buffer) || met(output.buffer)).then_some(Touch::Otherwise));
             touched.extend(
-                [now, next].iter().any(|h| h.buffer == *window).then_some(Touch::Otherwise),
+                [input, output].iter().any(|h| h.buffer == *window).then_some(Touch::Otherwise),
             );
         }
         self.touched.extend(touched);

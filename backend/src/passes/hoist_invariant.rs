@@ -21,7 +21,7 @@
 //! Loops inside parallel loops are excluded, because parallel iterations would write to the same array.
 
 use super::pass::{Hoisted, Invariant, Pass, Run};
-use crate::loop_ir::analysis::invariance::Variant;
+use crate::loop_ir::analysis::invariance::VaryingValues;
 use crate::loop_ir::dead_code::{drop_unread, slice};
 use crate::loop_ir::{
     Address, Arg, BUFFER_ALIGNMENT_BYTES, Buffer, BufferId, BufferVersion, Expr, Extent, Flow,
@@ -94,7 +94,7 @@ impl Hoist<'_> {
         let mut first = Vec::new();
         if let (Stmt::For { extent: Extent::Constant(_), .. }, false) = (&*stmt, self.side_by_side)
         {
-            let varies = Variant::of(std::slice::from_ref(stmt));
+            let varies = VaryingValues::of(std::slice::from_ref(stmt));
             self.inner(stmt, 1, &varies, &mut first);
         }
         let before = self.side_by_side;
@@ -107,7 +107,13 @@ impl Hoist<'_> {
 
     /// Visits the inner loops that certainly run. `times` is the product of the trip counts between the outer loop
     /// and `stmt`.
-    fn inner(&mut self, stmt: &mut Stmt, times: usize, varies: &Variant, first: &mut Vec<Stmt>) {
+    fn inner(
+        &mut self,
+        stmt: &mut Stmt,
+        times: usize,
+        varies: &VaryingValues,
+        first: &mut Vec<Stmt>,
+    ) {
         let flow = stmt.shape().flow;
         for body in stmt.blocks_mut() {
             let times = match flow {
@@ -134,9 +140,9 @@ impl Hoist<'_> {
         index: IndexId,
         iterations: usize,
         body: &mut Vec<Stmt>,
-        varies: &Variant,
+        varies: &VaryingValues,
     ) -> Option<Stmt> {
-        let varies = varies.clone().within(index);
+        let varies = varies.clone().fix_index(index);
         let same = Same::of(self.kernel, self.machine, body, varies);
         let wanted = same.wanted(body);
         if wanted.is_empty()
@@ -199,7 +205,12 @@ struct Same {
 
 impl Same {
     /// Finds the invariant values; `varies` holds the values that the outer loop changes.
-    fn of(kernel: &Kernel, machine: MachineModel, body: &[Stmt], mut varies: Variant) -> Same {
+    fn of(
+        kernel: &Kernel,
+        machine: MachineModel,
+        body: &[Stmt],
+        mut varies: VaryingValues,
+    ) -> Same {
         let mut same = Same { values: OrderedSet::default(), dear: OrderedSet::default() };
         for stmt in body {
             let Stmt::Let { value, expr } = stmt else { continue };
@@ -216,8 +227,10 @@ impl Same {
                 }
                 Expr::Load { address, guard, .. } => {
                     let plain = address.dynamic.is_none() && guard.is_none();
-                    let kept =
-                        stmt.shape().element.is_some_and(|e| varies.keeps(kernel, e.held.buffer));
+                    let kept = stmt
+                        .shape()
+                        .element
+                        .is_some_and(|e| varies.is_unchanged(kernel, e.held.buffer));
                     if !plain || !(kept || planted(Fault::AheadOfWrites)) {
                         continue;
                     }

@@ -141,7 +141,7 @@ fn is_tiny(k: &Kernel, machine: &MachineModel, found: Loop<'_>) -> bool {
 /// Returns whether a tape cursor starts its reverse pass in a block.
 pub(super) fn turns(body: &[Stmt]) -> bool {
     let mut found = false;
-    visit(body, &mut |s| found |= s.turned().is_some());
+    visit(body, &mut |s| found |= s.moved_cursor().is_some());
     found
 }
 
@@ -407,8 +407,8 @@ impl Rewriter for Copy<'_> {
                 out.terms.push((self.indices[*i].unwrap_or(*i), *stride));
             }
         }
-        let handed = self.handed.iter().find(|carry| carry.now == held);
-        (handed.map_or(held, |carry| carry.next), out)
+        let handed = self.handed.iter().find(|carry| carry.input == held);
+        (handed.map_or(held, |carry| carry.output), out)
     }
 
     fn scalar(&mut self, value: ScalarId) -> ScalarId {

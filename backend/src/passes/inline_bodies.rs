@@ -23,7 +23,7 @@ use super::pass::{Invariant, Pass, Run};
 use crate::loop_ir::loop_limits::unlimit;
 use crate::loop_ir::{
     Address, Arg, BufferId, BufferVersion, Call, Carry, CursorId, IndexId, Kernel, KernelId, Place,
-    Program, Rewriter, ScalarId, Stmt, VarId, View, claim, visit,
+    Program, Rewriter, ScalarId, Stmt, VarId, View, infer_parallelism, visit,
 };
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use tapeloom_ir::prim::Exactness;
@@ -61,7 +61,7 @@ fn spliced(kernel: &mut Kernel, callees: &PrimaryMap<KernelId, Kernel>) {
     if kernel.rewrite(|kernel, body| block(kernel, callees, body)) {
         // The inlined statements allow a more exact analysis of loop limits and of parallelism.
         unlimit(kernel);
-        claim(kernel);
+        infer_parallelism(kernel);
     }
 }
 
@@ -90,14 +90,17 @@ fn block(kernel: &mut Kernel, callees: &PrimaryMap<KernelId, Kernel>, body: &mut
 fn fits(call: &Call, callee: &Kernel) -> bool {
     let mut own = true;
     visit(&callee.body, &mut |s| {
-        for Carry { now, next } in s.carries().iter().filter(|c| c.now.buffer != c.next.buffer) {
+        for Carry { input, output } in
+            s.carries().iter().filter(|c| c.input.buffer != c.output.buffer)
+        {
             let workspace = |h: &BufferVersion| match callee.buffers[h.buffer].place {
                 Place::Workspace(_) => true,
-                Place::Input(_) | Place::Output(_) | Place::Given { .. } | Place::Record { .. } => {
-                    false
-                }
+                Place::Input(_)
+                | Place::Output(_)
+                | Place::Donated { .. }
+                | Place::Record { .. } => false,
             };
-            own &= workspace(now) && workspace(next);
+            own &= workspace(input) && workspace(output);
         }
     });
     own && call.operands.iter().chain(&call.outputs).all(|v| v.at.dynamic.is_none())
@@ -172,7 +175,7 @@ impl Body<'_> {
         let b = &self.callee.buffers[buffer];
         match b.place {
             Place::Input(n) => place(&self.call.operands[n]),
-            Place::Output(n) | Place::Given { output: n, .. } => place(&self.call.outputs[n]),
+            Place::Output(n) | Place::Donated { output: n, .. } => place(&self.call.outputs[n]),
             Place::Workspace(offset) => {
                 self.own(buffer, Place::Workspace(self.call.frame + offset))
             }
@@ -218,8 +221,9 @@ impl Rewriter for Body<'_> {
     /// Drops carries in place: after inlining, both sides are the same buffer.
     fn carries(&mut self, carries: &[Carry]) -> Vec<Carry> {
         let mut held = |h: BufferVersion| self.place(h.buffer).0;
-        let carries = carries.iter().map(|c| Carry { now: held(c.now), next: held(c.next) });
-        carries.filter(|c| c.now.buffer != c.next.buffer).collect()
+        let carries =
+            carries.iter().map(|c| Carry { input: held(c.input), output: held(c.output) });
+        carries.filter(|c| c.input.buffer != c.output.buffer).collect()
     }
 
     fn frame(&mut self, frame: usize) -> usize {

@@ -20,7 +20,7 @@
 //! different iterations become independent chains.
 
 use super::pass::{Invariant, Pass, Run};
-use crate::loop_ir::{Arg, Kernel, Stmt, VarId, claim, visit};
+use crate::loop_ir::{Arg, Kernel, Stmt, VarId, infer_parallelism, visit};
 use tapeloom_ir::OrderedSet;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
@@ -38,7 +38,7 @@ pub(super) const PASS: Pass = Pass {
 /// Privatizes the variables of a kernel.
 fn privatize_scalars(kernel: &mut Kernel) {
     if block(&mut kernel.body) {
-        claim(kernel);
+        infer_parallelism(kernel);
     }
 }
 

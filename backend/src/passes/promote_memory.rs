@@ -24,7 +24,7 @@
 use super::pass::{Choice, Invariant, Pass, Run};
 use crate::loop_ir::{
     Address, Arg, BufferId, BufferVersion, Carry, Expr, Extent, Flow, Kernel, Parallelism, Place,
-    Rewriter, ScalarId, Stmt, VarId, claim, visit,
+    Rewriter, ScalarId, Stmt, VarId, infer_parallelism, visit,
 };
 use crate::machine::MachineModel;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
@@ -54,7 +54,7 @@ fn promote_memory(kernel: &mut Kernel, machine: &MachineModel, own: bool) {
     let mut mentions = SecondaryMap::new();
     count(&kernel.body, &mut mentions);
     if kernel.rewrite(|kernel, body| block(kernel, &mentions, (machine, own), false, body)) {
-        claim(kernel);
+        infer_parallelism(kernel);
     }
 }
 
@@ -117,7 +117,7 @@ fn in_registers(
     if own {
         let mut carried = Vec::new();
         visit(alone, &mut |s| {
-            s.carries().iter().for_each(|c| carried.extend([c.now.buffer, c.next.buffer]))
+            s.carries().iter().for_each(|c| carried.extend([c.input.buffer, c.output.buffer]))
         });
         let workspace = |b: BufferId| matches!(kernel.buffers[b].place, Place::Workspace(_));
         chosen.retain(|e, _| only_here(e.0) && workspace(e.0) && !carried.contains(&e.0));
@@ -189,7 +189,7 @@ fn stores_first(body: &[Stmt], element: Element) -> Option<bool> {
         let mut met = None;
         visit(std::slice::from_ref(stmt), &mut |s| {
             let carried =
-                s.carries().iter().any(|c| [c.now.buffer, c.next.buffer].contains(&element.0));
+                s.carries().iter().any(|c| [c.input.buffer, c.output.buffer].contains(&element.0));
             if carried {
                 met = Some(false);
             }
@@ -228,16 +228,18 @@ fn chosen(kernel: &Kernel, machine: &MachineModel, body: &[Stmt]) -> BTreeMap<El
         });
     });
     // If two buffers are exchanged, promote the same elements of both.
-    for Carry { now, next } in &carried {
-        if now.buffer != next.buffer {
+    for Carry { input, output } in &carried {
+        if input.buffer != output.buffer {
             let elements: Vec<i64> =
-                found.get(&next.buffer).into_iter().flat_map(|e| e.keys().copied()).collect();
-            let of = found.entry(now.buffer).or_default();
-            elements.into_iter().for_each(|e| of.entry(e).or_insert((now.version, true)).1 = true);
+                found.get(&output.buffer).into_iter().flat_map(|e| e.keys().copied()).collect();
+            let of = found.entry(input.buffer).or_default();
+            elements
+                .into_iter()
+                .for_each(|e| of.entry(e).or_insert((input.version, true)).1 = true);
         }
     }
-    for Carry { now, .. } in &carried {
-        found.entry(now.buffer).or_default().values_mut().for_each(|of| of.0 = now.version);
+    for Carry { input, .. } in &carried {
+        found.entry(input.buffer).or_default().values_mut().for_each(|of| of.0 = input.version);
     }
     let mut taken = 0;
     for (buffer, elements) in &found {
@@ -252,7 +254,7 @@ fn chosen(kernel: &Kernel, machine: &MachineModel, body: &[Stmt]) -> BTreeMap<El
     // Of two buffers that are exchanged, promote both or neither.
     for _ in 0..carried.len() {
         let before = refused.len();
-        for [a, b] in carried.iter().map(|c| [c.now.buffer, c.next.buffer]) {
+        for [a, b] in carried.iter().map(|c| [c.input.buffer, c.output.buffer]) {
             if refused.contains(&a) || refused.contains(&b) {
                 refused.extend([a, b]);
             }
@@ -294,16 +296,16 @@ impl Promote<'_> {
                     self.known.remove(&(a.held.buffer, a.address.offset));
                 }
             });
-            for Carry { now, next } in s.carries() {
-                self.known.retain(|(b, _), _| *b != now.buffer && *b != next.buffer);
+            for Carry { input, output } in s.carries() {
+                self.known.retain(|(b, _), _| *b != input.buffer && *b != output.buffer);
             }
         });
     }
 
-    fn exchanges(&self, now: BufferId, next: BufferId) -> Vec<Stmt> {
-        let of = self.vars.range((next, i64::MIN)..=(next, i64::MAX));
+    fn exchanges(&self, input: BufferId, output: BufferId) -> Vec<Stmt> {
+        let of = self.vars.range((output, i64::MIN)..=(output, i64::MAX));
         let set = |((_, offset), from): (&Element, &VarId)| {
-            let var = *self.vars.get(&(now, *offset))?;
+            let var = *self.vars.get(&(input, *offset))?;
             Some(Stmt::Set { var, value: Arg::Var(*from) })
         };
         of.filter_map(set).collect()
@@ -320,12 +322,12 @@ impl Rewriter for Promote<'_> {
 
     fn carries(&mut self, carries: &[Carry]) -> Vec<Carry> {
         let mut left = Vec::new();
-        for Carry { now, next } in carries {
-            let variables = self.vars.range((now.buffer, i64::MIN)..=(now.buffer, i64::MAX));
+        for Carry { input, output } in carries {
+            let variables = self.vars.range((input.buffer, i64::MIN)..=(input.buffer, i64::MAX));
             if variables.count() == 0 {
-                left.push(Carry { now: *now, next: *next });
-            } else if now.buffer != next.buffer {
-                let exchanges = self.exchanges(now.buffer, next.buffer);
+                left.push(Carry { input: *input, output: *output });
+            } else if input.buffer != output.buffer {
+                let exchanges = self.exchanges(input.buffer, output.buffer);
                 self.exchange.extend(exchanges);
             }
         }
@@ -386,14 +388,14 @@ mod tests {
 
     use super::super::inline_bodies::inline_bodies;
     use super::*;
-    use crate::loop_ir::interp::test_hosts::listen;
+    use crate::loop_ir::interp::test_hosts::bind_recorders;
     use crate::loop_ir::{parse, shadow, verify};
 
     /// Returns the program after promotion. Checks that it is valid and computes the same results.
     fn promoted(text: &str) -> String {
         let mut program = parse(text, &|_| None).unwrap();
         assert_eq!(verify(&program), []);
-        listen(&program);
+        bind_recorders(&program);
         let want = shadow(&program, &[]).unwrap();
         inline_bodies(&mut program);
         program

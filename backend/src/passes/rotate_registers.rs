@@ -192,7 +192,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::rotate_registers;
-    use crate::loop_ir::{claim, eval, parse, shadow, verify};
+    use crate::loop_ir::{eval, infer_parallelism, parse, shadow, verify};
     use tapeloom_ir::Tensor;
 
     /// Runs the pass, checks that results stay equal, and expects these numbers of loads and stores in the loop of
@@ -204,7 +204,7 @@ mod tests {
                for i9 in 12 {{ store b1[i9], 0.5 }} {body} }}"
         );
         let mut program = parse(&text, &|_| None).unwrap();
-        claim(&mut program.entry);
+        infer_parallelism(&mut program.entry);
         assert_eq!(verify(&program), [], "{program}");
         let x = [Tensor::from([1.0, 2.0, 4.0, 8.0, 0.1, 0.2, 0.3, 7.0, 1e20, -1.0, 3.0, 0.7])];
         let want = shadow(&program, &x).unwrap();

@@ -28,8 +28,8 @@ use crate::loop_ir::analysis::constants::fold;
 use crate::loop_ir::analysis::value_range::ValueRanges;
 use crate::loop_ir::dead_code::drop_dead;
 use crate::loop_ir::{
-    Address, Arg, BufferVersion, Expr, Extent, Kernel, Rewriter, ScalarId, Stmt, VarId, claim,
-    visit,
+    Address, Arg, BufferVersion, Expr, Extent, Kernel, Rewriter, ScalarId, Stmt, VarId,
+    infer_parallelism, visit,
 };
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{Code, Literal, OrderedMap};
@@ -53,7 +53,7 @@ fn simplify_indices(kernel: &mut Kernel) {
     if straight.changed {
         drop_dead(&mut new);
         kernel.body = new;
-        claim(kernel);
+        infer_parallelism(kernel);
     } else {
         kernel.body = body;
     }
@@ -98,10 +98,10 @@ impl<'a> Straight<'a> {
                         Extent::Constant(n) => Extent::Constant(*n),
                         Extent::Scalar(a) => Extent::Scalar(self.arg(*a)),
                     };
-                    self.ranges.change_all(body);
+                    self.ranges.invalidate_all(body);
                     self.forget(body);
                     let inside = self.block(body);
-                    self.ranges.change_all(body);
+                    self.ranges.invalidate_all(body);
                     let carries = carries.clone();
                     out.push(Stmt::For {
                         index,
@@ -114,8 +114,8 @@ impl<'a> Straight<'a> {
                 }
                 Stmt::While { head, condition, carries, body } => {
                     let all = |ranges: &mut ValueRanges<'a>| {
-                        ranges.change_all(head);
-                        ranges.change_all(body);
+                        ranges.invalidate_all(head);
+                        ranges.invalidate_all(body);
                     };
                     all(&mut self.ranges);
                     self.forget(head);
@@ -150,7 +150,7 @@ impl<'a> Straight<'a> {
                             self.ranges.facts.push((*condition, holds));
                             let inside = self.block(body);
                             self.ranges.facts.pop();
-                            self.ranges.change_all(body);
+                            self.ranges.invalidate_all(body);
                             inside
                         };
                         let sides = (side(then, true), side(otherwise, false));
@@ -174,12 +174,12 @@ impl<'a> Straight<'a> {
                         Arg::Var(_) => self.vars.swap_remove(var),
                         held => self.vars.insert(*var, held),
                     };
-                    self.ranges.change(*var);
+                    self.ranges.invalidate(*var);
                 }
                 Stmt::Fold { var, .. } => {
                     out.push(self.stmt(stmt));
                     self.vars.swap_remove(var);
-                    self.ranges.change(*var);
+                    self.ranges.invalidate(*var);
                 }
                 Stmt::Store { guard, .. } => {
                     if guard.is_none_or(|g| !never(self.arg(g))) {
@@ -214,7 +214,7 @@ impl<'a> Straight<'a> {
     fn only(&mut self, value: ScalarId, expr: &'a Expr) -> Option<Arg> {
         match expr {
             Expr::Code(code, args) => {
-                let known = self.ranges.only(*code, args).map(|a| self.arg(a));
+                let known = self.ranges.constant_or_operand(*code, args).map(|a| self.arg(a));
                 let known = known.or_else(|| {
                     let args: Vec<Arg> = args.iter().map(|a| self.arg(*a)).collect();
                     if let (Code::Convert(to), [x]) = (code, args.as_slice())

@@ -135,7 +135,7 @@ impl Sites {
         });
         // Carried buffers that are exchanged have two names.
         for carry in shape.carries {
-            self.whole.extend([carry.now.buffer, carry.next.buffer]);
+            self.whole.extend([carry.input.buffer, carry.output.buffer]);
         }
         let mut counted = None;
         if let Flow::For { index, extent: Extent::Constant(n), .. } = shape.flow {

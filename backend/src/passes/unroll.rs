@@ -81,10 +81,10 @@ fn may(found: Loop<'_>, factor: u64) -> bool {
     let mut fits = found.lanes == 1 && (n == 1 || n > 1 && factor > 1) && !turns(body);
     // Exchanged buffers have other names in every second iteration. Buffers that an inner loop carries on are
     // excluded, too.
-    fits &= carries.iter().all(|carry| carry.now.buffer == carry.next.buffer);
+    fits &= carries.iter().all(|carry| carry.input.buffer == carry.output.buffer);
     visit(body, &mut |stmt| {
         fits &= !matches!(stmt, Stmt::Limit(_));
-        let ours = |inner: &Carry| carries.iter().any(|c| c.now.buffer == inner.now.buffer);
+        let ours = |inner: &Carry| carries.iter().any(|c| c.input.buffer == inner.input.buffer);
         fits &= !stmt.carries().iter().any(ours);
     });
     let copies = usize::try_from(factor).unwrap_or(usize::MAX).min(n);

@@ -90,7 +90,7 @@ impl<'a> Chains<'a> {
         let (before, behind) = (&body[..at], &body[at + 1..]);
         let inner = body[at].counted().filter(|l| l.lanes == 1 && l.carries.is_empty())?;
         let alone = before.iter().chain(behind).all(is_straight);
-        let in_place = |c: &Carry| c.now.buffer == c.next.buffer;
+        let in_place = |c: &Carry| c.input.buffer == c.output.buffer;
         let shaped = alone && inner.body.iter().all(is_straight);
         if !shaped
             || !carries.iter().all(in_place)

@@ -14,7 +14,7 @@ use tapeloom_ir::{ArrayType, Equation, FuncId, Function, Loc, Module, OrderedSet
 
 /// A residual that each iteration of a loop saves.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Keeping {
+pub struct LargeResidual {
     /// The primitive that computes the residual; `the carry` if the residual is the value with which the iteration
     /// began.
     pub what: &'static str,
@@ -23,7 +23,7 @@ pub struct Keeping {
     /// The user's line that computes the residual.
     pub location: Loc,
     /// The user's line of the loop.
-    pub of: Loc,
+    pub loop_location: Loc,
     /// The trip count, if it is static.
     pub iterations: Option<usize>,
 }
@@ -33,7 +33,7 @@ const LITTLE_BYTES: usize = 64;
 
 /// Returns the stacked residuals of all loops that `function` runs, directly or in its regions, whose type in one
 /// iteration is the type of a carry and that a loop in the opposite direction reads. Each function is visited once.
-pub(crate) fn keeping(module: &Module, function: FuncId) -> Vec<Keeping> {
+pub(crate) fn large_residuals(module: &Module, function: FuncId) -> Vec<LargeResidual> {
     let (mut found, mut seen, mut open) = (Vec::new(), OrderedSet::default(), vec![function]);
     while let Some(id) = open.pop() {
         if !seen.insert(id) {
@@ -65,11 +65,11 @@ pub(crate) fn keeping(module: &Module, function: FuncId) -> Vec<Keeping> {
                 }
                 let makes = |e: &Equation| result.value().is_some_and(|v| e.outputs.contains(&v));
                 let made = iteration.equations.iter().position(makes);
-                found.push(Keeping {
+                found.push(LargeResidual {
                     what: made.map_or("the carry", |i| iteration.equations[i].op.name()),
                     ty,
                     location: made.and_then(|i| iteration.location(i)),
-                    of: f.location(i),
+                    loop_location: f.location(i),
                     iterations: match spec.trip {
                         TripCount::Static(n) => Some(n),
                         TripCount::Runtime | TripCount::While { .. } => None,
@@ -95,11 +95,11 @@ fn read(f: &Function) -> OrderedSet<(ValueId, Direction)> {
     read
 }
 
-impl fmt::Display for Keeping {
+impl fmt::Display for LargeResidual {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = |loc: Loc| loc.map_or(String::new(), |l| format!(" at {}:{}", l.file(), l.line()));
         let (what, ty, bytes) = (self.what, &self.ty, self.ty.bytes());
-        write!(f, "the loop{} saves {what}{}, {ty}", at(self.of), at(self.location))?;
+        write!(f, "the loop{} saves {what}{}, {ty}", at(self.loop_location), at(self.location))?;
         write!(f, ", which is as large as its carry: {bytes} bytes for each iteration")?;
         match self.iterations {
             Some(n) => write!(f, ", {} for all", bytes.saturating_mul(n)),

@@ -8,7 +8,7 @@
 use crate::loop_ir::{BufferId, Kernel, KernelId, Place, Tape, TapeId};
 use crate::passes::Hoisted;
 use crate::report::columns::table;
-use crate::report::loop_tape_warnings::Keeping;
+use crate::report::loop_tape_warnings::LargeResidual;
 use crate::report::rematerialized::Rematerialized;
 use cranelift_entity::PrimaryMap;
 use std::fmt;
@@ -30,19 +30,19 @@ pub struct Plan {
     /// The dynamic tapes: residuals of loops whose trip count is known only at run time.
     pub tapes: PrimaryMap<TapeId, Tape>,
     /// The residuals that are as large as a carry of their loop.
-    pub keeping: Vec<Keeping>,
+    pub large_residuals: Vec<LargeResidual>,
     /// The equations that the reverse pass recomputes.
-    pub again: Vec<Rematerialized>,
+    pub rematerialized: Vec<Rematerialized>,
     /// The tapes that exist only while one step runs, because a forward pass and its reverse pass both lie in that
     /// step: in an iteration of a loop, in a branch, or in a called function.
-    pub inside: Vec<Inside>,
+    pub inside: Vec<TapeInStep>,
     /// The scratch memory of steps that run functions, beside the buffers that they read and write.
-    pub works: Vec<Works>,
+    pub workspaces: Vec<StepWorkspace>,
 }
 
 /// The scratch memory of one step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Works {
+pub struct StepWorkspace {
     /// The number of the step in the program.
     pub step: usize,
     /// The offset in the workspace, in bytes.
@@ -53,7 +53,7 @@ pub struct Works {
 
 /// The tape in the scratch memory of one step, if a forward pass and its reverse pass both lie in that step.
 #[derive(Clone, Debug)]
-pub struct Inside {
+pub struct TapeInStep {
     /// The number of the step in the program.
     pub step: usize,
     /// The largest number of bytes of tape at one time.
@@ -104,7 +104,7 @@ pub struct Row {
 
 /// The representation of a value in its buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum How {
+pub enum Representation {
     /// Unchanged.
     Stored,
     /// In fewer bytes, without loss.
@@ -113,12 +113,12 @@ pub enum How {
     Rounded,
 }
 
-impl fmt::Display for How {
+impl fmt::Display for Representation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            How::Stored => "stored",
-            How::Packed => "packed",
-            How::Rounded => "rounded",
+            Representation::Stored => "stored",
+            Representation::Packed => "packed",
+            Representation::Rounded => "rounded",
         })
     }
 }
@@ -130,12 +130,12 @@ impl Row {
     }
 
     /// Returns the representation of the value.
-    pub fn how(&self) -> How {
+    pub fn how(&self) -> Representation {
         let marked = |mark: Mark| self.kept.contains(&mark);
         match (marked(Mark::Packed), marked(Mark::Rounded)) {
-            (_, true) => How::Rounded,
-            (true, false) => How::Packed,
-            (false, false) => How::Stored,
+            (_, true) => Representation::Rounded,
+            (true, false) => Representation::Packed,
+            (false, false) => Representation::Stored,
         }
     }
 
@@ -156,7 +156,9 @@ impl Row {
     pub fn offset(&self) -> Option<usize> {
         match self.place {
             Place::Workspace(offset) => Some(offset),
-            Place::Input(_) | Place::Output(_) | Place::Given { .. } | Place::Record { .. } => None,
+            Place::Input(_) | Place::Output(_) | Place::Donated { .. } | Place::Record { .. } => {
+                None
+            }
         }
     }
 
@@ -177,7 +179,7 @@ impl Row {
             match self.place {
                 Place::Input(i) => format!("input {i}"),
                 Place::Workspace(offset) => format!("workspace+{offset}"),
-                place @ (Place::Output(_) | Place::Given { .. } | Place::Record { .. }) => {
+                place @ (Place::Output(_) | Place::Donated { .. } | Place::Record { .. }) => {
                     place.to_string()
                 }
             },
@@ -187,10 +189,10 @@ impl Row {
     }
 }
 
-impl Works {
+impl StepWorkspace {
     /// Returns its line of the table.
     pub(crate) fn cells(&self) -> [String; 7] {
-        let Works { step, offset, bytes } = *self;
+        let StepWorkspace { step, offset, bytes } = *self;
         let [buffer, ty, line] = [const { String::new() }; 3];
         let (what, place) = ("inside of a step".to_owned(), format!("workspace+{offset}"));
         [buffer, what, ty, bytes.to_string(), place, format!("{step}-{step}"), line]
@@ -253,13 +255,13 @@ impl fmt::Display for Plan {
         let heads = ["buffer", "what", "type", "bytes", "place", "steps", "from"];
         let mut lines = vec![heads.map(String::from)];
         lines.extend(self.rows.iter().map(Row::cells));
-        lines.extend(self.works.iter().map(Works::cells));
+        lines.extend(self.workspaces.iter().map(StepWorkspace::cells));
         table(f, &lines)?;
         let s = if self.steps == 1 { "" } else { "s" };
         writeln!(f, "{} step{s}, workspace of {} bytes", self.steps, self.peak)?;
         self.records(f)?;
-        for keeping in &self.keeping {
-            writeln!(f, "{keeping}")?;
+        for residual in &self.large_residuals {
+            writeln!(f, "{residual}")?;
         }
         for CallRow { name, equations, sites, kernel } in &self.calls {
             let kept = kernel.map_or("inlined".to_owned(), |k| format!("compiled once, as {k}"));

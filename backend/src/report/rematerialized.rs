@@ -43,10 +43,10 @@ pub(crate) fn again(module: &Module, function: FuncId) -> Vec<Rematerialized> {
                 let (read, times) = found.entry(key).or_default();
                 *times += 1;
                 let more = e.outputs.iter().flat_map(|o| readers[*o].iter().copied());
-                more.for_each(|at| tell(read, at));
+                more.for_each(|at| add_reader(read, at));
             }
             for v in e.operands.iter().filter_map(|a| a.value()) {
-                tell(&mut readers[v], at);
+                add_reader(&mut readers[v], at);
             }
         }
     }
@@ -68,7 +68,7 @@ fn is_mark(module: &Module, f: &Function, e: &Equation) -> bool {
 pub(crate) const READERS: usize = 5;
 
 /// Adds a reader to a list, unless its line is there already or the list is full.
-pub(crate) fn tell(readers: &mut Vec<Origin>, at: Origin) {
+pub(crate) fn add_reader(readers: &mut Vec<Origin>, at: Origin) {
     let line = |of: &Origin| (of.loc.map(|loc| (loc.file(), loc.line())), of.phase.order);
     let same = |b: &Origin| line(b) == line(&at);
     if readers.len() < READERS && !readers.iter().any(same) {

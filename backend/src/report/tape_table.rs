@@ -22,7 +22,7 @@
 
 use crate::layout::{Layer, Layout};
 use crate::report::columns::table;
-use crate::report::memory_plan::{How, Inside, Plan, Row, Works};
+use crate::report::memory_plan::{Plan, Representation, Row, StepWorkspace, TapeInStep};
 use crate::report::rematerialized::{READERS, Rematerialized};
 use std::fmt;
 use std::panic::Location;
@@ -64,7 +64,7 @@ impl<'p> TapePlan<'p> {
 
     /// Returns the tapes that exist only while one step runs, such as residuals of loops inside one iteration of the
     /// reverse pass.
-    pub fn inside(&self) -> impl Iterator<Item = &'p Inside> {
+    pub fn inside(&self) -> impl Iterator<Item = &'p TapeInStep> {
         self.plan.inside.iter()
     }
 
@@ -76,7 +76,7 @@ impl<'p> TapePlan<'p> {
 
     /// Returns the equations that the reverse pass recomputes.
     pub fn again(&self) -> &'p [Rematerialized] {
-        &self.plan.again
+        &self.plan.rematerialized
     }
 
     /// Draws the lifetimes and offsets of the workspace as an SVG picture. Time runs to the right and memory upward;
@@ -112,8 +112,8 @@ impl<'p> TapePlan<'p> {
             }
         }
         // The scratch memory of steps, with the tape inside the step at the bottom.
-        for work in &self.plan.works {
-            let Works { step, offset, bytes } = *work;
+        for work in &self.plan.workspaces {
+            let StepWorkspace { step, offset, bytes } = *work;
             let tape = self.inside().filter(|i| i.step == step).map(|i| i.bytes).sum::<usize>();
             draw(
                 [step, step],
@@ -205,7 +205,7 @@ impl TapePlan<'_> {
             let [region, layer] = self.streamed(row);
             (row, [region, layer, buffer, place, steps])
         });
-        let inside = self.inside().flat_map(|Inside { step, rows, .. }| {
+        let inside = self.inside().flat_map(|TapeInStep { step, rows, .. }| {
             let nothing = || String::new();
             let (place, step) = ("inside of a step".to_owned(), step.to_string());
             let lies = [nothing(), nothing(), nothing(), place, step];
@@ -245,7 +245,7 @@ impl fmt::Display for TapePlan<'_> {
             let cells = lines.iter().map(Line::cells);
             table(f, &[HEADS.map(String::from)].into_iter().chain(cells).collect::<Vec<_>>())?;
         }
-        if self.rows().any(|row| row.how() == How::Rounded) {
+        if self.rows().any(|row| row.how() == Representation::Rounded) {
             writeln!(
                 f,
                 "\nrounded: each number within {ROUNDING:.1e} of itself, if it is between {:.1e} and {:.1e} in size",

@@ -34,8 +34,8 @@ pub(crate) struct Context {
     pub(crate) zeros: [u64; 2],
     /// The first byte of the entry's frame, which is the workspace.
     pub(crate) workspace: *mut u8,
-    /// Points to the [`Outside`](crate::runtime::external_calls::Outside) of the call.
-    pub(crate) outside: *const u8,
+    /// Points to the [`ExternalCalls`](crate::runtime::external_calls::ExternalCalls) of the call.
+    pub(crate) external_calls: *const u8,
     /// Points to the first [`State`] of the call's tapes, in order.
     pub(crate) tapes: *mut State,
     /// Points to the [`Records`](crate::runtime::tape_memory::Records) that the states belong to.
@@ -89,7 +89,9 @@ impl Layout {
     pub(crate) fn pointer(self, place: Place) -> Option<usize> {
         match place {
             Place::Input(n) => Some((2 + n) * WORD),
-            Place::Output(n) | Place::Given { output: n, .. } => Some((2 + self.inputs + n) * WORD),
+            Place::Output(n) | Place::Donated { output: n, .. } => {
+                Some((2 + self.inputs + n) * WORD)
+            }
             Place::Workspace(_) | Place::Record { .. } => None,
         }
     }

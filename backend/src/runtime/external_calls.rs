@@ -19,7 +19,7 @@ use std::sync::Arc;
 use tapeloom_ir::{ArrayType, HostCall, Problem, Tensor};
 
 /// The external functions of a program during one call.
-pub(crate) struct Outside<'a> {
+pub(crate) struct ExternalCalls<'a> {
     /// The external functions that the program calls, by number.
     pub(crate) calls: &'a [Arc<ExternalSignature>],
     /// The error of a failed call.
@@ -29,7 +29,7 @@ pub(crate) struct Outside<'a> {
 /// Calls an external function.
 ///
 /// # Safety
-/// `context` is that of the call, whose `outside` is alive and was made for this program. `row` points
+/// `context` is that of the call, whose `external_calls` is alive and was made for this program. `row` points
 /// to a pointer for each operand and then for each result of function `number`. Each pointer points
 /// to the elements of its type, which no other code writes meanwhile. No other code accesses the results of a
 /// routine.
@@ -41,18 +41,20 @@ pub(crate) unsafe extern "C" fn call(
     let mut answered = false;
     let caught = status(|| {
         // SAFETY: by the contract of this function.
-        let outside = unsafe { &*(*context).outside.cast::<Outside<'_>>() };
-        let signature = &outside.calls[number as usize];
+        let external_calls = unsafe { &*(*context).external_calls.cast::<ExternalCalls<'_>>() };
+        let signature = &external_calls.calls[number as usize];
         // SAFETY: by the contract of this function.
         let run = unsafe {
             match &signature.function {
-                External::Host(call) => ask(call, &signature.operands, row),
-                External::Routine(planned) => run(planned, row),
+                External::Host(call) => call_host(call, &signature.operands, row),
+                External::Routine(planned) => call_routine(planned, row),
             }
         };
         match run {
             Ok(()) => answered = true,
-            Err(problem) => *outside.failed.borrow_mut() = Some(problem.at(signature.location)),
+            Err(problem) => {
+                *external_calls.failed.borrow_mut() = Some(problem.at(signature.location))
+            }
         }
     });
     if answered { caught } else { PANICKED }
@@ -62,7 +64,11 @@ pub(crate) unsafe extern "C" fn call(
 ///
 /// # Safety
 /// `row` is that of [`call`], for operands of these types.
-unsafe fn ask(call: &HostCall, types: &[ArrayType], row: *const *mut u8) -> Result<(), Problem> {
+unsafe fn call_host(
+    call: &HostCall,
+    types: &[ArrayType],
+    row: *const *mut u8,
+) -> Result<(), Problem> {
     let mut operands = Vec::with_capacity(types.len());
     for (i, ty) in types.iter().enumerate() {
         // SAFETY: the row has a pointer to the elements of every operand.
@@ -84,7 +90,7 @@ unsafe fn ask(call: &HostCall, types: &[ArrayType], row: *const *mut u8) -> Resu
 ///
 /// # Safety
 /// `row` is that of [`call`], for the operands and results of `planned`; the results overlap nothing else.
-unsafe fn run(planned: &PlannedRoutine, row: *const *mut u8) -> Result<(), Problem> {
+unsafe fn call_routine(planned: &PlannedRoutine, row: *const *mut u8) -> Result<(), Problem> {
     let (plan, members) = (planned.plan(), planned.call().members);
     let reads = plan.operand_bytes().len();
     let (mut operands, mut results) =

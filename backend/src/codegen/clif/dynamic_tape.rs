@@ -28,7 +28,7 @@ const RECORD: i32 = offset_of!(State, record) as i32;
 impl Nest<'_, '_, '_> {
     pub(super) fn taping(&mut self, taping: &TapeStmt) -> Result<(), Problem> {
         match taping {
-            TapeStmt::Turn { cursor, to, index } => {
+            TapeStmt::MoveCursor { cursor, to, index } => {
                 let index = self.uniform(*index)?;
                 let field = match to {
                     CursorTarget::Tape(tape) => self.room(*tape, index)?,

@@ -21,7 +21,7 @@ use super::translate::{At, Counter, Nest, begin};
 use super::variables::Binding;
 use super::vector_value::{Lanes, Registers};
 use crate::loop_ir::analysis::dependence::folds;
-use crate::loop_ir::analysis::invariance::Variant;
+use crate::loop_ir::analysis::invariance::VaryingValues;
 use crate::loop_ir::{Arg, BufferId, Carry, Expr, Extent, IndexId, Place, Stmt, VarId, visit};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
@@ -412,7 +412,7 @@ impl Nest<'_, '_, '_> {
 
     /// Declares the variables of a loop's exchanged buffers.
     fn exchange(&mut self, carries: &[Carry]) -> Result<Exchange, Problem> {
-        let both = |c: &Carry| [c.now.buffer, c.next.buffer];
+        let both = |c: &Carry| [c.input.buffer, c.output.buffer];
         let pairs: Vec<_> = carries.iter().map(both).filter(|[now, next]| now != next).collect();
         if pairs.len() > self.machine.held_addresses {
             let mask = self.b.declare_var(types::I64);
@@ -559,7 +559,7 @@ impl Nest<'_, '_, '_> {
     ) -> Result<usize, Problem> {
         let before = self.hoisted.len();
         let handed = exchange.pairs.iter().flatten().copied();
-        let varies = Variant::of(body).hand_on(handed);
+        let varies = VaryingValues::of(body).add_carried(handed);
         for stmt in body {
             let Stmt::Let { value, expr: Expr::Load { held, address, guard: None } } = stmt else {
                 continue;
@@ -569,7 +569,7 @@ impl Nest<'_, '_, '_> {
             }
             let input = matches!(self.p.buffers[held.buffer].place, Place::Input(_));
             let fixed = address.dynamic.is_none() && address.stride(index) == 0;
-            if !input && fixed && varies.keeps(self.p, held.buffer) {
+            if !input && fixed && varies.is_unchanged(self.p, held.buffer) {
                 let x = self.load(held.buffer, address, None)?;
                 self.define(*value, x);
                 self.hoisted.push(*value);

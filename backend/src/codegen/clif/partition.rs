@@ -169,8 +169,8 @@ impl<'a> Cutter<'a> {
                 self.access(a.held.buffer, found, part);
             });
             for carry in stmt.carries() {
-                self.access(carry.now.buffer, Promotion::Memory, part);
-                self.access(carry.next.buffer, Promotion::Memory, part);
+                self.access(carry.input.buffer, Promotion::Memory, part);
+                self.access(carry.output.buffer, Promotion::Memory, part);
             }
         });
     }

@@ -14,11 +14,12 @@ mod idioms;
 use super::tests::{Random, compare, tensor};
 use crate::accelerator::{Machine, simulate};
 use crate::loop_ir::fingerprint::printed;
-use crate::loop_ir::interp::test_hosts::{Told, tell, told};
+use crate::loop_ir::interp::test_hosts::{RecordedCalls, recording_call, take_recorded_calls};
 use crate::loop_ir::{
     Address, Arg, Buffer, BufferId, BufferVersion, Call, Carry, Contract, Cursor, CursorTarget,
     Expr, Extent, IndexId, Kernel, KernelId, Matrix, Parallelism, Place, Program, Stmt, Sums, Tape,
-    TapeId, TapeStmt, VarId, Version, View, claim, eval, handle, parse, shadow, verify, visit,
+    TapeId, TapeStmt, VarId, Version, View, eval, handle, infer_parallelism, parse, shadow, verify,
+    visit,
 };
 use crate::passes::{self, AS_WRITTEN, Choice, Context, List, NATIVE, PASSES, by_name};
 use crate::sweeps::Sweep;
@@ -88,7 +89,7 @@ fn kernel(
 ) -> Kernel {
     let mut k = Kernel::new("random");
     k.inline = r.below(2) == 0;
-    let given = !entry && r.below(2) == 0;
+    let donated = !entry && r.below(2) == 0;
     let ty = |dtype| ArrayType::new(dtype, [size]);
     let mut at = 0;
     let mut buffer = |k: &mut Kernel, dtype, place: Option<Place>| {
@@ -98,11 +99,11 @@ fn kernel(
         }
         k.buffers.push(Buffer::new(ty(dtype), place.unwrap_or(workspace)))
     };
-    let first = if given { Place::Given { input: 0, output: 0 } } else { Place::Input(0) };
+    let first = if donated { Place::Donated { input: 0, output: 0 } } else { Place::Input(0) };
     let first = buffer(&mut k, Dtype::F64, Some(first));
     let second = buffer(&mut k, Dtype::I64, Some(Place::Input(1)));
     // A donated argument is copied first; the copy is never written again.
-    let (inputs, result) = match given {
+    let (inputs, result) = match donated {
         true => ([buffer(&mut k, Dtype::F64, None), second], first),
         false => ([first, second], buffer(&mut k, Dtype::F64, Some(Place::Output(0)))),
     };
@@ -134,7 +135,7 @@ fn kernel(
         budget,
     };
     let mut body = Vec::new();
-    if given {
+    if donated {
         let [from, to] = [first, inputs[0]].map(BufferVersion::first);
         body.push(g.fill(to, from));
     }
@@ -162,7 +163,7 @@ fn kernel(
     let unread = BufferVersion::first(unread);
     body.push(store(unread, Address { dynamic: None, ..address }, float(1.0), None));
     g.k.body = body;
-    claim(&mut g.k);
+    infer_parallelism(&mut g.k);
     g.k
 }
 
@@ -389,7 +390,7 @@ impl Generator<'_> {
                 let seen = view();
                 let negatives = (number % 3 == 0).then(view);
                 let ty = ArrayType::new(Dtype::F64, [elements]);
-                body.push(tell(&format!("p{number}"), ty, seen, negatives));
+                body.push(recording_call(&format!("p{number}"), ty, seen, negatives));
             }
             _ => {}
         }
@@ -402,49 +403,49 @@ impl Generator<'_> {
             return (carries, begin);
         }
         let n = self.array();
-        let now = self.arrays[n];
-        let next = match self.spare.pop() {
+        let input = self.arrays[n];
+        let output = match self.spare.pop() {
             // Two buffers that are exchanged; each iteration fills the second one first.
-            Some(buffer) if now.version == 0 && self.r.below(2) == 0 => {
-                let next = BufferVersion { buffer, version: 0 };
-                begin.push(self.fill(next, now));
-                next
+            Some(buffer) if input.version == 0 && self.r.below(2) == 0 => {
+                let output = BufferVersion { buffer, version: 0 };
+                begin.push(self.fill(output, input));
+                output
             }
             other => {
                 self.spare.extend(other);
-                let versions = &mut self.k.versions[now.buffer];
-                versions.push(Version { continues: Some(now.version) });
-                let next = BufferVersion { buffer: now.buffer, version: versions.len() as u32 };
+                let versions = &mut self.k.versions[input.buffer];
+                versions.push(Version { continues: Some(input.version) });
+                let output = BufferVersion { buffer: input.buffer, version: versions.len() as u32 };
                 let address = self.address(&mut begin, 1);
-                begin.push(store(next, address, float(1.0), None));
-                next
+                begin.push(store(output, address, float(1.0), None));
+                output
             }
         };
-        carries.push(Carry { now, next });
-        self.arrays[n] = next;
+        carries.push(Carry { input, output });
+        self.arrays[n] = output;
         (carries, begin)
     }
 
     /// Updates the state after the end of a loop.
     fn settle(&mut self, carries: &[Carry]) {
-        for Carry { now, next } in carries {
-            for held in self.arrays.iter_mut().filter(|h| **h == *next) {
-                *held = *now;
+        for Carry { input, output } in carries {
+            for held in self.arrays.iter_mut().filter(|h| **h == *output) {
+                *held = *input;
             }
-            if now.buffer != next.buffer {
-                self.spare.push(next.buffer);
+            if input.buffer != output.buffer {
+                self.spare.push(output.buffer);
             }
         }
     }
 
     /// Generates the body of a loop. Inner loops must not exchange the buffers that this loop exchanges.
     fn iterations(&mut self, carries: &[Carry], begin: Vec<Stmt>) -> Vec<Stmt> {
-        let turned = carries.first().filter(|c| c.now.buffer != c.next.buffer).copied();
+        let turned = carries.first().filter(|c| c.input.buffer != c.output.buffer).copied();
         let mut body = begin;
         let held = self.arrays.clone();
         if let Some(c) = turned {
             // An inner loop with this buffer would exchange it a second time.
-            self.arrays.retain(|h| *h != c.next);
+            self.arrays.retain(|h| *h != c.output);
         }
         body.extend(self.block());
         if let Some(c) = turned {
@@ -452,9 +453,9 @@ impl Generator<'_> {
             let value = self.value(Dtype::F64);
             let value = self.bounded(&mut body, value);
             let address = self.address(&mut body, 1);
-            body.push(store(c.next, address, value, None));
+            body.push(store(c.output, address, value, None));
             let address = self.address(&mut body, 1);
-            let x = self.load(&mut body, c.now, address, None);
+            let x = self.load(&mut body, c.input, address, None);
             let x = self.bounded(&mut body, x);
             body.push(store(BufferVersion::first(self.unread), Address::default(), x, None));
         }
@@ -561,7 +562,7 @@ impl Generator<'_> {
                 Arg::Index(index)
             };
             let at = self.code(&mut inside, Code::Add, &[Arg::Scalar(first), iteration]);
-            inside.push(Stmt::Tape(TapeStmt::Turn { cursor, to, index: at }));
+            inside.push(Stmt::Tape(TapeStmt::MoveCursor { cursor, to, index: at }));
             self.counters.push(index);
             let values = self.values.len();
             if does == Cursor::Reads {
@@ -618,9 +619,9 @@ impl Generator<'_> {
         let numbers = BufferVersion::first(self.inputs[1]);
         let unread = BufferVersion::first(self.unread);
         let outputs = vec![self.view(body, to), self.view(body, unread)];
-        let given = |b: &Buffer| matches!(b.place, Place::Given { .. });
-        let given = self.callees[callee].buffers.values().any(given);
-        let first = if given { outputs[0].clone() } else { self.view(body, from) };
+        let donated = |b: &Buffer| matches!(b.place, Place::Donated { .. });
+        let donated = self.callees[callee].buffers.values().any(donated);
+        let first = if donated { outputs[0].clone() } else { self.view(body, from) };
         let operands = vec![first, self.view(body, numbers)];
         body.push(Stmt::Call(Call { callee, operands, outputs, frame: self.frame }));
     }
@@ -640,7 +641,7 @@ pub(crate) fn program(seed: u64) -> (Program, bool) {
 }
 
 /// The results of a run, and the performed effects.
-type Outcome = (Vec<Tensor>, Told);
+type Outcome = (Vec<Tensor>, RecordedCalls);
 
 /// Runs the passes of a list, and checks after each pass that the program computes the same. Only passes that
 /// choose lanes may change the order of sums. Returns the program after all passes.
@@ -659,8 +660,8 @@ fn passed(
             passes::apply("clamp_bounds", &mut proved)
                 .unwrap_or_else(|e| panic!("{what}: {e}\n{p}"));
         }
-        told();
-        (eval(&proved, args).unwrap_or_else(|e| panic!("{what}: {e}\n{p}")), told())
+        take_recorded_calls();
+        (eval(&proved, args).unwrap_or_else(|e| panic!("{what}: {e}\n{p}")), take_recorded_calls())
     };
     let (mut want, mut made, mut lanes) = (want.clone(), p.clone(), None);
     let mut text = String::new();
@@ -723,24 +724,24 @@ fn random_recursive_kernels() {
                 parse(&p.to_string(), &|_| None).unwrap_or_else(|e| panic!("{seed}: {e}\n{p}"));
             assert_eq!(again.to_string(), p.to_string());
             assert_eq!(verify(&again), []);
-            told();
+            take_recorded_calls();
             let results = shadow(p, args).unwrap_or_else(|e| panic!("{p}\nseed {seed}: {e}"));
-            (results, told())
+            (results, take_recorded_calls())
         };
         let want = told_by(&p);
         let what = format!("seed {seed}");
         for (list, simulated) in [(&NATIVE, false), (&AS_WRITTEN, true)] {
             let made = passed(list, &p, args, &want, &what, &mut changed);
             // An element that was never written may be loaded and stored again.
-            let results = (eval(&made, args).unwrap(), told());
+            let results = (eval(&made, args).unwrap(), take_recorded_calls());
             assert!(!contracts || results == want, "{what}\n{p}\n{made}");
             if simulated {
                 let (found, _) = simulate(&made, args, &Machine::cal().into())
                     .unwrap_or_else(|e| panic!("{what}: {e}\n{made}"));
-                assert_eq!((found, told()), results, "{what}\n{made}");
+                assert_eq!((found, take_recorded_calls()), results, "{what}\n{made}");
             } else {
-                let heard = compare(&made, args, &results.0, 0.0, &what);
-                assert_eq!(heard, results.1, "{what}\n{made}");
+                let recorded = compare(&made, args, &results.0, 0.0, &what);
+                assert_eq!(recorded, results.1, "{what}\n{made}");
             }
         }
         let mut spliced = p.clone();
@@ -761,7 +762,7 @@ fn random_recursive_kernels() {
             assert_eq!(verify(&spliced), [], "{spliced}\nseed {seed}");
             let again =
                 eval(&spliced, args).unwrap_or_else(|e| panic!("{spliced}\nseed {seed}: {e}"));
-            assert_eq!((again, told()), want, "{p}\n{spliced}\nseed {seed}");
+            assert_eq!((again, take_recorded_calls()), want, "{p}\n{spliced}\nseed {seed}");
         }
         let plain = seed % 3 == 0;
         let mut made = if plain { p } else { spliced };
@@ -773,19 +774,23 @@ fn random_recursive_kernels() {
             passes::apply("vectorize", &mut made).unwrap();
         }
         // Vectorization changes the order of sums, so compute the expected results again.
-        let (results, heard) = match plain {
+        let (results, recorded) = match plain {
             true => told_by(&made),
-            false => (eval(&made, args).unwrap(), told()),
+            false => (eval(&made, args).unwrap(), take_recorded_calls()),
         };
         passes::apply("unroll_and_jam", &mut made).unwrap();
         assert_eq!(verify(&made), [], "{made}\nseed {seed}");
         let machine = Machine { window: 64, ..Machine::cal().with_cache(1 << 10, 2) };
         let (simulated, _) = simulate(&made, args, &machine.into())
             .unwrap_or_else(|e| panic!("{made}\nseed {seed}: {e}"));
-        assert_eq!((&simulated, told()), (&results, heard.clone()), "{made}\nseed {seed}");
+        assert_eq!(
+            (&simulated, take_recorded_calls()),
+            (&results, recorded.clone()),
+            "{made}\nseed {seed}"
+        );
         let got = compare(&made, args, &results, 0.0, &format!("seed {seed}"));
-        assert!(!(plain || contracts) || got == heard, "{made}\nseed {seed}: {got:?}");
-        assert!(!contracts || (results, heard) == want, "{made}\nseed {seed}");
+        assert!(!(plain || contracts) || got == recorded, "{made}\nseed {seed}: {got:?}");
+        assert!(!contracts || (results, recorded) == want, "{made}\nseed {seed}");
         for (_, k) in made.kernels() {
             visit(&k.body, &mut |s| {
                 let kind = match s {
@@ -821,8 +826,8 @@ fn passes_require_no_more_than_they_say() {
     let args = [numbers(Dtype::F64), numbers(Dtype::I64)];
     for seed in Sweep::Passes.seeds() {
         let (p, whole) = program(seed);
-        told();
-        let want = (eval(&p, &args).unwrap(), told());
+        take_recorded_calls();
+        let want = (eval(&p, &args).unwrap(), take_recorded_calls());
         for pass in PASSES {
             let what = format!("seed {seed}: {}\n{p}", pass.name);
             let mut made = p.clone();
@@ -833,7 +838,11 @@ fn passes_require_no_more_than_they_say() {
             assert_eq!(changed, made.to_string() != p.to_string(), "{what}\n{made}");
             // Sums of small integers are exact in any order.
             if whole || pass.exactness == Exactness::Exact {
-                assert_eq!((eval(&made, &args).unwrap(), told()), want, "{what}\n{made}");
+                assert_eq!(
+                    (eval(&made, &args).unwrap(), take_recorded_calls()),
+                    want,
+                    "{what}\n{made}"
+                );
             }
         }
     }

@@ -4,10 +4,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use crate::Executable;
-use crate::loop_ir::interp::test_hosts::{Told, told};
+use crate::loop_ir::interp::test_hosts::{RecordedCalls, take_recorded_calls};
 use crate::loop_ir::{
     Address, Arg, Buffer, BufferId, BufferVersion, Contract, Expr, Extent, IndexId, Kernel, Matrix,
-    Parallelism, Place, Program, ScalarId, Stmt, Sums, VarId, claim, eval, parse, verify,
+    Parallelism, Place, Program, ScalarId, Stmt, Sums, VarId, eval, infer_parallelism, parse,
+    verify,
 };
 use crate::machine::MachineModel;
 use crate::passes;
@@ -66,7 +67,7 @@ impl Make {
 
     /// Returns the program, with the strongest parallelism that can be proved for each loop.
     fn program(mut self) -> Program {
-        claim(&mut self.p);
+        infer_parallelism(&mut self.p);
         Program { entry: self.p, ..Program::new("") }
     }
 
@@ -121,10 +122,10 @@ pub(super) fn compare(
     want: &[Tensor],
     tolerance: f64,
     what: &str,
-) -> Told {
+) -> RecordedCalls {
     let code = Executable::new(p).unwrap_or_else(|e| panic!("{what} {e}\n{p}"));
     let refs: Vec<&Tensor> = args.iter().collect();
-    told();
+    take_recorded_calls();
     let got = code.call(&refs).unwrap();
     assert_eq!(got.len(), want.len());
     for (n, (got, want)) in got.iter().zip(want).enumerate() {
@@ -136,7 +137,7 @@ pub(super) fn compare(
             );
         }
     }
-    told()
+    take_recorded_calls()
 }
 
 fn edges(dtype: Dtype) -> Vec<Literal> {

@@ -12,7 +12,7 @@ use crate::codegen::clif::tests::{Random, tensor};
 use crate::loop_ir::legal_lanes::refused;
 use crate::loop_ir::{
     Address, Arg, Buffer, BufferId, BufferVersion, Expr, Extent, IndexId, Kernel, Parallelism,
-    Place, Program, Stmt, VarId, claim, eval, parse, verify, visit,
+    Place, Program, Stmt, VarId, eval, infer_parallelism, parse, verify, visit,
 };
 use crate::machine::MachineModel;
 use crate::sweeps::Sweep;
@@ -340,7 +340,7 @@ pub(super) fn program(seed: u64, codes: &[Code], bare: bool) -> Program {
     }
     g.k.body = vec![Stmt::Nest { body }];
     let mut k = g.k;
-    claim(&mut k);
+    infer_parallelism(&mut k);
     Program { entry: k, ..Program::new("") }
 }
 
@@ -648,7 +648,7 @@ fn one_code(
     let (extent, parallelism) = (Extent::Constant(PAIRS), Parallelism::Serial);
     let nest = Stmt::For { index, extent, parallelism, lanes: 1, carries: Vec::new(), body };
     k.body = vec![Stmt::Nest { body: vec![nest] }];
-    claim(&mut k);
+    infer_parallelism(&mut k);
     Some((Program { entry: k, ..Program::new("") }, data))
 }
 

@@ -105,9 +105,9 @@ impl Search<'_> {
             }
             for carry in shape.carries {
                 // Two buffers are exchanged: their contents are not tracked.
-                if carry.now.buffer != carry.next.buffer {
-                    self.read(carry.now.buffer);
-                    self.read(carry.next.buffer);
+                if carry.input.buffer != carry.output.buffer {
+                    self.read(carry.input.buffer);
+                    self.read(carry.output.buffer);
                 }
             }
             stmt.blocks().into_iter().for_each(|b| self.block(b));

@@ -10,7 +10,8 @@
 //! for i0 in 4 { store b1[(%1)], .. }                                      unknown
 //! ```
 //!
-//! [`claim`] sets the strongest parallelism that this analysis proves; the verifier refuses claims that it refutes.
+//! [`infer_parallelism`] sets the strongest parallelism that this analysis proves; the verifier refuses claims that it
+//! refutes.
 
 use crate::loop_ir::visit;
 use crate::loop_ir::{
@@ -23,7 +24,7 @@ use tapeloom_ir::{Code, OrderedMap, OrderedSet};
 /// The maximal number of comparisons: for a claim, which is checked for every loop, and for parallel vector lanes,
 /// which few loops have and on which speed depends.
 const MOST: usize = 1 << 16;
-const MOST_ABREAST: usize = 1 << 22;
+const MOST_IN_LANES: usize = 1 << 22;
 
 /// Whether different iterations access the same memory, at least one of them writing.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -39,7 +40,7 @@ pub(crate) enum Dependence {
 /// Sets the parallelism of every loop to the strongest that can be proved, but never weakens the claim of the pass that
 /// created the loop, which may know more about addresses: for example, the loops over parts of a row access disjoint
 /// elements, but at addresses with different indices. Variables are analysed exactly, so they may weaken a claim.
-pub fn claim(kernel: &mut Kernel) {
+pub fn infer_parallelism(kernel: &mut Kernel) {
     kernel.rewrite(|kernel, body| claim_block(kernel, body));
 }
 
@@ -77,10 +78,10 @@ pub(crate) fn strongest(kernel: &Kernel, stmt: &Stmt) -> Parallelism {
 /// Returns the strongest parallelism that the variables of a body allow, and the reason why none stronger.
 pub(crate) fn variables(body: &[Stmt]) -> (Parallelism, String) {
     let s = Variables::of(body);
-    if s.turns {
+    if s.moves_cursors {
         return (Parallelism::Serial, "a tape is written and read in order".to_owned());
     }
-    if s.reports {
+    if s.has_ordered_effects {
         return (Parallelism::Serial, "iterations report in order".to_owned());
     }
     if let Some(v) = s.set.iter().find(|v| !s.declared.contains(*v)) {
@@ -111,9 +112,9 @@ struct Variables {
     /// Outer variables that are folded into: the code, and whether other codes fold into them, too.
     folds: OrderedMap<VarId, (Code, bool)>,
     read: OrderedSet<VarId>,
-    /// Whether there are external calls or counted loops, and (`turns`) whether a cursor moves to a record.
-    reports: bool,
-    turns: bool,
+    /// Whether there are external calls or counted loops, and (`moves_cursors`) whether a cursor moves to a record.
+    has_ordered_effects: bool,
+    moves_cursors: bool,
 }
 
 impl Variables {
@@ -126,8 +127,8 @@ impl Variables {
 
     fn stmt(&mut self, stmt: &Stmt) {
         let shape = stmt.shape();
-        self.turns |= matches!(shape.effect, Effect::Tape(_));
-        self.reports |= matches!(shape.effect, Effect::External(_) | Effect::Limit(_));
+        self.moves_cursors |= matches!(shape.effect, Effect::Tape(_));
+        self.has_ordered_effects |= matches!(shape.effect, Effect::External(_) | Effect::Limit(_));
         let mut folded = None;
         match shape.assigns {
             Some((var, Assign::Declare)) => _ = self.declared.insert(var),
@@ -158,7 +159,12 @@ pub(crate) fn memory(kernel: &Kernel, index: IndexId, extent: Extent, body: &[St
 /// Whether this number of consecutive iterations may run in vector lanes, where each statement is executed for all
 /// lanes before the next one: no lane accesses elements that another lane writes. One statement with a data-dependent
 /// address may write the same element in several lanes, since it writes in the order of iterations.
-pub(crate) fn abreast(kernel: &Kernel, index: IndexId, iterations: usize, body: &[Stmt]) -> bool {
+pub(crate) fn may_run_in_lanes(
+    kernel: &Kernel,
+    index: IndexId,
+    iterations: usize,
+    body: &[Stmt],
+) -> bool {
     meet(kernel, index, Extent::Constant(iterations), body, true) == Dependence::Never
 }
 
@@ -167,7 +173,7 @@ fn meet(
     index: IndexId,
     extent: Extent,
     body: &[Stmt],
-    abreast: bool,
+    in_lanes: bool,
 ) -> Dependence {
     if let Extent::Constant(0 | 1) = extent {
         return Dependence::Never;
@@ -176,7 +182,7 @@ fn meet(
     survey.block(body, true);
     let defined = survey.defined(body);
     let stores = survey.accesses.iter().filter(|(a, _)| a.write).count();
-    let most = if abreast { MOST_ABREAST } else { MOST };
+    let most = if in_lanes { MOST_IN_LANES } else { MOST };
     if !survey.known || stores.saturating_mul(survey.accesses.len()) > most {
         return Dependence::Maybe;
     }
@@ -188,17 +194,17 @@ fn meet(
         for (k, (other, always)) in survey.accesses.iter().enumerate() {
             let found = match overlap(kernel, store.held.buffer, other.held.buffer) {
                 Overlap::None => Dependence::Never,
-                Overlap::Unknown => Dependence::Maybe,
+                Overlap::Partial => Dependence::Maybe,
                 // A single statement, executed once in each iteration, whatever its addresses.
-                Overlap::Same
-                    if abreast
+                Overlap::Identical
+                    if in_lanes
                         && i == k
                         && store.address.dynamic.is_some()
                         && survey.inside.is_empty() =>
                 {
                     Dependence::Never
                 }
-                Overlap::Same => {
+                Overlap::Identical => {
                     let certain = *plain && *always && store.held.buffer == other.held.buffer;
                     survey.meet(store, other, extent, &defined, certain, i == k)
                 }
@@ -242,7 +248,7 @@ impl<'a> Survey<'a> {
                 Flow::Straight | Flow::Nest => {}
             }
             // The contents of exchanged buffers and of frames are not tracked.
-            self.known &= shape.carries.iter().all(|c| c.now.buffer == c.next.buffer);
+            self.known &= shape.carries.iter().all(|c| c.input.buffer == c.output.buffer);
             self.known &= !matches!(shape.effect, Effect::Call(_));
             shape.blocks.into_iter().for_each(|b| self.block(b, inner));
         }
@@ -342,14 +348,14 @@ pub(crate) fn distance(
 pub(crate) enum Overlap {
     None,
     /// They are the same array at the same place.
-    Same,
+    Identical,
     /// They share some bytes.
-    Unknown,
+    Partial,
 }
 
 pub(crate) fn overlap(p: &Kernel, a: BufferId, b: BufferId) -> Overlap {
     if a == b {
-        return Overlap::Same;
+        return Overlap::Identical;
     }
     let (x, y) = (&p.buffers[a], &p.buffers[b]);
     if x.ty.bytes() == 0 || y.ty.bytes() == 0 {
@@ -358,9 +364,9 @@ pub(crate) fn overlap(p: &Kernel, a: BufferId, b: BufferId) -> Overlap {
     match (x.place, y.place) {
         (Place::Workspace(i), Place::Workspace(j)) => {
             if i == j && x.ty.dtype == y.ty.dtype {
-                Overlap::Same
+                Overlap::Identical
             } else if i < j.saturating_add(y.ty.bytes()) && j < i.saturating_add(x.ty.bytes()) {
-                Overlap::Unknown
+                Overlap::Partial
             } else {
                 Overlap::None
             }
@@ -368,9 +374,9 @@ pub(crate) fn overlap(p: &Kernel, a: BufferId, b: BufferId) -> Overlap {
         (Place::Record { cursor, offset: i }, Place::Record { cursor: other, offset: j }) => {
             // If two cursors are at one record, neither writes it.
             let meet = i < j.saturating_add(y.ty.bytes()) && j < i.saturating_add(x.ty.bytes());
-            if meet && cursor == other { Overlap::Unknown } else { Overlap::None }
+            if meet && cursor == other { Overlap::Partial } else { Overlap::None }
         }
-        _ if x.place == y.place => Overlap::Unknown,
+        _ if x.place == y.place => Overlap::Partial,
         _ => Overlap::None,
     }
 }

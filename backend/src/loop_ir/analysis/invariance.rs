@@ -8,7 +8,7 @@ use tapeloom_ir::OrderedSet;
 
 /// The values, buffers and cursors that may differ between the iterations of a loop.
 #[derive(Clone)]
-pub(crate) struct Variant {
+pub(crate) struct VaryingValues {
     indices: OrderedSet<IndexId>,
     scalars: OrderedSet<ScalarId>,
     vars: OrderedSet<VarId>,
@@ -17,10 +17,10 @@ pub(crate) struct Variant {
     cursors: OrderedSet<CursorId>,
 }
 
-impl Variant {
+impl VaryingValues {
     /// Collects all indices, scalars, variables, buffers and cursors that the statements define, set, store to or move.
-    pub(crate) fn of(stmts: &[Stmt]) -> Variant {
-        let mut varies = Variant {
+    pub(crate) fn of(stmts: &[Stmt]) -> VaryingValues {
+        let mut varies = VaryingValues {
             indices: OrderedSet::default(),
             scalars: OrderedSet::default(),
             vars: OrderedSet::default(),
@@ -34,21 +34,23 @@ impl Variant {
             }
             varies.scalars.extend(shape.defines);
             varies.vars.extend(shape.assigns.map(|(var, _)| var));
-            varies.buffers.extend(shape.carries.iter().flat_map(|c| [c.now.buffer, c.next.buffer]));
-            varies.cursors.extend(s.turned());
+            varies
+                .buffers
+                .extend(shape.carries.iter().flat_map(|c| [c.input.buffer, c.output.buffer]));
+            varies.cursors.extend(s.moved_cursor());
             s.accesses(&mut |a| varies.buffers.extend(a.write.then_some(a.held.buffer)));
         });
         varies
     }
 
     /// Adds the buffers that the loop carries.
-    pub(crate) fn hand_on(mut self, buffers: impl Iterator<Item = BufferId>) -> Variant {
+    pub(crate) fn add_carried(mut self, buffers: impl Iterator<Item = BufferId>) -> VaryingValues {
         self.buffers.extend(buffers);
         self
     }
 
     /// Treats the index of an inner loop as fixed: compares the same inner iteration in different outer iterations.
-    pub(crate) fn within(mut self, index: IndexId) -> Variant {
+    pub(crate) fn fix_index(mut self, index: IndexId) -> VaryingValues {
         self.indices.swap_remove(&index);
         self
     }
@@ -81,7 +83,7 @@ impl Variant {
     }
 
     /// Whether iterations do not change the contents of a buffer. A record changes if its cursor moves.
-    pub(crate) fn keeps(&self, kernel: &Kernel, buffer: BufferId) -> bool {
+    pub(crate) fn is_unchanged(&self, kernel: &Kernel, buffer: BufferId) -> bool {
         let turns = |cursor| self.cursors.contains(&cursor);
         let other =
             matches!(kernel.buffers[buffer].place, Place::Record { cursor, .. } if turns(cursor));

@@ -79,17 +79,17 @@ impl<'a> ValueRanges<'a> {
     }
 
     /// Records that a variable may have another value from here on.
-    pub(crate) fn change(&mut self, var: VarId) {
+    pub(crate) fn invalidate(&mut self, var: VarId) {
         self.now += 1;
         self.changes[var].push(self.now);
     }
 
     /// Records that all variables assigned in a block may have another value, before and after a block that may run
     /// several times or not at all.
-    pub(crate) fn change_all(&mut self, body: &[Stmt]) {
+    pub(crate) fn invalidate_all(&mut self, body: &[Stmt]) {
         visit(body, &mut |stmt| {
             if let Some((var, _)) = stmt.assigned() {
-                self.change(var);
+                self.invalidate(var);
             }
         });
     }
@@ -100,10 +100,10 @@ impl<'a> ValueRanges<'a> {
     }
 
     /// Records the definition of a value, and simplifies it if it is certainly equal to an operand or a constant.
-    pub(crate) fn settle(&mut self, value: ScalarId, expr: &'a Expr) {
+    pub(crate) fn simplify(&mut self, value: ScalarId, expr: &'a Expr) {
         if let Expr::Code(code, args) = expr {
-            let args: Vec<Arg> = args.iter().map(|a| self.settled(*a)).collect();
-            let known = self.only(*code, &args).or_else(|| fold(*code, &args));
+            let args: Vec<Arg> = args.iter().map(|a| self.simplified(*a)).collect();
+            let known = self.constant_or_operand(*code, &args).or_else(|| fold(*code, &args));
             // A variable may have another value later.
             self.same[value] = known.filter(|a| !matches!(a, Arg::Var(_)));
         }
@@ -111,7 +111,7 @@ impl<'a> ValueRanges<'a> {
     }
 
     /// Returns the simplified operand.
-    pub(crate) fn settled(&self, arg: Arg) -> Arg {
+    pub(crate) fn simplified(&self, arg: Arg) -> Arg {
         if let Arg::Scalar(s) = arg { self.same[s].unwrap_or(arg) } else { arg }
     }
 
@@ -201,7 +201,7 @@ impl<'a> ValueRanges<'a> {
     }
 
     /// Returns the operand or the constant to which a code on integers is certainly equal.
-    pub(crate) fn only(&self, code: Code, args: &[Arg]) -> Option<Arg> {
+    pub(crate) fn constant_or_operand(&self, code: Code, args: &[Arg]) -> Option<Arg> {
         let integer = |a: &Arg| self.k.dtype(*a).is_integer();
         if !args.iter().all(integer) {
             return None;

@@ -5,9 +5,9 @@
 //! The workspace is filled with a pattern at the start, so that a read before the first write changes a result;
 //! [`shadow`] reports such a read as an error.
 
-use super::lane_accumulators::Partial;
+use super::lane_accumulators::LaneAccumulators;
 use super::memory::{Memory, Pointer, filled};
-use super::observer::{Marked, Nobody, Observer, Site, Touch};
+use super::observer::{Marked, MemoryAccess, NoObserver, Observer, Site};
 use super::versions::Shadow;
 use crate::loop_ir::loop_counters::LoopLimits;
 use crate::loop_ir::{
@@ -26,7 +26,7 @@ use tapeloom_ir::{Code, Dtype, Kind, Limits, Literal, Problem, Tensor};
 /// fit the inputs, [`Kind::Internal`] if an access is out of bounds, [`Kind::TooLarge`] if there
 /// is no memory for results or workspace.
 pub fn eval(program: &Program, args: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
-    observed(program, args, false, &Limits::default(), &mut Nobody)
+    observed(program, args, false, &Limits::default(), &mut NoObserver)
 }
 
 /// As [`eval`], and checks every load: it must find an element of the version that it names, which no other version has
@@ -70,7 +70,7 @@ pub(crate) fn shadow_within(
     args: &[Tensor],
     limits: &Limits,
 ) -> Result<Vec<Tensor>, Problem> {
-    observed(program, args, true, limits, &mut Nobody)
+    observed(program, args, true, limits, &mut NoObserver)
 }
 
 /// Runs a program, with or without a [`shadow`], and reports the run to an observer.
@@ -90,7 +90,7 @@ pub(crate) fn observed<'a, O: Observer<'a>>(
     for (id, b) in &entry.buffers {
         places[id] = match b.place {
             Place::Workspace(offset) => workspace.at(offset),
-            Place::Output(_) | Place::Given { .. } => memory.add(filled(0, b.ty.bytes())?),
+            Place::Output(_) | Place::Donated { .. } => memory.add(filled(0, b.ty.bytes())?),
             // Its cursor will set the address.
             Place::Record { .. } => Pointer::default(),
             Place::Input(n) => match args.get(n) {
@@ -214,18 +214,18 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
                 };
                 let home = f.homes(carries);
                 self.begin_loop(*parallelism != Parallelism::Serial);
-                let mut partial = Partial::of(&f.k.vars, body, *lanes, extent);
+                let mut accumulators = LaneAccumulators::of(&f.k.vars, body, *lanes, extent);
                 let (site, mut count) = (Site::Index(index.as_u32()), O::Mark::default());
                 self.observer.begin();
                 for i in 0..extent {
                     f.indices[*index] = (i, count);
-                    partial.turn(i, &mut f.vars);
+                    accumulators.swap(i, &mut f.vars);
                     self.iteration(f, carries, body)?;
-                    partial.turn(i, &mut f.vars);
+                    accumulators.swap(i, &mut f.vars);
                     let fold = |var: VarId, code: Code, x: Marked<O::Mark>, y: Marked<O::Mark>| {
                         self.code(Site::Var(var.as_u32()), code, &[x, y])
                     };
-                    partial.settle(i, &mut f.vars, fold)?;
+                    accumulators.fold_into_variables(i, &mut f.vars, fold)?;
                     count = self.observer.iteration(site, count)?;
                 }
                 self.end_loop(f, carries, &home)?;
@@ -300,7 +300,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
 
     fn taping(&mut self, f: &mut Frame<'a, O::Mark>, taping: &TapeStmt) -> Result<(), Problem> {
         match taping {
-            TapeStmt::Turn { cursor, to, index } => {
+            TapeStmt::MoveCursor { cursor, to, index } => {
                 let (index, mark) = f.arg(*index);
                 let pointer = match to {
                     CursorTarget::Tape(tape) => {
@@ -403,12 +403,18 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
             shadow.begin_iteration();
         }
         self.block(f, body)?;
-        for Carry { now, next } in carries {
-            let (a, b) = (f.places[now.buffer], f.places[next.buffer]);
-            (f.places[now.buffer], f.places[next.buffer]) = (b, a);
+        for Carry { input, output } in carries {
+            let (a, b) = (f.places[input.buffer], f.places[output.buffer]);
+            (f.places[input.buffer], f.places[output.buffer]) = (b, a);
             if let Some(shadow) = &mut self.shadow {
-                let bytes = f.k.buffers[now.buffer].ty.bytes();
-                shadow.hand_on(*now, *next, f.places[now.buffer], f.places[next.buffer], bytes);
+                let bytes = f.k.buffers[input.buffer].ty.bytes();
+                shadow.carry_over(
+                    *input,
+                    *output,
+                    f.places[input.buffer],
+                    f.places[output.buffer],
+                    bytes,
+                );
             }
         }
         Ok(())
@@ -421,8 +427,8 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         carries: &[Carry],
         homes: &[Pointer],
     ) -> Result<(), Problem> {
-        for (Carry { now: held, next }, home) in carries.iter().zip(homes) {
-            let (now, next) = (held.buffer, next.buffer);
+        for (Carry { input, output }, home) in carries.iter().zip(homes) {
+            let (now, next) = (input.buffer, output.buffer);
             let (from, bytes) = (f.places[now], f.k.buffers[now].ty.bytes());
             if from != *home {
                 self.memory.copy(from, *home, bytes);
@@ -431,7 +437,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
                     let bits = self.memory.read(from.at(at), dtype, 0).bits;
                     let touch = |pointer: Pointer, write| {
                         let address = pointer.at(at).address;
-                        Touch { held: *held, value: None, address, write, bits }
+                        MemoryAccess { held: *input, value: None, address, write, bits }
                     };
                     let read = self.observer.touch(touch(from, false), &[])?;
                     self.observer.touch(touch(*home, true), &[read])?;
@@ -441,7 +447,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
             if now != next
                 && let Some(shadow) = &mut self.shadow
             {
-                shadow.settle(from, f.places[now], f.places[next], bytes);
+                shadow.copy_home(from, f.places[now], f.places[next], bytes);
             }
         }
         if let Some(shadow) = &mut self.shadow {
@@ -480,7 +486,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         }
         let address = pointer.at(i * dtype.bytes()).address;
         let x = self.memory.read(pointer, dtype, i);
-        let touch = Touch { held, value, address, write: false, bits: x.bits };
+        let touch = MemoryAccess { held, value, address, write: false, bits: x.bits };
         Ok((x, self.observer.touch(touch, marks)?))
     }
 
@@ -498,7 +504,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
             shadow.write(held, pointer, i)?;
         }
         let address = pointer.at(i * x.dtype.bytes()).address;
-        let touch = Touch { held, value: None, address, write: true, bits: x.bits };
+        let touch = MemoryAccess { held, value: None, address, write: true, bits: x.bits };
         self.observer.touch(touch, marks)?;
         self.memory.write(pointer, i, x)
     }
@@ -527,7 +533,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         for (id, b) in &k.buffers {
             places[id] = match b.place {
                 Place::Input(n) => operands[n].1,
-                Place::Output(n) | Place::Given { output: n, .. } => outputs[n].1,
+                Place::Output(n) | Place::Donated { output: n, .. } => outputs[n].1,
                 Place::Workspace(offset) => self.workspace.at(workspace + offset),
                 Place::Record { .. } => Pointer::default(),
             };
@@ -539,7 +545,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         if let Some(shadow) = &mut self.shadow {
             for (v, (first, _)) in call.outputs.iter().zip(&outputs) {
                 for i in *first..first + v.elements {
-                    shadow.take_over(v.held, f.places[v.held.buffer], i, began)?;
+                    shadow.adopt_results(v.held, f.places[v.held.buffer], i, began)?;
                 }
             }
         }
@@ -633,7 +639,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
 impl<M: Copy + Default> Frame<'_, M> {
     /// Returns the addresses of the carries when the loop begins.
     fn homes(&self, carries: &[Carry]) -> Vec<Pointer> {
-        carries.iter().map(|c| self.places[c.now.buffer]).collect()
+        carries.iter().map(|c| self.places[c.input.buffer]).collect()
     }
 
     /// Returns whether a guard holds, and its marks.

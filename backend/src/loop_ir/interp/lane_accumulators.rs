@@ -12,21 +12,21 @@ use cranelift_entity::{PrimaryMap, SecondaryMap};
 use tapeloom_ir::{Code, Dtype, Problem};
 
 /// The accumulators of all lanes, with their marks.
-pub(super) struct Partial<M> {
+pub(super) struct LaneAccumulators<M> {
     lanes: i64,
     /// The trip count.
     extent: i64,
     values: Vec<(VarId, Code, Vec<Marked<M>>)>,
 }
 
-impl<M: Copy + Default> Partial<M> {
+impl<M: Copy + Default> LaneAccumulators<M> {
     /// Initialises the accumulators of a loop.
     pub(super) fn of(
         vars: &PrimaryMap<VarId, Dtype>,
         body: &[Stmt],
         lanes: usize,
         extent: i64,
-    ) -> Partial<M> {
+    ) -> LaneAccumulators<M> {
         let mut values = Vec::new();
         let lanes = lanes as i64;
         if lanes > 1 {
@@ -37,18 +37,18 @@ impl<M: Copy + Default> Partial<M> {
                 }
             }
         }
-        Partial { lanes, extent, values }
+        LaneAccumulators { lanes, extent, values }
     }
 
     /// Swaps the accumulators of an iteration's lane with the variables; called before and after each iteration.
-    pub(super) fn turn(&mut self, iteration: i64, vars: &mut SecondaryMap<VarId, Marked<M>>) {
+    pub(super) fn swap(&mut self, iteration: i64, vars: &mut SecondaryMap<VarId, Marked<M>>) {
         for (var, _, values) in &mut self.values {
             std::mem::swap(&mut vars[*var], &mut values[(iteration % self.lanes) as usize]);
         }
     }
 
     /// After the last iteration, combines the accumulators and folds them into the variables.
-    pub(super) fn settle(
+    pub(super) fn fold_into_variables(
         &mut self,
         iteration: i64,
         vars: &mut SecondaryMap<VarId, Marked<M>>,

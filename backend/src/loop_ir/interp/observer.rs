@@ -6,7 +6,7 @@
 //! carries no marks: an observer relates loads to stores by address.
 //!
 //! Addresses are chosen by the observer. It assigns an address to each buffer of the program and to each record of a
-//! tape, and each access reports this address plus a byte offset. [`Nobody`] ignores all calls, at no cost.
+//! tape, and each access reports this address plus a byte offset. [`NoObserver`] ignores all calls, at no cost.
 
 use crate::loop_ir::{
     Buffer, BufferId, BufferVersion, Call, ExternalSignature, Program, ScalarId, TapeId,
@@ -31,7 +31,7 @@ pub(crate) enum Site {
 
 /// A memory access.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Touch {
+pub(crate) struct MemoryAccess {
     /// The buffer version.
     pub(crate) held: BufferVersion,
     /// The scalar that the access defines, if a load statement performs it.
@@ -80,7 +80,11 @@ pub(crate) trait Observer<'a> {
         Ok(Self::Mark::default())
     }
     /// Memory is read or written; its address and the written value depend on the operands.
-    fn touch(&mut self, _touch: Touch, _operands: &[Self::Mark]) -> Result<Self::Mark, Problem> {
+    fn touch(
+        &mut self,
+        _touch: MemoryAccess,
+        _operands: &[Self::Mark],
+    ) -> Result<Self::Mark, Problem> {
         Ok(Self::Mark::default())
     }
     /// An external function is called. Returns its results.
@@ -104,8 +108,8 @@ pub(crate) trait Observer<'a> {
 }
 
 /// Ignores all operations.
-pub(crate) struct Nobody;
+pub(crate) struct NoObserver;
 
-impl Observer<'_> for Nobody {
+impl Observer<'_> for NoObserver {
     type Mark = ();
 }

@@ -6,29 +6,29 @@ use std::sync::Arc;
 use tapeloom_ir::{ArrayType, Host, HostCall, Literal, Tensor};
 
 /// The calls: the name of the function, and the elements of all operands.
-pub(crate) type Told = Vec<(String, Vec<Literal>)>;
+pub(crate) type RecordedCalls = Vec<(String, Vec<Literal>)>;
 
 thread_local! {
-    static TOLD: RefCell<Told> = const { RefCell::new(Vec::new()) };
+    static CALLS: RefCell<RecordedCalls> = const { RefCell::new(Vec::new()) };
 }
 
-/// Returns the calls on this thread since the last call of `told`.
-pub(crate) fn told() -> Told {
-    TOLD.take()
+/// Returns the calls on this thread since the last call of this function.
+pub(crate) fn take_recorded_calls() -> RecordedCalls {
+    CALLS.take()
 }
 
-fn hear(name: &str, x: &[Tensor]) {
+fn record(name: &str, x: &[Tensor]) {
     let elements = x.iter().flat_map(Tensor::literals).collect();
-    TOLD.with_borrow_mut(|told| told.push((name.to_owned(), elements)));
+    CALLS.with_borrow_mut(|calls| calls.push((name.to_owned(), elements)));
 }
 
 /// Binds a recording function to every external name of a program that was parsed from text.
-pub(crate) fn listen(program: &Program) {
+pub(crate) fn bind_recorders(program: &Program) {
     for signature in program.externals() {
         let External::Host(call) = &signature.function else { continue };
         let name = call.host.name().to_owned();
         call.host.bind(move |x| {
-            hear(&name, x);
+            record(&name, x);
             Ok(Vec::new())
         });
     }
@@ -36,10 +36,15 @@ pub(crate) fn listen(program: &Program) {
 
 /// Returns a statement that calls a recording function on consecutive elements and writes their negatives to
 /// `negatives`.
-pub(crate) fn tell(name: &str, ty: ArrayType, view: View, negatives: Option<View>) -> Stmt {
+pub(crate) fn recording_call(
+    name: &str,
+    ty: ArrayType,
+    view: View,
+    negatives: Option<View>,
+) -> Stmt {
     let (to, some) = (name.to_owned(), negatives.is_some());
     let answer = move |_, x: &[Tensor]| {
-        hear(&to, x);
+        record(&to, x);
         let negatives = || x[0].map_numbers(|x| -x);
         Ok(some.then(negatives).into_iter().collect())
     };

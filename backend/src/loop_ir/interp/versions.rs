@@ -6,8 +6,8 @@
 //! same place ends, workspace offsets that make two buffers overlap, an element that was never written. Tags are
 //! independent of the numbers.
 //!
-//! A carry renames a value: at the end of an iteration the tags of the elements of `next` become those of `now`, and
-//! the rest of its memory loses its tags. A call has tags of its own, which become the caller's for the results.
+//! A carry renames a value: at the end of an iteration the tags of the elements of `output` become those of `input`,
+//! and the rest of its memory loses its tags. A call has tags of its own, which become the caller's for the results.
 //!
 //! Besides its tag, a byte records the times of its last write and read. If the iterations of a loop are claimed to
 //! be independent, no iteration may access bytes that another one has written, nor write bytes that another one has
@@ -145,22 +145,22 @@ impl<'a> Shadow<'a> {
         if let Some(by) = run.ended(meant) {
             return Err(wrong(k, format!("{meant}[{i}] is read, but {by} has taken it over")));
         }
-        let (given, operand) = match k.buffers[meant.buffer].place {
+        let (donated, operand) = match k.buffers[meant.buffer].place {
             Place::Input(_) => (true, true),
-            Place::Given { .. } => (run.is(meant, 0), false),
+            Place::Donated { .. } => (run.continues_to(meant, 0), false),
             // The record may have been written in any run of any kernel.
             Place::Record { cursor, .. } => (false, k.cursors[cursor] == Cursor::Reads),
             Place::Output(_) | Place::Workspace(_) => (false, false),
         };
-        let record = operand && !given;
+        let record = operand && !donated;
         let Some(cells) = self.cells[at.region].get_mut(at.byte + i * size..) else {
             return Ok(());
         };
         for cell in cells.iter_mut().take(size) {
             match cell.tag {
-                _ if given && cell.written < run.began => {}
+                _ if donated && cell.written < run.began => {}
                 Some(_) if record => {}
-                Some(found) if !operand && run.means(meant, found) => {}
+                Some(found) if !operand && run.matches(meant, found) => {}
                 Some(found) => {
                     let found = run.name(found);
                     let message = format!("{meant}[{i}] is read where {found} was written since");
@@ -218,7 +218,7 @@ impl<'a> Shadow<'a> {
     }
 
     /// After the return of a callee that began at `began`, tags the elements that it wrote as the caller's.
-    pub(super) fn take_over(
+    pub(super) fn adopt_results(
         &mut self,
         held: BufferVersion,
         at: Pointer,
@@ -232,18 +232,18 @@ impl<'a> Shadow<'a> {
         if cells.all(since) { self.write(held, at, i) } else { Ok(()) }
     }
 
-    /// Ends an iteration: the elements of `next`, in its memory `full`, become elements of `now`. The memory
-    /// `other` that held `now`, which may be the same, loses its tags.
-    pub(super) fn hand_on(
+    /// Ends an iteration: the elements of `output`, in its memory `full`, become elements of `input`. The memory
+    /// `other` that held `input`, which may be the same, loses its tags.
+    pub(super) fn carry_over(
         &mut self,
-        now: BufferVersion,
-        next: BufferVersion,
+        input: BufferVersion,
+        output: BufferVersion,
         full: Pointer,
         other: Pointer,
         bytes: usize,
     ) {
         let Some(run) = self.runs.last_mut() else { return };
-        let tag = Tag { run: run.number, held: now };
+        let tag = Tag { run: run.number, held: input };
         if full != other {
             self.cells[other.region]
                 .iter_mut()
@@ -253,20 +253,20 @@ impl<'a> Shadow<'a> {
         }
         for cell in self.cells[full.region].iter_mut().skip(full.byte).take(bytes) {
             match cell.tag {
-                Some(found) if run.means(next, found) => cell.tag = Some(tag),
-                Some(found) if found.run == run.number && found.held.buffer == next.buffer => {
+                Some(found) if run.matches(output, found) => cell.tag = Some(tag),
+                Some(found) if found.run == run.number && found.held.buffer == output.buffer => {
                     cell.tag = None;
                 }
                 Some(_) | None => {}
             }
         }
-        for buffer in [now.buffer, next.buffer] {
+        for buffer in [input.buffer, output.buffer] {
             run.ended[buffer].fill(None);
         }
     }
 
     /// Ends a loop: the tags of `from` are copied to `home`, and `other` loses its tags.
-    pub(super) fn settle(&mut self, from: Pointer, home: Pointer, other: Pointer, bytes: usize) {
+    pub(super) fn copy_home(&mut self, from: Pointer, home: Pointer, other: Pointer, bytes: usize) {
         let cells: Vec<Cell> =
             self.cells[from.region].iter().skip(from.byte).take(bytes).copied().collect();
         self.cells[other.region].iter_mut().skip(other.byte).take(bytes).for_each(|c| c.tag = None);
@@ -291,13 +291,13 @@ impl Run<'_> {
     }
 
     /// Whether a version is `held` or a version that `held` continues.
-    fn is(&self, held: BufferVersion, version: u32) -> bool {
+    fn continues_to(&self, held: BufferVersion, version: u32) -> bool {
         std::iter::successors(Some(held), |held| before(self.k, *held))
             .any(|h| h.version == version)
     }
 
     /// Whether an element of `found` is an element of `meant`.
-    fn means(&self, meant: BufferVersion, found: Tag) -> bool {
+    fn matches(&self, meant: BufferVersion, found: Tag) -> bool {
         let mut chain = std::iter::successors(Some(meant), |held| before(self.k, *held));
         found.run == self.number && chain.any(|held| held == found.held)
     }

@@ -127,7 +127,7 @@ impl<'a> Parser<'a> {
             "input" => {
                 let input = self.number()?;
                 match self.take("output") {
-                    true => Place::Given { input, output: self.number()? },
+                    true => Place::Donated { input, output: self.number()? },
                     false => Place::Input(input),
                 }
             }
@@ -232,7 +232,7 @@ impl<'a> Parser<'a> {
             };
             declare(&mut self.program.cursors, cursor, does);
             let index = self.between("[", "]", Self::arg)?;
-            return Ok(Stmt::Tape(TapeStmt::Turn { cursor, to, index }));
+            return Ok(Stmt::Tape(TapeStmt::MoveCursor { cursor, to, index }));
         }
         if self.take("enter") {
             let limit = self.id()?;
@@ -315,7 +315,7 @@ impl<'a> Parser<'a> {
             return Ok(Vec::new());
         }
         self.several(|parser| {
-            Ok(Carry { now: parser.held()?, next: parser.behind("=", Self::held)? })
+            Ok(Carry { input: parser.held()?, output: parser.behind("=", Self::held)? })
         })
     }
 

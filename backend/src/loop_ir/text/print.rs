@@ -98,7 +98,7 @@ impl Display for Extent {
 
 impl Display for Carry {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{} = {}", self.now, self.next)
+        write!(f, "{} = {}", self.input, self.output)
     }
 }
 
@@ -107,7 +107,7 @@ impl Display for Place {
         match self {
             Place::Input(n) => write!(f, "input {n}"),
             Place::Output(n) => write!(f, "output {n}"),
-            Place::Given { input, output } => write!(f, "input {input} output {output}"),
+            Place::Donated { input, output } => write!(f, "input {input} output {output}"),
             Place::Workspace(offset) => write!(f, "workspace {offset}"),
             Place::Record { cursor, offset } => write!(f, "record {cursor} {offset}"),
         }
@@ -128,10 +128,10 @@ impl Display for Arg {
 impl Display for TapeStmt {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            TapeStmt::Turn { cursor, to: CursorTarget::Tape(tape), index } => {
+            TapeStmt::MoveCursor { cursor, to: CursorTarget::Tape(tape), index } => {
                 write!(f, "turn {cursor} to {tape}[{index}]")
             }
-            TapeStmt::Turn { cursor, to: CursorTarget::Handle(word), index } => {
+            TapeStmt::MoveCursor { cursor, to: CursorTarget::Handle(word), index } => {
                 write!(f, "turn {cursor} to ({word})[{index}]")
             }
             TapeStmt::Length { value, tape } => write!(f, "{value}: i64 = length {tape}"),

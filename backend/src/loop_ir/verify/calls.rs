@@ -82,19 +82,19 @@ impl Verifier<'_> {
             ));
         }
         // A donated argument counts as its result from here on.
-        let mut given = vec![false; c.operands.len()];
+        let mut donated = vec![false; c.operands.len()];
         for b in callee.buffers.values() {
-            let Place::Given { input, output } = b.place else { continue };
+            let Place::Donated { input, output } = b.place else { continue };
             let (Some(old), Some(new)) = (c.operands.get(input), c.outputs.get(output)) else {
                 continue;
             };
-            given[input] = true;
+            donated[input] = true;
             if (old.held.buffer, &old.at) != (new.held.buffer, &new.at) {
                 self.error(format!("{old} is given up for {new}, but lies elsewhere"));
             }
         }
         let frame = i128::from(c.frame as u64)..end.unwrap_or(usize::MAX) as i128;
-        let kept = c.operands.iter().zip(given).filter(|(_, given)| !given);
+        let kept = c.operands.iter().zip(donated).filter(|(_, donated)| !donated);
         let views = kept.map(|(v, _)| (v, false));
         let mut spans = Vec::new();
         for (view, write) in views.chain(c.outputs.iter().map(|v| (v, true))) {
@@ -177,7 +177,7 @@ impl Verifier<'_> {
 /// Returns the memory in which a place lies, and the offset in it.
 pub(super) fn memory(place: Place) -> (Place, i128) {
     match place {
-        Place::Input(_) | Place::Output(_) | Place::Given { .. } => (place, 0),
+        Place::Input(_) | Place::Output(_) | Place::Donated { .. } => (place, 0),
         Place::Workspace(offset) => (Place::Workspace(0), offset as i128),
         Place::Record { cursor, offset } => (Place::Record { cursor, offset: 0 }, offset as i128),
     }

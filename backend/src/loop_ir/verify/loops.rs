@@ -63,37 +63,37 @@ impl Verifier<'_> {
                 touched.insert(x.held.buffer);
                 written.extend(x.write.then_some(x.held));
             });
-            written.extend(s.carries().iter().map(|c| c.now));
+            written.extend(s.carries().iter().map(|c| c.input));
         });
-        for Carry { now, next } in carries {
-            [now, next].into_iter().for_each(|h| self.version(*h));
+        for Carry { input, output } in carries {
+            [input, output].into_iter().for_each(|h| self.version(*h));
             let (Some(a), Some(b)) =
-                (self.p.buffers.get(now.buffer), self.p.buffers.get(next.buffer))
+                (self.p.buffers.get(input.buffer), self.p.buffers.get(output.buffer))
             else {
-                self.error(format!("{} or {} does not exist", now.buffer, next.buffer));
+                self.error(format!("{} or {} does not exist", input.buffer, output.buffer));
                 continue;
             };
             // A version that continues the current one need not be written: it has the same elements then.
-            let versions = &self.p.versions[next.buffer];
-            let own = next.version.checked_sub(1).and_then(|n| versions.get(n as usize));
-            let goes_on = now.buffer == next.buffer
-                && own.is_some_and(|v: &Version| v.continues == Some(now.version));
-            if !written.contains(next) && b.ty.bytes() > 0 && !goes_on {
-                self.error(format!("{next} is carried, but no iteration writes it"));
+            let versions = &self.p.versions[output.buffer];
+            let own = output.version.checked_sub(1).and_then(|n| versions.get(n as usize));
+            let goes_on = input.buffer == output.buffer
+                && own.is_some_and(|v: &Version| v.continues == Some(input.version));
+            if !written.contains(output) && b.ty.bytes() > 0 && !goes_on {
+                self.error(format!("{output} is carried, but no iteration writes it"));
             }
-            if now == next {
-                self.error(format!("{now} is carried to itself"));
+            if input == output {
+                self.error(format!("{input} is carried to itself"));
             }
             if matches!(a.place, Place::Input(_)) || matches!(b.place, Place::Input(_)) {
-                self.error(format!("{now} = {next} carries an input"));
+                self.error(format!("{input} = {output} carries an input"));
             }
-            if now.buffer == next.buffer {
+            if input.buffer == output.buffer {
                 continue;
             }
             if a.ty != b.ty {
-                self.error(format!("{now} = {next} carries {} and {}", a.ty, b.ty));
+                self.error(format!("{input} = {output} carries {} and {}", a.ty, b.ty));
             }
-            self.carried.extend([now.buffer, next.buffer]);
+            self.carried.extend([input.buffer, output.buffer]);
         }
         let mut known: OrderedSet<BufferId> = self.carried[..open].iter().copied().collect();
         for buffer in self.carried.split_off(open) {

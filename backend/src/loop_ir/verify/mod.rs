@@ -249,7 +249,7 @@ impl<'a> Verifier<'a> {
                 continue;
             };
             match b.place {
-                Place::Input(n) | Place::Given { input: n, .. } if n >= MOST_INPUTS => {
+                Place::Input(n) | Place::Donated { input: n, .. } if n >= MOST_INPUTS => {
                     self.error(format!("{id} is input {n}, which is surely not meant"));
                 }
                 Place::Input(n) => {
@@ -258,10 +258,10 @@ impl<'a> Verifier<'a> {
                         self.error(format!("input {n} is both {first} and {}", b.ty));
                     }
                 }
-                Place::Given { .. } if self.kernel.is_none() => {
+                Place::Donated { .. } if self.kernel.is_none() => {
                     self.error(format!("{id} is an argument of the program, and written"));
                 }
-                Place::Given { input, output } => {
+                Place::Donated { input, output } => {
                     let holds = |b: &Buffer| b.place.input() == Some(input);
                     if p.buffers.values().filter(|b| holds(b)).count() > 1 {
                         self.error(format!("input {input} is given up, but {id} is not alone"));
@@ -334,7 +334,7 @@ impl<'a> Verifier<'a> {
                 Stmt::Tape(t) => {
                     self.taping(t);
                     scalars.extend(stmt.defined());
-                    cursors.extend(stmt.turned());
+                    cursors.extend(stmt.moved_cursor());
                 }
                 Stmt::Limit(w) => self.limit(w),
                 Stmt::CallExternal(a) => self.external(a),
@@ -344,14 +344,14 @@ impl<'a> Verifier<'a> {
                         self.ranges.facts.push((*condition, holds));
                         self.block(body, dead);
                         self.ranges.facts.pop();
-                        self.ranges.change_all(body);
+                        self.ranges.invalidate_all(body);
                     }
                 }
                 Stmt::While { head, condition, carries, body: inside } => {
                     let open = self.carries(carries, inside);
                     self.loops += 1;
-                    self.ranges.change_all(head);
-                    self.ranges.change_all(inside);
+                    self.ranges.invalidate_all(head);
+                    self.ranges.invalidate_all(inside);
                     let scope = self.open(head, dead);
                     self.operand("a condition", Dtype::Bool, *condition);
                     self.ranges.facts.push((*condition, true));
@@ -360,8 +360,8 @@ impl<'a> Verifier<'a> {
                     self.close(scope);
                     self.loops -= 1;
                     self.carried.truncate(open);
-                    self.ranges.change_all(head);
-                    self.ranges.change_all(inside);
+                    self.ranges.invalidate_all(head);
+                    self.ranges.invalidate_all(inside);
                 }
                 Stmt::For { index, extent, carries, body, .. } => {
                     if let Extent::Scalar(a) = extent {
@@ -377,11 +377,11 @@ impl<'a> Verifier<'a> {
                     let open = self.carries(carries, body);
                     self.ranges.count(*index, *extent);
                     let never = self.ranges.iterations(*extent).most == 0;
-                    self.ranges.change_all(body);
+                    self.ranges.invalidate_all(body);
                     self.loops += 1;
                     self.block(body, dead || never);
                     self.loops -= 1;
-                    self.ranges.change_all(body);
+                    self.ranges.invalidate_all(body);
                     self.carried.truncate(open);
                     self.indices[*index] = Some(None);
                 }
@@ -396,13 +396,13 @@ impl<'a> Verifier<'a> {
                         self.error(format!("{var} is declared twice"));
                     }
                     self.vars[*var] = State::Visible;
-                    self.ranges.change(*var);
+                    self.ranges.invalidate(*var);
                     vars.push(*var);
                 }
                 Stmt::Set { var, value } => {
                     let (want, found) = (self.arg(Arg::Var(*var)), self.arg(*value));
                     self.fits(&format!("the value of {var}"), want, found);
-                    self.ranges.change(*var);
+                    self.ranges.invalidate(*var);
                 }
                 Stmt::Fold { var, code, value } => {
                     let (want, found) = (self.arg(Arg::Var(*var)), self.arg(*value));
@@ -411,7 +411,7 @@ impl<'a> Verifier<'a> {
                     {
                         self.error(format!("fold of {b} into {var} of {a} by {code}"));
                     }
-                    self.ranges.change(*var);
+                    self.ranges.invalidate(*var);
                 }
                 Stmt::Store { held, value, .. } => {
                     let found = self.arg(*value);

@@ -56,7 +56,7 @@ impl Verifier<'_> {
 
     pub(super) fn taping(&mut self, taping: &TapeStmt) {
         match taping {
-            TapeStmt::Turn { cursor, to, index } => {
+            TapeStmt::MoveCursor { cursor, to, index } => {
                 self.operand("the number of a record", Dtype::I64, *index);
                 self.turn(*cursor, to);
             }
@@ -236,8 +236,8 @@ program @f {{
         let outside = text("turn c1 to (8)[%5]").replace("serial i1 in 1 {", "nest {");
         let errors = verify(&parse(&outside, &|_| None).unwrap());
         assert!(errors.iter().any(|e| e.message.contains("outside any loop")), "{errors:?}");
-        let abreast = text("turn c1 to (8)[%5]").replace("serial i0", "for i0");
-        let errors = verify(&parse(&abreast, &|_| None).unwrap());
+        let parallel = text("turn c1 to (8)[%5]").replace("serial i0", "for i0");
+        let errors = verify(&parse(&parallel, &|_| None).unwrap());
         assert!(errors.iter().any(|e| e.message.contains("in order")), "{errors:?}");
     }
 }

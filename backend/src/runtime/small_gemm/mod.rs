@@ -76,7 +76,7 @@ versions!(plain, super::Plain<f64, 8>, super::Plain<f32, 16>);
 #[cfg(target_arch = "x86_64")]
 versions!(avx2, super::x86::Wide256, super::x86::Narrow256, "avx2");
 #[cfg(target_arch = "x86_64")]
-versions!(avx512, super::x86::Wide512, super::x86::Narrow512, "avx512f");
+versions!(avx512, super::x86::F64x8, super::x86::F32x16, "avx512f");
 
 /// The tile: `ROWS` rows at once, or `LINES` lines of one row, so that independent sums hide the latency of additions.
 const ROWS: usize = 4;
@@ -98,7 +98,7 @@ impl<P> Matrix<P> {
         Matrix { at, row: row as isize, column: column as isize }
     }
 
-    fn turned(self) -> Matrix<P> {
+    fn transposed(self) -> Matrix<P> {
         Matrix { at: self.at, row: self.column, column: self.row }
     }
 
@@ -147,8 +147,8 @@ unsafe fn run<V: Line>(numbers: *const i64, lhs: *const V::T, rhs: *const V::T, 
 impl<T: Element> Product<T> {
     /// Returns the transposed product: `out = lhs rhs` is `outᵀ = rhsᵀ lhsᵀ`, with the same products and sums.
     #[inline(always)]
-    fn turned(self) -> Product<T> {
-        let (lhs, rhs, out) = (self.rhs.turned(), self.lhs.turned(), self.out.turned());
+    fn transposed(self) -> Product<T> {
+        let (lhs, rhs, out) = (self.rhs.transposed(), self.lhs.transposed(), self.out.transposed());
         Product { m: self.n, n: self.m, lhs, rhs, out, ..self }
     }
 
@@ -161,13 +161,13 @@ impl<T: Element> Product<T> {
     /// The matrices lie in buffers, which `out` shares with no other; the machine has the instructions of `V`.
     #[inline(always)]
     unsafe fn run<V: Line<T = T>>(self) {
-        let turned = self.turned();
+        let transposed = self.transposed();
         let turn = if self.lanes == 1 {
-            turned.lined() && (turned.n > self.n || !self.lined())
+            transposed.lined() && (transposed.n > self.n || !self.lined())
         } else {
             self.m < self.n
         };
-        let p = if turn { turned } else { self };
+        let p = if turn { transposed } else { self };
         // SAFETY: by the contract of this function; `p` has the same matrices.
         unsafe {
             if p.lanes == 1 && p.lined() {

@@ -136,7 +136,7 @@ macro_rules! two {
 }
 
 one!(
-    Wide512,
+    F64x8,
     f64,
     8,
     __m512d,
@@ -151,7 +151,7 @@ one!(
     wide_of_512
 );
 one!(
-    Narrow512,
+    F32x16,
     f32,
     16,
     __m512,

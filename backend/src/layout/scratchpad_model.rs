@@ -2,11 +2,11 @@
 
 /// The memory for which a layout is computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Room {
+pub struct ScratchpadModel {
     /// The entries of the scratchpad, of 8 bytes each.
     pub entries: u64,
     /// The number of parts of the scratchpad: one is in use while the others are filled and drained.
-    pub halves: u64,
+    pub parts: u64,
     /// The maximal number of entries of a layer.
     pub layer: u64,
     /// The minimal bytes of an element: 8 if the tape consists of 64-bit words, whatever the dtype.
@@ -16,27 +16,27 @@ pub struct Room {
     /// The bytes of a cache line.
     pub line: u64,
     /// The number of lines in a set of the cache.
-    pub ways: u64,
+    pub associativity: u64,
 }
 
-impl Room {
+impl ScratchpadModel {
     /// Returns the number of entries in one part of the scratchpad.
-    pub(super) fn half(&self) -> u64 {
-        self.entries / self.halves.max(1)
+    pub(super) fn part_entries(&self) -> u64 {
+        self.entries / self.parts.max(1)
     }
 }
 
-impl Default for Room {
+impl Default for ScratchpadModel {
     /// The machine of the paper: 64 entries in two halves, beside a cache of 32 kB in two ways.
-    fn default() -> Room {
-        Room {
+    fn default() -> ScratchpadModel {
+        ScratchpadModel {
             entries: 64,
-            halves: 2,
+            parts: 2,
             layer: u64::MAX,
             word: 1,
             cache: 32 << 10,
             line: 64,
-            ways: 2,
+            associativity: 2,
         }
     }
 }
