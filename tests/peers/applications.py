@@ -301,7 +301,7 @@ def count():
         "orbit": example("orbit"),
         "image filter": example("image_filter"),
         "robust regression": after("networks", "## Minimisers"),
-        "variational inference": after("special-functions", "A model by variational inference"),
+        "variational inference": after("special-functions", "## Distributions"),
     }
     for name, text in there.items():
         ours, theirs = lines(text), lines(own[name])
