@@ -68,7 +68,7 @@ pub struct Report {
     pub peak: usize,
     /// The number of loads and stores whose index is clamped, because no proof was found that it is in bounds
     /// ([`crate::passes::clamp_bounds`]).
-    pub confined: usize,
+    pub clamped: usize,
     /// The passes that changed the program, in the order in which they ran.
     pub passes: Vec<&'static Step>,
     /// The vector width of each loop in machine code.
@@ -100,7 +100,7 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
     let mut context = Context { machine: options.machine, ..Context::default() };
     list.run(&mut program, &mut context)?;
     plan.ahead(&program.entry, &context.hoisted);
-    let (confined, passes) = (context.clamped, context.changed);
+    let (clamped, passes) = (context.clamped, context.changed);
     let lower = start.elapsed();
     let start = Instant::now();
     let program = Arc::new(program);
@@ -128,7 +128,7 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
         program,
         plan,
         peak,
-        confined,
+        clamped,
         passes,
         vectors,
         lower,
@@ -275,8 +275,8 @@ impl fmt::Display for Report {
         writeln!(f, "{}", self.program)?;
         writeln!(f, "{}", self.passes())?;
         write!(f, "{}", self.plan)?;
-        if self.confined > 0 {
-            writeln!(f, "{} loads and stores are confined to their buffers", self.confined)?;
+        if self.clamped > 0 {
+            writeln!(f, "{} loads and stores are confined to their buffers", self.clamped)?;
         }
         let (lower, code) = (ms(self.lower), ms(self.code));
         if self.machine != MachineModel::MEASURED {
@@ -318,7 +318,7 @@ mod tests {
             program: program.clone(),
             plan: Plan::default(),
             peak: 16,
-            confined: 0,
+            clamped: 0,
             passes: Vec::new(),
             vectors: Vectors::default(),
             lower: Duration::ZERO,

@@ -204,7 +204,7 @@ struct Chunk {
 }
 
 /// The number of chunk pointers per tape, each of one word.
-const NOTED: u64 = 256;
+const CHUNK_POINTERS: u64 = 256;
 
 /// The addresses of everything that one program accesses.
 pub(super) struct Addresses {
@@ -223,7 +223,7 @@ pub(super) struct Addresses {
 }
 
 /// Programs address kept arrays from this address on; real addresses are smaller.
-const KEPT: u64 = 1 << 62;
+const TAPE_ALIAS_BASE: u64 = 1 << 62;
 
 impl Addresses {
     pub(super) fn new(program: &Program, setup: &RunConfig, layout: &Layout) -> Addresses {
@@ -249,7 +249,7 @@ impl Addresses {
             places[id] = Some(fixed.map_or_else(|| bump(bytes), |f| f.1));
         }
         let workspace = bump(entry.workspace as u64);
-        let (mut kept, mut seen, mut at) = (BTreeMap::new(), KEPT, map.tape);
+        let (mut kept, mut alias, mut at) = (BTreeMap::new(), TAPE_ALIAS_BASE, map.tape);
         for (region, about) in &layout.regions {
             let Holds::Arrays { fields, records } = &about.holds else { continue };
             if let Route::Cache { form: TapeForm::Arrays { skew }, prefetch: _ } = setup.system.tape
@@ -268,21 +268,21 @@ impl Addresses {
                     at: field.at,
                     elements: field.elements,
                 };
-                places[field.buffer] = Some(seen);
-                kept.insert(seen, kept_at);
-                seen += records * field.elements * width;
+                places[field.buffer] = Some(alias);
+                kept.insert(alias, kept_at);
+                alias += records * field.elements * width;
             }
             at += records * about.width;
             state[2] += records * about.width;
         }
         for (to, from) in steps(program).iter().filter_map(|step| step.copied()) {
-            if setup.prepared && places[to].is_none_or(|at| at < KEPT) {
+            if setup.prepared && places[to].is_none_or(|at| at < TAPE_ALIAS_BASE) {
                 places[to] = places[from];
             }
         }
         state[1] += (entry.workspace as u64).saturating_sub(state[2]);
         let pointers = at.max(next);
-        let next = pointers.saturating_add(8 * NOTED * program.tapes.len() as u64);
+        let next = pointers.saturating_add(8 * CHUNK_POINTERS * program.tapes.len() as u64);
         Addresses {
             places,
             workspace,
@@ -302,27 +302,27 @@ impl Addresses {
 
     /// Translates an address of the program to the simulated address. For kept values, also returns the location on
     /// the tape.
-    pub(super) fn of(&self, seen: u64) -> (u64, Option<InRegion>) {
-        if seen >= KEPT
-            && let Some((start, kept)) = self.kept.range(..=seen).next_back()
+    pub(super) fn translate(&self, address: u64) -> (u64, Option<InRegion>) {
+        if address >= TAPE_ALIAS_BASE
+            && let Some((start, kept)) = self.kept.range(..=address).next_back()
         {
             let Kept { width, place, region, base, step, at, elements } = *kept;
-            let (element, rest) = ((seen - start) / width, (seen - start) % width);
+            let (element, rest) = ((address - start) / width, (address - start) % width);
             let record = element / elements;
             let byte = at + element % elements * place + rest;
             return (base + record * step + byte, Some(InRegion { region, record, byte }));
         }
-        let chunk = self.records.range(..=seen).next_back();
+        let chunk = self.records.range(..=address).next_back();
         let inside = chunk.and_then(|(start, Chunk { region, bytes, first, .. })| {
-            let (of, bytes) = (seen - start, (*bytes).max(1));
+            let (of, bytes) = (address - start, (*bytes).max(1));
             Some(InRegion { region: (*region)?, record: first + of / bytes, byte: of % bytes })
         });
-        (seen, inside)
+        (address, inside)
     }
 
     /// Returns the address of the pointer to the chunk that contains an address.
-    pub(super) fn pointer(&self, seen: u64) -> Option<u64> {
-        self.records.range(..=seen).next_back().map(|(_, chunk)| chunk.pointer)
+    pub(super) fn pointer(&self, address: u64) -> Option<u64> {
+        self.records.range(..=address).next_back().map(|(_, chunk)| chunk.pointer)
     }
 
     /// Returns the address of a record. Allocates chunks of the same sizes as compiled code does.
@@ -336,8 +336,8 @@ impl Addresses {
         let (bytes, region) = (program.tapes[tape].record as u64, layout.tape(tape));
         for chunk in self.chunks[tape].len()..=chunk {
             self.chunks[tape].push(self.next);
-            let noted = NOTED * u64::from(tape.as_u32()) + chunk as u64;
-            let (first, pointer) = (tape_memory::first(chunk), self.pointers + 8 * noted);
+            let slot = CHUNK_POINTERS * u64::from(tape.as_u32()) + chunk as u64;
+            let (first, pointer) = (tape_memory::first(chunk), self.pointers + 8 * slot);
             self.records.insert(self.next, Chunk { region, bytes, first, pointer });
             let all = bytes.saturating_mul(1 << (chunk / 4).min(63));
             self.next = self.next.saturating_add(all);

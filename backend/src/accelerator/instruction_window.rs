@@ -27,10 +27,10 @@ pub(super) enum Task {
     Access {
         address: u64,
         write: bool,
-        of: Of,
+        kind: AccessKind,
     },
     /// An access to the scratchpad.
-    Pad {
+    Scratchpad {
         entry: Entry,
         write: bool,
     },
@@ -40,7 +40,7 @@ pub(super) enum Task {
 
 /// The array that an access to the cache belongs to.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Of {
+pub(super) enum AccessKind {
     /// An array that is not on the tape.
     Other,
     /// The tape, accessed by address.
@@ -135,8 +135,8 @@ impl Window {
         }
         match task {
             Task::Compute(_) => {}
-            Task::Access { address, write, of: _ } => self.order(token, address / 8, write),
-            Task::Pad { entry, .. } => {
+            Task::Access { address, write, kind: _ } => self.order(token, address / 8, write),
+            Task::Scratchpad { entry, .. } => {
                 let (layer, members) = self.layer(entry.stream);
                 members.push(token);
                 let layer = *layer;

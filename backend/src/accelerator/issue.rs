@@ -12,7 +12,7 @@
 //! advances from event to event. A test compares the two.
 
 use super::arrays::Tape;
-use super::instruction_window::{Of, Task, Window};
+use super::instruction_window::{AccessKind, Task, Window};
 use super::machine::Machine;
 use super::memory::{Answer, Memory, Outcome};
 use super::op::{Entry, Home, Token};
@@ -208,7 +208,7 @@ impl<'a> Issue<'a> {
             Task::Compute(_) => self.units.push(turn),
             Task::Access { write: false, .. } => self.reads.push(turn),
             Task::Access { write: true, .. } => self.writes.push(turn),
-            Task::Pad { entry, write } => {
+            Task::Scratchpad { entry, write } => {
                 let remark = write && matches!(entry.home, Home::Array(..));
                 if remark || self.ideal() {
                     self.pad_access(entry, write, self.now)?;
@@ -261,11 +261,11 @@ impl<'a> Issue<'a> {
         let (before, mut fetched, mut snooped) = (waiting(&self.pad), 0, 0);
         let requests = if self.route == (Route::Scratchpad { ideal: true }) {
             while let Some(transfer) = self.pad.out.pop_front() {
-                self.pad.left(transfer.moved)?;
+                self.pad.arrived_in_memory(transfer.moved)?;
             }
             while let Some(transfer) = self.pad.back.pop_front() {
                 fetched += if transfer.taped { 0 } else { transfer.requests.len() as u64 };
-                self.pad.came(transfer.moved)?;
+                self.pad.arrived_from_memory(transfer.moved)?;
             }
             0
         } else {
@@ -287,10 +287,10 @@ impl<'a> Issue<'a> {
         counts.streamed += streamed;
         (counts.fetched, counts.snooped) = (counts.fetched + fetched, counts.snooped + snooped);
         while let Some(moved) = self.out.arrived(now) {
-            self.pad.left(moved)?;
+            self.pad.arrived_in_memory(moved)?;
         }
         while let Some(moved) = self.back.arrived(now) {
-            self.pad.came(moved)?;
+            self.pad.arrived_from_memory(moved)?;
         }
         Ok(())
     }
@@ -316,7 +316,7 @@ impl<'a> Issue<'a> {
             {
                 self.used[bank] = self.now + u64::from(!planted(Fault::BankTwice));
                 let done = self.now + self.m.scratchpad;
-                if let Task::Pad { entry, write } = self.window.slot(id).task {
+                if let Task::Scratchpad { entry, write } = self.window.slot(id).task {
                     self.pad_access(entry, write, done)?;
                 }
                 self.start(id, done);
@@ -374,10 +374,10 @@ impl<'a> Issue<'a> {
 
     /// Starts an access to the cache. Returns false if too many misses are in flight.
     fn access(&mut self, id: u32) -> Result<bool, Problem> {
-        let Task::Access { address, write, of } = self.window.slot(id).task else {
+        let Task::Access { address, write, kind } = self.window.slot(id).task else {
             return Err(Problem::internal("what is no access takes a port"));
         };
-        let taped = !matches!(of, Of::Other);
+        let taped = !matches!(kind, AccessKind::Other);
         let ahead = match self.route {
             Route::Cache { prefetch: true, .. } if taped => Some(match self.phase {
                 Phase::Forward => 1,
@@ -408,16 +408,16 @@ impl<'a> Issue<'a> {
         queue.pop();
         *under_way += 1;
         self.requested += 1;
-        match of {
-            Of::Other => {}
-            Of::Kept if write => {
+        match kind {
+            AccessKind::Other => {}
+            AccessKind::Kept if write => {
                 self.kept.insert(address, done);
             }
-            Of::Kept => {
+            AccessKind::Kept => {
                 let stored = self.kept.get(&address).copied();
                 self.lifetimes.extend(stored.map(|stored| self.now.saturating_sub(stored)));
             }
-            Of::Entry(entry) => self.remember(entry, write, done)?,
+            AccessKind::Entry(entry) => self.remember(entry, write, done)?,
         }
         self.start(id, done);
         Ok(true)
@@ -486,7 +486,7 @@ impl<'a> Issue<'a> {
                     self.units.extend(self.sites.swap_remove(&site).into_iter().flatten());
                 }
             }
-            Task::Compute(_) | Task::Pad { .. } | Task::Layer(_) => {}
+            Task::Compute(_) | Task::Scratchpad { .. } | Task::Layer(_) => {}
             Task::Access { write: true, .. } => self.writing -= 1,
             Task::Access { write: false, .. } => self.reading -= 1,
             Task::Barrier(stream) => self.pad.end(stream)?,

@@ -31,7 +31,7 @@
 //! let kept = tape.push(1, 8);
 //! // x[i] = i
 //! let entry = |i: u64| Entry::word(Home::Tape(kept, 0, i), i, (i as f64).to_bits());
-//! let layer = Layer { stream: 0, entries: 8, lies: false, order: Order::Mirrored };
+//! let layer = Layer { stream: 0, entries: 8, in_array: false, order: Order::Mirrored };
 //!
 //! let machine = Machine::cal();
 //! let mut run = Simulation::new(&machine, System::TFLOW, &arrays, &tape)?;
@@ -112,7 +112,7 @@ pub use config::{AddressMap, RunConfig};
 pub use machine::{CacheRow, Machine, TABLE_III};
 pub use op::{Entry, Home, Layer, Op, Order, Token, Work};
 pub use opcode::{Latencies, Opcode};
-pub use scratchpad::Brought;
+pub use scratchpad::InputTile;
 pub use scratchpad_slots::Slot;
 pub use simulation::Simulation;
 pub use statistics::{Accesses, Cluster, Counts, Energy, State, Statistics};

@@ -104,9 +104,9 @@ pub enum Home {
     /// An array element that is not written between the phases. It is not stored on the tape; the reverse phase
     /// reads it from the array. Its store only records the bits and costs nothing.
     Array(ArrayId, u64),
-    /// An element that a stream brings from its array ([`Simulation::feed`](super::Simulation::feed)). Its bits are
-    /// its address, so a load can check that it got the right element.
-    There,
+    /// An element that a stream brings from its array ([`Simulation::set_tiles`](super::Simulation::set_tiles)). Its
+    /// bits are its address, so a load can check that it got the right element.
+    Streamed,
 }
 
 impl Entry {
@@ -136,7 +136,7 @@ pub struct Layer {
     pub entries: u64,
     /// Whether the entries are in arrays already ([`Home::Array`]) and are only streamed back. Otherwise they are
     /// entries of the tape, which are streamed to memory and back.
-    pub lies: bool,
+    pub in_array: bool,
     /// The order in which the reverse phase reads the layers.
     pub order: Order,
 }

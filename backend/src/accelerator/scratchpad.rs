@@ -51,7 +51,7 @@ struct Tile {
     /// The index of the first entry in the stream's memory.
     at: u64,
     entries: u64,
-    lies: bool,
+    in_array: bool,
     order: Order,
     /// The address on the tape, assigned when the tile is sent there. 0 for tiles of other arrays, which the model
     /// treats as one memory row.
@@ -78,7 +78,7 @@ pub(super) struct Transfer {
 
 /// Entries of a tile that a stream brings from arrays in memory.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Brought {
+pub struct InputTile {
     /// The address of each entry.
     pub words: Vec<u64>,
     /// One address for each line that must be requested.
@@ -170,22 +170,22 @@ impl Scratchpad {
 
     /// Allocates a layer of the forward phase. Returns its first entry, or `None` if the half is not free.
     fn fill(&mut self, layer: Layer, tape: &mut u64) -> Option<u64> {
-        let Layer { stream: _, entries, lies, order } = layer;
+        let Layer { stream: _, entries, in_array, order } = layer;
         let fits = |t: &Tile| {
             let room = t.entries + entries <= self.capacity || planted(Fault::TileOverflow);
-            (t.lies, t.order) == (lies, order) && room
+            (t.in_array, t.order) == (in_array, order) && room
         };
         if !self.tile.as_ref().is_some_and(fits) {
             self.close(tape);
-            if !lies && self.halves[self.current].0 != State::Empty {
+            if !in_array && self.halves[self.current].0 != State::Empty {
                 return None;
             }
         }
         let at = self.memory.len() as u64;
-        let tile = self.tile.get_or_insert(Tile { at, entries: 0, lies, order, address: 0 });
+        let tile = self.tile.get_or_insert(Tile { at, entries: 0, in_array, order, address: 0 });
         let head = tile.entries;
         tile.entries += entries;
-        if lies {
+        if in_array {
             self.memory.resize((tile.at + tile.entries) as usize, 0);
         } else {
             self.halves[self.current].0 = State::Filling;
@@ -196,12 +196,12 @@ impl Scratchpad {
     /// Sends the tile in use to memory.
     fn close(&mut self, tape: &mut u64) {
         let Some(mut tile) = self.tile.take() else { return };
-        if !tile.lies {
+        if !tile.in_array {
             tile.address = *tape;
             *tape += 8 * tile.entries;
         }
         self.hist.push(tile);
-        if !tile.lies {
+        if !tile.in_array {
             self.memory.resize((tile.at + tile.entries) as usize, 0);
             self.halves[self.current].0 = State::Leaving(tile);
             let out = self.transfer(self.current, tile);
@@ -223,10 +223,10 @@ impl Scratchpad {
             };
             (self.tile, self.left) = (Some(tile), tile.entries);
         }
-        let (Some(tile), Layer { stream: _, entries, lies, order }) = (self.tile, layer) else {
+        let (Some(tile), Layer { stream: _, entries, in_array, order }) = (self.tile, layer) else {
             return Err(Problem::internal("entries are left of no tile"));
         };
-        if (tile.lies, tile.order) != (lies, order) || entries > self.left {
+        if (tile.in_array, tile.order) != (in_array, order) || entries > self.left {
             let message = format!("{layer:?} is not in the {} entries left of {tile:?}", self.left);
             return Err(Problem::internal(message));
         }
@@ -310,7 +310,7 @@ impl Scratchpad {
         }
         *stored |= mask;
         let (state, words) = &mut self.halves[half];
-        let word = match tile.lies {
+        let word = match tile.in_array {
             true => &mut self.memory[tile.at as usize + within as usize],
             false if *state == State::Filling => &mut words[within as usize],
             false => {
@@ -335,7 +335,7 @@ impl Scratchpad {
     }
 
     /// Completes the transfer of a half to memory.
-    pub(super) fn left(&mut self, half: usize) -> Result<(), Problem> {
+    pub(super) fn arrived_in_memory(&mut self, half: usize) -> Result<(), Problem> {
         let (state, words) = &mut self.halves[half];
         let State::Leaving(tile) = *state else {
             return Err(Problem::internal(format!(
@@ -349,7 +349,7 @@ impl Scratchpad {
     }
 
     /// Completes the transfer of a half from memory.
-    pub(super) fn came(&mut self, half: usize) -> Result<(), Problem> {
+    pub(super) fn arrived_from_memory(&mut self, half: usize) -> Result<(), Problem> {
         let (state, words) = &mut self.halves[half];
         let State::Coming(tile) = *state else {
             return Err(Problem::internal(format!(
@@ -373,17 +373,17 @@ impl Scratchpad {
     }
 
     /// Sets the tiles that the stream brings from arrays.
-    pub(super) fn feed(&mut self, tiles: Vec<Brought>) -> Result<(), Problem> {
+    pub(super) fn set_tiles(&mut self, tiles: Vec<InputTile>) -> Result<(), Problem> {
         if !self.is_idle() || !self.memory.is_empty() && !self.fed {
             return Err(Problem::internal("a stream is fed before it has ended"));
         }
         (self.fed, self.reverse, self.current) = (true, true, 0);
         self.memory.clear();
-        for Brought { words, lines } in tiles {
+        for InputTile { words, lines } in tiles {
             let (at, entries) = (self.memory.len() as u64, words.len() as u64);
             self.memory.extend(words);
             let order = Order::Same { nest: 0 };
-            self.hist.push(Tile { at, entries, lies: true, order, address: 0 });
+            self.hist.push(Tile { at, entries, in_array: true, order, address: 0 });
             self.lines.push(lines);
         }
         self.hist.reverse();

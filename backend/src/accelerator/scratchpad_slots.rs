@@ -8,7 +8,7 @@
 use super::arrays::Tape;
 use super::machine::Machine;
 use super::op::{Entry, Layer};
-use super::scratchpad::{Brought, Moved, Scratchpad, Transfer};
+use super::scratchpad::{InputTile, Moved, Scratchpad, Transfer};
 use std::collections::VecDeque;
 use tapeloom_ir::Problem;
 
@@ -107,8 +107,8 @@ impl Pads {
     }
 
     /// Sets the tiles that a stream brings from arrays.
-    pub(super) fn feed(&mut self, stream: u32, tiles: Vec<Brought>) -> Result<(), Problem> {
-        self.stream(stream)?.feed(tiles)?;
+    pub(super) fn set_tiles(&mut self, stream: u32, tiles: Vec<InputTile>) -> Result<(), Problem> {
+        self.stream(stream)?.set_tiles(tiles)?;
         self.streams[stream as usize].holds = false;
         Ok(())
     }
@@ -127,12 +127,18 @@ impl Pads {
         self.stream(entry.stream)?.load(entry)
     }
 
-    pub(super) fn left(&mut self, Moved { stream, half }: Moved) -> Result<(), Problem> {
-        self.streams[stream].pad.left(half)
+    pub(super) fn arrived_in_memory(
+        &mut self,
+        Moved { stream, half }: Moved,
+    ) -> Result<(), Problem> {
+        self.streams[stream].pad.arrived_in_memory(half)
     }
 
-    pub(super) fn came(&mut self, Moved { stream, half }: Moved) -> Result<(), Problem> {
-        self.streams[stream].pad.came(half)
+    pub(super) fn arrived_from_memory(
+        &mut self,
+        Moved { stream, half }: Moved,
+    ) -> Result<(), Problem> {
+        self.streams[stream].pad.arrived_from_memory(half)
     }
 
     /// Ends the forward phase: sends the tiles in use to memory.

@@ -1,11 +1,11 @@
 //! A simulated run: takes the operations of a program and returns statistics.
 
 use super::arrays::{ArrayId, Arrays, RegionId, Tape};
-use super::instruction_window::{Of, Task};
+use super::instruction_window::{AccessKind, Task};
 use super::issue::Issue;
 use super::machine::Machine;
 use super::op::{Entry, Home, Op, Token, Work};
-use super::scratchpad::Brought;
+use super::scratchpad::InputTile;
 use super::scratchpad_slots::{Pads, Slot};
 use super::statistics::{Energy, Phase, State, Statistics};
 use super::system::{Route, System};
@@ -74,12 +74,12 @@ impl<'a> Simulation<'a> {
     }
 
     /// Sets the tiles that a stream brings from arrays, before its first layer. Loads name their entries by
-    /// [`Home::There`]. Lines that are in the cache come from the cache, as with coherent engines.
+    /// [`Home::Streamed`]. Lines that are in the cache come from the cache, as with coherent engines.
     ///
     /// # Errors
     /// [`tapeloom_ir::Kind::Internal`] if the stream still has tiles to bring.
-    pub fn feed(&mut self, stream: u32, tiles: Vec<Brought>) -> Result<(), Problem> {
-        self.issue.pad.feed(stream, tiles)
+    pub fn set_tiles(&mut self, stream: u32, tiles: Vec<InputTile>) -> Result<(), Problem> {
+        self.issue.pad.set_tiles(stream, tiles)
     }
 
     /// Counts an execution of a block that uses the tape.
@@ -121,21 +121,21 @@ impl<'a> Simulation<'a> {
             Work::Load(array, element) => {
                 counts.others.loads += 1;
                 let address = self.address(array, element)?;
-                Task::Access { address, write: false, of: Of::Other }
+                Task::Access { address, write: false, kind: AccessKind::Other }
             }
             Work::Store(array, element) => {
                 counts.others.stores += 1;
                 let address = self.address(array, element)?;
                 self.written[array] = true;
-                Task::Access { address, write: true, of: Of::Other }
+                Task::Access { address, write: true, kind: AccessKind::Other }
             }
             Work::Touch { address, write, tape } => {
                 let of = if tape { &mut counts.tape } else { &mut counts.others };
                 of.stores += u64::from(write);
                 of.loads += u64::from(!write);
                 counts.crossing += u64::from(tape && !write);
-                let of = if tape { Of::Kept } else { Of::Other };
-                Task::Access { address, write, of }
+                let kind = if tape { AccessKind::Kept } else { AccessKind::Other };
+                Task::Access { address, write, kind }
             }
             Work::Rematerialized { address } => {
                 counts.crossing += 1;
@@ -145,7 +145,7 @@ impl<'a> Simulation<'a> {
                     return Ok(None);
                 }
                 counts.tape.loads += 1;
-                Task::Access { address, write: false, of: Of::Kept }
+                Task::Access { address, write: false, kind: AccessKind::Kept }
             }
             Work::TapeStore(entry) => return self.tape_task(entry, true),
             Work::TapeLoad(entry) => return self.tape_task(entry, false),
@@ -166,9 +166,9 @@ impl<'a> Simulation<'a> {
     }
 
     fn tape_task(&mut self, entry: Entry, write: bool) -> Result<Option<Task>, Problem> {
-        if entry.home == Home::There {
+        if entry.home == Home::Streamed {
             self.issue.counts().inputs += 1;
-            return Ok(Some(Task::Pad { entry, write }));
+            return Ok(Some(Task::Scratchpad { entry, write }));
         }
         let phase = if write { Phase::Forward } else { Phase::Reverse };
         if phase != self.issue.phase {
@@ -180,8 +180,8 @@ impl<'a> Simulation<'a> {
         let counts = self.issue.counts();
         let task = match self.system.tape {
             Route::Cache { .. } if remark => return Ok(None),
-            Route::Cache { .. } => Task::Access { address, write, of: Of::Entry(entry) },
-            Route::Scratchpad { .. } => Task::Pad { entry, write },
+            Route::Cache { .. } => Task::Access { address, write, kind: AccessKind::Entry(entry) },
+            Route::Scratchpad { .. } => Task::Scratchpad { entry, write },
         };
         if !remark {
             let place = match self.system.tape {
@@ -205,7 +205,7 @@ impl<'a> Simulation<'a> {
         let (region, value, execution) = match home {
             Home::Array(array, element) => return self.address(array, element),
             Home::Tape(region, value, execution) => (region, value, execution),
-            Home::There => return Ok(0),
+            Home::Streamed => return Ok(0),
         };
         let address = match self.system.tape {
             Route::Cache { form, prefetch: _ } => {

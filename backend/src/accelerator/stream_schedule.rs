@@ -51,7 +51,7 @@ struct Fed {
 
 /// The streams of a run.
 #[derive(Default)]
-pub(super) struct Flow {
+pub(super) struct StreamSchedule {
     streams: Vec<Stream>,
     regions: SecondaryMap<RegionId, Option<u32>>,
     /// Per step and load of an argument: the stream, and the index of the load in it.
@@ -59,33 +59,37 @@ pub(super) struct Flow {
     pub(super) inputs: Vec<(u32, InputId)>,
 }
 
-impl Flow {
-    /// Creates the streams of a layout. For run-time tapes, `said` returns how the records are read and how many
-    /// there are.
-    pub(super) fn of(layout: &Layout, said: impl Fn(RegionId) -> Option<(Read, u64)>) -> Flow {
-        let mut flow = Flow::default();
+impl StreamSchedule {
+    /// Creates the streams of a layout. For run-time tapes, `observed_order` returns how the records are read and how
+    /// many there are.
+    pub(super) fn of(
+        layout: &Layout,
+        observed_order: impl Fn(RegionId) -> Option<(Read, u64)>,
+    ) -> StreamSchedule {
+        let mut schedule = StreamSchedule::default();
         for (id, region) in &layout.regions {
             let read = match region.read {
-                Read::Run => said(id),
+                Read::Run => observed_order(id),
                 read => region.records().map(|records| (read, records)),
             };
             let parts = read.zip(region.layer).zip(region.tile).zip(region.scratchpad);
             let Some(((((read, records), layer), tile), at)) = parts else { continue };
             let (iterations, entries) = (layer.iterations, region.entries());
             let slot = Slot { at, half: iterations * entries * tile.length };
-            flow.regions[id] = Some(flow.push(slot, (iterations, entries, records), read, None));
+            schedule.regions[id] =
+                Some(schedule.push(slot, (iterations, entries, records), read, None));
         }
         for (id, input) in &layout.inputs {
             let Some((tile, at)) = input.tile.zip(input.scratchpad) else { continue };
             let slot = Slot { at, half: tile.length * input.entries() };
             let served = vec![0; input.loads.len()];
             let fed = Some(Fed { served, tiles: Vec::new(), starts: Vec::new() });
-            let stream = flow.push(slot, (tile.length, input.entries(), 0), Read::Same, fed);
+            let stream = schedule.push(slot, (tile.length, input.entries(), 0), Read::Same, fed);
             let loads = input.loads.iter().enumerate();
-            flow.loads.extend(loads.map(|(n, (value, _))| ((input.step, *value), (stream, n))));
-            flow.inputs.push((stream, id));
+            schedule.loads.extend(loads.map(|(n, (value, _))| ((input.step, *value), (stream, n))));
+            schedule.inputs.push((stream, id));
         }
-        flow
+        schedule
     }
 
     fn push(
@@ -139,12 +143,12 @@ impl Flow {
     }
 
     /// Returns the largest number of words of a tile of the stream.
-    pub(super) fn room(&self, stream: u32) -> usize {
+    pub(super) fn tile_words(&self, stream: u32) -> usize {
         self.streams[stream as usize].slot.half as usize
     }
 
     /// Sets the tiles of a stream of arguments.
-    pub(super) fn feed(&mut self, stream: u32, tiles: Vec<Cut<u64>>) {
+    pub(super) fn set_tiles(&mut self, stream: u32, tiles: Vec<Cut<u64>>) {
         let s = &mut self.streams[stream as usize];
         let Some(fed) = &mut s.fed else { return };
         let mut end = 0;
@@ -261,8 +265,8 @@ impl Stream {
                 Read::Mirrored => Order::Mirrored,
                 Read::Same | Read::Otherwise | Read::Run => Order::Same { nest: 0 },
             };
-            let (entries, lies) = (self.entries_of(at), self.fed.is_some());
-            moves.push(Move::Open(Opened { stream, entries, lies, order }));
+            let (entries, in_array) = (self.entries_of(at), self.fed.is_some());
+            moves.push(Move::Open(Opened { stream, entries, in_array, order }));
             self.last = Some(at);
             match layer == Some(at) {
                 true => self.open = layer,

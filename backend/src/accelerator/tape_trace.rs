@@ -16,7 +16,7 @@ use tapeloom_ir::OrderedSet;
 
 /// An observed access to a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Met {
+pub(super) struct RecordAccess {
     pub(super) at: InRegion,
     pub(super) write: bool,
     /// Whether the access was in the reverse phase.
@@ -26,15 +26,19 @@ pub(super) struct Met {
 }
 
 /// Returns how the records of a region are read and how many there are. A record has `width` bytes.
-pub(super) fn verdict(met: &[Met], region: RegionId, width: u64) -> Option<(Read, u64)> {
-    let of = |write: bool| -> Vec<&Met> {
-        met.iter().filter(|m| m.at.region == region && m.write == write).collect()
+pub(super) fn reading_order(
+    accesses: &[RecordAccess],
+    region: RegionId,
+    width: u64,
+) -> Option<(Read, u64)> {
+    let of = |write: bool| -> Vec<&RecordAccess> {
+        accesses.iter().filter(|m| m.at.region == region && m.write == write).collect()
     };
     let (stores, loads) = (of(true), of(false));
-    let sorted = |all: &[&Met], by: fn(u64, u64) -> bool| {
+    let sorted = |all: &[&RecordAccess], by: fn(u64, u64) -> bool| {
         all.windows(2).all(|m| m[0].step == m[1].step && by(m[0].at.record, m[1].at.record))
     };
-    let once = |all: &[&Met]| {
+    let once = |all: &[&RecordAccess]| {
         let distinct: OrderedSet<(u64, u64)> =
             all.iter().map(|m| (m.at.record, m.at.byte)).collect();
         distinct.len() == all.len()
@@ -63,20 +67,20 @@ mod tests {
     /// begins the reverse phase.
     #[track_caller]
     fn check(text: &str, width: u64, expected: Option<Read>) {
-        let (mut all, mut reverse) = (Vec::<Met>::new(), false);
+        let (mut all, mut reverse) = (Vec::<RecordAccess>::new(), false);
         let region = RegionId::from_u32(0);
         for c in text.bytes() {
             reverse |= c == b'|';
             if c.is_ascii_alphabetic() {
                 let (record, write) =
                     (u64::from(c.to_ascii_lowercase() - b'a'), c.is_ascii_uppercase());
-                let before = |m: &&Met| m.at.record == record && m.write == write;
+                let before = |m: &&RecordAccess| m.at.record == record && m.write == write;
                 let byte = 8 * all.iter().filter(before).count() as u64 % width;
                 let at = InRegion { region, record, byte };
-                all.push(Met { at, write, reverse, step: usize::from(reverse) });
+                all.push(RecordAccess { at, write, reverse, step: usize::from(reverse) });
             }
         }
-        assert_eq!(verdict(&all, region, width).map(|v| v.0), expected, "{text}");
+        assert_eq!(reading_order(&all, region, width).map(|v| v.0), expected, "{text}");
     }
 
     #[test]

@@ -31,12 +31,12 @@ use super::arrays::{Arrays, RegionId, Tape};
 use super::config::{self, Addresses, InRegion, RunConfig, Step};
 use super::op::{Entry, Home, Op, Token, Work};
 use super::opcode::Opcode;
-use super::scratchpad::Brought;
+use super::scratchpad::InputTile;
 use super::simulation::Simulation;
 use super::statistics::{State, Statistics};
-use super::stream_schedule::{Flow, Move, Moves};
+use super::stream_schedule::{Move, Moves, StreamSchedule};
 use super::system::Route;
-use super::tape_trace::{Met, verdict};
+use super::tape_trace::{RecordAccess, reading_order};
 use crate::layout::{self, Layout, reverse_pass_start};
 use crate::loop_ir::interp::observer::{MemoryAccess, Observer, Site};
 use crate::loop_ir::{
@@ -108,35 +108,44 @@ pub(crate) fn simulate_within(
     let program = &setup.program(program)?;
     let (layout, reverse_start) =
         (setup.system.layout.run(program, &setup.scratchpad_model())?, reverse_pass_start(program));
-    let (mut flow, mut answers) = (Flow::default(), VecDeque::new());
+    let (mut schedule, mut answers) = (StreamSchedule::default(), VecDeque::new());
     if let Route::Scratchpad { .. } = setup.system.tape {
         let unknown = |r: &layout::Region| r.is_streamed() && r.read == layout::Read::Run;
-        let mut met = Vec::new();
+        let mut accesses = Vec::new();
         if layout.regions.values().any(unknown) {
-            let notes = To::Notes(Vec::new());
-            let mut first =
-                Driver::new(program, setup, &layout, reverse_start, notes, Flow::default());
+            let recorder = Receiver::Recorder(Vec::new());
+            let mut first = Driver::new(
+                program,
+                setup,
+                &layout,
+                reverse_start,
+                recorder,
+                StreamSchedule::default(),
+            );
             observed(program, args, false, limits, &mut first)?;
             answers = first.answers;
-            if let To::Notes(notes) = first.to {
-                met = notes;
+            if let Receiver::Recorder(seen) = first.receiver {
+                accesses = seen;
             }
         }
-        flow = Flow::of(&layout, |id| verdict(&met, id, layout.regions[id].width));
+        schedule = StreamSchedule::of(&layout, |id| {
+            reading_order(&accesses, id, layout.regions[id].width)
+        });
     }
     let (arrays, mut tape) = (Arrays::bump(0, 0, 0), Tape::at(setup.map.tape));
     for (id, region) in &layout.regions {
-        let records = flow.region(id).map_or(0, |stream| flow.records(stream));
+        let records = schedule.region(id).map_or(0, |stream| schedule.records(stream));
         tape.push(region.width, records);
     }
     let run = Simulation::new(&setup.machine, setup.system, &arrays, &tape)?;
-    let run = Box::new(run.with_streams(&flow.slots()));
-    let mut driver = Driver::new(program, setup, &layout, reverse_start, To::Machine(run), flow);
+    let run = Box::new(run.with_streams(&schedule.slots()));
+    let mut driver =
+        Driver::new(program, setup, &layout, reverse_start, Receiver::Machine(run), schedule);
     driver.answers = answers;
     let results = observed(program, args, false, limits, &mut driver)?;
     driver.end(true)?;
     let [input, output, tape] = driver.addresses.state;
-    let To::Machine(run) = driver.to else {
+    let Receiver::Machine(run) = driver.receiver else {
         return Err(Problem::internal("a simulation became notes"));
     };
     let mut statistics = run.finish()?;
@@ -145,9 +154,9 @@ pub(crate) fn simulate_within(
 }
 
 /// The receiver of a run's operations.
-enum To<'a> {
+enum Receiver<'a> {
     /// Collects the order in which records are stored and loaded.
-    Notes(Vec<Met>),
+    Recorder(Vec<RecordAccess>),
     /// Runs the operations on the machine.
     Machine(Box<Simulation<'a>>),
 }
@@ -210,10 +219,10 @@ fn sites(program: &Program) -> PrimaryMap<KernelId, u32> {
 }
 
 struct Driver<'a> {
-    to: To<'a>,
+    receiver: Receiver<'a>,
     setup: &'a RunConfig,
     layout: &'a Layout,
-    flow: Flow,
+    schedule: StreamSchedule,
     addresses: Addresses,
     sites: PrimaryMap<KernelId, u32>,
     /// The kernels in execution, the innermost last.
@@ -245,14 +254,14 @@ impl<'a> Driver<'a> {
         setup: &'a RunConfig,
         layout: &'a Layout,
         reverse_start: Option<usize>,
-        to: To<'a>,
-        flow: Flow,
+        receiver: Receiver<'a>,
+        schedule: StreamSchedule,
     ) -> Driver<'a> {
         let mut driver = Driver {
-            to,
+            receiver,
             setup,
             layout,
-            flow,
+            schedule,
             addresses: Addresses::new(program, setup, layout),
             sites: sites(program),
             frames: Vec::new(),
@@ -297,10 +306,10 @@ impl<'a> Driver<'a> {
     }
 
     fn push(&mut self, site: u32, work: Work, operands: &[Token]) -> Result<Token, Problem> {
-        match &mut self.to {
-            To::Notes(_) => Ok(Token::READY),
-            To::Machine(_) if self.before => Ok(Token::READY),
-            To::Machine(run) => run.push(&Op { site, work, operands }),
+        match &mut self.receiver {
+            Receiver::Recorder(_) => Ok(Token::READY),
+            Receiver::Machine(_) if self.before => Ok(Token::READY),
+            Receiver::Machine(run) => run.push(&Op { site, work, operands }),
         }
     }
 
@@ -324,12 +333,12 @@ impl<'a> Driver<'a> {
         for step in moves {
             match step {
                 Move::Open(layer) => {
-                    let before = self.flow.before(stream, self.setup.machine.halves);
+                    let before = self.schedule.before(stream, self.setup.machine.halves);
                     self.push(0, Work::Layer(layer), &before)?;
                 }
                 Move::Close => {
                     let by = self.push(0, Work::Barrier(stream), &[])?;
-                    self.flow.ended(stream, by);
+                    self.schedule.ended(stream, by);
                 }
             }
         }
@@ -338,8 +347,8 @@ impl<'a> Driver<'a> {
 
     /// Ends a step, or the run.
     fn end(&mut self, run: bool) -> Result<(), Problem> {
-        for stream in 0..self.flow.count() {
-            let moves = self.flow.end(stream, self.reverse, run)?;
+        for stream in 0..self.schedule.count() {
+            let moves = self.schedule.end(stream, self.reverse, run)?;
             self.moves(stream, moves)?;
         }
         Ok(())
@@ -353,8 +362,8 @@ impl<'a> Driver<'a> {
         touch: MemoryAccess,
         operands: &[Token],
     ) -> Result<Token, Problem> {
-        let (layer, first) = self.flow.layer(stream, record);
-        let moves = self.flow.to(stream, layer, self.reverse)?;
+        let (layer, first) = self.schedule.layer(stream, record);
+        let moves = self.schedule.to(stream, layer, self.reverse)?;
         self.moves(stream, moves)?;
         let home = Home::Tape(RegionId::from_u32(region.as_u32()), byte, record);
         let buffer = touch.held.buffer;
@@ -367,22 +376,22 @@ impl<'a> Driver<'a> {
     }
 
     /// Loads an argument that a stream brings from its array.
-    fn bring(
+    fn load_input(
         &mut self,
         (stream, layer, offset): (u32, u64, u64),
         address: u64,
         operands: &[Token],
     ) -> Result<Token, Problem> {
-        let moves = self.flow.to(stream, layer, self.reverse)?;
+        let moves = self.schedule.to(stream, layer, self.reverse)?;
         self.moves(stream, moves)?;
-        let entry = Entry { stream, ..Entry::word(Home::There, offset, address) };
+        let entry = Entry { stream, ..Entry::word(Home::Streamed, offset, address) };
         self.push(0, Work::TapeLoad(entry), operands)
     }
 
     /// Sets, for the streams of arguments, the elements that this step reads.
-    fn feed(&mut self) -> Result<(), Problem> {
-        let To::Machine(run) = &mut self.to else { return Ok(()) };
-        for (stream, input) in self.flow.inputs.clone() {
+    fn set_tiles(&mut self) -> Result<(), Problem> {
+        let Receiver::Machine(run) = &mut self.receiver else { return Ok(()) };
+        for (stream, input) in self.schedule.inputs.clone() {
             let input = &self.layout.inputs[input];
             let Some(base) = self.addresses.place(input.buffer).filter(|_| input.step == self.step)
             else {
@@ -394,20 +403,25 @@ impl<'a> Driver<'a> {
             let words: Vec<u64> =
                 input.elements().unwrap_or_default().into_iter().map(at).collect();
             let apart = |a: u64, b: u64| a / line != b / line;
-            let tiles = layout::cut(&words, self.flow.room(stream), input.loads.len(), apart);
-            let brought = tiles.iter().map(|tile| Brought {
+            let tiles =
+                layout::cut(&words, self.schedule.tile_words(stream), input.loads.len(), apart);
+            let brought = tiles.iter().map(|tile| InputTile {
                 words: tile.words.clone(),
                 lines: tile.lines(apart).collect(),
             });
             let brought = brought.collect();
-            self.flow.feed(stream, tiles);
-            run.feed(stream, brought)?;
+            self.schedule.set_tiles(stream, tiles);
+            run.set_tiles(stream, brought)?;
         }
         Ok(())
     }
 
     /// Loads the pointer to a record's chunk, if it has to be loaded again for each access.
-    fn noted(&mut self, touch: MemoryAccess, address: u64) -> Result<Option<Token>, Problem> {
+    fn load_chunk_pointer(
+        &mut self,
+        touch: MemoryAccess,
+        address: u64,
+    ) -> Result<Option<Token>, Problem> {
         let place = self.frames.last().map(|frame| frame.k.buffers[touch.held.buffer].place);
         let record = matches!(place, Some(loop_ir::Place::Record { .. })) && self.setup.overlap;
         let Some(address) = self.addresses.pointer(address).filter(|_| record) else {
@@ -427,7 +441,7 @@ impl<'a> Driver<'a> {
         let taped = self.frames.last().is_some_and(|frame| frame.taped(touch.held));
         let tape = taped && (write || reverse || self.reverse_start.is_none());
         self.uses(tape);
-        let noted = if tape { self.noted(touch, address)? } else { None };
+        let noted = if tape { self.load_chunk_pointer(touch, address)? } else { None };
         let both: SmallVec<[Token; 4]>;
         let operands = match noted {
             Some(noted) => {
@@ -437,14 +451,14 @@ impl<'a> Driver<'a> {
             None => operands,
         };
         let inside = inside.filter(|_| tape);
-        match (&mut self.to, inside) {
-            (To::Notes(met), Some(at)) => {
-                met.push(Met { at, write, reverse, step: self.step });
+        match (&mut self.receiver, inside) {
+            (Receiver::Recorder(accesses), Some(at)) => {
+                accesses.push(RecordAccess { at, write, reverse, step: self.step });
                 Ok(Token::READY)
             }
-            (To::Notes(_), None) => Ok(Token::READY),
-            (To::Machine(_), _) => {
-                match inside.and_then(|at| Some((self.flow.region(at.region)?, at))) {
+            (Receiver::Recorder(_), None) => Ok(Token::READY),
+            (Receiver::Machine(_), _) => {
+                match inside.and_then(|at| Some((self.schedule.region(at.region)?, at))) {
                     Some((stream, at)) => self.stream(stream, at, touch, operands),
                     None => self.push(0, Work::Touch { address, write, tape }, operands),
                 }
@@ -461,7 +475,9 @@ impl<'a> Driver<'a> {
 
     /// Counts the current block as using the tape, if the access is to the tape.
     fn uses(&mut self, tape: bool) {
-        if let (To::Machine(run), true, false) = (&mut self.to, tape, self.used || self.before) {
+        if let (Receiver::Machine(run), true, false) =
+            (&mut self.receiver, tape, self.used || self.before)
+        {
             run.block();
             self.used = true;
         }
@@ -490,15 +506,15 @@ impl<'a> Observer<'a> for Driver<'a> {
     fn step(&mut self) -> Result<(), Problem> {
         self.end(false)?;
         if self.reverse_start == Some(self.step) {
-            if let To::Machine(run) = &mut self.to {
+            if let Receiver::Machine(run) = &mut self.receiver {
                 run.reverse()?;
             }
             self.reverse = true;
-            self.flow.begin_reverse_pass();
+            self.schedule.begin_reverse_pass();
         }
         self.before = self.prepared.get(self.step) == Some(&true);
         if !self.before {
-            self.feed()?;
+            self.set_tiles()?;
         }
         self.block();
         self.step += 1;
@@ -549,7 +565,7 @@ impl<'a> Observer<'a> for Driver<'a> {
 
     fn touch(&mut self, touch: MemoryAccess, operands: &[Token]) -> Result<Token, Problem> {
         let write = touch.write;
-        let to = self.addresses.of(touch.address);
+        let to = self.addresses.translate(touch.address);
         let (address, _) = to;
         let Some(frame) = self.frames.last() else { return self.access(touch, to, operands) };
         let place = frame.k.buffers[touch.held.buffer].place;
@@ -561,7 +577,7 @@ impl<'a> Observer<'a> for Driver<'a> {
             return self.access(touch, to, operands);
         }
         let streamed = touch.value.filter(|_| argument);
-        let streamed = streamed.and_then(|value| self.flow.load(self.step - 1, value));
+        let streamed = streamed.and_then(|value| self.schedule.load(self.step - 1, value));
         if write {
             let done = self.access(touch, to, operands)?;
             let value = self.join(operands)?;
@@ -583,7 +599,7 @@ impl<'a> Observer<'a> for Driver<'a> {
             };
         self.uses(again);
         let token = match streamed {
-            Some(at) => self.bring(at, address, operands)?,
+            Some(at) => self.load_input(at, address, operands)?,
             None if again => self.push(0, Work::Rematerialized { address }, operands)?,
             None => self.access(touch, to, operands)?,
         };
@@ -597,13 +613,15 @@ impl<'a> Observer<'a> for Driver<'a> {
         signature: &ExternalSignature,
         operands: &[Tensor],
     ) -> Result<Vec<Tensor>, Problem> {
-        match &self.to {
-            To::Notes(_) => {
+        match &self.receiver {
+            Receiver::Recorder(_) => {
                 let answer = signature.run(operands)?;
                 self.answers.push_back(answer.clone());
                 Ok(answer)
             }
-            To::Machine(_) => self.answers.pop_front().map_or_else(|| signature.run(operands), Ok),
+            Receiver::Machine(_) => {
+                self.answers.pop_front().map_or_else(|| signature.run(operands), Ok)
+            }
         }
     }
 

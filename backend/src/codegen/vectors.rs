@@ -9,7 +9,7 @@ use tapeloom_ir::Isa;
 /// ```
 /// use tapeloom_backend::Vectors;
 /// use tapeloom_ir::Isa;
-/// let none = Vectors { isa: Isa::Baseline, loops: Vec::new(), wide_bytes: 0 };
+/// let none = Vectors { isa: Isa::Baseline, loops: Vec::new(), simd_bytes: 0 };
 /// assert_eq!(none.to_string(), "baseline: no loop is in lanes\n");
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -19,7 +19,7 @@ pub struct Vectors {
     /// The loops with lanes, in the order of their code.
     pub loops: Vec<LaneLoop>,
     /// The bytes of code in vectors of 256 or 512 bits.
-    pub wide_bytes: usize,
+    pub simd_bytes: usize,
 }
 
 /// A loop with lanes.
@@ -37,21 +37,21 @@ pub struct LaneLoop {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LaneCode {
     /// 256-bit or 512-bit vectors of the instruction set, with this number of elements.
-    Wide(usize),
+    Simd(usize),
     /// 128-bit vectors, with the reason why they are not wider.
-    Narrow(&'static str),
+    Cranelift(&'static str),
 }
 
 impl Default for Vectors {
     fn default() -> Vectors {
-        Vectors { isa: Isa::Baseline, loops: Vec::new(), wide_bytes: 0 }
+        Vectors { isa: Isa::Baseline, loops: Vec::new(), simd_bytes: 0 }
     }
 }
 
 impl Vectors {
     /// Returns the number of loops with 256-bit or 512-bit vectors.
-    pub fn wide(&self) -> usize {
-        self.loops.iter().filter(|l| matches!(l.code, LaneCode::Wide(_))).count()
+    pub fn simd_loops(&self) -> usize {
+        self.loops.iter().filter(|l| matches!(l.code, LaneCode::Simd(_))).count()
     }
 
     /// Prints the report to standard error if `TAPELOOM_LOG` is `vectors`.
@@ -69,13 +69,13 @@ impl fmt::Display for Vectors {
         if self.loops.is_empty() {
             return writeln!(f, "{isa}: no loop is in lanes");
         }
-        let (wide, all) = (self.wide(), self.loops.len());
-        writeln!(f, "{isa}: {wide} of {all} loops in lanes, {} bytes", self.wide_bytes)?;
+        let (simd, all) = (self.simd_loops(), self.loops.len());
+        writeln!(f, "{isa}: {simd} of {all} loops in lanes, {} bytes", self.simd_bytes)?;
         for LaneLoop { kernel, header, code } in &self.loops {
             write!(f, "@{kernel} {header}: ")?;
             match code {
-                LaneCode::Wide(elements) => writeln!(f, "{isa} x {elements}")?,
-                LaneCode::Narrow(why) => writeln!(f, "128 bits, since {why}")?,
+                LaneCode::Simd(elements) => writeln!(f, "{isa} x {elements}")?,
+                LaneCode::Cranelift(why) => writeln!(f, "128 bits, since {why}")?,
             }
         }
         Ok(())

@@ -10,7 +10,7 @@ use super::{
 use crate::loop_ir::{Kernel, KernelId, Program};
 use crate::report::loop_tape_warnings::large_residuals;
 use crate::report::memory_plan::Plan;
-use crate::report::rematerialized::again;
+use crate::report::rematerialized::rematerialized;
 use crate::target::Options;
 use cranelift_entity::PrimaryMap;
 use tapeloom_ir::{ArrayType, FuncId, Kind, Module, Problem};
@@ -101,7 +101,7 @@ fn lower(
     plan.calls = calls.rows;
     plan.tapes.clone_from(&tapes.all);
     plan.large_residuals = large_residuals(module, func);
-    plan.rematerialized = again(module, func);
+    plan.rematerialized = rematerialized(module, func);
     let limited = tapes.limited.unwrap_or_default();
     Ok((Program { tapes: tapes.all, limited, callees, entry }, plan))
 }

@@ -81,11 +81,11 @@ fn block(kernel: &Kernel, mentions: &SecondaryMap<BufferId, usize>, body: &mut V
     while at < body.len() {
         let found = Copied::of(kernel, &body[at]).and_then(|copied| {
             let users = users(body, mentions, copied.window)?;
-            let gone = copied.gone(kernel, body, at, users);
-            gone.or_else(|| {
+            let merged = copied.without_copies(kernel, body, at, users);
+            merged.or_else(|| {
                 let later = copied.filled_later(kernel, body, users)?;
                 let last = later.iter().rposition(|s| named(s, |b| b == copied.window) > 0)?;
-                copied.gone(kernel, &later, at, (at, last))
+                copied.without_copies(kernel, &later, at, (at, last))
             })
         });
         match found {
@@ -164,7 +164,7 @@ impl Copied {
     }
 
     /// Returns the block without this copy, or without both copies; `None` if that would change a result.
-    fn gone(
+    fn without_copies(
         &self,
         kernel: &Kernel,
         body: &[Stmt],
@@ -182,7 +182,7 @@ impl Copied {
             false if first == at => (at + 1..last + 1, false),
             true | false => return None,
         };
-        let ahead = self.ahead(&body[work.clone()])?;
+        let ahead = self.start_computation(&body[work.clone()])?;
         let ahead: Vec<usize> = ahead.into_iter().map(|k| work.start + k).collect();
         let mut survey = Survey { kernel, copied: self, inside: Vec::new(), touched: Vec::new() };
         for k in work.clone() {
@@ -196,7 +196,7 @@ impl Copied {
             Touch::Window { write } => goes_back || !write,
             // Reads of the array are harmless if the window is never written.
             Touch::Array { write } => !write && !written,
-            Touch::Otherwise => false,
+            Touch::Opaque => false,
         };
         if !(survey.touched.iter().all(allowed) || planted(Fault::WindowMeets)) {
             return None;
@@ -216,7 +216,7 @@ impl Copied {
     /// Returns the statements among `work` that compute the start of the window, which therefore move ahead of
     /// `work`. They must be arithmetic on values from before; `None` if they read memory or variables, which may
     /// hold another value there.
-    fn ahead(&self, work: &[Stmt]) -> Option<Vec<usize>> {
+    fn start_computation(&self, work: &[Stmt]) -> Option<Vec<usize>> {
         let mut wanted: Vec<Arg> = self.start.dynamic.into_iter().collect();
         let mut ahead = Vec::new();
         while let Some(arg) = wanted.pop() {
@@ -316,7 +316,7 @@ enum Touch {
     },
     /// An access to the window as a whole (as an operand or a carry), or one that cannot be redirected into the
     /// array.
-    Otherwise,
+    Opaque,
 }
 
 struct Survey<'a> {
@@ -355,7 +355,7 @@ impl Survey<'_> {
                 let twice = a.address.dynamic.is_some() && self.copied.start.dynamic.is_some();
                 touched.push(match plain && !twice {
                     true => Touch::Window { write: a.write },
-                    false => Touch::Otherwise,
+                    false => Touch::Opaque,
                 });
             } else if a.held.buffer == array.buffer {
                 let apart = plain && a.held.version == array.version && self.is_apart(a.address);
@@ -368,9 +368,9 @@ impl Survey<'_> {
         for Carry { input, output } in carried {
             // A carried buffer has two names inside the loop, so it cannot be redirected.
             let met = |b: BufferId| !disjoint(self.kernel, array.buffer, b);
-            touched.extend((met(input.buffer) || met(output.buffer)).then_some(Touch::Otherwise));
+            touched.extend((met(input.buffer) || met(output.buffer)).then_some(Touch::Opaque));
             touched.extend(
-                [input, output].iter().any(|h| h.buffer == *window).then_some(Touch::Otherwise),
+                [input, output].iter().any(|h| h.buffer == *window).then_some(Touch::Opaque),
             );
         }
         self.touched.extend(touched);

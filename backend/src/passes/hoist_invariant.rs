@@ -65,7 +65,7 @@ fn hoist_invariant(program: &mut Program, machine: MachineModel) -> Vec<Hoisted>
             }
         }
         kernel.workspace = kernel.workspace.max(if made.is_empty() { 0 } else { free });
-        all.extend(made.into_iter().map(|(buffer, what)| Hoisted { buffer, step, what }));
+        all.extend(made.into_iter().map(|(buffer, operation)| Hoisted { buffer, step, operation }));
     }
     kernel.body = body;
     all
@@ -143,11 +143,11 @@ impl Hoist<'_> {
         varies: &VaryingValues,
     ) -> Option<Stmt> {
         let varies = varies.clone().fix_index(index);
-        let same = Same::of(self.kernel, self.machine, body, varies);
-        let wanted = same.wanted(body);
+        let invariant = InvariantValues::of(self.kernel, self.machine, body, varies);
+        let wanted = invariant.wanted(body);
         if wanted.is_empty()
             || !(iterations <= self.machine.cached_elements
-                || wanted.len() <= same.spared(body, &wanted))
+                || wanted.len() <= invariant.saved_loads(body, &wanted))
         {
             return None;
         }
@@ -158,7 +158,7 @@ impl Hoist<'_> {
             names: OrderedMap::default(),
         };
         fresh.own = fresh.kernel.fresh_index();
-        let is_same = |s: &&Stmt| s.defined().is_some_and(|v| same.values.contains(&v));
+        let is_same = |s: &&Stmt| s.defined().is_some_and(|v| invariant.values.contains(&v));
         let mut needed: Vec<Stmt> = body.iter().filter(is_same).cloned().collect();
         slice(&mut needed, &wanted);
         let mut ahead = fresh.block(&needed);
@@ -183,7 +183,7 @@ impl Hoist<'_> {
                 }
             }
         }
-        drop_unread(body, &|v| same.values.contains(&v));
+        drop_unread(body, &|v| invariant.values.contains(&v));
         let (extent, carries) = (Extent::Constant(iterations), Vec::new());
         Some(Stmt::For {
             index: own,
@@ -197,21 +197,22 @@ impl Hoist<'_> {
 }
 
 /// The values of an inner loop that are equal in all iterations of the outer loop.
-struct Same {
+struct InvariantValues {
     values: OrderedSet<ScalarId>,
     /// The values among them whose arithmetic costs more than a load.
-    dear: OrderedSet<ScalarId>,
+    expensive: OrderedSet<ScalarId>,
 }
 
-impl Same {
+impl InvariantValues {
     /// Finds the invariant values; `varies` holds the values that the outer loop changes.
     fn of(
         kernel: &Kernel,
         machine: MachineModel,
         body: &[Stmt],
         mut varies: VaryingValues,
-    ) -> Same {
-        let mut same = Same { values: OrderedSet::default(), dear: OrderedSet::default() };
+    ) -> InvariantValues {
+        let mut invariant =
+            InvariantValues { values: OrderedSet::default(), expensive: OrderedSet::default() };
         for stmt in body {
             let Stmt::Let { value, expr } = stmt else { continue };
             if !varies.is_all_fixed(stmt) {
@@ -220,9 +221,10 @@ impl Same {
             match expr {
                 Expr::Code(code, args) => {
                     let costs = code.row().flops as usize > machine.recomputed_flops;
-                    let within = |a: &Arg| matches!(a, Arg::Scalar(s) if same.dear.contains(s));
+                    let within =
+                        |a: &Arg| matches!(a, Arg::Scalar(s) if invariant.expensive.contains(s));
                     if costs || args.iter().any(within) {
-                        same.dear.insert(*value);
+                        invariant.expensive.insert(*value);
                     }
                 }
                 Expr::Load { address, guard, .. } => {
@@ -237,9 +239,9 @@ impl Same {
                 }
             }
             varies.fix(Some(*value));
-            same.values.insert(*value);
+            invariant.values.insert(*value);
         }
-        same
+        invariant
     }
 
     /// Returns the expensive values that variant statements read.
@@ -250,11 +252,11 @@ impl Same {
                 s.args(&mut |a| read.extend(scalar(a)));
             }
         });
-        self.dear.iter().copied().filter(|v| read.contains(v)).collect()
+        self.expensive.iter().copied().filter(|v| read.contains(v)).collect()
     }
 
     /// Returns the number of loads per iteration that become dead if the `wanted` values are loaded.
-    fn spared(&self, body: &[Stmt], wanted: &[ScalarId]) -> usize {
+    fn saved_loads(&self, body: &[Stmt], wanted: &[ScalarId]) -> usize {
         let mut rest = body.to_vec();
         rest.retain(|s| !s.defined().is_some_and(|v| wanted.contains(&v)));
         let loads = |body: &[Stmt]| {

@@ -81,7 +81,7 @@ fn block(
         // Three kinds of loops are not split. Carried buffers would be exchanged once more between two ranges. Two
         // vectorized ranges would combine partial sums in another order. A tape cursor starts its reverse pass
         // within a loop.
-        let one = |l: &Loop<'_>| l.lanes == 1 && l.carries.is_empty() && !turns(l.body);
+        let one = |l: &Loop<'_>| l.lanes == 1 && l.carries.is_empty() && !moves_cursor(l.body);
         let Some(found) = stmt.counted().filter(one) else {
             out.push(stmt);
             continue;
@@ -139,7 +139,7 @@ fn is_tiny(k: &Kernel, machine: &MachineModel, found: Loop<'_>) -> bool {
 }
 
 /// Returns whether a tape cursor starts its reverse pass in a block.
-pub(super) fn turns(body: &[Stmt]) -> bool {
+pub(super) fn moves_cursor(body: &[Stmt]) -> bool {
     let mut found = false;
     visit(body, &mut |s| found |= s.moved_cursor().is_some());
     found

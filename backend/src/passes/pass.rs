@@ -181,7 +181,7 @@ pub(crate) struct Hoisted {
     /// The step's position in the body of the program's entry.
     pub(crate) step: usize,
     /// The name of the operation that computes the elements.
-    pub(crate) what: &'static str,
+    pub(crate) operation: &'static str,
 }
 
 /// The options that passes read beside the program, and the results that they report.

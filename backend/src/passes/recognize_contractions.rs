@@ -40,7 +40,7 @@ mod tests;
 use super::pass::{Invariant, Pass, Run};
 use crate::loop_ir::shape::Loop;
 use crate::loop_ir::{Contract, Kernel, Parallelism, Stmt, Sums};
-use fission::{Alone, distributed};
+use fission::{SplitLoop, distributed};
 use nest::{Nest, plain};
 use std::collections::BTreeSet;
 use tapeloom_ir::prim::Exactness;
@@ -77,9 +77,11 @@ pub(super) fn recognize_contractions(kernel: &mut Kernel) {
 
 fn block(k: &mut Kernel, body: &mut Vec<Stmt>) {
     for mut stmt in std::mem::take(body) {
-        let Some(found) = Found::of(k, &stmt, body).or_else(|| Found::apart(k, &stmt, body)) else {
+        let Some(found) =
+            Found::of(k, &stmt, body).or_else(|| Found::after_fission(k, &stmt, body))
+        else {
             stmt.blocks_mut().into_iter().for_each(|inside| block(k, inside));
-            body.push(around(&stmt).map_or(stmt, Stmt::Contract));
+            body.push(extend_by_loop(&stmt).map_or(stmt, Stmt::Contract));
             continue;
         };
         for at in found.fills.into_iter().rev() {
@@ -105,9 +107,9 @@ impl Found {
 
     /// Splits a loop so that each inner loop stands alone, and returns the result if all inner loops become
     /// contractions.
-    fn apart(k: &mut Kernel, stmt: &Stmt, before: &[Stmt]) -> Option<Found> {
+    fn after_fission(k: &mut Kernel, stmt: &Stmt, before: &[Stmt]) -> Option<Found> {
         let mut found = Found::default();
-        for Alone { stmt, is_product } in distributed(k, stmt)? {
+        for SplitLoop { stmt, is_product } in distributed(k, stmt)? {
             if is_product {
                 let product = Found::of(k, &stmt, before)?;
                 found.fills.extend(product.fills);
@@ -121,7 +123,7 @@ impl Found {
 }
 
 /// Returns a loop around one contraction as one contraction with more rows, more columns or a batch dimension.
-fn around(stmt: &Stmt) -> Option<Contract> {
+fn extend_by_loop(stmt: &Stmt) -> Option<Contract> {
     let Loop { index, extent, parallelism, body: [Stmt::Contract(c)], .. } = plain(stmt)? else {
         return None;
     };

@@ -22,7 +22,7 @@
 //!
 //! The verifier proves each simplified access again, from the sum.
 
-use super::index_set_split::turns;
+use super::index_set_split::moves_cursor;
 use super::pass::{Invariant, Pass, Run};
 use crate::loop_ir::analysis::constants::fold;
 use crate::loop_ir::analysis::value_range::ValueRanges;
@@ -134,7 +134,7 @@ impl<'a> Straight<'a> {
                     Arg::Literal(holds) => {
                         self.changed = true;
                         let side = if holds.bits != 0 { then } else { otherwise };
-                        if turns(side) {
+                        if moves_cursor(side) {
                             // A cursor may start its reverse pass only once in a block, and a neighbouring branch
                             // may start it, too.
                             let body = self.block(side);

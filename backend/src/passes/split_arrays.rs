@@ -51,29 +51,29 @@ fn split_arrays(program: &mut Program) {
     let kernel = &mut program.entry;
     let sites = Sites::of(kernel);
     let ids: Vec<BufferId> = kernel.buffers.keys().filter(|id| is_kept(kernel, *id)).collect();
-    let mut parts: Vec<Part> = Vec::new();
+    let mut new_arrays: Vec<NewArray> = Vec::new();
     for id in ids.iter().filter(|id| !sites.whole.contains(*id)) {
         let elements = kernel.buffers[*id].ty.shape.elements();
-        parts.extend(sites.parts(*id, elements).unwrap_or_default());
+        new_arrays.extend(sites.new_arrays(*id, elements).unwrap_or_default());
     }
     // Number the new arrays in the order of their statements.
-    parts.sort_by_key(|part| part.at);
-    let mut homes = Homes::default();
-    for part in parts {
-        let ty = &kernel.buffers[part.of].ty;
-        let ty = ArrayType { shape: Shape::from_iter([part.elements]), dtype: ty.dtype };
+    new_arrays.sort_by_key(|new_array| new_array.at);
+    let mut new_addresses = NewAddresses::default();
+    for new_array in new_arrays {
+        let ty = &kernel.buffers[new_array.old].ty;
+        let ty = ArrayType { shape: Shape::from_iter([new_array.elements]), dtype: ty.dtype };
         let at = kernel.workspace.next_multiple_of(64);
         kernel.workspace = at + ty.bytes();
         let buffer = kernel.buffers.push(Buffer::new(ty, Place::Workspace(at)));
-        let names = kernel.kept.get(&BufferVersion::first(part.of)).cloned();
+        let names = kernel.kept.get(&BufferVersion::first(new_array.old)).cloned();
         for name in names.into_iter().flatten() {
             kernel.keep(BufferVersion::first(buffer), name);
         }
-        let addresses = part.addresses.into_iter();
-        homes.extend(addresses.map(|(from, to)| ((part.of, from), (buffer, to))));
+        let addresses = new_array.addresses.into_iter();
+        new_addresses.extend(addresses.map(|(from, to)| ((new_array.old, from), (buffer, to))));
     }
-    kernel.kept.retain(|held, _| !homes.keys().any(|(of, _)| *of == held.buffer));
-    rewrite(&mut kernel.body, &homes);
+    kernel.kept.retain(|held, _| !new_addresses.keys().any(|(of, _)| *of == held.buffer));
+    rewrite(&mut kernel.body, &new_addresses);
     in_registers(kernel);
 }
 
@@ -103,11 +103,11 @@ struct Sites {
 }
 
 /// The elements that one statement fills, which become an array.
-struct Part {
+struct NewArray {
     at: usize,
-    of: BufferId,
+    old: BufferId,
     elements: usize,
-    /// The old addresses that read or write the part, each with its new address.
+    /// The old addresses that read or write these elements, each with its new address.
     addresses: Vec<(Address, Address)>,
 }
 
@@ -151,30 +151,32 @@ impl Sites {
         }
     }
 
-    /// Returns the parts of a buffer, if there are several and each element is filled by exactly one statement.
-    fn parts(&self, id: BufferId, elements: usize) -> Option<Vec<Part>> {
+    /// Returns the new arrays of a buffer, if there are several and each element is filled by exactly one statement.
+    fn new_arrays(&self, id: BufferId, elements: usize) -> Option<Vec<NewArray>> {
         let sites = self.all.get(&id)?;
         let (stores, loads): (Vec<&Site>, Vec<&Site>) = sites.iter().partition(|site| site.write);
         if stores.len() < 2 || elements > MOST_ELEMENTS {
             return None;
         }
         let mut filled = vec![false; elements];
-        let mut parts = Vec::with_capacity(stores.len());
+        let mut new_arrays = Vec::with_capacity(stores.len());
         for store in &stores {
-            let nest = Nest::of(store)?;
-            nest.fill(&mut filled)?;
-            let elements = nest.terms.iter().map(|term| term.iterations).product::<i64>() as usize;
-            let addresses = vec![(store.address.clone(), nest.of_load(&nest)?)];
-            parts.push((nest, Part { at: store.at, of: id, elements, addresses }));
+            let pattern = AccessPattern::of(store)?;
+            pattern.fill(&mut filled)?;
+            let elements =
+                pattern.terms.iter().map(|term| term.iterations).product::<i64>() as usize;
+            let addresses = vec![(store.address.clone(), pattern.of_load(&pattern)?)];
+            new_arrays.push((pattern, NewArray { at: store.at, old: id, elements, addresses }));
         }
         for load in loads {
-            let read = Nest::of(load)?;
-            let mut from =
-                parts.iter_mut().filter_map(|(nest, part)| Some((nest.of_load(&read)?, part)));
-            let (address, part) = from.next()?;
-            part.addresses.push((load.address.clone(), address));
+            let read = AccessPattern::of(load)?;
+            let mut from = new_arrays
+                .iter_mut()
+                .filter_map(|(pattern, new_array)| Some((pattern.of_load(&read)?, new_array)));
+            let (address, new_array) = from.next()?;
+            new_array.addresses.push((load.address.clone(), address));
         }
-        Some(parts.into_iter().map(|(_, part)| part).collect())
+        Some(new_arrays.into_iter().map(|(_, new_array)| new_array).collect())
     }
 }
 
@@ -187,15 +189,15 @@ struct Term {
 }
 
 /// The address pattern of an access, outer loops first. Loops with one iteration are left out.
-struct Nest {
+struct AccessPattern {
     offset: i64,
     terms: Vec<Term>,
 }
 
-impl Nest {
+impl AccessPattern {
     /// Returns the pattern; `None` if the address is the same in several iterations, or follows a loop of unknown
     /// trip count.
-    fn of(site: &Site) -> Option<Nest> {
+    fn of(site: &Site) -> Option<AccessPattern> {
         let known = |index: IndexId| site.loops.iter().any(|around| around.0 == index);
         if !site.address.terms.iter().all(|term| known(term.0)) {
             return None;
@@ -207,7 +209,7 @@ impl Nest {
         let terms: Vec<Term> =
             site.loops.iter().map(of).filter(|term| term.iterations != 1).collect();
         let moves = terms.iter().all(|term| term.stride != 0);
-        moves.then_some(Nest { offset: site.address.offset, terms })
+        moves.then_some(AccessPattern { offset: site.address.offset, terms })
     }
 
     /// Marks the stored elements; `None` if an element is stored twice.
@@ -227,7 +229,7 @@ impl Nest {
 
     /// Returns the address of a load in the new array of this store, if the load reads the stored elements loop by
     /// loop, in the same or in the opposite order.
-    fn of_load(&self, load: &Nest) -> Option<Address> {
+    fn of_load(&self, load: &AccessPattern) -> Option<Address> {
         let (mut address, mut offset) = (Address::default(), self.offset);
         let (mut left, mut weight) = (load.terms.clone(), 1);
         for store in self.terms.iter().rev() {
@@ -252,16 +254,17 @@ impl Nest {
 }
 
 /// Per old element: the new one.
-type Homes = OrderedMap<(BufferId, Address), (BufferId, Address)>;
+type NewAddresses = OrderedMap<(BufferId, Address), (BufferId, Address)>;
 
-fn rewrite(body: &mut [Stmt], homes: &Homes) {
+fn rewrite(body: &mut [Stmt], new_addresses: &NewAddresses) {
     for stmt in body {
         if let Some(element) = stmt.shape_mut().element
-            && let Some((to, at)) = homes.get(&(element.held.buffer, element.address.clone()))
+            && let Some((to, at)) =
+                new_addresses.get(&(element.held.buffer, element.address.clone()))
         {
             (element.held.buffer, *element.address) = (*to, at.clone());
         }
-        stmt.blocks_mut().into_iter().for_each(|inside| rewrite(inside, homes));
+        stmt.blocks_mut().into_iter().for_each(|inside| rewrite(inside, new_addresses));
     }
 }
 

@@ -20,7 +20,7 @@
 //! pass. It exists for comparisons with a compiler that unrolls
 //! ([`RunConfig::unroll`](crate::accelerator::RunConfig)). Iterations keep their order, so results are bit-identical.
 
-use super::index_set_split::{Range, copies, size, turns};
+use super::index_set_split::{Range, copies, moves_cursor, size};
 use super::pass::{Invariant, Pass, Run};
 use super::reverse_loops::downward;
 use crate::loop_ir::shape::Loop;
@@ -78,7 +78,7 @@ fn block(kernel: &mut Kernel, factors: &[u64], body: Vec<Stmt>) -> (Vec<Stmt>, u
 /// Returns whether a loop may be unrolled, and its copies are not too large.
 fn may(found: Loop<'_>, factor: u64) -> bool {
     let Loop { extent: n, carries, body, .. } = found;
-    let mut fits = found.lanes == 1 && (n == 1 || n > 1 && factor > 1) && !turns(body);
+    let mut fits = found.lanes == 1 && (n == 1 || n > 1 && factor > 1) && !moves_cursor(body);
     // Exchanged buffers have other names in every second iteration. Buffers that an inner loop carries on are
     // excluded, too.
     fits &= carries.iter().all(|carry| carry.input.buffer == carry.output.buffer);

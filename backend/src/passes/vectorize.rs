@@ -33,29 +33,29 @@ pub(super) const PASS: Pass = Pass {
 // result.
 
 /// The lanes of a 128-bit vector: if all variables have 64 bits, and if some have 32.
-const ONE: usize = 2;
-const ONE_NARROW: usize = 4;
+const LANES_F64: usize = 2;
+const LANES_F32: usize = 4;
 
 /// Rows (statements, factor): a folding loop with at most this many statements has `factor` times the lanes of one
 /// vector. Several partial values hide the latency of the additions; longer loops are bound by instruction issue.
 /// The last row holds for all longer loops.
-type Times = &'static [(usize, usize)];
+type LaneFactors = &'static [(usize, usize)];
 
 /// Two vectors of 512 bits for short loops, and one for long loops.
-const TIMES: Times = &[(8, 8), (usize::MAX, 4)];
+const VECTOR_FACTORS: LaneFactors = &[(8, 8), (usize::MAX, 4)];
 
 /// For loops around folding loops, which the 512-bit code does not support, and for machines without vectors.
-const FEW: Times = &[(8, 4), (24, 2), (usize::MAX, 1)];
+const SCALAR_FACTORS: LaneFactors = &[(8, 4), (24, 2), (usize::MAX, 1)];
 
 /// The smallest trip count of an inner loop that gets lanes of its own.
 const SMALL: usize = 8;
 
 /// Chooses the lanes of every loop of a kernel.
 pub(super) fn vectorize(kernel: &mut Kernel, choice: Choice) {
-    let times = if choice == Choice::Few { FEW } else { TIMES };
+    let factors = if choice == Choice::Few { SCALAR_FACTORS } else { VECTOR_FACTORS };
     // A loop with lanes prevents lanes on the loops around it, so remove earlier choices first.
     reset(&mut kernel.body);
-    kernel.rewrite(|kernel, body| block(kernel, times, body));
+    kernel.rewrite(|kernel, body| block(kernel, factors, body));
 }
 
 fn reset(body: &mut [Stmt]) {
@@ -67,11 +67,13 @@ fn reset(body: &mut [Stmt]) {
     }
 }
 
-fn block(k: &Kernel, times: Times, body: &mut [Stmt]) {
+fn block(k: &Kernel, factors: LaneFactors, body: &mut [Stmt]) {
     for stmt in body {
-        match (plan(k, times, stmt), &mut *stmt) {
+        match (plan(k, factors, stmt), &mut *stmt) {
             (Some(plan), Stmt::For { lanes, .. }) => *lanes = plan.lanes,
-            (_, other) => other.blocks_mut().into_iter().for_each(|inside| block(k, times, inside)),
+            (_, other) => {
+                other.blocks_mut().into_iter().for_each(|inside| block(k, factors, inside))
+            }
         }
     }
 }
@@ -84,14 +86,14 @@ struct Plan {
 }
 
 /// Returns the lanes of a loop, if vectorization is worth it.
-fn plan(k: &Kernel, times: Times, stmt: &Stmt) -> Option<Plan> {
+fn plan(k: &Kernel, factors: LaneFactors, stmt: &Stmt) -> Option<Plan> {
     let Stmt::For { index, extent: Extent::Constant(extent), body, .. } = stmt else { return None };
     if *extent < 2 {
         return None;
     }
     let mut s = Survey {
         k,
-        times,
+        factors,
         index: *index,
         gain: 0,
         statements: 0,
@@ -108,14 +110,14 @@ fn plan(k: &Kernel, times: Times, stmt: &Stmt) -> Option<Plan> {
     if s.better_inside || s.gain <= 0 {
         return None;
     }
-    let one = if s.narrow { ONE_NARROW } else { ONE };
-    let several = |times: Times| {
-        one * times.iter().find(|(most, _)| s.statements <= *most).map_or(1, |t| t.1)
+    let one = if s.narrow { LANES_F32 } else { LANES_F64 };
+    let several = |factors: LaneFactors| {
+        one * factors.iter().find(|(most, _)| s.statements <= *most).map_or(1, |t| t.1)
     };
     let calls = s.calls && !s.eights;
     let most = match (s.folds, s.folds_inside) {
-        (true, false) if !calls => several(times),
-        (true, _) | (_, true) if !s.calls => several(FEW),
+        (true, false) if !calls => several(factors),
+        (true, _) | (_, true) if !s.calls => several(SCALAR_FACTORS),
         _ if s.eights => EIGHT,
         _ => one,
     };
@@ -127,7 +129,7 @@ fn plan(k: &Kernel, times: Times, stmt: &Stmt) -> Option<Plan> {
 /// The costs and benefits of vectorizing a loop, collected from its body.
 struct Survey<'a> {
     k: &'a Kernel,
-    times: Times,
+    factors: LaneFactors,
     index: IndexId,
     /// The saved scalar instructions, less those that split and assemble vectors.
     gain: i64,
@@ -162,7 +164,7 @@ impl Survey<'_> {
             if let Flow::For { extent: Extent::Constant(extent), .. } = shape.flow {
                 let here = self.gain - before;
                 self.better_inside |= extent >= SMALL
-                    && plan(self.k, self.times, stmt).is_some_and(|p| p.gain >= here);
+                    && plan(self.k, self.factors, stmt).is_some_and(|p| p.gain >= here);
             }
             if let Some(value) = shape.defines {
                 self.dtype(self.k.scalars[value]);

@@ -202,7 +202,7 @@ impl StepWorkspace {
 impl Plan {
     /// Adds rows for the buffers that passes allocated when they hoisted statements out of loops.
     pub(crate) fn ahead(&mut self, kernel: &Kernel, made: &[Hoisted]) {
-        for Hoisted { buffer, step, what } in made {
+        for Hoisted { buffer, step, operation } in made {
             let of = &kernel.buffers[*buffer];
             self.rows.push(Row {
                 buffer: *buffer,
@@ -210,7 +210,7 @@ impl Plan {
                 place: of.place,
                 first: *step,
                 last: *step,
-                primitive: what,
+                primitive: operation,
                 location: None,
                 tape: false,
                 read_back: Vec::new(),

@@ -23,7 +23,7 @@ pub struct Rematerialized {
 }
 
 /// Returns the equations that a program recomputes, one entry for each primitive, type and source line.
-pub(crate) fn again(module: &Module, function: FuncId) -> Vec<Rematerialized> {
+pub(crate) fn rematerialized(module: &Module, function: FuncId) -> Vec<Rematerialized> {
     let mut found: OrderedMap<(&'static str, Type, Origin), (Vec<Origin>, usize)> =
         OrderedMap::default();
     let (mut seen, mut open) = (OrderedSet::default(), vec![function]);
@@ -37,8 +37,8 @@ pub(crate) fn again(module: &Module, function: FuncId) -> Vec<Rematerialized> {
             open.extend(e.op.regions().iter().filter(|r| r.role.runs()).map(|r| r.function));
             let at = f.origin(i);
             // Marks (barriers and names) compute nothing.
-            let again = at.phase.rematerialized && !is_mark(module, f, e);
-            if let Some(y) = e.outputs.first().filter(|_| again) {
+            let recomputed = at.phase.rematerialized && !is_mark(module, f, e);
+            if let Some(y) = e.outputs.first().filter(|_| recomputed) {
                 let key = (e.op.name(), f.types[*y].clone(), at);
                 let (read, times) = found.entry(key).or_default();
                 *times += 1;
@@ -50,14 +50,14 @@ pub(crate) fn again(module: &Module, function: FuncId) -> Vec<Rematerialized> {
             }
         }
     }
-    let again = |((what, ty, Origin { loc: location, .. }), (read_at, times))| Rematerialized {
+    let row = |((what, ty, Origin { loc: location, .. }), (read_at, times))| Rematerialized {
         what,
         ty,
         location,
         read_at,
         times,
     };
-    found.into_iter().rev().map(again).collect()
+    found.into_iter().rev().map(row).collect()
 }
 
 fn is_mark(module: &Module, f: &Function, e: &Equation) -> bool {

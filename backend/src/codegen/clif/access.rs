@@ -6,7 +6,7 @@
 
 use super::partition::{Promotion, constant};
 use super::scalar;
-use super::translate::{At, Counter, Nest, begin};
+use super::translate::{At, Counter, Translator, begin};
 use super::vector_value::{self, Lanes};
 use crate::loop_ir::{Address, Arg, Buffer, BufferId, Place};
 use crate::runtime::abi;
@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 use tapeloom_ir::{Code, Dtype, Literal, Problem};
 
 /// The addresses of an access per lane: pointers with immediate offsets.
-enum Places {
+enum LaneAddresses {
     /// The same element in every lane.
     One(Value, i32),
     /// A constant number of bytes between lanes: pointer, offset, stride.
@@ -25,7 +25,7 @@ enum Places {
     Each(SmallVec<[(Value, i32); 4]>),
 }
 
-impl Nest<'_, '_, '_> {
+impl Translator<'_, '_, '_> {
     pub(super) fn load(
         &mut self,
         buffer: BufferId,
@@ -45,20 +45,20 @@ impl Nest<'_, '_, '_> {
             return self.emit().code(Code::Select, dtype, &[g, value, zero]);
         }
         let guard = guard.map(|g| self.arg(g)).transpose()?;
-        let places = self.places(buffer, address)?;
+        let addresses = self.lane_addresses(buffer, address)?;
         let input = matches!(self.p.buffers[buffer].place, Place::Input(_));
         // A load inside a branch or a `while` must not move out, because its bounds may be proved only there. Loads
         // also stay in place if many values compete for registers, so that they occupy no register during the
         // iterations.
-        let calm = self.cut.waiting.is_empty() && !self.crowded;
+        let calm = self.cut.spilled.is_empty() && !self.crowded;
         let moves = guard.is_none() && input && self.inside == 0 && calm;
         let mut flags = MemFlagsData::trusted();
         if moves {
             flags = flags.with_readonly().with_can_move();
         }
         let uniform = matches!(guard, None | Some(Lanes::One(_)));
-        match places {
-            Places::One(base, offset) if uniform => {
+        match addresses {
+            LaneAddresses::One(base, offset) if uniform => {
                 let (base, offset) = self.guarded(&guard, 0, base, offset);
                 let value = self.b.ins().load(scalar, flags, base, offset);
                 let value = self.truth(buffer, value);
@@ -71,7 +71,7 @@ impl Nest<'_, '_, '_> {
                 }
                 Ok(Lanes::One(value))
             }
-            Places::Strided(base, offset, bytes)
+            LaneAddresses::Strided(base, offset, bytes)
                 if uniform
                     && bytes == i64::from(scalar.bytes())
                     && self.registers(dtype).is_some() =>
@@ -89,11 +89,11 @@ impl Nest<'_, '_, '_> {
                 }
                 Ok(Lanes::Vector(registers))
             }
-            places => {
+            addresses => {
                 let guard = guard.map(|g| Lanes::Each(self.emit().each(&g, Dtype::Bool)));
                 let mut each = vector_value::Registers::new();
                 for lane in 0..self.width() {
-                    let (base, offset) = places.lane(lane);
+                    let (base, offset) = addresses.lane(lane);
                     let (base, offset) = self.guarded(&guard, lane, base, offset);
                     let value = self.b.ins().load(scalar, flags, base, offset);
                     each.push(self.truth(buffer, value));
@@ -152,12 +152,12 @@ impl Nest<'_, '_, '_> {
             }
         }
         let guard = guard.map(|g| self.arg(g)).transpose()?;
-        let places = self.places(buffer, address)?;
+        let addresses = self.lane_addresses(buffer, address)?;
         match guard {
-            None => self.write(buffer, &places, &x),
+            None => self.write(buffer, &addresses, &x),
             Some(Lanes::One(g)) => {
                 let join = self.begin_if(g);
-                self.write(buffer, &places, &x);
+                self.write(buffer, &addresses, &x);
                 self.end_if(join);
             }
             Some(g) => {
@@ -165,7 +165,7 @@ impl Nest<'_, '_, '_> {
                 let g = self.emit().each(&g, Dtype::Bool);
                 let each = self.emit().each(&x, dtype);
                 for lane in 0..self.width() {
-                    let (base, offset) = places.lane(lane);
+                    let (base, offset) = addresses.lane(lane);
                     let join = self.begin_if(g[lane]);
                     self.b.ins().store(MemFlagsData::trusted(), each[lane], base, offset);
                     self.end_if(join);
@@ -175,13 +175,13 @@ impl Nest<'_, '_, '_> {
         Ok(())
     }
 
-    fn write(&mut self, buffer: BufferId, places: &Places, x: &Lanes) {
+    fn write(&mut self, buffer: BufferId, addresses: &LaneAddresses, x: &Lanes) {
         let dtype = self.p.buffers[buffer].ty.dtype;
-        match (places, x) {
-            (Places::One(base, offset), Lanes::One(x)) => {
+        match (addresses, x) {
+            (LaneAddresses::One(base, offset), Lanes::One(x)) => {
                 self.b.ins().store(MemFlagsData::trusted(), *x, *base, *offset);
             }
-            (Places::Strided(base, offset, bytes), _)
+            (LaneAddresses::Strided(base, offset, bytes), _)
                 if *bytes == dtype.bytes() as i64 && self.registers(dtype).is_some() =>
             {
                 let Some((ty, _)) = self.registers(dtype) else { return };
@@ -194,7 +194,7 @@ impl Nest<'_, '_, '_> {
             _ => {
                 let each = self.emit().each(x, dtype);
                 for (lane, x) in each.iter().enumerate() {
-                    let (base, offset) = places.lane(lane);
+                    let (base, offset) = addresses.lane(lane);
                     self.b.ins().store(MemFlagsData::trusted(), *x, base, offset);
                 }
             }
@@ -221,7 +221,7 @@ impl Nest<'_, '_, '_> {
     }
 
     /// Returns the addresses of an access in each lane.
-    fn places(&mut self, buffer: BufferId, a: &Address) -> Result<Places, Problem> {
+    fn lane_addresses(&mut self, buffer: BufferId, a: &Address) -> Result<LaneAddresses, Problem> {
         let size = self.p.buffers[buffer].ty.dtype.bytes() as i64;
         let mut offset = a.offset * size;
         for (index, stride) in &a.terms {
@@ -264,28 +264,28 @@ impl Nest<'_, '_, '_> {
             Some(Lanes::One(d)) => moved(self, d),
             Some(d) => {
                 let each = self.emit().each(&d, Dtype::I64);
-                let places = each.iter().enumerate().map(|(lane, d)| {
+                let addresses = each.iter().enumerate().map(|(lane, d)| {
                     let base = moved(self, *d);
                     self.place(base, i64::from(offset) + lane as i64 * between)
                 });
-                return Ok(Places::Each(places.collect()));
+                return Ok(LaneAddresses::Each(addresses.collect()));
             }
         };
         if between == 0 {
-            return Ok(Places::One(base, offset));
+            return Ok(LaneAddresses::One(base, offset));
         }
         if between.abs() >= 1 << 20 {
-            let places = (0..self.width() as i64)
+            let addresses = (0..self.width() as i64)
                 .map(|lane| self.place(base, i64::from(offset) + lane * between));
-            return Ok(Places::Each(places.collect()));
+            return Ok(LaneAddresses::Each(addresses.collect()));
         }
-        Ok(Places::Strided(base, offset, between))
+        Ok(LaneAddresses::Strided(base, offset, between))
     }
 
     /// Returns a pointer to a buffer. If the buffer is in the workspace, its offset is added to `offset` instead.
     pub(super) fn pointer(&mut self, buffer: BufferId, offset: &mut i64) -> Value {
         match self.exchanged.get(&buffer).copied() {
-            Some(at) => self.turned(buffer, at),
+            Some(at) => self.current_address(buffer, at),
             None => self.fixed(buffer, offset),
         }
     }
@@ -323,9 +323,11 @@ impl Nest<'_, '_, '_> {
 
     /// Returns a pointer to the first element of an operand that is the same in all lanes.
     pub(super) fn first(&mut self, buffer: BufferId, at: &Address) -> Result<Value, Problem> {
-        match self.places(buffer, at)? {
-            Places::One(base, offset) => Ok(self.b.ins().iadd_imm_s(base, i64::from(offset))),
-            Places::Strided(..) | Places::Each(_) => {
+        match self.lane_addresses(buffer, at)? {
+            LaneAddresses::One(base, offset) => {
+                Ok(self.b.ins().iadd_imm_s(base, i64::from(offset)))
+            }
+            LaneAddresses::Strided(..) | LaneAddresses::Each(_) => {
                 Err(Problem::internal(format!("{buffer}[{at}] in lanes")))
             }
         }
@@ -340,12 +342,14 @@ impl Nest<'_, '_, '_> {
     }
 }
 
-impl Places {
+impl LaneAddresses {
     fn lane(&self, lane: usize) -> (Value, i32) {
         match self {
-            Places::One(base, offset) => (*base, *offset),
-            Places::Strided(base, offset, bytes) => (*base, offset + lane as i32 * *bytes as i32),
-            Places::Each(places) => places[lane],
+            LaneAddresses::One(base, offset) => (*base, *offset),
+            LaneAddresses::Strided(base, offset, bytes) => {
+                (*base, offset + lane as i32 * *bytes as i32)
+            }
+            LaneAddresses::Each(addresses) => addresses[lane],
         }
     }
 }

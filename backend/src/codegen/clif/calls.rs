@@ -3,7 +3,7 @@
 //! The call [`record`](crate::runtime::abi) of a callee is built on the caller's stack.
 
 use super::symbols::Functions;
-use super::translate::{Nest, call};
+use super::translate::{Translator, call};
 use crate::loop_ir::{Call, CallExternal, Contract, Kernel, Place};
 use crate::runtime::abi::{self, Layout};
 use crate::runtime::argsort as runtime;
@@ -38,7 +38,7 @@ pub(super) fn argsort(
     Ok(())
 }
 
-impl Nest<'_, '_, '_> {
+impl Translator<'_, '_, '_> {
     /// Emits a call of the function for a contraction.
     pub(super) fn contract(&mut self, c: &Contract) -> Result<(), Problem> {
         let function = self.functions.contraction(self.b.func, c)?;

@@ -3,7 +3,7 @@
 //! A cursor is a Cranelift variable that holds the address of its record. [`crate::runtime::tape_memory`] says how
 //! the address is computed from the record's number.
 
-use super::translate::{Nest, begin, call};
+use super::translate::{Translator, begin, call};
 use crate::loop_ir::{Arg, CursorId, CursorTarget, TapeId, TapeStmt, opened};
 use crate::runtime::abi::{self, State};
 use crate::runtime::tape_memory::NO_RECORD;
@@ -25,7 +25,7 @@ const CAPACITY: i32 = offset_of!(State, capacity) as i32;
 const CHUNKS: i32 = offset_of!(State, chunks) as i32;
 const RECORD: i32 = offset_of!(State, record) as i32;
 
-impl Nest<'_, '_, '_> {
+impl Translator<'_, '_, '_> {
     pub(super) fn taping(&mut self, taping: &TapeStmt) -> Result<(), Problem> {
         match taping {
             TapeStmt::MoveCursor { cursor, to, index } => {

@@ -1,6 +1,6 @@
 //! Code for limited loops: see [`crate::runtime::loop_limits`].
 
-use super::translate::{Nest, begin, call};
+use super::translate::{Translator, begin, call};
 use crate::loop_ir::LimitStmt;
 use crate::loop_ir::loop_counters::Row;
 use crate::runtime::abi;
@@ -16,7 +16,7 @@ const UNTIL: i32 = offset_of!(Row, until) as i32;
 const MOST: i32 = offset_of!(Row, most) as i32;
 const STOP: i32 = offset_of!(Row, stopped) as i32;
 
-impl Nest<'_, '_, '_> {
+impl Translator<'_, '_, '_> {
     pub(super) fn limit(&mut self, limit: &LimitStmt) -> Result<(), Problem> {
         let number = self.b.ins().iconst(types::I64, limit.limit().index() as i64);
         match limit {

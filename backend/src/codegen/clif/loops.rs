@@ -17,7 +17,7 @@
 //! pairs than registers, a single variable states for all of them whether they are exchanged.
 
 use super::scalar;
-use super::translate::{At, Counter, Nest, begin};
+use super::translate::{At, Counter, Translator, begin};
 use super::variables::Binding;
 use super::vector_value::{Lanes, Registers};
 use crate::loop_ir::analysis::dependence::folds;
@@ -35,11 +35,11 @@ use tapeloom_ir::{Code, Dtype, Literal, OrderedMap, OrderedSet, Problem};
 /// The pairs of buffers that a loop exchanges in each iteration.
 struct Exchange {
     pairs: Vec<[BufferId; 2]>,
-    turn: Turn,
+    state: ExchangeState,
 }
 
 /// The variables that an exchange changes.
-enum Turn {
+enum ExchangeState {
     /// Per pair: the variables that hold the two pointers, and the original pointer of the first buffer.
     Pointers(Vec<([Variable; 2], Value)>),
     /// One variable for all pairs: 0 if the buffers are in their original places, and -1 if they are exchanged.
@@ -47,7 +47,8 @@ enum Turn {
 }
 
 impl Exchange {
-    const NONE: Exchange = Exchange { pairs: Vec::new(), turn: Turn::Pointers(Vec::new()) };
+    const NONE: Exchange =
+        Exchange { pairs: Vec::new(), state: ExchangeState::Pointers(Vec::new()) };
 }
 
 /// The remaining iterations of a loop with lanes, while they run one by one.
@@ -66,10 +67,10 @@ pub(super) enum Exchanged {
     /// The address in this variable.
     At(Variable),
     /// The original place if this variable is 0; the original place of the other buffer if it is -1.
-    CursorTarget(Variable, BufferId),
+    Masked(Variable, BufferId),
 }
 
-impl Nest<'_, '_, '_> {
+impl Translator<'_, '_, '_> {
     /// Translates a counted loop.
     pub(super) fn for_(&mut self, stmt: &Stmt) -> Result<(), Problem> {
         let Stmt::For { index, extent, lanes, carries, body, .. } = stmt else { return Ok(()) };
@@ -83,7 +84,7 @@ impl Nest<'_, '_, '_> {
                 }
                 let exchange = self.exchange(carries)?;
                 self.range(*index, 0, *extent, body, &exchange)?;
-                self.settle(&exchange);
+                self.restore_buffers(&exchange);
                 Ok(())
             }
             Extent::Scalar(extent) => {
@@ -95,7 +96,7 @@ impl Nest<'_, '_, '_> {
                 self.count(*index, 0, extent, 1, body, &exchange)?;
                 self.inside -= 1;
                 self.end_if(join);
-                self.settle(&exchange);
+                self.restore_buffers(&exchange);
                 Ok(())
             }
         }
@@ -105,18 +106,18 @@ impl Nest<'_, '_, '_> {
     /// loaded before the loop and stay in registers. If a loop uses more buffers than there are registers, each
     /// access loads its pointer, or an inner loop with few buffers does. (Otherwise, Cranelift would spill all
     /// pointers, in a time quadratic in their number.)
-    pub(super) fn holding(
+    pub(super) fn with_hoisted_values(
         &mut self,
         blocks: &[&[Stmt]],
         translate: impl FnOnce(&mut Self) -> Result<(), Problem>,
     ) -> Result<(), Problem> {
         let mut named: OrderedSet<BufferId> = OrderedSet::default();
         let (mut read, mut made) = (OrderedSet::default(), OrderedSet::default());
-        let waits = !self.cut.waiting.is_empty();
+        let any_spilled = !self.cut.spilled.is_empty();
         for block in blocks {
             visit(block, &mut |s| {
                 s.accesses(&mut |a| _ = named.insert(a.held.buffer));
-                if waits {
+                if any_spilled {
                     made.extend(s.defined());
                     s.args(&mut |a| {
                         if let Arg::Scalar(value) = a {
@@ -126,34 +127,34 @@ impl Nest<'_, '_, '_> {
                 }
             });
         }
-        read.retain(|s| !made.contains(s) && self.waits(*s).is_some());
+        read.retain(|s| !made.contains(s) && self.spill_slot(*s).is_some());
         if read.is_empty() || read.len() > self.machine.held_values {
-            return self.pointing(named, translate);
+            return self.with_hoisted_pointers(named, translate);
         }
         // Values that are spilled to memory and used in the iterations are loaded before the loop.
-        let mut waiting = Vec::new();
+        let mut loaded = Vec::new();
         for value in read {
-            waiting.push((value, self.state.scalars[value].clone(), self.state.made[value]));
+            loaded.push((value, self.state.scalars[value].clone(), self.state.made[value]));
             let x = self.arg(Arg::Scalar(value))?;
             self.state.scalars[value] = Some(x);
             self.state.made[value] = self.state.clock;
         }
-        let done = self.pointing(named, translate);
-        for (value, x, made) in waiting {
+        let done = self.with_hoisted_pointers(named, translate);
+        for (value, x, made) in loaded {
             self.state.scalars[value] = x;
             self.state.made[value] = made;
         }
         done
     }
 
-    /// Like [`Self::holding`], for blocks that access the buffers `named`.
-    fn pointing(
+    /// Like [`Self::with_hoisted_values`], for blocks that access the buffers `named`.
+    fn with_hoisted_pointers(
         &mut self,
         mut named: OrderedSet<BufferId>,
         translate: impl FnOnce(&mut Self) -> Result<(), Problem>,
     ) -> Result<(), Problem> {
         for buffer in named.clone() {
-            if let Some(Exchanged::CursorTarget(_, other)) = self.exchanged.get(&buffer) {
+            if let Some(Exchanged::Masked(_, other)) = self.exchanged.get(&buffer) {
                 named.insert(*other);
             }
         }
@@ -330,7 +331,7 @@ impl Nest<'_, '_, '_> {
                 let at = At::Constant((from + i * step) as i64);
                 self.loops.push(Counter { index, at, scaled: SmallVec::new() });
                 self.iteration(index, body)?;
-                self.hand_on(exchange);
+                self.swap_buffers(exchange);
                 self.loops.pop();
             }
             return Ok(());
@@ -367,7 +368,7 @@ impl Nest<'_, '_, '_> {
         self.b.switch_to_block(head);
         self.loops.push(Counter { index, at: At::Value(at), scaled: scaled.clone() });
         self.iteration(index, body)?;
-        self.hand_on(exchange);
+        self.swap_buffers(exchange);
         self.loops.pop();
         self.hoisted.truncate(hoisted);
         let next = self.b.ins().iadd_imm_s(at, step as i64);
@@ -401,12 +402,12 @@ impl Nest<'_, '_, '_> {
         self.b.ins().brif(condition, iteration, &[], exit, &[]);
         begin(self.b, iteration);
         self.block(body)?;
-        self.hand_on(&exchange);
+        self.swap_buffers(&exchange);
         self.b.ins().jump(again, &[]);
         self.inside -= 1;
         self.b.seal_block(again);
         begin(self.b, exit);
-        self.settle(&exchange);
+        self.restore_buffers(&exchange);
         Ok(())
     }
 
@@ -419,10 +420,10 @@ impl Nest<'_, '_, '_> {
             let home = self.b.ins().iconst(types::I64, 0);
             self.b.def_var(mask, home);
             for [now, next] in &pairs {
-                self.exchanges(*now, Exchanged::CursorTarget(mask, *next))?;
-                self.exchanges(*next, Exchanged::CursorTarget(mask, *now))?;
+                self.exchanges(*now, Exchanged::Masked(mask, *next))?;
+                self.exchanges(*next, Exchanged::Masked(mask, *now))?;
             }
-            return Ok(Exchange { pairs, turn: Turn::All(mask) });
+            return Ok(Exchange { pairs, state: ExchangeState::All(mask) });
         }
         let mut pointers = Vec::new();
         for pair in &pairs {
@@ -437,7 +438,7 @@ impl Nest<'_, '_, '_> {
             }
             pointers.push((places, at[0]));
         }
-        Ok(Exchange { pairs, turn: Turn::Pointers(pointers) })
+        Ok(Exchange { pairs, state: ExchangeState::Pointers(pointers) })
     }
 
     fn exchanges(&mut self, buffer: BufferId, at: Exchanged) -> Result<(), Problem> {
@@ -455,10 +456,10 @@ impl Nest<'_, '_, '_> {
     }
 
     /// Returns the current address of a buffer.
-    pub(super) fn turned(&mut self, buffer: BufferId, at: Exchanged) -> Value {
+    pub(super) fn current_address(&mut self, buffer: BufferId, at: Exchanged) -> Value {
         let (mask, other) = match at {
             Exchanged::At(place) => return self.b.use_var(place),
-            Exchanged::CursorTarget(mask, other) => (mask, other),
+            Exchanged::Masked(mask, other) => (mask, other),
         };
         let mask = self.b.use_var(mask);
         let home = self.home(buffer);
@@ -477,16 +478,16 @@ impl Nest<'_, '_, '_> {
     }
 
     /// Exchanges the buffers at the end of an iteration.
-    fn hand_on(&mut self, exchange: &Exchange) {
-        match &exchange.turn {
-            Turn::Pointers(pointers) => {
+    fn swap_buffers(&mut self, exchange: &Exchange) {
+        match &exchange.state {
+            ExchangeState::Pointers(pointers) => {
                 for (places, _) in pointers {
                     let [now, next] = places.map(|p| self.b.use_var(p));
                     self.b.def_var(places[0], next);
                     self.b.def_var(places[1], now);
                 }
             }
-            Turn::All(mask) => {
+            ExchangeState::All(mask) => {
                 let old = self.b.use_var(*mask);
                 let new = self.b.ins().bnot(old);
                 self.b.def_var(*mask, new);
@@ -495,13 +496,13 @@ impl Nest<'_, '_, '_> {
     }
 
     /// Ends a loop: copies exchanged buffers to their original places, if they are elsewhere.
-    fn settle(&mut self, exchange: &Exchange) {
+    fn restore_buffers(&mut self, exchange: &Exchange) {
         for buffer in exchange.pairs.iter().flatten() {
             self.exchanged.swap_remove(buffer);
         }
         let bytes = |n: &Self, [now, _]: &[BufferId; 2]| n.p.buffers[*now].ty.bytes();
-        match &exchange.turn {
-            Turn::Pointers(pointers) => {
+        match &exchange.state {
+            ExchangeState::Pointers(pointers) => {
                 for (pair, (places, home)) in exchange.pairs.iter().zip(pointers) {
                     let from = self.b.use_var(places[0]);
                     let away = self.b.ins().icmp(IntCC::NotEqual, from, *home);
@@ -510,7 +511,7 @@ impl Nest<'_, '_, '_> {
                     self.end_if(join);
                 }
             }
-            Turn::All(mask) => {
+            ExchangeState::All(mask) => {
                 let away = self.b.use_var(*mask);
                 let join = self.begin_if(away);
                 // Values that are computed in this branch are not available after it.

@@ -26,6 +26,7 @@ mod portable_tests;
 #[cfg(test)]
 pub(crate) mod random_tests;
 mod scalar;
+mod simd_call;
 mod spill;
 mod symbols;
 #[cfg(test)]
@@ -34,7 +35,6 @@ mod threefry;
 mod translate;
 mod variables;
 mod vector_value;
-mod wide;
 
 pub(crate) use symbols::Symbols;
 
@@ -116,7 +116,7 @@ pub(crate) fn translate(
         let function = cx.kernel(&mut functions, program, (id, kernel), &kernels)?;
         if id.is_none() {
             cx.report.vectors = functions.vectors();
-            cx.report.code_bytes += cx.report.vectors.wide_bytes;
+            cx.report.code_bytes += cx.report.vectors.simd_bytes;
             return Ok((function, cx.report));
         }
         kernels.push(function);
@@ -172,7 +172,8 @@ impl Compiler {
             };
             let id =
                 self.function(functions, &format!("{name}.{part}"), |b, functions, record| {
-                    let mut nest = translate::Nest::new(subject, &mut state, b, functions, record);
+                    let mut nest =
+                        translate::Translator::new(subject, &mut state, b, functions, record);
                     of.items.iter().try_for_each(|stmt| nest.stmt(stmt))?;
                     nest.finish();
                     Ok(())

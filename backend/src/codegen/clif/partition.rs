@@ -10,7 +10,7 @@
 //! outside loops. Within a part, elements of promoted buffers are plain values. A store is omitted if no other part
 //! reads it.
 
-use super::spill::Far;
+use super::spill::SpillSet;
 use crate::loop_ir::{Address, Arg, BufferId, Kernel, Place, ScalarId, Stmt, VarId, visit};
 use crate::machine::MachineModel;
 use cranelift_entity::SecondaryMap;
@@ -37,7 +37,7 @@ pub(super) struct Parts<'a> {
     /// The bytes of the whole program's workspace, including the spills so far.
     pub(super) workspace: usize,
     /// Values that are stored in memory while their part runs, with their offsets in the whole program's workspace.
-    pub(super) waiting: OrderedMap<ScalarId, usize>,
+    pub(super) spilled: OrderedMap<ScalarId, usize>,
     pub(super) variables: OrderedMap<VarId, usize>,
     /// Values that must be computed at the position of their statement ([`super::spill`]).
     pub(super) pinned: OrderedSet<ScalarId>,
@@ -107,11 +107,13 @@ pub(super) fn cut<'a>(
     let mut parts = Parts { parts, buffers, spills, ..Parts::default() };
     let mut most = 0;
     for part in &parts.parts {
-        let far = Far::of(program, machine, &part.items);
-        parts.waiting.extend(far.values.into_iter().map(|(value, bytes)| (value, place(bytes))));
-        parts.variables.extend(far.vars.into_iter().map(|var| (var, place(8))));
-        parts.pinned.extend(far.pinned);
-        most = most.max(far.pin);
+        let spill_set = SpillSet::of(program, machine, &part.items);
+        parts
+            .spilled
+            .extend(spill_set.values.into_iter().map(|(value, bytes)| (value, place(bytes))));
+        parts.variables.extend(spill_set.vars.into_iter().map(|var| (var, place(8))));
+        parts.pinned.extend(spill_set.pinned);
+        most = most.max(spill_set.pin);
     }
     parts.pin = place(most);
     Parts { workspace, ..parts }

@@ -26,7 +26,7 @@ use smallvec::SmallVec;
 use tapeloom_ir::OrderedSet;
 
 /// The number of statements after its definition for which a value is assumed to be in a register.
-pub(super) const FAR: usize = 100;
+pub(super) const STATEMENTS_IN_REGISTER: usize = 100;
 
 /// The largest number of statements by which the computation of a value may be delayed without being pinned.
 const LATE: usize = 50;
@@ -40,7 +40,7 @@ const LONG: usize = 300;
 
 /// The values and variables of a part that are stored in memory.
 #[derive(Default)]
-pub(super) struct Far {
+pub(super) struct SpillSet {
     /// The spilled values, with the bytes of all lanes.
     pub(super) values: OrderedSet<(ScalarId, usize)>,
     pub(super) vars: OrderedSet<VarId>,
@@ -49,9 +49,9 @@ pub(super) struct Far {
     pub(super) pin: usize,
 }
 
-impl Far {
+impl SpillSet {
     /// Returns the values and variables to spill in a part.
-    pub(super) fn of(kernel: &Kernel, machine: &MachineModel, part: &[&Stmt]) -> Far {
+    pub(super) fn of(kernel: &Kernel, machine: &MachineModel, part: &[&Stmt]) -> SpillSet {
         let most = machine.held_variables;
         let mut all = Variables { most, ..Variables::default() };
         part.iter().for_each(|stmt| all.stmt(stmt, &mut OrderedSet::default()));
@@ -65,10 +65,10 @@ impl Far {
             longest = longest.max(walk.clock - before);
         }
         let events = walk.events;
-        if longest <= LONG || waiting(&events, usize::MAX).values.len() + vars.len() <= MANY {
-            return Far::default();
+        if longest <= LONG || spill_set(&events, usize::MAX).values.len() + vars.len() <= MANY {
+            return SpillSet::default();
         }
-        Far { vars, ..waiting(&events, LATE) }
+        SpillSet { vars, ..spill_set(&events, LATE) }
     }
 }
 
@@ -91,8 +91,8 @@ enum Done {
 
 /// Returns the values to spill, if values that are computed more than `late` statements after their position are
 /// pinned.
-fn waiting(events: &[Event], late: usize) -> Far {
-    let mut far = Far::default();
+fn spill_set(events: &[Event], late: usize) -> SpillSet {
+    let mut spill_set = SpillSet::default();
     // Per value: the times of its first and its last use.
     let mut asked: SecondaryMap<ScalarId, Option<(usize, usize)>> = SecondaryMap::new();
     for e in events.iter().rev() {
@@ -106,11 +106,11 @@ fn waiting(events: &[Event], late: usize) -> Far {
         let done = if pinned { e.clock } else { done };
         if let (Some(value), Some((_, last))) = (e.makes, wanted) {
             if pinned {
-                far.pinned.insert(value);
-                far.pin = far.pin.max(8 * e.lanes);
+                spill_set.pinned.insert(value);
+                spill_set.pin = spill_set.pin.max(8 * e.lanes);
             }
-            if last.saturating_sub(done) > FAR {
-                far.values.insert((value, 8 * e.lanes));
+            if last.saturating_sub(done) > STATEMENTS_IN_REGISTER {
+                spill_set.values.insert((value, 8 * e.lanes));
             }
         }
         for value in &e.reads {
@@ -118,7 +118,7 @@ fn waiting(events: &[Event], late: usize) -> Far {
             asked[*value] = Some((first.min(done), last.max(done)));
         }
     }
-    far
+    spill_set
 }
 
 struct Walk<'a> {

@@ -154,7 +154,7 @@ impl<'a> Functions<'a> {
     }
 
     /// Returns the instruction set for code in 256-bit or 512-bit vectors, or the reason why there is none.
-    pub(super) fn wide(&self) -> Result<Isa, Refused> {
+    pub(super) fn simd_isa(&self) -> Result<Isa, Refused> {
         match self.vectors.isa {
             _ if !cfg!(all(target_arch = "x86_64", unix)) => {
                 Err(Refused("wider ones are made for x86-64 on unix alone"))
@@ -171,7 +171,7 @@ impl<'a> Functions<'a> {
 
     /// Adds to the bytes of code in 256-bit or 512-bit vectors.
     pub(super) fn emitted(&mut self, bytes: usize) {
-        self.vectors.wide_bytes += bytes;
+        self.vectors.simd_bytes += bytes;
     }
 
     /// Takes the report of all loops.

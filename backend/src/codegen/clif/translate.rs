@@ -7,7 +7,7 @@
 use super::loops::{Exchanged, Rest};
 use super::partition::Parts;
 use super::scalar;
-use super::spill::FAR;
+use super::spill::STATEMENTS_IN_REGISTER;
 use super::symbols::Functions;
 use super::variables::Binding;
 use super::vector_value::{self, LaneBuilder, Lanes};
@@ -64,7 +64,7 @@ pub(super) struct Subject<'a> {
 }
 
 /// The translation of one part.
-pub(super) struct Nest<'a, 'f, 'm> {
+pub(super) struct Translator<'a, 'f, 'm> {
     pub(super) machine: MachineModel,
     pub(super) program: &'a Program,
     pub(super) p: &'a Kernel,
@@ -104,7 +104,7 @@ pub(super) struct Nest<'a, 'f, 'm> {
     pub(super) cursors: SecondaryMap<CursorId, Option<Variable>>,
 }
 
-impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
+impl<'a, 'f, 'm> Translator<'a, 'f, 'm> {
     pub(super) fn new(
         Subject { machine, program, p, entry, kernels, cut, part }: Subject<'a>,
         state: &'a mut State,
@@ -117,7 +117,7 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
         let context = b.ins().load(types::I64, flags, record, abi::CONTEXT as i32);
         let frame = b.ins().load(types::I64, flags, record, abi::FRAME as i32);
         let vectors = functions.has_vectors();
-        Nest {
+        Translator {
             machine,
             program,
             p,
@@ -182,15 +182,14 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
         match stmt {
             Stmt::Nest { body } => self.block(body),
             Stmt::Contract(c) => self.contract(c),
-            Stmt::For { body, .. } => match self.wide(stmt)? {
+            Stmt::For { body, .. } => match self.simd_call(stmt)? {
                 true => Ok(()),
-                false => self.holding(&[body], |n| n.for_(stmt)),
+                false => self.with_hoisted_values(&[body], |n| n.for_(stmt)),
             },
-            Stmt::While { head, condition, carries, body } => {
-                self.holding(&[head, body], |n| n.while_(head, *condition, carries, body))
-            }
+            Stmt::While { head, condition, carries, body } => self
+                .with_hoisted_values(&[head, body], |n| n.while_(head, *condition, carries, body)),
             Stmt::If { condition, then, otherwise } => {
-                self.holding(&[then, otherwise], |n| n.if_(*condition, then, otherwise))
+                self.with_hoisted_values(&[then, otherwise], |n| n.if_(*condition, then, otherwise))
             }
             Stmt::Call(c) => self.call(c),
             Stmt::Tape(t) => self.taping(t),
@@ -241,27 +240,27 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
             && self.top()
             && let Lanes::One(x) = x
         {
-            let (base, offset) = self.spill(*offset);
+            let (base, offset) = self.spill_address(*offset);
             self.b.ins().store(MemFlagsData::trusted(), x, base, offset);
         }
-        if let Some(offset) = self.cut.waiting.get(&value) {
-            self.park(*offset, &x);
+        if let Some(offset) = self.cut.spilled.get(&value) {
+            self.store_spill(*offset, &x);
             self.state.made[value] = self.state.clock;
         } else if self.cut.pinned.contains(&value) {
-            self.park(self.cut.pin, &x);
+            self.store_spill(self.cut.pin, &x);
         }
         self.state.scalars[value] = Some(x);
     }
 
     /// Returns the offset of the memory that holds a spilled value, once the value is no longer in a register.
-    pub(super) fn waits(&self, value: ScalarId) -> Option<usize> {
-        let at = self.cut.waiting.get(&value).copied()?;
-        (self.state.clock - self.state.made[value] > FAR).then_some(at)
+    pub(super) fn spill_slot(&self, value: ScalarId) -> Option<usize> {
+        let at = self.cut.spilled.get(&value).copied()?;
+        (self.state.clock - self.state.made[value] > STATEMENTS_IN_REGISTER).then_some(at)
     }
 
     /// Stores the lanes of a spilled or pinned value.
-    fn park(&mut self, offset: usize, x: &Lanes) {
-        let (base, mut offset) = self.spill(offset);
+    fn store_spill(&mut self, offset: usize, x: &Lanes) {
+        let (base, mut offset) = self.spill_address(offset);
         for x in x.registers() {
             self.b.ins().store(MemFlagsData::new().with_notrap(), *x, base, offset);
             offset += self.b.func.dfg.value_type(*x).bytes() as i32;
@@ -269,8 +268,8 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
     }
 
     /// Loads the lanes of a spilled value.
-    fn unpark(&mut self, offset: usize, x: &mut Lanes) {
-        let (base, mut offset) = self.spill(offset);
+    fn load_spill(&mut self, offset: usize, x: &mut Lanes) {
+        let (base, mut offset) = self.spill_address(offset);
         for x in x.registers_mut() {
             let ty = self.b.func.dfg.value_type(*x);
             *x = self.b.ins().load(ty, MemFlagsData::new().with_notrap(), base, offset);
@@ -315,7 +314,7 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
                 if let Some((part, offset)) = self.cut.spills.get(&s)
                     && *part != self.part
                 {
-                    let (base, offset) = self.spill(*offset);
+                    let (base, offset) = self.spill_address(*offset);
                     let ty = scalar::register(self.p.scalars[s]);
                     let flags = MemFlagsData::trusted();
                     return Ok(Lanes::One(self.b.ins().load(ty, flags, base, offset)));
@@ -323,8 +322,8 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
                 let value = self.state.scalars[s].clone();
                 let mut value =
                     value.ok_or_else(|| Problem::internal(format!("{s} is not defined")))?;
-                if let Some(offset) = self.waits(s) {
-                    self.unpark(offset, &mut value);
+                if let Some(offset) = self.spill_slot(s) {
+                    self.load_spill(offset, &mut value);
                 }
                 Ok(value)
             }
@@ -342,7 +341,7 @@ impl<'a, 'f, 'm> Nest<'a, 'f, 'm> {
     }
 
     /// Returns the address of a spill, which is in the workspace of the whole program.
-    pub(super) fn spill(&mut self, offset: usize) -> (Value, i32) {
+    pub(super) fn spill_address(&mut self, offset: usize) -> (Value, i32) {
         let workspace = self.of_context(abi::WORKSPACE);
         self.place(workspace, offset as i64)
     }

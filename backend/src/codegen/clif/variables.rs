@@ -1,7 +1,7 @@
 //! Variables of a kernel: one value for all lanes, or one for each lane.
 
 use super::scalar;
-use super::translate::Nest;
+use super::translate::Translator;
 use super::vector_value::Lanes;
 use crate::loop_ir::VarId;
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type};
@@ -23,7 +23,7 @@ pub(super) enum Binding {
     Memory(Type, usize),
 }
 
-impl Nest<'_, '_, '_> {
+impl Translator<'_, '_, '_> {
     /// Declares a variable for the current number of lanes.
     pub(super) fn declare(&mut self, var: VarId) -> Binding {
         let (dtype, width) = (self.p.vars[var], self.width());
@@ -51,7 +51,7 @@ impl Nest<'_, '_, '_> {
     pub(super) fn get(&mut self, var: VarId) -> Result<Lanes, Problem> {
         Ok(match self.slot(var)? {
             Binding::Memory(ty, at) => {
-                let (base, offset) = self.spill(at);
+                let (base, offset) = self.spill_address(at);
                 Lanes::One(self.b.ins().load(ty, MemFlagsData::trusted(), base, offset))
             }
             Binding::One(v) => Lanes::One(self.b.use_var(v)),
@@ -67,7 +67,7 @@ impl Nest<'_, '_, '_> {
         match (self.slot(var)?, x) {
             (Binding::One(v), Lanes::One(x)) => self.b.def_var(v, *x),
             (Binding::Memory(_, at), Lanes::One(x)) => {
-                let (base, offset) = self.spill(at);
+                let (base, offset) = self.spill_address(at);
                 self.b.ins().store(MemFlagsData::trusted(), *x, base, offset);
             }
             (Binding::One(_) | Binding::Memory(..), _) => {

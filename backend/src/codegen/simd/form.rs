@@ -1,8 +1,8 @@
 //! The vector IR: the instructions of a nest of loops, before register allocation.
 //!
-//! A [`Form`] is a list of instructions in program order. Loops are pairs of markers in the list, so the position
-//! of an instruction orders it in time, as [register allocation](super::regalloc) requires. Virtual registers are
-//! vectors or masks, and may be assigned several times (those of variables are). A *uniform* value has equal
+//! A [`VectorProgram`] is a list of instructions in program order. Loops are pairs of markers in the list, so the
+//! position of an instruction orders it in time, as [register allocation](super::regalloc) requires. Virtual registers
+//! are vectors or masks, and may be assigned several times (those of variables are). A *uniform* value has equal
 //! elements, and occupies a whole register of the machine.
 //!
 //! ```text
@@ -429,7 +429,7 @@ pub(crate) enum Inst {
 
 /// The instructions of a nest, in program order.
 #[derive(Clone, Default, Debug)]
-pub(crate) struct Form {
+pub(crate) struct VectorProgram {
     pub(crate) regs: PrimaryMap<Reg, Class>,
     pub(crate) loops: PrimaryMap<LoopId, ()>,
     pub(crate) body: Vec<Inst>,
@@ -438,7 +438,7 @@ pub(crate) struct Form {
 impl Inst {
     /// Returns the result of the instruction if it is `reg` and may be replaced, because the instruction does not
     /// also read it.
-    pub(crate) fn made(&mut self, reg: Reg) -> Option<&mut Reg> {
+    pub(crate) fn replaceable_result(&mut self, reg: Reg) -> Option<&mut Reg> {
         match self {
             Inst::Unary { to, .. }
             | Inst::Binary { to, .. }

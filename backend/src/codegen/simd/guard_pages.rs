@@ -109,7 +109,7 @@ fn runs(p: &Program, set: Isa, args: &[Tensor], wanted: &[Tensor]) -> bool {
     });
     let unit = select(&p.entry, &nest.unwrap(), set.vector_bytes(), &|_| true);
     let Ok(unit) = unit else { return false };
-    let Ok(code) = emit(&unit.form, set) else { return false };
+    let Ok(code) = emit(&unit.program, set) else { return false };
     let mut text = region::alloc(code.len(), Protection::READ_WRITE).unwrap();
     // SAFETY: the code fits in its pages, which become executable and are not written any more.
     let f: extern "sysv64" fn(*mut u64) = unsafe {

@@ -8,7 +8,7 @@ use tapeloom_ir::prim::Library;
 
 /// Emits a recorded function. Returns the result, and the mask of elements for which it is valid (`None`: for all).
 /// Returns nothing if the function has no recording.
-pub(super) fn of(
+pub(super) fn inline_recording(
     s: &mut Select<'_>,
     library: Library,
     dtype: Dtype,

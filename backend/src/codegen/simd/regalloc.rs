@@ -7,7 +7,7 @@
 //!
 //! Poletto and Sarkar, *Linear scan register allocation* (1999).
 
-use super::form::{Class, Form, Inst, Reg};
+use super::form::{Class, Inst, Reg, VectorProgram};
 use cranelift_entity::SecondaryMap;
 
 /// The location of a virtual register.
@@ -44,8 +44,8 @@ struct Interval {
 }
 
 /// Allocates registers from the given ones. If there are no mask registers, masks are in vector registers.
-pub(crate) fn allocate(form: &Form, vectors: &[u8], masks: &[u8]) -> Allocation {
-    let intervals = intervals(form);
+pub(crate) fn allocate(program: &VectorProgram, vectors: &[u8], masks: &[u8]) -> Allocation {
+    let intervals = intervals(program);
     let mut all =
         Allocation { homes: SecondaryMap::new(), live: SecondaryMap::new(), slots: (0, 0) };
     for i in &intervals {
@@ -59,7 +59,7 @@ pub(crate) fn allocate(form: &Form, vectors: &[u8], masks: &[u8]) -> Allocation 
         let mut free: Vec<u8> = machine.iter().rev().copied().collect();
         let mut active: Vec<&Interval> = Vec::new();
         let mut slots = 0;
-        for i in intervals.iter().filter(|i| classes.contains(&form.regs[i.reg])) {
+        for i in intervals.iter().filter(|i| classes.contains(&program.regs[i.reg])) {
             active.retain(|a| {
                 // The instruction that reads a register for the last time may assign its result to it.
                 let open = a.end > i.start;
@@ -101,14 +101,14 @@ pub(crate) fn allocate(form: &Form, vectors: &[u8], masks: &[u8]) -> Allocation 
 }
 
 /// Returns the intervals, sorted by their starts.
-fn intervals(form: &Form) -> Vec<Interval> {
+fn intervals(program: &VectorProgram) -> Vec<Interval> {
     let mut span: SecondaryMap<Reg, Option<(usize, usize)>> = SecondaryMap::new();
     let mut cost: SecondaryMap<Reg, f64> = SecondaryMap::new();
     let mut source: SecondaryMap<Reg, bool> = SecondaryMap::new();
     let mut loops: Vec<(usize, usize)> = Vec::new();
     let mut open = Vec::new();
     let mut weight = 1.0;
-    for (at, inst) in form.body.iter().enumerate() {
+    for (at, inst) in program.body.iter().enumerate() {
         match inst {
             Inst::Loop { .. } => {
                 open.push(at);
@@ -135,7 +135,7 @@ fn intervals(form: &Form) -> Vec<Interval> {
         }
     }
     // A register that is assigned again, as those of variables are, cannot be read from its source.
-    for inst in &form.body {
+    for inst in &program.body {
         if let Some(to) = inst.registers().0
             && !matches!(inst, Inst::Constant { .. } | Inst::Word { .. })
         {
@@ -145,7 +145,7 @@ fn intervals(form: &Form) -> Vec<Interval> {
     // A value from before a loop that is read inside is live until the end of the loop. Inner loops come first.
     for (from, to) in &loops {
         for at in *from..=*to {
-            let (assigned, read) = form.body[at].registers();
+            let (assigned, read) = program.body[at].registers();
             for reg in read.iter().copied().chain(assigned) {
                 if let Some((start, end)) = span[reg]
                     && start < *from
@@ -156,7 +156,7 @@ fn intervals(form: &Form) -> Vec<Interval> {
             }
         }
     }
-    let mut all: Vec<Interval> = form
+    let mut all: Vec<Interval> = program
         .regs
         .keys()
         .filter_map(|reg| {

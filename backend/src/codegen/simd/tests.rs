@@ -433,7 +433,7 @@ fn random_nests() {
         });
         for set in [Isa::Avx2, Isa::Avx512] {
             let unit = select(&p.entry, &nests[0], set.vector_bytes(), &|_| true);
-            match unit.and_then(|u| emit(&u.form, set).map_err(Refused)) {
+            match unit.and_then(|u| emit(&u.program, set).map_err(Refused)) {
                 Ok(bytes) => {
                     taken += 1;
                     let checked = decoded::check(&bytes, set);
@@ -555,7 +555,7 @@ fn agrees(text: &str) {
     for set in [Isa::Avx2, Isa::Avx512].into_iter().filter(|set| *set <= Isa::of_machine()) {
         let host = isa(&Triple::host()).unwrap();
         let made = Executable::made(&p, MachineModel::MEASURED, host, set).unwrap();
-        assert_eq!(made.report().vectors.wide(), 1, "{set}\n{p}");
+        assert_eq!(made.report().vectors.simd_loops(), 1, "{set}\n{p}");
         assert_eq!(made.call(&[&arg]).unwrap(), want, "{set}\n{p}");
     }
 }
@@ -672,7 +672,7 @@ fn every_code_at_edges() {
                     let made =
                         Executable::made(&p, MachineModel::MEASURED, isa(&host).unwrap(), set);
                     let made = made.unwrap();
-                    taken += made.report().vectors.wide();
+                    taken += made.report().vectors.simd_loops();
                     all += 1;
                     for (got, want) in made.call(&refs).unwrap().iter().zip(&want) {
                         for (i, (x, y)) in got.literals().zip(want.literals()).enumerate() {

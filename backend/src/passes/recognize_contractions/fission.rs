@@ -33,7 +33,7 @@ use crate::loop_ir::{
 use tapeloom_ir::{Dtype, OrderedMap, OrderedSet};
 
 /// A loop around one part of an iteration, and whether that part is a loop of products.
-pub(super) struct Alone {
+pub(super) struct SplitLoop {
     pub(super) stmt: Stmt,
     pub(super) is_product: bool,
 }
@@ -46,14 +46,14 @@ struct Part<'a> {
 }
 
 /// Returns the loops that a loop is split into, each inner loop alone; `None` if the loop cannot be split that way.
-pub(super) fn distributed(k: &mut Kernel, stmt: &Stmt) -> Option<Vec<Alone>> {
+pub(super) fn distributed(k: &mut Kernel, stmt: &Stmt) -> Option<Vec<SplitLoop>> {
     let Loop { index, extent, body, .. } = plain(stmt)?;
     let parts = parts(body)?;
     // If there is no inner loop, there is nothing to split.
     if !parts.iter().any(|part| part.is_product) || !in_turn(k, index, &parts) {
         return None;
     }
-    let places = Places::of(k, index, &parts)?;
+    let homes = ValueHomes::of(k, index, &parts)?;
     let mut folded = OrderedSet::default();
     visit(body, &mut |s| {
         if let Stmt::Fold { var, .. } = s {
@@ -65,9 +65,8 @@ pub(super) fn distributed(k: &mut Kernel, stmt: &Stmt) -> Option<Vec<Alone>> {
         let new = k.fresh_index();
         let (values, sums) = (OrderedMap::default(), OrderedMap::default());
         let (folded, loads) = (folded.clone(), Vec::new());
-        let (places, from) = (&places, index);
-        let body =
-            Body { k, places, at, from, to: new, folded, values, sums, loads, failed: false };
+        let (homes, from) = (&homes, index);
+        let body = Body { k, homes, at, from, to: new, folded, values, sums, loads, failed: false };
         let body = body.part(part)?;
         if body.is_empty() {
             continue;
@@ -79,7 +78,7 @@ pub(super) fn distributed(k: &mut Kernel, stmt: &Stmt) -> Option<Vec<Alone>> {
         if let Stmt::For { parallelism, .. } = &mut alone {
             *parallelism = claim;
         }
-        found.push(Alone { stmt: alone, is_product: part.is_product });
+        found.push(SplitLoop { stmt: alone, is_product: part.is_product });
     }
     Some(found)
 }
@@ -152,7 +151,7 @@ fn in_turn(k: &Kernel, index: IndexId, parts: &[Part<'_>]) -> bool {
                 let touched = (x.write || y.write) && !disjoint(k, x.held.buffer, y.held.buffer);
                 let own = x.held.buffer == y.held.buffer
                     && x.address == y.address
-                    && own(index, x.address);
+                    && is_private(index, x.address);
                 !touched || own
             })
         })
@@ -160,7 +159,7 @@ fn in_turn(k: &Kernel, index: IndexId, parts: &[Part<'_>]) -> bool {
 }
 
 /// Returns whether an address is a different element in each iteration.
-fn own(index: IndexId, address: &Address) -> bool {
+fn is_private(index: IndexId, address: &Address) -> bool {
     let fixed = address.dynamic.is_none() && address.terms.iter().all(|(i, _)| *i == index);
     fixed && address.stride(index) != 0
 }
@@ -185,16 +184,16 @@ impl<'a> Part<'a> {
     }
 }
 
-/// The places of values that one part computes and another one reads.
-struct Places {
+/// The elements that hold values which one part computes and another one reads.
+struct ValueHomes {
     /// Per value: the part that computes it, and the element from which other parts can load it.
     values: OrderedMap<ScalarId, (usize, Option<(BufferVersion, Address)>)>,
     /// Per sum: the element where it is stored between parts.
     sums: OrderedMap<VarId, (BufferVersion, Address)>,
 }
 
-impl Places {
-    fn of(k: &Kernel, index: IndexId, parts: &[Part<'_>]) -> Option<Places> {
+impl ValueHomes {
+    fn of(k: &Kernel, index: IndexId, parts: &[Part<'_>]) -> Option<ValueHomes> {
         let all: Vec<Access<'_>> = parts.iter().flat_map(Part::accesses).collect();
         let written: Vec<&Access<'_>> = all.iter().filter(|a| a.write).collect();
         // Whether other accesses touch the memory that is stored.
@@ -202,7 +201,7 @@ impl Places {
             let near = all.iter().filter(|a| !disjoint(k, a.held.buffer, held.buffer) && also(a));
             near.count() > 1
         };
-        let mut places = Places { values: OrderedMap::default(), sums: OrderedMap::default() };
+        let mut homes = ValueHomes { values: OrderedMap::default(), sums: OrderedMap::default() };
         for (at, part) in parts.iter().enumerate().filter(|(_, p)| !p.is_product) {
             for stmt in &part.stmts {
                 match stmt {
@@ -218,16 +217,16 @@ impl Places {
                             }
                             Expr::Load { .. } | Expr::Code(..) => None,
                         };
-                        places.values.insert(*value, (at, place));
+                        homes.values.insert(*value, (at, place));
                     }
                     Stmt::Store { held, address, value, guard: None } => {
-                        if !own(index, address) {
+                        if !is_private(index, address) {
                             continue;
                         }
                         // Other parts can load the value only if its own part stores it, and nothing else writes
                         // that array.
                         if let Arg::Scalar(s) = value
-                            && let Some((of, place @ None)) = places.values.get_mut(s)
+                            && let Some((of, place @ None)) = homes.values.get_mut(s)
                             && *of == at
                             && !others(*held, |a| a.write)
                         {
@@ -249,7 +248,7 @@ impl Places {
                 let mut free = stores.filter_map(|stmt| match stmt {
                     Stmt::Store { held, address, value, guard: None } => {
                         let fits = k.buffers[held.buffer].ty.dtype == k.vars[*var];
-                        let free = own(index, address) && !others(*held, |_| true);
+                        let free = is_private(index, address) && !others(*held, |_| true);
                         let itself = *value == Arg::Var(*var);
                         (fits && free && !taken.contains(held)).then_some((itself, *held, address))
                     }
@@ -258,23 +257,23 @@ impl Places {
                 let first = free.next()?;
                 let best = if first.0 { first } else { free.find(|f| f.0).unwrap_or(first) };
                 taken.insert(best.1);
-                places.sums.insert(*var, (best.1, best.2.clone()));
+                homes.sums.insert(*var, (best.1, best.2.clone()));
             }
         }
-        Some(places)
+        Some(homes)
     }
 }
 
 /// A rewriter that copies a part into a loop with another index.
 struct Body<'a> {
     k: &'a mut Kernel,
-    places: &'a Places,
+    homes: &'a ValueHomes,
     at: usize,
     from: IndexId,
     to: IndexId,
     /// The variables that the loop folds into.
     folded: OrderedSet<VarId>,
-    /// The values and sums that this part loads from their places, and the loads.
+    /// The values and sums that this part loads from their elements, and the loads.
     values: OrderedMap<ScalarId, ScalarId>,
     sums: OrderedMap<VarId, ScalarId>,
     loads: Vec<Stmt>,
@@ -290,7 +289,7 @@ impl Body<'_> {
         let mut body = Vec::new();
         for stmt in &needed {
             if let Stmt::Store { held: stored, value: Arg::Var(var), .. } = stmt
-                && let Some((held, _)) = self.places.sums.get(var)
+                && let Some((held, _)) = self.homes.sums.get(var)
                 && held == stored
             {
                 // The sum is stored there already.
@@ -301,7 +300,7 @@ impl Body<'_> {
         if part.is_product {
             for stmt in &part.stmts {
                 let Stmt::Var { var, .. } = stmt else { continue };
-                let (held, address) = self.places.sums.get(var)?.clone();
+                let (held, address) = self.homes.sums.get(var)?.clone();
                 let (held, address) = self.element(held, &address);
                 body.push(Stmt::Store { held, address, value: Arg::Var(*var), guard: None });
             }
@@ -324,7 +323,7 @@ impl Body<'_> {
 impl Rewriter for Body<'_> {
     fn arg(&mut self, arg: Arg) -> Arg {
         match arg {
-            Arg::Scalar(s) => match self.places.values.get(&s).cloned() {
+            Arg::Scalar(s) => match self.homes.values.get(&s).cloned() {
                 Some((at, place)) if at != self.at => {
                     let known = self.values.get(&s).copied();
                     let value = known.or_else(|| Some(self.load(self.k.scalars[s], place?)));
@@ -334,7 +333,7 @@ impl Rewriter for Body<'_> {
                 }
                 _ => arg,
             },
-            Arg::Var(v) => match self.places.sums.get(&v).cloned() {
+            Arg::Var(v) => match self.homes.sums.get(&v).cloned() {
                 Some(place) => {
                     let known = self.sums.get(&v).copied();
                     let value = known.unwrap_or_else(|| self.load(self.k.vars[v], place));

@@ -74,7 +74,7 @@ macro_rules! versions {
 
 versions!(plain, super::Plain<f64, 8>, super::Plain<f32, 16>);
 #[cfg(target_arch = "x86_64")]
-versions!(avx2, super::x86::Wide256, super::x86::Narrow256, "avx2");
+versions!(avx2, super::x86::F64x4, super::x86::F32x8, "avx2");
 #[cfg(target_arch = "x86_64")]
 versions!(avx512, super::x86::F64x8, super::x86::F32x16, "avx512f");
 

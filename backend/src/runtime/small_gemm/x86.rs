@@ -166,7 +166,7 @@ one!(
     narrow_of_512
 );
 two!(
-    Wide256,
+    F64x4,
     f64,
     8,
     i64,
@@ -181,7 +181,7 @@ two!(
     wide_of_256
 );
 two!(
-    Narrow256,
+    F32x8,
     f32,
     16,
     i32,

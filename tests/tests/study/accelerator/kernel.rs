@@ -83,8 +83,8 @@ impl<'a> Emit<'a> {
         value
     }
 
-    pub(crate) fn layer(&mut self, entries: usize, lies: bool) {
-        let layer = Layer { stream: 0, entries: entries as u64, lies, order: Order::Mirrored };
+    pub(crate) fn layer(&mut self, entries: usize, in_array: bool) {
+        let layer = Layer { stream: 0, entries: entries as u64, in_array, order: Order::Mirrored };
         self.push(0, Work::Layer(layer), &[]);
     }
 

@@ -133,8 +133,8 @@ impl Layers {
         self.wrong == Some(wrong)
     }
 
-    fn entry(&self, lies: bool, n: u64, offset: u64, bits: f64) -> Entry {
-        let home = match lies {
+    fn entry(&self, in_array: bool, n: u64, offset: u64, bits: f64) -> Entry {
+        let home = match in_array {
             true => Home::Array(ArrayId::from_u32(0), n),
             false => Home::Tape(RegionId::from_u32(0), 0, n),
         };
@@ -167,14 +167,14 @@ impl Kernel for Layers {
 
     fn forward(&self, e: &mut Emit<'_>) {
         let mut n = 0;
-        for (order, lies, layers) in &self.nests {
+        for (order, in_array, layers) in &self.nests {
             for entries in layers {
-                let (entries, lies, order) = (*entries, *lies, *order);
-                e.push(0, Work::Layer(Layer { stream: 0, entries, lies, order }), &[]);
+                let (entries, in_array, order) = (*entries, *in_array, *order);
+                e.push(0, Work::Layer(Layer { stream: 0, entries, in_array, order }), &[]);
                 for offset in 0..entries - u64::from(self.is(Wrong::Short)) {
                     let value = e.op(Opcode::Div, &[]);
                     let at = if self.is(Wrong::Offset) && offset == 0 { 1 } else { offset };
-                    let entry = self.entry(lies, n + offset, at, noise((n + offset) as usize));
+                    let entry = self.entry(in_array, n + offset, at, noise((n + offset) as usize));
                     e.push(0, Work::TapeStore(entry), &[value]);
                 }
                 self.end(e);
@@ -185,7 +185,7 @@ impl Kernel for Layers {
 
     fn reverse(&self, e: &mut Emit<'_>) {
         let mut end = self.total();
-        for (at, (order, lies, layers)) in self.nests.iter().enumerate().rev() {
+        for (at, (order, in_array, layers)) in self.nests.iter().enumerate().rev() {
             if at == 0 && self.is(Wrong::Left) {
                 return;
             }
@@ -200,13 +200,13 @@ impl Kernel for Layers {
                 starts.reverse();
             }
             for (start, entries) in starts {
-                let (lies, order) = (*lies, *order);
-                e.push(0, Work::Layer(Layer { stream: 0, entries, lies, order }), &[]);
+                let (in_array, order) = (*in_array, *order);
+                e.push(0, Work::Layer(Layer { stream: 0, entries, in_array, order }), &[]);
                 for offset in 0..entries {
                     let x =
                         if self.is(Wrong::Bits) { 0.25 } else { noise((start + offset) as usize) };
                     let behind = if self.is(Wrong::Beyond) { entries } else { 0 };
-                    let entry = self.entry(lies, start + offset, offset + behind, x);
+                    let entry = self.entry(in_array, start + offset, offset + behind, x);
                     match self.is(Wrong::Late) {
                         true => e.push(0, Work::TapeStore(entry), &[]),
                         false => e.push(0, Work::TapeLoad(entry), &[]),
@@ -216,10 +216,15 @@ impl Kernel for Layers {
             }
         }
         if self.is(Wrong::More) {
-            let (order, lies, layers) = &self.nests[0];
+            let (order, in_array, layers) = &self.nests[0];
             e.push(
                 0,
-                Work::Layer(Layer { stream: 0, entries: layers[0], lies: *lies, order: *order }),
+                Work::Layer(Layer {
+                    stream: 0,
+                    entries: layers[0],
+                    in_array: *in_array,
+                    order: *order,
+                }),
                 &[],
             );
             e.tape_load(At::tape(RegionId::from_u32(0), 0, 0, 0), noise(0));

@@ -341,8 +341,8 @@ impl Select<'_> {
         if let Some(Some(made)) = self.numbers.get(&key) {
             return Ok(*made);
         }
-        let first = self.form.regs.len();
-        let (to, when) = match recorded::of(self, library, dtype, ty, x) {
+        let first = self.program.regs.len();
+        let (to, when) = match recorded::inline_recording(self, library, dtype, ty, x) {
             None => (self.vector(), When::Always),
             Some((to, None)) => return Ok(to),
             Some((to, Some(_))) if planted(Fault::EightInside) => return Ok(to),
@@ -353,7 +353,7 @@ impl Select<'_> {
                 (to, When::Outside(mask))
             }
             Some((to, Some(mask))) => {
-                self.forget(to);
+                self.drop_record(to);
                 (to, When::Outside(mask))
             }
         };
@@ -368,7 +368,7 @@ impl Select<'_> {
                 all
             }
         };
-        self.number(key, x, all);
+        self.record_value(key, x, all);
         Ok(all)
     }
 }

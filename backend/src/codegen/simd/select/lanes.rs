@@ -121,7 +121,7 @@ impl Select<'_> {
             }
             let all = self.combine(code, dtype, n, &lanes)?;
             self.vars.insert(var, outer.clone());
-            let first = self.form.regs.len();
+            let first = self.program.regs.len();
             let new = self.code(code, dtype, &[outer, all])?;
             self.set_new(var, &new, first)?;
         }
@@ -169,13 +169,13 @@ impl Select<'_> {
         by: usize,
         body: &[Stmt],
     ) -> Result<(), Refused> {
-        let at = self.form.body.len();
-        self.before = (self.open.len(), self.form.regs.len());
+        let at = self.program.body.len();
+        self.before = (self.open.len(), self.program.regs.len());
         self.push(Inst::Lanes { streams: Vec::new(), from, to, by });
         self.block(body)?;
         self.push(Inst::LanesEnd { to, by });
         let found = std::mem::take(&mut self.streams);
-        if let Inst::Lanes { streams, .. } = &mut self.form.body[at] {
+        if let Inst::Lanes { streams, .. } = &mut self.program.body[at] {
             *streams = found;
         }
         Ok(())

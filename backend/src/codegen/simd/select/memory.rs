@@ -78,7 +78,7 @@ impl Select<'_> {
     /// Returns whether a value is computed in the nest.
     fn inside(&self, arg: Arg) -> bool {
         match arg {
-            Arg::Scalar(s) => self.made.contains(&s),
+            Arg::Scalar(s) => self.defined.contains(&s),
             Arg::Var(v) => self.assigned.contains(&v),
             Arg::Index(_) | Arg::Literal(_) => false,
         }
@@ -159,7 +159,7 @@ impl Select<'_> {
                 Some(active) => guard.map(|g| self.logic(Logic::And, g, active)),
                 None => guard,
             };
-            let to = self.form.regs.push(class(dtype));
+            let to = self.program.regs.push(class(dtype));
             self.push(match lane(dtype) {
                 Some(lane) => {
                     let ty = if uniform { self.whole(lane) } else { Ty { lane, n } };

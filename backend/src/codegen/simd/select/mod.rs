@@ -14,7 +14,9 @@ mod codes;
 mod lanes;
 mod memory;
 
-use super::form::{Binary, Class, Form, Inst, Lane, Logic, LoopId, Order, Reg, Stream, Ty, Unary};
+use super::form::{
+    Binary, Class, Inst, Lane, Logic, LoopId, Order, Reg, Stream, Ty, Unary, VectorProgram,
+};
 use crate::loop_ir::{
     Address, Arg, BufferId, Expr, Extent, IndexId, Kernel, ScalarId, Stmt, VarId, visit,
 };
@@ -63,7 +65,7 @@ impl std::hash::Hash for FunctionOf {
 /// A nest after instruction selection.
 #[derive(Debug)]
 pub(crate) struct Unit {
-    pub(crate) form: Form,
+    pub(crate) program: VectorProgram,
     pub(crate) row: Vec<Word>,
     /// The number of elements of a vector, for each loop with lanes that is not empty.
     pub(crate) elements: Vec<(IndexId, usize)>,
@@ -82,15 +84,15 @@ pub(crate) fn select(
 ) -> Result<Unit, Refused> {
     acceptable(stmt, in_memory)?;
     let mut assigned = OrderedSet::default();
-    let mut made = OrderedSet::default();
+    let mut defined = OrderedSet::default();
     visit(std::slice::from_ref(stmt), &mut |s| {
         assigned.extend(s.assigned().map(|(var, _)| var));
-        made.extend(s.defined());
+        defined.extend(s.defined());
     });
     let mut s = Select {
         k,
         vector_bytes,
-        form: Form::default(),
+        program: VectorProgram::default(),
         row: Vec::new(),
         values: OrderedMap::default(),
         vars: OrderedMap::default(),
@@ -107,7 +109,7 @@ pub(crate) fn select(
         nans: OrderedMap::default(),
         uniform: true,
         assigned,
-        made,
+        defined,
     };
     s.stmt(stmt)?;
     s.finish()
@@ -152,7 +154,7 @@ pub(super) struct Select<'a> {
     k: &'a Kernel,
     /// The bytes of a whole vector.
     vector_bytes: usize,
-    form: Form,
+    program: VectorProgram,
     row: Vec<Word>,
     values: OrderedMap<ScalarId, Val>,
     vars: OrderedMap<VarId, Val>,
@@ -180,7 +182,7 @@ pub(super) struct Select<'a> {
     uniform: bool,
     /// The variables that the nest assigns, and the values that it defines.
     assigned: OrderedSet<VarId>,
-    made: OrderedSet<ScalarId>,
+    defined: OrderedSet<ScalarId>,
 }
 
 fn lane(dtype: Dtype) -> Option<Lane> {
@@ -206,14 +208,14 @@ impl Select<'_> {
                 });
             }
         }
-        let body = std::mem::take(&mut self.form.body);
-        self.form.body = self.prologue;
-        self.form.body.extend(body);
-        self.form.body.extend(back);
-        if self.form.body.len() > MOST_INSTRUCTIONS {
+        let body = std::mem::take(&mut self.program.body);
+        self.program.body = self.prologue;
+        self.program.body.extend(body);
+        self.program.body.extend(back);
+        if self.program.body.len() > MOST_INSTRUCTIONS {
             return Err(Refused("its code would be too long"));
         }
-        Ok(Unit { form: self.form, row: self.row, elements: self.elements })
+        Ok(Unit { program: self.program, row: self.row, elements: self.elements })
     }
 
     /// Returns the type of a whole vector.
@@ -222,7 +224,7 @@ impl Select<'_> {
     }
 
     fn push(&mut self, inst: Inst) {
-        self.form.body.push(inst);
+        self.program.body.push(inst);
     }
 
     /// Returns the result of an instruction, which is emitted unless a surrounding block has emitted the same one.
@@ -231,15 +233,15 @@ impl Select<'_> {
         if let Some(Some(reg)) = self.numbers.get(&Numbered::Inst(key.clone())) {
             return *reg;
         }
-        let to = self.form.regs.push(class);
+        let to = self.program.regs.push(class);
         self.push(inst(to));
         let read = key.registers().1;
-        self.number(Numbered::Inst(key), &read, to);
+        self.record_value(Numbered::Inst(key), &read, to);
         to
     }
 
     /// Records that a register holds the result of an instruction, for the rest of the block.
-    fn number(&mut self, what: Numbered, read: &[Reg], to: Reg) {
+    fn record_value(&mut self, what: Numbered, read: &[Reg], to: Reg) {
         // Do not record instructions that read variables, which may change later. An entry that was set to `None`
         // stays so, because it may belong to a surrounding block.
         if !read.iter().any(|x| self.homes.contains(x)) {
@@ -248,7 +250,7 @@ impl Select<'_> {
     }
 
     /// Removes the record of a register's instruction, because the register is reused.
-    fn forget(&mut self, reg: Reg) {
+    fn drop_record(&mut self, reg: Reg) {
         if let Some((_, made)) = self.numbers.iter_mut().rev().find(|(_, made)| **made == Some(reg))
         {
             *made = None;
@@ -256,11 +258,11 @@ impl Select<'_> {
     }
 
     fn vector(&mut self) -> Reg {
-        self.form.regs.push(Class::Vector)
+        self.program.regs.push(Class::Vector)
     }
 
     fn mask(&mut self) -> Reg {
-        self.form.regs.push(Class::Mask)
+        self.program.regs.push(Class::Mask)
     }
 
     fn word(&mut self, word: Word) -> usize {
@@ -295,7 +297,7 @@ impl Select<'_> {
     }
 
     fn stmt(&mut self, stmt: &Stmt) -> Result<(), Refused> {
-        if self.form.body.len() > MOST_INSTRUCTIONS {
+        if self.program.body.len() > MOST_INSTRUCTIONS {
             return Err(Refused("its code would be too long"));
         }
         match stmt {
@@ -304,7 +306,7 @@ impl Select<'_> {
                 match (*extent, *lanes) {
                     (0, _) => Ok(()),
                     (extent, 1) => {
-                        let of = self.form.loops.push(());
+                        let of = self.program.loops.push(());
                         self.push(Inst::Loop { of, extent });
                         self.open.push((*index, of));
                         self.block(body)?;
@@ -350,7 +352,7 @@ impl Select<'_> {
                 if let Some(nans) = self.nans.get(var).cloned() {
                     return self.fold_extreme(*code, *var, &value, &old, &nans);
                 }
-                let first = self.form.regs.len();
+                let first = self.program.regs.len();
                 let mut new = self.code(*code, self.k.vars[*var], &[old.clone(), value])?;
                 if let Some((mask, _)) = self.merge.clone().filter(|m| m.1.contains(var)) {
                     new = self.merged(mask, self.k.vars[*var], &new, &old)?;
@@ -379,9 +381,9 @@ impl Select<'_> {
         }
         let Val { regs, uniform } = x;
         let copy = |x: Reg| {
-            let class = self.form.regs[x];
-            let to = self.form.regs.push(class);
-            self.form.body.push(match class {
+            let class = self.program.regs[x];
+            let to = self.program.regs.push(class);
+            self.program.body.push(match class {
                 Class::Vector => Inst::Move { to, x },
                 Class::Mask => Inst::MoveMask { to, x },
             });
@@ -397,7 +399,7 @@ impl Select<'_> {
         }
         let changed = self.assigned.contains(&var);
         let word = self.word(Word::Var { var, changed });
-        let to = self.form.regs.push(class(self.k.vars[var]));
+        let to = self.program.regs.push(class(self.k.vars[var]));
         if changed {
             self.homes.insert(to);
         }
@@ -416,7 +418,7 @@ impl Select<'_> {
         }
         for (unit, to) in home.regs.iter().enumerate() {
             let x = x.at(unit);
-            self.push(match self.form.regs[*to] {
+            self.push(match self.program.regs[*to] {
                 Class::Vector => Inst::Move { to: *to, x },
                 Class::Mask => Inst::MoveMask { to: *to, x },
             });
@@ -429,10 +431,11 @@ impl Select<'_> {
     fn set_new(&mut self, var: VarId, x: &Val, first: usize) -> Result<(), Refused> {
         if let ([to], [x]) = (self.vars[&var].regs.as_slice(), x.regs.as_slice())
             && x.index() >= first
-            && let Some(made) = self.form.body.last_mut().and_then(|last| last.made(*x))
+            && let Some(made) =
+                self.program.body.last_mut().and_then(|last| last.replaceable_result(*x))
         {
             *made = *to;
-            self.forget(*x);
+            self.drop_record(*x);
             return Ok(());
         }
         self.set(var, x)
@@ -440,7 +443,7 @@ impl Select<'_> {
 
     /// Returns new registers for a variable.
     fn new_homes(&mut self, class: Class, units: usize) -> SmallVec<[Reg; 2]> {
-        let regs: SmallVec<[Reg; 2]> = (0..units).map(|_| self.form.regs.push(class)).collect();
+        let regs: SmallVec<[Reg; 2]> = (0..units).map(|_| self.program.regs.push(class)).collect();
         self.homes.extend(regs.iter().copied());
         regs
     }
@@ -467,7 +470,7 @@ impl Select<'_> {
 
     fn outside(&mut self, arg: Arg, dtype: Dtype) -> Result<Val, Refused> {
         let word = self.word(Word::Scalar(arg));
-        let to = self.form.regs.push(class(dtype));
+        let to = self.program.regs.push(class(dtype));
         self.prologue.push(match lane(dtype) {
             Some(lane) => Inst::Word { to, lane, word },
             None => Inst::WordTruth { to, word },

@@ -10,15 +10,17 @@ use smallvec::SmallVec;
 impl Emit<'_> {
     /// Emits calls of a function for the active elements that are outside of its inline domain.
     pub(super) fn call(&mut self, at: usize) -> Result<(), &'static str> {
-        let form = self.form;
-        let Inst::Call { ty, word, number, to, args, when } = &form.body[at] else { return Ok(()) };
+        let program = self.program;
+        let Inst::Call { ty, word, number, to, args, when } = &program.body[at] else {
+            return Ok(());
+        };
         let frame = |at: usize| memory(Register::RSP, at as i64);
         let (m, first) = (self.m, self.m.operands[0]);
 
         // Save the live registers.
         let mut vectors: SmallVec<[u8; 32]> = SmallVec::new();
         let mut masks: SmallVec<[u8; 8]> = SmallVec::new();
-        for (reg, class) in &form.regs {
+        for (reg, class) in &program.regs {
             if let (Home::Register(r), Some((start, end))) =
                 (self.allocation.homes[reg], self.allocation.live[reg])
                 && start < at

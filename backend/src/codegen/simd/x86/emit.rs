@@ -13,7 +13,7 @@
 //! vectors, slots for masks, counters of outer loops, and the memory that calls need. Calls of functions on single
 //! elements save the live registers.
 
-use super::super::form::{Class, Form, Inst, Lane, LoopId, Reg, Ty};
+use super::super::form::{Class, Inst, Lane, LoopId, Reg, Ty, VectorProgram};
 use super::super::regalloc::{Allocation, Home, allocate};
 use super::assembler::{Assembler, Label};
 use super::frame::Frame;
@@ -85,25 +85,25 @@ pub(super) fn by_size(codes: [Code; 2], lane: Lane) -> Code {
     }
 }
 
-/// Returns the machine code of a form, or the reason why the form is refused.
-pub(crate) fn emit(form: &Form, isa: Isa) -> Result<Vec<u8>, &'static str> {
+/// Returns the machine code of a program, or the reason why the program is refused.
+pub(crate) fn emit(program: &VectorProgram, isa: Isa) -> Result<Vec<u8>, &'static str> {
     let m = match isa {
         Isa::Avx512 => &avx512::MACHINE,
         Isa::Avx2 => &avx2::MACHINE,
         Isa::Baseline => return Err("there are no wider vectors"),
     };
-    let allocation = allocate(form, m.vectors, m.masks);
+    let allocation = allocate(program, m.vectors, m.masks);
     if allocation.slots.0 * m.bytes > MOST_SPILLS {
         return Err("its values are more than fit registers");
     }
-    let calls = form.body.iter().any(|i| matches!(i, Inst::Call { .. }));
-    let streams = form.body.iter().map(|i| match i {
+    let calls = program.body.iter().any(|i| matches!(i, Inst::Call { .. }));
+    let streams = program.body.iter().map(|i| match i {
         Inst::Lanes { streams, .. } => streams.len(),
         _ => 0,
     });
-    let frame = Frame::of(&allocation, m, form.loops.len(), streams.max().unwrap_or(0), calls);
+    let frame = Frame::of(&allocation, m, program.loops.len(), streams.max().unwrap_or(0), calls);
     let mut sources = SecondaryMap::new();
-    for inst in &form.body {
+    for inst in &program.body {
         match inst {
             Inst::Constant { to, lane, bits } => {
                 sources[*to] = Some(Source::Constant(*lane, *bits));
@@ -115,7 +115,7 @@ pub(crate) fn emit(form: &Form, isa: Isa) -> Result<Vec<u8>, &'static str> {
     let mut e = Emit {
         a: Assembler::new(),
         m,
-        form,
+        program,
         allocation,
         frame,
         sources,
@@ -125,7 +125,7 @@ pub(crate) fn emit(form: &Form, isa: Isa) -> Result<Vec<u8>, &'static str> {
         cold: Vec::new(),
     };
     e.enter();
-    for at in 0..form.body.len() {
+    for at in 0..program.body.len() {
         e.inst(at)?;
     }
     e.leave();
@@ -153,7 +153,7 @@ pub(super) enum Operand {
 
 /// A call that is seldom needed. Its code is placed after all other code.
 pub(super) struct Cold {
-    /// The position of the call in the form.
+    /// The position of the call in the program.
     pub(super) at: usize,
     /// The stream registers of the surrounding loop.
     pub(super) streams: Vec<Option<Register>>,
@@ -166,7 +166,7 @@ pub(super) struct Cold {
 pub(super) struct Emit<'a> {
     pub(super) a: Assembler,
     pub(super) m: &'static Machine,
-    pub(super) form: &'a Form,
+    pub(super) program: &'a VectorProgram,
     pub(super) allocation: Allocation,
     pub(super) frame: Frame,
     pub(super) sources: SecondaryMap<Reg, Option<Source>>,
@@ -280,7 +280,7 @@ impl Emit<'_> {
 
     pub(super) fn slot(&self, reg: Reg) -> MemoryOperand {
         match self.allocation.homes[reg] {
-            Home::Slot(i) if self.form.regs[reg] == Class::Mask && !self.m.masks.is_empty() => {
+            Home::Slot(i) if self.program.regs[reg] == Class::Mask && !self.m.masks.is_empty() => {
                 memory(Register::RSP, (self.frame.masks + 8 * i) as i64)
             }
             Home::Slot(i) => memory(Register::RSP, (self.m.bytes * i) as i64),
@@ -417,8 +417,8 @@ impl Emit<'_> {
     }
 
     fn inst(&mut self, at: usize) -> Result<(), &'static str> {
-        let form = self.form;
-        match &form.body[at] {
+        let program = self.program;
+        match &program.body[at] {
             Inst::Constant { to, .. } | Inst::Word { to, .. } => {
                 if let Home::Slot(_) | Home::Register(_) = self.allocation.homes[*to] {
                     self.load_source(*to, self.target(*to));

@@ -5,7 +5,7 @@ use iced_x86::Code;
 
 /// The operation of an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Does {
+pub(super) enum Operation {
     Add,
     Sub,
     Mul,
@@ -47,11 +47,11 @@ pub(super) enum Does {
 }
 
 macro_rules! table {
-    ($(($does:ident, $($lane:ident)|+) = $x:ident, $y:ident;)*) => {
+    ($(($operation:ident, $($lane:ident)|+) = $x:ident, $y:ident;)*) => {
         /// Returns the instruction for registers of `bytes` bytes.
-        pub(super) fn code(does: Does, lane: Lane, bytes: usize) -> Option<Code> {
-            let all = match (does, lane) {
-                $((Does::$does, $(Lane::$lane)|+) => [Code::$x, Code::$y],)*
+        pub(super) fn code(operation: Operation, lane: Lane, bytes: usize) -> Option<Code> {
+            let all = match (operation, lane) {
+                $((Operation::$operation, $(Lane::$lane)|+) => [Code::$x, Code::$y],)*
                 _ => return None,
             };
             match bytes {

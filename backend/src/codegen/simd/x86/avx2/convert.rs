@@ -3,7 +3,7 @@
 
 use super::super::super::form::{Conversion, Lane, Ty};
 use super::super::emit::{Emit, memory, sized};
-use super::codes::{Does, conversion};
+use super::codes::{Operation, conversion};
 use super::{EXTRA, RESULT};
 use iced_x86::{Code, Instruction, Register};
 
@@ -37,24 +37,24 @@ impl Emit<'_> {
                 };
                 self.put(Instruction::with2(code, sized(EXTRA, 8 * n), sized(x, 16)));
                 let two_52 = self.repeated_bits(Lane::I64, TWO_52);
-                self.op_with(Does::Or, long, EXTRA, EXTRA, &two_52);
+                self.op_with(Operation::Or, long, EXTRA, EXTRA, &two_52);
                 let two_52 = self.repeated_bits(Lane::I64, TWO_52);
-                self.op_with(Does::Sub, Ty { lane: Lane::F64, n }, r, EXTRA, &two_52);
+                self.op_with(Operation::Sub, Ty { lane: Lane::F64, n }, r, EXTRA, &two_52);
             }
             Conversion::U32ToF32 => {
                 // upper * 2¹⁶ + lower, rounded once.
                 let (ints, floats) = (Ty { lane: Lane::I32, n }, Ty { lane: Lane::F32, n });
                 let (code, bytes, _) =
                     conversion(Conversion::I32ToF32, n).ok_or("a conversion is not there")?;
-                self.shift(Does::ShiftRight, ints, EXTRA, x, 16);
+                self.shift(Operation::ShiftRight, ints, EXTRA, x, 16);
                 let lower = self.repeated_bits(Lane::I32, 0xffff);
-                self.op_with(Does::And, ints, RESULT, x, &lower);
+                self.op_with(Operation::And, ints, RESULT, x, &lower);
                 for part in [EXTRA, RESULT] {
                     self.put(Instruction::with2(code, sized(part, bytes), sized(part, bytes)));
                 }
                 let scale = self.repeated_bits(Lane::F32, 65536f32.to_bits().into());
-                self.op_with(Does::Mul, floats, EXTRA, EXTRA, &scale);
-                self.op(Does::Add, floats, r, EXTRA, RESULT);
+                self.op_with(Operation::Mul, floats, EXTRA, EXTRA, &scale);
+                self.op(Operation::Add, floats, r, EXTRA, RESULT);
             }
             Conversion::I64ToI32 if n == 2 => {
                 let code = Code::VEX_Vpshufd_xmm_xmmm128_imm8;
@@ -76,16 +76,16 @@ impl Emit<'_> {
     fn join_halves(&mut self, n: usize, r: u8, x: u8, bias: u64) {
         let (ints, floats) = (Ty { lane: Lane::I64, n }, Ty { lane: Lane::F64, n });
         let lower = self.repeated_bits(Lane::I64, u32::MAX.into());
-        self.op_with(Does::And, ints, EXTRA, x, &lower);
+        self.op_with(Operation::And, ints, EXTRA, x, &lower);
         let two_52 = self.repeated_bits(Lane::I64, TWO_52);
-        self.op_with(Does::Or, ints, EXTRA, EXTRA, &two_52);
-        self.shift(Does::ShiftRight, ints, RESULT, x, 32);
+        self.op_with(Operation::Or, ints, EXTRA, EXTRA, &two_52);
+        self.shift(Operation::ShiftRight, ints, RESULT, x, 32);
         let two_84 = self.repeated_bits(Lane::I64, TWO_84 | bias);
-        self.op_with(Does::Xor, ints, RESULT, RESULT, &two_84);
+        self.op_with(Operation::Xor, ints, RESULT, RESULT, &two_84);
         // 2⁸⁴ + bias 2³² + 2⁵². The last bit of this number has the value 2³².
         let both = self.repeated_bits(Lane::I64, (TWO_84 | bias) + (1 << 20));
-        self.op_with(Does::Sub, floats, RESULT, RESULT, &both);
-        self.op(Does::Add, floats, r, RESULT, EXTRA);
+        self.op_with(Operation::Sub, floats, RESULT, RESULT, &both);
+        self.op(Operation::Add, floats, r, RESULT, EXTRA);
     }
 
     /// Converts element by element in general registers, through the frame.

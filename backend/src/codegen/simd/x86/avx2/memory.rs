@@ -3,7 +3,7 @@
 use super::super::super::form::{Access, At, Lane, Reg, Ty};
 use super::super::assembler::Label;
 use super::super::emit::{Emit, Operand, by_size, memory, sized};
-use super::codes::Does;
+use super::codes::Operation;
 use super::{EXTRA, FIRST, RESULT, SECOND, WHOLE};
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
@@ -40,7 +40,7 @@ impl Emit<'_> {
             None => self.load_whole(EXTRA, from, Some(constant)),
             Some(guard) => {
                 let active = Operand::Memory(from, Some(constant));
-                self.op_with(Does::And, WHOLE, EXTRA, guard, &active);
+                self.op_with(Operation::And, WHOLE, EXTRA, guard, &active);
             }
         }
         Some(EXTRA)
@@ -84,7 +84,7 @@ impl Emit<'_> {
                 let from = self.address_if_any(at, guard, ty.n);
                 self.broadcast_from(ty.lane, FIRST, from, None);
                 let guard = self.mask_for(guard, ty);
-                self.op(Does::And, WHOLE, r, FIRST, guard);
+                self.op(Operation::And, WHOLE, r, FIRST, guard);
             }
             (Access::Unit, _) => {
                 let mask = self.allowed(ty, guard);
@@ -92,11 +92,11 @@ impl Emit<'_> {
                 let bytes = ty.bytes();
                 match mask {
                     None => {
-                        let code = self.known_256(Does::Load, ty);
+                        let code = self.known_256(Operation::Load, ty);
                         self.put(Instruction::with2(code, sized(r, bytes), from));
                     }
                     Some(mask) => {
-                        let code = self.known_256(Does::MaskedLoad, ty);
+                        let code = self.known_256(Operation::MaskedLoad, ty);
                         let mask = sized(mask, bytes);
                         self.put(Instruction::with3(code, sized(r, bytes), mask, from));
                     }
@@ -113,10 +113,10 @@ impl Emit<'_> {
             None => self.all_bits(EXTRA),
             Some(mask) => self.copy_whole(EXTRA, mask),
         }
-        let (does, offsets, scale, bytes) = match access {
+        let (operation, offsets, scale, bytes) = match access {
             Access::Places(places) => {
                 let places = self.vector(places, FIRST);
-                (Does::GatherFar, places, ty.lane.bytes() as u32, 8 * ty.n)
+                (Operation::GatherFar, places, ty.lane.bytes() as u32, 8 * ty.n)
             }
             Access::Strided(stride) => {
                 let size = ty.lane.bytes();
@@ -125,14 +125,14 @@ impl Emit<'_> {
                 let constant = self.a.constant(&all);
                 let from = self.a.constant_operand(false);
                 self.load_whole(FIRST, from, Some(constant));
-                (Does::Gather, FIRST, 1, ty.bytes())
+                (Operation::Gather, FIRST, 1, ty.bytes())
             }
             Access::Unit | Access::One => {
                 return self.a.fail("elements are side by side".to_owned());
             }
         };
         // Four offsets of 64 bits fill a register, even if elements have 32 bits.
-        let code = self.known_256(does, ty);
+        let code = self.known_256(operation, ty);
         let (base, _, _, offset) = self.address(at, true);
         let offsets_in = sized(offsets, bytes);
         let none = Register::None;
@@ -168,11 +168,11 @@ impl Emit<'_> {
                 let x = sized(x, ty.bytes());
                 match mask {
                     None => {
-                        let code = self.known_256(Does::Store, ty);
+                        let code = self.known_256(Operation::Store, ty);
                         self.put(Instruction::with2(code, to, x));
                     }
                     Some(mask) => {
-                        let code = self.known_256(Does::MaskedStore, ty);
+                        let code = self.known_256(Operation::MaskedStore, ty);
                         let mask = sized(mask, ty.bytes());
                         self.put(Instruction::with3(code, to, mask, x));
                     }
@@ -260,7 +260,7 @@ impl Emit<'_> {
                 self.truth_of_r15();
                 self.spread_r15(FIRST);
                 let guard = self.vector(guard, EXTRA);
-                self.op(Does::And, WHOLE, r, FIRST, guard);
+                self.op(Operation::And, WHOLE, r, FIRST, guard);
             }
             (Access::Unit | Access::Strided(_) | Access::Places(_), _) => {
                 self.load_bytes(n, at, guard);
@@ -271,7 +271,7 @@ impl Emit<'_> {
                 let (bytes, all) = (sized(FIRST, 16), self.whole(FIRST));
                 self.put(Instruction::with2(code, all, bytes));
                 self.no_bits(EXTRA);
-                self.op(Does::Greater, ty, r, FIRST, EXTRA);
+                self.op(Operation::Greater, ty, r, FIRST, EXTRA);
             }
         }
         self.settle(to);
@@ -347,7 +347,7 @@ impl Emit<'_> {
         let pack = Code::VEX_Vpacksswb_xmm_xmm_xmmm128;
         self.put(Instruction::with3(pack, bytes, bytes, bytes));
         let ones = self.repeated_bits(Lane::I64, 0x0101_0101_0101_0101);
-        self.op_with(Does::And, Ty { lane: Lane::I64, n: 2 }, FIRST, FIRST, &ones);
+        self.op_with(Operation::And, Ty { lane: Lane::I64, n: 2 }, FIRST, FIRST, &ones);
         let to = self.place(at);
         match (n, guard) {
             (8, None) if self.active >= 8 => {

@@ -22,7 +22,7 @@ mod memory;
 use super::super::form::{Binary, Inst, Lane, Logic, Order, Reg, Ty, Unary, When};
 use super::super::regalloc::Home;
 use super::emit::{Emit, Machine, Operand, Source, sized};
-use codes::{Does, code};
+use codes::{Operation, code};
 use iced_x86::{Code, Instruction, Register};
 use tapeloom_ir::fault::{Fault, planted};
 
@@ -78,35 +78,35 @@ impl Emit<'_> {
         Operand::Memory(self.a.constant_operand(false), Some(at))
     }
 
-    fn known_256(&mut self, does: Does, ty: Ty) -> Code {
-        code(does, ty.lane, ty.bytes().max(16)).unwrap_or_else(|| {
-            self.a.fail(format!("there is no {does:?} of {ty:?}"));
+    fn known_256(&mut self, operation: Operation, ty: Ty) -> Code {
+        code(operation, ty.lane, ty.bytes().max(16)).unwrap_or_else(|| {
+            self.a.fail(format!("there is no {operation:?} of {ty:?}"));
             Code::INVALID
         })
     }
 
     /// Emits an instruction on registers of one type, given by their numbers.
-    fn op(&mut self, does: Does, ty: Ty, to: u8, x: u8, y: u8) {
+    fn op(&mut self, operation: Operation, ty: Ty, to: u8, x: u8, y: u8) {
         let y = Operand::Register(sized(y, ty.bytes()));
-        self.op_with(does, ty, to, x, &y);
+        self.op_with(operation, ty, to, x, &y);
     }
 
-    fn op_with(&mut self, does: Does, ty: Ty, to: u8, x: u8, y: &Operand) {
-        let code = self.known_256(does, ty);
+    fn op_with(&mut self, operation: Operation, ty: Ty, to: u8, x: u8, y: &Operand) {
+        let code = self.known_256(operation, ty);
         let [to, x] = [to, x].map(|r| sized(r, ty.bytes()));
         self.three(code, to, x, y, None);
     }
 
     /// Emits a shift of bits by a constant.
-    fn shift(&mut self, does: Does, ty: Ty, to: u8, x: u8, by: u8) {
-        let code = self.known_256(does, ty);
+    fn shift(&mut self, operation: Operation, ty: Ty, to: u8, x: u8, by: u8) {
+        let code = self.known_256(operation, ty);
         let [to, x] = [to, x].map(|r| sized(r, ty.bytes()));
         self.put(Instruction::with3(code, to, x, i32::from(by)));
     }
 
     /// Emits `mask ? x : y` on registers. The mask has bits for elements of type `ty`.
     fn blend(&mut self, ty: Ty, to: u8, mask: u8, x: &Operand, y: u8) {
-        let code = self.known_256(Does::Blend, ty);
+        let code = self.known_256(Operation::Blend, ty);
         let [to, y, mask] = [to, y, mask].map(|r| sized(r, ty.bytes()));
         match x {
             Operand::Register(x) => self.put(Instruction::with4(code, to, y, *x, mask)),
@@ -117,11 +117,11 @@ impl Emit<'_> {
     }
 
     fn all_bits(&mut self, to: u8) {
-        self.op(Does::Equal, Ty { lane: Lane::I32, n: 8 }, to, to, to);
+        self.op(Operation::Equal, Ty { lane: Lane::I32, n: 8 }, to, to, to);
     }
 
     fn no_bits(&mut self, to: u8) {
-        self.op(Does::Xor, WHOLE, to, to, to);
+        self.op(Operation::Xor, WHOLE, to, to, to);
     }
 
     /// Copies r15d to every 32 bits of a register.
@@ -163,8 +163,8 @@ impl Emit<'_> {
     }
 
     fn avx2(&mut self, at: usize) -> Result<(), &'static str> {
-        let form = self.form;
-        match &form.body[at] {
+        let program = self.program;
+        match &program.body[at] {
             Inst::WordTruth { to, word } => {
                 let from = self.word(*word, false);
                 self.put(Instruction::with2(Code::Mov_r64_rm64, Register::R15, from));
@@ -196,7 +196,8 @@ impl Emit<'_> {
             Inst::Unary { op, ty, to, x } => self.unary_256(*op, *ty, *to, *x),
             Inst::Binary { op, ty, to, x, y } => self.binary_256(*op, *ty, *to, *x, *y),
             Inst::Fma { ty, to, x, y, z } => {
-                let codes = [Does::Fma213, Does::Fma231].map(|does| self.known_256(does, *ty));
+                let codes = [Operation::Fma213, Operation::Fma231]
+                    .map(|operation| self.known_256(operation, *ty));
                 self.fma(codes, *ty, *to, [*x, *y, *z], |e, reg, ty, scratch| {
                     e.operand_256(reg, ty, scratch)
                 });
@@ -218,15 +219,15 @@ impl Emit<'_> {
                 self.settle(*to);
             }
             Inst::Logic { op, to, x, y } => {
-                let does = match op {
-                    Logic::And => Does::And,
-                    Logic::AndNot => Does::AndNot,
-                    Logic::Or => Does::Or,
-                    Logic::Xor => Does::Xor,
+                let operation = match op {
+                    Logic::And => Operation::And,
+                    Logic::AndNot => Operation::AndNot,
+                    Logic::Or => Operation::Or,
+                    Logic::Xor => Operation::Xor,
                 };
                 let x = self.vector(*x, FIRST);
                 let y = self.operand_256(*y, WHOLE, SECOND);
-                self.op_with(does, WHOLE, self.target(*to), x, &y);
+                self.op_with(operation, WHOLE, self.target(*to), x, &y);
                 self.settle(*to);
             }
             Inst::Truth { to, all } => {
@@ -311,7 +312,7 @@ impl Emit<'_> {
         let r = self.target(to);
         match op {
             Unary::Sqrt => {
-                let code = self.known_256(Does::Sqrt, ty);
+                let code = self.known_256(Operation::Sqrt, ty);
                 let x = self.operand_256(x, ty, FIRST);
                 self.two(code, sized(r, ty.bytes()), &x);
             }
@@ -319,21 +320,21 @@ impl Emit<'_> {
                 // Round towards -∞ or +∞, without an exception.
                 let by = if op == Unary::Floor { 9 } else { 10 };
                 let x = self.vector(x, FIRST);
-                self.shift(Does::Round, ty, r, x, by);
+                self.shift(Operation::Round, ty, r, x, by);
             }
             Unary::ShiftLeft(n) => {
                 let x = self.vector(x, FIRST);
-                self.shift(Does::ShiftLeft, ty, r, x, n);
+                self.shift(Operation::ShiftLeft, ty, r, x, n);
             }
             Unary::ShiftRight(n) => {
                 let x = self.vector(x, FIRST);
-                self.shift(Does::ShiftRight, ty, r, x, n);
+                self.shift(Operation::ShiftRight, ty, r, x, n);
             }
             Unary::Rotate(n) => {
                 let x = self.vector(x, FIRST);
-                self.shift(Does::ShiftLeft, ty, EXTRA, x, n);
-                self.shift(Does::ShiftRight, ty, RESULT, x, ty.lane.bytes() as u8 * 8 - n);
-                self.op(Does::Or, ty, r, EXTRA, RESULT);
+                self.shift(Operation::ShiftLeft, ty, EXTRA, x, n);
+                self.shift(Operation::ShiftRight, ty, RESULT, x, ty.lane.bytes() as u8 * 8 - n);
+                self.op(Operation::Or, ty, r, EXTRA, RESULT);
             }
         }
         self.settle(to);
@@ -341,69 +342,72 @@ impl Emit<'_> {
 
     fn binary_256(&mut self, op: Binary, ty: Ty, to: Reg, x: Reg, y: Reg) {
         let r = self.target(to);
-        let does = match op {
-            Binary::Add => Does::Add,
-            Binary::Sub => Does::Sub,
+        let operation = match op {
+            Binary::Add => Operation::Add,
+            Binary::Sub => Operation::Sub,
             Binary::Mul if ty.lane == Lane::I64 => {
                 let (x, y) = (self.vector(x, FIRST), self.vector(y, SECOND));
                 self.product(ty, r, x, y);
                 return self.settle(to);
             }
-            Binary::Mul => Does::Mul,
-            Binary::Div => Does::Div,
+            Binary::Mul => Operation::Mul,
+            Binary::Div => Operation::Div,
             Binary::Largest | Binary::Smallest => {
                 let (x, y) = (self.vector(x, FIRST), self.vector(y, SECOND));
                 self.extreme(op == Binary::Largest, ty, r, x, y);
                 return self.settle(to);
             }
-            Binary::And => Does::And,
-            Binary::Or => Does::Or,
-            Binary::Xor => Does::Xor,
-            Binary::ShiftLeft => Does::ShiftLeftBy,
-            Binary::ShiftRight => Does::ShiftRightBy,
+            Binary::And => Operation::And,
+            Binary::Or => Operation::Or,
+            Binary::Xor => Operation::Xor,
+            Binary::ShiftLeft => Operation::ShiftLeftBy,
+            Binary::ShiftRight => Operation::ShiftRightBy,
             Binary::ShiftRightArithmetic if ty.lane == Lane::I64 => {
                 // For a negative number, its complement is shifted.
                 let (x, y) = (self.vector(x, FIRST), self.vector(y, SECOND));
                 self.no_bits(EXTRA);
-                self.op(Does::Greater, ty, EXTRA, EXTRA, x);
-                self.op(Does::Xor, ty, RESULT, x, EXTRA);
-                self.op(Does::ShiftRightBy, ty, RESULT, RESULT, y);
-                self.op(Does::Xor, ty, r, RESULT, EXTRA);
+                self.op(Operation::Greater, ty, EXTRA, EXTRA, x);
+                self.op(Operation::Xor, ty, RESULT, x, EXTRA);
+                self.op(Operation::ShiftRightBy, ty, RESULT, RESULT, y);
+                self.op(Operation::Xor, ty, r, RESULT, EXTRA);
                 return self.settle(to);
             }
-            Binary::ShiftRightArithmetic => Does::ShiftArithmeticBy,
+            Binary::ShiftRightArithmetic => Operation::ShiftArithmeticBy,
         };
         let x = self.vector(x, FIRST);
         let y = self.operand_256(y, ty, SECOND);
-        self.op_with(does, ty, r, x, &y);
+        self.op_with(operation, ty, r, x, &y);
         self.settle(to);
     }
 
     /// Computes the lower 64 bits of products from products of halves.
     fn product(&mut self, ty: Ty, r: u8, x: u8, y: u8) {
-        self.shift(Does::ShiftRight, ty, EXTRA, x, 32);
-        self.op(Does::MulHalves, ty, EXTRA, EXTRA, y);
-        self.shift(Does::ShiftRight, ty, RESULT, y, 32);
-        self.op(Does::MulHalves, ty, RESULT, RESULT, x);
-        self.op(Does::Add, ty, EXTRA, EXTRA, RESULT);
-        self.shift(Does::ShiftLeft, ty, EXTRA, EXTRA, 32);
-        self.op(Does::MulHalves, ty, RESULT, x, y);
-        self.op(Does::Add, ty, r, RESULT, EXTRA);
+        self.shift(Operation::ShiftRight, ty, EXTRA, x, 32);
+        self.op(Operation::MulHalves, ty, EXTRA, EXTRA, y);
+        self.shift(Operation::ShiftRight, ty, RESULT, y, 32);
+        self.op(Operation::MulHalves, ty, RESULT, RESULT, x);
+        self.op(Operation::Add, ty, EXTRA, EXTRA, RESULT);
+        self.shift(Operation::ShiftLeft, ty, EXTRA, EXTRA, 32);
+        self.op(Operation::MulHalves, ty, RESULT, x, y);
+        self.op(Operation::Add, ty, r, RESULT, EXTRA);
     }
 
     /// The instruction returns its second operand if both are zeros, so it is run in both orders and the bits are
     /// combined.
     fn extreme(&mut self, largest: bool, ty: Ty, r: u8, x: u8, y: u8) {
-        let (does, join) =
-            if largest { (Does::Largest, Does::And) } else { (Does::Smallest, Does::Or) };
-        self.op(does, ty, EXTRA, x, y);
+        let (operation, join) = if largest {
+            (Operation::Largest, Operation::And)
+        } else {
+            (Operation::Smallest, Operation::Or)
+        };
+        self.op(operation, ty, EXTRA, x, y);
         let (x, y) = if planted(Fault::WideZero) { (x, y) } else { (y, x) };
-        self.op(does, ty, RESULT, x, y);
+        self.op(operation, ty, RESULT, x, y);
         self.op(join, ty, r, EXTRA, RESULT);
     }
 
     fn float_compare(&mut self, predicate: i32, ty: Ty, to: u8, x: u8, y: &Operand) {
-        let code = self.known_256(Does::Compare, ty);
+        let code = self.known_256(Operation::Compare, ty);
         let [to, x] = [to, x].map(|r| sized(r, ty.bytes()));
         self.four(code, to, x, y, predicate);
     }
@@ -428,23 +432,23 @@ impl Emit<'_> {
                 (x, y)
             } else {
                 let sign = self.repeated_bits(ty.lane, 1 << (8 * ty.lane.bytes() - 1));
-                self.op_with(Does::Xor, ty, EXTRA, x, &sign);
-                self.op_with(Does::Xor, ty, RESULT, y, &sign);
+                self.op_with(Operation::Xor, ty, EXTRA, x, &sign);
+                self.op_with(Operation::Xor, ty, RESULT, y, &sign);
                 (EXTRA, RESULT)
             };
-            let (does, x, y, not) = match order {
-                Order::Eq => (Does::Equal, x, y, false),
-                Order::Ne => (Does::Equal, x, y, true),
-                Order::Gt => (Does::Greater, x, y, false),
-                Order::Lt => (Does::Greater, y, x, false),
-                Order::Le => (Does::Greater, x, y, true),
-                Order::Ge => (Does::Greater, y, x, true),
+            let (operation, x, y, not) = match order {
+                Order::Eq => (Operation::Equal, x, y, false),
+                Order::Ne => (Operation::Equal, x, y, true),
+                Order::Gt => (Operation::Greater, x, y, false),
+                Order::Lt => (Operation::Greater, y, x, false),
+                Order::Le => (Operation::Greater, x, y, true),
+                Order::Ge => (Operation::Greater, y, x, true),
                 Order::Unordered => return self.no_bits(r),
             };
-            self.op(does, ty, r, x, y);
+            self.op(operation, ty, r, x, y);
             if not {
                 self.all_bits(EXTRA);
-                self.op(Does::Xor, WHOLE, r, r, EXTRA);
+                self.op(Operation::Xor, WHOLE, r, r, EXTRA);
             }
         }
         if is_narrow(ty) {

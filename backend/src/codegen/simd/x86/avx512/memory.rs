@@ -3,7 +3,7 @@
 use super::super::super::form::{Access, At, Reg, Ty};
 use super::super::emit::{Emit, by_size, sized};
 use super::ACTIVE;
-use super::codes::Does;
+use super::codes::Operation;
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
 impl Emit<'_> {
@@ -32,9 +32,15 @@ impl Emit<'_> {
     }
 
     /// Returns the instruction for elements that are not contiguous, and its operand with a vector of offsets.
-    fn apart(&mut self, ty: Ty, at: &At, access: Access, does: [Does; 2]) -> (Code, MemoryOperand) {
-        let [near, far] = does;
-        let (does, places, scale, bytes) = match access {
+    fn apart(
+        &mut self,
+        ty: Ty,
+        at: &At,
+        access: Access,
+        operation: [Operation; 2],
+    ) -> (Code, MemoryOperand) {
+        let [near, far] = operation;
+        let (operation, places, scale, bytes) = match access {
             Access::Places(places) => (
                 far,
                 self.vector(places, 29),
@@ -58,7 +64,7 @@ impl Emit<'_> {
                 (near, 29, 1, 64)
             }
         };
-        let code = self.known(does, ty);
+        let code = self.known(operation, ty);
         let (base, _, _, offset) = self.address(at, true);
         let none = Register::None;
         (code, MemoryOperand::new(base, sized(places, bytes), scale, offset, 1, false, none))
@@ -86,7 +92,7 @@ impl Emit<'_> {
             Access::Unit => {
                 let mask = self.access_mask(ty.n, guard);
                 let from = self.place(at);
-                let code = self.known(Does::Load, ty);
+                let code = self.known(Operation::Load, ty);
                 let made = Instruction::with2(code, sized(r, ty.bytes()), from);
                 self.put_with(made, None, mask, mask.is_some());
             }
@@ -96,7 +102,8 @@ impl Emit<'_> {
                 if mask != Register::K1 {
                     self.put(Instruction::with2(Code::VEX_Kmovw_kr_km16, Register::K1, mask));
                 }
-                let (code, from) = self.apart(ty, at, access, [Does::Gather, Does::GatherFar]);
+                let (code, from) =
+                    self.apart(ty, at, access, [Operation::Gather, Operation::GatherFar]);
                 // A gather must not write the register that holds its offsets.
                 let overlap = [16, 32, 64].iter().any(|bytes| from.index == sized(r, *bytes));
                 let into = if overlap { 31 } else { r };
@@ -131,7 +138,7 @@ impl Emit<'_> {
             }
             Access::Unit => {
                 let to = self.place(at);
-                let code = self.known(Does::Store, ty);
+                let code = self.known(Operation::Store, ty);
                 let made = Instruction::with2(code, to, sized(x, ty.bytes()));
                 self.put_with(made, None, mask, false);
             }
@@ -140,7 +147,8 @@ impl Emit<'_> {
                 if mask != Register::K1 {
                     self.put(Instruction::with2(Code::VEX_Kmovw_kr_km16, Register::K1, mask));
                 }
-                let (code, to) = self.apart(ty, at, access, [Does::Scatter, Does::ScatterFar]);
+                let (code, to) =
+                    self.apart(ty, at, access, [Operation::Scatter, Operation::ScatterFar]);
                 let made = Instruction::with2(code, to, sized(x, ty.bytes()));
                 self.put_with(made, None, Some(Register::K1), false);
             }

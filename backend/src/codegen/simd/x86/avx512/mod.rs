@@ -12,7 +12,7 @@ mod memory;
 use super::super::form::{Binary, Inst, Lane, Logic, Order, Reg, Ty, Unary, When};
 use super::super::regalloc::Home;
 use super::emit::{Emit, Machine, Operand, Source, by_size, sized};
-use codes::{Does, code, conversion};
+use codes::{Operation, code, conversion};
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 use tapeloom_ir::fault::{Fault, planted};
 
@@ -94,17 +94,17 @@ impl Emit<'_> {
         }
     }
 
-    fn known(&mut self, does: Does, ty: Ty) -> Code {
+    fn known(&mut self, operation: Operation, ty: Ty) -> Code {
         let bytes = ty.bytes().max(16);
-        code(does, ty.lane, bytes).unwrap_or_else(|| {
-            self.a.fail(format!("there is no {does:?} of {ty:?}"));
+        code(operation, ty.lane, bytes).unwrap_or_else(|| {
+            self.a.fail(format!("there is no {operation:?} of {ty:?}"));
             Code::INVALID
         })
     }
 
     fn avx512(&mut self, at: usize) -> Result<(), &'static str> {
-        let form = self.form;
-        match &form.body[at] {
+        let program = self.program;
+        match &program.body[at] {
             Inst::WordTruth { to, word } => {
                 let from = self.word(*word, false);
                 self.put(Instruction::with2(Code::Mov_r64_rm64, Register::R15, from));
@@ -133,16 +133,16 @@ impl Emit<'_> {
                 self.settle_mask(*to);
             }
             Inst::Unary { op, ty, to, x } => {
-                let (does, by) = match op {
-                    Unary::Sqrt => (Does::Sqrt, None),
+                let (operation, by) = match op {
+                    Unary::Sqrt => (Operation::Sqrt, None),
                     // Round towards -∞ or +∞, without an exception.
-                    Unary::Floor => (Does::Round, Some(9)),
-                    Unary::Ceil => (Does::Round, Some(10)),
-                    Unary::ShiftLeft(n) => (Does::ShiftLeft, Some(i32::from(*n))),
-                    Unary::ShiftRight(n) => (Does::ShiftRight, Some(i32::from(*n))),
-                    Unary::Rotate(n) => (Does::Rotate, Some(i32::from(*n))),
+                    Unary::Floor => (Operation::Round, Some(9)),
+                    Unary::Ceil => (Operation::Round, Some(10)),
+                    Unary::ShiftLeft(n) => (Operation::ShiftLeft, Some(i32::from(*n))),
+                    Unary::ShiftRight(n) => (Operation::ShiftRight, Some(i32::from(*n))),
+                    Unary::Rotate(n) => (Operation::Rotate, Some(i32::from(*n))),
                 };
-                let code = self.known(does, *ty);
+                let code = self.known(operation, *ty);
                 let x = self.operand_512(*x, *ty);
                 let r = sized(self.target(*to), ty.bytes());
                 match (by, x) {
@@ -157,20 +157,20 @@ impl Emit<'_> {
                 self.settle(*to);
             }
             Inst::Binary { op, ty, to, x, y } => {
-                let does = match op {
-                    Binary::Add => Does::Add,
-                    Binary::Sub => Does::Sub,
-                    Binary::Mul => Does::Mul,
-                    Binary::Div => Does::Div,
-                    Binary::Largest | Binary::Smallest => Does::Range,
-                    Binary::And => Does::And,
-                    Binary::Or => Does::Or,
-                    Binary::Xor => Does::Xor,
-                    Binary::ShiftLeft => Does::ShiftLeftBy,
-                    Binary::ShiftRight => Does::ShiftRightBy,
-                    Binary::ShiftRightArithmetic => Does::ShiftArithmeticBy,
+                let operation = match op {
+                    Binary::Add => Operation::Add,
+                    Binary::Sub => Operation::Sub,
+                    Binary::Mul => Operation::Mul,
+                    Binary::Div => Operation::Div,
+                    Binary::Largest | Binary::Smallest => Operation::Range,
+                    Binary::And => Operation::And,
+                    Binary::Or => Operation::Or,
+                    Binary::Xor => Operation::Xor,
+                    Binary::ShiftLeft => Operation::ShiftLeftBy,
+                    Binary::ShiftRight => Operation::ShiftRightBy,
+                    Binary::ShiftRightArithmetic => Operation::ShiftArithmeticBy,
                 };
-                let code = self.known(does, *ty);
+                let code = self.known(operation, *ty);
                 let x = sized(self.vector(*x, 29), ty.bytes());
                 let y = self.operand_512(*y, *ty);
                 let r = sized(self.target(*to), ty.bytes());
@@ -189,13 +189,15 @@ impl Emit<'_> {
                 self.settle(*to);
             }
             Inst::Fma { ty, to, x, y, z } => {
-                let codes = [Does::Fma213, Does::Fma231].map(|does| self.known(does, *ty));
+                let codes = [Operation::Fma213, Operation::Fma231]
+                    .map(|operation| self.known(operation, *ty));
                 self.fma(codes, *ty, *to, [*x, *y, *z], |e, reg, ty, _| e.operand_512(reg, ty));
             }
             Inst::Compare { order, signed, ty, to, x, y } => {
                 let floats = matches!(ty.lane, Lane::F64 | Lane::F32);
-                let does = if *signed || floats { Does::Compare } else { Does::CompareUnsigned };
-                let code = self.known(does, *ty);
+                let operation =
+                    if *signed || floats { Operation::Compare } else { Operation::CompareUnsigned };
+                let code = self.known(operation, *ty);
                 let by = match (order, floats) {
                     (Order::Eq, _) => 0,
                     (Order::Ne, _) => 4,
@@ -216,7 +218,7 @@ impl Emit<'_> {
                 self.settle_mask(*to);
             }
             Inst::Pick { ty, to, mask, x, y } => {
-                let code = self.known(Does::Blend, *ty);
+                let code = self.known(Operation::Blend, *ty);
                 let mask = self.mask(*mask, Register::K1);
                 let y = sized(self.vector(*y, 29), ty.bytes());
                 let x = self.operand_512(*x, *ty);

@@ -3,7 +3,7 @@
 
 use super::partition::Promotion;
 use super::scalar;
-use super::translate::Nest;
+use super::translate::Translator;
 use super::vector_value::Lanes;
 use crate::codegen::simd::{self, Refused, Word};
 use crate::codegen::vectors::{LaneCode, LaneLoop};
@@ -15,25 +15,25 @@ use cranelift_codegen::isa::CallConv;
 use tapeloom_ir::Problem;
 
 /// The code of a nest.
-struct WideCode {
+struct SimdCode {
     /// The number of vector elements, for each loop with lanes that is not empty.
     elements: Vec<(IndexId, usize)>,
     row: Vec<Word>,
     bytes: Vec<u8>,
 }
 
-impl Nest<'_, '_, '_> {
+impl Translator<'_, '_, '_> {
     /// Emits a nest in vectors of 256 or 512 bits, if possible. Returns false if the caller must translate it.
-    pub(super) fn wide(&mut self, stmt: &Stmt) -> Result<bool, Problem> {
+    pub(super) fn simd_call(&mut self, stmt: &Stmt) -> Result<bool, Problem> {
         if self.lanes.is_some() {
             return Ok(false);
         }
-        let WideCode { elements, row, bytes } = match self.wide_code(stmt) {
+        let SimdCode { elements, row, bytes } = match self.simd_code(stmt) {
             Ok(code) => code,
             Err(Refused(why)) => {
                 // If a loop without lanes is refused, its inner loops are reported on their own.
                 if let Stmt::For { lanes: 2.., .. } = stmt {
-                    self.vectorized(stmt, LaneCode::Narrow(why));
+                    self.vectorized(stmt, LaneCode::Cranelift(why));
                 }
                 return Ok(false);
             }
@@ -41,7 +41,7 @@ impl Nest<'_, '_, '_> {
         visit(std::slice::from_ref(stmt), &mut |s| {
             let Stmt::For { index, .. } = s else { return };
             if let Some((_, n)) = elements.iter().find(|(of, _)| of == index) {
-                self.vectorized(s, LaneCode::Wide(*n));
+                self.vectorized(s, LaneCode::Simd(*n));
             }
         });
         self.functions.emitted(bytes.len());
@@ -60,8 +60,8 @@ impl Nest<'_, '_, '_> {
                 }
             };
             // A bool takes a whole word.
-            let wide = self.b.func.dfg.value_type(value) == types::I8;
-            let value = if wide { self.b.ins().uextend(types::I64, value) } else { value };
+            let is_bool = self.b.func.dfg.value_type(value) == types::I8;
+            let value = if is_bool { self.b.ins().uextend(types::I64, value) } else { value };
             let at = self.b.ins().stack_addr(types::I64, slot, 8 * i as i32);
             self.b.ins().store(flags, value, at, 0);
         }
@@ -84,12 +84,12 @@ impl Nest<'_, '_, '_> {
         }
     }
 
-    fn wide_code(&self, stmt: &Stmt) -> Result<WideCode, Refused> {
-        let isa = self.functions.wide()?;
+    fn simd_code(&self, stmt: &Stmt) -> Result<SimdCode, Refused> {
+        let isa = self.functions.simd_isa()?;
         let in_memory = |b| matches!(self.cut.buffers[b], Promotion::Memory | Promotion::Unused);
         let unit = simd::select(self.p, stmt, isa.vector_bytes(), &in_memory)?;
-        let bytes = simd::emit(&unit.form, isa).map_err(Refused)?;
-        Ok(WideCode { elements: unit.elements, row: unit.row, bytes })
+        let bytes = simd::emit(&unit.program, isa).map_err(Refused)?;
+        Ok(SimdCode { elements: unit.elements, row: unit.row, bytes })
     }
 
     /// Declares a function of a row, with these bytes as its code.
