@@ -7,6 +7,7 @@
 use super::graph::NodeId;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
+use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{OrderedMap, OrderedSet};
 
 /// The maximal number of candidates in a straight-line step, so that machine code comes in portions.
@@ -85,7 +86,10 @@ impl Timeline {
                     let (wanted, of) = (&preference.large, &self.items[*i].large);
                     wanted.is_empty() || of.is_empty() || wanted.iter().any(|n| of.contains(n))
                 };
-                let room = |i: &usize| !preference.folds || self.items[*i].folds < FOLDS;
+                let room = |i: &usize| {
+                    let few = self.items[*i].folds < FOLDS || planted(Fault::FoldsShare);
+                    !preference.folds || few
+                };
                 let producer = || preference.producer.filter(|i| self.times[*i] >= earliest);
                 last.filter(common).or_else(producer).filter(room)
             }

@@ -135,6 +135,7 @@ faults! {
     GapOfRounding = "gap-of-rounding", "derivatives of eigenvectors divide by differences that are rounding errors", "laws::spectra";
     LibraryPlace = "library-place", "what goes wrong in an operation that is composed of others is said to happen in the library", "it::places";
     ZeroTangent = "zero-tangent", "a rule of the user's own is given zeros for the tangents and cotangents that are absent", "programs::custom_rules";
+    FoldsShare = "folds-share", "all sums over one extent share a loop, however many accumulators it has", "programs::many_sums";
     Granule = "granule", "a layer of the simulated accelerator begins in the middle of a record", "study::accelerator";
 }
 

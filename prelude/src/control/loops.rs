@@ -263,7 +263,7 @@ fn answers(asked: &Staged, at: Loc) -> bool {
     false
 }
 
-fn over<C: Tree<Var>, X: Tree<Var>, Y: Tree<Var>>(
+pub(super) fn over<C: Tree<Var>, X: Tree<Var>, Y: Tree<Var>>(
     transform: &'static str,
     at: Loc,
     direction: Direction,

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use tapeloom::Kind;
 use tapeloom::prelude::*;
 
 /// A function of an array and of a trip count.
@@ -194,4 +195,42 @@ fn the_work_of_branches_is_that_of_one() {
     let one = work(40, |x: Var| x.sin());
     let both = work(40, branches);
     assert!(both >= one && 4 * both < 5 * one, "{both} beside {one}");
+}
+
+/// The result of a Rust function is kept and never computed again. If a loop's body computes it, or a function of it, from
+/// what no iteration changes, that value is moved in front of the loop: a budget that it does not fit in says its type,
+/// without an axis of iterations, and the line of the body.
+#[test]
+fn a_budget_names_the_invariant_that_does_not_fit() {
+    fn table(a: Var) -> Var {
+        let a = a.stop_gradient();
+        callback("table", a, a.array_type(), |x: Tensor| Ok(x))
+    }
+    let given: Program = |a, _| {
+        let step = move |(_, h): (Var, Var)| table(a).dot(h).tanh();
+        fori_loop(4, step, a.index(0)).sum()
+    };
+    let computed: Program = |a, _| {
+        let step = move |(_, h): (Var, Var)| {
+            let w = table(a);
+            w.dot(w).sin().dot(h).tanh()
+        };
+        fori_loop(4, step, a.index(0)).sum()
+    };
+    let a = Tensor::full(&[40, 40], 0.01).unwrap();
+    for (f, name) in [(given, "callback"), (computed, "sin")] {
+        let within = |bytes| {
+            let g = checkpoint(move |a: Var| f(a, a), Policy::Bytes(bytes));
+            jit(grad(g)).call(&a)
+        };
+        let refused = within(1000).unwrap_err();
+        assert_eq!(refused.kind(), Kind::Budget, "{refused}");
+        let text = refused.to_string();
+        let named = format!("12800 bytes are f64[40,40], {name} at ");
+        let (_, place) = text.split_once(&named).unwrap();
+        assert!(place.split(',').next().unwrap().contains("loop_invariants.rs:"), "{text}");
+        let (_, least) = text.split_once("at least ").unwrap();
+        let least: u64 = least.split(' ').next().unwrap().parse().unwrap();
+        let _ = within(least).unwrap();
+    }
 }

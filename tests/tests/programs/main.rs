@@ -19,6 +19,7 @@ mod layering;
 mod limits;
 mod linear_algebra;
 mod loop_invariants;
+mod many_sums;
 mod networks;
 mod outline;
 mod pass_gains;

@@ -1,0 +1,23 @@
+//! Programs with a sum for each of many arrays, whose size must stay proportional to the number of arrays.
+
+use tapeloom::prelude::*;
+
+/// Sums over one extent share loops, so that arrays are read together, but at most 16 sums share one: each holds its
+/// accumulators in registers, and the time of register allocation grows faster than their number. Sums of 200 arrays
+/// in one loop took 19 seconds to compile.
+#[test]
+fn sums_of_many_arrays_share_loops_in_groups() {
+    let loops = |arrays: usize| {
+        let x = vec![Tensor::full(&[1000], 0.5).unwrap(); arrays];
+        let f = jit(|x: Vec<Var>| x.iter().map(|x| x.square().sum()).collect::<Vec<_>>());
+        let kernels = f.explain(&x).unwrap().kernels();
+        let folds = kernels.lines().filter(|l| l.trim_start().starts_with("fold "));
+        (folds.count(), kernels)
+    };
+    for arrays in [16, 80, 160] {
+        let (folds, kernels) = loops(arrays);
+        let groups = arrays / 16;
+        // A loop may have a remainder behind its lanes.
+        assert!(folds >= groups && folds <= 2 * groups, "{folds} loops for {arrays}:\n{kernels}");
+    }
+}
