@@ -4,7 +4,7 @@
 //! depends on the structure of a program alone: ids, offsets, types, literals; never names, source lines, times
 //! or texts, which may be renamed. Two compiles are the same if every stage has the same number.
 //!
-//! To get the numbers, [collect](collect) those of one closure, or name a file in the environment variable
+//! To get the numbers, [collect] those of one closure, or name a file in the environment variable
 //! [`FILE`]: then every compile of the process appends a line for each stage, `stage input output`, to be
 //! compared as a set with the lines of another build. Otherwise no fingerprint is computed.
 //!
@@ -71,7 +71,7 @@ pub fn wanted() -> bool {
     COLLECTED.with_borrow(Option::is_some) || file().is_some()
 }
 
-/// Records the fingerprints of a stage, if they are [wanted](wanted); only then are `input` and `output`
+/// Records the fingerprints of a stage, if they are [wanted]; only then are `input` and `output`
 /// called.
 pub fn tell(name: &'static str, input: impl FnOnce() -> u64, output: impl FnOnce() -> u64) {
     if !wanted() {
