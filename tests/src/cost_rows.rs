@@ -115,7 +115,7 @@ rows! {
     // Parts of results.
     "slice_sine", 1, [f64s(&[1_000_000])], |v| v[0].sin().slice_axis(0, ..16);
     "last_sine", 1, [f64s(&[1_000_000])], |v| v[0].sin().index(-1);
-    "dynamic_slice_sine", 1, [f64s(&[1_000_000]), one()], |v| v[0].sin().dynamic_slice(&[v[1]], &[16]);
+    "dynamic_slice_sine", 1, [f64s(&[1_000_000]), one()], |v| v[0].sin().dynamic_slice(&[v[1]], [16]);
     "take_sine", 1, [f64s(&[1_000_000]), indices(16, 1_000_000)], |v| v[0].sin().take(v[1], 0);
     "row_of_product", 1, [f64s(&[1000, 500]), f64s(&[500, 500]), one()], |v| v[0].dot(v[1]).index(v[2]);
     "row_in_branch", 1, [f64s(&[4000, 64]), f64s(&[64])], |v| {
