@@ -1,7 +1,7 @@
 //! A `Ref` may not be a result of a compiled or called function, nor of a branch.
 //!
 //! says: `tapeloom::Ref` is no tree of arrays
-//! says: closures use those around them, and return what `get` gives
+//! says: closures capture it, and return the value of `get`
 use tapeloom::prelude::*;
 
 fn main() {

@@ -253,7 +253,7 @@ fn what_cannot_be_made_again_has_no_budget() {
     };
     let error = jit(grad(checkpoint(asked, Policy::Bytes(1_000)))).call([0.1, 0.2]).unwrap_err();
     let line = line!() - 5;
-    let said = format!("as at tests/tests/programs/budgets.rs:{line}, run once");
+    let said = format!("as at tests/tests/programs/budgets.rs:{line}, do not run again");
     assert!(error.to_string().contains(&said), "{said}: {error}");
 }
 
