@@ -397,7 +397,7 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     /// assert_eq!(f.call(1024.0)?.item::<f64>()?, 1.0);
     /// let error = f.call(f64::INFINITY).unwrap_err();
     /// assert_eq!(error.kind(), Kind::Limit);
-    /// assert!(error.to_string().contains("a loop goes on after 1000 iterations"));
+    /// assert!(error.to_string().contains("a loop did not end after 1000 iterations"));
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
     pub fn max_steps(mut self, n: u64) -> Jit<A, B, F> {

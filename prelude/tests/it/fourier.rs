@@ -371,5 +371,5 @@ fn mistakes() {
     let e = fails(|x: Var| fft::fft(Complex { re: x, im: x.flatten() }, 0).re, x);
     check(line!() - 1, e, &["error[shape]", "broadcast"]);
     let e = fails(|x: Var| fft::rfft(x, along(0).points(usize::MAX)).re, x);
-    check(line!() - 1, e, &["error[shape]", "what memory can hold"]);
+    check(line!() - 1, e, &["error[shape]", "a size that fits into memory"]);
 }

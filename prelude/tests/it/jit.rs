@@ -251,13 +251,13 @@ fn what_iterations_keep_of_the_size_of_a_carry_is_said() {
     let line = line!() - 1;
     let counted = jit(grad(move |x: Var| fori_loop(7, |(_, c): (Var, Var)| whole(c), x).sum()));
     let asked = jit(grad(move |x: Var| while_loop(|c: Var| c.sum().gt(0.1), whole, x).sum()));
-    let keeps = format!("keeps cos at prelude/tests/it/jit.rs:{line}, f64[100], which is as large");
+    let keeps = format!("saves cos at prelude/tests/it/jit.rs:{line}, f64[100], which is as large");
     let plan = counted.explain(&x).unwrap().memory_plan();
-    let bytes = "as what it carries: 800 bytes for each iteration, 5600 for all\n";
+    let bytes = "as its carry: 800 bytes for each iteration, 5600 for all\n";
     assert!(plan.contains(&format!("{keeps} {bytes}")), "{plan}");
     let plan = asked.explain(&x).unwrap().memory_plan();
     assert!(
-        plan.contains(&format!("{keeps} as what it carries: 800 bytes for each iteration\n")),
+        plan.contains(&format!("{keeps} as its carry: 800 bytes for each iteration\n")),
         "{plan}"
     );
     // One element per iteration, and results that the user stacks, cause no warning.

@@ -376,14 +376,14 @@ fn mistakes_in_maps_are_said_at_the_users_line() {
     type Wrong = (&'static str, fn(Var) -> Var);
     let until = Until::default;
     let wrong: [Wrong; 6] = [
-        ("the linear map gives f64[1] where", |b| {
+        ("the linear map returns f64[1], and", |b| {
             gmres(|x: Var| x.slice([..1]), b, Until::default())
         }),
-        ("the linear map gives f64[1] where", |b| {
+        ("the linear map returns f64[1], and", |b| {
             let how = Krylov::new().through_iterations();
             bicgstab_with(|x: Var| x.slice([..1]), b, how)
         }),
-        ("the preconditioner gives f64[] where", |b| {
+        ("the preconditioner returns f64[], and", |b| {
             cg_with(|x: Var| x, b, Krylov::new().precondition(|r: Var| r.sum()))
         }),
         ("`cg` solves for floats: `b` is i64[2]", |b| {

@@ -387,19 +387,19 @@ fn what_goes_wrong_outside_is_an_error_with_the_line() {
     let shape = |x: Var| callback("f", x, x.array_type(), |_: Tensor| Ok(Tensor::from(1.0)));
     error(shape, &x, &["`f` was declared to return (f64[2]) and returned (f64[])"]);
     let dtype = |x: Var| callback("f", x, x.array_type(), |_: Tensor| Ok(Tensor::from([1i64, 2])));
-    error(dtype, &x, &["to give (f64[2]), and gave (i64[2])"]);
+    error(dtype, &x, &["to return (f64[2]) and returned (i64[2])"]);
     let count =
         |x: Var| callback("f", x, vec![x.array_type()], |x: Tensor| Ok(vec![x.clone(), x]))[0];
-    error(count, &x, &["to give (f64[2]), and gave (f64[2], f64[2])"]);
+    error(count, &x, &["to return (f64[2]) and returned (f64[2], f64[2])"]);
     let member = |x: Var| {
         vmap(|x: Var| callback("f", x, x.array_type(), |_: Tensor| Ok(Tensor::from([1.0]))))(x)
     };
-    error(member, &x, &["to give (f64[]), and gave (f64[1])"]);
+    error(member, &x, &["to return (f64[]) and returned (f64[1])"]);
     let batch = |x: Var| {
         let all = |_, _: Tensor| Ok(Tensor::from(1.0));
         vmap(|x: Var| callback_batched("f", x, x.array_type(), Ok, all))(x)
     };
-    error(batch, &x, &["to give (f64[2]), and gave (f64[])"]);
+    error(batch, &x, &["to return (f64[2]) and returned (f64[])"]);
     error(|x: Var| tap(x, |_: Tensor| panic!("seen")), &x, &["`tap` panicked: seen"]);
     let back = |x: Var| grad(|x: Var| tap_cotangent(x, |_: Tensor| panic!("seen")).sum())(x);
     error(back, &x, &["`tap` panicked: seen"]);
