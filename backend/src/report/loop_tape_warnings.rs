@@ -5,7 +5,7 @@
 //! right (a recurrent network needs its states), so the memory plan prints a line and compilation goes on:
 //!
 //! ```text
-//! the loop at src/main.rs:7 keeps mul at src/main.rs:8, f64[1000], which is as large as what it carries: 8000 bytes for each iteration, 800000 for all
+//! the loop at src/main.rs:7 saves mul at src/main.rs:8, f64[1000], which is as large as its carry: 8000 bytes for each iteration, 800000 for all
 //! ```
 
 use std::fmt;
