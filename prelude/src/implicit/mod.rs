@@ -412,7 +412,7 @@ fn misfit(
     (given, found, poisoned): (&Form, &[ArrayType], &[bool]),
 ) -> Option<Problem> {
     let message = if given != form {
-        let differ = form.different(given, "it", ["what is solved for", what]);
+        let differ = form.different(given, "it", ["the unknown", what]);
         format!("{what} returns a tree of another form than the unknown: {differ}")
     } else {
         let mut wrong = found.iter().zip(types).zip(poisoned);

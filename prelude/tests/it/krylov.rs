@@ -411,5 +411,5 @@ fn mistakes_in_maps_are_said_at_the_users_line() {
         cg(|(x, y): (Var, Vec<Var>)| (x, vec![y[0], y[0]]), (x, y), until())
     };
     let errors = run(tree, (1.0, vec![[1.0, 2.0]])).unwrap_err().to_string();
-    assert!(errors.contains("the linear map gives a tree of another form"), "{errors}");
+    assert!(errors.contains("the linear map returns a tree of another form"), "{errors}");
 }
