@@ -46,7 +46,7 @@ impl Key {
     pub const ALL: [Key; 7] =
         [Key::Bool, Key::I32, Key::I64, Key::U32, Key::U64, Key::F32, Key::F64];
 
-    /// Returns the word for the type.
+    /// Returns the type's word in the text form of an argsort.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -78,11 +78,11 @@ impl Key {
 pub struct Argsort {
     /// The type of the elements.
     pub key: Key,
-    /// Extent before the axis.
+    /// The product of the extents of the axes before the sorted axis.
     pub rows: usize,
-    /// Extent of the axis.
+    /// The number of elements along the sorted axis.
     pub n: usize,
-    /// Extent after the axis.
+    /// The product of the extents of the axes after the sorted axis.
     pub columns: usize,
     /// The number of indices that are returned, at most n.
     pub first: usize,
@@ -104,7 +104,7 @@ impl fmt::Display for Argsort {
 }
 
 impl Argsort {
-    /// Parses the printed attributes.
+    /// Returns the argsort with these printed attributes; `None` if one is missing or invalid.
     #[must_use]
     pub fn named(attributes: &[(&str, &str)]) -> Option<Argsort> {
         let word = |name: &str| Some(attributes.iter().find(|(n, _)| *n == name)?.1);
@@ -124,16 +124,16 @@ impl Argsort {
 const DIGIT: u32 = 11;
 /// The largest number of digits by which words are sorted.
 const DIGITS: u32 = 4;
-/// Rows shorter than this are sorted by comparisons.
+/// Rows with fewer elements than this are sorted by comparisons.
 const SHORT: usize = 1024;
-/// Rows longer than this are first partitioned by their leading bits.
+/// Rows with more elements than this are first partitioned by the leading bits of their keys.
 const LONG: usize = 1 << 16;
-/// The number of leading bits of that partition.
+/// The number of leading key bits by which a row of more than `LONG` elements is partitioned.
 const PART: u32 = 8;
-/// If the words of more than one element in 16 do not determine its position, all elements are sorted by all
-/// bits.
+/// If sorting by words leaves the order of more than one element in 16 undecided, the row is sorted again by all bits
+/// of the keys.
 const MANY: usize = 16;
-/// If more than one element in 8 is requested, all elements are sorted.
+/// If more than one element in 8 of a row is requested, the whole row is sorted.
 const FEW: usize = 8;
 /// The number of elements that are compared at once with the largest element selected so far.
 const BLOCK: usize = 64;
@@ -147,8 +147,8 @@ impl Argsort {
         words * self.n + counts
     }
 
-    /// Computes the indices. Returns false and writes nothing if a buffer does not have the length of the
-    /// description.
+    /// Computes the indices. Returns false and writes nothing if a buffer does not have the length that the fields
+    /// describe.
     #[must_use]
     pub fn run(&self, x: &[u8], places: &mut [i64], scratch: &mut [u64]) -> bool {
         let around = self.rows.checked_mul(self.columns);
@@ -247,9 +247,9 @@ floats! {
 /// One row of elements.
 struct Row<'a, T> {
     x: &'a [T],
-    /// The distance between neighbouring elements.
+    /// The distance in elements between neighbours along the sorted axis.
     step: usize,
-    /// All ones if the largest comes first, otherwise zero.
+    /// The mask that is exclusive-ored to keys: all ones if the largest element comes first, otherwise zero.
     flip: u64,
 }
 
@@ -297,7 +297,7 @@ impl<T: Element> Row<'_, T> {
     }
 }
 
-/// Writes the first indices of one row, at distances of `step`.
+/// Sorts one row and writes its first indices into `y`, `step` elements apart.
 fn sort_row<T: Element>(row: &Row<'_, T>, y: &mut [i64], step: usize, scratch: &mut [u64]) {
     let n = row.len();
     let first = y.len().div_ceil(step);
@@ -323,7 +323,7 @@ fn sort_row<T: Element>(row: &Row<'_, T>, y: &mut [i64], step: usize, scratch: &
     // bit matters too.
     let low = differ.trailing_zeros() % u64::BITS;
     let bits = u64::BITS - ((most - least) >> low).leading_zeros();
-    // The number of these bits that fit in a word.
+    // The number of these bits that fit in a word beside the index.
     let room = if bits <= DIGIT * DIGITS { bits } else { DIGIT * (DIGITS - 1) };
     let room = room.min(u64::BITS - place_bits);
     let lost = bits - room;
@@ -341,8 +341,8 @@ fn sort_row<T: Element>(row: &Row<'_, T>, y: &mut [i64], step: usize, scratch: &
     put(&sorted[..first], mask);
 }
 
-/// Sorts runs of words that agree in the bits of the key by the whole keys. Returns false if there are too many
-/// such elements.
+/// Sorts runs of words that agree in the bits of the key by the whole keys. Returns false, with nothing sorted, if
+/// more than one word in `MANY` agrees with the word before it.
 fn settle<T: Element>(row: &Row<'_, T>, words: &mut [u64], place_bits: u32) -> bool {
     let alike = |a: u64, b: u64| (a ^ b) >> place_bits == 0;
     let many = words.windows(2).filter(|w| alike(w[0], w[1])).count();
@@ -467,7 +467,7 @@ fn radix(words: &mut [u64], other: &mut [u64], counts: &mut [u32], from: u32, bi
     }
 }
 
-/// Does the same as [`radix`], from the least significant digit on.
+/// Sorts words like [`radix`], but without the partition: digit by digit, from the least significant digit on.
 fn by_digits(words: &mut [u64], other: &mut [u64], counts: &mut [u32], from: u32, bits: u32) {
     let digits = bits.div_ceil(DIGIT);
     if digits == 0 {

@@ -8,7 +8,7 @@ impl SvdVectors {
     /// All variants.
     pub const ALL: [SvdVectors; 3] = [SvdVectors::None, SvdVectors::Thin, SvdVectors::Full];
 
-    /// Returns the word for the variant.
+    /// Returns the variant's word in the text form.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {

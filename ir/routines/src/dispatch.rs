@@ -17,7 +17,7 @@ use crate::{cholesky, eig, eigh, lockstep, lu, qr, schur, svd, triangular, tridi
 /// length) and aborts the process if there is not enough memory.
 const MOST_POINTS: usize = 1 << 28;
 
-/// The part of a plan besides the description.
+/// The prepared part of a plan: the size of the scratch, the method, and the tables of a transform.
 pub(crate) struct Kernel {
     scratch_bytes: usize,
     in_lockstep: bool,
@@ -57,7 +57,7 @@ impl Kernel {
         self.scratch_bytes
     }
 
-    /// Executes the routine on the buffers of one member. Returns false if it fails, and the results are then
+    /// Executes the routine on the buffers of one batch member. Returns false if it fails, and the results are then
     /// undefined.
     pub(crate) fn run(
         &self,
@@ -73,7 +73,7 @@ impl Kernel {
         })
     }
 
-    /// Executes the routine on all members if it has a lockstep version for this size. Returns false if no
+    /// Executes the routine on all batch members if it has a lockstep version for this size. Returns false if no
     /// result is valid.
     pub(crate) fn run_in_lockstep(
         &self,
@@ -93,10 +93,10 @@ impl Kernel {
     }
 }
 
-/// Returns whether a call succeeded.
+/// Runs `call` and returns whether it succeeded; a panic counts as a failure.
 ///
 /// Sizes and values that faer does not handle are never passed to it. If one of its assertions fails
-/// nevertheless, only the member fails, not the program. The buffers hold plain numbers, so no invariant can be
+/// nevertheless, only the batch member fails, not the program. The buffers hold plain numbers, so no invariant can be
 /// broken.
 fn answered(call: impl FnOnce() -> Result<(), Failed>) -> bool {
     matches!(catch_unwind(AssertUnwindSafe(call)), Ok(Ok(())))
@@ -193,7 +193,7 @@ fn call<T: Real>(
     }
 }
 
-/// Returns a buffer as numbers; an empty buffer may have any address.
+/// Returns the bytes of a buffer as a slice of numbers; an empty buffer may have any address.
 pub(crate) fn read<T: Pod>(bytes: &[u8]) -> Result<&[T], Failed> {
     if bytes.is_empty() {
         return Ok(&[]);

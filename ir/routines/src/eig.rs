@@ -21,7 +21,7 @@ pub(crate) struct Vectors<'a, T> {
     pub(crate) im: &'a mut [T],
 }
 
-/// `a[n, n] -> re[n], im[n]`, and `vectors` if given.
+/// Computes the eigenvalues `re[n], im[n]` of `a[n, n]`, and the eigenvectors if `vectors` is given.
 pub(crate) fn run<T: Real>(
     n: usize,
     a: &[T],

@@ -19,7 +19,7 @@ pub(crate) fn need<T: Real>(n: usize, vectors: bool) -> Need {
     Need::new().array::<T>(n * n).array::<T>(if vectors { n * n } else { 0 }).stack(stack)
 }
 
-/// `a[n, n] -> values[n]`, and `vectors[n, n]` if given.
+/// Computes `values[n]` of `a[n, n]`, and `vectors[n, n]` if given.
 pub(crate) fn run<T: Real>(
     n: usize,
     a: &[T],

@@ -33,9 +33,9 @@ const TILE: usize = 4;
 /// The number of complex numbers that are split into real and imaginary parts at a time.
 const PIECE: usize = 512;
 
-/// The prepared transform of a routine.
+/// The transform of a routine, prepared for one length: its extents and its algorithm.
 pub(crate) struct Tables<T> {
-    /// The number of blocks of sequences, and of adjacent sequences in each.
+    /// The extents before (`rows`) and after (`columns`) the transformed axis. Sequences of one row are adjacent.
     rows: usize,
     columns: usize,
     algorithm: Algorithm<T>,

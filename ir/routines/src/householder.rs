@@ -129,7 +129,7 @@ fn factor_panel<T: Real>(
     );
 }
 
-/// Does the same as [`factor_panel`], column by column.
+/// Factors a panel like [`factor_panel`], but column by column.
 fn factor_columns<T: Real>(m: usize, top: usize, panel: &mut [T], mut factors: MatMut<'_, T>) {
     let width = panel.len() / m;
     for j in 0..width {

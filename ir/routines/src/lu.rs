@@ -13,14 +13,14 @@ pub(crate) fn need<T: Real>(m: usize, n: usize) -> Need {
     Need::new().array::<T>(m * n).array::<u32>(m).array::<u32>(m).stack(stack)
 }
 
-/// The results of a factorisation.
+/// The results of a factorisation; `Routine::Lu` defines them.
 pub(crate) struct Results<'a, T> {
     pub(crate) packed: &'a mut [T],
     pub(crate) pivots: &'a mut [i32],
     pub(crate) permutation: &'a mut [i32],
 }
 
-/// `a[m, n] -> packed[m, n], pivots[k], permutation[m]`.
+/// Computes `packed[m, n], pivots[k], permutation[m]` of `a[m, n]`.
 pub(crate) fn run<T: Real>(
     m: usize,
     n: usize,

@@ -44,7 +44,7 @@ impl std::error::Error for Unavailable {}
 pub enum WrongBuffers {
     /// The number of operands or results is wrong.
     Count {
-        /// The kind of buffer that was counted.
+        /// The kind of buffer that was counted: `operand` or `result`.
         what: &'static str,
         /// The number that the routine has.
         expected: usize,
@@ -53,18 +53,18 @@ pub enum WrongBuffers {
     },
     /// The length of one buffer in bytes is wrong. More scratch than needed is not an error.
     Length {
-        /// The kind of buffer.
+        /// The kind of buffer: `operand`, `result` or `scratch`.
         what: &'static str,
         /// The index of the buffer among buffers of its kind.
         place: usize,
-        /// The bytes that the routine needs.
+        /// The length that the routine needs, in bytes.
         expected: usize,
-        /// The bytes given.
+        /// The length of the given buffer, in bytes.
         found: usize,
     },
     /// A buffer starts at an address that is not a multiple of the size of its elements.
     Alignment {
-        /// The kind of buffer.
+        /// The kind of buffer: `operand` or `result`.
         what: &'static str,
         /// The index of the buffer among buffers of its kind.
         place: usize,
@@ -282,7 +282,7 @@ fn check<'a>(
     Ok(())
 }
 
-/// Writes the value of a failure: NaN, or for indices the numbers from 0.
+/// Writes the value of a failure: NaN, or for indices 0, 1, 2 and so on.
 fn fail(result: &mut [u8], element: Element, float: Float) {
     match (element, float) {
         (Element::Float, Float::F32) => {

@@ -9,7 +9,7 @@ use crate::schur_blocks::{Rotation, standardise};
 /// The number of iterations for one eigenvalue after which the decomposition fails.
 const ITERATIONS: usize = 300;
 
-/// A square matrix by columns.
+/// A square matrix, stored column by column.
 pub(crate) struct Columns<'a, T> {
     pub(crate) n: usize,
     pub(crate) numbers: &'a mut [T],

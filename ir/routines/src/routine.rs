@@ -65,9 +65,9 @@ impl Array {
 pub enum SvdVectors {
     /// Singular values only.
     None,
-    /// The first `min(m, n)` vectors of either side.
+    /// The first `min(m, n)` left and right singular vectors.
     Thin,
-    /// Orthogonal bases of both whole spaces.
+    /// All `m` left and `n` right singular vectors: orthogonal bases of both spaces.
     Full,
 }
 
@@ -119,7 +119,7 @@ pub enum Routine {
         m: usize,
         /// Number of columns.
         n: usize,
-        /// Whether `q` is square.
+        /// Whether `q` is square, `m` by `m`.
         full: bool,
     },
     /// `a[n, n] -> values[n]`, and `vectors[n, n]` in columns if `vectors` is set. `a` is symmetric; its lower
@@ -162,11 +162,11 @@ pub enum Routine {
     /// `y[r, j, c] = sum_k x[r, k, c] exp(-+ 2 pi i j k / n)`; the upper sign is forward. Neither direction
     /// scales. In all transforms, a NaN or an infinity makes only its own sequence NaN.
     Fft {
-        /// Extent before the transformed axis.
+        /// The product of the extents of the axes before the transformed axis.
         rows: usize,
         /// Length of the transform.
         n: usize,
-        /// Extent after the transformed axis.
+        /// The product of the extents of the axes after the transformed axis.
         columns: usize,
         /// Whether the transform is the inverse one.
         inverse: bool,
@@ -174,22 +174,22 @@ pub enum Routine {
     /// `x[rows, n, columns] -> y[2, rows, n/2 + 1, columns]`, the first halves of the forward transforms of
     /// real sequences.
     RealFft {
-        /// Extent before the transformed axis.
+        /// The product of the extents of the axes before the transformed axis.
         rows: usize,
         /// Length of a sequence.
         n: usize,
-        /// Extent after the transformed axis.
+        /// The product of the extents of the axes after the transformed axis.
         columns: usize,
     },
     /// `y[2, rows, n/2 + 1, columns] -> x[rows, n, columns]`, the unscaled inverse transforms of half spectra;
     /// the other halves are the mirrored conjugates of the halves in `y`. The imaginary parts of entry 0 and,
     /// for even `n`, of entry `n/2` are not read.
     InverseRealFft {
-        /// Extent before the transformed axis.
+        /// The product of the extents of the axes before the transformed axis.
         rows: usize,
         /// Length of a sequence.
         n: usize,
-        /// Extent after the transformed axis.
+        /// The product of the extents of the axes after the transformed axis.
         columns: usize,
     },
 }

@@ -38,7 +38,7 @@ pub(crate) fn need<T: Real>(n: usize) -> Need {
     Need::new().array::<T>(n * n).array::<T>(n * n).and(need_reduce::<T>(n))
 }
 
-/// `a[n, n] -> t[n, n], z[n, n]`.
+/// Computes the Schur form `t[n, n]` of `a[n, n]` and its orthogonal basis `z[n, n]`.
 pub(crate) fn run<T: Real>(
     n: usize,
     a: &[T],

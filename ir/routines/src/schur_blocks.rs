@@ -14,7 +14,7 @@ impl<T: Real> Rotation<T> {
         [self.cosine * x + self.sine * y, self.cosine * y - self.sine * x]
     }
 
-    /// Returns this rotation after another one.
+    /// Returns the rotation that applies `other` first, then `self`.
     fn after(self, other: Self) -> Self {
         Rotation {
             cosine: other.cosine * self.cosine - other.sine * self.sine,

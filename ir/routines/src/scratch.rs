@@ -12,7 +12,7 @@ use crate::real::Failed;
 /// Every piece starts at a multiple of this number of bytes, a cache line.
 const ALIGNMENT: usize = 64;
 
-/// The rest of a scratch buffer.
+/// The part of a scratch buffer that has not been taken yet.
 pub(crate) struct Scratch<'a> {
     rest: &'a mut [u8],
 }
@@ -23,7 +23,7 @@ impl<'a> Scratch<'a> {
         Scratch { rest: bytes }
     }
 
-    /// Returns the next piece; it may have numbers of an earlier run.
+    /// Returns the next `length` numbers of the buffer; they may have numbers of an earlier run.
     pub(crate) fn take<T: Pod>(&mut self, length: usize) -> Result<&'a mut [T], Failed> {
         let bytes = std::mem::take(&mut self.rest);
         let start = bytes.as_ptr().align_offset(ALIGNMENT);
@@ -34,7 +34,7 @@ impl<'a> Scratch<'a> {
         bytemuck::try_cast_slice_mut(piece).map_err(|_| Failed)
     }
 
-    /// Returns the rest as faer's stack.
+    /// Returns the remaining bytes as a stack for faer's functions.
     #[allow(unsafe_code)]
     pub(crate) fn stack(self) -> &'a mut MemStack {
         let bytes: *mut [u8] = self.rest;
@@ -53,7 +53,7 @@ pub(crate) struct Need {
 }
 
 impl Need {
-    /// Returns the size of no pieces.
+    /// Returns the size of an empty list of pieces.
     pub(crate) fn new() -> Self {
         Need { bytes: Some(0) }
     }
@@ -82,7 +82,7 @@ impl Need {
         Need { bytes: sum() }
     }
 
-    /// Returns the bytes of all pieces, for any alignment of the buffer; `None` if they exceed memory.
+    /// Returns the bytes of all pieces, for any alignment of the buffer; `None` if they exceed `isize::MAX`.
     pub(crate) fn bytes(self) -> Option<usize> {
         match self.bytes? {
             0 => Some(0),

@@ -50,7 +50,7 @@ pub(crate) fn need<T: Real>(m: usize, n: usize, vectors: SvdVectors) -> Need {
     }
 }
 
-/// The bases of a decomposition.
+/// The singular vectors of a decomposition: the columns of `u` and the rows of `vt`.
 pub(crate) struct Bases<'a, T> {
     pub(crate) u: &'a mut [T],
     pub(crate) vt: &'a mut [T],

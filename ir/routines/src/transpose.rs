@@ -7,7 +7,7 @@ use crate::real::{Failed, Real, all_finite};
 
 const TILE: usize = 8;
 
-/// A view of an array of numbers by rows, `stride` apart.
+/// A view of rows of numbers; row `i` begins at element `i * stride`.
 #[derive(Clone, Copy)]
 pub(crate) struct Rows<'a, T> {
     pub(crate) numbers: &'a [T],
@@ -107,7 +107,7 @@ pub(crate) fn points_down<T: Real>(vector: &[T]) -> bool {
     most < T::zero()
 }
 
-/// Changes every sign.
+/// Changes the sign of every component.
 pub(crate) fn negate<T: Real>(vector: &mut [T]) {
     vector.iter_mut().for_each(|component| *component = -*component);
 }

@@ -6,19 +6,19 @@ use crate::lockstep::pack::{Lanes, Pack, Truth};
 use crate::real::{Failed, Real, Scaling};
 use crate::scratch::{Need, Scratch};
 
-/// The size in bytes of the widest vector register. Scratch has room for packs of this size, so that its size
-/// is the same on every machine.
+/// The size in bytes of the widest vector register. Scratch has room for packs of this size, so that the size of
+/// scratch is the same on every machine.
 const WIDEST: usize = 64;
 
 /// The largest number of lanes, reached in single precision.
 const MOST_LANES: usize = WIDEST / size_of::<f32>();
 
-/// Returns the scratch of a grid.
+/// Returns the scratch that a grid of `rows` by `columns` packs needs.
 pub(super) fn need(rows: usize, columns: usize) -> Need {
     Need::new().array::<[u8; WIDEST]>(rows * columns)
 }
 
-/// Consecutive members, at most one for each lane.
+/// Consecutive batch members, at most one for each lane.
 pub(super) struct Group<T> {
     first: usize,
     count: usize,
@@ -125,31 +125,31 @@ impl<'a, L: Lanes> Grid<'a, L> {
         self.packs[i * self.columns + j] = x.numbers;
     }
 
-    /// Returns a number in all lanes.
+    /// Returns a pack with `x` in every lane.
     #[inline(always)]
     pub(super) fn splat(&self, x: L::Number) -> Pack<L> {
         Pack::of(self.lanes, x)
     }
 
-    /// Returns zero in all lanes.
+    /// Returns a pack with 0 in every lane.
     #[inline(always)]
     pub(super) fn zero(&self) -> Pack<L> {
         self.splat(L::Number::zero())
     }
 
-    /// Returns one in all lanes.
+    /// Returns a pack with 1 in every lane.
     #[inline(always)]
     pub(super) fn one(&self) -> Pack<L> {
         self.splat(L::Number::one())
     }
 
-    /// Returns an integer in all lanes.
+    /// Returns a pack with `i`, converted to a float, in every lane.
     #[inline(always)]
     pub(super) fn index(&self, i: usize) -> Pack<L> {
         self.splat(L::Number::of_f64(i as f64))
     }
 
-    /// Exchanges two elements in some lanes.
+    /// Exchanges the elements at `x` and `y`, each a row and a column, in the lanes of `which`.
     #[inline(always)]
     pub(super) fn exchange(&mut self, x: [usize; 2], y: [usize; 2], which: Truth<L>) {
         let (first, second) = (self.at(x[0], x[1]), self.at(y[0], y[1]));
@@ -157,7 +157,7 @@ impl<'a, L: Lanes> Grid<'a, L> {
         self.set(y[0], y[1], which.select(first, second));
     }
 
-    /// Writes the identity, with the number of columns of the grid.
+    /// Overwrites the grid with the identity matrix.
     #[inline(always)]
     pub(super) fn set_identity(&mut self) {
         for i in 0..self.rows {

@@ -85,7 +85,7 @@ pub(crate) fn need(routine: &Routine) -> Option<Need> {
     }
 }
 
-/// Executes the routine on all members.
+/// Executes the routine on all batch members.
 pub(crate) fn run<T: Real>(
     routine: &Routine,
     members: usize,
@@ -174,7 +174,7 @@ struct Batch<'a> {
 }
 
 impl Batch<'_> {
-    /// Runs in the widest registers of the processor; a single member runs in scalar registers.
+    /// Runs the routine in the widest registers of the processor; a batch of one member runs in scalar registers.
     fn run<T: Real, R: Lockstep<T>>(self, routine: R) -> Result<(), Failed> {
         let alone = self.members == 1;
         let call = Call { batch: self, routine, number: PhantomData };

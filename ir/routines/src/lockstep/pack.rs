@@ -12,9 +12,9 @@ use crate::real::Real;
 
 /// The instructions on packs of one element type: the registers, and their number of lanes.
 pub(crate) trait Lanes: Copy {
-    /// One number.
+    /// The element type: the number in one lane.
     type Number: Real;
-    /// The numbers of all lanes.
+    /// A vector register: the numbers of all lanes.
     type Vector: Pod;
     /// A truth value for each lane.
     type Truth: Copy;

@@ -47,7 +47,7 @@ impl<L: Lanes> Rotation<L> {
         (self.active.select(p - change, p), self.active.select(q + change, q))
     }
 
-    /// Rotates two columns.
+    /// Rotates the columns `p` and `q` of `a`.
     #[inline(always)]
     pub(super) fn turn_columns(self, a: &mut Grid<'_, L>, p: usize, q: usize) {
         for i in 0..a.rows {
@@ -103,7 +103,7 @@ pub(super) fn direct<L: Lanes>(a: &mut Grid<'_, L>, column: usize) -> Truth<L> {
     down
 }
 
-/// Changes the signs of a column in some lanes.
+/// Changes the signs of a column in the lanes of `which`.
 #[inline(always)]
 pub(super) fn negate_column<L: Lanes>(a: &mut Grid<'_, L>, column: usize, which: Truth<L>) {
     for i in 0..a.rows {

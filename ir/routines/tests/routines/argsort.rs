@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use tapeloom_routines::{Argsort, Key};
 
-/// Pseudo-random numbers.
+/// A generator of pseudo-random numbers.
 struct Noise(u64);
 
 impl Noise {
@@ -55,7 +55,7 @@ fn check<T: bytemuck::Pod>(
     }
 }
 
-/// Orders numbers first and NaN last.
+/// Compares two floats; NaN is larger than every number and equal to NaN.
 fn floats(x: f64, y: f64) -> Ordering {
     x.partial_cmp(&y).unwrap_or_else(|| x.is_nan().cmp(&y.is_nan()))
 }
@@ -89,7 +89,7 @@ fn floats_are_in_order_whatever_their_bits() {
         }),
     ));
     let mut random = Noise(13);
-    // A few of the elements agree in these bits.
+    // Only a few of the elements agree in all bits that a word holds; the others do not.
     kinds.push((
         "pairs",
         Box::new(move || match random.next() % 100 {
@@ -133,7 +133,8 @@ fn integers_are_in_order() {
     }
 }
 
-/// Rows in which every element comes before the elements found so far, and rows in which none does.
+/// Rows in which every element comes before all elements to its left, and rows in which none does. The indices must
+/// equal those of the comparison sort.
 #[test]
 fn ascending_and_descending_rows() {
     for n in LENGTHS {

@@ -37,7 +37,7 @@ fn buffers_that_do_not_fit_are_errors() {
     assert_eq!(error.to_string(), "2 result buffers where the routine has 3");
 }
 
-/// Returns the bytes of all results, with each buffer `shift` bytes after a multiple of 64.
+/// Returns the bytes of all results, computed with each buffer `shift` bytes after a multiple of 64.
 fn shifted(routine: &Routine, operands: &[Vec<f64>], shift: usize, odd: usize) -> Vec<u8> {
     let plan = routine.plan(Float::F64).unwrap();
     let place = |bytes: &[u8]| {

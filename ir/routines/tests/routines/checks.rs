@@ -72,7 +72,7 @@ pub(crate) struct Results<T> {
 }
 
 impl<T: Number> Results<T> {
-    /// Returns a floating-point result in double precision.
+    /// Returns the floating-point result with this index, converted to double precision.
     pub(crate) fn double(&self, place: usize) -> Vec<f64> {
         self.floats[place].iter().map(|x| x.double()).collect()
     }
@@ -90,12 +90,12 @@ impl<T: Number> Results<T> {
     }
 }
 
-/// Calls a routine; the result buffers and the scratch are filled with invalid bytes before.
+/// Calls a routine on one batch member; the result buffers and the scratch are filled with invalid bytes before.
 pub(crate) fn call<T: Number>(routine: &Routine, operands: &[&[T]]) -> Results<T> {
     call_batch(routine, 1, operands)
 }
 
-/// Calls a routine on several members.
+/// Calls a routine on several batch members.
 pub(crate) fn call_batch<T: Number>(
     routine: &Routine,
     members: usize,
@@ -150,7 +150,7 @@ pub(crate) fn double<T: Number>(values: &[T]) -> Vec<f64> {
     values.iter().map(|x| x.double()).collect()
 }
 
-/// Returns `a[m, k] b[k, n]`.
+/// Returns the matrix product `a[m, k] b[k, n]`.
 pub(crate) fn multiply(m: usize, k: usize, n: usize, a: &[f64], b: &[f64]) -> Vec<f64> {
     let entry = |i: usize, j: usize| (0..k).map(|l| a[i * k + l] * b[l * n + j]).sum::<f64>();
     (0..m * n).map(|place| entry(place / n, place % n)).collect()

@@ -10,7 +10,8 @@ fn holds<T: Number>(n: usize, a: &[T]) {
     let what = format!("n = {n}");
     let alone = call(&Routine::Eig { n, vectors: false }, &[a]);
     assert_eq!([alone.double(0), alone.double(1)], [re.clone(), im.clone()]);
-    // `a v = v w`; the error of the real and imaginary parts is relative to `|a| |v|`.
+    // Eigenvectors `v` and values `w` must satisfy `a v = v w`; the error of the real and imaginary parts is relative
+    // to `|a| |v|`.
     let a = double(a);
     let scale = norm(&a).max(f64::MIN_POSITIVE);
     let (left_re, left_im) = (multiply(n, n, n, &a, &v_re), multiply(n, n, n, &a, &v_im));
@@ -50,7 +51,8 @@ fn decomposes<T: Number>() {
         holds::<T>(n, &random(n * n, n as u64));
         holds(n, &vec![T::of(1.0); n * n]);
         holds(n, &vec![T::of(0.0); n * n]);
-        // The roots of unity; a Jordan block, whose eigenvectors are all parallel.
+        // The cyclic shift, whose eigenvalues are the roots of unity; a Jordan block, whose eigenvectors are all
+        // parallel.
         let entry = |next: bool| T::of(f64::from(u8::from(next)));
         let cycle: Vec<T> =
             (0..n * n).map(|place| entry(place % n == (place / n + 1) % n)).collect();

@@ -70,7 +70,7 @@ fn table(n: usize) -> Vec<[f64; 2]> {
     (0..n).map(|k| twiddle(k, n)).collect()
 }
 
-/// Returns the rows of `y` by the definition.
+/// Returns the whole transform by its definition, the real parts before the imaginary parts.
 fn all_direct(x: &[f64], inverse: bool) -> Vec<f64> {
     let n = x.len() / 2;
     let table = table(n);
@@ -79,7 +79,7 @@ fn all_direct(x: &[f64], inverse: bool) -> Vec<f64> {
     part(0).chain(part(1)).collect()
 }
 
-/// Returns the permitted error in epsilons of the norm.
+/// Returns the permitted relative error of a transform of length `n`, in epsilons of the norm.
 fn bound(n: usize) -> f64 {
     4.0 * (n as f64).log2().max(1.0)
 }
@@ -110,7 +110,7 @@ fn agrees<T: Number>(n: usize) {
     }
     let back = call(&Routine::InverseRealFft { rows: 1, n, columns: 1 }, &[&y]).double(0);
     let wanted: Vec<f64> = double(real).iter().map(|x| x * n as f64).collect();
-    // The spectrum is an input that has been rounded once.
+    // The spectrum is an input that has been rounded once, which adds 1 to the bound.
     close::<T>(bound(n) + 1.0, &back, &wanted, &format!("back, n = {n}"));
 }
 
@@ -131,7 +131,7 @@ fn long<T: Number>(n: usize) {
     // Parseval: the norm grows by the factor √n.
     let grown = norm(&double(&x)) * (n as f64).sqrt();
     close::<T>(bound(n), &[norm(&y.double(0))], &[grown], &what);
-    // Some entries by their definition; their error is relative to the typical size of an entry.
+    // Compare some entries with the definition; their error is relative to the typical size of an entry.
     let table = table(n);
     let x = double(&x);
     for j in [0, 1, n / 3, n / 2, n - 1] {

@@ -161,7 +161,7 @@ fn degrees(routine: &Routine) -> Vec<(&'static [usize], Vec<f64>)> {
         Routine::TriangularSolve { unit_diagonal: true, .. } => vec![(&[1], vec![1.0])],
         Routine::TriangularSolve { .. } => vec![(&[0], vec![-1.0]), (&[1], vec![1.0])],
         Routine::TridiagonalSolve { .. } => vec![(&[0, 1, 2], vec![-1.0]), (&[3], vec![1.0])],
-        // The factors scale differently and are compared separately.
+        // The two factors scale differently and are compared separately.
         Routine::Lu { .. } => vec![(&[0], vec![0.0])],
         Routine::Qr { .. } => vec![(&[0], vec![0.0, 1.0])],
         Routine::Eigh { .. } => vec![(&[0], vec![1.0, 0.0])],
@@ -210,17 +210,18 @@ fn scaled<T: Number>(exponent: i32) {
 
 #[test]
 fn huge_and_tiny_inputs_scale_the_results() {
-    // About 1e30, 1e-30; 1e300, 1e-300.
+    // Powers of two near 1e30 and 1e-30 for f32, near 1e300 and 1e-300 for f64.
     scaled::<f32>(99);
     scaled::<f32>(-99);
     scaled::<f64>(996);
     scaled::<f64>(-996);
-    // Within the range where no square overflows or underflows.
+    // Powers of two so moderate that no square overflows or underflows.
     scaled::<f32>(-17);
     scaled::<f64>(-40);
 }
 
-/// Tests zeros in every operand.
+/// Tests operands of zeros: factors and values are zero, bases are orthonormal, and singular systems and Cholesky
+/// factors fail.
 fn zeros<T: Number>() {
     for routine in [1, 4, 65].into_iter().flat_map(routines) {
         let mut operands: Vec<Vec<T>> = benign(&routine);
@@ -448,7 +449,7 @@ fn empty_arrays_give_identities_and_nothing() {
     empty::<f64>();
 }
 
-/// Tests matrices of one number.
+/// Tests matrices of one number `x` against the closed form, for example `q = sign x` and `r = |x|`.
 fn single<T: Number>() {
     for x in [3.0, -2.0] {
         let is = |routine: Routine, wanted: &[f64]| {

@@ -5,7 +5,7 @@ use crate::checks::{Number, Results, call, call_batch, close, random, stable};
 use crate::hostile::{benign, routines};
 use tapeloom_routines::{Routine, SvdVectors};
 
-/// A number of members larger than the number of lanes of the widest registers.
+/// A number of batch members larger than the number of lanes of the widest registers.
 const MANY: usize = 33;
 
 /// Returns possible operands of a neighbour: NaN, infinity, zeros, numbers near the ends of the range, repeated
@@ -99,7 +99,7 @@ fn bordered<T: Number>([m, n]: [usize; 2], a: &[T], border: usize, corner: f64) 
     (0..(m + border) * columns).map(entry).collect()
 }
 
-/// Returns the upper left corner of `a[.., columns]`.
+/// Returns the first `m` rows and `n` columns of `a[.., columns]`.
 fn corner(a: &[f64], columns: usize, [m, n]: [usize; 2]) -> Vec<f64> {
     (0..m * n).map(|p| a[p / n * columns + p % n]).collect()
 }

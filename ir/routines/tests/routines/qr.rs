@@ -44,7 +44,7 @@ fn the_product_of_orthogonal_and_triangular_factors_is_the_matrix() {
     factors::<f64>();
 }
 
-/// Tests matrices whose last columns depend on the first ones up to a small nonzero distance.
+/// Tests that `a = q r` holds for matrices whose last columns differ from the first ones by only `distance`.
 fn almost_dependent<T: Number>(m: usize, distance: f64) {
     let n = 6;
     let mut a: Vec<T> = random(m * n, 2);

@@ -60,7 +60,8 @@ fn bases_and_values_give_the_matrix_back() {
     decomposes::<f64>();
 }
 
-/// Tests long and wide matrices with columns that almost depend on others.
+/// Tests that `a = u diag(s) vt` holds for long and wide matrices whose last columns differ from the first ones by
+/// only `distance`.
 fn almost_dependent<T: Number>(distance: f64) {
     let (m, n) = (400, 6);
     let mut a: Vec<T> = random(m * n, 2);
