@@ -71,7 +71,7 @@ fn with_parity(n: u32, x: f64, value: f64) -> f64 {
     if n.is_multiple_of(2) { value } else { value.copysign(x) }
 }
 
-/// `(x/2)ⁿ/n! Σ (x²/4)ᵏ / (k! (n + 1) … (n + k))`
+/// Returns the power series `(x/2)ⁿ/n! Σ (x²/4)ᵏ / (k! (n + 1) … (n + k))` of `Iₙ(x)`.
 fn series(n: u32, x: f64) -> f64 {
     let (half, order) = (0.5 * x, f64::from(n));
     let mut front = 1.0;
@@ -115,7 +115,8 @@ fn scaled(n: u32, x: f64) -> f64 {
     product * hankel(0.0, x)
 }
 
-/// `1/√(2πx) Σ (-1)ᵏ (4n² - 1) (4n² - 9) … (4n² - (2k - 1)²) / (k! (8x)ᵏ)`
+/// Returns the asymptotic series of `e⁻ˣ Iₙ(x)`, `1/√(2πx) Σ (-1)ᵏ (4n² - 1) (4n² - 9) … (4n² - (2k - 1)²) / (k!
+/// (8x)ᵏ)`.
 fn hankel(order: f64, x: f64) -> f64 {
     let (mut term, mut sum, mut k): (f64, f64, f64) = (1.0, 1.0, 0.0);
     while term.abs() > f64::EPSILON / 64.0 * sum.abs() && k < 60.0 {

@@ -23,7 +23,7 @@ const ERF_SLOPE: [Constant; 2] = [
     Constant(FRAC_2_SQRT_PI, std::f32::consts::FRAC_2_SQRT_PI),
     Constant(1.533_545_961_316_588e-17, -5.863_538e-8),
 ];
-/// `(Q(x) - Q(0)) / x`
+/// The coefficients of `(Q(x) - Q(0)) / x` in powers of x, where `erf x = 1 - e^-xQ(x)`.
 const ERF: Coefficients = Coefficients(
     &[
         0.636_619_772_367_582_8,

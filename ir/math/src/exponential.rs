@@ -19,7 +19,7 @@ pub(super) const LN2_LOW: Constant =
     Constant(f64::from_bits(0x3dea_39ef_3579_3c76), 1.428_606_8e-6);
 /// 1 / ln 2.
 const LOG2_E: Constant = Constant(std::f64::consts::LOG2_E, std::f32::consts::LOG2_E);
-/// `(eʳ - 1 - r) / r²`
+/// The coefficients of `(eʳ - 1 - r) / r²` in powers of r.
 pub(super) const EXP: Coefficients = Coefficients(
     &over_factorials::<12>(2, 1, 1.0),
     &[0.5, 0.166_666_67, 0.041_666_467, 0.008_333_310_5, 0.001_393_365, 0.000_198_909_9],
@@ -30,7 +30,7 @@ pub(super) const NORMAL: Constant = Constant(708.0, 87.0);
 const ZERO_UP_TO: Constant = Constant(-746.0, -104.0);
 /// ln 2.
 const LN2: Constant = Constant(std::f64::consts::LN_2, std::f32::consts::LN_2);
-/// `(2ʳ - 1 - r ln 2) / r²`
+/// The coefficients of `(2ʳ - 1 - r ln 2) / r²` in powers of r.
 const EXP2: Coefficients = Coefficients(
     &[
         0.240_226_506_959_100_72,
@@ -72,14 +72,14 @@ pub(super) fn reduce<N: Number>(x: N) -> Reduced<N> {
     Reduced { k, r, c: (high - r) - low }
 }
 
-/// Returns `eʳ⁺ᶜ - 1 - r`.
+/// Returns `eʳ⁺ᶜ - 1 - r`, where `c` is the rounding error of `r`.
 #[inline(always)]
 fn rest<N: Number>(r: N, c: N) -> N {
     (r * r).fma(series(EXP, r), r.fma(c, c))
 }
 
-/// Returns `k`, in the lowest bits, and `eʳ - 1`. The rounding error of `r` is dropped: it is smaller than that
-/// of the result.
+/// Returns, for `x = k ln 2 + r`, the integer `k` in the lowest bits, and `eʳ - 1`. The rounding error of `r` is
+/// dropped: it is smaller than that of the result.
 #[inline(always)]
 fn parts<N: Number>(x: N) -> (N, N) {
     let round = N::of(N::Float::ROUND);
@@ -106,7 +106,7 @@ pub(super) fn exp_times(x: f64, y: f64) -> f64 {
     scaled(k, y * (1.0 + p))
 }
 
-/// Returns `2ᵏ`, which must be a normal number.
+/// Returns `2ᵏ` for an integer `k` in the lowest bits; `2ᵏ` must be a normal number.
 #[inline(always)]
 pub(super) fn power_of_two<N: Number>(k: N) -> N {
     N::of(N::Float::ONE).plus_bits(k.shift_left(N::Float::FRACTION))

@@ -18,20 +18,20 @@ use super::number::{Coefficients, Constant, Format, Number, quotient, series};
 use super::series::over_factorials;
 use super::vector_math::Parted;
 
-/// `(sinh r - r) / r³` in `r²`.
+/// The coefficients of `(sinh r - r) / r³` in powers of `r²`.
 const SINH: Coefficients =
     Coefficients(&over_factorials::<6>(3, 2, 1.0), &[1.0 / 6.0, 1.0 / 120.0, 1.0 / 5040.0]);
-/// `(cosh r - 1 - r²/2) / r⁴` in `r²`.
+/// The coefficients of `(cosh r - 1 - r²/2) / r⁴` in powers of `r²`.
 const COSH: Coefficients =
     Coefficients(&over_factorials::<6>(4, 2, 1.0), &[1.0 / 24.0, 1.0 / 720.0, 1.0 / 40320.0]);
 /// A bound from which on tanh rounds to 1.
 const TANH_IS_ONE: Constant = Constant(22.0, 10.0);
 
-/// The common parts of sinh and cosh.
+/// The parts from which sinh and cosh of `x = k ln 2 + r` are computed.
 struct Parts<N> {
-    /// S, rounded, and its rounding error.
+    /// `S = (2ᵏ - 2⁻ᵏ)/2`, rounded, and its rounding error.
     s: [N; 2],
-    /// C, rounded, and its rounding error.
+    /// `C = (2ᵏ + 2⁻ᵏ)/2`, rounded, and its rounding error.
     c: [N; 2],
     /// `sinh r`
     sinh: N,

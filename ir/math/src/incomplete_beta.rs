@@ -106,12 +106,12 @@ pub fn beta_density(a: f64, b: f64, x: f64) -> f64 {
     }
 }
 
-/// Returns `x b - y a`, which is `(a + b) (x - a / (a + b))`.
+/// Returns `x b - y a` for `y = 1 - x`, which is `(a + b) (x - a / (a + b))`.
 fn difference(a: f64, b: f64, x: f64, y: f64) -> f64 {
     x.mul_add(b, -(y * a))
 }
 
-/// `xᵃ yᵇ / (a B(a, b))`
+/// Returns `xᵃ yᵇ / (a B(a, b))`, where `y = 1 - x`.
 fn front_over_a(a: f64, b: f64, x: f64, y: f64) -> f64 {
     match small_front(a, b, x, y) {
         Some(front) => b / (a + b) * front,
@@ -119,8 +119,8 @@ fn front_over_a(a: f64, b: f64, x: f64, y: f64) -> f64 {
     }
 }
 
-/// Returns `xᵃ yᵇ Γ(1 + a + b) / (Γ(1 + a) Γ(1 + b))`, which is `xᵃ yᵇ (a + b) / (a b B(a, b))`, if a and b are
-/// small.
+/// Returns `xᵃ yᵇ Γ(1 + a + b) / (Γ(1 + a) Γ(1 + b))`, which is `xᵃ yᵇ (a + b) / (a b B(a, b))`, for `y = 1 - x`;
+/// `None` unless a and b are small.
 fn small_front(a: f64, b: f64, x: f64, y: f64) -> Option<f64> {
     let (ln_x, ln_y) = logarithms(x, y);
     let ln_gamma = |a: f64| lgamma(1.0 + a);
@@ -135,7 +135,7 @@ fn logarithms(x: f64, y: f64) -> (f64, f64) {
     (ln_x, ln_y)
 }
 
-/// `xᵃ yᵇ / B(a, b)`
+/// Returns `xᵃ yᵇ / B(a, b)`, where `y = 1 - x`.
 fn front(a: f64, b: f64, x: f64, y: f64) -> f64 {
     if let Some(front) = small_front(a, b, x, y) {
         return a * (b / (a + b)) * front;
@@ -144,7 +144,8 @@ fn front(a: f64, b: f64, x: f64, y: f64) -> f64 {
     gamma_front(a, x * c, d) * (gamma_front(b, y * c, -d) / gamma_front(c, c, 0.0))
 }
 
-/// The scores at x, and their derivatives in a and b, which do not depend on t.
+/// The scores at x (the derivatives of the logarithm of the density in a and b), and the derivatives of the scores in
+/// a and b, which do not depend on t.
 ///
 /// For a < 1 they are the scores of the density divided by a, and likewise for b, because `1/a` and its powers
 /// would cancel in the polynomial.
@@ -153,7 +154,7 @@ struct Scores {
     shifts: [f64; 2],
     u: f64,
     v: f64,
-    /// `∂ᵐ⁺ⁿ ln p / ∂aᵐ∂bⁿ` for `m + n ≥ 2`.
+    /// `slopes[m][n]` is `∂ᵐ⁺ⁿ ln p / ∂aᵐ∂bⁿ` of the density p, for `m + n ≥ 2`.
     slopes: [[f64; ORDERS]; ORDERS],
 }
 
@@ -266,7 +267,8 @@ const BINOMIAL: [[f64; ORDERS]; ORDERS] = [
     [1.0, 4.0, 6.0, 4.0, 1.0],
 ];
 
-/// Returns `∫₀ˣ ∂ᵐ⁺ⁿp/∂aᵐ∂bⁿ dt`, for x left of the bulk of the density.
+/// Returns the integral from 0 to x of the derivative `∂ᵐ⁺ⁿp/∂aᵐ∂bⁿ` of the density p, for x left of the bulk of the
+/// density.
 fn below(m: u32, n: u32, a: f64, b: f64, x: f64, y: f64, scores: &Scores) -> f64 {
     if m + n == 0 && a < SLOW {
         // For small a the integrand decreases on the scale 1/a in s but may rise on the scale y because of b.

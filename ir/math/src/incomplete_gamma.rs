@@ -117,7 +117,8 @@ fn edge(n: u32, a: f64, x: f64) -> Option<f64> {
     }
 }
 
-/// The score at x, and the derivatives of the score in a, which do not depend on t.
+/// The score at x (the derivative of the logarithm of the density in a), and the derivatives of the score in a, which
+/// do not depend on t.
 ///
 /// For a < 1 they belong to `r = tᵃ⁻¹ e⁻ᵗ / Γ(a + 1)`. The density is `a r`, so its derivatives are
 /// `a r⁽ⁿ⁾ + n r⁽ⁿ⁻¹⁾`. With the score of the density itself, `1/a` and its powers would cancel in the
@@ -150,7 +151,7 @@ impl Score {
         Score { small, u: log(x) - polygamma(0, b), slopes: Score::slopes(n, b) }
     }
 
-    /// Returns `-ψ', -ψ'', …`.
+    /// Returns the derivatives of the score in a, `-ψ'(a), -ψ''(a), …`, as far as order n needs them.
     fn slopes(n: u32, a: f64) -> [f64; ORDERS - 2] {
         let mut slopes = [0.0; ORDERS - 2];
         for (k, slope) in (1..n).zip(&mut slopes) {

@@ -97,8 +97,9 @@ fn sum<N: Number>(x: N, c: N) -> N {
     k.fma(N::constant(LN2_HIGH), f - (half - small))
 }
 
-/// Returns `k c + d ln(1 + f)`. Each constant comes in two pieces; the first piece of `c` has few bits, so that
-/// its product with k is exact.
+/// Returns the logarithm of `x = 2ᵏ(1 + f)` to another base, `k c + d ln(1 + f)`, where `c` is the logarithm of 2 and
+/// `d` that of e to this base. Each constant comes in two pieces; the first piece of `c` has few bits, so that its
+/// product with k is exact.
 #[inline(always)]
 fn to_base<N: Number>(x: N, c: [Constant; 2], d: [Constant; 2]) -> N {
     let Parts { k, f, half, small } = parts(x, |_| N::of(N::Float::ZERO));

@@ -76,7 +76,7 @@ pub enum Operation {
 pub struct Recording {
     /// Whether the dtype is f32 instead of f64.
     pub narrow: bool,
-    /// The operations.
+    /// The operations in evaluation order; a [`Noted`] is an index in this list.
     pub list: Vec<Operation>,
     /// The truth value that says whether `result` is valid for the argument.
     pub inside: Noted,
@@ -233,7 +233,7 @@ impl<F: Raw> Number for Recorded<F> {
 }
 
 impl Recording {
-    /// Records a function in f32 or f64.
+    /// Records the function `S` in f32 if `narrow`, otherwise in f64.
     pub fn of<S: Parted>(narrow: bool) -> Recording {
         if narrow { record::<S, f32>(true) } else { record::<S, f64>(false) }
     }

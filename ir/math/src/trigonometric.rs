@@ -20,12 +20,12 @@ const HALF_PI: [Constant; 3] = [
 const TWO_OVER_PI: Constant = Constant(std::f64::consts::FRAC_2_PI, std::f32::consts::FRAC_2_PI);
 /// The largest angle for which three pieces of π/2 are enough.
 const NEAR: Constant = Constant(1e6, 1e5);
-/// `(sin r - r) / r³` in `r²`.
+/// The coefficients of `(sin r - r) / r³` in powers of `r²`.
 const SINE: Coefficients = Coefficients(
     &over_factorials::<8>(3, 2, -1.0),
     &[0.166_666_67, -0.008_333_332, 0.000_198_400_86, -2.724_986_4e-6],
 );
-/// `(cos r - 1 + r²/2) / r⁴` in `r²`.
+/// The coefficients of `(cos r - 1 + r²/2) / r⁴` in powers of `r²`.
 const COSINE: Coefficients = Coefficients(
     &over_factorials::<8>(4, 2, -1.0),
     &[0.041_666_668, -0.001_388_888_8, 2.480_06e-5, -2.730_090_8e-7],

@@ -24,7 +24,7 @@ use super::number::Number;
 use crate::fault::{Fault, planted};
 use crate::isa::Isa;
 
-/// The number of arguments.
+/// The number of arguments that a vectorised call evaluates at once.
 pub const EIGHT: usize = 8;
 
 /// A function of one argument in two parts, the first generic over [`Number`].
@@ -61,7 +61,7 @@ pub trait Parted: 'static {
     fn here(x: f64) -> f64 {
         #[cfg(target_arch = "x86_64")]
         if Isa::here() >= Isa::Avx2 {
-            // SAFETY: the machine has the instructions.
+            // SAFETY: `Isa::here` returns an instruction set only if the machine has it.
             return unsafe { one::wide::<Self>(x) };
         }
         Self::at(x)
@@ -72,7 +72,7 @@ pub trait Parted: 'static {
     fn here_f32(x: f32) -> f32 {
         #[cfg(target_arch = "x86_64")]
         if Isa::here() >= Isa::Avx2 {
-            // SAFETY: the machine has the instructions.
+            // SAFETY: `Isa::here` returns an instruction set only if the machine has it.
             return unsafe { one::narrow::<Self>(x) };
         }
         Self::at_f32(x)

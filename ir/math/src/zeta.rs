@@ -69,7 +69,7 @@ pub fn zeta(n: u32, s: f64, q: f64) -> f64 {
 /// A bound on q from which on all terms of the formula but the first are below the rounding error.
 const HUGE: f64 = 1e20;
 
-/// `a / (s - 1)`
+/// Returns the Taylor polynomial of `a / (s - 1)` in s, up to `order`.
 fn poles(order: usize, s: f64, a: f64) -> Jet {
     let pole = 1.0 / (s - 1.0);
     let mut jet = [0.0; ORDERS];
@@ -86,7 +86,7 @@ fn factorial(n: u32) -> f64 {
     (1..=n).map(f64::from).product()
 }
 
-/// `a⁻ˢ`
+/// Returns the Taylor polynomial of `a⁻ˢ` in s, up to `order`.
 fn power(order: usize, s: f64, a: f64) -> Jet {
     let mut jet = [pow(a, -s); ORDERS];
     let log = log(a);
@@ -96,7 +96,7 @@ fn power(order: usize, s: f64, a: f64) -> Jet {
     jet
 }
 
-/// Returns the bracket of the Euler–Maclaurin formula.
+/// Returns the factor of `a⁻ˢ` in the Euler–Maclaurin formula, as a Taylor polynomial in s.
 fn tail(order: usize, s: f64, a: f64) -> Jet {
     let mut sum = poles(order, s, a);
     sum[0] += 0.5;
@@ -119,7 +119,7 @@ fn tail(order: usize, s: f64, a: f64) -> Jet {
     sum
 }
 
-/// Returns the product with `(x + δ) / a`, where δ is the change of s.
+/// Returns the product of `jet` and `(x + δ) / a`, where δ is the change of s.
 fn times_shifted(jet: &Jet, x: f64, a: f64) -> Jet {
     let mut product = [0.0; ORDERS];
     for i in 0..ORDERS {

@@ -25,7 +25,7 @@ fn sums_of_tiny_and_huge_arguments_end() {
 
 #[test]
 fn orders_obey_their_recurrence() {
-    // n Eₙ₊₁ = e⁻ˣ - x Eₙ
+    // The recurrence `n Eₙ₊₁ = e⁻ˣ - x Eₙ` must hold.
     for x in [0.01, 0.5, 1.0, 1.01, 3.0, 30.0] {
         for n in 1..30 {
             let (left, right) = (f64::from(n) * expn(n + 1, x), (-x).exp() - x * expn(n, x));

@@ -234,8 +234,8 @@ fn order_zero_is_digamma() {
 
 #[test]
 fn digamma_obeys_its_recurrence() {
-    // ψ(x + 1) = ψ(x) + 1/x, across every boundary between formulas. Points on multiples of 1/64 make x + 1
-    // exact.
+    // `ψ(x + 1) = ψ(x) + 1/x` must hold across every boundary between formulas. Points on multiples of 1/64 make x +
+    // 1 exact.
     for x in grid(-12.0 + 1.0 / 64.0, 20.0 - 1.0 / 64.0, 2047) {
         if x == x.round() {
             continue;
@@ -248,7 +248,7 @@ fn digamma_obeys_its_recurrence() {
 
 #[test]
 fn digamma_duplicates() {
-    // ψ(2x) = ln 2 + (ψ(x) + ψ(x + 1/2)) / 2
+    // The duplication formula `ψ(2x) = ln 2 + (ψ(x) + ψ(x + 1/2)) / 2` must hold.
     for x in grid(0.5, 30.0, 473) {
         let right = std::f64::consts::LN_2 + 0.5 * (digamma(x) + digamma(x + 0.5));
         assert!((digamma(2.0 * x) - right).abs() <= 1e-15 * (1.0 + right.abs()), "at {x}");
@@ -257,7 +257,7 @@ fn digamma_duplicates() {
 
 #[test]
 fn polygamma_obeys_its_recurrence() {
-    // |ψₙ(x)| = |ψₙ(x + 1)| + n! / xⁿ⁺¹ for positive x.
+    // The recurrence `|ψₙ(x)| = |ψₙ(x + 1)| + n! / xⁿ⁺¹` must hold for positive x.
     let mut factorial = 1.0;
     for n in 1..=40_u32 {
         factorial *= f64::from(n);

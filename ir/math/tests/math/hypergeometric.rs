@@ -5,7 +5,7 @@ use tapeloom_math::hypergeometric::*;
 
 #[test]
 fn known_values() {
-    // (eˣ - 1) / x
+    // `₁F₁(1; 2; x) = (eˣ - 1) / x`
     let quotient = |x: f64| (x, x.exp_m1() / x);
     check(|x| hyp1f1(1.0, 2.0, x), 32.0, &[-700.0, -30.0, -1e-5, 0.5, 20.0, 600.0].map(quotient));
     check(|x| hyp1f1(1.0, 2.0, x), 4.0, &[(-1e6, 1e-6), (-1e300, 1e-300)]);
@@ -49,13 +49,13 @@ fn edge_values() {
     for (a, b, x, want) in table {
         check_exact(|x| hyp1f1(a, b, x), &[(x, want)]);
     }
-    // The value has at least half of the digits, or is NaN.
+    // Every result must have at least half of the digits, or be NaN.
     for a in [-40.5, -10.25, 0.5, 30.0] {
         for b in [0.75, 15.5] {
             for x in [-100.0, -20.0, 20.0, 100.0] {
                 let (y, slope) = (hyp1f1(a, b, x), hyp1f1(a + 1.0, b + 1.0, x));
                 let bend = hyp1f1(a + 2.0, b + 2.0, x);
-                // x y'' + (b - x) y' = a y
+                // Kummer's equation `x y'' + (b - x) y' = a y` must hold.
                 let terms =
                     [x * a * (a + 1.0) / (b * (b + 1.0)) * bend, (b - x) * a / b * slope, -a * y];
                 let size = terms.iter().fold(0f64, |m, t| m.max(t.abs()));

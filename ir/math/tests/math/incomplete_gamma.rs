@@ -22,7 +22,7 @@ fn both_sides_of_every_seam_agree() {
 
 #[test]
 fn high_orders_match_high_precision_values() {
-    // mpmath, by differences of fourth order with 450 digits.
+    // Expected values from mpmath, by differences of fourth order with 450 digits.
     let table = [
         (0.25, 0.5, 1.5077983936733093, -2.047008469031583),
         (0.5, 3.0, -0.06251605647052302, 0.06292312410034617),
@@ -79,7 +79,7 @@ fn edge_values() {
         let off = gamma_density(a, x) / want - 1.0;
         assert!(off.abs() < 1e-13, "{a} {x}: {off:e}");
     }
-    // Results for tiny and huge arguments are finite.
+    // Results for tiny and huge arguments must be finite.
     for a in [5e-324, 1e-300, 1e-8, 1e8, 1e300] {
         for x in [5e-324, 1e-300, 1e-8, 0.999, 1.001, 1e8, 1e300] {
             let (p, q) = (gammainc(0, a, x), gammaincc(a, x));
@@ -91,7 +91,7 @@ fn edge_values() {
 
 #[test]
 fn known_values() {
-    // a = 1: 1 - e⁻ˣ; a = 2: 1 - (1 + x) e⁻ˣ.
+    // Closed forms of P(a, x): `1 - e⁻ˣ` for a = 1, `1 - (1 + x) e⁻ˣ` for a = 2.
     for x in [1e-3f64, 0.5, 1.0, 1.5, 4.0, 50.0] {
         let [one, two] = [1.0, 2.0].map(|a| gammainc(0, a, x));
         assert!((one / -(-x).exp_m1() - 1.0).abs() < 1e-15, "at {x}");
