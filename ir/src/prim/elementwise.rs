@@ -20,7 +20,7 @@ use crate::prim::{Linearity, Op};
 use crate::tensor::{Element, Tensor};
 use smallvec::SmallVec;
 
-/// `∂f/∂xi · t`, given `t`, the operands and the output.
+/// A function that emits `∂f/∂xi · t`, given `t`, the operands and the output.
 pub type PartialFn =
     for<'b, 'm> fn(t: Expr<'b, 'm>, x: &[Expr<'b, 'm>], y: Expr<'b, 'm>) -> Expr<'b, 'm>;
 
@@ -44,11 +44,11 @@ pub enum Partial {
 /// The operands in which an elementwise function is linear.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Linear {
-    /// In no operand.
+    /// The function is linear in no operand.
     No,
-    /// In each of these operands alone, with the others fixed (a product).
+    /// Linear in each of these operands alone, with the others fixed (a product).
     Each(&'static [usize]),
-    /// In all of these operands together (a sum).
+    /// Linear in all of these operands together (a sum).
     Joint(&'static [usize]),
 }
 
@@ -150,7 +150,7 @@ fn map<T: Number>(code: Code, operands: &[Tensor], y: &mut Tensor) {
     }
 }
 
-/// Selects elements of the size of `T`.
+/// Evaluates a select: elements of `a` where `condition` is true, of `b` elsewhere. `T` has the size of an element.
 fn choose<T: Element<Stored = T>>(condition: &Tensor, a: &Tensor, b: &Tensor, y: &mut Tensor) {
     let [i, j, k] = [condition, a, b].map(stride);
     let (condition, a, b) = (condition.stored::<bool>(), a.stored::<T>(), b.stored::<T>());
@@ -159,7 +159,7 @@ fn choose<T: Element<Stored = T>>(condition: &Tensor, a: &Tensor, b: &Tensor, y:
     }
 }
 
-/// Applies any code, one literal at a time.
+/// Applies any code element by element; each element is read and written as a literal.
 fn by_literals(code: Code, operands: &[Tensor], y: &mut Tensor) {
     let mut x: SmallVec<[Literal; 3]> = SmallVec::new();
     for at in 0..y.elements() {

@@ -7,7 +7,7 @@
 use super::rules::slice_access::Boxed;
 use super::{Barrier, Call, Callback, Loop, Op, Replay};
 
-/// The special property of a primitive.
+/// A property of a primitive that some passes need, besides its rules.
 pub(super) enum Facet<'a> {
     /// No special property. The primitive is assumed to read and write all of its operands.
     Plain,

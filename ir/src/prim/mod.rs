@@ -132,7 +132,7 @@ use crate::tensor::Tensor;
 /// The rules of a primitive. Primitives with regions implement this trait directly; for others
 /// [`ArrayPrimitive`] is shorter. The value of the implementing type holds the attributes.
 pub trait Primitive: Notation {
-    /// Returns its entries on the generated page of primitives: one, or one per row of a table.
+    /// Returns the primitive's entries on the generated page of primitives: one, or one per row of a table.
     fn docs() -> Vec<Doc>
     where
         Self: Sized;
@@ -209,7 +209,7 @@ pub trait Primitive: Notation {
     /// Returns whether an equation may be dropped, moved or merged.
     fn effects(&self, module: &Module) -> Effects;
 
-    /// Returns its rewrite rules for the e-graph and the peephole pass.
+    /// Returns the primitive's rewrite rules for the e-graph and the peephole pass.
     fn rewrites() -> Vec<Rewrite>
     where
         Self: Sized;
@@ -329,7 +329,8 @@ impl Op {
         Value::arrays(&self.run(module, &operands)?)
     }
 
-    /// As `run`, for operands without other references: an array is overwritten in place.
+    /// Evaluates the primitive like `run`, but overwrites the first operand of an update or a scatter in place if
+    /// nothing else refers to that array.
     ///
     /// # Errors
     /// The errors of the primitive.

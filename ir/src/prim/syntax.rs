@@ -142,7 +142,7 @@ impl Field<2> for Vec<(usize, usize)> {
     }
 }
 
-/// A member of a closed set, each with a word.
+/// An enum each of whose variants is written as one word, for example `clip`.
 pub(super) trait Word: Copy + 'static {
     const ALL: &'static [Self];
     fn word(self) -> &'static str;
@@ -236,7 +236,7 @@ impl SingleField for Vec<ArrayType> {
     }
 }
 
-/// `nothing`, or `[named,a,b]`.
+/// The text form of a checkpointing policy: `nothing`, or a list such as `[named,a,b]`.
 impl SingleField for Policy {
     fn wanted() -> String {
         let all: Vec<String> = Policy::samples().iter().map(|p| p.to_attr().to_string()).collect();

@@ -68,7 +68,8 @@ impl Movement for Broadcast {
         Ok(self.shape.clone())
     }
 
-    /// `v(o)[i] = o[dims[i]]`, or 0 where an extent of 1 is repeated.
+    /// Returns the index map from a result index `o` to an operand index `v(o)`: `v(o)[i] = o[dims[i]]`, or 0 where
+    /// an extent of 1 is repeated.
     fn view(&self, x: &Shape) -> View {
         let map = |(i, d): (usize, &usize)| {
             if x[i] == self.shape[*d] { AxisMap::same(*d) } else { AxisMap::zero() }

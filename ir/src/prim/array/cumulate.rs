@@ -146,12 +146,13 @@ impl ArrayPrimitive for Cumulate {
         Ok(Some(match self.cumulation {
             Cumulation::Sum => b.emit1(self.clone(), &[*dx]),
             Cumulation::Prod => {
-                // dy[i] = x[i] dy[i-1] + y[i-1] dx[i]
+                // The tangent of a cumulative product: `dy[i] = x[i] dy[i-1] + y[i-1] dx[i]`.
                 let others = before(b, y, axis, reverse, literal(1.0));
                 recurrence(*x, b.emit1(Scalar::Mul, &[others, *dx]))
             }
             Cumulation::Max | Cumulation::Min => {
-                // dy[i] = Σ [x[j] = y[i]] dx[j] / Σ [x[j] = y[i]], where both sums restart when y changes.
+                // The tangent of a cumulative extremum, with `[..]` for 1 if true and 0 if false: dy[i] = Σ [x[j] =
+                // y[i]] dx[j] / Σ [x[j] = y[i]], where both sums restart when y changes.
                 let last = before(b, y, axis, reverse, literal(f64::NAN));
                 let number = |condition: Atom, x: Atom| {
                     b.emit1(Scalar::Select, &[condition, x, literal(0.0).into()])

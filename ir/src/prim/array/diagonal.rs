@@ -57,7 +57,8 @@ impl Movement for Diagonal {
         Ok(shape.into())
     }
 
-    /// `v(o)` is `o` with the index along the first axis inserted again at the second axis.
+    /// Returns the index map: result index `o` reads the operand at `o` with the index along the first axis inserted
+    /// again at the second axis.
     fn view(&self, x: &Shape) -> View {
         let map = |axis: usize| match self.ends() {
             Some((i, j)) if axis == j => AxisMap::same(i),

@@ -85,7 +85,7 @@ impl Movement for Permute {
         Ok(self.shape(&x.shape))
     }
 
-    /// `v(o)[permutation[a]] = o[a]`.
+    /// Returns the index map: result index `o` reads operand index `v(o)`, with `v(o)[permutation[a]] = o[a]`.
     fn view(&self, _: &Shape) -> View {
         View::Axes(self.inverse().permutation.into_iter().map(AxisMap::same).collect())
     }

@@ -219,7 +219,8 @@ impl ArrayPrimitive for Reduce {
         match self.reducer {
             Reducer::Sum => Ok(Some(sum(*dx))),
             Reducer::Max | Reducer::Min => {
-                // dy = Σ [x = y] dx / Σ [x = y]
+                // The tangent of an extremum, with `[x = y]` for 1 where x equals the result y and 0 elsewhere: dy =
+                // Σ [x = y] dx / Σ [x = y].
                 let zero = Literal::zero(b.dtype_of(*x)).into();
                 let attains = b.emit1(Scalar::Eq, &[*x, self.spread(b, y, &shape)]);
                 let ones = elementwise::full(b, &shape, Literal::one(b.dtype_of(*x)));

@@ -40,7 +40,7 @@ impl Movement for Reshape {
         Ok(self.shape.clone())
     }
 
-    /// `v(o)` is the index that has the row-major position of `o`.
+    /// Returns the index map: result index `o` reads the operand's element at the same row-major position.
     fn view(&self, _: &Shape) -> View {
         View::RowMajor
     }

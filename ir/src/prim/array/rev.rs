@@ -43,7 +43,8 @@ impl Movement for Rev {
         Ok(x.shape.clone())
     }
 
-    /// `v(o) = extent - 1 - o` along the axes, `o` along the others.
+    /// Returns the index map: result index `o` reads operand index `extent - 1 - o` along the reversed axes, `o`
+    /// along the others.
     fn view(&self, x: &Shape) -> View {
         let map = |(axis, n): (usize, &usize)| match self.axes.binary_search(&axis) {
             // The last index. For extent 0 it wraps to -1, and nothing is read.

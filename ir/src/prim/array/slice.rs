@@ -117,7 +117,7 @@ impl Movement for Slice {
         Ok(self.shape())
     }
 
-    /// `v(o) = start + stride o`.
+    /// Returns the index map: along each axis, result index `o` reads operand index `start + stride o`.
     fn view(&self, _: &Shape) -> View {
         let map = |(axis, (start, _, stride)): (usize, (usize, usize, usize))| {
             AxisMap::scaled(axis, stride as i64, start as i64)

@@ -17,7 +17,7 @@ pub struct Library {
     pub name: &'static str,
     /// The approximate cost of a call, relative to an addition; for the cost model.
     pub flops: u32,
-    /// Whether it has jumps or a branch cut.
+    /// Whether the function has jumps or a branch cut.
     pub continuity: Continuity,
     /// The sign of the result.
     pub sign: SignOf,

@@ -134,7 +134,7 @@ pub enum Gives {
     Same,
     /// Bool.
     Truth,
-    /// This dtype.
+    /// This dtype, whatever the dtypes of the operands are.
     Dtype(Dtype),
 }
 
@@ -232,8 +232,8 @@ impl Code {
         self.row().library.filter(|_| dtype.is_float())
     }
 
-    /// Returns that library function if it has a version for eight arguments at once
-    /// ([`crate::math::vector_math`]).
+    /// Returns the library function that computes the code for this dtype, if it has a version for eight arguments at
+    /// once ([`crate::math::vector_math`]).
     pub fn of_eight(self, dtype: Dtype) -> Option<Library> {
         self.called(dtype).filter(|library| match library.function {
             LibraryFn::Unary { eight, .. } => eight.is_some(),

@@ -47,7 +47,7 @@ pub fn threefry2x32<W: Words>(w: &mut W, key: [W::Word; 2], counter: [W::Word; 2
     x
 }
 
-/// Words that are numbers.
+/// The words of the interpreter: plain `u32` numbers.
 struct Numbers;
 
 impl Words for Numbers {

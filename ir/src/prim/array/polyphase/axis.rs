@@ -5,11 +5,12 @@ use super::Label;
 use crate::fault::{Fault, planted};
 use crate::lang::types::gcd;
 
-/// A plan other than the sum as written is taken if its work is at most this fraction of that of the sum.
+/// A plan other than the sum as written is taken only if its number of terms is at most this fraction of the terms of
+/// the sum as written.
 pub(super) const LESS: f64 = 0.75;
 
-/// Matrix products before the sums over windows are taken if their work is at most this multiple of that of the
-/// sum as written.
+/// Matrix products before the sums over windows are taken only if their number of terms is at most this multiple of
+/// the terms of the sum as written.
 pub(super) const MORE: f64 = 1.25;
 
 /// One axis of a sum over windows. For result `i` it sums over the pairs of an element index `o` and a tap
@@ -29,7 +30,8 @@ pub(super) struct AxisSum {
     pub(super) mirrored: bool,
 }
 
-/// The plan of the sum along one axis.
+/// The plan of a sum over windows along one axis: the axis over which windows move, the remainders (phases) and the
+/// results.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AxisPlan {
     pub(super) line: AxisSum,
@@ -122,7 +124,8 @@ impl AxisSum {
         Some(AxisPlan { line: self, over_taps, common, phases, step, divisor: 1, first, count })
     }
 
-    /// Returns the plan with the fewest terms.
+    /// Returns the cheaper of the two plans, with windows over the elements or over the taps; `None` if there is
+    /// neither.
     pub(super) fn best(self) -> Option<AxisPlan> {
         let (over_elements, over_taps) = (self.plan(false), self.plan(true));
         match (over_elements, over_taps) {
@@ -178,7 +181,8 @@ impl AxisPlan {
         kept
     }
 
-    /// Returns the first position of results, and the number of positions.
+    /// Returns the first position of results, and the number of positions: offsets from `first` on, divided by
+    /// `phases` and rounded down.
     pub(super) fn places(&self) -> (i64, usize) {
         let last = self.first + self.count as i64 - 1;
         match self.phases {

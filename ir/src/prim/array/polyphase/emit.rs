@@ -32,7 +32,7 @@ fn multiplied(
 }
 
 impl Sum {
-    /// Returns whether the plans need less work than the sum as written.
+    /// Returns whether the plans have enough fewer terms than the sum as written (`LESS`, `MORE`).
     pub(super) fn pays(&self) -> bool {
         if planted(Fault::AllTaps) {
             return false;
@@ -47,7 +47,7 @@ impl Sum {
         self.plans.iter().any(|plan| !plan.is_plain()) && product(AxisPlan::work) <= LESS * written
     }
 
-    /// Emits the sum.
+    /// Emits the sum over windows by its plans.
     pub(super) fn emit(mut self, b: &Builder<'_>) -> Option<Atom> {
         self.turn(b);
         if self.products_first

@@ -249,7 +249,8 @@ impl WindowSums {
         }
     }
 
-    /// Returns the windows of a repeated array that one operand of a product is.
+    /// If `x`, an operand of a product, is windows of a repeated array, returns these windows and the array under
+    /// them.
     fn repeated(&self, b: &Builder<'_>, x: Atom) -> Option<Beneath> {
         let seen = b.shape_of(x);
         let (window, repeated, order) = self.window(x, seen.len())?;
@@ -276,7 +277,8 @@ impl WindowSums {
         Some(Beneath { array, moves, axes, taps })
     }
 
-    /// Returns the sum that a product is if the operand `side` is a window whose taps are summed.
+    /// If operand `side` of a product is a window whose taps the product sums, returns the product as a sum over
+    /// windows.
     fn product(&self, b: &Builder<'_>, dot: &Dot, operands: [Atom; 2], side: Side) -> Option<Sum> {
         let (x, w) = match side {
             Side::Left => (operands[0], operands[1]),
@@ -346,7 +348,7 @@ impl WindowSums {
         Some(Sum { source, target, plans, products_first })
     }
 
-    /// Returns the sum that a reduction is if it reduces the taps of a window.
+    /// If a reduction sums the taps of a window, returns the reduction as a sum over windows.
     fn array(&self, b: &Builder<'_>, r: &Reduce, x: Atom) -> Option<Sum> {
         let seen = b.shape_of(x);
         let (window, array, order) = self.window(x, seen.len())?;
