@@ -42,12 +42,13 @@ pub struct Call {
 notation!(Call = "call" { function, outline, checkpoint });
 
 impl Op {
-    /// Returns a call whose residuals the policy selects.
+    /// Returns a call of `function` that is the boundary of a checkpointing policy: reverse mode saves the residuals
+    /// that `policy` names.
     pub fn checkpoint(function: FuncId, policy: Policy) -> Op {
         Call::checkpoint(function, policy).into()
     }
 
-    /// Returns the call's policy, if the primitive is a call that has one.
+    /// Returns the checkpointing policy, if the primitive is a call that has one.
     pub fn policy(&self) -> Option<&Policy> {
         let Facet::Call(call) = self.facet() else { return None };
         call.checkpoint.as_ref()
@@ -65,7 +66,8 @@ impl Call {
         Call { function, outline: true, checkpoint: None }
     }
 
-    /// Returns a call whose residuals the policy selects.
+    /// Returns a call of `function` that is the boundary of a checkpointing policy: reverse mode saves the residuals
+    /// that `policy` names.
     pub fn checkpoint(function: FuncId, policy: Policy) -> Call {
         Call { function, outline: false, checkpoint: Some(policy) }
     }

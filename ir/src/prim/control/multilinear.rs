@@ -98,7 +98,7 @@ impl MultilinearCall {
         Err(Problem::new(Kind::Rule, message, "a tangent has the type of its primal"))
     }
 
-    /// Returns the position of the first direction.
+    /// Returns the index of the operand that is the first direction.
     fn directions(&self) -> usize {
         self.constants + 1
     }
@@ -112,7 +112,8 @@ impl MultilinearCall {
         )
     }
 
-    /// `dy = Σ y(.., dx, ..) + jvp(.., da) + ∂y/∂c dc`
+    /// Emits the tangent `dy = Σ y(.., dx, ..) + jvp(.., da) + ∂y/∂c dc`, for directions `x`, the point `a` and
+    /// constants `c`.
     fn derivative(
         &self,
         cx: &mut RuleCx<'_, '_>,

@@ -25,12 +25,12 @@ use tapeloom_routines::Routine;
 /// `fft{inverse, rank, axis}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Fft {
-    /// Whether the exponent is positive.
+    /// Whether the transform is the inverse one, with a positive exponent: `exp(+2 π i j k / n)`.
     pub inverse: bool,
     /// The number of axes of a complex array; they are the last ones, and the axis before them holds the real
     /// and imaginary parts.
     pub rank: usize,
-    /// The index of the transformed axis among these.
+    /// The index of the transformed axis among the last `rank` axes.
     pub axis: usize,
 }
 

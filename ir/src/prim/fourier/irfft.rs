@@ -29,7 +29,7 @@ pub struct Irfft {
     pub n: usize,
     /// The number of axes of a half spectrum, the last ones; the axis before them holds the real and imaginary parts.
     pub rank: usize,
-    /// The index of the transformed axis among these.
+    /// The index of the transformed axis among the last `rank` axes.
     pub axis: usize,
 }
 

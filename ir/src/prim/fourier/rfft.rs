@@ -27,7 +27,7 @@ pub struct Rfft {
     /// The number of axes of an array; they are the last ones. The real and imaginary parts of its spectrum are
     /// on an axis before them.
     pub rank: usize,
-    /// The index of the transformed axis among these.
+    /// The index of the transformed axis among the last `rank` axes.
     pub axis: usize,
 }
 

@@ -13,13 +13,13 @@ use crate::prim::{Iota, Operand, Scalar};
 
 /// The extents of an array, relative to the transformed axis.
 pub(super) struct Axes<'a> {
-    /// The batch axes, before the arrays and their parts.
+    /// The extents of the batch axes, which come before the axis of parts and the transformed arrays.
     pub(super) batch: &'a [usize],
-    /// The number of elements before the axis.
+    /// The number of elements before the transformed axis, per array.
     pub(super) rows: usize,
-    /// The extent of the axis.
+    /// The extent of the transformed axis.
     pub(super) extent: usize,
-    /// The number of elements after the axis.
+    /// The number of elements after the transformed axis.
     pub(super) columns: usize,
 }
 
@@ -59,7 +59,8 @@ pub(super) fn sequences<'a>(
     }
 }
 
-/// Like [`sequences`], with the real and imaginary parts on the axis before the last `rank` axes.
+/// Returns the type of the only operand like [`sequences`], for complex arrays, with the real and imaginary parts on
+/// the axis before the last `rank` axes.
 pub(super) fn pairs<'a>(
     name: &str,
     rank: usize,

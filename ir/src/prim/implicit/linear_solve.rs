@@ -52,7 +52,7 @@ impl LinearSolve {
         (f.params.len().saturating_sub(unknowns), unknowns)
     }
 
-    /// `A dv = db - dA v`
+    /// Emits the tangent `dv` of the solution: it solves `A dv = db - dA v`.
     fn derivative(
         &self,
         cx: &mut RuleCx<'_, '_>,
@@ -146,7 +146,7 @@ impl Primitive for LinearSolve {
         fits(self.counts(module).0, operands.iter().copied().enumerate())
     }
 
-    /// `ct of b = A⁻ᵀ ct of v`
+    /// Adds `A⁻ᵀ ct of v` to the cotangent of `b`.
     fn transpose(
         &self,
         cx: &mut RuleCx<'_, '_>,

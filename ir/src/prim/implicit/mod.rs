@@ -23,7 +23,8 @@ use crate::lang::remap::rebuild;
 use crate::lang::stack::deeper;
 use crate::lang::types::Type;
 
-/// The mode in which the tangent of an equation is emitted: forward mode, or two halves.
+/// The mode in which tangents are emitted: by forward mode, or as equations that are independent of tangents or
+/// linear in them.
 #[derive(Clone, Copy)]
 enum Along {
     Jvp,

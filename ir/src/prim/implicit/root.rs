@@ -41,7 +41,7 @@ pub struct Root {
 notation!(Root = "root" { solve, residual, tangent, cotangent });
 
 impl Root {
-    /// `A dy = - (∂r/∂k) dk`
+    /// Emits the tangent `dy` of the solution: it solves `A dy = - (∂r/∂k) dk` with `A = ∂r/∂y`.
     fn derivative(
         &self,
         cx: &mut RuleCx<'_, '_>,
@@ -70,7 +70,7 @@ impl Root {
         Ok(Dual { y, dy })
     }
 
-    /// `(k.., y.., v..) -> (∂r/∂y) v`
+    /// Returns the function `(k.., y.., v..) -> (∂r/∂y) v`.
     fn matvec(&self, cx: &mut RuleCx<'_, '_>) -> Result<FuncId, Problem> {
         cx.ask(|regions, m| {
             let f = m.function(self.residual);

@@ -28,7 +28,7 @@ pub trait Decomposition: Notation + Clone + Into<Op> {
     /// Whether only square matrices are accepted.
     const SQUARE: bool;
 
-    /// Its entry on the generated page of primitives.
+    /// Returns the decomposition's entry on the generated page of primitives.
     fn doc() -> Doc;
 
     /// Returns the routine for a matrix of this size. The routine's results are the outputs.

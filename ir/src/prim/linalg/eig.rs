@@ -48,7 +48,7 @@ notation!(Eig = "eig" { vectors });
 struct Pair(Atom, Atom);
 
 impl Pair {
-    /// Applies the same linear map to both parts.
+    /// Applies the linear map `f` to the real part and to the imaginary part.
     fn each(self, f: impl Fn(Atom) -> Atom) -> Pair {
         Pair(f(self.0), f(self.1))
     }

@@ -49,14 +49,14 @@ pub(super) fn batch_axes(shape: &Shape) -> &[usize] {
     &shape[..shape.len() - 2]
 }
 
-/// `x y`
+/// Emits the matrix product `x y`.
 pub(super) fn product(b: &Builder<'_>, x: Atom, y: Atom) -> Atom {
     let rank = b.shape_of(x).len();
     let batch = (0..rank - 2).map(|axis| (axis, axis)).collect();
     b.emit1(Dot { batch, contract: vec![(rank - 1, rank - 2)] }, &[x, y])
 }
 
-/// `xᵀ`
+/// Emits the transposed matrices `xᵀ`.
 pub(super) fn transposed(b: &Builder<'_>, x: Atom) -> Atom {
     let rank = b.shape_of(x).len();
     let mut permutation: Vec<usize> = (0..rank).collect();

@@ -11,7 +11,8 @@ use crate::tensor::Tensor;
 use smallvec::SmallVec;
 use tapeloom_routines::{Array, Element, Float, Plan, Routine, Unavailable};
 
-/// An upper bound on the bytes of a memory; scratch is a few times as large as the arrays.
+/// The largest number of bytes of one operand or result. No memory is larger, and the size of scratch, a few times as
+/// large, does not overflow.
 const MOST_BYTES: usize = 1 << 48;
 
 /// A library routine, run on each member of a batch.
@@ -47,7 +48,7 @@ impl RoutineCall {
         self.routine.results().iter().map(|a| self.all(a)).collect()
     }
 
-    /// Returns the dtype of its floating-point arrays.
+    /// Returns the dtype of the routine's floating-point arrays.
     pub fn dtype(&self) -> Dtype {
         match self.float {
             Float::F32 => Dtype::F32,
@@ -55,7 +56,7 @@ impl RoutineCall {
         }
     }
 
-    /// Returns whether all arrays fit in memory.
+    /// Returns whether every operand and every result has at most `MOST_BYTES` bytes.
     pub fn fits(&self) -> bool {
         let all = |a: &Array| a.bytes(self.float)?.checked_mul(self.members);
         let (operands, results) = (self.routine.operands(), self.routine.results());

@@ -95,7 +95,7 @@ impl Eigenvectors<'_> {
     }
 }
 
-/// The quotient's denominator for two values `p[i]` and `p[j]`.
+/// The gap by which the tangents of vectors `i` and `j` are divided, computed from two values `p[i]` and `p[j]`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Gaps {
     /// `p[j] - p[i]`

@@ -36,7 +36,7 @@ use crate::tensor::Tensor;
 pub struct Barrier {
     /// The purpose of the barrier.
     pub mark: Mark,
-    /// Its number among the barriers of the function.
+    /// The number of the barrier in its function, which makes barriers with equal marks different.
     pub id: u32,
 }
 
@@ -111,7 +111,7 @@ impl ArrayPrimitive for Barrier {
         Ok(operands[0].clone())
     }
 
-    /// `dy = dx`
+    /// Returns the operand's tangent unchanged.
     fn jvp(&self, _: &Builder<'_>, _: &[Atom], _: Atom, dx: &[Tangent]) -> Result<Tangent> {
         Ok(dx[0])
     }

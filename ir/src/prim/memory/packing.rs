@@ -191,7 +191,7 @@ fn out_of_rows(b: &Builder<'_>, x: Atom, shape: &Shape) -> Atom {
     b.emit1(Reshape { shape: shape.clone() }, &[flat])
 }
 
-/// Returns the number of bits of a word.
+/// Returns the number of bits of a word: 8 times the bytes of its dtype.
 fn bits(word: Dtype) -> usize {
     8 * word.bytes()
 }

@@ -25,16 +25,17 @@ use crate::prim::{Concatenate, Pad, Reshape, RuleCx, Slice};
 /// The size in bytes up to which an array has a field of its own type.
 const LITTLE: usize = 4096;
 
-/// The residuals of all branches together.
+/// The residuals of all branches together, and the record: the fields in which every branch returns its saved
+/// residuals.
 pub(super) struct Record {
     /// The types of the record's fields.
     fields: Vec<Type>,
-    /// For each branch, the positions of its saved values.
+    /// For each branch, the positions of its saved values in the record.
     places: Vec<Vec<Place>>,
     /// The residuals that any linear half reads; the record's fields are outputs after the results.
     pub(super) read: Vec<Residual>,
-    /// For each branch, the index of each of its residuals in `read`, and the position within the field if it
-    /// is part of one.
+    /// For each branch, the index of each of its residuals in `read`, and its position in the record if it is only a
+    /// part of a field.
     picked: Vec<Vec<(usize, Option<Place>)>>,
 }
 
@@ -207,7 +208,7 @@ fn elements(ty: &Type) -> usize {
     ty.as_array().map_or(0, |ty| ty.shape.elements())
 }
 
-/// Emits the arrays one after the other, then zeros, with the shape of the field.
+/// Emits a value of the field's type: the elements of the arrays one after the other, then zeros.
 fn behind(b: &Builder<'_>, x: &[Atom], field: &ArrayType) -> Atom {
     let parts: Vec<Atom> = x.iter().map(|x| flat(b, *x)).collect();
     let all = match parts[..] {

@@ -17,7 +17,7 @@ pub(super) fn all(module: &mut Module) -> Vec<Sample> {
     let mut branch = |name: &str, body: fn(&Builder<'_>, &[Atom]) -> Vec<Atom>| {
         function(module, name, [&types, &[]], |b, x, _| body(b, x)).ok()
     };
-    // Saves a matrix.
+    // A branch that saves a matrix for its linear half.
     let sin = branch("sin", |b, x| {
         let y = b.emit1(
             Dot { batch: vec![], contract: vec![(1, 0)] },
@@ -25,14 +25,14 @@ pub(super) fn all(module: &mut Module) -> Vec<Sample> {
         );
         vec![y, x[2], b.emit1(Scalar::Mul, &[x[1], x[1]])]
     });
-    // Saves vectors, and its linear half reads its result.
+    // A branch that saves vectors, and whose linear half reads the branch's result.
     let exp = branch("exp", |b, x| {
         let y = b.emit1(Scalar::Exp, &x[1..2]);
         let sum = b.emit1(Reduce { reducer: Reducer::Sum, axes: vec![0] }, &x[..1]);
         let more = b.emit1(Scalar::Add, &[x[2], Literal::i64(1).into()]);
         vec![b.emit1(Scalar::Mul, &[y, sum]), more, y]
     });
-    // Depends on no operand.
+    // A branch whose result depends on no operand.
     let none = branch("none", |b, x| {
         let y = b.emit1(Broadcast { shape: [2].into(), dims: vec![] }, &[Literal::f64(1.5).into()]);
         vec![y, x[2], y]

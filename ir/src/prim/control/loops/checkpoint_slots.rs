@@ -31,7 +31,7 @@ pub(super) fn number(n: usize) -> Atom {
     Literal::i64(n as i64).into()
 }
 
-/// Emits an operation on scalars.
+/// Emits the elementwise primitive `op` on two scalars.
 pub(super) fn calc(b: &Builder<'_>, op: Scalar, x: Atom, y: Atom) -> Atom {
     b.emit1(op, &[x, y])
 }
@@ -87,10 +87,10 @@ pub(super) fn looped(
     y
 }
 
-/// Emits whether there is another iteration, given constants and carries.
+/// Emits the condition of a loop: whether there is another iteration, given constants and carries.
 pub(super) type Holds = fn(&Builder<'_>, &[Atom], &[Atom]) -> Atom;
 
-/// The trip of a closure's loop.
+/// The number of iterations of a loop that is written as a closure: a value, or a condition.
 #[derive(Clone, Copy)]
 pub(super) enum Times {
     Number(Atom),
@@ -209,14 +209,14 @@ impl Chain<'_> {
     }
 }
 
-/// The slots with saved carries.
+/// The checkpoint slots: one saved value of every carry per slot.
 #[derive(Clone)]
 pub(super) struct Held {
     /// The number of slots in use.
     pub(super) held: Atom,
     /// For each slot, the iteration that starts with its carries.
     pub(super) iterations: Atom,
-    /// For each carry, an array with one element per slot.
+    /// For each carry, an array whose element `s` is the value saved in slot `s`.
     pub(super) carries: Vec<Atom>,
     /// The number of slots.
     pub(super) number: usize,
@@ -272,7 +272,7 @@ fn split(b: &Builder<'_>, iterations: Atom, carries: Atom) -> Atom {
     calc(b, Scalar::Min, before, calc(b, Scalar::Sub, iterations, behind))
 }
 
-/// Converts a number of carries to the type of a loop's attribute.
+/// Converts a number of checkpoint slots to the type of the attribute `carries` of a loop.
 pub(super) fn few(carries: usize) -> NonZeroU32 {
     let carries = u32::try_from(carries).unwrap_or(u32::MAX);
     NonZeroU32::new(carries).unwrap_or(NonZeroU32::MIN)

@@ -55,21 +55,21 @@ pub struct Replay {
     pub step: FuncId,
     /// The derivative of an iteration: the parameters of `step`, then the tangents.
     pub lin: FuncId,
-    /// The trip, and the slots of the parameters of `lin`: parameters of `step` carry results of `step`, and
-    /// tangents carry results of `lin`.
+    /// The trip count, the direction, and the sources (slots) of the parameters of `lin`: parameters of `step` carry
+    /// results of `step`, and tangents carry results of `lin`.
     pub spec: Box<LoopSpec>,
 }
 
 notation!(Replay = "replay" { ahead, step, lin, spec(trip, condition, reads, direction, takes) });
 
-/// A `Replay` with the slots of values and of tangents separated.
+/// A `Replay` with the parameters' sources separated into those of values and those of tangents.
 struct Undoing {
     ahead: FuncId,
     step: FuncId,
     lin: FuncId,
-    /// The trip, and the slots of the parameters of `step`.
+    /// The trip count, the direction, and the sources of the parameters of `step`.
     spec: LoopSpec,
-    /// The slots of the tangents.
+    /// The sources of the tangents among the parameters of `lin`.
     tangents: Vec<Binding>,
 }
 
@@ -91,7 +91,7 @@ pub(super) fn linearize(
     Ok(Some(Dual { y, dy }))
 }
 
-/// Does the same for a loop in which every carry changes.
+/// Emits the outputs and tangents of a loop with `carries` in which every carry changes; `None` as for `linearize`.
 fn linearize_varying(
     of: &Loop,
     carries: usize,
@@ -171,7 +171,8 @@ struct Undone {
 }
 
 impl Undone {
-    /// Returns `None` if no carries are needed, or if iterations cannot be recomputed.
+    /// Derives these functions for a loop. Returns `None` if no carries are needed, or if iterations cannot be
+    /// recomputed.
     fn of(
         of: &Loop,
         regions: &mut dyn Regions,
@@ -766,7 +767,7 @@ impl Primitive for Replay {
     }
 
     fn samples(module: &mut Module) -> Vec<Sample> {
-        // Derivatives of sample loops test it too; this sample has it alone.
+        // The derivatives of the sample loops contain a `replay` too; this sample tests one alone.
         sample(module).into_iter().collect()
     }
 }

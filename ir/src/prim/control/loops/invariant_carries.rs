@@ -22,7 +22,7 @@ pub enum Settled {
 }
 
 impl Settled {
-    /// Selects the value from the outputs or the operands.
+    /// Returns the value at this position of the outputs or of the operands.
     pub(super) fn of<T: Copy>(self, outputs: &[T], operands: &[T]) -> T {
         match self {
             Settled::Output(n) => outputs[n],
@@ -60,8 +60,9 @@ impl Loop {
     }
 }
 
-/// Does the same for the linear half of an iteration, given the slots of its linear parameters. Returns the
-/// function, the slots, and the position of each result; operand positions count linear operands.
+/// Turns unchanged carries into constants in the linear half of an iteration, given the slots of its linear
+/// parameters. Returns the function, the slots, and the position of each result; operand positions count linear
+/// operands.
 pub(super) fn settled_tangents(
     module: &mut Module,
     lin: FuncId,
@@ -105,7 +106,7 @@ fn settle(
     Ok((module.add(less)?, same))
 }
 
-/// Returns the number of results that iterations change.
+/// Returns the number of results that iterations change, those without an equal parameter.
 fn changed(same: &[Option<usize>]) -> usize {
     same.iter().filter(|s| s.is_none()).count()
 }

@@ -306,7 +306,7 @@ impl Loop {
 /// The origin of a residual in the linear iterations.
 struct Reading {
     slot: Binding,
-    /// Empty for the iteration number.
+    /// The operands of the linear loop from which the residual is read; empty for the iteration number.
     operands: Vec<Atom>,
     /// Whether the residual is a carry at the start of an iteration; then the operands are its start and the
     /// array of the values at the end of the iterations.
@@ -329,7 +329,7 @@ impl Reading {
 
 /// The origin of a residual in the forward iterations.
 enum Origin {
-    /// Available in every iteration without memory.
+    /// The linear iterations read the residual again, without memory: from an operand, or as the iteration number.
     There(Reading),
     /// A value of the forward half that depends on constants alone, by its index in `hoisted`.
     Hoisted(usize),
@@ -437,7 +437,8 @@ impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
         self.x.get(spec.lead() + place).copied()
     }
 
-    /// Returns the stacked result that equals the carried result, if arrays are values.
+    /// Returns the stacked result that equals the carried result; `None` if there is none, or if arrays may be
+    /// overwritten.
     fn before(&self, carried: usize) -> Option<usize> {
         let values = self.cx.regime().memory == Memory::Values;
         self.of.stacks(&self.results, carried).filter(|_| values)

@@ -64,7 +64,7 @@ use std::num::NonZeroU32;
 pub struct Loop {
     /// The function that runs in every iteration.
     pub body: FuncId,
-    /// The trip, and the inputs and outputs of each iteration.
+    /// The trip count, the direction, and the source of each of the body's parameters.
     pub spec: LoopSpec,
     /// The number of checkpoint slots in reverse mode, if the program gives one: carries that are not saved are
     /// recomputed ([`crate::revolve`]). Otherwise every iteration saves its residuals.
@@ -79,7 +79,7 @@ impl Loop {
         Loop { body, spec, carries: None }
     }
 
-    /// Returns the number of outputs that are trip counts.
+    /// Returns the number of outputs that are trip counts: 1 for a loop with a condition, otherwise 0.
     fn trips(&self) -> usize {
         usize::from(matches!(self.spec.trip, TripCount::While { .. }))
     }

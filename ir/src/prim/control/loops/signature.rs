@@ -28,7 +28,7 @@ use crate::lang::problem::Kind;
 use crate::prim::Scalar;
 use crate::prim::syntax::{Attr, Attributes, Field, Problem, SingleField, Word, Written};
 
-/// The trip of a loop, and the inputs and outputs of each iteration.
+/// The trip count of a loop, the order of its iterations, and the source of each of the body's parameters.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct LoopSpec {
     /// The trip count.
@@ -98,7 +98,7 @@ impl LoopSpec {
         self.takes.iter().position(|slot| *slot == Binding::Carry(result))
     }
 
-    /// Returns the static trip count, or a guess if the trip count is known only at run time.
+    /// Returns the static trip count, or 32 as a guess if the trip count is known only at run time.
     pub fn some_iterations(&self) -> usize {
         const SOME_ITERATIONS: usize = 32;
         match self.trip {

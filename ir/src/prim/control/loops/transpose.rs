@@ -129,7 +129,7 @@ pub(super) struct Turned {
     linear: Vec<(Binding, Type)>,
     /// The types of the results.
     results: Vec<Type>,
-    /// Which results have a cotangent.
+    /// Per result: whether it has a cotangent.
     pub(super) nonzero: Vec<bool>,
     /// The initial value to which the cotangent of each linear parameter is added.
     pub(super) onto: Vec<AccumulateInto>,
