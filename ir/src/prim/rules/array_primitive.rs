@@ -30,7 +30,7 @@ pub trait ArrayPrimitive: Notation + Clone + Into<Op> {
     /// Whether an equation may be dropped, moved or merged.
     const EFFECTS: Effects;
 
-    /// Returns its entries on the generated page of primitives: one, or one per row of a table.
+    /// Returns the primitive's entries on the generated page of primitives: one, or one per row of a table.
     fn docs() -> Vec<Doc>;
 
     /// Returns the type of the output, or the error in the operands.
@@ -60,7 +60,7 @@ pub trait ArrayPrimitive: Notation + Clone + Into<Op> {
     /// Returns the target-neutral instruction for backends.
     fn lower(&self, operands: &[Operand<'_>]) -> Lowering;
 
-    /// Returns its rewrite rules for the e-graph and the peephole pass.
+    /// Returns the primitive's rewrite rules for the e-graph and the peephole pass.
     fn rewrites() -> Vec<Rewrite>;
 
     /// Returns typical and edge cases; the law tests run all of them.

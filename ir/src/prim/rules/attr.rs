@@ -12,25 +12,25 @@ use std::fmt;
 /// The value of an attribute.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Attr {
-    /// `3`, `-1`
+    /// An integer: `3`, `-1`.
     Int(i64),
-    /// `[0,2]`
+    /// A list of integers: `[0,2]`.
     Ints(Vec<i64>),
-    /// `true`
+    /// A truth value: `true`, `false`.
     Bool(bool),
-    /// `f32`
+    /// A dtype: `f32`.
     Dtype(Dtype),
-    /// `clip`
+    /// A word from a closed set: `clip`.
     Word(Cow<'static, str>),
-    /// `[const,xs]`
+    /// A list of words: `[const,xs]`.
     Words(Vec<Cow<'static, str>>),
-    /// `@f`
+    /// A function of the module: `@f`.
     Func(FuncId),
-    /// `[@f,@g]`
+    /// A list of functions of the module: `[@f,@g]`.
     Funcs(Vec<FuncId>),
-    /// `&f`
+    /// A Rust function: `&f`.
     Host(Host),
-    /// `[f64[3],i64[]]`
+    /// A list of array types: `[f64[3],i64[]]`.
     Types(Vec<ArrayType>),
 }
 
@@ -58,7 +58,8 @@ impl fmt::Display for Attr {
     }
 }
 
-/// Attributes as read from text. A primitive removes the attributes that it has; the parser reports the rest.
+/// Attributes as read from text. The parser of a primitive removes the attributes that it has; the parser reports the
+/// rest.
 #[derive(Clone, Debug, Default)]
 pub struct Attributes {
     entries: Vec<(String, Attr)>,

@@ -8,7 +8,7 @@ use crate::lang::types::ArrayType;
 use crate::prim::Pad;
 use crate::tensor::Tensor;
 
-/// Checks the axis of a primitive that works along one; returns the type of `x`.
+/// Checks that `axis` is an axis of `x`, the operand of the primitive `name`; returns the type of `x`.
 pub(crate) fn along(name: &str, axis: usize, x: &ArrayType) -> Result<ArrayType> {
     if axis < x.shape.len() {
         return Ok(x.clone());

@@ -43,7 +43,7 @@ use smallvec::SmallVec;
 /// The members of a batch that take part.
 pub(crate) struct Lanes<'b, 'm> {
     b: &'b Builder<'m>,
-    /// `bool[size]`
+    /// Per batch member: whether it takes part, a `bool[size]`.
     alive: Atom,
     /// The index of the first member that takes part, an `i64[]`; 0 if there is none.
     first: Atom,
@@ -98,8 +98,8 @@ impl<'b, 'm> Lanes<'b, 'm> {
     }
 }
 
-/// Returns a function of the type of `f` that returns zeros, for members that do not take part. If `through`
-/// has a parameter of the right type for a result, the result is that parameter.
+/// Returns a function of the type of `f` that returns zeros, to be called for batch members that do not take part. If
+/// `through` has a parameter of the right type for a result, the result is that parameter.
 pub(crate) fn skipped(
     m: &mut Module,
     f: FuncId,
@@ -148,7 +148,7 @@ pub(crate) fn one_by_one(
     Ok(b.emit(Loop::new(body, spec), args).to_vec())
 }
 
-/// Returns the error for members that run one after the other and save tapes of different lengths.
+/// Returns the error for batch members that run one after the other and save tapes of different lengths.
 fn kept(ty: &Type) -> Problem {
     let message = format!(
         "members of a batch that run one after the other save {ty}, of another length each"

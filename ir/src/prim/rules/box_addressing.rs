@@ -61,7 +61,8 @@ pub(crate) fn clamped(x: &[usize], sizes: &[usize], starts: &[Tensor]) -> Vec<us
 pub(crate) struct Boxes {
     /// The indexed axes, not counting the batch axis.
     axes: Vec<usize>,
-    /// `[batch, extents of the box along the axes.., number of axes]`, i64.
+    /// The indices of the box's elements along the indexed axes, an i64 array of shape `[batch, extents of the box
+    /// along the axes.., number of axes]`.
     indices: Atom,
     /// The permutation from the order (batch, axes, other axes) to the order of the array.
     order: Permute,
@@ -120,7 +121,7 @@ impl Boxes {
     }
 }
 
-/// `clamp(start, 0, last)` as i64.
+/// Emits `clamp(start, 0, last)` as i64, for a start of any integer dtype.
 fn clamp(b: &Builder<'_>, start: Atom, last: usize) -> Atom {
     let dtype = b.dtype_of(start);
     let mut start = b.emit1(Scalar::Max, &[start, Literal::zero(dtype).into()]);

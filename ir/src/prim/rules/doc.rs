@@ -1,6 +1,6 @@
 //! Catalogue entries: the data of the generated page of primitives in the book.
 
-/// One entry of the catalogue.
+/// One entry of the generated page of primitives: a primitive, or a row of the scalar table.
 #[derive(Clone, Debug)]
 pub struct Doc {
     /// The table that has the entry.

@@ -20,7 +20,7 @@ use crate::tensor::Tensor;
 
 /// The rules of a view of an array with a fill.
 pub trait FilledView: Notation + Clone + Into<Op> {
-    /// Returns its entry on the generated page of primitives.
+    /// Returns the primitive's entry on the generated page of primitives.
     fn doc() -> Doc;
 
     /// Returns the extents of `y`, or the error in `x`.

@@ -14,7 +14,7 @@ use crate::prim::{Bounds, Code, Combine, LoopSpec, Mark, Op, Operand, RoutineCal
 use crate::tensor::Tensor;
 use smallvec::{SmallVec, smallvec};
 
-/// The operation of an equation with one output (or with several outputs, if it runs functions).
+/// The target-neutral operation of an equation with one output (or with several outputs, if it runs functions).
 #[derive(Clone, Debug)]
 pub enum Lowering {
     /// `y[i] = code(x0[i], x1[i], ..)`; literals, and only literals, have no shape.
@@ -25,7 +25,7 @@ pub enum Lowering {
     View {
         /// The sources of elements.
         pieces: Vec<Piece>,
-        /// The scalar operand for all other elements.
+        /// The index of the scalar operand that fills all other elements; `None` if the pieces cover the output.
         fill: Option<usize>,
     },
     /// The same elements in row-major order under another shape.
@@ -37,7 +37,7 @@ pub enum Lowering {
     },
     /// `y[i]` is the index along `axis`, in the output's dtype.
     Iota {
-        /// The axis whose index the elements are.
+        /// The axis whose index the elements contain.
         axis: usize,
     },
     /// `y[remaining axes] = fold(code, identity, x[remaining axes, axes])`, in row-major order of the operand;
@@ -60,21 +60,21 @@ pub enum Lowering {
     /// Along an axis, each element is computed from the one before it: `y[i] = step(y[i-1], ..)`, starting with
     /// the last operand's element.
     Cumulate {
-        /// The axis.
+        /// The axis along which elements are computed one after the other.
         axis: usize,
-        /// Whether it runs from the last element to the first.
+        /// Whether the computation runs from the last element to the first.
         reverse: bool,
-        /// The computation at an element.
+        /// The computation of an element from the one before it.
         step: Step,
     },
     /// Indices (i64) of the elements along an axis in ascending or descending order; equal elements stay in
     /// their order, and NaN is largest.
     ArgSort {
-        /// The axis.
+        /// The sorted axis.
         axis: usize,
         /// Whether the largest element comes first.
         descending: bool,
-        /// The number of indices.
+        /// The number of indices that are computed: the extent of the sorted axis in the output.
         first: usize,
     },
     /// `y[batch, m, n] = sum_k x0[batch, m, k] x1[batch, k, n]`; pairs are (axis of x0, axis of x1).
@@ -124,9 +124,9 @@ pub enum Lowering {
     },
     /// Runs a function in every iteration: see [`LoopSpec`].
     Loop {
-        /// The function.
+        /// The function that runs in every iteration.
         body: FuncId,
-        /// The trip, and the inputs and outputs of each iteration.
+        /// The trip count, the order of the iterations, and the source of each of the function's parameters.
         spec: LoopSpec,
     },
     /// Cannot be evaluated, for the given reason.
@@ -147,7 +147,7 @@ pub enum Step {
 /// One source of a view: an operand and the index that is read along each of its axes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Piece {
-    /// The operand.
+    /// The index of the operand.
     pub operand: usize,
     /// One map per axis of the operand.
     pub axes: Vec<AxisMap>,
@@ -158,9 +158,9 @@ pub struct Piece {
 /// and the index is within the operand.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AxisMap {
-    /// Output axes, each once, with their factors (negative along a reversed axis, never 0).
+    /// Pairs of an output axis and its factor (negative along a reversed axis, never 0); no axis occurs twice.
     pub terms: SmallVec<[(usize, i64); 2]>,
-    /// The offset.
+    /// The number that is added to the sum of the terms.
     pub offset: i64,
     /// The divisor, at least 1.
     pub divisor: i64,
@@ -295,7 +295,7 @@ fn joined_axes(piece: &Piece, rank: usize) -> Vec<Vec<usize>> {
     groups
 }
 
-/// Copies a piece; `T` is any type with the elements' size.
+/// Copies a piece of `x` into `y`; `T` is any type with the elements' size.
 fn paint<T: bytemuck::Pod>(y: &mut Tensor, x: &Tensor, from: usize, steps: &[Steps]) {
     let x: &[T] = bytemuck::cast_slice(x.bytes());
     let y: &mut [T] = bytemuck::cast_slice_mut(y.bytes_mut());

@@ -81,7 +81,7 @@ impl Arg {
 /// often after a reduction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Accumulator {
-    /// The value.
+    /// The cotangent, or its negative.
     pub atom: Atom,
     /// Whether the cotangent is the negative of `atom`.
     pub negated: bool,
@@ -122,14 +122,15 @@ impl Accumulator {
 /// The cotangents of an equation's operands, as they accumulate; `None` is zero.
 #[derive(Clone, Debug, Default)]
 pub struct Cotangents {
-    /// One total per operand: the sum of the contributions of the uses visited so far.
+    /// One total per operand: the sum of the contributions of the uses of the operand that the reverse pass has
+    /// visited so far.
     pub total: SmallVec<[Option<Accumulator>; 2]>,
     /// Whether the rule was given the negated cotangents, so that its contributions are negated too.
     pub negated: bool,
 }
 
 impl Cotangents {
-    /// Adds a contribution to operand `i`.
+    /// Adds the contribution `ct` to the total of operand `i`.
     pub fn add(&mut self, b: &Builder<'_>, i: usize, ct: impl Into<Accumulator>) {
         let ct = if self.negated { -ct.into() } else { ct.into() };
         self.total[i] = Some(self.total[i].map_or(ct, |before| before.plus(b, ct)));
@@ -228,7 +229,7 @@ impl RuleCx<'_, '_> {
 /// A list with one entry per result or slot (`forced`, `shares`, `onto`, `wanted`, `kept`) may be shorter:
 /// nothing is required of the rest.
 pub trait Regions {
-    /// See [`crate::lang::query::Jvp`].
+    /// Differentiates a function by forward mode; see [`crate::lang::query::Jvp`].
     fn jvp(
         &mut self,
         module: &mut Module,
@@ -237,7 +238,7 @@ pub trait Regions {
         forced: &[bool],
     ) -> Result<JvpOf, Problem>;
 
-    /// See [`crate::lang::query::Linearize`].
+    /// Splits a function into a forward half and a linear half; see [`crate::lang::query::Linearize`].
     fn linearize(
         &mut self,
         module: &mut Module,
@@ -247,7 +248,7 @@ pub trait Regions {
         shares: &[Amortization],
     ) -> Result<LinearizeOf, Problem>;
 
-    /// See [`crate::lang::query::Plan`].
+    /// Plans which residuals are saved; see [`crate::lang::query::Plan`].
     fn plan(
         &mut self,
         module: &mut Module,
@@ -265,7 +266,7 @@ pub trait Regions {
         policy: &Policy,
     ) -> Result<LinearizeOf, Problem>;
 
-    /// See [`crate::lang::query::Transpose`].
+    /// Transposes a function in its linear parameters; see [`crate::lang::query::Transpose`].
     fn transpose(
         &mut self,
         module: &mut Module,
@@ -274,7 +275,7 @@ pub trait Regions {
         onto: &[AccumulateInto],
     ) -> Result<TransposeOf, Problem>;
 
-    /// See [`crate::lang::query::Batch`].
+    /// Derives a function over a batch; see [`crate::lang::query::Batch`].
     fn batch(
         &mut self,
         module: &mut Module,
@@ -284,7 +285,7 @@ pub trait Regions {
         wanted: &[BatchRequest],
     ) -> Result<BatchOf, Problem>;
 
-    /// See [`crate::lang::query::Prune`].
+    /// Reduces a function to the results that are read; see [`crate::lang::query::Prune`].
     fn prune(
         &mut self,
         module: &mut Module,
@@ -301,7 +302,7 @@ pub trait Regions {
 /// The result of [`super::Primitive::batch`]: outputs, each with or without the batch on axis 0.
 #[derive(Clone, Debug)]
 pub struct Batched {
-    /// The outputs.
+    /// The outputs, as atoms of the batched program.
     pub y: SmallVec<[Atom; 1]>,
     /// Per output: whether it is batched.
     pub batched: SmallVec<[bool; 1]>,

@@ -9,7 +9,7 @@ use crate::lang::types::Type;
 use crate::lang::verify::verify_function;
 use crate::prim::{Linearity, Op, Reduce, Reducer, Role, elementwise};
 
-/// Returns the atom, or zeros of this type.
+/// Returns `x`; if `x` is absent, emits zeros of type `ty` (for a tape, one without records).
 pub fn instantiate(b: &Builder<'_>, x: Option<Atom>, ty: &Type) -> Atom {
     match (x, ty) {
         (Some(x), _) => x,
@@ -18,13 +18,13 @@ pub fn instantiate(b: &Builder<'_>, x: Option<Atom>, ty: &Type) -> Atom {
     }
 }
 
-/// Returns the tangents of all outputs from the tangents of the active ones.
+/// Returns one tangent per output: the next of `tangents` for an active output, `None` for any other.
 pub(crate) fn scatter_tangents(active: &[bool], tangents: &[Atom]) -> Vec<Option<Atom>> {
     let mut next = tangents.iter();
     active.iter().map(|on| if *on { next.next().copied() } else { None }).collect()
 }
 
-/// Returns the text `(a, b) -> (c)`.
+/// Returns the type of a function as text, `(a, b) -> (c)`, from the types of its parameters and results.
 pub(crate) fn arrow(params: &[Type], results: &[Type]) -> String {
     format!("({}) -> ({})", list(params), list(results))
 }

@@ -19,7 +19,7 @@ use crate::lang::types::{Dtype, Shape, Type};
 use crate::prim::facet::Facet;
 use crate::prim::{Broadcast, Code, Lowering, Op, Scalar, Sign};
 
-/// Whether both sides are equal bit by bit.
+/// Whether the two sides of a rewrite rule are equal bit by bit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Exactness {
     /// Equal in every bit of every number, including signs of zeros; all NaNs count as equal.
@@ -256,10 +256,10 @@ pub struct Rewrite {
     pub name: &'static str,
     /// The two sides.
     pub rule: Equality,
-    /// The condition on the dtype.
+    /// The dtypes for which the rule holds.
     pub when: When,
-    /// The exactness.
+    /// Whether both sides are equal bit by bit.
     pub exactness: Exactness,
-    /// The benefit of the rule.
+    /// The benefit of the rule, as text.
     pub why: &'static str,
 }

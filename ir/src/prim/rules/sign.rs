@@ -210,7 +210,7 @@ impl Code {
     }
 }
 
-/// Returns [`Sign::Plus`] or no fact.
+/// Returns `Sign::Plus` if `x` is `Sign::Plus`, otherwise no fact.
 fn plus(x: Sign) -> Sign {
     if x == Sign::Plus { x } else { Sign::Any }
 }

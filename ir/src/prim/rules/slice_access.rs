@@ -22,7 +22,7 @@ use crate::prim::{DynamicSlice, Op};
 pub struct SliceAccess {
     /// The start along each axis.
     pub starts: Vec<Start>,
-    /// The size along each axis.
+    /// The size of the box along each axis.
     pub sizes: Vec<usize>,
     /// Whether a box that would start outside is moved until it fits.
     pub clamps: bool,
@@ -33,23 +33,23 @@ pub struct SliceAccess {
 /// The start of a box along an axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Start {
-    /// This index.
+    /// A constant index.
     Number(i64),
-    /// The component (in row-major order) of an operand.
+    /// A component of an integer operand.
     Given {
-        /// The operand.
+        /// The index of the operand.
         operand: usize,
-        /// The component.
+        /// The row-major position of the component in the operand.
         component: usize,
     },
 }
 
-/// A write to a box.
+/// A write of an operand to a box.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Write {
-    /// The operand.
+    /// The index of the operand that is written.
     pub operand: usize,
-    /// Whether it is added; otherwise it replaces the elements.
+    /// Whether the operand is added to the elements of the box; otherwise it replaces them.
     pub adds: bool,
 }
 
@@ -68,7 +68,7 @@ pub struct Within<'a> {
     pub array: Atom,
     /// The start of the box along each axis; `None` if the box is the whole axis.
     pub starts: &'a [Option<Atom>],
-    /// The size along each axis.
+    /// The size of the box along each axis.
     pub sizes: &'a [usize],
     /// The value that is written, if any.
     pub update: Option<Atom>,
@@ -92,7 +92,7 @@ impl Within<'_> {
         (axes, vector(b, &self.starts.iter().flatten().copied().collect::<Vec<_>>()))
     }
 
-    /// Returns the sizes along the other axes.
+    /// Returns the sizes of the box along the axes without a start.
     pub(crate) fn window(&self) -> Vec<usize> {
         let axes = self.starts.iter().zip(self.sizes);
         axes.filter(|(start, _)| start.is_none()).map(|(_, size)| *size).collect()
@@ -109,7 +109,7 @@ impl Within<'_> {
 }
 
 impl Start {
-    /// Returns component 0 of an operand.
+    /// Returns the start that is component 0 of an operand.
     pub(crate) fn scalar(operand: usize) -> Start {
         Start::Given { operand, component: 0 }
     }

@@ -11,7 +11,7 @@ pub fn sum(b: &Builder<'_>, x: Atom, y: Atom) -> Atom {
     b.emit1(Scalar::Add, &[x, y])
 }
 
-/// Emits a linear combination of `i64` scalars, plus `rest`.
+/// Emits the sum of `factor · scalar` over `terms`, plus `rest`, an `i64`.
 pub fn linear(b: &Builder<'_>, terms: &[(Atom, i64)], rest: i64) -> Atom {
     let number = |x: i64| Atom::from(Literal::i64(x));
     let term = |(a, factor): &(Atom, i64)| match factor {
@@ -34,7 +34,7 @@ pub fn component(b: &Builder<'_>, a: Atom, at: usize) -> Atom {
     reshaped(b, one, &[])
 }
 
-/// Emits a vector of scalars.
+/// Emits a vector whose components are these scalars.
 pub(super) fn vector(b: &Builder<'_>, parts: &[Atom]) -> Atom {
     let parts: Vec<Atom> = parts.iter().map(|a| reshaped(b, *a, &[1])).collect();
     match parts.as_slice() {

@@ -265,7 +265,7 @@ pub(crate) fn with_results(
     Ok(regions.prune(m, f, wanted, &vec![true; params])?.function)
 }
 
-/// Returns the same function with values and linear results separated in the functions that it calls.
+/// Returns an equivalent function in which every called function computes its values before its linear results.
 fn apart_in_calls(
     regions: &mut dyn Regions,
     m: &mut Module,

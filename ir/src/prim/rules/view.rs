@@ -31,7 +31,7 @@ pub enum View {
 
 /// The rules of a primitive `y[o] = x[v(o)]` of one array.
 pub trait Movement: Notation + Clone + Into<Op> {
-    /// Returns its entries on the generated page of primitives.
+    /// Returns the primitive's entries on the generated page of primitives.
     fn docs() -> Vec<Doc>;
 
     /// Returns the extents of `y`, or the error in `x`.
@@ -46,7 +46,7 @@ pub trait Movement: Notation + Clone + Into<Op> {
     /// Returns the same movement of every batch member, with the batch of `size` as a new axis 0.
     fn batched(&self, size: usize) -> Self;
 
-    /// Returns its rewrite rules for the e-graph and the peephole pass.
+    /// Returns the primitive's rewrite rules for the e-graph and the peephole pass.
     fn rewrites() -> Vec<Rewrite>;
 
     /// Returns typical and edge cases; the law tests run all of them.

@@ -532,7 +532,7 @@ pub(super) const CLAMP: Row = Row {
     rewrites: &[],
 };
 
-/// Returns `t` where both conditions hold, otherwise 0.
+/// Returns `t` where both conditions `p` and `q` hold, otherwise 0.
 fn inside<'b, 'm>(t: Expr<'b, 'm>, p: Expr<'b, 'm>, q: Expr<'b, 'm>) -> Expr<'b, 'm> {
     p.and(q).select(t, t.number(0.0))
 }

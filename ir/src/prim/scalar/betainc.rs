@@ -23,7 +23,7 @@ pub struct Betainc {
 
 notation!(Betainc = "betainc" { m, n });
 
-/// Returns the library function for a pair of orders.
+/// Returns the code that calls the library function of orders `M` in a and `N` in b.
 fn order<const M: u32, const N: u32>(name: &'static str) -> Code {
     extern "C" fn wide<const M: u32, const N: u32>(a: f64, b: f64, x: f64) -> f64 {
         math::betainc(M, N, a, b, x)
@@ -152,7 +152,7 @@ fn weight<'b, 'm>(
         let op: Op = if n == 0 { Scalar::Digamma.into() } else { Polygamma { n: n as u32 }.into() };
         x.unary(op)
     };
-    // ∂ᵏ⁺ˡ ln p / ∂aᵏ∂bˡ
+    // Returns `∂ᵏ⁺ˡ ln p / ∂aᵏ∂bˡ` for the density p.
     let slope = |k: usize, l: usize| {
         let both = of(k + l - 1, a + b);
         match (k, l) {

@@ -10,7 +10,7 @@ use crate::prim::{Code, Doc, Family, Sample};
 /// `expn{n}`
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Expn {
-    /// The order.
+    /// The order n of the exponential integral.
     pub n: u32,
 }
 

@@ -20,7 +20,7 @@ pub struct Gammainc {
 
 notation!(Gammainc = "gammainc" { n });
 
-/// Returns the library function for an order.
+/// Returns the code that calls the library function of order `N`.
 fn order<const N: u32>(name: &'static str) -> Code {
     extern "C" fn wide<const N: u32>(a: f64, x: f64) -> f64 {
         math::gammainc(N, a, x)

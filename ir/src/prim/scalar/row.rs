@@ -30,7 +30,7 @@ pub enum Signature {
 }
 
 impl Signature {
-    /// Returns the text of the catalogue.
+    /// Returns the signature as text for the page of primitives.
     pub(super) fn words(self) -> &'static str {
         match self {
             Signature::Float => "floats to the same",
@@ -168,11 +168,11 @@ impl Row {
     }
 }
 
-/// Points inside the domain for functions of all reals.
+/// Sample points for functions of all reals.
 pub(super) const REAL: &[&[f64]] = &[&[-3.0], &[-0.5], &[0.1], &[1.25]];
-/// Points inside the domain for functions of positive numbers.
+/// Sample points for functions of positive numbers.
 pub(super) const POSITIVE: &[&[f64]] = &[&[0.05], &[0.9], &[2.5]];
-/// Points inside the domain for functions of [-1, 1].
+/// Sample points for functions of [-1, 1].
 pub(super) const UNIT: &[&[f64]] = &[&[-0.9], &[-0.1], &[0.5]];
 /// Edge cases for functions of one float: zeros, ones, infinities, NaN, tiny and huge numbers, and arguments
 /// around which the exponential overflows and underflows.

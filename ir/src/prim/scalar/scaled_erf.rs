@@ -10,7 +10,7 @@ use crate::prim::rules::expr::Expr;
 use crate::prim::syntax::Word;
 use crate::prim::{Code, Doc, Family, Sample};
 
-/// The function that is differentiated.
+/// The function whose n-th derivative is computed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum ScaledErfKind {
     /// `eˣ² erfc x`
@@ -33,7 +33,7 @@ impl Word for ScaledErfKind {
 /// `erfcx{n}`, `dawsn{n}`
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct ScaledErf {
-    /// The function that is differentiated.
+    /// The function whose n-th derivative is computed.
     pub kind: ScaledErfKind,
     /// The order of the derivative, at most [`SCALED_ERF_ORDERS`].
     pub n: u32,

@@ -45,7 +45,7 @@ fn twice(site: &Site<'_>) -> Option<Term> {
         let definition = site.operands[i].definition.as_ref()?;
         Some((i, definition.scaled()?, definition.op))
     };
-    // A literal divided by a value is not a scaling.
+    // The literal must be the right operand of a quotient: a literal divided by a value is not a scaling.
     let other = |i: usize| site.operands.get(1 - i).and_then(|o| o.literal);
     let (i, (j, c), by) = of(0).or_else(|| of(1))?;
     let d = other(i).filter(|_| i == 0 || *site.op == Scalar::Mul.into())?;

@@ -93,7 +93,7 @@ pub(super) const NDTR: Row = Row {
     rewrites: &[],
 };
 
-/// `1/√(2π)`
+/// The constant `1/√(2π)`, the normal density at 0.
 const FRAC_1_SQRT_TAU: f64 = 0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
 
 /// `ln |Γ(x)|`
@@ -237,7 +237,7 @@ pub(super) const HYP1F1: Row = Row {
     rewrites: &[],
 };
 
-/// The reason for a missing derivative.
+/// The reason for missing derivatives of these functions in their parameters.
 const NO_PARAMETER: &str = "derivatives in the parameters are not implemented";
 
 /// Returns `x`, or `other` where the density f is 0: there f is 0 for neighbouring parameters too, whatever the

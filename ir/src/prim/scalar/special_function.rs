@@ -16,12 +16,13 @@ use crate::prim::{
 use crate::tensor::Tensor;
 use smallvec::SmallVec;
 
-/// The definition of such a function. The value of the implementing type holds the attributes.
+/// The definition of a function of floats with integer attributes. The value of the implementing type holds the
+/// attributes.
 pub(crate) trait SpecialFunction: Notation + Copy + Into<Op> {
     /// The number of operands.
     const ARITY: usize;
 
-    /// Returns its entries on the generated page of primitives.
+    /// Returns the function's entries on the generated page of primitives.
     fn docs() -> Vec<Doc>;
 
     /// Returns the operation on single elements, or the error in the attributes.
