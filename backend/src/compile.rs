@@ -38,7 +38,7 @@ pub struct Runnable {
     running: Running,
     params: Vec<ArrayType>,
     report: Report,
-    /// Whether the first call has been checked (debug builds only).
+    /// Whether the interpreter has already checked the memory accesses of a first call (debug builds only).
     checked: Arc<AtomicBool>,
 }
 
@@ -62,7 +62,7 @@ pub struct Report {
     pub machine: MachineModel,
     /// The loop program.
     pub program: Arc<Program>,
-    /// The table of buffers and their memory.
+    /// The memory plan: the size, lifetime and offset of each buffer of the program.
     pub plan: Plan,
     /// The exact number of workspace bytes of a call, besides arguments and results.
     pub peak: usize,
@@ -73,9 +73,9 @@ pub struct Report {
     pub passes: Vec<&'static Step>,
     /// The vector width of each loop in machine code.
     pub vectors: Vectors,
-    /// The time from the function to the loop program.
+    /// The duration of lowering and passes: from the IR function to the loop program.
     pub lower: Duration,
-    /// The time from the loop program to machine code.
+    /// The duration of code generation: from the loop program to machine code.
     pub code: Duration,
 }
 
@@ -202,7 +202,8 @@ impl Runnable {
         }
     }
 
-    /// Runs the checking interpreter on the first call, if the program is small.
+    /// On the first call in a debug build, runs the program in the interpreter that checks memory accesses, if at most
+    /// `CHECKED` statements are executed.
     fn check_memory(&self, args: &[&Tensor]) -> Result<(), Problem> {
         let program = &self.report.program;
         if self.checked.swap(true, Ordering::Relaxed) || program.work() > CHECKED {
@@ -292,7 +293,7 @@ mod tests {
 
     use super::*;
 
-    /// The program loads a wrong buffer version, though the values happen to be right. A call reports the error on
+    /// A program that loads a wrong buffer version, though the values happen to be right: a call must fail on
     /// every target. (Machine code is checked because tests are debug builds.)
     #[test]
     fn calls_check_memory() {

@@ -58,7 +58,7 @@ use target_lexicon::Triple;
 /// A result of the program.
 struct Output {
     ty: ArrayType,
-    /// Whether every call writes all elements and reads none before it is written, so that the memory need not be
+    /// Whether every call writes all elements and reads no element before its write, so that the memory need not be
     /// zeroed.
     filled: bool,
 }
@@ -70,19 +70,20 @@ pub struct Executable(Arc<Inner>);
 struct Inner {
     name: String,
     code: MachineCode,
-    /// The type of each argument; `None` if no buffer refers to the argument.
+    /// Per argument: its type; `None` if the program has no buffer for the argument.
     inputs: Vec<Option<ArrayType>>,
     outputs: Vec<Output>,
     /// The size of the workspace in bytes.
     workspace: usize,
-    /// The workspace of the last call, which the next call reuses.
+    /// The workspace memory of the last call, in 64-byte lines; the next call reuses it.
     pool: Mutex<Vec<Line>>,
-    /// Per tape: the bytes of a record, and the source line of the loop that writes it.
+    /// Per dynamic tape: the bytes of a record (the residuals of one iteration), and the source line of the loop that
+    /// writes the records.
     tapes: (Vec<usize>, Vec<Loc>),
     records: Mutex<Option<Records>>,
-    /// The loops whose iterations are counted.
+    /// The loops that count their iterations, because the program was compiled with limits.
     limited: PrimaryMap<LoopLimitId, LoopLimit>,
-    /// The external functions that the program calls, by number.
+    /// The external (Rust) functions that the program calls; code names them by their index here.
     calls: Vec<Arc<ExternalSignature>>,
     report: CodeReport,
 }

@@ -16,10 +16,10 @@ pub(crate) fn tell(module: &Module, func: FuncId, target: &Target, program: &Pro
     fingerprint::tell("kernels", of, kernels);
     fingerprint::tell("plan", of, || fingerprint::of(plan));
     fingerprint::tell("tape", of, || fingerprint::of(&Told(plan)));
-    // Only the simulated machine lays out tapes.
+    // Only the simulated accelerator lays out tapes, so other targets have no layout to fingerprint.
     if matches!(target, Target::Accelerator(_)) && fingerprint::wanted() {
         for pipeline in Pipeline::ALL {
-            // A program may have no layout, because it keeps nothing. That holds before and after a change.
+            // A program without residuals has no layout, and then no fingerprint of one.
             if let Ok(layout) = pipeline.run(program, &ScratchpadModel::default()) {
                 fingerprint::tell("layout", kernels, || fingerprint::of(&layout));
             }
@@ -69,7 +69,7 @@ impl Hash for Row {
     }
 }
 
-/// The part of a plan that tables of the tape show. It does not affect any byte of memory.
+/// The part of a memory plan that is only printed in tables of the tape. It does not affect any byte of memory.
 struct Told<'p>(&'p Plan);
 
 impl Hash for Told<'_> {

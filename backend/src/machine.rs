@@ -46,13 +46,13 @@ pub struct Number {
     pub name: &'static str,
     /// The effect of the parameter.
     pub effect: Effect,
-    /// The least valid value.
+    /// The least valid value of the parameter.
     pub least: usize,
     /// The greatest valid value. Above it, code size or compile time explode.
     pub most: usize,
-    /// Returns the value in a model.
+    /// Returns the parameter's value in a model.
     pub get: fn(&MachineModel) -> usize,
-    /// Sets the value in a model.
+    /// Sets the parameter's value in a model.
     pub set: fn(&mut MachineModel, usize),
 }
 
@@ -87,15 +87,16 @@ model! {
     /// The largest number of elements of an array (per batch member) that is held in registers: such arrays are
     /// unrolled, updated and concatenated there.
     Loops register_elements = 64 in 0..=1024;
-    /// The largest number of elements of the inner axes of an array that are unrolled together.
+    /// The largest product of the extents of an array's inner axes for which these axes are unrolled instead of being
+    /// loops.
     Loops unrolled_elements = 9 in 1..=256;
-    /// The largest extent of an axis that is moved inside longer axes.
+    /// The largest extent of an axis whose loop lowering moves inside the loops of longer axes.
     Loops inner_extent = 4 in 0..=1024;
     /// The number of elements that remain in the cache until their next use.
     Loops cached_elements = 65_536 in 0..=1 << 40;
-    /// The largest number of loads for which a value is recomputed instead of loaded.
+    /// A value is recomputed at each use, instead of stored and loaded, if that takes at most this number of loads.
     Loops recomputed_loads = 2 in 0..=16;
-    /// The largest number of operations for which a value is recomputed instead of loaded.
+    /// A value is recomputed at each use, instead of stored and loaded, if that takes at most this number of operations.
     Loops recomputed_operations = 3 in 0..=16;
     /// The largest number of operations for which a value is recomputed if its array does not remain in the cache.
     /// Loads of arrays that are smaller by this factor count as free.
@@ -107,11 +108,11 @@ model! {
     /// of times the elements of the view.
     Loops copied_view_ratio = 4 in 1..=1 << 20;
 
-    // The matrix library.
+    // Contractions by the matrix library instead of loops.
 
-    /// The smallest extent of a matrix for which the library is called.
+    /// The smallest extent of a matrix for which a contraction calls the matrix library instead of becoming loops.
     Loops library_extent = 4 in 0..=1 << 20;
-    /// The smallest number of multiplications for which the library is called.
+    /// The smallest number of multiplications for which a contraction calls the matrix library.
     Loops library_products = 4096 in 0..=1 << 40;
     /// The smallest number of reads per element for which an operand that the library cannot read in place is
     /// copied.
@@ -127,11 +128,12 @@ model! {
     Loops written_out_statements = 64 in 0..=4096;
     /// The largest number of elements of an array that counts as small for full unrolling.
     Loops written_out_elements = 16 in 0..=1024;
-    /// The largest number of elements that a serial loop promotes to variables.
+    /// The largest number of array elements, over all arrays, that a serial loop promotes to variables.
     Loops promoted_elements = 64 in 0..=1024;
     /// The largest number of elements of one array that a serial loop promotes to variables.
     Loops promoted_elements_of_one = 16 in 0..=1024;
-    /// The largest number of elements that rotate between iterations in variables.
+    /// The largest number of array elements that a loop passes from iteration to iteration in variables instead of
+    /// reloading them.
     Loops rotated_elements = 4 in 0..=64;
     /// The smallest number of iterations with an equal value for which the value is hoisted, if it costs more than
     /// [`recomputed_flops`](Self::recomputed_flops).
@@ -140,7 +142,7 @@ model! {
     /// that are jammed. One more, or fewer, are jammed if that divides the trip count. More chains gain nothing,
     /// since each reads its own rows, which may conflict in the cache.
     Loops jammed_iterations = 4 in 1..=16;
-    /// The smallest trip count of an inner loop that is worth jamming.
+    /// The smallest trip count of an inner loop for which outer iterations are jammed (unroll-and-jam).
     Loops jammed_inner_iterations = 4 in 0..=1 << 20;
     /// The largest number of statements of an inner iteration over all chains; the values of more would not fit in
     /// registers.

@@ -35,7 +35,8 @@ pub(super) fn hoisted(program: &Program, overlap: bool) -> Program {
     program
 }
 
-/// Moves invariant statements out of a loop and its inner loops, and returns those that now precede the loop.
+/// Moves invariant statements out of a loop and its inner loops. Returns the moved statements, which the caller
+/// places before the loop.
 fn inside(k: &Kernel, overlap: bool, stmt: &mut Stmt) -> Vec<Stmt> {
     for block in stmt.blocks_mut() {
         let all = std::mem::take(block);
@@ -45,7 +46,7 @@ fn inside(k: &Kernel, overlap: bool, stmt: &mut Stmt) -> Vec<Stmt> {
         }
     }
     let mut varies = VaryingValues::of(std::slice::from_ref(stmt));
-    // A loop that may have no iterations must not load.
+    // Hoist only from loops with a constant trip count of at least 1: a loop without iterations must not load.
     let Stmt::For { extent: Extent::Constant(1..), body, .. } = stmt else {
         return Vec::new();
     };

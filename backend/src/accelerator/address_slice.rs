@@ -18,7 +18,7 @@ use crate::loop_ir::{Arg, Assign, Expr, Kernel, ScalarId, Stmt, VarId, visit};
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::{Code, Dtype};
 
-/// Returns which values of a kernel are wires.
+/// Returns, per value of a kernel, whether it is a wire: used only in addresses, guards and branches.
 pub(super) fn wires(k: &Kernel) -> SecondaryMap<ScalarId, bool> {
     let mut data = Data::default();
     loop {
@@ -36,7 +36,7 @@ pub(super) fn wires(k: &Kernel) -> SecondaryMap<ScalarId, bool> {
     for (s, dtype) in &k.scalars {
         wires[s] = index(*dtype) && !data.scalars[s];
     }
-    // Comparisons of floats take a unit even if only a branch uses the result.
+    // A comparison of floats is never a wire: it takes a function unit even if only a branch uses the result.
     visit(&k.body, &mut |stmt| {
         if let Stmt::Let { value, expr: Expr::Code(_, args) } = stmt {
             wires[*value] &= args.iter().all(|a| index(k.dtype(*a)));
@@ -53,7 +53,7 @@ pub(super) fn wires(k: &Kernel) -> SecondaryMap<ScalarId, bool> {
     wires
 }
 
-/// Values that are stored or used in computations.
+/// The values that are not wires, because they are stored or used in computations.
 #[derive(Default)]
 struct Data {
     scalars: SecondaryMap<ScalarId, bool>,

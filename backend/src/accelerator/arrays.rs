@@ -26,7 +26,7 @@ entity_impl!(ArrayId, "a");
 pub struct Array {
     /// The name of the array.
     pub name: String,
-    /// The address of the first element.
+    /// The simulated address of the first element, in bytes.
     pub address: u64,
     /// The number of elements.
     pub elements: u64,
@@ -48,7 +48,7 @@ pub struct Array {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Arrays {
     all: PrimaryMap<ArrayId, Array>,
-    /// The first free byte.
+    /// The address of the first byte after all arrays, where `push` places the next array.
     next: u64,
     header: u64,
     gap: u64,
@@ -90,7 +90,7 @@ impl Arrays {
     }
 }
 
-/// A region of the tape. Displays as `region3`.
+/// A region of the tape: the entries that one block stores in all its executions. Displays as `region3`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RegionId(u32);
 entity_impl!(RegionId, "region");
@@ -108,7 +108,8 @@ struct Region {
 pub enum TapeForm {
     /// One array for each value of a region. The i-th array is shifted by i times `skew` cache lines.
     Arrays {
-        /// 0, or an odd number, so that arrays that are a multiple of the cache size apart do not conflict.
+        /// The shift per array in cache lines: 0, or an odd number, so that arrays that are a multiple of the cache size
+        /// apart do not conflict.
         skew: u64,
     },
     /// One array of records for each region; a record holds the values of one execution.
@@ -118,7 +119,7 @@ pub enum TapeForm {
 /// The tape of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tape {
-    /// The address of the first entry.
+    /// The simulated address of the first tape entry, in bytes.
     pub base: u64,
     regions: PrimaryMap<RegionId, (Region, u64)>,
     entries: u64,
@@ -133,14 +134,14 @@ impl Tape {
         Tape { base, regions: PrimaryMap::new(), entries: 0 }
     }
 
-    /// Adds a region: `values` entries for each of the `executions` of a block.
+    /// Adds a tape region for a block: `values` entries of 8 bytes for each of the block's `executions`.
     pub fn push(&mut self, values: u64, executions: u64) -> RegionId {
         let first = self.entries;
         self.entries = first.saturating_add(values.saturating_mul(executions));
         self.regions.push((Region { values, executions }, first))
     }
 
-    /// Returns the number of entries of all regions.
+    /// Returns the number of tape entries (8-byte words) of all regions.
     pub fn entries(&self) -> u64 {
         self.entries
     }

@@ -6,7 +6,7 @@
 
 use tapeloom_ir::fault::{Fault, planted};
 
-/// The outcome of an access.
+/// The outcome of an access to the cache: a hit, or a miss with a possible write-back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Found {
     Hit,
@@ -16,7 +16,7 @@ pub(super) enum Found {
     },
 }
 
-/// A line in the cache.
+/// A way of a set: one cache line, with its dirty flag and last use.
 #[derive(Clone, Copy)]
 struct Way {
     line: u64,
@@ -27,13 +27,13 @@ struct Way {
 
 pub(super) struct Cache {
     ways: Vec<Way>,
-    /// The number of ways of a set.
+    /// The number of ways (cache lines) of each set.
     of: usize,
     clock: u64,
 }
 
 impl Cache {
-    /// Creates an empty cache of `lines` lines with `of` ways to a set.
+    /// Creates an empty cache of `lines` cache lines in sets of `of` ways.
     pub(super) fn new(lines: u64, of: u64) -> Cache {
         let empty = Way { line: 0, used: 0, changed: false };
         Cache { ways: vec![empty; lines as usize], of: of as usize, clock: 0 }
@@ -43,13 +43,13 @@ impl Cache {
         (line % (self.ways.len() / self.of) as u64) as usize * self.of
     }
 
-    /// Returns whether a line is in the cache.
+    /// Returns whether a cache line is present. Does not count as a use.
     pub(super) fn has(&self, line: u64) -> bool {
         let set = self.set(line);
         self.ways[set..set + self.of].iter().any(|way| way.used > 0 && way.line == line)
     }
 
-    /// Reads or writes a line, and fetches it on a miss.
+    /// Reads or writes a cache line, and fetches the line on a miss, evicting the least recently used line of its set.
     pub(super) fn access(&mut self, line: u64, write: bool) -> Found {
         self.clock += 1;
         let (clock, set, of) = (self.clock, self.set(line), self.of);
@@ -70,7 +70,7 @@ impl Cache {
         Found::Miss { write_back }
     }
 
-    /// Returns the number of changed lines that were not written back.
+    /// Returns the number of dirty cache lines: changed, and not yet written back.
     pub(super) fn changed(&self) -> u64 {
         self.ways.iter().filter(|way| way.changed).count() as u64
     }
@@ -101,7 +101,7 @@ mod tests {
         check("0 0 2 0", "mhmh");
         check("0 2 4 0", "mmmm");
         check("0 2 0 4 0 2", "mmhmhm");
-        // Lines of another set do not replace lines of this one.
+        // Lines 1 and 3 are in the other set, so they must not evict lines 0 and 2: the repeated accesses hit.
         check("0 2 1 3 0 2", "mmmmhh");
     }
 

@@ -29,8 +29,9 @@ pub struct RunConfig {
     pub system: System,
     /// The addresses of arrays.
     pub map: AddressMap,
-    /// The largest number of entries of a layer, even if more would fit. For example, the number that one execution
-    /// of an unrolled block stores. Records are never split, so a layer holds at least one record.
+    /// The largest number of 8-byte entries of a *layer* (the tape entries that are in the scratchpad at once), even
+    /// if more would fit. For example, the number that one execution of an unrolled block stores. Records (one
+    /// iteration's entries) are never split, so a layer holds at least one record.
     pub layer: u64,
     /// The unroll factors of loops ([`unroll`](crate::passes::unroll)): of innermost loops, of the loops around
     /// them, and so on. The factor 1 leaves a loop as it is. After unrolling, redundant loads are removed
@@ -47,8 +48,8 @@ pub struct RunConfig {
     /// Whether arrays may overlap. Then a loop that stores to an array or the tape reads arguments again in each
     /// iteration, and reloads the address of a record of a run-time tape at each access.
     pub overlap: bool,
-    /// Whether the reverse phase's reads of arguments that the forward phase has also read count as accesses to the
-    /// tape.
+    /// Whether the statistics count a reverse-phase read of an argument that the forward phase has also read as an
+    /// access to the tape.
     pub again: bool,
 }
 
@@ -74,9 +75,9 @@ impl From<Machine> for RunConfig {
 pub struct AddressMap {
     /// The address of the first array.
     pub base: u64,
-    /// The bytes before the elements of each array.
+    /// The unused bytes before the elements of each array (an allocator's header).
     pub header: u64,
-    /// The bytes after the elements of each array.
+    /// The unused bytes after the elements of each array.
     pub gap: u64,
     /// The address of the tape.
     pub tape: u64,
@@ -100,7 +101,7 @@ impl Default for AddressMap {
     }
 }
 
-/// The largest address, and the largest distance of arrays.
+/// The upper limit, in bytes, of configured addresses, headers and gaps.
 const FARTHEST: u64 = 1 << 48;
 
 impl RunConfig {
@@ -169,11 +170,11 @@ impl RunConfig {
     }
 }
 
-/// A kept array. The program addresses it as if it were contiguous.
+/// A *kept* array: residuals on the tape. The program addresses the array as if it were contiguous.
 struct Kept {
     /// The bytes of an element as the program addresses it.
     width: u64,
-    /// The bytes of an element on the tape.
+    /// The bytes that an element takes on the tape, at least `AddressMap::word`.
     place: u64,
     region: RegionId,
     /// The address of the first record, and the bytes of a record.
@@ -184,7 +185,7 @@ struct Kept {
     elements: u64,
 }
 
-/// The location of a byte on the tape.
+/// The location of a byte on the tape, relative to its region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct InRegion {
     pub(super) region: RegionId,
@@ -192,25 +193,25 @@ pub(super) struct InRegion {
     pub(super) byte: u64,
 }
 
-/// A chunk of records of a tape whose length is known only at run time.
+/// A chunk of a dynamic tape (its length is known only at run time): contiguous memory for several records.
 struct Chunk {
     region: Option<RegionId>,
-    /// The bytes of a record.
+    /// The bytes of a record: the residuals of one iteration.
     bytes: u64,
-    /// The number of the chunk's first record.
+    /// The tape-wide index of the chunk's first record.
     first: u64,
     /// The address of the word that holds the address of the chunk.
     pointer: u64,
 }
 
-/// The number of chunk pointers per tape, each of one word.
+/// The number of chunk pointers reserved per dynamic tape; each takes one 8-byte word of simulated memory.
 const CHUNK_POINTERS: u64 = 256;
 
-/// The addresses of everything that one program accesses.
+/// The simulated addresses of one program's buffers and tapes.
 pub(super) struct Addresses {
     places: SecondaryMap<BufferId, Option<u64>>,
     pub(super) workspace: u64,
-    /// Kept arrays, by the address that the program uses for them.
+    /// The arrays on the tape (*kept*), keyed by the address that the program uses for each.
     kept: BTreeMap<u64, Kept>,
     /// The address of the chunk pointers, the first free address after all chunks, and per tape the addresses of
     /// its allocated chunks.
@@ -218,11 +219,12 @@ pub(super) struct Addresses {
     next: u64,
     chunks: SecondaryMap<TapeId, Vec<u64>>,
     records: BTreeMap<u64, Chunk>,
-    /// The bytes of arguments, of other written arrays, and of kept arrays.
+    /// The total bytes of arguments, of written arrays that are not on the tape, and of arrays on the tape.
     pub(super) state: [u64; 3],
 }
 
-/// Programs address kept arrays from this address on; real addresses are smaller.
+/// The first of the addresses by which programs name arrays on the tape; `Addresses::translate` maps them to
+/// simulated addresses, which are smaller.
 const TAPE_ALIAS_BASE: u64 = 1 << 62;
 
 impl Addresses {
@@ -300,8 +302,8 @@ impl Addresses {
         self.places[id]
     }
 
-    /// Translates an address of the program to the simulated address. For kept values, also returns the location on
-    /// the tape.
+    /// Translates an address of the program to the simulated address. For values on the tape, also returns the
+    /// location on the tape.
     pub(super) fn translate(&self, address: u64) -> (u64, Option<InRegion>) {
         if address >= TAPE_ALIAS_BASE
             && let Some((start, kept)) = self.kept.range(..=address).next_back()
@@ -320,7 +322,7 @@ impl Addresses {
         (address, inside)
     }
 
-    /// Returns the address of the pointer to the chunk that contains an address.
+    /// Returns the simulated address of the word that points to the dynamic tape's chunk containing `address`.
     pub(super) fn pointer(&self, address: u64) -> Option<u64> {
         self.records.range(..=address).next_back().map(|(_, chunk)| chunk.pointer)
     }
@@ -395,7 +397,8 @@ pub(super) fn steps(program: &Program) -> Vec<Step> {
 /// A store to an array of a constant or of a loaded argument.
 struct Filling {
     to: BufferId,
-    /// The argument, and whether the array becomes an element-by-element copy of it.
+    /// The argument that is copied from, and whether the array becomes an element-by-element copy of it; `None` for
+    /// a constant.
     from: Option<(BufferId, bool)>,
 }
 
