@@ -17,27 +17,27 @@ use tapeloom_ir::analysis::affine::Affine;
 use tapeloom_ir::analysis::interval::Interval;
 use tapeloom_ir::fault::{Fault, planted};
 
-/// A direction through memory.
+/// A direction through memory: toward greater (`Up`) or smaller (`Down`) addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Direction {
     Up,
     Down,
 }
 
-/// The order in which some sites access the elements from `least` to `most`, each once, in granules of
-/// `granule` elements.
+/// The order in which some load and store sites access the elements of an array from index `least` to index `most`:
+/// each element once, in granules (runs of elements in any order among themselves) of `granule` elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Order {
     pub(super) direction: Direction,
     pub(super) granule: i64,
     pub(super) least: i64,
     pub(super) most: i64,
-    /// The number of elements that are accessed.
+    /// The number of distinct elements that the sites access; smaller than `most - least + 1` if there are gaps.
     pub(super) count: i64,
 }
 
-/// Returns the order in which the sites of one step access the elements of an array; `None` if the elements are not
-/// accessed in order, or some of them possibly twice.
+/// Returns the order in which the sites of one step access the elements of one array; `None` if the elements are not
+/// accessed in ascending or descending order of granules, or if an element may be accessed twice.
 pub(super) fn order(sites: &[&Site]) -> Option<Order> {
     let of = |site: &&Site| Some((site.loops.clone(), site.address.clone()?));
     let met = element_span(&sites.iter().map(of).collect::<Option<Vec<_>>>()?)?;
@@ -66,21 +66,21 @@ pub(super) fn accesses_records_in_order(sites: &[(&Site, i64)], direction: Direc
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OrderKind {
-    /// A single element or record.
+    /// A single element or record is accessed, which fits both directions.
     One,
     Directed(Direction),
-    /// No order is known.
+    /// The order of the accesses is unknown, or neither ascending nor descending.
     Mixed,
 }
 
 impl OrderKind {
-    /// Whether these accesses may be a part of an access in this direction.
+    /// Whether accesses in this order may be a part of an access that goes in `direction`.
     fn fits(self, direction: Direction) -> bool {
         self == OrderKind::One || self == OrderKind::Directed(direction)
     }
 }
 
-/// The range of elements that some iterations access, and their order.
+/// The range of element indices that some iterations access, and the order of these accesses.
 #[derive(Clone, Copy)]
 struct Span {
     kind: OrderKind,
@@ -100,7 +100,8 @@ fn element_span(sites: &[(Vec<Loop>, Affine<IndexId>)]) -> Option<Span> {
         let direction = match (next.least > all.most, next.most < all.least) {
             (true, _) => Direction::Up,
             (_, true) => Direction::Down,
-            // The ranges overlap. Each element is accessed once only if the sites interleave, which is not analysed.
+            // The two ranges overlap. Each element is accessed once only if the two groups of sites interleave, which
+            // is not analysed.
             (false, false) => return None,
         };
         let fits = all.kind.fits(direction) && next.kind.fits(direction);
@@ -115,7 +116,7 @@ fn element_span(sites: &[(Vec<Loop>, Affine<IndexId>)]) -> Option<Span> {
     Some(all)
 }
 
-/// Returns the span of sites inside one loop, or of one site outside any loop.
+/// Returns the span of elements that the sites inside one loop, or one site outside any loop, access.
 fn span_of_loop(sites: &[(Vec<Loop>, Affine<IndexId>)]) -> Option<Span> {
     let (loops, address) = sites.first()?;
     let Some(outer) = loops.first() else {
@@ -155,10 +156,11 @@ fn span_of_loop(sites: &[(Vec<Loop>, Affine<IndexId>)]) -> Option<Span> {
     })
 }
 
-/// An access: the loops around it, its element, and the number of elements in one record.
+/// An access for the check of records: the loops around it, the index of its element, and the number of elements of
+/// its array in one record.
 type Access = (Vec<Loop>, Affine<IndexId>, i64);
 
-/// The range of records that some iterations access, and their order.
+/// The range of record numbers that some iterations access, and the order of these accesses.
 #[derive(Clone, Copy)]
 struct RecordSpan {
     kind: OrderKind,

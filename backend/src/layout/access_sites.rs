@@ -13,35 +13,36 @@ use crate::loop_ir::{
 use tapeloom_ir::analysis::affine::Affine;
 use tapeloom_ir::{Dtype, OrderedSet};
 
-/// A load, a store, or the access of a statement that reads or writes an array as a whole.
+/// A site: one load or store statement, or the access of a statement that reads or writes an array as a whole.
 #[derive(Clone, Debug)]
 pub(super) struct Site {
-    /// The position among all sites.
+    /// The index of the site in `Sites::all`, which is program order.
     pub(super) number: usize,
     pub(super) step: usize,
-    /// The number of the block that contains the site.
+    /// The number of the statement block that contains the site.
     pub(super) block: usize,
-    /// The number of loops that began or ended before the site. A second load of an element with the same number
-    /// finds the element in a register.
+    /// The number of loops that began or ended before the site, in program order. If two loads of an element have the
+    /// same number, the second load finds the element in a register.
     pub(super) epoch: usize,
-    /// The scalar that a load defines.
+    /// The scalar that the site defines, if the site is a load.
     pub(super) value: Option<ScalarId>,
     pub(super) buffer: BufferId,
     pub(super) write: bool,
-    /// The loops around it, outer ones first.
+    /// The loops around the site, outer ones first.
     pub(super) loops: Vec<Loop>,
-    /// The element, if its index is an affine form of the counters of `loops`.
+    /// The index of the accessed element in its buffer, if it is an affine form of the counters of `loops`.
     pub(super) address: Option<Affine<IndexId>>,
     /// Whether the access happens once in every iteration of the innermost loop.
     pub(super) always: bool,
 }
 
-/// All sites of the entry of a program, in program order.
+/// All load and store sites of the entry kernel of a program, in program order.
 pub(super) struct Sites {
     pub(super) all: Vec<Site>,
     /// For each statement that moves a cursor to a record of a tape: the tape and the number of loops around it.
     pub(super) records: Vec<(TapeId, usize)>,
-    /// Buffers that a loop carry exchanges with another buffer, so that their names do not identify their contents.
+    /// Buffers that a loop carry exchanges with another buffer (a carry with two buffers), so that the name of the
+    /// buffer does not identify its contents.
     pub(super) turned: OrderedSet<BufferId>,
 }
 
@@ -76,7 +77,7 @@ impl Sites {
 struct Walk<'k> {
     ranges: ValueRanges<'k>,
     loops: Vec<Loop>,
-    /// Whether the trip counts of all enclosing loops are known affine forms.
+    /// Whether the trip counts of all loops around the current statement are known affine forms.
     known: bool,
     /// Whether the current statement is executed in every iteration of the enclosing loops.
     always: bool,
@@ -95,7 +96,7 @@ impl<'k> Walk<'k> {
         self.block = outer;
     }
 
-    /// Visits a block that may be skipped unless `always`.
+    /// Visits a block. If `always` is false, iterations of the enclosing loops may skip the block.
     fn maybe(&mut self, body: &'k [Stmt], always: bool) {
         let outer = self.always;
         self.always &= always;
@@ -168,13 +169,13 @@ impl<'k> Walk<'k> {
         shape.blocks.iter().for_each(|body| self.ranges.invalidate_all(body));
     }
 
-    /// Returns the value of a condition that is constant.
+    /// Returns the value of a condition that is constant; `None` for other conditions.
     fn truth(&self, condition: Arg) -> Option<bool> {
         let Arg::Literal(l) = self.ranges.simplified(condition) else { return None };
         (l.dtype == Dtype::Bool).then_some(l.bits != 0)
     }
 
-    /// Returns the element as an affine form of loop counters.
+    /// Returns the element index of an address as an affine form of loop counters, if it is one.
     fn address(&self, address: &Address) -> Option<Affine<IndexId>> {
         let start = match address.dynamic {
             Some(dynamic) => self.ranges.counters(dynamic)?,

@@ -6,10 +6,10 @@ use crate::loop_ir::IndexId;
 use tapeloom_ir::analysis::affine::Affine;
 use tapeloom_ir::analysis::interval::Interval;
 
-/// A loop around a statement.
+/// A loop around a statement: its counter and its trip count.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Loop {
-    /// Its counter.
+    /// The counter of the loop, which runs from 0 to `extent - 1`.
     pub index: IndexId,
     /// The trip count, which may depend on the counters of outer loops.
     pub extent: Affine<IndexId>,
@@ -22,8 +22,8 @@ impl Loop {
     }
 }
 
-/// Returns the least and the greatest value of an affine form inside these loops, whose extents may depend on outer
-/// counters.
+/// Returns the least and the greatest value of the affine form `sum` over all iterations of `loops`, whose extents may
+/// depend on outer counters.
 pub(super) fn range(sum: &Affine<IndexId>, loops: &[Loop]) -> Option<Interval> {
     let least = most(&sum.checked_times(-1)?, loops)?.checked_neg()?;
     Some(Interval::new(least, most(sum, loops)?))

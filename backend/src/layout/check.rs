@@ -4,7 +4,8 @@ use super::scratchpad_partition::{Stream, stream_uses};
 use super::{Holds, Layout, Region, ScratchpadModel};
 use crate::loop_ir::Program;
 
-/// Checks that records hold their fields and that streams that are in use together do not overlap in the scratchpad.
+/// Checks a layout: each record holds its fields, and streams that one step uses together do not overlap in the
+/// scratchpad.
 pub(super) fn check(
     program: &Program,
     layout: &Layout,
@@ -37,7 +38,8 @@ pub(super) fn check(
     Ok(())
 }
 
-/// Checks that fields lie in their record without overlap, and hold all elements of their arrays.
+/// Checks that the fields of a region lie in its record without overlap, and that the records hold all elements of the
+/// arrays.
 fn record(program: &Program, region: &Region) -> Result<(), String> {
     let Holds::Arrays { fields, records } = &region.holds else { return Ok(()) };
     let mut end = 0;

@@ -23,7 +23,7 @@ use crate::loop_ir::Program;
 use cranelift_entity::PrimaryMap;
 use tapeloom_ir::fault::{Fault, planted};
 
-/// Runs the pass.
+/// Runs the pass: returns the layout with arrays grouped into records.
 pub(super) fn records(program: &Program, mut layout: Layout, _: &ScratchpadModel) -> Layout {
     let (sites, reverse_start) = (Sites::of(program), reverse_pass_start(program));
     let mut all: Vec<(Region, Option<ArrayAccesses>)> = Vec::new();
@@ -38,7 +38,8 @@ pub(super) fn records(program: &Program, mut layout: Layout, _: &ScratchpadModel
         };
         let count = elements * records;
         let found = array_accesses(&sites, reverse_start, buffer, count);
-        // The number of elements that a block stores in one iteration, or the granule if that is larger.
+        // The number of elements of the array that its block stores in one iteration, or the granule (elements that
+        // the reverse pass reads together) if that is larger.
         let iteration = found.iterations.filter(|n| count % n == 0).map(|n| count / n);
         let elements = iteration.filter(|n| n % found.granule == 0).unwrap_or(found.granule);
         let field = Field { buffer, at: 0, elements, width };
@@ -75,8 +76,8 @@ fn joins(a: &Region, b: &Region) -> bool {
     a.read == b.read && a.records().is_some() && a.records() == b.records()
 }
 
-/// Returns the region unchanged if its records are accessed in the order of the elements of each array, and otherwise
-/// one region for each array.
+/// Returns the region unchanged if the reverse pass accesses its records in the order in which it reads each array,
+/// and otherwise one region for each array.
 fn together(sites: &Sites, region: Region) -> Vec<Region> {
     let Holds::Arrays { fields, records } = &region.holds else { return vec![region] };
     if fields.len() < 2 || in_order(sites, fields, region.read) || planted(Fault::RecordsMixed) {
@@ -93,10 +94,10 @@ fn in_order(sites: &Sites, fields: &[Field], read: Read) -> bool {
     let back = match read {
         Read::Mirrored => Direction::Down,
         Read::Same => Direction::Up,
-        // Read through the cache: any order will do.
+        // The records are read through the cache, not streamed, so any order of accesses is allowed.
         Read::Otherwise | Read::Run => return true,
     };
-    // The stores or the loads of all fields, in program order.
+    // The stores (`write`) or the loads of the arrays of all fields, in program order.
     let sites = |write: bool| {
         let of = |field: &Field| {
             let (stored, loaded) = accesses(sites, field.buffer);

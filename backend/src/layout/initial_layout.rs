@@ -13,21 +13,21 @@ use crate::loop_ir::{Buffer, BufferId, Kernel, Place, Program};
 use cranelift_entity::PrimaryMap;
 use tapeloom_ir::fault::{Fault, planted};
 
-/// The accesses of a saved array.
+/// The order in which a saved array is stored and read back.
 pub(super) struct ArrayAccesses {
     pub(super) read: Read,
-    /// The number of elements that are read together, in any order among themselves.
+    /// The number of consecutive elements that the reverse pass reads together, in any order among themselves.
     pub(super) granule: u64,
-    /// The last step that loads from the array.
+    /// The last step of the program that loads from the array; `None` if no step does.
     pub(super) back: Option<usize>,
-    /// The blocks that store to the array, each once.
+    /// The numbers of the blocks that store to the array, without repetition.
     pub(super) blocks: Vec<usize>,
-    /// The trip count of the storing block, if there is only one.
+    /// The number of times that the storing block runs, if only one block stores to the array.
     pub(super) iterations: Option<u64>,
 }
 
-/// Whether a buffer of the workspace holds saved values. A buffer without elements, as a call may return it, holds
-/// none.
+/// Whether a buffer of the workspace holds values that are saved for the reverse pass. A buffer without elements,
+/// which a call may return, holds none.
 pub(crate) fn is_kept(k: &Kernel, id: BufferId) -> bool {
     let Buffer { ty, place, .. } = &k.buffers[id];
     let kept = || k.kept.keys().any(|h| h.buffer == id);
@@ -56,13 +56,13 @@ pub(super) fn layout(program: &Program, model: &ScratchpadModel) -> Layout {
 }
 
 impl Region {
-    /// A region that is not streamed.
+    /// Returns a region that is not streamed, with records of `width` bytes.
     pub(super) fn of(holds: Holds, width: u64, read: Read) -> Region {
         Region { holds, width, read, layer: None, tile: None, scratchpad: None }
     }
 }
 
-/// Returns the accesses of an array with this number of elements.
+/// Returns the accesses of a saved array with this number of elements.
 pub(super) fn array_accesses(
     sites: &Sites,
     reverse_start: Option<usize>,
@@ -116,7 +116,8 @@ fn ordered(
     Some((read, u64::try_from(granule).ok()?))
 }
 
-/// Returns the stores of a buffer, and the loads that read from memory.
+/// Returns the sites that store to a buffer, and the sites that load from it, without the loads that find their
+/// element in a register.
 pub(super) fn accesses(sites: &Sites, id: BufferId) -> (Vec<&Site>, Vec<&Site>) {
     let (stores, mut loads): (Vec<&Site>, Vec<&Site>) = sites.touching(id).partition(|s| s.write);
     // A load of an element that the same iteration has just stored finds it in a register.

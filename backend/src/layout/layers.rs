@@ -17,7 +17,7 @@ use super::scratchpad_partition::{LINE, Stream, shares};
 use super::{Holds, Layer, Layout, ScratchpadModel};
 use crate::loop_ir::Program;
 
-/// Runs the pass.
+/// Runs the pass: sets `layer` of each region that is to be streamed.
 pub(super) fn layers(program: &Program, mut layout: Layout, model: &ScratchpadModel) -> Layout {
     let (shares, sites) = (shares(program, &layout, model), Sites::of(program));
     for (id, region) in layout.regions.iter_mut() {

@@ -133,11 +133,11 @@ pub struct Region {
     pub width: u64,
     /// The order in which the reverse pass reads the records.
     pub read: Read,
-    /// The records for which the scratchpad is allocated at one time, if the region is streamed.
+    /// The records for which the scratchpad is allocated at one time; `None` if the region is not streamed.
     pub layer: Option<Layer>,
-    /// The layers that one stream operation moves.
+    /// The number of layers that one stream operation moves; `None` if the region is not streamed.
     pub tile: Option<Tile>,
-    /// The first entry in the scratchpad.
+    /// The index of the region's first 8-byte entry in the scratchpad; `None` if the region is not streamed.
     pub scratchpad: Option<u64>,
 }
 
@@ -155,13 +155,13 @@ impl Region {
         }
     }
 
-    /// Returns the number of entries of 8 bytes of a record.
+    /// Returns the number of scratchpad entries (8 bytes each) that one record takes.
     pub fn entries(&self) -> u64 {
         self.width.div_ceil(8)
     }
 }
 
-/// The contents of a region.
+/// The contents of a region: saved arrays, or the records of a dynamic tape.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Holds {
     /// Saved arrays, each with a field in every record.
@@ -175,77 +175,78 @@ pub enum Holds {
     Tape(TapeId),
 }
 
-/// The elements of one array in a record.
+/// A field of a record: some consecutive elements of one saved array.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Field {
-    /// The array.
+    /// The saved array.
     pub buffer: BufferId,
-    /// The offset in the record, in bytes.
+    /// The offset of the field in its record, in bytes.
     pub at: u64,
-    /// The number of consecutive elements.
+    /// The number of consecutive elements of the array in one record.
     pub elements: u64,
-    /// The bytes of an element.
+    /// The bytes of one element.
     pub width: u64,
 }
 
-/// The order in which the reverse pass reads records.
+/// The order in which the reverse pass reads the records of a region, compared with the order of their stores.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Read {
     /// The last record first (last in, first out): the loop is reversed.
     Mirrored,
     /// In the order of the stores (first in, first out).
     Same,
-    /// Another or unknown order, or more than once. The records are read through the cache.
+    /// In another or an unknown order, or a record more than once. The records are read through the cache.
     Otherwise,
     /// Records of a dynamic tape: the program loads their numbers from memory.
     Run,
 }
 
-/// The records for which the scratchpad is allocated at one time.
+/// A layer: the records for which the scratchpad is allocated at one time.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Layer {
-    /// The number of iterations, each of which stores one record.
+    /// The number of iterations whose records form the layer; each iteration stores one record.
     pub iterations: u64,
     /// The loop whose iterations store the records; `None` for a dynamic tape.
     pub of: Option<IndexId>,
 }
 
-/// The data that one stream operation moves.
+/// A tile: the data that one stream operation moves between memory and the scratchpad.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Tile {
-    /// For a region, the number of layers. For an input, the number of iterations whose loads fill a tile; an element
-    /// that is in the tile already takes no room.
+    /// The length of a tile. For a region, the number of layers. For an input, the number of iterations whose loads
+    /// fill the tile; an element that is in the tile already takes no further entry.
     pub length: u64,
-    /// The number of tiles for which the scratchpad has room.
+    /// The number of tiles that the scratchpad holds at the same time: one in use, the others being moved.
     pub parts: u64,
 }
 
-/// An argument that the reverse pass reads in order and that is streamed from the memory in which it lies.
+/// An argument of the program that the reverse pass reads in order and that is streamed from the memory in which it
+/// lies, without a copy.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Input {
-    /// The argument.
+    /// The buffer of the argument.
     pub buffer: BufferId,
-    /// The step of the program that reads it.
+    /// The index of the step of the program that reads the argument.
     pub step: usize,
     /// The loops around its loads, outer ones first.
     pub loops: Vec<Loop>,
-    /// The loads, each with the element that it reads in an iteration. An element is moved once, even if several
-    /// loads read it.
+    /// The loads of the argument, each with the element index that it reads, as an affine form of loop counters. A
+    /// tile holds an element once, even if several loads read it.
     pub loads: Vec<(ScalarId, Affine<IndexId>)>,
-    /// The elements that one stream operation moves.
+    /// The iterations whose elements one stream operation moves; `None` until the pass `streams` has run.
     pub tile: Option<Tile>,
-    /// The first entry in the scratchpad.
+    /// The index of the input's first 8-byte entry in the scratchpad; `None` until the pass `offsets` has run.
     pub scratchpad: Option<u64>,
 }
 
 impl Input {
-    /// Returns the number of loads of an iteration.
+    /// Returns the number of loads in one iteration, each of which takes at most one scratchpad entry.
     pub fn entries(&self) -> u64 {
         self.loads.len() as u64
     }
 
-    /// Returns the elements that the iterations read, in order; `None` if a loop extent or an address cannot be
-    /// evaluated.
+    /// Returns the indices of the elements that the iterations read, in the order of the reads; `None` if a loop
+    /// extent or an address cannot be evaluated.
     pub fn elements(&self) -> Option<Vec<i64>> {
         let (mut all, mut at) = (Vec::new(), Vec::new());
         self.nest(0, &mut at, &mut all)?;
@@ -272,7 +273,7 @@ impl Input {
 }
 
 impl Layout {
-    /// Returns the region of a saved array.
+    /// Returns the region with a field for a saved array, if there is one.
     pub fn region(&self, buffer: BufferId) -> Option<RegionId> {
         let holds = |region: &Region| match &region.holds {
             Holds::Arrays { fields, .. } => fields.iter().any(|f| f.buffer == buffer),
@@ -281,7 +282,7 @@ impl Layout {
         self.regions.iter().find(|(_, region)| holds(region)).map(|(id, _)| id)
     }
 
-    /// Returns the region of the records of a tape.
+    /// Returns the region that holds the records of a dynamic tape, if there is one.
     pub fn tape(&self, tape: TapeId) -> Option<RegionId> {
         let is = |region: &Region| region.holds == Holds::Tape(tape);
         self.regions.iter().find(|(_, region)| is(region)).map(|(id, _)| id)

@@ -9,7 +9,7 @@ use super::scratchpad_partition::{Stream, StreamUse, stream_uses};
 use super::{Layout, ScratchpadModel};
 use crate::loop_ir::Program;
 
-/// Runs the pass.
+/// Runs the pass: sets `scratchpad` of each stream for which a free offset exists.
 pub(super) fn offsets(program: &Program, mut layout: Layout, model: &ScratchpadModel) -> Layout {
     let mut placed: Vec<(StreamUse, u64, u64)> = Vec::new();
     for candidate in stream_uses(program, &layout) {
@@ -30,14 +30,14 @@ pub(super) fn offsets(program: &Program, mut layout: Layout, model: &ScratchpadM
             placed.push((candidate, at, at + size));
         }
     }
-    // An input without an offset is read through the cache, like any other array.
+    // Remove inputs without an offset: they are read through the cache, like any other array.
     let inputs = std::mem::take(&mut layout.inputs).into_iter().map(|(_, input)| input);
     layout.inputs = inputs.filter(|input| input.scratchpad.is_some()).collect();
     layout
 }
 
 impl Layout {
-    /// Returns the number of entries of a stream, if it has tiles.
+    /// Returns the number of scratchpad entries that all tiles of a stream take; `None` if the stream has no tile.
     pub(super) fn stream_entries(&self, stream: Stream) -> Option<u64> {
         let (iteration, tile, layer) = match stream {
             Stream::Region(id) => {

@@ -9,9 +9,9 @@ use tapeloom_ir::Problem;
 /// A pass: a function from layouts to layouts.
 #[derive(Clone, Copy, Debug)]
 pub struct Pass {
-    /// The name.
+    /// The name of the pass, as pipelines list it.
     pub name: &'static str,
-    /// The function that runs it.
+    /// The function that returns the changed layout.
     pub run: fn(&Program, Layout, &ScratchpadModel) -> Layout,
 }
 
@@ -24,24 +24,24 @@ pub const PASSES: [Pass; 5] = [
     Pass { name: "offsets", run: offsets::offsets },
 ];
 
-/// A list of passes that run one after the other.
+/// A pipeline: a list of layout passes that run one after the other.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Pipeline {
-    /// The name.
+    /// The name of the pipeline.
     pub name: &'static str,
-    /// The names of its passes.
+    /// The names of the passes, in the order in which they run.
     pub passes: &'static [&'static str],
 }
 
 impl Pipeline {
-    /// Each array in a region of its own (structure of arrays).
+    /// No pass: each saved array stays in a region of its own (structure of arrays), accessed through the cache.
     pub const SOA: Pipeline = Pipeline { name: "soa", passes: &[] };
-    /// Records (array of structures), accessed through the cache.
+    /// Only the grouping of arrays into records (array of structures), accessed through the cache.
     pub const AOS: Pipeline = Pipeline { name: "aos", passes: &["records"] };
-    /// Records that are streamed.
+    /// Records that are streamed through the scratchpad.
     pub const TFLOW: Pipeline =
         Pipeline { name: "tflow", passes: &["records", "layers", "streams", "offsets"] };
-    /// Streamed records, and streamed arguments.
+    /// Records and arguments that are streamed through the scratchpad.
     pub const MINTAPE_TFLOW: Pipeline = Pipeline {
         name: "mintape+tflow",
         passes: &["records", "inputs", "layers", "streams", "offsets"],
@@ -51,7 +51,7 @@ impl Pipeline {
     pub const ALL: [Pipeline; 4] =
         [Pipeline::SOA, Pipeline::AOS, Pipeline::TFLOW, Pipeline::MINTAPE_TFLOW];
 
-    /// Returns the layout of a program.
+    /// Returns the layout of a program after the passes of this pipeline.
     ///
     /// # Errors
     /// As [`Layout::run_passes`].

@@ -1,21 +1,22 @@
 //! The memory of a machine for tapes: a scratchpad, and the cache beside it.
 
-/// The memory for which a layout is computed.
+/// The scratchpad and the cache of the machine for which a layout is computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ScratchpadModel {
-    /// The entries of the scratchpad, of 8 bytes each.
+    /// The size of the scratchpad in entries of 8 bytes.
     pub entries: u64,
-    /// The number of parts of the scratchpad: one is in use while the others are filled and drained.
+    /// The number of equal parts of the scratchpad: one part is in use while the others are filled and drained.
     pub parts: u64,
     /// The maximal number of entries of a layer.
     pub layer: u64,
-    /// The minimal bytes of an element: 8 if the tape consists of 64-bit words, whatever the dtype.
+    /// The least number of bytes that an element takes on the tape: 8 if the tape consists of 64-bit words, whatever
+    /// the dtype.
     pub word: u64,
-    /// The bytes of the cache.
+    /// The size of the cache in bytes.
     pub cache: u64,
-    /// The bytes of a cache line.
+    /// The size of a cache line in bytes.
     pub line: u64,
-    /// The number of lines in a set of the cache.
+    /// The number of cache lines in a set of the cache.
     pub associativity: u64,
 }
 

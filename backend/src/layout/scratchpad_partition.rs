@@ -12,27 +12,27 @@ use crate::loop_ir::Program;
 use cranelift_entity::SecondaryMap;
 use std::collections::BTreeMap;
 
-/// A stream of a layout.
+/// A stream of a layout: a region or an input that moves through the scratchpad.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Stream {
     Region(RegionId),
     Input(InputId),
 }
 
-/// The size and the uses of a stream.
+/// The scratchpad entries that a stream needs, and the steps that use it.
 #[derive(Clone, Debug)]
 pub(super) struct StreamUse {
     pub(super) stream: Stream,
-    /// The entries of one iteration.
+    /// The number of 8-byte scratchpad entries that one iteration needs.
     entries: u64,
-    /// The number of loops around the accesses.
+    /// The number of loops around the stream's accesses.
     depth: usize,
-    /// The steps that use the stream; empty for all steps.
+    /// The indices of the steps that use the stream; empty if all steps use it.
     steps: Vec<usize>,
 }
 
 impl StreamUse {
-    /// Whether a step uses both streams.
+    /// Whether some step uses both this stream and `other`.
     pub(super) fn meets(&self, other: &StreamUse) -> bool {
         self.steps.is_empty()
             || other.steps.is_empty()
@@ -40,10 +40,10 @@ impl StreamUse {
     }
 }
 
-/// The number of entries of a cache line. A region with fewer entries is not streamed.
+/// The number of 8-byte entries in a cache line of 64 bytes. A region with fewer entries in all is not streamed.
 pub(super) const LINE: u64 = 8;
 
-/// Returns the candidates for streaming.
+/// Returns the regions and inputs of a layout that may be streamed, with their uses.
 pub(super) fn stream_uses(program: &Program, layout: &Layout) -> Vec<StreamUse> {
     let sites = Sites::of(program);
     let mut all = Vec::new();
@@ -74,7 +74,7 @@ pub(super) fn stream_uses(program: &Program, layout: &Layout) -> Vec<StreamUse> 
     all
 }
 
-/// Returns, for each stream, the number of iterations whose entries it may hold in half of the scratchpad.
+/// Returns, for each stream, its share: the number of iterations whose entries it may hold in half of the scratchpad.
 pub(super) fn shares(
     program: &Program,
     layout: &Layout,
@@ -105,7 +105,8 @@ pub(super) fn shares(
     }
 }
 
-/// Returns the share of a stream among the streams that are in use together with it, including itself.
+/// Returns the share of a stream, in iterations, if half of the scratchpad (`half` entries) is divided among the
+/// streams `together` that one step uses, including the stream itself.
 fn iterations(candidate: &StreamUse, together: &[&StreamUse], half: u64) -> u64 {
     let deepest = together.iter().map(|m| m.depth).max().unwrap_or(0);
     let sum = |deep: bool| -> u64 {

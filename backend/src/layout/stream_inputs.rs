@@ -22,7 +22,7 @@ use std::hash::Hash;
 use tapeloom_ir::OrderedSet;
 use tapeloom_ir::analysis::affine::Affine;
 
-/// Runs the pass.
+/// Runs the pass: adds to the layout the arguments that are worth a stream.
 pub(super) fn inputs(program: &Program, mut layout: Layout, model: &ScratchpadModel) -> Layout {
     let (k, sites) = (&program.entry, Sites::of(program));
     let from = reverse_pass_start(program).unwrap_or(0);
@@ -63,21 +63,22 @@ pub(super) fn inputs(program: &Program, mut layout: Layout, model: &ScratchpadMo
     layout
 }
 
-/// The elements that the iterations of an input read, in order.
+/// The elements of an argument that the iterations of an input read, in the order of the reads.
 #[derive(Clone)]
 pub(super) struct Touched {
-    /// The elements.
+    /// The indices of the elements in the argument, one for each read.
     elements: Vec<i64>,
-    /// The number of elements that one iteration reads.
+    /// The number of reads in one iteration.
     entries: usize,
     /// The number of elements in a cache line.
     line: i64,
-    /// The number of lines that the cache would fetch if it served only this input.
+    /// The number of cache lines that the cache would fetch if it served only the reads of this input.
     missed: u64,
 }
 
 impl Touched {
-    /// Returns the elements of an input; `None` if they cannot be evaluated or are fewer than half of the scratchpad.
+    /// Returns the elements of an input; `None` if they cannot be evaluated or there are fewer reads than entries in
+    /// one part of the scratchpad.
     pub(super) fn by(program: &Program, input: &Input, model: &ScratchpadModel) -> Option<Touched> {
         let width = program.entry.buffers[input.buffer].ty.dtype.bytes() as u64;
         let (elements, line) = (input.elements()?, (model.line / width.max(1)).max(1) as i64);
@@ -88,7 +89,7 @@ impl Touched {
     }
 
     /// Whether an input is worth a stream if a tile holds this number of iterations: at least two elements are read of
-    /// each moved line, or the cache would move about as many lines.
+    /// each moved cache line, or the cache without the stream would move at least 15/16 of these lines.
     pub(super) fn are_worth(&self, iterations: u64) -> bool {
         let iterations = usize::try_from(iterations).unwrap_or(usize::MAX);
         let apart = |a: i64, b: i64| a / self.line != b / self.line;
@@ -100,7 +101,7 @@ impl Touched {
     }
 }
 
-/// The words of one tile, which are moved at once.
+/// A tile of a read sequence: the distinct words that one stream operation moves.
 pub(crate) struct Cut<T> {
     /// The words, in the order of their first reads.
     pub(crate) words: Vec<T>,
@@ -109,15 +110,16 @@ pub(crate) struct Cut<T> {
 }
 
 impl<T: Copy> Cut<T> {
-    /// Returns one word of each line that is fetched.
+    /// Returns one word of each cache line that the tile fetches; `apart` says whether two words are in different
+    /// lines.
     pub(crate) fn lines(&self, apart: impl Fn(T, T) -> bool) -> impl Iterator<Item = T> {
         self.words.chunk_by(move |a, b| !apart(*a, *b)).map(|part| part[0])
     }
 }
 
-/// Cuts a sequence of reads, `entries` for each iteration, into tiles of at most `most` words. A word that is in the
-/// tile is not moved again, however many iterations read it. If a line ends inside a tile, the tile ends at the last
-/// such line end, so that no line is fetched twice.
+/// Cuts a sequence of reads, `entries` for each iteration, into tiles of at most `most` distinct words. A word that is
+/// in the tile is not moved again, however many iterations read it. If a cache line ends inside a tile, the tile ends
+/// at the last such line end, so that no cache line is fetched twice.
 pub(crate) fn cut<T: Copy + Eq + Hash>(
     all: &[T],
     most: usize,
@@ -151,10 +153,11 @@ pub(crate) fn cut<T: Copy + Eq + Hash>(
     tiles
 }
 
-/// Returns the number of lines that a cache fetches for these reads alone.
+/// Returns the number of cache lines that the modelled cache fetches if it serves only these reads; `lines` has the
+/// line number of each read.
 fn misses(lines: &[i64], model: &ScratchpadModel) -> u64 {
     let count = (model.cache / model.line.max(1) / model.associativity.max(1)).max(1);
-    // The lines of each set, the most recently used last.
+    // The cache lines in each set of the cache, the most recently used last.
     let mut sets: Vec<Vec<i64>> = vec![Vec::new(); count as usize];
     let mut missed = 0;
     for line in lines {
@@ -175,7 +178,8 @@ fn misses(lines: &[i64], model: &ScratchpadModel) -> u64 {
     missed
 }
 
-/// Returns the scalar, the elements and the innermost stride of a load that reads its elements in order.
+/// Returns the scalar that a load defines, the element index as an affine form, and the innermost stride, if the load
+/// reads its elements in order.
 fn in_order(site: &Site) -> Option<(ScalarId, Affine<IndexId>, i64)> {
     let (value, address) = (site.value?, site.address.clone()?);
     let (_, stride) = address.without(site.loops.last()?.index);

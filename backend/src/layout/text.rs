@@ -82,7 +82,7 @@ impl fmt::Display for Layout {
     }
 }
 
-/// The lines that are not parsed yet.
+/// The lines of a layout's text that are not parsed yet.
 struct Lines<'t> {
     lines: Vec<(usize, &'t str)>,
     at: usize,
@@ -104,18 +104,19 @@ impl<'t> Lines<'t> {
         self.take(word).ok_or_else(|| self.expected(&format!("`{word} ..`")))
     }
 
-    /// Returns an error that says which line was expected next.
+    /// Returns a parse error that says which line was expected next.
     fn expected(&self, what: &str) -> Problem {
         let found = self.lines.get(self.at).map_or((0, "the end"), |l| *l);
         wrong(found, what)
     }
 
-    /// Returns an error that says which line was expected instead of the previous one.
+    /// Returns a parse error that says which line was expected instead of the line parsed last.
     fn before(&self, what: &str) -> Problem {
         wrong(self.lines.get(self.at.wrapping_sub(1)).map_or((0, "nothing"), |l| *l), what)
     }
 
-    /// Matches the previous line against a form, and returns the words at its `*`.
+    /// Matches `rest`, the previous line after its first word, against a form such as `* bytes, * of them`, and
+    /// returns the words at the `*`.
     fn words<const N: usize>(&self, rest: &'t str, form: &str) -> Result<[&'t str; N], Problem> {
         let (found, words) = (rest.split(' '), form.split(' '));
         let mut all = [""; N];
@@ -243,7 +244,7 @@ fn wrong((line, found): (usize, &str), what: &str) -> Problem {
 }
 
 impl Layout {
-    /// Parses a printed layout.
+    /// Parses a layout from its printed text.
     ///
     /// # Errors
     /// [`Kind::Parse`] with the line that cannot be parsed.
