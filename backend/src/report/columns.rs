@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Writes `lines`, with each column padded to its widest cell.
+/// Prints rows of cells, with each column padded to its widest cell.
 pub(crate) fn table<const N: usize>(
     f: &mut fmt::Formatter<'_>,
     lines: &[[String; N]],

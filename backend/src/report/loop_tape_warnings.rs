@@ -15,20 +15,20 @@ use tapeloom_ir::{ArrayType, Equation, FuncId, Function, Loc, Module, OrderedSet
 /// A residual that each iteration of a loop saves.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LargeResidual {
-    /// The primitive that computes the residual; `the carry` if the residual is the value with which the iteration
-    /// began.
+    /// The name of the primitive that computes the residual; `the carry` if the residual is the value of the carry at
+    /// the start of the iteration.
     pub what: &'static str,
-    /// The type of the residual of one iteration.
+    /// The type of the residual that one iteration saves.
     pub ty: ArrayType,
-    /// The user's line that computes the residual.
+    /// The user's source line that computes the residual.
     pub location: Loc,
-    /// The user's line of the loop.
+    /// The user's source line of the loop.
     pub loop_location: Loc,
-    /// The trip count, if it is static.
+    /// The trip count of the loop, if it is static.
     pub iterations: Option<usize>,
 }
 
-/// Residuals of at most this number of bytes for each iteration cause no warning.
+/// Residuals of at most 64 bytes in each iteration cause no warning.
 const LITTLE_BYTES: usize = 64;
 
 /// Returns the stacked residuals of all loops that `function` runs, directly or in its regions, whose type in one
@@ -81,7 +81,8 @@ pub(crate) fn large_residuals(module: &Module, function: FuncId) -> Vec<LargeRes
     found
 }
 
-/// Returns the arrays from which loops of a function take one element for each iteration, with the loop's direction.
+/// Returns the arrays of which the loops of a function read one slice in each iteration, each with the loop's
+/// direction.
 fn read(f: &Function) -> OrderedSet<(ValueId, Direction)> {
     let mut read = OrderedSet::default();
     for e in &f.equations {

@@ -21,33 +21,33 @@ use tapeloom_ir::{ArrayType, Loc, Origin};
 pub struct Plan {
     /// The buffers: results first, then the workspace.
     pub rows: Vec<Row>,
-    /// The number of steps of the program.
+    /// The number of steps (top-level statements) of the program.
     pub steps: usize,
-    /// The bytes of workspace: the exact peak, without arguments and results.
+    /// The bytes of workspace of one call: the exact peak, without arguments and results.
     pub peak: usize,
-    /// The functions for which the user requested that they be compiled once.
+    /// The functions for which the user requested that they be compiled once instead of inlined.
     pub calls: Vec<CallRow>,
     /// The dynamic tapes: residuals of loops whose trip count is known only at run time.
     pub tapes: PrimaryMap<TapeId, Tape>,
-    /// The residuals that are as large as a carry of their loop.
+    /// The residuals that loops save in each iteration and that are as large as a carry of their loop.
     pub large_residuals: Vec<LargeResidual>,
-    /// The equations that the reverse pass recomputes.
+    /// The equations that the reverse pass recomputes instead of reading a saved result.
     pub rematerialized: Vec<Rematerialized>,
     /// The tapes that exist only while one step runs, because a forward pass and its reverse pass both lie in that
     /// step: in an iteration of a loop, in a branch, or in a called function.
     pub inside: Vec<TapeInStep>,
-    /// The scratch memory of steps that run functions, beside the buffers that they read and write.
+    /// The scratch memory of steps that call functions, beside the buffers that the steps read and write.
     pub workspaces: Vec<StepWorkspace>,
 }
 
-/// The scratch memory of one step.
+/// The scratch memory of one step in the workspace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StepWorkspace {
     /// The number of the step in the program.
     pub step: usize,
-    /// The offset in the workspace, in bytes.
+    /// The offset of the scratch memory in the workspace, in bytes.
     pub offset: usize,
-    /// The size in bytes.
+    /// The size of the scratch memory in bytes.
     pub bytes: usize,
 }
 
@@ -56,56 +56,57 @@ pub struct StepWorkspace {
 pub struct TapeInStep {
     /// The number of the step in the program.
     pub step: usize,
-    /// The largest number of bytes of tape at one time.
+    /// The largest number of bytes of residuals that the step holds at one time.
     pub bytes: usize,
-    /// The buffers, including those of nested steps.
+    /// The buffers of the tape inside the step, including those of nested steps.
     pub rows: Vec<Row>,
 }
 
 /// A function for which the user requested that it be compiled once, and the outcome.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CallRow {
-    /// Its name.
+    /// The name of the function.
     pub name: Arc<str>,
-    /// The number of equations, including those of the functions that it calls.
+    /// The number of equations of the function, including those of the functions that it calls.
     pub equations: usize,
-    /// The number of copies that inlining would make.
+    /// The number of copies of the function that inlining would make.
     pub sites: usize,
-    /// The compiled kernel; `None` if the calls are inlined.
+    /// The kernel as which the function is compiled; `None` if its calls are inlined.
     pub kernel: Option<KernelId>,
 }
 
-/// A buffer of the plan.
+/// A row of the memory plan: one buffer.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// The buffer.
+    /// The id of the buffer.
     pub buffer: BufferId,
-    /// The type of its contents.
+    /// The type of the array that the buffer holds.
     pub ty: ArrayType,
-    /// The memory in which it lies.
+    /// The memory in which the buffer lies, with its offset.
     pub place: Place,
-    /// The first step that writes it.
+    /// The index of the first step that writes the buffer.
     pub first: usize,
-    /// The last step that reads or writes it.
+    /// The index of the last step that reads or writes the buffer.
     pub last: usize,
-    /// The primitive whose output it holds: the first one, if several equations write it one after the other.
+    /// The primitive whose output the buffer holds: the first primitive, if several equations write the buffer one
+    /// after the other.
     pub primitive: &'static str,
-    /// The user's line.
+    /// The user's source line of that equation.
     pub location: Loc,
-    /// Whether a forward pass writes it and a reverse pass reads it.
+    /// Whether a forward pass writes the buffer and a reverse pass reads it.
     pub tape: bool,
-    /// The equations of the reverse pass that read it.
+    /// The equations of the reverse pass that read the buffer.
     pub read_back: Vec<Origin>,
-    /// The marks of the values in it that are saved for the reverse pass.
+    /// The marks of the values in the buffer that are saved for the reverse pass.
     pub kept: Vec<Mark>,
-    /// The names that the user gave to values in it.
+    /// The names that the user gave to values in the buffer.
     pub names: Vec<Arc<str>>,
 }
 
 /// The representation of a value in its buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Representation {
-    /// Unchanged.
+    /// The unchanged value.
     Stored,
     /// In fewer bytes, without loss.
     Packed,
@@ -124,12 +125,13 @@ impl fmt::Display for Representation {
 }
 
 impl Row {
-    /// Whether it takes workspace between a forward pass and its reverse pass. Results take none.
+    /// Whether the buffer takes workspace between a forward pass and its reverse pass. Results lie outside the
+    /// workspace, so they do not count.
     pub fn is_tape(&self) -> bool {
         self.tape && self.is_workspace()
     }
 
-    /// Returns the representation of the value.
+    /// Returns the representation of the value: unchanged, packed or rounded.
     pub fn how(&self) -> Representation {
         let marked = |mark: Mark| self.kept.contains(&mark);
         match (marked(Mark::Packed), marked(Mark::Rounded)) {
@@ -139,7 +141,7 @@ impl Row {
         }
     }
 
-    /// Returns the type of the value as text, after its names if it has any.
+    /// Returns the text of the table's value column: the type, after the user's names if there are any.
     pub fn value(&self) -> String {
         match self.names.join(", ") {
             names if names.is_empty() => self.ty.to_string(),
@@ -147,12 +149,12 @@ impl Row {
         }
     }
 
-    /// Whether it lies in the workspace.
+    /// Whether the buffer lies in the workspace.
     pub fn is_workspace(&self) -> bool {
         self.offset().is_some()
     }
 
-    /// Returns the offset in the workspace, in bytes.
+    /// Returns the offset of the buffer in the workspace, in bytes; `None` if it lies elsewhere.
     pub fn offset(&self) -> Option<usize> {
         match self.place {
             Place::Workspace(offset) => Some(offset),
@@ -162,7 +164,7 @@ impl Row {
         }
     }
 
-    /// Returns its line of the table.
+    /// Returns the cells of this row of the printed table.
     pub(crate) fn cells(&self) -> [String; 7] {
         [
             self.buffer.to_string(),
@@ -190,7 +192,7 @@ impl Row {
 }
 
 impl StepWorkspace {
-    /// Returns its line of the table.
+    /// Returns the cells of the table row for the step's scratch memory.
     pub(crate) fn cells(&self) -> [String; 7] {
         let StepWorkspace { step, offset, bytes } = *self;
         let [buffer, ty, line] = [const { String::new() }; 3];
@@ -235,7 +237,7 @@ impl Plan {
         steps.map(at).max().unwrap_or(0)
     }
 
-    /// Writes one line for each dynamic tape: the bytes that each iteration adds to it.
+    /// Writes one text line for each dynamic tape: the bytes that each iteration adds to the tape.
     pub(crate) fn records(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (id, Tape { record, loc, within }) in &self.tapes {
             let at =

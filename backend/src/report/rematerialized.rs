@@ -6,19 +6,19 @@ use tapeloom_ir::{
     Equation, FuncId, Function, Loc, Module, OrderedMap, OrderedSet, Origin, Type, ValueId,
 };
 
-/// An equation that the reverse pass recomputes; equal ones of one source line are counted.
+/// An equation that the reverse pass recomputes; equal equations of one source line are one entry with a count.
 #[doc(alias = "Again")]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rematerialized {
-    /// The primitive.
+    /// The name of the primitive.
     pub what: &'static str,
-    /// The type of its first output.
+    /// The type of the first output.
     pub ty: Type,
-    /// The user's line.
+    /// The user's source line of the equation.
     pub location: Loc,
-    /// The equations that read its results, at most `READERS` of them.
+    /// The equations that read the results, at most `READERS`.
     pub read_at: Vec<Origin>,
-    /// The number of such equations in the program.
+    /// The number of equal equations on this source line in the program.
     pub times: usize,
 }
 
@@ -64,10 +64,11 @@ fn is_mark(module: &Module, f: &Function, e: &Equation) -> bool {
     matches!(e.lower(module, f), Lowering::Alias { .. })
 }
 
-/// The maximal number of readers that are recorded for a value.
+/// The maximal number of reading equations that the reports list for one value.
 pub(crate) const READERS: usize = 5;
 
-/// Adds a reader to a list, unless its line is there already or the list is full.
+/// Adds a reading equation to a list, unless the list has a reader of this source line and pass or already has
+/// `READERS` readers.
 pub(crate) fn add_reader(readers: &mut Vec<Origin>, at: Origin) {
     let line = |of: &Origin| (of.loc.map(|loc| (loc.file(), loc.line())), of.phase.order);
     let same = |b: &Origin| line(b) == line(&at);

@@ -51,7 +51,7 @@ impl<'p> TapePlan<'p> {
         self.layout.as_ref()
     }
 
-    /// Returns the cells for the region and the layer of a row.
+    /// Returns the cells for the region and the layer in which the row's buffer lies; a cell is empty if there is none.
     fn streamed(&self, row: &Row) -> [String; 2] {
         let region = self.layout.as_ref().and_then(|l| Some((l, l.region(row.buffer)?)));
         let Some((layout, id)) = region else { return [String::new(), String::new()] };
@@ -142,17 +142,17 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// The headings of the table.
+/// The column headings of the tape table.
 const HEADS: [&str; 10] =
     ["value", "bytes", "how", "made by", "read at", "region", "layer", "buffer", "place", "steps"];
 
-/// A line of the table, which may stand for several equal values.
+/// A line of the tape table, which may stand for several values with equal text.
 struct Line {
-    /// Value, representation, source and readers.
+    /// The cells: value, representation, computing equation and reading lines.
     about: [String; 4],
-    /// The bytes of each value; `None` if it is recomputed.
+    /// The bytes of one value; `None` if the value is recomputed.
     bytes: Option<usize>,
-    /// Region, layer, buffer, place and steps of the first value.
+    /// The cells: region, layer, buffer, place and steps of the first of the equal values.
     lies: [String; 5],
     times: usize,
 }
@@ -172,17 +172,17 @@ impl Line {
     }
 }
 
-/// Prints a source location.
+/// Prints a source location as `file:line`.
 fn line(at: &Location<'_>) -> String {
     format!("{}:{}", at.file(), at.line())
 }
 
-/// Prints the primitive and the source line that compute a value.
+/// Prints the primitive and the source line that compute a value, as `exp, src/main.rs:7`.
 fn made(what: &str, at: Loc) -> String {
     at.map_or(what.to_owned(), |at| format!("{what}, {}", line(at)))
 }
 
-/// Prints the lines that read a value, each once.
+/// Prints the source lines that read a value, each line once.
 fn readers(all: &[Origin]) -> String {
     let mut lines: Vec<String> = Vec::new();
     for at in all.iter().filter_map(|at| at.loc).map(line) {
@@ -198,7 +198,7 @@ fn readers(all: &[Origin]) -> String {
 }
 
 impl TapePlan<'_> {
-    /// Returns the lines of the table: the largest values first, recomputed values last.
+    /// Returns the lines of the table: values with the most bytes first, recomputed values last.
     fn lines(&self) -> Vec<Line> {
         let own = self.rows().map(|row| {
             let [buffer, _, _, _, place, steps, _] = row.cells();
