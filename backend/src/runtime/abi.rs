@@ -20,11 +20,11 @@
 use crate::loop_ir::loop_counters::Row;
 use crate::loop_ir::{Kernel, Place};
 
-/// The bytes of a word.
+/// The size of a word of the call record in bytes.
 pub(crate) const WORD: usize = 8;
-/// The offset of the pointer to the context in a record, in bytes.
+/// The offset of the pointer to the context in a call record, in bytes.
 pub(crate) const CONTEXT: usize = 0;
-/// The offset of the pointer to the frame in a record, in bytes.
+/// The offset of the pointer to the frame (the kernel's workspace) in a call record, in bytes.
 pub(crate) const FRAME: usize = WORD;
 
 /// The data that all kernels of one call share.
@@ -32,17 +32,17 @@ pub(crate) const FRAME: usize = WORD;
 pub(crate) struct Context {
     /// Zeros that a guarded load reads instead of an element if its guard is false.
     pub(crate) zeros: [u64; 2],
-    /// The first byte of the entry's frame, which is the workspace.
+    /// Points to the first byte of the entry kernel's frame, which is the workspace of the call.
     pub(crate) workspace: *mut u8,
     /// Points to the [`ExternalCalls`](crate::runtime::external_calls::ExternalCalls) of the call.
     pub(crate) external_calls: *const u8,
-    /// Points to the first [`State`] of the call's tapes, in order.
+    /// Points to the array of [`State`], one for each dynamic tape of the program.
     pub(crate) tapes: *mut State,
     /// Points to the [`Records`](crate::runtime::tape_memory::Records) that the states belong to.
     pub(crate) records: *mut u8,
-    /// Points to the first [`Row`](crate::loop_ir::loop_counters::Row) of the call's limited loops, in order.
+    /// Points to the array of [`Row`](crate::loop_ir::loop_counters::Row), one for each limited loop of the program.
     pub(crate) rows: *mut Row,
-    /// Points to the byte that is set when the call is cancelled.
+    /// Points to the byte that another thread sets to cancel the call.
     pub(crate) flag: *const u8,
     /// Points to the [`LoopLimits`](crate::loop_ir::loop_counters::LoopLimits) that the rows belong to.
     pub(crate) loop_limits: *mut u8,
@@ -51,28 +51,28 @@ pub(crate) struct Context {
 /// The state of a dynamic tape, as machine code reads and writes it.
 #[repr(C)]
 pub(crate) struct State {
-    /// The number of records.
+    /// The number of records on the tape.
     pub(crate) length: u64,
-    /// The number of records for which chunks are allocated.
+    /// The number of records for which memory (chunks) is allocated.
     pub(crate) capacity: u64,
-    /// Points to the table of chunks.
+    /// Points to the table of pointers to the tape's chunks of memory (`runtime/tape_memory.rs`).
     pub(crate) chunks: *const *mut u8,
-    /// The bytes of a record.
+    /// The size of one record in bytes.
     pub(crate) record: u64,
 }
 
-/// The offset of the workspace pointer in the context.
+/// The offset of the workspace pointer in [`Context`], in bytes.
 pub(crate) const WORKSPACE: usize = std::mem::offset_of!(Context, workspace);
-/// The offset of the pointer to the states of tapes in the context.
+/// The offset of the pointer to the states of tapes in [`Context`], in bytes.
 pub(crate) const TAPES: usize = std::mem::offset_of!(Context, tapes);
-/// The offset of the pointer to the rows of limited loops in the context.
+/// The offset of the pointer to the rows of limited loops in [`Context`], in bytes.
 pub(crate) const ROWS: usize = std::mem::offset_of!(Context, rows);
-/// The offset of the pointer to the cancellation flag in the context.
+/// The offset of the pointer to the cancellation flag in [`Context`], in bytes.
 pub(crate) const FLAG: usize = std::mem::offset_of!(Context, flag);
-/// The offset of the zeros in the context.
+/// The offset of the zeros for guarded loads in [`Context`], in bytes.
 pub(crate) const ZEROS: usize = std::mem::offset_of!(Context, zeros);
 
-/// The layout of the records of a kernel.
+/// The layout of the call records of a kernel.
 #[derive(Clone, Copy)]
 pub(crate) struct Layout {
     inputs: usize,
@@ -80,12 +80,13 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Returns the layout of the records of `kernel`.
+    /// Returns the layout of the call records of `kernel`.
     pub(crate) fn of(kernel: &Kernel) -> Layout {
         Layout { inputs: kernel.inputs().len(), outputs: kernel.outputs().len() }
     }
 
-    /// Returns the offset in a record of the pointer to a buffer; `None` for buffers in the frame and in tape records.
+    /// Returns the offset, in bytes, of the pointer to a buffer in the call record; `None` for buffers in the frame
+    /// and in records of tapes, which have no pointer there.
     pub(crate) fn pointer(self, place: Place) -> Option<usize> {
         match place {
             Place::Input(n) => Some((2 + n) * WORD),
@@ -96,7 +97,7 @@ impl Layout {
         }
     }
 
-    /// Returns the bytes of a record.
+    /// Returns the size of the call record in bytes.
     pub(crate) fn bytes(self) -> usize {
         (2 + self.inputs + self.outputs) * WORD
     }

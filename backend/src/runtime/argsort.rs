@@ -7,7 +7,7 @@ use crate::runtime::gemm::{PANICKED, status};
 use std::slice;
 use tapeloom_routines::{Argsort, Key};
 
-/// Returns the words that generated code passes to [`argsort`].
+/// Returns the six numbers (key, sizes, order) that generated code passes to [`argsort`] as `description`.
 pub(crate) fn describe(of: Argsort) -> Vec<i64> {
     let Argsort { key, rows, n, columns, first, descending } = of;
     let key = Key::ALL.iter().position(|k| *k == key).unwrap_or(Key::ALL.len());
@@ -15,7 +15,7 @@ pub(crate) fn describe(of: Argsort) -> Vec<i64> {
     sizes.into_iter().chain([i64::from(descending)]).collect()
 }
 
-/// Writes the indices of the sorted elements, and returns a status.
+/// Writes to `places` the positions of the sorted elements, and returns a status.
 ///
 /// # Safety
 /// `description` points to the words of [`describe`]. `x`, `places` and `scratch` point to memory of the sizes that the
@@ -33,7 +33,7 @@ pub(crate) unsafe extern "C" fn argsort(
         let [key, rows, n, columns, first, descending] = words.map(|word| word as usize);
         let Some(key) = Key::ALL.get(key).copied() else { return };
         let of = Argsort { key, rows, n, columns, first, descending: descending != 0 };
-        // The verifier has checked that this product does not overflow.
+        // The verifier has checked that the number of sorted sequences, `rows * columns`, does not overflow.
         let around = rows * columns;
         // SAFETY: by the contract of this function.
         let (x, places, scratch) = unsafe {

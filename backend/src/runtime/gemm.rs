@@ -21,15 +21,15 @@ pub(crate) const PANICKED: i32 = 1;
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Matrices {
-    /// The number of rows, columns and terms.
+    /// The numbers of rows and columns of the result, and of terms of each sum.
     pub(crate) sizes: [i64; 3],
-    /// The row and column strides of lhs, rhs and out, in elements.
+    /// The row and column strides of lhs, rhs and out, in elements, in this order.
     pub(crate) strides: [[i64; 2]; 3],
     /// 1 if the sums are added to the values in `out`, otherwise 0.
     pub(crate) accumulate: i64,
     /// The number of accumulators of each sum; 0 if the library chooses the order.
     pub(crate) lanes: i64,
-    /// The number of batches that follow.
+    /// The number of `Batch` loops that follow in memory.
     batches: i64,
 }
 
@@ -48,11 +48,13 @@ impl Matrices {
     }
 }
 
-/// The extent of a batch loop, and the steps of lhs, rhs and out in each iteration.
+/// A loop around a contraction: its extent, and the distances in elements by which lhs, rhs and out move in each
+/// iteration.
 pub(crate) type Batch = [i64; 4];
 
-/// Iterates over the items of the batches. Returns the offsets of lhs, rhs and out, and whether the item is the first
-/// one that writes its place of `out`: `out` does not move in every batch loop.
+/// Iterates over all iterations of the batch loops. Returns the offsets of lhs, rhs and out in elements, and whether
+/// the iteration is the first that writes its matrix `out` (batch loops with step 0 for `out` write one matrix again,
+/// to add to it).
 pub(crate) struct Steps<'a> {
     batches: &'a [Batch],
     index: SmallVec<[i64; 4]>,
@@ -105,7 +107,7 @@ pub(crate) fn describe(c: &Contract) -> Vec<i64> {
     numbers
 }
 
-/// Computes a contraction of f64.
+/// Computes a contraction of f64, and returns a status.
 ///
 /// # Safety
 /// `numbers` points to the output of [`describe`] for a verified contraction, and `lhs`, `rhs`, `out` to
@@ -123,7 +125,7 @@ pub(crate) unsafe extern "C" fn contract_f64(
     })
 }
 
-/// Computes a contraction of f32.
+/// Computes a contraction of f32, and returns a status.
 ///
 /// # Safety
 /// As for [`contract_f64`].
@@ -139,7 +141,7 @@ pub(crate) unsafe extern "C" fn contract_f32(
     })
 }
 
-/// Calls `callback` and returns a status, also if it panics. Clears the upper halves of the vector registers.
+/// Calls `callback` and returns `DONE`, or `PANICKED` if it panics. Clears the upper halves of the vector registers.
 pub(crate) fn status(callback: impl FnOnce()) -> i32 {
     let status = match catch_unwind(AssertUnwindSafe(callback)) {
         Ok(()) => DONE,
@@ -220,7 +222,7 @@ unsafe fn run<T: Copy>(
             let (l, r) = (lhs.wrapping_offset(at[0]), rhs.wrapping_offset(at[1]));
             let o = out.wrapping_offset(at[2]);
             if k == 0 && accumulate {
-                // Sums without terms add nothing.
+                // Without terms every sum is 0, so if the contraction accumulates, `out` stays unchanged.
             } else if k == 0 {
                 for row in 0..m as isize {
                     for column in 0..n as isize {
@@ -324,12 +326,12 @@ pub(crate) mod tests {
     use std::cell::Cell;
 
     thread_local! {
-        /// Makes the next contractions of this thread panic.
+        /// If true, the contractions of this thread panic.
         pub(crate) static PANIC: Cell<bool> = const { Cell::new(false) };
     }
 
-    /// Returns the row and column strides of row-major and column-major matrices, with each axis forward or
-    /// backward, and the position of their first element.
+    /// Returns the row and column strides of row-major and column-major matrices, with each axis forward or backward,
+    /// and the index of element (0, 0) in memory.
     fn layouts([rows, columns]: [i64; 2]) -> Vec<([i64; 2], usize)> {
         let mut all = Vec::new();
         for by_rows in [false, true] {
@@ -347,7 +349,7 @@ pub(crate) mod tests {
     #[test]
     fn strides_of_every_sign() {
         let [m, n, k] = [3i64, 4, 5];
-        // Small integers, whose sums are exact in any order.
+        // The elements are small integers, so that sums are exact in any order and the results must be equal.
         let numbers = |count: i64, factor: i64| -> Vec<f64> {
             (0..count).map(|i| (i * factor % 11 - 5) as f64).collect()
         };

@@ -13,7 +13,7 @@ use crate::runtime::gemm::PANICKED;
 use cranelift_entity::EntityRef;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The status of a call that reached a limit or was cancelled.
+/// The status of a call that reached a limit on iterations or was cancelled.
 pub(crate) const STOPPED: i32 = 4;
 
 /// Enters a limited loop of `trip` iterations (negative if unknown), and returns a status.

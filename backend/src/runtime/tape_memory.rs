@@ -25,28 +25,28 @@ use crate::runtime::gemm::PANICKED;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use tapeloom_ir::{Kind, Line, Loc, Problem, try_zeros};
 
-/// The maximal number of chunks of a tape.
+/// The maximal number of chunks (blocks of consecutive records) of a tape: four of each size 2^0 to 2^59 records.
 const CHUNKS: usize = 4 * 60;
-/// The minimal number of bytes of an allocation.
+/// The minimal number of bytes of one allocation for chunks.
 const BLOCK: usize = 4096;
-/// The maximal number of bytes that stay allocated for the next call.
+/// If the tapes of a call take at most this number of bytes, their memory stays allocated for the next call.
 const KEPT: usize = 16 << 20;
 
-/// For blocks of at least this number of bytes, the available memory of the system is checked first.
+/// Before an allocation of at least this number of bytes, the available memory of the system is checked.
 const LARGE: usize = 64 << 20;
 
-/// The status of a call that could not allocate memory for its records.
+/// The status of a call that could not allocate memory for the records of its tapes.
 pub(crate) const NO_ROOM: i32 = 2;
-/// The status of a call that read a record that does not exist.
+/// The status of a call that read a tape record that does not exist.
 pub(crate) const NO_RECORD: i32 = 3;
 
 /// The records of all tapes of a program, for one call at a time.
 pub(crate) struct Records {
     pub(crate) states: Box<[State]>,
     tables: Box<[[*mut u8; CHUNKS]]>,
-    /// The allocations that hold the chunks of each tape.
+    /// For each tape, the allocations that hold its chunks.
     blocks: Vec<Vec<Vec<Line>>>,
-    /// The tape and the number of bytes of the allocation that failed.
+    /// The index of the tape, and the number of bytes, of the allocation that failed.
     refused: Option<(usize, usize)>,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Records {
 unsafe impl Send for Records {}
 
 impl Records {
-    /// Creates tapes with records of these sizes, without a record.
+    /// Creates tapes without records; `record_bytes` has the size of a record for each tape.
     pub(crate) fn of(record_bytes: &[usize]) -> Records {
         let tables: Box<[[*mut u8; CHUNKS]]> =
             record_bytes.iter().map(|_| [std::ptr::null_mut(); CHUNKS]).collect();
@@ -69,7 +69,7 @@ impl Records {
         Records { states, tables, blocks, refused: None }
     }
 
-    /// Allocates chunks up to that of record `index`. Returns whether there was enough memory.
+    /// Allocates chunks up to the one that holds record `index`. Returns whether there was enough memory.
     fn reach(&mut self, tape: usize, index: u64) -> bool {
         let record = self.states[tape].record as usize;
         while self.states[tape].capacity <= index {
@@ -99,7 +99,7 @@ impl Records {
         true
     }
 
-    /// Returns the error of a failed allocation, with the line of the loop.
+    /// Returns the error of a failed allocation; `lines` has the user's line of each tape's loop.
     pub(crate) fn problem(&self, lines: &[Loc]) -> Problem {
         let (tape, bytes) = self.refused.unwrap_or_default();
         let records = self.states.get(tape).map_or(0, |s| s.length);
@@ -117,12 +117,12 @@ impl Records {
         problem
     }
 
-    /// Returns the bytes allocated for records.
+    /// Returns the number of bytes allocated for the records of all tapes.
     pub(crate) fn bytes(&self) -> usize {
         self.blocks.iter().flatten().map(|b| size_of_val(b.as_slice())).sum()
     }
 
-    /// Removes all records, for the next call.
+    /// Removes the records of all tapes before the next call, and frees their memory if it exceeds `KEPT` bytes.
     pub(crate) fn empty(&mut self) {
         let large = self.bytes() > KEPT;
         for (tape, state) in self.states.iter_mut().enumerate() {
@@ -136,9 +136,9 @@ impl Records {
     }
 }
 
-/// Whether the system has this number of bytes available. Linux overcommits memory, and kills processes that use
-/// memory that does not exist. If the system does not report its available memory, returns true and leaves it to the
-/// allocation.
+/// Whether the system has this number of bytes of memory available. Linux overcommits memory: the allocation would
+/// succeed, and the process would be killed when it uses the memory. If the system does not report its available
+/// memory, returns true, and the allocation decides.
 fn is_there(bytes: usize) -> bool {
     let Ok(text) = std::fs::read_to_string("/proc/meminfo") else { return true };
     let of = |name: &str| {
@@ -149,30 +149,30 @@ fn is_there(bytes: usize) -> bool {
     bytes / 1024 < available.saturating_add(of("SwapFree:").unwrap_or(0))
 }
 
-/// Returns the chunk of a record.
+/// Returns the number of the chunk that holds record `index`.
 fn chunk(index: u64) -> usize {
     home(index).0
 }
 
-/// Returns the chunk of a record, and the record's position in the chunk.
+/// Returns the number of the chunk that holds record `index`, and the position of the record in the chunk, in records.
 pub(crate) fn home(index: u64) -> (usize, u64) {
     let n = index + 4;
     let s = 61 - n.leading_zeros() as usize;
     (4 * s + (n >> s) as usize - 4, n & ((1 << s) - 1))
 }
 
-/// Returns the first record of a chunk.
+/// Returns the index of the first record in a chunk.
 pub(crate) fn first(chunk: usize) -> u64 {
     let (s, quarter) = (chunk as u64 / 4, chunk as u64 % 4);
     ((quarter + 4) << s) - 4
 }
 
-/// Returns the bytes of a record, for each tape.
+/// Returns the size of a record in bytes, for each tape of the program.
 pub(crate) fn sizes(program: &Program) -> Vec<usize> {
     program.tapes.values().map(|t: &Tape| t.record).collect()
 }
 
-/// Allocates chunks for a record, and returns a status.
+/// Allocates chunks up to the one that holds record `index`, and returns a status.
 ///
 /// # Safety
 /// `context` is that of the call, whose records no other code uses meanwhile. `tape` is the number of one of its

@@ -29,10 +29,12 @@ use std::ops::{Add, Mul};
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{Dtype, Isa};
 
-/// A contraction: takes the numbers of its description, and the first elements of lhs, rhs and out.
+/// A contraction of matrices. Its arguments are the numbers that describe it, and the first elements of lhs, rhs and
+/// out.
 pub(crate) type Function<T> = unsafe extern "C" fn(*const i64, *const T, *const T, *mut T);
 
-/// Returns the contraction for a dtype in the version with the widest vectors of [`Isa::here`].
+/// Returns the function that computes contractions of a dtype, in the version with the widest vectors of
+/// [`Isa::here`].
 pub(crate) fn here(dtype: Dtype) -> *const u8 {
     let version = |plain: (Function<f64>, Function<f32>)| match dtype {
         Dtype::F64 => plain.0 as *const u8,
@@ -78,14 +80,15 @@ versions!(avx2, super::x86::F64x4, super::x86::F32x8, "avx2");
 #[cfg(target_arch = "x86_64")]
 versions!(avx512, super::x86::F64x8, super::x86::F32x16, "avx512f");
 
-/// The tile: `ROWS` rows at once, or `LINES` lines of one row, so that independent sums hide the latency of additions.
+/// A tile is computed at once: `ROWS` rows, or `LINES` lines (vectors of 64 bytes) of one row, so that independent
+/// sums hide the latency of additions.
 const ROWS: usize = 4;
 const LINES: usize = 4;
 
-/// The largest number of elements in a line.
+/// The largest number of elements in a line: a line has 64 bytes, and an f32 has 4.
 const MOST_OF_A_LINE: usize = 16;
 
-/// A matrix: its first element, and the steps between rows and between columns.
+/// A matrix: its first element, and its row and column strides in elements.
 #[derive(Clone, Copy)]
 struct Matrix<P> {
     at: P,
@@ -107,7 +110,7 @@ impl<P> Matrix<P> {
     }
 }
 
-/// A product with `m` rows, `n` columns and `k` terms.
+/// A matrix product with `m` rows, `n` columns and `k` terms in each sum.
 #[derive(Clone, Copy)]
 struct Product<T> {
     m: usize,
@@ -145,14 +148,15 @@ unsafe fn run<V: Line>(numbers: *const i64, lhs: *const V::T, rhs: *const V::T, 
     reason = "iterators are functions, which have these vectors only if they become part of this one"
 )]
 impl<T: Element> Product<T> {
-    /// Returns the transposed product: `out = lhs rhs` is `outᵀ = rhsᵀ lhsᵀ`, with the same products and sums.
+    /// Returns the transposed product `outᵀ = rhsᵀ lhsᵀ`, which computes each element of `out` by the same products
+    /// and sums as `out = lhs rhs`.
     #[inline(always)]
     fn transposed(self) -> Product<T> {
         let (lhs, rhs, out) = (self.rhs.transposed(), self.lhs.transposed(), self.out.transposed());
         Product { m: self.n, n: self.m, lhs, rhs, out, ..self }
     }
 
-    /// Whether the columns of a row are adjacent in memory.
+    /// Whether the columns of a row are adjacent in memory, in `rhs` and in `out`.
     fn lined(&self) -> bool {
         self.n == 1 || (self.rhs.column == 1 && self.out.column == 1)
     }
@@ -180,7 +184,7 @@ impl<T: Element> Product<T> {
         }
     }
 
-    /// Computes columns side by side in vectors.
+    /// Computes adjacent columns of `out` side by side in vectors, with one accumulator for each sum.
     ///
     /// # Safety
     /// As for [`Product::run`]; columns are adjacent in memory.
@@ -200,7 +204,7 @@ impl<T: Element> Product<T> {
         }
     }
 
-    /// Computes `R` rows, `C` lines at a time.
+    /// Computes `R` rows of `out`, a tile of `C` lines (vectors) at a time.
     ///
     /// # Safety
     /// As for [`Product::columns`], and there are `R` rows from `row` on.
@@ -223,7 +227,7 @@ impl<T: Element> Product<T> {
         }
     }
 
-    /// Computes `R` rows of `C` lines, or of a partial line.
+    /// Computes a tile: `R` rows of `C` lines of `out`, or of a partial line.
     ///
     /// # Safety
     /// As for [`Product::strip`], and the columns of the tile exist from `column` on.
@@ -276,7 +280,7 @@ impl<T: Element> Product<T> {
         }
     }
 
-    /// Computes sums whose terms are side by side in vectors.
+    /// Computes sums whose terms are side by side in vectors, with one accumulator for each vector lane.
     ///
     /// # Safety
     /// As for [`Product::run`]; terms are adjacent in memory, and sums have one accumulator for each element of a line.
@@ -302,7 +306,7 @@ impl<T: Element> Product<T> {
         }
     }
 
-    /// Computes the sums of all lanes for `R` rows of a column.
+    /// Computes the elements of `out` in `R` rows of one column; each sum has one accumulator for each vector lane.
     ///
     /// # Safety
     /// As for [`Product::dots`], and there are `R` rows from `row` on.
@@ -337,7 +341,7 @@ impl<T: Element> Product<T> {
         sums
     }
 
-    /// Computes a product with any strides and lanes, element by element.
+    /// Computes a product with any strides and any number of lanes, element by element.
     ///
     /// # Safety
     /// As for [`Product::run`].
@@ -372,7 +376,7 @@ impl<T: Element> Product<T> {
     }
 }
 
-/// Adds the sums of all lanes, by adding the upper half to the lower half until one is left.
+/// Adds up the accumulators of all lanes of one sum: adds the upper half to the lower half until one number is left.
 #[inline(always)]
 fn halves<T: Element>(mut sums: &mut [T]) -> T {
     while sums.len() > 1 {
@@ -385,19 +389,19 @@ fn halves<T: Element>(mut sums: &mut [T]) -> T {
     sums.first().copied().unwrap_or_default()
 }
 
-/// A float whose default is 0.
+/// A float type, f32 or f64, whose default is 0.
 trait Element: Copy + Default + Add<Output = Self> + Mul<Output = Self> {}
 impl Element for f64 {}
 impl Element for f32 {}
 
-/// A vector of 64 bytes.
+/// A line: a vector of 64 bytes, in one or several registers.
 ///
 /// # Safety
 /// The methods are called only if the machine has their instructions. Elements that are loaded or stored lie
 /// in a buffer. Of a partial line, only its own elements are accessed; the others are 0.
 trait Line: Copy {
     type T: Element;
-    /// The number or the mask of the elements of a partial line.
+    /// The description of a partial line: its number of elements, or a mask of them.
     type Part: Copy;
     const N: usize;
     unsafe fn splat(x: Self::T) -> Self;
@@ -408,7 +412,7 @@ trait Line: Copy {
     unsafe fn store_part(self, at: *mut Self::T, part: Self::Part);
     unsafe fn add(self, other: Self) -> Self;
     unsafe fn mul(self, other: Self) -> Self;
-    /// See [`halves`].
+    /// Adds up the elements of the line in the order of the function [`halves`].
     #[inline(always)]
     unsafe fn halves(self) -> Self::T {
         let mut sums = [Self::T::default(); MOST_OF_A_LINE];
@@ -419,7 +423,7 @@ trait Line: Copy {
     unsafe fn halves_of_four(lines: [Self; ROWS]) -> [Self::T; ROWS];
 }
 
-/// A line as an array, which the compiler maps to the vectors of the instruction set.
+/// A line as an array of `N` elements, which the compiler maps to the vectors of the instruction set.
 #[derive(Clone, Copy)]
 struct Plain<T, const N: usize>([T; N]);
 

@@ -8,7 +8,7 @@ use crate::sweeps::Sweep;
 use std::fmt::Debug;
 use tapeloom_ir::Isa;
 
-/// The versions of both dtypes.
+/// The contraction functions for f64 and f32, a pair for each instruction set of this machine.
 type Versions = Vec<(Function<f64>, Function<f32>)>;
 
 fn versions() -> Versions {
@@ -25,7 +25,8 @@ fn versions() -> Versions {
     all
 }
 
-/// The strides of a matrix, one of which may be 1, and the number of elements from its first to its last.
+/// The strides of a matrix in elements, one of which may be 1, and the number of elements of an array that holds the
+/// matrix.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
     row: usize,
@@ -49,7 +50,7 @@ impl Layout {
     }
 }
 
-/// Compares all versions on a random contraction.
+/// Runs all versions on a random contraction; each must give the same bits as the definition.
 fn check<T: Element + PartialEq + Debug>(
     r: &mut Random,
     functions: &[Function<T>],

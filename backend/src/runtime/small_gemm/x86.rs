@@ -3,7 +3,7 @@
 use super::{Line, ROWS};
 use std::arch::x86_64::*;
 
-/// Defines a line in one register of 512 bits.
+/// Defines a line (64 bytes) in one register of 512 bits.
 macro_rules! one {
     ($line:ident, $t:ty, $n:literal, $vector:ty, $mask:ty, $splat:ident, $load:ident, $store:ident,
      $load_part:ident, $store_part:ident, $add:ident, $mul:ident, $four:ident) => {
@@ -64,7 +64,7 @@ macro_rules! one {
     };
 }
 
-/// Defines a line in two registers of 256 bits.
+/// Defines a line (64 bytes) in two registers of 256 bits.
 macro_rules! two {
     ($line:ident, $t:ty, $n:literal, $int:ty, $vector:ty, $splat:ident, $load:ident, $store:ident,
      $load_part:ident, $store_part:ident, $add:ident, $mul:ident, $four:ident) => {
@@ -196,22 +196,23 @@ two!(
     narrow_of_256
 );
 
-// The functions below reduce four lines at once: each step adds the halves of two lines into one register.
+// Each function below adds up the elements of four lines `a`, `b`, `c`, `d`, in the order of `halves`: each step adds
+// the upper to the lower halves of two lines, in one register.
 
 #[target_feature(enable = "avx512f")]
 #[inline]
 unsafe fn wide_of_512([a, b, c, d]: [__m512d; ROWS]) -> [f64; ROWS] {
     let fold = |x: __m512d, y: __m512d| {
-        // x0 x1 x2 x3 y0 y1 y2 y3; then the upper halves are added.
+        // `low` has the lower halves, x0 x1 x2 x3 y0 y1 y2 y3; the upper halves are added to it.
         let low = _mm512_shuffle_f64x2::<0x44>(x, y);
         _mm512_add_pd(low, _mm512_shuffle_f64x2::<0xee>(x, y))
     };
     let (ab, cd) = (fold(a, b), fold(c, d));
-    // Lanes 0 and 1, a0 a1 b0 b1 c0 c1 d0 d1; then lanes 2 and 3 are added.
+    // `low` has lanes 0 and 1 of each sum, a0 a1 b0 b1 c0 c1 d0 d1; lanes 2 and 3 are added to it.
     let low = _mm512_shuffle_f64x2::<0x88>(ab, cd);
     let all = _mm512_add_pd(low, _mm512_shuffle_f64x2::<0xdd>(ab, cd));
     let (low, high) = (_mm512_castpd512_pd256(all), _mm512_extractf64x4_pd::<1>(all));
-    // a c b d
+    // The order of the four sums is a c b d.
     let sums = _mm256_add_pd(_mm256_unpacklo_pd(low, high), _mm256_unpackhi_pd(low, high));
     let mut out = [0.0; ROWS];
     // SAFETY: an array of four.
@@ -226,9 +227,9 @@ unsafe fn wide_of_256([a, b, c, d]: [__m256d; ROWS]) -> [f64; ROWS] {
         let low = _mm256_permute2f128_pd::<0x20>(x, y);
         _mm256_add_pd(low, _mm256_permute2f128_pd::<0x31>(x, y))
     };
-    // a0 a1 b0 b1 and c0 c1 d0 d1
+    // `ab` is a0 a1 b0 b1, and `cd` is c0 c1 d0 d1.
     let (ab, cd) = (fold(a, b), fold(c, d));
-    // a c b d
+    // The order of the four sums is a c b d.
     let sums = _mm256_add_pd(_mm256_unpacklo_pd(ab, cd), _mm256_unpackhi_pd(ab, cd));
     let mut out = [0.0; ROWS];
     // SAFETY: an array of four.
@@ -253,9 +254,9 @@ unsafe fn narrow_of_512(lines: [__m512; ROWS]) -> [f32; ROWS] {
 unsafe fn narrow_of_256([a, b, c, d]: [__m256; ROWS]) -> [f32; ROWS] {
     let half = |x: __m256| _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps::<1>(x));
     let fold = |x: __m128, y: __m128| _mm_add_ps(_mm_movelh_ps(x, y), _mm_movehl_ps(y, x));
-    // a0 a1 b0 b1 and c0 c1 d0 d1
+    // `ab` is a0 a1 b0 b1, and `cd` is c0 c1 d0 d1.
     let (ab, cd) = (fold(half(a), half(b)), fold(half(c), half(d)));
-    // a b c d
+    // The order of the four sums is a b c d.
     let (even, odd) = (_mm_shuffle_ps::<0x88>(ab, cd), _mm_shuffle_ps::<0xdd>(ab, cd));
     let mut out = [0.0; ROWS];
     // SAFETY: an array of four.
