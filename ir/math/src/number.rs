@@ -27,7 +27,7 @@ pub trait Number:
     + Div<Output = Self>
     + Neg<Output = Self>
 {
-    /// The float.
+    /// The float type that the number is or represents.
     type Float: Format;
     /// The type of a comparison's result.
     type Mask: Copy
@@ -131,7 +131,7 @@ pub trait Format: Number<Float = Self, Mask = bool> + 'static {
 
     /// Returns the value for this format.
     fn either(wide: f64, narrow: f32) -> Self;
-    /// Returns the coefficients for this format.
+    /// Returns the coefficients of `of` that are meant for this format.
     fn coefficients(of: Coefficients) -> &'static [Self];
 }
 

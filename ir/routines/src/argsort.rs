@@ -22,7 +22,7 @@
 use std::fmt;
 use std::ops::Range;
 
-/// The type of the elements.
+/// The type of the elements that are sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Key {
     /// Bytes; 0 is false.
@@ -42,7 +42,7 @@ pub enum Key {
 }
 
 impl Key {
-    /// All types.
+    /// All element types.
     pub const ALL: [Key; 7] =
         [Key::Bool, Key::I32, Key::I64, Key::U32, Key::U64, Key::F32, Key::F64];
 
@@ -199,7 +199,7 @@ impl Argsort {
 
 /// An element type with an order.
 trait Element: bytemuck::Pod + PartialOrd {
-    /// The number of bits of the keys.
+    /// The number of bits of the integer keys to which elements are mapped.
     const BITS: u32;
     /// Returns an integer key whose order is that of the elements.
     fn ordered(self) -> u64;

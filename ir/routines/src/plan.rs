@@ -48,7 +48,7 @@ pub enum WrongBuffers {
         what: &'static str,
         /// The number that the routine has.
         expected: usize,
-        /// The number given.
+        /// The number of buffers that the call passed.
         found: usize,
     },
     /// The length of one buffer in bytes is wrong. More scratch than needed is not an error.
@@ -97,7 +97,7 @@ pub struct Plan {
     prepared: Arc<Prepared>,
 }
 
-/// One expected buffer.
+/// One operand or result that a call must pass: its element type and its size.
 struct Buffer {
     bytes: usize,
     element: Element,

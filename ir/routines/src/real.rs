@@ -22,7 +22,7 @@ pub(crate) trait Real: faer::traits::RealField + rustfft::FftNum + Pod + Packed 
     fn root(self) -> Self;
     /// Returns `sqrt(self^2 + other^2)` without overflow or underflow.
     fn length(self, other: Self) -> Self;
-    /// Converts from double precision.
+    /// Converts a double-precision number to this type, rounding it.
     fn of_f64(value: f64) -> Self;
     /// Converts a whole number to an `i32`.
     fn to_index(self) -> i32;
@@ -151,9 +151,9 @@ pub(crate) fn largest<T: Real>(values: &[T]) -> Result<T, Failed> {
 /// the same digits.
 #[derive(Clone, Copy)]
 pub(crate) struct Scaling<T> {
-    /// The factor of the input.
+    /// The power of two by which the input is multiplied.
     pub(crate) factor: T,
-    /// The factor of results that are linear in the input.
+    /// The power of two, `1 / factor`, by which results that are linear in the input are multiplied.
     pub(crate) back: T,
 }
 

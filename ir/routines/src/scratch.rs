@@ -69,7 +69,7 @@ impl Need {
         self.more(fits.then(|| request.unaligned_bytes_required()))
     }
 
-    /// Adds the pieces of another list after these.
+    /// Returns the pieces of this list, then those of `other`.
     pub(crate) fn and(self, other: Need) -> Self {
         self.more(other.bytes)
     }

@@ -26,7 +26,7 @@ pub(super) enum Facet<'a> {
     Barrier(&'a Barrier),
     /// A call, which may have a checkpointing policy.
     Call(&'a Call),
-    /// A loop.
+    /// A loop (`loop`).
     Loop(&'a Loop),
     /// The linear half of a loop with checkpoint slots.
     Replay(&'a Replay),

@@ -94,7 +94,7 @@ pub(super) enum Scale {
     Keep,
 }
 
-/// A matrix of packs.
+/// A matrix of packs: element `[i, j]` holds this element of one batch member per lane.
 pub(super) struct Grid<'a, L: Lanes> {
     lanes: L,
     pub(super) rows: usize,

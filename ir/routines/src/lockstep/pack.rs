@@ -196,7 +196,7 @@ impl<L: Lanes> Pack<L> {
 }
 
 impl<L: Lanes> Truth<L> {
-    /// Returns `x` in the lanes where this holds, and `y` in the others.
+    /// Returns `x` in the lanes where `self` is true, and `y` in the others.
     #[inline(always)]
     pub(crate) fn select(self, x: Pack<L>, y: Pack<L>) -> Pack<L> {
         let numbers = self.lanes.select(self.values, x.numbers, y.numbers);

@@ -44,7 +44,7 @@ impl Word for Extremum {
 pub struct ArgReduce {
     /// The axis searched; it is removed.
     pub axis: usize,
-    /// Maximum or minimum.
+    /// Whether the largest or the smallest element is searched.
     pub extremum: Extremum,
 }
 

@@ -123,7 +123,8 @@ pub(super) struct Product {
 }
 
 impl Product {
-    /// Returns the product that defines `x`, if that was emitted recently.
+    /// Returns `x` as a product, possibly with permuted axes; `None` unless the builder emitted a product for it
+    /// recently.
     pub(super) fn of(b: &Builder<'_>, x: Atom) -> Option<Product> {
         let (mut order, mut at): (Vec<usize>, Atom) = ((0..b.shape_of(x).len()).collect(), x);
         loop {

@@ -29,9 +29,9 @@ pub enum Reducer {
     Max,
     /// Smallest; NaN if any is NaN.
     Min,
-    /// Whether all are true; bitwise and of integers.
+    /// Logical and of bools: whether all are true; bitwise and of integers.
     And,
-    /// Whether any is true; bitwise or of integers.
+    /// Logical or of bools: whether any is true; bitwise or of integers.
     Or,
 }
 

@@ -43,11 +43,11 @@ pub enum Combine {
     Set,
     /// Adds.
     Add,
-    /// Multiplies.
+    /// Multiplies the array's element by the update.
     Mul,
-    /// Takes the larger.
+    /// Takes the larger of the array's element and the update.
     Max,
-    /// Takes the smaller.
+    /// Takes the smaller of the array's element and the update.
     Min,
 }
 

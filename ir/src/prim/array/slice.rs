@@ -35,7 +35,7 @@ pub struct Slice {
 notation!(Slice = "slice" { start, limit, strides });
 
 impl Slice {
-    /// Returns the slice of every element from `start` up to `limit`.
+    /// Returns the slice with stride 1 from `start` up to `limit`, per axis.
     pub fn dense(start: Vec<usize>, limit: Vec<usize>) -> Slice {
         let strides = vec![1; start.len()];
         Slice { start, limit, strides }

@@ -158,7 +158,7 @@ impl Window {
     /// product at every position and tap is never materialised.
     fn of_product(&self, b: &Builder<'_>, x: Atom) -> Option<Atom> {
         let product = Product::of(b, x)?;
-        // The windows must be over the left factor.
+        // The windows must be over the left factor; exchange the factors otherwise.
         let product = match self.moves.first().map(|m| product.axes[m.axis])? {
             AxisOf::Right(_) => product.turned(),
             AxisOf::Left(_) | AxisOf::Batch(_) => product,
@@ -322,7 +322,7 @@ impl FilledView for Window {
         for at in &self.moves {
             let (o, k) = (at.extent as i128, x.shape[at.tap] as i128);
             let steps = k * i128::from(at.step).abs();
-            // The range of this window's reads, and that of its transpose.
+            // Bounds of the numbers from which this window and its transpose compute indices.
             let reach = o * i128::from(at.scale).abs() + steps;
             let back = x.shape[at.axis].max(1) as i128 * at.divisor as i128 + steps;
             let all = [reach, back, i128::from(at.offset).abs(), o];

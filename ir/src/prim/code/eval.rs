@@ -77,7 +77,7 @@ impl Code {
     }
 }
 
-/// The result of an operation on numbers.
+/// The result of an operation on numbers of type `T`.
 pub(crate) enum Outcome<T> {
     /// A number of the same dtype.
     Number(T),

@@ -47,7 +47,7 @@ fn float<T: Float>(code: Code, [a, b, c]: [T; 3]) -> Outcome<T> {
     })
 }
 
-/// The float arithmetic that defines the language.
+/// The float arithmetic that defines the results of the language's operations.
 trait Float:
     Copy
     + PartialOrd

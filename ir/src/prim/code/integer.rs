@@ -49,7 +49,7 @@ fn integer<T: Int>(code: Code, [a, b, c]: [T; 3]) -> Outcome<T> {
     })
 }
 
-/// The integer arithmetic that defines the language.
+/// The integer arithmetic that defines the results of the language's operations.
 trait Int: Copy + Ord {
     const ZERO: Self;
     const ONE: Self;

@@ -72,7 +72,8 @@ pub enum LibraryFn {
 }
 
 impl Library {
-    /// Returns the recorded operations for a float dtype, if the function has a recording.
+    /// Returns the operations of the function for a float dtype, if they are recorded, so that vector code can emit
+    /// them inline.
     pub fn recording(&self, dtype: Dtype) -> Option<&'static Recording> {
         match self.function {
             LibraryFn::Unary { recording, .. } => recording.map(|of| of(dtype)),

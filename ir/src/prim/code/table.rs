@@ -4,14 +4,14 @@ use super::{Code, Library, LibraryFn};
 use crate::lang::literal::Literal;
 use crate::lang::types::Dtype;
 
-/// The properties of a code.
+/// The properties of a code: one row of the table of codes.
 #[derive(Clone, Copy, Debug)]
 pub struct CodeRow {
     /// Name in the text forms, without attributes.
     pub name: &'static str,
     /// The parameter, if the code has one.
     pub parameter: Option<Parameter>,
-    /// The operands.
+    /// The number and dtypes of the operands.
     pub takes: Takes,
     /// The dtypes of the last operand for which the code is defined.
     pub domain: Domain,
@@ -142,7 +142,7 @@ pub enum Gives {
 /// floats.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fold {
-    /// The code does not fold.
+    /// The code does not fold elements.
     No,
     /// Any order and grouping gives the same bits.
     Exact(Neutral),
@@ -165,7 +165,7 @@ pub enum Neutral {
     Ones,
 }
 
-/// The change of a result when an operand is off by a rounding error.
+/// Whether a result changes little or by any amount when an operand is off by a rounding error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Continuity {
     /// The result is off by about as much, except at poles.

@@ -38,7 +38,7 @@ use std::sync::LazyLock;
 /// `callback{host, results, lanes, shared}`
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Callback {
-    /// The function and the form of the call.
+    /// The Rust function, the types of its results, and the batch over which it is called.
     pub call: HostCall,
 }
 

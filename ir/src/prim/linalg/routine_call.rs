@@ -20,7 +20,7 @@ const MOST_BYTES: usize = 1 << 48;
 pub struct RoutineCall {
     /// The routine.
     pub routine: Routine,
-    /// The float type of its arrays.
+    /// The float type of the routine's arrays.
     pub float: Float,
     /// The number of members, which follow each other in every operand and result.
     pub members: usize,

@@ -42,7 +42,7 @@ pub struct TriangularSolve {
 notation!(TriangularSolve = "triangular_solve" { lower, transposed, unit_diagonal });
 
 impl TriangularSolve {
-    /// The solver with the lower triangle, not transposed.
+    /// The solver with the lower triangle of `t`, not transposed, whose diagonal is read.
     pub const LOWER: TriangularSolve =
         TriangularSolve { lower: true, transposed: false, unit_diagonal: false };
 

@@ -34,7 +34,7 @@ pub struct TridiagonalSolve {}
 notation!(TridiagonalSolve = "tridiagonal_solve" {});
 
 impl TridiagonalSolve {
-    /// Returns the routine for right-hand sides of this type.
+    /// Returns the routine call for right-hand sides of the type `b`.
     fn call(b: &ArrayType) -> RoutineCall {
         let rank = b.shape.len();
         let routine =

@@ -43,7 +43,7 @@ pub enum Packing {
         word: Dtype,
         /// The number of bits of an element.
         width: usize,
-        /// The least possible element.
+        /// The least element that the array may contain, which is subtracted from each element.
         least: Literal,
     },
 }
@@ -60,7 +60,7 @@ impl Packing {
             dtype.bytes() > to.bytes() && has(least) && has(most)
         });
         all.extend(halves.map(Packing::As));
-        // The number of bits of the largest difference.
+        // The number of bits of the difference between the largest and the least element.
         let needed = (most - least).checked_ilog2().map_or(1, |bits| bits as usize + 1);
         let short = usize::from(planted(Fault::BitShort) && needed > 1);
         let width = needed - short;
@@ -109,7 +109,7 @@ impl Packing {
         }
     }
 
-    /// Emits the packed array.
+    /// Emits `x` in packed form.
     pub fn pack(self, b: &Builder<'_>, x: Atom) -> Atom {
         let Packing::Words { word, width, least } = self else { return self.convert(b, x) };
         let shape = rows(b.shape_of(x).elements(), word, width);
@@ -166,7 +166,7 @@ fn rows(elements: usize, word: Dtype, width: usize) -> Shape {
     [elements.div_ceil(places), places].into()
 }
 
-/// Emits an array as rows; fills up the last row.
+/// Emits an array as rows, one per word; fills up the last row with `fill`.
 fn in_rows(b: &Builder<'_>, x: Atom, fill: Literal, shape: &Shape) -> Atom {
     let n = b.shape_of(x).elements();
     let flat = b.emit1(Reshape { shape: [n].into() }, &[x]);

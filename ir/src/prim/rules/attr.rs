@@ -66,7 +66,7 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    /// Creates the list in the order of the text.
+    /// Creates the list from names and values in the order of the text.
     pub fn new(entries: Vec<(String, Attr)>) -> Attributes {
         Attributes { entries }
     }
@@ -82,7 +82,7 @@ impl Attributes {
         self.entries.iter().any(|(n, _)| n == name)
     }
 
-    /// Returns the name of an attribute that no primitive removed.
+    /// Returns the name of an attribute in the text that the primitive does not have.
     pub fn leftover(&self) -> Option<&str> {
         self.entries.first().map(|(n, _)| n.as_str())
     }

@@ -23,7 +23,7 @@ pub enum Lowering {
     /// pad, concatenate. The first piece that contains `i` provides the element; if there is none, the element
     /// is the scalar operand `fill`.
     View {
-        /// The sources of elements.
+        /// The sources of elements: operands, each with the index that is read.
         pieces: Vec<Piece>,
         /// The index of the scalar operand that fills all other elements; `None` if the pieces cover the output.
         fill: Option<usize>,
@@ -167,11 +167,11 @@ pub struct AxisMap {
 }
 
 impl AxisMap {
-    /// Returns the map to the output's index along `axis`.
+    /// Returns the map that reads the operand at the output's index along `axis`.
     pub fn same(axis: usize) -> AxisMap {
         AxisMap::scaled(axis, 1, 0)
     }
-    /// Returns the map to index 0.
+    /// Returns the map that always reads the operand at index 0.
     pub fn zero() -> AxisMap {
         AxisMap { terms: SmallVec::new(), offset: 0, divisor: 1 }
     }

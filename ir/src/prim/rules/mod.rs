@@ -24,7 +24,7 @@ pub type Types = SmallVec<[Type; 1]>;
 pub struct Operand<'a> {
     /// Its type; a literal is a scalar of its dtype.
     pub ty: &'a Type,
-    /// Its value, if it is a literal.
+    /// The operand's value, if it is a literal.
     pub literal: Option<Literal>,
 }
 
@@ -341,7 +341,7 @@ pub enum Effects {
 /// One use of a primitive, for the law tests.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// The primitive.
+    /// The primitive of the sample.
     pub op: Op,
     /// Concrete operands. In elementwise primitives a scalar may represent a literal.
     pub operands: Vec<Tensor>,

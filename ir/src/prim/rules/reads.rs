@@ -22,7 +22,7 @@ const MOST: usize = 32;
 pub struct Ranges(Vec<Range<usize>>);
 
 impl Ranges {
-    /// Returns every index of an axis of that extent.
+    /// Returns the set of all indices of an axis of this extent.
     pub fn all(extent: usize) -> Ranges {
         Ranges::one(0..extent)
     }
@@ -59,7 +59,7 @@ impl Ranges {
         self.0.is_empty()
     }
 
-    /// Returns the number of indices.
+    /// Returns the number of indices in all ranges together.
     pub fn len(&self) -> usize {
         self.0.iter().map(Range::len).sum()
     }

@@ -25,7 +25,7 @@ pub enum Role {
     Checkpoint,
     /// The equation runs it and is never replaced: the user asked for a call.
     Outline,
-    /// The equation runs it or not, depending on its operands.
+    /// The equation runs the function or not, depending on its operands.
     Branch,
     /// The equation runs it any number of times.
     Iteration,

@@ -51,7 +51,7 @@ pub enum Equality {
     Pattern {
         /// The pattern to match.
         lhs: &'static str,
-        /// The replacement.
+        /// The term that replaces a match of `lhs`.
         rhs: &'static str,
     },
     /// `outer(inner(x))` for two primitives of one operand. Returns the primitives that, applied to `x` in
@@ -254,7 +254,7 @@ fn times(x: Literal, count: usize) -> Option<Literal> {
 pub struct Rewrite {
     /// Unique name, shown by `explain`.
     pub name: &'static str,
-    /// The two sides.
+    /// The two sides of the equality.
     pub rule: Equality,
     /// The dtypes for which the rule holds.
     pub when: When,

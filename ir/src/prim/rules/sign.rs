@@ -82,10 +82,10 @@ pub enum SignOf {
     Positive,
 }
 
-/// The facts about an operand that determine signs.
+/// The facts about an operand from which the sign of a result follows: dtype, signs, common value.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Given {
-    /// Its dtype.
+    /// The operand's dtype.
     pub dtype: Dtype,
     /// The known signs of its elements.
     pub sign: Sign,
@@ -110,7 +110,7 @@ impl Given {
         Given { dtype: x.dtype, sign: Sign::of(x), value: Some(x) }
     }
 
-    /// Returns whether the value is known and `holds` is true for it.
+    /// Returns whether all elements have one known value, and `holds` is true for that value.
     fn is(self, holds: fn(f64) -> bool) -> bool {
         self.value.is_some_and(|x| holds(x.to_f64()))
     }

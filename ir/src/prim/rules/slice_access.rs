@@ -62,7 +62,7 @@ pub(crate) trait Boxed {
     fn within(&self, b: &Builder<'_>, of: &Within<'_>) -> Option<Atom>;
 }
 
-/// The access that replaces the access to a box of an array.
+/// An access to the whole or a part of another array that replaces the access to a box of an array.
 pub struct Within<'a> {
     /// An array of another shape.
     pub array: Atom,
@@ -80,7 +80,7 @@ impl Within<'_> {
         self.starts.iter().all(Option::is_none)
     }
 
-    /// Returns the start of the box, as operands of a slice or an update.
+    /// Returns the start of the box along every axis, as operands of a slice or an update; 0 along whole axes.
     pub(crate) fn corner(&self) -> Vec<Atom> {
         let zero = Atom::from(Literal::i64(0));
         self.starts.iter().map(|start| start.unwrap_or(zero)).collect()

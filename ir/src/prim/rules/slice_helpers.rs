@@ -25,7 +25,7 @@ pub fn linear(b: &Builder<'_>, terms: &[(Atom, i64)], rest: i64) -> Atom {
     }
 }
 
-/// Emits a component of a vector; a scalar is returned itself.
+/// Emits component `at` of a vector `a`; if `a` is a scalar, returns `a`.
 pub fn component(b: &Builder<'_>, a: Atom, at: usize) -> Atom {
     if b.shape_of(a).is_empty() {
         return a;

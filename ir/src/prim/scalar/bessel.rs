@@ -19,7 +19,7 @@ pub enum BesselKind {
     Y,
     /// The modified function of the first kind.
     I,
-    /// The modified function of the first kind, times `e⁻|x|`.
+    /// The modified function of the first kind, times `e⁻|x|`, which does not overflow.
     Ie,
 }
 
@@ -49,7 +49,7 @@ pub struct Bessel {
 notation!(Bessel = kind { n });
 
 impl Bessel {
-    /// The highest order; the time of a call is proportional to the order.
+    /// The highest order n that type inference accepts; the time of a call is proportional to the order.
     pub const HIGHEST: u32 = 100_000;
 }
 

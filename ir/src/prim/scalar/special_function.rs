@@ -135,7 +135,7 @@ pub(super) fn called(name: &'static str, flops: u32, function: LibraryFn) -> Cod
     Code::Library(Library { name, flops, continuity, sign, function })
 }
 
-/// Returns the error for a derivative of too high an order.
+/// Returns the error for a derivative whose order is above `highest`.
 pub(super) fn beyond(what: String, highest: u32) -> Problem {
     Problem::new(
         Kind::NotDifferentiable,

@@ -376,7 +376,7 @@ impl Sum {
     }
 }
 
-/// Emits a slice, unless it is the whole array.
+/// Emits a slice of `x`, or returns `x` if the slice is the whole array.
 fn cut_to(b: &Builder<'_>, x: Atom, cut: Slice) -> Atom {
     let nothing = cut.limit[..] == b.shape_of(x)[..]
         && cut.start.iter().all(|n| *n == 0)

@@ -50,7 +50,7 @@ pub struct WindowSums {
     views: OrderedMap<ValueId, Equation>,
 }
 
-/// The origin of an axis of an array.
+/// The meaning of an array's axis in a sum over windows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Label {
     /// The axis of the left operand with this number, not affected by the sum.
@@ -116,7 +116,7 @@ impl Labelled {
     }
 }
 
-/// The operands of a sum.
+/// The operands of a sum over windows.
 #[derive(Clone, Debug)]
 enum Source {
     /// The sum of a product: its pairs and its operands; the first operand has the elements, the second the
@@ -152,7 +152,7 @@ struct Sizes {
 struct Beneath {
     array: Atom,
     moves: Vec<Move>,
-    /// For each axis of the array, the axis of the sum's operand.
+    /// For each axis of the array under the windows, the axis of the sum's operand.
     axes: Vec<usize>,
     /// For each move, the tap axis in the sum's operand, and the number of taps.
     taps: Vec<(usize, usize)>,

@@ -218,7 +218,7 @@ pub(super) struct Held {
     pub(super) iterations: Atom,
     /// For each carry, an array whose element `s` is the value saved in slot `s`.
     pub(super) carries: Vec<Atom>,
-    /// The number of slots.
+    /// The number of slots, used or free.
     pub(super) number: usize,
 }
 
