@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 use tapeloom_ir::OrderedMap;
 use tapeloom_ir::fault::{Fault, planted};
 
-/// An operation whose addresses are known.
+/// An operation in the window, with its address (not an array and an element as in `Work`).
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Task {
     Compute(Opcode),
@@ -38,19 +38,19 @@ pub(super) enum Task {
     Barrier(u32),
 }
 
-/// The array that an access to the cache belongs to.
+/// Whether an access to the cache is to the tape, and how the tape is addressed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum AccessKind {
     /// An array that is not on the tape.
     Other,
-    /// The tape, accessed by address.
+    /// The tape, accessed by an address that the program computed.
     Kept,
-    /// The tape, accessed by entry.
+    /// The tape, accessed by a tape entry, whose bits are checked.
     Entry(Entry),
 }
 
 pub(super) struct Slot {
-    /// The operation's number, or `u64::MAX` if the operation is finished.
+    /// The operation's number in program order, or `u64::MAX` if the operation is finished and the slot free.
     pub(super) sequence: u64,
     pub(super) site: u32,
     pub(super) task: Task,
@@ -61,7 +61,7 @@ pub(super) struct Slot {
     waiters: Vec<u32>,
 }
 
-/// The accesses in flight to one word.
+/// The accesses in flight to one word of 8 bytes.
 #[derive(Default)]
 struct Word {
     under_way: u32,
@@ -72,12 +72,12 @@ struct Word {
 pub(super) struct Window {
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// The number of the last operation.
+    /// The number, in program order, of the last operation that entered the window.
     pub(super) sequence: u64,
     words: OrderedMap<u64, Word>,
     /// The unfinished operands of the branch before the next operation.
     gate: SmallVec<[Token; 3]>,
-    /// Per stream: the last layer or barrier, and the tape operations since then.
+    /// Per stream: the last layer (a request for scratchpad entries) or barrier, and the tape operations since then.
     layers: Vec<(Token, Vec<Token>)>,
 }
 
@@ -110,19 +110,19 @@ impl Window {
         self.slots.len() - self.free.len()
     }
 
-    /// Blocks further operations until the operands are finished.
+    /// Performs a branch: no operation enters the window until the branch's `operands` are finished.
     pub(super) fn branch(&mut self, operands: &[Token]) {
         self.gate.extend_from_slice(operands);
     }
 
-    /// Returns whether another operation may enter: no branch is pending, and a slot is free.
+    /// Returns whether another operation may enter the window: no branch is pending, and a slot is free.
     pub(super) fn is_open(&mut self) -> bool {
         let slots = &self.slots;
         self.gate.retain(|token| in_flight(slots, *token));
         self.gate.is_empty() && !self.free.is_empty()
     }
 
-    /// Adds an operation to an open window. Returns its token, and whether it is ready.
+    /// Adds an operation to the window, which must have room. Returns the operation's token, and whether it is ready.
     pub(super) fn admit(&mut self, site: u32, task: Task, operands: &[Token]) -> (Token, bool) {
         let id = self.free.pop().unwrap_or(0);
         self.sequence += 1;
@@ -152,7 +152,7 @@ impl Window {
         (token, self.slots[id as usize].waits == 0)
     }
 
-    /// Returns the last layer or barrier of a stream, and the tape operations since then.
+    /// Returns, for a stream, its last layer (request for scratchpad entries) or barrier, and the tape operations since.
     fn layer(&mut self, stream: u32) -> &mut (Token, Vec<Token>) {
         let n = stream as usize;
         if self.layers.len() <= n {

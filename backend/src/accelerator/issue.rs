@@ -29,10 +29,10 @@ use tapeloom_ir::{OrderedMap, Problem};
 /// Ready operations, oldest first.
 type Queue = BinaryHeap<Reverse<(u64, u32)>>;
 
-/// The number of most recent operations whose values are tracked for lifetimes.
+/// The number of most recent operations for whose values the statistics track lifetimes, in ticks.
 const REMEMBERED: usize = 1 << 16;
 
-/// The lifetime of an operation's value.
+/// The lifetime of an operation's value, in ticks, for the statistics.
 #[derive(Clone, Copy, Default)]
 struct Value {
     /// The tick of the value's last use so far, or of its definition.
@@ -54,13 +54,13 @@ pub(super) struct Issue<'a> {
     back: Engine,
     /// The ends of running operations: tick, sequence number, and slot.
     events: BinaryHeap<Reverse<(u64, u64, u32)>>,
-    /// Operations that became ready and are not queued yet.
+    /// The slots of operations that became ready and are not queued for their resource yet.
     ready: Vec<u32>,
     units: Queue,
     reads: Queue,
     writes: Queue,
     banks: Vec<Queue>,
-    /// Ready layers that wait for space in the scratchpad.
+    /// The slots of ready layers (requests for scratchpad entries) that wait for space in the scratchpad.
     asking: Vec<u32>,
     /// The number of units that are busy beyond this tick, and of ports with a read and with a write in flight.
     busy: u64,
@@ -69,16 +69,16 @@ pub(super) struct Issue<'a> {
     /// Since this tick began: the number of units taken, and of requests to ports that do not block.
     started: u64,
     requested: u64,
-    /// Per bank: the tick after its last use.
+    /// Per bank of the scratchpad: the tick after its last use.
     used: Vec<u64>,
-    /// Whether a ready operation could start in the next tick.
+    /// Whether a ready operation could start in the next tick, so that time must not jump to a later event.
     again: bool,
     /// For machines that run at most one instance of an operation at a time: the running sites, with the instances
     /// that wait.
     sites: OrderedMap<u32, Queue>,
-    /// Per tape entry: the end of its store, and its bits.
+    /// Per tape entry: the tick in which its store ended, and the stored bits; `None` if it was not stored.
     stores: Vec<Option<(u64, u64)>>,
-    /// Per tape address, if the tape is accessed by address: the end of its last store.
+    /// Per tape address, if the tape is accessed by address: the tick in which its last store ended.
     kept: OrderedMap<u64, u64>,
     /// The values of the last operations, indexed by their numbers modulo `REMEMBERED`.
     values: Vec<Value>,
@@ -230,13 +230,13 @@ impl<'a> Issue<'a> {
         self.finish(id)
     }
 
-    /// Begins the ready layers for which there is space. Returns whether any layer began.
+    /// Begins the ready layers for which the scratchpad has space. Returns whether any layer began.
     fn ask(&mut self) -> Result<bool, Problem> {
         let mut any = false;
         for id in std::mem::take(&mut self.asking) {
             let Task::Layer(layer) = self.window.slot(id).task else { continue };
             let begun = self.pad.begin(layer)?;
-            // If streams take no time, a half that has just been drained may be free at once.
+            // If streams take no time, the half of the scratchpad that is being sent to memory may be free at once.
             self.stream()?;
             if begun || self.pad.begin(layer)? {
                 self.finish(id)?;
@@ -372,7 +372,8 @@ impl<'a> Issue<'a> {
         }
     }
 
-    /// Starts an access to the cache. Returns false if too many misses are in flight.
+    /// Starts an access to the cache. Returns false if `mshrs` misses are in flight already, or `targets` accesses wait
+    /// for the line.
     fn access(&mut self, id: u32) -> Result<bool, Problem> {
         let Task::Access { address, write, kind } = self.window.slot(id).task else {
             return Err(Problem::internal("what is no access takes a port"));

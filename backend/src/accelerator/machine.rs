@@ -48,7 +48,7 @@ pub const TABLE_III: [CacheRow; 8] = [
     CacheRow { bytes: 128 << 10, ways: 8, energy: 11_350 },
 ];
 
-/// A numeric parameter of a machine.
+/// A numeric parameter of a machine, for the printer, the parser and the checks.
 struct Field {
     name: &'static str,
     least: u64,
@@ -85,7 +85,7 @@ macro_rules! machine {
                 Machine { name: "cal".into(), $($field: $cal,)* ..Machine::blank() }
             }
 
-            /// Returns the same machine at 2 GHz, with ports that do not block.
+            /// Returns the machine of [`Machine::cal`] at 2 GHz, with ports that accept a request in each tick.
             pub fn fast() -> Machine {
                 Machine { name: "fast".into(), $($field: $fast,)* ..Machine::blank() }
             }
@@ -103,7 +103,7 @@ macro_rules! machine {
     };
 }
 
-/// An upper limit of parameters: larger than in any real machine, and small enough for the simulator's memory and
+/// The upper limit of many parameters: larger than in any real machine, and small enough for the simulator's memory and
 /// for tick counts in 64 bits.
 const MANY: u64 = 1 << 16;
 /// An upper limit of energies: larger than any access needs, and small enough that sums do not overflow.
@@ -114,26 +114,26 @@ machine! {
     tick = 10_000, 500, 1..=1_000_000;
     /// The number of function units, each of which performs any operation: a CGRA of 4 x 4.
     units = 16, 16, 1..=MANY;
-    /// The number of operations that are known and not finished. With 1, operations run one after the other in
+    /// The largest number of unfinished operations in the window. With 1, operations run one after the other in
     /// program order, like the replay of a trace.
     window = 10_000, 10_000, 1..=1 << 20;
     /// 1 if an operation of the program has at most one instance in flight, 0 if it may have several.
     strict = 0, 0, 0..=1;
     /// Bytes of the cache: LRU, write-back, write-allocate.
     cache = 32_768, 32_768, 1..=1 << 26;
-    /// Lines per set.
+    /// Ways of the cache: lines per set.
     ways = 2, 2, 1..=1 << 20;
-    /// Bytes per line.
+    /// Bytes per cache line.
     line = 64, 64, 8..=MANY;
-    /// The number of misses in flight.
+    /// The largest number of cache misses in flight.
     mshrs = 20, 20, 1..=MANY;
-    /// The number of accesses that may wait for a miss, including the first one. 0 if a line counts as present as
+    /// The largest number of accesses that wait for one miss, including the first one. 0 if a line counts as present as
     /// soon as one access has requested it.
     targets = 12, 12, 0..=MANY;
-    /// The number of lines that may wait to be written back. If there is one more, a line is written before the
-    /// next read.
+    /// The largest number of cache lines that wait to be written back. If there is one more, a line is written before
+    /// the next read.
     write_buffers = 8, 8, 0..=MANY;
-    /// The latency of a hit in ticks.
+    /// The latency of a cache hit in ticks.
     hit = 3, 4, 1..=MANY;
     /// The additional latency of a miss in picoseconds, if a row of memory has to be opened for it.
     miss = 66_000, 66_000, 0..=1_000_000_000;
@@ -150,7 +150,7 @@ machine! {
     /// 1 if a port has one read and one write in flight and waits for their answers, 0 if it accepts a request each
     /// tick.
     blocking = 1, 0, 0..=1;
-    /// Picoseconds to transfer a line to or from memory: 19.2 GB/s.
+    /// Picoseconds to transfer a cache line to or from memory: 3,333 for 64 bytes are 19.2 GB/s.
     burst = 3_333, 3_333, 0..=1_000_000_000;
     /// Entries of 8 bytes in the scratchpad.
     entries = 64, 64, 1..=1 << 20;
@@ -187,13 +187,14 @@ impl Machine {
         self.hit + self.miss.div_ceil(self.tick.max(1))
     }
 
-    /// Returns the number of entries of a half of the scratchpad: the size of the largest layer and of the largest
-    /// tile.
+    /// Returns the number of 8-byte entries of a half of the scratchpad, which limits each layer (entries in use at
+    /// once) and each tile (entries streamed together).
     pub fn capacity(&self) -> u64 {
         self.entries / self.halves.max(1)
     }
 
-    /// Returns the energy of an access to the machine's cache.
+    /// Returns the energy of an access to the machine's cache, in the unit of [`TABLE_III`]; `None` if `energies` lacks
+    /// the cache's size.
     pub fn cache_energy(&self) -> Option<u64> {
         self.energies.iter().find(|(bytes, _)| *bytes == self.cache).map(|(_, energy)| *energy)
     }

@@ -21,11 +21,11 @@ use std::collections::VecDeque;
 
 /// The channel between the machine and its memory, in picoseconds.
 struct Channel {
-    /// The time at which the channel is free.
+    /// The picosecond from which the channel is free.
     free: u64,
-    /// The lines queued for writing: the time at which they were queued, and an address in the line.
+    /// The cache lines queued for writing: the picosecond at which each was queued, and an address in the line.
     waiting: VecDeque<(u64, u64)>,
-    /// Per bank: the open row.
+    /// Per memory bank: the number of its open row, if any.
     open: Vec<Option<u64>>,
 }
 
@@ -35,7 +35,7 @@ impl Channel {
         Channel { free: 0, waiting: VecDeque::new(), open }
     }
 
-    /// Opens the row of an address. Returns the latency of a line in it.
+    /// Opens the memory row of an address. Returns the latency, in picoseconds, of a line in the row.
     fn open(&mut self, m: &Machine, address: u64) -> u64 {
         let Some(row) = address.checked_div(m.row) else { return m.miss };
         match self.open[(row % m.row_banks) as usize].replace(row) {
@@ -45,7 +45,7 @@ impl Channel {
         }
     }
 
-    /// Writes the queued lines that can be written before `now`, and those that exceed the queue.
+    /// Writes the queued lines that can be written before `now` (in picoseconds), and those above `write_buffers`.
     fn settle(&mut self, m: &Machine, now: u64) {
         while let Some((put, address)) = self.waiting.front() {
             let (end, address) = (self.free.max(*put) + m.burst, *address);
@@ -58,7 +58,7 @@ impl Channel {
         }
     }
 
-    /// Reads the line of an address. Returns the time at which it arrives.
+    /// Reads the cache line of an address from memory. Returns the picosecond at which the line arrives.
     fn read(&mut self, m: &Machine, now: u64, address: u64) -> u64 {
         self.settle(m, now);
         let start = self.free.max(now);
@@ -66,7 +66,7 @@ impl Channel {
         start + self.open(m, address)
     }
 
-    /// Queues the line of an address for writing.
+    /// Queues the cache line of an address for writing to memory.
     fn write(&mut self, m: &Machine, now: u64, address: u64) {
         self.waiting.push_back((now, address));
         self.settle(m, now);
@@ -92,11 +92,11 @@ pub(super) struct Answer {
     pub(super) prefetched: Option<bool>,
 }
 
-/// The outcome of an access.
+/// The outcome of an access to the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Outcome {
     Hit,
-    /// The line was in flight already.
+    /// The access waits for its cache line, which an earlier miss has already requested.
     Merged,
     Miss {
         write_back: bool,
@@ -116,7 +116,7 @@ impl Memory {
     }
 
     /// Reads or writes an address. If `ahead` is given, also prefetches the line at this distance. Returns `None`,
-    /// without any change, if too many misses are in flight.
+    /// without any change, if `mshrs` misses are in flight or `targets` accesses wait for the line.
     pub(super) fn access(
         &mut self,
         m: &Machine,
@@ -191,7 +191,7 @@ impl Memory {
         now + m.missed()
     }
 
-    /// Returns the number of lines that are still to be written back.
+    /// Returns the number of cache lines that are still to be written back to memory.
     pub(super) fn changed(&self) -> u64 {
         self.cache.changed()
     }

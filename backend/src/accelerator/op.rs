@@ -37,7 +37,8 @@ pub struct Op<'a> {
     pub site: u32,
     /// The work of the operation.
     pub work: Work,
-    /// The operations whose results it uses. For accesses: those that its address and its stored value depend on.
+    /// The tokens of the operations whose results this operation uses. For a memory access: those that its address and
+    /// its stored value depend on.
     pub operands: &'a [Token],
 }
 
@@ -70,7 +71,7 @@ pub enum Work {
     TapeStore(Entry),
     /// Loads an entry of the tape in the reverse phase.
     TapeLoad(Entry),
-    /// Begins a layer.
+    /// Begins a layer: requests the scratchpad entries of a group of tape operations.
     Layer(Layer),
     /// Ends the layer of a stream. Done when all tape operations of the layer are done.
     Barrier(u32),
@@ -81,11 +82,11 @@ pub enum Work {
 /// A value on the tape, or a part of one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// The identity of the value.
+    /// The identity of the entry's value: its place on the tape or in an array.
     pub home: Home,
     /// The stream that moves the entry.
     pub stream: u32,
-    /// The index of the entry in its layer.
+    /// The index of the entry in its layer, the group of entries that are in the scratchpad together.
     pub offset: u64,
     /// The first byte of the value within the entry.
     pub byte: u64,
@@ -132,7 +133,7 @@ impl Entry {
 pub struct Layer {
     /// The stream that moves the layer. Each stream has its own place and tiles, and one layer at a time.
     pub stream: u32,
-    /// The number of entries.
+    /// The number of entries (8-byte words of the scratchpad) of the layer.
     pub entries: u64,
     /// Whether the entries are in arrays already ([`Home::Array`]) and are only streamed back. Otherwise they are
     /// entries of the tape, which are streamed to memory and back.

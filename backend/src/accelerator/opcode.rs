@@ -38,9 +38,9 @@ macro_rules! opcodes {
         }
 
         impl Latencies {
-            /// The latencies of gem5-SALAM.
+            /// The default latencies in ticks: those of gem5-SALAM as the paper's authors used it.
             pub const DEFAULTS: Latencies = Latencies([$($defaults,)*]);
-            /// The assumed latencies of hardware.
+            /// Our assumption of the latencies of hardware, in ticks.
             pub const REALISTIC: Latencies = Latencies([$($realistic,)*]);
         }
 
@@ -103,9 +103,9 @@ impl Opcode {
             Code::Div => either(Opcode::Div, Opcode::Integer),
             Code::Rem => either(Opcode::Rem, Opcode::Integer),
             Code::Sqrt => smallvec![Opcode::Sqrt],
-            // These read the bits of the number.
+            // `abs` and `is_finite` are integer operations on the bits of the float.
             Code::Abs | Code::IsFinite => smallvec![Opcode::Integer],
-            // The value does not change.
+            // A conversion of a dtype to itself does not change the value and costs nothing.
             Code::Convert(to) if to == dtype => smallvec![Opcode::Free],
             Code::Bitcast(_) => smallvec![Opcode::Free],
             Code::Floor | Code::Ceil | Code::Convert(_) => smallvec![Opcode::Convert],
@@ -125,7 +125,7 @@ impl Opcode {
             | Code::ShiftRightArithmetic
             | Code::ShiftRightLogical => smallvec![Opcode::Integer],
             Code::RandomBits => smallvec![Opcode::Integer; code.row().flops as usize],
-            // Products, and for negative powers a final division, which counts as four flops.
+            // The products of repeated squaring, and for negative powers a final division, which `flops` counts as four.
             Code::IntegerPow(n) => {
                 let inverse = if n < 0 { 4 } else { 0 };
                 let products = code.row().flops.saturating_sub(inverse) as usize;

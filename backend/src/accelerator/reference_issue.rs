@@ -71,7 +71,7 @@ impl Scan<'_> {
         true
     }
 
-    /// Starts the first operation that can start. Returns whether there was one.
+    /// Starts the first operation, in program order, that can start in this tick. Returns whether there was one.
     fn tick(&mut self, started: &mut u64, requested: &mut u64) -> bool {
         let Scan { m, ops, now, .. } = *self;
         let running = |test: &dyn Fn(usize) -> bool, states: &[State]| {

@@ -32,7 +32,7 @@ use std::collections::VecDeque;
 use tapeloom_ir::Problem;
 use tapeloom_ir::fault::{Fault, planted};
 
-/// The state of a half.
+/// The state of a half of a stream's scratchpad.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Empty,
@@ -45,7 +45,7 @@ enum State {
     Full(Tile),
 }
 
-/// A group of entries that are streamed together.
+/// A tile: the contents of a half of the scratchpad, which are streamed to or from memory together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Tile {
     /// The index of the first entry in the stream's memory.
@@ -65,7 +65,7 @@ pub(super) struct Moved {
     pub(super) half: usize,
 }
 
-/// A transfer of a half, with its number of entries.
+/// A transfer of a half of the scratchpad to or from memory, with its number of entries.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Transfer {
     pub(super) moved: Moved,
@@ -85,7 +85,7 @@ pub struct InputTile {
     pub lines: VecDeque<u64>,
 }
 
-/// The layer in use.
+/// The layer in use: the entries between a `Work::Layer` and its barrier.
 #[derive(Clone, Debug)]
 struct Open {
     half: usize,
@@ -100,7 +100,7 @@ struct Open {
 pub(super) struct Scratchpad {
     stream: usize,
     capacity: u64,
-    /// The bytes of a request.
+    /// The bytes of one memory request of a stream engine.
     request: u64,
     /// Whether the stream brings entries from arrays and is never stored; and the lines of its tiles, the next tile
     /// last.
@@ -116,12 +116,12 @@ pub(super) struct Scratchpad {
     /// last.
     hist: Vec<Tile>,
     reverse: bool,
-    /// The streamed entries, as they are in memory.
+    /// The bits of the streamed entries, as they are in memory.
     memory: Vec<u64>,
     /// The transfers that the engines have not taken yet.
     pub(super) out: VecDeque<Transfer>,
     pub(super) back: VecDeque<Transfer>,
-    /// The number of tiles.
+    /// The number of tiles that were sent to memory.
     pub(super) tiles: u64,
 }
 
@@ -193,7 +193,7 @@ impl Scratchpad {
         Some(head)
     }
 
-    /// Sends the tile in use to memory.
+    /// Sends the tile in use (the contents of the current half) to memory.
     fn close(&mut self, tape: &mut u64) {
         let Some(mut tile) = self.tile.take() else { return };
         if !tile.in_array {
@@ -237,7 +237,7 @@ impl Scratchpad {
         }))
     }
 
-    /// Ends the layer in use.
+    /// Ends the layer in use, at its barrier.
     pub(super) fn end(&mut self) -> Result<(), Problem> {
         let Some(open) = self.open.take() else {
             return Err(Problem::internal("a barrier ends no layer"));
@@ -255,7 +255,7 @@ impl Scratchpad {
         Ok(())
     }
 
-    /// Requests the next tile for a half.
+    /// Requests the next tile of the reverse phase from memory, into `half`.
     fn ask(&mut self, half: usize) {
         self.halves[half].0 = match self.hist.pop() {
             Some(tile) => {
@@ -433,7 +433,7 @@ impl Scratchpad {
         }
     }
 
-    /// Checks, at the end of the reverse phase, that everything was read.
+    /// Checks, at the end of the reverse phase, that all tiles and layers were read.
     pub(super) fn check_empty(&self) -> Result<(), Problem> {
         let inside = self.halves.iter().filter(|(state, _)| *state != State::Empty).count();
         if self.left > 0 || !self.hist.is_empty() || inside > 0 {

@@ -15,9 +15,9 @@ use tapeloom_ir::Problem;
 /// The place of a stream in the scratchpad.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slot {
-    /// The index of the first entry.
+    /// The index, in the scratchpad, of the first entry of the stream's place.
     pub at: u64,
-    /// The number of entries in each half.
+    /// The number of 8-byte entries in each half of the stream's place.
     pub half: u64,
 }
 
@@ -84,7 +84,7 @@ impl Pads {
         free
     }
 
-    /// Begins a layer. Returns false if it must wait.
+    /// Begins a layer. Returns false if it must wait for another stream to leave its place, or for a free half.
     pub(super) fn begin(&mut self, layer: Layer) -> Result<bool, Problem> {
         let n = layer.stream as usize;
         self.stream(layer.stream)?;
@@ -177,7 +177,7 @@ impl Pads {
         self.streams.iter().map(|stream| stream.pad.tiles).sum()
     }
 
-    /// Checks, at the end of the run, that everything was read.
+    /// Checks, at the end of the run, that every stream's tiles and layers were read.
     pub(super) fn check_empty(&self) -> Result<(), Problem> {
         self.streams.iter().try_for_each(|stream| stream.pad.check_empty())
     }
