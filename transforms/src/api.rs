@@ -1,4 +1,4 @@
-//! The public transforms and passes: without the arguments that only rules pass.
+//! The public transforms and passes. The internal versions take more arguments, which derivative rules pass.
 
 use crate::dispatch::Transforms;
 use crate::passes::egraph::{self, Options, Simplified};
@@ -77,7 +77,7 @@ pub fn unzip(module: &mut Module, f: FuncId, known: &[bool]) -> Result<UnzipOf, 
     Transforms.unzip(module, f, known)
 }
 
-/// Simplifies by equality saturation, and returns a report.
+/// Simplifies `f` by equality saturation; returns the simplified function with a report.
 ///
 /// # Errors
 /// None for a well-formed module.
@@ -100,7 +100,7 @@ impl Pass {
 }
 
 impl List {
-    /// Runs the passes.
+    /// Runs the passes of the list in order; returns the resulting function.
     ///
     /// # Errors
     /// Errors of [`Pass::apply`].
@@ -108,7 +108,7 @@ impl List {
         self.run_with(&mut Transforms, module, f, &mut |_, _, _| {})
     }
 
-    /// Runs the passes as a compile does: calls `after` with the function after each step, and records the
+    /// Runs the passes of the list as a compile does: calls `after` with the function after each step, and records the
     /// list's [`fingerprint`].
     ///
     /// # Errors

@@ -44,7 +44,7 @@ pub const PASSES: &[&Pass] = &[
     &zero_trip_loops::PASS,
 ];
 
-/// Returns the pass of that name.
+/// Returns the pass whose name is `name`.
 ///
 /// # Errors
 /// [`Kind::Parse`] if there is none, with the names of all passes.
@@ -162,7 +162,7 @@ const UNROLL_ROUTINES: Step = step(
 const LAST: Step =
     step(&dce::PASS, "again: results of calls and of unrolled code may not be read any more");
 
-/// Before reverse mode.
+/// The passes that run before reverse mode.
 pub static BEFORE_REVERSE: List = List {
     name: "before_reverse",
     about: "the first step of `linearize`, so that loops have little state to save",
@@ -193,7 +193,7 @@ pub static BEFORE_REVERSE: List = List {
     ],
 };
 
-/// Before planning within a byte budget.
+/// The passes that run before planning within a byte budget.
 pub static BEFORE_BUDGET: List = List {
     name: "before_budget",
     about: "the first step of a plan within a byte budget, after `before_reverse`",
@@ -232,21 +232,21 @@ const fn before_code(simplify: Step) -> [Step; 19] {
     ]
 }
 
-/// Before machine code.
+/// The passes that run before lowering to machine code.
 pub static BEFORE_CODE: List = List {
     name: "before_code",
     about: "the passes of `jit` before lowering",
     steps: &before_code(SIMPLIFY),
 };
 
-/// As `BEFORE_CODE`, with sums that may be reassociated.
+/// The passes of `BEFORE_CODE`, with rules that may reassociate sums.
 pub static BEFORE_RELAXED_CODE: List = List {
     name: "before_relaxed_code",
     about: "the same for `jit(f).relaxed()`",
     steps: &before_code(SIMPLIFY_RELAXED),
 };
 
-/// Before the simulated accelerator.
+/// The passes that run before lowering for the simulated accelerator.
 pub static BEFORE_ACCELERATOR: List = List {
     name: "before_accelerator",
     about: "the same for the simulated accelerator, which runs loops as they are written",

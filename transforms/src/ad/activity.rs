@@ -14,14 +14,14 @@ use tapeloom_ir::{Function, ValueId};
 /// The activity of every value of a function.
 #[derive(Clone, Debug)]
 pub struct Activity {
-    /// Whether the value depends on an active parameter.
+    /// Per value: whether it depends on an active parameter through values that have tangents.
     pub varied: SecondaryMap<ValueId, bool>,
-    /// Whether a result depends on the value.
+    /// Per value: whether a result with a tangent depends on it through values that have tangents.
     pub useful: SecondaryMap<ValueId, bool>,
 }
 
 impl Activity {
-    /// Returns whether a value needs a tangent.
+    /// Returns whether value `v` needs a tangent: whether it is both varied and useful.
     pub fn is_active(&self, v: ValueId) -> bool {
         self.varied[v] && self.useful[v]
     }

@@ -1,4 +1,4 @@
-//! The cost to the linear half of reading values of the forward half.
+//! Costs of residuals: the cost to the linear half of reading a value of the forward half.
 
 use crate::passes::op_class::{OpClass, gives_floats};
 use cranelift_entity::SecondaryMap;
@@ -8,14 +8,16 @@ use tapeloom_ir::{Amortization, Atom, Function, Memory, Module, PlanContext, Typ
 /// for a read or a copy of elements of another value, that value's cost; for a computed value, all its bytes.
 #[derive(Default)]
 pub(crate) struct Readable {
-    /// The shares of values that are not free; empty for a function without regions, whose rules need none.
+    /// Per value: the iterations over which its cost is spread; free values have none. Empty for a function without
+    /// regions, whose rules need no costs.
     shares: SecondaryMap<ValueId, Option<Amortization>>,
-    /// The context of the function.
+    /// The policy's view of memory for this function, which decides whether its arrays can be read again.
     regime: PlanContext,
 }
 
 impl Readable {
-    /// Computes the costs; skips a function that runs no other function.
+    /// Computes the costs of the values of `f`, given the costs `shares` of its parameters. Computes nothing for a
+    /// function that runs no other function.
     pub(crate) fn new(module: &Module, f: &Function, shares: &[Amortization]) -> Readable {
         let mut found = Readable::default();
         if f.equations.iter().all(|e| e.op.regions().is_empty()) {
@@ -32,7 +34,8 @@ impl Readable {
                 OpClass::Cheap => !gives_floats(f, e),
                 OpClass::Writes | OpClass::Dear => false,
             };
-            // If a part is available, the whole value is.
+            // If a part of an operand is read, the operand itself stays available, so its cost is spread over the part's
+            // elements.
             let elements = |ty: &Type| ty.as_array().map_or(1, |ty| ty.shape.elements().max(1));
             let part = e.outputs.iter().map(|o| elements(&f.types[*o])).sum::<usize>().max(1);
             let share = |a: &Atom| found.share(*a).apart(elements(&f.type_of(*a)).div_ceil(part));
@@ -50,7 +53,7 @@ impl Readable {
         found
     }
 
-    /// Returns the cost of reading an operand.
+    /// Returns the cost to the linear half of reading the operand `a`.
     pub(crate) fn share(&self, a: Atom) -> Amortization {
         a.value().and_then(|v| self.shares[v]).unwrap_or(Amortization::FREE.with(self.regime))
     }

@@ -10,11 +10,11 @@ use tapeloom_ir::{
     Atom, Builder, Draft, FuncId, Module, Origin, Problem, Type, ValueId, ValueRemap,
 };
 
-/// Returns the type with a leading axis of extent `size`.
+/// Returns the type `ty` with the batch as a new axis 0 of extent `size`.
 fn leading(ty: &Type, size: usize) -> Result<Type, Problem> {
     match ty {
         Type::Array(a) => Ok(Type::array(a.dtype, &a.shape.with_leading(size))),
-        // Each record holds the whole batch.
+        // The record of each iteration (its entry on the tape) holds the residuals of all batch members.
         Type::Tape(fields) => {
             let fields = fields.iter().map(|ty| leading(ty, size));
             Ok(Type::Tape(fields.collect::<Result<_, _>>()?))
@@ -43,7 +43,7 @@ pub(crate) fn derive(
         b.at(f.origin(i));
         let x = map.all(&e.operands);
         let mask: Vec<bool> = e.operands.iter().map(|a| a.value().is_some_and(|v| on[v])).collect();
-        // An ordered effect happens once for every member.
+        // An ordered effect must be performed once for every batch member, even if no operand is batched.
         let seen = b.with_module(|m| e.op.effects(m)) == Effects::Ordered;
         if !mask.contains(&true) && !seen {
             map.define(e, b.copy(&f, i, x));

@@ -33,19 +33,19 @@ pub(crate) fn derive(
     Ok(JvpOf { function: module.add(function)?, active_out })
 }
 
-/// The rule of the primitives that the walk applies.
+/// The derivative rule that the walk applies to each primitive: its jvp rule or its linearize rule.
 #[derive(Clone, Copy)]
 pub(crate) enum Mode<'a> {
-    /// `jvp`
+    /// The jvp rule, which may emit any equations.
     Jvp,
-    /// `linearize`: every equation emitted is independent of the tangents or linear in them.
+    /// The linearize rule: every equation that it emits is independent of the tangents or linear in them.
     Linearize {
         /// Per parameter: the cost to the linear half of reading it as a residual.
         shares: &'a [Amortization],
     },
 }
 
-/// The walk shared by jvp and linearize.
+/// Derives the forward derivative of a function: the walk over its equations that jvp and linearize share.
 pub(crate) fn forward(
     regions: &mut dyn Regions,
     module: &mut Module,

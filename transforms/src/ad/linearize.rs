@@ -49,7 +49,7 @@ pub(crate) fn derive(
     let mut rest = Vec::new();
     for (i, on) in active_out.iter_mut().enumerate() {
         let tangent = if *on { tangents.next().copied() } else { None };
-        // A tangent that depends on no tangent is zero.
+        // An output tangent that depends on no input tangent is zero, since the function is linear in the input tangents.
         let tangent = tangent.filter(|t| halves.of(*t) == Half::Rest);
         let ty = f.type_of(f.results[i]).tangent();
         let ty = ty.filter(|_| tangent.is_some() || forced[i]);

@@ -23,13 +23,14 @@ use cranelift_entity::SecondaryMap;
 use tapeloom_ir::prim::{AxisMap, Lowering, Piece, Ranges, Reads};
 use tapeloom_ir::{Atom, Equation, Function, Module, Shape, Tensor, ValueId};
 
-/// The most elements of an index array that is evaluated here.
+/// The largest index array, in elements, that the read analysis evaluates at compile time.
 const INDICES: usize = 1024;
 
-/// For each value, the box of elements that are read; `None` if no element is.
+/// Per value: the box of its elements that the differentiated part reads; `None` if that part reads no element.
 pub(crate) type ReadsOf = SecondaryMap<ValueId, Option<Reads>>;
 
-/// Returns the elements that are read of each value. Returns `None` if no rule of an active equation depends on them.
+/// Returns, per value, the elements that the differentiated part reads. Returns `None` if no derivative rule of an
+/// active equation depends on these elements.
 pub(crate) fn reads(module: &Module, f: &Function, activity: &Activity) -> Option<ReadsOf> {
     let asks = |e: &Equation| e.op.asks_reads() && e.outputs.iter().any(|o| activity.is_active(*o));
     let first = f.equations.iter().position(asks)?;
@@ -47,7 +48,7 @@ pub(crate) fn reads(module: &Module, f: &Function, activity: &Activity) -> Optio
     Some(all)
 }
 
-/// Adds to the elements read of `v`; `None` for `places` means all elements.
+/// Extends the box of elements read of `v` in `all` by `places`; `None` means all elements of `v`.
 fn add(all: &mut ReadsOf, f: &Function, v: ValueId, places: Option<Reads>) {
     let Some(ty) = f.types[v].as_array() else { return };
     let places = places.unwrap_or_else(|| Reads::all(&ty.shape));
@@ -60,7 +61,7 @@ fn add(all: &mut ReadsOf, f: &Function, v: ValueId, places: Option<Reads>) {
     });
 }
 
-/// Adds the elements of its operands that an equation reads.
+/// Adds, for an equation, the elements of its operands that it reads.
 fn read(
     module: &Module,
     f: &Function,
@@ -102,7 +103,7 @@ fn read(
                 let side = |pair: &(usize, usize)| if k == 0 { pair.0 } else { pair.1 };
                 let own =
                     |pairs: &[(usize, usize)], axis| pairs.iter().position(|p| side(p) == axis);
-                // Axes of the result: shared, then the left operand's own, then the right operand's own.
+                // Axes of a product's result: batch axes, free axes of the left operand, free axes of the right one.
                 let shared = batch.len() + contract.len();
                 let mut free = match k {
                     0 => batch.len(),
@@ -144,7 +145,7 @@ fn read(
     }
 }
 
-/// Returns the elements of an operand that appear as the elements `y` of a view.
+/// Returns the elements of an operand of shape `x` that a view shows as the elements `y` of its result.
 fn shown(piece: &Piece, y: &Reads, x: &Shape) -> Reads {
     let along = |(map, extent): (&AxisMap, &usize)| {
         let inside = |least: i64, most: i64| {
@@ -185,7 +186,8 @@ fn shown(piece: &Piece, y: &Reads, x: &Shape) -> Reads {
 /// correspond to one axis of the result have the same indices; all other axes are read whole.
 fn reshaped(y: &Reads, y_shape: &Shape, x: &Shape) -> Reads {
     let mut places: Vec<Ranges> = x.iter().map(|extent| Ranges::all(*extent)).collect();
-    // Two axes correspond if they have equal extents and equally many elements in the axes before them.
+    // An axis of the operand and one of the result correspond if their extents are equal and so are the products of
+    // the extents of all axes before them.
     let (mut before_x, mut j, mut before_y) = (1, 0, 1);
     for (i, extent) in x.iter().enumerate() {
         while j < y_shape.len() && (before_y < before_x || y_shape[j] == 1) {
@@ -200,7 +202,8 @@ fn reshaped(y: &Reads, y_shape: &Shape, x: &Shape) -> Reads {
     Reads(places)
 }
 
-/// Returns the elements of an array that a gather at known indices reads.
+/// Returns the elements of an array of shape `x` that a gather at known `indices` reads for the elements `y` of its
+/// result.
 fn gathered(axes: &[usize], indices: &Tensor, y: &Reads, x: &Shape) -> Option<Reads> {
     let places: Vec<i128> = indices.literals().map(|i| i.to_integer()).collect::<Option<_>>()?;
     // The window's axes are the last axes of the result.
@@ -219,7 +222,7 @@ fn gathered(axes: &[usize], indices: &Tensor, y: &Reads, x: &Shape) -> Option<Re
     x.iter().enumerate().map(along).collect::<Option<_>>().map(Reads)
 }
 
-/// Returns the value of an integer atom, if it is known.
+/// Returns the value of an integer atom, if it is a literal or a value in `known`.
 fn number(a: &Atom, known: &SecondaryMap<ValueId, Option<Tensor>>) -> Option<i128> {
     match a {
         Atom::Literal(l) => l.to_integer(),

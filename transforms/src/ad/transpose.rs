@@ -73,7 +73,7 @@ pub(crate) fn derive(
         }
     }
     for i in order.into_iter().rev() {
-        // The other equations are copied.
+        // Equations that do not depend on the linear parameters are copied.
         for i in due.next().unwrap_or_default() {
             let e = &f.equations[i];
             let made = b.copy(&f, i, known.all(&e.operands));
@@ -89,7 +89,8 @@ pub(crate) fn derive(
             continue;
         }
         b.at(f.origin(i));
-        // If all cotangents are negated, the negation passes through the rule: it gets their negatives, and the
+        // If the cotangents of all outputs are negated, the negation passes through the rule: the rule gets
+        // their negatives, and the
         // cotangents that it adds are negated.
         let negated = outputs.iter().flatten().all(|t| t.negated);
         let given = |t: Accumulator| if negated { t.atom } else { t.settle(&b) };
@@ -99,7 +100,8 @@ pub(crate) fn derive(
             _ => Arg::Known(known.read(*a)),
         };
         let args: Vec<Arg> = e.operands.iter().map(arg).collect();
-        // Totals are moved into the rule and back out. If an equation reads a value twice, its total moves in
+        // Running totals of cotangents are moved into the rule and back out. If an equation reads a value
+        // twice, its total moves in
         // once.
         let mut into = Cotangents { negated, ..Cotangents::default() };
         for (k, a) in e.operands.iter().enumerate() {
@@ -183,7 +185,7 @@ fn due(
     let soon = |when: &mut SecondaryMap<ValueId, usize>, e: &Equation, at: usize| {
         e.operands.iter().filter_map(|a| a.value()).for_each(|v| when[v] = when[v].min(at));
     };
-    // An equation without outputs counts, too.
+    // An equation without outputs that reads a linear value is linear, too.
     let is_linear = |e: &Equation| reads_linear(e, linear);
     for (at, i) in order.iter().rev().enumerate() {
         let e = &f.equations[*i];
@@ -236,7 +238,7 @@ fn reads_first(module: &Module, f: &Function, linear: &SecondaryMap<ValueId, boo
 }
 
 /// For each equation that reads an array at dynamic indices (a slice or a gather) after an earlier equation has read
-/// the array: returns the array, if `of` accepts it.
+/// the array: returns that array, if `of` accepts the array; `None` for other equations.
 pub(crate) fn reads_late(
     module: &Module,
     f: &Function,
@@ -254,7 +256,8 @@ pub(crate) fn reads_late(
     f.equations.iter().map(late).collect()
 }
 
-/// Returns the operand at which the total of `v` moves into the rule: a constant of a loop if there is one, to
+/// Returns the index of the operand at which the running total of the cotangents of `v` moves into the transpose
+/// rule: a constant of a loop if there is one, to
 /// which the iterations add one after the other. So the order of the sum is that of the iterations, also if `v`
 /// is the initial value of a carry as well, and however a plan splits the iterations into loops.
 fn moves_in(module: &Module, e: &Equation, v: ValueId) -> Option<usize> {

@@ -33,18 +33,18 @@ use tapeloom_ir::{
 /// The half to which a value belongs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Half {
-    /// Depends on no parameter: computed in both halves.
+    /// A value that depends on no parameter: computed in both halves.
     Constant,
-    /// Depends on known parameters alone.
+    /// A value that depends on known parameters alone: computed in the first half.
     Known,
-    /// Depends on other parameters.
+    /// A value that depends on a parameter that is not known: computed in the second half.
     Rest,
 }
 
 /// The half of every value and of every equation of a function.
 pub(crate) struct Halves {
     values: SecondaryMap<ValueId, Half>,
-    /// Kept separately, since an equation with an effect may have no output.
+    /// The half of each equation, stored besides that of its outputs, since an equation with an effect may have none.
     equations: Vec<Half>,
 }
 
@@ -60,7 +60,7 @@ impl Halves {
             let half = match () {
                 () if parts().any(|h| h == Half::Rest) => Half::Rest,
                 () if parts().any(|h| h == Half::Known) => Half::Known,
-                // An equation with an effect must not be duplicated.
+                // An equation with an effect belongs to the first half alone, since it must not be duplicated.
                 () if e.op.effects(module) != Effects::Pure => Half::Known,
                 () => Half::Constant,
             };
@@ -82,7 +82,7 @@ impl Halves {
 
 /// The names and the results of the two halves of a function.
 pub(crate) struct Cut<'a> {
-    /// The names of the halves.
+    /// The names of the first and of the second half, as functions.
     pub(crate) names: [String; 2],
     /// Results of the first half.
     pub(crate) known: &'a [Atom],
@@ -92,7 +92,8 @@ pub(crate) struct Cut<'a> {
     pub(crate) linear: bool,
 }
 
-/// Splits a function in two; returns the halves and the origin of each residual.
+/// Splits a function in two; returns the halves and, per residual, whether it is a parameter, a result or a saved value
+/// of the first half.
 pub(crate) fn cut(
     regions: &mut dyn Regions,
     module: &mut Module,
@@ -103,7 +104,7 @@ pub(crate) fn cut(
     let is_known = |p: &ValueId| halves.of((*p).into()) == Half::Known;
     let [mut known, mut rest] = cut.names.map(Draft::new);
     let [mut in_known, mut in_rest] = [ValueRemap::new(), ValueRemap::new()];
-    // Values that need no saving: results and parameters of the first half.
+    // Values that the second half can read without saving them: results and parameters of the first half.
     let mut there: SecondaryMap<ValueId, Option<Residual>> = SecondaryMap::new();
     for (i, v) in cut.known.iter().enumerate().filter_map(|(i, a)| Some((i, a.value()?))) {
         there[v].get_or_insert(Residual::Result(i));
@@ -113,7 +114,7 @@ pub(crate) fn cut(
         there[p] = Some(Residual::Parameter(i));
     }
 
-    // The values of the first half that the second reads, in the order of reads.
+    // The results of the first half: its own, then the values saved for the second half, in the order of reads.
     let mut outputs = cut.known.to_vec();
     let mut residuals = Vec::new();
     let readers = f.equations.iter().zip(&halves.equations).filter(|(_, h)| **h == Half::Rest);

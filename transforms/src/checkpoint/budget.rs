@@ -44,13 +44,13 @@ use tapeloom_ir::{
 /// The numbers of forward reruns per iteration, in the order of trial.
 const TIMES: [usize; 14] = [1, 2, 3, 4, 5, 6, 8, 10, 13, 17, 25, 50, 100, usize::MAX];
 
-/// The number of carry counts that are tried between two entries of [`TIMES`].
+/// The number of carry counts tried between those of two neighbouring entries of [`TIMES`].
 const PARTS: usize = 16;
 
 /// The numbers of iterations per saved carry, in the order of trial.
 const BLOCKS: [usize; 6] = [1, 4, 16, 64, 256, 1024];
 
-/// The denominator of the share of last iterations that save their residuals.
+/// The denominator of `Few::share`, the fraction of a loop's last iterations that save their residuals.
 const SHARES: usize = 64;
 
 /// The largest factor by which iterations may increase so that straight-line code beside loops is reversed in
@@ -63,11 +63,11 @@ const SOME_ITERATIONS: usize = 100_000;
 /// The least number of reruns per iteration of a loop whose trip count is dynamic.
 const LEAST: usize = 2;
 
-/// As `LEAST`, in derivatives of derivatives. Their loops carry the slots of the loops that they reverse, so
-/// the memory before the first iteration is a product.
+/// The value of `LEAST` in derivatives of derivatives. Their loops carry the slots of the loops that they reverse, so
+/// the memory allocated before the first iteration is a product of two numbers of slots.
 const LEAST_OF_DERIVED: usize = 4;
 
-/// The deepest level of nested loops for which the number of carries is set.
+/// The deepest level of nested loops, counted from the outermost, for which the number of saved carries is set.
 const DEEPEST: usize = 6;
 
 /// Derives the two halves of a function, with a tape of at most `bytes`.
@@ -132,7 +132,7 @@ pub(crate) fn derive(
     }
 }
 
-/// The number of carries that loops save.
+/// The parameters from which the number of saved carries of each loop follows.
 #[derive(Clone, Copy)]
 struct Few {
     /// The number of loop levels below the outermost one that save carries.
@@ -142,9 +142,10 @@ struct Few {
     /// Selects the number of carries: `place / PARTS` is an index into [`TIMES`], the most reruns per iteration;
     /// the remainder interpolates to the number of carries for the next entry.
     place: usize,
-    /// The share of last iterations of the outermost loops that save their residuals, out of [`SHARES`].
+    /// The fraction of last iterations of the outermost loops that save their residuals, in units of 1 / [`SHARES`].
     share: usize,
-    /// If the trip count is dynamic, a loop gets at most the carries that suffice for this number of reruns.
+    /// A number of reruns of each iteration: a loop with a dynamic trip count gets at most the carries that suffice for
+    /// this number.
     least: usize,
 }
 
@@ -204,7 +205,7 @@ impl Few {
     }
 }
 
-/// The search for a plan.
+/// The search for the cheapest plan of `f` whose tape has at most `bytes` bytes.
 struct Search<'a> {
     regions: &'a mut dyn Regions,
     module: &'a mut Module,
@@ -214,9 +215,9 @@ struct Search<'a> {
     bytes: u64,
     /// Whether the function is a derivative of one that was planned within the budget.
     derived: bool,
-    /// Bytes of unpacked stacks under the last plan that was tried.
+    /// Bytes of stacks (a residual of all iterations) that wait unpacked for packing under the last plan that was tried.
     waits: u64,
-    /// The smallest tape so far, and its plan.
+    /// The smallest tape of the plans tried so far; `smallest` is its plan.
     least: Option<Tape>,
     smallest: Option<LinearizeOf>,
 }
@@ -309,7 +310,7 @@ impl Search<'_> {
         self.attempt(f, &[Policy::Planned, Policy::Bytes(self.bytes)], Bits::Few)
     }
 
-    /// Plans the function `f` under each of the policies, with that packing; returns the first plan whose tape
+    /// Plans the function `f` under each of the policies, with the packing `bits`; returns the first plan whose tape
     /// fits.
     fn attempt(
         &mut self,
@@ -361,7 +362,7 @@ impl Search<'_> {
     /// values into memory.
     fn ample(&self, of: &LinearizeOf) -> bool {
         let f = self.module.function(of.fwd);
-        // A call may contain more values.
+        // A call may contain values that the forward half does not show.
         let whole = f.equations.iter().all(|e| e.op.opened(Role::is_call).is_none());
         let bytes = |ty: &Type| ty.as_array().map_or(u64::MAX, |ty| ty.bytes() as u64);
         let made = f.equations.iter().flat_map(|e| &e.outputs).map(|o| bytes(&f.types[*o]));
@@ -398,7 +399,7 @@ impl Search<'_> {
             Some(Tape::Unbounded(at)) => Problem::new(
                 Kind::Budget,
                 "the trip count of this loop is not known before the run, and its residuals cannot be recomputed",
-                // Otherwise a loop reads the records of another one, as the linear loops of a rule do.
+                // Otherwise a loop reads the records of another loop, as the linear loops of a derivative rule do.
                 match called(self.module, self.f).is_some() {
                     true => "Rust is called once: take that out of the loop, or the loop out of the checkpoint",
                     false => {

@@ -33,17 +33,18 @@ pub(super) const UNIT: f64 = 16.0;
 /// The number of moves of a saved byte between cache and core.
 pub(super) const MOVES: f64 = 3.0;
 
-/// The lowest price of saving a value. It is above 0, the price of free recomputation, so that free values are
+/// The lowest price of saving a value, in units. It is above 0, the price of free recomputation, so that free values are
 /// recomputed.
 const LEAST: u64 = 1;
 
-/// The size in bytes up to which a value that one function makes and reads stays in registers or near them.
+/// The size in bytes up to which a value that one function makes and reads stays in registers or in the first-level
+/// cache.
 const NEAR_BYTES: usize = 4096;
 
 /// The price of saving a dynamic tape, in units: more than any array, since its length is not known.
 const TAPE: u64 = 1 << 40;
 
-/// The price of saving each value, and of recomputing each equation.
+/// The price of saving each value, and of recomputing each equation, in sixteenths of an addition.
 pub(super) struct Prices {
     pub(super) keep: SecondaryMap<ValueId, u64>,
     pub(super) again: Vec<u64>,
@@ -51,7 +52,7 @@ pub(super) struct Prices {
 
 /// The values of the forward half that the linear half reads.
 pub(super) struct Reads<'a> {
-    /// The values.
+    /// The values of the forward half that the linear half reads.
     pub(super) values: &'a [ValueId],
     /// The number of first results of the forward half that are results of the function; the others are residuals.
     pub(super) results: usize,
@@ -121,7 +122,8 @@ impl Prices {
             }
         }
         self.keep_parts(f, reads);
-        // If a policy lists its residuals, results are not cheaper to save than other values, so that they need
+        // If a policy lists its residuals, results of the function are not cheaper to save than other values,
+        // so that results need
         // not stay alive.
         let results = if row.nothing_else { 0 } else { reads.results };
         for (i, v) in f.results.iter().enumerate().take(results) {
@@ -151,7 +153,7 @@ pub(super) fn is_little(ty: &ArrayType, together: bool) -> bool {
     together && ty.bytes() <= NEAR_BYTES
 }
 
-/// Returns the values that depend only on parameters that are the same in all iterations.
+/// Returns, per value, whether it depends only on parameters that are the same in all iterations.
 pub(super) fn constants(
     module: &Module,
     f: &Function,
@@ -215,7 +217,7 @@ fn is_cubic(lowering: &Lowering) -> bool {
         || routine && matches!(lowering, Lowering::Routine(_))
 }
 
-/// Returns whether an equation only reads elements, or moves them.
+/// Returns whether an equation only reads or moves elements, without arithmetic on floats.
 pub(super) fn moves(module: &Module, f: &Function, e: &Equation) -> bool {
     OpClass::of(&e.lower(module, f)) == OpClass::Moves
 }

@@ -36,7 +36,7 @@ pub(super) fn decisive(module: &Module, f: FuncId) -> Vec<bool> {
     followed(module, f, &vec![false; f.results.len()])
 }
 
-/// As [`decisive`], if some results affect a decision outside, too.
+/// Returns which parameters affect a decision in `f`, or one in its caller through the results marked in `results`.
 fn followed(module: &Module, f: &Function, results: &[bool]) -> Vec<bool> {
     let mut by: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());
     let decided = f.results.iter().zip(results).filter(|(_, on)| **on);

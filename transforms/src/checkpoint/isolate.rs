@@ -34,10 +34,10 @@ use tapeloom_ir::{
     Problem, Shape, ValueId, ValueRemap, deeper, rebuild,
 };
 
-/// Whether a value depends on no parameter, and in which way.
+/// Whether a value is a constant (depends on no parameter), and whether its elements are all equal.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 enum Constant {
-    /// It depends on a parameter.
+    /// A value that depends on a parameter.
     #[default]
     No,
     /// A constant whose elements are all the same number, which costs nothing.
@@ -67,7 +67,7 @@ pub(super) fn apart(
     Ok(of)
 }
 
-/// Returns the forward half with barriers around its residuals.
+/// Returns the forward half with a barrier marked `residual` around each of its residuals.
 fn held(module: &mut Module, id: FuncId, residuals: &[Residual]) -> Result<FuncId, Problem> {
     let f = module.get(id);
     let kept = residuals.iter().filter_map(|residual| match *residual {
@@ -92,7 +92,7 @@ fn held(module: &mut Module, id: FuncId, residuals: &[Residual]) -> Result<FuncI
     module.add(copy)
 }
 
-/// The properties of a value.
+/// The properties of a value that decide whether it must be isolated from the forward half.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 struct Given {
     constant: Constant,
@@ -102,10 +102,10 @@ struct Given {
     late: bool,
 }
 
-/// The rewritten functions, by the properties of their arguments.
+/// The rewriting of functions so that CSE cannot merge their values with values of the forward half.
 struct Unlike {
     done: OrderedMap<(FuncId, Vec<Given>), FuncId>,
-    /// The mark of the barriers.
+    /// The mark of the barriers that are inserted: `rematerialize` or `after_forward`.
     mark: Mark,
 }
 
@@ -183,7 +183,7 @@ impl Unlike {
     }
 }
 
-/// The properties of a literal.
+/// A literal's properties: equal elements, and an equal value may stand in the forward half.
 const LITERAL: Given = Given { constant: Constant::Uniform, own: false, late: false };
 
 /// Returns whether a region may be inlined before code generation.
@@ -195,12 +195,13 @@ fn opens(role: Role) -> bool {
     }
 }
 
-/// The changes to make to the constants of a function.
+/// The constants of a function, and the changes that isolate them from equal ones in the forward half.
 struct Seen {
     values: SecondaryMap<ValueId, Given>,
-    /// The constants that each equation reads in memory, by operand index.
+    /// Per equation: the indices of its operands that are constants and that it reads from memory.
     in_memory: Vec<Vec<usize>>,
-    /// The equations that get operands of their own; for elementwise ones, with their shape.
+    /// Per equation: `Some` if one of its operands gets a barrier, so that no equal equation exists; for an elementwise
+    /// equation with its shape.
     hidden: Vec<Option<Option<Shape>>>,
 }
 

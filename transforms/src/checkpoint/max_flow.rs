@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 /// A capacity too large for any minimum cut.
 pub(super) const NEVER: u64 = u64::MAX / 4;
 
-/// A graph with capacities.
+/// A directed graph whose edges have capacities.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Network {
     /// Edges in pairs, each followed by its reverse edge.
@@ -27,18 +27,18 @@ pub(super) struct Network {
 #[derive(Clone, Copy, Debug)]
 struct Edge {
     to: usize,
-    /// The residual capacity.
+    /// The residual capacity: the edge's capacity less the flow along it.
     left: u64,
 }
 
 impl Network {
-    /// Adds a node.
+    /// Adds a node without edges; returns the node's index.
     pub(super) fn node(&mut self) -> usize {
         self.leaving.push(Vec::new());
         self.leaving.len() - 1
     }
 
-    /// Adds an edge.
+    /// Adds an edge with this capacity, and its reverse edge.
     pub(super) fn edge(&mut self, from: usize, to: usize, capacity: u64) {
         self.leaving[from].push(self.edges.len());
         self.edges.push(Edge { to, left: capacity });
@@ -87,7 +87,7 @@ impl Network {
     }
 
     /// Sends flow along one path of rising levels, and returns its amount; 0 if there is no path. `next` is the
-    /// position of each node's next edge to try.
+    /// index, in `leaving`, of each node's next edge to try.
     fn push(&mut self, source: usize, sink: usize, level: &[usize], next: &mut [usize]) -> u64 {
         let mut path: Vec<usize> = Vec::new();
         let mut node = source;

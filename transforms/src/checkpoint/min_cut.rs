@@ -93,7 +93,7 @@ fn cheapest(f: &Function, prices: &Prices, needed: &[ValueId]) -> Vec<bool> {
                 network.edge(node, out, prices.keep[*o]);
             }
         }
-        // An equation that is never recomputed needs no operands.
+        // An equation that is never recomputed needs no edges from its operands.
         if prices.again[i] == NEVER {
             continue;
         }
@@ -111,7 +111,7 @@ fn cheapest(f: &Function, prices: &Prices, needed: &[ValueId]) -> Vec<bool> {
     nodes.into_iter().map(|node| node.is_some_and(|node| side[node])).collect()
 }
 
-/// Returns the arithmetic of a function of the module, in additions.
+/// Returns the arithmetic of the function with id `f` and of all functions that it runs, in additions.
 fn work(module: &Module, f: FuncId) -> f64 {
     own_work(module, module.function(f))
 }

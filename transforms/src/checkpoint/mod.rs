@@ -2,7 +2,7 @@
 //!
 //! Single functions and the bodies of loops and branches have the same form: a forward half, a linear half, and
 //! the residuals that the second reads of the first ([`LinearizeOf`]). So planning maps one such triple to
-//! another, as requested by plain data ([`PlanRequest`]: a policy, and the costs of values):
+//! another, as a [`PlanRequest`] (a policy, and the costs of values) asks:
 //!
 //! ```text
 //! plan: LinearizeOf -> LinearizeOf            same function, same derivative

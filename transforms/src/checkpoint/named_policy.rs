@@ -66,7 +66,7 @@ pub(super) fn read_by_name(module: &Module, f: &Function, policy: &Policy) -> Fu
     let by_name = |a: &mut Atom, named: &SecondaryMap<ValueId, Option<Atom>>| {
         *a = a.value().and_then(|v| named[v]).unwrap_or(*a);
     };
-    // The operand of each alias.
+    // For each output of a mark or of an alias: the operand whose value it has.
     let mut of: SecondaryMap<ValueId, Option<ValueId>> = SecondaryMap::new();
     for i in 0..f.equations.len() {
         let lowering = f.equations[i].lower(module, &f);

@@ -44,13 +44,13 @@ use tapeloom_ir::{
 /// The factor of integer arithmetic over the cost in the table of codes, which is for floats in vectors.
 const SCALAR: u32 = 2;
 
-/// The packing of a function's values.
+/// The choice of a packing for each value of a function, and the prices of packings.
 pub(super) struct Widths {
     bits: Bits,
     together: bool,
-    /// Whether arithmetic has a price.
+    /// Whether the arithmetic of packing has a price; if not, only bytes count.
     weighed: bool,
-    /// The intervals of integers; empty if no packing needs them.
+    /// The intervals of the function's integer values; empty if no packing depends on them.
     ranges: SecondaryMap<ValueId, Option<Interval>>,
 }
 
@@ -86,7 +86,7 @@ impl Widths {
     /// Returns the packings of a value in fewer bytes.
     fn ways(&self, v: ValueId, ty: &ArrayType) -> Vec<Packing> {
         match (self.bits, ty.dtype) {
-            // A single number takes almost no memory.
+            // A single number that stays in one function with its reader takes almost no memory: not rounded.
             (Bits::Rounded, Dtype::F64) if self.together && ty.shape.elements() == 1 => Vec::new(),
             (Bits::Rounded, Dtype::F64) => vec![Packing::As(Dtype::F32)],
             (Bits::Whole, _) | (_, Dtype::F64 | Dtype::F32) => Vec::new(),
@@ -103,7 +103,7 @@ impl Widths {
         let bytes = moved(way.packed(ty).bytes() as f64);
         match (self.bits, way.is_exact()) {
             (Bits::Cheap | Bits::Rounded, true) => bytes + work(way, ty),
-            // Under a budget, only bytes count.
+            // Under a budget, or without a price of arithmetic, only bytes count.
             (Bits::Few | Bits::Whole, _) | (Bits::Cheap | Bits::Rounded, false) => bytes,
         }
     }
@@ -137,7 +137,7 @@ fn work(way: Packing, ty: &ArrayType) -> f64 {
     UNIT * f64::from(SCALAR * way.work()) * ty.shape.elements() as f64
 }
 
-/// Packs the residuals of a derivative as the request says.
+/// Packs the residuals of a derivative in the number of bits that the request `terms` selects.
 pub(super) fn pack(
     module: &mut Module,
     of: LinearizeOf,
@@ -211,7 +211,7 @@ pub(super) fn pack(
     Ok(LinearizeOf { fwd, lin, active_out: of.active_out, residuals })
 }
 
-/// A residual's packing.
+/// A residual that is packed: its value in the forward half, and its packing.
 struct Way {
     /// The residual's value in the forward half.
     value: ValueId,

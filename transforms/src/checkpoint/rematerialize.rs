@@ -31,7 +31,7 @@ pub(super) fn rewrite(
 ) -> Result<LinearizeOf, Problem> {
     let own = of.active_out.len();
     let lin = module.get(of.lin);
-    // Values that need no saving: results and parameters of the forward half.
+    // Values that the linear half can read without saving them: results and parameters of the forward half.
     let mut there: SecondaryMap<ValueId, Option<Residual>> = SecondaryMap::new();
     for (i, v) in f.results[..own].iter().enumerate().filter_map(|(i, a)| Some((i, a.value()?))) {
         there[v].get_or_insert(Residual::Result(i));
@@ -87,7 +87,7 @@ pub(super) fn rewrite(
             behind.bind(v, mark);
         }
     }
-    // Equations that the forward half runs, too, get the phase of recomputation.
+    // Recomputed equations that the forward half runs, too, get a phase with the mark `rematerialized`.
     let mut phased = f.clone();
     let mut live: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());
     forward.results.iter().filter_map(|a| a.value()).for_each(|v| live[v] = true);

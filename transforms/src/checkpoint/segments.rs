@@ -26,10 +26,10 @@ use tapeloom_ir::{
     Problem, ValueId, ValueRemap,
 };
 
-/// The most pieces.
+/// The most pieces into which a function is cut.
 const MOST_PIECES: usize = 64;
 
-/// The most plans to try.
+/// The most plans of one function that are returned, and then tried.
 const TRIED: usize = 8;
 
 /// A function cut into pieces.
@@ -44,11 +44,11 @@ pub(super) struct Pieces {
 /// The estimated memory of a plan, in bytes.
 #[derive(Clone, Copy, Debug)]
 struct Estimate {
-    /// Alive between the forward and the reverse pass.
+    /// Bytes that are alive between the forward and the reverse pass.
     tape: u64,
-    /// `tape`, plus the recomputed values of the largest piece.
+    /// The bytes of `tape`, plus those of the recomputed values of the largest piece.
     peak: u64,
-    /// Recomputed.
+    /// Bytes of values that are recomputed: the measure of recomputation.
     again: u64,
 }
 
@@ -152,7 +152,7 @@ impl Code {
         Code { before: [0].into_iter().chain(sums).collect(), crossing: alive.collect(), spans }
     }
 
-    /// Returns the bytes of all equations.
+    /// Returns the bytes in memory of all equations, if all are recomputed at once.
     fn whole(&self) -> u64 {
         self.before.last().copied().unwrap_or(0)
     }
@@ -179,7 +179,7 @@ impl Code {
         cuts
     }
 
-    /// Estimates the plans in which the first piece is recomputed, the first two, .., all.
+    /// Estimates, for these cuts, the plans in which the first piece is recomputed, the first two pieces, .., all pieces.
     fn estimates(&self, cuts: &[usize]) -> Vec<Estimate> {
         // The bytes that cross cuts, counted at the first cut that each value crosses.
         let mut crossing = vec![0u64; cuts.len() + 1];

@@ -15,7 +15,7 @@ use tapeloom_ir::{
     Builder, FuncId, Function, Module, OrderedSet, Problem, Type, ValueId, deeper, rebuild,
 };
 
-/// The number of iterations whose rows fill words together, even with one bit each.
+/// The iterations of a block: the bits of a 32-bit word, so that rows of one bit each fill whole words together.
 const WORD: usize = 32;
 
 /// The bytes of a stack that may stay unpacked until the end of its loop.
@@ -58,7 +58,7 @@ fn waiting_here(module: &Module, f: &Function) -> u64 {
             && let Some(bits) = e.outputs.first().and_then(|o| array(*o))
             && matches!(e.lower(module, f), Lowering::Alias { mark: Some(mark) } if mark.is_packed())
         {
-            // Unpacked words are first integers of the size of words.
+            // Rows are unpacked from words through an array with one word-sized integer per element.
             let words = bits.shape.elements() < stack.shape.elements();
             let first = if words && stack.dtype.bytes() > bits.dtype.bytes() {
                 stack.shape.elements().saturating_mul(bits.dtype.bytes())

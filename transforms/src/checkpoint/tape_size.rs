@@ -21,11 +21,11 @@ use tapeloom_ir::{
 pub(super) enum Tape {
     /// At most this number of bytes.
     Bytes(u64),
-    /// A dynamic size; with the line of the loop whose iterations save records.
+    /// A dynamic size; with the source line of the loop whose iterations save records.
     Unbounded(Loc),
 }
 
-/// A value of a tape.
+/// A value on a tape, with the function that defines it and its bytes.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     function: FuncId,
@@ -64,7 +64,7 @@ fn sum(parts: &[Part]) -> u64 {
     parts.iter().fold(0, |all, part| all.saturating_add(part.bytes))
 }
 
-/// Returns the values of a tape, or the line of a loop with a dynamic tape.
+/// Returns the values on a tape, or the source line of a loop with a dynamic tape as the error.
 fn parts(module: &Module, of: &LinearizeOf) -> Result<Vec<Part>, Loc> {
     let fwd = module.function(of.fwd);
     let mut all = Vec::new();
@@ -86,7 +86,7 @@ fn parts(module: &Module, of: &LinearizeOf) -> Result<Vec<Part>, Loc> {
     Ok(all)
 }
 
-/// Returns the maker of a value, unless it is a parameter.
+/// Returns the equation that made the value `v` of `f`, as its primitive and source line; `None` for a parameter.
 fn made(module: &Module, f: FuncId, v: ValueId) -> Option<Maker> {
     let f = module.function(f);
     let mut outputs = f.equations.iter().enumerate();
@@ -95,7 +95,7 @@ fn made(module: &Module, f: FuncId, v: ValueId) -> Option<Maker> {
 }
 
 impl Part {
-    /// Returns `h: f64[64,64], dot at src/main.rs:7`.
+    /// Describes a value by name, type, primitive and source line: `h: f64[64,64], dot at src/main.rs:7`.
     fn describe(&self, module: &Module) -> String {
         let ty = &module.function(self.function).types[self.value];
         let Some(Maker { what, at, packed: _, named }) = made(module, self.function, self.value)
@@ -217,7 +217,7 @@ fn is_uniform(lowering: &Lowering) -> bool {
 /// The origin of a value of a linear half.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum Origin {
-    /// A parameter.
+    /// A parameter of the linear half.
     #[default]
     Param,
     /// One number repeated, which needs no memory: a zero tangent, say.

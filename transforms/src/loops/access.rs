@@ -6,7 +6,7 @@ use tapeloom_ir::analysis::affine::Affine;
 use tapeloom_ir::prim::{SliceAccess, Start, component, linear};
 use tapeloom_ir::{Atom, Builder, Equation, Function, Type, ValueId};
 
-/// An access to a box of an equation's first operand; the box's starts are affine.
+/// An equation's read or write of a box (a range of indices per axis) of its first operand; the starts are affine.
 pub(super) struct Access {
     pub(super) part: SliceAccess,
     pub(super) starts: Vec<Affine<Symbol>>,
@@ -43,7 +43,7 @@ impl Access {
         along.collect::<Option<_>>().map(Area)
     }
 
-    /// Returns whether the box is known to lie in an array of those extents.
+    /// Returns whether the box is known to lie in an array with these `extents`.
     pub(super) fn is_inside(&self, known: &Known<'_>, extents: &[usize]) -> bool {
         let mut axes = self.starts.iter().zip(&self.part.sizes).zip(extents);
         axes.all(|((start, size), extent)| fits(known, start, *size, *extent))
@@ -61,7 +61,7 @@ fn fits(known: &Known<'_>, start: &Affine<Symbol>, size: usize, extent: usize) -
     range.least >= 0 && range.most + size as i128 <= extent as i128
 }
 
-/// Emits the value of an affine form; `None` if one of its symbols has no value there.
+/// Emits the value of an affine form; `None` if one of its symbols has no value where the equations are emitted.
 pub(super) fn number(
     b: &Builder<'_>,
     sum: &Affine<Symbol>,

@@ -13,10 +13,10 @@ use tapeloom_ir::ValueId;
 use tapeloom_ir::analysis::affine::Affine;
 use tapeloom_ir::analysis::interval::Interval;
 
-/// A range of an axis.
+/// The range of indices that an area covers along one axis: a base, and offsets from it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Along {
-    /// The base; the same in all iterations.
+    /// The affine form to which the offsets are added; it has the same value in all iterations.
     pub(super) base: Affine<Symbol>,
     /// The first and last offset from the base.
     pub(super) least: i64,
@@ -48,17 +48,17 @@ impl Along {
         }
     }
 
-    /// Returns the number of indices.
+    /// Returns the number of indices in the range.
     pub(super) fn size(&self) -> usize {
         usize::try_from(self.most - self.least + 1).unwrap_or(0)
     }
 
-    /// Returns the first index.
+    /// Returns the first index of the range.
     pub(super) fn start(&self) -> Affine<Symbol> {
         self.base.clone().moved(self.least)
     }
 
-    /// Returns the smallest range that contains both.
+    /// Returns the smallest range that contains this range and `other`.
     fn or(&self, other: &Along, known: &Known<'_>, extent: usize) -> Along {
         if self.base == other.base {
             let (least, most) = (self.least.min(other.least), self.most.max(other.most));
@@ -69,7 +69,7 @@ impl Along {
         Along { base: Affine::default(), least: both.least as i64, most: both.most as i64 }
     }
 
-    /// Returns the interval of the indices.
+    /// Returns an interval that contains all indices of the range.
     fn range(&self, known: &Known<'_>) -> Interval {
         known.range_of(&self.base).plus(Interval::new(self.least, self.most))
     }
@@ -95,13 +95,13 @@ impl Area {
         self.0.iter().map(Along::size).product()
     }
 
-    /// Returns the smallest area that contains both, in an array of those extents.
+    /// Returns the smallest area that contains this area and `other`, in an array with these `extents`.
     pub(super) fn or(&self, other: &Area, known: &Known<'_>, extents: &[usize]) -> Area {
         let pairs = self.0.iter().zip(&other.0).zip(extents);
         Area(pairs.map(|((a, b), extent)| a.or(b, known, *extent)).collect())
     }
 
-    /// Returns whether the areas are known to be disjoint, in any two iterations.
+    /// Returns whether this area in any iteration is known to be disjoint from `other` in any iteration.
     pub(super) fn apart(&self, other: &Area, known: &Known<'_>) -> bool {
         self.0.iter().zip(&other.0).any(|(a, b)| a.apart(b, known))
     }

@@ -15,7 +15,7 @@ use crate::passes::pass::{Pass, Run};
 use tapeloom_ir::prim::{Binding, Exactness, TripCount};
 use tapeloom_ir::{Atom, Draft, FuncId, Module, OrderedMap, Problem, ValueRemap};
 
-/// The pass's row in the table of passes.
+/// The entry of this pass in the list `PASSES`.
 pub(crate) const PASS: Pass = Pass {
     name: "dedup_constants",
     about: "constants of a loop with equal operands become one parameter",
@@ -38,7 +38,7 @@ fn once(site: &RegionSite<'_>) -> Better {
     Ok(if changed { at.emit(b) } else { None })
 }
 
-/// Returns the position of a parameter after the second of two has been merged into the first.
+/// Returns the index of a parameter of the body after parameter `again` has been merged into parameter `first`.
 fn after(param: usize, (first, again): (usize, usize)) -> usize {
     match param {
         p if p == again => first,
@@ -47,7 +47,7 @@ fn after(param: usize, (first, again): (usize, usize)) -> usize {
     }
 }
 
-/// Returns the body with two of its parameters merged.
+/// Returns the body with the second of two parameters replaced by the first.
 fn merged(
     module: &mut Module,
     at: &Looped,
@@ -69,7 +69,8 @@ fn merged(
     draft.finish(module, copying.results(f))
 }
 
-/// Returns two parameters that are constants with the same operand, and not linear.
+/// Returns two nonlinear parameters of the body that are constants of the loop with the same operand; `None` if there
+/// are none.
 fn twice(at: &Looped) -> Option<(usize, usize)> {
     let mut seen: OrderedMap<Atom, usize> = OrderedMap::default();
     for (p, operand) in at.spec.params().zip(&at.operands[at.spec.lead()..]) {

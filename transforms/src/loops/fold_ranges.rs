@@ -16,7 +16,7 @@ use crate::passes::pass::{Pass, Run};
 use tapeloom_ir::prim::{Effects, Exactness, Lowering};
 use tapeloom_ir::{Atom, Code, Equation, Module};
 
-/// The pass's row in the table of passes.
+/// The entry of this pass in the list `PASSES`.
 pub(crate) const PASS: Pass = Pass {
     name: "fold_ranges",
     about: "integers and truth values with one possible value become constants",
@@ -32,6 +32,6 @@ fn only(module: &Module, known: &Known<'_>, e: &Equation, operands: &[Atom]) -> 
     let Lowering::Elementwise(Code::Select) = known.lowering(module, e) else { return None };
     let which = known.range(e.operands[0]).only()?;
     let arm = operands[if which == 0 { 2 } else { 1 }];
-    // A literal has no shape, so it can replace a scalar only.
+    // An arm of `select` that is a literal has no shape, so it can replace a scalar output only.
     (matches!(arm, Atom::Value(_)) || known.is_scalar(*y)).then_some(arm)
 }

@@ -17,7 +17,7 @@ use crate::passes::pass::{Pass, Run};
 use tapeloom_ir::prim::{Exactness, Write};
 use tapeloom_ir::{Atom, Equation, Function, Operands};
 
-/// The pass's row in the table of passes.
+/// The entry of this pass in the list `PASSES`.
 pub(crate) const PASS: Pass = Pass {
     name: "forward_stores",
     about: "reads of a box of an array that was just written take the written value; overwritten stores are dropped",
@@ -29,9 +29,9 @@ pub(crate) const PASS: Pass = Pass {
 pub(super) struct Written {
     /// For each equation whose first operand is the output of a write to the same box: the index of that write.
     before: Vec<Option<usize>>,
-    /// The write of each equation.
+    /// Per equation: the box that it writes; `None` if it writes none.
     writes: Vec<Option<Write>>,
-    /// For each write, the array and the written value in the copy.
+    /// Per write already copied to the new function: its array operand and its written value there.
     made: Vec<Option<(Atom, Atom)>>,
 }
 
@@ -102,7 +102,8 @@ impl Written {
 }
 
 impl Access {
-    /// Returns whether another equation accesses the same box of an array of the same shape, at any index.
+    /// Returns whether the access `other`, that of equation `e`, is to the same box as this access, in an array of
+    /// equal shape.
     fn is(&self, other: &Access, known: &Known<'_>, f: &Function, e: &Equation) -> bool {
         let same = self.starts == other.starts && self.part.sizes == other.part.sizes;
         let shape = f.type_of(e.operands[0]);

@@ -54,7 +54,7 @@ use tapeloom_ir::{
     Atom, Builder, Draft, Equation, FuncId, Function, Module, Problem, Type, ValueId, ValueRemap,
 };
 
-/// The pass's row in the table of passes, for all loops.
+/// The entry of this pass in the list `PASSES`, for all loops.
 pub(crate) const PASS: Pass = Pass {
     name: "hoist_invariants",
     about: "loop-invariant equations move in front of the loop",
@@ -64,7 +64,7 @@ pub(crate) const PASS: Pass = Pass {
     }),
 };
 
-/// The pass's row in the table of passes, before reverse mode.
+/// The entry of this pass in the list `PASSES`, before reverse mode.
 pub(crate) const GUARDED: Pass = Pass {
     name: "hoist_invariants_guarded",
     about: "the same; if the loop may have no iteration, into a branch",
@@ -77,13 +77,13 @@ pub(crate) const GUARDED: Pass = Pass {
 /// The arithmetic per element below which an equation stays in the loop, in additions.
 const CHEAP: f64 = 2.0;
 
-/// The arithmetic below which an equation with a small output stays in the loop, in additions.
+/// The arithmetic in additions below which an equation with an output of at most 2 elements stays in the loop.
 const CHEAP_SCALAR: f64 = 4.0;
 
-/// The factor by which an element takes longer in a slice than in the whole array.
+/// The factor by which an element of an elementwise result takes longer in a slice than in the whole array.
 const ELEMENTWISE_OF_FEW: usize = 2;
 
-/// The same factor for a matrix product: the whole product is computed in blocks, a single row is not.
+/// The factor for an element of a matrix product: the whole product is computed in blocks, a slice of it is not.
 const PRODUCT_OF_FEW: usize = 32;
 
 /// Returns the outputs of the loop without the equations that move; `None` if none moves. If `guarded` is set
@@ -153,7 +153,7 @@ fn constant_operands(values: &[Atom]) -> Vec<(Binding, Atom)> {
     values.iter().map(|a| (Binding::Const, *a)).collect()
 }
 
-/// Returns whether evaluating the condition of a loop once more would be observable.
+/// Returns whether the loop's condition has effects, so that evaluating it once more would be observable.
 fn asks_with_effects(m: &Module, at: &Looped) -> bool {
     match at.spec.trip {
         TripCount::While { condition, .. } => m.effects(condition) != Effects::Pure,
@@ -178,11 +178,11 @@ struct Price {
     /// The arithmetic of the equation and of all invariant equations that it depends on, in additions. An
     /// equation that is read twice counts twice.
     flops: f64,
-    /// Bytes of the constants that it depends on, which an iteration reads in place of the value.
+    /// Bytes of the loop's constants that the value depends on: an iteration reads them if it computes the value.
     constants: f64,
 }
 
-/// The search for equations that move.
+/// The facts about a loop by which its equations move in front of it or stay.
 struct Search {
     /// Whether each parameter has the same value in all iterations.
     constant: Vec<bool>,
@@ -201,7 +201,7 @@ struct Moves {
     out: Vec<bool>,
     /// Per equation, whether it is computed in the loop. Cheap ones may be computed in both places.
     stays: Vec<bool>,
-    /// Values that are computed in front of the loop and read in it.
+    /// Values that are computed in front of the loop and read in it; they become parameters of the body.
     read: Vec<ValueId>,
 }
 
@@ -357,7 +357,7 @@ impl Moves {
         run_if(b, runs, computed, &given)
     }
 
-    /// Returns the function with the hoisted values as parameters.
+    /// Returns the body without the moved equations, with the values that they computed as additional parameters.
     fn inside(&self, m: &mut Module, f: &Function) -> Result<FuncId, Problem> {
         let more = self.read.iter().map(|v| (Some(*v), f.types[*v].clone())).collect::<Vec<_>>();
         taking(m, f, &more, &|i| self.stays[i])

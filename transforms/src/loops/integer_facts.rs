@@ -29,13 +29,13 @@ pub(super) struct Fact {
 /// An element of a value, treated as opaque in affine forms.
 pub(super) type Symbol = (ValueId, u32);
 
-/// The elements of a short vector as affine forms.
+/// The elements of a scalar or of a vector of at most `PARTS` elements, each as an affine form.
 type Parts = SmallVec<[Affine<Symbol>; 1]>;
 
-/// The most terms of a form; a longer form becomes a symbol.
+/// The most terms of an affine form; a value with a longer form is treated as a symbol of its own.
 const TERMS: usize = 8;
 
-/// The most elements of an index vector.
+/// The most elements of a vector whose elements are tracked as affine forms.
 const PARTS: usize = 8;
 
 /// The facts about the values of a function.
@@ -94,7 +94,7 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// Returns the range of a value's dtype.
+    /// Returns the interval of all numbers of the dtype of value `v`.
     fn all(&self, v: ValueId) -> Interval {
         Interval::of(self.f.types[v].as_array().map_or(Dtype::F64, |ty| ty.dtype))
     }
@@ -120,7 +120,8 @@ impl<'a> Known<'a> {
         Some((0..n).map(|j| Affine::atom((v, j as u32))).collect())
     }
 
-    /// Returns the number of a value's elements, if it is an index vector.
+    /// Returns the number of elements of `v` if `v` is an `i64` scalar or a vector of at most `PARTS` elements, and else
+    /// `None`.
     fn width(&self, v: ValueId) -> Option<usize> {
         let ty = self.f.types[v].as_array()?;
         let n = ty.shape.elements();

@@ -17,7 +17,7 @@ pub(super) struct Looped {
 }
 
 impl Looped {
-    /// Returns the loop, if the primitive is one.
+    /// Returns the loop that an equation runs, for editing; `None` if its primitive is not a loop.
     pub(super) fn of(
         b: &Builder<'_>,
         op: &Op,
@@ -41,12 +41,12 @@ impl Looped {
         self.body.all_params().position(|p| p == v)
     }
 
-    /// Returns the operand of a value of the body, if the value is a parameter.
+    /// Returns the loop's operand for a value of the body; `None` unless the value is a parameter with an operand.
     pub(super) fn value(&self, v: ValueId) -> Option<Atom> {
         Some(self.operands[self.operand(self.param(v)?)?])
     }
 
-    /// Returns the binding of a value of the body, if the value is a parameter.
+    /// Returns the binding (constant, carry, ..) of a value of the body; `None` unless the value is a parameter.
     pub(super) fn slot(&self, v: ValueId) -> Option<Binding> {
         Some(self.spec.takes[self.param(v)?])
     }
@@ -56,7 +56,7 @@ impl Looped {
         self.slot(v) == Some(Binding::Const)
     }
 
-    /// Returns the position of parameters that are added after all others of their kind.
+    /// Returns the index at which a new parameter is inserted: after all linear ones, or after all that are not linear.
     pub(super) fn end(&self, linear: bool) -> usize {
         if linear { self.spec.takes.len() } else { self.body.params.len() }
     }

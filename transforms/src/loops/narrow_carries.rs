@@ -33,7 +33,7 @@ use tapeloom_ir::{
     ValueRemap,
 };
 
-/// The pass's row in the table of passes.
+/// The entry of this pass in the list `PASSES`.
 pub(crate) const PASS: Pass = Pass {
     name: "narrow_carries",
     about: "loops carry the parts of arrays that iterations write, instead of the arrays",
@@ -53,7 +53,8 @@ pub(crate) const EAGER: Pass = Pass {
     }),
 };
 
-/// The least number of accesses per element, on average, for which a loop without derivatives gains by copying
+/// The least number of accesses per element of a window (the part of an array that a loop accesses), on average, from
+/// which a loop without derivatives gains by copying
 /// a part out and in again; a part of at most `SMALL` elements stays in registers, and gains from one access
 /// on.
 const OFTEN: usize = 4;
@@ -75,7 +76,7 @@ impl Window {
         elements < array && least <= touched
     }
 
-    /// Returns the window's start in the array, as values in front of the loop.
+    /// Emits, in front of the loop, the start of the window along each axis of the array; `None` if one is unknown there.
     fn starts(&self, b: &Builder<'_>, at: &Looped) -> Option<Vec<Atom>> {
         self.area.0.iter().map(|along| number(b, &along.start(), |v| at.value(v))).collect()
     }
@@ -94,9 +95,9 @@ impl Window {
     }
 }
 
-/// The replacement of an array in a loop.
+/// The plan to replace a carried or constant array of a loop by windows.
 struct Plan {
-    /// The parameter of the body that is the array.
+    /// The index of the body's parameter that is the array.
     param: usize,
     /// The windows: first the one that is written, if any, then those that are read.
     windows: Vec<Window>,
@@ -105,7 +106,7 @@ struct Plan {
     touches: Vec<(usize, usize)>,
 }
 
-/// A window that is written back after the loop: the output, the array, and the window's start and sizes.
+/// A window to write back after the loop: the loop's output, the array to update, the window's start and its sizes.
 struct Back {
     output: usize,
     array: Atom,
@@ -113,7 +114,8 @@ struct Back {
     sizes: Vec<usize>,
 }
 
-/// Returns the outputs of a loop that carries less; `None` if nothing can be narrowed.
+/// Returns the outputs of an equivalent loop that carries windows in place of arrays; `None` if no array can be
+/// narrowed.
 fn narrowed(site: &RegionSite<'_>, often: usize) -> Better {
     let (Some(mut at), b) = (site.looped(), site.b) else { return Ok(None) };
     let (mut param, mut back, mut changed) = (0, Vec::new(), false);
@@ -288,7 +290,7 @@ impl Plan {
         Ok(Some(back))
     }
 
-    /// Returns the body that takes the windows.
+    /// Returns the body with the windows as parameters in place of the array.
     fn body(
         &self,
         module: &mut Module,

@@ -24,7 +24,7 @@ use tapeloom_ir::{
 /// The most elements that branches may read of an array.
 const FEW: usize = 64;
 
-/// The pass's row in the table of passes.
+/// The entry of this pass in the list `PASSES`.
 pub(crate) const PASS: Pass = Pass {
     name: "promote_reads",
     about: "branches take the elements of an array that they read, instead of the array",
@@ -43,7 +43,7 @@ fn promoted(RegionSite { b, op, operands, .. }: &RegionSite<'_>) -> Better {
     }))
 }
 
-/// Branches with their arguments.
+/// Branches that take elements in place of arrays, with the arguments of the `cond`.
 type Lifted = (Vec<FuncId>, Vec<Atom>);
 
 /// Returns branches that take elements, with their arguments; `None` if no argument qualifies.
@@ -133,7 +133,7 @@ fn slice(module: &Module, f: &Function, wanted: &[usize]) -> Option<Vec<usize>> 
     Some(needed)
 }
 
-/// Emits the reads in front of the branch.
+/// Emits, in front of the `cond`, the equations of a branch that read elements; returns the elements.
 fn outside(b: &Builder<'_>, f: &Function, reads: &[usize], given: &[Atom]) -> Vec<Atom> {
     let needed = b.with_module(|m| slice(m, f, reads)).unwrap_or_default();
     let mut copying = ValueRemap::with(f, given.iter().copied());
@@ -145,7 +145,7 @@ fn outside(b: &Builder<'_>, f: &Function, reads: &[usize], given: &[Atom]) -> Ve
 }
 
 /// Returns the branch without the array's parameter, and with the elements of all branches as last parameters;
-/// its own begin at `first`.
+/// the elements that this branch reads begin at index `first`.
 fn inside(
     module: &mut Module,
     f: &Function,

@@ -14,7 +14,7 @@ use tapeloom_ir::{
     ValueId, deeper, rebuild,
 };
 
-/// The rewrite of a pass.
+/// The rewrite that a pass applies to each equation of a kind.
 #[derive(Clone, Copy)]
 pub(super) enum Rewrite {
     /// For equations without regions: returns the output if its value is known, given the operands.
@@ -29,27 +29,27 @@ pub(super) enum Rewrite {
     Stores,
 }
 
-/// A loop or a branch with its surroundings.
+/// A loop or a `cond` equation, with the facts about its operands and the reads of its outputs.
 pub(super) struct RegionSite<'a> {
     pub(super) b: &'a Builder<'a>,
     pub(super) op: &'a Op,
     pub(super) operands: &'a [Atom],
     /// The facts about the parameters of the first function that it runs.
     facts: &'a [Fact],
-    /// The reads of its outputs.
+    /// The reads of the equation's outputs: per output, the only box that is read.
     pub(super) behind: &'a Behind<'a>,
-    /// Whether it is in a function that a loop iterates.
+    /// Whether the equation is in a function that an enclosing loop iterates.
     pub(super) in_loop: bool,
 }
 
 impl RegionSite<'_> {
-    /// Returns the loop, if it is one.
+    /// Returns the equation as a loop for editing; `None` if it is not a loop.
     pub(super) fn looped(&self) -> Option<Looped> {
         Looped::of(self.b, self.op, self.operands, self.facts)
     }
 }
 
-/// Replacement outputs, if there is a better equation.
+/// The result of a rewrite: the outputs of a better equation, or `None` if the equation stays.
 pub(super) type Better = Result<Option<Vec<Atom>>, Problem>;
 
 /// Rewrites a function and all functions that it runs.

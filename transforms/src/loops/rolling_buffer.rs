@@ -43,7 +43,7 @@ use tapeloom_ir::{
 /// The largest distance in iterations between the writing and the reading of a row.
 const ITERATIONS: usize = 4;
 
-/// The pass's row in the table of passes.
+/// The entry of this pass in the list `PASSES`.
 pub(crate) const PASS: Pass = Pass {
     name: "rolling_buffer",
     about: "loops that compute each row of an array from earlier rows carry these rows",
@@ -72,12 +72,12 @@ fn rolling_buffer_last(
     if rows == f { Ok(f) } else { dce(regions, module, rows) }
 }
 
-/// A loop that computes rows.
+/// A carried array of which each iteration computes one row from earlier rows.
 struct Rows {
-    /// The parameter that is the array, and the result that is its last version.
+    /// The indices of the body's parameter that is the array and of the result that is its last version.
     param: usize,
     result: usize,
-    /// The axis along which rows follow each other.
+    /// The axis of the array along which rows follow each other.
     axis: usize,
     /// The index of the row that an iteration writes, less the iteration number. Constant in the loop.
     to: Affine<Symbol>,
@@ -93,13 +93,13 @@ struct Rows {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
-    /// Writes the row of the iteration.
+    /// A write of the row of the current iteration.
     Writes,
-    /// Reads the row of the iteration after it was written.
+    /// A read of the current iteration's row after this iteration has written it.
     Own,
-    /// Reads a row's value from before the loop.
+    /// A read of a row with its value from before the loop.
     Old,
-    /// Reads the row written this number of iterations before.
+    /// A read of the row that was written this number of iterations before.
     Before(usize),
 }
 
@@ -110,7 +110,7 @@ struct Back {
     axis: usize,
     /// The output with one row per iteration, and the start of the first row.
     stacked: (usize, Vec<Atom>),
-    /// The outputs that are one row each, with the start of the row.
+    /// The outputs that are one row each, with the start in the array to which the row is written.
     last: Vec<(usize, Vec<Atom>)>,
 }
 
@@ -342,7 +342,7 @@ impl Rows {
         }
         let lost = || Problem::internal("a row that was known is not");
         let b = Builder::new(module, &mut draft);
-        // A row with the shape that its reader expects.
+        // A row with an axis of extent 1 in front; readers of the array expect the row in that shape.
         let one: Vec<usize> = [1].into_iter().chain(self.row.shape.iter().copied()).collect();
         let read = |copying: &mut ValueRemap, i: usize, kind: Kind| {
             let e = &body.equations[i];

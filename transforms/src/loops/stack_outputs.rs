@@ -21,7 +21,7 @@ use tapeloom_ir::{
     Atom, Builder, Draft, FuncId, Function, Module, Problem, Type, ValueId, ValueRemap,
 };
 
-/// The pass's row in the table of passes.
+/// The entry of this pass in the list `PASSES`.
 pub(crate) const PASS: Pass = Pass {
     name: "stack_outputs",
     about: "an array that a loop fills element by element and does not read becomes a stacked result",
@@ -31,12 +31,12 @@ pub(crate) const PASS: Pass = Pass {
 
 /// An array that a loop fills.
 struct Filled {
-    /// The parameter that is the array, and the result that is its last version.
+    /// The indices of the body's parameter that is the array and of the result that is its last version.
     param: usize,
     result: usize,
-    /// The axis of the iterations.
+    /// The axis of the array along which each iteration sets one index.
     axis: usize,
-    /// The value that an iteration writes.
+    /// The value in the body that an iteration writes into the array.
     element: Atom,
 }
 
@@ -85,7 +85,7 @@ impl Filled {
         alone.then_some(Filled { param, result, axis, element: set.operands[write.operand] })
     }
 
-    /// Returns the body without the array, which returns the element.
+    /// Returns the body without the array's parameter, with the written value as result in place of the array.
     fn body(&self, module: &mut Module, body: &Function) -> Result<FuncId, Problem> {
         let mut draft = Draft::new(body.name.clone());
         let mut copying = ValueRemap::new();

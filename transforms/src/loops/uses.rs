@@ -5,7 +5,7 @@ use super::integer_facts::Known;
 use tapeloom_ir::analysis::affine::Affine;
 use tapeloom_ir::{Atom, Function, ValueId};
 
-/// The only box of a value that is read: its starts and its sizes.
+/// The only box of a value that is read: its starts and its sizes, one per axis.
 #[derive(PartialEq, Eq)]
 pub(super) struct OneBox {
     pub(super) starts: Vec<i64>,

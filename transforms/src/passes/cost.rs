@@ -44,7 +44,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// Returns arithmetic and traffic as one number, in additions.
+    /// Returns the sum of arithmetic and memory traffic, with traffic converted to additions by `FLOPS_PER_BYTE`.
     pub fn total(self) -> f64 {
         self.flops + FLOPS_PER_BYTE * self.bytes
     }
@@ -74,7 +74,7 @@ pub(crate) fn work_of(
     let lowering = op.lower(module, operands);
     let flops = match &lowering {
         Lowering::Elementwise(code) => out * f64::from(code.row().flops),
-        // Index arithmetic, and loads that are not contiguous.
+        // A view costs a tenth of an addition per element: index arithmetic, and loads that are not contiguous.
         Lowering::View { .. } => out * 0.1,
         Lowering::Reshape => out * 0.05,
         Lowering::Alias { .. } => 0.0,
@@ -97,7 +97,7 @@ pub(crate) fn work_of(
         Lowering::DynamicUpdateSlice => of(1),
         Lowering::Scatter { .. } => of(2) * 3.0,
         Lowering::Routine(call) => call.flops() as f64,
-        // These are never rewritten, so any number will do.
+        // Simplification never rewrites these equations, so their cost does not matter.
         Lowering::Call(_)
         | Lowering::Host(_)
         | Lowering::Branch { .. }
@@ -110,7 +110,7 @@ pub(crate) fn work_of(
 /// The arithmetic of equations, including the functions that they run. Each function is counted once and
 /// memoized.
 pub(crate) struct Arithmetic {
-    /// The number of iterations assumed for a loop with a dynamic trip count.
+    /// The trip count that is assumed for a loop with a dynamic trip count.
     trips: usize,
     functions: OrderedMap<FuncId, f64>,
 }
@@ -153,7 +153,7 @@ impl Arithmetic {
     }
 }
 
-/// Returns the bytes of moving a value once; 0 for a value in registers.
+/// Returns the bytes that are moved if a value is read once; 0 for a value of at most `REGISTER_BYTES` bytes.
 pub(crate) fn bytes(ty: &Type) -> f64 {
     match ty.as_array().map(|a| a.bytes()) {
         Some(bytes) if bytes > REGISTER_BYTES => bytes as f64,
@@ -189,7 +189,7 @@ fn program(module: &Module, f: &Function) -> Cost {
     /// The readers of a value found so far.
     #[derive(Clone, Default)]
     struct Readers {
-        /// The nests that read the value.
+        /// The indices of the loop nests that read the value.
         nests: SmallVec<[usize; 2]>,
         /// Whether a reader needs the value in memory.
         memory: bool,

@@ -7,7 +7,7 @@ use cranelift_entity::SecondaryMap;
 use tapeloom_ir::prim::{Effects, Op, Prune, Regions};
 use tapeloom_ir::{Atom, Atoms, Draft, Function, Module, Operands, Problem, ValueId, rebuild};
 
-/// A smaller primitive for an equation, with the operands and outputs that it retains.
+/// A primitive that computes only some outputs of an equation, with the operands and outputs that it retains.
 struct Smaller {
     op: Op,
     operands: Vec<bool>,

@@ -17,7 +17,7 @@ pub(crate) enum OpClass {
     Writes,
     /// Cheap elementwise arithmetic.
     Cheap,
-    /// Everything else.
+    /// All other equations: expensive elementwise codes, reductions, contractions, calls, loops.
     Dear,
 }
 

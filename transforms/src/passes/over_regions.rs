@@ -15,7 +15,7 @@ use tapeloom_ir::{FuncId, Module, OrderedMap, Problem, rebuild};
 struct Visit {
     old: FuncId,
     new: FuncId,
-    /// The next equation to visit.
+    /// The index of the next equation whose functions are visited.
     next: usize,
 }
 

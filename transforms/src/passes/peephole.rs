@@ -47,7 +47,7 @@ const WALKS: usize = 3;
 /// The most rewrites in a row at one equation, and the deepest nesting of right-hand sides.
 const FUEL: usize = 12;
 
-/// The pass's row in the table of passes.
+/// The entry of this pass in the list `PASSES`.
 pub(crate) const PASS: Pass = Pass {
     name: "peephole",
     about: "exact local rules are applied and constants folded",

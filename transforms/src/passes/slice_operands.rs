@@ -38,7 +38,7 @@ use tapeloom_ir::{
     Problem, Type, ValueId, ValueRemap, deeper,
 };
 
-/// The pass's row in the table of passes.
+/// The entry of this pass in the list `PASSES`.
 pub(crate) const PASS: Pass = Pass {
     name: "slice_operands",
     about: "slices, indices and gathers move in front of the equations whose results they read",
@@ -49,7 +49,8 @@ pub(crate) const PASS: Pass = Pass {
 /// The most reads of one value that move. Every read emits equations of its own.
 const MOST_READS: usize = 8;
 
-/// The number of elements computed at once. A single element costs as much as this many side by side.
+/// The number of adjacent elements that a vector instruction computes; one element alone costs as much as `LANES`
+/// adjacent ones.
 pub(crate) const LANES: usize = 8;
 
 /// Returns whether reads, given their numbers of elements, cost at most half of an array. Reads without
@@ -74,7 +75,7 @@ enum Read {
 /// The index of a read in [`PartialReads::all`].
 type ReadId = usize;
 
-/// The reads of a value.
+/// The elements of a value that its readers need.
 #[derive(Clone, Default)]
 enum Demand {
     #[default]
@@ -105,7 +106,7 @@ pub(crate) struct PartialReads<'f> {
     definitions: SecondaryMap<ValueId, Option<usize>>,
     /// Per equation, how reads move in front of it; `None` if they do not.
     moved: Vec<Option<Propagation>>,
-    /// Memo of [`computed`](Self::computed).
+    /// Memo of [`computed`](Self::computed): whether reads may move in front of a value's equation.
     computed: SecondaryMap<ValueId, Option<bool>>,
 }
 
@@ -348,7 +349,7 @@ impl<'f> PartialReads<'f> {
     }
 }
 
-/// Returns the same function with reads moved.
+/// Returns the same function with reads moved in front of the equations that compute the elements.
 fn sliced(module: &mut Module, id: FuncId) -> Result<FuncId, Problem> {
     let f = module.get(id);
     let reads = PartialReads::of(module, &f);
@@ -370,7 +371,7 @@ struct Rewriting<'r, 'f> {
     reads: &'r PartialReads<'f>,
     draft: Draft,
     copying: ValueRemap,
-    /// The reads that have been emitted.
+    /// The reads that have been emitted, by value and read, with the atom that holds the elements.
     done: OrderedMap<(ValueId, ReadId), Atom>,
 }
 

@@ -7,7 +7,7 @@ use max_flow::Network;
 #[allow(dead_code, reason = "it is a module of the library, which shows it to nobody")]
 mod max_flow;
 
-/// Returns the capacity of a cut.
+/// Returns the sum of the capacities of the edges into `side`, the sink side of a cut.
 fn capacity(edges: &[(usize, usize, u64)], side: &[bool]) -> u64 {
     edges.iter().filter(|(a, b, _)| !side[*a] && side[*b]).map(|(_, _, c)| c).sum()
 }

@@ -114,7 +114,7 @@ fn derivatives_go_through_calls() {
     let direct = vjp(&mut m, flat, &[true, true]).unwrap();
     let a = run(&m, through.function, &args);
     let b = run(&m, direct.function, &args);
-    // Cotangents are added in the same order.
+    // Both derivatives add cotangents in the same order, so they must agree in every bit.
     assert_eq!(a, b);
     let calls = |f: FuncId, m: &Module| {
         m.function(f).equations.iter().filter(|e| matches!(e.op, Op::Call(_))).count()
@@ -143,7 +143,7 @@ fn batch_is_map() {
 
 #[test]
 fn constants_are_not_residuals() {
-    // y = x * broadcast(2): the linear half computes the constant itself.
+    // y = x * broadcast(2): the linear half computes the constant itself, so no residual is saved.
     let mut m = Module::new();
     let mut draft = Draft::new("scale");
     let x = draft.param(Type::array(Dtype::F64, &[4]));

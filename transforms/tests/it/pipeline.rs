@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use tapeloom_transforms::{List, PASSES};
 
-/// A step that repeats a pass has a reason that begins with "again: ".
+/// In each list, every step that repeats a pass must have a reason that begins with "again: ".
 #[test]
 fn repetitions_have_their_reason() {
     for list in List::ALL {

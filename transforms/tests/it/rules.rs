@@ -23,6 +23,6 @@ fn rows_that_are_no_patterns_are_refused() {
         assert_eq!(unusable(&[row(text, "?x")]), ["row"], "{text}");
         assert_eq!(unusable(&[row("(add ?x 0)", text)]), ["row"], "{text}");
     }
-    // A left-hand side that is a variable, and a right-hand side with an unknown variable.
+    // Both rows must be reported as unusable: a left-hand side that is a variable, a right-hand side with an unknown one.
     assert_eq!(unusable(&[row("?x", "?x"), row("(add ?x 0)", "?y")]), ["row"; 2]);
 }

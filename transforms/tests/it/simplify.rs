@@ -31,7 +31,7 @@ fn check(results: &str, before: &str, after: &str) {
     check_with(false, results, before, after);
 }
 
-/// Simplifies and checks the laws: same values, well-formed, not more expensive, the same result again.
+/// Simplifies `f` and checks the result: equal values, well-formed, not more expensive, unchanged if simplified again.
 #[track_caller]
 fn run(module: &mut Module, f: FuncId, relaxed: bool) -> FuncId {
     let options = SimplifyOptions { relaxed, ..SimplifyOptions::default() };
@@ -56,7 +56,7 @@ fn run(module: &mut Module, f: FuncId, relaxed: bool) -> FuncId {
     g
 }
 
-/// Returns pseudo-random numbers, none of them zero.
+/// Returns an array of type `ty` with pseudo-random numbers, none of them zero.
 fn sample(ty: &Type) -> Tensor {
     let Type::Array(ty) = ty else { panic!("{ty} is not an array") };
     let mut t = Tensor::zeros_of(ty).unwrap();

@@ -18,10 +18,10 @@ use egg::Id;
 use std::collections::VecDeque;
 use tapeloom_ir::{OrderedMap, OrderedSet};
 
-/// The most changes of the choice of one class.
+/// The most times that a change of one class's choice requeues its users.
 const CHANGES: u32 = 12;
 
-/// The chosen node of every class.
+/// The result of extraction: the chosen node of every class.
 pub(crate) struct Extraction {
     index: OrderedMap<Id, usize>,
     chosen: Vec<Option<ENode>>,
@@ -34,7 +34,7 @@ impl Extraction {
     }
 }
 
-/// A set of class indices.
+/// A set of class indices, as a bit set.
 #[derive(Clone, PartialEq)]
 struct Bits(Vec<u64>);
 
@@ -65,14 +65,14 @@ impl Bits {
     }
 }
 
-/// A candidate: a node, its operands as class indices, and its own cost.
+/// A node that a class may choose: the node, its operands as class indices, and its cost without its operands.
 struct Candidate<'g> {
     node: &'g ENode,
     operands: Vec<usize>,
     cost: f64,
 }
 
-/// The best candidate of a class so far.
+/// The best candidate node found for a class so far, with the cost and the set of classes that it needs.
 #[derive(PartialEq)]
 struct Best {
     candidate: usize,

@@ -86,7 +86,7 @@ impl Language for ENode {
     }
 }
 
-/// The facts about a class.
+/// The facts about a class (a set of equal terms): types, sign, and constant value.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Fact {
     /// The type of a value, or the types of a bundle.
@@ -100,12 +100,12 @@ pub(crate) struct Fact {
 }
 
 impl Fact {
-    /// Returns the type, unless this is a bundle.
+    /// Returns the type of the class's value; `None` for a bundle (a primitive with several outputs).
     pub(crate) fn ty(&self) -> Option<&Type> {
         if self.bundle { None } else { self.types.first() }
     }
 
-    /// Returns the value, if this is a scalar constant.
+    /// Returns the constant, if the class is a scalar constant.
     pub(crate) fn literal(&self) -> Option<Literal> {
         let scalar = self.ty()?.as_array()?.shape.is_empty();
         self.uniform.filter(|_| scalar)

@@ -96,9 +96,9 @@ pub struct Simplified {
 pub struct Simplification {
     /// For each rule, the number of times it joined two classes.
     pub rules: BTreeMap<&'static str, usize>,
-    /// The cost before.
+    /// The cost of the function before simplification.
     pub before: Cost,
-    /// The cost after.
+    /// The cost of the function after simplification.
     pub after: Cost,
     /// The number of regions, and of those that became cheaper.
     pub regions: (usize, usize),
@@ -126,7 +126,7 @@ impl fmt::Display for Simplification {
     }
 }
 
-/// The pass's row in the table of passes.
+/// The entry of this pass in the list `PASSES`.
 pub(crate) const PASS: Pass = Pass {
     name: "simplify",
     about: "equality saturation with exact rules; the cheapest program is extracted",
@@ -136,7 +136,7 @@ pub(crate) const PASS: Pass = Pass {
     }),
 };
 
-/// As [`PASS`], with rules of real arithmetic.
+/// As [`PASS`], also with rules that hold for real numbers only, so that results may differ by rounding.
 pub(crate) const RELAXED: Pass = Pass {
     name: "simplify_relaxed",
     about: "equality saturation with rules of real arithmetic; the cheapest program is extracted",
@@ -266,7 +266,7 @@ fn splice(draft: &mut Draft, piece: &Function, args: Vec<Atom>) -> Vec<Atom> {
     map.results(piece)
 }
 
-/// An equation's class in the graph.
+/// An equation's class in the e-graph, and the equation's functions with their phases.
 struct Place<'f> {
     id: Id,
     origin: Origin,

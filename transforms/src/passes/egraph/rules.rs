@@ -50,7 +50,7 @@ pub(crate) struct Root<'a, I> {
     pub(crate) ty: &'a Type,
 }
 
-/// A match of a row at a root: sufficient to build the right-hand side without matching again.
+/// A match of a rewrite row at a root term, with all that is needed to build the right-hand side.
 #[derive(Clone, Debug)]
 pub(crate) struct Found<I> {
     /// The index of the rule.
@@ -62,7 +62,7 @@ pub(crate) struct Found<I> {
 
 #[derive(Clone, Debug)]
 enum What<I> {
-    /// The values of a pattern's variables.
+    /// The terms bound to a pattern's variables.
     Bindings(SmallVec<[I; 4]>),
     /// Primitives to apply in order.
     Chain(I, Vec<Op>),
@@ -89,7 +89,7 @@ fn term_size(term: &Term) -> usize {
     }
 }
 
-/// A compiled row.
+/// A compiled row of [`tapeloom_ir::Op::rewrites`].
 pub(crate) struct Rule {
     pub(crate) row: Rewrite,
     /// Whether the right-hand side is never larger than the left. Such rules are applied wherever they match,
@@ -106,7 +106,7 @@ enum Form {
     Site { outer: fn(&Op) -> bool, inner: fn(&Op) -> bool, equal: fn(&Site<'_>) -> Option<Term> },
 }
 
-/// A pattern.
+/// A pattern to match a term against.
 enum Pattern {
     /// A variable, with the sign that its term must be known to have.
     Variable(usize, Sign),
@@ -123,7 +123,7 @@ impl Pattern {
     }
 }
 
-/// All rows, compiled, with an index by the primitive at the root.
+/// The rewrite rows of all primitives, compiled, with an index by the primitive at the root.
 pub(crate) struct Rules {
     pub(crate) all: Vec<Rule>,
     by_root: OrderedMap<&'static str, Vec<usize>>,
@@ -274,7 +274,7 @@ impl Rule {
         equal: fn(&Site<'_>) -> Option<Term>,
         visit: &mut dyn FnMut(Found<T::Id>) -> bool,
     ) -> bool {
-        /// The most combinations tried at one root. A bound is needed because classes of an e-graph grow.
+        /// The most combinations of operands' definitions that a site rule tries at one root: classes of an e-graph grow.
         const MOST: usize = 64;
         type Choice<I> = Option<(Op, SmallVec<[I; 2]>)>;
         let mut choices: Vec<Vec<Choice<T::Id>>> = Vec::new();
@@ -468,7 +468,7 @@ fn build_term<T: PlanRequest>(
     }
 }
 
-/// Compiles a row.
+/// Compiles a row; `None` if the row is unusable.
 fn compile(row: &Rewrite) -> Option<Form> {
     match row.rule {
         Equality::Pattern { lhs, rhs } => {
@@ -535,7 +535,7 @@ fn parse_words<'w, 't>(
     Some((pattern, rest))
 }
 
-/// Returns whether a row may be used in a mode.
+/// Returns whether a row may be used: always if it is exact, and else only if `relaxed`.
 pub(crate) fn allowed(row: &Rewrite, relaxed: bool) -> bool {
     match row.exactness {
         Exactness::Exact => true,

@@ -17,10 +17,10 @@ use egg::Id;
 use std::collections::BTreeMap;
 use tapeloom_ir::{Op, Type};
 
-/// The most iterations of the first stage. Programs seen so far need four to six.
+/// The most iterations of the first stage (shrinking rules). Programs seen so far need four to six.
 const SHRINKING: usize = 12;
 
-/// The most iterations of the second stage.
+/// The most iterations of the second stage (rules that factor or expand).
 const FACTORING: usize = 4;
 
 /// The statistics of a saturation.
@@ -30,7 +30,7 @@ pub(crate) struct Saturation {
     pub(crate) iterations: usize,
     /// For each rule, the number of times it joined two classes.
     pub(crate) fired: BTreeMap<&'static str, usize>,
-    /// Whether the node limit stopped it.
+    /// Whether saturation stopped because the e-graph reached the node limit.
     pub(crate) full: bool,
 }
 
@@ -102,7 +102,7 @@ fn iteration(
     }
 }
 
-/// A match: its class, its type, and the rule's finding.
+/// A match: the class of its root, the type of that class, and the matched rule with its bindings.
 type Match = (Id, Type, Found<Id>);
 
 /// Returns all matches in the order of classes, and the number of matches of each rule.
