@@ -39,7 +39,7 @@ impl Word for Extremum {
     }
 }
 
-/// `argmax{axis}`, `argmin{axis}`
+/// The index of the largest or smallest element along an axis. In text: `argmax{axis}`, `argmin{axis}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct ArgReduce {
     /// The axis searched; it is removed.

@@ -15,7 +15,7 @@ use crate::prim::{
 };
 use crate::tensor::Tensor;
 
-/// `broadcast{shape, dims}`
+/// A broadcast: repeats an array along new axes and axes of extent 1. In text: `broadcast{shape, dims}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Broadcast {
     /// The result's extents.

@@ -14,7 +14,7 @@ use crate::prim::{
 };
 use crate::tensor::Tensor;
 
-/// `concatenate{axis}`
+/// A concatenation of arrays along an axis. In text: `concatenate{axis}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Concatenate {
     /// The axis along which the operands are joined.

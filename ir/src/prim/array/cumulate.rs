@@ -61,7 +61,8 @@ impl Word for Cumulation {
     }
 }
 
-/// `cumsum{axis, reverse}` and the other three.
+/// All partial sums, products or extrema along an axis. In text: `cumsum{axis, reverse}`, `cumprod`, `cummax`,
+/// `cummin`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Cumulate {
     /// The operation that combines elements.

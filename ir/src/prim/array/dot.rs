@@ -25,7 +25,8 @@ use crate::prim::{
 };
 use crate::tensor::{Element, Tensor};
 
-/// `dot{lhs_batch, rhs_batch, lhs_contract, rhs_contract}`
+/// A contraction: the product of two arrays, summed over shared axes.
+/// In text: `dot{lhs_batch, rhs_batch, lhs_contract, rhs_contract}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Dot {
     /// Pairs (axis of the left, axis of the right operand) that are shared and appear in the result.

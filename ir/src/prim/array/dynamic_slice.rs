@@ -23,7 +23,7 @@ use crate::prim::{
 };
 use crate::tensor::Tensor;
 
-/// `dynamic_slice{sizes}`
+/// A box of an array that starts at computed indices. In text: `dynamic_slice{sizes}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct DynamicSlice {
     /// The result's extents.

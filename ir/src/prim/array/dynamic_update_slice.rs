@@ -23,7 +23,7 @@ use crate::prim::{
 };
 use crate::tensor::Tensor;
 
-/// `dynamic_update_slice`
+/// An array with one box, at computed starts, replaced. In text: `dynamic_update_slice`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct DynamicUpdateSlice;
 

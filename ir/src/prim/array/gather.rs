@@ -30,7 +30,7 @@ use crate::prim::{
 };
 use crate::tensor::Tensor;
 
-/// `gather{batch, axes, bounds}`
+/// A gather: reads windows of an array at computed positions. In text: `gather{batch, axes, bounds}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Gather {
     /// Leading axes shared by array and indices.

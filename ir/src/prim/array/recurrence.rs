@@ -27,7 +27,7 @@ use crate::prim::{
 };
 use crate::tensor::Tensor;
 
-/// `recurrence{axis, reverse}`
+/// The linear recurrence `y[i] = a[i] y[i-1] + x[i]` along an axis. In text: `recurrence{axis, reverse}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Recurrence {
     /// The axis of the recurrence.

@@ -7,7 +7,7 @@ use crate::lang::types::{ArrayType, Shape, Type};
 use crate::prim::{Cotangents, Doc, Equality, Family, Movement, Op, Rewrite, Sample, View};
 use crate::tensor::Tensor;
 
-/// `reshape{shape}`
+/// The same elements in row-major order under other extents. In text: `reshape{shape}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Reshape {
     /// The result's extents; their product is the number of elements.

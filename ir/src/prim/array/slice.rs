@@ -21,7 +21,7 @@ use crate::prim::{
 };
 use crate::tensor::Tensor;
 
-/// `slice{start, limit, strides}`
+/// A box of an array with static bounds, with a stride per axis. In text: `slice{start, limit, strides}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Slice {
     /// The first index, per axis.

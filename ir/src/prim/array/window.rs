@@ -29,7 +29,8 @@ use crate::prim::{AxisMap, Broadcast, Doc, Family, Filled, FilledView, Op, Pad, 
 use crate::tensor::Tensor;
 use smallvec::smallvec;
 
-/// `window{axes, taps, scales, steps, offsets, divisors, extents}`
+/// An array read through a window that moves along some axes.
+/// In text: `window{axes, taps, scales, steps, offsets, divisors, extents}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Window {
     /// The movement of the window along each of its axes.

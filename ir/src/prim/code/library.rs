@@ -35,7 +35,7 @@ impl Hash for Library {
 /// The versions of a library function.
 #[derive(Clone, Copy, Debug)]
 pub enum LibraryFn {
-    /// A function of one argument.
+    /// A function of one float argument.
     Unary {
         /// The f64 version.
         f64: extern "C" fn(f64) -> f64,

@@ -15,7 +15,7 @@ pub struct CodeRow {
     pub takes: Takes,
     /// The dtypes of the last operand for which the code is defined.
     pub domain: Domain,
-    /// The dtype of the result.
+    /// The dtype of the result, as a rule about the operands' dtypes.
     pub gives: Gives,
     /// Whether the two operands may be exchanged.
     pub commutes: bool,
@@ -72,7 +72,7 @@ pub enum Parameter {
 /// The operands of a code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Takes {
-    /// This number of operands of one dtype.
+    /// This number of operands, all of one dtype.
     Equal(usize),
     /// A bool, and two operands of one dtype.
     Choice,
@@ -157,9 +157,9 @@ pub enum Neutral {
     Zero,
     /// One.
     One,
-    /// The least value.
+    /// The least value of the dtype.
     Least,
-    /// The greatest value.
+    /// The greatest value of the dtype.
     Greatest,
     /// All bits set: true, or -1.
     Ones,

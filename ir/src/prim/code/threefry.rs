@@ -17,7 +17,7 @@ const PARITY: u32 = 0x1bd1_1bda;
 pub trait Words {
     /// One word.
     type Word: Copy;
-    /// Returns a constant.
+    /// Returns a word with the constant value `x`.
     fn word(&mut self, x: u32) -> Self::Word;
     /// `x + y`, wrapping.
     fn add(&mut self, x: Self::Word, y: Self::Word) -> Self::Word;

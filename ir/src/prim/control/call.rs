@@ -27,7 +27,7 @@ use crate::prim::{
 use crate::tensor::Tensor;
 use smallvec::smallvec;
 
-/// `call{function, outline, checkpoint}`
+/// A call of another function. In text: `call{function, outline, checkpoint}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Call {
     /// The called function; its parameters are the operands.

@@ -22,7 +22,7 @@ use crate::prim::{
 use crate::tensor::Tensor;
 use tapeloom_routines::Routine;
 
-/// `fft{inverse, rank, axis}`
+/// The discrete Fourier transform of complex sequences. In text: `fft{inverse, rank, axis}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Fft {
     /// Whether the transform is the inverse one, with a positive exponent: `exp(+2 π i j k / n)`.

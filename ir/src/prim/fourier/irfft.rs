@@ -22,7 +22,7 @@ use crate::prim::{
 use crate::tensor::Tensor;
 use tapeloom_routines::{Routine, half};
 
-/// `irfft{n, rank, axis}`
+/// The `n` real numbers with half a spectrum, times `n`. In text: `irfft{n, rank, axis}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Irfft {
     /// The length of a sequence.

@@ -21,7 +21,7 @@ use crate::prim::{
 use crate::tensor::Tensor;
 use tapeloom_routines::{Routine, half};
 
-/// `rfft{rank, axis}`
+/// The first half of the discrete Fourier transform of real sequences. In text: `rfft{rank, axis}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Rfft {
     /// The number of axes of an array; they are the last ones. The real and imaginary parts of its spectrum are

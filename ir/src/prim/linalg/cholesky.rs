@@ -25,7 +25,7 @@ use crate::prim::{
 use crate::tensor::Tensor;
 use tapeloom_routines::Routine;
 
-/// `cholesky`
+/// The lower triangular factor of a symmetric positive definite matrix. In text: `cholesky`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Cholesky {}
 

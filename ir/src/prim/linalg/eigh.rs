@@ -21,7 +21,7 @@ use crate::prim::{Doc, Family, Op, Ranges, Reads, Sample};
 use crate::tensor::Tensor;
 use tapeloom_routines::Routine;
 
-/// `eigh{vectors}`
+/// The eigenvalues and eigenvectors of a symmetric matrix. In text: `eigh{vectors}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Eigh {
     /// Whether eigenvectors are computed besides the eigenvalues.

@@ -28,7 +28,7 @@ use crate::prim::{
 use crate::tensor::Tensor;
 use tapeloom_routines::Routine;
 
-/// `lu`
+/// The triangular factors of a matrix, with partial pivoting. In text: `lu`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Lu {}
 

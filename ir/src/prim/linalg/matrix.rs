@@ -246,8 +246,8 @@ pub(super) fn times(b: &Builder<'_>, x: Atom, y: Atom) -> Atom {
     b.emit1(Scalar::Mul, &[x, y])
 }
 
-/// Solves for a batch of right-hand sides, axis 0 of `right`, as additional columns: `[size, .., n, m]` is
-/// reordered to `[.., n, size m]`.
+/// Calls `solve` once for a batch of right-hand sides, axis 0 of `right`, as additional columns: `[size, .., n, m]`
+/// is reordered to `[.., n, size m]`.
 pub(super) fn by_columns(b: &Builder<'_>, right: Atom, solve: impl Fn(Atom) -> Atom) -> Atom {
     let last = b.shape_of(right).len() - 2;
     let beside = move_axis(b, right, 0, last);

@@ -18,7 +18,7 @@ const MOST_BYTES: usize = 1 << 48;
 /// A library routine, run on each member of a batch.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct RoutineCall {
-    /// The routine.
+    /// The routine that is called.
     pub routine: Routine,
     /// The float type of the routine's arrays.
     pub float: Float,
@@ -63,7 +63,7 @@ impl RoutineCall {
         operands.iter().chain(&results).all(|a| all(a).is_some_and(|bytes| bytes <= MOST_BYTES))
     }
 
-    /// Returns the number of floating-point operations for all members.
+    /// Returns the number of floating-point operations for all batch members together.
     pub fn flops(&self) -> u64 {
         self.routine.flops().saturating_mul(self.members as u64)
     }

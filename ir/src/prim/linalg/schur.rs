@@ -16,7 +16,7 @@ use crate::prim::{Doc, Family, Op, Reads, Sample};
 use crate::tensor::Tensor;
 use tapeloom_routines::Routine;
 
-/// `schur`
+/// The real Schur form of a square matrix. In text: `schur`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Schur {}
 

@@ -24,7 +24,7 @@ use crate::prim::{Doc, Family, Op, Reads, Sample};
 use crate::tensor::Tensor;
 use tapeloom_routines::{Routine, SvdVectors};
 
-/// `svd{vectors}`
+/// The singular values and singular vectors of a matrix. In text: `svd{vectors}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Svd {
     /// The vectors that are computed.

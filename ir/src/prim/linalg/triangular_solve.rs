@@ -28,7 +28,7 @@ use crate::prim::{
 use crate::tensor::Tensor;
 use tapeloom_routines::Routine;
 
-/// `triangular_solve{lower, transposed, unit_diagonal}`
+/// The solution of a triangular system. In text: `triangular_solve{lower, transposed, unit_diagonal}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct TriangularSolve {
     /// Whether the lower triangle is read instead of the upper one.

@@ -27,7 +27,7 @@ use crate::prim::{
 use crate::tensor::Tensor;
 use tapeloom_routines::Routine;
 
-/// `tridiagonal_solve`
+/// The solution of a tridiagonal system. In text: `tridiagonal_solve`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct TridiagonalSolve {}
 

@@ -138,7 +138,7 @@ impl Emit<'_, '_> {
         Literal::of(self.0.dtype_of(like), x).into()
     }
 
-    /// Emits the logical and of these values.
+    /// Emits the logical and of all values of `each`; `None` if there are none.
     fn all(self, each: impl IntoIterator<Item = Atom>) -> Option<Atom> {
         each.into_iter().reduce(|x, y| self.of(Scalar::And, &[x, y]))
     }
@@ -179,7 +179,7 @@ fn cholesky(b: &Builder<'_>, a: &Grid) -> Grid {
     l
 }
 
-/// The interpretation of a triangular matrix.
+/// The flags of a triangular solve: which triangle of the matrix is read, and how.
 struct Triangle {
     lower: bool,
     transposed: bool,

@@ -71,7 +71,7 @@ pub(super) struct Eigenvectors<'r> {
     pub(super) a: Atom,
     /// All eigenvalues.
     pub(super) w: Atom,
-    /// All eigenvectors.
+    /// All eigenvectors, as the columns of a matrix.
     pub(super) v: Atom,
     /// The positions of the columns that are read.
     pub(super) read: &'r Ranges,
@@ -274,7 +274,7 @@ fn singular_solve(b: &Builder<'_>, p: [Atom; 10], read: &Ranges, right: [Atom; 2
     let one = Literal::of(b.dtype_of(s), 1.0).into();
     let (gaps, sums) = (on_own(b, read, one, open_gaps(b, own_s, s, own_c)), plus(b, sj, si));
     let [by_gap, other_by_gap] = [alpha, beta].map(|x| quotient(b, x, gaps));
-    // For i = j a sum may be zero too.
+    // For i = j a sum of two values may be zero too, so 1 replaces it.
     let other_sums = on_own(b, read, one, sums);
     let others =
         |x: Atom, y: Atom| quotient(b, plus(b, times(b, sj, x), times(b, si, y)), other_sums);

@@ -196,7 +196,7 @@ fn bits(word: Dtype) -> usize {
     8 * word.bytes()
 }
 
-/// Emits the shift of each position in a word.
+/// Emits the distance in bits by which each element of a word is shifted.
 fn shifts(b: &Builder<'_>, word: Dtype, width: usize, shape: &Shape) -> Atom {
     let places = Iota { shape: shape.clone(), axis: 1, dtype: word };
     let places = b.emit1(places, &[]);

@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 pub struct Expr<'b, 'm> {
     /// The builder that receives the equations.
     pub b: &'b Builder<'m>,
-    /// The value.
+    /// The value that the expression denotes.
     pub atom: Atom,
 }
 

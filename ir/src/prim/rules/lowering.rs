@@ -119,7 +119,7 @@ pub enum Lowering {
     /// Runs one of these functions: the first operand selects it ([`crate::prim::Cond`]), the others are its
     /// arguments.
     Branch {
-        /// The functions, all of one type.
+        /// The functions, one per branch, all of one type.
         branches: Vec<FuncId>,
     },
     /// Runs a function in every iteration: see [`LoopSpec`].
@@ -129,7 +129,7 @@ pub enum Lowering {
         /// The trip count, the order of the iterations, and the source of each of the function's parameters.
         spec: LoopSpec,
     },
-    /// Cannot be evaluated, for the given reason.
+    /// The equation cannot be evaluated, for the given reason.
     Missing(Problem),
 }
 

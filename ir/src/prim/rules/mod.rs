@@ -31,7 +31,7 @@ pub struct Operand<'a> {
 /// Outputs and their tangents; a `None` tangent is zero whatever the tangents of the operands are.
 #[derive(Clone, Debug)]
 pub struct Dual {
-    /// The outputs.
+    /// The outputs of the equation.
     pub y: SmallVec<[Atom; 1]>,
     /// Their tangents.
     pub dy: SmallVec<[Option<Atom>; 1]>,
@@ -40,7 +40,7 @@ pub struct Dual {
 /// The dependence of a value on the linear parameters of its function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Linearity {
-    /// Does not depend on the linear parameters.
+    /// The value does not depend on the linear parameters.
     Constant,
     /// Zero, which is both constant and linear.
     Zero,
@@ -193,7 +193,7 @@ impl Cotangents {
 pub struct RuleCx<'b, 'm> {
     /// The builder that receives the equations.
     pub b: &'b Builder<'m>,
-    /// Transforms of the bodies of region primitives.
+    /// The transforms (jvp, transpose, batch and so on) that a region primitive applies to its functions.
     pub regions: &'b mut dyn Regions,
     /// The cost for the linear half of reading each operand again; operands beyond the list are free.
     pub shares: &'b [Amortization],
@@ -256,7 +256,8 @@ pub trait Regions {
         terms: PlanRequest,
     ) -> Result<LinearizeOf, Problem>;
 
-    /// See [`crate::lang::query::Within`].
+    /// Splits a function into a forward half and a linear half under a checkpointing policy; see
+    /// [`crate::lang::query::Within`].
     fn within(
         &mut self,
         module: &mut Module,
@@ -315,7 +316,7 @@ pub enum Prune {
     Whole,
     /// A smaller primitive; the masks mark the operands and outputs of the old one that remain.
     Smaller {
-        /// The replacement.
+        /// The primitive that replaces the old one.
         op: Op,
         /// Per operand: whether it remains.
         operands: Vec<bool>,

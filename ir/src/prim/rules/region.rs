@@ -34,7 +34,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// Returns the function in this role.
+    /// Returns a region: the function together with this role.
     pub fn of(self, function: FuncId) -> Region {
         Region { function, role: self }
     }

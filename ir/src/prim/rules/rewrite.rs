@@ -75,7 +75,7 @@ pub enum Equality {
 /// An equation in the form of an [`Equality::Site`].
 #[derive(Clone, Debug)]
 pub struct Site<'a> {
-    /// The primitive.
+    /// The primitive of the equation.
     pub op: &'a Op,
     /// The type of its output.
     pub ty: &'a Type,
@@ -99,7 +99,7 @@ pub struct SiteOperand<'a> {
 /// The definition of an operand of a [`Site`].
 #[derive(Clone, Debug)]
 pub struct Definition<'a> {
-    /// The primitive.
+    /// The primitive that defines the operand.
     pub op: &'a Op,
     /// The types of its operands, and their values if they are literals.
     pub operands: Vec<(Type, Option<Literal>)>,

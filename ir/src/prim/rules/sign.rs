@@ -68,7 +68,7 @@ impl Sign {
 /// The sign of a library function's result, depending on the signs of its operands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SignOf {
-    /// Nothing is known.
+    /// Nothing is known about the sign of the result.
     Unknown,
     /// The result is never -0.
     NeverMinusZero,
@@ -87,7 +87,7 @@ pub enum SignOf {
 pub struct Given {
     /// The operand's dtype.
     pub dtype: Dtype,
-    /// The known signs of its elements.
+    /// The known signs of the operand's elements.
     pub sign: Sign,
     /// The value of all elements, if they are equal.
     pub value: Option<Literal>,

@@ -64,7 +64,7 @@ pub(crate) trait Boxed {
 
 /// An access to the whole or a part of another array that replaces the access to a box of an array.
 pub struct Within<'a> {
-    /// An array of another shape.
+    /// The array, of another shape, that is accessed in place of the original one.
     pub array: Atom,
     /// The start of the box along each axis; `None` if the box is the whole axis.
     pub starts: &'a [Option<Atom>],

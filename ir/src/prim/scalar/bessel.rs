@@ -37,7 +37,7 @@ impl Word for BesselKind {
     }
 }
 
-/// `bessel_*{n}`
+/// A Bessel function of integer order n. In text: `bessel_*{n}`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Bessel {
     /// The kind of the function.

@@ -12,7 +12,7 @@ use crate::prim::{
 };
 use crate::tensor::Tensor;
 
-/// `bitcast{to}`
+/// The same bits as a number of another dtype with the same width. In text: `bitcast{to}`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Bitcast {
     /// The dtype of the result: a number with the same width as the operand, and of another dtype.

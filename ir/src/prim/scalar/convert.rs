@@ -16,7 +16,7 @@ use crate::prim::{
 };
 use crate::tensor::Tensor;
 
-/// `convert{to}`
+/// The same numbers in another dtype. In text: `convert{to}`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Convert {
     /// The dtype of the result.

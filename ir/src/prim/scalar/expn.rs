@@ -7,7 +7,7 @@ use crate::math;
 use crate::prim::rules::expr::Expr;
 use crate::prim::{Code, Doc, Family, Sample};
 
-/// `expn{n}`
+/// The exponential integral of order n. In text: `expn{n}`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Expn {
     /// The order n of the exponential integral.

@@ -8,7 +8,7 @@ use crate::math;
 use crate::prim::rules::expr::Expr;
 use crate::prim::{Code, Doc, Family, Sample};
 
-/// `polygamma{n}`
+/// The n-th derivative of `digamma`. In text: `polygamma{n}`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Polygamma {
     /// The order of the derivative; 0 is `digamma` itself.

@@ -6,7 +6,7 @@ use crate::prim::elementwise::{Linear, Partial};
 use crate::prim::{Code, Equality, Exactness, Rewrite, Sample, When};
 use crate::tensor::Tensor;
 
-/// The dtypes of a function's operands and result.
+/// The dtypes that a scalar function accepts, and the dtype of its result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Signature {
     /// Floats of one dtype to that dtype.

@@ -28,7 +28,7 @@ use crate::prim::{
 };
 use residual_union::Record;
 
-/// `cond{branches}`
+/// A branch: runs one of several functions, selected at run time. In text: `cond{branches}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Cond {
     /// The functions, all of one type.

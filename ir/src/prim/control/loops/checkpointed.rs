@@ -46,7 +46,8 @@ use crate::prim::{
 use crate::tensor::Tensor;
 use std::ops::Range;
 
-/// `replay{ahead, step, lin, trip, direction, takes}`
+/// The tangents of a loop that saves only some of its carries and recomputes the others.
+/// In text: `replay{ahead, step, lin, trip, direction, takes}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Replay {
     /// The evaluation: a function from the operands to the tangents.
@@ -245,7 +246,7 @@ impl Undone {
     }
 }
 
-/// The size of a checkpoint slot of a loop.
+/// The size of one checkpoint slot of a loop, and the loop's trip count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Places {
     /// The trip count, if it is static.

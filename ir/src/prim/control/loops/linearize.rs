@@ -303,7 +303,7 @@ impl Loop {
     }
 }
 
-/// The origin of a residual in the linear iterations.
+/// The operands and the slot from which the linear iterations read one residual.
 struct Reading {
     slot: Binding,
     /// The operands of the linear loop from which the residual is read; empty for the iteration number.

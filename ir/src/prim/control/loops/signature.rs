@@ -49,7 +49,7 @@ pub enum TripCount {
     /// The loop runs as long as a function of the next iteration's values returns true. The loop has one more
     /// output, the number of its iterations.
     While {
-        /// The function: `values.. -> bool[]`.
+        /// The condition: a function `values.. -> bool[]`.
         condition: FuncId,
         /// The parameters of the body that the condition reads; they must have `const` or `carry` slots.
         reads: Vec<usize>,
@@ -223,7 +223,7 @@ impl Field<5> for LoopSpec {
     }
 }
 
-/// The same text form for a boxed value.
+/// The text form of a boxed `LoopSpec` is that of the `LoopSpec`.
 impl Field<5> for Box<LoopSpec> {
     fn write(&self, names: [&'static str; 5]) -> Written {
         LoopSpec::write(self, names)

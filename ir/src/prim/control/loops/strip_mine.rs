@@ -146,7 +146,8 @@ impl Loop {
         Ok(all.collect())
     }
 
-    /// Emits the loop over blocks, given the operands of its iterations and the index of its first element.
+    /// Emits the outer loop, whose iterations are blocks, given the operands of its iterations and the index of its
+    /// first element.
     fn outer(
         &self,
         b: &Builder<'_>,

@@ -125,7 +125,7 @@ fn records(m: &Module, f: &Function, tape: ValueId) -> Option<Atom> {
 pub(super) struct Turned {
     /// The body's transpose.
     pub(super) back: TransposeOf,
-    /// The slots of the linear parameters, and their types.
+    /// For each linear parameter of the transpose: its source (slot) in the transposed loop, and its type.
     linear: Vec<(Binding, Type)>,
     /// The types of the results.
     results: Vec<Type>,
@@ -170,7 +170,7 @@ impl Turned {
                 break some;
             }
         };
-        // Tapes cannot be added outside the loop.
+        // Tapes cannot be added outside the loop, so a total that is a tape is passed into it.
         let tape = |total: &Accumulator| matches!(cx.b.type_of(total.atom), Type::Tape(_));
         let within = |q: usize| {
             let once = || cx.b.with_module(|m| read_once(m.function(body), q));
