@@ -37,7 +37,7 @@ pub struct Simulation<'a> {
     arrays: &'a Arrays,
     tape: &'a Tape,
     issue: Issue<'a>,
-    /// The tick at which the phase began, and the number of its first operation.
+    /// The tick at which the current phase (forward or reverse) began, and the number of its first operation.
     began: (u64, u64),
     written: SecondaryMap<ArrayId, bool>,
 }
@@ -82,7 +82,7 @@ impl<'a> Simulation<'a> {
         self.issue.pad.set_tiles(stream, tiles)
     }
 
-    /// Counts an execution of a block that uses the tape.
+    /// Counts, in the statistics, an execution of a block (a loop iteration or straight-line code) that uses the tape.
     pub fn block(&mut self) {
         self.issue.counts().blocks += 1;
     }

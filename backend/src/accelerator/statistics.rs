@@ -32,9 +32,9 @@ pub(super) enum Phase {
 /// The number of accesses of one kind.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Accesses {
-    /// Reads.
+    /// The number of reads.
     pub loads: u64,
-    /// Writes.
+    /// The number of writes.
     pub stores: u64,
     /// Accesses that found no line in the cache or in flight.
     pub misses: u64,
@@ -65,7 +65,7 @@ sums!(Accesses: loads stores misses);
 /// The counts of one phase.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Counts {
-    /// Ticks.
+    /// The number of ticks (machine cycles) of the phase.
     pub ticks: u64,
     /// Operations that took a function unit, or that have no latency.
     pub operations: u64,
@@ -75,38 +75,40 @@ pub struct Counts {
     pub tape: Accesses,
     /// Accesses to the scratchpad.
     pub scratchpad: Accesses,
-    /// Accesses to lines in flight. They count as hits, and take a part of the time of a miss.
+    /// The number of accesses to cache lines in flight. They count as hits, and take a part of the time of a miss.
     pub merged: u64,
     /// Loads, from the scratchpad, of arguments that a stream brought from their arrays.
     pub inputs: u64,
-    /// Lines that these streams fetched from memory.
+    /// The number of cache lines that the streams of arguments fetched from memory.
     pub fetched: u64,
-    /// Lines that these streams got from the cache.
+    /// The number of cache lines that the streams of arguments got from the cache.
     pub snooped: u64,
-    /// Changed lines that were replaced.
+    /// The number of changed cache lines that were replaced, and so written to memory.
     pub write_backs: u64,
-    /// Prefetched lines.
+    /// The number of prefetched cache lines.
     pub prefetched: u64,
-    /// Entries that were streamed between scratchpad and memory.
+    /// The number of 8-byte entries that were streamed between scratchpad and memory.
     pub streamed: u64,
-    /// Requests of the stream engines.
+    /// The number of memory requests of the stream engines.
     pub requests: u64,
-    /// Layers.
+    /// The number of layers: groups of tape entries that are in the scratchpad together.
     pub layers: u64,
     /// Executions of blocks that use the tape; a block is an iteration of a loop, or the straight-line code around
     /// loops.
     pub blocks: u64,
-    /// Operands from operations of the same phase.
+    /// The number of operands that come from operations of the same phase.
     pub edges: u64,
-    /// Operands from the other phase: loads of the tape, and results that are used across phases.
+    /// The number of operands that come from the other phase: loads of the tape, and results that are used across
+    /// phases.
     pub crossing: u64,
-    /// The sum of the lifetimes of values that are not on the tape, each from its definition to its last use.
+    /// The sum of the lifetimes, in ticks, of values that are not on the tape, each from its definition to its last use.
     pub alive: u64,
-    /// The number of these values. Uses more than 2^16 operations after the definition are not counted.
+    /// The number of values whose lifetimes `alive` adds. Uses more than 2^16 operations after the definition are not
+    /// counted.
     pub values: u64,
 }
 
-// A field that is missing here does not compile.
+// All fields of `Counts`; a missing one is a compile error.
 sums!(Counts: ticks operations others tape scratchpad merged inputs fetched snooped write_backs prefetched streamed
     requests layers blocks edges crossing alive values);
 
@@ -116,7 +118,7 @@ impl Counts {
         self.others + self.tape
     }
 
-    /// Returns the number of lines that memory sent to the cache.
+    /// Returns the number of cache lines that memory sent to the cache: misses and prefetches.
     pub fn fills(&self) -> u64 {
         self.cached().misses + self.prefetched
     }
@@ -132,9 +134,9 @@ impl Counts {
 pub struct Energy {
     /// The energy as the paper counts it.
     pub paper: u64,
-    /// With an additional scratchpad access for each streamed entry.
+    /// The paper's energy, plus one scratchpad access for each entry that a stream moves.
     pub with_streams: u64,
-    /// With an additional cache access for each filled line.
+    /// The paper's energy, plus one cache access for each filled cache line.
     pub with_fills: u64,
 }
 
@@ -172,15 +174,15 @@ pub struct Statistics {
     pub forward: Counts,
     /// The counts of the reverse phase.
     pub reverse: Counts,
-    /// Changed lines that were in the cache at the end.
+    /// The number of changed cache lines that were still to be written back at the end of the run.
     pub left: u64,
-    /// The number of streamed tiles.
+    /// The number of streamed tiles: contents of a half of the scratchpad.
     pub tiles: u64,
     /// The memory of the run.
     pub state: State,
     /// The energies of the run.
     pub energy: Energy,
-    /// The bytes of a line.
+    /// The bytes of a cache line.
     pub(super) line: u64,
     /// The lifetime in ticks of each tape value, in the order of the loads.
     pub lifetimes: Vec<u64>,
@@ -204,7 +206,7 @@ impl Statistics {
         self.forward.ticks + self.reverse.ticks
     }
 
-    /// Returns the number of moved lines, as the paper counts them.
+    /// Returns the number of cache lines moved from memory, as the paper counts them (without write-backs).
     pub fn paper_lines(&self) -> u64 {
         let fetched = self.forward.fetched + self.reverse.fetched;
         self.forward.fills() + self.reverse.fills() + self.lines(self.reverse.streamed) + fetched
@@ -220,7 +222,7 @@ impl Statistics {
         (8 * entries).div_ceil(self.line.max(1))
     }
 
-    /// Returns the share of tape accesses among all accesses.
+    /// Returns the fraction, from 0 to 1, of tape accesses among all memory accesses of the run.
     pub fn tape_share(&self) -> f64 {
         let taped = self.forward.taped() + self.reverse.taped();
         let rest = |c: &Counts| c.others.count() + c.inputs;
@@ -275,7 +277,7 @@ fn clusters(lifetimes: &[u64]) -> Vec<Cluster> {
 
 type Count = fn(&Counts) -> u64;
 
-/// The rows of the table: a title and a count.
+/// The rows of the printed table of statistics: a title, and the count of a phase that the row prints.
 const ROWS: [(&str, Count); 18] = [
     ("ticks", |c| c.ticks),
     ("operations", |c| c.operations),

@@ -14,11 +14,11 @@ pub(super) struct Engine {
     moved: Moved,
     taped: bool,
     left: VecDeque<u64>,
-    /// The tick at which the next request may start.
+    /// The tick at which the engine may start its next request.
     next: u64,
-    /// The ends of the requests in flight, in order.
+    /// The ticks in which the requests in flight end, in order.
     under_way: VecDeque<u64>,
-    /// Halves whose requests have all started, with the end of the last one.
+    /// The halves of the scratchpad whose requests have all started, with the tick in which the last request ends.
     arriving: VecDeque<(u64, Moved)>,
 }
 
@@ -56,7 +56,7 @@ impl Engine {
         started
     }
 
-    /// Returns the next half that has arrived.
+    /// Returns the next half of the scratchpad whose transfer has ended.
     pub(super) fn arrived(&mut self, now: u64) -> Option<Moved> {
         let (_, moved) = self.arriving.pop_front_if(|(end, _)| *end <= now)?;
         Some(moved)

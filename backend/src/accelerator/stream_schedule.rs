@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{OrderedMap, Problem};
 
-/// A step that leads to a layer.
+/// A step towards a layer: ends the open layer, or begins the next one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Move {
     Open(Opened),
@@ -32,10 +32,10 @@ struct Stream {
     read: Read,
     /// For a stream of arguments: the tiles that it brings from their arrays.
     fed: Option<Fed>,
-    /// The open layer, and the last layer that was open.
+    /// The open layer (begun, and not ended by a barrier), and the last layer that was open.
     open: Option<u64>,
     last: Option<u64>,
-    /// The token of the operation that ended the last layer.
+    /// The token of the barrier that ended the stream's last layer.
     ended: Token,
 }
 
@@ -118,7 +118,7 @@ impl StreamSchedule {
         self.streams.iter().map(|s| s.slot).collect()
     }
 
-    /// Returns the stream of a region.
+    /// Returns the stream that moves the records of a region of the tape.
     pub(super) fn region(&self, region: RegionId) -> Option<u32> {
         self.regions[region]
     }
@@ -212,7 +212,7 @@ impl StreamSchedule {
 }
 
 impl Stream {
-    /// Returns the number of layers.
+    /// Returns the number of layers of the stream.
     fn layers(&self) -> u64 {
         match &self.fed {
             Some(fed) => fed.tiles.len() as u64,

@@ -39,25 +39,25 @@ pub struct System {
 }
 
 impl System {
-    /// Arrays one after the other, through the cache.
+    /// The paper's baseline: tape arrays one after the other, accessed through the cache.
     pub const ENZYME: System = System {
         name: "Enzyme",
         tape: Route::Cache { form: TapeForm::Arrays { skew: 0 }, prefetch: false },
         layout: Pipeline::SOA,
     };
-    /// Arrays that begin at different sets of the cache.
+    /// Tape arrays that begin at different sets of the cache, accessed through the cache.
     pub const ENZYME_PAD: System = System {
         name: "EnzymePad",
         tape: Route::Cache { form: TapeForm::Arrays { skew: 37 }, prefetch: false },
         layout: Pipeline::SOA,
     };
-    /// Records, through the cache.
+    /// The paper's first pass alone: a tape of records, accessed through the cache.
     pub const AOS: System = System {
         name: "AoS",
         tape: Route::Cache { form: TapeForm::Records, prefetch: false },
         layout: Pipeline::AOS,
     };
-    /// Records, through a cache that prefetches.
+    /// A tape of records, accessed through a cache that prefetches the next line.
     pub const PREFETCH: System = System {
         name: "Prefetch",
         tape: Route::Cache { form: TapeForm::Records, prefetch: true },

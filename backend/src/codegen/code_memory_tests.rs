@@ -10,7 +10,7 @@ use region::{Allocation, Protection};
 use std::process::Command;
 use tapeloom_ir::Tensor;
 
-/// A product, whose extents are constants in memory, and a loop.
+/// A program with a matrix product, whose extents are constants in memory, and a loop.
 const PRODUCT: &str = "program @f {
   buffer b0: f64[4,4] input 0
   buffer b1: f64[4,4] output 0
@@ -92,7 +92,8 @@ fn what_does_not_fit_is_refused() {
     assert!(CodeMemory::new(0).is_err());
 }
 
-/// A process may have 65,530 mappings. Programs share mappings, so that many can be alive at once.
+/// A process may have 65,530 mappings, and neighbouring programs' mappings merge: thousands of live programs must add
+/// only few mappings.
 #[test]
 #[cfg(target_os = "linux")]
 fn programs_alive_are_few_mappings() {

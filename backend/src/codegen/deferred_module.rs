@@ -17,7 +17,7 @@ use cranelift_module::{
 use std::io;
 use tapeloom_ir::{Kind, Problem};
 
-/// Bytes of an indirect jump. A call of AArch64 reaches 128 MB, so `cranelift-jit` reserves room for one jump per
+/// The bytes of an indirect jump. A call of AArch64 reaches 128 MB, so `cranelift-jit` reserves room for one jump per
 /// call after each function.
 const JUMP: usize = 24;
 

@@ -17,11 +17,11 @@ use tapeloom_ir::{Code, Dtype, Literal, Problem};
 
 /// The addresses of an access per lane: pointers with immediate offsets.
 enum LaneAddresses {
-    /// The same element in every lane.
+    /// The same element in every lane: pointer and offset in bytes.
     One(Value, i32),
-    /// A constant number of bytes between lanes: pointer, offset, stride.
+    /// A constant number of bytes between lanes: pointer of the first lane, offset in bytes, stride in bytes.
     Strided(Value, i32, i64),
-    /// An arbitrary address per lane.
+    /// An arbitrary address per lane: pointer and offset in bytes.
     Each(SmallVec<[(Value, i32); 4]>),
 }
 
@@ -282,7 +282,8 @@ impl Translator<'_, '_, '_> {
         Ok(LaneAddresses::Strided(base, offset, between))
     }
 
-    /// Returns a pointer to a buffer. If the buffer is in the workspace, its offset is added to `offset` instead.
+    /// Returns a pointer to a buffer. For a buffer in the workspace, returns the workspace pointer, and adds the buffer's
+    /// place in the workspace to `offset`.
     pub(super) fn pointer(&mut self, buffer: BufferId, offset: &mut i64) -> Value {
         match self.exchanged.get(&buffer).copied() {
             Some(at) => self.current_address(buffer, at),
@@ -290,7 +291,8 @@ impl Translator<'_, '_, '_> {
         }
     }
 
-    /// Like [`Self::pointer`], for a buffer that is not exchanged, or for its place before any exchange.
+    /// Like [`Self::pointer`], for a buffer that no surrounding loop exchanges (swaps with another buffer), or for its
+    /// place before any exchange.
     pub(super) fn fixed(&mut self, buffer: BufferId, offset: &mut i64) -> Value {
         let place = self.p.buffers[buffer].place;
         if let Place::Record { cursor, offset: at } = place

@@ -88,7 +88,7 @@ impl Translator<'_, '_, '_> {
         self.b.create_sized_stack_slot(slot)
     }
 
-    /// Stores words one after the other in a stack slot. Returns the address of the first.
+    /// Stores 8-byte words one after the other in a stack slot. Returns the address of the first word.
     fn on_stack(&mut self, slot: StackSlot, words: &[Value]) -> Value {
         for (i, word) in words.iter().enumerate() {
             self.b.ins().stack_store(types::I64, *word, slot, (i * abi::WORD) as i32);

@@ -53,7 +53,7 @@ impl Translator<'_, '_, '_> {
                 let (state, to) = (self.state(*tape), self.uniform(*to)?);
                 let flags = MemFlagsData::trusted();
                 let length = self.b.ins().load(types::I64, flags, state, LENGTH);
-                // As an unsigned number, a negative length is larger than any other and so has no effect.
+                // A negative new length is a large unsigned number, so this minimum leaves the tape's length as it is.
                 let shorter = self.b.ins().umin(to, length);
                 self.b.ins().store(flags, shorter, state, LENGTH);
                 Ok(())
@@ -61,7 +61,7 @@ impl Translator<'_, '_, '_> {
         }
     }
 
-    /// Returns the address of the states of all tapes.
+    /// Returns the address of the array of all dynamic tapes' run-time states.
     fn states(&mut self) -> Value {
         self.of_context(abi::TAPES)
     }
@@ -71,7 +71,7 @@ impl Translator<'_, '_, '_> {
         self.b.ins().iadd_imm_s(states, (tape.index() * size_of::<State>()) as i64)
     }
 
-    /// Emits code that grows the tape if necessary, so that a record may be written.
+    /// Emits code that grows the dynamic tape, if necessary, so that record number `index` may be written.
     fn room(&mut self, tape: TapeId, index: Value) -> Result<Field, Problem> {
         let state = self.state(tape);
         let flags = MemFlagsData::trusted();
@@ -94,7 +94,7 @@ impl Translator<'_, '_, '_> {
         Ok(Field { state, record, at: self.b.ins().iconst(types::I64, 0) })
     }
 
-    /// Emits code that checks that a record exists, so that it may be read.
+    /// Emits code that checks that record number `index` of a dynamic tape exists, so that it may be read.
     fn found(&mut self, cursor: CursorId, word: Arg, index: Value) -> Result<Field, Problem> {
         let flags = MemFlagsData::trusted();
         let literal = if let Arg::Literal(word) = word { Some(word.bits as i64) } else { None };
@@ -142,7 +142,7 @@ impl Translator<'_, '_, '_> {
         Ok(field)
     }
 
-    /// Computes the address of an existing record.
+    /// Emits the computation of the address of a dynamic tape's record number `index`, which exists.
     fn record_at(&mut self, field: &Field, index: Value) -> Value {
         let b = &mut *self.b;
         // The table of chunks does not move during a call.
@@ -159,7 +159,7 @@ impl Translator<'_, '_, '_> {
         let number = b.ins().iadd(four, top);
         let bytes = b.ins().ishl_imm_u(number, 3);
         let entry = b.ins().iadd(chunks, bytes);
-        // The first chunk has number 4 in this computation, hence the offset of -32 bytes.
+        // Chunk k of the tape has number k + 4 in this computation, so its 8-byte pointer is at -32 bytes from `entry`.
         let chunk = b.ins().load(types::I64, MemFlagsData::trusted(), entry, -32);
         let offset = b.ins().imul(within, field.record);
         let place = b.ins().iadd(chunk, offset);

@@ -32,13 +32,13 @@ use smallvec::SmallVec;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{Code, Dtype, Literal, OrderedMap, OrderedSet, Problem};
 
-/// The pairs of buffers that a loop exchanges in each iteration.
+/// The pairs of buffers whose memory a loop swaps in each iteration (*exchanged* buffers), by swapping pointers.
 struct Exchange {
     pairs: Vec<[BufferId; 2]>,
     state: ExchangeState,
 }
 
-/// The variables that an exchange changes.
+/// The Cranelift variables that represent which buffers are swapped.
 enum ExchangeState {
     /// Per pair: the variables that hold the two pointers, and the original pointer of the first buffer.
     Pointers(Vec<([Variable; 2], Value)>),
@@ -55,7 +55,7 @@ impl Exchange {
 #[derive(Clone)]
 pub(super) struct Rest {
     index: IndexId,
-    /// The first remaining iteration.
+    /// The number of the first remaining iteration, a multiple of the number of lanes.
     from: usize,
     /// The stack slots with the partial values of variables, one value per lane.
     vars: Vec<(VarId, StackSlot)>,
@@ -411,7 +411,7 @@ impl Translator<'_, '_, '_> {
         Ok(())
     }
 
-    /// Declares the variables of a loop's exchanged buffers.
+    /// Declares the Cranelift variables for the buffers that a loop swaps in each iteration (*exchanged* buffers).
     fn exchange(&mut self, carries: &[Carry]) -> Result<Exchange, Problem> {
         let both = |c: &Carry| [c.input.buffer, c.output.buffer];
         let pairs: Vec<_> = carries.iter().map(both).filter(|[now, next]| now != next).collect();
@@ -448,14 +448,14 @@ impl Translator<'_, '_, '_> {
         }
     }
 
-    /// Returns the original address of a buffer.
+    /// Returns the address of a buffer before any loop has swapped it with another buffer.
     fn home(&mut self, buffer: BufferId) -> Value {
         let mut offset = 0;
         let pointer = self.fixed(buffer, &mut offset);
         self.b.ins().iadd_imm_s(pointer, offset)
     }
 
-    /// Returns the current address of a buffer.
+    /// Returns the current address of a buffer that a surrounding loop swaps with another buffer.
     pub(super) fn current_address(&mut self, buffer: BufferId, at: Exchanged) -> Value {
         let (mask, other) = match at {
             Exchanged::At(place) => return self.b.use_var(place),
@@ -514,7 +514,7 @@ impl Translator<'_, '_, '_> {
             ExchangeState::All(mask) => {
                 let away = self.b.use_var(*mask);
                 let join = self.begin_if(away);
-                // Values that are computed in this branch are not available after it.
+                // While `inside` is above 0, no value is cached for later code: this branch does not dominate that code.
                 self.inside += 1;
                 for pair in &exchange.pairs {
                     let [home, from] = pair.map(|b| self.home(b));
@@ -550,8 +550,8 @@ impl Translator<'_, '_, '_> {
     }
 
     /// Emits, before the loop, the loads of the body that read the same element in every iteration. (Cranelift
-    /// itself moves loads from inputs, which nothing writes.) Returns the number of values that were hoisted
-    /// before.
+    /// itself moves loads from inputs, which nothing writes.) Returns the number of values that had been hoisted
+    /// already, to which the caller truncates `hoisted` after the loop.
     fn hoist(
         &mut self,
         index: IndexId,

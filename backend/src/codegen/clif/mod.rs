@@ -52,7 +52,7 @@ use std::time::{Duration, Instant};
 use symbols::Functions;
 use tapeloom_ir::{Isa, Problem};
 
-/// The durations and sizes of a compilation.
+/// The durations and sizes of the code generation of one program.
 #[derive(Clone, Debug, Default)]
 pub struct CodeReport {
     /// The time to build Cranelift's IR.
@@ -61,7 +61,7 @@ pub struct CodeReport {
     pub compile: Duration,
     /// The time of linking and of making the memory executable.
     pub finalize: Duration,
-    /// The number of functions. A long program is cut into several.
+    /// The number of machine-code functions. A long kernel is cut into several.
     pub functions: usize,
     /// The number of Cranelift instructions before optimisation.
     pub instructions: usize,
@@ -69,7 +69,7 @@ pub struct CodeReport {
     pub code_bytes: usize,
     /// The bytes of workspace of a call, including spills between functions.
     pub workspace_bytes: usize,
-    /// The vector widths of the loops.
+    /// The vector width of each loop with lanes.
     pub vectors: Vectors,
 }
 

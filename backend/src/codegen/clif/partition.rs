@@ -36,13 +36,13 @@ pub(super) struct Parts<'a> {
     pub(super) spills: OrderedMap<ScalarId, (usize, usize)>,
     /// The bytes of the whole program's workspace, including the spills so far.
     pub(super) workspace: usize,
-    /// Values that are stored in memory while their part runs, with their offsets in the whole program's workspace.
+    /// Values that are spilled to memory within their part, with their offsets in bytes in the program's workspace.
     pub(super) spilled: OrderedMap<ScalarId, usize>,
     pub(super) variables: OrderedMap<VarId, usize>,
     /// Values that must be computed at the position of their statement ([`super::spill`]).
     pub(super) pinned: OrderedSet<ScalarId>,
     pub(super) pin: usize,
-    /// The promotion of each buffer.
+    /// Per buffer: whether its elements are promoted to values instead of being in memory.
     pub(super) buffers: SecondaryMap<BufferId, Promotion>,
 }
 
@@ -57,16 +57,16 @@ pub(super) enum Promotion {
     /// Like `Local`, but several parts access the buffer: elements are values within a part, and in memory between
     /// parts.
     Shared,
-    /// The buffer must be in memory.
+    /// The buffer's elements must be in memory: some access is not at a constant address, or a store is in a loop.
     Memory,
 }
 
-/// Returns the offset of an address that is constant.
+/// Returns the offset, in elements, of an address that is constant; `None` if it depends on a loop index or a value.
 pub(super) fn constant(a: &Address) -> Option<i64> {
     (a.terms.is_empty() && a.dynamic.is_none()).then_some(a.offset)
 }
 
-/// Cuts a kernel. Its spills begin at the offset `spills` of the workspace.
+/// Cuts a kernel into parts. The kernel's spills begin at the offset `spills`, in bytes, of the workspace.
 pub(super) fn cut<'a>(
     program: &'a Kernel,
     machine: &MachineModel,
@@ -144,7 +144,8 @@ impl<'a> Cutter<'a> {
     fn access(&mut self, buffer: BufferId, found: Promotion, part: usize) {
         let place = self.program.buffers[buffer].place;
         let input = matches!(place, Place::Input(_));
-        // A cursor moves to other records, so its elements are not constant.
+        // A buffer in a tape record is never promoted: its cursor moves to other records, so constant addresses in it do
+        // not name one element.
         let found = if let Place::Record { .. } = place { Promotion::Memory } else { found };
         let known = self.buffers[buffer];
         self.buffers[buffer] = match (known, found) {
@@ -207,7 +208,7 @@ fn weight(stmt: &Stmt) -> usize {
     }
 }
 
-/// Returns the position of each variable's last use.
+/// Returns, per variable, the index in `items` of the statement with the variable's last use.
 fn last_uses(items: &[Stmt]) -> OrderedMap<VarId, usize> {
     let mut last = OrderedMap::default();
     for (i, item) in items.iter().enumerate() {

@@ -14,9 +14,9 @@ use cranelift_codegen::ir::{
 use cranelift_codegen::isa::CallConv;
 use tapeloom_ir::Problem;
 
-/// The code of a nest.
+/// The SIMD code of a nest of loops, as a function of a row of argument words.
 struct SimdCode {
-    /// The number of vector elements, for each loop with lanes that is not empty.
+    /// The number of elements of a vector, for each loop with lanes that is not empty.
     elements: Vec<(IndexId, usize)>,
     row: Vec<Word>,
     bytes: Vec<u8>,
@@ -59,7 +59,7 @@ impl Translator<'_, '_, '_> {
                     self.b.ins().func_addr(types::I64, f)
                 }
             };
-            // A bool takes a whole word.
+            // A bool takes a whole 8-byte word of the row.
             let is_bool = self.b.func.dfg.value_type(value) == types::I8;
             let value = if is_bool { self.b.ins().uextend(types::I64, value) } else { value };
             let at = self.b.ins().stack_addr(types::I64, slot, 8 * i as i32);
@@ -92,7 +92,7 @@ impl Translator<'_, '_, '_> {
         Ok(SimdCode { elements: unit.elements, row: unit.row, bytes })
     }
 
-    /// Declares a function of a row, with these bytes as its code.
+    /// Declares a function with `bytes` as its machine code. Its argument is a pointer to the row of argument words.
     fn leaf(&mut self, bytes: &[u8]) -> Result<cranelift_codegen::ir::FuncRef, Problem> {
         let module = self.functions.module();
         let mut signature = Signature::new(CallConv::triple_default(module.isa().triple()));

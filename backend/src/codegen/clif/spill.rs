@@ -34,7 +34,7 @@ const LATE: usize = 50;
 /// The largest number of long-lived values and variables for which nothing is spilled.
 const MANY: usize = 128;
 
-/// The largest number of statements of a top-level loop or branch for which nothing is spilled. Longer sequences
+/// The largest number of statements of a top-level loop or branch for which nothing is spilled. Long sequences
 /// outside of loops are cut into parts.
 const LONG: usize = 300;
 
@@ -83,7 +83,7 @@ struct Event {
 }
 
 enum Done {
-    /// Computed at this time, whether the value is used or not.
+    /// Computed at this time (a statement's number), whether the value is used or not.
     At(usize),
     /// Computed when the value is first used.
     WhenAsked,
@@ -171,7 +171,7 @@ impl Walk<'_> {
 /// The variables that loops carry: those of loops with too many variables, and the others.
 #[derive(Default)]
 struct Variables {
-    /// The largest number of variables of a loop that remain in registers.
+    /// The largest number of variables of a loop that remain in registers: `held_variables` of the machine model.
     most: usize,
     crowded: OrderedSet<VarId>,
     held: OrderedSet<VarId>,
@@ -193,7 +193,7 @@ impl Variables {
             }
             inside.retain(|v| !declared.contains(v));
             if stmt.shape().flow.is_loop() {
-                // A loop with lanes keeps its own partial values in registers.
+                // A loop with lanes spills no variables: its partial values stay in registers.
                 let many =
                     inside.len() > self.most && !matches!(stmt, Stmt::For { lanes: 2.., .. });
                 let of = if many { &mut self.crowded } else { &mut self.held };

@@ -65,7 +65,7 @@ impl Symbols {
         symbols
     }
 
-    /// Returns all functions.
+    /// Returns all functions that generated code may call.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Symbol> {
         self.list.iter()
     }
@@ -174,7 +174,7 @@ impl<'a> Functions<'a> {
         self.vectors.simd_bytes += bytes;
     }
 
-    /// Takes the report of all loops.
+    /// Takes the report of the vector widths of all loops with lanes.
     pub(super) fn vectors(&mut self) -> Vectors {
         std::mem::take(&mut self.vectors)
     }

@@ -97,7 +97,7 @@ fn in_lanes(mut p: Program) -> Program {
     p
 }
 
-/// Returns whether bits are equal, or both are nan, or floats are equal within the relative `tolerance`.
+/// Returns whether `x` and `y` have the same bits, or are both nan, or are floats within the relative `tolerance`.
 fn close(x: Literal, y: Literal, tolerance: f64) -> bool {
     if x == y {
         return true;
@@ -332,7 +332,8 @@ fn every_code_at_the_edges() {
     }
 }
 
-/// A selection between a value and zero, by a condition from memory, is emitted as operations on bits.
+/// A selection between a value and zero, by a condition from memory, is emitted as operations on bits: at edge values
+/// it must give the same bits as the interpreter.
 #[test]
 fn choices_of_nothing_at_the_edges() {
     for dtype in [Dtype::F64, Dtype::F32] {
@@ -364,7 +365,7 @@ fn choices_of_nothing_at_the_edges() {
     }
 }
 
-/// The edge tests need programs with lanes.
+/// The programs of the edge tests must have lanes: otherwise the tests would not reach vector instructions.
 #[test]
 fn maps_of_floats_are_in_lanes() {
     for (dtype, lanes) in [(Dtype::F64, "in 9 lanes 2 {"), (Dtype::F32, "in 9 lanes 4 {")] {
@@ -393,7 +394,7 @@ fn every_size() {
     }
 }
 
-/// Reductions with lanes and without, with every number of remaining iterations.
+/// Reductions with lanes and without, with every number of remaining iterations, must agree with the interpreter.
 #[test]
 fn every_size_of_reduction() {
     let mut r = Random(9);
@@ -728,7 +729,8 @@ fn without_vectors(p: &Program, args: &[Tensor]) {
     }
 }
 
-/// A long sequence of scalar steps: within a part values are in registers, between parts in memory.
+/// A long sequence of scalar steps, cut into parts (values are in registers within a part, in memory between parts),
+/// must agree with the interpreter.
 #[test]
 fn many_steps_and_one_long_nest() {
     for one_nest in [false, true] {
@@ -778,7 +780,8 @@ fn many_steps_and_one_long_nest() {
     }
 }
 
-/// Kernels that call kernels, to the largest allowed depth, on a thread with a small stack.
+/// Kernels that call kernels to the largest allowed depth, 500, must not overflow the stack of a thread with 2 MiB;
+/// the verifier must refuse one call more.
 #[test]
 fn chains_of_calls() {
     let chain = |n: usize| {

@@ -33,7 +33,7 @@ pub(super) struct State {
     pub(super) vars: SecondaryMap<VarId, Option<Binding>>,
 }
 
-/// An open loop.
+/// A loop whose body is being translated: its index, and counters derived from the index.
 pub(super) struct Counter {
     pub(super) index: IndexId,
     /// The value of the index (in the first lane).
@@ -96,9 +96,9 @@ pub(super) struct Translator<'a, 'f, 'm> {
     pub(super) elements: OrderedMap<(BufferId, i64), Value>,
     /// The addresses of buffers that were computed at the top level.
     pub(super) pointers: OrderedMap<BufferId, Value>,
-    /// Whether the surrounding loop uses more buffers than there are registers.
+    /// Whether the surrounding loop uses more buffers than `held_pointers`, so that each access loads its pointer.
     pub(super) crowded: bool,
-    /// The buffers that a surrounding loop exchanges, with their places.
+    /// The buffers that a surrounding loop swaps in each iteration (*exchanged*), with their current places.
     pub(super) exchanged: OrderedMap<BufferId, Exchanged>,
     /// Per cursor: the variable that holds the address of its record.
     pub(super) cursors: SecondaryMap<CursorId, Option<Variable>>,
@@ -156,7 +156,7 @@ impl<'a, 'f, 'm> Translator<'a, 'f, 'm> {
         body.iter().try_for_each(|stmt| self.stmt(stmt))
     }
 
-    /// Returns whether values that are defined here dominate all later code.
+    /// Returns whether the current position is at the top level, so that values defined here dominate all later code.
     pub(super) fn top(&self) -> bool {
         self.loops.is_empty() && self.inside == 0
     }
@@ -346,7 +346,7 @@ impl<'a, 'f, 'm> Translator<'a, 'f, 'm> {
         self.place(workspace, offset as i64)
     }
 
-    /// Loads a word of the context, which does not change during a call.
+    /// Loads the word at offset `at` of the call's context. The word does not change during a call, so the load may move.
     pub(super) fn of_context(&mut self, at: usize) -> Value {
         let flags = MemFlagsData::trusted().with_readonly().with_can_move();
         self.b.ins().load(types::I64, flags, self.context, at as i32)

@@ -9,7 +9,7 @@ use cranelift_frontend::Variable;
 use smallvec::SmallVec;
 use tapeloom_ir::Problem;
 
-/// The representation of a variable.
+/// The representation of a loop program's variable in Cranelift's IR.
 #[derive(Clone)]
 pub(super) enum Binding {
     /// One value for all lanes.
@@ -24,7 +24,7 @@ pub(super) enum Binding {
 }
 
 impl Translator<'_, '_, '_> {
-    /// Declares a variable for the current number of lanes.
+    /// Declares the Cranelift variables of a variable: one, or enough for the current number of lanes.
     pub(super) fn declare(&mut self, var: VarId) -> Binding {
         let (dtype, width) = (self.p.vars[var], self.width());
         let scalar = scalar::register(dtype);

@@ -27,12 +27,12 @@ pub(super) enum Lanes {
     Vector(Registers),
     /// Truth values, with all bits set or none: `i64x2` or `i32x4` registers.
     Mask(Registers),
-    /// A value per lane.
+    /// A value per lane, each in a scalar register.
     Each(Registers),
 }
 
 impl Lanes {
-    /// Returns all registers.
+    /// Returns all registers of the value.
     pub(super) fn registers(&self) -> &[Value] {
         match self {
             Lanes::One(x) => std::slice::from_ref(x),
@@ -40,7 +40,7 @@ impl Lanes {
         }
     }
 
-    /// Returns all registers, mutably.
+    /// Returns all registers of the value, mutably.
     pub(super) fn registers_mut(&mut self) -> &mut [Value] {
         match self {
             Lanes::One(x) => std::slice::from_mut(x),
@@ -181,7 +181,7 @@ impl LaneBuilder<'_, '_, '_> {
             return Some(x.clone());
         }
         match (x, self.vector(from), self.vector(to)) {
-            // x != 0
+            // A conversion of floats to bool: `x != 0`.
             (_, Some(ty), _) if to == Dtype::Bool => {
                 let zero = self.splat(Literal::zero(from), ty);
                 let x = self.vectors(x, from, ty);

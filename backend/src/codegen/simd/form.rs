@@ -24,9 +24,9 @@ entity_impl!(Reg, "m");
 /// The kind of a virtual register.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Class {
-    /// Elements.
+    /// One number per element of the vector.
     Vector,
-    /// A truth value per element.
+    /// One truth value per element of the vector.
     Mask,
 }
 
@@ -98,7 +98,7 @@ pub(crate) enum Unary {
     Rotate(u8),
 }
 
-/// An order of two operands. All but [`Order::Ne`] and [`Order::Unordered`] are false on nan.
+/// A comparison of two operands. All but [`Order::Ne`] and [`Order::Unordered`] are false on nan.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Order {
     Eq,
@@ -136,7 +136,7 @@ pub(crate) enum Conversion {
     U32ToF32,
     I32ToI64,
     U32ToI64,
-    /// Keeps the lower half of the bits.
+    /// Truncates: the result is the lower half of the bits.
     I64ToI32,
     // Rounds towards zero. Values out of range, and nan, become the bits of the least integer, or of the greatest
     // unsigned one.
@@ -182,7 +182,7 @@ pub(crate) struct Stream {
     pub(crate) word: usize,
     /// The outer loops, with their strides in bytes.
     pub(crate) outer: SmallVec<[(LoopId, i64); 2]>,
-    /// A uniform integer in a register, and its stride in bytes.
+    /// A uniform integer (equal in all elements) in a register, and the bytes by which it is multiplied.
     pub(crate) computed: Option<(Reg, i64)>,
 }
 
@@ -214,7 +214,7 @@ pub(crate) enum Access {
     One,
     /// This number of bytes between neighbouring elements.
     Strided(i64),
-    /// At these multiples of the element size.
+    /// An arbitrary offset per element, in a register, in units of the element size (gather and scatter).
     Places(Reg),
 }
 
@@ -232,11 +232,11 @@ impl Access {
 pub(crate) enum When {
     /// Always, since there is no inline result.
     Always,
-    /// If an active element is not in this mask.
+    /// If an active element is not in this mask, which holds the elements with a valid inline result.
     Outside(Reg),
 }
 
-/// An instruction.
+/// An instruction of the vector IR.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Inst {
     /// Sets all elements to the same bits.
@@ -250,13 +250,13 @@ pub(crate) enum Inst {
         to: Reg,
         step: i64,
     },
-    /// Loads a word of the row into every element.
+    /// Loads a word of the row (the nest's arguments) into every element.
     Word {
         to: Reg,
         lane: Lane,
         word: usize,
     },
-    /// Tests whether a word of the row is not 0.
+    /// Sets the truth values of a mask to whether a word of the row (the nest's arguments) is not 0.
     WordTruth {
         to: Reg,
         word: usize,
@@ -334,7 +334,7 @@ pub(crate) enum Inst {
         x: Reg,
         y: Reg,
     },
-    /// A mask of all elements, or of none.
+    /// Sets a mask to all elements, or to none.
     Truth {
         to: Reg,
         all: bool,
@@ -370,7 +370,7 @@ pub(crate) enum Inst {
         access: Access,
         guard: Option<Reg>,
     },
-    /// Loads bytes as truth values.
+    /// Loads bools (bytes in memory) as the truth values of a mask.
     LoadTruth {
         n: usize,
         to: Reg,
@@ -416,12 +416,12 @@ pub(crate) enum Inst {
         to: usize,
         by: usize,
     },
-    /// The mask of the active elements of `n`.
+    /// Sets a register to the mask of the active elements among `n`: all but the unused ones of a last vector.
     ActiveMask {
         to: Reg,
         n: usize,
     },
-    /// Sets the number of active elements from here on.
+    /// Sets the number of active elements for the following instructions: fewer than a vector's only in a last vector.
     Active {
         n: usize,
     },
@@ -489,7 +489,7 @@ impl Inst {
             Inst::Call { to, args, when, .. } => {
                 let mut read: SmallVec<[Reg; 4]> = args.iter().copied().collect();
                 if let When::Outside(inside) = when {
-                    // Elements inside the mask have been computed already.
+                    // A call does not change the elements inside the mask, so it reads the mask and `to`.
                     read.extend([*inside, *to]);
                 }
                 (Some(*to), read)

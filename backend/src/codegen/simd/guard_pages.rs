@@ -20,7 +20,7 @@ use tapeloom_ir::{Dtype, Isa, Literal, Tensor};
 /// Bytes between two protected pages.
 struct Guarded {
     pages: Allocation,
-    /// The offset of the first byte.
+    /// The offset in the pages of the array's first byte.
     at: usize,
 }
 
@@ -172,7 +172,7 @@ fn nothing_outside_of_arrays_is_touched() {
     assert!(4 * taken >= all, "only {taken} of {all} nests are taken");
 }
 
-/// A guard of a single address may hold for inactive elements, which read as 0. Here the address is behind the end
+/// A guard of a single address may hold for inactive elements, which must not be read. Here the address is behind the end
 /// of the array. (No program that verifies has such an address in such a plain form.)
 #[test]
 fn a_guard_of_elements_that_are_not_active_reads_nothing() {

@@ -1,4 +1,4 @@
-//! Inlining of library functions, from their recordings.
+//! Inlining of library functions, from their recordings: lists of the operations that compute them.
 
 use super::form::{Binary, Lane, Logic, Order, Reg, Ty, Unary};
 use super::select::Select;

@@ -28,7 +28,7 @@ pub(crate) enum Home {
 #[derive(Debug)]
 pub(crate) struct Allocation {
     pub(crate) homes: SecondaryMap<Reg, Home>,
-    /// The live interval, from the first assignment to the last use, as positions.
+    /// Per virtual register: its live interval from the first assignment to the last use, as indices of instructions.
     pub(crate) live: SecondaryMap<Reg, Option<(usize, usize)>>,
     /// The number of slots for vectors, and for masks.
     pub(crate) slots: (usize, usize),
@@ -38,12 +38,13 @@ struct Interval {
     reg: Reg,
     start: usize,
     end: usize,
-    /// The cost of spilling, divided by the length.
+    /// The cost of spilling the register, divided by the length of its live interval.
     weight: f64,
     rematerialized: bool,
 }
 
-/// Allocates registers from the given ones. If there are no mask registers, masks are in vector registers.
+/// Allocates the machine registers `vectors` and `masks` to virtual registers. If `masks` is empty, masks are in
+/// vector registers.
 pub(crate) fn allocate(program: &VectorProgram, vectors: &[u8], masks: &[u8]) -> Allocation {
     let intervals = intervals(program);
     let mut all =
@@ -100,7 +101,7 @@ pub(crate) fn allocate(program: &VectorProgram, vectors: &[u8], masks: &[u8]) ->
     all
 }
 
-/// Returns the intervals, sorted by their starts.
+/// Returns the live intervals of the virtual registers, sorted by their starts.
 fn intervals(program: &VectorProgram) -> Vec<Interval> {
     let mut span: SecondaryMap<Reg, Option<(usize, usize)>> = SecondaryMap::new();
     let mut cost: SecondaryMap<Reg, f64> = SecondaryMap::new();

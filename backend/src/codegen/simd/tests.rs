@@ -39,10 +39,10 @@ const DECISIONS: [Code; 8] =
 struct Generator<'a> {
     r: &'a mut Random,
     k: Kernel,
-    /// The dtypes of this nest.
+    /// The dtypes of the arrays of the generated nest.
     dtypes: Vec<Dtype>,
     codes: &'a [Code],
-    /// An argument of each dtype.
+    /// The buffer of one argument of each dtype in `dtypes`.
     inputs: Vec<BufferId>,
     loops: Vec<(IndexId, usize)>,
     values: Vec<Arg>,
@@ -95,7 +95,7 @@ impl Generator<'_> {
         Arg::Scalar(value)
     }
 
-    /// Returns an address within the arrays. If `apart`, no two iterations have the same address.
+    /// Returns a random address within the arrays of `SIZE` elements. If `apart`, no two iterations have equal addresses.
     fn address(&mut self, apart: bool) -> Address {
         let mut a = Address::default();
         let (mut low, mut high) = (0i64, 0i64);
@@ -406,7 +406,7 @@ pub(super) fn in_lanes(k: &Kernel, body: &mut [Stmt], most: usize) {
     }
 }
 
-/// Returns whether bits are equal, or both are nan.
+/// Returns whether `x` and `y` have the same bits, or are both nan.
 pub(super) fn same(x: Literal, y: Literal) -> bool {
     x == y || x.dtype.is_float() && x.to_f64().is_nan() && y.to_f64().is_nan()
 }
@@ -464,7 +464,7 @@ fn random_nests() {
     assert!(taken * 3 > all, "{taken} of {all} nests are taken: {reasons:?}");
 }
 
-/// Offsets of four-byte elements have 32 bits. If a vector's elements are further apart, there is no SIMD code.
+/// Offsets of four-byte elements have 32 bits. If a vector's elements are further apart, the nest must be refused.
 #[test]
 fn elements_that_are_far_apart() {
     for set in [Isa::Avx2, Isa::Avx512] {
@@ -496,7 +496,8 @@ fn elements_that_are_far_apart() {
     }
 }
 
-/// More live masks than AVX-512 has mask registers, each read together with one in the frame.
+/// More live masks than AVX-512 has mask registers, each read together with a mask in the frame, must give the
+/// interpreter's bits.
 #[test]
 fn more_masks_than_registers() {
     const N: usize = 16;
@@ -521,7 +522,8 @@ fn more_masks_than_registers() {
     ));
 }
 
-/// A code without effect returns its operand's value, even if that is a variable that is set later.
+/// A code without effect must return its operand's value at that time, even if the operand is a variable that is set
+/// later.
 #[test]
 fn a_value_is_not_the_variable_that_it_came_from() {
     agrees(
@@ -543,7 +545,8 @@ fn a_value_is_not_the_variable_that_it_came_from() {
     );
 }
 
-/// Runs a program of one nest with one f64 input, in every instruction set of this machine.
+/// Checks that a program of one nest with one f64 input gives the interpreter's bits in every instruction set of this
+/// machine.
 fn agrees(text: &str) {
     let p = parse(text, &|_| None).unwrap();
     assert_eq!(verify(&p), [], "{p}");
@@ -652,7 +655,8 @@ fn one_code(
     Some((Program { entry: k, ..Program::new("") }, data))
 }
 
-/// Every code on every dtype, at pairs of edge values, in every instruction set of this machine.
+/// Every code on every dtype, at pairs of edge values, must give the interpreter's bits in every instruction set of
+/// this machine.
 #[test]
 fn every_code_at_edges() {
     let host = Triple::host();

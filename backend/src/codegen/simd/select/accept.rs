@@ -1,4 +1,4 @@
-//! Tests of a nest before any instruction is selected for it.
+//! Checks whether a nest can become SIMD code, before any instruction is selected for it.
 
 use super::Refused;
 use crate::loop_ir::{BufferId, Extent, Stmt, visit};
@@ -7,8 +7,8 @@ use crate::loop_ir::{BufferId, Extent, Stmt, visit};
 /// row and the call cost about as much as a dozen vectors (an estimate).
 const LEAST_STATEMENTS: usize = 128;
 
-/// Refuses a nest with an unsupported statement or extent, with an array that is promoted to registers, or with few
-/// elements.
+/// Refuses a nest with an unsupported statement or extent, with an array that is promoted to registers, or with fewer
+/// than `LEAST_STATEMENTS` executed statements.
 pub(super) fn acceptable(stmt: &Stmt, in_memory: &dyn Fn(BufferId) -> bool) -> Result<(), Refused> {
     if !matches!(stmt, Stmt::For { .. }) {
         return Err(Refused("it is no loop"));

@@ -373,7 +373,7 @@ impl Select<'_> {
     }
 }
 
-/// Vectors of 32-bit words of which every second one is used.
+/// An emitter of Threefry's operations on vectors of 32-bit words, of which every second word is used.
 struct InLanes<'s, 'k> {
     s: &'s mut Select<'k>,
     ty: Ty,

@@ -181,7 +181,7 @@ impl Select<'_> {
         Ok(())
     }
 
-    /// Returns the least and the greatest number of bytes of an element in a loop. Bools do not count.
+    /// Returns the sizes in bytes of the smallest and the largest element type in a loop, without bools.
     pub(super) fn sizes(&self, body: &[Stmt]) -> (usize, usize) {
         let (mut least, mut most) = (8, 4);
         let mut dtype = |d: Dtype| {

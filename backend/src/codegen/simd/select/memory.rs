@@ -75,7 +75,7 @@ impl Select<'_> {
         Ok((At::Lane { stream, stride, inner, offset }, stride, places))
     }
 
-    /// Returns whether a value is computed in the nest.
+    /// Returns whether an operand is computed in the nest, and not passed in from outside.
     fn inside(&self, arg: Arg) -> bool {
         match arg {
             Arg::Scalar(s) => self.defined.contains(&s),

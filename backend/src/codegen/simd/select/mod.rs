@@ -35,15 +35,15 @@ pub(crate) struct Refused(pub(crate) &'static str);
 pub(crate) enum Word {
     /// A pointer to the element that is accessed in the first iterations of the nest's loops.
     Pointer(BufferId, Address),
-    /// A scalar from outside.
+    /// A scalar that is defined outside of the nest.
     Scalar(Arg),
-    /// A variable from outside: its value before the nest, and, if `changed`, after it.
+    /// A variable that is declared outside of the nest: its value before the nest, and, if `changed`, after the nest.
     Var { var: VarId, changed: bool },
-    /// The address of a function on single elements.
+    /// The address of a scalar function, which is called element by element: its symbol, library function and dtype.
     Function(&'static str, FunctionOf),
 }
 
-/// The function that a word points to.
+/// The library function, on elements of a dtype, that a word of the row points to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FunctionOf {
     pub(crate) library: Library,
@@ -127,7 +127,7 @@ impl Val {
         Val { regs: smallvec![reg], uniform: true }
     }
 
-    /// Returns the register of a vector of the strip.
+    /// Returns the register of vector number `unit` of the strip; a uniform value has one register for all.
     fn at(&self, unit: usize) -> Reg {
         if self.uniform { self.regs[0] } else { self.regs[unit] }
     }
@@ -146,13 +146,13 @@ struct Strip {
     index: IndexId,
     /// The number of elements of a vector.
     n: usize,
-    /// The number of vectors.
+    /// The number of vectors of the strip, the elements of one iteration.
     units: usize,
 }
 
 pub(super) struct Select<'a> {
     k: &'a Kernel,
-    /// The bytes of a whole vector.
+    /// The bytes of a whole vector register: 32 or 64.
     vector_bytes: usize,
     program: VectorProgram,
     row: Vec<Word>,
@@ -163,12 +163,13 @@ pub(super) struct Select<'a> {
     lanes: Option<Strip>,
     /// The addresses of accesses in the loop with lanes.
     streams: Vec<Stream>,
-    /// The number of surrounding loops, and of registers, before the loop with lanes.
+    /// The number of surrounding loops, and of virtual registers, when the loop with lanes began. A register with a
+    /// smaller number was defined before the loop.
     before: (usize, usize),
     constants: OrderedMap<(Lane, u64), Reg>,
     /// The values that were computed in the surrounding blocks, in order. `None` if the register has been reused.
     numbers: OrderedMap<Numbered, Option<Reg>>,
-    /// The registers of variables, which are assigned several times.
+    /// The virtual registers of variables. They are assigned several times, so value numbering leaves them out.
     homes: OrderedSet<Reg>,
     /// The number of elements of a vector, for each loop with lanes.
     elements: Vec<(IndexId, usize)>,
@@ -178,7 +179,7 @@ pub(super) struct Select<'a> {
     merge: Option<(Reg, OrderedSet<VarId>)>,
     /// Per variable into which floats are folded by `max` or `min`: the mask of elements that were nan.
     nans: OrderedMap<VarId, Val>,
-    /// Whether the instruction being selected is uniform.
+    /// Whether the instruction being selected is uniform: its result is equal in all elements.
     uniform: bool,
     /// The variables that the nest assigns, and the values that it defines.
     assigned: OrderedSet<VarId>,

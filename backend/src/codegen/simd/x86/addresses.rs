@@ -36,7 +36,7 @@ impl Emit<'_> {
         memory(Register::RSP, at as i64)
     }
 
-    /// Emits the computation of a stream's pointer. Changes r15.
+    /// Emits the computation of a stream's pointer (the base of accesses in a loop with lanes) into `to`. Changes r15.
     fn point(&mut self, to: Register, stream: &Stream) -> Result<(), &'static str> {
         let word = self.word(stream.word, false);
         self.put(Instruction::with2(Code::Mov_r64_rm64, to, word));
@@ -95,7 +95,7 @@ impl Emit<'_> {
         }
     }
 
-    /// Adds the offsets of inner loops to a pointer. Returns the result in r15.
+    /// Emits the addition of inner loops' offsets (counter times stride) to the pointer `base`. Returns r15, the sum.
     fn moved(&mut self, base: Register, inner: &[(LoopId, i64)]) -> Register {
         let (r14, r15) = (Register::R14, Register::R15);
         if base != r15 {

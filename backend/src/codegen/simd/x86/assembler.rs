@@ -2,7 +2,7 @@
 
 use iced_x86::{Code, Encoder, Instruction, MemoryOperand, Register};
 
-/// A position in the code.
+/// A label: a position in the code, possibly not bound yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Label(usize);
 
@@ -30,7 +30,7 @@ pub(crate) struct Assembler {
     failed: Option<String>,
 }
 
-/// The placeholder distance of a constant. It fits 32 bits for every instruction.
+/// The placeholder distance of a constant in bytes, replaced at the end. It fits 32 bits for every instruction.
 const FAR: i64 = 1 << 30;
 
 /// The alignment of the constants in bytes.

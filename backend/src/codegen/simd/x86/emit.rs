@@ -23,7 +23,7 @@ use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 use tapeloom_ir::Isa;
 use tapeloom_ir::fault::{Fault, planted};
 
-/// The registers of streams. Caller-saved registers come first.
+/// The general registers that hold the pointers of streams. Caller-saved registers come first.
 pub(super) const STREAMS: [Register; 10] = [
     Register::RCX,
     Register::RDX,
@@ -145,7 +145,7 @@ pub(super) enum Source {
     Word(Lane, usize),
 }
 
-/// An operand: a register, or memory, possibly with the index of a constant.
+/// An operand of an instruction: a register, or memory, possibly with the offset of a constant after the code.
 pub(super) enum Operand {
     Register(Register),
     Memory(MemoryOperand, Option<usize>),
@@ -174,7 +174,7 @@ pub(super) struct Emit<'a> {
     pub(super) streams: Vec<Option<Register>>,
     /// The number of active elements.
     pub(super) active: usize,
-    /// The labels of the beginnings of open loops.
+    /// The label of the beginning of each loop being emitted, outermost first; `None` for a loop without a jump.
     pub(super) tops: Vec<Option<Label>>,
     pub(super) cold: Vec<Cold>,
 }
@@ -288,7 +288,7 @@ impl Emit<'_> {
         }
     }
 
-    /// Returns the position of a constant that is repeated `copies` times.
+    /// Returns the offset, among the constants after the code, of a constant that is repeated `copies` times.
     pub(super) fn constant(&mut self, lane: Lane, bits: u64, copies: usize) -> usize {
         let one = &bits.to_le_bytes()[..lane.bytes()];
         let at = self.a.constant(&one.repeat(copies));
@@ -300,7 +300,7 @@ impl Emit<'_> {
         MemoryOperand::new(Register::RDI, Register::None, 1, at, 1, broadcast, Register::None)
     }
 
-    /// Loads a value from its source.
+    /// Loads a value that has no register from its source: the constant, or the word of the row, that defines it.
     pub(super) fn load_source(&mut self, reg: Reg, to: u8) {
         match self.sources[reg] {
             Some(Source::Constant(lane, bits)) => {
@@ -331,7 +331,7 @@ impl Emit<'_> {
         scratch
     }
 
-    /// Returns the number of the register for a result.
+    /// Returns the number of the vector register for a result: its own, or the scratch register if it is in the frame.
     pub(super) fn target(&self, reg: Reg) -> u8 {
         match self.allocation.homes[reg] {
             Home::Register(r) => r,
@@ -339,7 +339,7 @@ impl Emit<'_> {
         }
     }
 
-    /// Stores a result whose location is the frame.
+    /// Stores the result `reg` from the scratch register to the frame, if its location is the frame.
     pub(super) fn settle(&mut self, reg: Reg) {
         if let Home::Slot(_) = self.allocation.homes[reg]
             && !planted(Fault::WideSpill)

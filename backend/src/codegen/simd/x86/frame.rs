@@ -31,7 +31,7 @@ pub(super) struct Frame {
     pub(super) saved_general: usize,
     /// Three vectors whose elements are accessed one by one, for sets with masks in vector registers.
     pub(super) elements: usize,
-    /// The mask of remaining elements, and the current element.
+    /// The offsets of two words of a call: the mask of remaining elements, and (`element`) the current element's index.
     pub(super) left: usize,
     pub(super) element: usize,
     pub(super) bytes: usize,

@@ -16,7 +16,7 @@ impl Emit<'_> {
             Some(guard) => {
                 let guard = self.mask(guard, Register::K1);
                 if n == 1 {
-                    // A uniform guard has more than one truth value; use the first.
+                    // A uniform guard is a mask whose truth values are all equal; use the first for this single element.
                     let code = Code::VEX_Kmovw_r32_kr;
                     self.put(Instruction::with2(code, Register::R15D, guard));
                     self.put(Instruction::with2(Code::And_rm32_imm8, Register::R15D, 1));

@@ -55,7 +55,7 @@ impl Emit<'_> {
         }
     }
 
-    /// Returns a last operand, which may be in memory.
+    /// Returns the last operand of an instruction: a register, or memory if the value has no register.
     fn operand_512(&mut self, reg: Reg, ty: Ty) -> Operand {
         match self.allocation.homes[reg] {
             Home::Register(r) => Operand::Register(sized(r, ty.bytes())),
@@ -297,7 +297,7 @@ impl Emit<'_> {
                         self.put(Instruction::with2(Code::Test_rm32_imm32, Register::R15D, 1));
                         self.rarely(at, Code::Je_rel32_64);
                     } else if self.active == ty.n && (ty.n == 8 || ty.n == 16) {
-                        // The carry flag is set if all elements are inside.
+                        // `kortest` sets the carry flag if all elements are in the mask: no call is needed.
                         let test = if ty.n == 8 {
                             Code::VEX_Kortestb_kr_kr
                         } else {
