@@ -44,7 +44,7 @@ pub const FILE: &str = "TAPELOOM_FINGERPRINTS";
 /// One stage of a compile: its name, and the fingerprints of its input and output.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Stage {
-    /// The stage's name.
+    /// The name of the compile's stage.
     pub name: &'static str,
     /// The fingerprint of the input.
     pub input: u64,

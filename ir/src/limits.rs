@@ -92,14 +92,14 @@ impl Cancel {
     }
 }
 
-/// The number of iterations between two checks.
+/// The number of iterations between two checks of the cancellation flag.
 pub const LOOK_EVERY: u64 = 1024;
 
 /// The iteration count of one loop under limits.
 #[derive(Clone, Debug)]
 pub struct LimitedLoop {
     limits: Limits,
-    /// The most iterations allowed.
+    /// The most iterations that this run of the loop may begin.
     pub most: u64,
     /// The number of iterations begun.
     pub count: u64,
@@ -128,7 +128,7 @@ impl LimitedLoop {
         }
     }
 
-    /// Begins an iteration.
+    /// Counts an iteration that begins, and calls [`LimitedLoop::look`] if a check is due.
     ///
     /// # Errors
     /// Errors of [`LimitedLoop::look`].
@@ -179,9 +179,9 @@ pub struct LoopCount {
     pub runtime: bool,
     /// The number of runs of the loop.
     pub entered: u64,
-    /// The sum of iterations over all runs.
+    /// The sum of iterations over all runs of the loop in the call.
     pub iterations: u64,
-    /// The most iterations of one run.
+    /// The most iterations of one run of the loop.
     pub most: u64,
 }
 
@@ -224,7 +224,7 @@ pub(crate) fn keeping<T>(room: u64, run: impl FnOnce() -> T) -> T {
 /// Checks that a loop may save `bytes` bytes for its iterations.
 ///
 /// # Errors
-/// [`Kind::Budget`] if it may not.
+/// [`Kind::Budget`] if `bytes` exceeds the limit that `keeping` set.
 pub(crate) fn kept(bytes: u64) -> Result<(), Problem> {
     match ROOM.get() {
         Some(room) if bytes > room => Err(Problem::new(

@@ -35,7 +35,7 @@ pub struct PlanContext {
 }
 
 impl PlanContext {
-    /// The default context.
+    /// The context without loops or memory: arrays are values, and the function runs once.
     pub const PLAIN: PlanContext =
         PlanContext { memory: Memory::Values, bits: Bits::Cheap, runs: 1 };
 
@@ -108,7 +108,7 @@ impl Amortization {
         self.with(PlanContext { bits, ..self.regime })
     }
 
-    /// Returns the context.
+    /// Returns the context (meaning of arrays, packing, number of runs) to which the amortization applies.
     pub fn regime(self) -> PlanContext {
         self.regime
     }
@@ -129,7 +129,7 @@ impl Amortization {
         Amortization { iterations: (self.iterations / parts).max(1), ..self }
     }
 
-    /// Returns the price per iteration.
+    /// Returns the part of `price` that one iteration bears.
     pub fn of(self, price: u64) -> u64 {
         if self.is_free() { 0 } else { price / u64::from(self.iterations) }
     }
@@ -140,14 +140,14 @@ impl Amortization {
 pub enum Price {
     /// Its bytes, amortized. Values that follow from such values alone are computed once for all iterations.
     Constant(Amortization),
-    /// Its bytes, amortized.
+    /// The value's bytes, spread over the iterations that share them.
     Bytes(Amortization),
 }
 
 impl Price {
-    /// No cost.
+    /// The price of a value that costs nothing: it is available to the second half anyway.
     pub const THERE: Price = Price::Bytes(Amortization::FREE);
-    /// All of its bytes.
+    /// The price of a value that costs all its bytes in each iteration.
     pub const OWN: Price = Price::Bytes(Amortization::OWN);
 
     /// Returns whether the value costs all its bytes in each iteration.
@@ -155,7 +155,7 @@ impl Price {
         matches!(self, Price::Bytes(share) if share.iterations == 1)
     }
 
-    /// Returns the amortization.
+    /// Returns the number of iterations over which the price is spread.
     pub fn share(self) -> Amortization {
         match self {
             Price::Constant(share) | Price::Bytes(share) => share,

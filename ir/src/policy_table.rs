@@ -62,12 +62,12 @@ pub const ROUNDING: f64 = f32::EPSILON as f64 / 2.0;
 /// The packing of residuals: the number of bits of each.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
 pub enum Bits {
-    /// The width of the dtype.
+    /// Unpacked: each element takes the width of its dtype.
     Whole,
-    /// Fewer bits where packing is cheaper.
+    /// Packed in fewer bits where packing costs less than the bytes that it saves.
     #[default]
     Cheap,
-    /// The fewest bits that hold the values.
+    /// Packed in the fewest bits that hold the values, whatever the packing costs.
     Few,
     /// As [`Bits::Cheap`], with 64-bit floats in 32 bits.
     Rounded,
@@ -94,13 +94,13 @@ pub struct PolicyRow {
 pub enum Again {
     /// Its arithmetic, weighed against bytes; expensive equations are never recomputed.
     Weighed,
-    /// Nothing: everything is recomputed.
+    /// Zero: every value is recomputed rather than saved.
     Free,
-    /// Nothing, but results of contractions and library routines are saved.
+    /// Zero, except for results of contractions and library routines, which are saved.
     FreeButContractions,
-    /// Nothing, but results of equations that run functions are saved.
+    /// Zero, except for results of equations that run functions, which are saved.
     FreeButFunctions,
-    /// Nothing, but values with one of the policy's names are saved.
+    /// Zero, except for values with one of the policy's names, which are saved.
     FreeButNames,
     /// More than saving: every value that is read is saved, but for values with one of the policy's names.
     DearButNames,
@@ -109,7 +109,7 @@ pub enum Again {
 /// The algorithm that chooses residuals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Planner {
-    /// One minimum cut.
+    /// A minimum cut between saved and recomputed values.
     Cut,
     /// A search over plans whose tape fits a number of bytes.
     Budget,

@@ -36,7 +36,7 @@ impl<A> Default for Affine<A> {
 }
 
 impl<A> Affine<A> {
-    /// Makes the form of a number.
+    /// Makes the form without atoms whose value is `offset`.
     pub fn constant(offset: i64) -> Affine<A> {
         Affine { offset, terms: SmallVec::new() }
     }
@@ -51,12 +51,12 @@ impl<A> Affine<A> {
         &self.terms
     }
 
-    /// Returns the value, if the form has no atoms.
+    /// Returns the form's constant value; `None` if the form has atoms.
     pub fn value(&self) -> Option<i64> {
         self.terms.is_empty().then_some(self.offset)
     }
 
-    /// Returns the sum with a number; wraps.
+    /// Returns `self + by`; wraps.
     #[must_use]
     pub fn moved(mut self, by: i64) -> Affine<A> {
         self.offset = self.offset.wrapping_add(by);
@@ -65,7 +65,7 @@ impl<A> Affine<A> {
 }
 
 impl<A: Copy + Ord> Affine<A> {
-    /// Makes the form of an atom.
+    /// Makes the form whose value is that of one atom: offset 0, factor 1.
     pub fn atom(atom: A) -> Affine<A> {
         Affine { offset: 0, terms: SmallVec::from_iter([(atom, 1)]) }
     }
@@ -81,7 +81,7 @@ impl<A: Copy + Ord> Affine<A> {
         (rest, these.factor(atom))
     }
 
-    /// Splits the terms by whether `of` accepts their atom. The rejected terms keep the offset.
+    /// Splits the form in two: the terms whose atom `of` accepts, with offset 0, and the other terms, with the offset.
     pub fn partition(&self, of: impl Fn(A) -> bool) -> (Affine<A>, Affine<A>) {
         let (these, others) = self.terms.iter().copied().partition(|(a, _)| of(*a));
         (Affine { offset: 0, terms: these }, Affine { offset: self.offset, terms: others })
@@ -138,7 +138,7 @@ impl<A: Copy + Ord> Affine<A> {
         self.terms.iter().fold(offset, |sum, (atom, f)| sum.plus(of(*atom).times(*f)))
     }
 
-    /// Returns the value for these values of the atoms, or `None` if a number overflows `i64`.
+    /// Returns the form's value if atom `a` has the value `of(a)`; `None` if `of` gives none or a number overflows `i64`.
     pub fn at(&self, of: impl Fn(A) -> Option<i64>) -> Option<i64> {
         let (mut terms, start) = (self.terms.iter(), self.offset);
         terms.try_fold(start, |sum, (atom, f)| sum.checked_add(of(*atom)?.checked_mul(*f)?))
@@ -219,7 +219,7 @@ impl<A: fmt::Display> fmt::Display for Affine<A> {
     }
 }
 
-/// A quotient and a remainder; `inner` holds the part that is not affine:
+/// The quotient and remainder of an affine form a divided by d; `inner` holds the part that is not affine:
 ///
 /// ```text
 /// a / d = quotient + x / c           a % d = remainder + d/c (x % c)        inner = (x, c)
@@ -235,7 +235,7 @@ pub struct Division<A> {
 }
 
 impl<A> Division<A> {
-    /// Returns quotient and remainder, if no division is left.
+    /// Returns quotient and remainder as affine forms; `None` if a division is left for run time.
     pub fn exact(self) -> Option<(Affine<A>, Affine<A>)> {
         self.inner.is_none().then_some((self.quotient, self.remainder))
     }

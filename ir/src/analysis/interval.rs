@@ -22,7 +22,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// All integers.
+    /// The interval of all integers.
     pub const ALL: Interval = Interval { least: i128::MIN, most: i128::MAX };
 
     /// Makes the interval with these ends, both included.
@@ -41,7 +41,7 @@ impl Interval {
         Interval::new(0, (extent as i128 - 1).max(0))
     }
 
-    /// Returns the range of a dtype; for floats, all integers.
+    /// Returns the interval of the values of a dtype; for floats, the interval of all integers.
     pub fn of(dtype: Dtype) -> Interval {
         match dtype {
             Dtype::Bool => Interval::new(0, 1),
@@ -53,7 +53,7 @@ impl Interval {
         }
     }
 
-    /// Returns the interval of a literal; for floats, all integers.
+    /// Returns the interval that contains only the literal's value; for a float, the interval of all integers.
     pub fn literal(x: Literal) -> Interval {
         x.to_integer().map_or(Interval::of(x.dtype), Interval::number)
     }
@@ -63,12 +63,12 @@ impl Interval {
         (self.least == self.most).then_some(self.least)
     }
 
-    /// Returns whether the interval lies within another.
+    /// Returns whether this interval lies within `other`.
     pub fn within(self, other: Interval) -> bool {
         other.least <= self.least && self.most <= other.most
     }
 
-    /// Returns the smallest interval that contains both.
+    /// Returns the smallest interval that contains this interval and `other`.
     pub fn join(self, other: Interval) -> Interval {
         Interval { least: self.least.min(other.least), most: self.most.max(other.most) }
     }
@@ -109,14 +109,14 @@ impl Interval {
         Interval { least: self.least.max(other.least), most: self.most.max(other.most) }
     }
 
-    /// Returns the interval if it lies within the dtype's range, and else the whole range, since numbers may
+    /// Returns the interval if it lies within the dtype's range, and else that whole range, since numbers may
     /// wrap.
     fn wrapped(self, dtype: Dtype) -> Interval {
         let all = Interval::of(dtype);
         if self.within(all) { self } else { all }
     }
 
-    /// Makes the interval of a truth value: always true, never true, or unknown.
+    /// Makes the interval of a truth value: 1..=1 if `always` true, 0..=0 if `never` true, and else 0..=1.
     fn truth(always: bool, never: bool) -> Interval {
         Interval::new(always && !never, always || !never)
     }

@@ -18,7 +18,7 @@
 use crate::lang::function::Equation;
 use crate::prim::{Binding, Lowering, Region, Role};
 
-/// The part that an equation has in loop nests.
+/// A guess where lowering computes an equation: in its reader's loop nest or in one of its own, or in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Placement {
     /// A view: reads elements of its operands by index arithmetic.
@@ -29,7 +29,7 @@ pub enum Placement {
     Element,
     /// A reduction: its operand is computed where it is read; its result is in memory.
     Reduction,
-    /// Operands and results are in memory.
+    /// A primitive whose operands and results are in memory, such as a contraction.
     Memory,
     /// Runs functions, on operands in memory.
     Runs,
@@ -55,7 +55,7 @@ impl Placement {
         }
     }
 
-    /// Returns whether its operands may be computed where it reads them.
+    /// Returns whether the equation's operands may be computed in its loop nest, without memory.
     pub fn takes(self) -> bool {
         match self {
             Placement::View | Placement::Map | Placement::Reduction => true,
@@ -63,7 +63,7 @@ impl Placement {
         }
     }
 
-    /// Returns whether its result may be computed where it is read.
+    /// Returns whether the equation's result may be computed in its readers' loop nests, without memory.
     pub fn gives(self) -> bool {
         match self {
             Placement::View | Placement::Map | Placement::Element => true,

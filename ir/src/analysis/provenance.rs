@@ -14,16 +14,16 @@ use crate::lang::source_loc::Loc;
 use crate::prim::{Lowering, Mark};
 use std::sync::Arc;
 
-/// The maker of a value, for display.
+/// The primitive that computed a value and its source line, for tables of the memory that values take.
 #[derive(Clone, Debug)]
 pub struct Maker {
-    /// The primitive's name.
+    /// The name of the primitive that computed the value.
     pub what: &'static str,
     /// The user's line.
     pub at: Loc,
     /// The mark of packing, if the value is packed.
     pub packed: Option<Mark>,
-    /// The name that the user gave it.
+    /// The name that the user gave the value, if any.
     pub named: Option<Arc<str>>,
 }
 

@@ -73,7 +73,7 @@ impl Draft {
         v.into()
     }
 
-    /// Adds a parameter of one of the two kinds.
+    /// Adds a parameter: one in which the function is linear if `linear`, and else an ordinary one.
     pub fn param_of(&mut self, linear: bool, ty: Type) -> Atom {
         if linear { self.linear_param(ty) } else { self.param(ty) }
     }
@@ -106,7 +106,7 @@ impl Draft {
         &self.types
     }
 
-    /// Frees the unused capacity of the tables.
+    /// Frees the unused capacity of the lists of equations, types and lines.
     pub(crate) fn shrink(&mut self) {
         self.equations.shrink_to_fit();
         self.locations.shrink_to_fit();
@@ -114,7 +114,7 @@ impl Draft {
         self.types.shrink_to_fit();
     }
 
-    /// Returns the bytes of the tables.
+    /// Returns the bytes of the lists of equations, types and lines.
     pub(crate) fn bytes(&self) -> usize {
         let spilled = |e: &Equation| {
             let operands = if e.operands.spilled() { e.operands.capacity() } else { 0 };

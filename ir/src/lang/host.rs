@@ -42,7 +42,7 @@ pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 /// A host's results, or its failure.
 pub type Answer = Result<Vec<Tensor>, Failure>;
 
-/// The batch member that a call is for, or `None` outside a batch.
+/// The index of the batch member for which a Rust function is called; `None` outside a batch.
 pub type Lane = Option<usize>;
 
 /// A named Rust function. Clones share it.
@@ -68,7 +68,7 @@ type One = Box<dyn Fn(Lane, &[Tensor]) -> Answer + Send + Sync>;
 pub type Batch = Box<dyn Fn(usize, &[Tensor]) -> Answer + Send + Sync>;
 
 impl Host {
-    /// Makes a host without a function.
+    /// Makes a host with the name `name` and without a Rust function.
     pub fn unbound(name: &str) -> Host {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, atomic::Ordering::Relaxed);
@@ -94,7 +94,7 @@ impl Host {
         self.0.functions.set(Functions { one, batch: None }).is_ok()
     }
 
-    /// Returns its name.
+    /// Returns the name that stands for the host in the text of programs.
     pub fn name(&self) -> &str {
         &self.0.name
     }
@@ -206,7 +206,7 @@ impl HostCall {
         Ok(results)
     }
 
-    /// Calls `ask` and checks that its results have the declared types.
+    /// Calls `ask`, which runs the host's Rust function, and checks that the results have the declared types.
     fn checked(
         &self,
         types: &[ArrayType],

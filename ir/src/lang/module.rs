@@ -28,12 +28,12 @@ pub struct Module {
     /// Phase-free copies of functions that are not themselves in the module, each with the first function that
     /// equals it up to phases.
     unphased: OrderedMap<Arc<Function>, FuncId>,
-    /// Boxed because the memo is larger than the rest.
+    /// The memoized answers to queries; boxed because the memo is larger than the rest of the module.
     memo: Box<Memo>,
     effects: SecondaryMap<FuncId, Effects>,
-    /// See [`Module::is_seen`].
+    /// Per function: whether a user can observe that it or a derivative of it runs ([`Module::is_seen`]).
     seen: SecondaryMap<FuncId, bool>,
-    /// Whether running the function calls a Rust function.
+    /// Per function: whether running it calls a Rust function.
     outside: SecondaryMap<FuncId, bool>,
     /// The nesting depth of each function's calls: 0 for a function without calls.
     depths: SecondaryMap<FuncId, usize>,

@@ -34,14 +34,14 @@ use std::fmt;
 pub struct Phase {
     /// The number of transpositions that made the equation.
     pub order: u8,
-    /// Whether it computes cotangents.
+    /// Whether the equation computes cotangents.
     pub transposed: bool,
     /// Whether the forward pass has computed the same value without saving it.
     pub rematerialized: bool,
 }
 
 impl Phase {
-    /// The forward pass.
+    /// The phase of equations of the forward pass, and the default.
     pub const FORWARD: Phase = Phase { order: 0, transposed: false, rematerialized: false };
 
     /// Returns the phase of an equation that transposition derives from an equation of this phase.
@@ -81,9 +81,9 @@ impl fmt::Display for Phase {
 /// Where an equation comes from: a line of the user's source, and a phase of differentiation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct Origin {
-    /// The line. It does not count in the equality of programs.
+    /// The line of the user's source. It does not count in the equality of programs.
     pub loc: Loc,
-    /// The phase.
+    /// The phase of differentiation: forward or reverse pass, and of which order.
     pub phase: Phase,
 }
 

@@ -56,7 +56,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All kinds.
+    /// All kinds of problems, in the order of declaration.
     pub const ALL: [Kind; 20] = [
         Kind::Shape,
         Kind::Dtype,
@@ -123,7 +123,7 @@ pub struct Problem {
     pub kind: Kind,
     /// The expected and the actual value, in one sentence.
     pub message: String,
-    /// How to fix it; may be empty.
+    /// A sentence that says how to fix the problem; may be empty.
     pub help: String,
     /// The user's line, if known. Not part of equality.
     pub location: Loc,

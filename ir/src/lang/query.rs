@@ -83,7 +83,7 @@ questions! {
         active: Vec<bool>,
         /// Per parameter: the cost to the linear half of reading it as a residual.
         shares: Vec<Amortization>,
-        /// The policy.
+        /// The policy that plans the function's loops and everything inside them.
         policy: Policy,
     } -> LinearizeOf in within,
 
@@ -123,9 +123,9 @@ questions! {
 /// The value to which the cotangent of a linear parameter is added.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum AccumulateInto {
-    /// None: a zero cotangent is absent.
+    /// The cotangent is added to nothing; if it is zero, it is absent from the results.
     Nothing,
-    /// Zeros: the cotangent is always materialized.
+    /// The cotangent is added to zeros, so it is always materialized, even if it is zero.
     Zeros,
     /// A running total, which the transpose takes as an extra parameter. The cotangent of a slice of a large
     /// operand is then added in place, and not to zeros as large as the operand.
@@ -135,11 +135,11 @@ pub enum AccumulateInto {
 /// The form in which a result of a batched function is requested.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum BatchRequest {
-    /// Unchanged: without the batch axis if the result depends on no batched parameter.
+    /// The result as computed: without the batch axis if it depends on no batched parameter.
     AsIs,
-    /// With the batch axis; the result is repeated if necessary.
+    /// The result with the batch axis, repeated along it if the result depends on no batched parameter.
     Batched,
-    /// Summed over the batch: the cotangent of a value that all members share.
+    /// The sum of the result over the batch: for the cotangent of a value that all batch members share.
     Summed,
 }
 
@@ -201,16 +201,16 @@ pub struct TransposeOf {
 pub struct BatchOf {
     /// The derived function.
     pub function: FuncId,
-    /// Which outputs are batched.
+    /// Which outputs have the batch axis.
     pub batched_out: Vec<bool>,
 }
 
 /// A function with fewer results.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PruneOf {
-    /// The smaller function.
+    /// The function with only the requested results.
     pub function: FuncId,
-    /// Which parameters remain.
+    /// Which parameters of the original function remain.
     pub params: Vec<bool>,
 }
 

@@ -43,7 +43,7 @@ pub struct ValueRemap {
 }
 
 impl ValueRemap {
-    /// Makes an empty table.
+    /// Makes an empty table from old values to new atoms.
     pub fn new() -> ValueRemap {
         ValueRemap::default()
     }
@@ -74,7 +74,7 @@ impl ValueRemap {
         self.map[v] = Some(atom);
     }
 
-    /// Returns whether a value has a new atom.
+    /// Returns whether `v` has been mapped to a new atom.
     pub fn knows(&self, v: ValueId) -> bool {
         self.map[v].is_some()
     }
@@ -84,7 +84,7 @@ impl ValueRemap {
         a.value().and_then(|v| self.map[v]).unwrap_or(a)
     }
 
-    /// Returns the new atoms for old ones.
+    /// Returns the new atom for each atom of `old`.
     pub fn all(&self, old: &[Atom]) -> Operands {
         old.iter().map(|a| self.read(*a)).collect()
     }
@@ -148,7 +148,7 @@ pub fn rebuild(
 /// A function whose body is being copied.
 struct Frame {
     function: Arc<Function>,
-    /// The next equation.
+    /// The index of the next equation to copy.
     next: usize,
     copying: ValueRemap,
     /// Line and phase of the call.

@@ -34,7 +34,7 @@ impl Tape {
 }
 
 impl Value {
-    /// Returns the bytes that the value takes in a record.
+    /// Returns the bytes that the value takes in a record of a tape.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Value>()
             + match self {
@@ -43,7 +43,7 @@ impl Value {
             }
     }
 
-    /// Returns the type.
+    /// Returns the type of the value.
     pub fn ty(&self) -> Type {
         match self {
             Value::Array(array) => Type::Array(array.ty().clone()),

@@ -156,7 +156,8 @@ impl Verifier<'_> {
         }
     }
 
-    /// Returns the linearity of the outputs, given that of the operands; checks that the primitive is linear.
+    /// Returns the linearity of the outputs, given that of the operands; reports a primitive that is not linear in its
+    /// linear operands.
     fn propagate(&mut self, i: usize, operands: &[Linearity]) -> Linearity {
         let e = &self.f.equations[i];
         if operands.contains(&Linearity::Linear) {

@@ -73,7 +73,7 @@ fn given(args: &[Tensor], results: &[Tensor]) -> Problem {
     )
 }
 
-/// The worst kind of element in a value.
+/// The worst element of a value: finite, infinite or nan.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Finite {
     Yes,
@@ -113,11 +113,11 @@ fn of_value(x: &Value) -> Finite {
 /// The origin of a value that is not finite. Of several origins, the last variant is the best one to report.
 #[derive(Clone, Debug)]
 enum Origin {
-    /// A literal of the program.
+    /// The value came from a literal of the program.
     Constant,
-    /// An argument.
+    /// The value came from an argument of the program.
     Given,
-    /// An equation; the number counts earlier appearances.
+    /// An equation made the value from finite operands; the number counts earlier such equations.
     Appeared(u64, Arc<Problem>),
 }
 
@@ -132,13 +132,13 @@ fn first<'o>(origins: impl IntoIterator<Item = &'o Origin>) -> Option<Origin> {
 }
 
 thread_local! {
-    /// The surroundings of the running function; `None` if nothing is checked.
+    /// The origins of non-finite values around the running function; `None` if nothing is checked.
     static AROUND: RefCell<Option<Around>> = const { RefCell::new(None) };
-    /// The number of appearances so far.
+    /// The number of equations so far that made a value that is not finite.
     static APPEARED: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The surroundings of the functions that an equation runs.
+/// The origins of non-finite operands and results of an equation that runs functions.
 #[derive(Clone, Default)]
 struct Around {
     /// The origin of operands that are not finite.
@@ -171,7 +171,7 @@ struct FiniteCheck {
 }
 
 impl FiniteCheck {
-    /// Begins the check of a run, if checking is on.
+    /// Begins the check of one run of a function; returns `None` if nothing is checked.
     fn begin(params: &[ValueId], args: &[Value]) -> Option<Box<dyn Observer>> {
         let around = AROUND.with_borrow(Clone::clone)?;
         // Parameters of an iteration are the results of the iteration before.

@@ -66,10 +66,10 @@ pub fn check_keys(module: &Module, function: FuncId) -> Result<()> {
     Ok(())
 }
 
-/// A value number: equal for values that are the same.
+/// A value number, as in value numbering: two values known to be equal have one number.
 type Number = usize;
 
-/// The definition of a value.
+/// The definition by which values are numbered: values with equal definitions are equal.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Def {
     /// An argument of the program.
@@ -87,7 +87,7 @@ enum Def {
     Unknown(usize),
 }
 
-/// A numbered value, with links to the value that it was made from.
+/// A numbered value: its definition, and links to the values that it copies or takes elements of.
 struct Made {
     def: Def,
     /// The value whose elements these are: all of them, each at least once.
@@ -108,7 +108,7 @@ struct Keys<'m> {
     loops: usize,
 }
 
-/// The enclosing loops, each with an iteration.
+/// The path to an equation: the enclosing loops, outermost first, each with the iteration that is followed.
 type Path = Rc<[(usize, u8)]>;
 
 /// A use of a key.
@@ -123,7 +123,7 @@ struct Use {
 }
 
 impl Use {
-    /// Returns whether the use derives keys from a key.
+    /// Returns whether the use derives new keys from the key (a split), and does not draw from it.
     fn derives(&self) -> bool {
         matches!(self.mark, Mark::Split(_))
     }
@@ -141,18 +141,18 @@ impl Use {
 /// The counters with which a key is used.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Counter {
-    /// The numbers below this one.
+    /// All counters from 0 to below this number.
     First(usize),
-    /// One known number.
+    /// One counter, known at compile time.
     Literal(u64),
-    /// One number, the value of this value number.
+    /// One counter: the value with this value number.
     Value(Number),
     /// An iteration number; some iteration has number 0.
     Iteration(Number),
 }
 
 impl Counter {
-    /// Returns whether the two have a number in common.
+    /// Returns whether the two sets of counters are known to have a counter in common.
     fn meets(self, other: Counter) -> bool {
         match (self, other) {
             (Counter::First(n), Counter::First(m)) => n > 0 && m > 0,
@@ -161,7 +161,7 @@ impl Counter {
             }
             (Counter::First(n), Counter::Iteration(_))
             | (Counter::Iteration(_), Counter::First(n)) => n > 0,
-            // Unknown; assume that they have none.
+            // Whether they share a counter is unknown; assume that they share none, so that the lint stays quiet.
             (Counter::First(_), Counter::Value(_)) | (Counter::Value(_), Counter::First(_)) => {
                 false
             }
@@ -173,7 +173,7 @@ impl Counter {
 /// The uses of each key so far: of all keys of an array, or of some of them.
 type Uses = OrderedMap<(Number, Extent), Vec<Use>>;
 
-/// The keys of an array that are used.
+/// Which keys of an array are used: all, or only some.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Extent {
     All,

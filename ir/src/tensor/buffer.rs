@@ -14,10 +14,10 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Words per line.
+/// The number of 64-bit words per cache line.
 const WORDS: usize = size_of::<Line>() / size_of::<u64>();
 
-/// Lines per page.
+/// The number of cache lines per page of 4096 bytes.
 const PAGE: usize = 4096 / size_of::<Line>();
 
 /// The offset in lines, modulo a page, between successive large buffers. A few successive buffers are then well
@@ -28,20 +28,20 @@ const STEP: usize = 37;
 /// its allocation fails.
 const HUGE: usize = 1 << 26;
 
-/// Shared lines, copied before they are written.
+/// The memory of a tensor: cache lines that clones share, copied before they are written if they are shared.
 #[derive(Clone)]
 pub struct Buffer {
     words: Arc<[u64]>,
     place: Place,
 }
 
-/// Lines that are not initialized and not shared.
+/// Newly allocated cache lines: not shared yet, and possibly not initialized.
 pub struct Fresh {
     words: Arc<[MaybeUninit<u64>]>,
     place: Place,
 }
 
-/// The position of the lines among the words.
+/// The position of the buffer's cache lines within the allocated 64-bit words.
 #[derive(Clone, Copy)]
 struct Place {
     first: usize,
@@ -62,7 +62,7 @@ impl Fresh {
     /// Allocates lines of zeros; the caller has checked that there is memory.
     fn known(lines: usize) -> Fresh {
         if lines * size_of::<Line>() >= LARGE_BYTES {
-            // The system zeroes new pages.
+            // Memory of that size is mapped as new pages, which the system zeroes.
             return Fresh::of(lines, Arc::new_zeroed_slice);
         }
         let mut fresh = Fresh::of(lines, Arc::new_uninit_slice);
@@ -152,7 +152,7 @@ impl Deref for Buffer {
     }
 }
 
-/// Returns whether an allocation of `lines` lines would succeed, by trying it if they are huge.
+/// Returns whether an allocation of `lines` lines would succeed, by trying it if they have at least `HUGE` bytes.
 fn has_room(lines: usize) -> bool {
     lines * size_of::<Line>() < HUGE || Vec::<Line>::new().try_reserve_exact(lines + PAGE).is_ok()
 }
