@@ -63,7 +63,7 @@ const ERF: Coefficients = Coefficients(
     ],
 );
 
-/// The implementation of [`erf()`].
+/// The implementation of [`erf()`] for one argument, for eight arguments, and for recordings.
 pub struct Erf;
 
 impl Parted for Erf {

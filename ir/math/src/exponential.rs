@@ -112,7 +112,7 @@ pub(super) fn power_of_two<N: Number>(k: N) -> N {
     N::of(N::Float::ONE).plus_bits(k.shift_left(N::Float::FRACTION))
 }
 
-/// The implementation of [`exp`].
+/// The implementation of [`exp`] for one argument, for eight arguments, and for recordings.
 pub struct Exp;
 
 /// Returns whether `eˣ` and `e⁻ˣ` are both normal numbers.
@@ -166,7 +166,7 @@ pub fn exp(x: f64) -> f64 {
     Exp::here(x)
 }
 
-/// The implementation of [`exp2`].
+/// The implementation of [`exp2`] for one argument, for eight arguments, and for recordings.
 pub struct Exp2;
 
 /// Returns `k`, in the lowest bits, and `2ʳ`, where `x = k + r` exactly.
@@ -206,7 +206,7 @@ pub fn exp2(x: f64) -> f64 {
     Exp2::here(x)
 }
 
-/// The implementation of [`expm1`].
+/// The implementation of [`expm1`] for one argument, for eight arguments, and for recordings.
 pub struct Expm1;
 
 impl Parted for Expm1 {
@@ -237,7 +237,7 @@ pub fn expm1(x: f64) -> f64 {
     Expm1::here(x)
 }
 
-/// The implementation of [`logistic`].
+/// The implementation of [`logistic`] for one argument, for eight arguments, and for recordings.
 pub struct Logistic;
 
 impl Parted for Logistic {

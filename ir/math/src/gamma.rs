@@ -126,7 +126,7 @@ pub fn digamma(x: f64) -> f64 {
     if offset == 0.0 {
         return f64::NAN;
     }
-    // One root lies between neighbouring poles.
+    // ψ has one root between neighbouring poles; the root in the interval of x.
     match DIGAMMA_ROOTS.get((-x.ceil()) as usize) {
         Some(root) if (x - root.0).abs() < 0.25 => digamma_from(*root, x),
         _ => digamma_positive(1.0 - x) - PI * cot_pi(offset),

@@ -54,7 +54,7 @@ fn parts<N: Number>(x: N) -> Parts<N> {
     Parts { s: [s, (up - s) - down], c: [c, (up - c) + down], sinh, cosh }
 }
 
-/// The implementation of [`sinh`].
+/// The implementation of [`sinh`] for one argument, for eight arguments, and for recordings.
 pub struct Sinh;
 
 impl Parted for Sinh {
@@ -82,7 +82,7 @@ pub fn sinh(x: f64) -> f64 {
     Sinh::here(x)
 }
 
-/// The implementation of [`cosh`].
+/// The implementation of [`cosh`] for one argument, for eight arguments, and for recordings.
 pub struct Cosh;
 
 impl Parted for Cosh {
@@ -110,7 +110,7 @@ pub fn cosh(x: f64) -> f64 {
     Cosh::here(x)
 }
 
-/// The implementation of [`tanh`].
+/// The implementation of [`tanh`] for one argument, for eight arguments, and for recordings.
 pub struct Tanh;
 
 impl Parted for Tanh {
@@ -151,7 +151,7 @@ pub fn tanh(x: f64) -> f64 {
     Tanh::here(x)
 }
 
-/// The implementation of [`sech`].
+/// The implementation of [`sech`] for one argument, for eight arguments, and for recordings.
 pub struct Sech;
 
 impl Parted for Sech {

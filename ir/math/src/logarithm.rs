@@ -114,7 +114,7 @@ fn to_base<N: Number>(x: N, c: [Constant; 2], d: [Constant; 2]) -> N {
     sum + (((first - sum) + product) + k.fma(c_low, rest))
 }
 
-/// The implementation of [`log`].
+/// The implementation of [`log`] for one argument, for eight arguments, and for recordings.
 pub struct Log;
 
 /// Returns whether x is positive and normal.
@@ -166,7 +166,7 @@ fn beyond(x: f64, scaled: impl FnOnce(f64) -> f64) -> f64 {
     }
 }
 
-/// The implementation of [`log2`].
+/// The implementation of [`log2`] for one argument, for eight arguments, and for recordings.
 pub struct Log2;
 
 impl Parted for Log2 {
@@ -193,7 +193,7 @@ pub fn log2(x: f64) -> f64 {
     Log2::here(x)
 }
 
-/// The implementation of [`log10`].
+/// The implementation of [`log10`] for one argument, for eight arguments, and for recordings.
 pub struct Log10;
 
 impl Parted for Log10 {
@@ -233,7 +233,7 @@ pub(super) fn log1p_of_sum<N: Number>(x: N, x_low: N) -> N {
     sum(u, (lost + x_low) / u)
 }
 
-/// The implementation of [`log1p`].
+/// The implementation of [`log1p`] for one argument, for eight arguments, and for recordings.
 pub struct Log1p;
 
 impl Parted for Log1p {
@@ -261,7 +261,7 @@ pub fn log1p(x: f64) -> f64 {
     Log1p::here(x)
 }
 
-/// The implementation of [`softplus`].
+/// The implementation of [`softplus`] for one argument, for eight arguments, and for recordings.
 pub struct Softplus;
 
 impl Parted for Softplus {

@@ -69,7 +69,7 @@ pub trait Number:
     /// Returns the sum of the bit patterns as integers; wraps.
     #[must_use]
     fn plus_bits(self, y: Self) -> Self;
-    /// Returns the bitwise and.
+    /// Returns the bitwise and of the bit patterns.
     #[must_use]
     fn and_bits(self, y: Self) -> Self;
     /// Returns the bitwise or.

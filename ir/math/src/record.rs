@@ -157,7 +157,7 @@ impl<F: Raw> Neg for Recorded<F> {
 pub trait Raw: Format {
     /// The sign bit.
     const SIGN: u64;
-    /// Returns all bits.
+    /// Returns all bits of the float, as the lowest bits of a u64.
     fn raw(self) -> u64;
 }
 

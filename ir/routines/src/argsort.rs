@@ -197,7 +197,7 @@ impl Argsort {
     }
 }
 
-/// An element type with an order.
+/// An element type and its mapping to ordered integer keys.
 trait Element: bytemuck::Pod + PartialOrd {
     /// The number of bits of the integer keys to which elements are mapped.
     const BITS: u32;

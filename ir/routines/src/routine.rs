@@ -43,9 +43,9 @@ impl Element {
 /// One operand or result of a routine: dense and row-major.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Array {
-    /// The lengths of the axes.
+    /// The lengths of the axes for one batch member.
     pub shape: Vec<usize>,
-    /// The type of the elements.
+    /// The kind of elements: floating-point numbers or indices.
     pub element: Element,
 }
 

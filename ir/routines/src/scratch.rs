@@ -18,7 +18,7 @@ pub(crate) struct Scratch<'a> {
 }
 
 impl<'a> Scratch<'a> {
-    /// Returns the whole buffer.
+    /// Returns the whole buffer, from which nothing has been taken.
     pub(crate) fn new(bytes: &'a mut [u8]) -> Self {
         Scratch { rest: bytes }
     }

@@ -3,7 +3,7 @@
 use crate::test_support::{INFINITY, NAN, check, check_exact, grid};
 use tapeloom_math::elementary::*;
 
-// Literals in the tables: mpmath with 60 digits, rounded once.
+// Expected values in the tables: mpmath with 60 digits, rounded once.
 
 #[test]
 fn roots_match_high_precision_values() {

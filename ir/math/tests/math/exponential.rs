@@ -3,7 +3,7 @@
 use crate::test_support::{INFINITY, NAN, check, check_exact, check_sharply, grid};
 use tapeloom_math::exponential::*;
 
-// Literals in the table: mpmath with 90 digits, rounded once.
+// Expected values in the table: mpmath with 90 digits, rounded once.
 
 #[test]
 fn values_match_high_precision_ones() {

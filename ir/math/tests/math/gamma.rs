@@ -4,7 +4,7 @@ use crate::test_support::{INFINITY, NAN, check, check_exact, grid, ulps};
 use std::f64::consts::PI;
 use tapeloom_math::gamma::*;
 
-// Literals in the tables: mpmath with 60 digits, rounded once.
+// Expected values in the tables: mpmath with 60 digits, rounded once.
 
 #[test]
 fn lgamma_matches_high_precision_values() {
@@ -291,7 +291,7 @@ fn polygamma_reflects() {
 
 #[test]
 fn very_high_orders() {
-    // n! overflows a double from 171 on, n⁻ˢ underflows; the results do not.
+    // n! overflows a double from 171 on and n⁻ˢ underflows, but the results must be accurate.
     check(|x| polygamma(1_000_000, x), 4.0, &[(367877.2380155124, -2.9103430935848316)]);
     check(|x| polygamma(u32::MAX, x), 4.0, &[(1580030164.5923662, 2.910329343902581)]);
     assert_eq!(polygamma(u32::MAX, 1.0), INFINITY);

@@ -3,7 +3,7 @@
 use crate::test_support::{INFINITY, NAN, check, check_exact, check_sharply};
 use tapeloom_math::hyperbolic::*;
 
-// Literals in the table: mpmath with 90 digits, rounded once.
+// Expected values in the table: mpmath with 90 digits, rounded once.
 
 #[test]
 fn values_match_high_precision_ones() {

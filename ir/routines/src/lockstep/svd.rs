@@ -17,7 +17,8 @@ use crate::svd::Bases;
 /// `a[m, n] -> s[k]`, and `u[m, left], vt[right, n]`. A wide matrix is decomposed as its long transpose.
 pub(super) struct Svd<'a, T> {
     pub(super) shape: [usize; 2],
-    /// The number of columns of the basis of the longer side.
+    /// The number of columns of `u` if `m >= n`, otherwise the number of rows of `vt`: the vectors of the longer
+    /// side.
     pub(super) width: usize,
     pub(super) a: &'a [T],
     pub(super) s: &'a mut [T],

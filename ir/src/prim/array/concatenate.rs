@@ -36,7 +36,7 @@ impl Concatenate {
         extents.enumerate().map(piece).collect()
     }
 
-    /// Returns the type of the result.
+    /// Returns the type of the joined array, or the error in the operands.
     fn result(&self, operands: &[&ArrayType]) -> Result<ArrayType> {
         let [first, rest @ ..] = operands else {
             return Err(Problem::new(

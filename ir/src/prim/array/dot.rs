@@ -104,7 +104,7 @@ impl Dot {
     }
 }
 
-/// The origin of an axis of a product.
+/// The axis of an operand from which an axis of a product comes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum AxisOf {
     /// The batch pair with this index.

@@ -9,7 +9,7 @@ use crate::lang::types::{Shape, Type};
 use crate::prim::rules::rewrite::{Equality, Exactness, Rewrite, Site, Term, When};
 use crate::prim::{Broadcast, Dot, Op, Permute, Reduce, Reducer, Scalar};
 
-/// Returns all rules.
+/// Returns all rewrite rules of contractions.
 pub(super) fn rows() -> Vec<Rewrite> {
     use Exactness::{Exact, Reassociates};
     vec![

@@ -48,9 +48,9 @@ pub struct Move {
     pub tap: usize,
     /// The distance between windows, in an array whose elements are `divisor` apart; not 0.
     pub scale: i64,
-    /// The distance between positions within the window, in the same unit.
+    /// The distance between positions within the window, in the unit of `scale`.
     pub step: i64,
-    /// The start of the first window, in the same unit.
+    /// The start of the first window, in the unit of `scale`.
     pub offset: i64,
     /// The distance between neighbouring elements of the array, at least 1.
     pub divisor: usize,

@@ -32,7 +32,7 @@ pub struct Cholesky {}
 notation!(Cholesky = "cholesky" {});
 
 impl Cholesky {
-    /// Returns the routine for matrices of this type.
+    /// Returns the routine call for matrices of the type `a`.
     fn call(a: &ArrayType) -> RoutineCall {
         let n = a.shape[a.shape.len() - 1];
         RoutineCall::new(Routine::Cholesky { n }, a.dtype, batch_axes(&a.shape))

@@ -153,7 +153,7 @@ impl Decomposition for Eig {
         let own = |x: Pair| x.each(|x| columns(b, x, &read));
         let moved = own(inverse_gaps(b, w)).by(b, own(x), times);
         let (turned, own_v) = (v.by(b, moved, product), own(v));
-        // Re(vᴴ turned)
+        // The real part of `v[j]ᴴ W[j]` of the module's formula, with `W` in `turned`.
         let along = plus(b, times(b, own_v.0, turned.0), times(b, own_v.1, turned.1));
         let first = largest(b, own_v);
         let zero = Atom::from(Literal::zero(b.dtype_of(re)));

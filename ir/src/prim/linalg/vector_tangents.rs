@@ -67,7 +67,7 @@ pub(super) fn dot_columns(b: &Builder<'_>, x: Atom, y: Atom) -> Atom {
 
 /// Eigenvectors `A V = V diag(w)`, some columns of which are read.
 pub(super) struct Eigenvectors<'r> {
-    /// The symmetric matrix.
+    /// The symmetric matrix whose eigenvectors these are.
     pub(super) a: Atom,
     /// All eigenvalues.
     pub(super) w: Atom,
@@ -143,7 +143,7 @@ fn beside(b: &Builder<'_>, v: Atom, y: Atom) -> Atom {
 
 /// Singular vectors `A = U diag(s) Vᵀ`, thin, some columns of which are read.
 pub(super) struct SingularVectors<'r> {
-    /// The matrix.
+    /// The matrix that was decomposed.
     pub(super) a: Atom,
     /// All left vectors, all values, and all right vectors in columns.
     pub(super) usv: [Atom; 3],

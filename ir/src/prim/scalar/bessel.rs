@@ -127,7 +127,8 @@ impl SpecialFunction for Bessel {
             (None, true) => -above,
             (None, false) => above,
             (Some(n), true) if self.kind == BesselKind::Y => {
-                // If both are infinite, the higher order is larger by far.
+                // If the functions of both neighbouring orders are infinite, that of the higher order is larger by
+                // far.
                 let infinite = above.eq(above.number(f64::NEG_INFINITY));
                 let inside = infinite.select(x[0].number(1.0), x[0]);
                 let below = inside.unary(Bessel { kind: self.kind, n });
