@@ -37,16 +37,16 @@ use crate::lang::problem::{Kind, Problem};
 use std::fmt;
 use std::str::FromStr;
 
-/// An action on the current carry.
+/// An action of a checkpointing schedule on the current carry of the chain of iterations.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Action {
-    /// Saves the carry in that slot.
+    /// Saves the current carry in the slot with this index.
     Keep(usize),
-    /// Runs this number of iterations forward.
+    /// Runs this number of iterations forward from the current carry.
     Ahead(usize),
-    /// Loads the carry from that slot.
+    /// Loads the current carry from the slot with this index.
     Take(usize),
-    /// Reverses that iteration, which begins with the current carry.
+    /// Reverses the iteration with this index, which begins with the current carry.
     Back(usize),
 }
 
@@ -116,7 +116,7 @@ impl Schedule {
     /// Returns the schedule with the fewest forward iterations for this number of carries.
     pub fn binomial(iterations: usize, carries: usize) -> Schedule {
         let mut actions = vec![Action::Keep(0)];
-        // The iterations whose carries are saved.
+        // The iterations whose carries are saved, ascending; iteration 0 begins with the carry at the start.
         let mut kept = vec![0];
         for iteration in (0..iterations).rev() {
             let Some(mut at) = kept.last().copied() else { break };
@@ -138,7 +138,7 @@ impl Schedule {
         Schedule { actions }
     }
 
-    /// Returns the number of forward iterations.
+    /// Returns the number of iterations that the schedule runs forward, the reversals not counted.
     pub fn steps(&self) -> u128 {
         let ahead = |a: &Action| match a {
             Action::Ahead(n) => *n as u128,

@@ -187,7 +187,7 @@ impl Tensor {
     }
 }
 
-/// Reads an element from its bytes.
+/// Reads an element of type `dtype` from its bytes in native order.
 pub(super) fn read(dtype: Dtype, bytes: &[u8]) -> Literal {
     let mut bits = [0; 8];
     bits[..bytes.len()].copy_from_slice(bytes);
@@ -200,7 +200,7 @@ impl<T: Element> From<T> for Tensor {
     }
 }
 
-/// Shares the data.
+/// Clones the tensor; the clone shares its buffer.
 impl From<&Tensor> for Tensor {
     fn from(x: &Tensor) -> Tensor {
         x.clone()

@@ -6,13 +6,13 @@ use bytemuck::Pod;
 
 /// A Rust type that can be the element of a tensor.
 pub trait Element: Copy + Send + Sync + 'static {
-    /// The dtype of such elements.
+    /// The dtype of a tensor whose elements have this Rust type.
     const DTYPE: Dtype;
     /// The stored type: the type itself, except that `bool` is stored as `u8`.
     type Stored: Pod;
-    /// Converts to the stored form.
+    /// Converts an element to its stored form: `bool` to a byte 0 or 1.
     fn store(self) -> Self::Stored;
-    /// Converts from the stored form.
+    /// Converts a stored form to the element.
     fn load(stored: Self::Stored) -> Self;
 }
 

@@ -24,7 +24,7 @@ pub fn try_zeros(lines: usize) -> Option<Vec<Line>> {
     Some(zeros)
 }
 
-/// Requests large pages for untouched memory, if it is large. The contents do not change.
+/// Requests large pages for memory not touched yet, if it has at least `LARGE_BYTES` bytes. The contents do not change.
 pub(crate) fn large_pages<T>(memory: &mut [T]) {
     if size_of_val(memory) >= LARGE_BYTES {
         ask(memory);
@@ -38,7 +38,7 @@ fn ask<T>(memory: &mut [T]) {
         fn madvise(start: *mut c_void, length: usize, advice: c_int) -> c_int;
     }
     const HUGEPAGE: c_int = 14;
-    // A multiple of every page size of the supported machines.
+    // 64 KiB, a multiple of every page size of the supported machines: the advice begins at a page boundary.
     const PAGE: usize = 1 << 16;
     let start = memory.as_mut_ptr().cast::<u8>();
     let skipped = start.align_offset(PAGE);

@@ -227,7 +227,7 @@ impl Tensor {
         self.bytes_mut()[position * size..][..size].copy_from_slice(&x.bits.to_le_bytes()[..size]);
     }
 
-    /// Returns a box, which must lie within the tensor.
+    /// Copies a box (a range per axis), which must lie within the tensor.
     fn part(&self, ranges: &[Range<usize>]) -> Tensor {
         let shape: Shape = ranges.iter().map(Range::len).collect();
         let ty = ArrayType::new(self.dtype(), shape);
@@ -265,7 +265,7 @@ impl Tensor {
         t
     }
 
-    /// Returns the row-major position of an index.
+    /// Returns the row-major position of the element at an index; an error if there is no such element.
     fn position(&self, index: &[usize]) -> Result<usize, Problem> {
         let shape = self.shape();
         if index.len() == shape.len() && index.iter().zip(shape).all(|(i, n)| i < n) {
@@ -293,7 +293,7 @@ impl Tensor {
     }
 }
 
-/// Checks that the bits are those of an element.
+/// Checks that the literal's bits are those of an element: a `bool` must be 0 or 1.
 pub(super) fn expect_bits(x: Literal) -> Result<(), Problem> {
     let largest = match x.dtype {
         Dtype::Bool => 1,

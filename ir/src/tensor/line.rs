@@ -1,8 +1,8 @@
-//! The unit of memory of tensors.
+//! The cache line: the unit of memory of tensors.
 
 use bytemuck::{Pod, Zeroable};
 
-/// One cache line of a tensor's buffer.
+/// One cache line (64 bytes) of a tensor's buffer.
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C, align(64))]
 pub struct Line(pub(super) [u64; 8]);

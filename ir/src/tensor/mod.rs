@@ -72,12 +72,12 @@ impl Tensor {
         Ok(Tensor::filled_by(ty, elements))
     }
 
-    /// Makes a scalar tensor.
+    /// Makes a tensor without axes from one element.
     pub fn scalar<T: Element>(x: T) -> Tensor {
         Tensor::filled_by(ArrayType::new(T::DTYPE, Shape::scalar()), [x])
     }
 
-    /// Makes a one-dimensional tensor.
+    /// Makes a tensor with one axis from a slice of elements.
     pub fn vector<T: Element>(elements: &[T]) -> Tensor {
         let ty = ArrayType::new(T::DTYPE, [elements.len()]);
         Tensor::filled_by(ty, elements.iter().copied())
@@ -125,7 +125,7 @@ impl Tensor {
         }
     }
 
-    /// Makes a vector of those numbers, converted by [`Literal::of`].
+    /// Makes a vector of dtype `dtype` from `numbers`, each converted by [`Literal::of`].
     pub(crate) fn of(dtype: Dtype, numbers: &[f64]) -> Tensor {
         let ty = ArrayType::new(dtype, [numbers.len()]);
         let lines = Buffer::zeros(ty.bytes().div_ceil(size_of::<Line>()));
@@ -179,7 +179,7 @@ impl Tensor {
         Tensor { ty, lines }.with_truth()
     }
 
-    /// Returns the tensor, if each `bool` is the byte 0 or the byte 1.
+    /// Returns the tensor unchanged; an error if it is a `bool` array with a byte other than 0 and 1.
     fn with_truth(self) -> Result<Tensor, Problem> {
         if self.dtype() == Dtype::Bool
             && let Some(byte) = self.bytes().iter().find(|b| **b > 1)

@@ -28,13 +28,13 @@ use crate::lang::literal::Literal;
 use crate::lang::types::Dtype;
 use std::fmt::{self, Formatter};
 
-/// The most elements of an array that is shown in full.
+/// The most elements of an array that is shown in full; of larger arrays, long axes are abbreviated.
 const THRESHOLD: usize = 1000;
 /// The number of elements shown at either end of an abbreviated axis.
 const EDGE: usize = 3;
-/// The longest line in characters; longer rows are broken.
+/// The longest output line in characters; longer rows are broken.
 const LINE: usize = 75;
-/// The most decimals if the format has no precision.
+/// The most digits after the decimal point if the format has no precision.
 const DECIMALS: usize = 8;
 
 impl fmt::Display for Tensor {
@@ -60,11 +60,11 @@ impl fmt::Debug for Tensor {
 /// The shown indices of one axis, with `None` for the omitted part.
 type Shown = Vec<Option<usize>>;
 
-/// One row of the innermost axis, or the dots for omitted rows.
+/// One output row: the elements of one row of the innermost axis, or the dots for omitted rows.
 struct Row {
     /// Positions of the row's elements, with `None` for the omitted part.
     items: Shown,
-    /// The number of blanks before the row, and of opening brackets after them.
+    /// The number of blanks before the row, and the number of opening brackets after these blanks.
     indent: usize,
     open: usize,
     /// The number of closing brackets after the row.
@@ -109,7 +109,8 @@ fn show(t: &Tensor, f: &mut Formatter<'_>, powers: bool) -> fmt::Result {
     Ok(())
 }
 
-/// Returns the shown rows. Iterates over the outer axes without recursion, so that any rank works.
+/// Returns the output rows of a tensor, abbreviated if `elide`. Iterates over the outer axes without recursion, so that
+/// any rank works.
 fn rows(t: &Tensor, elide: bool) -> Vec<Row> {
     let strides = t.ty().shape.strides();
     let axes: Vec<Shown> = t.shape().iter().map(|n| shown(*n, elide)).collect();
@@ -153,7 +154,7 @@ fn rows(t: &Tensor, elide: bool) -> Vec<Row> {
     }
 }
 
-/// Returns the shown indices of an axis.
+/// Returns the shown indices of an axis: all, or if `elide`, `EDGE` at either end of a long one.
 fn shown(extent: usize, elide: bool) -> Shown {
     if elide && extent > 2 * EDGE {
         let (head, tail) = ((0..EDGE).map(Some), (extent - EDGE..extent).map(Some));
@@ -162,7 +163,7 @@ fn shown(extent: usize, elide: bool) -> Shown {
     (0..extent).map(Some).collect()
 }
 
-/// The format's options for each element.
+/// The options of the format string that apply to each element.
 struct Style {
     precision: Option<usize>,
     plus: bool,
@@ -170,7 +171,7 @@ struct Style {
 }
 
 impl Style {
-    /// Returns the elements as text, before alignment.
+    /// Returns the text of each element, before padding to equal width.
     fn texts(&self, dtype: Dtype, elements: &[Literal], alone: bool) -> Vec<String> {
         let plain = |l: &Literal| match dtype {
             Dtype::Bool => (l.bits != 0).to_string(),
@@ -273,7 +274,7 @@ fn decimals(mantissa: &str) -> usize {
 fn far_apart(dtype: Dtype, elements: &[Literal]) -> bool {
     let sizes = || elements.iter().map(|l| l.to_f64().abs()).filter(|x| x.is_finite() && *x > 0.0);
     let (least, most) = (sizes().fold(f64::INFINITY, f64::min), sizes().fold(0.0, f64::max));
-    // f32 has six reliable digits.
+    // Above this size, digits before the decimal point are no longer reliable in f32 (six digits).
     let large = if dtype == Dtype::F32 { 1e6 } else { 1e8 };
     most >= large || (most > 0.0 && (least < 1e-4 || most / least > 1000.0))
 }

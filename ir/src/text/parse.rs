@@ -74,20 +74,20 @@ const MAX_NESTING: usize = 64;
 struct Parser<'t> {
     tokens: Vec<Token<'t>>,
     at: usize,
-    /// Functions by name; `None` for a function with errors.
+    /// The functions parsed so far, by name; `None` for a function with errors.
     functions: HashMap<&'t str, Option<FuncId>>,
     /// Hosts by name, none bound to a Rust function.
     hosts: HashMap<&'t str, Host>,
     errors: Vec<ParseError>,
 }
 
-/// The function that is being read.
+/// The function whose text is being parsed.
 struct Body<'t> {
     draft: Draft,
     values: HashMap<&'t str, Defined>,
-    /// The position of each equation.
+    /// The position in the text of each equation.
     places: Vec<Place>,
-    /// The phase of the next equations.
+    /// The phase of differentiation of the equations up to the next phase line.
     phase: Phase,
 }
 
@@ -98,7 +98,7 @@ enum Defined {
     Wrong,
 }
 
-/// A parameter or output, as written.
+/// A parameter or an output as written in the text: its name, its type and its position.
 struct Binder<'t> {
     name: &'t str,
     ty: Type,
@@ -580,7 +580,7 @@ impl<'t> Parser<'t> {
         Ok(())
     }
 
-    /// Takes the next token if it is that word; returns whether it was.
+    /// Consumes the next token if it is the word `word`; returns whether it was that word.
     fn taken(&mut self, word: &str) -> bool {
         let taken = matches!(self.tok(), Tok::Word(w) if w == word);
         if taken {
@@ -624,7 +624,7 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// Returns `1 output`, `2 outputs`.
+/// Returns a number with its noun, plural if the number is not 1: `1 output`, `2 outputs`.
 fn count(n: usize, noun: &str) -> String {
     format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }

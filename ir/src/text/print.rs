@@ -79,7 +79,7 @@ fn unique_names(module: &Module, ids: &[FuncId]) -> SecondaryMap<FuncId, String>
     names
 }
 
-/// Returns the names of hosts in the text, made unique in the same way.
+/// Returns the names of hosts in the text, made unique by suffixes `.2`, `.3`, ..
 fn host_names<'e>(equations: impl IntoIterator<Item = &'e Equation>) -> HashMap<Host, String> {
     let mut names = HashMap::new();
     let mut taken = Names::default();
@@ -89,7 +89,7 @@ fn host_names<'e>(equations: impl IntoIterator<Item = &'e Equation>) -> HashMap<
     names
 }
 
-/// The set of names in use.
+/// The names given so far in a text, so that each new name is unique.
 #[derive(Default)]
 struct Names {
     taken: HashSet<String>,
@@ -184,7 +184,7 @@ impl Printer<'_> {
     }
 }
 
-/// Writes ` %1, 2.0`, or nothing.
+/// Writes operands after a blank, such as ` %1, 2.0`; writes nothing if there are none.
 fn operands(out: &mut fmt::Formatter<'_>, atoms: &[Atom]) -> fmt::Result {
     if !atoms.is_empty() {
         out.write_str(" ")?;

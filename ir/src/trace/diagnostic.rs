@@ -24,9 +24,9 @@ use std::panic::Location;
 pub struct Diagnostic {
     /// The problem.
     pub problem: Problem,
-    /// The line that caused it.
+    /// The user's line that caused the problem.
     pub at: Loc,
-    /// The values involved.
+    /// The values involved in the problem, such as the operands.
     pub notes: Vec<Note>,
     /// The transforms under way, innermost first.
     pub context: Vec<Context>,

@@ -56,9 +56,9 @@ pub(super) enum Captured {
     State(u64),
 }
 
-/// A function under construction.
+/// A function under construction by tracing a closure.
 pub(super) struct Frame {
-    /// The frame's number, unique in the process.
+    /// The frame's number, which no other frame of the process has.
     pub(super) id: u64,
     pub(super) draft: Draft,
     pub(super) context: Context,
@@ -100,7 +100,7 @@ impl Frame {
 /// The state of one trace, from its outermost closure to the finished program.
 pub(super) struct Trace {
     pub(super) module: Module,
-    /// The open frames. Never empty while user code runs.
+    /// The frames whose closures are running, innermost last. Never empty while user code runs.
     pub(super) frames: Vec<Frame>,
     pub(super) diagnostics: Vec<Diagnostic>,
     /// Captured data by address and type, in the order of the hidden parameters of the outermost frame. Each
@@ -292,7 +292,7 @@ impl Trace {
         }
     }
 
-    /// Returns the parameter of the outermost function for `tensor`.
+    /// Returns a handle of the outermost function's hidden parameter for `tensor`; adds the parameter if it is new.
     pub(super) fn capture(&mut self, tensor: &Tensor, at: Loc) -> Handle {
         let key = (tensor.address(), tensor.ty().clone());
         let outermost = &mut self.frames[0].draft;
@@ -408,7 +408,7 @@ impl Trace {
     }
 }
 
-/// Rejects outputs that are larger than any memory.
+/// Returns the types; an error if an output's bytes exceed the address space.
 fn sized(types: Types) -> Result<Types, Problem> {
     let too_large = |a: &&ArrayType| a.checked_bytes().is_none();
     match types.iter().filter_map(Type::as_array).find(too_large) {

@@ -122,7 +122,7 @@ pub struct Param {
     pub ty: Type,
     /// The line at which errors say that the parameter was made.
     pub born: Loc,
-    /// Whether the argument is poison.
+    /// Whether the argument is poison, the placeholder result of a wrong operation.
     pub poison: bool,
 }
 
@@ -298,13 +298,13 @@ pub fn report(mut diagnostic: Diagnostic, inside: Option<Context>) {
     });
 }
 
-/// Returns poison of those types.
+/// Returns one poison handle (a placeholder after an error) for each of `types`.
 pub fn poison(types: &[Type], at: Loc) -> SmallVec<[Handle; 1]> {
     with_trace(|t| t.poison(types, at))
         .unwrap_or_else(|| types.iter().map(|_| nowhere(at)).collect())
 }
 
-/// Returns one poison handle.
+/// Returns one poison handle of type `ty`, a placeholder for the result of a wrong operation.
 pub fn poison1(ty: Type, at: Loc) -> Handle {
     poison(&[ty], at).first().copied().unwrap_or(nowhere(at))
 }

@@ -48,7 +48,7 @@ pub struct Closed {
     pub types: Vec<Type>,
     /// Which results are poison.
     pub poison: Vec<bool>,
-    /// The user's lines that made the results.
+    /// Per result, the user's line that made it.
     pub born: Vec<Loc>,
 }
 

@@ -56,7 +56,7 @@ pub struct Held {
 /// A trace's entry for a state.
 #[derive(Debug)]
 pub(super) struct Known {
-    /// The frame that made the state.
+    /// The number of the frame that made the state.
     home: u64,
     name: &'static str,
     ty: Type,
@@ -65,7 +65,7 @@ pub(super) struct Known {
     ended: Loc,
 }
 
-/// A use of a state.
+/// The kind of use of a state.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Access {
     Read,

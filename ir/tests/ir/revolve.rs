@@ -54,7 +54,8 @@ fn long_schedules_are_those_of_the_formula() {
     assert_eq!((reach(36, 2), reach(35, 2)), (703, 666));
 }
 
-/// If the length is unknown, all iterations run once to find it, and the rest is as with a known length.
+/// If the trip count is unknown, all iterations run once more, to find it. In all, at most twice as many iterations
+/// must run forward as with a known trip count.
 #[test]
 fn unknown_lengths_cost_one_more_time_at_most() {
     let iterations = 100_000;

@@ -117,7 +117,7 @@ pub(crate) fn cotangents(
     back.unwrap()
 }
 
-/// Checks all laws at operands where the primitive is smooth.
+/// Checks the laws of jvp, transpose and batch for a primitive at operands `x`, where the primitive is smooth.
 pub(crate) fn check_laws(op: impl Into<Op>, x: &[Tensor]) {
     let op = op.into();
     for on in subsets(x.len()) {

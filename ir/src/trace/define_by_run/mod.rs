@@ -69,10 +69,10 @@ use value_store::{Stored, Values};
 /// The state of a trace whose outermost frame is evaluated.
 pub(super) struct Recording {
     values: Values,
-    /// The open levels, innermost last: closures whose operations are saved for a reverse pass.
+    /// The levels under way, innermost last. A level is a closure whose operations are saved for a reverse pass.
     levels: Vec<Level>,
     rules: Rules,
-    /// Bytes of the operations so far: equations of the program and steps of the levels.
+    /// Bytes of the operations recorded so far: equations of the program and steps of the levels.
     written: usize,
     /// Bytes of the functions that operations or their reverse steps run.
     functions: usize,
@@ -95,14 +95,14 @@ impl Recording {
         }
     }
 
-    /// Sets the value of a parameter.
+    /// Sets the concrete array of a parameter `a` of the recording.
     pub(super) fn define(&mut self, a: Atom, value: &Tensor) {
         if let Atom::Value(v) = a {
             self.values.set(v.as_u32(), value.into());
         }
     }
 
-    /// Returns the bytes of values and operations so far.
+    /// Returns the bytes that values and recorded operations hold now.
     fn live(&self) -> u64 {
         (self.values.live() + self.written + self.functions) as u64
     }
@@ -262,7 +262,7 @@ impl Trace {
         Ok(made.first().copied().unwrap_or(x))
     }
 
-    /// Adds an operation to the steps of a level.
+    /// Adds a recorded operation to the steps that the reverse pass of a level will run.
     fn step(&mut self, level: usize, rule: usize, place: Place, outputs: &[Atom], active: &Mask) {
         let Some(recording) = &mut self.recording else { return };
         let level = &mut recording.levels[level];
@@ -276,7 +276,7 @@ impl Trace {
         }
     }
 
-    /// Adds the equations of a function's body.
+    /// Records the equations of a called function's body in place of the call; returns the results.
     fn open(
         &mut self,
         callee: FuncId,
@@ -324,7 +324,7 @@ impl Trace {
         Ok(outputs.into_iter().map(Atom::Value).collect())
     }
 
-    /// Adds an equation unchanged, and evaluates its outputs.
+    /// Records an equation unchanged, and evaluates its outputs from the concrete values of its operands.
     fn evaluate(
         &mut self,
         op: Op,

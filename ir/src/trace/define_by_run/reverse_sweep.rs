@@ -33,19 +33,19 @@ pub(super) struct Level {
     pub(super) steps: Vec<Step>,
 }
 
-/// An operation on values that depend on the arguments.
+/// A recorded operation that the reverse pass reverses: its operands depend on the level's arguments.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     pub(super) rule: u32,
     pub(super) place: Place,
 }
 
-/// Where the operands and outputs of an operation are listed.
+/// The place in which the operands and outputs of a step are listed.
 #[derive(Clone, Debug)]
 pub(super) enum Place {
-    /// In an equation of the recording, by its index.
+    /// The equation of the recording with this index lists them.
     Equation(u32),
-    /// Here, since other equations were recorded in place of the operation's own.
+    /// The step lists them itself, since other equations were recorded in place of the operation's own.
     Own(Box<Own>),
 }
 
@@ -242,13 +242,13 @@ impl Level {
         outputs.filter_map(Atom::value).map(|v| v.as_u32()).min()
     }
 
-    /// Frees the unused capacity of the tables.
+    /// Frees the unused capacity of the lists of steps and of active values.
     pub(super) fn shrink(&mut self) {
         self.steps.shrink_to_fit();
         self.active.shrink_to_fit();
     }
 
-    /// Returns the bytes of the tables.
+    /// Returns the bytes of the lists of steps and of active values.
     pub(super) fn bytes(&self) -> usize {
         let free = self.steps.capacity() - self.steps.len();
         let steps: usize = self.steps.iter().map(Step::bytes).sum();
@@ -274,7 +274,7 @@ pub(super) trait Arithmetic {
     /// A cotangent, or a value of the recording.
     type Value;
 
-    /// Returns a value of the recording with that type. A literal is broadcast to the type's shape.
+    /// Returns the value of the recording's atom `a`, of type `ty`. A literal is broadcast to the shape of `ty`.
     fn read(&mut self, a: Atom, ty: &Type) -> Result<Self::Value, Problem>;
 
     /// Runs one transpose; returns the cotangents of the operands that get one.
@@ -289,14 +289,14 @@ pub(super) trait Arithmetic {
     fn add(&mut self, x: Self::Value, y: Self::Value) -> Result<Self::Value, Problem>;
 }
 
-/// The cotangents of a level's values. Those of its results are given.
+/// The cotangents of a level's values during a reverse pass. Those of its results are given.
 pub(super) struct Cotangents<V> {
     first: u32,
     of: Vec<Option<V>>,
 }
 
 impl<V> Cotangents<V> {
-    /// Makes a table without any cotangents.
+    /// Makes a table for the cotangents of the level's values, without any cotangent yet.
     pub(super) fn new(level: &Level) -> Cotangents<V> {
         let mut of = Vec::new();
         of.resize_with(level.active.len(), || None);

@@ -51,11 +51,11 @@ pub(super) struct Rule {
     pub(super) active: Mask,
     /// Which outputs have a tangent.
     pub(super) active_out: Mask,
-    /// The transposes of `linear` derived so far, each as an index into `Rules::backs`.
+    /// The transposes of `linear` derived so far: per set of inputs, the index in `Rules::backs`.
     backs: Vec<(Given, usize)>,
 }
 
-/// The inputs of a transpose.
+/// Which cotangents a transpose gets as inputs; each combination has a transpose of its own.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Given {
     /// Which of the active outputs have a cotangent.
@@ -75,11 +75,11 @@ pub(super) struct Back {
     pub(super) gives: Mask,
     pub(super) active: Mask,
     pub(super) active_out: Mask,
-    /// `function` as a scalar kernel, if all its values are scalars.
+    /// `function` compiled to a list of scalar codes, if all its values are scalars.
     pub(super) kernel: Option<Kernel>,
 }
 
-/// All rules that a recording has derived.
+/// The derivative rules that a recording has derived so far, each derived once.
 pub(super) struct Rules {
     transforms: Box<dyn Regions>,
     rules: OrderedMap<Key, Result<Rule, Problem>>,
@@ -87,7 +87,7 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    /// Makes an empty table; `transforms` derives the rules.
+    /// Makes an empty list of rules; `transforms` derives the rules when they are requested.
     pub(super) fn new(transforms: Box<dyn Regions>) -> Rules {
         Rules { transforms, rules: OrderedMap::default(), backs: Vec::new() }
     }
@@ -163,7 +163,7 @@ impl Rules {
     }
 }
 
-/// The error for a rule that is missing. Only a fault of tapeloom can cause it.
+/// The error for a rule number that no rule has. Only a fault of tapeloom can cause this error.
 static LOST: std::sync::LazyLock<Problem> =
     std::sync::LazyLock::new(|| Problem::internal("a recorded equation has lost its rule"));
 

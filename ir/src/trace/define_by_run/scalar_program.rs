@@ -12,16 +12,16 @@ use crate::map::OrderedMap;
 use crate::prim::{Code, Lowering, Op, Operand};
 use smallvec::SmallVec;
 
-/// The source of an operand.
+/// The source of an operand of a scalar code.
 #[derive(Clone, Copy, Debug)]
 enum Slot {
     /// A slot, by its number: a parameter or the output of an earlier code.
     At(usize),
-    /// A constant.
+    /// A constant operand.
     Is(Literal),
 }
 
-/// A function of scalars to scalars.
+/// A compiled function from scalars to scalars: a list of codes over numbered slots.
 #[derive(Clone, Debug)]
 pub(super) struct Kernel {
     codes: Vec<(Code, SmallVec<[Slot; 3]>)>,

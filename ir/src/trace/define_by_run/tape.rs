@@ -29,9 +29,9 @@ use std::panic::resume_unwind;
 pub struct Recorded {
     module: Module,
     draft: Draft,
-    /// The values that the reverse pass reads.
+    /// The concrete values that the reverse pass reads; all others were dropped.
     values: Values,
-    /// The number of parameters that are arguments; the others are captured data.
+    /// The number of the program's first parameters that are arguments; the others are captured tensors.
     args: usize,
     tensors: Vec<Tensor>,
     results: Vec<Atom>,
@@ -99,7 +99,7 @@ pub fn recording<R>(
 }
 
 impl Recorded {
-    /// Returns the values of the results.
+    /// Returns the concrete values of the closure's results.
     pub fn outputs(&self) -> &[Tensor] {
         &self.outputs
     }
@@ -262,7 +262,7 @@ impl fmt::Display for Recorded {
     }
 }
 
-/// The reverse pass over numbers.
+/// The reverse pass on concrete tensors, as opposed to one that is recorded.
 struct Numbers<'a> {
     module: &'a Module,
     values: &'a Values,

@@ -19,7 +19,7 @@ pub struct Undo {
     level: Level,
     plan: Plan,
     args: Vec<Atom>,
-    /// The types of the arguments.
+    /// The types of the closure's arguments.
     types: Vec<Type>,
     results: Vec<Atom>,
 }
@@ -160,9 +160,9 @@ impl Undo {
     }
 }
 
-/// The reverse pass over values of a trace.
+/// The reverse pass on handles of a trace: its equations are recorded or traced.
 struct Traced {
-    /// The frame of the recording.
+    /// The number of the recording's frame.
     frame: u64,
 }
 

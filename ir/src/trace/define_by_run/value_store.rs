@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// A concrete value; a scalar is stored inline.
 #[derive(Clone, Debug)]
 pub(super) enum Stored {
-    /// An error, or a value that was dropped because no later step reads it.
+    /// No value: the equation failed, or the value was dropped because no later step reads it.
     Gone,
     /// A scalar.
     Scalar(Literal),
@@ -100,7 +100,7 @@ impl From<&Tensor> for Stored {
     }
 }
 
-/// The values of a recording, by number.
+/// The concrete values of a recording, indexed by the numbers of their ids.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Values {
     all: Vec<Stored>,
@@ -134,7 +134,7 @@ impl Values {
         }
     }
 
-    /// Sets the value of that number.
+    /// Sets the concrete value of the value id with this number.
     pub(super) fn set(&mut self, number: u32, value: Stored) {
         let i = number as usize;
         if value.identity().is_some_and(|buffer| self.seen.insert(buffer)) {

@@ -63,7 +63,7 @@ fn what_is_computed_is_in_the_interval() {
             }
         }
     }
-    // Truth values.
+    // The same check for operands that are truth values, as intervals in 0..=1.
     let bools = [(0, 0), (0, 1), (1, 1)].map(|(a, b)| Interval::new(a, b));
     for (r, s) in bools.into_iter().flat_map(|r| bools.map(|s| (r, s))) {
         for (x, y) in numbers(r).flat_map(|x| numbers(s).map(move |y| (x, y))) {

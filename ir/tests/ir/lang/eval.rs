@@ -18,7 +18,7 @@ fn what_nobody_else_has_is_written_where_it_lies() {
         let got = sample.op.run_owned(&module, given(first.clone())).unwrap();
         assert_eq!(Value::arrays(&got).unwrap(), want, "{}", sample.op.name());
         assert_eq!(first, sample.operands[0], "a shared array stays");
-        // A copy of the buffer, which is not shared.
+        // A tensor with equal elements in a buffer of its own, so that an update may be in place.
         let own = first.map_numbers(|x| x);
         let at = own.address();
         let got = Value::arrays(&sample.op.run_owned(&module, given(own)).unwrap()).unwrap();

@@ -7,8 +7,8 @@ use tapeloom_ir::{
 
 use cranelift_entity::EntityRef;
 
-/// Zeros stay zeros through primitives that are linear in them, for any other operands, also for operands that
-/// are zero and not floats.
+/// The verifier must accept zeros that pass through primitives linear in them, for any other operands, also for zeros that
+/// are not floats.
 #[test]
 fn zeros_are_linear() {
     let linear = |zeros: &str| {

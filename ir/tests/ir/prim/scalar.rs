@@ -24,13 +24,13 @@ fn op(name: &str) -> Op {
     }
 }
 
-/// Returns the value on scalars of one dtype.
+/// Returns the value of the primitive `name` at the scalars `x`, all of dtype `dtype`.
 fn at(name: &str, dtype: Dtype, x: &[f64]) -> f64 {
     let x: Vec<Tensor> = x.iter().map(|x| Tensor::from(Literal::of(dtype, *x))).collect();
     op(name).eval(&Module::new(), &x).unwrap()[0].at(0).to_f64()
 }
 
-/// Returns the value on f64 scalars.
+/// Returns the value of the primitive `name` at the f64 scalars `x`.
 fn value(name: &str, x: &[f64]) -> f64 {
     at(name, Dtype::F64, x)
 }
@@ -82,7 +82,7 @@ fn derivative_in(module: &mut Module, f: FuncId, i: usize) -> Result<FuncId, Pro
     draft.finish(module, vec![result])
 }
 
-/// Returns the function and its first four derivatives at a point.
+/// Returns the value and the first four derivatives of the primitive `name` at the point `x`.
 fn derivatives(name: &str, x: f64) -> [f64; 5] {
     let mut module = Module::new();
     let mut f = function(&mut module, op(name), &[Dtype::F64]);
@@ -98,7 +98,7 @@ fn number(t: &Tensor) -> f64 {
     t.at(0).to_f64()
 }
 
-/// Returns the partial derivative in operand `i` of a function of f64 scalars.
+/// Returns the partial derivative of the primitive `name` in operand `i` at the f64 scalars `x`.
 fn partial(name: &str, i: usize, x: &[f64]) -> f64 {
     let mut module = Module::new();
     let f = function(&mut module, op(name), &vec![Dtype::F64; x.len()]);
@@ -394,7 +394,7 @@ fn logaddexp_is_the_larger_and_what_the_smaller_adds() {
 
 #[test]
 fn tails_of_derivatives_are_kept() {
-    // Recorded with 50 digits.
+    // The expected values were computed with 50 digits.
     for (name, x, want) in [
         ("tanh", 20.0, 1.699_341_702_116_635_6e-17),
         ("tanh", -350.0, 3.943_870_617_503_908e-304),

@@ -100,7 +100,7 @@ fn debug_says_dtype_and_shape() {
     assert_eq!(format!("{:?}", Tensor::from([[1, 2], [3, 4]])), "i32[2,2]\n[[1, 2],\n [3, 4]]");
 }
 
-/// A rank at which recursion would overflow the stack.
+/// A tensor of a rank at which recursion would overflow the stack must print.
 #[test]
 fn many_axes_print() {
     let t = Tensor::from(1).reshape(&[1; 20_000]).unwrap();
@@ -133,7 +133,7 @@ fn parts_are_those_of_nested_loops() {
     assert_eq!(Tensor::from([[0; 0]; 2]).rows().count(), 2);
 }
 
-/// Calls every public function of a tensor with absurd arguments.
+/// Every public function of a tensor must return an error for absurd arguments, and not panic.
 #[test]
 fn absurd_arguments_are_errors() {
     const HUGE: usize = 1 << 62;
@@ -150,7 +150,7 @@ fn absurd_arguments_are_errors() {
         assert_eq!(Tensor::new(shape, vec![1.0]).unwrap_err().kind, Kind::Shape);
         assert_eq!(t.reshape(shape).unwrap_err().kind, Kind::Shape);
     }
-    // Empty whatever the other extents are.
+    // An extent of 0 makes the array empty, even though the product of the other extents overflows.
     let empty = Tensor::zeros_of(&ArrayType::new(Dtype::F64, [HUGE, HUGE, 0])).unwrap();
     assert_eq!(empty.row(1).unwrap().shape(), [HUGE, 0]);
     assert_eq!(empty.slice_axis(1, 5..9).unwrap().shape(), [HUGE, 4, 0]);

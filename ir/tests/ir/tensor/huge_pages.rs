@@ -2,7 +2,7 @@
 
 use tapeloom_ir::{Dtype, Tensor};
 
-/// Returns the system's flags of the mapping that contains an address.
+/// Returns the flags (`VmFlags` of Linux) of the memory mapping that contains the address `at`.
 fn flags(at: usize) -> String {
     let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
     let mut inside = false;

@@ -9,7 +9,7 @@ fn matmul() -> Dot {
     Dot { batch: vec![], contract: vec![(1, 0)] }
 }
 
-/// An array of shape `[K, M, N]` with small elements of both signs.
+/// Returns an array of shape `[K, M, N]` with elements between -1 and 1.5.
 fn cube<const K: usize, const M: usize, const N: usize>() -> Tensor {
     let element = |i: usize| ((i * 7) % 11) as f64 * 0.25 - 1.0;
     let row = |i: usize| std::array::from_fn::<f64, N, _>(|j| element(N * i + j));

@@ -33,7 +33,7 @@ fn refuses_what_does_not_fit() {
         op(1, i64::MIN, 0, 1, 3),
         op(1, 1, i64::MIN, 1, 3),
         op(1, 1, 0, usize::MAX, 3),
-        // Half of the largest number that index arithmetic allows.
+        // 2^59 is half of the largest number that index arithmetic allows, and must be rejected.
         op(1, 1, 0, 1 << 59, 3),
         op(1, 1, 0, 1, usize::MAX),
         Window { moves: vec![Move { axis: 2, ..op(1, 1, 0, 1, 3).moves[0] }] },

@@ -174,7 +174,7 @@ fn integer_powers() {
         for k in 1..24 {
             let x = 0.13 * f64::from(k) - 1.5;
             let (got, want) = (floats(Code::IntegerPow(n), &[x]), x.powf(f64::from(n)));
-            // Each product is rounded once.
+            // A power takes about |n| products, each of which is rounded once.
             let bound = 2.3e-16 * (f64::from(n).abs() + 2.0);
             assert!((got / want - 1.0).abs() <= bound, "{x}^{n}: {got}, expected {want}");
         }
@@ -221,7 +221,7 @@ fn conversions() {
 
 // -- The table ---------------------------------------------------------------------------------------
 
-/// Numbers at the edges of dtypes.
+/// Returns the numbers ±0, ±1, 2.5, ±1e300, ±inf and nan, converted to `dtype`.
 fn edges(dtype: Dtype) -> Vec<Literal> {
     let real = [-0.0, 0.0, 1.0, -1.0, 2.5, 1e300, -1e300, f64::INFINITY, -f64::INFINITY, f64::NAN];
     real.into_iter().map(|x| Literal::of(dtype, x)).collect()

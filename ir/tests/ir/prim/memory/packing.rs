@@ -3,7 +3,8 @@
 use tapeloom_ir::prim::Packing;
 use tapeloom_ir::{Builder, Draft, Dtype, Module, Tensor, Type};
 
-/// Checks that packing and unpacking restores `x`, and that the packed sizes are `bytes`.
+/// Checks, for each exact packing of `x` with values in `least..=most`, that unpacking restores `x`; the packed sizes
+/// must be `bytes`.
 #[track_caller]
 fn comes_back(x: &Tensor, least: i128, most: i128, bytes: &[usize]) {
     let all = Packing::exact(x.dtype(), least, most);
