@@ -27,7 +27,7 @@ pub enum Route {
     },
 }
 
-/// A treatment of the tape. The names are the paper's, where the paper has one.
+/// A system: the layout of the tape, and the route of accesses to it. The names are the paper's, where it has one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct System {
     /// The name, without the size of the cache.
@@ -63,16 +63,16 @@ impl System {
         tape: Route::Cache { form: TapeForm::Records, prefetch: true },
         layout: Pipeline::AOS,
     };
-    /// Layers in the scratchpad, tiles in streams.
+    /// The paper's four passes: the tape goes through the scratchpad, which streams fill and drain.
     pub const TFLOW: System =
         System { name: "Tflow", tape: Route::Scratchpad { ideal: false }, layout: Pipeline::TFLOW };
-    /// Like `Tflow`, with tape and streams that take no time.
+    /// Like `Tflow`, with tape accesses and streams that take no time and are only counted.
     pub const TFLOW_IDEAL: System = System {
         name: "TflowIdeal",
         tape: Route::Scratchpad { ideal: true },
         layout: Pipeline::TFLOW,
     };
-    /// Like `Tflow`, and arguments that the reverse phase reads in order are streamed from their arrays.
+    /// Like `Tflow`; also streams the arguments that the reverse phase reads in order, from their arrays.
     pub const TFLOW_INPUTS: System = System {
         name: "TflowInputs",
         tape: Route::Scratchpad { ideal: false },
@@ -90,7 +90,7 @@ impl System {
         System::PREFETCH,
     ];
 
-    /// Returns the name with the size of the cache, as the paper writes it: `Enzyme_32k`.
+    /// Returns the system's name with the machine's cache size, as the paper writes it: `Enzyme_32k`.
     pub fn on(self, machine: &Machine) -> String {
         match machine.cache {
             bytes if bytes.is_multiple_of(1024) => format!("{}_{}k", self.name, bytes / 1024),

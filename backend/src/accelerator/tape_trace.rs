@@ -21,7 +21,7 @@ pub(super) struct RecordAccess {
     pub(super) write: bool,
     /// Whether the access was in the reverse phase.
     pub(super) reverse: bool,
-    /// The step of the program.
+    /// The index of the program's step (top-level statement) that accessed the record.
     pub(super) step: usize,
 }
 
@@ -89,9 +89,9 @@ mod tests {
         check("AABBCC|ccbbaa", 16, Some(Read::Mirrored));
         check("ABC|abc", 8, Some(Read::Same));
         check("ABC|bac", 8, None);
-        // Entries need not be loaded.
+        // Records still count as mirrored if some of their entries are never loaded.
         check("ABC|ca", 8, Some(Read::Mirrored));
-        // In this order: stored twice, loaded twice, loaded early, stored late, not all entries stored.
+        // No order must be found here: stored twice, loaded twice, loaded early, stored late, not all entries stored.
         check("AAB|ba", 8, None);
         check("AB|baa", 8, None);
         check("AaB|ba", 8, None);

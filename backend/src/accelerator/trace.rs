@@ -161,24 +161,24 @@ enum Receiver<'a> {
     Machine(Box<Simulation<'a>>),
 }
 
-/// How much of a buffer is on the tape.
+/// How many versions of a buffer are *kept*: stored on the tape for the reverse phase.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Taped {
-    /// None of its versions is kept.
+    /// No version of the buffer is kept on the tape.
     #[default]
     Never,
-    /// Some of its versions are kept.
+    /// Some versions of the buffer are kept on the tape, others are not.
     Some,
-    /// All of it: it is a record, or the caller of the kernel keeps it.
+    /// All versions of the buffer are on the tape: the buffer is in a record, or the caller of the kernel keeps it.
     All,
 }
 
 /// A kernel in execution.
 struct Frame<'a> {
     k: &'a Kernel,
-    /// The kernel's number; the entry has the last one.
+    /// The kernel's index among all kernels; the program's entry has the last index.
     number: usize,
-    /// The site number of the kernel's first statement.
+    /// The site number (an operation's number in the program's text) of the kernel's first statement.
     site: u32,
     taped: SecondaryMap<BufferId, Taped>,
 }
@@ -231,18 +231,19 @@ struct Driver<'a> {
     reverse_start: Option<usize>,
     step: usize,
     reverse: bool,
-    /// Which steps are done before the machine starts, and whether the current step is one of them.
+    /// Per step of the program: whether it is done before the machine starts; and whether the current step is.
     prepared: Vec<bool>,
     before: bool,
-    /// Whether this block has used the tape.
+    /// Whether the current block (a loop iteration or straight-line code) has used the tape.
     used: bool,
-    /// The tape values that this iteration has stored or loaded. They are in registers.
+    /// The tape values that this iteration has stored or loaded, by address: they are in registers, and not loaded again.
     held: OrderedMap<u64, Token>,
-    /// The arguments that this iteration has loaded. They are in registers until a store that may overlap them.
+    /// The arguments that this iteration has loaded, by address: they are in registers until a store that may overlap
+    /// them.
     arguments: OrderedMap<u64, Token>,
     /// The argument addresses that the forward phase has read, if `RunConfig::again` is set.
     read: Option<OrderedSet<u64>>,
-    /// The wires of the callees, and last those of the entry.
+    /// Per kernel, the entry last: which values are wires (used only in addresses, guards and branches).
     wires: Vec<SecondaryMap<ScalarId, bool>>,
     /// The results of Rust functions from the first run: each function is called once.
     answers: VecDeque<Vec<Tensor>>,
@@ -284,7 +285,7 @@ impl<'a> Driver<'a> {
         driver
     }
 
-    /// Enters a kernel. `given` says which arguments and results its caller keeps.
+    /// Enters a kernel. `given` says which arguments and results its caller keeps on the tape.
     fn frame(
         &self,
         k: &'a Kernel,
@@ -313,7 +314,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Returns a token that is ready when all operands are.
+    /// Returns a token that is ready when all `operands` are ready.
     fn join(&mut self, operands: &[Token]) -> Result<Token, Problem> {
         let mut waits: SmallVec<[Token; 4]> = SmallVec::new();
         for token in operands.iter().filter(|t| **t != Token::READY) {
@@ -328,7 +329,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Opens and closes layers of a stream.
+    /// Passes to the machine the `moves` that begin and end layers (tape entries in the scratchpad at once) of a stream.
     fn moves(&mut self, stream: u32, moves: Moves) -> Result<(), Problem> {
         for step in moves {
             match step {
@@ -345,7 +346,7 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// Ends a step, or the run.
+    /// Ends the layers of all streams that a step's end (if `run`, the run's end) requires to be ended.
     fn end(&mut self, run: bool) -> Result<(), Problem> {
         for stream in 0..self.schedule.count() {
             let moves = self.schedule.end(stream, self.reverse, run)?;
@@ -430,7 +431,7 @@ impl<'a> Driver<'a> {
         self.push(0, Work::Touch { address, write: false, tape: false }, &[]).map(Some)
     }
 
-    /// Performs an access.
+    /// Passes a load or a store of the program to the machine, as a tape access or an ordinary one.
     fn access(
         &mut self,
         touch: MemoryAccess,
@@ -466,7 +467,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Begins a block of straight-line code: values in registers are forgotten.
+    /// Begins a block of straight-line code: clears the values that are in registers, so that they are loaded again.
     fn block(&mut self) {
         self.held.clear();
         self.arguments.clear();

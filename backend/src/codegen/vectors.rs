@@ -29,7 +29,7 @@ pub struct LaneLoop {
     pub kernel: String,
     /// The first line of the loop's text: `fold i0 in 100 lanes 16`.
     pub header: String,
-    /// The vectors of the loop.
+    /// The vector width of the loop, and the generator of its code.
     pub code: LaneCode,
 }
 
@@ -38,7 +38,7 @@ pub struct LaneLoop {
 pub enum LaneCode {
     /// 256-bit or 512-bit vectors of the instruction set, with this number of elements.
     Simd(usize),
-    /// 128-bit vectors, with the reason why they are not wider.
+    /// 128-bit vectors by Cranelift, with the reason why the loop has no larger ones.
     Cranelift(&'static str),
 }
 

@@ -31,7 +31,7 @@ use tapeloom_ir::{ArrayType, Code, Dtype, Literal, Tensor};
 /// The number of elements of every buffer of the entry, and of a callee.
 const ENTRY: usize = 24;
 const CALLEE: usize = 8;
-/// The bound of the absolute value of stored and folded numbers.
+/// The absolute value to which stored and folded numbers are clamped.
 const BOUND: f64 = 64.0;
 
 struct Generator<'a> {
@@ -49,11 +49,11 @@ struct Generator<'a> {
     arrays: Vec<BufferVersion>,
     /// Buffers of f64 that hold no values and are not exchanged in a surrounding loop.
     spare: Vec<BufferId>,
-    /// A buffer that is only written, and not everywhere.
+    /// A buffer that is only written, and in which some elements are never written.
     unread: BufferId,
     /// A buffer that contractions write, and that is no operand of a contraction.
     sums: BufferId,
-    /// A buffer that is accessed only at constant addresses.
+    /// A buffer that is accessed only at constant addresses, so that it may be promoted to values.
     cells: BufferId,
     /// The offset of the callees' frames.
     frame: usize,

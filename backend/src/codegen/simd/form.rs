@@ -115,7 +115,7 @@ pub(crate) enum Order {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Logic {
     And,
-    /// The complement of the first operand, and the second.
+    /// The logical and of the second operand with the complement of the first.
     AndNot,
     Or,
     Xor,

@@ -5,11 +5,11 @@ use super::{Generator, Stmt, at_index, float, store};
 use crate::loop_ir::{Address, Arg, Buffer, BufferVersion, Extent, IndexId, Place};
 use tapeloom_ir::{ArrayType, Code, Dtype};
 
-/// The number of elements of a window.
+/// The number of elements of a window: a contiguous part of an array that is copied.
 const WINDOW: usize = 4;
 
 impl Generator<'_> {
-    /// Generates one of the patterns.
+    /// Generates, at random, one of the patterns of this file.
     pub(super) fn idiom(&mut self, body: &mut Vec<Stmt>) {
         match self.r.below(5) {
             0 => self.window(body),
@@ -138,7 +138,7 @@ impl Generator<'_> {
             body.push(self.plain(i, m, outer));
             return;
         }
-        // A value from before the sum that is read, or stored, after it.
+        // A value that is loaded before the sum is computed, and read or stored after it.
         let early = (self.r.below(2) == 0).then(|| {
             let from = self.some_array();
             let x = self.load(&mut outer, from, each.clone(), None);

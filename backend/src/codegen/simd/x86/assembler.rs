@@ -103,7 +103,7 @@ impl Assembler {
         }
     }
 
-    /// Records that an instruction could not be encoded.
+    /// Records the reason why an instruction could not be encoded; `finish` returns it as the error.
     pub(crate) fn fail(&mut self, why: String) {
         self.failed.get_or_insert(why);
     }
@@ -131,7 +131,7 @@ impl Assembler {
         Ok(bytes)
     }
 
-    /// Returns an operand that stands for a constant.
+    /// Returns a memory operand that stands for a constant, whose address `put` fills in.
     pub(crate) fn constant_operand(&self, broadcast: bool) -> MemoryOperand {
         let to = self.length as i64 + FAR;
         MemoryOperand::new(Register::RIP, Register::None, 1, to, 8, broadcast, Register::None)

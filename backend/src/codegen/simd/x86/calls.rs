@@ -43,7 +43,7 @@ impl Emit<'_> {
             let k = Register::K0 + u32::from(*r);
             self.put(Instruction::with2(Code::VEX_Kmovw_m16_kr, slot, k));
         }
-        // The pointer to the row is saved first.
+        // Save general registers: first the pointer to the row, then the index of the lanes and the streams' pointers.
         let streams = self.streams.iter().flatten();
         let in_use =
             |r: &Register| CALLER_SAVED[..2].contains(r) || streams.clone().any(|s| s == r);

@@ -9,7 +9,7 @@ pub(super) enum Operation {
     Add,
     Sub,
     Mul,
-    /// Multiplies the lower halves of elements.
+    /// Multiplies the lower halves of 64-bit elements; the products have 64 bits.
     MulHalves,
     Div,
     /// The larger operand; the second one if both are zeros or one is nan.
@@ -17,7 +17,7 @@ pub(super) enum Operation {
     /// The smaller operand; the second one if both are zeros or one is nan.
     Smallest,
     And,
-    /// The complement of the first operand, and the second.
+    /// The bitwise and of the second operand with the complement of the first.
     AndNot,
     Or,
     Xor,
@@ -123,11 +123,11 @@ table! {
     (MaskedLoad, F32 | I32) = VEX_Vmaskmovps_xmm_xmm_m128, VEX_Vmaskmovps_ymm_ymm_m256;
     (MaskedStore, F64 | I64) = VEX_Vmaskmovpd_m128_xmm_xmm, VEX_Vmaskmovpd_m256_ymm_ymm;
     (MaskedStore, F32 | I32) = VEX_Vmaskmovps_m128_xmm_xmm, VEX_Vmaskmovps_m256_ymm_ymm;
-    // Offsets have the width of the elements.
+    // For `Gather`, offsets have the width of the elements: 64 bits here.
     (Gather, F64 | I64) = VEX_Vgatherqpd_xmm_vm64x_xmm, VEX_Vgatherqpd_ymm_vm64y_ymm;
     (Gather, F32 | I32) = VEX_Vgatherdps_xmm_vm32x_xmm, VEX_Vgatherdps_ymm_vm32y_ymm;
     (GatherFar, F64 | I64) = VEX_Vgatherqpd_xmm_vm64x_xmm, VEX_Vgatherqpd_ymm_vm64y_ymm;
-    // Four elements by four offsets.
+    // Four 32-bit elements by four 64-bit offsets, which fill a 256-bit register; there is no larger form.
     (GatherFar, F32 | I32) = VEX_Vgatherqps_xmm_vm64y_xmm, INVALID;
 }
 

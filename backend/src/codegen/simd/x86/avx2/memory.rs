@@ -7,13 +7,13 @@ use super::codes::Operation;
 use super::{EXTRA, FIRST, RESULT, SECOND, WHOLE};
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
-/// Returns an operand `bytes` bytes further.
+/// Returns the memory operand whose address is `bytes` bytes above that of `at`.
 fn further(mut at: MemoryOperand, bytes: usize) -> MemoryOperand {
     at.displacement += bytes as i64;
     at
 }
 
-/// Returns the bytes of an element of a mask.
+/// Returns the bytes of an element of a mask of `n` elements: 4 for eight elements, otherwise 8.
 fn mask_bytes(n: usize) -> usize {
     32 / n.max(4)
 }
@@ -108,7 +108,7 @@ impl Emit<'_> {
     }
 
     fn gather(&mut self, ty: Ty, r: u8, at: &At, access: Access, guard: Option<Reg>) {
-        // The instruction clears its mask, so copy the mask.
+        // The gather instruction clears its mask register, so copy the mask first.
         match self.allowed(ty, guard) {
             None => self.all_bits(EXTRA),
             Some(mask) => self.copy_whole(EXTRA, mask),

@@ -26,13 +26,13 @@ use codes::{Operation, code};
 use iced_x86::{Code, Instruction, Register};
 use tapeloom_ir::fault::{Fault, planted};
 
-/// Holds masks from memory, and intermediate results.
+/// The scratch register, ymm12, for masks from memory and intermediate results.
 const EXTRA: u8 = 12;
 const FIRST: u8 = 13;
 const SECOND: u8 = 14;
 const RESULT: u8 = 15;
 
-/// A vector in which elements are as long as 64 bits.
+/// A 256-bit vector of 64-bit elements.
 const WHOLE: Ty = Ty { lane: Lane::I64, n: 4 };
 
 pub(super) const MACHINE: Machine = Machine {
@@ -53,13 +53,13 @@ pub(super) const MACHINE: Machine = Machine {
     lower: |e, at| e.avx2(at),
 };
 
-/// Returns whether four-byte elements have a mask with eight bytes for each.
+/// Returns whether a vector of type `ty` has four-byte elements, and a mask with eight bytes for each of them.
 fn is_narrow(ty: Ty) -> bool {
     ty.lane.bytes() == 4 && ty.bytes() < MACHINE.bytes
 }
 
 impl Emit<'_> {
-    /// Returns a last operand, which may be in memory. Words of the row are loaded into `scratch`.
+    /// Returns the last operand of an instruction: a register, or memory. Words of the row are loaded into `scratch`.
     fn operand_256(&mut self, reg: Reg, ty: Ty, scratch: u8) -> Operand {
         match (self.allocation.homes[reg], self.sources[reg]) {
             (Home::Slot(_), _) => Operand::Memory(self.slot(reg), None),
@@ -363,7 +363,7 @@ impl Emit<'_> {
             Binary::ShiftLeft => Operation::ShiftLeftBy,
             Binary::ShiftRight => Operation::ShiftRightBy,
             Binary::ShiftRightArithmetic if ty.lane == Lane::I64 => {
-                // For a negative number, its complement is shifted.
+                // AVX2 has no arithmetic 64-bit shift: of negative numbers, the complement is shifted and complemented.
                 let (x, y) = (self.vector(x, FIRST), self.vector(y, SECOND));
                 self.no_bits(EXTRA);
                 self.op(Operation::Greater, ty, EXTRA, EXTRA, x);
@@ -380,7 +380,7 @@ impl Emit<'_> {
         self.settle(to);
     }
 
-    /// Computes the lower 64 bits of products from products of halves.
+    /// Computes, in `r`, the lower 64 bits of the products of 64-bit elements, from products of 32-bit halves.
     fn product(&mut self, ty: Ty, r: u8, x: u8, y: u8) {
         self.shift(Operation::ShiftRight, ty, EXTRA, x, 32);
         self.op(Operation::MulHalves, ty, EXTRA, EXTRA, y);
@@ -392,8 +392,8 @@ impl Emit<'_> {
         self.op(Operation::Add, ty, r, RESULT, EXTRA);
     }
 
-    /// The instruction returns its second operand if both are zeros, so it is run in both orders and the bits are
-    /// combined.
+    /// Emits the maximum or minimum of floats with +0 above -0. The machine's instruction returns its second operand if
+    /// both operands are zeros, so the instruction is run in both orders and the bits are combined.
     fn extreme(&mut self, largest: bool, ty: Ty, r: u8, x: u8, y: u8) {
         let (operation, join) = if largest {
             (Operation::Largest, Operation::And)

@@ -40,7 +40,7 @@ pub(super) const MACHINE: Machine = Machine {
 };
 
 impl Emit<'_> {
-    /// Returns the source of a value as an operand that is repeated for every element.
+    /// Returns the source of a value (a constant or a word of the row) as a memory operand repeated in every element.
     fn repeated(&mut self, reg: Reg) -> (MemoryOperand, Option<usize>) {
         match self.sources[reg] {
             Some(Source::Constant(lane, bits)) => {
