@@ -42,7 +42,7 @@ impl Word for Extremum {
 /// The index of the largest or smallest element along an axis. In text: `argmax{axis}`, `argmin{axis}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct ArgReduce {
-    /// The axis searched; it is removed.
+    /// The axis along which the extremum is searched; the result does not have it.
     pub axis: usize,
     /// Whether the largest or the smallest element is searched.
     pub extremum: Extremum,

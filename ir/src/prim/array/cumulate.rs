@@ -25,13 +25,13 @@ use crate::tensor::Tensor;
 /// The operation that combines elements.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Cumulation {
-    /// Sum of numbers.
+    /// The sum of all elements so far.
     Sum,
     /// Product of numbers.
     Prod,
     /// Largest; NaN from the first NaN on.
     Max,
-    /// Smallest; NaN from the first NaN on.
+    /// The smallest element so far; NaN from the first NaN on.
     Min,
 }
 

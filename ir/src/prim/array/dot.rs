@@ -342,7 +342,7 @@ impl ArrayPrimitive for Dot {
         let ints = Tensor::from([[1i64, -2, 3], [4, 5, i64::MAX]]);
         let none = Tensor::from([[0.0; 0]; 2]);
         vec![
-            // x · y, A x, x A, A A^T, A ⊗ x
+            // Samples: x · y, A x, x A, A Aᵀ, A ⊗ x.
             Sample::smooth(dot(&[], &[(0, 0)]), vec![vector.clone(), vector.clone()]),
             Sample::smooth(dot(&[], &[(1, 0)]), vec![matrix.clone(), vector.clone()]),
             Sample::smooth(dot(&[], &[(0, 1)]), vec![vector.clone(), matrix.clone()]),

@@ -23,9 +23,9 @@ use crate::tensor::Tensor;
 pub enum Reducer {
     /// Sum of numbers.
     Sum,
-    /// Product of numbers.
+    /// The product of all elements.
     Prod,
-    /// Largest; NaN if any is NaN.
+    /// The largest element; NaN if any element is NaN.
     Max,
     /// Smallest; NaN if any is NaN.
     Min,
@@ -91,7 +91,7 @@ pub struct Reduce {
 notation!(Reduce = reducer { axes });
 
 impl Reduce {
-    /// Emits a broadcast of the result along the folded axes of `shape`.
+    /// Emits a broadcast of the result `y` along the folded axes, to the operand's shape.
     fn spread(&self, b: &Builder<'_>, y: Atom, shape: &Shape) -> Atom {
         let dims = (0..shape.len()).filter(|a| !self.axes.contains(a)).collect();
         b.emit1(Broadcast { shape: shape.clone(), dims }, &[y])

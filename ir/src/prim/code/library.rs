@@ -43,7 +43,7 @@ pub enum LibraryFn {
         f32: extern "C" fn(f32) -> f32,
         /// The version for eight arguments at once, for vectorised loops; returns the same bits.
         eight: Option<Eight>,
-        /// The recorded operations for a dtype.
+        /// Returns the recorded operations for a dtype; `None` if the function has no recording.
         recording: Option<fn(Dtype) -> &'static Recording>,
     },
     /// A function of two arguments.

@@ -146,7 +146,7 @@ pub enum Fold {
     No,
     /// Any order and grouping gives the same bits.
     Exact(Neutral),
-    /// Another order rounds floats differently.
+    /// Another order of the elements rounds floats differently.
     Rounded(Neutral),
 }
 
@@ -170,7 +170,7 @@ pub enum Neutral {
 pub enum Continuity {
     /// The result is off by about as much, except at poles.
     Continuous,
-    /// The result may be off by any amount.
+    /// The result may change by any amount.
     Jumps,
 }
 

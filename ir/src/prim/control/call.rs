@@ -61,7 +61,7 @@ impl Call {
         Call { function, outline: false, checkpoint: None }
     }
 
-    /// Returns a call that is not inlined.
+    /// Returns a call that no pass replaces by the function's body.
     pub fn outline(function: FuncId) -> Call {
         Call { function, outline: true, checkpoint: None }
     }

@@ -45,7 +45,7 @@ pub enum Mark {
 /// A use of a random key; copies of the use have the same number.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct KeyUse {
-    /// The number of the use.
+    /// The number that identifies the use; copies of the use have the same one.
     pub number: u32,
     /// The branches around it: the number of a `cond`, and the index of its branch.
     pub branches: Arc<[(u32, u32)]>,
@@ -172,7 +172,7 @@ impl KeyUse {
     }
 }
 
-/// The text form is one of four attributes.
+/// The text form of a mark is one of four attributes: `mark`, `draw`, `split` or `name`.
 impl Field<4> for Mark {
     fn write(&self, [word, name, draw, split]: [&'static str; 4]) -> Written {
         vec![match self {

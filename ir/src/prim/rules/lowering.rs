@@ -30,7 +30,7 @@ pub enum Lowering {
     },
     /// The same elements in row-major order under another shape.
     Reshape,
-    /// The operand itself.
+    /// The output is the operand itself.
     Alias {
         /// The purpose of the barrier, if the primitive is one.
         mark: Option<Mark>,
@@ -52,7 +52,7 @@ pub enum Lowering {
     },
     /// Index (i64) of the first extremum along `axis`; NaN counts as more extreme than numbers.
     ArgReduce {
-        /// The axis searched.
+        /// The axis along which the extremum is searched.
         axis: usize,
         /// Whether the maximum is searched instead of the minimum.
         largest: bool,

@@ -203,7 +203,7 @@ pub struct RuleCx<'b, 'm> {
 }
 
 impl RuleCx<'_, '_> {
-    /// Returns the cost for the linear half of reading an operand again.
+    /// Returns the cost for the linear half of reading this operand of the equation again.
     pub fn share(&self, operand: usize) -> Amortization {
         self.shares.get(operand).copied().unwrap_or(Amortization::FREE)
     }

@@ -27,7 +27,7 @@ impl Ranges {
         Ranges::one(0..extent)
     }
 
-    /// Returns the indices of one range.
+    /// Returns the set of the indices of one range.
     pub fn one(range: Range<usize>) -> Ranges {
         Ranges::of(std::iter::once(range))
     }
@@ -49,7 +49,7 @@ impl Ranges {
         }
     }
 
-    /// Iterates over the ranges, ascending.
+    /// Iterates over the ranges in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = Range<usize>> + '_ {
         self.0.iter().cloned()
     }

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 /// A function that an equation refers to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Region {
-    /// The function.
+    /// The function that the equation refers to.
     pub function: FuncId,
     /// The role of the function in the equation.
     pub role: Role,

@@ -101,7 +101,7 @@ pub struct SiteOperand<'a> {
 pub struct Definition<'a> {
     /// The primitive that defines the operand.
     pub op: &'a Op,
-    /// The types of its operands, and their values if they are literals.
+    /// The types of the defining equation's operands, and their values if they are literals.
     pub operands: Vec<(Type, Option<Literal>)>,
 }
 
@@ -133,7 +133,7 @@ impl Rewrite {
 /// The right-hand side of an [`Equality::Site`].
 #[derive(Clone, PartialEq, Debug)]
 pub enum Term {
-    /// An operand of the equation.
+    /// The operand of the equation with this index.
     Operand(usize),
     /// An operand of the definition of an operand: the index of the equation's operand, then the index of the
     /// definition's operand.
@@ -152,7 +152,7 @@ impl Term {
 }
 
 impl Op {
-    /// Returns whether the two operands may be exchanged.
+    /// Returns whether the primitive has two operands that may be exchanged.
     pub fn commutes(&self) -> bool {
         matches!(self.facet(), Facet::Elementwise { commutes: true })
     }

@@ -55,7 +55,7 @@ pub struct WindowSums {
 enum Label {
     /// The axis of the left operand with this number, not affected by the sum.
     Left(usize),
-    /// The axis of the right operand with this number.
+    /// The axis of the right operand with this number, not affected by the sum.
     Right(usize),
     /// The batch pair of a product with this index.
     Batch(usize),
@@ -63,11 +63,11 @@ enum Label {
     Element(usize),
     /// The taps of a window.
     Tap(usize),
-    /// The terms of the sum.
+    /// The terms of the sum along the window axis with this index.
     Term(usize),
     /// The only term of the sum; the axis is dropped.
     Dropped(usize),
-    /// The remainders.
+    /// The remainders of result indices along the window axis with this index.
     Remainder(usize),
     /// The positions of results: their index divided by the number of remainders.
     Place(usize),

@@ -217,7 +217,7 @@ impl Cond {
 /// The origin of a tape that a branch returns.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Of {
-    /// The branch writes its records.
+    /// The branch itself writes the records of the tape.
     Own,
     /// The branch returns this parameter.
     Given(usize),

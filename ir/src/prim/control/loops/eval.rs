@@ -113,7 +113,7 @@ fn element(x: &Value, i: usize) -> Result<Value, Problem> {
     }
 }
 
-/// The stacked values of a result.
+/// The values of one stacked result, one for each iteration.
 enum Stack {
     /// An array with an element for each iteration.
     Array(Tensor),

@@ -318,7 +318,7 @@ impl Reading {
         Reading { slot, operands: operand.into_iter().collect(), before: false }
     }
 
-    /// Returns the slots of the parameters from which the residual is computed.
+    /// Returns the slots (sources) of the parameters from which the linear iterations read the residual.
     fn slots(&self) -> &[Binding] {
         match self.before {
             true => &[Binding::Index, Binding::Const, Binding::Const],
@@ -327,7 +327,7 @@ impl Reading {
     }
 }
 
-/// The origin of a residual in the forward iterations.
+/// The way in which the forward iterations provide a residual.
 enum Origin {
     /// The linear iterations read the residual again, without memory: from an operand, or as the iteration number.
     There(Reading),

@@ -31,11 +31,11 @@ use crate::prim::syntax::{Attr, Attributes, Field, Problem, SingleField, Word, W
 /// The trip count of a loop, the order of its iterations, and the source of each of the body's parameters.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct LoopSpec {
-    /// The trip count.
+    /// The number of iterations: static, an operand, or decided by a condition.
     pub trip: TripCount,
     /// The order of the iterations.
     pub direction: Direction,
-    /// The slots of the body's parameters, the linear ones last.
+    /// The slot (source) of each of the body's parameters, the linear ones last.
     pub takes: Vec<Binding>,
 }
 

@@ -127,7 +127,7 @@ pub(super) struct Turned {
     pub(super) back: TransposeOf,
     /// For each linear parameter of the transpose: its source (slot) in the transposed loop, and its type.
     linear: Vec<(Binding, Type)>,
-    /// The types of the results.
+    /// The types of the results of the linear body.
     results: Vec<Type>,
     /// Per result: whether it has a cotangent.
     pub(super) nonzero: Vec<bool>,
