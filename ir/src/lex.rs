@@ -6,7 +6,7 @@
 use crate::lang::types::Dtype;
 use std::fmt;
 
-/// A token.
+/// A token of the text form of programs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Tok<'t> {
     /// `%3`, without the sign.

@@ -17,7 +17,7 @@ use std::str::FromStr;
 /// A scalar constant: a dtype and the bits of one element (zero-extended to 64).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Literal {
-    /// Element type.
+    /// The dtype of the constant.
     pub dtype: Dtype,
     /// The element's bits, zero-extended.
     pub bits: u64,

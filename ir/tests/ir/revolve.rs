@@ -41,7 +41,7 @@ fn schedules_go_forward_as_little_as_can_be() {
     }
 }
 
-/// Long chains, with few and with many carries.
+/// For long chains, with few and with many carries, schedules must run as many iterations as the formula `steps` says.
 #[test]
 fn long_schedules_are_those_of_the_formula() {
     for (iterations, carries) in [(682, 36), (1000, 2), (5000, 7), (20_000, 150), (300, 299)] {

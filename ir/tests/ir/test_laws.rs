@@ -166,7 +166,8 @@ fn check_jvp(op: &Op, x: &[Tensor], on: &[bool]) {
     }
 }
 
-/// Checks the inner product law for the marked operands; skipped if the primitive is not linear in them. The
+/// Checks that <ct, dy> of the jvp equals <ct of x, dx> of the transpose for the marked operands; skipped if the
+/// primitive is not linear in them. The
 /// other operands keep their values if the primitive is then linear, and are zero if it is linear only then.
 fn check_transpose(op: &Op, x: &[Tensor], on: &[bool]) {
     let linear = |other: Linearity| -> bool {
@@ -266,7 +267,7 @@ pub(crate) fn compose(
     rule(&outer.into(), &inner.into(), x)
 }
 
-/// Checks `outer(inner(x))` before and after the rewrite row `name`, which must apply.
+/// Checks that the rewrite row `name` applies to `outer(inner(x))` and that the rewritten equations give the same value.
 pub(crate) fn check_compose(name: &str, outer: impl Into<Op>, inner: impl Into<Op>, x: &Tensor) {
     let (outer, inner) = (outer.into(), inner.into());
     let ty = Type::Array(x.ty().clone());
@@ -317,7 +318,7 @@ fn build(
     Ok((module, f))
 }
 
-/// The region transforms for primitives without regions.
+/// The transforms passed to rules of primitives without regions, which never request a transform.
 pub(crate) struct NoRegions;
 
 impl Regions for NoRegions {
@@ -389,7 +390,7 @@ fn no_regions<T>() -> Result<T, Problem> {
     Err(Problem::internal("no regions here"))
 }
 
-/// Returns every nonempty set of `n` operands.
+/// Returns every nonempty subset of `n` operands, as a mask.
 fn subsets(n: usize) -> impl Iterator<Item = Vec<bool>> {
     (1..1u32 << n).map(move |set| (0..n).map(|i| set >> i & 1 == 1).collect())
 }

@@ -15,7 +15,7 @@ fn show(errors: &[ParseError]) -> String {
     errors.iter().map(|e| format!("{e}\n")).collect()
 }
 
-/// Checks that the printer prints exactly this text.
+/// Checks that the module parsed from `text` prints as exactly `text`.
 #[track_caller]
 fn check(text: &str) {
     assert_eq!(round_trip(text), text);

@@ -28,7 +28,7 @@ fn mul(x: Handle, y: Handle) -> Handle {
     bind1(Scalar::Mul, &[x, y], here())
 }
 
-/// Traces a closure as a function.
+/// Traces a closure in a frame of its own and closes the frame into a function.
 fn frame(
     transform: &'static str,
     at: Loc,
@@ -53,7 +53,7 @@ fn run(traced: &Traced<()>, args: &[f64]) -> f64 {
     eval(&traced.module, traced.function, &args).unwrap()[0].item().unwrap()
 }
 
-/// `x` is captured through two levels, twice: each function in between gets one parameter.
+/// `x` is captured twice through two nested closures: the function of each must get one parameter for it, not two.
 #[test]
 fn captures_are_lifted_once_per_frame() {
     let traced = trace("run", here(), &[scalar()], |x| {
@@ -81,7 +81,7 @@ fn literals_and_outer_values_may_be_results() {
     assert_eq!(run(&traced.unwrap(), &[3.0]), 6.0);
 }
 
-/// Data used in an inner closure is one hidden parameter of the outermost function.
+/// A tensor used in an inner closure must become one hidden parameter of the outermost function.
 #[test]
 fn tensors_are_hidden_parameters() {
     let data = Tensor::from(5.0);
@@ -96,7 +96,7 @@ fn tensors_are_hidden_parameters() {
     assert_eq!(run(&traced, &[2.0]), 250.0);
 }
 
-/// A reshaped tensor shares its buffer but is a separate argument.
+/// A reshaped tensor shares its buffer with the original tensor, but must become a hidden parameter of its own.
 #[test]
 fn identity_of_data_includes_its_type() {
     let data = Tensor::from([1.0, 2.0]);
@@ -141,8 +141,10 @@ fn poison_crosses_frames_silently() {
     assert_eq!(errors.unwrap_err().len(), 1);
 }
 
-/// Poison without a recorded error is reported as an internal error with its line. A query whether an escaped
-/// handle is poison reports the escape.
+/// Poison (a placeholder result) without a recorded error must be reported as an internal error with its
+/// line. A query whether
+/// an escaped
+/// handle is poison must report the escape.
 #[test]
 fn there_is_no_poison_without_a_cause() {
     let (line, leak) = (Cell::new(0), Cell::new(None));
@@ -183,7 +185,7 @@ fn an_escaped_handle_names_both_lines() {
     let leaked = leak.get().unwrap();
     assert!(text.contains(&format!("made at {}", leaked.born().unwrap())), "{text}");
 
-    // Used in another trace, or outside any trace.
+    // A leaked handle is used in another trace, or outside any trace: the result must be poison.
     assert!(is_poison(mul(leaked, leaked), here()));
     let errors = trace("jit", here(), &[], |_| (vec![leaked], ())).unwrap_err();
     assert_eq!(errors[0].problem.kind, Kind::Escaped);
@@ -225,7 +227,7 @@ fn arrays_beyond_memory_are_refused() {
     assert_eq!(errors.unwrap_err()[0].problem.kind, Kind::TooLarge);
 }
 
-/// Traces nest: a boundary inside a closure does not see the handles around it.
+/// Traces nest: a trace begun inside a closure must reject the handles of the enclosing trace.
 #[test]
 fn an_inner_boundary_is_another_trace() {
     let traced = trace("run", here(), &[scalar()], |x| {

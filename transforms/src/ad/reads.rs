@@ -61,7 +61,7 @@ fn add(all: &mut ReadsOf, f: &Function, v: ValueId, places: Option<Reads>) {
     });
 }
 
-/// Adds, for an equation, the elements of its operands that it reads.
+/// Adds, for an equation, the elements of its operands that it reads to compute the read elements of its outputs.
 fn read(
     module: &Module,
     f: &Function,

@@ -77,7 +77,7 @@ pub(super) fn plans(module: &Module, f: &Function, bytes: u64, peak: u64) -> Vec
     all.into_iter().map(|(_, pieces)| pieces).take(TRIED).collect()
 }
 
-/// The properties of a function that plans depend on.
+/// The estimated bytes of a function's values and equations, on which plans depend.
 struct Code {
     /// For each equation, the bytes in memory of all equations before it, if they are recomputed.
     before: Vec<u64>,
@@ -162,7 +162,7 @@ impl Code {
     fn cuts(&self, n: usize) -> Vec<usize> {
         let piece = (self.whole() / n as u64).max(1);
         let (mut end, mut cuts) = (piece, Vec::new());
-        // The equations within a quarter of a piece of the boundary.
+        // The equations whose distance from the boundary is at most a quarter of a piece's bytes.
         let mut near: Vec<usize> = Vec::new();
         for (i, sums) in self.before.windows(2).enumerate() {
             if i > 0 && sums[0] >= end - piece / 4 {

@@ -222,10 +222,10 @@ enum Origin {
     Param,
     /// One number repeated, which needs no memory: a zero tangent, say.
     Constant,
-    /// Computed here, from values that are not linear.
+    /// Computed in the linear half, from values that do not depend on linear parameters.
     Computed,
     /// The result of a function that runs in this half and depends on known values only, or a part of such a result.
     Run,
-    /// Depends on linear values.
+    /// A value that depends on linear parameters.
     Linear,
 }

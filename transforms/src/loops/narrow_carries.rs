@@ -60,7 +60,7 @@ pub(crate) const EAGER: Pass = Pass {
 const OFTEN: usize = 4;
 const SMALL: usize = 64;
 
-/// A part of an array that replaces the array in a loop.
+/// A box of an array that a loop carries or reads in place of the whole array.
 struct Window {
     area: Area,
     /// The number of accesses by all iterations together, counted in elements.
@@ -144,14 +144,14 @@ fn narrowed(site: &RegionSite<'_>, often: usize) -> Better {
 struct Found {
     /// The accesses: equation, area, number of elements, and whether it writes.
     touches: Vec<(usize, Area, usize, bool)>,
-    /// The results that are the array after all writes.
+    /// The indices of the body's results that are the array after all writes.
     results: Vec<usize>,
 }
 
 impl Found {
     /// Finds the accesses; `None` if one is not known.
     fn of(at: &Looped, known: &Known<'_>, p: ValueId, extents: &[usize]) -> Option<Found> {
-        // The array and its versions after writes.
+        // The parameter that is the array, and its versions: the outputs of writes to it.
         let body = &at.body;
         let mut versions: SecondaryMap<ValueId, bool> =
             SecondaryMap::with_capacity(body.types.len());

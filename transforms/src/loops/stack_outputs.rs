@@ -29,7 +29,7 @@ pub(crate) const PASS: Pass = Pass {
     run: Run::Program(|_, module, f| inside_out(module, f, Rewrite::Loops(given))),
 };
 
-/// An array that a loop fills.
+/// A carried array of which the iterations set every element, and read none.
 struct Filled {
     /// The indices of the body's parameter that is the array and of the result that is its last version.
     param: usize,

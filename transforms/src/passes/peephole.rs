@@ -246,12 +246,12 @@ impl Peephole<'_> {
         atoms.iter().map(|a| self.draft.type_of(*a)).collect()
     }
 
-    /// Finds or makes an equation with one output.
+    /// Returns the output of an equal equation made before, or makes the equation, which has one output.
     fn find_or_push(&mut self, op: Op, operands: Operands, ty: &Type) -> ValueId {
         self.copy(op, operands, std::slice::from_ref(ty))[0]
     }
 
-    /// Finds or makes an equation, without simplifying it.
+    /// Returns the outputs of an equal equation made before, or makes the equation; does not simplify it.
     fn copy(&mut self, op: Op, operands: Operands, types: &[Type]) -> Outputs {
         if op.effects(self.module) != Effects::Pure {
             return self.draft.push(op, operands, types, self.origin);

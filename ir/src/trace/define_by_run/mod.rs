@@ -76,7 +76,7 @@ pub(super) struct Recording {
     written: usize,
     /// Bytes of the functions that operations or their reverse steps run.
     functions: usize,
-    /// The budget in bytes for values and operations.
+    /// The budget in bytes for values and operations together; `None` without a limit.
     most: Option<u64>,
     /// Whether the budget was exceeded. If so, nothing more is recorded.
     pub(super) full: bool,

@@ -3,7 +3,7 @@
 use tapeloom_ir::analysis::interval::Interval;
 use tapeloom_ir::{Code, Dtype, Literal};
 
-/// For all operands in their intervals, the code's result lies in the computed interval.
+/// For all operands within their intervals, the code's result must lie in the interval from `Interval::computed`.
 #[test]
 fn what_is_computed_is_in_the_interval() {
     let ends = [-9, -4, -1, 0, 1, 3, 7].map(i128::from);
@@ -89,7 +89,7 @@ fn what_wraps_can_be_anything() {
     assert_eq!(abs, Interval::of(Dtype::I64), "the least integer has no negative");
 }
 
-/// Arithmetic on unbounded intervals yields unbounded intervals.
+/// Arithmetic on unbounded intervals must yield unbounded intervals; a code's result has its dtype's whole range.
 #[test]
 fn what_has_no_end_gets_none() {
     let all = Interval::ALL;

@@ -293,7 +293,7 @@ fn functions_of_our_own_are_reached() {
     }
 }
 
-/// Checks values of a function of two operands bit for bit; all nan are equal.
+/// Compares the values of a function of two operands bit for bit with the third column of `table`; all nan are equal.
 #[track_caller]
 fn check2(name: &str, table: &[(f64, f64, f64)]) {
     for &(x, y, want) in table {
@@ -407,7 +407,7 @@ fn tails_of_derivatives_are_kept() {
     }
 }
 
-/// Derivatives whose formulas square a number, at points where the square overflows or underflows.
+/// Derivatives whose formulas square a number must be accurate at points where the square overflows or underflows.
 #[test]
 fn derivatives_far_from_one_are_kept() {
     let half = 0.5f64;

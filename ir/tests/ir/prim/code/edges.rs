@@ -108,7 +108,7 @@ fn unsigned_numbers_compare_as_such() {
     assert_eq!(ints(Code::Lt, Dtype::I32, &[1, -1]), 0);
 }
 
-/// The order of [`Code::Max`] and [`Code::Min`] is total, with -0 below 0; nan is propagated.
+/// [`Code::Max`] and [`Code::Min`] must order all numbers, with -0 below 0, and return nan if an operand is nan.
 #[test]
 fn extremes() {
     let ascending =

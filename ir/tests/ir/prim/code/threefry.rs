@@ -7,7 +7,7 @@ fn random_bits(key: u64, counter: u64) -> u64 {
     Code::RandomBits.eval(&[wide(key), wide(counter)]).bits
 }
 
-/// The known answers of the authors' implementation (Random123, 20 rounds).
+/// Results must equal the known answers of the authors' implementation (Random123, 20 rounds).
 #[test]
 fn known_answers() {
     assert_eq!(random_bits(0, 0), 0x6b20_0159_99ba_4efe);

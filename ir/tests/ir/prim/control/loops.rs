@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use tapeloom_ir::prim::{Loop, Primitive};
 use tapeloom_ir::{Module, Op};
 
-/// The samples contain each kind of loop, named by its body, and loops that save some of their carries.
+/// `Loop::samples` must contain each kind of loop, named by its body, and loops that save some of their carries.
 #[test]
 fn every_sample_is_made() {
     let mut module = Module::new();
