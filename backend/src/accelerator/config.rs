@@ -172,7 +172,7 @@ impl RunConfig {
 
 /// A *kept* array: residuals on the tape. The program addresses the array as if it were contiguous.
 struct Kept {
-    /// The bytes of an element as the program addresses it.
+    /// The bytes of an element in the program's addresses.
     width: u64,
     /// The bytes that an element takes on the tape, at least `AddressMap::word`.
     place: u64,

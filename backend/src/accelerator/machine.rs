@@ -85,7 +85,7 @@ macro_rules! machine {
                 Machine { name: "cal".into(), $($field: $cal,)* ..Machine::blank() }
             }
 
-            /// Returns the machine of [`Machine::cal`] at 2 GHz, with ports that accept a request in each tick.
+            /// Returns the machine of `cal` at 2 GHz, with ports that accept a request in each tick.
             pub fn fast() -> Machine {
                 Machine { name: "fast".into(), $($field: $fast,)* ..Machine::blank() }
             }
@@ -193,7 +193,7 @@ impl Machine {
         self.entries / self.halves.max(1)
     }
 
-    /// Returns the energy of an access to the machine's cache, in the unit of [`TABLE_III`]; `None` if `energies` lacks
+    /// Returns the energy of an access to the machine's cache, in the unit of Table III; `None` if `energies` lacks
     /// the cache's size.
     pub fn cache_energy(&self) -> Option<u64> {
         self.energies.iter().find(|(bytes, _)| *bytes == self.cache).map(|(_, energy)| *energy)

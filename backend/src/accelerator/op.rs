@@ -73,7 +73,8 @@ pub enum Work {
     TapeLoad(Entry),
     /// Begins a layer: requests the scratchpad entries of a group of tape operations.
     Layer(Layer),
-    /// Ends the layer of a stream. Done when all tape operations of the layer are done.
+    /// Ends the layer (the tape entries in the scratchpad at once) of a stream. Done when all tape operations of the
+    /// layer are done.
     Barrier(u32),
     /// Ends a block: later operations are known only when the operands are finished.
     Branch,
@@ -92,7 +93,7 @@ pub struct Entry {
     pub byte: u64,
     /// The number of bytes of the value.
     pub width: u64,
-    /// The bits of the value. A load that finds other bits ends the run: the machine has a fault, or the program's
+    /// The bits of the value. A load that finds other bits ends the run: the simulator has a fault, or the program's
     /// order is wrong.
     pub bits: u64,
 }
@@ -100,7 +101,7 @@ pub struct Entry {
 /// The identity of an entry's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Home {
-    /// A value of a region: the region, the value's index, and the execution.
+    /// A value on the tape: its region (of one block), its index among the block's values, and the block's execution.
     Tape(RegionId, u64, u64),
     /// An array element that is not written between the phases. It is not stored on the tape; the reverse phase
     /// reads it from the array. Its store only records the bits and costs nothing.

@@ -61,7 +61,7 @@ pub(super) struct Rest {
     vars: Vec<(VarId, StackSlot)>,
 }
 
-/// The current place of a buffer that is exchanged with another one.
+/// The current place of a buffer that a loop exchanges (swaps with another buffer) in each iteration.
 #[derive(Clone, Copy)]
 pub(super) enum Exchanged {
     /// The address in this variable.
@@ -477,7 +477,7 @@ impl Translator<'_, '_, '_> {
         self.b.ins().iadd(home, moved)
     }
 
-    /// Exchanges the buffers at the end of an iteration.
+    /// Swaps the pointers of the loop's pairs of buffers at the end of an iteration.
     fn swap_buffers(&mut self, exchange: &Exchange) {
         match &exchange.state {
             ExchangeState::Pointers(pointers) => {
@@ -495,7 +495,7 @@ impl Translator<'_, '_, '_> {
         }
     }
 
-    /// Ends a loop: copies exchanged buffers to their original places, if they are elsewhere.
+    /// Ends a loop that swaps buffers: copies each buffer that is not in its original place back to it.
     fn restore_buffers(&mut self, exchange: &Exchange) {
         for buffer in exchange.pairs.iter().flatten() {
             self.exchanged.swap_remove(buffer);

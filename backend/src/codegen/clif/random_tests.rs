@@ -242,7 +242,7 @@ impl Generator<'_> {
         self.code(body, code, &args)
     }
 
-    /// Returns an address with at least `room` elements from it to the end of the buffer.
+    /// Returns an address in a buffer, with at least `room` elements from the address to the end of the buffer.
     fn address(&mut self, body: &mut Vec<Stmt>, room: usize) -> Address {
         let last = self.size - room;
         if self.r.below(4) == 0 {
@@ -405,7 +405,7 @@ impl Generator<'_> {
         let n = self.array();
         let input = self.arrays[n];
         let output = match self.spare.pop() {
-            // Two buffers that are exchanged; each iteration fills the second one first.
+            // A carry of two buffers that the loop exchanges (swaps); each iteration first fills the second buffer.
             Some(buffer) if input.version == 0 && self.r.below(2) == 0 => {
                 let output = BufferVersion { buffer, version: 0 };
                 begin.push(self.fill(output, input));
@@ -426,7 +426,8 @@ impl Generator<'_> {
         (carries, begin)
     }
 
-    /// Updates the state after the end of a loop.
+    /// Updates the generator's state after a loop: each carried array has the loop's input version again, and the second
+    /// buffer of an exchanged pair is spare.
     fn settle(&mut self, carries: &[Carry]) {
         for Carry { input, output } in carries {
             for held in self.arrays.iter_mut().filter(|h| **h == *output) {

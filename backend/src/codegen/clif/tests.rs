@@ -459,7 +459,7 @@ struct Generator {
     m: Make,
     inputs: Vec<BufferId>,
     outputs: Vec<BufferId>,
-    /// The open loops, with their trip counts.
+    /// The loops around the statement being generated, with their trip counts.
     loops: Vec<(IndexId, usize)>,
     /// The values in scope.
     values: Vec<Arg>,
@@ -467,7 +467,7 @@ struct Generator {
     vars: Vec<(VarId, usize)>,
     /// Whether only operations are used that keep numbers small.
     tame: bool,
-    /// The last address, with the number of loops that were open and the range of its offset.
+    /// The last generated address, with the number of loops around it and the range of its offset.
     last: Option<(usize, Address, (i64, i64))>,
 }
 

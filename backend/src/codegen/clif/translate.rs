@@ -38,7 +38,7 @@ pub(super) struct Counter {
     pub(super) index: IndexId,
     /// The value of the index (in the first lane).
     pub(super) at: At,
-    /// Counters for other strides: the bytes per iteration, and the value.
+    /// Counters for strides that addressing modes cannot scale: the bytes per iteration, and the value.
     pub(super) scaled: SmallVec<[(i64, Value); 2]>,
 }
 
@@ -80,9 +80,9 @@ pub(super) struct Translator<'a, 'f, 'm> {
     pub(super) record: Value,
     pub(super) context: Value,
     pub(super) frame: Value,
-    /// The open loops, outermost first.
+    /// The loops around the statement being translated, outermost first.
     pub(super) loops: Vec<Counter>,
-    /// The number of surrounding branches and `while` loops.
+    /// The number of branches and `while` loops around the statement being translated.
     pub(super) inside: usize,
     /// Values of loads that were emitted before the loop that contains them.
     pub(super) hoisted: Vec<ScalarId>,

@@ -16,7 +16,7 @@ pub(crate) enum Home {
     /// The register is unused.
     #[default]
     Nowhere,
-    /// A register of the machine.
+    /// A register of the machine, by its number.
     Register(u8),
     /// A slot of the frame: its number among the slots of its class.
     Slot(usize),

@@ -40,7 +40,7 @@ impl Select<'_> {
             Some(arg) if self.inside(arg) => {
                 let computed = self.arg(arg)?;
                 let reg = computed.at(0);
-                // A value from before the loop with lanes becomes a part of the stream's pointer.
+                // An index that was computed before the loop with lanes becomes a part of the stream's pointer.
                 let found = self.lanes.is_none() || reg.index() < self.before.1;
                 if computed.uniform && found && !self.homes.contains(&reg) {
                     stream.computed = Some((reg, size));

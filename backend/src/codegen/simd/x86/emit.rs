@@ -47,7 +47,7 @@ const PAGE_BYTES: usize = 4096;
 
 /// The registers of an instruction set with their purposes, and its basic instructions.
 pub(super) struct Machine {
-    /// The bytes of a vector.
+    /// The bytes of a vector register.
     pub(super) bytes: usize,
     /// The vector registers for allocation.
     pub(super) vectors: &'static [u8],
