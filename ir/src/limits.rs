@@ -128,7 +128,7 @@ impl LimitedLoop {
         }
     }
 
-    /// Counts an iteration that begins, and calls [`LimitedLoop::look`] if a check is due.
+    /// Counts an iteration that begins, and calls `look` if a check is due.
     ///
     /// # Errors
     /// Errors of [`LimitedLoop::look`].
@@ -177,7 +177,7 @@ pub struct LoopCount {
     pub location: Loc,
     /// Whether the trip count is dynamic.
     pub runtime: bool,
-    /// The number of runs of the loop.
+    /// The number of runs of the loop in the call: how often it was entered.
     pub entered: u64,
     /// The sum of iterations over all runs of the loop in the call.
     pub iterations: u64,

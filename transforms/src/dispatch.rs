@@ -11,7 +11,7 @@ use tapeloom_ir::lang::query::{
 use tapeloom_ir::prim::Regions;
 use tapeloom_ir::{Amortization, FuncId, Module, PlanRequest, Policy, Problem};
 
-/// The transforms of this crate as an implementation of [`Regions`], which the derivative rules in `ir` call.
+/// The transforms of this crate as an implementation of the trait `Regions`, which the derivative rules in `ir` call.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Transforms;
 

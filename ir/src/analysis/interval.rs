@@ -141,7 +141,7 @@ impl Interval {
             (Code::Min, [x, y]) => x.lesser(*y),
             (Code::Max, [x, y]) => x.greater(*y),
             (Code::Clamp, [low, x, high]) => x.greater(*low).lesser(*high),
-            // Integer division rounds towards zero.
+            // Integer division rounds towards zero, so each end of the interval comes from ends of x and y.
             (Code::Div, [x, y]) if y.least >= 1 => {
                 let least = x.least / if x.least < 0 { y.least } else { y.most };
                 Interval::new(least, x.most / if x.most < 0 { y.most } else { y.least })

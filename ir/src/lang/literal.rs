@@ -125,7 +125,7 @@ impl Literal {
         }
     }
 
-    /// Returns whether this is zero; -0.0 counts.
+    /// Returns whether the constant is zero; -0.0 counts as zero.
     pub fn is_zero(self) -> bool {
         match self.dtype {
             Dtype::F32 | Dtype::F64 => self.to_f64() == 0.0,
@@ -133,7 +133,7 @@ impl Literal {
         }
     }
 
-    /// Returns whether this is one.
+    /// Returns whether the constant is the number 1, or `true`.
     pub fn is_one(self) -> bool {
         self == Literal::one(self.dtype)
     }

@@ -119,7 +119,7 @@ pub(crate) type Result<T, E = Problem> = std::result::Result<T, E>;
 /// An error in one operation: kind, message and fix.
 #[derive(Clone, Debug)]
 pub struct Problem {
-    /// The kind, which selects the section of the book.
+    /// The kind of the problem, which selects the section in the book's chapter on errors.
     pub kind: Kind,
     /// The expected and the actual value, in one sentence.
     pub message: String,

@@ -16,7 +16,7 @@ pub const DEEPEST_CALL: usize = 10_000;
 /// may have any size, on the user's stack; this depth fits into the 2 MiB that a thread has by default.
 pub const DEEPEST_CLOSURE: usize = 100;
 
-/// The bytes of stack that one level of recursion may take before [`deeper`] checks again.
+/// The bytes of stack that one level of recursion may take before `deeper` checks again.
 const ENOUGH: usize = 256 << 10;
 
 /// The bytes of stack that are allocated if less than `ENOUGH` is left.

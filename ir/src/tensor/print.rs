@@ -67,7 +67,7 @@ struct Row {
     /// The number of blanks before the row, and the number of opening brackets after these blanks.
     indent: usize,
     open: usize,
-    /// The number of closing brackets after the row.
+    /// The number of closing brackets printed after the row's elements.
     close: usize,
     /// The number of line breaks before the next row; 0 after the last.
     breaks: usize,

@@ -34,7 +34,7 @@ pub struct Opened {
     guard: Guard,
 }
 
-/// A closure of an inner frame, closed into a function.
+/// A closure that was traced in an inner frame and has become a function.
 #[derive(Debug, Default)]
 pub struct Closed {
     /// The function. Its parameters are the declared ones, then one for each capture. `None` after an error.
@@ -101,7 +101,7 @@ impl Opened {
         self.context
     }
 
-    /// Returns the handles of the parameters.
+    /// Returns the handles of the frame's parameters, to pass to the closure.
     pub fn params(&self) -> &[Handle] {
         &self.params
     }

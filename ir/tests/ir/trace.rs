@@ -142,9 +142,7 @@ fn poison_crosses_frames_silently() {
 }
 
 /// Poison (a placeholder result) without a recorded error must be reported as an internal error with its
-/// line. A query whether
-/// an escaped
-/// handle is poison must report the escape.
+/// line. A query whether an escaped handle is poison must report the escape.
 #[test]
 fn there_is_no_poison_without_a_cause() {
     let (line, leak) = (Cell::new(0), Cell::new(None));

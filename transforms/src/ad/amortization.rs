@@ -11,7 +11,7 @@ pub(crate) struct Readable {
     /// Per value: the iterations over which its cost is spread; free values have none. Empty for a function without
     /// regions, whose rules need no costs.
     shares: SecondaryMap<ValueId, Option<Amortization>>,
-    /// The policy's view of memory for this function, which decides whether its arrays can be read again.
+    /// The planning context of the function; its `memory` decides whether arrays that are overwritten can be read again.
     regime: PlanContext,
 }
 

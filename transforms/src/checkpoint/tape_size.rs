@@ -189,7 +189,7 @@ fn is_factor(module: &Module, f: FuncId, v: ValueId) -> bool {
     maker.is_some_and(|e| matches!(e.lower(module, f), Lowering::Routine(_)))
 }
 
-/// Returns whether the equation maps a literal to an array of that literal.
+/// Returns whether the equation's output, given a literal as operand, is an array filled with one literal.
 fn is_uniform(lowering: &Lowering) -> bool {
     match lowering {
         Lowering::View { pieces, .. } => pieces.len() == 1,

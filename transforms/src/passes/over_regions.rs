@@ -58,7 +58,7 @@ fn renamed(
         return Ok(id);
     }
     let renamed = rebuild(&f, |draft, i, operands| {
-        // A function may be a rule here and be run elsewhere; as a rule it stays unchanged.
+        // A function may be a derivative rule of this equation and be run by another; as a rule it stays unchanged.
         let op = f.equations[i].op.with_runs(|inside| Ok(after(inside)))?;
         Ok(draft.copy_as(op, &f, i, operands))
     })?;

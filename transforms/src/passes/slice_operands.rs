@@ -394,7 +394,8 @@ impl Rewriting<'_, '_> {
         self.copying.define(e, made);
     }
 
-    /// Emits a read of a value, for the equation `at`.
+    /// Emits the read `read` of the value `of` with the origin of equation `at`, in front of the equation that computes
+    /// `of` if possible.
     fn at(&mut self, module: &mut Module, at: usize, of: Atom, read: ReadId) -> Atom {
         let (reads, Atom::Value(v)) = (self.reads, of) else { return of };
         if let Some(done) = self.done.get(&(v, read)) {
@@ -443,7 +444,8 @@ impl Rewriting<'_, '_> {
         made
     }
 
-    /// Emits a read of an array that does not move further, for the equation `at`.
+    /// Emits the read `read` of `array` itself, which moves in front of no other equation, with the origin of equation
+    /// `at`.
     fn apply(&mut self, module: &mut Module, at: usize, mut array: Atom, read: ReadId) -> Atom {
         let (reads, mut next) = (self.reads, Some(read));
         while let Some(read) = next {

@@ -27,7 +27,7 @@ use crate::map::OrderedMap;
 use crate::prim::{Dual, DynamicSlice, Op, Regions, RuleCx};
 use smallvec::SmallVec;
 
-/// One truth value for each operand or output.
+/// One truth value for each operand of an equation, or for each of its outputs.
 pub(super) type Mask = SmallVec<[bool; 4]>;
 
 /// The properties of an equation that determine its rule.

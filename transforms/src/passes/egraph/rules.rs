@@ -89,7 +89,7 @@ fn term_size(term: &Term) -> usize {
     }
 }
 
-/// A compiled row of [`tapeloom_ir::Op::rewrites`].
+/// A compiled row of a primitive's rewrite rules (`Op::rewrites`).
 pub(crate) struct Rule {
     pub(crate) row: Rewrite,
     /// Whether the right-hand side is never larger than the left. Such rules are applied wherever they match,
@@ -573,7 +573,8 @@ pub(crate) fn fold(
             && (x.bits as i32) < 0;
         return Some(if wrong { Literal { bits: x.bits ^ 1, ..x } } else { x });
     }
-    // Other small equations are evaluated once. Functions are not, since they may loop.
+    // Other equations with at most `FOLDED` elements are evaluated at compile time. Functions are not, since
+    // they may loop.
     let small = |ty: &Type| ty.as_array().is_some_and(|a| a.shape.elements() <= FOLDED);
     if !op.regions().is_empty() || !small(output) || !types.iter().all(small) {
         return None;
