@@ -5,13 +5,13 @@
 use super::{Arg, Assign, ScalarId, Stmt, VarId, visit};
 use cranelift_entity::EntitySet;
 
-/// Removes values and variables without readers.
+/// Removes the scalar values and variables that no statement reads.
 pub(crate) fn drop_dead(body: &mut Vec<Stmt>) {
     loop {
         drop_unread(body, &|_| true);
         let (mut read, mut all) = (EntitySet::new(), EntitySet::new());
         visit(body, &mut |stmt| {
-            // A fold reads its own variable, which does not keep the variable alive.
+            // A fold reads the variable that it assigns; this read alone does not keep the variable alive.
             let mut own = stmt.assigned().and_then(|(var, how)| {
                 all.insert(var);
                 matches!(how, Assign::Fold(_)).then_some(var)
@@ -38,19 +38,20 @@ fn drop_assigned(body: &mut Vec<Stmt>, unread: &dyn Fn(VarId) -> bool) {
     }
 }
 
-/// Removes the values without readers for which `among` is true.
+/// Removes the scalar values without readers for which `among` returns true.
 pub(crate) fn drop_unread(body: &mut Vec<Stmt>, among: &dyn Fn(ScalarId) -> bool) {
     sweep(body, among, &mut EntitySet::new());
 }
 
-/// Removes all values except `wanted` and the values from which they are computed.
+/// Removes all scalar values except `wanted` and the values from which `wanted` are computed.
 pub(crate) fn slice(body: &mut Vec<Stmt>, wanted: &[ScalarId]) {
     let mut live = EntitySet::new();
     live.extend(wanted.iter().copied());
     sweep(body, &|_| true, &mut live);
 }
 
-/// Walks backward once, from the stores and the values live at the end, and removes values that are not live.
+/// Walks backward once over a block, from the stores and the scalars in `live` (those that are read after the block),
+/// and removes the scalars for which `among` is true and that are not live.
 fn sweep(body: &mut Vec<Stmt>, among: &dyn Fn(ScalarId) -> bool, live: &mut EntitySet<ScalarId>) {
     for mut stmt in std::mem::take(body).into_iter().rev() {
         if matches!(&stmt, Stmt::Let { value, .. } if among(*value) && !live.contains(*value)) {

@@ -48,79 +48,81 @@ entity_impl!(TapeId, "t");
 pub struct CursorId(u32);
 entity_impl!(CursorId, "c");
 
-/// A tape: records of one size.
+/// A dynamic tape: a sequence of records of one size.
 #[derive(Clone, Debug)]
 pub struct Tape {
-    /// The bytes of a record, a multiple of 8.
+    /// The size of one record in bytes, a multiple of 8.
     pub record: usize,
-    /// The user's line of the loop whose iterations write the records.
+    /// The user's source line of the loop of which each iteration writes one record.
     pub loc: Loc,
-    /// The lines of the enclosing loops, inner ones first: each of their iterations has records of its own.
+    /// The user's source lines of the enclosing loops, inner ones first: each iteration of these loops has records of
+    /// its own.
     pub within: Vec<Loc>,
 }
 
-/// The access of a cursor to its record.
+/// Whether a cursor reads or writes the record to which it points.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Cursor {
     /// Reads the record.
     #[default]
     Reads,
-    /// Writes the record, and reads it back.
+    /// Writes the record, and may read back the written values.
     Writes,
 }
 
 /// A statement on tapes.
 #[derive(Clone, PartialEq, Hash, Debug)]
 pub enum TapeStmt {
-    /// `turn c0 to t0[index]`, `turn c0 to (handle)[index]`: moves a cursor to a record, up to the end
-    /// of the block.
+    /// `turn c0 to t0[index]`, `turn c0 to (handle)[index]`: moves a cursor to a record. At the end of the block the
+    /// cursor has no record again.
     MoveCursor {
-        /// The cursor.
+        /// The cursor that moves.
         cursor: CursorId,
-        /// The tape.
+        /// The tape that holds the record.
         to: CursorTarget,
-        /// The record, an i64.
+        /// The number of the record on its tape, an i64.
         index: Arg,
     },
     /// `%0: i64 = length t0`: the number of records.
     Length {
-        /// The value that is defined.
+        /// The scalar that is defined as the number of records.
         value: ScalarId,
-        /// The tape.
+        /// The tape whose records are counted.
         tape: TapeId,
     },
     /// `cut t0 to length`: removes the records from `length` on.
     Cut {
-        /// The tape.
+        /// The tape that is truncated.
         tape: TapeId,
         /// The number of remaining records, an i64; at most the current number.
         to: Arg,
     },
 }
 
-/// The target of a cursor.
+/// The tape to which a cursor moves, and whether the record is written or read.
 #[derive(Clone, Copy, PartialEq, Hash, Debug)]
 pub enum CursorTarget {
-    /// A record of this tape, to be written; the tape grows if necessary.
+    /// This tape; the record is to be written, and the tape grows to hold it.
     Tape(TapeId),
-    /// A record of the tape in the first word of a [`handle`], to be read.
+    /// The tape in the first word of a [`handle`]; the record is to be read.
     Handle(Arg),
 }
 
-/// Returns the first word of a handle: a field of the records of a tape. The second word is the number of the
-/// first record.
+/// Returns the first word of a handle, which states a tape and the offset of a field in its records. (The second word
+/// of a handle is the number of the first record.)
 pub fn handle(tape: TapeId, field: usize) -> i64 {
     ((tape.index() as i64) << 32) | field as i64
 }
 
-/// Returns the tape and the field in a word; they may not exist. The largest number is no tape.
+/// Returns the tape and the field offset in the first word of a handle; the tape and the field may not exist. The
+/// largest tape number means no tape.
 pub(crate) fn opened(word: i64) -> (Option<TapeId>, usize) {
     let tape = (word as u64 >> 32) as u32;
     ((tape < u32::MAX).then(|| TapeId::from_u32(tape)), (word & 0xffff_ffff) as usize)
 }
 
 impl TapeStmt {
-    /// Calls `f` with the scalar operands.
+    /// Calls `f` with the scalar operands of the statement.
     pub fn args(&self, f: &mut dyn FnMut(Arg)) {
         match self {
             TapeStmt::MoveCursor { to, index, .. } => {

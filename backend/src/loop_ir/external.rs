@@ -19,15 +19,15 @@ use tapeloom_routines::Plan;
 /// An external function, with the types of its operands.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExternalSignature {
-    /// The function, and how it is called.
+    /// The external function, and how it is called.
     pub function: External,
-    /// The types of its operands.
+    /// The types of the operands of a call.
     pub operands: Vec<ArrayType>,
-    /// The user's line.
+    /// The user's source line of the call.
     pub location: Loc,
 }
 
-/// A function outside a program.
+/// A function that is not a part of the loop program.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum External {
     /// A Rust function of the user.
@@ -53,17 +53,17 @@ impl PlannedRoutine {
         Ok(PlannedRoutine { call, plan })
     }
 
-    /// Returns the routine, with the number of batch members.
+    /// Returns the call of the routine, with the number of batch members.
     pub fn call(&self) -> &RoutineCall {
         &self.call
     }
 
-    /// Returns the plan, which runs one batch member.
+    /// Returns the prepared plan, which runs one batch member.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// Returns the type of the scratch memory, if there is any.
+    /// Returns the type of the scratch memory that the routine needs; `None` if it needs none.
     pub fn scratch(&self) -> Option<ArrayType> {
         let words = self.plan.scratch_bytes().div_ceil(Dtype::F64.bytes());
         (words > 0).then(|| ArrayType::new(Dtype::F64, [words]))
@@ -96,7 +96,7 @@ impl ExternalSignature {
         Ok(ExternalSignature { function, operands, location })
     }
 
-    /// Returns the name of the function.
+    /// Returns the name of the external function.
     pub fn name(&self) -> &str {
         match &self.function {
             External::Host(call) => call.host.name(),
@@ -104,7 +104,7 @@ impl ExternalSignature {
         }
     }
 
-    /// Returns the types of the results, then of the scratch memory, if there is any.
+    /// Returns the types of the results, followed by the type of the scratch memory if the routine needs any.
     pub fn results(&self) -> Vec<ArrayType> {
         match &self.function {
             External::Host(call) => call.result_types(),
@@ -116,7 +116,7 @@ impl ExternalSignature {
         }
     }
 
-    /// Returns the results, without scratch memory.
+    /// Calls the function on tensors and returns its results, without the scratch memory.
     ///
     /// # Errors
     /// The error of the function, at the user's line.
@@ -128,7 +128,7 @@ impl ExternalSignature {
         run.map_err(|problem| problem.at(self.location))
     }
 
-    /// Returns the arithmetic of a call in flops; `None` for Rust functions, for which it is unknown.
+    /// Returns the number of flops of one call; `None` for Rust functions, for which it is unknown.
     pub fn flops(&self) -> Option<u64> {
         match &self.function {
             External::Host(_) => None,

@@ -6,7 +6,8 @@ use super::{Buffer, External, ExternalSignature, Kernel, Program};
 use std::hash::{Hash, Hasher};
 use tapeloom_ir::fingerprint;
 
-/// Returns the fingerprint of the printed parts of a program; unused ids do not count.
+/// Returns the fingerprint of the parts of a program that its text form prints; ids without a definition or use do not
+/// count.
 pub(crate) fn printed(program: &Program) -> u64 {
     fingerprint::of(&Printed(program))
 }
@@ -64,12 +65,12 @@ impl Hash for Kernel {
         } = self;
         (inline, argsort, buffers, body, scalars, vars, indices, cursors, workspace).hash(state);
         buffers.keys().for_each(|b| versions[b].hash(state));
-        // Only the number of marks counts, not their names.
+        // Hash the number of marks of each saved value, not the names in the marks.
         kept.iter().for_each(|(held, names)| (held, names.len()).hash(state));
     }
 }
 
-/// Rust functions are numbered in each process, so only their types count.
+/// Rust functions have numbers that differ between processes, so only their types are hashed.
 impl Hash for ExternalSignature {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let ExternalSignature { function, operands, location: _ } = self;

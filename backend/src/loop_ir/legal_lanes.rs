@@ -21,11 +21,12 @@ use super::analysis::dependence;
 use super::{Effect, Extent, Flow, Kernel, Parallelism, Stmt, VarId, visit};
 use tapeloom_ir::Code;
 
-/// The maximal number of lanes, more than any machine has; code size grows with it.
+/// The maximal number of vector lanes of a loop, more than the vectors of any machine have; code size grows with the
+/// number of lanes.
 pub(crate) const MOST_LANES: usize = 64;
 
-/// Combines accumulators, adding the upper half to the lower half until one is left, so that whole vectors are folded
-/// before their lanes.
+/// Combines the accumulators of all lanes: combines the upper half with the lower half until one accumulator is left,
+/// so that whole vectors are combined before the lanes of one vector.
 pub(crate) fn combine<T: Copy, E>(
     mut partial: impl AsMut<[T]>,
     mut fold: impl FnMut(T, T) -> Result<T, E>,
@@ -56,7 +57,7 @@ pub(crate) fn refused(k: &Kernel, stmt: &Stmt, lanes: usize) -> Option<String> {
     if let Some(c) = carries.first() {
         return Some(format!("{c} is carried"));
     }
-    // All lanes must take the same control flow.
+    // All lanes must take the same control flow, so conditions must not differ between iterations.
     let mut apart = None;
     visit(body, &mut |stmt| {
         let shape = stmt.shape();

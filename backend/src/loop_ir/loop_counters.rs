@@ -6,28 +6,28 @@ use cranelift_entity::{EntityRef, PrimaryMap};
 use std::sync::atomic::AtomicBool;
 use tapeloom_ir::{LimitedLoop, Limits, LoopCount, Problem};
 
-/// The state of a loop, as machine code reads and writes it.
+/// The state of a limited loop, as machine code reads and writes it.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Row {
-    /// The number of iterations since the loop began.
+    /// The number of iterations since the current run of the loop began.
     pub(crate) count: u64,
-    /// The iteration at which the limits are checked next.
+    /// The value of `count` at which the limits are checked next.
     pub(crate) until: u64,
-    /// The maximal number of iterations.
+    /// The limit: the number of iterations that one run of the loop may have.
     pub(crate) most: u64,
     /// 1 if this loop ended the call.
     pub(crate) stopped: u64,
 }
 
-/// The loops of a program during one call.
+/// The limited loops of a program during one call, with the limits of the call.
 pub(crate) struct LoopLimits {
     pub(crate) rows: Box<[Row]>,
     loops: Vec<(LimitedLoop, LoopCount)>,
     limits: Limits,
-    /// The error that prevented a loop from beginning.
+    /// The error that prevented a loop from beginning: its trip count exceeds the limit, or the call is cancelled.
     pub(crate) refused: Option<Problem>,
-    /// The flag that is checked if the call cannot be cancelled.
+    /// A flag that is never set; machine code checks it if the call cannot be cancelled.
     never: AtomicBool,
 }
 
@@ -51,13 +51,13 @@ impl LoopLimits {
         }
     }
 
-    /// Returns the flag that is set when the call is cancelled.
+    /// Returns the flag that machine code checks, and that is set when the call is cancelled.
     pub(crate) fn flag(&self) -> *const u8 {
         let cancel = self.limits.cancel.as_ref();
         std::ptr::from_ref(cancel.map_or(&self.never, |c| c.flag())).cast()
     }
 
-    /// Begins a loop with this trip count, if it is known.
+    /// Begins a run of a loop; `trip` is the trip count if it is known.
     pub(crate) fn enter(&mut self, limit: LoopLimitId, trip: Option<u64>) -> Result<(), Problem> {
         self.settle(limit);
         let (iterations, count) = &mut self.loops[limit.index()];
@@ -67,7 +67,7 @@ impl LoopLimits {
         begun.map_err(|p| p.at(count.location))
     }
 
-    /// Begins an iteration.
+    /// Begins an iteration of a loop: counts it, and returns an error if a limit is reached.
     pub(crate) fn count(&mut self, limit: LoopLimitId) -> Result<(), Problem> {
         let row = &mut self.rows[limit.index()];
         row.count += 1;
@@ -83,7 +83,7 @@ impl LoopLimits {
         looked.map_err(|p| p.at(count.location))
     }
 
-    /// Adds the count of the previous run of a loop to its totals.
+    /// Adds the number of iterations of the previous run of a loop to the loop's totals.
     fn settle(&mut self, limit: LoopLimitId) {
         let (row, (_, count)) = (&mut self.rows[limit.index()], &mut self.loops[limit.index()]);
         count.iterations += row.count;
@@ -91,13 +91,13 @@ impl LoopLimits {
         row.count = 0;
     }
 
-    /// Returns the counts of all loops.
+    /// Returns the number of runs and iterations of each loop.
     pub(crate) fn counts(mut self) -> Vec<LoopCount> {
         (0..self.rows.len()).for_each(|i| self.settle(LoopLimitId::new(i)));
         self.loops.into_iter().map(|(_, count)| count).collect()
     }
 
-    /// Returns the error that stopped machine code.
+    /// Returns the error for the loop at which machine code stopped.
     pub(crate) fn stopped(&mut self) -> Problem {
         let row = self.rows.iter().position(|row| row.stopped != 0);
         let stopped = row.map(|i| {

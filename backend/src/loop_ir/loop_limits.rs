@@ -19,21 +19,22 @@ use super::{Arg, Extent, Kernel, Parallelism, Stmt};
 use cranelift_entity::entity_impl;
 use tapeloom_ir::Loc;
 
-/// The words for both kinds of loops in the text form.
+/// The words of the text form for loops with a trip count that is known only at run time, and for loops with a static
+/// one.
 pub(super) const RUNTIME: &str = "runtime";
 pub(super) const STATIC: &str = "static";
 
-/// A limited loop. Displays as `l3`.
+/// The id of a limited loop, whose iterations are counted. Displays as `l3`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LoopLimitId(u32);
 entity_impl!(LoopLimitId, "l");
 
-/// A limited loop.
+/// A limited loop: its iterations are counted and may be limited.
 #[derive(Clone, Debug)]
 pub struct LoopLimit {
     /// Whether the trip count is known only at run time.
     pub runtime: bool,
-    /// The user's line.
+    /// The user's source line of the loop.
     pub loc: Loc,
 }
 
@@ -42,24 +43,25 @@ pub struct LoopLimit {
 pub enum LimitStmt {
     /// `enter l0`, `enter l0 for %3`: the loop begins.
     Enter {
-        /// The loop.
+        /// The loop that begins.
         limit: LoopLimitId,
         /// The trip count, an i64, if it is known.
         trip: Option<Arg>,
     },
-    /// `count l0`: an iteration begins. The call ends with an error if there are too many.
+    /// `count l0`: an iteration begins. The call ends with an error if a limit of the call (iterations or
+    /// cancellation) is reached.
     Count(LoopLimitId),
 }
 
 impl LimitStmt {
-    /// Returns the loop.
+    /// Returns the limited loop to which the statement belongs.
     pub fn limit(&self) -> LoopLimitId {
         match self {
             LimitStmt::Enter { limit, .. } | LimitStmt::Count(limit) => *limit,
         }
     }
 
-    /// Calls `f` with the scalar operands.
+    /// Calls `f` with the scalar operands of the statement.
     pub fn args(&self, f: &mut dyn FnMut(Arg)) {
         match self {
             LimitStmt::Enter { trip, .. } => trip.iter().for_each(|n| f(*n)),
@@ -84,7 +86,7 @@ fn unlimit_block(kernel: &Kernel, block: &mut Vec<Stmt>) {
     );
 }
 
-/// Removes the count of a loop that needs no limit, and returns its limit.
+/// Removes the `count` statement of a loop that needs no limit, and returns the id of the loop's limit.
 fn freed(kernel: &Kernel, stmt: &mut Stmt) -> Option<LoopLimitId> {
     let Stmt::For { extent: Extent::Constant(_), body, .. } = stmt else { return None };
     let Some(Stmt::Limit(LimitStmt::Count(limit))) = body.first() else { return None };

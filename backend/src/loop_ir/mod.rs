@@ -68,17 +68,17 @@ use tapeloom_ir::prim::Mark;
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal, OrderedMap};
 use tapeloom_routines::Argsort;
 
-/// A kernel that other kernels call. Displays as `k3`.
+/// The id of a kernel that other kernels call. Displays as `k3`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KernelId(u32);
 entity_impl!(KernelId, "k");
 
-/// A buffer of a kernel. Displays as `b3`.
+/// The id of a buffer of a kernel. Displays as `b3`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BufferId(u32);
 entity_impl!(BufferId, "b");
 
-/// A loop index, i64. Displays as `i3`. Unique within a kernel.
+/// The counter of a loop, an i64 that starts at 0. Displays as `i3`. Unique within a kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct IndexId(u32);
 entity_impl!(IndexId, "i");
@@ -93,17 +93,17 @@ entity_impl!(ScalarId, "%");
 pub struct VarId(u32);
 entity_impl!(VarId, "v");
 
-/// A function as loop nests over buffers, with its callees.
+/// A program: a lowered function as loop nests over buffers, with the kernels that it calls.
 #[derive(Clone, Debug)]
 pub struct Program {
     /// The dynamic tapes: records whose number is known only at run time.
     pub tapes: PrimaryMap<TapeId, Tape>,
-    /// The loops whose iterations are counted; none, unless requested.
+    /// The loops whose iterations are counted; empty unless the user requested limits.
     pub limited: PrimaryMap<LoopLimitId, LoopLimit>,
     /// The callees, each compiled once. A kernel calls only kernels before it, so no call
     /// recurses.
     pub callees: PrimaryMap<KernelId, Kernel>,
-    /// The kernel that runs first.
+    /// The entry: the kernel that a call of the program runs.
     pub entry: Kernel,
 }
 
@@ -124,7 +124,7 @@ impl Program {
         callees.chain([(None, &self.entry)])
     }
 
-    /// Returns all kernels, to be changed.
+    /// Returns all kernels as mutable references, callees before their callers.
     pub fn kernels_mut(&mut self) -> impl Iterator<Item = &mut Kernel> {
         self.callees.values_mut().chain([&mut self.entry])
     }
@@ -141,7 +141,8 @@ impl Program {
         found
     }
 
-    /// Returns the external functions that the program calls, each once; their positions are their numbers.
+    /// Returns the external functions that the program calls, without repetition; the index of a function in this list
+    /// is the number that generated code passes.
     pub fn externals(&self) -> Vec<Arc<ExternalSignature>> {
         let mut all: Vec<Arc<ExternalSignature>> = Vec::new();
         for (_, kernel) in self.kernels() {
@@ -171,10 +172,10 @@ impl Program {
     }
 }
 
-/// One function of a program.
+/// A kernel: one function of a program.
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    /// Name, without `@`.
+    /// The name of the kernel, without `@`.
     pub name: String,
     /// Whether the body replaces calls of this kernel ([`inline_bodies`](crate::passes::inline_bodies)): it is the
     /// body of a loop or branch, which was lowered as a kernel for this purpose.
@@ -182,21 +183,21 @@ pub struct Kernel {
     /// A function that machine code calls instead of the body. It computes the same results: it reads input 0, writes
     /// output 0 and uses the workspace as scratch memory.
     pub argsort: Option<Argsort>,
-    /// The memory of the kernel.
+    /// The buffers of the kernel.
     pub buffers: PrimaryMap<BufferId, Buffer>,
-    /// The statements, in order. The statements of the outermost block are the *steps*.
+    /// The statements of the kernel, in program order. The statements of this outermost block are the *steps*.
     pub body: Vec<Stmt>,
     /// The dtype of every scalar value.
     pub scalars: PrimaryMap<ScalarId, Dtype>,
     /// The dtype of every variable.
     pub vars: PrimaryMap<VarId, Dtype>,
-    /// The number of loop indices.
+    /// The number of loop indices that the kernel has declared.
     pub indices: u32,
-    /// The access of each cursor.
+    /// For each cursor, whether it reads or writes its record.
     pub cursors: PrimaryMap<CursorId, Cursor>,
-    /// The values that buffers hold after their first ones, in order: version 1, 2, ..
+    /// For each buffer, the versions after version 0, in order: version 1, 2, ..
     pub versions: SecondaryMap<BufferId, Vec<Version>>,
-    /// The values that are saved for the reverse pass, with their marks: the tape.
+    /// The buffer versions that are saved for the reverse pass, with their marks: the tape.
     pub kept: OrderedMap<BufferVersion, Vec<Mark>>,
     /// The bytes of workspace of a call, including the frames of its callees: the exact peak, without
     /// arguments and results.
@@ -222,7 +223,7 @@ impl Kernel {
         }
     }
 
-    /// Changes the body by a function that also has access to the rest of the kernel.
+    /// Rewrites the body by a function that also has access to the rest of the kernel.
     pub(crate) fn rewrite<T>(&mut self, f: impl FnOnce(&mut Kernel, &mut Vec<Stmt>) -> T) -> T {
         let mut body = std::mem::take(&mut self.body);
         let made = f(self, &mut body);
@@ -230,14 +231,14 @@ impl Kernel {
         made
     }
 
-    /// Returns the index of a new loop.
+    /// Returns a loop index that the kernel does not use yet.
     pub(crate) fn fresh_index(&mut self) -> IndexId {
         let index = IndexId::new(self.indices as usize);
         self.indices += 1;
         index
     }
 
-    /// Marks a value as saved.
+    /// Marks a buffer version as saved for the reverse pass.
     pub fn keep(&mut self, held: BufferVersion, mark: Mark) {
         let marks = self.kept.entry(held).or_default();
         if !marks.contains(&mark) {
@@ -284,7 +285,8 @@ impl Kernel {
         self.buffers.values().filter_map(|b| Some((b.place.input()?, b.place.output()?)))
     }
 
-    /// Returns the number of bytes that are accessed in the record of a cursor, and their alignment.
+    /// Returns the number of bytes that a record needs for the buffers at this cursor, and the alignment that they
+    /// need.
     pub(crate) fn needs(&self, cursor: CursorId) -> (usize, usize) {
         let mut needs = (0, 1);
         for b in self.buffers.values() {
@@ -349,25 +351,26 @@ fn work(body: &[Stmt], callees: &PrimaryMap<KernelId, u64>) -> u64 {
     body.iter().map(of).fold(0, u64::saturating_add)
 }
 
-/// A piece of memory that holds an array in row-major order.
+/// A buffer: memory that holds an array in row-major order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Buffer {
-    /// The type of its contents.
+    /// The type of the array in the buffer.
     pub ty: ArrayType,
-    /// The memory in which it lies.
+    /// The memory in which the buffer lies.
     pub place: Place,
-    /// Whether the caller clears the buffer, a result, so that it holds zeros until the first store.
+    /// Whether the caller clears the buffer, which is a result, before the kernel runs, so that elements without a
+    /// store are 0.
     pub zeroed: bool,
 }
 
 impl Buffer {
-    /// Returns a buffer without contents.
+    /// Returns a buffer with one version (0), which is not cleared.
     pub fn new(ty: ArrayType, place: Place) -> Buffer {
         Buffer { ty, place, zeroed: false }
     }
 }
 
-/// A value that a buffer holds after another one.
+/// A version of a buffer after version 0: a further value that the buffer holds.
 ///
 /// Memory is overwritten while its values may still be needed: by updates in place, and by values whose lifetime
 /// begins where that of another one ends. So every access names a version of its buffer: `b3` is the first value, and
@@ -381,17 +384,17 @@ pub struct Version {
     pub continues: Option<u32>,
 }
 
-/// One of the values that a buffer holds. Displays as `b3`, `b3.1`.
+/// One version of a buffer: one of the values that the buffer holds, one after the other. Displays as `b3`, `b3.1`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct BufferVersion {
-    /// The buffer.
+    /// The buffer that holds the value.
     pub buffer: BufferId,
-    /// The number of the value; 0 is the first.
+    /// The number of the version; 0 is the first value.
     pub version: u32,
 }
 
 impl BufferVersion {
-    /// Returns the first value of a buffer.
+    /// Returns version 0 of a buffer.
     pub fn first(buffer: BufferId) -> BufferVersion {
         BufferVersion { buffer, version: 0 }
     }
@@ -400,9 +403,9 @@ impl BufferVersion {
 /// The memory in which a buffer lies.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Place {
-    /// The n-th argument; read only.
+    /// In the n-th argument, which the kernel only reads.
     Input(usize),
-    /// The n-th result; written, may be read back.
+    /// In the n-th result, which the kernel writes and may read back.
     Output(usize),
     /// An argument that the caller has donated, in the memory of a result: it holds the argument at first,
     /// and the result in the end. Only callees have such buffers, since the arguments of a program are never
@@ -416,9 +419,9 @@ pub enum Place {
     /// At this offset (in bytes, a multiple of 64) in the workspace. Buffers with disjoint lifetimes
     /// may share bytes.
     Workspace(usize),
-    /// In the record to which a cursor points.
+    /// In the record of a dynamic tape to which a cursor points.
     Record {
-        /// The cursor.
+        /// The cursor that points to the record.
         cursor: CursorId,
         /// The offset in bytes from the field that the cursor points to, a multiple of the element size.
         offset: usize,
@@ -426,7 +429,8 @@ pub enum Place {
 }
 
 impl Place {
-    /// Returns the argument that the buffer holds when the kernel begins.
+    /// Returns the number of the argument that the buffer holds when the kernel begins; `None` if it holds no
+    /// argument.
     pub fn input(self) -> Option<usize> {
         match self {
             Place::Input(n) | Place::Donated { input: n, .. } => Some(n),
@@ -434,7 +438,7 @@ impl Place {
         }
     }
 
-    /// Returns the result that the buffer holds when the kernel ends.
+    /// Returns the number of the result that the buffer holds when the kernel ends; `None` if it holds no result.
     pub fn output(self) -> Option<usize> {
         match self {
             Place::Output(n) | Place::Donated { output: n, .. } => Some(n),
@@ -443,17 +447,17 @@ impl Place {
     }
 }
 
-/// A statement.
+/// A statement of the loop IR.
 #[derive(Clone, Hash, Debug)]
 pub enum Stmt {
-    /// A scope: its definitions end with it.
+    /// `nest { body }`: a scope; scalars and variables that are defined in it are not visible after it.
     Nest {
-        /// The statements.
+        /// The statements of the scope.
         body: Vec<Stmt>,
     },
     /// `for index in extent { body }`
     For {
-        /// The index, counting from 0.
+        /// The loop counter, which counts from 0.
         index: IndexId,
         /// The trip count.
         extent: Extent,
@@ -461,25 +465,25 @@ pub enum Stmt {
         parallelism: Parallelism,
         /// The number of vector lanes, see [`vectorize`](crate::passes::vectorize): 1, or a power of two.
         lanes: usize,
-        /// The arrays that iterations carry; only if the loop is serial.
+        /// The arrays that each iteration passes to the next; empty unless the loop is serial.
         carries: Vec<Carry>,
-        /// The statements.
+        /// The statements of one iteration.
         body: Vec<Stmt>,
     },
-    /// `while { head } condition { body }`: the head runs before each iteration and once more.
+    /// `while { head } condition { body }`: the head runs before each iteration and once more, after the last one.
     While {
-        /// Computes the condition. Its definitions are visible in the body.
+        /// The statements that compute the condition. Their definitions are visible in the body.
         head: Vec<Stmt>,
         /// A bool that the head defines: if it is true, another iteration runs.
         condition: Arg,
-        /// The arrays that iterations carry.
+        /// The arrays that each iteration passes to the next.
         carries: Vec<Carry>,
-        /// The statements.
+        /// The statements of one iteration.
         body: Vec<Stmt>,
     },
     /// `if condition { then } else { otherwise }`
     If {
-        /// The condition, a bool.
+        /// The condition, a bool scalar.
         condition: Arg,
         /// The statements that run if the condition is true.
         then: Vec<Stmt>,
@@ -490,41 +494,41 @@ pub enum Stmt {
     Let {
         /// The scalar that is defined.
         value: ScalarId,
-        /// Its definition.
+        /// The expression that defines the scalar.
         expr: Expr,
     },
-    /// `var v = init`
+    /// `var v = init`: declares a variable.
     Var {
         /// The variable that is declared.
         var: VarId,
-        /// Its first value.
+        /// The initial value of the variable.
         init: Arg,
     },
-    /// `v = value`
+    /// `v = value`: assigns a variable.
     Set {
-        /// The variable.
+        /// The variable that is assigned.
         var: VarId,
-        /// Its new value.
+        /// The new value of the variable.
         value: Arg,
     },
     /// `v = code v, value`: one step of a reduction.
     Fold {
-        /// The variable.
+        /// The variable into which a value is folded.
         var: VarId,
-        /// The combining code.
+        /// The operation (scalar code) that combines the variable with the value.
         code: Code,
         /// The operand that is folded in.
         value: Arg,
     },
-    /// Writes an element, if the guard (a bool) holds.
+    /// Stores a scalar in an element of a buffer; if there is a guard, only if it is true.
     Store {
-        /// The buffer version.
+        /// The version of the buffer that receives the element.
         held: BufferVersion,
-        /// The element.
+        /// The address of the element.
         address: Address,
         /// The stored value.
         value: Arg,
-        /// The guard: stores only if it is true.
+        /// A bool: the store happens only if it is true.
         guard: Option<Arg>,
     },
     /// A contraction by a library function.
@@ -542,11 +546,12 @@ pub enum Stmt {
 /// A call of a Rust function or of a library routine.
 #[derive(Clone, Hash, Debug)]
 pub struct CallExternal {
-    /// The function, with the types of its operands.
+    /// The external function, with the types of its operands.
     pub signature: Arc<ExternalSignature>,
-    /// The operands, each contiguous.
+    /// The operands, each a contiguous part of a buffer.
     pub operands: Vec<View>,
-    /// The results. A Rust function reads its operands before it writes; the results of a routine overlap nothing else.
+    /// The results, each a contiguous part of a buffer. A Rust function reads its operands before it writes; the
+    /// results of a routine overlap no operand and no other result.
     pub outputs: Vec<View>,
 }
 
@@ -571,7 +576,7 @@ impl Stmt {
 pub enum Extent {
     /// A static trip count; may be 0.
     Constant(usize),
-    /// The value of an i64 when the loop is reached; a negative value means 0.
+    /// The trip count is the value that an i64 scalar has when the loop is reached; a negative value means 0.
     Scalar(Arg),
 }
 
@@ -581,11 +586,11 @@ pub enum Extent {
 /// The verifier refuses claims that it can refute, and [`shadow`] reports claims that a run violates.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Parallelism {
-    /// Independent: no iteration accesses elements that another one writes. Text: `for`.
+    /// Independent: no iteration accesses elements that another iteration writes. Text: `for`.
     Parallel,
-    /// Independent except for folds into common variables. Text: `fold`.
+    /// Independent, except that iterations fold into common variables. Text: `fold`.
     Fold,
-    /// In order. Text: `serial`.
+    /// Dependent: iterations run in order. Text: `serial`.
     Serial,
 }
 
@@ -597,45 +602,45 @@ pub enum Parallelism {
 /// and `output` holds no value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Carry {
-    /// The value with which an iteration begins.
+    /// The buffer version that an iteration reads at its start.
     pub input: BufferVersion,
-    /// The value with which an iteration ends.
+    /// The buffer version that an iteration has written at its end.
     pub output: BufferVersion,
 }
 
 /// `call callee(operands) to (outputs) frame f`: runs another kernel of the program.
 #[derive(Clone, PartialEq, Hash, Debug)]
 pub struct Call {
-    /// The kernel.
+    /// The kernel that is called.
     pub callee: KernelId,
-    /// The operands, one for each input.
+    /// The operands, one for each input of the callee.
     pub operands: Vec<View>,
-    /// The results, one for each output. A result overlaps no other view of the call, except for the operand that is
-    /// donated for it, which lies at the same place.
+    /// The results, one for each output of the callee. A result overlaps no other view of the call, except for the
+    /// operand that is donated for the result, which has the same address.
     pub outputs: Vec<View>,
-    /// The offset of the callee's workspace in that of the caller: bytes, a multiple of 64.
+    /// The offset in bytes, a multiple of 64, of the callee's workspace in the workspace of the caller.
     pub frame: usize,
 }
 
-/// Consecutive elements of a buffer, from an address on: an operand of a call.
+/// A view: consecutive elements of a buffer, from an address on. Operands and results of calls are views.
 #[derive(Clone, PartialEq, Hash, Debug)]
 pub struct View {
-    /// The buffer version.
+    /// The version of the buffer that is accessed.
     pub held: BufferVersion,
-    /// The first element.
+    /// The address of the first element.
     pub at: Address,
-    /// The number of elements.
+    /// The number of consecutive elements.
     pub elements: usize,
 }
 
 /// A scalar operand.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Arg {
-    /// A scalar value.
+    /// The value of a scalar.
     Scalar(ScalarId),
-    /// The current value of a variable.
+    /// The value that a variable has where the operand is read.
     Var(VarId),
-    /// A loop index, as i64.
+    /// The value of a loop index, an i64.
     Index(IndexId),
     /// A constant.
     Literal(Literal),
@@ -644,50 +649,51 @@ pub enum Arg {
 /// The definition of a scalar value.
 #[derive(Clone, Hash, Debug)]
 pub enum Expr {
-    /// Scalar code.
+    /// A scalar code (an operation on single elements, such as `add`) with its operands.
     Code(Code, Vec<Arg>),
     /// A load of an element. If the guard is false, nothing is read and the value is zero.
     Load {
-        /// The buffer version.
+        /// The version of the buffer that is loaded from.
         held: BufferVersion,
-        /// The element.
+        /// The address of the element.
         address: Address,
-        /// The guard: loads only if it is true.
+        /// A bool: the load happens only if it is true.
         guard: Option<Arg>,
     },
 }
 
-/// An element of a buffer: `offset + Σ index * stride + dynamic`, in elements.
+/// The address of an element of a buffer: `offset + Σ index * stride + dynamic`, in elements from the start of the
+/// buffer.
 ///
 /// The sum wraps, like integers of programs: an address that a guard prevents from being used, and the stride of an
 /// index that is always 0, may be any numbers.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Address {
-    /// The constant part.
+    /// The constant part of the address, in elements.
     pub offset: i64,
-    /// Loop indices and their strides.
+    /// The loop indices with their strides in elements.
     pub terms: Vec<(IndexId, i64)>,
-    /// An i64 scalar that is added.
+    /// An i64 scalar that is added to the address, such as a loaded index; `None` if there is none.
     pub dynamic: Option<Arg>,
 }
 
 /// A matrix operand of a contraction: strides in elements.
 #[derive(Clone, PartialEq, Hash, Debug)]
 pub struct Matrix {
-    /// The buffer version.
+    /// The version of the buffer that holds the matrix.
     pub held: BufferVersion,
-    /// The first element.
+    /// The address of the matrix's element (0, 0).
     pub at: Address,
-    /// The step from one row to the next.
+    /// The distance from one row to the next, in elements.
     pub row: i64,
-    /// The step from one column to the next.
+    /// The distance from one column to the next, in elements.
     pub column: i64,
 }
 
 /// The order of summation of a contraction.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Sums {
-    /// Chosen by the matrix library.
+    /// An order chosen by the matrix library.
     Library,
     /// In this number of lanes, a power of two: term `k` is added to accumulator `k % lanes`, and the accumulators
     /// are combined as those of [a loop with lanes](crate::passes::vectorize). With one lane, terms are added one
@@ -698,9 +704,9 @@ pub enum Sums {
 /// `out[m, n] = sum_k lhs[m, k] rhs[k, n]`, repeated over batches.
 #[derive(Clone, PartialEq, Hash, Debug)]
 pub struct Contract {
-    /// `f64` or `f32`.
+    /// The dtype of all three matrices: `f64` or `f32`.
     pub dtype: Dtype,
-    /// The order in which terms are added, from 0.
+    /// The order in which the terms of each sum are added, starting from 0.
     pub sums: Sums,
     /// The number of rows of the result.
     pub m: usize,
@@ -716,7 +722,8 @@ pub struct Contract {
     pub rhs: Matrix,
     /// The result, rows by columns.
     pub out: Matrix,
-    /// The loops around the product, the last one innermost: extent and the steps of lhs, rhs and out. If the step of
-    /// out is 0, every iteration adds to the result of the previous one, and only the first one overwrites.
+    /// The batch loops around the product, the last one innermost: the extent, and the distances in elements by which
+    /// lhs, rhs and out move in each iteration. If the distance of out is 0, every iteration adds to the result of the
+    /// previous one, and only the first iteration overwrites it.
     pub batch: Vec<(usize, i64, i64, i64)>,
 }

@@ -12,18 +12,20 @@ use smallvec::{SmallVec, smallvec};
 use std::slice::from_ref;
 use tapeloom_ir::Code;
 
-/// An access of a statement to memory: the elements `address + Σ i * stride` with i below each extent.
+/// The elements that one access of a statement reads or writes: `address + Σ i * stride` for every `i` below the
+/// extent, over the pairs (extent, stride) of `reach`.
 #[derive(Clone, Debug)]
 pub struct Access<'a> {
-    /// The buffer version.
+    /// The version of the buffer that is accessed.
     pub held: BufferVersion,
     /// Whether the elements are written; otherwise they are read.
     pub write: bool,
-    /// The first element.
+    /// The address of the first element.
     pub address: &'a Address,
-    /// The extents and strides of the other elements; empty for a load or a store.
+    /// Extents and strides (in elements) that lead from the first to the other elements; empty for a load or a store
+    /// of one element.
     pub reach: SmallVec<[(usize, i64); 4]>,
-    /// The guard: accesses only if it is true.
+    /// A bool scalar: the access happens only if it is true.
     pub guard: Option<Arg>,
 }
 
@@ -32,38 +34,38 @@ pub struct Access<'a> {
 pub enum Assign {
     /// Declares the variable and its first value.
     Declare,
-    /// Sets another value.
+    /// Assigns another value to the variable.
     Set,
-    /// Folds a value into the variable.
+    /// Combines a value with the variable by this code.
     Fold(Code),
 }
 
 /// The control flow of the blocks inside a statement.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Flow {
-    /// No blocks.
+    /// The statement has no inner blocks.
     Straight,
-    /// One block, executed once.
+    /// One inner block, executed once.
     Nest,
-    /// One block, executed in each iteration.
+    /// One inner block, executed in each iteration of a counted loop.
     For {
-        /// The index.
+        /// The loop counter.
         index: IndexId,
         /// The trip count.
         extent: Extent,
-        /// The dependence of the iterations.
+        /// The claimed dependence between the iterations.
         parallelism: Parallelism,
         /// The number of vector lanes.
         lanes: usize,
     },
     /// A head and a body, repeated until the condition of the head is false.
     While,
-    /// One of two blocks.
+    /// Two inner blocks, one of which is executed.
     If,
 }
 
 impl Flow {
-    /// Whether a block inside may run more than once.
+    /// Whether an inner block may run more than once.
     pub fn is_loop(self) -> bool {
         matches!(self, Flow::For { .. } | Flow::While)
     }
@@ -72,66 +74,67 @@ impl Flow {
 /// An effect of a statement other than computing scalars and accessing the memory of its operands.
 #[derive(Clone, Copy, Debug)]
 pub enum Effect<'a> {
-    /// No other effect.
+    /// The statement has no other effect.
     None,
-    /// A kernel is called, and uses a frame.
+    /// The statement calls a kernel, which uses its frame in the workspace.
     Call(&'a Call),
-    /// A Rust function or a library routine is called.
+    /// The statement calls a Rust function or a library routine.
     External(&'a CallExternal),
     /// A tape statement: a cursor moves, or a length is read or set.
     Tape(&'a TapeStmt),
-    /// Iterations are counted.
+    /// The statement counts iterations of a limited loop.
     Limit(&'a LimitStmt),
 }
 
-/// A uniform description of a statement.
+/// A description of a statement that has the same fields for all kinds of statements.
 #[derive(Clone, Debug)]
 pub struct Shape<'a> {
-    /// The blocks inside, in order.
+    /// The inner blocks of the statement, in program order.
     pub blocks: SmallVec<[&'a [Stmt]; 2]>,
-    /// The control flow of the blocks.
+    /// The control flow of the inner blocks.
     pub flow: Flow,
-    /// The arrays that a loop carries.
+    /// The arrays that each iteration of a loop passes to the next; empty for other statements.
     pub carries: &'a [Carry],
     /// The scalar that is defined.
     pub defines: Option<ScalarId>,
     /// The variable that is assigned, and how.
     pub assigns: Option<(VarId, Assign)>,
-    /// The scalar code that is computed.
+    /// The scalar code that the statement computes.
     pub code: Option<Code>,
-    /// The operands that are not part of an address, a view or an effect; without the variable of a fold.
+    /// The scalar operands that are not part of an address, a view or an effect. The variable of a fold is not
+    /// included.
     pub operands: &'a [Arg],
-    /// The one element that is loaded or stored.
+    /// The element that a load or a store accesses.
     pub element: Option<Access<'a>>,
-    /// The contraction.
+    /// The contraction that the statement performs.
     pub contract: Option<&'a Contract>,
-    /// The views that a call reads and writes.
+    /// The views that a call reads (index 0) and writes (index 1).
     pub views: [&'a [View]; 2],
-    /// Another effect.
+    /// The effect of the statement beside its definitions and accesses.
     pub effect: Effect<'a>,
 }
 
 /// The parts of a statement that passes change in place.
 #[derive(Default)]
 pub struct ShapeMut<'a> {
-    /// The blocks inside, in order.
+    /// The inner blocks of the statement, in program order.
     pub blocks: SmallVec<[&'a mut Vec<Stmt>; 2]>,
-    /// The one element that is loaded or stored.
+    /// The element that a load or a store accesses.
     pub element: Option<ElementMut<'a>>,
 }
 
-/// An element that is loaded or stored, to be changed.
+/// The element that a load or a store accesses, as mutable references.
 pub struct ElementMut<'a> {
-    /// The buffer version.
+    /// The version of the buffer that is accessed.
     pub held: &'a mut BufferVersion,
-    /// The element.
+    /// The address of the element.
     pub address: &'a mut Address,
-    /// The guard: accesses only if it is true.
+    /// A bool scalar: the access happens only if it is true.
     pub guard: &'a mut Option<Arg>,
 }
 
 impl Shape<'_> {
-    /// Returns the shape of a statement without effects.
+    /// Returns the shape of a statement that has no blocks, accesses or effects.
     #[inline]
     fn nothing<'a>() -> Shape<'a> {
         Shape {
@@ -226,7 +229,7 @@ impl Stmt {
         }
     }
 
-    /// Returns the parts that passes change.
+    /// Returns mutable references to the blocks, the element and the guard of the statement.
     pub fn shape_mut(&mut self) -> ShapeMut<'_> {
         match self {
             Stmt::Nest { body } | Stmt::For { body, .. } => {
@@ -253,17 +256,17 @@ impl Stmt {
         }
     }
 
-    /// Returns the blocks inside, in order.
+    /// Returns the inner blocks of the statement, in program order.
     pub fn blocks(&self) -> SmallVec<[&[Stmt]; 2]> {
         self.shape().blocks
     }
 
-    /// Returns the blocks inside, to be changed.
+    /// Returns the inner blocks of the statement as mutable references.
     pub fn blocks_mut(&mut self) -> SmallVec<[&mut Vec<Stmt>; 2]> {
         self.shape_mut().blocks
     }
 
-    /// Returns the arrays that a loop carries.
+    /// Returns the arrays that each iteration of a loop passes to the next; empty for other statements.
     pub fn carries(&self) -> &[Carry] {
         self.shape().carries
     }
@@ -290,7 +293,8 @@ impl Stmt {
         }
     }
 
-    /// Calls `f` with the scalar operands, including those of addresses and guards, but not those of statements inside.
+    /// Calls `f` with the scalar operands of the statement, including those of addresses and guards, but not those of
+    /// statements in inner blocks.
     pub fn args(&self, f: &mut dyn FnMut(Arg)) {
         let shape = self.shape();
         if let Some((var, Assign::Fold(_))) = shape.assigns {
@@ -312,8 +316,8 @@ impl Stmt {
         }
     }
 
-    /// Calls `f` with the memory accesses, reads before writes; without those of statements inside and without the
-    /// frame of a call.
+    /// Calls `f` with the memory accesses of the statement, reads before writes. The accesses of statements in inner
+    /// blocks and of a callee to its frame are not included.
     pub fn accesses<'a>(&'a self, f: &mut dyn FnMut(Access<'a>)) {
         let Shape { element, contract, views: [operands, outputs], .. } = self.shape();
         element.into_iter().for_each(&mut *f);
@@ -352,7 +356,8 @@ impl Stmt {
         Some(Loop { index, extent, parallelism, lanes, carries, body })
     }
 
-    /// Calls `f` with the buffers that are accessed or carried, with repetitions; without those of statements inside.
+    /// Calls `f` with the buffers that the statement accesses or carries, some of them repeatedly. Buffers of
+    /// statements in inner blocks are not included.
     pub fn buffers(&self, f: &mut dyn FnMut(BufferId)) {
         self.accesses(&mut |a| f(a.held.buffer));
         self.carries().iter().for_each(|c| [c.input, c.output].iter().for_each(|h| f(h.buffer)));
@@ -360,12 +365,12 @@ impl Stmt {
 }
 
 impl Address {
-    /// Returns the address of a constant element.
+    /// Returns the address of the element with a constant index, `offset`.
     pub fn constant(offset: i64) -> Address {
         Address { offset, ..Address::default() }
     }
 
-    /// Calls `f` with the scalar operands.
+    /// Calls `f` with the scalar operands of the address: loop indices and the dynamic scalar.
     pub fn args(&self, f: &mut dyn FnMut(Arg)) {
         self.terms.iter().for_each(|(i, _)| f(Arg::Index(*i)));
         self.dynamic.iter().for_each(|d| f(*d));
@@ -378,7 +383,7 @@ impl Address {
         Address { terms, dynamic: self.dynamic.map(f), ..*self }
     }
 
-    /// Returns the distance from another address in elements, if it is the same for all values of indices and scalars.
+    /// Returns `self - other` in elements, if this distance is the same for all values of loop indices and scalars.
     pub fn behind(&self, other: &Address) -> Option<i64> {
         let sorted = |a: &Address| {
             let mut terms = a.terms.clone();
@@ -396,7 +401,7 @@ impl Address {
 }
 
 impl Contract {
-    /// Returns the memory accesses: lhs, rhs, out.
+    /// Returns the memory accesses of the contraction: lhs, rhs and out.
     pub fn accesses(&self) -> [Access<'_>; 3] {
         [
             self.access(&self.lhs, false, [self.m, self.k], |b| b.1),
@@ -420,12 +425,12 @@ impl Contract {
 }
 
 impl View {
-    /// Returns a view of `elements` elements from the first one on.
+    /// Returns a view of the first `elements` elements of a buffer.
     pub fn whole(held: BufferVersion, elements: usize) -> View {
         View { held, at: Address::default(), elements }
     }
 
-    /// Returns the memory access of the view.
+    /// Returns the view as a memory access: a write if `write`, otherwise a read.
     pub fn access(&self, write: bool) -> Access<'_> {
         Access {
             held: self.held,

@@ -59,7 +59,7 @@ program @softmax_sum {
 }
 ";
 
-/// A program with every form of every statement.
+/// A program with every kind of statement, in every form that the text allows.
 pub(super) const EVERYTHING: &str = "\
 program @everything {
   workspace 192
@@ -104,7 +104,7 @@ program @everything {
 }
 ";
 
-/// A program with every form of control flow.
+/// A program with every kind of control flow: loops, `while`, branches and calls.
 pub(super) const CONTROL: &str = "\
 kernel k0 @double {
   workspace 64
@@ -204,7 +204,7 @@ fn control_runs() {
     let code = Executable::new(&program).unwrap();
     for n in -1..4i64 {
         let args = [Tensor::vector(&[0.0; 4]), Tensor::scalar(n)];
-        // Each iteration multiplies by four; then the sign is changed three times.
+        // Expected: each of the `n` iterations multiplies by four; then the sign is changed three times.
         let x = -4f64.powi(n.max(0) as i32);
         let updated = [if n > 0 { 5.0 } else { 0.0 }, if n > 1 { 7.0 } else { 0.0 }];
         let sum = 1.0 + (0..n).map(|i| i as f64).sum::<f64>();
@@ -287,7 +287,7 @@ fn the_verifier_finds_faults() {
         ("while { %0: bool = lt 1, 2 } %0 {} %1: bool = not %0", "%0 is used outside its block"),
         ("for i0 in (1.0) {}", "an extent must be i64, got f64"),
         ("if true { var v0: f64 = 1.0 } v0 = 2.0", "v0 is used outside its block"),
-        // Claimed parallelism.
+        // Claims of parallelism that the verifier refutes.
         (
             "var v0: f64 = 0.0 for i0 in 2 { v0 = add v0, 1.0 }",
             "the iterations of i0 are no `for`: all iterations fold into v0; say `fold`",
@@ -313,7 +313,7 @@ fn the_verifier_finds_faults() {
             "for i0 in 2 { %0: f64 = load b2[i0] store b2[i0 + 1], 1.0 }",
             "one writes b2[i0 + 1], another reads b2[i0]",
         ),
-        // Lanes.
+        // Illegal numbers of vector lanes.
         ("for i0 in 9 lanes 3 {}", "i0 cannot run in 3 lanes: 3 is no power of two up to 9"),
         ("for i0 in 2 lanes 0 {}", "0 is no power of two up to 2"),
         ("for i0 in 2 lanes 4 {}", "4 is no power of two up to 2"),
@@ -335,7 +335,7 @@ fn the_verifier_finds_faults() {
             "serial i0 in 2 lanes 2 { %0: f64 = load b2[i0] store b2[i0 + 1], 1.0 }",
             "iterations may touch what those beside them write",
         ),
-        // Carries.
+        // Illegal loop carries.
         ("serial i0 in 2 carry b2 = b3 {}", "b3 is carried, but no iteration writes it"),
         ("serial i0 in 2 carry b2 = b1 { store b1[0], 1.0 }", "b2 = b1 carries f64[3] and f64[]"),
         ("serial i0 in 2 carry b1 = b0 { store b0[0], 1.0 }", "b1 = b0 carries an input"),
@@ -352,7 +352,7 @@ fn the_verifier_finds_faults() {
             "serial i0 in 2 carry b2 = b4 { store b4[0], 1.0 store b3[0], 1.0 }",
             "b4 exchanges places, but shares bytes with b3",
         ),
-        // Calls.
+        // Illegal calls of kernels.
         ("call k0(b0[0; 3]) to (b2[0; 3]) frame 0", "k0 does not exist"),
     ] {
         let text = format!(
@@ -365,8 +365,9 @@ fn the_verifier_finds_faults() {
     }
 }
 
-/// Run-time indices with a proof that they stay in bounds, and the same programs with one gap in the proof. `b0` has
-/// 4 x 5 elements, `b1` arbitrary numbers.
+/// Programs with run-time indices, `None` if the verifier must accept the program because the index provably stays in
+/// bounds, and the same programs with one gap in the proof, which it must refuse. `b0` has 4 x 5 elements, `b1`
+/// arbitrary numbers.
 #[test]
 fn run_time_indices_want_a_proof() {
     for (body, want) in [
@@ -387,7 +388,7 @@ fn run_time_indices_want_a_proof() {
              for i0 in 5 { %4: f64 = load b0[i0 + (%3)] }",
             Some("0..=24"),
         ),
-        // Guards that check both bounds.
+        // Guards that check the lower and the upper bound.
         (
             "%0: i64 = load b1[0] %1: bool = ge %0, 0 %2: bool = lt %0, 20 %3: bool = and %1, %2 \
              %4: f64 = load b0[(%0)] if %3",
@@ -404,7 +405,7 @@ fn run_time_indices_want_a_proof() {
              %5: bool = not %3 %4: f64 = load b0[(%0)] if %5",
             None,
         ),
-        // Rows and columns with separate guards.
+        // Separate guards for the row and the column index.
         (
             "%0: i64 = load b1[0] %1: i64 = load b1[1] %2: bool = ge %0, 0 %3: bool = le %0, 3 \
              %4: bool = and %2, %3 %5: bool = le 0, %1 %6: bool = gt 5, %1 %7: bool = and %5, %6 \
@@ -412,7 +413,7 @@ fn run_time_indices_want_a_proof() {
              %11: f64 = load b0[(%10)] if %8",
             None,
         ),
-        // Sums of loop indices.
+        // Indices that are sums of loop indices.
         (
             "for i0 in 30 { for i1 in 30 { %0: i64 = add i0, i1 %1: bool = ge %0, 7 \
              %2: bool = lt %0, 27 %3: bool = and %1, %2 %4: f64 = load b0[i0 + i1 + -7] if %3 } }",
@@ -423,7 +424,7 @@ fn run_time_indices_want_a_proof() {
              %2: bool = lt %0, 28 %3: bool = and %1, %2 %4: f64 = load b0[i0 + i1 + -7] if %3 } }",
             Some("0..=20"),
         ),
-        // The range of a sum that may wrap says nothing about its terms.
+        // If a sum may wrap, its range says nothing about the range of its terms.
         (
             "%0: i64 = load b1[0] %1: i64 = add %0, 1 %2: bool = ge %1, 1 %3: bool = le %1, 20 \
              %4: bool = and %2, %3 %5: f64 = load b0[-1 + (%1)] if %4",
@@ -434,7 +435,7 @@ fn run_time_indices_want_a_proof() {
              %4: bool = and %2, %3 %5: f64 = load b0[(%0)] if %4",
             Some("-9223372036854775808"),
         ),
-        // A sum that is proved not to wrap only by later conditions on its terms.
+        // The sum is proved not to wrap only by later conditions on its terms.
         (
             "%0: i64 = load b1[0] %1: i64 = load b1[1] %2: i64 = add %0, %1 \
              %3: bool = ge %2, 0 %4: bool = le %2, 3 %5: bool = ge %0, 0 %6: bool = le %0, 4 \
@@ -443,19 +444,19 @@ fn run_time_indices_want_a_proof() {
              %14: i64 = mul %2, 5 %15: i64 = add %14, %0 %16: f64 = load b0[(%15)] if %13",
             None,
         ),
-        // Quotients and remainders.
+        // Indices that are quotients and remainders.
         ("for i0 in 100 { %0: i64 = rem i0, 20 %1: f64 = load b0[(%0)] }", None),
         ("for i0 in 100 { %0: i64 = div i0, 5 %1: f64 = load b0[(%0)] }", None),
         ("for i0 in 101 { %0: i64 = div i0, 5 %1: f64 = load b0[(%0)] }", Some("0..=20")),
         ("%0: i64 = load b1[0] %1: i64 = rem %0, 20 %2: f64 = load b0[(%1)]", Some("-19..=19")),
-        // Division rounded down: a number that is at least zero needs no correction.
+        // Division rounded down: if the dividend is at least zero, no correction is needed.
         (
             "%0: i64 = load b1[0] %1: i64 = clamp 0, %0, 19 %2: i64 = div %1, 5 %3: i64 = rem %1, 5 \
              %4: bool = lt %3, 0 %5: i64 = convert{to=i64} %4 %6: i64 = sub %2, %5 \
              %7: i64 = mul %6, 5 %8: f64 = load b0[(%7)]",
             None,
         ),
-        // Negative indices count from the end.
+        // Negative indices, which count from the end.
         (
             "%0: i64 = load b1[0] %1: i64 = clamp -20, %0, 19 %2: bool = lt %1, 0 \
              %3: i64 = add %1, 20 %4: i64 = select %2, %3, %1 %5: f64 = load b0[(%4)]",
@@ -466,7 +467,7 @@ fn run_time_indices_want_a_proof() {
              %3: i64 = add %1, 20 %4: i64 = select %2, %3, %1 %5: f64 = load b0[(%4)]",
             Some("0..=20"),
         ),
-        // Small dtypes have the range of the dtype; a u64 may not be representable in i64.
+        // An index of a small dtype has the range of the dtype; a u64 may not be representable in i64.
         (
             "%0: i64 = load b1[0] %1: bool = lt %0, 4 %2: i64 = convert{to=i64} %1 \
           %3: f64 = load b0[(%2)]",
@@ -482,7 +483,7 @@ fn run_time_indices_want_a_proof() {
              %3: i64 = min %2, 19 %4: f64 = load b0[(%3)]",
             Some("..=19"),
         ),
-        // Branches and loops.
+        // Indices that are bounded by branches and loops.
         (
             "%0: i64 = load b1[0] %1: bool = ge %0, 0 %2: bool = lt %0, 20 if %1 { if %2 { \
              %3: f64 = load b0[(%0)] } }",
@@ -511,7 +512,7 @@ fn run_time_indices_want_a_proof() {
             None,
         ),
         ("for i0 in 30 { %1: bool = lt i0, 20 if %1 { %2: f64 = load b0[i0] } }", None),
-        // A variable may have another value when it is used.
+        // A variable that a guard bounds may have been assigned another value before it is used as an index.
         (
             "var v0: i64 = 0 %0: bool = ge v0, 0 %1: bool = lt v0, 20 %2: bool = and %0, %1 \
              v0 = 30 %3: f64 = load b0[(v0)] if %2",
@@ -541,10 +542,10 @@ fn run_time_indices_want_a_proof() {
              %6: i64 = add %4, %5 %3: f64 = load b0[(%6)]",
             None,
         ),
-        // Code that never runs needs no proof.
+        // Accesses that never run need no proof.
         ("%0: f64 = load b0[99] if false", None),
         ("%0: bool = lt 1, 0 if %0 { %1: f64 = load b0[99] }", None),
-        // Contractions and stores.
+        // Indices of contractions and stores.
         (
             "%0: i64 = load b1[0] %1: i64 = clamp 0, %0, 2 %2: i64 = mul %1, 5 \
              contract f64 2 x 2 x 2: b2[0; 2, 1] = b0[(%2); 5, 1] * b0[(%2); 5, 1]",
@@ -572,8 +573,8 @@ fn run_time_indices_want_a_proof() {
     }
 }
 
-/// A chain of sixty values, each of which uses the previous one twice: the search looks at a bounded number of
-/// definitions, and still finds the clamps at the end.
+/// A chain of sixty values, each of which uses the previous value twice, so that there are 2^60 paths. The search for
+/// a range looks at a bounded number of definitions, and must still find the clamps at the end.
 #[test]
 fn proofs_of_shared_values_end() {
     let chain = |step: &dyn Fn(usize) -> String| (2..62).map(step).collect::<String>();
@@ -614,7 +615,7 @@ fn proofs_of_shared_values_end() {
     }
 }
 
-/// Every engine calls Rust functions in program order, including those in loops and callees.
+/// Every engine must call Rust functions in program order, including calls in loops and callees.
 #[test]
 fn functions_are_asked_in_order() {
     let text = "kernel k0 @f { buffer b0: f64[] input 0 buffer b1: f64[] output 0
@@ -642,7 +643,7 @@ fn functions_are_asked_in_order() {
         };
         take_recorded_calls().iter().map(line).collect()
     };
-    // The names are not bound to functions yet.
+    // The external names of a parsed program are not bound to functions yet, so `eval` must fail.
     let problem = eval(&program, std::slice::from_ref(&x)).unwrap_err();
     assert!(problem.message.contains("`p7` has no Rust function"), "{problem}");
     bind_recorders(&program);
@@ -657,7 +658,7 @@ fn functions_are_asked_in_order() {
     assert!(errors[0].message.contains("no `for`: iterations report in order; say `serial`"));
 }
 
-/// The operands and results of a Rust function have the types of its signature.
+/// The verifier must refuse a call of a Rust function if the types of operands or results differ from its signature.
 #[test]
 fn the_verifier_checks_what_is_asked() {
     for (ask, want) in [
@@ -684,7 +685,7 @@ fn the_verifier_checks_what_is_asked() {
     }
 }
 
-/// The invariants of calls.
+/// Calls of kernels that break one invariant each, with the message of the verifier.
 #[test]
 fn the_verifier_checks_calls() {
     for (call, want) in [
@@ -730,7 +731,7 @@ fn the_verifier_checks_calls() {
     );
 }
 
-/// A donated argument lies at the place of its result, and overlaps nothing else.
+/// The verifier must check that a donated argument has the address of its result, and overlaps no other view.
 #[test]
 fn the_verifier_checks_what_is_given_up() {
     let given = "kernel k0 @f { buffer b0: f64[4] input 0 output 0 store b0[1], 2.0 }";
@@ -768,7 +769,7 @@ fn the_verifier_checks_what_is_given_up() {
     let entry = "program @x { buffer b0: f64[4] input 0 output 0 store b0[1], 2.0 }";
     let errors = verify(&parse(entry, &library).unwrap());
     assert!(errors[0].message.contains("is an argument of the program, and written"), "{errors:?}");
-    // A new version that does not continue the argument does not have its elements.
+    // A new version that does not continue the donated argument does not hold the argument's elements.
     let fresh = "kernel k0 @f { buffer b0: f64[4] input 0 output 0 version b0.1 \
                  nest { store b0.1[1], 2.0 %0: f64 = load b0.1[0] store b0.1[2], %0 } } \
                  program @x { workspace 64 buffer b0: f64[4] workspace 0 \
@@ -777,7 +778,7 @@ fn the_verifier_checks_what_is_given_up() {
     assert!(outcome.unwrap_err().message.contains("b0.1[0] is read where"));
 }
 
-/// The results of calls with many operands and results overlap no other view.
+/// The verifier must find every call of which a result overlaps another view; calls have many operands and results.
 #[test]
 fn what_calls_write_is_apart() {
     let mut state = Sweep::Calls.seed();
@@ -787,7 +788,7 @@ fn what_calls_write_is_apart() {
     };
     let mut refused = 0;
     for _ in 0..Sweep::Calls.cases() {
-        // Two elements each, of two buffers that share bytes.
+        // Each view has two elements, of two buffers that share bytes.
         let reads = 1 + next(3);
         let places: Vec<u64> = (0..reads + 2).map(|_| next(31)).collect();
         let view = |p: &u64| match p {
@@ -857,7 +858,7 @@ fn contractions_that_write_what_they_read_are_found() {
         ("b0[8; 2, 1]", "b1[3; 2, 1]", "b2[0; 2, 1]", Some("bytes 88..96 of workspace 0")),
         ("b0[8; 2, 1]", "b2[0; 2, 1]", "b1[0; 2, 1]", Some("bytes 64..96 of workspace 0")),
         ("b2[0; 2, 1]", "b1[5; 2, 1]", "b3[0; 2, 1]", Some("bytes 128..136 of workspace 0")),
-        // The last row begins at element 12.
+        // The last row begins at element 12 of `b0`.
         ("b0[0; 12, 1]", "b0[13; 2, 0]", "b3[0; 2, 1]", Some("bytes 104..112 of workspace 0")),
         ("b3[0; 2, 1]", "b0[0; 2, 1]", "b3[3; -2, -1]", Some("bytes 0..32 of output 0")),
     ] {
@@ -901,9 +902,10 @@ fn shadowed(body: &str) -> Result<(), String> {
 #[test]
 fn loads_find_what_they_mean() {
     for body in [
-        // Bytes that were not overwritten keep their value.
+        // Bytes of an overlapping buffer that were not overwritten keep their value.
         "store b0[0], 1.0 store b1[8], 2.0 %0: f64 = load b0[0]",
-        // An update has the elements of the version that it continues, and so on.
+        // A version that updates another one in place has the elements of that version, and of the versions that it
+        // continues.
         "store b2[0], 1.0 store b2[1], 2.0 store b2.1[0], 3.0 %0: f64 = load b2.1[0] \
          %1: f64 = load b2.1[1] store b2.2[3], %1 %2: f64 = load b2.2[0] %3: f64 = load b2.2[1]",
         // The lifetime of a value begins where that of another one ends, element by element.
@@ -911,14 +913,14 @@ fn loads_find_what_they_mean() {
          %1: f64 = load b0.2[7]",
         // A load with a false guard reads nothing.
         "%0: f64 = load b0[0] if false",
-        // A carried value is available in the next iteration and after the loop.
+        // A carried value must be available in the next iteration and after the loop.
         "store b0[0], 1.0 serial i0 in 3 carry b0 = b0.1 { %0: f64 = load b0[0] store b0.1[1], %0 } \
          %1: f64 = load b0[0] %2: f64 = load b0[1]",
         "store b0[0], 1.0 serial i0 in 3 carry b0 = b3 { %0: f64 = load b0[0] store b3[0], %0 } \
          %1: f64 = load b0[0]",
         "var v0: i64 = 0 store b0[0], 1.0 while { %9: bool = lt v0, 3 } %9 carry b0 = b3 { \
          %0: f64 = load b0[0] store b3[0], %0 %8: i64 = add v0, 1 v0 = %8 } %1: f64 = load b0[0]",
-        // Iterations that are independent, as claimed.
+        // Iterations that are independent, as the loop claims.
         "for i0 in 4 { %0: i64 = sub 3, i0 store b0[(%0)], 1.0 %1: f64 = load b0[(%0)] }",
     ] {
         assert_eq!(shadowed(&format!("nest {{ {body} store b2.2[0], 0.0 }}")), Ok(()), "{body}");
@@ -959,7 +961,7 @@ fn loads_that_find_something_else_are_errors() {
         assert!(error.contains(want), "{body}: {error}");
     }
     for (body, want) in [
-        // Iterations that are claimed to be independent and are not.
+        // Iterations that the loop claims to be independent and that are not.
         (
             "for i0 in 4 { %0: i64 = rem i0, 3 store b0[(%0)], 1.0 }",
             "b0[0] is written in an iteration that claims to be independent",
@@ -1004,7 +1006,8 @@ fn loads_that_find_something_else_are_errors() {
     assert!(error.contains("b0[8] is read where b1 was written since"), "{error}");
 }
 
-/// The loop program fixes the order of a fold: lane accumulators, halves first, then the initial value.
+/// The loop program fixes the order of summation of a fold: lane accumulators, upper to lower half, then the initial
+/// value. The result must have the bits of that order.
 #[test]
 fn lanes_fold_in_their_order() {
     let sum = |lanes: &str, n: usize| {
@@ -1029,7 +1032,7 @@ fn lanes_fold_in_their_order() {
     assert_eq!(none_left, Literal::f64(0.7 + ((p[0] + p[2]) + (p[1] + p[3]))));
 }
 
-/// Marks print, parse and follow the values of the kernel.
+/// The marks of saved values are printed and parsed, and stay with their values.
 #[test]
 fn marks_of_what_is_kept_round_trip() {
     let text = "\
@@ -1082,7 +1085,8 @@ fn spliced_bodies_keep_what_they_kept() {
     assert!(text.contains("workspace 64 kept named other\n"), "{text}");
 }
 
-/// Unproved indices are clamped, for any index, in loads and stores, guarded or in a loop.
+/// Indices that are not proved to be in bounds must be clamped, whatever the index, in loads and stores, with guards
+/// and in loops.
 #[test]
 fn what_is_not_proved_is_confined() {
     let text = "\
@@ -1116,14 +1120,14 @@ program @f {
         let args = [Tensor::from([1.0, 2.0, 4.0]), Tensor::from(i)];
         eval(&program, &args).unwrap()[0].to_vec::<f64>().unwrap()
     };
-    // In bounds the result is that of the program without clamps: b0[i0*2 + 1] + b0[0] to b2[i0 + 1]; b0[3] is
-    // clamped to b0[2].
+    // For an index in bounds the result must be that of the program without clamps: b0[i0*2 + 1] + b0[0] to b2[i0 +
+    // 1]; b0[3] is clamped to b0[2].
     assert_eq!(run(1), [0.0, 3.0, 5.0, 0.0]);
     assert_eq!(run(-50), [2.0, 0.0, 0.0, 0.0]);
     assert_eq!(run(50), [0.0, 0.0, 0.0, 4.0]);
     assert_eq!(run(i64::MAX)[3], 4.0);
 
-    // An index that is certainly out of bounds is an error, and other errors stay errors.
+    // An index that is certainly out of bounds stays an error, and so do errors of other kinds.
     let certain = text.replace("load b1[0]", "load b1[1]");
     assert!(confine(&mut parse(&certain, &|_| None).unwrap()).is_err());
     let mut wrong =

@@ -1,4 +1,4 @@
-//! Parses mutated program texts: each is parsed or refused, and none ends the process.
+//! Parses mutated program texts: the parser must accept or refuse each text, and none may panic or end the process.
 //!
 //! Tokens of programs are dropped, duplicated, exchanged, and replaced by unknown names and by the largest
 //! numbers. The table of `Sweep` states the number of cases and the first
@@ -88,7 +88,7 @@ const WORDS: [&str; 43] = [
     "record",
 ];
 
-/// Returns the tokens of a text.
+/// Splits a text into its tokens.
 fn tokens(text: &str) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -103,7 +103,7 @@ fn tokens(text: &str) -> Vec<String> {
     all
 }
 
-/// Returns a program that calls routines on batches, with the scratch memory that each needs.
+/// Returns the text of a program that calls routines on batches, each with the scratch memory that it needs.
 fn routines() -> String {
     let (mut buffers, mut calls) = ("  buffer b0: f64[2,3,3] input 0\n".to_owned(), String::new());
     let (mut next, mut workspace) = (1, 0);
@@ -141,7 +141,7 @@ fn routines() -> String {
 fn routines_are_programs() {
     let text = routines();
     assert_eq!(all_of(&text), (true, true), "{text}");
-    // The results of a routine must overlap nothing else.
+    // The verifier must refuse this program: the results of a routine must overlap nothing else.
     let beside = text.replace("to (b1[0; 18]", "to (b0[0; 18]");
     assert_eq!(all_of(&beside), (true, false));
     let less = text.replace("(b0[0; 18]) to (b1", "(b0[0; 17]) to (b1");
@@ -153,7 +153,7 @@ fn routines_are_programs() {
     }
 }
 
-/// Returns a text with some mutations.
+/// Returns the text with some tokens dropped, duplicated, exchanged or replaced.
 fn mutated(r: &mut Random, text: &str) -> String {
     let mut all = tokens(text);
     for _ in 0..1 + r.below(8) / 6 {
@@ -191,7 +191,7 @@ fn mutated(r: &mut Random, text: &str) -> String {
     all.join(" ")
 }
 
-/// Whether a run takes little memory and little time.
+/// Whether a run of the program takes less than 64 KiB for each kernel's buffers and less than 2^14 operations.
 fn is_little(p: &Program) -> bool {
     let bytes = |k: &super::Kernel| k.buffers.values().map(|b| b.ty.bytes()).sum::<usize>();
     let fits =
@@ -199,7 +199,8 @@ fn is_little(p: &Program) -> bool {
     p.kernels().all(|(_, k)| fits(k)) && p.work() < 1 << 14
 }
 
-/// Runs all checks on a text. Returns whether it is a program, and whether the program is valid.
+/// Parses, prints, verifies and, if it is cheap, runs a text. Returns whether the text is a program, and whether the
+/// program is valid.
 fn all_of(text: &str) -> (bool, bool) {
     let Ok(mut p) = parse(text, &library) else { return (false, false) };
     let printed = p.to_string();
@@ -216,7 +217,7 @@ fn all_of(text: &str) -> (bool, bool) {
         let types: Vec<_> = p.entry.inputs().into_iter().map(|ty| ty.cloned()).collect();
         let zeros = |ty: &Option<_>| ty.as_ref().map_or(Ok(Tensor::from(0.0)), Tensor::zeros_of);
         let args: Vec<Tensor> = types.iter().map(|ty| zeros(ty).unwrap()).collect();
-        // A valid program fails only at Rust functions that are not bound.
+        // The result is ignored: a valid program fails only at Rust functions that are not bound.
         let _ = eval(&p, &args);
         match NATIVE.run(&mut p, &mut Context::default()) {
             Ok(()) => assert_eq!(verify(&p), [], "{p}"),

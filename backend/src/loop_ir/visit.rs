@@ -37,22 +37,22 @@ pub fn visit<'a>(body: &'a [Stmt], f: &mut dyn FnMut(&'a Stmt)) {
     }
 }
 
-/// Copies statements with other names. The default methods keep each name.
+/// A rewriter copies statements and replaces their ids. The default methods keep each id.
 pub trait Rewriter {
-    /// Returns the replacement of an operand.
+    /// Returns the replacement of a scalar operand.
     fn arg(&mut self, arg: Arg) -> Arg;
 
-    /// Returns the replacement of an element of a buffer.
+    /// Returns the replacement of an access to an element: buffer version and address.
     fn element(&mut self, held: BufferVersion, address: &Address) -> (BufferVersion, Address) {
         (held, address.renamed(&mut |a| self.arg(a)))
     }
 
-    /// Returns the replacement of carries.
+    /// Returns the replacement of the arrays that a loop carries.
     fn carries(&mut self, carries: &[Carry]) -> Vec<Carry> {
         carries.to_vec()
     }
 
-    /// Returns the replacement of a callee's frame offset.
+    /// Returns the replacement of the offset of a callee's frame in the workspace, in bytes.
     fn frame(&mut self, frame: usize) -> usize {
         frame
     }
@@ -62,7 +62,7 @@ pub trait Rewriter {
         value
     }
 
-    /// Returns the replacement of a variable that is declared (`fresh`) or set.
+    /// Returns the replacement of a variable; `_fresh` is true where the variable is declared.
     fn var(&mut self, var: VarId, _fresh: bool) -> VarId {
         var
     }
@@ -77,12 +77,12 @@ pub trait Rewriter {
         cursor
     }
 
-    /// Rewrites the statements of an inner block.
+    /// Returns the rewritten statements of an inner block.
     fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
         body.iter().map(|stmt| self.stmt(stmt)).collect()
     }
 
-    /// Rewrites a statement: operands first, then its definition, then the inner blocks.
+    /// Returns the rewritten statement: operands are replaced first, then the definition, then the inner blocks.
     fn stmt(&mut self, stmt: &Stmt) -> Stmt {
         match stmt {
             Stmt::Nest { body } => Stmt::Nest { body: self.block(body) },
@@ -174,7 +174,7 @@ pub trait Rewriter {
         }
     }
 
-    /// Rewrites a view.
+    /// Returns the rewritten view: its buffer version and address are replaced.
     fn view(&mut self, v: &View) -> View {
         let (held, at) = self.element(v.held, &v.at);
         View { held, at, elements: v.elements }

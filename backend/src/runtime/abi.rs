@@ -61,15 +61,15 @@ pub(crate) struct State {
     pub(crate) record: u64,
 }
 
-/// The offset of the workspace pointer in [`Context`], in bytes.
+/// The offset of the workspace pointer in the context, in bytes.
 pub(crate) const WORKSPACE: usize = std::mem::offset_of!(Context, workspace);
-/// The offset of the pointer to the states of tapes in [`Context`], in bytes.
+/// The offset of the pointer to the states of tapes in the context, in bytes.
 pub(crate) const TAPES: usize = std::mem::offset_of!(Context, tapes);
-/// The offset of the pointer to the rows of limited loops in [`Context`], in bytes.
+/// The offset of the pointer to the rows of limited loops in the context, in bytes.
 pub(crate) const ROWS: usize = std::mem::offset_of!(Context, rows);
-/// The offset of the pointer to the cancellation flag in [`Context`], in bytes.
+/// The offset of the pointer to the cancellation flag in the context, in bytes.
 pub(crate) const FLAG: usize = std::mem::offset_of!(Context, flag);
-/// The offset of the zeros for guarded loads in [`Context`], in bytes.
+/// The offset of the zeros for guarded loads in the context, in bytes.
 pub(crate) const ZEROS: usize = std::mem::offset_of!(Context, zeros);
 
 /// The layout of the call records of a kernel.

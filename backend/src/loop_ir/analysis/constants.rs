@@ -3,8 +3,9 @@
 use crate::loop_ir::Arg;
 use tapeloom_ir::{Code, Dtype, Literal};
 
-/// Returns the result of an operation with constant operands: logic with one constant, a select by a constant, or
-/// any code on constants alone.
+/// Returns the constant or operand that a code computes if operands are constants: a logical operation with one
+/// constant, a select by a constant condition, or any code on constants alone. Returns `None` if the result is
+/// unknown.
 pub(crate) fn fold(code: Code, args: &[Arg]) -> Option<Arg> {
     let known = |a: &Arg| match a {
         Arg::Literal(l) => Some(*l),

@@ -21,10 +21,11 @@ use crate::loop_ir::{
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use tapeloom_ir::ArrayType;
 
-/// The maximal number of elements that are marked, over all attempts for one buffer.
+/// The maximal number of elements that the proof marks for one output, over all block sizes that it tries.
 const MOST_MARKED: u64 = 1 << 16;
 
-/// Returns, for each result, whether it is filled and not read before.
+/// Returns, for each result of the program, whether stores fill it before any statement reads it, so that it need not
+/// be cleared.
 pub(crate) fn filled(program: &Program) -> Vec<bool> {
     let mut callees = PrimaryMap::new();
     for kernel in program.callees.values() {
@@ -57,28 +58,29 @@ fn kernel_filled(kernel: &Kernel, callees: &PrimaryMap<KernelId, Vec<bool>>) -> 
     outputs.into_iter().map(filled).collect()
 }
 
-/// The elements `offset + Σ i * stride` for `i` below each extent; strides are positive and ascending.
+/// A lattice: the elements `offset + Σ i * stride` that a store in loops reaches, for `i` below each extent; strides
+/// are positive and ascending.
 #[derive(Clone, Debug)]
 struct Lattice {
-    /// The step whose stores reach the elements.
+    /// The step of the kernel that contains the store.
     step: usize,
     offset: i64,
-    /// Extents and strides.
+    /// The loops around the store: extents and strides (in elements).
     terms: Vec<(u64, u64)>,
 }
 
 struct Search<'a> {
     kernel: &'a Kernel,
-    /// For each callee, the results that it fills.
+    /// For each callee, whether it fills each of its results.
     callees: &'a PrimaryMap<KernelId, Vec<bool>>,
-    /// The current step.
+    /// The index of the current step.
     step: usize,
     loops: Vec<(IndexId, usize)>,
-    /// Whether the current statement may be skipped.
+    /// Whether the current statement may be skipped, so that its stores do not count.
     doubt: bool,
     lattices: SecondaryMap<BufferId, Vec<Lattice>>,
     read: SecondaryMap<BufferId, bool>,
-    /// Whether steps filled the buffer before the first step that reads it.
+    /// For each buffer, whether steps filled it before the first step that reads it.
     filled: SecondaryMap<BufferId, bool>,
 }
 
@@ -104,7 +106,7 @@ impl Search<'_> {
                 Flow::Straight | Flow::Nest => {}
             }
             for carry in shape.carries {
-                // Two buffers are exchanged: their contents are not tracked.
+                // A carry with two buffers exchanges them, so their contents are not tracked.
                 if carry.input.buffer != carry.output.buffer {
                     self.read(carry.input.buffer);
                     self.read(carry.output.buffer);
@@ -123,7 +125,7 @@ impl Search<'_> {
         });
     }
 
-    /// Records a read. Elements that earlier steps have filled may be read.
+    /// Records a read of a buffer. Elements that earlier steps have filled may be read.
     fn read(&mut self, buffer: BufferId) {
         let of = &self.kernel.buffers[buffer];
         if self.read[buffer] || self.filled[buffer] || of.place.output().is_none() {
@@ -161,7 +163,7 @@ impl Search<'_> {
             return;
         }
         for (extent, stride) in &terms {
-            // A term with a negative stride starts at its largest index.
+            // A term with a negative stride has its least element at its largest index.
             offset += (*extent as i64 - 1) * (*stride).min(0);
         }
         let moves = |t: &(u64, i64)| t.0 > 1 && t.1 != 0;
@@ -172,12 +174,12 @@ impl Search<'_> {
     }
 }
 
-/// Whether the lattices together reach all `elements`.
+/// Whether the lattices together reach all `elements` elements of a buffer.
 fn fills<'a>(lattices: impl Iterator<Item = &'a Lattice> + Clone, elements: u64) -> bool {
     let outer = |l: &Lattice| l.terms.last().filter(|t| t.0 * t.1 == elements).map(|t| t.1);
     let mut blocks: Vec<u64> = lattices.clone().filter_map(outer).collect();
     blocks.push(elements);
-    // A block of a single lattice may suffice; if not, larger blocks include the smaller ones.
+    // Try the block sizes in ascending order: larger blocks include the smaller ones.
     blocks.sort_unstable();
     blocks.dedup();
     let mut budget = MOST_MARKED;
@@ -199,7 +201,8 @@ fn fills<'a>(lattices: impl Iterator<Item = &'a Lattice> + Clone, elements: u64)
     })
 }
 
-/// Returns the part of a lattice in the first block, if the lattice repeats it in every block.
+/// Returns the part of a lattice in the first `block` elements, if the lattice repeats this part in every block of the
+/// buffer.
 fn first_block(lattice: &Lattice, block: u64, elements: u64) -> Option<Lattice> {
     let mut first = lattice.clone();
     if block == elements {
@@ -217,7 +220,7 @@ fn first_block(lattice: &Lattice, block: u64, elements: u64) -> Option<Lattice> 
     (first.offset >= 0 && first.offset as u64 + reach < block).then_some(first)
 }
 
-/// Marks the elements of a lattice, and returns their number.
+/// Marks the elements of a lattice in `marks`, and returns their number.
 fn mark(lattice: &Lattice, marks: &mut [bool]) -> u64 {
     let mut at = vec![lattice.offset];
     for (extent, stride) in &lattice.terms {
@@ -292,10 +295,10 @@ mod tests {
         check("f64[3]", "for i0 in (3) { store b0[i0], 1.0 }", false);
         check("f64[]", "while { %0: bool = lt 1, 2 } %0 { store b0[0], 1.0 }", false);
         check("f64[]", "while { store b0[0], 1.0 } true { }", false);
-        // After a store that may be skipped, one that is certain.
+        // Expected: filled, since a certain store follows the store that may be skipped.
         check("f64[]", "if true { store b0[0], 1.0 } store b0[0], 1.0", true);
         check("f64[3]", "serial i1 in (3) { } for i0 in 3 { store b0[i0], 1.0 }", true);
-        // Exchanged buffers are not tracked; a carry in one buffer is.
+        // Exchanged buffers are not tracked, so they count as unfilled; a carry in one buffer is tracked.
         let carried = |next: &str| {
             format!(
                 "version b0.1 continues b0 buffer b1: f64[3] workspace 0 \
@@ -304,7 +307,7 @@ mod tests {
             )
         };
         check("f64[3]", &carried("b0.1"), true);
-        // An output that was filled before the exchange is filled.
+        // An output that steps filled before the exchange must count as filled.
         check("f64[3]", &carried("b1"), true);
         check(
             "f64[3]",

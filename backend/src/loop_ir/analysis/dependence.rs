@@ -21,19 +21,19 @@ use crate::loop_ir::{
 use cranelift_entity::EntitySet;
 use tapeloom_ir::{Code, OrderedMap, OrderedSet};
 
-/// The maximal number of comparisons: for a claim, which is checked for every loop, and for parallel vector lanes,
-/// which few loops have and on which speed depends.
+/// The maximal number of pairs of accesses that are compared for one loop: `MOST` for claims of parallelism, which are
+/// checked for every loop, and `MOST_IN_LANES` for vector lanes, which few loops have and on which speed depends.
 const MOST: usize = 1 << 16;
 const MOST_IN_LANES: usize = 1 << 22;
 
-/// Whether different iterations access the same memory, at least one of them writing.
+/// Whether different iterations of a loop access the same memory, at least one of them writing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Dependence {
-    /// In no run.
+    /// In no run of the program.
     Never,
-    /// In every run with two iterations. The text describes the two accesses.
+    /// In every run in which the loop has two iterations. The text describes the two accesses.
     Always(String),
-    /// Unknown.
+    /// Unknown before the run.
     Maybe,
 }
 
@@ -62,7 +62,7 @@ fn claimed(kernel: &Kernel, stmt: &Stmt) -> Parallelism {
     }
 }
 
-/// Returns the strongest parallelism that can be proved of a loop.
+/// Returns the strongest parallelism of a loop that can be proved.
 pub(crate) fn strongest(kernel: &Kernel, stmt: &Stmt) -> Parallelism {
     let Stmt::For { index, extent, carries, body, .. } = stmt else { return Parallelism::Serial };
     match variables(body).0 {
@@ -75,7 +75,8 @@ pub(crate) fn strongest(kernel: &Kernel, stmt: &Stmt) -> Parallelism {
     }
 }
 
-/// Returns the strongest parallelism that the variables of a body allow, and the reason why none stronger.
+/// Returns the strongest parallelism that the assignments of variables in a loop body allow, and the reason why none
+/// stronger is allowed.
 pub(crate) fn variables(body: &[Stmt]) -> (Parallelism, String) {
     let s = Variables::of(body);
     if s.moves_cursors {
@@ -99,20 +100,21 @@ pub(crate) fn variables(body: &[Stmt]) -> (Parallelism, String) {
     }
 }
 
-/// Returns the outer variables that a body folds into, each once, with the code.
+/// Returns the outer variables into which a loop body folds, without repetition, each with its folding code.
 pub(crate) fn folds(body: &[Stmt]) -> Vec<(VarId, Code)> {
     Variables::of(body).folds.into_iter().map(|(var, (code, _))| (var, code)).collect()
 }
 
-/// The effects of a body on variables.
+/// The variables that a loop body declares, sets, folds into and reads.
 #[derive(Default)]
 struct Variables {
     declared: OrderedSet<VarId>,
     set: OrderedSet<VarId>,
-    /// Outer variables that are folded into: the code, and whether other codes fold into them, too.
+    /// Outer variables into which the body folds: the code, and whether folds with another code exist, too.
     folds: OrderedMap<VarId, (Code, bool)>,
     read: OrderedSet<VarId>,
-    /// Whether there are external calls or counted loops, and (`moves_cursors`) whether a cursor moves to a record.
+    /// Whether the body calls external functions or counts iterations, and (`moves_cursors`) whether it has statements
+    /// on tapes.
     has_ordered_effects: bool,
     moves_cursors: bool,
 }
@@ -141,7 +143,7 @@ impl Variables {
             None => {}
         }
         stmt.args(&mut |a| {
-            // A fold reads its own variable once.
+            // A fold reads the variable that it assigns; this read does not count.
             if let Arg::Var(v) = a
                 && folded.take_if(|f| *f == v).is_none()
             {
@@ -195,7 +197,8 @@ fn meet(
             let found = match overlap(kernel, store.held.buffer, other.held.buffer) {
                 Overlap::None => Dependence::Never,
                 Overlap::Partial => Dependence::Maybe,
-                // A single statement, executed once in each iteration, whatever its addresses.
+                // One statement writes, once in each iteration, so the writes keep their order whatever the addresses
+                // are.
                 Overlap::Identical
                     if in_lanes
                         && i == k
@@ -221,11 +224,11 @@ fn meet(
 
 struct Survey<'a> {
     index: IndexId,
-    /// The inner loops with their extents.
+    /// The loops inside the body, with their extents.
     inside: Vec<(IndexId, usize)>,
-    /// The accesses, each with whether every iteration performs it.
+    /// The accesses in the body, each with whether every iteration performs it.
     accesses: Vec<(Access<'a>, bool)>,
-    /// Whether all accesses are known.
+    /// Whether `accesses` and `inside` describe all accesses of the body.
     known: bool,
 }
 
@@ -242,7 +245,7 @@ impl<'a> Survey<'a> {
                     self.inside.push((index, n));
                     inner &= n > 0;
                 }
-                // The range of the index of such a loop is unknown.
+                // The range of the index is unknown, since the loop's extent is known only at run time.
                 Flow::For { extent: Extent::Scalar(_), .. } => self.known = false,
                 Flow::While | Flow::If => inner = false,
                 Flow::Straight | Flow::Nest => {}
@@ -265,7 +268,7 @@ impl<'a> Survey<'a> {
         defined
     }
 
-    /// Whether two accesses of one array reach the same element in different iterations.
+    /// Whether the accesses `store` and `other` to one array reach the same element in different iterations.
     fn meet(
         &self,
         store: &Access<'_>,
@@ -275,7 +278,7 @@ impl<'a> Survey<'a> {
         certain: bool,
         itself: bool,
     ) -> Dependence {
-        // Loop-invariant scalars have the same value in both.
+        // Scalars that the loop body does not define have the same value in both accesses.
         let fixed = |a: Option<Arg>| match a {
             None | Some(Arg::Literal(_)) => true,
             Some(Arg::Scalar(s)) => !defined.contains(s),
@@ -292,7 +295,7 @@ impl<'a> Survey<'a> {
             Extent::Scalar(_) => i128::MAX,
         };
         if reach > 0 {
-            // The accesses of each iteration form a range.
+            // `reach` is the extent of the range that one access covers in one iteration.
             let apart = step.abs() > reach + between.abs();
             return if apart { Dependence::Never } else { Dependence::Maybe };
         }
@@ -302,7 +305,7 @@ impl<'a> Survey<'a> {
         };
         match collide {
             false => Dependence::Never,
-            // A loop of run-time extent may have a single iteration, so nothing is certain.
+            // A loop of run-time extent may have a single iteration, so a collision is not certain.
             true if !certain || matches!(extent, Extent::Scalar(_)) => Dependence::Maybe,
             true => {
                 let at = |a: &Access<'_>| format!("{}[{}]", a.held.buffer, a.address);
@@ -317,14 +320,15 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Returns the step of the address in one iteration, the distance between the two accesses, and their extent in one
-    /// iteration; `None` if they move differently.
+    /// Returns, in elements, the step of the addresses from one iteration to the next, the distance between the two
+    /// addresses in one iteration, and the extent of the range that inner loops reach; `None` if the two addresses
+    /// have different strides.
     fn distance(&self, store: &Access<'_>, other: &Access<'_>) -> Option<(i128, i128, i128)> {
         distance(store, other, self.index, &self.inside)
     }
 }
 
-/// As [`Survey::distance`]; `inside` are the loops inside that of `index`.
+/// Same as [`Survey::distance`]; `inside` has the loops inside the loop of `index`, with their extents.
 pub(crate) fn distance(
     store: &Access<'_>,
     other: &Access<'_>,
@@ -343,13 +347,13 @@ pub(crate) fn distance(
     Some((i128::from(a.stride(index)), between, reach))
 }
 
-/// Whether two buffers share bytes.
+/// How the bytes of two buffers overlap.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Overlap {
     None,
-    /// They are the same array at the same place.
+    /// The two ids are one buffer, or buffers of one dtype at one offset in the workspace: indices denote the same bytes.
     Identical,
-    /// They share some bytes.
+    /// The buffers share bytes, but an index may denote different bytes in each.
     Partial,
 }
 
@@ -372,7 +376,7 @@ pub(crate) fn overlap(p: &Kernel, a: BufferId, b: BufferId) -> Overlap {
             }
         }
         (Place::Record { cursor, offset: i }, Place::Record { cursor: other, offset: j }) => {
-            // If two cursors are at one record, neither writes it.
+            // If two cursors may point to one record, neither of them writes the record.
             let meet = i < j.saturating_add(y.ty.bytes()) && j < i.saturating_add(x.ty.bytes());
             if meet && cursor == other { Overlap::Partial } else { Overlap::None }
         }

@@ -6,13 +6,13 @@ use crate::loop_ir::{
 };
 use tapeloom_ir::OrderedSet;
 
-/// The values, buffers and cursors that may differ between the iterations of a loop.
+/// The values, buffers and cursors that may differ between the iterations of a loop; all others are invariant.
 #[derive(Clone)]
 pub(crate) struct VaryingValues {
     indices: OrderedSet<IndexId>,
     scalars: OrderedSet<ScalarId>,
     vars: OrderedSet<VarId>,
-    /// The buffers that iterations write or carry.
+    /// The buffers to which iterations store or that they carry.
     buffers: OrderedSet<BufferId>,
     cursors: OrderedSet<CursorId>,
 }
@@ -43,13 +43,14 @@ impl VaryingValues {
         varies
     }
 
-    /// Adds the buffers that the loop carries.
+    /// Adds the buffers that the loop carries to the varying buffers.
     pub(crate) fn add_carried(mut self, buffers: impl Iterator<Item = BufferId>) -> VaryingValues {
         self.buffers.extend(buffers);
         self
     }
 
-    /// Treats the index of an inner loop as fixed: compares the same inner iteration in different outer iterations.
+    /// Removes an inner loop's index from the varying values, in order to compare the same inner iteration in
+    /// different outer iterations.
     pub(crate) fn fix_index(mut self, index: IndexId) -> VaryingValues {
         self.indices.swap_remove(&index);
         self
@@ -72,17 +73,17 @@ impl VaryingValues {
         fixed
     }
 
-    /// Marks a value as invariant, after its operands have been found to be.
+    /// Removes a scalar from the varying values, after all operands of its definition have been found to be invariant.
     pub(crate) fn fix(&mut self, value: Option<ScalarId>) {
         value.into_iter().for_each(|value| _ = self.scalars.swap_remove(&value));
     }
 
-    /// Whether iterations store to any buffer.
+    /// Whether iterations store to any buffer or carry one.
     pub(crate) fn stores(&self) -> bool {
         !self.buffers.is_empty()
     }
 
-    /// Whether iterations do not change the contents of a buffer. A record changes if its cursor moves.
+    /// Whether iterations leave the contents of a buffer unchanged. A buffer in a record changes if its cursor moves.
     pub(crate) fn is_unchanged(&self, kernel: &Kernel, buffer: BufferId) -> bool {
         let turns = |cursor| self.cursors.contains(&cursor);
         let other =

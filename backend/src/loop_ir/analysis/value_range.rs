@@ -30,43 +30,43 @@ use tapeloom_ir::analysis::affine::Affine;
 use tapeloom_ir::analysis::interval::Interval;
 use tapeloom_ir::{Code, Dtype, Literal, OrderedMap};
 
-/// The maximal number of steps of the search for one access.
+/// The maximal number of steps of the search for the range of one access.
 const STEPS: usize = 4_000;
-/// The search looks through at most `DEPTH` nested definitions, and through at most `LOOKS` definitions in all: it
-/// looks again under every branch of a `select`. After that it looks through only `SPENT` nested definitions at a
-/// time, which still finds a clamp at the end, the most important case.
+/// The search follows at most `DEPTH` nested definitions. It looks at definitions again under every branch of a
+/// `select`; after `LOOKS` looks it follows only `SPENT` nested definitions at a time, which still finds a clamp at
+/// the end of a chain, the most important case.
 const DEPTH: usize = 48;
 const LOOKS: usize = 4_000;
 const SPENT: usize = 4;
 
-/// A term of a sum.
+/// An atom: a term of a sum that is not itself a sum.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Atom {
     Index(IndexId),
     Scalar(ScalarId),
-    /// The variable after this number of changes.
+    /// The value of a variable after this number of changes of variables.
     Var(VarId, usize),
 }
 
-/// A sum of unbounded integers.
+/// A sum of multiples of atoms, over unbounded integers.
 type Sum = Affine<Atom>;
 
-/// The known facts at the current statement.
+/// The facts that are known at the current statement: definitions, loop extents and conditions.
 pub(crate) struct ValueRanges<'a> {
     k: &'a Kernel,
-    /// The definition of every value, and its time.
+    /// The definition of every scalar, and the time (number of changes of variables) at which it was made.
     definitions: SecondaryMap<ScalarId, Option<(&'a Expr, usize)>>,
-    /// Values that are equal to another value, an index or a constant.
+    /// For scalars that are certainly equal to another scalar, an index or a constant: that operand.
     pub(crate) same: SecondaryMap<ScalarId, Option<Arg>>,
-    /// The extent of every loop, and the time at which the loop began.
+    /// The extent of every loop, and the time (number of changes of variables) at which the loop began.
     extents: SecondaryMap<IndexId, Option<(Extent, usize)>>,
     /// The number of changes of variables so far, used as a clock.
     now: usize,
     /// The times at which each variable changed.
     changes: SecondaryMap<VarId, Vec<usize>>,
-    /// The conditions of the enclosing branches.
+    /// The conditions of the enclosing branches, each with the value that it has here.
     pub(crate) facts: Vec<(Arg, bool)>,
-    /// The indices of enclosing loops, and the run-time extents that bound them.
+    /// The indices of enclosing loops with a run-time extent, each with that extent.
     pub(crate) below: Vec<(IndexId, Arg)>,
 }
 
@@ -110,12 +110,12 @@ impl<'a> ValueRanges<'a> {
         self.define(value, expr);
     }
 
-    /// Returns the simplified operand.
+    /// Returns the operand, or the operand or constant that is certainly equal to it.
     pub(crate) fn simplified(&self, arg: Arg) -> Arg {
         if let Arg::Scalar(s) = arg { self.same[s].unwrap_or(arg) } else { arg }
     }
 
-    /// Returns an operand as an affine form of loop indices, if it is one.
+    /// Returns the operand as an affine form of loop indices, if it is one.
     pub(crate) fn counters(&self, arg: Arg) -> Option<Affine<IndexId>> {
         let sum = Search::under(self, None).sum(arg)?;
         let start = Some(Affine::constant(sum.offset()));
@@ -125,7 +125,7 @@ impl<'a> ValueRanges<'a> {
         })
     }
 
-    /// Records that a loop over an index begins.
+    /// Records that a loop begins, with its index and extent.
     pub(crate) fn count(&mut self, index: IndexId, extent: Extent) {
         self.extents[index] = Some((extent, self.now));
     }
@@ -141,7 +141,7 @@ impl<'a> ValueRanges<'a> {
         }
     }
 
-    /// Returns the range of an address if the guard holds; `None` if it cannot hold.
+    /// Returns the range of an address, in elements, if the guard holds; `None` if the guard cannot hold.
     pub(crate) fn address(&self, address: &Address, guard: Option<Arg>) -> Option<Interval> {
         let mut search = Search::under(self, guard);
         if search.dead {
@@ -151,7 +151,7 @@ impl<'a> ValueRanges<'a> {
         Some(sum.map_or(Interval::ALL, |sum| search.range(&sum)))
     }
 
-    /// Returns the same address as an affine form of loop indices and at most one value, if it is one.
+    /// Returns the address as an affine form of loop indices and at most one other scalar, if it is one.
     pub(crate) fn sum(&self, address: &Address) -> Option<Address> {
         let mut search = Search::under(self, None);
         let all = search.sum(address.dynamic?)?;
@@ -176,7 +176,8 @@ impl<'a> ValueRanges<'a> {
         (found != *address).then_some(found)
     }
 
-    /// Returns a comparison of integers as a comparison of a loop index with a constant, if it is one in another form.
+    /// Returns an integer comparison such as `i + c < 0` as a comparison of a loop index with a constant, if it can be
+    /// rewritten so.
     pub(crate) fn compared(&self, code: Code, args: &[Arg]) -> Option<(Code, Arg, Arg)> {
         let [x, y] = *args else { return None };
         if !code.compares() || ![x, y].iter().all(|a| self.k.dtype(*a).is_integer()) {
@@ -231,18 +232,18 @@ impl<'a> ValueRanges<'a> {
     }
 }
 
-/// The search for one range.
+/// A search for the range of one sum, under the facts of `ValueRanges` and a guard.
 struct Search<'r, 'a> {
     r: &'r ValueRanges<'a>,
-    /// The conditions, as sums that are at least 0.
+    /// The conditions that hold, each as a sum that is at least 0.
     conditions: Vec<Sum>,
-    /// Whether the conditions contradict each other.
+    /// Whether the conditions contradict each other, so that the statement never runs.
     dead: bool,
-    /// The ranges of values under these conditions.
+    /// The ranges of scalars that are already computed under these conditions.
     known: OrderedMap<ScalarId, Interval>,
-    /// The sums to which values are equal, if they certainly do not wrap under these conditions.
+    /// The sums to which scalars are equal; `None` for a scalar whose sum may wrap under these conditions.
     sums: OrderedMap<ScalarId, Option<Sum>>,
-    /// The time at which the current operands were read.
+    /// The time (number of changes of variables) at which the current operands were read.
     now: usize,
     steps: usize,
     depth: usize,
@@ -250,7 +251,7 @@ struct Search<'r, 'a> {
 }
 
 impl<'r, 'a> Search<'r, 'a> {
-    /// Returns a search under all facts and the guard.
+    /// Returns a search under all known facts and the guard, if there is one.
     fn under(r: &'r ValueRanges<'a>, guard: Option<Arg>) -> Self {
         let (known, sums) = (OrderedMap::default(), OrderedMap::default());
         let conditions = Vec::new();
@@ -260,7 +261,8 @@ impl<'r, 'a> Search<'r, 'a> {
         for (index, extent) in &r.below {
             search.ordered(Arg::Index(*index), *extent, 1);
         }
-        // Twice, since a later fact may prove that a value in an earlier fact is a sum.
+        // The conditions are added twice, since a later condition may prove that a scalar in an earlier condition is a
+        // sum.
         for _ in 0..2 {
             for (fact, holds) in r.facts.iter().copied().chain(guard.map(|g| (g, true))) {
                 search.assume(fact, holds);
@@ -269,7 +271,8 @@ impl<'r, 'a> Search<'r, 'a> {
         search
     }
 
-    /// Looks through a definition at time `then`; `None` if it is nested too deep.
+    /// Calls `f` to look through a definition that was made at time `then`; returns `None` if it is nested too deep
+    /// (`DEPTH`).
     fn at<T>(&mut self, then: usize, f: impl FnOnce(&mut Self) -> T) -> Option<T> {
         let before = (self.now, self.depth);
         self.looks += 1;
@@ -286,7 +289,7 @@ impl<'r, 'a> Search<'r, 'a> {
         Some(found)
     }
 
-    /// Adds the condition that a bool has the value `holds`.
+    /// Adds the condition that the bool `fact` has the value `holds`.
     fn assume(&mut self, fact: Arg, holds: bool) {
         let scalar = match fact {
             Arg::Literal(l) => {
@@ -300,7 +303,7 @@ impl<'r, 'a> Search<'r, 'a> {
         self.at(then, |search| search.assume_code(*code, args, holds));
     }
 
-    /// Adds the condition that a code has the result `holds`.
+    /// Adds the condition that a code with a bool result has the result `holds`.
     fn assume_code(&mut self, code: Code, args: &[Arg], holds: bool) {
         match (code, args) {
             (Code::And | Code::Mul | Code::Min, [x, y]) if holds => {
@@ -366,7 +369,7 @@ impl<'r, 'a> Search<'r, 'a> {
         })
     }
 
-    /// Returns an address as a sum.
+    /// Returns an address as a sum of atoms, in elements.
     fn address(&mut self, address: &Address) -> Option<Sum> {
         let mut sum = Sum::constant(address.offset);
         for (index, stride) in &address.terms {
@@ -378,7 +381,7 @@ impl<'r, 'a> Search<'r, 'a> {
         }
     }
 
-    /// Returns the sum to which a value is equal, if it certainly does not wrap.
+    /// Returns the sum to which a scalar is equal, if the sum certainly does not wrap.
     fn definition(&mut self, s: ScalarId) -> Option<Sum> {
         if let Some(known) = self.sums.get(&s) {
             return known.clone();
@@ -393,7 +396,8 @@ impl<'r, 'a> Search<'r, 'a> {
         found
     }
 
-    /// Returns the sum that a code computes, if it is one and does not wrap.
+    /// Returns the sum that a code (add, multiply, ..) computes, if the code is one of these and the sum does not
+    /// wrap.
     fn sum_of(&mut self, code: Code, args: &[Arg], dtype: Dtype) -> Option<Sum> {
         let sum = match (code, args) {
             (Code::Add, [x, y]) => self.sum(*x)?.checked_plus(&self.sum(*y)?, 1)?,
@@ -402,7 +406,7 @@ impl<'r, 'a> Search<'r, 'a> {
             (Code::Mul, [x, Arg::Literal(by)] | [Arg::Literal(by), x]) => {
                 self.sum(*x)?.checked_times(integer(*by)?)?
             }
-            // Between integers only; a bool is no sum.
+            // A conversion between integers keeps the sum; a bool is no sum.
             (Code::Convert(_), [x]) if self.r.k.declared(*x).is_some_and(Dtype::is_integer) => {
                 self.sum(*x)?
             }
@@ -419,7 +423,7 @@ impl<'r, 'a> Search<'r, 'a> {
         }
     }
 
-    /// Returns the range of `x - y`.
+    /// Returns the range of the difference `x - y`.
     fn difference(&mut self, x: Arg, y: Arg) -> Interval {
         let sums = (self.sum(x), self.sum(y));
         match sums {
@@ -431,14 +435,14 @@ impl<'r, 'a> Search<'r, 'a> {
     fn range(&mut self, sum: &Sum) -> Interval {
         let least = self.least(sum, &mut SmallVec::new());
         let most = match sum.checked_times(-1) {
-            // A saturated bound is no bound, and neither is its negative.
+            // A saturated lower bound is no bound, so its negative is none either.
             Some(negative) => self.least(&negative, &mut SmallVec::new()).saturating_neg(),
             None => sum.interval(|atom| self.atom(atom)).most,
         };
         Interval { least, most }
     }
 
-    /// Returns a lower bound of a sum.
+    /// Returns a lower bound of a sum under the conditions; `used` has the conditions that are already subtracted.
     fn least(&mut self, sum: &Sum, used: &mut SmallVec<[usize; 8]>) -> i128 {
         let mut best = sum.interval(|atom| self.atom(atom)).least;
         for i in 0..self.conditions.len() {
@@ -504,7 +508,7 @@ impl<'r, 'a> Search<'r, 'a> {
         }
     }
 
-    /// Returns the range of a code other than sums.
+    /// Returns the range of the result of a code that is no sum.
     fn code(&mut self, code: Code, args: &[Arg], dtype: Dtype) -> Interval {
         if let (Code::Select, [c, x, y]) = (code, args) {
             let (x, y) = (self.range_if(*c, true, *x), self.range_if(*c, false, *y));
@@ -515,7 +519,7 @@ impl<'r, 'a> Search<'r, 'a> {
         Interval::computed(code, &args, dtype)
     }
 
-    /// Returns the range of an operand if a condition has the value `holds`; `None` if it cannot have it.
+    /// Returns the range of `x` if `condition` has the value `holds`; `None` if it cannot have that value.
     fn range_if(&mut self, condition: Arg, holds: bool, x: Arg) -> Option<Interval> {
         let before = self.conditions.len();
         let (known, sums) = (std::mem::take(&mut self.known), std::mem::take(&mut self.sums));

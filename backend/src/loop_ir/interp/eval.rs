@@ -130,7 +130,7 @@ struct Interpreter<'a, 'o, O> {
     program: &'a Program,
     memory: Memory<'a>,
     shadow: Option<Shadow<'a>>,
-    /// For each tape, the region of its records and their number.
+    /// For each tape, the index of its memory region, and the number of its records.
     tapes: PrimaryMap<TapeId, (usize, usize)>,
     loop_limits: LoopLimits,
     /// The first byte of the workspace.
@@ -138,13 +138,13 @@ struct Interpreter<'a, 'o, O> {
     observer: &'o mut O,
 }
 
-/// The marks of operands.
+/// The observer's marks of the operands of an operation.
 type Marks<M> = SmallVec<[M; 4]>;
 
 /// One run of a kernel.
 struct Frame<'a, M: Copy + Default> {
     k: &'a Kernel,
-    /// The current address of each buffer, and (`workspace`) the beginning of the workspace.
+    /// The current address of each buffer, and (`workspace`) the offset of the kernel's workspace.
     places: SecondaryMap<BufferId, Pointer>,
     workspace: usize,
     scalars: SecondaryMap<ScalarId, Marked<M>>,
@@ -284,7 +284,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         Ok(())
     }
 
-    /// Computes a code.
+    /// Computes a scalar code on the values of its operands.
     fn code(
         &mut self,
         site: Site,
@@ -343,7 +343,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         }
     }
 
-    /// Returns a record to be written, and grows the tape if necessary.
+    /// Returns the address of a record that is to be written, and grows the tape to hold the record.
     fn grown(&mut self, tape: TapeId, index: u64) -> Result<Pointer, Problem> {
         let (bytes, (region, length)) = (self.program.tapes[tape].record, self.tapes[tape]);
         let index = usize::try_from(index).ok().filter(|i| *i < usize::MAX);
@@ -362,7 +362,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         Ok(Pointer { region, byte: index * bytes, address })
     }
 
-    /// Returns a record to be read.
+    /// Returns the address of a record that is to be read; an error if the record does not exist.
     fn found(
         &mut self,
         k: &Kernel,
@@ -420,7 +420,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         Ok(())
     }
 
-    /// Copies exchanged carries to their first buffers at the end of a loop.
+    /// Copies the arrays of exchanged carries (two buffers) back to their first buffers at the end of a loop.
     fn end_loop(
         &mut self,
         f: &mut Frame<'a, O::Mark>,
@@ -456,7 +456,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         Ok(())
     }
 
-    /// Checks that elements exist, and returns the position of the first.
+    /// Checks that `count` elements from `element` on lie in the buffer, and returns the index of the first.
     fn position(
         f: &Frame<'_, O::Mark>,
         buffer: BufferId,
@@ -637,12 +637,12 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
 }
 
 impl<M: Copy + Default> Frame<'_, M> {
-    /// Returns the addresses of the carries when the loop begins.
+    /// Returns the addresses at which the carried buffers lie when the loop begins.
     fn homes(&self, carries: &[Carry]) -> Vec<Pointer> {
         carries.iter().map(|c| self.places[c.input.buffer]).collect()
     }
 
-    /// Returns whether a guard holds, and its marks.
+    /// Returns whether a guard holds (true if there is none), and the guard's mark.
     fn guarded(&self, guard: Option<Arg>) -> (bool, Marks<M>) {
         let guard = guard.map(|g| self.arg(g));
         (guard.is_none_or(|g| g.0.bits != 0), guard.iter().map(|g| g.1).collect())
@@ -657,7 +657,8 @@ impl<M: Copy + Default> Frame<'_, M> {
         }
     }
 
-    /// Returns the element of an address, and adds the marks on which it depends.
+    /// Returns the element index that an address denotes, and adds the marks of the indices and scalars in it to
+    /// `marks`.
     fn address(&self, a: &Address, marks: &mut Marks<M>) -> i64 {
         let mut sum = a.offset;
         for (i, stride) in &a.terms {

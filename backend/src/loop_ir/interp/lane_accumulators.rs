@@ -11,16 +11,16 @@ use crate::loop_ir::{Stmt, VarId};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use tapeloom_ir::{Code, Dtype, Problem};
 
-/// The accumulators of all lanes, with their marks.
+/// The accumulators of a loop with vector lanes: for each variable, one accumulator for each lane, with its mark.
 pub(super) struct LaneAccumulators<M> {
     lanes: i64,
-    /// The trip count.
+    /// The trip count of the loop.
     extent: i64,
     values: Vec<(VarId, Code, Vec<Marked<M>>)>,
 }
 
 impl<M: Copy + Default> LaneAccumulators<M> {
-    /// Initialises the accumulators of a loop.
+    /// Creates the accumulators of a loop, each with the neutral element of the folding code.
     pub(super) fn of(
         vars: &PrimaryMap<VarId, Dtype>,
         body: &[Stmt],
@@ -31,7 +31,7 @@ impl<M: Copy + Default> LaneAccumulators<M> {
         let lanes = lanes as i64;
         if lanes > 1 {
             for (var, code) in folds(body) {
-                // The verifier has checked that there is a neutral element.
+                // The verifier has checked that the folding code has a neutral element.
                 if let Some(neutral) = code.neutral(vars[var]) {
                     values.push((var, code, vec![(neutral, M::default()); lanes as usize]));
                 }
@@ -40,14 +40,16 @@ impl<M: Copy + Default> LaneAccumulators<M> {
         LaneAccumulators { lanes, extent, values }
     }
 
-    /// Swaps the accumulators of an iteration's lane with the variables; called before and after each iteration.
+    /// Exchanges the variables with the accumulators of the lane that runs `iteration`; called before and after each
+    /// iteration.
     pub(super) fn swap(&mut self, iteration: i64, vars: &mut SecondaryMap<VarId, Marked<M>>) {
         for (var, _, values) in &mut self.values {
             std::mem::swap(&mut vars[*var], &mut values[(iteration % self.lanes) as usize]);
         }
     }
 
-    /// After the last iteration, combines the accumulators and folds them into the variables.
+    /// After the last iteration of the loop, combines the accumulators of each variable and folds the result into the
+    /// variable.
     pub(super) fn fold_into_variables(
         &mut self,
         iteration: i64,

@@ -3,19 +3,19 @@
 use std::borrow::Cow;
 use tapeloom_ir::{Dtype, Literal, Problem};
 
-/// A position in a region.
+/// The address of a byte in a memory region of the interpreter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Pointer {
-    /// The region; the workspace is the first.
+    /// The index of the region; the workspace is region 0.
     pub(super) region: usize,
-    /// The offset in bytes.
+    /// The offset in the region, in bytes.
     pub(super) byte: usize,
-    /// The observer's address of this position.
+    /// The address that the observer assigned to this byte.
     pub(super) address: u64,
 }
 
 impl Pointer {
-    /// Returns the pointer moved by a number of bytes.
+    /// Returns the pointer advanced by this number of bytes.
     pub(super) fn at(self, bytes: usize) -> Pointer {
         let (byte, address) = (self.byte + bytes, self.address.wrapping_add(bytes as u64));
         Pointer { byte, address, ..self }
@@ -38,7 +38,7 @@ impl<'a> Memory<'a> {
         Pointer { region: self.regions.len() - 1, ..Pointer::default() }
     }
 
-    /// Grows a writable region.
+    /// Grows a writable region to at least `bytes` bytes; the new bytes have the value 0xa5.
     pub(super) fn grow(&mut self, region: usize, bytes: usize) -> Result<(), Problem> {
         let Cow::Owned(all) = &mut self.regions[region] else {
             return Err(Problem::internal("an argument grows"));
@@ -46,13 +46,13 @@ impl<'a> Memory<'a> {
         lengthen(all, 0xa5, bytes)
     }
 
-    /// Adds a read-only region.
+    /// Adds a read-only region, which borrows the bytes of an argument.
     pub(super) fn lend(&mut self, bytes: &'a [u8]) -> Pointer {
         self.regions.push(Cow::Borrowed(bytes));
         Pointer { region: self.regions.len() - 1, ..Pointer::default() }
     }
 
-    /// Returns the bytes of each writable region; 0 for others.
+    /// Returns the number of bytes of each region that is writable, and 0 for each read-only region.
     pub(super) fn writable(&self) -> impl Iterator<Item = usize> {
         self.regions.iter().map(|r| match r {
             Cow::Owned(bytes) => bytes.len(),
@@ -60,7 +60,7 @@ impl<'a> Memory<'a> {
         })
     }
 
-    /// Returns the i-th element of an array.
+    /// Returns the `i`-th element of the array that begins at a pointer.
     pub(super) fn read(&self, at: Pointer, dtype: Dtype, i: usize) -> Literal {
         let size = dtype.bytes();
         let mut bits = [0; 8];
@@ -85,14 +85,14 @@ impl<'a> Memory<'a> {
     }
 }
 
-/// Returns a vector of `n` equal values.
+/// Returns a vector of `n` equal values, or an error if there is no memory for it.
 pub(super) fn filled<T: Clone>(value: T, n: usize) -> Result<Vec<T>, Problem> {
     let mut all = Vec::new();
     lengthen(&mut all, value, n)?;
     Ok(all)
 }
 
-/// Extends a vector to length `n` if it is shorter.
+/// Extends a vector by equal values to length `n` if it is shorter; returns an error if there is no memory.
 pub(super) fn lengthen<T: Clone>(all: &mut Vec<T>, value: T, n: usize) -> Result<(), Problem> {
     if all.try_reserve(n.saturating_sub(all.len())).is_err() {
         let bytes = n.saturating_mul(size_of::<T>());

@@ -13,63 +13,64 @@ use crate::loop_ir::{
 };
 use tapeloom_ir::{Code, Dtype, Literal, Problem, Tensor};
 
-/// A value and its mark.
+/// A value and the observer's mark of it.
 pub(super) type Marked<M> = (Literal, M);
 
-/// The statement of the program of which an operation is an instance.
+/// The site of an operation: the part of the program of which the operation is an instance.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Site {
-    /// The definition of this scalar.
+    /// The definition of the scalar with this number.
     Scalar(u32),
-    /// A fold into this variable.
+    /// A fold into the variable with this number.
     Var(u32),
     /// The counter of the loop with this index.
     Index(u32),
-    /// The products (0), sums (1) and counters (2) of a contraction into this buffer.
+    /// The products (0), sums (1) or counters (2), by the second number, of a contraction into the buffer of the first
+    /// number.
     Contract(u32, u32),
 }
 
-/// A memory access.
+/// One memory access of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MemoryAccess {
-    /// The buffer version.
+    /// The buffer version that is accessed.
     pub(crate) held: BufferVersion,
-    /// The scalar that the access defines, if a load statement performs it.
+    /// The scalar that the access defines, if a load statement performs the access; otherwise `None`.
     pub(crate) value: Option<ScalarId>,
-    /// The observer's address.
+    /// The address of the element, as the observer assigned it.
     pub(crate) address: u64,
-    /// Whether the access is a write.
+    /// Whether the access writes; otherwise it reads.
     pub(crate) write: bool,
-    /// The bits that are read or written.
+    /// The value that is read or written, as bits.
     pub(crate) bits: u64,
 }
 
 /// Receives the operations of a run. Operations without a method are not reported.
 pub(crate) trait Observer<'a> {
-    /// The type of marks.
+    /// The type of the marks that the observer attaches to values.
     type Mark: Copy + Default;
 
-    /// Returns the address of the workspace of this number of bytes.
+    /// Returns the address of the workspace, which has this number of bytes.
     fn workspace(&mut self, _bytes: usize) -> u64 {
         0
     }
-    /// Returns the address of a buffer of the program; `None` if it lies in the workspace.
+    /// Returns the address of a buffer of the entry; `None` if the buffer lies in the workspace.
     fn place(&mut self, _id: BufferId, _buffer: &Buffer) -> Option<u64> {
         None
     }
-    /// Returns the address of a record of a tape.
+    /// Returns the address of record `_index` of a tape.
     fn record(&mut self, _program: &Program, _tape: TapeId, _index: usize) -> u64 {
         0
     }
-    /// The next step of the program begins.
+    /// Called when the next step of the program begins.
     fn step(&mut self) -> Result<(), Problem> {
         Ok(())
     }
-    /// A kernel is called.
+    /// Called before a callee runs.
     fn enter(&mut self, _program: &'a Program, _call: &Call) {}
-    /// A kernel returns.
+    /// Called after a callee has returned.
     fn leave(&mut self) {}
-    /// A code is computed on elements of this dtype.
+    /// Called when a scalar code is computed on elements of a dtype.
     fn code(
         &mut self,
         _site: Site,
@@ -79,7 +80,7 @@ pub(crate) trait Observer<'a> {
     ) -> Result<Self::Mark, Problem> {
         Ok(Self::Mark::default())
     }
-    /// Memory is read or written; its address and the written value depend on the operands.
+    /// Called when memory is read or written; the address and the written value depend on the operands.
     fn touch(
         &mut self,
         _touch: MemoryAccess,
@@ -87,7 +88,7 @@ pub(crate) trait Observer<'a> {
     ) -> Result<Self::Mark, Problem> {
         Ok(Self::Mark::default())
     }
-    /// An external function is called. Returns its results.
+    /// Calls an external function and returns its results.
     fn external(
         &mut self,
         signature: &ExternalSignature,
@@ -95,19 +96,19 @@ pub(crate) trait Observer<'a> {
     ) -> Result<Vec<Tensor>, Problem> {
         signature.run(operands)
     }
-    /// The control flow depends on the operands.
+    /// Called when the control flow depends on the operands.
     fn branch(&mut self, _operands: &[Self::Mark]) -> Result<(), Problem> {
         Ok(())
     }
-    /// A loop begins.
+    /// Called when a loop begins.
     fn begin(&mut self) {}
-    /// A loop continues with its next iteration, or ends. Maps the mark of its index to that of the next index.
+    /// Called when an iteration of a loop ends. Maps the mark of the loop's index to the mark of the next index.
     fn iteration(&mut self, _site: Site, _index: Self::Mark) -> Result<Self::Mark, Problem> {
         Ok(Self::Mark::default())
     }
 }
 
-/// Ignores all operations.
+/// An observer that ignores all operations.
 pub(crate) struct NoObserver;
 
 impl Observer<'_> for NoObserver {

@@ -19,47 +19,48 @@ use cranelift_entity::SecondaryMap;
 use std::fmt;
 use tapeloom_ir::Problem;
 
-/// The last stored element of a byte.
+/// A tag: the buffer version whose element was last stored in a byte, and the kernel run that stored it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Tag {
-    /// The run of a kernel, counted from the beginning.
+    /// The number of the kernel run, counted from the start of the program run.
     run: u32,
     held: BufferVersion,
 }
 
-/// The state of a byte.
+/// The shadow state of one byte of memory.
 #[derive(Clone, Copy)]
 struct Cell {
     tag: Option<Tag>,
-    /// The time of the last write.
+    /// The time (`Shadow::clock`) of the last write to the byte.
     written: u32,
-    /// The time of the last read, or of a read in another independent iteration.
+    /// The time (`Shadow::clock`) of the last read of the byte; an earlier read in another iteration of an independent
+    /// loop is not replaced by later reads.
     read: u32,
 }
 
-/// An unfinished run of a kernel.
+/// A run of a kernel that has not returned yet.
 struct Run<'a> {
     k: &'a Kernel,
     number: u32,
-    /// The time at which the run began.
+    /// The time (`Shadow::clock`) at which the run began.
     began: u32,
-    /// For each version of a buffer, the version that continues it, if that has stored an element.
+    /// For each version of a buffer, the version that updates it in place, once that version has stored an element.
     ended: SecondaryMap<BufferId, Vec<Option<u32>>>,
 }
 
-/// An unfinished loop: the times at which the loop and its current iteration began.
+/// A loop that has not ended yet: the times (`Shadow::clock`) at which the loop and its current iteration began.
 struct Loop {
     independent: bool,
     began: u32,
     iteration: u32,
 }
 
-/// The tags of a run.
+/// The shadow memory of a program run: a tag for each byte, and the unfinished kernel runs and loops.
 pub(super) struct Shadow<'a> {
     cells: Vec<Vec<Cell>>,
     runs: Vec<Run<'a>>,
     loops: Vec<Loop>,
-    /// The number of kernel runs so far.
+    /// The number of kernel runs that have begun so far.
     number: u32,
     /// The clock: the number of iterations, loops and kernel runs so far.
     clock: u32,
@@ -83,7 +84,7 @@ impl<'a> Shadow<'a> {
         self.runs.push(run);
     }
 
-    /// Tags the bytes of a buffer of the program that is zeroed at the start with its first version.
+    /// Tags the bytes of a buffer of the entry that the caller has cleared with version 0 of the buffer.
     pub(super) fn zeroed(&mut self, buffer: BufferId, at: Pointer, bytes: usize) {
         let held = BufferVersion::first(buffer);
         let tag = Some(Tag { run: self.number, held });
@@ -96,7 +97,7 @@ impl<'a> Shadow<'a> {
         self.tick();
     }
 
-    /// Adds bytes of a record, which hold no value yet.
+    /// Adds the bytes of a new record of a tape, without tags, since the record holds no value yet.
     pub(super) fn clear(&mut self, at: Pointer, bytes: usize) -> Result<(), Problem> {
         let nothing = Cell { tag: None, written: 0, read: 0 };
         let cells = &mut self.cells[at.region];
@@ -122,7 +123,7 @@ impl<'a> Shadow<'a> {
         self.tick();
     }
 
-    /// Returns the current time.
+    /// Returns the current time (`Shadow::clock`).
     pub(super) fn now(&self) -> u32 {
         self.clock
     }
@@ -131,8 +132,8 @@ impl<'a> Shadow<'a> {
         self.clock = self.clock.saturating_add(1);
     }
 
-    /// Checks a read of an element of version `meant`. Arguments of the whole program
-    /// have no cells, since they are never written.
+    /// Checks a read of an element: its bytes must be tagged with version `meant` or a version that `meant` continues.
+    /// Arguments of the program have no shadow state, since they are never written.
     pub(super) fn read(
         &mut self,
         meant: BufferVersion,
@@ -148,7 +149,7 @@ impl<'a> Shadow<'a> {
         let (donated, operand) = match k.buffers[meant.buffer].place {
             Place::Input(_) => (true, true),
             Place::Donated { .. } => (run.continues_to(meant, 0), false),
-            // The record may have been written in any run of any kernel.
+            // A record of a tape may have been written in any run of any kernel, so its tags are not compared.
             Place::Record { cursor, .. } => (false, k.cursors[cursor] == Cursor::Reads),
             Place::Output(_) | Place::Workspace(_) => (false, false),
         };
@@ -177,7 +178,8 @@ impl<'a> Shadow<'a> {
                 );
                 return Err(wrong(k, message));
             }
-            // Remember a read in another independent iteration: this iteration must not write the byte.
+            // Keep the time of a read in another iteration of an independent loop: this iteration must not write the
+            // byte.
             if !self.loops.iter().any(|l| l.elsewhere(cell.read)) {
                 cell.read = self.clock;
             }
@@ -185,7 +187,7 @@ impl<'a> Shadow<'a> {
         Ok(())
     }
 
-    /// Checks and records a write of an element of version `meant`.
+    /// Checks a write of an element of version `meant`, and tags its bytes with this version.
     pub(super) fn write(
         &mut self,
         meant: BufferVersion,
@@ -217,7 +219,8 @@ impl<'a> Shadow<'a> {
         Ok(())
     }
 
-    /// After the return of a callee that began at `began`, tags the elements that it wrote as the caller's.
+    /// After a callee that began at time `began` has returned, tags the elements that the callee wrote to its results
+    /// as the caller's.
     pub(super) fn adopt_results(
         &mut self,
         held: BufferVersion,
@@ -232,8 +235,8 @@ impl<'a> Shadow<'a> {
         if cells.all(since) { self.write(held, at, i) } else { Ok(()) }
     }
 
-    /// Ends an iteration: the elements of `output`, in its memory `full`, become elements of `input`. The memory
-    /// `other` that held `input`, which may be the same, loses its tags.
+    /// Ends an iteration for one carry: the tags of `output`, in the memory `full`, become tags of `input`. The memory
+    /// `other`, which held `input` and may be the same memory, loses its tags.
     pub(super) fn carry_over(
         &mut self,
         input: BufferVersion,
@@ -265,7 +268,8 @@ impl<'a> Shadow<'a> {
         }
     }
 
-    /// Ends a loop: the tags of `from` are copied to `home`, and `other` loses its tags.
+    /// Ends a loop for one carry: the tags of the memory `from` are copied to `home`, the memory of `input` at the
+    /// start of the loop, and the memory `other` loses its tags.
     pub(super) fn copy_home(&mut self, from: Pointer, home: Pointer, other: Pointer, bytes: usize) {
         let cells: Vec<Cell> =
             self.cells[from.region].iter().skip(from.byte).take(bytes).copied().collect();
@@ -277,26 +281,28 @@ impl<'a> Shadow<'a> {
 }
 
 impl Loop {
-    /// Whether the loop is independent and was in an earlier iteration at time `when`.
+    /// Whether the loop's iterations are claimed to be independent, and time `when` was in an earlier iteration of
+    /// this run of the loop.
     fn elsewhere(&self, when: u32) -> bool {
         self.independent && when >= self.began && when < self.iteration
     }
 }
 
 impl Run<'_> {
-    /// Returns the version that has taken over a value.
+    /// Returns the version that has updated a version in place, so that the old version must not be read; `None` if
+    /// there is none.
     fn ended(&self, held: BufferVersion) -> Option<BufferVersion> {
         let version = self.ended[held.buffer].get(held.version as usize).copied().flatten()?;
         Some(BufferVersion { version, ..held })
     }
 
-    /// Whether a version is `held` or a version that `held` continues.
+    /// Whether `version` is `held` or a version that `held` continues, directly or through other versions.
     fn continues_to(&self, held: BufferVersion, version: u32) -> bool {
         std::iter::successors(Some(held), |held| before(self.k, *held))
             .any(|h| h.version == version)
     }
 
-    /// Whether an element of `found` is an element of `meant`.
+    /// Whether the tag `found` is of this kernel run and of version `meant` or of a version that `meant` continues.
     fn matches(&self, meant: BufferVersion, found: Tag) -> bool {
         let mut chain = std::iter::successors(Some(meant), |held| before(self.k, *held));
         found.run == self.number && chain.any(|held| held == found.held)
@@ -308,7 +314,7 @@ impl Run<'_> {
     }
 }
 
-/// Returns the version that a version updates in place.
+/// Returns the version that `held` updates in place (continues); `None` if there is none.
 fn before(k: &Kernel, held: BufferVersion) -> Option<BufferVersion> {
     let version = held.version.checked_sub(1)?;
     let version = k.versions[held.buffer].get(version as usize)?.continues?;

@@ -37,7 +37,7 @@ use tapeloom_ir::prim::{Library, Mark, Parameter, RoutineCall};
 use tapeloom_ir::{ArrayType, Code, Dtype, Host, HostCall, Kind, Literal, Problem, is_word};
 use tapeloom_routines::{Argsort, Routine};
 
-/// Parses a program; `library` looks up functions by name.
+/// Parses the text of a program; `library` looks up library functions by name.
 ///
 /// # Errors
 /// [`Kind::Parse`] with the line of the first error.
@@ -71,7 +71,7 @@ pub fn parse(text: &str, library: &dyn Fn(&str) -> Option<Library>) -> Result<Pr
     }
 }
 
-/// Views, their types, and the positions of the views that all lanes share.
+/// The views of a call, their types, and the indices of the views that all batch members share.
 type TypedViews = (Vec<View>, Vec<ArrayType>, Vec<usize>);
 
 /// The upper bound of ids: a larger id is certainly a mistake, and would allocate memory for all ids below it.
@@ -83,19 +83,19 @@ const DEEPEST_BLOCK: usize = 64;
 
 struct Parser<'a> {
     text: &'a str,
-    /// The number of bytes read.
+    /// The offset in `text`, in bytes, up to which the text is parsed.
     at: usize,
-    /// The number of enclosing blocks.
+    /// The number of blocks around the current statement, at most `DEEPEST_BLOCK`.
     depth: usize,
     library: &'a dyn Fn(&str) -> Option<Library>,
-    /// The Rust functions found so far; they are not bound.
+    /// The Rust functions whose names the text has so far; the names are not bound to functions.
     hosts: Vec<Host>,
-    /// The current kernel.
+    /// The kernel that is being parsed.
     program: Kernel,
 }
 
 impl<'a> Parser<'a> {
-    /// Parses a kernel after its keyword.
+    /// Parses a kernel whose keyword has been parsed.
     fn kernel(&mut self) -> Result<Kernel, Problem> {
         let name = self.next();
         let Some(name) = name.strip_prefix('@') else { return Err(self.wanted("a name", name)) };
@@ -165,7 +165,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Parses `kept rematerialize, named mine`, or nothing.
+    /// Parses the marks of a saved version, `kept rematerialize, named mine`, or nothing.
     fn kept(&mut self, held: BufferVersion) -> Result<(), Problem> {
         let mark = |parser: &mut Self| {
             let (named, word) = (parser.take("named"), parser.next());
@@ -180,7 +180,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Parses `b3` or `b3.1`.
+    /// Parses a buffer version: `b3` or `b3.1`.
     fn held(&mut self) -> Result<BufferVersion, Problem> {
         let word = self.peek();
         let Some((buffer, version)) = word.split_once('.') else {
@@ -296,7 +296,7 @@ impl<'a> Parser<'a> {
         Ok(Stmt::Fold { var, code, value: self.behind(",", Self::arg)? })
     }
 
-    /// Parses `i0 in 8 lanes 4 { .. }` or `i0 in 8 carry b3 = b4 { .. }`.
+    /// Parses the rest of a loop: `i0 in 8 lanes 4 { .. }` or `i0 in 8 carry b3 = b4 { .. }`.
     fn loop_(&mut self, parallelism: Parallelism) -> Result<Stmt, Problem> {
         let index: IndexId = self.id()?;
         self.program.indices = self.program.indices.max(index.index() as u32 + 1);
@@ -319,7 +319,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Parses `k0(b0[0; 4], b1[i0; 1]) to (b2[0; 4]) frame 64`.
+    /// Parses the rest of a call: `k0(b0[0; 4], b1[i0; 1]) to (b2[0; 4]) frame 64`.
     fn call(&mut self) -> Result<Call, Problem> {
         let (callee, operands) = (self.id()?, self.list("(", ")", Self::view)?);
         let outputs = self.behind("to", |parser| parser.list("(", ")", Self::view))?;
@@ -349,7 +349,7 @@ impl<'a> Parser<'a> {
         Ok(CallExternal { signature, operands, outputs })
     }
 
-    /// Parses `{n=9, full=true}`.
+    /// Parses the attributes of a routine: `{n=9, full=true}`.
     fn attributes(&mut self) -> Result<Vec<(&'a str, &'a str)>, Problem> {
         self.list("{", "}", |parser| {
             let attribute = parser.next();
@@ -357,7 +357,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Parses `cholesky{n=9} f64 members 2 (b0[0; 162]) to (b1[0; 162], b2[0; 20])`.
+    /// Parses the rest of a call of a routine: `cholesky{n=9} f64 members 2 (b0[0; 162]) to (b1[0; 162], b2[0; 20])`.
     fn routine(&mut self) -> Result<CallExternal, Problem> {
         let name = self.next();
         let attributes = self.attributes()?;
@@ -379,7 +379,7 @@ impl<'a> Parser<'a> {
         Ok(CallExternal { signature, operands, outputs })
     }
 
-    /// Parses views with their types, and returns the positions of the shared views.
+    /// Parses views with their types, and returns the indices of the views marked `shared`.
     fn typed_views(&mut self) -> Result<TypedViews, Problem> {
         let (mut types, mut shared) = (Vec::new(), Vec::new());
         let views = self.list("(", ")", |parser| {
@@ -393,7 +393,7 @@ impl<'a> Parser<'a> {
         Ok((views, types, shared))
     }
 
-    /// Parses `f64[3,4]`.
+    /// Parses an array type: `f64[3,4]`.
     fn array_type(&mut self) -> Result<ArrayType, Problem> {
         Ok(ArrayType::new(self.dtype()?, self.list("[", "]", Self::number)?))
     }
@@ -432,7 +432,7 @@ impl<'a> Parser<'a> {
         }
         let guard = self.arg()?;
         if self.peek() == "{" {
-            // The `if` begins the next statement, a branch.
+            // The word `if` is not a guard here: it begins the next statement, a branch.
             self.at = start;
             return Ok(None);
         }
@@ -457,7 +457,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Parses `b0[i0*3 + i1 + 5 + (%2)]`.
+    /// Parses an element of a buffer: `b0[i0*3 + i1 + 5 + (%2)]`.
     fn element(&mut self) -> Result<(BufferVersion, Address), Problem> {
         Ok((self.held()?, self.between("[", "]", Self::address)?))
     }
@@ -480,7 +480,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Parses `f64 2 x 3 x 4 lanes 1: b2[0; 3, 1] = b0[0; 4, 1] * b1[0; 3, 1] for 5 steps 6 = 8 * 12`.
+    /// Parses the rest of a contraction: `f64 2 x 3 x 4 lanes 1: b2[0; 3, 1] = b0[0; 4, 1] * b1[0; 3, 1] for 5 steps 6
+    /// = 8 * 12`.
     fn contract(&mut self) -> Result<Contract, Problem> {
         let dtype = self.dtype()?;
         let (m, n) = (self.number()?, self.behind("x", Self::number)?);
@@ -496,7 +497,7 @@ impl<'a> Parser<'a> {
                 break;
             }
             if self.peek().starts_with('i') {
-                // The `for` begins the next statement, a loop.
+                // The word `for` is not a batch here: it begins the next statement, a loop.
                 self.at = start;
                 break;
             }
@@ -542,7 +543,7 @@ impl<'a> Parser<'a> {
         (n < MOST_IDS).then_some(n).ok_or_else(large)
     }
 
-    /// Parses an id that must be `next`.
+    /// Parses an id that must be `next`, since declarations are numbered in order.
     fn numbered<T: EntityRef + Display>(&mut self, what: &str, next: T) -> Result<T, Problem> {
         let id: T = self.id()?;
         if id != next {
@@ -551,7 +552,7 @@ impl<'a> Parser<'a> {
         Ok(id)
     }
 
-    /// Parses `what` after a token.
+    /// Expects the token `token`, then parses with `what`.
     fn behind<T>(
         &mut self,
         token: &str,
@@ -561,7 +562,7 @@ impl<'a> Parser<'a> {
         what(self)
     }
 
-    /// Parses `what` between two tokens.
+    /// Expects the token `open`, parses with `what`, and expects the token `close`.
     fn between<T>(
         &mut self,
         open: &str,
@@ -573,7 +574,7 @@ impl<'a> Parser<'a> {
         Ok(found)
     }
 
-    /// Parses one or more items, separated by commas.
+    /// Parses one or more items with `what`, separated by commas.
     fn several<T>(
         &mut self,
         mut what: impl FnMut(&mut Self) -> Result<T, Problem>,
@@ -585,7 +586,7 @@ impl<'a> Parser<'a> {
         Ok(all)
     }
 
-    /// Parses any number of items between two tokens, separated by commas.
+    /// Parses any number of items with `what`, separated by commas, between the tokens `open` and `close`.
     fn list<T>(
         &mut self,
         open: &str,
@@ -641,13 +642,13 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Whether a word is an operand, and not the name of a code.
+/// Whether a word is an operand (a variable, a loop index or a literal), and not the name of a code.
 fn is_arg(word: &str) -> bool {
     let id = |prefix| word.strip_prefix(prefix).is_some_and(|n: &str| n.parse::<u32>().is_ok());
     id('v') || id('i') || word.parse::<Literal>().is_ok()
 }
 
-/// Declares an id; skipped ids are declared like it and have no definition.
+/// Declares an id with the value `what`. Smaller ids that the text skips get the same value, and have no definition.
 fn declare<T: EntityRef, V: Copy>(map: &mut PrimaryMap<T, V>, id: T, what: V) {
     while map.len() <= id.index() {
         map.push(what);

@@ -30,12 +30,12 @@ impl Display for Program {
     }
 }
 
-/// Prints the function that machine code calls instead of the body.
+/// Prints the argsort function that machine code calls instead of the kernel's body; nothing if there is none.
 fn argsort(kernel: &Kernel) -> String {
     kernel.argsort.map_or(String::new(), |argsort| format!(" {argsort}"))
 }
 
-/// Prints the kernel without its header.
+/// Prints the buffers and statements of the kernel, without the line of its name.
 impl Display for Kernel {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         if self.workspace > 0 {
@@ -60,7 +60,7 @@ impl Display for Kernel {
     }
 }
 
-/// Prints the marks of a value, and ends the line that declares the value.
+/// Prints the `kept` marks of a buffer version, and ends the line that declares the version.
 fn kept(k: &Kernel, f: &mut Formatter<'_>, held: BufferVersion) -> fmt::Result {
     for (i, mark) in k.kept.get(&held).into_iter().flatten().enumerate() {
         write!(f, "{} {mark}", if i == 0 { " kept" } else { "," })?;
@@ -182,14 +182,14 @@ impl Display for Contract {
         }
         write!(f, ": {out} {becomes} {lhs} * {rhs}")?;
         for (extent, lhs, rhs, out) in batch {
-            // The extent, and the steps of the matrices.
+            // Prints the extent of a batch loop, and the steps of the three matrices in elements.
             write!(f, " for {extent} steps {out} = {lhs} * {rhs}")?;
         }
         Ok(())
     }
 }
 
-/// Prints `b0[offset; row, column]`.
+/// Prints a matrix as `b0[offset; row stride, column stride]`.
 impl Display for Matrix {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{}[{}; {}, {}]", self.held, self.at, self.row, self.column)
@@ -203,7 +203,7 @@ impl Display for Call {
     }
 }
 
-/// Prints the call in the form that [`crate::loop_ir::External`] describes.
+/// Prints the call of an external function in the form that [`crate::loop_ir::External`] describes.
 impl Display for CallExternal {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let call = match &self.signature.function {
@@ -247,7 +247,7 @@ fn word(name: &str) -> String {
     format!("&{}", name.chars().map(plain).collect::<String>())
 }
 
-/// Prints `b0[address; elements]`.
+/// Prints a view as `b0[address; elements]`.
 impl Display for View {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{}[{}; {}]", self.held, self.at, self.elements)
@@ -263,7 +263,7 @@ fn carried(carries: &[Carry]) -> String {
     if carries.is_empty() { String::new() } else { format!(" carry {}", list(carries)) }
 }
 
-/// Prints a block in braces.
+/// Prints the statements of a block in braces, indented by `depth`.
 fn inside(p: &Kernel, f: &mut Formatter<'_>, body: &[Stmt], depth: usize) -> fmt::Result {
     writeln!(f, " {{")?;
     block(p, f, body, depth + 1)?;

@@ -7,14 +7,14 @@ use crate::loop_ir::{
 };
 use tapeloom_ir::analysis::interval::Interval;
 
-/// A range of bytes that may be accessed.
+/// A range of bytes, `from..to` in the memory `place`, that a call or loop may access.
 pub(super) struct Span<T> {
     pub(super) place: Place,
     pub(super) from: i128,
     pub(super) to: i128,
     /// The view or buffer that occupies the bytes.
     pub(super) what: T,
-    /// Whether no other span may overlap them.
+    /// Whether no other span may overlap this span, since it is written.
     pub(super) alone: bool,
 }
 
@@ -41,8 +41,8 @@ impl Verifier<'_> {
         }
     }
 
-    /// Checks a call: the callee comes before this kernel, the views have its types and sizes, and
-    /// the results overlap nothing else.
+    /// Checks a call of a kernel: the callee comes before this kernel, the views have the types and sizes of its
+    /// inputs and outputs, and the results overlap no other view.
     pub(super) fn call(&mut self, c: &Call) {
         if self.kernel.is_some_and(|k| c.callee >= k) {
             return self
@@ -81,7 +81,7 @@ impl Verifier<'_> {
                 c.frame, callee.workspace, self.p.workspace
             ));
         }
-        // A donated argument counts as its result from here on.
+        // A donated argument is not checked for overlap with its result, in whose memory it lies.
         let mut donated = vec![false; c.operands.len()];
         for b in callee.buffers.values() {
             let Place::Donated { input, output } = b.place else { continue };
@@ -137,7 +137,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// Checks that the results of a call overlap no other view.
+    /// Checks that the results of a call (spans with `alone`) overlap no other view.
     fn apart(&mut self, spans: &mut [Span<&View>], by: &str) {
         for (it, beside) in meeting(spans) {
             let (low, high, place) = (it.from.max(beside.from), it.to.min(beside.to), it.place);
@@ -148,7 +148,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// Returns the bytes that an access may touch: its whole buffer, if the address is not constant.
+    /// Returns the range of bytes that an access may touch: its whole buffer, if the address is not constant.
     fn bytes(&self, a: &Access<'_>) -> Option<(Place, i128, i128)> {
         let b = self.p.buffers.get(a.held.buffer)?;
         if a.reach.iter().any(|(n, _)| *n == 0) {
@@ -164,7 +164,7 @@ impl Verifier<'_> {
         Some((memory, start + least * size, start + (most + 1) * size))
     }
 
-    /// Describes the bytes that two accesses may share, if there are any.
+    /// Describes the bytes that two accesses may share; `None` if they share none.
     fn common(&self, a: &Access<'_>, b: &Access<'_>) -> Option<String> {
         let (ours, theirs) = (self.bytes(a)?, self.bytes(b)?);
         let (low, high) = (ours.1.max(theirs.1), ours.2.min(theirs.2));
@@ -174,7 +174,7 @@ impl Verifier<'_> {
     }
 }
 
-/// Returns the memory in which a place lies, and the offset in it.
+/// Returns the memory of a place (the workspace counts as one memory), and the offset of the place in it, in bytes.
 pub(super) fn memory(place: Place) -> (Place, i128) {
     match place {
         Place::Input(_) | Place::Output(_) | Place::Donated { .. } => (place, 0),
@@ -183,9 +183,9 @@ pub(super) fn memory(place: Place) -> (Place, i128) {
     }
 }
 
-/// Returns each span that must not be overlapped but may be, with a span that overlaps it. One walk compares all
-/// spans with all others: for each span, it looks at two earlier spans in the same memory, the one that ends last,
-/// and the one that ends last of those that must not be overlapped.
+/// Returns the pairs of a span that no other may overlap (`alone`) and a span that may overlap it. One walk over the
+/// sorted spans finds them: it compares each span with two earlier spans in the same memory, the one that ends last,
+/// and the one that ends last of those with `alone`.
 pub(super) fn meeting<T>(spans: &mut [Span<T>]) -> Vec<(&Span<T>, &Span<T>)> {
     spans.sort_by_key(|s| (s.place, s.from));
     let mut meeting = Vec::new();

@@ -7,7 +7,7 @@ use crate::loop_ir::{BufferId, Carry, Parallelism, Place, Stmt, Version, legal_l
 use tapeloom_ir::OrderedSet;
 
 impl Verifier<'_> {
-    /// Checks that the claimed parallelism of a loop is not refuted, and that its lanes are legal.
+    /// Checks that the claimed parallelism of a loop is not refuted, and that its number of vector lanes is legal.
     pub(super) fn claim(&mut self, stmt: &Stmt) {
         let Stmt::For { index, extent, parallelism: claimed, lanes, carries, body } = stmt else {
             return;
@@ -51,7 +51,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// Checks the carries of a loop, and returns the number of buffers that were exchanged before.
+    /// Checks the carries of a loop, and returns the number of exchanged buffers that `carried` had before this loop.
     pub(super) fn carries(&mut self, carries: &[Carry], body: &[Stmt]) -> usize {
         let open = self.carried.len();
         if carries.is_empty() {
@@ -73,7 +73,7 @@ impl Verifier<'_> {
                 self.error(format!("{} or {} does not exist", input.buffer, output.buffer));
                 continue;
             };
-            // A version that continues the current one need not be written: it has the same elements then.
+            // If `output` continues `input`, it has the same elements, so iterations need not write it.
             let versions = &self.p.versions[output.buffer];
             let own = output.version.checked_sub(1).and_then(|n| versions.get(n as usize));
             let goes_on = input.buffer == output.buffer
@@ -102,7 +102,7 @@ impl Verifier<'_> {
                 false => self.error(format!("{buffer} exchanges places twice")),
             }
         }
-        // All other buffers that the iterations access must not overlap the two exchanged ones.
+        // No other buffer that the iterations access may overlap the two exchanged buffers.
         let mut spans = Vec::new();
         touched.extend(known.iter().copied());
         for buffer in touched {

@@ -29,14 +29,14 @@ use tapeloom_routines::Argsort;
 /// A broken invariant and its location.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VerifyError {
-    /// The kernel; `None` for the entry.
+    /// The kernel with the error; `None` for the entry.
     pub kernel: Option<KernelId>,
-    /// The step; `None` for buffers.
+    /// The index of the step with the error; `None` for errors of buffers.
     pub step: Option<usize>,
-    /// The load or store, by its position among all statements of the kernel ([`visit`]), if the error is a missing
-    /// proof that it stays within its buffer.
+    /// The load or store, by its index in the order of [`visit`] over the kernel's statements, if the error is a
+    /// missing proof that it stays within its buffer.
     pub unproved: Option<usize>,
-    /// The description of the error.
+    /// The description of the error for users.
     pub message: String,
 }
 
@@ -52,7 +52,7 @@ impl fmt::Display for VerifyError {
     }
 }
 
-/// Returns the errors of a program; none if all invariants hold.
+/// Returns the errors of a program; the list is empty if all invariants hold.
 pub fn verify(program: &Program) -> Vec<VerifyError> {
     let mut errors = Vec::new();
     let depth = depth(program);
@@ -83,7 +83,7 @@ pub fn verify(program: &Program) -> Vec<VerifyError> {
     errors
 }
 
-/// Returns the depth of nested calls of a program.
+/// Returns the largest number of nested calls in a program.
 fn depth(program: &Program) -> usize {
     let mut depths: PrimaryMap<KernelId, usize> = PrimaryMap::new();
     for (_, p) in program.kernels() {
@@ -98,10 +98,10 @@ fn depth(program: &Program) -> usize {
     depths.values().copied().max().unwrap_or(0)
 }
 
-/// Refuses programs whose calls nest too deeply for the stack.
+/// Refuses programs with more than `DEEPEST_CALL` nested calls, which might exhaust the stack.
 ///
 /// # Errors
-/// [`Kind::TooLarge`], with the depth.
+/// [`Kind::TooLarge`], with the number of nested calls.
 pub(crate) fn shallow(program: &Program) -> Result<(), Problem> {
     let depth = depth(program);
     if depth <= DEEPEST_CALL {
@@ -125,7 +125,7 @@ pub fn check(program: &Program) -> Result<(), Problem> {
     refused(program, &verify(program))
 }
 
-/// Verifies a program except for proofs of bounds ([`verify`]).
+/// Verifies a program as [`verify`] does, but accepts accesses without a proof that they stay within their buffer.
 ///
 /// # Errors
 /// [`Kind::Verify`] with the first errors.
@@ -135,7 +135,7 @@ pub fn check_form(program: &Program) -> Result<(), Problem> {
     refused(program, &errors)
 }
 
-/// Returns the first errors of a program as one problem, if there are any.
+/// Returns the first errors of a program as one problem; `Ok` if there are none.
 pub(crate) fn refused(program: &Program, errors: &[VerifyError]) -> Result<(), Problem> {
     if errors.is_empty() {
         return Ok(());
@@ -150,7 +150,8 @@ pub(crate) fn refused(program: &Program, errors: &[VerifyError]) -> Result<(), P
     Err(Problem::new(Kind::Verify, message, ""))
 }
 
-/// The state of a scalar, variable or cursor during the walk.
+/// The state of a scalar, variable or cursor while the verifier walks over the statements: not defined yet, in scope,
+/// or out of scope.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Undefined,
@@ -158,10 +159,10 @@ enum State {
     Gone,
 }
 
-/// The maximal depth of nested calls, so that none exhausts the stack.
+/// The maximal number of nested calls of kernels, so that none exhausts the stack.
 const DEEPEST_CALL: usize = 500;
 
-/// The definitions of a block.
+/// The scalars, variables and cursors that a block defines, which are out of scope after the block.
 #[derive(Default)]
 struct Scope {
     scalars: Vec<ScalarId>,
@@ -174,20 +175,20 @@ struct Verifier<'a> {
     kernel: Option<KernelId>,
     p: &'a Kernel,
     step: Option<usize>,
-    /// The number of visited statements.
+    /// The number of statements visited so far in this kernel, in the order of `visit`.
     statement: usize,
     errors: Vec<VerifyError>,
     scalars: SecondaryMap<ScalarId, State>,
     vars: SecondaryMap<VarId, State>,
-    /// The extents of enclosing loops; `Some(None)` after the loop.
+    /// The extent of each loop index in scope; `Some(None)` after the loop has ended.
     indices: SecondaryMap<IndexId, Option<Option<Extent>>>,
     written: SecondaryMap<BufferId, bool>,
-    /// The buffers that an enclosing loop exchanges.
+    /// The buffers that enclosing loops exchange (carries with two buffers).
     carried: Vec<BufferId>,
-    /// The state of each cursor, and (`loops`) the number of enclosing loops.
+    /// The state of each cursor, and (`loops`) the number of loops around the current statement.
     cursors: SecondaryMap<CursorId, State>,
     loops: usize,
-    /// The known ranges of integers.
+    /// The known ranges of integer scalars and indices.
     ranges: ValueRanges<'a>,
 }
 
@@ -216,7 +217,7 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// Checks that the function that machine code calls instead of the body accesses buffers of the right sizes.
+    /// Checks that the inputs, outputs and workspace have the sizes that the kernel's argsort function accesses.
     fn argsort(&mut self) {
         let Some(argsort) = self.p.argsort else { return };
         let Argsort { key, rows, n, columns, first, descending: _ } = argsort;
@@ -462,7 +463,7 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// Records the definition of a value, and returns whether it is the first.
+    /// Records the definition of a scalar, and returns whether it is the first definition.
     fn define(&mut self, value: ScalarId) -> bool {
         let first = self.scalars[value] == State::Undefined;
         if !first {
@@ -480,7 +481,7 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// Checks an operand.
+    /// Checks that the operand `arg` is in scope and has the dtype `want`.
     fn operand(&mut self, what: &str, want: Dtype, arg: Arg) {
         let found = self.arg(arg);
         self.fits(what, Some(want), found);
@@ -558,7 +559,7 @@ impl<'a> Verifier<'a> {
         }
         let mut sought = false;
         if !constant || a.guard.is_some() || !self.ranges.facts.is_empty() {
-            // Analyse values and conditions only if the intervals of loops do not decide.
+            // Search for the range of values only if the extents of the loops do not decide.
             let Some(found) = self.ranges.address(a.address, a.guard) else { return };
             at = found;
             sought = true;
@@ -570,7 +571,7 @@ impl<'a> Verifier<'a> {
             self.error(format!(
                 "{what} {reaches} elements {least}..={most} of a buffer of {elements} elements"
             ));
-            // An access that is certainly out of bounds is not marked as a missing proof.
+            // An access that is certainly out of bounds is an error, not a missing proof.
             let unproved = (sought && a.reach.is_empty()).then_some(self.statement);
             self.errors.last_mut().into_iter().for_each(|e| e.unproved = unproved);
         }

@@ -6,11 +6,11 @@ use crate::loop_ir::{
 };
 use tapeloom_ir::{ArrayType, Dtype};
 
-/// The upper bound of tape numbers and of record bytes: a handle has no room for more.
+/// The upper bound of tape numbers and of the bytes of a record: a handle has 32 bits for each.
 const MOST_OF_A_HANDLE: usize = i32::MAX as usize;
 
 impl Verifier<'_> {
-    /// Checks the tapes of the program.
+    /// Checks the dynamic tapes of the program: their number, and the size of their records.
     pub(super) fn tapes(&mut self) {
         if self.program.tapes.len() > MOST_OF_A_HANDLE {
             self.error("there are more tapes than a handle can name".to_owned());
@@ -22,7 +22,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// Checks a buffer in the record of a cursor.
+    /// Checks that a buffer in a tape record has a cursor and an aligned offset.
     pub(super) fn recorded(
         &mut self,
         id: BufferId,
@@ -40,7 +40,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// Checks that a cursor has a record where a buffer is accessed.
+    /// Checks that a cursor points to a record where a buffer in that record is accessed.
     pub(super) fn at_cursor(&mut self, buffer: BufferId, cursor: CursorId, write: bool) {
         match self.cursors[cursor] {
             State::Visible => {}
@@ -73,7 +73,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// Checks that a limited loop exists in the program.
+    /// Checks that the limited loop of a statement exists in the program.
     pub(super) fn limit(&mut self, limit: &LimitStmt) {
         if !self.program.limited.is_valid(limit.limit()) {
             self.error(format!("{} does not exist", limit.limit()));
@@ -91,8 +91,8 @@ impl Verifier<'_> {
         found
     }
 
-    /// Checks that the fields lie within the record. A handle that is known only at run time is checked by the
-    /// generated code.
+    /// Checks a cursor move: the buffers at the cursor lie within the record. For a handle, which is known only at run
+    /// time, generated code checks it.
     fn turn(&mut self, cursor: CursorId, to: &CursorTarget) {
         let does = match to {
             CursorTarget::Tape(_) => Cursor::Writes,
@@ -108,7 +108,8 @@ impl Verifier<'_> {
         if self.loops == 0 {
             self.error(format!("{cursor} is turned outside any loop"));
         }
-        // If an enclosing block had already moved the cursor, its record would change after this block.
+        // Refuse a move if an enclosing block has already moved the cursor: the cursor's record would change after
+        // this block.
         if self.cursors[cursor] == State::Visible {
             self.error(format!("{cursor} is turned where it stands already"));
         }
@@ -187,7 +188,7 @@ program @f {{
         )
     }
 
-    /// Every engine checks handles at run time.
+    /// Every engine must check handles at run time, and end the call with an error if a record does not exist.
     #[test]
     fn records_that_are_not_there_end_the_call() {
         let text = text("turn c1 to (%4)[%5]");
@@ -212,7 +213,7 @@ program @f {{
             assert_eq!(call(word, index).unwrap_err().kind, Kind::Internal, "{word} {index}");
         }
         assert_eq!(call(12, 1).unwrap(), [Tensor::from(1.0)], "held to a multiple of 8");
-        // The next call is not affected.
+        // A call after a failed call must succeed.
         assert_eq!(call(8, 2).unwrap(), [Tensor::from(2.0)]);
     }
 
