@@ -106,7 +106,7 @@ impl Draft {
         &self.types
     }
 
-    /// Frees the unused capacity of the lists of equations, types and lines.
+    /// Frees the unused capacity of the lists of equations, lines, phases and types.
     pub(crate) fn shrink(&mut self) {
         self.equations.shrink_to_fit();
         self.locations.shrink_to_fit();

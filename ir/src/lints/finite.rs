@@ -117,7 +117,7 @@ enum Origin {
     Constant,
     /// The value came from an argument of the program.
     Given,
-    /// An equation made the value from finite operands; the number counts earlier such equations.
+    /// The value appeared at an equation (see the module); the number counts earlier appearances.
     Appeared(u64, Arc<Problem>),
 }
 

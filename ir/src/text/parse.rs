@@ -98,7 +98,7 @@ enum Defined {
     Wrong,
 }
 
-/// A parameter or an output as written in the text: its name, its type and its position.
+/// A parameter or an output as written in the text: its name and type, with their positions.
 struct Binder<'t> {
     name: &'t str,
     ty: Type,

@@ -72,7 +72,7 @@ struct Candidate<'g> {
     cost: f64,
 }
 
-/// The best candidate node found for a class so far, with the cost and the set of classes that it needs.
+/// The best candidate node found for a class so far, with its total cost and the set of classes that it needs.
 #[derive(PartialEq)]
 struct Best {
     candidate: usize,

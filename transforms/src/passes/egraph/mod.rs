@@ -266,7 +266,7 @@ fn splice(draft: &mut Draft, piece: &Function, args: Vec<Atom>) -> Vec<Atom> {
     map.results(piece)
 }
 
-/// An equation's class in the e-graph, and the equation's functions with their phases.
+/// An equation in the e-graph: the id of its class, its source line and phase, and the functions that it runs.
 struct Place<'f> {
     id: Id,
     origin: Origin,
