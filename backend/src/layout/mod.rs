@@ -30,8 +30,8 @@
 //!
 //! | pass | |
 //! |---|---|
-//! | `group_records` | groups arrays that the same blocks fill and that the reverse pass reads in the same order |
-//! | `stream_inputs` | streams arguments that the reverse pass reads in order, without a copy |
+//! | `records` | groups arrays that the same blocks fill and that the reverse pass reads in the same order |
+//! | `inputs` | streams arguments that the reverse pass reads in order, without a copy |
 //! | `layers` | chooses the number of iterations in a layer, within the stream's share of half the scratchpad |
 //! | `streams` | chooses the number of layers that are moved at once, in halves that alternate |
 //! | `offsets` | chooses scratchpad offsets; streams that are never in use together may share entries |
@@ -103,12 +103,12 @@ use crate::loop_ir::{BufferId, IndexId, ScalarId, TapeId};
 use cranelift_entity::{PrimaryMap, entity_impl};
 use tapeloom_ir::analysis::affine::Affine;
 
-/// A region of a layout. Displays as `r3`.
+/// The id of a region of a layout. Displays as `r3`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RegionId(u32);
 entity_impl!(RegionId, "r");
 
-/// An argument that is streamed. Displays as `n3`.
+/// The id of an argument that is streamed through the scratchpad. Displays as `n3`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct InputId(u32);
 entity_impl!(InputId, "n");
@@ -118,18 +118,18 @@ entity_impl!(InputId, "n");
 pub struct Layout {
     /// The program's name, without `@`.
     pub name: String,
-    /// The saved arrays and the tapes.
+    /// The regions: saved arrays, grouped into records, and dynamic tapes.
     pub regions: PrimaryMap<RegionId, Region>,
     /// The arguments that are streamed from the memory in which they lie.
     pub inputs: PrimaryMap<InputId, Input>,
 }
 
-/// Consecutive records of one kind.
+/// A region: consecutive records in memory that have the same fields.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Region {
-    /// The arrays of the records, or the tape.
+    /// The arrays whose elements the records hold, or the dynamic tape.
     pub holds: Holds,
-    /// The bytes of a record; a multiple of 8 if the region is streamed.
+    /// The size of a record in bytes; a multiple of 8 if the region is streamed.
     pub width: u64,
     /// The order in which the reverse pass reads the records.
     pub read: Read,

@@ -47,7 +47,7 @@ impl Pipeline {
         passes: &["records", "inputs", "layers", "streams", "offsets"],
     };
 
-    /// All pipelines.
+    /// All pipelines, from no pass to all five passes.
     pub const ALL: [Pipeline; 4] =
         [Pipeline::SOA, Pipeline::AOS, Pipeline::TFLOW, Pipeline::MINTAPE_TFLOW];
 

@@ -108,7 +108,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Returns an empty program.
+    /// Returns a program whose entry has no buffers and no statements.
     pub fn new(name: impl Into<String>) -> Program {
         Program {
             tapes: PrimaryMap::new(),
@@ -205,7 +205,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Returns an empty kernel.
+    /// Returns a kernel without buffers and statements.
     pub fn new(name: impl Into<String>) -> Kernel {
         Kernel {
             name: name.into(),

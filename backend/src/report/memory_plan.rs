@@ -16,7 +16,7 @@ use std::sync::Arc;
 use tapeloom_ir::prim::Mark;
 use tapeloom_ir::{ArrayType, Loc, Origin};
 
-/// The place and the lifetime of every value that needs memory.
+/// The memory plan: the place and the lifetime of every buffer of a program.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// The buffers: results first, then the workspace.

@@ -51,7 +51,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// Checks the carries of a loop, and returns the number of exchanged buffers that `carried` had before this loop.
+    /// Checks the carries of a loop, and returns the number of exchanged buffers that `carried` had before this loop, so that the caller can truncate it.
     pub(super) fn carries(&mut self, carries: &[Carry], body: &[Stmt]) -> usize {
         let open = self.carried.len();
         if carries.is_empty() {
