@@ -365,9 +365,9 @@ fn the_verifier_finds_faults() {
     }
 }
 
-/// Programs with run-time indices, `None` if the verifier must accept the program because the index provably stays in
-/// bounds, and the same programs with one gap in the proof, which it must refuse. `b0` has 4 x 5 elements, `b1`
-/// arbitrary numbers.
+/// Programs with run-time indices that provably stay in bounds, which the verifier must accept (`None`), and the same
+/// programs with one gap in the proof, which it must refuse with this message. `b0` has 4 x 5 elements, `b1` arbitrary
+/// numbers.
 #[test]
 fn run_time_indices_want_a_proof() {
     for (body, want) in [
