@@ -18,7 +18,7 @@ pub(crate) enum Term {
 }
 
 impl Term {
-    /// The term as an operand.
+    /// Returns the loop index or scalar of this term as an operand of a loop-IR statement.
     pub(crate) fn arg(self) -> Arg {
         match self {
             Term::Index(i) => Arg::Index(i),
@@ -33,7 +33,7 @@ pub(crate) type Affine = affine::Affine<Term>;
 /// One affine form per axis of an array.
 pub(crate) type Index = SmallVec<[Affine; 4]>;
 
-/// Returns the loop index that the form is equal to, if there is one.
+/// Returns the loop index `i` if the form is exactly `i` (offset 0, one term with coefficient 1).
 pub(crate) fn as_index(a: &Affine) -> Option<IndexId> {
     match (a.offset(), a.terms()) {
         (0, [(Term::Index(i), 1)]) => Some(*i),

@@ -1,8 +1,8 @@
 //! Decides which nodes take over the memory of another node.
 //!
 //! The *base* of an update is the array that it overwrites. A region's result has a base, too, if an operand is its
-//! initial value. A node takes over the memory of its base, if the base is not a
-//! result of the function, is read last here, and is read here once. A result may take over the memory of an argument
+//! initial value. A node takes over the memory of its base if the base is not a result of the function, if no later
+//! candidate reads the base, and if no other operand of the node reads the base. A result may take over the memory of an argument
 //! that the caller donates, if a chain of such steps leads from the argument to the result:
 //!
 //! ```text
@@ -24,7 +24,7 @@ use super::units::Donation;
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::fault::{Fault, planted};
 
-/// Returns, for each argument, whether a result takes over its memory.
+/// Returns, for each argument of the function, whether a result takes over the argument's memory.
 pub(crate) fn donated(
     graph: &Graph,
     donation: &Donation,
@@ -58,7 +58,7 @@ pub(crate) fn donated(
 }
 
 impl Donation {
-    /// Whether an argument may be returned unchanged as this result.
+    /// Whether argument `param` may be returned unchanged as result `result`: only for the pairs of `BranchResults`.
     pub(crate) fn may_return_unchanged(&self, param: usize, result: usize) -> bool {
         matches!(self, Donation::BranchResults(pairs) if pairs.contains(&(param, result)))
     }
