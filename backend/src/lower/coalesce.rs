@@ -5,7 +5,7 @@
 
 use crate::loop_ir::{Address, Arg, Assign, Extent, IndexId, Stmt};
 
-/// Merges nested loops if all addresses allow it.
+/// Merges each perfect nest of two loops with constant trip counts into one loop, if all addresses allow it.
 pub(crate) fn collapse(code: Vec<Stmt>) -> Vec<Stmt> {
     code.into_iter().map(statement).collect()
 }

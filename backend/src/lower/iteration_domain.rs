@@ -71,12 +71,12 @@ pub(crate) struct FusionCandidate {
 }
 
 impl FusionCandidate {
-    /// Returns the position of the first folded axis.
+    /// Returns the index in `axes` of the first folded axis, if there is one.
     pub(crate) fn first_fold(&self) -> Option<usize> {
         self.axes.iter().position(|a| matches!(a.runs, Runs::Fold(_)))
     }
 
-    /// Returns the number of elements visited from axis `from` on.
+    /// Returns the product of the extents of `axes[from..]`.
     pub(crate) fn rest(&self, from: usize) -> usize {
         self.axes[from.min(self.axes.len())..].iter().map(|a| a.extent).product()
     }

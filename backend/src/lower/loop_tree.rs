@@ -11,12 +11,12 @@ use crate::loop_ir::{Arg, IndexId, ScalarId, VarId};
 use smallvec::SmallVec;
 use tapeloom_ir::{Code, Dtype};
 
-/// The position of an element in a node.
+/// The index of an element in the array of a node.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum At {
     /// One index for each axis.
     Axes(Index),
-    /// The row-major position.
+    /// The row-major index, counted in elements.
     Flat(Affine),
 }
 
@@ -29,10 +29,10 @@ pub(crate) enum Def {
     Load { node: NodeId, at: At, guard: Option<Arg> },
 }
 
-/// A statement.
+/// A statement of a loop tree.
 #[derive(Clone, Debug)]
 pub(crate) enum Tree {
-    /// A scope of its own.
+    /// Statements with a scope of their own, without a loop.
     Nest(Vec<Tree>),
     For {
         index: IndexId,
@@ -95,7 +95,7 @@ pub(crate) struct Product {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Span {
     pub(crate) node: NodeId,
-    /// The first element.
+    /// The row-major index of the first element.
     pub(crate) offset: i64,
     pub(crate) elements: usize,
 }
@@ -111,7 +111,7 @@ pub(crate) struct RegionStep {
 }
 
 impl RegionStep {
-    /// Returns the nodes that are read or written.
+    /// Returns the nodes that the region reads (operands), then those that it writes (results).
     pub(crate) fn nodes(&self) -> impl Iterator<Item = NodeId> {
         self.operands.iter().map(|p| p.node).chain(self.results.iter().copied())
     }

@@ -26,7 +26,7 @@ entity_impl!(RegionId, "r");
 #[derive(Clone, Debug)]
 pub(crate) struct Region {
     pub(crate) kind: RegionKind,
-    /// The number of its results.
+    /// The number of results of the region.
     pub(crate) results: usize,
     /// Results whose initial value is an operand, as (operand, result). If the operand has no later reader, the result
     /// takes over its memory; otherwise the operand is copied first.
@@ -38,7 +38,7 @@ pub(crate) struct Region {
     pub(crate) written: Vec<usize>,
     /// Operands that are tapes: each iteration of the loop reads a record.
     pub(crate) read: Vec<usize>,
-    /// Whether it has an ordered effect.
+    /// Whether the region has an ordered effect.
     pub(crate) ordered: bool,
 }
 
