@@ -22,7 +22,7 @@ pub(crate) struct FusionState<'a> {
     pub(crate) last_reader: SecondaryMap<NodeId, usize>,
     /// For each node, the number of passes that must end before it runs.
     pub(crate) required_passes: SecondaryMap<NodeId, u8>,
-    /// For each argument, whether a result takes over its memory.
+    /// For each argument of the function, whether a result takes over the argument's memory.
     pub(crate) donated: SecondaryMap<NodeId, bool>,
     pub(crate) scalars: PrimaryMap<ScalarId, ScalarInfo>,
     pub(crate) vars: PrimaryMap<VarId, Dtype>,
@@ -37,7 +37,7 @@ pub(crate) struct FusionState<'a> {
     pub(crate) overwritten: SecondaryMap<NodeId, bool>,
     pub(crate) takes_over: SecondaryMap<NodeId, Option<NodeId>>,
     pub(crate) is_result: SecondaryMap<NodeId, bool>,
-    /// The results of each region, by its first result.
+    /// The result nodes of each region, keyed by the node of the region's first result.
     pub(crate) regions: BTreeMap<NodeId, Vec<NodeId>>,
     /// Contractions that the library computes.
     pub(crate) libraries: SecondaryMap<NodeId, Option<Product>>,
@@ -66,7 +66,7 @@ pub(crate) struct ScalarInfo {
     pub(crate) level: usize,
     /// The range of an i64, if known.
     pub(crate) range: Option<Interval>,
-    /// The known sign.
+    /// The sign of the scalar, as far as it is known.
     pub(crate) sign: Sign,
 }
 
@@ -87,7 +87,7 @@ pub(crate) struct Block {
     pub(crate) uniform: OrderedMap<NodeId, (Pattern, Arg)>,
     /// Run-time indices that have been clamped to `0..=room`.
     pub(crate) clamped: OrderedMap<(ScalarId, i64), Affine>,
-    /// Indices that have been divided: quotients and remainders.
+    /// Per dividend (an index) and constant divisor: the quotient and the remainder already computed.
     pub(crate) divided: OrderedMap<(Affine, i64), (Affine, Affine)>,
 }
 
