@@ -1,0 +1,99 @@
+"""How long the first build of the README's main job takes, and which crates take the time.
+
+    python tests/measure/first_build.py [--jobs N] [--offline] [--rows N] [--json FILE] [-- CARGO ARGUMENTS]
+
+Clones the last commit of this repository into a temporary directory, which is removed at the end, and runs
+`cargo build --release --example fit_gmm` there, or cargo with the arguments behind `--`. It prints the wall time, the
+CPU-seconds (user and system, all processes) and the size of the example, then one row for each crate, dearest first.
+
+The CPU-seconds of a crate are those of its rustc and linker, which this file counts as cargo's `RUSTC_WRAPPER`.
+Other work on the same cores makes wall times meaningless and CPU-seconds a tenth to a third larger: figures
+are comparable if they were measured one behind the other on a machine that does nothing else.
+Sources of dependencies are downloaded first (`cargo fetch`), and that time is not counted. Needs Linux or macOS.
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+LOG = "FIRST_BUILD_LOG"
+
+
+def as_wrapper(command):
+    """Runs rustc and appends a line on it to the log: a line is one write, so rustcs beside each other do not mix."""
+    status = subprocess.call(command, close_fds=False)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if "--crate-name" in command:
+        name = command[command.index("--crate-name") + 1]
+        # All build scripts have one name, so theirs is that of the crate that they belong to.
+        if name.startswith("build_script_"):
+            name = os.environ.get("CARGO_PKG_NAME", "?") + " (build script)"
+        line = {"crate": name, "seconds": used.ru_utime + used.ru_stime, "rss": used.ru_maxrss}
+        with open(os.environ[LOG], "a") as log:
+            log.write(json.dumps(line) + "\n")
+    return status
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--jobs", type=int, help="how many cores cargo takes")
+    parser.add_argument("--offline", action="store_true", help="dependencies have been downloaded before")
+    parser.add_argument("--rows", type=int, default=30, help="how many crates are listed")
+    parser.add_argument("--json", type=Path, help="a file for the whole table")
+    parser.add_argument("cargo", nargs="*", help="arguments of cargo instead of those of the main job")
+    options = parser.parse_args()
+    cargo = options.cargo or ["build", "--release", "--example", "fit_gmm"]
+
+    with tempfile.TemporaryDirectory(prefix="first_build_") as folder:
+        clone, log = Path(folder) / "clone", Path(folder) / "log"
+        subprocess.run(["git", "clone", "--quiet", "--depth", "1", ROOT.as_uri(), clone], check=True)
+        network = ["--offline"] if options.offline else []
+        subprocess.run(["cargo", "fetch", "--locked", "--quiet", *network], cwd=clone, check=True)
+
+        wrapper = Path(folder) / "wrapper"
+        wrapper.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S -E "{Path(__file__).resolve()}" "$@"\n')
+        wrapper.chmod(0o755)
+        environment = dict(os.environ, RUSTC_WRAPPER=str(wrapper), CARGO_INCREMENTAL="0")
+        environment[LOG] = str(log)
+        # The build lies in the clone, wherever other builds of this machine lie.
+        environment["CARGO_TARGET_DIR"] = str(clone / "target")
+        jobs = [f"--jobs={options.jobs}"] if options.jobs else []
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        start = time.monotonic()
+        subprocess.run(["cargo", *cargo, *jobs, "--locked", "--offline"], cwd=clone, env=environment, check=True)
+        wall = time.monotonic() - start
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        example = clone / "target" / "release" / "examples" / "fit_gmm"
+        size = example.stat().st_size / 1e6 if example.exists() else None
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    crates = {}
+    for line in lines:
+        crates[line["crate"]] = crates.get(line["crate"], 0.0) + line["seconds"]
+    crates["(cargo, runs of build scripts, this file)"] = seconds - sum(crates.values())
+    table = sorted(crates.items(), key=lambda row: -row[1])
+    if options.json:
+        figures = {"wall": wall, "seconds": seconds, "megabytes": size, "crates": dict(table)}
+        options.json.write_text(json.dumps(figures, indent=1) + "\n")
+    cores = options.jobs or os.cpu_count()
+    print(f"cargo {' '.join(cargo)}: {wall:.0f} s on {cores} cores, {seconds:.0f} CPU-seconds")
+    if size is not None:
+        print(f"the example has {size:.0f} MB")
+    for name, of in table[: options.rows]:
+        print(f"{of:8.1f}  {of / seconds:6.1%}  {name}")
+    rest = table[options.rows :]
+    if rest:
+        print(f"{sum(of for _, of in rest):8.1f}          {len(rest)} others")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(as_wrapper(sys.argv[1:]) if LOG in os.environ else main())
