@@ -24,8 +24,9 @@ pub(super) enum Direction {
     Down,
 }
 
-/// The order in which some load and store sites access the elements of an array from index `least` to index `most`:
-/// each element once, in granules (runs of elements in any order among themselves) of `granule` elements.
+/// The order in which some load and store sites access the elements with indices `least` to `most` of an array: each
+/// element once, in granules of `granule` elements (a *granule*: a run of elements that are accessed in any order
+/// among themselves before the next run).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Order {
     pub(super) direction: Direction,
@@ -50,8 +51,9 @@ pub(super) fn order(sites: &[&Site]) -> Option<Order> {
     Some(Order { direction, granule, least, most, count })
 }
 
-/// Whether the sites of one step access records in this direction. Each site comes with the number of elements of its
-/// array in one record. A record may be accessed several times if no other record is accessed in between.
+/// Whether the sites of one step access records (one element group of each array) in ascending or descending order,
+/// as `direction` asks. Each site comes with the number of elements of its array in one record. A record may be
+/// accessed several times if no other record is accessed in between.
 ///
 /// ```text
 /// b0[2 i0], b1[2 i0], b0[2 i0 + 1], b1[2 i0 + 1]    up, in records of one element each
@@ -74,13 +76,13 @@ enum OrderKind {
 }
 
 impl OrderKind {
-    /// Whether accesses in this order may be a part of an access that goes in `direction`.
+    /// Whether accesses in this order can be part of a longer sequence of accesses that goes in `direction`.
     fn fits(self, direction: Direction) -> bool {
         self == OrderKind::One || self == OrderKind::Directed(direction)
     }
 }
 
-/// The range of element indices that some iterations access, and the order of these accesses.
+/// The range of element indices (`least` to `most`) that some iterations access, and the order of these accesses.
 #[derive(Clone, Copy)]
 struct Span {
     kind: OrderKind,
@@ -116,7 +118,8 @@ fn element_span(sites: &[(Vec<Loop>, Affine<IndexId>)]) -> Option<Span> {
     Some(all)
 }
 
-/// Returns the span of elements that the sites inside one loop, or one site outside any loop, access.
+/// Returns the range and order of the elements that the sites inside one loop access; `sites` may also be a single
+/// site outside any loop.
 fn span_of_loop(sites: &[(Vec<Loop>, Affine<IndexId>)]) -> Option<Span> {
     let (loops, address) = sites.first()?;
     let Some(outer) = loops.first() else {
@@ -142,7 +145,7 @@ fn span_of_loop(sites: &[(Vec<Loop>, Affine<IndexId>)]) -> Option<Span> {
     let direction = if stride > 0 { Direction::Up } else { Direction::Down };
     let granule =
         if all.kind.fits(direction) || planted(Fault::Granule) { all.granule } else { step };
-    // Each iteration begins at the start of a granule and ends at the end of one.
+    // Return `None` unless each iteration begins at the start of a granule and ends at the end of a granule.
     if step % granule != 0 || granule > 1 && all.least.rem_euclid(granule) + width > step {
         return None;
     }
@@ -156,8 +159,8 @@ fn span_of_loop(sites: &[(Vec<Loop>, Affine<IndexId>)]) -> Option<Span> {
     })
 }
 
-/// An access for the check of records: the loops around it, the index of its element, and the number of elements of
-/// its array in one record.
+/// An access for the check of record order: the loops around it, the affine index of its element, and the number of
+/// elements of its array in one record.
 type Access = (Vec<Loop>, Affine<IndexId>, i64);
 
 /// The range of record numbers that some iterations access, and the order of these accesses.
@@ -192,7 +195,8 @@ fn record_span(sites: &[Access]) -> Option<RecordSpan> {
     Some(all)
 }
 
-/// Returns the records that sites inside one loop, or one site outside any loop, access.
+/// Returns the range and order of the records that the sites inside one loop access; `sites` may also be a single
+/// site outside any loop.
 fn record_span_of_loop(sites: &[Access]) -> Option<RecordSpan> {
     let records = |(loops, address, per): &Access| {
         let Interval { least, most } = range(address, loops)?;
@@ -208,7 +212,7 @@ fn record_span_of_loop(sites: &[Access]) -> Option<RecordSpan> {
     let (mut step, mut inside) = (None, Vec::new());
     for (loops, address, per) in sites {
         let (rest, by) = address.without(outer.index);
-        // Each iteration advances by a whole number of records.
+        // Return `None` unless each iteration advances by a whole number of records, the same for all sites.
         if by % per != 0 || *step.get_or_insert(by / per) != by / per {
             return None;
         }

@@ -1,8 +1,8 @@
-//! Lists every load and store of a program with the loops around it.
+//! Lists every load and store of a program, each with the loops around it.
 //!
 //! Programs clamp indices that are not proved to be in range, reverse loop counters by subtraction, and compute both
-//! with scalars. [`ValueRanges`] follows a scalar to its definition: an affine form of loop counters, if the scalar
-//! depends on no value that is known only at run time.
+//! with scalars. [`ValueRanges`] follows such a scalar to its definition and returns an affine form of loop counters,
+//! if the scalar depends on no value that is known only at run time.
 
 use super::affine::Loop;
 use crate::loop_ir::analysis::value_range::ValueRanges;
@@ -16,13 +16,13 @@ use tapeloom_ir::{Dtype, OrderedSet};
 /// A site: one load or store statement, or the access of a statement that reads or writes an array as a whole.
 #[derive(Clone, Debug)]
 pub(super) struct Site {
-    /// The index of the site in `Sites::all`, which is program order.
+    /// The index of the site in `Sites::all`, which is in program order.
     pub(super) number: usize,
     pub(super) step: usize,
-    /// The number of the statement block that contains the site.
+    /// The number of the statement block (body of a loop or branch) that contains the site.
     pub(super) block: usize,
-    /// The number of loops that began or ended before the site, in program order. If two loads of an element have the
-    /// same number, the second load finds the element in a register.
+    /// The number of loops that began or ended before the site, in program order. If two loads of one element have
+    /// the same epoch, no loop lies between them and the second load finds the element in a register.
     pub(super) epoch: usize,
     /// The scalar that the site defines, if the site is a load.
     pub(super) value: Option<ScalarId>,
@@ -32,7 +32,7 @@ pub(super) struct Site {
     pub(super) loops: Vec<Loop>,
     /// The index of the accessed element in its buffer, if it is an affine form of the counters of `loops`.
     pub(super) address: Option<Affine<IndexId>>,
-    /// Whether the access happens once in every iteration of the innermost loop.
+    /// Whether every iteration of the innermost loop executes the access (no branch or guard may skip it).
     pub(super) always: bool,
 }
 
@@ -68,7 +68,7 @@ impl Sites {
         walk.sites
     }
 
-    /// Returns the sites that access a buffer.
+    /// Returns the sites that load from or store to `buffer`.
     pub(super) fn touching(&self, buffer: BufferId) -> impl Iterator<Item = &Site> {
         self.all.iter().filter(move |s| s.buffer == buffer)
     }
@@ -79,7 +79,7 @@ struct Walk<'k> {
     loops: Vec<Loop>,
     /// Whether the trip counts of all loops around the current statement are known affine forms.
     known: bool,
-    /// Whether the current statement is executed in every iteration of the enclosing loops.
+    /// Whether every iteration of the enclosing loops executes the current statement (no branch around it).
     always: bool,
     step: usize,
     block: usize,
@@ -96,7 +96,7 @@ impl<'k> Walk<'k> {
         self.block = outer;
     }
 
-    /// Visits a block. If `always` is false, iterations of the enclosing loops may skip the block.
+    /// Visits the statements of `body`. If `always` is false, iterations of the enclosing loops may skip them.
     fn maybe(&mut self, body: &'k [Stmt], always: bool) {
         let outer = self.always;
         self.always &= always;
@@ -169,13 +169,14 @@ impl<'k> Walk<'k> {
         shape.blocks.iter().for_each(|body| self.ranges.invalidate_all(body));
     }
 
-    /// Returns the value of a condition that is constant; `None` for other conditions.
+    /// Returns the value of a condition that is a constant; `None` if it is known only at run time.
     fn truth(&self, condition: Arg) -> Option<bool> {
         let Arg::Literal(l) = self.ranges.simplified(condition) else { return None };
         (l.dtype == Dtype::Bool).then_some(l.bits != 0)
     }
 
-    /// Returns the element index of an address as an affine form of loop counters, if it is one.
+    /// Returns the element index of an address as an affine form of loop counters; `None` if it depends on other
+    /// values.
     fn address(&self, address: &Address) -> Option<Affine<IndexId>> {
         let start = match address.dynamic {
             Some(dynamic) => self.ranges.counters(dynamic)?,

@@ -1,4 +1,4 @@
-//! The loops around a statement, and the range of affine forms of their counters.
+//! The loops around a statement, and the least and greatest value of an affine form of their counters.
 //!
 //! The extent of a loop may be an affine form of outer counters (a triangular loop nest).
 

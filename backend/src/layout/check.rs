@@ -1,11 +1,11 @@
-//! The verifier of layouts.
+//! The verifier of tape layouts.
 
 use super::scratchpad_partition::{Stream, stream_uses};
 use super::{Holds, Layout, Region, ScratchpadModel};
 use crate::loop_ir::Program;
 
-/// Checks a layout: each record holds its fields, and streams that one step uses together do not overlap in the
-/// scratchpad.
+/// Checks a layout: the fields of each record fit in it without overlap, and streams that one step uses together do
+/// not overlap in the scratchpad.
 pub(super) fn check(
     program: &Program,
     layout: &Layout,
@@ -38,8 +38,8 @@ pub(super) fn check(
     Ok(())
 }
 
-/// Checks that the fields of a region lie in its record without overlap, and that the records hold all elements of the
-/// arrays.
+/// Checks that the fields of a region lie in its record without overlap, and that the records together hold all
+/// elements of the fields' arrays.
 fn record(program: &Program, region: &Region) -> Result<(), String> {
     let Holds::Arrays { fields, records } = &region.holds else { return Ok(()) };
     let mut end = 0;

@@ -7,12 +7,12 @@
 //! }
 //! ```
 //!
-//! A record holds the elements that one iteration of a block stores, so an array may have several elements in it.
-//! Fields are sorted by decreasing element size, so that each field is aligned, and the record is padded to whole
-//! entries of 8 bytes. Two arrays stay apart if the reverse pass reads them in different orders or steps, because
-//! one stream reads all its arrays in one order. They also stay apart if an iteration reads several elements of
-//! one before it reads the other: each array is then read in order, but the records are not. This is the first pass of
-//! the paper.
+//! A record holds the elements that one iteration of a block stores, so a record may hold several elements of an
+//! array. Fields are sorted by decreasing element size, so that each field is aligned, and the record is padded to
+//! whole entries of 8 bytes. Two arrays stay apart if the reverse pass reads them in different orders or steps,
+//! because one stream reads all its arrays in one order. They also stay apart if an iteration reads several elements
+//! of one array before it reads the other array: each array is then read in order, but the records are not. This is
+//! the first pass of the TapeFlow paper.
 
 use super::access_order::{Direction, accesses_records_in_order};
 use super::access_sites::{Site, Sites};
@@ -23,7 +23,7 @@ use crate::loop_ir::Program;
 use cranelift_entity::PrimaryMap;
 use tapeloom_ir::fault::{Fault, planted};
 
-/// Runs the pass: returns the layout with arrays grouped into records.
+/// Runs the pass `records`: returns the layout with arrays grouped into records.
 pub(super) fn records(program: &Program, mut layout: Layout, _: &ScratchpadModel) -> Layout {
     let (sites, reverse_start) = (Sites::of(program), reverse_pass_start(program));
     let mut all: Vec<(Region, Option<ArrayAccesses>)> = Vec::new();
@@ -76,8 +76,8 @@ fn joins(a: &Region, b: &Region) -> bool {
     a.read == b.read && a.records().is_some() && a.records() == b.records()
 }
 
-/// Returns the region unchanged if the reverse pass accesses its records in the order in which it reads each array,
-/// and otherwise one region for each array.
+/// Returns the region unchanged if the reverse pass accesses its records in the order in which it reads each array;
+/// otherwise splits the region into one region for each array.
 fn together(sites: &Sites, region: Region) -> Vec<Region> {
     let Holds::Arrays { fields, records } = &region.holds else { return vec![region] };
     if fields.len() < 2 || in_order(sites, fields, region.read) || planted(Fault::RecordsMixed) {
@@ -97,7 +97,8 @@ fn in_order(sites: &Sites, fields: &[Field], read: Read) -> bool {
         // The records are read through the cache, not streamed, so any order of accesses is allowed.
         Read::Otherwise | Read::Run => return true,
     };
-    // The stores (`write`) or the loads of the arrays of all fields, in program order.
+    // Returns the stores (`write`) or the loads of the arrays of all fields, in program order, each with the number
+    // of its array's elements in a record.
     let sites = |write: bool| {
         let of = |field: &Field| {
             let (stored, loaded) = accesses(sites, field.buffer);

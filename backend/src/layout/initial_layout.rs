@@ -1,5 +1,5 @@
-//! The layout before any pass: each saved array and each tape in a region of its own, with the order in which the
-//! reverse pass reads it.
+//! The layout before any pass: each saved array and each dynamic tape is a region of its own, with the order in which
+//! the reverse pass reads it.
 //!
 //! The order is derived from the loops. An array is *mirrored* if the forward pass stores each element once, upward,
 //! and one step of the reverse pass reads each element at most once, downward. A store that may be skipped does not
@@ -13,28 +13,30 @@ use crate::loop_ir::{Buffer, BufferId, Kernel, Place, Program};
 use cranelift_entity::PrimaryMap;
 use tapeloom_ir::fault::{Fault, planted};
 
-/// The order in which a saved array is stored and read back.
+/// How a saved array is stored by the forward pass and read by the reverse pass.
 pub(super) struct ArrayAccesses {
     pub(super) read: Read,
-    /// The number of consecutive elements that the reverse pass reads together, in any order among themselves.
+    /// The number of consecutive elements that the reverse pass reads together, in any order among themselves (1 if
+    /// it reads element by element).
     pub(super) granule: u64,
     /// The last step of the program that loads from the array; `None` if no step does.
     pub(super) back: Option<usize>,
     /// The numbers of the blocks that store to the array, without repetition.
     pub(super) blocks: Vec<usize>,
-    /// The number of times that the storing block runs, if only one block stores to the array.
+    /// The number of times that the storing block runs; `None` if several blocks store to the array or a trip count
+    /// is not static.
     pub(super) iterations: Option<u64>,
 }
 
-/// Whether a buffer of the workspace holds values that are saved for the reverse pass. A buffer without elements,
-/// which a call may return, holds none.
+/// Whether a buffer of the workspace holds values that are saved for the reverse pass; false for a buffer without
+/// elements, which a call may return.
 pub(crate) fn is_kept(k: &Kernel, id: BufferId) -> bool {
     let Buffer { ty, place, .. } = &k.buffers[id];
     let kept = || k.kept.keys().any(|h| h.buffer == id);
     matches!(place, Place::Workspace(_)) && ty.shape.elements() > 0 && kept()
 }
 
-/// Returns the layout before any pass.
+/// Returns the layout before any pass: one region for each saved array and each dynamic tape.
 pub(super) fn layout(program: &Program, model: &ScratchpadModel) -> Layout {
     let (k, sites, reverse_start) =
         (&program.entry, Sites::of(program), reverse_pass_start(program));
@@ -56,13 +58,14 @@ pub(super) fn layout(program: &Program, model: &ScratchpadModel) -> Layout {
 }
 
 impl Region {
-    /// Returns a region that is not streamed, with records of `width` bytes.
+    /// Returns a region that is not streamed, with records of `width` bytes that the reverse pass reads in the order
+    /// `read`.
     pub(super) fn of(holds: Holds, width: u64, read: Read) -> Region {
         Region { holds, width, read, layer: None, tile: None, scratchpad: None }
     }
 }
 
-/// Returns the accesses of a saved array with this number of elements.
+/// Returns how the saved array `id`, which has `elements` elements, is stored and read back.
 pub(super) fn array_accesses(
     sites: &Sites,
     reverse_start: Option<usize>,
@@ -74,7 +77,8 @@ pub(super) fn array_accesses(
     blocks.dedup();
     let read = ordered(sites, reverse_start, id, elements).filter(|_| !sites.turned.contains(&id));
     let (read, granule) = read.unwrap_or((Read::Otherwise, 1));
-    // The trip count of the block that stores, if there is only one.
+    // The number of times that the storing block runs: the product of the trip counts around it, if only one block
+    // stores.
     let iterations = stores.first().filter(|_| blocks.len() == 1).and_then(|s| {
         s.loops.iter().try_fold(1u64, |n, l| n.checked_mul(u64::try_from(l.iterations()?).ok()?))
     });
@@ -116,8 +120,8 @@ fn ordered(
     Some((read, u64::try_from(granule).ok()?))
 }
 
-/// Returns the sites that store to a buffer, and the sites that load from it, without the loads that find their
-/// element in a register.
+/// Returns the sites that store to a buffer, and the sites that load from it. Loads that find their element in a
+/// register are left out.
 pub(super) fn accesses(sites: &Sites, id: BufferId) -> (Vec<&Site>, Vec<&Site>) {
     let (stores, mut loads): (Vec<&Site>, Vec<&Site>) = sites.touching(id).partition(|s| s.write);
     // A load of an element that the same iteration has just stored finds it in a register.

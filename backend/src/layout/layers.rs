@@ -1,23 +1,23 @@
-//! Chooses layers: the records for which the scratchpad is allocated at one time.
+//! Chooses layers. A *layer* is the group of records for which the scratchpad is allocated at one time.
 //!
-//! A layer holds the records of some iterations of a loop: the share that `shares` grants, and at most
-//! `ScratchpadModel::layer` entries, but at least one record. If possible a layer consists of whole cache lines, since
-//! a line that belongs to two tiles is moved twice:
+//! A layer holds the records of some iterations of a loop: at most the number of iterations that `shares` grants the
+//! stream, and at most `ScratchpadModel::layer` entries of 8 bytes, but at least one record. If possible a layer
+//! consists of whole cache lines, since a cache line that belongs to two tiles is moved twice:
 //!
 //! ```text
 //! records of 3 entries, half of 64: 10 iterations are 30 entries, four lines for 240 bytes
 //!                                    8 iterations are 24 entries, three lines for 192
 //! ```
 //!
-//! This is the second pass of the paper. The paper cuts unrolled blocks; a layer here is a number of iterations, which
-//! costs no code.
+//! This is the second pass of the TapeFlow paper. The paper cuts unrolled blocks into layers; a layer here is a
+//! number of iterations, so the code is not unrolled and does not grow.
 
 use super::access_sites::Sites;
 use super::scratchpad_partition::{LINE, Stream, shares};
 use super::{Holds, Layer, Layout, ScratchpadModel};
 use crate::loop_ir::Program;
 
-/// Runs the pass: sets `layer` of each region that is to be streamed.
+/// Runs the pass `layers`: sets `layer` of each region that is to be streamed.
 pub(super) fn layers(program: &Program, mut layout: Layout, model: &ScratchpadModel) -> Layout {
     let (shares, sites) = (shares(program, &layout, model), Sites::of(program));
     for (id, region) in layout.regions.iter_mut() {

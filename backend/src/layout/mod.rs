@@ -73,8 +73,8 @@
 //! # Ok::<(), tapeloom_ir::Problem>(())
 //! ```
 //!
-//! The passes are those of *TapeFlow* (M. Hakimi and A. Shriraman, CGO 2024), with loops instead of unrolled blocks: a
-//! layer is a number of iterations, which costs no code.
+//! The passes are those of *TapeFlow* (M. Hakimi and A. Shriraman, CGO 2024), with loops instead of unrolled blocks:
+//! a layer is a number of iterations, so the code is not unrolled and does not grow.
 
 mod access_order;
 mod access_sites;
@@ -113,14 +113,14 @@ entity_impl!(RegionId, "r");
 pub struct InputId(u32);
 entity_impl!(InputId, "n");
 
-/// The layout of the residuals of a program.
+/// The layout of a program's residuals (values saved for the reverse pass) in memory and in the scratchpad.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
     /// The program's name, without `@`.
     pub name: String,
     /// The regions: saved arrays, grouped into records, and dynamic tapes.
     pub regions: PrimaryMap<RegionId, Region>,
-    /// The arguments that are streamed from the memory in which they lie.
+    /// The arguments that are streamed to the scratchpad directly from the argument's own memory.
     pub inputs: PrimaryMap<InputId, Input>,
 }
 
@@ -133,9 +133,10 @@ pub struct Region {
     pub width: u64,
     /// The order in which the reverse pass reads the records.
     pub read: Read,
-    /// The records for which the scratchpad is allocated at one time; `None` if the region is not streamed.
+    /// The group of records for which the scratchpad is allocated at one time; `None` if the region is not streamed.
     pub layer: Option<Layer>,
-    /// The number of layers that one stream operation moves; `None` if the region is not streamed.
+    /// The number of layers that one stream operation moves, and the number of tiles; `None` if the region is not
+    /// streamed.
     pub tile: Option<Tile>,
     /// The index of the region's first 8-byte entry in the scratchpad; `None` if the region is not streamed.
     pub scratchpad: Option<u64>,
@@ -188,20 +189,21 @@ pub struct Field {
     pub width: u64,
 }
 
-/// The order in which the reverse pass reads the records of a region, compared with the order of their stores.
+/// The order in which the reverse pass reads the records of a region, relative to the order in which the forward pass
+/// stored them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Read {
-    /// The last record first (last in, first out): the loop is reversed.
+    /// The last record first (last in, first out), since the reverse pass runs the loop backward.
     Mirrored,
     /// In the order of the stores (first in, first out).
     Same,
-    /// In another or an unknown order, or a record more than once. The records are read through the cache.
+    /// In another or an unknown order, or some record more than once: the records are read through the cache.
     Otherwise,
-    /// Records of a dynamic tape: the program loads their numbers from memory.
+    /// The order of a dynamic tape: known only at run time, because the program loads the record numbers from memory.
     Run,
 }
 
-/// A layer: the records for which the scratchpad is allocated at one time.
+/// A layer: the group of records for which the scratchpad is allocated at one time.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Layer {
     /// The number of iterations whose records form the layer; each iteration stores one record.
@@ -214,39 +216,41 @@ pub struct Layer {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Tile {
     /// The length of a tile. For a region, the number of layers. For an input, the number of iterations whose loads
-    /// fill the tile; an element that is in the tile already takes no further entry.
+    /// fill the tile; an element that the tile already contains takes no further entry.
     pub length: u64,
-    /// The number of tiles that the scratchpad holds at the same time: one in use, the others being moved.
+    /// The number of tiles of this stream that the scratchpad holds at the same time: one in use, the others being
+    /// filled or drained.
     pub parts: u64,
 }
 
-/// An argument of the program that the reverse pass reads in order and that is streamed from the memory in which it
-/// lies, without a copy.
+/// An argument of the program that the reverse pass reads in order. The argument is streamed to the scratchpad
+/// directly from its own memory, without a copy.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Input {
     /// The buffer of the argument.
     pub buffer: BufferId,
     /// The index of the step of the program that reads the argument.
     pub step: usize,
-    /// The loops around its loads, outer ones first.
+    /// The loops around the argument's loads, outer ones first.
     pub loops: Vec<Loop>,
-    /// The loads of the argument, each with the element index that it reads, as an affine form of loop counters. A
-    /// tile holds an element once, even if several loads read it.
+    /// The loads of the argument: the scalar that each load defines, and the element index that it reads as an affine
+    /// form of loop counters. A tile holds an element once, even if several loads read it.
     pub loads: Vec<(ScalarId, Affine<IndexId>)>,
-    /// The iterations whose elements one stream operation moves; `None` until the pass `streams` has run.
+    /// The length of a tile in iterations, and the number of tiles; `None` until the pass `streams` has run.
     pub tile: Option<Tile>,
     /// The index of the input's first 8-byte entry in the scratchpad; `None` until the pass `offsets` has run.
     pub scratchpad: Option<u64>,
 }
 
 impl Input {
-    /// Returns the number of loads in one iteration, each of which takes at most one scratchpad entry.
+    /// Returns the number of loads in one iteration: the scratchpad entries of 8 bytes that an iteration takes at
+    /// most.
     pub fn entries(&self) -> u64 {
         self.loads.len() as u64
     }
 
-    /// Returns the indices of the elements that the iterations read, in the order of the reads; `None` if a loop
-    /// extent or an address cannot be evaluated.
+    /// Returns the indices of the elements that the loads of all iterations read, in the order of the reads; `None`
+    /// if a loop extent or an address cannot be evaluated.
     pub fn elements(&self) -> Option<Vec<i64>> {
         let (mut all, mut at) = (Vec::new(), Vec::new());
         self.nest(0, &mut at, &mut all)?;
@@ -273,7 +277,7 @@ impl Input {
 }
 
 impl Layout {
-    /// Returns the region with a field for a saved array, if there is one.
+    /// Returns the region that has a field for the saved array `buffer`, if there is one.
     pub fn region(&self, buffer: BufferId) -> Option<RegionId> {
         let holds = |region: &Region| match &region.holds {
             Holds::Arrays { fields, .. } => fields.iter().any(|f| f.buffer == buffer),

@@ -1,15 +1,15 @@
-//! Chooses the offset of each stream in the scratchpad.
+//! Chooses the offset of each stream in the scratchpad, in entries of 8 bytes.
 //!
 //! Streams that one step uses together must not overlap. Other streams may share entries, since a step ends before
-//! the next one begins. Each stream takes the lowest offset that is free; a stream without a free offset is accessed
-//! through the cache. Within a stream, an entry has the offset that it has in its layer. This is the fourth pass of
-//! the paper.
+//! the next one begins. Each stream takes the lowest free offset; a stream for which no offset is free is accessed
+//! through the cache. Within a stream, an entry's offset is its index in its layer. This is the fourth pass of the
+//! TapeFlow paper.
 
 use super::scratchpad_partition::{Stream, StreamUse, stream_uses};
 use super::{Layout, ScratchpadModel};
 use crate::loop_ir::Program;
 
-/// Runs the pass: sets `scratchpad` of each stream for which a free offset exists.
+/// Runs the pass `offsets`: sets `scratchpad` of each stream for which a free offset exists.
 pub(super) fn offsets(program: &Program, mut layout: Layout, model: &ScratchpadModel) -> Layout {
     let mut placed: Vec<(StreamUse, u64, u64)> = Vec::new();
     for candidate in stream_uses(program, &layout) {
@@ -30,14 +30,15 @@ pub(super) fn offsets(program: &Program, mut layout: Layout, model: &ScratchpadM
             placed.push((candidate, at, at + size));
         }
     }
-    // Remove inputs without an offset: they are read through the cache, like any other array.
+    // Remove streamed arguments without an offset: they are read through the cache, like any other array.
     let inputs = std::mem::take(&mut layout.inputs).into_iter().map(|(_, input)| input);
     layout.inputs = inputs.filter(|input| input.scratchpad.is_some()).collect();
     layout
 }
 
 impl Layout {
-    /// Returns the number of scratchpad entries that all tiles of a stream take; `None` if the stream has no tile.
+    /// Returns the number of 8-byte scratchpad entries that all tiles of a stream take; `None` if the stream has no
+    /// tile.
     pub(super) fn stream_entries(&self, stream: Stream) -> Option<u64> {
         let (iteration, tile, layer) = match stream {
             Stream::Region(id) => {

@@ -1,4 +1,4 @@
-//! Passes on layouts, by name, and pipelines of them.
+//! Passes on tape layouts, which are looked up by name, and pipelines of passes.
 
 use super::check::check;
 use super::scratchpad_model::ScratchpadModel;
@@ -6,12 +6,12 @@ use super::{Layout, group_records, initial_layout, layers, offsets, stream_input
 use crate::loop_ir::Program;
 use tapeloom_ir::Problem;
 
-/// A pass: a function from layouts to layouts.
+/// A pass on tape layouts: a function that returns a changed layout.
 #[derive(Clone, Copy, Debug)]
 pub struct Pass {
-    /// The name of the pass, as pipelines list it.
+    /// The name of the pass, as `Pipeline::passes` lists it.
     pub name: &'static str,
-    /// The function that returns the changed layout.
+    /// The function that takes a layout and returns the changed layout.
     pub run: fn(&Program, Layout, &ScratchpadModel) -> Layout,
 }
 
@@ -24,7 +24,7 @@ pub const PASSES: [Pass; 5] = [
     Pass { name: "offsets", run: offsets::offsets },
 ];
 
-/// A pipeline: a list of layout passes that run one after the other.
+/// A pipeline: a list of layout passes that run one after the other, and its name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Pipeline {
     /// The name of the pipeline.
@@ -36,22 +36,22 @@ pub struct Pipeline {
 impl Pipeline {
     /// No pass: each saved array stays in a region of its own (structure of arrays), accessed through the cache.
     pub const SOA: Pipeline = Pipeline { name: "soa", passes: &[] };
-    /// Only the grouping of arrays into records (array of structures), accessed through the cache.
+    /// Only the pass that groups arrays into records (array of structures), which are accessed through the cache.
     pub const AOS: Pipeline = Pipeline { name: "aos", passes: &["records"] };
-    /// Records that are streamed through the scratchpad.
+    /// Saved arrays are grouped into records, which are streamed through the scratchpad.
     pub const TFLOW: Pipeline =
         Pipeline { name: "tflow", passes: &["records", "layers", "streams", "offsets"] };
-    /// Records and arguments that are streamed through the scratchpad.
+    /// Records, and arguments that the reverse pass reads in order, are streamed through the scratchpad.
     pub const MINTAPE_TFLOW: Pipeline = Pipeline {
         name: "mintape+tflow",
         passes: &["records", "inputs", "layers", "streams", "offsets"],
     };
 
-    /// All pipelines, from no pass to all five passes.
+    /// All pipelines, in order of increasing number of passes, from none to all five.
     pub const ALL: [Pipeline; 4] =
         [Pipeline::SOA, Pipeline::AOS, Pipeline::TFLOW, Pipeline::MINTAPE_TFLOW];
 
-    /// Returns the layout of a program after the passes of this pipeline.
+    /// Returns the layout of a program's residuals after the passes of this pipeline.
     ///
     /// # Errors
     /// As [`Layout::run_passes`].
@@ -62,8 +62,8 @@ impl Pipeline {
 }
 
 impl Layout {
-    /// Runs `passes` on the initial layout of a program. Debug builds verify the result of each pass, all builds the
-    /// last one.
+    /// Runs `passes` on the initial layout of a program. The layout is verified after the last pass, in debug builds
+    /// after each pass.
     ///
     /// # Errors
     /// [`tapeloom_ir::Kind::Internal`] if a pass returned an invalid layout.

@@ -1,6 +1,6 @@
-//! The memory of a machine for tapes: a scratchpad, and the cache beside it.
+//! The parameters of a machine's tape memory: a scratchpad, and the cache beside it.
 
-/// The scratchpad and the cache of the machine for which a layout is computed.
+/// The sizes of the scratchpad and of the cache of the machine for which a layout is computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ScratchpadModel {
     /// The size of the scratchpad in entries of 8 bytes.
@@ -9,8 +9,8 @@ pub struct ScratchpadModel {
     pub parts: u64,
     /// The maximal number of entries of a layer.
     pub layer: u64,
-    /// The least number of bytes that an element takes on the tape: 8 if the tape consists of 64-bit words, whatever
-    /// the dtype.
+    /// The least number of bytes that an element takes on the tape: 8 if the tape consists of 64-bit words whatever
+    /// the dtype is, 1 if elements are packed.
     pub word: u64,
     /// The size of the cache in bytes.
     pub cache: u64,
@@ -28,7 +28,7 @@ impl ScratchpadModel {
 }
 
 impl Default for ScratchpadModel {
-    /// The machine of the paper: 64 entries in two halves, beside a cache of 32 kB in two ways.
+    /// The machine of the TapeFlow paper: a scratchpad of 64 entries in two halves, beside a two-way cache of 32 kB.
     fn default() -> ScratchpadModel {
         ScratchpadModel {
             entries: 64,

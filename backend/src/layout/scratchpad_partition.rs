@@ -1,8 +1,8 @@
-//! Divides the scratchpad among streams: all streams of one step together fit in half of it.
+//! Divides the scratchpad among streams: all streams that one step uses must together fit in half of the scratchpad.
 //!
-//! Streams that move in the innermost loops of a step share the entries that the streams of outer loops leave, each
-//! with the same number of iterations. Streams of outer loops move once in many iterations, so each gets one record.
-//! If there is not enough room, the largest input is dropped first, and regions after all inputs; dropped streams are
+//! The streams of the innermost loops of a step share the entries that the streams of outer loops leave; each gets
+//! the same number of iterations. Streams of outer loops move once in many iterations, so each gets one record. If
+//! there are too few entries, the largest input is dropped first, and regions after all inputs; dropped streams are
 //! accessed through the cache.
 
 use super::access_sites::{Site, Sites};
@@ -19,20 +19,20 @@ pub(super) enum Stream {
     Input(InputId),
 }
 
-/// The scratchpad entries that a stream needs, and the steps that use it.
+/// The number of scratchpad entries that a stream needs in each iteration, and the steps that use it.
 #[derive(Clone, Debug)]
 pub(super) struct StreamUse {
     pub(super) stream: Stream,
     /// The number of 8-byte scratchpad entries that one iteration needs.
     entries: u64,
-    /// The number of loops around the stream's accesses.
+    /// The number of loops around the most deeply nested access of the stream.
     depth: usize,
     /// The indices of the steps that use the stream; empty if all steps use it.
     steps: Vec<usize>,
 }
 
 impl StreamUse {
-    /// Whether some step uses both this stream and `other`.
+    /// Whether at least one step uses both this stream and `other`, so that the two must not overlap.
     pub(super) fn meets(&self, other: &StreamUse) -> bool {
         self.steps.is_empty()
             || other.steps.is_empty()
@@ -40,10 +40,11 @@ impl StreamUse {
     }
 }
 
-/// The number of 8-byte entries in a cache line of 64 bytes. A region with fewer entries in all is not streamed.
+/// The number of 8-byte entries in a cache line of 64 bytes. A region with fewer entries in all its records is not
+/// streamed.
 pub(super) const LINE: u64 = 8;
 
-/// Returns the regions and inputs of a layout that may be streamed, with their uses.
+/// Returns the regions and inputs of a layout that may be streamed, each with the entries that it needs.
 pub(super) fn stream_uses(program: &Program, layout: &Layout) -> Vec<StreamUse> {
     let sites = Sites::of(program);
     let mut all = Vec::new();
@@ -74,7 +75,8 @@ pub(super) fn stream_uses(program: &Program, layout: &Layout) -> Vec<StreamUse> 
     all
 }
 
-/// Returns, for each stream, its share: the number of iterations whose entries it may hold in half of the scratchpad.
+/// Returns, for each stream, its share: the number of iterations whose records or loads half of the scratchpad holds
+/// for it; 0 if the stream does not fit.
 pub(super) fn shares(
     program: &Program,
     layout: &Layout,
@@ -105,8 +107,8 @@ pub(super) fn shares(
     }
 }
 
-/// Returns the share of a stream, in iterations, if half of the scratchpad (`half` entries) is divided among the
-/// streams `together` that one step uses, including the stream itself.
+/// Returns the share of a stream, in iterations, if half of the scratchpad (`half` entries of 8 bytes) is divided
+/// among the streams `together`, which include the stream itself.
 fn iterations(candidate: &StreamUse, together: &[&StreamUse], half: u64) -> u64 {
     let deepest = together.iter().map(|m| m.depth).max().unwrap_or(0);
     let sum = |deep: bool| -> u64 {

@@ -1,12 +1,12 @@
-//! Streams arguments that the reverse pass reads in order, from the memory in which they lie.
+//! Streams arguments that the reverse pass reads in order directly from their own memory to the scratchpad.
 //!
 //! If the planner saves few residuals, the reverse pass reads arguments again. Their order is known from the loops,
-//! so the engine that moves tiles of the tape can move them, too, without a copy. The pass streams loads of arguments
-//! that an earlier step has read, if the load happens in every iteration and its index is an affine form of loop
-//! counters. Streaming must pay: at least two elements are read of each moved line, or the cache would move about as
-//! many lines (each element of a column of a large matrix is in a line of its own, and these lines fall on few sets).
-//! An element that is in the tile is not moved again: a row that five iterations of an outer loop read is moved once,
-//! if it fits.
+//! so the engine that moves tiles of the tape can move the arguments, too, without a copy. The pass streams loads of
+//! arguments that an earlier step has read, if the load happens in every iteration and its index is an affine form of
+//! loop counters. Streaming must pay: either at least two elements are read of each moved cache line, or the cache
+//! would move about as many lines (each element of a column of a large matrix is in a cache line of its own, and
+//! these lines fall on few sets of the cache). An element that the tile already contains is not moved again: a row
+//! that five iterations of an outer loop read is moved once, if it fits.
 //!
 //! ```text
 //! serial i10 in 10 {                          a tile: 31 elements of b2 at most, four lines
@@ -22,7 +22,7 @@ use std::hash::Hash;
 use tapeloom_ir::OrderedSet;
 use tapeloom_ir::analysis::affine::Affine;
 
-/// Runs the pass: adds to the layout the arguments that are worth a stream.
+/// Runs the pass `inputs`: adds to the layout the arguments that are worth a stream (`are_worth`).
 pub(super) fn inputs(program: &Program, mut layout: Layout, model: &ScratchpadModel) -> Layout {
     let (k, sites) = (&program.entry, Sites::of(program));
     let from = reverse_pass_start(program).unwrap_or(0);
@@ -63,10 +63,10 @@ pub(super) fn inputs(program: &Program, mut layout: Layout, model: &ScratchpadMo
     layout
 }
 
-/// The elements of an argument that the iterations of an input read, in the order of the reads.
+/// The elements of a streamed argument that the loads of all iterations read, in the order of the reads.
 #[derive(Clone)]
 pub(super) struct Touched {
-    /// The indices of the elements in the argument, one for each read.
+    /// The indices in the argument of the elements that are read, one index for each read.
     elements: Vec<i64>,
     /// The number of reads in one iteration.
     entries: usize,
@@ -77,8 +77,8 @@ pub(super) struct Touched {
 }
 
 impl Touched {
-    /// Returns the elements of an input; `None` if they cannot be evaluated or there are fewer reads than entries in
-    /// one part of the scratchpad.
+    /// Returns the elements that the loads of a streamed argument read; `None` if the indices cannot be evaluated, or
+    /// if there are fewer reads than entries in one part of the scratchpad.
     pub(super) fn by(program: &Program, input: &Input, model: &ScratchpadModel) -> Option<Touched> {
         let width = program.entry.buffers[input.buffer].ty.dtype.bytes() as u64;
         let (elements, line) = (input.elements()?, (model.line / width.max(1)).max(1) as i64);
@@ -88,8 +88,8 @@ impl Touched {
         enough.then_some(Touched { elements, entries: input.loads.len(), line, missed })
     }
 
-    /// Whether an input is worth a stream if a tile holds this number of iterations: at least two elements are read of
-    /// each moved cache line, or the cache without the stream would move at least 15/16 of these lines.
+    /// Whether an argument is worth a stream if a tile holds `iterations` iterations: at least two elements are read
+    /// of each cache line that the stream moves, or the cache alone would move at least 15/16 as many lines.
     pub(super) fn are_worth(&self, iterations: u64) -> bool {
         let iterations = usize::try_from(iterations).unwrap_or(usize::MAX);
         let apart = |a: i64, b: i64| a / self.line != b / self.line;
@@ -101,9 +101,9 @@ impl Touched {
     }
 }
 
-/// A tile of a read sequence: the distinct words that one stream operation moves.
+/// A tile cut from a sequence of reads: the distinct words that one stream operation moves.
 pub(crate) struct Cut<T> {
-    /// The words, in the order of their first reads.
+    /// The distinct words of the tile, in the order of their first reads.
     pub(crate) words: Vec<T>,
     /// For each read, the index of its word in `words`.
     pub(crate) places: Vec<u32>,
@@ -111,15 +111,15 @@ pub(crate) struct Cut<T> {
 
 impl<T: Copy> Cut<T> {
     /// Returns one word of each cache line that the tile fetches; `apart` says whether two words are in different
-    /// lines.
+    /// cache lines.
     pub(crate) fn lines(&self, apart: impl Fn(T, T) -> bool) -> impl Iterator<Item = T> {
         self.words.chunk_by(move |a, b| !apart(*a, *b)).map(|part| part[0])
     }
 }
 
-/// Cuts a sequence of reads, `entries` for each iteration, into tiles of at most `most` distinct words. A word that is
-/// in the tile is not moved again, however many iterations read it. If a cache line ends inside a tile, the tile ends
-/// at the last such line end, so that no cache line is fetched twice.
+/// Cuts a sequence of reads, `entries` for each iteration, into tiles of at most `most` distinct words. A word that
+/// the tile already contains is not moved again, however many iterations read it. If a cache line ends inside a tile,
+/// the tile ends at the last such line end, so that no cache line is fetched twice.
 pub(crate) fn cut<T: Copy + Eq + Hash>(
     all: &[T],
     most: usize,
@@ -153,11 +153,11 @@ pub(crate) fn cut<T: Copy + Eq + Hash>(
     tiles
 }
 
-/// Returns the number of cache lines that the modelled cache fetches if it serves only these reads; `lines` has the
-/// line number of each read.
+/// Returns the number of cache lines that the modelled cache fetches if it serves only these reads; `lines` is the
+/// number of the cache line of each read.
 fn misses(lines: &[i64], model: &ScratchpadModel) -> u64 {
     let count = (model.cache / model.line.max(1) / model.associativity.max(1)).max(1);
-    // The cache lines in each set of the cache, the most recently used last.
+    // The cache lines in each set of the cache, the most recently used line last.
     let mut sets: Vec<Vec<i64>> = vec![Vec::new(); count as usize];
     let mut missed = 0;
     for line in lines {
@@ -178,8 +178,8 @@ fn misses(lines: &[i64], model: &ScratchpadModel) -> u64 {
     missed
 }
 
-/// Returns the scalar that a load defines, the element index as an affine form, and the innermost stride, if the load
-/// reads its elements in order.
+/// Returns the scalar that a load defines, its element index as an affine form, and the absolute stride of the
+/// innermost loop; `None` if the load may be skipped, its index is unknown or its stride is 0.
 fn in_order(site: &Site) -> Option<(ScalarId, Affine<IndexId>, i64)> {
     let (value, address) = (site.value?, site.address.clone()?);
     let (_, stride) = address.without(site.loops.last()?.index);

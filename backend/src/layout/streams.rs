@@ -1,14 +1,14 @@
-//! Chooses tiles: the data that one stream operation moves.
+//! Chooses tiles. A *tile* is the data that one stream operation moves between memory and the scratchpad.
 //!
-//! A tile of a region is the largest number of whole layers within the stream's share. While one tile is in use, the
-//! other half of the stream's entries is drained or filled. An input, which is only read, has no layers: its tile
-//! has room for the words that its share of iterations loads. This is the third pass of the paper.
+//! A tile of a region consists of as many whole layers as the stream's share of half the scratchpad holds. While one
+//! tile is in use, the other half of the stream's entries is drained or filled. An input, which is only read, has no
+//! layers: the length of its tile is its share in iterations. This is the third pass of the TapeFlow paper.
 
 use super::scratchpad_partition::{Stream, shares};
 use super::{Layout, ScratchpadModel, Tile};
 use crate::loop_ir::Program;
 
-/// Runs the pass: sets `tile` of each stream.
+/// Runs the pass `streams`: sets `tile` of each stream.
 pub(super) fn streams(program: &Program, mut layout: Layout, model: &ScratchpadModel) -> Layout {
     let (shares, parts) = (shares(program, &layout, model), model.parts);
     let share = |stream| shares.get(&stream).copied().unwrap_or(0);
