@@ -28,7 +28,7 @@
 //! - [`Tensor`] is concrete data: cheap to clone, `Send + Sync`.
 //! - [`Tree`] is the trait of arguments and results of transforms: tuples, vectors and your own structs of
 //!   arrays.
-//! - [`transform`] lists the transforms with their types.
+//! - [`transform`] lists the transforms with their types; [`control`] has loops and branches.
 //! - [`jit()`] and [`run`] are the boundary between closures and data. Tracing computes nothing; a call of
 //!   the compiled function computes, and returns all mistakes made while tracing as one [`Error`].
 //!
@@ -57,9 +57,17 @@
 // Code that `#[derive(Tree)]` generates names this crate `tapeloom`, inside this crate too.
 extern crate self as tapeloom;
 
+// The documentation of `Var` shows its methods in the order of these modules.
+pub mod var;
+
+pub mod ops;
+
+mod sized;
+
+pub mod control;
+
 mod check;
 pub mod complex;
-pub mod control;
 pub mod conv;
 pub mod define_by_run;
 mod distributions;
@@ -75,51 +83,96 @@ pub mod jit;
 pub mod linalg;
 pub mod nn;
 pub mod ode;
-pub mod ops;
 pub mod optim;
 mod prng;
 pub mod quadrature;
 pub mod random;
-mod sized;
 mod staging;
 pub mod state;
 pub mod transform;
 pub mod tree;
-pub mod var;
 
+#[doc(inline)]
 pub use check::{check_grads, check_rule};
+#[doc(inline)]
 pub use complex::{Complex, IntoComplex};
+#[doc(inline)]
 pub use control::*;
+#[doc(inline)]
 pub use define_by_run::{
     Ephemeral, Persistent, Tape, record, record_within, recorded_bytes, recorded_vjp,
 };
+#[doc(inline)]
 pub use error::Error;
+#[doc(inline)]
 pub use function::{Function, One, Two};
+#[doc(inline)]
 pub use host_calls::{Failure, callback, callback_batched, debug_print, tap, tap_cotangent};
+#[doc(inline)]
 pub use implicit::*;
+#[doc(inline)]
 pub use jit::{CallReport, Compiled, Explanation, Jit, Stage, eval_shape, jit, run};
+#[doc(inline)]
 pub use linalg::{MatrixNorm, Triangle};
+#[doc(inline)]
 pub use nn::attention::{Attention, dot_product_attention};
+#[doc(inline)]
 pub use ops::functions::*;
+#[doc(inline)]
 pub use quadrature::{Precision, quad};
+#[doc(inline)]
 pub use sized::Unique;
+#[doc(inline)]
 pub use state::Ref;
+#[doc(inline)]
 pub use tapeloom_backend::{
     LaneCode, LaneLoop, MachineModel, Rematerialized, TapePlan, Target, Vectors, accelerator,
     layout,
 };
+#[doc(inline)]
 pub use tapeloom_derive::Tree;
+#[doc(inline)]
 pub use tapeloom_ir::{
     ArrayType, Cancel, Dtype, Element, Kind, LoopCount, Policy, Problem, Shape, Tensor,
 };
+#[doc(inline)]
 pub use transform::*;
+#[doc(inline)]
 pub use tree::{
     Args, Tree, clip_by_global_norm, global_norm, ones_like, ravel, ravel_tensors, tree_dot,
     tree_leaves, tree_map, tree_map2, tree_map3, tree_paths, tree_sum, zeros_like,
 };
+#[doc(inline)]
 pub use var::{IntoVar, Var};
 
 /// The names that most programs need: `use tapeloom::prelude::*;`
+///
+/// * **Arrays**: [`Var`], [`IntoVar`], [`Tensor`], [`Shape`], [`Dtype`], [`Complex`], [`IntoComplex`]; new arrays by
+///   [`zeros`], [`ones`], [`full`], [`eye`], [`arange`], [`iota`], [`linspace`], [`logspace`], [`geomspace`],
+///   [`fftfreq`], [`constant`], [`tri`], [`toeplitz`]; joined by [`concat()`], [`stack`], [`hstack`], [`vstack`],
+///   [`dstack`], [`column_stack`], [`block_diag`]; [`broadcast_arrays`], [`meshgrid`], [`meshgrid_ij`], [`Padding`].
+/// * **Functions of several arrays**: [`einsum`], [`einsum_left_to_right`], [`multi_dot`], [`select`],
+///   [`select_first`], [`select_nth`], [`interp`], [`polyval`], [`lexsort`], [`diag_indices`],
+///   [`dot_product_attention`] with [`Attention`].
+/// * **Derivatives**: [`grad`], [`value_and_grad`], [`grad_aux`], [`value_and_grad_aux`], [`jvp`], [`vjp`],
+///   [`linearize`], [`linear_transpose`], [`jacfwd`], [`jacrev`], [`hessian`], [`hvp`]; own rules by [`custom_jvp`],
+///   [`custom_vjp`], [`custom_rules`]; memory by [`checkpoint`], [`checkpoint_carries`], [`Policy`]; tests by
+///   [`check_grads`], [`check_rule`].
+/// * **Batches**: [`vmap`], [`vmap_axes`] with [`BatchAxes`], [`AxisLeaf`].
+/// * **Control flow**: [`cond`], [`switch`], [`fori_loop`], [`while_loop`], [`scan`], [`scan_reverse`], [`map`],
+///   [`associative_scan`], [`Count`], [`outline`].
+/// * **Running**: [`jit()`], [`Jit`], [`run`], [`eval_shape`], [`Cancel`]; recordings by [`record`],
+///   [`record_within`], [`recorded_vjp`], [`recorded_bytes`], [`Tape`].
+/// * **State and the host**: [`Ref`], [`callback`], [`callback_batched`], [`debug_print`], [`tap`],
+///   [`tap_cotangent`].
+/// * **Solutions of equations**: [`custom_root`], [`root_between`], [`fixed_point`], [`custom_linear_solve`],
+///   [`custom_linear_solve_with`], [`cg`], [`cg_with`], [`gmres`], [`gmres_with`], [`bicgstab`], [`bicgstab_with`],
+///   [`Krylov`], [`Until`], [`quad`], [`Precision`].
+/// * **Trees**: [`Tree`](trait@Tree) with its derive macro, [`Args`], [`tree_map`], [`tree_map2`], [`tree_map3`],
+///   [`tree_leaves`], [`tree_paths`], [`tree_sum`], [`tree_dot`], [`ravel`], [`ravel_tensors`], [`zeros_like`],
+///   [`ones_like`], [`global_norm`], [`clip_by_global_norm`].
+/// * **Modules of fields**: [`linalg`] with [`MatrixNorm`] and [`Triangle`], [`fft`], [`conv`], [`nn`], [`ode`],
+///   [`optim`] with [`Optimizer`](optim::Optimizer), [`random`], [`interpolate`].
 pub mod prelude {
     pub use crate::check::{check_grads, check_rule};
     pub use crate::complex::{Complex, IntoComplex};

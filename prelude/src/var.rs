@@ -31,7 +31,9 @@ use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem, Shape, Tensor, 
 
 /// A traced array. See the [module](crate::var) documentation.
 ///
-/// Its arithmetic is that of Rust's operators: `+ - * / %`, `& | ^ ! << >>`.
+/// Its arithmetic is that of Rust's operators: `+ - * / %`, `& | ^ ! << >>`. Its methods stand in families: the type;
+/// shapes and parts; functions of each element and comparisons; reductions, cumulative sums, sorting and search;
+/// products; activations and losses; special functions; selections whose number of results depends on data.
 #[doc(
     alias = "Array",
     alias = "Tracer",
@@ -60,6 +62,7 @@ pub struct Var {
     pub(crate) handle: Handle,
 }
 
+/// The type of the array: shape and dtype.
 impl Var {
     /// Returns the extents, outermost first; they are known at tracing.
     ///

@@ -25,6 +25,7 @@
 //! | `batch size=3` | with `batched=[true,false]`; without, all parameters |
 //! | a pass of [`tapeloom_transforms::PASSES`] | by its name |
 //! | `loop_trees` | the output is the loop trees from lowering (the last step) |
+//! | `lower` | the output is the loop program from lowering, before any pass on it (the last step) |
 //! | `kernels` | the text is a loop program, and so is the output |
 //! | a pass of [`PASSES`](tapeloom_backend::passes::PASSES), `unroll by=[4,2]`, `redundant_memory overlap=true` | passes on it; the lists say `index_set_split write_out=true` and `promote_memory private=true`, too |
 //! | `layout pipeline=tflow` | of a loop program: the layout of its tape; passes on layouts may follow |
@@ -39,7 +40,7 @@ use crate::{Agreement, Failure, read_tensors, run};
 use std::collections::BTreeMap;
 use tapeloom_backend::layout::{Layout, PASSES, Pipeline as Layouts, ScratchpadModel};
 use tapeloom_backend::passes::{Choice, Context, Invariant, by_name};
-use tapeloom_backend::{Executable, Options, compile, loop_ir, loop_trees};
+use tapeloom_backend::{Executable, Options, compile, loop_ir, loop_trees, schedule};
 use tapeloom_ir::prim::{Exactness, Regions};
 use tapeloom_ir::{
     Amortization, FuncId, Module, PlanRequest, Policy, Price, Problem, Tensor, fingerprint,
@@ -136,6 +137,14 @@ impl<'t> TextTest<'t> {
         for (i, (name, options)) in self.pipeline.iter().enumerate() {
             if *name == "loop_trees" {
                 return Ok(loop_trees(&module, at[0])?);
+            }
+            if *name == "lower" {
+                let program = schedule(&module, at[0])?;
+                let mistakes = loop_ir::verify(&program);
+                if !mistakes.is_empty() {
+                    return Err(format!("the loop program is not valid: {mistakes:?}").into());
+                }
+                return Ok(program.to_string());
             }
             if *name == "run" {
                 if i + 1 < self.pipeline.len() {

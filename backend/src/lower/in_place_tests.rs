@@ -339,3 +339,28 @@ fn random_updates() {
         same(&random_program(&mut random));
     }
 }
+
+/// Many updates of one accumulator write in place: the whole is copied once, then each update writes an element.
+#[test]
+fn updates_of_an_accumulator_are_in_place() {
+    let updates = 200;
+    let mut text = String::from("func @f(%0: f64[1000], %1: i64[], %2: f64[1]) -> (f64[1000]) {\n");
+    let mut total = 0;
+    let mut next = 3;
+    for _ in 0..updates {
+        let (old, sum, new) = (next, next + 1, next + 2);
+        text += &format!("  %{old}: f64[1] = dynamic_slice{{sizes=[1]}} %{total}, %1\n");
+        text += &format!("  %{sum}: f64[1] = add %{old}, %2\n");
+        text += &format!("  %{new}: f64[1000] = dynamic_update_slice %{total}, %{sum}, %1\n");
+        (total, next) = (new, next + 3);
+    }
+    text += &format!("  return %{total}\n}}\n");
+    let module = parse_module(&text).unwrap();
+    let f = module.iter().last().unwrap().0;
+    let (program, plan) = super::plan(&module, f).unwrap();
+    assert_eq!(crate::loop_ir::verify(&program), []);
+    let whole = program.to_string().matches("in 1000 {").count();
+    assert_eq!(whole, 1, "the accumulator is copied more than once\n{program}");
+    // Apart from the accumulator, which is the result, the workspace holds one sum.
+    assert!(plan.peak <= 64, "{plan}");
+}

@@ -89,8 +89,6 @@ mod in_place_tests;
 #[cfg(test)]
 mod loop_tests;
 #[cfg(test)]
-mod snapshots;
-#[cfg(test)]
 mod tape_tests;
 #[cfg(test)]
 mod tests;

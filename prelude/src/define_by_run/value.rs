@@ -5,6 +5,7 @@ use crate::var::caller;
 use tapeloom_ir::trace;
 use tapeloom_ir::{Element, Tensor};
 
+/// Values during a recording.
 impl Var {
     /// Returns the value, inside the closure given to [`record`](crate::record()). The value is a Rust value and a
     /// constant for derivatives.

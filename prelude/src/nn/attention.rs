@@ -9,6 +9,7 @@ use crate::transform::custom_jvp;
 use crate::var::{caller, on_behalf};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Problem, Shape};
 
+/// The softmax.
 impl Var {
     /// Returns the softmax eˣ / Σ eˣ over `axes`, with the shape and dtype of x, which are floats. Its tangent is y
     /// (dx - Σ y dx), as that of `jax.nn.softmax`.

@@ -100,6 +100,7 @@ pub(crate) fn binary(op: impl Into<Op>, x: Var, y: Var, at: Loc) -> Var {
     }
 }
 
+/// Broadcasting to a given shape.
 impl Var {
     /// Broadcasts the array to `shape`, by numpy's rules.
     ///

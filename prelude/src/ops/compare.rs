@@ -53,6 +53,7 @@ comparisons! {
     ge = Ge;
 }
 
+/// Tests of elements, equality of arrays, and selection.
 impl Var {
     /// Returns whether x is nan (bool).
     #[doc(alias = "isnan")]

@@ -1,4 +1,4 @@
-//! The order in which [`einsum`](super::linalg::einsum) multiplies its operands.
+//! The order in which [`einsum`](super::products::einsum) multiplies its operands.
 //!
 //! A product of several arrays may be taken pair by pair in any order, and the orders differ by powers of the
 //! extents:

@@ -196,6 +196,7 @@ pub(crate) fn zeros_like_type(ty: &ArrayType, at: Loc) -> Var {
     full_var(&ty.shape, Literal::zero(ty.dtype), at)
 }
 
+/// New arrays with the shape and dtype of this array.
 impl Var {
     /// Returns zeros with the shape and dtype of this array.
     #[doc(alias = "new_zeros")]

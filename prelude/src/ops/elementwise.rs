@@ -154,6 +154,7 @@ two! {
     next_after = NextAfter;
 }
 
+/// Powers, polygamma functions, bounds, conversion to another dtype.
 impl Var {
     /// Returns xⁿ for an integer n, by multiplication. Its derivatives are exact at 0.
     ///

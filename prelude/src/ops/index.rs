@@ -106,6 +106,7 @@ pub struct At {
     positions: Vec<Position>,
 }
 
+/// Parts of an array: reading and writing by indices, slices and windows.
 impl Var {
     /// Returns the element or subarray at the given indices of the leading axes, which are removed.
     ///

@@ -7,6 +7,7 @@ use crate::Var;
 use crate::var::{IntoVar, caller};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Problem};
 
+/// The loss of a classification.
 impl Var {
     /// Returns the cross entropy -Σ p ln softmax(x) of scores x over the last axis, which is removed.
     ///

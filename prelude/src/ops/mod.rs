@@ -5,44 +5,70 @@
 //! different dtypes are an error, because an implicit conversion could lose precision unnoticed. A negative axis
 //! counts from the end.
 
-mod along_axis;
+// The documentation of `Var` shows its methods in the order of these modules.
+
+// Notations, broadcasting and what other modules are made of.
 mod arithmetic;
 mod axes;
-mod axis_order;
-mod bessel;
-mod bits;
 mod broadcasting;
-mod compare;
 pub(crate) mod composite;
-mod concat;
-mod contraction_order;
-mod create;
-mod cumulative;
-mod division;
-mod elementwise;
-pub mod elsewhere;
-mod incomplete;
-mod index;
-mod integrals;
-mod interp;
-mod linalg;
-mod losses;
-mod matrices;
-mod nn;
-mod reduce;
-mod rounding;
-mod search;
+
+// Shapes, parts of arrays, new arrays.
 mod shape;
+
+mod axis_order;
+
+mod index;
+
+mod along_axis;
+mod concat;
+mod create;
+
+// Functions of each element.
+mod elementwise;
+
+mod compare;
+
+mod rounding;
+
+mod division;
+
+mod bits;
+
+// Functions over axes.
+mod reduce;
+
+mod cumulative;
+
 mod sorting;
-mod special;
+
+mod search;
 mod statistics;
 
+// Products of arrays.
+mod contraction_order;
+mod products;
+mod structured;
+
+// Networks.
+mod activations;
+mod losses;
+
+// Functions of one field.
+mod bessel;
+mod incomplete;
+mod integrals;
+mod interp;
+mod special;
+
+pub mod other_names;
+
+pub(crate) use activations::over;
 pub use arithmetic::LeftOfVar;
 pub use axes::{Axes, Axis};
 pub use concat::Padding;
 pub use functions::*;
 pub use index::{At, Index, Indices};
-pub(crate) use nn::over;
 
 /// The free functions, which are in the prelude, too.
 pub(crate) mod functions {
@@ -55,10 +81,10 @@ pub(crate) mod functions {
         arange, constant, eye, fftfreq, full, geomspace, iota, linspace, logspace, ones, zeros,
     };
     pub use super::interp::{interp, polyval};
-    pub use super::linalg::{einsum, einsum_left_to_right};
-    pub use super::matrices::{diag_indices, multi_dot, toeplitz, tri};
+    pub use super::products::{einsum, einsum_left_to_right};
     pub use super::shape::{concat, stack};
     pub use super::sorting::lexsort;
+    pub use super::structured::{diag_indices, multi_dot, toeplitz, tri};
 }
 
 pub(crate) use axes::{position, resolve_axes, resolve_axis};

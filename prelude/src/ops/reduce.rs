@@ -102,7 +102,7 @@ fn count(x: Var, axes: &[usize], at: Loc) -> Var {
 
 macro_rules! reductions {
     ($($name:ident $name_axis:ident $name_keepdims:ident $([$alias:literal])? $doc:literal $body:expr;)*) => {
-        /// Reductions.
+        /// Reductions over all axes, over some (`_axis`), or over some that stay with extent 1 (`_keepdims`).
         impl Var {
             $(#[doc = concat!($doc, " over all elements; a scalar.")]
             $(#[doc(alias = $alias)])?

@@ -10,6 +10,7 @@ use tapeloom_ir::prim::{Broadcast, Concatenate, Pad, Permute, Reshape, Rev, Slic
 use tapeloom_ir::trace;
 use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem, Shape};
 
+/// Shapes and axes: reshaping, reordering, repeating, padding and splitting.
 impl Var {
     /// Returns the same elements, in row-major order, in another shape.
     ///

@@ -226,6 +226,7 @@ fn carried(staged: &Staged, carries: usize, block: usize) -> Vec<Var> {
     }
 }
 
+/// Names for policies of memory.
 impl Var {
     /// Returns the same values under a name, to which the policies of [`checkpoint`] refer.
     ///

@@ -278,6 +278,57 @@ const BINARIES: &[(&str, usize)] = &[
     ("tests", 5),
 ];
 
+/// The documentation of `tapeloom::prelude` lists its names in groups. A name that the module exports and that the
+/// list lacks is an error.
+#[test]
+fn the_prelude_lists_its_names() {
+    let library = read(&root().join("prelude/src/lib.rs"));
+    let (above, module) = library.split_once("pub mod prelude {").expect("the prelude");
+    let list =
+        &above[above.rfind("/// The names that most programs need").expect("its documentation")..];
+    let mut names = exported(module);
+    names.extend(exported(&read(&root().join("prelude/src/control/mod.rs"))));
+    names.extend(exported(&read(&root().join("prelude/src/implicit/mod.rs"))));
+    names.extend(exported(&read(&root().join("prelude/src/transform/mod.rs"))));
+    let functions = library_functions(&read(&root().join("prelude/src/ops/mod.rs")));
+    names.extend(functions);
+    assert!(names.len() > 100, "only {} names were found", names.len());
+    names.retain(|name| {
+        !["`]", "()`]", "`](trait"].iter().any(|end| list.contains(&format!("[`{name}{end}")))
+    });
+    assert!(names.is_empty(), "the documentation of the prelude lacks {names:?}");
+}
+
+/// The names that `pub use` exports at any depth of `code`, and its public functions. Names of modules whose items are
+/// all exported (`path::*`) are left out, and so are hidden names.
+fn exported(code: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    for (before, statement) in code.match_indices("pub use ").map(|(at, _)| code.split_at(at)) {
+        if before.trim_end().ends_with("#[doc(hidden)]") {
+            continue;
+        }
+        let path = statement["pub use ".len()..].split(';').next().unwrap_or_default();
+        let items = path.split_once('{').map_or_else(
+            || path.rsplit("::").next().unwrap_or_default(),
+            |(_, items)| items.trim_end_matches('}'),
+        );
+        names.extend(items.split(',').map(|name| name.trim().to_string()));
+    }
+    for line in code.lines() {
+        if let Some(rest) = line.strip_prefix("pub fn ") {
+            names.push(rest.split(['<', '(']).next().unwrap_or_default().to_string());
+        }
+    }
+    names.retain(|name| !name.is_empty() && name != "*");
+    names
+}
+
+/// The names that the module `functions` of the operations exports.
+fn library_functions(code: &str) -> Vec<String> {
+    let (_, module) = code.split_once("mod functions {").expect("the module of functions");
+    exported(module.split_once("\n}").map_or(module, |(body, _)| body))
+}
+
 #[test]
 fn test_binaries_are_few() {
     for (folder, _) in EDGES {

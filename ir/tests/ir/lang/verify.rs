@@ -60,12 +60,14 @@ fn broken_programs() {
     push(Scalar::Mul.into(), &[wrong, Literal::f64(2.0).into()], &Type::scalar(Dtype::F64));
     let f = draft.finish(&mut module, vec![x]).unwrap();
     let errors: String = verify(&module, f).iter().map(|e| format!("{e}\n")).collect();
-    expect_test::expect![[r#"
-            @broken equation 0, `%2: f64[] = add %0, %0`: [verify] `add` gives f64[3], declared f64[]
-            @broken equation 1, `%3: f64[3] = mul %1`: [arguments] `mul` takes 2 operands, got 1
-            @broken equation 2, `%4: f64[3] = neg %6`: [verify] %6 is read before it is defined
-            @broken equation 2, `%4: f64[3] = neg %6`: [verify] `neg` gives f64[], declared f64[3]
-            @broken equation 3, `%5: f64[3] = call{function=@, outline=false} %0`: [verify] fn9 is not in the module
-            @broken: [not-linear] result %0 does not depend on linear parameters
-        "#]].assert_eq(&errors);
+    assert_eq!(
+        errors,
+        "@broken equation 0, `%2: f64[] = add %0, %0`: [verify] `add` gives f64[3], declared f64[]
+@broken equation 1, `%3: f64[3] = mul %1`: [arguments] `mul` takes 2 operands, got 1
+@broken equation 2, `%4: f64[3] = neg %6`: [verify] %6 is read before it is defined
+@broken equation 2, `%4: f64[3] = neg %6`: [verify] `neg` gives f64[], declared f64[3]
+@broken equation 3, `%5: f64[3] = call{function=@, outline=false} %0`: [verify] fn9 is not in the module
+@broken: [not-linear] result %0 does not depend on linear parameters
+"
+    );
 }

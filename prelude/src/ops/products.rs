@@ -9,6 +9,7 @@ use std::fmt;
 use tapeloom_ir::prim::{Diagonal, Dot, Reduce, Reducer};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem, Shape};
 
+/// Products of arrays, and sums over a diagonal.
 impl Var {
     /// Returns the product summed over the last axis of `self` and the first axis of a vector `y`, or the last but
     /// one axis of another `y` (numpy's `dot`): the inner product of vectors, the matrix product of matrices.
@@ -33,7 +34,7 @@ impl Var {
             return wrong(Problem::new(Kind::Shape, message, "use `*`"), &[self, y], tx, at);
         }
         let (i, j) = (tx.shape.len() - 1, ty.shape.len().saturating_sub(2));
-        contract("dot", self, y, Vec::new(), vec![(i, j)], at)
+        contraction("dot", self, y, Vec::new(), vec![(i, j)], at)
     }
 
     /// Returns the matrix product over the last two axes; the other axes are broadcast together as batches (numpy's
@@ -63,7 +64,7 @@ impl Var {
     pub fn outer(self, y: impl IntoVar) -> Var {
         let at = caller();
         let y = y.beside(self, at);
-        contract("outer", self, y, Vec::new(), Vec::new(), at)
+        contraction("outer", self, y, Vec::new(), Vec::new(), at)
     }
 
     /// Returns the product summed over pairs of axes (axis of `self`, axis of `y`).
@@ -71,7 +72,7 @@ impl Var {
     pub fn tensordot(self, y: impl IntoVar, pairs: &[(usize, usize)]) -> Var {
         let at = caller();
         let y = y.beside(self, at);
-        contract("tensordot", self, y, Vec::new(), pairs.to_vec(), at)
+        contraction("tensordot", self, y, Vec::new(), pairs.to_vec(), at)
     }
 
     /// Returns the general contraction. Axes are given in pairs (axis of `self`, axis of `y`): those of `batch` are
@@ -86,7 +87,7 @@ impl Var {
     ) -> Var {
         let at = caller();
         let y = y.beside(self, at);
-        super::linalg::contract("dot_general", self, y, batch.to_vec(), contract.to_vec(), at)
+        contraction("dot_general", self, y, batch.to_vec(), contract.to_vec(), at)
     }
 
     /// Returns the sum of the diagonal of a matrix (of the last two axes).
@@ -180,7 +181,7 @@ fn einsum_by(spec: &str, operands: &[Var], order: Order, at: Loc) -> Var {
     }
 }
 
-fn contract(
+fn contraction(
     name: &str,
     x: Var,
     y: Var,
@@ -223,12 +224,12 @@ fn matmul(x: Var, y: Var, at: Loc) -> Var {
             let message = format!("`matmul` needs arrays with axes, got {tx} and {ty}");
             wrong(Problem::new(Kind::Shape, message, "use `*`"), &[x, y], tx, at)
         }
-        (_, 1) => contract("matmul", x, y, vec![], vec![(p - 1, 0)], at),
+        (_, 1) => contraction("matmul", x, y, vec![], vec![(p - 1, 0)], at),
         // Without a batch on the right, the rows of all batches on the left are rows of one matrix.
-        (_, 2) => contract("matmul", x, y, vec![], vec![(p - 1, 0)], at),
-        (1, _) => contract("matmul", x, y, vec![], vec![(0, q - 2)], at),
+        (_, 2) => contraction("matmul", x, y, vec![], vec![(p - 1, 0)], at),
+        (1, _) => contraction("matmul", x, y, vec![], vec![(0, q - 2)], at),
         (2, _) => {
-            let z = contract("matmul", x, y, vec![], vec![(1, q - 2)], at);
+            let z = contraction("matmul", x, y, vec![], vec![(1, q - 2)], at);
             // Moves [m, batch.., n] to [batch.., m, n].
             let order = (1..q - 1).chain([0, q - 1]).collect();
             if z.ty(at).shape.len() == q { permute(z, order, at) } else { z }
@@ -247,7 +248,7 @@ fn matmul(x: Var, y: Var, at: Loc) -> Var {
             };
             let (x, y) = (lift(x, &tx.shape[p - 2..]), lift(y, &ty.shape[q - 2..]));
             let n = batch.len();
-            contract("matmul", x, y, (0..n).map(|i| (i, i)).collect(), vec![(n + 1, n)], at)
+            contraction("matmul", x, y, (0..n).map(|i| (i, i)).collect(), vec![(n + 1, n)], at)
         }
     }
 }
@@ -416,7 +417,7 @@ fn sum_products(terms: Vec<Term>, order: &[(usize, usize)], result: &[Label], at
         let labels = batch.iter().map(|(i, _)| x.labels[*i]);
         let free = x.labels.iter().chain(&y.labels).filter(|l| !shared(l)).copied();
         let labels = labels.chain(free).collect();
-        let product = Term { x: self::contract("einsum", x.x, y.x, batch, contract, at), labels };
+        let product = Term { x: contraction("einsum", x.x, y.x, batch, contract, at), labels };
         terms.push(Some(product));
     }
     let Some(total) = terms.into_iter().flatten().next() else {
