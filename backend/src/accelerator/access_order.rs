@@ -1,12 +1,12 @@
-//! Rewrites that change the order of memory accesses before a program runs on the simulated machine.
+//! Rewrites that reorder the memory accesses of a loop program before it runs on the simulated machine.
 //!
 //! `hoisted` moves loop-invariant computations and loads in front of their loops, as any compiler does; lowering
-//! leaves them in the loop.
+//! leaves them in the loop body.
 //!
 //! `mirrored` reorders loads from the tape. The misses of a cache with few ways depend on the order in which an
-//! iteration touches several arrays. A compiler that differentiates instruction by instruction loads from the tape
-//! in the opposite order of the stores; programs here load each value where it is used. A run may request the
-//! compiler's order; the program itself is the same.
+//! iteration touches several arrays. A compiler that differentiates instruction by instruction loads from the tape in
+//! the opposite order of the stores; programs here load each value where it is used. `RunConfig::mirrored` requests
+//! the compiler's order; apart from that order the program is the same.
 //!
 //! ```text
 //! store b8[i], %1             %1: f64 = load b8[i]             %4: f64 = load b9[i]
@@ -20,7 +20,7 @@ use crate::loop_ir::{BufferId, Expr, Extent, Kernel, Place, Program, Stmt, visit
 use cranelift_entity::SecondaryMap;
 
 /// Returns the program with loop-invariant computations and loads of arguments moved in front of their loops. If
-/// arrays may `overlap`, a loop that stores to memory keeps its loads.
+/// arrays may `overlap`, the loads of a loop that stores to memory stay in the loop.
 pub(super) fn hoisted(program: &Program, overlap: bool) -> Program {
     let mut program = program.clone();
     let mut body = std::mem::take(&mut program.entry.body);
@@ -35,8 +35,8 @@ pub(super) fn hoisted(program: &Program, overlap: bool) -> Program {
     program
 }
 
-/// Moves invariant statements out of a loop and its inner loops. Returns the moved statements, which the caller
-/// places before the loop.
+/// Moves invariant statements out of the loop `stmt` and its inner loops. Returns the moved statements, which the
+/// caller places before the loop.
 fn inside(k: &Kernel, overlap: bool, stmt: &mut Stmt) -> Vec<Stmt> {
     for block in stmt.blocks_mut() {
         let all = std::mem::take(block);
@@ -56,7 +56,8 @@ fn inside(k: &Kernel, overlap: bool, stmt: &mut Stmt) -> Vec<Stmt> {
         let same = match &stmt {
             Stmt::Let { expr: Expr::Code(..), .. } => true,
             Stmt::Let { expr: Expr::Load { held, address, .. }, .. } => {
-                // A load at a constant address reads a scalar. Source programs read scalars before the loop.
+                // A load at a constant address reads a scalar argument: hoist it even if arrays overlap, since source
+                // programs read scalars before the loop.
                 let once = address.terms.is_empty() && address.dynamic.is_none();
                 (reads || once) && matches!(k.buffers[held.buffer].place, Place::Input(_))
             }
@@ -72,8 +73,8 @@ fn inside(k: &Kernel, overlap: bool, stmt: &mut Stmt) -> Vec<Stmt> {
     before
 }
 
-/// Returns the program with the loads from the tape at the start of each block of the reverse phase. Values that
-/// the forward phase stored last are loaded first.
+/// Returns the program with all loads from the tape at the start of each block of the reverse phase: the value that
+/// the forward phase stored last is loaded first.
 pub(super) fn mirrored(program: &Program) -> Program {
     let mut program = program.clone();
     let Some(reverse_start) = reverse_pass_start(&program) else { return program };
@@ -104,8 +105,8 @@ fn blocks(stored: &SecondaryMap<BufferId, usize>, stmt: &mut Stmt) {
             });
             written
         };
-        // The rank of a load from the tape, if no earlier statement of the block determines its address or its
-        // value; otherwise 0.
+        // The rank of a load from the tape, greater if the forward phase stored its array later. 0 for other
+        // statements, and for loads whose address or value an earlier statement of the block determines.
         let rank = |stmt: &Stmt| match stmt {
             Stmt::Let { expr: Expr::Load { held, address, guard: None }, .. }
                 if address.dynamic.is_none()

@@ -1,10 +1,10 @@
-//! Wires: values that are used only in addresses, guards and branches.
+//! Finds *wires*: values that are used only in addresses, guards and branches, and so cost nothing on the machine.
 //!
-//! An accelerator spends no function units on index arithmetic, because it has the strides of its loops as
-//! constants, and the paper's authors charge nothing for addresses. So integers and truth values take no unit and
+//! An accelerator spends no function units on index arithmetic, because it has the strides of its loops as constants,
+//! and the authors of the TapeFlow paper charge nothing for addresses. So integers and truth values take no unit and
 //! no time if they end in addresses, guards, extents and branches, and are neither stored nor used in other
 //! computations. (Their users still wait for the operands: an index that is loaded is waited for.) A selection
-//! between a value that was loaded under a guard and zero is also a wire, because it implements the guard.
+//! between a value that was loaded under a guard and zero is also a wire, because the selection implements the guard.
 //!
 //! ```text
 //! %0: i64 = mul %i, 12           a wire
@@ -18,7 +18,7 @@ use crate::loop_ir::{Arg, Assign, Expr, Kernel, ScalarId, Stmt, VarId, visit};
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::{Code, Dtype};
 
-/// Returns, per value of a kernel, whether it is a wire: used only in addresses, guards and branches.
+/// Returns, for each scalar of a kernel, whether it is a wire: used only in addresses, guards and branches.
 pub(super) fn wires(k: &Kernel) -> SecondaryMap<ScalarId, bool> {
     let mut data = Data::default();
     loop {
@@ -42,7 +42,7 @@ pub(super) fn wires(k: &Kernel) -> SecondaryMap<ScalarId, bool> {
             wires[*value] &= args.iter().all(|a| index(k.dtype(*a)));
         }
     });
-    // A selection, controlled by a wire, between a loaded value and zero is a wire.
+    // A selection between a loaded value and zero is a wire if its condition is a wire: it implements a guarded load.
     visit(&k.body, &mut |stmt| {
         if let Stmt::Let { value, expr: Expr::Code(Code::Select, args) } = stmt
             && let [Arg::Scalar(on), _, Arg::Literal(zero)] = args[..]
@@ -53,7 +53,7 @@ pub(super) fn wires(k: &Kernel) -> SecondaryMap<ScalarId, bool> {
     wires
 }
 
-/// The values that are not wires, because they are stored or used in computations.
+/// The scalars and variables that are not wires, because they are stored or used in computations.
 #[derive(Default)]
 struct Data {
     scalars: SecondaryMap<ScalarId, bool>,
@@ -76,7 +76,8 @@ impl Data {
         let shape = stmt.shape();
         if let (Some(value), Some(code)) = (shape.defines, shape.code) {
             let float = matches!(k.scalars[value], Dtype::F32 | Dtype::F64);
-            // The condition of a selection may be a wire; the values that it selects from are data.
+            // The condition of a selection may be a wire (used only in addresses and branches); the values that it
+            // selects from are data.
             let from = usize::from(matches!(code, Code::Select)).min(shape.operands.len());
             if float || self.scalars[value] {
                 shape.operands[from..].iter().for_each(|a| self.add(*a));

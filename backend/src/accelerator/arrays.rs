@@ -1,13 +1,13 @@
-//! The address map of a run: where arrays and the tape are in memory.
+//! The address map of a simulated run: where arrays and the tape are in memory.
 //!
 //! A program names an element of an array; the map gives its address. The map belongs to the run and not to the
-//! program, because conflicts in a cache depend on addresses: the paper's largest gain (14 times less traffic in
-//! MTTKRP) comes from three arrays that a bump allocator places a multiple of the cache size apart. Arrays may
-//! overlap, as those of the paper's authors do (see the test of MTTKRP): the map only determines times and traffic,
-//! while values are computed by the interpreter.
+//! program, because conflicts in a cache depend on addresses: the TapeFlow paper's largest gain (14 times less
+//! traffic in MTTKRP) comes from three arrays that a bump allocator places a multiple of the cache size apart. Arrays
+//! may overlap, as those of the paper's authors do (see the test of MTTKRP): the map only determines times and
+//! traffic, while values are computed by the interpreter.
 //!
 //! The tape has two layouts. Regions follow one another in the order of the program. Each of the n(b) executions of
-//! region b stores k(b) values:
+//! block b stores k(b) values in region b:
 //!
 //! ```text
 //! structure of arrays   value s of execution n:   base(b, s) + 8 n,           one array for each (b, s)
@@ -16,25 +16,25 @@
 
 use cranelift_entity::{PrimaryMap, entity_impl};
 
-/// An array of a run. Displays as `a3`.
+/// The id of an array of a simulated run. Displays as `a3`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ArrayId(u32);
 entity_impl!(ArrayId, "a");
 
-/// An array and its address.
+/// An array of a simulated run and its address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Array {
-    /// The name of the array.
+    /// The name of the array, for messages.
     pub name: String,
     /// The simulated address of the first element, in bytes.
     pub address: u64,
     /// The number of elements.
     pub elements: u64,
-    /// The bytes of an element.
+    /// The size of an element in bytes.
     pub width: u64,
 }
 
-/// The arrays of a run.
+/// The arrays of a simulated run, with their addresses.
 ///
 /// ```
 /// use tapeloom_backend::accelerator::Arrays;
@@ -55,7 +55,7 @@ pub struct Arrays {
 }
 
 impl Arrays {
-    /// The address of the first array in the authors' experiments.
+    /// The address of the first array in the experiments of the TapeFlow paper's authors.
     pub const BASE: u64 = 0x80c0_0000;
 
     /// Creates an empty map. Each array will follow the previous one, with `header` bytes before its elements and
@@ -64,7 +64,7 @@ impl Arrays {
         Arrays { all: PrimaryMap::new(), next: base, header, gap }
     }
 
-    /// Adds an array at the next free address.
+    /// Adds an array of `elements` elements of `width` bytes at the next free address.
     pub fn push(&mut self, name: &str, elements: u64, width: u64) -> ArrayId {
         let address = self.next.saturating_add(self.header);
         let end = address.saturating_add(elements.saturating_mul(width));
@@ -72,19 +72,19 @@ impl Arrays {
         self.place(name, address, elements, width)
     }
 
-    /// Adds an array at an address, even if it overlaps others.
+    /// Adds an array at the given address, even if it overlaps other arrays.
     pub fn place(&mut self, name: &str, address: u64, elements: u64, width: u64) -> ArrayId {
         self.all.push(Array { name: name.to_owned(), address, elements, width })
     }
 
-    /// Returns the address of an element; `None` if the element does not exist.
+    /// Returns the address of an element in bytes; `None` if the index is out of range.
     pub fn address(&self, array: ArrayId, element: u64) -> Option<u64> {
         let Array { name: _, address, elements, width } = self.all.get(array)?;
         let at = element.checked_mul(*width)?.checked_add(*address)?;
         (element < *elements).then_some(at)
     }
 
-    /// Returns all arrays.
+    /// Returns the arrays in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = (ArrayId, &Array)> {
         self.all.iter()
     }
@@ -95,8 +95,8 @@ impl Arrays {
 pub struct RegionId(u32);
 entity_impl!(RegionId, "region");
 
-/// The tape entries of one block: the values that each execution stores, and the number of executions, which is the
-/// product of the trip counts around the block.
+/// The tape entries of one block: the number of values that each execution of the block stores, and the number of
+/// executions, which is the product of the trip counts around the block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Region {
     values: u64,
@@ -106,17 +106,17 @@ struct Region {
 /// The layout of the tape in memory, for systems that access it through the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum TapeForm {
-    /// One array for each value of a region. The i-th array is shifted by i times `skew` cache lines.
+    /// One array for each value that a block stores. The i-th array is shifted by i times `skew` cache lines.
     Arrays {
-        /// The shift per array in cache lines: 0, or an odd number, so that arrays that are a multiple of the cache size
-        /// apart do not conflict.
+        /// The shift per array in cache lines: 0, or an odd number, so that arrays that lie a multiple of the cache
+        /// size apart do not compete for the same cache sets.
         skew: u64,
     },
-    /// One array of records for each region; a record holds the values of one execution.
+    /// One array of records for each region; a record holds the values that one execution of the block stores.
     Records,
 }
 
-/// The tape of a run.
+/// The tape of a simulated run: its address and its regions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tape {
     /// The simulated address of the first tape entry, in bytes.
@@ -126,10 +126,10 @@ pub struct Tape {
 }
 
 impl Tape {
-    /// The address of the tape in the authors' experiments.
+    /// The address of the tape in the experiments of the TapeFlow paper's authors.
     pub const BASE: u64 = 0x80ca_4240;
 
-    /// Creates a tape without regions.
+    /// Creates a tape without regions, whose first entry is at the address `base`.
     pub fn at(base: u64) -> Tape {
         Tape { base, regions: PrimaryMap::new(), entries: 0 }
     }
@@ -146,13 +146,14 @@ impl Tape {
         self.entries
     }
 
-    /// Returns the index of an entry among all entries; `None` if the entry does not exist.
+    /// Returns the index of a value among all entries of the tape; `None` if the region has no such value or
+    /// execution.
     pub(super) fn number(&self, region: RegionId, value: u64, execution: u64) -> Option<u64> {
         let (Region { values, executions }, first) = *self.regions.get(region)?;
         (value < values && execution < executions).then(|| first + execution * values + value)
     }
 
-    /// Returns the address of an entry; `None` if the entry does not exist.
+    /// Returns the address of a tape entry in bytes; `None` if the region has no such value or execution.
     pub(super) fn address(
         &self,
         (region, value, execution): (RegionId, u64, u64),

@@ -1,26 +1,26 @@
 //! A set-associative cache with LRU replacement, write-back and write-allocate.
 //!
-//! Line l is in set l mod (number of sets). A hit makes its line the youngest of the set. A miss replaces the
-//! oldest line of the set, and writes it back if it was changed. The model tracks lines only, not their values; the
-//! module documentation says why.
+//! Line l is in set l mod (number of sets). A hit makes its line the most recently used of the set. A miss replaces
+//! the least recently used line of the set, and writes it back if it was changed. The model tracks which lines are
+//! present, not the values in them; the documentation of the module `accelerator` says why.
 
 use tapeloom_ir::fault::{Fault, planted};
 
-/// The outcome of an access to the cache: a hit, or a miss with a possible write-back.
+/// The outcome of an access to the cache: a hit, or a miss that may write another line back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Found {
     Hit,
-    /// The line was fetched. `write_back` is the line that it replaced, if that line was changed.
+    /// The line was fetched from memory. `write_back` is the line that it replaced, if that line was changed.
     Miss {
         write_back: Option<u64>,
     },
 }
 
-/// A way of a set: one cache line, with its dirty flag and last use.
+/// One way of a cache set: a cache line, with its dirty flag and last use.
 #[derive(Clone, Copy)]
 struct Way {
     line: u64,
-    /// The time of the last use; 0 if the way is empty.
+    /// The value of `Cache::clock` (a count of accesses) at the last use; 0 if the way is empty.
     used: u64,
     changed: bool,
 }
@@ -43,13 +43,13 @@ impl Cache {
         (line % (self.ways.len() / self.of) as u64) as usize * self.of
     }
 
-    /// Returns whether a cache line is present. Does not count as a use.
+    /// Returns whether a cache line is present, without making it the most recently used line.
     pub(super) fn has(&self, line: u64) -> bool {
         let set = self.set(line);
         self.ways[set..set + self.of].iter().any(|way| way.used > 0 && way.line == line)
     }
 
-    /// Reads or writes a cache line, and fetches the line on a miss, evicting the least recently used line of its set.
+    /// Reads or writes a cache line. On a miss, fetches the line and evicts the least recently used line of its set.
     pub(super) fn access(&mut self, line: u64, write: bool) -> Found {
         self.clock += 1;
         let (clock, set, of) = (self.clock, self.set(line), self.of);
@@ -80,8 +80,8 @@ impl Cache {
 mod tests {
     use super::*;
 
-    /// Runs accesses on a cache with two sets of two ways; `w` marks a write. Expects the outcomes: `h` is a hit,
-    /// `m` a miss, `b` a miss with a write-back.
+    /// Performs accesses to cache lines, written like `0 2 4w` (`w` marks a write), on a cache with two sets of two
+    /// ways. The outcomes are compared with `found`: `h` is a hit, `m` a miss, `b` a miss with a write-back.
     #[track_caller]
     fn check(accesses: &str, found: &str) {
         let mut cache = Cache::new(4, 2);

@@ -1,9 +1,9 @@
 //! The configuration of a simulated run: the machine, the system, and the addresses of all arrays.
 //!
-//! A bump allocator places arguments, results and workspace one after the other. Values kept for the reverse phase
-//! are placed one after the other from the tape's address on, as the system's layout states. Conflicts in a cache
-//! depend on addresses, so an experiment that is to be repeated must fix them ([`AddressMap::fixed`]); programs
-//! contain no addresses.
+//! A bump allocator places arguments, results and workspace one after the other. Values saved for the reverse phase
+//! are placed one after the other from the tape's address on, in the order of the system's tape layout. Conflicts in
+//! a cache depend on addresses, so an experiment that is to be repeated must fix the addresses
+//! ([`AddressMap::fixed`]); programs contain none.
 
 use super::access_order::{hoisted, mirrored};
 use super::arrays::{Arrays, Tape, TapeForm};
@@ -19,34 +19,34 @@ use cranelift_entity::SecondaryMap;
 use std::collections::BTreeMap;
 use tapeloom_ir::{Kind, OrderedSet, Problem};
 
-/// The configuration of a run.
+/// The configuration of a simulated run.
 #[doc(alias = "Setup")]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RunConfig {
     /// The simulated machine.
     pub machine: Machine,
-    /// The system, which states where the tape is stored.
+    /// The system: the route of tape accesses (cache or scratchpad) and the passes that lay out the tape.
     pub system: System,
-    /// The addresses of arrays.
+    /// The simulated addresses of arrays.
     pub map: AddressMap,
-    /// The largest number of 8-byte entries of a *layer* (the tape entries that are in the scratchpad at once), even
-    /// if more would fit. For example, the number that one execution of an unrolled block stores. Records (one
-    /// iteration's entries) are never split, so a layer holds at least one record.
+    /// The largest number of 8-byte entries of a *layer* (the tape entries that the scratchpad is allocated for at
+    /// one time), even if more would fit. For example, the number that one execution of an unrolled block stores.
+    /// Records (one iteration's entries) are never split, so a layer holds at least one record.
     pub layer: u64,
-    /// The unroll factors of loops ([`unroll`](crate::passes::unroll)): of innermost loops, of the loops around
-    /// them, and so on. The factor 1 leaves a loop as it is. After unrolling, redundant loads are removed
-    /// ([`redundant_memory`](crate::passes::redundant_memory)), and each statement that saves values gets an array
-    /// of its own ([`split_arrays`](crate::passes::split_arrays)). If empty, loops run as they are written.
+    /// The unroll factors of loops ([`unroll`](crate::passes::unroll)): first the factor of innermost loops, then of
+    /// the loops around them, and so on. The factor 1 leaves a loop as it is. After unrolling, redundant loads are
+    /// removed ([`redundant_memory`](crate::passes::redundant_memory)), and each statement that saves values gets an
+    /// array of its own ([`split_arrays`](crate::passes::split_arrays)). If empty, nothing is unrolled.
     pub unroll: Vec<u64>,
-    /// Whether arrays that start as zeros, as a copy of an argument, or as parts of both, are ready when the
-    /// program starts. A copy then has the address of its argument. Programs here allocate their results; those of
-    /// the study add to arrays that their caller has prepared.
+    /// Whether arrays that start as zeros, as a copy of an argument, or as parts of both, are ready when the program
+    /// starts, at no cost. A copy then has the address of its argument. Programs here allocate their results; those
+    /// of the TapeFlow study add to arrays that their caller has prepared.
     pub prepared: bool,
     /// Whether blocks of the reverse phase load from the tape in the opposite order of its stores, like code that
     /// was differentiated instruction by instruction.
     pub mirrored: bool,
-    /// Whether arrays may overlap. Then a loop that stores to an array or the tape reads arguments again in each
-    /// iteration, and reloads the address of a record of a run-time tape at each access.
+    /// Whether arrays may overlap. If so, a loop that stores to an array or the tape reads arguments again in each
+    /// iteration, and reloads the address of a record of a dynamic tape at each access.
     pub overlap: bool,
     /// Whether the statistics count a reverse-phase read of an argument that the forward phase has also read as an
     /// access to the tape.
@@ -54,7 +54,7 @@ pub struct RunConfig {
 }
 
 impl From<Machine> for RunConfig {
-    /// Creates a configuration in which all accesses go through the cache, with arrays one after the other.
+    /// Creates a configuration in which all accesses go through the cache and arrays lie one after the other.
     fn from(machine: Machine) -> RunConfig {
         RunConfig {
             machine,
@@ -70,7 +70,7 @@ impl From<Machine> for RunConfig {
     }
 }
 
-/// The addresses of a program's arrays.
+/// The simulated addresses of a program's arrays, in bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AddressMap {
     /// The address of the first array.
@@ -79,16 +79,17 @@ pub struct AddressMap {
     pub header: u64,
     /// The unused bytes after the elements of each array.
     pub gap: u64,
-    /// The address of the tape.
+    /// The address of the first tape entry.
     pub tape: u64,
-    /// The least number of bytes of an element on the tape: 1, 2, 4 or 8. With 8, every kept value takes a word.
+    /// The least number of bytes of an element on the tape: 1, 2, 4 or 8. With 8, every saved value takes a whole
+    /// word.
     pub word: u64,
-    /// Arguments and results at fixed addresses.
+    /// Arguments and results that have fixed addresses, instead of one from the bump allocator.
     pub fixed: Vec<(Place, u64)>,
 }
 
 impl Default for AddressMap {
-    /// Returns a map without headers and gaps, at the addresses of the paper's authors.
+    /// Returns a map without headers and gaps, at the addresses of the TapeFlow paper's authors.
     fn default() -> AddressMap {
         AddressMap {
             base: Arrays::BASE,
@@ -105,7 +106,7 @@ impl Default for AddressMap {
 const FARTHEST: u64 = 1 << 48;
 
 impl RunConfig {
-    /// Checks that the configuration is valid.
+    /// Checks the machine, the unroll factors and the addresses of this configuration.
     ///
     /// ```
     /// use tapeloom_backend::accelerator::{Machine, RunConfig};
@@ -115,7 +116,7 @@ impl RunConfig {
     /// ```
     ///
     /// # Errors
-    /// [`Kind::Target`], with all invalid fields.
+    /// [`Kind::Target`], with a message that lists all invalid fields.
     pub fn check(&self) -> Result<(), Problem> {
         self.machine.check()?;
         let AddressMap { base, header, gap, tape, word, fixed } = &self.map;
@@ -140,7 +141,8 @@ impl RunConfig {
         Err(Problem::new(Kind::Target, message, "begin with `RunConfig::from(Machine::cal())`"))
     }
 
-    /// Returns the program after the passes that this configuration requests.
+    /// Returns the program after the rewrites that this configuration requests: unrolling, hoisting, and reordered
+    /// tape loads.
     pub(super) fn program(&self, program: &Program) -> Result<Program, Problem> {
         let mut program = program.clone();
         if self.unroll.iter().any(|factor| *factor > 1) {
@@ -155,7 +157,7 @@ impl RunConfig {
         Ok(program)
     }
 
-    /// Returns the parameters for which the tape is laid out.
+    /// Returns the sizes of scratchpad and cache for which the layout passes lay out the tape.
     pub fn scratchpad_model(&self) -> ScratchpadModel {
         let Machine { entries, halves, cache, line, ways, .. } = self.machine;
         ScratchpadModel {
@@ -170,22 +172,22 @@ impl RunConfig {
     }
 }
 
-/// A *kept* array: residuals on the tape. The program addresses the array as if it were contiguous.
+/// A *kept* array: residuals on the tape. The program addresses the array as if its elements were contiguous.
 struct Kept {
-    /// The bytes of an element in the program's addresses.
+    /// The size of an element in bytes, by which the program's addresses advance.
     width: u64,
     /// The bytes that an element takes on the tape, at least `AddressMap::word`.
     place: u64,
     region: RegionId,
-    /// The address of the first record, and the bytes of a record.
+    /// The simulated address of the region's first record, and the size of a record in bytes.
     base: u64,
     step: u64,
-    /// The array's offset within a record in bytes, and its number of elements per record.
+    /// The array's offset within a record in bytes, and the number of its elements in each record.
     at: u64,
     elements: u64,
 }
 
-/// The location of a byte on the tape, relative to its region.
+/// The location of a byte on the tape: region, record in the region, and byte in the record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct InRegion {
     pub(super) region: RegionId,
@@ -193,33 +195,34 @@ pub(super) struct InRegion {
     pub(super) byte: u64,
 }
 
-/// A chunk of a dynamic tape (its length is known only at run time): contiguous memory for several records.
+/// A chunk of a dynamic tape: contiguous memory for several records. (The tape grows by chunks, since its length is
+/// known only at run time.)
 struct Chunk {
     region: Option<RegionId>,
-    /// The bytes of a record: the residuals of one iteration.
+    /// The size of a record in bytes; a record is the residuals of one iteration.
     bytes: u64,
-    /// The tape-wide index of the chunk's first record.
+    /// The index, among all records of the tape, of the chunk's first record.
     first: u64,
-    /// The address of the word that holds the address of the chunk.
+    /// The simulated address of the word that holds the address of the chunk.
     pointer: u64,
 }
 
-/// The number of chunk pointers reserved per dynamic tape; each takes one 8-byte word of simulated memory.
+/// The number of chunk pointers for which each dynamic tape reserves memory; a pointer takes 8 bytes.
 const CHUNK_POINTERS: u64 = 256;
 
 /// The simulated addresses of one program's buffers and tapes.
 pub(super) struct Addresses {
     places: SecondaryMap<BufferId, Option<u64>>,
     pub(super) workspace: u64,
-    /// The arrays on the tape (*kept*), keyed by the address that the program uses for each.
+    /// The arrays on the tape (*kept*), by the address that the program uses for each: `TAPE_ALIAS_BASE` or more.
     kept: BTreeMap<u64, Kept>,
-    /// The address of the chunk pointers, the first free address after all chunks, and per tape the addresses of
-    /// its allocated chunks.
+    /// The simulated address of the chunk pointers, the first free address after all chunks, and for each dynamic
+    /// tape the addresses of its allocated chunks.
     pointers: u64,
     next: u64,
     chunks: SecondaryMap<TapeId, Vec<u64>>,
     records: BTreeMap<u64, Chunk>,
-    /// The total bytes of arguments, of written arrays that are not on the tape, and of arrays on the tape.
+    /// Three sums in bytes: arguments, written arrays that are not on the tape, and arrays and records on the tape.
     pub(super) state: [u64; 3],
 }
 
@@ -297,13 +300,13 @@ impl Addresses {
         }
     }
 
-    /// Returns the address of a buffer; `None` if it is a part of the workspace.
+    /// Returns the address by which the program names a buffer; `None` if the buffer is a part of the workspace.
     pub(super) fn place(&self, id: BufferId) -> Option<u64> {
         self.places[id]
     }
 
-    /// Translates an address of the program to the simulated address. For values on the tape, also returns the
-    /// location on the tape.
+    /// Translates an address of the program to the simulated address. If the address is on the tape, also returns its
+    /// region, record and byte.
     pub(super) fn translate(&self, address: u64) -> (u64, Option<InRegion>) {
         if address >= TAPE_ALIAS_BASE
             && let Some((start, kept)) = self.kept.range(..=address).next_back()
@@ -327,7 +330,8 @@ impl Addresses {
         self.records.range(..=address).next_back().map(|(_, chunk)| chunk.pointer)
     }
 
-    /// Returns the address of a record. Allocates chunks of the same sizes as compiled code does.
+    /// Returns the simulated address of record `index` of a dynamic tape. Allocates chunks of the same sizes as
+    /// compiled code does.
     pub(super) fn record(
         &mut self,
         (program, layout): (&Program, &Layout),
@@ -349,10 +353,10 @@ impl Addresses {
     }
 }
 
-/// The kind of a step of a program.
+/// The kind of a step of a program: whether `RunConfig::prepared` may take it as done before the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
-    /// Fills arrays that no earlier step touched with constants, and parts of them with arguments.
+    /// Fills arrays that no earlier step touched with constants, or with parts of arguments.
     Filled,
     /// Copies an argument element by element to an array that no earlier step touched.
     Copied { to: BufferId, from: BufferId },
@@ -369,12 +373,13 @@ impl Step {
     }
 }
 
-/// Returns the kinds of all steps of a program.
+/// Returns the kind of each step of a program, in program order.
 pub(super) fn steps(program: &Program) -> Vec<Step> {
     let k = &program.entry;
     let mut touched: OrderedSet<BufferId> = OrderedSet::default();
     let mut of = |step: &Stmt| {
-        // Kept arrays are stored by the program, because its caller cannot prepare the tape.
+        // A step that fills a kept array is not prepared: the program stores it, because its caller cannot prepare
+        // the tape.
         let own = |to: BufferId| touched.contains(&to) || is_kept(k, to);
         let fresh = |all: &[Filling]| !all.iter().any(|f| own(f.to));
         let done = match fillings(k, step).filter(|all| fresh(all)).as_deref() {
@@ -394,16 +399,16 @@ pub(super) fn steps(program: &Program) -> Vec<Step> {
     k.body.iter().map(&mut of).collect()
 }
 
-/// A store to an array of a constant or of a loaded argument.
+/// A store, to the array `to`, of a constant or of a loaded argument.
 struct Filling {
     to: BufferId,
-    /// The argument that is copied from, and whether the array becomes an element-by-element copy of it; `None` for
-    /// a constant.
+    /// The argument that is copied, and whether the array becomes an element-by-element copy of it; `None` for a
+    /// constant.
     from: Option<(BufferId, bool)>,
 }
 
 /// Returns the stores of a step that only fills arrays with constants and copies arguments. `None` if the step does
-/// anything else, or nothing.
+/// anything else, or stores nothing.
 fn fillings(k: &Kernel, step: &Stmt) -> Option<Vec<Filling>> {
     let mut loads: Vec<(ScalarId, BufferId, Address)> = Vec::new();
     let (mut all, mut others) = (Vec::new(), 0);

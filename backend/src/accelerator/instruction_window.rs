@@ -1,8 +1,8 @@
-//! The instruction window: operations that are known and not finished, with their dependences.
+//! The instruction window: operations that the machine has received and not finished, with their dependences.
 //!
 //! An operation waits for its operands and for conflicting operations:
 //!
-//! * a load waits for stores before it to the same word of 8 bytes, a store for all accesses to it;
+//! * a load waits for earlier stores to the same word of 8 bytes, a store for all earlier accesses to the word;
 //! * a layer waits for the barrier before it, tape operations for their layer, a barrier for the tape operations of
 //!   its layer;
 //! * operations after a branch enter the window only when the branch's operands are finished.
@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 use tapeloom_ir::OrderedMap;
 use tapeloom_ir::fault::{Fault, planted};
 
-/// An operation in the window, with its address (not an array and an element as in `Work`).
+/// An operation in the window. Memory accesses have an address, where `Work` has an array and an element.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Task {
     Compute(Opcode),
@@ -29,7 +29,7 @@ pub(super) enum Task {
         write: bool,
         kind: AccessKind,
     },
-    /// An access to the scratchpad.
+    /// An access to the scratchpad, which holds tape entries.
     Scratchpad {
         entry: Entry,
         write: bool,
@@ -38,30 +38,30 @@ pub(super) enum Task {
     Barrier(u32),
 }
 
-/// Whether an access to the cache is to the tape, and how the tape is addressed.
+/// The kind of an access to the cache: whether it is to the tape, and how the tape is addressed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum AccessKind {
     /// An array that is not on the tape.
     Other,
-    /// The tape, accessed by an address that the program computed.
+    /// The tape, at an address that the program computed.
     Kept,
-    /// The tape, accessed by a tape entry, whose bits are checked.
+    /// The tape, by a tape entry; a load compares the entry's bits with the stored bits.
     Entry(Entry),
 }
 
 pub(super) struct Slot {
-    /// The operation's number in program order, or `u64::MAX` if the operation is finished and the slot free.
+    /// The operation's number in program order; `u64::MAX` if the operation is finished and the slot free.
     pub(super) sequence: u64,
     pub(super) site: u32,
     pub(super) task: Task,
     pub(super) operands: SmallVec<[u64; 3]>,
-    /// The number of unfinished operations that this operation waits for.
+    /// The number of unfinished operations that this operation still waits for.
     waits: u32,
     /// The slots of the operations that wait for this operation.
     waiters: Vec<u32>,
 }
 
-/// The accesses in flight to one word of 8 bytes.
+/// The unfinished accesses to one word of 8 bytes.
 #[derive(Default)]
 struct Word {
     under_way: u32,
@@ -75,9 +75,9 @@ pub(super) struct Window {
     /// The number, in program order, of the last operation that entered the window.
     pub(super) sequence: u64,
     words: OrderedMap<u64, Word>,
-    /// The unfinished operands of the branch before the next operation.
+    /// The unfinished operands of the last branch; no operation enters the window before they are finished.
     gate: SmallVec<[Token; 3]>,
-    /// Per stream: the last layer (a request for scratchpad entries) or barrier, and the tape operations since then.
+    /// Per stream: the last layer request or barrier (the end of a layer), and the tape operations since then.
     layers: Vec<(Token, Vec<Token>)>,
 }
 
@@ -105,7 +105,7 @@ impl Window {
         &self.slots[id as usize]
     }
 
-    /// Returns the number of operations that are not finished.
+    /// Returns the number of unfinished operations in the window.
     pub(super) fn under_way(&self) -> usize {
         self.slots.len() - self.free.len()
     }
@@ -115,14 +115,15 @@ impl Window {
         self.gate.extend_from_slice(operands);
     }
 
-    /// Returns whether another operation may enter the window: no branch is pending, and a slot is free.
+    /// Returns whether another operation may enter the window: no branch waits for operands, and a slot is free.
     pub(super) fn is_open(&mut self) -> bool {
         let slots = &self.slots;
         self.gate.retain(|token| in_flight(slots, *token));
         self.gate.is_empty() && !self.free.is_empty()
     }
 
-    /// Adds an operation to the window, which must have room. Returns the operation's token, and whether it is ready.
+    /// Adds an operation to the window, which must have a free slot. Returns the operation's token, and whether the
+    /// operation is ready.
     pub(super) fn admit(&mut self, site: u32, task: Task, operands: &[Token]) -> (Token, bool) {
         let id = self.free.pop().unwrap_or(0);
         self.sequence += 1;
@@ -152,7 +153,7 @@ impl Window {
         (token, self.slots[id as usize].waits == 0)
     }
 
-    /// Returns, for a stream, its last layer (request for scratchpad entries) or barrier, and the tape operations since.
+    /// Returns the stream's last layer request or barrier, and its tape operations since then.
     fn layer(&mut self, stream: u32) -> &mut (Token, Vec<Token>) {
         let n = stream as usize;
         if self.layers.len() <= n {
@@ -161,7 +162,7 @@ impl Window {
         &mut self.layers[n]
     }
 
-    /// Makes a slot wait for an operation, if that is not finished.
+    /// Makes the operation in slot `id` wait for the operation `token`, unless that one is finished.
     fn wait(&mut self, id: u32, token: Token) {
         if in_flight(&self.slots, token) {
             self.slots[token.slot as usize].waiters.push(id);
@@ -169,7 +170,7 @@ impl Window {
         }
     }
 
-    /// Makes an access wait for earlier accesses to the same word.
+    /// Makes a memory access wait for earlier accesses to the same 8-byte word: loads for stores, stores for all.
     fn order(&mut self, token: Token, word: u64, write: bool) {
         let entry = self.words.entry(word).or_default();
         entry.under_way += 1;
@@ -189,7 +190,8 @@ impl Window {
         }
     }
 
-    /// Finishes an operation. Returns its site and task, and appends the operations that are now ready to `ready`.
+    /// Finishes the operation in slot `id`. Returns its site and task, and appends the operations that are now ready
+    /// to `ready`.
     pub(super) fn finish(&mut self, id: u32, ready: &mut Vec<u32>) -> (u32, Task) {
         let slot = &mut self.slots[id as usize];
         let (site, task) = (slot.site, slot.task);
@@ -211,7 +213,7 @@ impl Window {
                 ready.push(waiter);
             }
         }
-        // Reuse the allocation of the list.
+        // Keep the allocation of the list of waiters for the slot's next operation.
         self.slots[id as usize].waiters = waiters;
         (site, task)
     }

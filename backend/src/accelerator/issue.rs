@@ -1,15 +1,16 @@
-//! Issue: the oldest ready operation starts first, if a unit, port or bank is free.
+//! Issues operations: the oldest ready operation starts first, if a function unit, cache port or scratchpad bank is
+//! free.
 //!
-//! * Arithmetic takes one of 16 units: for one tick if the opcode is pipelined, otherwise until it ends. An
-//!   operation without latency takes no unit.
+//! * Arithmetic takes one of `Machine::units` function units (16): for one tick if the opcode is pipelined, otherwise
+//!   until it ends. An operation without latency takes no unit.
 //! * An access to the cache takes a port. A blocking port has at most one read and one write in flight, and accepts
 //!   nothing else until they are answered.
 //! * An access to the scratchpad takes its bank for one tick.
 //! * A layer waits for its half of the scratchpad. A barrier takes one tick.
 //!
-//! The simulator of the paper's authors (gem5-SALAM) has the same rules, but scans a window of ten thousand
+//! The simulator of the TapeFlow paper's authors (gem5-SALAM) has the same rules, but scans a window of ten thousand
 //! operations in every tick. Here, ready operations wait in one queue for each resource, oldest first, and time
-//! advances from event to event. A test compares the two.
+//! advances from event to event. A test checks that both give the same number of ticks.
 
 use super::arrays::Tape;
 use super::instruction_window::{AccessKind, Task, Window};
@@ -26,18 +27,18 @@ use std::collections::BinaryHeap;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{OrderedMap, Problem};
 
-/// Ready operations, oldest first.
+/// Ready operations that wait for a resource, oldest first: the sequence number and the window slot of each.
 type Queue = BinaryHeap<Reverse<(u64, u32)>>;
 
-/// The number of most recent operations for whose values the statistics track lifetimes, in ticks.
+/// The number of most recent operations for whose values the statistics track lifetimes.
 const REMEMBERED: usize = 1 << 16;
 
-/// The lifetime of an operation's value, in ticks, for the statistics.
+/// The lifetime of an operation's result, for the statistics.
 #[derive(Clone, Copy, Default)]
 struct Value {
-    /// The tick of the value's last use so far, or of its definition.
+    /// The tick of the result's last use so far, or of its definition if it is unused.
     until: u64,
-    /// Whether the value has been used.
+    /// Whether an operation has used the result.
     used: bool,
 }
 
@@ -52,35 +53,36 @@ pub(super) struct Issue<'a> {
     pub(super) pad: Pads,
     out: Engine,
     back: Engine,
-    /// The ends of running operations: tick, sequence number, and slot.
+    /// The ends of running operations: tick, sequence number, and window slot.
     events: BinaryHeap<Reverse<(u64, u64, u32)>>,
-    /// The slots of operations that became ready and are not queued for their resource yet.
+    /// The window slots of operations that became ready and are not queued for their resource yet.
     ready: Vec<u32>,
     units: Queue,
     reads: Queue,
     writes: Queue,
     banks: Vec<Queue>,
-    /// The slots of ready layers (requests for scratchpad entries) that wait for space in the scratchpad.
+    /// The window slots of ready layer requests that wait for space in the scratchpad.
     asking: Vec<u32>,
-    /// The number of units that are busy beyond this tick, and of ports with a read and with a write in flight.
+    /// The number of function units that are busy beyond this tick, and of unfinished reads and writes of the cache.
     busy: u64,
     reading: u64,
     writing: u64,
-    /// Since this tick began: the number of units taken, and of requests to ports that do not block.
+    /// Since this tick began: the number of function units taken, and of requests to ports that do not block.
     started: u64,
     requested: u64,
-    /// Per bank of the scratchpad: the tick after its last use.
+    /// Per bank of the scratchpad: the first tick in which it is free again.
     used: Vec<u64>,
-    /// Whether a ready operation could start in the next tick, so that time must not jump to a later event.
+    /// Whether a ready operation could start in the next tick, so that `advance` must not jump to a later event.
     again: bool,
-    /// For machines that run at most one instance of an operation at a time: the running sites, with the instances
-    /// that wait.
+    /// For machines that run at most one instance of an operation at a time (`strict`): the running operations'
+    /// sites, each with the instances that wait.
     sites: OrderedMap<u32, Queue>,
-    /// Per tape entry: the tick in which its store ended, and the stored bits; `None` if it was not stored.
+    /// Per tape entry: the tick in which its store ended, and the stored bits; `None` if the entry was not stored
+    /// yet.
     stores: Vec<Option<(u64, u64)>>,
-    /// Per tape address, if the tape is accessed by address: the tick in which its last store ended.
+    /// Per tape address that the program computed (`AccessKind::Kept`): the tick in which the last store to it ended.
     kept: OrderedMap<u64, u64>,
-    /// The values of the last operations, indexed by their numbers modulo `REMEMBERED`.
+    /// The lifetimes of the results of recent operations, at the operation's number modulo `REMEMBERED`.
     values: Vec<Value>,
     pub(super) phase: Phase,
     pub(super) counts: [Counts; 2],
@@ -133,7 +135,7 @@ impl<'a> Issue<'a> {
         &mut self.counts[self.phase as usize]
     }
 
-    /// Runs until the window has room, and adds an operation.
+    /// Runs the machine until the window has a free slot, and adds an operation.
     pub(super) fn push(
         &mut self,
         site: u32,
@@ -154,7 +156,7 @@ impl<'a> Issue<'a> {
         Ok(token)
     }
 
-    /// Runs until no operation is in flight.
+    /// Runs the machine until no operation is unfinished.
     pub(super) fn drain(&mut self) -> Result<(), Problem> {
         loop {
             self.issue()?;
@@ -165,7 +167,7 @@ impl<'a> Issue<'a> {
         }
     }
 
-    /// Streams the contents of the scratchpad to memory.
+    /// Streams the contents of the scratchpad to memory, and waits until they have arrived.
     pub(super) fn flush(&mut self) -> Result<(), Problem> {
         self.pad.flush()?;
         self.stream()?;
@@ -176,7 +178,7 @@ impl<'a> Issue<'a> {
         Ok(())
     }
 
-    /// Begins the reverse phase.
+    /// Begins the reverse phase: statistics are counted for it, and streams bring the first tiles back.
     pub(super) fn begin_reverse_pass(&mut self) -> Result<(), Problem> {
         self.phase = Phase::Reverse;
         self.pad.begin_reverse_pass();
@@ -187,7 +189,7 @@ impl<'a> Issue<'a> {
         self.route == Route::Scratchpad { ideal: true }
     }
 
-    /// Queues ready operations by resource, and finishes those without latency.
+    /// Queues ready operations by the resource that each needs, and finishes those without latency at once.
     fn settle(&mut self) -> Result<(), Problem> {
         loop {
             while let Some(id) = self.ready.pop() {
@@ -199,7 +201,8 @@ impl<'a> Issue<'a> {
         }
     }
 
-    /// Adds a ready operation to the queue of its resource.
+    /// Adds a ready operation to the queue of the resource that it needs; an operation without latency is finished at
+    /// once.
     fn queue(&mut self, id: u32) -> Result<(), Problem> {
         let slot = self.window.slot(id);
         let turn = Reverse((slot.sequence, id));
@@ -224,13 +227,14 @@ impl<'a> Issue<'a> {
         Ok(())
     }
 
-    /// Performs an operation without latency.
+    /// Performs and finishes an operation without latency in this tick.
     fn instant(&mut self, id: u32) -> Result<(), Problem> {
         self.count_uses(id);
         self.finish(id)
     }
 
-    /// Begins the ready layers for which the scratchpad has space. Returns whether any layer began.
+    /// Begins the ready layers (groups of tape entries) for which the scratchpad has space. Returns whether any layer
+    /// began.
     fn ask(&mut self) -> Result<bool, Problem> {
         let mut any = false;
         for id in std::mem::take(&mut self.asking) {
@@ -295,7 +299,7 @@ impl<'a> Issue<'a> {
         Ok(())
     }
 
-    /// Starts all operations that can start in this tick.
+    /// Starts all ready operations whose resource is free in this tick.
     fn issue(&mut self) -> Result<(), Problem> {
         self.again = false;
         self.stream()?;
@@ -305,7 +309,7 @@ impl<'a> Issue<'a> {
         self.issue_banks()
     }
 
-    /// Starts accesses to the scratchpad on free banks.
+    /// Starts accesses to the scratchpad whose bank is free in this tick.
     fn issue_banks(&mut self) -> Result<(), Problem> {
         if let Route::Cache { .. } = self.route {
             return Ok(());
@@ -347,7 +351,7 @@ impl<'a> Issue<'a> {
         self.again |= self.started > 0 && !self.units.is_empty();
     }
 
-    /// Starts accesses to the cache on free ports.
+    /// Starts accesses to the cache, the oldest first, while ports are free.
     fn issue_accesses(&mut self) -> Result<(), Problem> {
         loop {
             let (read, write) = (self.reads.peek(), self.writes.peek());
@@ -359,7 +363,7 @@ impl<'a> Issue<'a> {
                 }
                 _ => (self.reading < self.m.ports, self.writing < self.m.ports),
             };
-            // The older access first. `Reverse` inverts the order, so the older one is the maximum.
+            // Choose the older access. `Reverse` inverts the order, so the older access is the maximum.
             let id = match (read.filter(|_| room.0), write.filter(|_| room.1)) {
                 (None, None) => return Ok(()),
                 (Some(Reverse((_, id))), None) | (None, Some(Reverse((_, id)))) => *id,
@@ -372,8 +376,8 @@ impl<'a> Issue<'a> {
         }
     }
 
-    /// Starts an access to the cache. Returns false if `mshrs` misses are in flight already, or `targets` accesses wait
-    /// for the line.
+    /// Starts an access to the cache. Returns false if the access must wait: `mshrs` misses are in flight already, or
+    /// `targets` accesses wait for its cache line.
     fn access(&mut self, id: u32) -> Result<bool, Problem> {
         let Task::Access { address, write, kind } = self.window.slot(id).task else {
             return Err(Problem::internal("what is no access takes a port"));
@@ -424,7 +428,7 @@ impl<'a> Issue<'a> {
         Ok(true)
     }
 
-    /// Performs an access to the scratchpad that ends in tick `done`.
+    /// Performs a load or store of the scratchpad entry `entry` that ends in tick `done`.
     fn pad_access(&mut self, entry: Entry, write: bool, done: u64) -> Result<(), Problem> {
         match write {
             true => self.pad.store(entry)?,
@@ -433,8 +437,8 @@ impl<'a> Issue<'a> {
         self.remember(entry, write, done)
     }
 
-    /// Records the store of a tape entry that ends in tick `done`, or checks a load in this tick and records the
-    /// lifetime.
+    /// For a store: records that the tape entry was stored in tick `done`, and its bits. For a load: compares the
+    /// bits with the stored ones, and adds the ticks since the store to `lifetimes`.
     fn remember(&mut self, entry: Entry, write: bool, done: u64) -> Result<(), Problem> {
         let Home::Tape(region, value, execution) = entry.home else { return Ok(()) };
         let number = self.tape.number(region, value, execution);
@@ -461,7 +465,7 @@ impl<'a> Issue<'a> {
         self.events.push(Reverse((done, self.window.slot(id).sequence, id)));
     }
 
-    /// Extends the lifetimes of an operation's operands to this tick.
+    /// Extends the lifetimes of the results that an operation uses to this tick.
     fn count_uses(&mut self, id: u32) {
         let counts = &mut self.counts[self.phase as usize];
         for operand in &self.window.slot(id).operands {
@@ -475,7 +479,8 @@ impl<'a> Issue<'a> {
         }
     }
 
-    /// Finishes an operation: releases its resource, and makes its waiters ready.
+    /// Finishes an operation: releases its function unit or port, and makes the operations ready that waited only for
+    /// it.
     fn finish(&mut self, id: u32) -> Result<(), Problem> {
         let number = self.window.slot(id).sequence as usize % REMEMBERED;
         self.values[number] = Value { until: self.now, used: false };
@@ -495,7 +500,7 @@ impl<'a> Issue<'a> {
         Ok(())
     }
 
-    /// Advances to the next tick with an event.
+    /// Advances the clock to the next tick in which something can happen, and finishes the operations that end there.
     fn advance(&mut self) -> Result<(), Problem> {
         let again = self.again.then_some(self.now + 1);
         let ends = self.events.peek().map(|Reverse((tick, ..))| *tick);

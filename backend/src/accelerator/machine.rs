@@ -1,12 +1,12 @@
-//! The machine model: the parameters of the paper's accelerator.
+//! The machine model: the parameters of the accelerator of the TapeFlow paper.
 //!
 //! A [`Machine`] is data that prints and parses; the library has two. [`Machine::cal`] (*calibrated*) is the
-//! authors' public simulator as far as it can be reconstructed: an accelerator at 100 MHz, with a memory latency of
-//! 6.6 ticks. [`Machine::fast`] is another reading of the paper: everything runs at 2 GHz, and the memory latency
-//! is 132 ticks. It is for studies of sensitivity, not for reproduction. Each row of the table below has a column
-//! for both. The sources of the numbers are Table III and section VI of the paper for sizes and energies, its
-//! authors' repositories for numbers that the paper leaves out, and a fit to their published cycle counts for the
-//! two latencies of the cache.
+//! simulator that the authors of the TapeFlow paper published, as far as it can be reconstructed: an accelerator at
+//! 100 MHz, with a memory latency of 6.6 ticks. [`Machine::fast`] is another reading of the paper: everything runs at
+//! 2 GHz, and the memory latency is 132 ticks. It is for studies of sensitivity, not for reproduction. Each parameter
+//! in the source below has a default for each of the two. The sources of the numbers are Table III and section VI of
+//! the paper for sizes and energies, its authors' repositories for numbers that the paper leaves out, and a fit to
+//! their published cycle counts for the two latencies of the cache.
 //!
 //! ```
 //! use tapeloom_backend::accelerator::Machine;
@@ -23,19 +23,20 @@ use super::opcode::{Latencies, Opcode};
 use std::fmt;
 use tapeloom_ir::{Kind, Problem, is_word};
 
-/// A cache of Table III.
+/// A row of Table III of the TapeFlow paper: a cache and its energy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CacheRow {
-    /// The size in bytes.
+    /// The size of the cache in bytes.
     pub bytes: u64,
-    /// The number of ways. The authors' raw data fit 2 ways at every size.
+    /// The number of ways (cache lines per set) that the table states. The authors' raw data fit 2 ways at every
+    /// size.
     pub ways: u64,
-    /// The energy of an access, in the unit of the table.
+    /// The energy of one access to the cache, in the unit of the table (assumed to be 0.1 pJ).
     pub energy: u64,
 }
 
-/// Table III of the paper. The text gives a tenth of the table's energies in pJ (10 and 300 for 100 and 2990), so
-/// the table's unit is assumed to be 0.1 pJ; only ratios are reported.
+/// Table III of the TapeFlow paper: caches and their energies. The text gives a tenth of the table's energies in pJ
+/// (10 and 300 for 100 and 2990), so the table's unit is assumed to be 0.1 pJ; only ratios are reported.
 pub const TABLE_III: [CacheRow; 8] = [
     CacheRow { bytes: 1 << 10, ways: 2, energy: 120 },
     CacheRow { bytes: 2 << 10, ways: 2, energy: 440 },
@@ -80,17 +81,20 @@ macro_rules! machine {
         },)*];
 
         impl Machine {
-            /// Returns the authors' simulator, as far as it can be reconstructed, with a cache of 32 kB in 2 ways.
+            /// Returns the simulator of the TapeFlow paper's authors, as far as it can be reconstructed, with a cache
+            /// of 32 kB in 2 ways.
             pub fn cal() -> Machine {
                 Machine { name: "cal".into(), $($field: $cal,)* ..Machine::blank() }
             }
 
-            /// Returns the machine of `cal` at 2 GHz, with ports that accept a request in each tick.
+            /// Returns another reading of the paper: a machine at 2 GHz, with cache ports that accept a request in
+            /// each tick.
             pub fn fast() -> Machine {
                 Machine { name: "fast".into(), $($field: $fast,)* ..Machine::blank() }
             }
 
-            /// Returns a machine with all numeric parameters zero, and the default latencies and energies.
+            /// Returns a machine with all numeric parameters 0, and the default latencies and energies; `parse` fills
+            /// it.
             fn blank() -> Machine {
                 Machine {
                     name: String::new(),
@@ -103,106 +107,107 @@ macro_rules! machine {
     };
 }
 
-/// The upper limit of many parameters: larger than in any real machine, and small enough for the simulator's memory and
-/// for tick counts in 64 bits.
+/// The upper limit of many machine parameters (65,536): larger than in any real machine, and small enough for the
+/// simulator's memory and for tick counts in 64 bits.
 const MANY: u64 = 1 << 16;
-/// An upper limit of energies: larger than any access needs, and small enough that sums do not overflow.
+/// The upper limit of energies (2^24, in the unit of Table III): larger than any access needs, and small enough that
+/// sums do not overflow.
 const MOST_ENERGY: u64 = 1 << 24;
 
 machine! {
-    /// Picoseconds per tick.
+    /// The length of a tick (clock cycle) in picoseconds.
     tick = 10_000, 500, 1..=1_000_000;
     /// The number of function units, each of which performs any operation: a CGRA of 4 x 4.
     units = 16, 16, 1..=MANY;
-    /// The largest number of unfinished operations in the window. With 1, operations run one after the other in
-    /// program order, like the replay of a trace.
+    /// The largest number of unfinished operations in the instruction window. With 1, operations run one after the
+    /// other in program order, like the replay of a trace.
     window = 10_000, 10_000, 1..=1 << 20;
-    /// 1 if an operation of the program has at most one instance in flight, 0 if it may have several.
+    /// 1 if each operation of the program text has at most one unfinished instance, 0 if it may have several.
     strict = 0, 0, 0..=1;
-    /// Bytes of the cache: LRU, write-back, write-allocate.
+    /// The size of the cache in bytes. The cache is LRU, write-back and write-allocate.
     cache = 32_768, 32_768, 1..=1 << 26;
-    /// Ways of the cache: lines per set.
+    /// The number of ways of the cache: cache lines per set.
     ways = 2, 2, 1..=1 << 20;
-    /// Bytes per cache line.
+    /// The size of a cache line in bytes.
     line = 64, 64, 8..=MANY;
-    /// The largest number of cache misses in flight.
+    /// The largest number of unfinished cache misses.
     mshrs = 20, 20, 1..=MANY;
     /// The largest number of accesses that wait for one miss, including the first one. 0 if a line counts as present as
     /// soon as one access has requested it.
     targets = 12, 12, 0..=MANY;
-    /// The largest number of cache lines that wait to be written back. If there is one more, a line is written before
-    /// the next read.
+    /// The largest number of replaced cache lines that wait to be written back. If more wait, one of them is written
+    /// before the next read.
     write_buffers = 8, 8, 0..=MANY;
     /// The latency of a cache hit in ticks.
     hit = 3, 4, 1..=MANY;
-    /// The additional latency of a miss in picoseconds, if a row of memory has to be opened for it.
+    /// The additional latency of a cache miss in picoseconds, if a row of memory has to be opened for the line.
     miss = 66_000, 66_000, 0..=1_000_000_000;
-    /// Bytes of a memory row. A bank has one row open at a time, which stays open (DDR4-2400 with open pages). 0 if
-    /// all lines have the same latency.
+    /// The size of a memory row in bytes. A memory bank has one row open at a time, which stays open (DDR4-2400 with
+    /// open pages). 0 if all cache lines have the same latency.
     row = 8_192, 8_192, 0..=1 << 30;
-    /// The number of memory banks: row r is in bank r mod this number.
+    /// The number of memory banks: memory row r is in bank r mod this number.
     row_banks = 16, 16, 1..=MANY;
-    /// Picoseconds to open a row, and to close one. A line in an open row arrives earlier by this time. If another
-    /// row of its bank is open, the line arrives later by this time.
+    /// The time to open a memory row, and to close one, in picoseconds. A cache line in an open row arrives earlier
+    /// by this time. If another row of the line's bank is open, the line arrives later by this time.
     row_opens = 14_160, 14_160, 0..=1_000_000_000;
-    /// The number of ports between the units and the cache.
+    /// The number of ports between the function units and the cache.
     ports = 2, 2, 1..=MANY;
-    /// 1 if a port has one read and one write in flight and waits for their answers, 0 if it accepts a request each
-    /// tick.
+    /// 1 if a port has at most one read and one write in flight and waits for their answers, 0 if it accepts a
+    /// request in each tick.
     blocking = 1, 0, 0..=1;
-    /// Picoseconds to transfer a cache line to or from memory: 3,333 for 64 bytes are 19.2 GB/s.
+    /// The time to transfer a cache line to or from memory, in picoseconds: 3,333 for 64 bytes are 19.2 GB/s.
     burst = 3_333, 3_333, 0..=1_000_000_000;
-    /// Entries of 8 bytes in the scratchpad.
+    /// The size of the scratchpad in entries of 8 bytes.
     entries = 64, 64, 1..=1 << 20;
     /// The number of parts of the scratchpad that are filled and drained independently: 2 is double buffering, 1 is
-    /// none.
+    /// no double buffering.
     halves = 2, 2, 1..=2;
-    /// The number of banks of the scratchpad. Each performs one access per tick. Entry e is in bank e mod this
+    /// The number of banks of the scratchpad. Each bank performs one access per tick. Entry e is in bank e mod this
     /// number (an assumption).
     banks = 8, 8, 1..=MANY;
-    /// The latency of an access to the scratchpad in ticks.
+    /// The latency of an access to the scratchpad, in ticks.
     scratchpad = 1, 1, 1..=MANY;
-    /// Bytes of one request of a stream engine.
+    /// The size of one memory request of a stream engine, in bytes.
     request = 64, 64, 8..=MANY;
-    /// The number of requests that a stream engine may have in flight.
+    /// The largest number of unfinished requests of a stream engine.
     outstanding = 8, 8, 1..=MANY;
-    /// Ticks between the requests of a stream engine.
+    /// The number of ticks between two requests of a stream engine.
     pace = 1, 1, 1..=MANY;
-    /// Ticks of a barrier, counted from the last access of its layer.
+    /// The latency of a barrier (the end of a layer) in ticks, counted from the last access of its layer.
     barrier = 1, 1, 0..=MANY;
-    /// Energy of an access to the scratchpad, in the unit of Table III.
+    /// The energy of an access to the scratchpad, in the unit of Table III.
     scratchpad_energy = 100, 100, 0..=MANY;
 }
 
 impl Machine {
-    /// Returns the machine with another cache. Its size must be among [`Machine::energies`], such as the sizes of
-    /// [`TABLE_III`].
+    /// Returns the machine with a cache of `bytes` bytes and `ways` ways. The size must be among
+    /// [`Machine::energies`], such as the sizes of [`TABLE_III`].
     pub fn with_cache(self, bytes: u64, ways: u64) -> Machine {
         Machine { cache: bytes, ways, ..self }
     }
 
-    /// Returns the latency in ticks of a miss that opens a row of idle memory. A partial tick counts as a whole
-    /// one.
+    /// Returns the latency in ticks of a cache miss that opens a memory row while memory is idle. A partial tick
+    /// counts as a whole one.
     pub fn missed(&self) -> u64 {
         self.hit + self.miss.div_ceil(self.tick.max(1))
     }
 
-    /// Returns the number of 8-byte entries of a half of the scratchpad, which limits each layer (entries in use at
-    /// once) and each tile (entries streamed together).
+    /// Returns the number of 8-byte entries of a half of the scratchpad, which limits each layer (entries that are
+    /// allocated at one time) and each tile (entries that are streamed together).
     pub fn capacity(&self) -> u64 {
         self.entries / self.halves.max(1)
     }
 
-    /// Returns the energy of an access to the machine's cache, in the unit of Table III; `None` if `energies` lacks
-    /// the cache's size.
+    /// Returns the energy of an access to the machine's cache, in the unit of Table III; `None` if
+    /// [`Machine::energies`] lacks the cache's size.
     pub fn cache_energy(&self) -> Option<u64> {
         self.energies.iter().find(|(bytes, _)| *bytes == self.cache).map(|(_, energy)| *energy)
     }
 
-    /// Checks that the parameters are valid.
+    /// Checks that each parameter is within its limits and that the parameters fit together.
     ///
     /// # Errors
-    /// [`Kind::Target`], with all invalid parameters.
+    /// [`Kind::Target`], with a message that lists all invalid parameters.
     pub fn check(&self) -> Result<(), Problem> {
         let mut wrong = Vec::new();
         if !is_word(&self.name) {
@@ -260,10 +265,10 @@ impl Machine {
         Err(Problem::new(Kind::Target, message, "begin with `Machine::cal()`"))
     }
 
-    /// Parses the printed form of a machine.
+    /// Parses the printed form of a machine, the output of `Display`.
     ///
     /// # Errors
-    /// [`Kind::Parse`] with the line that does not parse; [`Kind::Target`] if the parameters are invalid.
+    /// [`Kind::Parse`] with the line that cannot be parsed; [`Kind::Target`] if a parameter is invalid.
     pub fn parse(text: &str) -> Result<Machine, Problem> {
         let mut machine = Machine::blank();
         machine.energies.clear();

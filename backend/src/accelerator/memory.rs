@@ -1,11 +1,11 @@
-//! The memory system: the cache, misses in flight, and the memory channel.
+//! The simulated memory system: the cache, misses in flight, and the channel to memory.
 //!
-//! A hit takes `hit` ticks. A miss takes `miss` picoseconds more, after the channel has transferred all earlier
-//! requests at `burst` picoseconds per line, and ends at the start of the next tick. An access to a line in flight
-//! waits for that line. Lines to be written back are queued. They are written while the channel is idle, or before
-//! the next read if the queue is full.
+//! A cache hit takes `hit` ticks. A miss takes `miss` picoseconds more, after the channel has transferred all earlier
+//! requests at `burst` picoseconds per cache line, and ends at the start of the next tick. An access to a line that
+//! is being fetched waits for that line. Lines to be written back are queued. They are written while the channel is
+//! idle, or before the next read if the queue holds more than `write_buffers` lines.
 //!
-//! Memory consists of banks of rows. The last row used in a bank is open:
+//! Memory consists of banks of rows. The last row used in a bank is open. The latency of a miss depends on it:
 //!
 //! ```text
 //! the row is open             miss - row_opens
@@ -13,19 +13,21 @@
 //! another one is              miss + row_opens        it is closed first
 //! ```
 //!
-//! The minimal time that a row stays open, and refreshes, are not modelled; they take some per cent of the time.
+//! The minimal time that a memory row stays open, and refreshes, are not modelled; they take some per cent of the
+//! time.
 
 use super::cache::{Cache, Found};
 use super::machine::Machine;
 use std::collections::VecDeque;
 
-/// The channel between the machine and its memory, in picoseconds.
+/// The channel between the cache and memory. All its times are in picoseconds.
 struct Channel {
-    /// The picosecond from which the channel is free.
+    /// The time from which the channel is free, in picoseconds.
     free: u64,
-    /// The cache lines queued for writing: the picosecond at which each was queued, and an address in the line.
+    /// The cache lines that are queued for writing: the time at which each was queued, in picoseconds, and its
+    /// address.
     waiting: VecDeque<(u64, u64)>,
-    /// Per memory bank: the number of its open row, if any.
+    /// Per memory bank: the number of its open row; `None` before the first access.
     open: Vec<Option<u64>>,
 }
 
@@ -35,7 +37,8 @@ impl Channel {
         Channel { free: 0, waiting: VecDeque::new(), open }
     }
 
-    /// Opens the memory row of an address. Returns the latency, in picoseconds, of a line in the row.
+    /// Opens the memory row of an address, which closes another open row of the bank. Returns the latency of a line
+    /// in the row, in picoseconds.
     fn open(&mut self, m: &Machine, address: u64) -> u64 {
         let Some(row) = address.checked_div(m.row) else { return m.miss };
         match self.open[(row % m.row_banks) as usize].replace(row) {
@@ -45,7 +48,8 @@ impl Channel {
         }
     }
 
-    /// Writes the queued lines that can be written before `now` (in picoseconds), and those above `write_buffers`.
+    /// Writes the queued lines that can be written before `now` (in picoseconds), and more lines until at most
+    /// `write_buffers` are queued.
     fn settle(&mut self, m: &Machine, now: u64) {
         while let Some((put, address)) = self.waiting.front() {
             let (end, address) = (self.free.max(*put) + m.burst, *address);
@@ -58,7 +62,7 @@ impl Channel {
         }
     }
 
-    /// Reads the cache line of an address from memory. Returns the picosecond at which the line arrives.
+    /// Reads the cache line of an address from memory. Returns the time at which the line arrives, in picoseconds.
     fn read(&mut self, m: &Machine, now: u64, address: u64) -> u64 {
         self.settle(m, now);
         let start = self.free.max(now);
@@ -66,33 +70,33 @@ impl Channel {
         start + self.open(m, address)
     }
 
-    /// Queues the cache line of an address for writing to memory.
+    /// Queues the cache line of an address for writing to memory at the time `now`, in picoseconds.
     fn write(&mut self, m: &Machine, now: u64, address: u64) {
         self.waiting.push_back((now, address));
         self.settle(m, now);
     }
 }
 
-/// A line in flight from memory to the cache.
+/// A cache line that is on its way from memory to the cache.
 struct Fill {
     line: u64,
-    /// The tick in which the line arrives.
+    /// The tick in which the cache line arrives.
     there: u64,
-    /// The number of accesses that wait for the line.
+    /// The number of accesses that wait for the cache line, including the one that missed.
     targets: u64,
 }
 
-/// The result of an access to the cache.
+/// The result of an access to the cache that was accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Answer {
-    /// The tick in which the access is done.
+    /// The tick in which the access ends.
     pub(super) done: u64,
     pub(super) outcome: Outcome,
-    /// Whether the next line was prefetched, and if so, whether another line was written back for it.
+    /// Whether the access also prefetched a cache line, and if so, whether another line was written back for it.
     pub(super) prefetched: Option<bool>,
 }
 
-/// The outcome of an access to the cache.
+/// The outcome of an access to the cache that was accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Outcome {
     Hit,
@@ -115,8 +119,9 @@ impl Memory {
         Memory { cache, channel: Channel::new(m), fills: Vec::new() }
     }
 
-    /// Reads or writes an address. If `ahead` is given, also prefetches the line at this distance. Returns `None`,
-    /// without any change, if `mshrs` misses are in flight or `targets` accesses wait for the line.
+    /// Reads or writes an address through the cache. If `ahead` is given, also prefetches the cache line at this
+    /// distance in lines. Returns `None`, without any change, if `mshrs` misses are in flight or `targets` accesses
+    /// wait for the line.
     pub(super) fn access(
         &mut self,
         m: &Machine,
@@ -150,8 +155,8 @@ impl Memory {
         Some(Answer { done, outcome, prefetched })
     }
 
-    /// Fetches a line that is not in the cache. Returns the tick in which it arrives, and whether another line was
-    /// written back.
+    /// Fetches a cache line that is not in the cache. Returns the tick in which the line arrives, and whether another
+    /// line was written back; `None` if `mshrs` misses are in flight.
     fn fetch(
         &mut self,
         m: &Machine,
@@ -174,24 +179,24 @@ impl Memory {
         Some((there, write_back.is_some()))
     }
 
-    /// Returns whether an address is in the cache.
+    /// Returns whether the cache line of an address is in the cache.
     pub(super) fn has(&self, m: &Machine, address: u64) -> bool {
         self.cache.has(address / m.line)
     }
 
-    /// Reads an address past the cache. Returns the tick in which it is done.
+    /// Reads an address from memory, past the cache. Returns the tick in which the read ends.
     pub(super) fn request(&mut self, m: &Machine, now: u64, address: u64) -> u64 {
         let comes = self.channel.read(m, now * m.tick, address);
         (comes + m.hit * m.tick).div_ceil(m.tick)
     }
 
-    /// Writes an address past the cache. Returns the tick in which it is done.
+    /// Writes an address to memory, past the cache. Returns the tick in which the write ends.
     pub(super) fn write(&mut self, m: &Machine, now: u64, address: u64) -> u64 {
         self.channel.write(m, now * m.tick, address);
         now + m.missed()
     }
 
-    /// Returns the number of cache lines that are still to be written back to memory.
+    /// Returns the number of changed cache lines that are not written back to memory yet.
     pub(super) fn changed(&self) -> u64 {
         self.cache.changed()
     }

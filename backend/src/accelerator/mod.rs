@@ -1,10 +1,11 @@
-//! A simulated accelerator: cache, scratchpad, streams, and function units that run operations in dataflow order.
+//! A simulated accelerator: cache, scratchpad, stream engines, and function units that run operations in dataflow
+//! order.
 //!
 //! The machine is that of *TapeFlow: Streaming Gradient Tapes in Automatic Differentiation* (M. Hakimi and A.
 //! Shriraman, CGO 2024). It shows the value of a tape layout on hardware that moves data explicitly. A gradient
-//! stores values in the forward phase and loads them in the reverse phase, in the opposite order and much later. A
-//! cache then holds the wrong values, while a scratchpad that streams fill and drain holds the values that are
-//! needed next.
+//! stores values in the forward phase and loads them in the reverse phase, in the opposite order and much later. At
+//! that time a cache no longer holds these values, while a scratchpad that stream engines fill and drain holds the
+//! values that are needed next.
 //!
 //! ```text
 //!   program, run by the interpreter ──operations──▶ Simulation ──▶ Statistics
@@ -13,12 +14,12 @@
 //! ```
 //!
 //! The code that runs a program passes every operation to a [`Simulation`] with [`Simulation::push`], and gets a
-//! token for its result. Everything else is data: the [`Machine`], the [`System`] that states where the tape is
-//! stored, and the [`Arrays`] and the [`Tape`] with all addresses. So the same program runs on all systems.
+//! token for the operation's result. Everything else is data: the [`Machine`], the [`System`] that states where the
+//! tape is stored, and the [`Arrays`] and the [`Tape`] with all addresses. So the same program runs on all systems.
 //!
-//! Values are computed by the interpreter and have no influence on times, with one exception: entries of the tape
-//! carry their bits through scratchpad, streams and memory. A load that finds other bits than were stored ends the
-//! run with an error. Otherwise, tests would not notice a machine that loses data.
+//! Values are computed by the interpreter and have no influence on times. The machine does not hold them, with one
+//! exception: entries of the tape carry their bits through scratchpad, streams and memory. A load that finds other
+//! bits than were stored ends the run with an error. Otherwise, tests would not notice a machine that loses data.
 //!
 //! The example differentiates the squares of eight numbers. The forward phase stores the numbers as one layer of
 //! eight entries, and the reverse phase loads them.
@@ -79,9 +80,9 @@
 //! # Ok::<(), tapeloom_ir::Problem>(())
 //! ```
 //!
-//! [`simulate`] runs a program with real values in the interpreter of the loop IR, and an observer passes its
-//! operations to the simulation. A [`RunConfig`] states the machine and the addresses. `Target::Accelerator` does
-//! the same for whole functions.
+//! [`simulate`] runs a program with real values in the interpreter of the loop IR, and an observer of the interpreter
+//! passes the operations to the simulation. A [`RunConfig`] states the machine and the addresses.
+//! `Target::Accelerator` does the same for whole functions.
 
 mod access_order;
 mod address_slice;
