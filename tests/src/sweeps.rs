@@ -6,8 +6,8 @@
 //! that as `SWEEP_SEED`, the case is tried first.
 //!
 //! Grids have no seed and are run whole in both modes; their row states the minimum number of cases, so that a grid
-//! that shrinks is noticed. Seconds are measured for the gate on one core with the development profile; nightly
-//! seconds scale with the number of cases.
+//! that shrinks is noticed. `tests/measure/sweeps.py` measures the seconds of the gate, on one core with the
+//! development profile, and writes them into the rows; nightly seconds scale with the number of cases.
 //!
 //! Tests of lower crates include this file as a module too, because they cannot depend on this crate. A rule of
 //! `tests/tests/programs/tidy.rs` refuses a row that no test uses, and a loop over seeds without a row.
@@ -114,7 +114,7 @@ sweeps! {
     Edges = "laws::edges::edges_are_those_recorded_or_chosen", gate 153 in 1.7 s, nightly 153;
     Vocabulary = "laws::vocabulary::values", gate 234 in 2.2 s, nightly 234;
     WrittenOut = "random::unrolled", gate 37 in 11.0 s, nightly 37;
-    Written = "random::state::mutated_programs", gate 11 in 1.8 s, nightly 11;
+    Written = "random::state::mutated_programs_are_their_pure_forms", gate 11 in 1.8 s, nightly 11;
     Schedules = "random::schedules", gate 8 in 4.0 s, nightly 8;
     Solutions = "random::implicit", gate 7 in 4.0 s, nightly 7;
     Depth = "programs::depth", gate 13 in 5.0 s, nightly 13;
@@ -190,6 +190,11 @@ impl Sweep {
         let (test, least) = (self.row().test, self.cases());
         assert!(cases.len() as u64 >= least, "{test}: {} cases of {least}", cases.len());
         cases
+    }
+
+    /// Returns the path of the sweep's test, or of the module with its tests.
+    pub fn test(self) -> &'static str {
+        self.row().test
     }
 
     /// Returns the seconds of one core, at the gate and nightly.

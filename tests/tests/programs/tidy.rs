@@ -245,27 +245,49 @@ fn an_unlisted_sweep_is_found() {
 
 #[test]
 fn what_catches_a_fault_is_there() {
-    let mut wrong = Vec::new();
-    for fault in Fault::ALL {
-        let path = fault.caught_by();
-        let parts: Vec<&str> = path.split("::").collect();
-        let modules = |n: usize| {
-            let path = parts[..n].join("/");
-            ["tests/tests", "prelude/tests"].map(|folder| root().join(folder).join(&path))
-        };
-        let files = |n: usize| {
-            modules(n).into_iter().flat_map(|m| [m.with_extension("rs"), m.join("mod.rs")])
-        };
-        let found = |n: usize| files(n).find(|file| file.exists());
-        // The path names a module, or a test in one.
-        let is_test = |text: String| text.contains(&format!("fn {}()", parts[parts.len() - 1]));
-        let last = parts.len();
-        let there = found(last).is_some() || found(last - 1).is_some_and(|f| is_test(read(&f)));
-        if last < 2 || !there {
-            wrong.push(format!("{}: {path}", fault.name()));
-        }
-    }
+    let wrong: Vec<String> = Fault::ALL
+        .iter()
+        .filter(|fault| !is_test_or_module(fault.caught_by()))
+        .map(|fault| format!("{}: {}", fault.name(), fault.caught_by()))
+        .collect();
     assert_eq!(wrong, [""; 0], "no such module of tests");
+}
+
+#[test]
+fn rows_of_sweeps_name_tests() {
+    let paths = Sweep::ALL.iter().map(|sweep| sweep.test());
+    let wrong: Vec<&str> = paths.filter(|path| !is_test_or_module(path)).collect();
+    assert_eq!(wrong, [""; 0], "{SWEEPS} names tests that do not exist");
+}
+
+/// Returns whether `path` is a test or a module of tests. A path begins with the binary of the test; the path of a
+/// test in a library begins with the library's module.
+fn is_test_or_module(path: &str) -> bool {
+    const FOLDERS: &[&str] = &[
+        "tests/tests",
+        "prelude/tests",
+        "transforms/tests",
+        "ir/tests",
+        "ir/routines/tests",
+        "ir/math/tests",
+        "backend/src",
+    ];
+    let parts: Vec<&str> = path.split("::").collect();
+    let (last, test) = (parts.len(), parts[parts.len() - 1]);
+    let file = |n: usize| {
+        let stem = parts[..n].join("/");
+        let folders = FOLDERS.iter().map(|folder| root().join(folder).join(&stem));
+        folders
+            .flat_map(|path| [path.with_extension("rs"), path.join("mod.rs"), path.join("main.rs")])
+            .find(|file| file.exists())
+    };
+    let holds = |file: PathBuf| {
+        let text = read(&file);
+        [format!("fn {test}("), format!("mod {test} {{")].iter().any(|item| text.contains(item))
+    };
+    // The tests of one file may stand in a module `tests` inside it.
+    let inside = last > 2 && parts[last - 2] == "tests" && file(last - 2).is_some_and(holds);
+    last >= 2 && (file(last).is_some() || file(last - 1).is_some_and(holds) || inside)
 }
 
 /// Crates whose integration tests are binaries, and how many each may have.
