@@ -1,13 +1,14 @@
-//! Operations: the stream of work that a program hands to the machine.
+//! Operations: the units of work that a running program passes to the simulated machine.
 //!
-//! The code that runs a program computes its values. The machine gets, per operation, the operations whose results
-//! it uses, and for memory accesses the array and the element. So addresses and branches are exact, and no trace is
-//! stored.
+//! The code that runs a program computes its values. For each operation, the machine gets the operations whose
+//! results it uses, and for memory accesses the array and the element. So addresses and branches are those of the
+//! actual run, and no trace is stored.
 //!
-//! Tape operations are grouped in *layers*, as in the paper's second and fourth pass. [`Work::Layer`] (its
-//! `SAlloc`) requests a number of scratchpad entries; stores or loads name them by their offset in the layer; and
-//! [`Work::Barrier`] ends the layer. A layer is stored in the forward phase and loaded in the reverse phase.
-//! Systems without a scratchpad ignore layers.
+//! Tape operations are grouped in *layers* (a layer is the tape entries for which the scratchpad is allocated at one
+//! time), as in the second and fourth pass of the TapeFlow paper. [`Work::Layer`] (the paper's `SAlloc`) requests a
+//! number of scratchpad entries; stores or loads name the entries by their offset in the layer; and [`Work::Barrier`]
+//! ends the layer. A layer is stored in the forward phase and loaded in the reverse phase. Systems without a
+//! scratchpad ignore layers.
 
 use super::arrays::{ArrayId, RegionId};
 use super::opcode::Opcode;
@@ -26,14 +27,14 @@ impl Default for Token {
 }
 
 impl Token {
-    /// The token of values that exist from the start: constants and arguments.
+    /// The token of values that exist before the run starts: constants and arguments.
     pub const READY: Token = Token { slot: u32::MAX, sequence: 0 };
 }
 
-/// One executed operation.
+/// One executed operation of the program, as input of the simulated machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Op<'a> {
-    /// The number of the operation in the program's text.
+    /// The number of the operation in the program's text; all executions of one statement have the same number.
     pub site: u32,
     /// The work of the operation.
     pub work: Work,
@@ -42,115 +43,119 @@ pub struct Op<'a> {
     pub operands: &'a [Token],
 }
 
-/// The kinds of work.
+/// The work of an operation: a computation, a memory or tape access, or a mark in the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Work {
     /// Computes a value from its operands.
     Compute(Opcode),
-    /// Reads an element that is not on the tape.
+    /// Reads an element of an array that is not on the tape: the array and the element's index.
     Load(ArrayId, u64),
-    /// Writes an element that is not on the tape.
+    /// Writes an element of an array that is not on the tape: the array and the element's index.
     Store(ArrayId, u64),
-    /// Reads or writes an element at an address that the caller computed.
+    /// Reads or writes memory at an address that the caller computed.
     Touch {
-        /// The address.
+        /// The address in bytes.
         address: u64,
         /// Whether the access is a write.
         write: bool,
-        /// Whether the address is on the tape. If so, the access counts as a tape access, and goes through the
-        /// cache on every system.
+        /// Whether the address is on the tape. If so, the access counts as a tape access. It goes through the cache
+        /// on every system.
         tape: bool,
     },
-    /// Reads, in the reverse phase, an array element that the forward phase has read, from its original address.
-    /// Counts as a tape access. It is streamed on systems where tape and streams cost no time.
+    /// Reads, in the reverse phase, an array element that the forward phase has read, from the element's original
+    /// address. Counts as a tape access. On systems with an ideal scratchpad (tape and streams cost no time), the
+    /// read is only counted.
     Rematerialized {
-        /// The address.
+        /// The address in bytes.
         address: u64,
     },
     /// Stores an entry of the tape in the forward phase.
     TapeStore(Entry),
     /// Loads an entry of the tape in the reverse phase.
     TapeLoad(Entry),
-    /// Begins a layer: requests the scratchpad entries of a group of tape operations.
+    /// Begins a layer: requests the scratchpad entries for a group of tape operations.
     Layer(Layer),
-    /// Ends the layer (the tape entries in the scratchpad at once) of a stream. Done when all tape operations of the
-    /// layer are done.
+    /// Ends the layer (the tape entries allocated in the scratchpad at one time) of the stream with this number. Done
+    /// when all tape operations of the layer are done.
     Barrier(u32),
-    /// Ends a block: later operations are known only when the operands are finished.
+    /// Ends a block: the machine gets no later operation until the operands are finished.
     Branch,
 }
 
-/// A value on the tape, or a part of one.
+/// An access to a value on the tape: where the value is in the scratchpad and in memory, and its bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// The identity of the entry's value: its place on the tape or in an array.
+    /// The identity of the value: its place on the tape or in an array.
     pub home: Home,
-    /// The stream that moves the entry.
+    /// The number of the stream that moves the entry between memory and scratchpad.
     pub stream: u32,
-    /// The index of the entry in its layer, the group of entries that are in the scratchpad together.
+    /// The index of the value's 8-byte entry in its layer (the entries allocated in the scratchpad at one time).
     pub offset: u64,
-    /// The first byte of the value within the entry.
+    /// The offset of the value within the entry, in bytes.
     pub byte: u64,
-    /// The number of bytes of the value.
+    /// The size of the value in bytes.
     pub width: u64,
-    /// The bits of the value. A load that finds other bits ends the run: the simulator has a fault, or the program's
-    /// order is wrong.
+    /// The bits of the value. A load that finds other bits than were stored ends the run with an error: the simulator
+    /// has a fault, or the program loads in the wrong order.
     pub bits: u64,
 }
 
-/// The identity of an entry's value.
+/// The identity of the value of a tape entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Home {
-    /// A value on the tape: its region (of one block), its index among the block's values, and the block's execution.
+    /// A value on the tape: the region of the block that stores the value, the value's index among those of the
+    /// block, and the number of the block's execution.
     Tape(RegionId, u64, u64),
-    /// An array element that is not written between the phases. It is not stored on the tape; the reverse phase
-    /// reads it from the array. Its store only records the bits and costs nothing.
+    /// An array element that is not written between the phases: the array and the element's index. The value is not
+    /// stored on the tape; the reverse phase reads it from the array. The forward phase's store only records the bits
+    /// and costs nothing.
     Array(ArrayId, u64),
-    /// An element that a stream brings from its array ([`Simulation::set_tiles`](super::Simulation::set_tiles)). Its
-    /// bits are its address, so a load can check that it got the right element.
+    /// An element that a stream brings from its array ([`Simulation::set_tiles`](super::Simulation::set_tiles)). The
+    /// address of the element serves as its bits, so that a load can check that it got the right element.
     Streamed,
 }
 
 impl Entry {
-    /// Creates a whole entry of the first stream.
+    /// Creates an access to a whole 8-byte entry of stream 0.
     pub fn word(home: Home, offset: u64, bits: u64) -> Entry {
         Entry { home, stream: 0, offset, byte: 0, width: 8, bits }
     }
 
-    /// Returns the mask of the value's bytes in its entry.
+    /// Returns the mask of the bits that the value takes in its 8-byte entry.
     pub(super) fn mask(self) -> u64 {
         let all = u64::MAX.checked_shr(64 - 8 * self.width.min(8) as u32).unwrap_or(0);
         all << (8 * self.byte.min(7))
     }
 
-    /// Returns the value's bits, shifted to their position in the entry.
+    /// Returns the value's bits, shifted to their position in the 8-byte entry.
     pub(super) fn word_bits(self) -> u64 {
         self.bits << (8 * self.byte.min(7)) & self.mask()
     }
 }
 
-/// A group of entries that are in the scratchpad together.
+/// A group of tape entries for which the scratchpad is allocated at one time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Layer {
-    /// The stream that moves the layer. Each stream has its own place and tiles, and one layer at a time.
+    /// The number of the stream that moves the layer. Each stream has its own range of the scratchpad and its own
+    /// tiles, and one layer in use at a time.
     pub stream: u32,
     /// The number of entries (8-byte words of the scratchpad) of the layer.
     pub entries: u64,
-    /// Whether the entries are in arrays already ([`Home::Array`]) and are only streamed back. Otherwise they are
-    /// entries of the tape, which are streamed to memory and back.
+    /// Whether the values are in arrays already ([`Home::Array`]) and are only streamed to the scratchpad. Otherwise
+    /// they are on the tape, and are streamed to memory and back.
     pub in_array: bool,
     /// The order in which the reverse phase reads the layers.
     pub order: Order,
 }
 
-/// The order in which the reverse phase reads the layers of the forward phase.
+/// The order in which the reverse phase reads the layers that the forward phase stored.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Order {
-    /// The last layer first, as in reversed loops.
+    /// The last layer first, as in a reversed loop.
     Mirrored,
-    /// The layers of one nest in the order of their stores, and the last nest first.
+    /// Loop nest by loop nest, the last nest first; within a nest, the layers in the order of their stores.
     Same {
-        /// The number of the nest.
+        /// The number of the loop nest that stores the layer.
         nest: u32,
     },
 }

@@ -1,12 +1,12 @@
 //! Opcodes: classes of operations with equal cost on a function unit.
 //!
 //! The machine models only the cost of an operation, so the operations of a program are classified into a few
-//! opcodes. There are two tables of latencies. The *defaults* are those of gem5-SALAM as the paper's authors used
-//! it: calls of the mathematical library are opaque and take one tick. The *realistic* latencies are our assumption
-//! of hardware.
+//! opcodes. There are two tables of latencies. The *defaults* are those of gem5-SALAM as the TapeFlow paper's authors
+//! used it: calls of the mathematical library are opaque and take one tick. The *realistic* latencies are our
+//! assumption of hardware.
 //!
-//! For some opcodes, units are pipelined, so that one operation starts each tick. For others, a unit is busy until
-//! the operation ends (an assumption: division, roots and calls are usually not pipelined).
+//! For some opcodes, function units are pipelined, so that a unit starts one operation in each tick. For others, a
+//! unit is busy until the operation ends (an assumption: division, roots and calls are usually not pipelined).
 
 use smallvec::{SmallVec, smallvec};
 use std::fmt;
@@ -15,43 +15,44 @@ use tapeloom_ir::{Code, Dtype};
 
 macro_rules! opcodes {
     ($($(#[$doc:meta])* $variant:ident = $name:literal, $defaults:literal, $realistic:literal, $pipelined:literal;)*) => {
-        /// The class of an operation, which determines its cost.
+        /// The class of an operation, which determines its latency and whether function units are pipelined.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         pub enum Opcode {
             $($(#[$doc])* $variant,)*
         }
 
         impl Opcode {
-            /// All opcodes.
+            /// All opcodes, in the order of their declaration.
             pub const ALL: &'static [Opcode] = &[$(Opcode::$variant,)*];
 
-            /// Returns the name that the text form of a machine uses.
+            /// Returns the opcode's name in the text form of a machine.
             pub fn name(self) -> &'static str {
                 match self { $(Opcode::$variant => $name,)* }
             }
 
-            /// Returns whether a unit accepts another operation in the next tick. Otherwise it is busy until the
-            /// operation ends.
+            /// Returns whether a function unit accepts another operation in the next tick. Otherwise the unit is busy
+            /// until the operation ends.
             pub fn pipelined(self) -> bool {
                 match self { $(Opcode::$variant => $pipelined,)* }
             }
         }
 
         impl Latencies {
-            /// The default latencies in ticks: those of gem5-SALAM as the paper's authors used it.
+            /// The default latencies in ticks: those of gem5-SALAM as the TapeFlow paper's authors used it.
             pub const DEFAULTS: Latencies = Latencies([$($defaults,)*]);
-            /// Our assumption of the latencies of hardware, in ticks.
+            /// Our assumption of realistic hardware latencies, in ticks.
             pub const REALISTIC: Latencies = Latencies([$($realistic,)*]);
         }
 
-        /// The ticks from the issue of an operation to its result, by opcode.
+        /// The latency of each opcode in ticks, from the issue of an operation to its result.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         pub struct Latencies([u64; [$($defaults,)*].len()]);
     };
 }
 
 opcodes! {
-    /// Addresses, integer comparisons, extensions, and other wires. Takes no unit if its latency is zero.
+    /// Addresses, integer comparisons, extensions, and other wires (values used only in addresses and branches).
+    /// Takes no function unit if its latency is zero.
     Free = "free", 0, 0, true;
     /// Integer arithmetic and logic.
     Integer = "integer", 1, 1, true;
@@ -84,8 +85,8 @@ opcodes! {
 }
 
 impl Opcode {
-    /// Returns the opcodes of a scalar code on elements of a dtype. Each opcode uses the result of the previous
-    /// one.
+    /// Returns the opcodes that compute a scalar code on elements of a dtype. Each opcode uses the result of the
+    /// previous one.
     ///
     /// ```
     /// use tapeloom_backend::accelerator::Opcode;
@@ -125,7 +126,8 @@ impl Opcode {
             | Code::ShiftRightArithmetic
             | Code::ShiftRightLogical => smallvec![Opcode::Integer],
             Code::RandomBits => smallvec![Opcode::Integer; code.row().flops as usize],
-            // The products of repeated squaring, and for negative powers a final division, which `flops` counts as four.
+            // An integer power takes the products of repeated squaring, and for negative powers a final division.
+            // `flops` counts the division as four.
             Code::IntegerPow(n) => {
                 let inverse = if n < 0 { 4 } else { 0 };
                 let products = code.row().flops.saturating_sub(inverse) as usize;

@@ -1,5 +1,5 @@
-//! A reference model of issue, as the paper's authors describe it: each tick scans the whole window in program
-//! order. It is slow and short; [`Simulation`] must agree with it.
+//! A reference model of issue, as the TapeFlow paper's authors describe it: each tick scans the whole instruction
+//! window in program order. It is slow and short. The test checks that [`Simulation`] takes the same number of ticks.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -28,7 +28,8 @@ struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    /// Returns the ticks of a run. Each operation has its site, its work, and the indices of its operands.
+    /// Returns the ticks that a run of `ops` takes. Each operation has its site, its work, and the indices of its
+    /// operands.
     fn run(m: &Machine, ops: &[(u32, Work, Vec<usize>)]) -> u64 {
         let states = Vec::new();
         let mut scan = Scan { m, ops, states, memory: Memory::new(m), now: 0 };
@@ -48,18 +49,20 @@ impl Scan<'_> {
         }
     }
 
-    /// Adds an operation, if the window has room and no earlier branch is pending.
+    /// Adds the next operation to the window, if the window has a free slot and no earlier branch waits for operands.
+    /// Returns whether an operation was added.
     fn fetch(&mut self) -> bool {
         let at = self.states.len();
         let open = self.states.iter().filter(|s| **s != State::Done).count() as u64;
-        // A branch does no work, but later operations wait for its operands.
+        // Whether later operations may enter: a branch does no work, but later operations wait for the branch's
+        // operands.
         let known = |(site, work, operands): &(u32, Work, Vec<usize>)| {
             let _ = site;
             *work != Work::Branch || operands.iter().all(|o| self.states[*o] == State::Done)
         };
         let fits = at < self.ops.len() && open < self.m.window;
         if !fits || !self.ops[..at].iter().all(known) {
-            // A branch needs no slot of the window.
+            // A branch needs no slot of the instruction window.
             if at < self.ops.len() && self.ops[at].1 == Work::Branch {
                 self.states.push(State::Done);
                 return true;
@@ -71,7 +74,8 @@ impl Scan<'_> {
         true
     }
 
-    /// Starts the first operation, in program order, that can start in this tick. Returns whether there was one.
+    /// Starts the first operation, in program order, that can start in this tick. Returns whether an operation was
+    /// started.
     fn tick(&mut self, started: &mut u64, requested: &mut u64) -> bool {
         let Scan { m, ops, now, .. } = *self;
         let running = |test: &dyn Fn(usize) -> bool, states: &[State]| {
@@ -139,7 +143,7 @@ impl Scan<'_> {
     }
 }
 
-/// A generator of random numbers.
+/// A linear congruential generator of pseudo-random numbers.
 struct Random(u64);
 
 impl Random {

@@ -1,8 +1,10 @@
-//! The scratchpad: layers, tiles, and their contents.
+//! The scratchpad of one stream: its layers, its tiles, and their contents.
 //!
-//! Layers of the forward phase are placed one after the other in one half of the scratchpad, as long as they fit.
-//! If the next layer does not fit, the contents of the half are a *tile*: the tile is streamed to memory while the
-//! other half is filled. The reverse phase streams the tiles back, and reads the layers of each tile in order:
+//! A *layer* is a group of tape entries that is allocated at one time. Layers of the forward phase are placed one
+//! after the other in one half of the scratchpad, as long as they fit. If the next layer does not fit, the contents
+//! of the half are a *tile*: the tile is streamed to memory while the other half is filled. The reverse phase streams
+//! the tiles back, and reads the layers of each tile in order. For a layer of n entries, with halves of `cap`
+//! entries:
 //!
 //! ```text
 //! forward   layer(n): if occ + n > cap: stream occ entries out, push them on hist; occ = 0
@@ -11,17 +13,18 @@
 //!                     left -= n; head = left                   entry = head + offset
 //! ```
 //!
-//! (third and fourth pass of the paper). The state of a half is empty, in use, leaving, coming, or full; an
-//! operation that needs another state waits. When the reverse phase begins, it requests one tile for each half. It
-//! requests the next tile as soon as a half has been read. `hist` has one word for each tile. If all trip counts
-//! are constant, `hist` is a function of the program and need not be stored, so it costs nothing here.
+//! (third and fourth pass of the TapeFlow paper; `occ` is the number of entries in use, `left` the number still to
+//! read). The state of a half is empty, in use, leaving, coming, or full; an operation that needs another state
+//! waits. When the reverse phase begins, it requests one tile for each half. It requests the next tile as soon as a
+//! half has been read. `hist` has one word for each tile. If all trip counts are constant, `hist` is a function of
+//! the program and need not be stored, so it costs nothing here.
 //!
-//! Layers that are read in the order of their stores ([`Order::Same`]) come nest by nest: the last nest first, the
-//! first tile of a nest first, and the first layer of a tile first.
+//! Layers that are read in the order of their stores ([`Order::Same`]) come loop nest by loop nest: the last nest
+//! first, the first tile of a nest first, and the first layer of a tile first.
 //!
-//! Each stream has its own place in the scratchpad, with its own halves and tiles ([`super::scratchpad_slots`]). A
-//! stream may also bring arguments from their arrays. Such a stream is *fed* with its tiles, which come in that
-//! order.
+//! Each stream has its own range of the scratchpad, with its own halves and tiles ([`super::scratchpad_slots`]). A
+//! stream may also bring arguments from their arrays. The tiles of such a stream are *fed*, that is set before the
+//! stream's first layer, in the order in which they are used.
 //!
 //! The bits of entries move with the entries: into a half, to memory, back into a half, and out of it. A load
 //! compares the bits that it finds with those that the program stored. This detects halves that are used too early,
@@ -32,96 +35,96 @@ use std::collections::VecDeque;
 use tapeloom_ir::Problem;
 use tapeloom_ir::fault::{Fault, planted};
 
-/// The state of a half of a stream's scratchpad.
+/// The state of one half of a stream's scratchpad entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Empty,
-    /// Layers are being stored.
+    /// Layers are being stored in the half.
     Filling,
-    /// The tile is on its way to memory.
+    /// The half's tile is on its way to memory.
     Leaving(Tile),
-    /// The tile is on its way from memory.
+    /// The half's tile is on its way from memory.
     Coming(Tile),
     Full(Tile),
 }
 
-/// A tile: the contents of a half of the scratchpad, which are streamed to or from memory together.
+/// A tile: the contents of a half of a stream's entries, which are streamed to or from memory together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Tile {
-    /// The index of the first entry in the stream's memory.
+    /// The index of the tile's first entry in `Scratchpad::memory`.
     at: u64,
     entries: u64,
     in_array: bool,
     order: Order,
-    /// The address on the tape, assigned when the tile is sent there. 0 for tiles of other arrays, which the model
-    /// treats as one memory row.
+    /// The address of the tile on the tape, assigned when the tile is sent there. 0 for tiles of other arrays, which
+    /// the model treats as one memory row.
     address: u64,
 }
 
-/// A half of the place of a stream.
+/// A half of a stream's scratchpad entries, named by the number of the stream and of the half.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Moved {
     pub(super) stream: usize,
     pub(super) half: usize,
 }
 
-/// A transfer of a half of the scratchpad to or from memory, with its number of entries.
+/// A transfer of one half of a stream's scratchpad entries to or from memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Transfer {
     pub(super) moved: Moved,
     pub(super) entries: u64,
-    /// Whether the entries are on the tape.
+    /// Whether the entries are on the tape; otherwise they are in the array of an argument.
     pub(super) taped: bool,
-    /// An address for each request to memory.
+    /// One address for each request to memory that the transfer needs.
     pub(super) requests: VecDeque<u64>,
 }
 
-/// Entries of a tile that a stream brings from arrays in memory.
+/// A tile that a stream brings from the array of an argument: entries of 8 bytes.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct InputTile {
-    /// The address of each entry.
+    /// The address of each entry in memory.
     pub words: Vec<u64>,
-    /// One address for each line that must be requested.
+    /// One address in each cache line that must be requested.
     pub lines: VecDeque<u64>,
 }
 
-/// The layer in use: the entries between a `Work::Layer` and its barrier.
+/// The layer in use: the entries between a `Work::Layer` and the barrier that ends it.
 #[derive(Clone, Debug)]
 struct Open {
     half: usize,
-    /// The index of the layer's first entry in its half.
+    /// The index of the layer's first entry in the half.
     head: u64,
     entries: u64,
-    /// Per entry: the mask of the bits that were stored.
+    /// Per entry of the layer: the mask of the bits that were stored.
     stored: Vec<u64>,
 }
 
-/// The place of one stream.
+/// The scratchpad entries and tiles of one stream.
 pub(super) struct Scratchpad {
     stream: usize,
     capacity: u64,
-    /// The bytes of one memory request of a stream engine.
+    /// The size of one memory request of a stream engine, in bytes.
     request: u64,
-    /// Whether the stream brings entries from arrays and is never stored; and the lines of its tiles, the next tile
-    /// last.
+    /// Whether the stream brings entries of arguments from their arrays and stores none; and the cache lines of each
+    /// of its tiles, the next tile last.
     fed: bool,
     lines: Vec<VecDeque<u64>>,
     halves: Vec<(State, Vec<u64>)>,
-    /// The half in use, its tile, and the number of entries left to read (reverse phase).
+    /// The index of the half in use, its tile, and the number of entries still to read in it (reverse phase).
     current: usize,
     tile: Option<Tile>,
     left: u64,
     open: Option<Open>,
-    /// The tiles in the order of their stores. In the reverse phase: the tiles still to be requested, the next one
-    /// last.
+    /// In the forward phase: the tiles sent to memory, in the order of their stores. In the reverse phase: the tiles
+    /// still to be requested, the next one last.
     hist: Vec<Tile>,
     reverse: bool,
-    /// The bits of the streamed entries, as they are in memory.
+    /// The bits of the entries that were sent to memory or are still to be brought.
     memory: Vec<u64>,
-    /// The transfers that the engines have not taken yet.
+    /// The transfers to (`out`) and from (`back`) memory that the engines have not taken yet.
     pub(super) out: VecDeque<Transfer>,
     pub(super) back: VecDeque<Transfer>,
-    /// The number of tiles that were sent to memory.
+    /// The number of tiles that the forward phase sent to memory.
     pub(super) tiles: u64,
 }
 
@@ -148,8 +151,8 @@ impl Scratchpad {
         }
     }
 
-    /// Begins a layer. Returns false if it must wait for a half. `tape` is the address of the next tile, and is
-    /// advanced.
+    /// Begins a layer. Returns false if the layer must wait for a free or a full half. `tape` is the address of the
+    /// next tile on the tape, and is advanced by the tile sent.
     pub(super) fn begin(&mut self, layer: Layer, tape: &mut u64) -> Result<bool, Problem> {
         let n = layer.entries;
         if let Some(open) = &self.open {
@@ -168,7 +171,8 @@ impl Scratchpad {
         Ok(head.is_some())
     }
 
-    /// Allocates a layer of the forward phase. Returns its first entry, or `None` if the half is not free.
+    /// Allocates the entries of a layer in the forward phase. Returns the index of its first entry in the half, or
+    /// `None` if the half is not free.
     fn fill(&mut self, layer: Layer, tape: &mut u64) -> Option<u64> {
         let Layer { stream: _, entries, in_array, order } = layer;
         let fits = |t: &Tile| {
@@ -193,7 +197,7 @@ impl Scratchpad {
         Some(head)
     }
 
-    /// Sends the tile in use (the contents of the current half) to memory.
+    /// Sends the tile in use (the contents of the current half) to memory, and makes the next half current.
     fn close(&mut self, tape: &mut u64) {
         let Some(mut tile) = self.tile.take() else { return };
         if !tile.in_array {
@@ -210,7 +214,8 @@ impl Scratchpad {
         }
     }
 
-    /// Returns the first entry of the next layer of the reverse phase, or `None` if its tile has not arrived.
+    /// Returns the index of the first entry of the next layer in the reverse phase, or `None` if the layer's tile has
+    /// not arrived.
     fn read(&mut self, layer: Layer) -> Result<Option<u64>, Problem> {
         if self.left == 0 {
             let tile = match self.halves[self.current].0 {
@@ -237,7 +242,7 @@ impl Scratchpad {
         }))
     }
 
-    /// Ends the layer in use, at its barrier.
+    /// Ends the layer in use when its barrier is reached. Fails if the forward phase has not stored all its entries.
     pub(super) fn end(&mut self) -> Result<(), Problem> {
         let Some(open) = self.open.take() else {
             return Err(Problem::internal("a barrier ends no layer"));
@@ -255,7 +260,7 @@ impl Scratchpad {
         Ok(())
     }
 
-    /// Requests the next tile of the reverse phase from memory, into `half`.
+    /// Requests the next tile of the reverse phase from memory, into the half `half`.
     fn ask(&mut self, half: usize) {
         self.halves[half].0 = match self.hist.pop() {
             Some(tile) => {
@@ -275,7 +280,7 @@ impl Scratchpad {
         Transfer { moved, entries, taped, requests: lines.unwrap_or_else(along) }
     }
 
-    /// Returns the half and the index in it of an entry of the layer in use.
+    /// Returns, for the entry at `offset` in the layer in use, the half and the entry's index in the half.
     pub(super) fn find(&self, offset: u64) -> Result<(usize, u64), Problem> {
         let Some(open) = &self.open else {
             return Err(Problem::internal("the tape is used outside a layer"));
@@ -290,13 +295,13 @@ impl Scratchpad {
         Ok((open.half, within))
     }
 
-    /// Returns the index of an entry of the layer in use among all entries of the stream's place.
+    /// Returns, for the entry at `offset` in the layer in use, its index among all scratchpad entries of the stream.
     pub(super) fn entry(&self, offset: u64) -> Result<u64, Problem> {
         let (half, within) = self.find(offset)?;
         Ok(half as u64 * self.capacity + within)
     }
 
-    /// Stores an entry of the layer in use, or a part of the entry.
+    /// Stores a value in the layer in use. Fails if the value's bytes were stored already.
     pub(super) fn store(&mut self, entry: Entry) -> Result<(), Problem> {
         let (half, within) = self.find(entry.offset)?;
         let (Some(open), Some(tile)) = (&mut self.open, self.tile) else {
@@ -322,7 +327,7 @@ impl Scratchpad {
         Ok(())
     }
 
-    /// Loads an entry of the layer in use, and checks its bits.
+    /// Loads a value from the layer in use. Fails if its bits are not those that were stored.
     pub(super) fn load(&self, entry: Entry) -> Result<(), Problem> {
         let (half, within) = self.find(entry.offset)?;
         let (state, words) = &self.halves[half];
@@ -334,7 +339,7 @@ impl Scratchpad {
         Ok(())
     }
 
-    /// Completes the transfer of a half to memory.
+    /// Completes the transfer of a half to memory: the half is empty then.
     pub(super) fn arrived_in_memory(&mut self, half: usize) -> Result<(), Problem> {
         let (state, words) = &mut self.halves[half];
         let State::Leaving(tile) = *state else {
@@ -348,7 +353,7 @@ impl Scratchpad {
         Ok(())
     }
 
-    /// Completes the transfer of a half from memory.
+    /// Completes the transfer of a half from memory: the half is full then.
     pub(super) fn arrived_from_memory(&mut self, half: usize) -> Result<(), Problem> {
         let (state, words) = &mut self.halves[half];
         let State::Coming(tile) = *state else {
@@ -362,7 +367,7 @@ impl Scratchpad {
         Ok(())
     }
 
-    /// Ends the forward phase: sends the tile in use to memory.
+    /// Ends the forward phase: sends the tile in use to memory. Fails if a layer has not ended.
     pub(super) fn flush(&mut self, tape: &mut u64) -> Result<(), Problem> {
         if let Some(open) = &self.open {
             let message = format!("the phase ends in a layer of {} entries", open.entries);
@@ -372,7 +377,7 @@ impl Scratchpad {
         Ok(())
     }
 
-    /// Sets the tiles that the stream brings from arrays.
+    /// Sets the tiles that the stream brings from the array of an argument.
     pub(super) fn set_tiles(&mut self, tiles: Vec<InputTile>) -> Result<(), Problem> {
         if !self.is_idle() || !self.memory.is_empty() && !self.fed {
             return Err(Problem::internal("a stream is fed before it has ended"));
@@ -391,7 +396,8 @@ impl Scratchpad {
         Ok(())
     }
 
-    /// Returns whether the place is empty, nothing is in flight, and no tile is still to come.
+    /// Returns whether all halves are empty, no layer is in use, no transfer is under way, and no tile is still to
+    /// come.
     pub(super) fn is_idle(&self) -> bool {
         let empty = self.halves.iter().all(|(state, _)| *state == State::Empty);
         empty
@@ -400,22 +406,22 @@ impl Scratchpad {
             && (!self.reverse || self.hist.is_empty())
     }
 
-    /// Frees the place for another stream, if no layer is in use.
+    /// Sends the stream's tile in use to memory, so that another stream can use the entries, if no layer is in use.
     pub(super) fn leave(&mut self, tape: &mut u64) {
         if self.open.is_none() && !self.reverse {
             self.close(tape);
         }
     }
 
-    /// Begins the reverse phase. All tiles are in memory.
+    /// Begins the reverse phase. All tiles are in memory already.
     pub(super) fn begin_reverse_pass(&mut self) {
         if self.fed {
             return;
         }
         self.reverse = true;
         self.tiles = self.hist.len() as u64;
-        // Order the tiles so that popping from the end gives the reading order: nests that are read in the order of
-        // their stores are reversed.
+        // Order the tiles so that popping from the end gives the reading order: reverse the tiles of each loop nest
+        // that is read in the order of its stores.
         for nest in self.hist.chunk_by_mut(|a, b| a.order == b.order) {
             match nest[0].order {
                 Order::Mirrored => {}
@@ -426,14 +432,14 @@ impl Scratchpad {
         self.current = 0;
     }
 
-    /// Requests the first tiles of the reverse phase.
+    /// Requests the first tiles of the reverse phase, one for each half.
     pub(super) fn start(&mut self) {
         if self.reverse {
             (0..self.halves.len()).for_each(|half| self.ask(half));
         }
     }
 
-    /// Checks, at the end of the reverse phase, that all tiles and layers were read.
+    /// Checks, at the end of the reverse phase, that all tiles and all their layers were read.
     pub(super) fn check_empty(&self) -> Result<(), Problem> {
         let inside = self.halves.iter().filter(|(state, _)| *state != State::Empty).count();
         if self.left > 0 || !self.hist.is_empty() || inside > 0 {
@@ -445,7 +451,7 @@ impl Scratchpad {
     }
 }
 
-/// Creates the error of a load that finds other bits than were stored.
+/// Creates the error of a tape load that finds the bits `found` where the program stored `bits`.
 pub(super) fn not_stored(found: u64, bits: u64, what: &str) -> Problem {
     let message = format!("a tape load finds {found:#x} where {bits:#x} was stored ({what})");
     Problem::internal(message)

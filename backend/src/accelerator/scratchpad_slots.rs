@@ -1,9 +1,9 @@
-//! Streams that share a scratchpad: each has its own place, and places may overlap if the streams are not in use at
-//! the same time.
+//! Streams that share a scratchpad. Each stream has its own range of entries; ranges may overlap if the streams are
+//! not in use at the same time.
 //!
-//! A stream occupies its place with its first layer. If another stream occupies it, that stream is first sent to
-//! memory, or read to its end. So the layout must state which streams may be in use at the same time. If the layout
-//! is wrong, the machine waits for ever, which is reported as an error.
+//! A stream occupies its range with its first layer. If another stream occupies entries of the range, that stream is
+//! first sent to memory, or read to its end. So the layout must state which streams may be in use at the same time.
+//! If the layout is wrong, the machine waits for ever, which is reported as an error.
 
 use super::arrays::Tape;
 use super::machine::Machine;
@@ -12,35 +12,35 @@ use super::scratchpad::{InputTile, Moved, Scratchpad, Transfer};
 use std::collections::VecDeque;
 use tapeloom_ir::Problem;
 
-/// The place of a stream in the scratchpad.
+/// The range of scratchpad entries of one stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slot {
-    /// The index, in the scratchpad, of the first entry of the stream's place.
+    /// The index, in the scratchpad, of the first entry of the stream's range.
     pub at: u64,
-    /// The number of 8-byte entries in each half of the stream's place.
+    /// The number of 8-byte entries in each half of the stream's range.
     pub half: u64,
 }
 
-/// A stream with its place.
+/// A stream with its range of the scratchpad.
 struct Stream {
     slot: Slot,
     pad: Scratchpad,
-    /// Whether the stream occupies its place now.
+    /// Whether the stream occupies its range at present.
     holds: bool,
 }
 
 pub(super) struct Pads {
     streams: Vec<Stream>,
     halves: u64,
-    /// The address of the next tile. The tiles of all streams follow one another on one tape.
+    /// The address of the next tile on the tape. The tiles of all streams follow one another on one tape.
     tape: u64,
-    /// The transfers for the engines.
+    /// The transfers to (`out`) and from (`back`) memory that wait for the stream engines.
     pub(super) out: VecDeque<Transfer>,
     pub(super) back: VecDeque<Transfer>,
 }
 
 impl Pads {
-    /// Creates a scratchpad with one stream that has all entries.
+    /// Creates a scratchpad whose entries all belong to one stream.
     pub(super) fn new(m: &Machine) -> Pads {
         Pads::of(m, &[Slot { at: 0, half: m.capacity() }])
     }
@@ -61,14 +61,14 @@ impl Pads {
         self.streams.get_mut(n as usize).map(|s| &mut s.pad).ok_or_else(missing)
     }
 
-    /// Moves the transfers that a stream requests to the engines' queues.
+    /// Moves the transfers that stream `n` requests to the queues `out` and `back` of the engines.
     fn gather(&mut self, n: usize) {
         let pad = &mut self.streams[n].pad;
         self.out.extend(pad.out.drain(..));
         self.back.extend(pad.back.drain(..));
     }
 
-    /// Occupies the place of a stream. Returns false if other streams must leave it first.
+    /// Occupies the range of stream `n`. Returns false if streams with overlapping ranges must leave first.
     fn take(&mut self, n: usize) -> bool {
         let mut free = true;
         let others = 0..self.streams.len();
@@ -84,7 +84,7 @@ impl Pads {
         free
     }
 
-    /// Begins a layer. Returns false if it must wait for another stream to leave its place, or for a free half.
+    /// Begins a layer. Returns false if the layer must wait for another stream to leave its range, or for a half.
     pub(super) fn begin(&mut self, layer: Layer) -> Result<bool, Problem> {
         let n = layer.stream as usize;
         self.stream(layer.stream)?;
@@ -99,21 +99,21 @@ impl Pads {
         begun
     }
 
-    /// Ends the layer of a stream.
+    /// Ends the layer in use of the stream with number `stream`.
     pub(super) fn end(&mut self, stream: u32) -> Result<(), Problem> {
         self.stream(stream)?.end()?;
         self.gather(stream as usize);
         Ok(())
     }
 
-    /// Sets the tiles that a stream brings from arrays.
+    /// Sets the tiles that a stream brings from the array of an argument.
     pub(super) fn set_tiles(&mut self, stream: u32, tiles: Vec<InputTile>) -> Result<(), Problem> {
         self.stream(stream)?.set_tiles(tiles)?;
         self.streams[stream as usize].holds = false;
         Ok(())
     }
 
-    /// Returns the index of an entry in the scratchpad.
+    /// Returns the index, among all entries of the scratchpad, of a tape entry in its stream's layer in use.
     pub(super) fn entry(&mut self, entry: Entry) -> Result<u64, Problem> {
         let within = self.stream(entry.stream)?.entry(entry.offset)?;
         Ok(self.streams[entry.stream as usize].slot.at + within)
@@ -141,7 +141,7 @@ impl Pads {
         self.streams[stream].pad.arrived_from_memory(half)
     }
 
-    /// Ends the forward phase: sends the tiles in use to memory.
+    /// Ends the forward phase: sends the tiles in use of all streams to memory.
     pub(super) fn flush(&mut self) -> Result<(), Problem> {
         for n in 0..self.streams.len() {
             self.streams[n].pad.flush(&mut self.tape)?;
@@ -150,7 +150,7 @@ impl Pads {
         Ok(())
     }
 
-    /// Begins the reverse phase. Streams whose places overlap no other place request their first tiles.
+    /// Begins the reverse phase. Streams whose ranges overlap no other range request their first tiles.
     pub(super) fn begin_reverse_pass(&mut self) {
         self.streams.iter_mut().for_each(|stream| {
             stream.pad.begin_reverse_pass();
@@ -165,19 +165,19 @@ impl Pads {
         }
     }
 
-    /// Returns whether the places of two streams overlap.
+    /// Returns whether the scratchpad ranges of two streams overlap.
     fn meet(&self, a: usize, b: usize) -> bool {
         let (a, b) = (self.streams[a].slot, self.streams[b].slot);
         let end = |slot: Slot| slot.at + slot.half * self.halves;
         a.at < end(b) && b.at < end(a)
     }
 
-    /// Returns the number of tiles on the tape.
+    /// Returns the number of tiles that all streams sent to memory in the forward phase.
     pub(super) fn tiles(&self) -> u64 {
         self.streams.iter().map(|stream| stream.pad.tiles).sum()
     }
 
-    /// Checks, at the end of the run, that every stream's tiles and layers were read.
+    /// Checks, at the end of the run, that the tiles and layers of every stream were read.
     pub(super) fn check_empty(&self) -> Result<(), Problem> {
         self.streams.iter().try_for_each(|stream| stream.pad.check_empty())
     }

@@ -1,4 +1,4 @@
-//! A simulated run: takes the operations of a program and returns statistics.
+//! A simulated run: takes the operations of a program, and returns the statistics of the machine.
 
 use super::arrays::{ArrayId, Arrays, RegionId, Tape};
 use super::instruction_window::{AccessKind, Task};
@@ -12,7 +12,7 @@ use super::system::{Route, System};
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::Problem;
 
-/// A program that runs on a machine.
+/// A simulated run of a program on a machine, to which the operations are passed one by one.
 ///
 /// ```
 /// use tapeloom_backend::accelerator::*;
@@ -37,13 +37,14 @@ pub struct Simulation<'a> {
     arrays: &'a Arrays,
     tape: &'a Tape,
     issue: Issue<'a>,
-    /// The tick at which the current phase (forward or reverse) began, and the number of its first operation.
+    /// The tick at which the current phase (forward or reverse) began, and the sequence number of its first
+    /// operation.
     began: (u64, u64),
     written: SecondaryMap<ArrayId, bool>,
 }
 
 impl<'a> Simulation<'a> {
-    /// Creates a run at tick zero.
+    /// Creates a run of a machine that starts at tick zero.
     ///
     /// # Errors
     /// [`tapeloom_ir::Kind::Target`] if the machine is invalid; [`tapeloom_ir::Kind::TooLarge`] if there is not
@@ -67,14 +68,15 @@ impl<'a> Simulation<'a> {
         })
     }
 
-    /// Returns the run with a scratchpad that several streams share.
+    /// Returns the run with a scratchpad that several streams share; `slots` has the range of entries of each stream.
     pub fn with_streams(mut self, slots: &[Slot]) -> Simulation<'a> {
         self.issue.pad = Pads::of(self.m, slots);
         self
     }
 
-    /// Sets the tiles that a stream brings from arrays, before its first layer. Loads name their entries by
-    /// [`Home::Streamed`]. Lines that are in the cache come from the cache, as with coherent engines.
+    /// Sets the tiles that a stream brings from the array of an argument, before the stream's first layer. Loads name
+    /// these entries by [`Home::Streamed`]. A line that is in the cache is taken from the cache, as with coherent
+    /// engines.
     ///
     /// # Errors
     /// [`tapeloom_ir::Kind::Internal`] if the stream still has tiles to bring.
@@ -82,12 +84,14 @@ impl<'a> Simulation<'a> {
         self.issue.pad.set_tiles(stream, tiles)
     }
 
-    /// Counts, in the statistics, an execution of a block (a loop iteration or straight-line code) that uses the tape.
+    /// Counts, in the statistics, one execution of a block (a loop iteration or straight-line code) that uses the
+    /// tape.
     pub fn block(&mut self) {
         self.issue.counts().blocks += 1;
     }
 
-    /// Adds the next operation of the program. Returns the token of its result.
+    /// Adds the next operation of the program, and runs the machine until there is room for it. Returns the token of
+    /// the operation's result.
     ///
     /// # Errors
     /// [`tapeloom_ir::Kind::Internal`] if the program names an array or an element that does not exist, uses the
@@ -98,7 +102,7 @@ impl<'a> Simulation<'a> {
         }
         let Some(task) = self.task(op)? else { return Ok(Token::READY) };
         let counts = self.issue.counts();
-        // A layer's operands only state an order; no value flows along them.
+        // Do not count the operands of a layer: they only state an order; no value flows along them.
         let taken = if let Task::Layer(_) = task { &[] } else { op.operands };
         for operand in taken.iter().filter(|t| **t != Token::READY) {
             match operand.sequence >= self.began.1 {
@@ -109,7 +113,7 @@ impl<'a> Simulation<'a> {
         self.issue.push(op.site, task, op.operands)
     }
 
-    /// Counts an operation, and returns its task on this system; `None` if there is nothing to do.
+    /// Counts an operation, and returns its task on this system; `None` if the system has nothing to do for it.
     fn task(&mut self, op: &Op<'_>) -> Result<Option<Task>, Problem> {
         let cached = matches!(self.system.tape, Route::Cache { .. });
         let counts = self.issue.counts();
@@ -200,7 +204,8 @@ impl<'a> Simulation<'a> {
         self.arrays.address(array, element).ok_or_else(missing)
     }
 
-    /// Returns the memory address of an entry. For the scratchpad, the result is unused except as a check.
+    /// Returns the memory address of a tape value; on systems with a scratchpad only its number, which checks that it
+    /// exists.
     fn tape_address(&self, home: Home) -> Result<u64, Problem> {
         let (region, value, execution) = match home {
             Home::Array(array, element) => return self.address(array, element),
@@ -217,8 +222,8 @@ impl<'a> Simulation<'a> {
         address.ok_or_else(|| Problem::internal(missing(region)))
     }
 
-    /// Begins the reverse phase: finishes all operations, and streams the scratchpad to memory. The cache keeps its
-    /// contents.
+    /// Begins the reverse phase: finishes all operations, and streams the scratchpad to memory. The contents of the
+    /// cache stay.
     ///
     /// # Errors
     /// As [`Simulation::push`].
@@ -242,10 +247,10 @@ impl<'a> Simulation<'a> {
         Ok(())
     }
 
-    /// Ends the program, and returns its statistics.
+    /// Ends the run, and returns its statistics.
     ///
     /// # Errors
-    /// Those of [`Simulation::push`], and if the reverse phase has not read all of the tape.
+    /// Those of [`Simulation::push`]; also an error if the reverse phase has not read all of the tape.
     pub fn finish(mut self) -> Result<Statistics, Problem> {
         self.end_phase()?;
         if self.issue.phase == Phase::Reverse {

@@ -1,53 +1,56 @@
-//! Statistics of a run.
+//! Statistics of a simulated run: counts, traffic, energy and lifetimes.
 //!
-//! *Traffic*, in lines, has two metrics. The paper's metric counts lines that are filled and lines of the reverse
-//! stream; it leaves out write-backs and the forward stream:
+//! *Traffic* is counted in cache lines, with two metrics. The TapeFlow paper's metric counts lines that are filled
+//! and lines of the reverse stream; it leaves out write-backs and the forward stream:
 //!
 //! ```text
 //! paper   fills + ceil(bytes streamed back / line) + lines of arguments streamed
 //! full    the same + write-backs + ceil(bytes streamed out / line)
 //! ```
 //!
-//! *Energy* is that of accesses on the chip, with the energies of Table III, without memory:
+//! *Energy* is that of accesses on the chip, without memory. N_cache and N_scratchpad are the numbers of accesses;
+//! e(X) for a cache of X bytes and e_s for the scratchpad are the energies of Table III:
 //!
 //! ```text
 //! E = N_cache e(X) + N_scratchpad e_s
 //! ```
 //!
-//! If a share f of the accesses is on the tape, the gain of a cache of X bytes over one of 32 kB is e(32k) / ((1 -
-//! f) e(X) + f e_s). It does not depend on times: "up to 8.2 times" is arithmetic.
+//! If a share f of the accesses is on the tape, the gain of a cache of X bytes over one of 32 kB is e(32k) / ((1 - f)
+//! e(X) + f e_s). The gain does not depend on times: the paper's "up to 8.2 times" is arithmetic.
 //!
-//! The *lifetime* of a tape value is the number of ticks from the end of its store to the issue of its load; of any
-//! other value, from the end of its operation to the issue of an operation that uses it.
+//! The *lifetime* of a tape value is the number of ticks from the end of its store to the issue of its load. The
+//! lifetime of any other value is the number of ticks from the end of its operation to the issue of the last
+//! operation that uses the value.
 
 use std::fmt;
 
-/// The phases of a run: the function with its tape stores, and the reverse pass with its tape loads.
+/// The phases of a run: the forward phase computes the function and stores the tape, the reverse phase loads the
+/// tape.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Phase {
     Forward,
     Reverse,
 }
 
-/// The number of accesses of one kind.
+/// The number of accesses to one memory (cache or scratchpad) for one purpose.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Accesses {
     /// The number of reads.
     pub loads: u64,
     /// The number of writes.
     pub stores: u64,
-    /// Accesses that found no line in the cache or in flight.
+    /// The number of accesses whose line was neither in the cache nor in flight.
     pub misses: u64,
 }
 
 impl Accesses {
-    /// Returns the number of reads and writes.
+    /// Returns the number of accesses: reads and writes together.
     pub fn count(self) -> u64 {
         self.loads + self.stores
     }
 }
 
-/// Implements field-by-field addition.
+/// Implements field-by-field addition for a struct of counts.
 macro_rules! sums {
     ($name:ident: $($field:ident)*) => {
         impl std::ops::Add for $name {
@@ -62,28 +65,29 @@ macro_rules! sums {
 
 sums!(Accesses: loads stores misses);
 
-/// The counts of one phase.
+/// The counts of one phase of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Counts {
     /// The number of ticks (machine cycles) of the phase.
     pub ticks: u64,
-    /// Operations that took a function unit, or that have no latency.
+    /// The number of computations, whether they took a function unit or have no latency.
     pub operations: u64,
-    /// Accesses to the cache that are not to the tape.
+    /// The accesses to the cache that are not to the tape.
     pub others: Accesses,
-    /// Accesses to the cache that are to the tape.
+    /// The accesses to the cache that are to the tape.
     pub tape: Accesses,
-    /// Accesses to the scratchpad.
+    /// The accesses to the scratchpad.
     pub scratchpad: Accesses,
-    /// The number of accesses to cache lines in flight. They count as hits, and take a part of the time of a miss.
+    /// The number of accesses to a cache line that an earlier miss is fetching. They count as hits, and take a part
+    /// of the time of a miss.
     pub merged: u64,
-    /// Loads, from the scratchpad, of arguments that a stream brought from their arrays.
+    /// The number of loads, from the scratchpad, of arguments that a stream brought from their arrays.
     pub inputs: u64,
     /// The number of cache lines that the streams of arguments fetched from memory.
     pub fetched: u64,
-    /// The number of cache lines that the streams of arguments got from the cache.
+    /// The number of cache lines that the streams of arguments got from the cache instead of memory.
     pub snooped: u64,
-    /// The number of changed cache lines that were replaced, and so written to memory.
+    /// The number of changed cache lines that were evicted, and so written to memory.
     pub write_backs: u64,
     /// The number of prefetched cache lines.
     pub prefetched: u64,
@@ -91,14 +95,14 @@ pub struct Counts {
     pub streamed: u64,
     /// The number of memory requests of the stream engines.
     pub requests: u64,
-    /// The number of layers: groups of tape entries that are in the scratchpad together.
+    /// The number of layers: groups of tape entries for which the scratchpad is allocated at one time.
     pub layers: u64,
-    /// Executions of blocks that use the tape; a block is an iteration of a loop, or the straight-line code around
-    /// loops.
+    /// The number of executions of blocks that use the tape; a block is an iteration of a loop, or the straight-line
+    /// code around loops.
     pub blocks: u64,
-    /// The number of operands that come from operations of the same phase.
+    /// The number of operands that are results of operations of the same phase.
     pub edges: u64,
-    /// The number of operands that come from the other phase: loads of the tape, and results that are used across
+    /// The number of operands that come from the other phase: loads from the tape, and results that are used across
     /// phases.
     pub crossing: u64,
     /// The sum of the lifetimes, in ticks, of values that are not on the tape, each from its definition to its last use.
@@ -108,12 +112,12 @@ pub struct Counts {
     pub values: u64,
 }
 
-// All fields of `Counts`; a missing one is a compile error.
+// This list has all fields of `Counts`; a missing field is a compile error.
 sums!(Counts: ticks operations others tape scratchpad merged inputs fetched snooped write_backs prefetched streamed
     requests layers blocks edges crossing alive values);
 
 impl Counts {
-    /// Returns all accesses to the cache.
+    /// Returns all accesses to the cache, to the tape and to other arrays together.
     pub fn cached(&self) -> Accesses {
         self.others + self.tape
     }
@@ -123,16 +127,16 @@ impl Counts {
         self.cached().misses + self.prefetched
     }
 
-    /// Returns the number of accesses to the tape, in the cache or the scratchpad.
+    /// Returns the number of accesses to the tape, through the cache and in the scratchpad.
     pub fn taped(&self) -> u64 {
         (self.tape + self.scratchpad).count()
     }
 }
 
-/// Energies of a run, in the unit of Table III.
+/// Energies of a run, in the unit of Table III (assumed to be 0.1 pJ).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Energy {
-    /// The energy as the paper counts it.
+    /// The energy as the TapeFlow paper counts it: accesses of the cache and of the scratchpad.
     pub paper: u64,
     /// The paper's energy, plus one scratchpad access for each entry that a stream moves.
     pub with_streams: u64,
@@ -141,7 +145,8 @@ pub struct Energy {
 }
 
 impl Energy {
-    /// Returns the energies of two phases, given the energies of an access to the cache and to the scratchpad.
+    /// Returns the energies of a run, given the counts of its two phases and the energy of one access to the cache
+    /// and to the scratchpad.
     pub(super) fn of(phases: &[Counts; 2], cache: u64, scratchpad: u64) -> Energy {
         let both = |count: fn(&Counts) -> u64| phases.iter().map(count).sum::<u64>();
         let paper = both(|c| c.cached().count() + c.snooped) * cache
@@ -154,65 +159,67 @@ impl Energy {
     }
 }
 
-/// The memory of a run in bytes.
+/// The sizes in bytes of the memory that a run uses.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct State {
-    /// Bytes of arrays that are only read.
+    /// Bytes of arrays that the program only reads.
     pub input: u64,
-    /// Bytes of arrays that are written.
+    /// Bytes of arrays that the program writes.
     pub output: u64,
     /// Bytes of the tape.
     pub tape: u64,
 }
 
-/// The statistics of a run.
+/// The statistics of a simulated run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Statistics {
-    /// The name of the system, with the size of its cache.
+    /// The name of the system, with the size of its cache: `Enzyme_32k`.
     pub system: String,
-    /// The counts of the forward phase, or of the whole run if there is only one phase ([`Statistics::phases`]).
+    /// The counts of the forward phase, or of the whole run if it has only one phase ([`Statistics::phases`]).
     pub forward: Counts,
-    /// The counts of the reverse phase.
+    /// The counts of the reverse phase; all zero if the run has one phase.
     pub reverse: Counts,
     /// The number of changed cache lines that were still to be written back at the end of the run.
     pub left: u64,
-    /// The number of streamed tiles: contents of a half of the scratchpad.
+    /// The number of tiles that were streamed to memory; a tile is the contents of a half of a stream's scratchpad
+    /// entries.
     pub tiles: u64,
-    /// The memory of the run.
+    /// The sizes of the arrays and of the tape.
     pub state: State,
-    /// The energies of the run.
+    /// The energies of the run, counted in three ways.
     pub energy: Energy,
-    /// The bytes of a cache line.
+    /// The size of a cache line in bytes.
     pub(super) line: u64,
-    /// The lifetime in ticks of each tape value, in the order of the loads.
+    /// The lifetime in ticks of each tape value, in the order in which the values are loaded.
     pub lifetimes: Vec<u64>,
 }
 
 impl Statistics {
-    /// Returns the number of phases. There is one phase if no step of the program reads kept values without keeping
-    /// values itself: for example, if both halves are fused into one loop, or the reverse pass recomputes
-    /// iterations.
+    /// Returns the number of phases, 1 or 2. There is one phase if no step of the program reads kept values (values
+    /// saved for the reverse pass) without keeping values itself: for example, if both halves are fused into one
+    /// loop, or the reverse pass recomputes iterations.
     pub fn phases(&self) -> usize {
         if self.reverse == Counts::default() { 1 } else { 2 }
     }
 
-    /// Returns the counts of the whole run, whether it has one phase or two.
+    /// Returns the sums of the counts of both phases.
     pub fn whole(&self) -> Counts {
         self.forward + self.reverse
     }
 
-    /// Returns the ticks of both phases.
+    /// Returns the number of ticks of the whole run.
     pub fn ticks(&self) -> u64 {
         self.forward.ticks + self.reverse.ticks
     }
 
-    /// Returns the number of cache lines moved from memory, as the paper counts them (without write-backs).
+    /// Returns the number of cache lines moved from memory, as the TapeFlow paper counts them (without write-backs).
     pub fn paper_lines(&self) -> u64 {
         let fetched = self.forward.fetched + self.reverse.fetched;
         self.forward.fills() + self.reverse.fills() + self.lines(self.reverse.streamed) + fetched
     }
 
-    /// Returns the number of all moved lines, without those that are in the cache at the end.
+    /// Returns the number of cache lines moved in both directions; changed lines that are still in the cache at the
+    /// end are not counted.
     pub fn full_lines(&self) -> u64 {
         let write_backs = self.forward.write_backs + self.reverse.write_backs;
         self.paper_lines() + write_backs + self.lines(self.forward.streamed)
@@ -222,7 +229,7 @@ impl Statistics {
         (8 * entries).div_ceil(self.line.max(1))
     }
 
-    /// Returns the fraction, from 0 to 1, of tape accesses among all memory accesses of the run.
+    /// Returns the fraction, from 0 to 1, of accesses to the tape among all accesses to cache and scratchpad.
     pub fn tape_share(&self) -> f64 {
         let taped = self.forward.taped() + self.reverse.taped();
         let rest = |c: &Counts| c.others.count() + c.inputs;
@@ -236,24 +243,24 @@ impl Statistics {
         alive as f64 / values.max(1) as f64
     }
 
-    /// Returns clusters of the lifetimes of tape values, shortest first: at most five, by k-means that starts from
-    /// the means of the five quintiles.
+    /// Returns clusters of tape values with similar lifetimes, shortest lifetimes first: at most five clusters, by
+    /// k-means that starts from the means of the five quintiles.
     pub fn clusters(&self) -> Vec<Cluster> {
         clusters(&self.lifetimes)
     }
 }
 
-/// Tape values with similar lifetimes.
+/// A cluster: tape values with similar lifetimes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Cluster {
-    /// The fraction of all tape values that are in this cluster.
+    /// The fraction, from 0 to 1, of all tape values that are in this cluster.
     pub fraction: f64,
     /// The mean lifetime of the cluster's values, in ticks.
     pub ticks: f64,
 }
 
-/// Runs one-dimensional k-means. Clusters of sorted numbers are intervals whose borders are halfway between their
-/// means.
+/// Clusters lifetimes by one-dimensional k-means: clusters of sorted numbers are intervals whose borders are halfway
+/// between the means of neighbouring clusters.
 fn clusters(lifetimes: &[u64]) -> Vec<Cluster> {
     let mut sorted = lifetimes.to_vec();
     sorted.sort_unstable();
@@ -277,7 +284,7 @@ fn clusters(lifetimes: &[u64]) -> Vec<Cluster> {
 
 type Count = fn(&Counts) -> u64;
 
-/// The rows of the printed table of statistics: a title, and the count of a phase that the row prints.
+/// The rows of the printed table of statistics: a title, and the count that the row prints for each phase.
 const ROWS: [(&str, Count); 18] = [
     ("ticks", |c| c.ticks),
     ("operations", |c| c.operations),
@@ -300,7 +307,7 @@ const ROWS: [(&str, Count); 18] = [
 ];
 
 impl fmt::Display for Statistics {
-    /// Prints a table with one column per phase. Rows of zeros are left out.
+    /// Prints a table with one column per phase. Rows in which all counts are zero are left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let titles = if self.phases() == 1 { &["all"][..] } else { &["forward", "reverse"] };
         write!(f, "{:18}", self.system)?;

@@ -1,8 +1,8 @@
-//! A stream engine: moves tiles between scratchpad and memory, one request after the other.
+//! A stream engine: moves tiles between scratchpad and memory, one memory request after the other.
 //!
-//! A tile of s tape entries takes ceil(8 s / `request`) requests. A tile from other arrays takes one request per
-//! line that it touches. One request starts every `pace` ticks, while fewer than `outstanding` are in flight. A
-//! tile has arrived when its last request has.
+//! A tile of s tape entries takes ceil(8 s / `request`) requests. A tile of an argument takes one request per cache
+//! line that it touches. A request starts every `pace` ticks, while fewer than `outstanding` requests are in flight.
+//! A tile has arrived when its last request has ended.
 
 use super::machine::Machine;
 use super::scratchpad::{Moved, Transfer};
@@ -10,21 +10,24 @@ use std::collections::VecDeque;
 
 #[derive(Default)]
 pub(super) struct Engine {
-    /// The transfer in progress: its half, whether it is of the tape, and its requests that have not started.
+    /// The transfer in progress: the half of the scratchpad, whether its entries are on the tape, and the addresses
+    /// of the requests that have not started.
     moved: Moved,
     taped: bool,
     left: VecDeque<u64>,
     /// The tick at which the engine may start its next request.
     next: u64,
-    /// The ticks in which the requests in flight end, in order.
+    /// The ticks in which the requests in flight end, in the order of their starts.
     under_way: VecDeque<u64>,
-    /// The halves of the scratchpad whose requests have all started, with the tick in which the last request ends.
+    /// The halves of the scratchpad whose requests have all started, each with the tick in which its last request
+    /// ends.
     arriving: VecDeque<(u64, Moved)>,
 }
 
 impl Engine {
-    /// Starts the requests that can start in this tick. `request` gets an address and whether it is on the tape,
-    /// and returns the end of the request. Returns the number of started requests.
+    /// Starts the memory requests that can start in this tick. `request` is called with an address and whether the
+    /// address is on the tape, and returns the tick in which the request ends. Returns the number of started
+    /// requests.
     pub(super) fn start(
         &mut self,
         m: &Machine,
@@ -56,13 +59,13 @@ impl Engine {
         started
     }
 
-    /// Returns the next half of the scratchpad whose transfer has ended.
+    /// Returns the next half of the scratchpad whose transfer has ended, and forgets the transfer.
     pub(super) fn arrived(&mut self, now: u64) -> Option<Moved> {
         let (_, moved) = self.arriving.pop_front_if(|(end, _)| *end <= now)?;
         Some(moved)
     }
 
-    /// Returns the next tick in which a request starts or a half arrives.
+    /// Returns the next tick in which a request can start or a half arrives; `None` if nothing is to be done.
     pub(super) fn wakes(&self, m: &Machine, queue: &VecDeque<Transfer>) -> Option<u64> {
         let start = (!self.left.is_empty() || !queue.is_empty()).then(|| {
             let room = (self.under_way.len() as u64) < m.outstanding;

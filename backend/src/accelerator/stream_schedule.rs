@@ -1,8 +1,9 @@
-//! The streams of a layout through the scratchpad, and the progress of each of them.
+//! The progress of each stream of a layout: which layer is in the scratchpad, and which comes next.
 //!
-//! A program accesses its tape element by element; a stream moves layers. For each access, this module returns
-//! which layers to close and to open first. The layout states the order of layers; a program that deviates from
-//! that order is reported as an error, and not simulated as a slow run.
+//! A program accesses its tape element by element; a stream moves layers (groups of records for which the scratchpad
+//! is allocated at one time). For each access, this module returns which layers to close and to open first. The
+//! layout states the order of layers; a program that deviates from that order is reported as an error, and not
+//! simulated as a slow run.
 
 use super::op::{Layer as Opened, Order, Token};
 use super::scratchpad_slots::Slot;
@@ -13,55 +14,56 @@ use smallvec::SmallVec;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{OrderedMap, Problem};
 
-/// A step towards a layer: ends the open layer, or begins the next one.
+/// A step of a stream towards a layer: ends the layer in use, or begins the next layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Move {
     Open(Opened),
     Close,
 }
 
-/// A list of moves, seldom more than two.
+/// A list of steps towards a layer, seldom more than two (so two are stored inline).
 pub(super) type Moves = SmallVec<[Move; 2]>;
 
 struct Stream {
     slot: Slot,
-    /// Records per layer, entries per record, and the number of records.
+    /// The number of records per layer, of 8-byte entries per record, and of records.
     iterations: u64,
     entries: u64,
     records: u64,
     read: Read,
-    /// For a stream of arguments: the tiles that it brings from their arrays.
+    /// The tiles that a stream of arguments brings from their arrays; `None` for a stream of the tape.
     fed: Option<Fed>,
-    /// The open layer (begun, and not ended by a barrier), and the last layer that was open.
+    /// The layer in use (begun, and not ended by a barrier), and the layer that was last in use.
     open: Option<u64>,
     last: Option<u64>,
     /// The token of the barrier that ended the stream's last layer.
     ended: Token,
 }
 
-/// The tiles of a stream of arguments.
+/// The tiles of an argument that is streamed from its array.
 struct Fed {
-    /// Per load: the number of its iterations so far.
+    /// Per load of the argument: the number of its executions so far.
     served: Vec<u64>,
-    /// The tiles, in the order of their use.
+    /// The tiles, in the order in which they are used.
     tiles: Vec<Cut<u64>>,
-    /// The first iteration of each tile.
+    /// The first iteration of each tile; an iteration executes each load of the argument once.
     starts: Vec<u64>,
 }
 
-/// The streams of a run.
+/// The streams of a run, and which of them each access belongs to.
 #[derive(Default)]
 pub(super) struct StreamSchedule {
     streams: Vec<Stream>,
     regions: SecondaryMap<RegionId, Option<u32>>,
-    /// Per step and load of an argument: the stream, and the index of the load in it.
+    /// Per step and load of an argument: the number of the stream, and the index of the load among the stream's
+    /// loads.
     loads: OrderedMap<(usize, ScalarId), (u32, usize)>,
     pub(super) inputs: Vec<(u32, InputId)>,
 }
 
 impl StreamSchedule {
-    /// Creates the streams of a layout. For run-time tapes, `observed_order` returns how the records are read and how
-    /// many there are.
+    /// Creates the streams of a layout. For dynamic tapes, `observed_order` returns in which order the records are
+    /// read and how many there are.
     pub(super) fn of(
         layout: &Layout,
         observed_order: impl Fn(RegionId) -> Option<(Read, u64)>,
@@ -118,7 +120,7 @@ impl StreamSchedule {
         self.streams.iter().map(|s| s.slot).collect()
     }
 
-    /// Returns the stream that moves the records of a region of the tape.
+    /// Returns the number of the stream that moves the records of a region; `None` if the region is not streamed.
     pub(super) fn region(&self, region: RegionId) -> Option<u32> {
         self.regions[region]
     }
@@ -128,7 +130,8 @@ impl StreamSchedule {
         self.streams[stream as usize].records
     }
 
-    /// Counts a load of an argument in a step. Returns its stream, the layer, and the offset in the layer.
+    /// Counts an execution of a load of an argument. Returns the load's stream, the layer, and the offset of the
+    /// element in the layer; `None` if the argument is not streamed.
     pub(super) fn load(&mut self, step: usize, value: ScalarId) -> Option<(u32, u64, u64)> {
         let (stream, n) = *self.loads.get(&(step, value))?;
         let s = &mut self.streams[stream as usize];
@@ -142,12 +145,12 @@ impl StreamSchedule {
         Some((stream, tile as u64, place))
     }
 
-    /// Returns the largest number of words of a tile of the stream.
+    /// Returns the largest number of 8-byte words that a tile of the stream may have: half of its scratchpad entries.
     pub(super) fn tile_words(&self, stream: u32) -> usize {
         self.streams[stream as usize].slot.half as usize
     }
 
-    /// Sets the tiles of a stream of arguments.
+    /// Sets the tiles of a stream that brings an argument from its array.
     pub(super) fn set_tiles(&mut self, stream: u32, tiles: Vec<Cut<u64>>) {
         let s = &mut self.streams[stream as usize];
         let Some(fed) = &mut s.fed else { return };
@@ -163,13 +166,13 @@ impl StreamSchedule {
         fed.tiles = tiles;
     }
 
-    /// Returns the layer of a record, and the offset of the record's first entry in it.
+    /// Returns the layer that contains a record, and the offset in the layer of the record's first entry.
     pub(super) fn layer(&self, stream: u32, record: u64) -> (u64, u64) {
         let s = &self.streams[stream as usize];
         (record / s.iterations, record % s.iterations * s.entries)
     }
 
-    /// Returns the moves before an access to a layer.
+    /// Returns the moves (layers to end and to begin) that must precede an access to a layer.
     pub(super) fn to(&mut self, stream: u32, layer: u64, reverse: bool) -> Result<Moves, Problem> {
         let s = &mut self.streams[stream as usize];
         match s.open == Some(layer) {
@@ -178,8 +181,9 @@ impl StreamSchedule {
         }
     }
 
-    /// Returns the moves at the end of a step: the open layer is closed, and a stream that the reverse phase has
-    /// begun to read is read to its end. At the end of the run, `all` streams are read to their ends.
+    /// Returns the moves of a stream at the end of a step: the layer in use is ended, and a stream that the reverse
+    /// phase has begun to read is read to its end. If `all` (at the end of the run), streams that were not begun are
+    /// read, too.
     pub(super) fn end(&mut self, stream: u32, reverse: bool, all: bool) -> Result<Moves, Problem> {
         let s = &mut self.streams[stream as usize];
         if s.last.is_none() && !all {
@@ -192,17 +196,18 @@ impl StreamSchedule {
         self.streams.len() as u32
     }
 
-    /// Begins the reverse phase.
+    /// Begins the reverse phase: no layer has been in use in it yet.
     pub(super) fn begin_reverse_pass(&mut self) {
         self.streams.iter_mut().for_each(|s| s.last = None);
     }
 
-    /// Records the token that ends a layer of a stream.
+    /// Sets the token of the barrier that ends the layer in use of a stream.
     pub(super) fn ended(&mut self, stream: u32, by: Token) {
         self.streams[stream as usize].ended = by;
     }
 
-    /// Returns the tokens that the first layer of a stream waits for: the ends of streams with overlapping places.
+    /// Returns the tokens that the first layer of a stream waits for: the last barriers of streams with overlapping
+    /// scratchpad ranges.
     pub(super) fn before(&self, stream: u32, halves: u64) -> SmallVec<[Token; 4]> {
         let end = |slot: Slot| slot.at + slot.half * halves;
         let mine = self.streams[stream as usize].slot;
@@ -212,7 +217,7 @@ impl StreamSchedule {
 }
 
 impl Stream {
-    /// Returns the number of layers of the stream.
+    /// Returns the number of layers of the stream, in the whole run of a phase.
     fn layers(&self) -> u64 {
         match &self.fed {
             Some(fed) => fed.tiles.len() as u64,
@@ -220,7 +225,7 @@ impl Stream {
         }
     }
 
-    /// Returns the number of entries of a layer.
+    /// Returns the number of 8-byte entries of a layer; the last layer may be shorter.
     fn entries_of(&self, layer: u64) -> u64 {
         match &self.fed {
             Some(fed) => fed.tiles[layer as usize].words.len() as u64,
@@ -228,7 +233,7 @@ impl Stream {
         }
     }
 
-    /// Returns the moves from the open layer to another layer, or to the end.
+    /// Returns the moves from the layer in use to `layer`; `None` is the end of the stream.
     fn towards(
         &mut self,
         stream: u32,
@@ -240,7 +245,7 @@ impl Stream {
         if self.open.take().is_some() {
             moves.push(Move::Close);
         }
-        // Number the layers in their reading order.
+        // `number` numbers the layers in the order in which this phase uses them.
         let back = !stored && self.read == Read::Mirrored;
         let number = |layer: u64| if back { all.wrapping_sub(layer + 1) } else { layer };
         let next = self.last.map_or(0, |last| number(last) + 1);
@@ -249,7 +254,8 @@ impl Stream {
             None if stored => return Ok(moves),
             None => all,
         };
-        // In the forward phase, every layer is stored; none may be skipped.
+        // Report a layer that comes too early or too late. The forward phase stores every layer, so it must not skip
+        // one.
         if end < next || stored && end > next || layer.is_some() && end >= all {
             let (read, last) = (self.read, self.last);
             return Err(Problem::internal(format!(

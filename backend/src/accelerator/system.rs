@@ -1,36 +1,38 @@
-//! Systems: the routes of tape accesses.
+//! Systems: each states the layout of the tape and the route of tape accesses (cache or scratchpad).
 //!
-//! The same program runs on all systems. It marks each access that is to the tape, and the system decides where
-//! these accesses go. `Enzyme` is the paper's baseline: everything goes through the cache. `AoS` is the paper's
-//! first pass alone, `Tflow` all four passes. `TflowIdeal` is `Tflow` with tape and streams that cost no time,
-//! which the authors' published tables measured. `EnzymePad` and `Prefetch` are ours: simple competitors that the
-//! paper does not compare with.
+//! The same program runs on all systems. It marks each access that is to the tape, and the system decides where these
+//! accesses go. `Enzyme` is the baseline of the TapeFlow paper: everything goes through the cache. `AoS` is the
+//! paper's first pass alone, `Tflow` all four passes. `TflowIdeal` is `Tflow` with tape and streams that cost no
+//! time, which the authors' published tables measured. `EnzymePad` and `Prefetch` are ours: simple competitors that
+//! the paper does not compare with.
 
 use super::arrays::TapeForm;
 use super::machine::Machine;
 use crate::layout::Pipeline;
 
-/// The route of tape accesses.
+/// The route of tape accesses: through the cache or to the scratchpad.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Route {
     /// Through the cache, like all other accesses.
     Cache {
         /// The layout of the tape in memory.
         form: TapeForm,
-        /// Whether an access to the tape also prefetches the next line (in the reverse phase: the previous line).
+        /// Whether an access to the tape also prefetches the next cache line (in the reverse phase: the previous
+        /// cache line).
         prefetch: bool,
     },
     /// To the scratchpad, which stream engines fill and drain.
     Scratchpad {
-        /// Whether accesses and streams take no time and are only counted.
+        /// Whether accesses and streams of the tape take no time and are only counted.
         ideal: bool,
     },
 }
 
-/// A system: the layout of the tape, and the route of accesses to it. The names are the paper's, where it has one.
+/// A system: the layout of the tape, and the route of accesses to it. The names are those of the TapeFlow paper,
+/// where it has one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct System {
-    /// The name, without the size of the cache.
+    /// The name of the system, without the size of the cache: `Enzyme`.
     pub name: &'static str,
     /// The route of tape accesses.
     pub tape: Route,
@@ -39,31 +41,32 @@ pub struct System {
 }
 
 impl System {
-    /// The paper's baseline: tape arrays one after the other, accessed through the cache.
+    /// The TapeFlow paper's baseline: tape arrays one after the other, accessed through the cache.
     pub const ENZYME: System = System {
         name: "Enzyme",
         tape: Route::Cache { form: TapeForm::Arrays { skew: 0 }, prefetch: false },
         layout: Pipeline::SOA,
     };
-    /// Tape arrays that begin at different sets of the cache, accessed through the cache.
+    /// Like `Enzyme`, but the tape arrays begin at different sets of the cache (each is shifted by 37 more cache
+    /// lines).
     pub const ENZYME_PAD: System = System {
         name: "EnzymePad",
         tape: Route::Cache { form: TapeForm::Arrays { skew: 37 }, prefetch: false },
         layout: Pipeline::SOA,
     };
-    /// The paper's first pass alone: a tape of records, accessed through the cache.
+    /// The TapeFlow paper's first pass alone: a tape of records, accessed through the cache.
     pub const AOS: System = System {
         name: "AoS",
         tape: Route::Cache { form: TapeForm::Records, prefetch: false },
         layout: Pipeline::AOS,
     };
-    /// A tape of records, accessed through a cache that prefetches the next line.
+    /// A tape of records, accessed through a cache that prefetches the next cache line.
     pub const PREFETCH: System = System {
         name: "Prefetch",
         tape: Route::Cache { form: TapeForm::Records, prefetch: true },
         layout: Pipeline::AOS,
     };
-    /// The paper's four passes: the tape goes through the scratchpad, which streams fill and drain.
+    /// The TapeFlow paper's four passes: the tape goes through the scratchpad, which stream engines fill and drain.
     pub const TFLOW: System =
         System { name: "Tflow", tape: Route::Scratchpad { ideal: false }, layout: Pipeline::TFLOW };
     /// Like `Tflow`, with tape accesses and streams that take no time and are only counted.
@@ -79,7 +82,7 @@ impl System {
         layout: Pipeline::MINTAPE_TFLOW,
     };
 
-    /// All systems.
+    /// All systems that can be simulated.
     pub const ALL: [System; 7] = [
         System::ENZYME,
         System::ENZYME_PAD,

@@ -1,10 +1,11 @@
-//! The trace of accesses to tape records, from which the order of reading is inferred.
+//! The trace of accesses to the records of dynamic tapes, from which the order of reading is inferred.
 //!
-//! The address of a record of a run-time tape is a run-time value. So before the run it is not known that records
+//! The address of a record of a dynamic tape is a run-time value. So before the run it is not known whether records
 //! are read in the opposite order of their stores, or in the same order. A program with such records therefore runs
 //! once to observe the order. Records that are stored once, one after the other, and loaded at most once, one after
-//! the other in the opposite order, are *mirrored*. Records that are neither mirrored nor in order are accessed
-//! through the cache.
+//! the other in the opposite order, are *mirrored*. Records that are read neither in the opposite nor in the same
+//! order are accessed through the cache. Below, a capital letter stores and a small letter loads an entry of the
+//! record with this letter; `|` begins the reverse phase:
 //!
 //! ```text
 //! AABBCC|ccbbaa   mirrored          AABBCC|aabbcc   in order          ABC|bac   neither
@@ -14,18 +15,19 @@ use super::config::InRegion;
 use crate::layout::{Read, RegionId};
 use tapeloom_ir::OrderedSet;
 
-/// An observed access to a record.
+/// An access to a record of a dynamic tape, observed in the first run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct RecordAccess {
     pub(super) at: InRegion,
     pub(super) write: bool,
-    /// Whether the access was in the reverse phase.
+    /// Whether the access happened in the reverse phase.
     pub(super) reverse: bool,
-    /// The index of the program's step (top-level statement) that accessed the record.
+    /// The index of the program's step (top-level statement) that made the access.
     pub(super) step: usize,
 }
 
-/// Returns how the records of a region are read and how many there are. A record has `width` bytes.
+/// Returns the order in which the records of a region are read, and their number; `None` if they are read in no order
+/// or not streamable. A record has `width` bytes.
 pub(super) fn reading_order(
     accesses: &[RecordAccess],
     region: RegionId,
@@ -44,7 +46,7 @@ pub(super) fn reading_order(
         distinct.len() == all.len()
     };
     let records = stores.last()?.at.record + 1;
-    // Every entry of every record must have been stored.
+    // Streaming needs whole records, so every 8-byte entry of every record must have been stored.
     let entries: OrderedSet<(u64, u64)> =
         stores.iter().map(|m| (m.at.record, m.at.byte / 8)).collect();
     let whole = entries.len() as u64 == records * width.div_ceil(8);
@@ -63,8 +65,8 @@ pub(super) fn reading_order(
 mod tests {
     use super::*;
 
-    /// Simulates accesses: a capital letter stores, and a small letter loads, the next entry of its record; `|`
-    /// begins the reverse phase.
+    /// Observes the accesses in `text`, and compares the inferred order with `expected`. A capital letter stores, and
+    /// a small letter loads, the next entry of the record with this letter; `|` begins the reverse phase.
     #[track_caller]
     fn check(text: &str, width: u64, expected: Option<Read>) {
         let (mut all, mut reverse) = (Vec::<RecordAccess>::new(), false);
@@ -91,7 +93,8 @@ mod tests {
         check("ABC|bac", 8, None);
         // Records still count as mirrored if some of their entries are never loaded.
         check("ABC|ca", 8, Some(Read::Mirrored));
-        // No order must be found here: stored twice, loaded twice, loaded early, stored late, not all entries stored.
+        // No order must be found in these texts: stored twice, loaded twice, loaded in the forward phase, stored in
+        // the reverse phase, not all entries stored, no access at all.
         check("AAB|ba", 8, None);
         check("AB|baa", 8, None);
         check("AaB|ba", 8, None);

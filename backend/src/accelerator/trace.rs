@@ -1,8 +1,8 @@
-//! Trace generation: runs a program in the interpreter and passes its operations to the machine.
+//! Trace generation: runs a program in the interpreter and passes its operations to the simulated machine.
 //!
-//! The interpreter of the loop IR runs the program with real values. This observer passes every operation to a
-//! [`Simulation`]. Each value carries its token, so the machine gets the data flow of this run, through variables
-//! and indices. The machine itself orders accesses to memory. The costs are:
+//! The interpreter of the loop IR runs the program with real values. This module's observer of the interpreter passes
+//! every operation to a [`Simulation`]. Each value carries its token, so the machine gets the data flow of this run,
+//! through variables and indices. The machine itself orders accesses to memory. The costs are:
 //!
 //! | in the loop program | on the machine |
 //! |---|---|
@@ -15,16 +15,17 @@
 //! | the end of a loop whose carry changes its buffer | a load and a store for each element |
 //! | a callback | loads of its operands, a branch, stores of its results; the function itself costs nothing |
 //!
-//! An access is *to the tape* if the buffer is kept ([`Kernel::kept`](crate::loop_ir::Kernel::kept)) or a record.
-//! This holds for its stores, and for its loads in the reverse phase. The reverse phase begins with the first step
-//! of the program that reads values kept by an earlier step and keeps nothing itself. (Loads of kept values in the
-//! forward phase are ordinary loads.) A program without such a step, for example with both halves fused into one
-//! loop, has one phase. In it, all loads of kept values are to the tape, and nothing is streamed.
+//! An access is *to the tape* if the buffer is kept ([`Kernel::kept`](crate::loop_ir::Kernel::kept)) or is a record
+//! of a dynamic tape. This holds for the buffer's stores, and for its loads in the reverse phase. The reverse phase
+//! begins with the first step of the program that reads values kept by an earlier step and keeps nothing itself.
+//! (Loads of kept values in the forward phase are ordinary loads.) A program without such a step, for example with
+//! both halves fused into one loop, has one phase. In that phase, all loads of kept values are to the tape, and
+//! nothing is streamed.
 //!
-//! The [layout](crate::layout) of the tape, which the system's passes compute for the program, states which values
-//! go through the scratchpad, in which layers and where. The scratchpad checks that every load gets the stored
-//! value. A program with records of run-time tapes runs twice: once to observe the order in which records are read
-//! ([`super::tape_trace`]), and then on the machine. Callbacks are called once.
+//! The [layout](crate::layout) of the tape, which the system's passes compute for the program, states which values go
+//! through the scratchpad, in which layers and where. The scratchpad checks that every load gets the stored value. A
+//! program with dynamic tapes runs twice: once to observe the order in which records are read
+//! ([`super::tape_trace`]), and then on the machine. Callbacks are called only in the first run.
 
 use super::address_slice::wires;
 use super::arrays::{Arrays, RegionId, Tape};
@@ -49,7 +50,7 @@ use std::collections::VecDeque;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{Code, Dtype, Kind, Limits, OrderedMap, OrderedSet, Problem, Tensor};
 
-/// Runs a program on a simulated machine. Returns its results and its statistics.
+/// Runs a program on a simulated machine. Returns the results of the program and the statistics of the run.
 ///
 /// ```
 /// use tapeloom_backend::accelerator::{Machine, simulate};
@@ -82,7 +83,7 @@ pub fn simulate(
     simulate_within(program, args, setup, &Limits::default())
 }
 
-/// Refuses programs that call library routines: the machine has only arithmetic and memory.
+/// Returns an error for programs that call library routines: the machine has only arithmetic and memory.
 fn refuse_routines(program: &Program) -> Result<(), Problem> {
     for external in program.externals() {
         if let External::Routine(_) = external.function {
@@ -96,7 +97,7 @@ fn refuse_routines(program: &Program) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Like [`simulate`], with limits.
+/// Runs a program on a simulated machine like [`simulate`], within the given limits of the interpreter.
 pub(crate) fn simulate_within(
     program: &Program,
     args: &[Tensor],
@@ -153,15 +154,15 @@ pub(crate) fn simulate_within(
     Ok((results, statistics))
 }
 
-/// The receiver of a run's operations.
+/// The receiver of a run's operations: the recorder of tape accesses, or the machine.
 enum Receiver<'a> {
-    /// Collects the order in which records are stored and loaded.
+    /// Records the accesses to records of dynamic tapes, from which their order is inferred.
     Recorder(Vec<RecordAccess>),
-    /// Runs the operations on the machine.
+    /// Runs the operations on the simulated machine.
     Machine(Box<Simulation<'a>>),
 }
 
-/// How many versions of a buffer are *kept*: stored on the tape for the reverse phase.
+/// How many versions (contents at different times) of a buffer are *kept*: stored on the tape for the reverse phase.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Taped {
     /// No version of the buffer is kept on the tape.
@@ -169,16 +170,17 @@ enum Taped {
     Never,
     /// Some versions of the buffer are kept on the tape, others are not.
     Some,
-    /// All versions of the buffer are on the tape: the buffer is in a record, or the caller of the kernel keeps it.
+    /// All versions of the buffer are on the tape: the buffer is in a record of a dynamic tape, or the caller of the
+    /// kernel keeps it.
     All,
 }
 
-/// A kernel in execution.
+/// A kernel that is being executed: the entry of the program or a called kernel.
 struct Frame<'a> {
     k: &'a Kernel,
-    /// The kernel's index among all kernels; the program's entry has the last index.
+    /// The kernel's index among all kernels of the program; the entry has the last index.
     number: usize,
-    /// The site number (an operation's number in the program's text) of the kernel's first statement.
+    /// The first site number of the kernel's statements (the number of an operation in the program's text).
     site: u32,
     taped: SecondaryMap<BufferId, Taped>,
 }
@@ -192,7 +194,7 @@ impl Frame<'_> {
         }
     }
 
-    /// Returns the site number of a statement. Each statement has four numbers, because it may become several
+    /// Returns the first site number of a statement. Each statement has four numbers, because it may become several
     /// operations.
     fn site(&self, site: Site) -> u32 {
         let (scalars, vars) = (self.k.scalars.len() as u32, self.k.vars.len() as u32);
@@ -206,7 +208,7 @@ impl Frame<'_> {
     }
 }
 
-/// Returns the first site number of each kernel; the entry comes last.
+/// Returns the first site number of each kernel of the program; the entry comes last.
 fn sites(program: &Program) -> PrimaryMap<KernelId, u32> {
     let mut next = 0;
     let first = |(_, k): (_, &Kernel)| {
@@ -225,27 +227,31 @@ struct Driver<'a> {
     schedule: StreamSchedule,
     addresses: Addresses,
     sites: PrimaryMap<KernelId, u32>,
-    /// The kernels in execution, the innermost last.
+    /// The kernels that are being executed, the innermost last.
     frames: Vec<Frame<'a>>,
-    /// The step with which the reverse phase begins, the current step, and whether the reverse phase has begun.
+    /// The first step of the reverse phase, the number of steps begun so far, and whether the reverse phase has
+    /// begun.
     reverse_start: Option<usize>,
     step: usize,
     reverse: bool,
-    /// Per step of the program: whether it is done before the machine starts; and whether the current step is.
+    /// Per step of the program: whether it is done before the machine starts, at no cost; and whether the current
+    /// step is.
     prepared: Vec<bool>,
     before: bool,
     /// Whether the current block (a loop iteration or straight-line code) has used the tape.
     used: bool,
-    /// The tape values that this iteration has stored or loaded, by address: they are in registers, and not loaded again.
+    /// The tape values that this iteration has stored or loaded, by address: they are in registers, so they are not
+    /// loaded again.
     held: OrderedMap<u64, Token>,
-    /// The arguments that this iteration has loaded, by address: they are in registers until a store that may overlap
-    /// them.
+    /// The arguments that this iteration has loaded, by address: they are in registers until a store to an array that
+    /// may overlap them.
     arguments: OrderedMap<u64, Token>,
-    /// The argument addresses that the forward phase has read, if `RunConfig::again` is set.
+    /// The addresses of arguments that the forward phase has read; only collected if `RunConfig::again` is set.
     read: Option<OrderedSet<u64>>,
-    /// Per kernel, the entry last: which values are wires (used only in addresses, guards and branches).
+    /// Per kernel, the entry last: which scalars are wires (used only in addresses, guards and branches).
     wires: Vec<SecondaryMap<ScalarId, bool>>,
-    /// The results of Rust functions from the first run: each function is called once.
+    /// The results of callbacks in the first run (of a program with dynamic tapes), so that each callback is called
+    /// once.
     answers: VecDeque<Vec<Tensor>>,
 }
 
@@ -285,7 +291,8 @@ impl<'a> Driver<'a> {
         driver
     }
 
-    /// Enters a kernel. `given` says which arguments and results its caller keeps on the tape.
+    /// Returns the frame of a kernel that is entered. `given` says which arguments and results its caller keeps on
+    /// the tape.
     fn frame(
         &self,
         k: &'a Kernel,
@@ -314,7 +321,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Returns a token that is ready when all `operands` are ready.
+    /// Returns a token that is ready when all `operands` are ready: the operand itself, or a free operation.
     fn join(&mut self, operands: &[Token]) -> Result<Token, Problem> {
         let mut waits: SmallVec<[Token; 4]> = SmallVec::new();
         for token in operands.iter().filter(|t| **t != Token::READY) {
@@ -329,7 +336,8 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Passes to the machine the `moves` that begin and end layers (tape entries in the scratchpad at once) of a stream.
+    /// Passes to the machine the `moves` of a stream: operations that begin and end layers (tape entries for which
+    /// the scratchpad is allocated at one time).
     fn moves(&mut self, stream: u32, moves: Moves) -> Result<(), Problem> {
         for step in moves {
             match step {
@@ -346,7 +354,7 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// Ends the layers of all streams that a step's end (if `run`, the run's end) requires to be ended.
+    /// Ends the layers of all streams that must end with the current step (if `run`, with the whole run).
     fn end(&mut self, run: bool) -> Result<(), Problem> {
         for stream in 0..self.schedule.count() {
             let moves = self.schedule.end(stream, self.reverse, run)?;
@@ -355,7 +363,7 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// Accesses a tape value through the scratchpad.
+    /// Loads or stores a tape value through the scratchpad, in its stream's layer.
     fn stream(
         &mut self,
         stream: u32,
@@ -376,7 +384,7 @@ impl<'a> Driver<'a> {
         self.push(0, work, operands)
     }
 
-    /// Loads an argument that a stream brings from its array.
+    /// Loads an element of an argument that a stream brings from its array to the scratchpad.
     fn load_input(
         &mut self,
         (stream, layer, offset): (u32, u64, u64),
@@ -389,7 +397,7 @@ impl<'a> Driver<'a> {
         self.push(0, Work::TapeLoad(entry), operands)
     }
 
-    /// Sets, for the streams of arguments, the elements that this step reads.
+    /// Sets, for each argument that is streamed in this step, the tiles of elements that its stream brings.
     fn set_tiles(&mut self) -> Result<(), Problem> {
         let Receiver::Machine(run) = &mut self.receiver else { return Ok(()) };
         for (stream, input) in self.schedule.inputs.clone() {
@@ -417,7 +425,8 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// Loads the pointer to a record's chunk, if it has to be loaded again for each access.
+    /// Loads the pointer to the chunk of a dynamic tape's record, if arrays may overlap, so that each access must
+    /// load the pointer again.
     fn load_chunk_pointer(
         &mut self,
         touch: MemoryAccess,
@@ -431,7 +440,7 @@ impl<'a> Driver<'a> {
         self.push(0, Work::Touch { address, write: false, tape: false }, &[]).map(Some)
     }
 
-    /// Passes a load or a store of the program to the machine, as a tape access or an ordinary one.
+    /// Passes a load or a store of the program to the machine, as an access to the tape or as an ordinary access.
     fn access(
         &mut self,
         touch: MemoryAccess,
@@ -467,14 +476,14 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Begins a block of straight-line code: clears the values that are in registers, so that they are loaded again.
+    /// Begins an iteration or a block of straight-line code: no value is in a register, so values are loaded again.
     fn block(&mut self) {
         self.held.clear();
         self.arguments.clear();
         self.used = false;
     }
 
-    /// Counts the current block as using the tape, if the access is to the tape.
+    /// Counts the current block, once, as using the tape, if `tape` (whether an access is to the tape) holds.
     fn uses(&mut self, tape: bool) {
         if let (Receiver::Machine(run), true, false) =
             (&mut self.receiver, tape, self.used || self.before)
