@@ -29,7 +29,8 @@ pub fn linearize(module: &mut Module, f: FuncId, active: &[bool]) -> Result<Line
     Transforms.plan(module, of, PlanRequest::call(Policy::Planned))
 }
 
-/// Returns the same function with the marked ordinary parameters linear (and so last), and with calls inlined.
+/// Returns `f` with the ordinary parameters marked `linear` made linear parameters (which come last), and with
+/// calls inlined.
 ///
 /// # Errors
 /// [`Kind::NotLinear`](tapeloom_ir::Kind::NotLinear) with the line of the nonlinear primitive, if `f` is not
@@ -48,7 +49,8 @@ pub fn transpose(module: &mut Module, f: FuncId, nonzero: &[bool]) -> Result<Tra
     Transforms.transpose(module, f, nonzero, &[])
 }
 
-/// Derives `f` over a batch of `size`: parameters marked `batched` get a new axis 0 of that extent.
+/// Derives the function that computes `f` for a batch of `size` members: parameters marked `batched` get a new axis
+/// 0 of extent `size`.
 ///
 /// # Errors
 /// Any error of a batching rule.
@@ -61,7 +63,7 @@ pub fn batch(
     Transforms.batch(module, f, size, batched, &[])
 }
 
-/// Returns `f` with only the results marked `used`, and which of its parameters are still read.
+/// Returns `f` reduced to the results marked `used`, and which of its parameters these results still need.
 ///
 /// # Errors
 /// None for a well-formed module.
@@ -69,7 +71,8 @@ pub fn prune(module: &mut Module, f: FuncId, used: &[bool]) -> Result<PruneOf, P
     Transforms.prune(module, f, used, &[])
 }
 
-/// Splits `f` in two: the equations that depend on the `known` parameters alone, and the rest.
+/// Splits `f` into two functions: the equations that depend on the `known` parameters alone, and the other
+/// equations.
 ///
 /// # Errors
 /// None for a well-formed module.
@@ -90,7 +93,8 @@ pub fn simplify_with(
 }
 
 impl Pass {
-    /// Runs the pass on a function and on all functions that it runs. A debug build verifies the result.
+    /// Runs the pass on `f` and on all functions that `f` runs (bodies of loops, branches). A debug build verifies
+    /// the result.
     ///
     /// # Errors
     /// Any error of the pass; [`tapeloom_ir::Kind::Internal`] if the verifier rejects the result.
@@ -108,8 +112,8 @@ impl List {
         self.run_with(&mut Transforms, module, f, &mut |_, _, _| {})
     }
 
-    /// Runs the passes of the list as a compile does: calls `after` with the function after each step, and records the
-    /// list's [`fingerprint`].
+    /// Runs the passes of the list in order, as the compiler does: calls `after` with the resulting function after
+    /// each step, and logs the [`fingerprint`]s of the first and of the last function.
     ///
     /// # Errors
     /// Errors of [`List::run`].

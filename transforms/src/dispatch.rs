@@ -15,7 +15,7 @@ use tapeloom_ir::{Amortization, FuncId, Module, PlanRequest, Policy, Problem};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Transforms;
 
-/// Extends a list to `n` entries by `rest`.
+/// Extends the list `given` to `n` entries, with `rest` for each missing one.
 fn full<T: Copy>(given: &[T], n: usize, rest: T) -> Vec<T> {
     (0..n).map(|i| given.get(i).copied().unwrap_or(rest)).collect()
 }

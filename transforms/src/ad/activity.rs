@@ -14,7 +14,7 @@ use tapeloom_ir::{Function, ValueId};
 /// The activity of every value of a function.
 #[derive(Clone, Debug)]
 pub struct Activity {
-    /// Per value: whether it depends on an active parameter through values that have tangents.
+    /// Per value: whether it depends on an active parameter through values that all have tangents.
     pub varied: SecondaryMap<ValueId, bool>,
     /// Per value: whether a result with a tangent depends on it through values that have tangents.
     pub useful: SecondaryMap<ValueId, bool>,

@@ -1,23 +1,26 @@
-//! Costs of residuals: the cost to the linear half of reading a value of the forward half.
+//! The price of residuals: the cost, for the linear half of a derivative, of reading a value of the forward half.
 
 use crate::passes::op_class::{OpClass, gives_floats};
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::{Amortization, Atom, Function, Memory, Module, PlanContext, Type, ValueId};
 
-/// The cost to the linear half of each value of the forward half: nothing for arguments of the whole program;
-/// for a read or a copy of elements of another value, that value's cost; for a computed value, all its bytes.
+/// The cost, for the linear half, of reading each value of the forward half. An argument of the whole program costs
+/// nothing; a read or a copy of elements of another value costs as much as that value; a computed value costs all
+/// its bytes, since it has to be saved.
 #[derive(Default)]
 pub(crate) struct Readable {
-    /// Per value: the iterations over which its cost is spread; free values have none. Empty for a function without
-    /// regions, whose rules need no costs.
+    /// Per value: over how many iterations the cost of its bytes is spread (its *share*); values that are free to
+    /// read have `None`. Empty for a function without regions, since only the rules of equations with regions ask
+    /// for costs.
     shares: SecondaryMap<ValueId, Option<Amortization>>,
-    /// The planning context of the function; its `memory` decides whether arrays that are overwritten can be read again.
+    /// The planning context of the function. Its `memory` decides whether an element of an array that is
+    /// overwritten can be read again.
     regime: PlanContext,
 }
 
 impl Readable {
-    /// Computes the costs of the values of `f`, given the costs `shares` of its parameters. Computes nothing for a
-    /// function that runs no other function.
+    /// Computes the cost of reading each value of `f`, given the costs `shares` of reading its parameters. For a
+    /// function none of whose equations runs another function the result is empty.
     pub(crate) fn new(module: &Module, f: &Function, shares: &[Amortization]) -> Readable {
         let mut found = Readable::default();
         if f.equations.iter().all(|e| e.op.regions().is_empty()) {
@@ -34,8 +37,8 @@ impl Readable {
                 OpClass::Cheap => !gives_floats(f, e),
                 OpClass::Writes | OpClass::Dear => false,
             };
-            // If a part of an operand is read, the operand itself stays available, so its cost is spread over the part's
-            // elements.
+            // If an equation reads a part of an operand, the whole operand stays available, so its cost is spread
+            // over the parts that it contains.
             let elements = |ty: &Type| ty.as_array().map_or(1, |ty| ty.shape.elements().max(1));
             let part = e.outputs.iter().map(|o| elements(&f.types[*o])).sum::<usize>().max(1);
             let share = |a: &Atom| found.share(*a).apart(elements(&f.type_of(*a)).div_ceil(part));
@@ -53,7 +56,7 @@ impl Readable {
         found
     }
 
-    /// Returns the cost to the linear half of reading the operand `a`.
+    /// Returns the cost, for the linear half, of reading the value of the atom `a`.
     pub(crate) fn share(&self, a: Atom) -> Amortization {
         a.value().and_then(|v| self.shares[v]).unwrap_or(Amortization::FREE.with(self.regime))
     }

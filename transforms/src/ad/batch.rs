@@ -14,7 +14,7 @@ use tapeloom_ir::{
 fn leading(ty: &Type, size: usize) -> Result<Type, Problem> {
     match ty {
         Type::Array(a) => Ok(Type::array(a.dtype, &a.shape.with_leading(size))),
-        // The record of each iteration (its entry on the tape) holds the residuals of all batch members.
+        // Every batch member has its own residuals, so each field of the tape gets the batch axis.
         Type::Tape(fields) => {
             let fields = fields.iter().map(|ty| leading(ty, size));
             Ok(Type::Tape(fields.collect::<Result<_, _>>()?))
@@ -43,7 +43,8 @@ pub(crate) fn derive(
         b.at(f.origin(i));
         let x = map.all(&e.operands);
         let mask: Vec<bool> = e.operands.iter().map(|a| a.value().is_some_and(|v| on[v])).collect();
-        // An ordered effect must be performed once for every batch member, even if no operand is batched.
+        // An equation with an ordered effect (a print, a check) must perform it once for every batch member, even
+        // if no operand is batched.
         let seen = b.with_module(|m| e.op.effects(m)) == Effects::Ordered;
         if !mask.contains(&true) && !seen {
             map.define(e, b.copy(&f, i, x));

@@ -33,19 +33,20 @@ pub(crate) fn derive(
     Ok(JvpOf { function: module.add(function)?, active_out })
 }
 
-/// The derivative rule that the walk applies to each primitive: its jvp rule or its linearize rule.
+/// The derivative rule of a primitive that the walk applies to every equation: `jvp` or `linearize`.
 #[derive(Clone, Copy)]
 pub(crate) enum Mode<'a> {
     /// The jvp rule, which may emit any equations.
     Jvp,
     /// The linearize rule: every equation that it emits is independent of the tangents or linear in them.
     Linearize {
-        /// Per parameter: the cost to the linear half of reading it as a residual.
+        /// Per parameter: the cost, for the linear half, of reading it as a residual.
         shares: &'a [Amortization],
     },
 }
 
-/// Derives the forward derivative of a function: the walk over its equations that jvp and linearize share.
+/// Derives the forward derivative of a function by one walk over its equations, shared by jvp and linearize.
+/// Returns the function `(x.., dx..) -> (y.., dy..)` and, per result, whether it has a tangent.
 pub(crate) fn forward(
     regions: &mut dyn Regions,
     module: &mut Module,

@@ -30,11 +30,12 @@ pub(crate) fn derive(
     id: FuncId,
     Linearize { active, forced, shares }: &Linearize,
 ) -> Result<LinearizeOf, Problem> {
-    // Some plans inline calls and others do not. If a call were inlined under one plan only, the cotangents of
-    // the values that it reads would be added in another order.
+    // Inline calls before linearizing. Some plans inline them and others do not; were they inlined by some plans
+    // only, cotangents would be added in another order, and the plans' gradients would differ in their last bits.
     let id = inline(module, id)?;
     let f = module.get(id);
-    // Zero tangents are materialized below, after the walk has shown which results depend on no tangent.
+    // Pass no forced tangents: the loop below materializes zero tangents, once it is known which output tangents
+    // are zero.
     let none = vec![false; f.results.len()];
     let (both, mut active_out) =
         forward(regions, module, id, active, &none, Mode::Linearize { shares })?;

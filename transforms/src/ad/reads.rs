@@ -23,14 +23,15 @@ use cranelift_entity::SecondaryMap;
 use tapeloom_ir::prim::{AxisMap, Lowering, Piece, Ranges, Reads};
 use tapeloom_ir::{Atom, Equation, Function, Module, Shape, Tensor, ValueId};
 
-/// The largest index array, in elements, that the read analysis evaluates at compile time.
+/// The largest number of elements of an integer array whose value the read analysis computes at compile time, and
+/// of the indices of an axis that it lists one by one.
 const INDICES: usize = 1024;
 
 /// Per value: the box of its elements that the differentiated part reads; `None` if that part reads no element.
 pub(crate) type ReadsOf = SecondaryMap<ValueId, Option<Reads>>;
 
-/// Returns, per value, the elements that the differentiated part reads. Returns `None` if no derivative rule of an
-/// active equation depends on these elements.
+/// Returns, per value, the elements that the differentiated part of `f` reads; `None` for the whole function if no
+/// active equation has a derivative rule that depends on which elements of its outputs are read.
 pub(crate) fn reads(module: &Module, f: &Function, activity: &Activity) -> Option<ReadsOf> {
     let asks = |e: &Equation| e.op.asks_reads() && e.outputs.iter().any(|o| activity.is_active(*o));
     let first = f.equations.iter().position(asks)?;
@@ -48,7 +49,7 @@ pub(crate) fn reads(module: &Module, f: &Function, activity: &Activity) -> Optio
     Some(all)
 }
 
-/// Extends the box of elements read of `v` in `all` by `places`; `None` means all elements of `v`.
+/// Adds the elements `places` of value `v` to those that `all` lists as read; `None` means all elements of `v`.
 fn add(all: &mut ReadsOf, f: &Function, v: ValueId, places: Option<Reads>) {
     let Some(ty) = f.types[v].as_array() else { return };
     let places = places.unwrap_or_else(|| Reads::all(&ty.shape));
@@ -61,7 +62,8 @@ fn add(all: &mut ReadsOf, f: &Function, v: ValueId, places: Option<Reads>) {
     });
 }
 
-/// Adds, for an equation, the elements of its operands that it reads to compute the read elements of its outputs.
+/// Adds to `all` the elements of the operands of equation `e` that are needed to compute those elements of its
+/// outputs that are read.
 fn read(
     module: &Module,
     f: &Function,
@@ -145,7 +147,8 @@ fn read(
     }
 }
 
-/// Returns the elements of an operand of shape `x` that a view shows as the elements `y` of its result.
+/// Returns the elements of an operand of shape `x` that a view reads, through its piece `piece`, for the elements
+/// `y` of its result.
 fn shown(piece: &Piece, y: &Reads, x: &Shape) -> Reads {
     let along = |(map, extent): (&AxisMap, &usize)| {
         let inside = |least: i64, most: i64| {
@@ -182,8 +185,9 @@ fn shown(piece: &Piece, y: &Reads, x: &Shape) -> Reads {
     Reads(piece.axes.iter().zip(x.iter()).map(along).collect())
 }
 
-/// Returns the elements of the operand of a reshape for elements `y` of its result. Axes of the operand that
-/// correspond to one axis of the result have the same indices; all other axes are read whole.
+/// Returns the elements of the operand, of shape `x`, that a reshape reads for the elements `y` of its result. If
+/// an axis of the operand corresponds to an axis of the result, the indices along both are equal; other axes of the
+/// operand are read whole.
 fn reshaped(y: &Reads, y_shape: &Shape, x: &Shape) -> Reads {
     let mut places: Vec<Ranges> = x.iter().map(|extent| Ranges::all(*extent)).collect();
     // An axis of the operand and one of the result correspond if their extents are equal and so are the products of
@@ -230,7 +234,8 @@ fn number(a: &Atom, known: &SecondaryMap<ValueId, Option<Tensor>>) -> Option<i12
     }
 }
 
-/// Evaluates the integer and boolean values of at most [`INDICES`] elements that depend on no parameter.
+/// Evaluates the integer and boolean values of `f` that depend on no parameter and have at most [`INDICES`]
+/// elements: the indices of slices and gathers.
 fn known_indices(module: &Module, f: &Function) -> SecondaryMap<ValueId, Option<Tensor>> {
     let mut known: SecondaryMap<ValueId, Option<Tensor>> = SecondaryMap::new();
     for e in &f.equations {

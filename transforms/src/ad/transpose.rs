@@ -89,9 +89,8 @@ pub(crate) fn derive(
             continue;
         }
         b.at(f.origin(i));
-        // If the cotangents of all outputs are negated, the negation passes through the rule: the rule gets
-        // their negatives, and the
-        // cotangents that it adds are negated.
+        // If the cotangents of all outputs of the equation are negated, pass the rule their negatives, and negate
+        // the cotangents that the rule adds: a rule is linear, so no negation is emitted.
         let negated = outputs.iter().flatten().all(|t| t.negated);
         let given = |t: Accumulator| if negated { t.atom } else { t.settle(&b) };
         let outputs: Vec<Option<Atom>> = outputs.into_iter().map(|t| t.map(given)).collect();
@@ -100,9 +99,8 @@ pub(crate) fn derive(
             _ => Arg::Known(known.read(*a)),
         };
         let args: Vec<Arg> = e.operands.iter().map(arg).collect();
-        // Running totals of cotangents are moved into the rule and back out. If an equation reads a value
-        // twice, its total moves in
-        // once.
+        // Move the running total of each operand's cotangent into the rule and back out, so that the rule can add
+        // to it in place. If the equation reads a value at two operands, the total moves in at one of them.
         let mut into = Cotangents { negated, ..Cotangents::default() };
         for (k, a) in e.operands.iter().enumerate() {
             let here = |v: &ValueId| linear[*v] && b.with_module(|m| moves_in(m, e, *v)) == Some(k);
@@ -110,8 +108,9 @@ pub(crate) fn derive(
         }
         let mut cx = RuleCx { b: &b, regions: &mut *regions, shares: &[], reads: &[] };
         e.op.transpose(&mut cx, &args, &outputs, &mut into).map_err(|p| p.at(f.location(i)))?;
-        // The order of sums must not depend on how a plan splits iterations into loops. So first add the
-        // operands to which every iteration adds, then the first values of carries, and last the rows.
+        // The order in which cotangents are added must not depend on how a plan splits iterations into loops. So
+        // add the totals of loop constants first, then those of initial carries, then those of rows (operands of
+        // which each iteration reads one).
         let late = |k: &usize| b.with_module(|m| (!e.op.is_constant(m, *k), e.op.is_rows(m, *k)));
         let mut order: Vec<usize> = (0..e.operands.len()).collect();
         if !e.op.regions().is_empty() {
@@ -149,7 +148,8 @@ pub(crate) fn derive(
     Ok(TransposeOf { function: module.add(function)?, nonzero })
 }
 
-/// Merges repeated constants of loops, so that each loop has one total for each value that its iterations read.
+/// Merges equal constants of each loop (values that all its iterations read), so that each value has one running
+/// total of its cotangent.
 fn constants_once(module: &mut Module, f: Arc<Function>) -> Result<Arc<Function>, Problem> {
     let mut once = Vec::new();
     for e in &f.equations {
@@ -171,9 +171,10 @@ fn reads_linear(e: &Equation, linear: &SecondaryMap<ValueId, bool>) -> bool {
     e.operands.iter().any(|a| a.value().is_some_and(|v| linear[v]))
 }
 
-/// Returns, for each linear equation in the order of the reverse walk, the other equations to copy before it:
-/// those that it is the first to read, directly or through others. So recomputed values do not occupy memory
-/// long before they are read. Ordered effects come first of all, in their order.
+/// Returns, per linear equation in the order of the reverse walk, the other (not linear) equations to copy just
+/// before it: those whose results it is the first to need, directly or indirectly. So recomputed values do not
+/// occupy memory long before they are read. All equations with ordered effects stand before the first linear
+/// equation, in program order.
 fn due(
     module: &Module,
     f: &Function,
@@ -211,12 +212,12 @@ fn due(
     all
 }
 
-/// Returns the equations in an order in which reads of an array at dynamic indices (slices, gathers) come before
-/// all other reads of the array, so that they come last in reverse.
+/// Returns the equations in an order in which a read of an array at dynamic indices (a slice, a gather) comes
+/// before all other reads of the array, so that its transpose comes last.
 ///
-/// By then the array has a total, if it ever gets one, and the cotangent of the slice is added to the total in place.
-/// In the other order, the cotangent would have to be an array of zeros outside the slice, and adding the arrays
-/// would cost their size.
+/// By then the array's cotangent already has a running total, if it gets one at all, and the slice's cotangent is
+/// added to the total in place. In the other order, the slice's cotangent would first have to become an array of
+/// zeros outside the slice, and adding that array would cost time in proportion to the whole array.
 fn reads_first(module: &Module, f: &Function, linear: &SecondaryMap<ValueId, bool>) -> Vec<usize> {
     let late = reads_late(module, f, |v| linear[v]);
     let mut early: SecondaryMap<ValueId, Vec<usize>> = SecondaryMap::new();
@@ -237,8 +238,8 @@ fn reads_first(module: &Module, f: &Function, linear: &SecondaryMap<ValueId, boo
     order
 }
 
-/// For each equation that reads an array at dynamic indices (a slice or a gather) after an earlier equation has read
-/// the array: returns that array, if `of` accepts the array; `None` for other equations.
+/// Returns, per equation that reads an array at dynamic indices (a slice, a gather) after an earlier equation has
+/// read the array: that array, if `of` accepts it. `None` for all other equations.
 pub(crate) fn reads_late(
     module: &Module,
     f: &Function,
@@ -256,10 +257,10 @@ pub(crate) fn reads_late(
     f.equations.iter().map(late).collect()
 }
 
-/// Returns the index of the operand at which the running total of the cotangents of `v` moves into the transpose
-/// rule: a constant of a loop if there is one, to
-/// which the iterations add one after the other. So the order of the sum is that of the iterations, also if `v`
-/// is the initial value of a carry as well, and however a plan splits the iterations into loops.
+/// Returns the index of the operand of `e` at which the running total of the cotangent of `v` moves into the
+/// transpose rule. If `v` is a constant of a loop, that operand is chosen, since the iterations add to it one after
+/// the other: so the order of the sum is that of the iterations, even if `v` is also the initial value of a carry,
+/// and however a plan splits the iterations into loops.
 fn moves_in(module: &Module, e: &Equation, v: ValueId) -> Option<usize> {
     let mut reads = (0..e.operands.len()).filter(|k| e.operands[*k].value() == Some(v));
     let first = reads.clone().next();

@@ -30,7 +30,7 @@ use tapeloom_ir::{
     Atom, Builder, Draft, FuncId, Function, Module, Problem, Type, ValueId, ValueRemap,
 };
 
-/// The half to which a value belongs.
+/// The half of a split function that computes a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Half {
     /// A value that depends on no parameter: computed in both halves.
@@ -44,7 +44,8 @@ pub(crate) enum Half {
 /// The half of every value and of every equation of a function.
 pub(crate) struct Halves {
     values: SecondaryMap<ValueId, Half>,
-    /// The half of each equation, stored besides that of its outputs, since an equation with an effect may have none.
+    /// Per equation: its half. Stored besides the halves of the outputs, since an equation with an effect may have
+    /// no output.
     equations: Vec<Half>,
 }
 
@@ -60,7 +61,8 @@ impl Halves {
             let half = match () {
                 () if parts().any(|h| h == Half::Rest) => Half::Rest,
                 () if parts().any(|h| h == Half::Known) => Half::Known,
-                // An equation with an effect belongs to the first half alone, since it must not be duplicated.
+                // An equation with an effect goes to the first half alone, since its effect must not be performed
+                // twice.
                 () if e.op.effects(module) != Effects::Pure => Half::Known,
                 () => Half::Constant,
             };
@@ -80,20 +82,20 @@ impl Halves {
     }
 }
 
-/// The names and the results of the two halves of a function.
+/// The names and the results of the two functions into which [`cut`] splits a function.
 pub(crate) struct Cut<'a> {
-    /// The names of the first and of the second half, as functions.
+    /// The names of the first and of the second function.
     pub(crate) names: [String; 2],
     /// Results of the first half.
     pub(crate) known: &'a [Atom],
-    /// Results of the second half; `None` means zeros of that type.
+    /// Results of the second half with their types; `None` means an array of zeros.
     pub(crate) rest: &'a [(Option<Atom>, Type)],
-    /// Whether the parameters that are not known are linear in the second half.
+    /// Whether the parameters that are not known become linear parameters of the second half.
     pub(crate) linear: bool,
 }
 
-/// Splits a function in two; returns the halves and, per residual, whether it is a parameter, a result or a saved value
-/// of the first half.
+/// Splits a function into two halves. Returns the halves and, per residual, whether it is a parameter, a result or
+/// a saved value of the first half.
 pub(crate) fn cut(
     regions: &mut dyn Regions,
     module: &mut Module,
@@ -104,7 +106,8 @@ pub(crate) fn cut(
     let is_known = |p: &ValueId| halves.of((*p).into()) == Half::Known;
     let [mut known, mut rest] = cut.names.map(Draft::new);
     let [mut in_known, mut in_rest] = [ValueRemap::new(), ValueRemap::new()];
-    // Values that the second half can read without saving them: results and parameters of the first half.
+    // Values that the second half can read though the first half saves nothing for them: results and parameters of
+    // the first half.
     let mut there: SecondaryMap<ValueId, Option<Residual>> = SecondaryMap::new();
     for (i, v) in cut.known.iter().enumerate().filter_map(|(i, a)| Some((i, a.value()?))) {
         there[v].get_or_insert(Residual::Result(i));

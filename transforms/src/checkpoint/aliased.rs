@@ -20,7 +20,8 @@
 //!
 //! If no loop writes arrays, they are read again. Outside loops, arrays are values as usual.
 //!
-//! Under [`Policy::Disjoint`](tapeloom_ir::Policy), arrays are read again unless they are overwritten.
+//! Under [`Policy::Disjoint`](tapeloom_ir::Policy), arrays are read again, except those that the function
+//! overwrites.
 
 use crate::passes::inline::inline;
 use tapeloom_ir::lang::query::{LinearizeOf, Within};
@@ -30,7 +31,8 @@ use tapeloom_ir::{
     rebuild,
 };
 
-/// Derives the two halves of a function, and saves the values that a compiler of loads and stores would save.
+/// Derives the two halves of `f`, where the forward half saves the values that a compiler of loads and stores would
+/// save.
 pub(crate) fn derive(
     regions: &mut dyn Regions,
     module: &mut Module,

@@ -41,36 +41,41 @@ use tapeloom_ir::{
     Problem, Type, deeper, rebuild,
 };
 
-/// The numbers of forward reruns per iteration, in the order of trial.
+/// The largest numbers of reruns of one forward iteration that the search tries, in this order. `usize::MAX`: no
+/// limit, so that one saved carry suffices.
 const TIMES: [usize; 14] = [1, 2, 3, 4, 5, 6, 8, 10, 13, 17, 25, 50, 100, usize::MAX];
 
-/// The number of carry counts tried between those of two neighbouring entries of [`TIMES`].
+/// The number of steps from the count of saved carries for one entry of [`TIMES`] to the count for the next entry;
+/// all these counts are tried.
 const PARTS: usize = 16;
 
-/// The numbers of iterations per saved carry, in the order of trial.
+/// The numbers of iterations per saved carry that the search tries, in this order.
 const BLOCKS: [usize; 6] = [1, 4, 16, 64, 256, 1024];
 
 /// The denominator of `Few::share`, the fraction of a loop's last iterations that save their residuals.
 const SHARES: usize = 64;
 
-/// The largest factor by which iterations may increase so that straight-line code beside loops is reversed in
-/// segments.
+/// The largest factor by which the number of forward iterations run may grow if straight-line code beside loops is
+/// reversed in segments.
 const MORE: f64 = 1.5;
 
 /// The trip count assumed for a loop whose trip count is dynamic.
 const SOME_ITERATIONS: usize = 100_000;
 
-/// The least number of reruns per iteration of a loop whose trip count is dynamic.
+/// The least number of reruns per iteration for which the saved carries of a loop with a dynamic trip count
+/// suffice.
 const LEAST: usize = 2;
 
-/// The value of `LEAST` in derivatives of derivatives. Their loops carry the slots of the loops that they reverse, so
-/// the memory allocated before the first iteration is a product of two numbers of slots.
+/// The value of [`LEAST`] for derivatives of derivatives. Their loops carry the slots (memory for saved carries) of
+/// the loops that they reverse, so the memory allocated before the first iteration is a product of two numbers of
+/// slots.
 const LEAST_OF_DERIVED: usize = 4;
 
-/// The deepest level of nested loops, counted from the outermost, for which the number of saved carries is set.
+/// The largest number of nested loop levels, counted from the outermost, on which the search sets the number of
+/// saved carries.
 const DEEPEST: usize = 6;
 
-/// Derives the two halves of a function, with a tape of at most `bytes`.
+/// Derives the two halves of `f`, planned so that the tape has at most `bytes` bytes.
 pub(crate) fn derive(
     regions: &mut dyn Regions,
     module: &mut Module,
@@ -118,8 +123,8 @@ pub(crate) fn derive(
         return Ok(of);
     }
     let mut best = search.fewest(f)?;
-    // Straight-line code between loops is recomputed whole by these plans. Recompute it in segments if
-    // iterations then run not much more often.
+    // The plan `best` recomputes straight-line code between loops as a whole. Recompute it in segments instead, if
+    // iterations then run at most [`MORE`] times as often.
     let pieces = segments::plans(search.module, &whole, bytes / 2, 0).into_iter().next();
     if let (Some(pieces), Some((least, _))) = (pieces, &best) {
         let (f, least) = (pieces.cut(search.module, &whole)?, *least);
@@ -132,31 +137,32 @@ pub(crate) fn derive(
     }
 }
 
-/// The parameters from which the number of saved carries of each loop follows.
+/// One point of the search: the parameters that determine how many carries each loop saves.
 #[derive(Clone, Copy)]
 struct Few {
     /// The number of loop levels below the outermost one that save carries.
     level: usize,
     /// The number of iterations per saved carry.
     block: usize,
-    /// Selects the number of carries: `place / PARTS` is an index into [`TIMES`], the most reruns per iteration;
-    /// the remainder interpolates to the number of carries for the next entry.
+    /// Selects the number of saved carries: `TIMES[place / PARTS]` is the largest number of reruns per iteration;
+    /// the remainder `place % PARTS` interpolates between the number of carries for that entry and for the next.
     place: usize,
-    /// The fraction of last iterations of the outermost loops that save their residuals, in units of 1 / [`SHARES`].
+    /// The fraction of the iterations of an outermost loop, counted from its last, that save their residuals; in
+    /// units of 1 / [`SHARES`].
     share: usize,
-    /// A number of reruns of each iteration: a loop with a dynamic trip count gets at most the carries that suffice for
-    /// this number.
+    /// A lower bound on the reruns per iteration of loops with a dynamic trip count: they get no more carries than
+    /// suffice for this number.
     least: usize,
 }
 
 impl Few {
-    /// Estimates the runs per iteration. If every level runs its iterations k times, the innermost ones run k
-    /// to the power of the number of levels.
+    /// Estimates how often an iteration runs forward in all. If the iterations of each loop level run k times,
+    /// those of the innermost loops run k to the power of the number of levels.
     fn iterations(self, module: &Module, f: FuncId) -> f64 {
         (1.0 + self.again(module, f)).powi(self.level as i32 + 1)
     }
 
-    /// Estimates the reruns per iteration of an outermost loop, as the maximum over these loops.
+    /// Estimates the reruns per iteration of an outermost loop; returns the largest estimate of these loops.
     fn again(self, module: &Module, f: FuncId) -> f64 {
         let loops = module.function(f).equations.iter().filter_map(|e| e.op.as_loop());
         let again = |(_, spec): (FuncId, LoopSpec)| {
@@ -167,7 +173,8 @@ impl Few {
         loops.map(again).fold(0.0, f64::max) * (1.0 - kept)
     }
 
-    /// Returns the number of last iterations of a loop that save their residuals.
+    /// Returns how many iterations of a loop, counted from the last, save their residuals; 0 for a dynamic trip
+    /// count.
     fn last(self, trip: &TripCount) -> usize {
         match *trip {
             TripCount::Static(n) => n * self.share / SHARES,
@@ -184,9 +191,9 @@ impl Few {
         if self.level == 0 && n >= 2 * self.block { (n / self.block, self.block) } else { (n, 1) }
     }
 
-    /// Returns the number of saved carries of a loop with that number of blocks. Their slots are allocated
-    /// before the first iteration. So a loop with a dynamic trip count gets no more carries than are needed for
-    /// [`LEAST`] reruns per iteration: otherwise a short loop, too, would use up a generous budget.
+    /// Returns the number of saved carries of a loop with `iterations` blocks. Memory for them is allocated before
+    /// the first iteration. So a loop with a dynamic trip count gets no more carries than suffice for `self.least`
+    /// reruns per iteration: otherwise even a short loop would use up a generous budget.
     fn carries(self, iterations: usize, trip: &TripCount) -> usize {
         let least = match trip {
             TripCount::Static(_) => 1,
@@ -213,18 +220,19 @@ struct Search<'a> {
     active: &'a [bool],
     shares: &'a [Amortization],
     bytes: u64,
-    /// Whether the function is a derivative of one that was planned within the budget.
+    /// Whether `f` is itself a derivative of a function that was planned within the budget.
     derived: bool,
-    /// Bytes of stacks (a residual of all iterations) that wait unpacked for packing under the last plan that was tried.
+    /// Under the plan tried last: the bytes of stacks (one residual of all iterations) that are in memory unpacked
+    /// until they are packed.
     waits: u64,
-    /// The smallest tape of the plans tried so far; `smallest` is its plan.
+    /// The smallest tape of all plans tried so far; `smallest` is the plan that has it.
     least: Option<Tape>,
     smallest: Option<LinearizeOf>,
 }
 
 impl Search<'_> {
-    /// Plans with residuals packed in as few bits as possible, by blocks of iterations if that plan fits, and
-    /// else by iterations.
+    /// Plans `f` with residuals packed in as few bits as possible. Returns the plan in which blocks of iterations
+    /// share words if its tape fits the budget, else the plan in which each iteration has words of its own.
     fn packed(&mut self, f: FuncId, policy: Policy) -> Result<Option<LinearizeOf>, Problem> {
         let policies = [policy];
         let whole = self.attempt(f, &policies, Bits::Few)?;
@@ -235,8 +243,8 @@ impl Search<'_> {
         Ok(self.attempt(blocks, &policies, Bits::Few)?.or(whole))
     }
 
-    /// Plans with loops that save some carries, so that iterations run as rarely as possible. Returns the plan
-    /// with its estimated runs per iteration.
+    /// Plans `f` with loops that save some of their carries, so that iterations are rerun as rarely as the budget
+    /// allows. Returns the estimated runs per iteration with the plan.
     fn fewest(&mut self, f: FuncId) -> Result<Option<(f64, LinearizeOf)>, Problem> {
         let mut best: Option<(f64, Few, LinearizeOf)> = None;
         let least = if self.derived { LEAST_OF_DERIVED } else { LEAST };
@@ -248,7 +256,7 @@ impl Search<'_> {
                 if block > 1 {
                     continue;
                 }
-                // Nor do last iterations of such loops save residuals, so no other plan runs iterations more
+                // In such loops no last iterations save residuals either, so no other plan reruns iterations more
                 // rarely.
                 if let (0, Some(of)) = (level, self.loops(f, at(0))?) {
                     return Ok(Some((at(0).iterations(self.module, f), of)));
@@ -269,7 +277,7 @@ impl Search<'_> {
             }
         }
         let Some((iterations, few, found)) = best else { return Ok(None) };
-        // If all carries fit, the budget may allow more.
+        // If all carries fit, spend the rest of the budget on residuals of the last iterations.
         if few.place > 0 {
             Ok(Some((iterations, found)))
         } else {
@@ -277,8 +285,8 @@ impl Search<'_> {
         }
     }
 
-    /// Improves a plan by last iterations that save their residuals, as many as the budget allows, with the
-    /// block size that allows the most. Returns the plan with its estimated runs per iteration.
+    /// Improves the plan `found`: as many last iterations as the budget allows save their residuals, with the block
+    /// size for which that number is largest. Returns the estimated runs per iteration with the improved plan.
     fn ending(
         &mut self,
         f: FuncId,
@@ -293,7 +301,7 @@ impl Search<'_> {
                 let at = Few { block, share, ..few };
                 match self.loops(f, at)? {
                     Some(of) => (best, low) = ((at, of), share),
-                    // The next share does not fit, so the current one is the largest for this block size.
+                    // If the next larger share does not fit, the current one is the largest for this block size.
                     None if low + 1 == share => break,
                     None => high = share,
                 }
@@ -304,14 +312,15 @@ impl Search<'_> {
         Ok((few.iterations(self.module, f), found))
     }
 
-    /// Plans with loops that save these carries; returns the plan if its tape fits.
+    /// Plans `f` with loops that save the number of carries that `few` selects; returns the plan if its tape fits
+    /// the budget.
     fn loops(&mut self, f: FuncId, few: Few) -> Result<Option<LinearizeOf>, Problem> {
         let f = marked(self.module, f, few)?;
         self.attempt(f, &[Policy::Planned, Policy::Bytes(self.bytes)], Bits::Few)
     }
 
-    /// Plans the function `f` under each of the policies, with the packing `bits`; returns the first plan whose tape
-    /// fits.
+    /// Plans `f` under each of the policies in turn, with residuals packed as `bits` says; returns the first plan
+    /// whose tape fits the budget.
     fn attempt(
         &mut self,
         f: FuncId,
@@ -328,7 +337,8 @@ impl Search<'_> {
             if planned && !self.ample(&of) {
                 of = apart(self.module, of, true)?;
             }
-            // A stack that is packed at once is in memory unpacked meanwhile, and again when it is unpacked.
+            // A stack that is packed as a whole is in memory unpacked until then, and again from its unpacking to
+            // its last read.
             let late = !planted(Fault::LateBits);
             self.waits = if late { waiting(self.module, of.fwd) } else { 0 };
             let tape = match tape_size::tape_of(self.module, &of) {
@@ -357,12 +367,12 @@ impl Search<'_> {
         Ok(None)
     }
 
-    /// Returns whether all values of the forward half, together with the records of the reverse pass, fit the
-    /// budget. If so, whatever the reverse pass reads is within the budget, and barriers would only force
-    /// values into memory.
+    /// Returns whether all values of the forward half and the tape together fit the budget. If so, the halves need
+    /// not be isolated: any values that the reverse pass reads fit, and barriers would only force values into
+    /// memory.
     fn ample(&self, of: &LinearizeOf) -> bool {
         let f = self.module.function(of.fwd);
-        // A call may contain values that the forward half does not show.
+        // The values inside a called function do not appear among the outputs of the forward half.
         let whole = f.equations.iter().all(|e| e.op.opened(Role::is_call).is_none());
         let bytes = |ty: &Type| ty.as_array().map_or(u64::MAX, |ty| ty.bytes() as u64);
         let made = f.equations.iter().flat_map(|e| &e.outputs).map(|o| bytes(&f.types[*o]));
@@ -374,13 +384,13 @@ impl Search<'_> {
         }
     }
 
-    /// Describes the largest residuals of the smallest plan.
+    /// Returns a text that lists the largest residuals of the smallest plan; empty if there is no plan.
     fn largest(&self) -> String {
         self.smallest.as_ref().map_or(String::new(), |of| tape_size::largest(self.module, of))
     }
 
-    /// If an iteration reads the result of a Rust function, returns the explanation that its residuals must be
-    /// saved.
+    /// If an iteration reads the result of a Rust function, returns the explanation, for an error message, that the
+    /// residuals of such iterations must be saved; else an empty text.
     fn once(&self) -> String {
         let f = self.module.function(self.f);
         let mut loops = f.equations.iter().filter_map(|e| e.op.as_loop());
@@ -419,7 +429,8 @@ impl Search<'_> {
     }
 }
 
-/// Returns the line at which a function reads the result of a Rust function.
+/// Returns the source line of an equation of `f`, or of a function that `f` runs, that reads the result of a Rust
+/// function.
 fn called(module: &Module, f: FuncId) -> Loc {
     if !module.runs_outside(f) {
         return None;
@@ -435,7 +446,7 @@ fn called(module: &Module, f: FuncId) -> Loc {
     })
 }
 
-/// Returns the number of levels of nested loops in a function.
+/// Returns the number of levels of nested loops in `f`, at most [`DEEPEST`].
 fn levels(module: &Module, f: FuncId) -> usize {
     let (mut deepest, mut seen, mut open) = (0, OrderedSet::default(), vec![(f, 0)]);
     while let Some((f, above)) = open.pop() {
@@ -473,7 +484,7 @@ fn has_known_iterations(module: &Module, f: FuncId, level: usize) -> bool {
     false
 }
 
-/// Returns the same function, with the number of saved carries set on its loops.
+/// Returns a copy of `f` in which each loop has the number of saved carries that `few` selects.
 fn marked(module: &mut Module, f: FuncId, few: Few) -> Result<FuncId, Problem> {
     let f = module.get(f);
     if f.equations.iter().all(|e| e.op.regions().is_empty()) {
@@ -499,8 +510,8 @@ fn marked(module: &mut Module, f: FuncId, few: Few) -> Result<FuncId, Problem> {
     module.add(copy)
 }
 
-/// Returns the smallest number of carries for which the iterations can be reversed with at most `times` reruns
-/// of each.
+/// Returns the smallest number of saved carries with which a loop of `iterations` iterations can be reversed so
+/// that each iteration is rerun at most `times` times.
 fn carries(iterations: usize, times: usize) -> usize {
     if times == usize::MAX {
         return 1;

@@ -27,40 +27,42 @@ use tapeloom_ir::{
 // The size of a tape must not depend on the machine of the compile, so none of these numbers is from a machine
 // model.
 
-/// Units per addition.
+/// Units of price per addition: prices are in sixteenths of an addition.
 pub(super) const UNIT: f64 = 16.0;
 
-/// The number of moves of a saved byte between cache and core.
+/// How often a saved byte moves between cache and core.
 pub(super) const MOVES: f64 = 3.0;
 
-/// The lowest price of saving a value, in units. It is above 0, the price of free recomputation, so that free values are
-/// recomputed.
+/// The lowest price of saving a value, in units. It is above 0, the price of free recomputation, so that values
+/// that are free to recompute are not saved.
 const LEAST: u64 = 1;
 
-/// The size in bytes up to which a value that one function makes and reads stays in registers or in the first-level
-/// cache.
+/// The largest size in bytes of a value that, if one function computes and reads it, stays in registers or in the
+/// first-level cache.
 const NEAR_BYTES: usize = 4096;
 
 /// The price of saving a dynamic tape, in units: more than any array, since its length is not known.
 const TAPE: u64 = 1 << 40;
 
-/// The price of saving each value, and of recomputing each equation, in sixteenths of an addition.
+/// The prices by which the planner chooses, in sixteenths of an addition: `keep` of saving each value, `again` of
+/// recomputing each equation.
 pub(super) struct Prices {
     pub(super) keep: SecondaryMap<ValueId, u64>,
     pub(super) again: Vec<u64>,
 }
 
-/// The values of the forward half that the linear half reads.
+/// The reads of the forward half's values by the linear half.
 pub(super) struct Reads<'a> {
-    /// The values of the forward half that the linear half reads.
+    /// The values that the linear half reads.
     pub(super) values: &'a [ValueId],
-    /// The number of first results of the forward half that are results of the function; the others are residuals.
+    /// The number of results of the forward half that are results of the original function; they come first, then
+    /// the residuals.
     pub(super) results: usize,
 }
 
 impl Prices {
-    /// Computes the prices of the forward half `f` for this request. The price of arithmetic is multiplied by
-    /// `times`.
+    /// Computes the prices of the forward half `f` for the request `terms`. `times` multiplies the price of
+    /// recomputing arithmetic, so that a larger `times` saves more and recomputes less.
     pub(super) fn of(
         module: &Module,
         f: &Function,
@@ -68,7 +70,8 @@ impl Prices {
         reads: &Reads<'_>,
         times: u64,
     ) -> Prices {
-        // In one function with its derivative, arguments of the function are available unrounded.
+        // If function and derivative are one program, the function's arguments are available unrounded in the
+        // linear half.
         let exact = |v| terms.together && f.params.contains(&v);
         let kept = |e| terms.bits == Bits::Rounded && decides(module, f, e, &exact);
         let again = |e| if kept(e) { NEVER } else { again(module, f, e, &terms.policy, times) };
@@ -98,7 +101,8 @@ impl Prices {
         for (i, p) in f.params.iter().enumerate() {
             let own = self.keep[*p];
             let share = terms.params.get(i).unwrap_or(&Price::THERE).share();
-            // An array that may be overwritten cannot be read again, but its elements can be saved.
+            // An array that may be overwritten cannot be read again in the reverse pass, but its elements can be
+            // saved.
             let array = f.types[*p].as_array().is_some_and(|ty| !ty.shape.is_empty());
             let gone = share.regime().memory == Memory::Written && array;
             self.keep[*p] = if gone { NEVER } else { share.of(own) };
@@ -122,9 +126,8 @@ impl Prices {
             }
         }
         self.keep_parts(f, reads);
-        // If a policy lists its residuals, results of the function are not cheaper to save than other values,
-        // so that results need
-        // not stay alive.
+        // If the policy lists all residuals, results of the function are no cheaper to save than other values, so
+        // that results need not stay alive until the reverse pass.
         let results = if row.nothing_else { 0 } else { reads.results };
         for (i, v) in f.results.iter().enumerate().take(results) {
             let Some(v) = v.value() else { continue };
@@ -136,8 +139,9 @@ impl Prices {
         }
     }
 
-    /// Saves parts of decompositions instead of the whole, if some columns are constants to differentiation: a loop
-    /// passes saved values from one body to another, where a second derivative could not see which columns are read.
+    /// Forbids saving a decomposition's output (price [`NEVER`]) of which only some columns are differentiated, so
+    /// that these columns are saved instead: a loop passes saved values from one body to another, where a second
+    /// derivative could not see which columns are read.
     fn keep_parts(&mut self, f: &Function, reads: &Reads<'_>) {
         for v in f.equations.iter().filter(|e| e.op.asks_reads()).flat_map(|e| &e.outputs) {
             let mut readers = f.equations.iter().filter(|e| e.operands.contains(&Atom::Value(*v)));
@@ -148,12 +152,14 @@ impl Prices {
     }
 }
 
-/// Returns whether the price of saving an array is negligible. This holds only in one function with the reader.
+/// Returns whether saving an array costs next to nothing: it has at most [`NEAR_BYTES`] bytes, and one function
+/// both computes and reads it (`together`).
 pub(super) fn is_little(ty: &ArrayType, together: bool) -> bool {
     together && ty.bytes() <= NEAR_BYTES
 }
 
-/// Returns, per value, whether it depends only on parameters that are the same in all iterations.
+/// Returns, per value of a loop's body, whether it is the same in all iterations: whether it depends on such
+/// parameters only.
 pub(super) fn constants(
     module: &Module,
     f: &Function,
@@ -161,7 +167,7 @@ pub(super) fn constants(
 ) -> SecondaryMap<ValueId, bool> {
     let mut constant: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());
     for (p, price) in f.params.iter().zip(params) {
-        // An array that may be overwritten cannot be read again.
+        // An array that may be overwritten is not constant for the reverse pass.
         let array = f.types[*p].as_array().is_some_and(|ty| !ty.shape.is_empty());
         let gone = price.share().regime().memory == Memory::Written && array;
         constant[*p] = matches!(price, Price::Constant(_)) && !gone;
@@ -177,8 +183,8 @@ pub(super) fn constants(
     constant
 }
 
-/// Returns the price of recomputing an equation under a policy, with the price of arithmetic multiplied by
-/// `times`.
+/// Returns the price of recomputing the equation `e` under a policy; [`NEVER`] if it is not to be recomputed.
+/// `times` multiplies the price of arithmetic.
 fn again(module: &Module, f: &Function, e: &Equation, policy: &Policy, times: u64) -> u64 {
     let once = e.op.effects(module) == Effects::Ordered || module.calls_out(&e.op);
     if once && !planted(Fault::EffectTwice) {
@@ -200,7 +206,7 @@ fn again(module: &Module, f: &Function, e: &Equation, policy: &Policy, times: u6
         Again::DearButNames => return 2 * LEAST,
     }
     let cost = (flops_of(module, f, e) * UNIT).ceil() as u64;
-    // Equations on indices and truth values are no arithmetic of the derivative.
+    // Equations on indices and truth values are no arithmetic of the derivative, so `times` does not apply.
     let times = if arithmetic(module, f, e) > 0.0 { times } else { 1 };
     match OpClass::of(&lowering) {
         OpClass::Moves => cost,
@@ -209,8 +215,8 @@ fn again(module: &Module, f: &Function, e: &Equation, policy: &Policy, times: u6
     }
 }
 
-/// Returns whether an equation does more arithmetic than it has elements: a contraction, or a routine such as a
-/// decomposition.
+/// Returns whether an equation does more than a constant number of operations per element: whether it is a
+/// contraction or a routine such as a decomposition.
 fn is_cubic(lowering: &Lowering) -> bool {
     let routine = !planted(Fault::RoutineAgain);
     matches!(lowering, Lowering::Contract { .. })
@@ -222,7 +228,7 @@ pub(super) fn moves(module: &Module, f: &Function, e: &Equation) -> bool {
     OpClass::of(&e.lower(module, f)) == OpClass::Moves
 }
 
-/// Returns the cost of an equation in additions.
+/// Returns the cost of an equation, in additions of floats.
 fn flops_of(module: &Module, f: &Function, e: &Equation) -> f64 {
     let outputs: Vec<Type> = e.outputs.iter().map(|o| f.types[*o].clone()).collect();
     e.with_operands(f, |operands| work_of(module, &e.op, operands, &outputs).1)

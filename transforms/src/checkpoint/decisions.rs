@@ -19,7 +19,8 @@ use cranelift_entity::SecondaryMap;
 use tapeloom_ir::prim::{Binding, Continuity, LoopSpec, Lowering, Region, TripCount};
 use tapeloom_ir::{Atom, Code, Equation, FuncId, Function, Module, ValueId, deeper};
 
-/// Returns whether an equation, or a function that it runs, decides by floats that are not `exact`.
+/// Returns whether the equation `e`, or a function that it runs, contains a decision that depends on a float
+/// operand of `e` that is not `exact` (available unrounded).
 pub(super) fn decides(
     module: &Module,
     f: &Function,
@@ -30,13 +31,14 @@ pub(super) fn decides(
     e.operands.iter().any(rounded) && (jumps(module, f, e) || e.runs().any(|g| within(module, g)))
 }
 
-/// Returns which parameters of a function, the linear ones last, affect a decision in it.
+/// Returns, per parameter of `f`, linear ones last, whether a decision in `f` depends on it.
 pub(super) fn decisive(module: &Module, f: FuncId) -> Vec<bool> {
     let f = module.function(f);
     followed(module, f, &vec![false; f.results.len()])
 }
 
-/// Returns which parameters affect a decision in `f`, or one in its caller through the results marked in `results`.
+/// Returns, per parameter of `f`, whether it affects a decision in `f`, or a decision in the caller through one of
+/// the results marked in `results`.
 fn followed(module: &Module, f: &Function, results: &[bool]) -> Vec<bool> {
     let mut by: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());
     let decided = f.results.iter().zip(results).filter(|(_, on)| **on);
@@ -52,7 +54,7 @@ fn followed(module: &Module, f: &Function, results: &[bool]) -> Vec<bool> {
     f.all_params().map(|p| by[p]).collect()
 }
 
-/// Returns which operands of an equation affect a decision, given which outputs do.
+/// Returns, per operand of `e`, whether a decision depends on it, given for which outputs one does.
 fn operands(module: &Module, f: &Function, e: &Equation, outputs: &[bool]) -> Vec<bool> {
     let all = |on: bool| vec![on; e.operands.len()];
     let any = outputs.contains(&true);
@@ -79,7 +81,7 @@ fn operands(module: &Module, f: &Function, e: &Equation, outputs: &[bool]) -> Ve
     }
 }
 
-/// Returns which operands of a loop affect a decision in any iteration.
+/// Returns, per operand of a loop, whether a decision in any of its iterations depends on it.
 fn of_iterations(
     module: &Module,
     body: FuncId,
@@ -119,21 +121,21 @@ fn of_iterations(
     }
 }
 
-/// Returns whether an equation in a function, or in a function that it runs, decides by floats.
+/// Returns whether `f`, or a function that it runs, contains a decision.
 fn within(module: &Module, f: FuncId) -> bool {
     let f = module.function(f);
     let inside = |g| deeper(|| within(module, g));
     f.equations.iter().any(|e| jumps(module, f, e) || e.runs().any(inside))
 }
 
-/// Returns whether an equation without regions is discontinuous in a float operand.
+/// Returns whether an equation without regions is a decision: discontinuous in a float operand.
 fn jumps(module: &Module, f: &Function, e: &Equation) -> bool {
     let float = |a: &Atom| a.value().is_some_and(|v| is_float(f, v));
     if !e.op.regions().is_empty() || !e.operands.iter().any(float) {
         return false;
     }
     match e.lower(module, f) {
-        // `select` is continuous in the two values; its truth value is a decision of another equation.
+        // `select` is continuous in its two values; its condition is the decision of another equation.
         Lowering::Elementwise(Code::Select) => false,
         Lowering::Elementwise(code) if code.row().continuity == Continuity::Jumps => true,
         _ => e.outputs.iter().any(|o| !is_float(f, *o)),

@@ -34,20 +34,20 @@ use tapeloom_ir::{
     Problem, Shape, ValueId, ValueRemap, deeper, rebuild,
 };
 
-/// Whether a value is a constant (depends on no parameter), and whether its elements are all equal.
+/// Whether a value depends on no parameter (is a constant) and, if so, whether its elements are all equal.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 enum Constant {
     /// A value that depends on a parameter.
     #[default]
     No,
-    /// A constant whose elements are all the same number, which costs nothing.
+    /// A constant whose elements all equal one number: recomputing it costs nothing.
     Uniform,
     /// A constant with different elements.
     Varied,
 }
 
-/// Isolates the two halves, so that they share residuals alone. If bytes are counted, the linear half also runs
-/// after the forward half.
+/// Isolates the linear half `of.lin` from the forward half, so that they share residuals alone. If `counted` (a
+/// byte budget counts the tape), the linear half also runs after the whole forward half.
 pub(super) fn apart(
     module: &mut Module,
     mut of: LinearizeOf,
@@ -56,7 +56,8 @@ pub(super) fn apart(
     of.fwd = held(module, of.fwd, &of.residuals)?;
     let lin = module.get(of.lin);
     let late = of.residuals.iter().zip(&lin.params).map(|(residual, p)| {
-        // If the value is needed anyway, keep facts about integers visible, such as bounds of indices.
+        // If the value stays in memory anyway, put no barrier around it, so that facts about integers, such as
+        // bounds of indices, remain visible.
         let any = matches!(residual, Residual::Kept(_));
         let large = |ty: &ArrayType| ty.shape.elements() > 1 && (any || ty.dtype.is_float());
         counted && lin.types[*p].as_array().is_some_and(large)
@@ -92,17 +93,18 @@ fn held(module: &mut Module, id: FuncId, residuals: &[Residual]) -> Result<FuncI
     module.add(copy)
 }
 
-/// The properties of a value that decide whether it must be isolated from the forward half.
+/// A value's properties in the linear half, by which [`Unlike`] decides whether it must be isolated from the
+/// forward half.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 struct Given {
     constant: Constant,
-    /// Whether the forward half has no equal value, so that CSE cannot merge it.
+    /// Whether no value of the forward half can be equal to it, so that CSE cannot merge the two.
     own: bool,
-    /// Whether the value is read behind a barrier.
+    /// Whether the value must be read through a barrier that waits for the end of the forward half.
     late: bool,
 }
 
-/// The rewriting of functions so that CSE cannot merge their values with values of the forward half.
+/// Rewrites the functions of the linear half so that CSE cannot merge their values with values of the forward half.
 struct Unlike {
     done: OrderedMap<(FuncId, Vec<Given>), FuncId>,
     /// The mark of the barriers that are inserted: `rematerialize` or `after_forward`.
@@ -110,7 +112,8 @@ struct Unlike {
 }
 
 impl Unlike {
-    /// Isolates a function, together with the functions that may later be inlined into it.
+    /// Isolates a function, and the functions that may later be inlined into it; `given` has the properties of its
+    /// parameters.
     fn function(
         &mut self,
         module: &mut Module,
@@ -124,7 +127,7 @@ impl Unlike {
         let f = inline(module, id)?;
         let f = module.get(f);
         let seen = Seen::of(module, &f, &key.1);
-        // Recomputed equations get the phase of recomputation.
+        // Equations that the linear half recomputes get the phase of recomputation, for the profile.
         let mut phased = (*f).clone();
         for (e, phase) in f.equations.iter().zip(&mut phased.phases) {
             if e.outputs.iter().any(|o| seen.values[*o].own) {
@@ -183,7 +186,7 @@ impl Unlike {
     }
 }
 
-/// A literal's properties: equal elements, and an equal value may stand in the forward half.
+/// The properties of a literal: its elements are equal, and the forward half may contain an equal literal.
 const LITERAL: Given = Given { constant: Constant::Uniform, own: false, late: false };
 
 /// Returns whether a region may be inlined before code generation.
@@ -195,13 +198,15 @@ fn opens(role: Role) -> bool {
     }
 }
 
-/// The constants of a function, and the changes that isolate them from equal ones in the forward half.
+/// The constants of a function of the linear half, and the equations to change so that none equals one of the
+/// forward half.
 struct Seen {
     values: SecondaryMap<ValueId, Given>,
-    /// Per equation: the indices of its operands that are constants and that it reads from memory.
+    /// Per equation: the indices of its operands that are constants and are read from memory, so that they need a
+    /// barrier.
     in_memory: Vec<Vec<usize>>,
-    /// Per equation: `Some` if one of its operands gets a barrier, so that no equal equation exists; for an elementwise
-    /// equation with its shape.
+    /// Per equation: `Some` if an operand gets a barrier, so that no equal equation can exist. Inside it, an
+    /// elementwise equation has `Some` with its shape, other equations `None`.
     hidden: Vec<Option<Option<Shape>>>,
 }
 
@@ -228,7 +233,7 @@ impl Seen {
         seen
     }
 
-    /// Returns the kind of constant that an equation computes.
+    /// Returns whether the outputs of an equation are constants, and whether their elements are all equal.
     fn constant(&self, module: &Module, f: &Function, e: &Equation) -> Constant {
         let of = |a: &Atom| a.value().map_or(Constant::Uniform, |v| self.values[v].constant);
         let operands = || e.operands.iter().map(of);
@@ -242,7 +247,8 @@ impl Seen {
         }
     }
 
-    /// Finds the constants that are in memory, because of their reader or because they take arithmetic.
+    /// Finds the constants that need a barrier: those that their reader takes from memory (`in_memory`), and
+    /// results of arithmetic (`hidden`).
     fn read(&mut self, module: &Module, f: &Function) {
         let array = |v: ValueId| f.types[v].as_array().is_some_and(|ty| ty.shape.elements() > 1);
         for (i, e) in f.equations.iter().enumerate() {
@@ -263,8 +269,8 @@ impl Seen {
     }
 }
 
-/// Returns whether a computed value may take memory. A single index or truth value is computed where it is
-/// read.
+/// Returns whether a computed value of type `ty` may take memory. A single index or truth value takes none: it is
+/// computed where it is read.
 fn lies_somewhere(ty: &ArrayType) -> bool {
     match ty.dtype {
         Dtype::F32 | Dtype::F64 | Dtype::U32 | Dtype::U64 => true,
@@ -272,8 +278,8 @@ fn lies_somewhere(ty: &ArrayType) -> bool {
     }
 }
 
-/// Makes the operands differ from those of equal equations elsewhere, by a barrier on one of them: for an
-/// elementwise equation on a literal, and else on an array, preferably of floats.
+/// Puts a barrier on one of the operands, so that the equation differs from equal equations of the forward half: in
+/// an elementwise equation of shape `elementwise` on a literal, else on an array, preferably of floats.
 fn hide(b: &Builder<'_>, mark: &Mark, elementwise: Option<&Shape>, operands: &mut [Atom]) {
     let literal = operands.iter_mut().find(|a| a.literal().is_some());
     if let (Some(shape), Some(a)) = (elementwise, literal) {

@@ -13,9 +13,10 @@ use crate::passes::inline::inline;
 use tapeloom_ir::prim::Keeps;
 use tapeloom_ir::{Builder, FuncId, Kind, Module, Problem, rebuild};
 
-/// Returns the same function, with `carries` set on each of its loops, one carry for each block of `block`
-/// iterations. A block saves its residuals while it is reversed. A loop in the body of another is a part of
-/// that one's iterations, and gets none. If the trip count is dynamic, a block is one iteration.
+/// Returns a copy of `f` each of whose loops has the attribute `carries`: in reverse mode it saves `carries`
+/// carries, one for each block of `block` iterations. The iterations of a block save their residuals while the
+/// block is reversed. A loop in the body of another loop belongs to that loop's iterations, and gets no attribute.
+/// If the trip count is dynamic, a block is one iteration.
 ///
 /// # Errors
 /// [`Kind::Arguments`] if `carries` or `block` is 0.

@@ -12,7 +12,7 @@
 
 use std::collections::VecDeque;
 
-/// A capacity too large for any minimum cut.
+/// A capacity too large to be cut: it exceeds every minimum cut. As a price it forbids saving or recomputing.
 pub(super) const NEVER: u64 = u64::MAX / 4;
 
 /// A directed graph whose edges have capacities.
@@ -38,7 +38,7 @@ impl Network {
         self.leaving.len() - 1
     }
 
-    /// Adds an edge with this capacity, and its reverse edge.
+    /// Adds an edge from node `from` to node `to` with this capacity, and its reverse edge.
     pub(super) fn edge(&mut self, from: usize, to: usize, capacity: u64) {
         self.leaving[from].push(self.edges.len());
         self.edges.push(Edge { to, left: capacity });
@@ -46,7 +46,7 @@ impl Network {
         self.edges.push(Edge { to: from, left: 0 });
     }
 
-    /// Returns which nodes are on the sink side of a minimum cut.
+    /// Returns, per node, whether it is on the sink side of a minimum cut.
     pub(super) fn cut(mut self, source: usize, sink: usize) -> Vec<bool> {
         while let Some(level) = self.levels(source, sink) {
             let mut next = vec![0; self.leaving.len()];
@@ -86,8 +86,8 @@ impl Network {
         (level[sink] != usize::MAX).then_some(level)
     }
 
-    /// Sends flow along one path of rising levels, and returns its amount; 0 if there is no path. `next` is the
-    /// index, in `leaving`, of each node's next edge to try.
+    /// Sends flow along one shortest path from source to sink (along edges to the next `level`), and returns the
+    /// amount of flow; 0 if there is no path. `next` has, per node, the index in `leaving` of the next edge to try.
     fn push(&mut self, source: usize, sink: usize, level: &[usize], next: &mut [usize]) -> u64 {
         let mut path: Vec<usize> = Vec::new();
         let mut node = source;

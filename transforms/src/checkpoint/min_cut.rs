@@ -24,19 +24,21 @@ use cranelift_entity::SecondaryMap;
 use tapeloom_ir::prim::{Lowering, TripCount};
 use tapeloom_ir::{Again, Equation, FuncId, Function, Module, OrderedMap, PlanRequest, ValueId};
 
-/// The largest share of additional arithmetic in a plan, if the residuals of loops stay in a cache: a tenth.
+/// The largest amount of recomputed arithmetic, as a fraction of the arithmetic of both halves, in a plan whose
+/// residuals stay in a cache: a tenth.
 const MORE: f64 = 0.1;
 
-/// The bytes of residuals from which the residuals of loops do not stay in the cache of a core. Then moving
-/// them costs their price, and prices alone decide. The number is the same for all machine models, since it
-/// affects the size of tapes.
+/// The size in bytes of a loop's residuals above which they do not stay in the cache of a core. Moving them then
+/// costs their full price, and prices alone decide. The number is the same for all machine models, since the size
+/// of tapes depends on it.
 const CACHE_BYTES: usize = 1 << 21;
 
-/// The largest factor on the price of arithmetic; if that does not suffice either, no arithmetic is recomputed.
+/// The largest factor by which the price of arithmetic is multiplied to recompute less; if the plan still
+/// recomputes too much, it recomputes no arithmetic.
 const DEAREST: u64 = 64;
 
-/// Returns which equations of the forward half `f` are recomputed for the linear half `lin`, which reads
-/// `reads`.
+/// Returns, per equation of the forward half `f`, whether it is recomputed for the linear half `lin`. `reads` lists
+/// the values that the linear half reads.
 pub(super) fn choose(
     module: &Module,
     f: &Function,
@@ -60,15 +62,16 @@ pub(super) fn choose(
     }
 }
 
-/// Returns whether the computed values that the linear half reads exceed a cache in size, summed over all
-/// iterations.
+/// Returns whether the computed values that the linear half reads, over all iterations, have more than
+/// [`CACHE_BYTES`] bytes.
 fn leaves_the_cache(f: &Function, reads: &Reads<'_>, terms: &PlanRequest) -> bool {
     let made = reads.values.iter().filter(|v| !f.params.contains(v));
     let bytes: usize = made.filter_map(|v| f.types[*v].as_array()).map(|ty| ty.bytes()).sum();
     !terms.together && bytes.saturating_mul(terms.runs) > CACHE_BYTES
 }
 
-/// Returns the cheapest plan at those prices: which equations are recomputed.
+/// Returns, per equation of `f`, whether the cheapest plan at these prices recomputes it. `needed` are the values
+/// that the linear half reads.
 fn cheapest(f: &Function, prices: &Prices, needed: &[ValueId]) -> Vec<bool> {
     let mut network = Network::default();
     let (source, sink) = (network.node(), network.node());
@@ -111,13 +114,14 @@ fn cheapest(f: &Function, prices: &Prices, needed: &[ValueId]) -> Vec<bool> {
     nodes.into_iter().map(|node| node.is_some_and(|node| side[node])).collect()
 }
 
-/// Returns the arithmetic of the function with id `f` and of all functions that it runs, in additions.
+/// Returns the arithmetic of function `f` and of all functions that it runs, in additions of floats.
 fn work(module: &Module, f: FuncId) -> f64 {
     own_work(module, module.function(f))
 }
 
-/// Returns the arithmetic of a function with everything that it runs, in additions. Iterations are multiplied
-/// by a static trip count; of branches the largest counts.
+/// Returns the arithmetic of `f` and of all functions that it runs, in additions of floats. The arithmetic of a
+/// loop's body counts once per iteration if the trip count is static, else once; of the branches the costliest
+/// counts.
 fn own_work(module: &Module, f: &Function) -> f64 {
     let mut reached: OrderedMap<FuncId, f64> = OrderedMap::default();
     let mut open: Vec<FuncId> = runs(f).collect();
@@ -136,7 +140,7 @@ fn own_work(module: &Module, f: &Function) -> f64 {
     sum(module, f, &reached)
 }
 
-/// Iterates over the functions that a function runs.
+/// Iterates over the ids of the functions that the equations of `f` run.
 fn runs(f: &Function) -> impl Iterator<Item = FuncId> + '_ {
     f.equations.iter().flat_map(Equation::runs)
 }

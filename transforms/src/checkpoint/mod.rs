@@ -68,7 +68,7 @@ use tapeloom_ir::lang::query::{LinearizeOf, Plan, Residual, Within};
 use tapeloom_ir::prim::Regions;
 use tapeloom_ir::{Atom, FuncId, Module, PlanRequest, Planner, Policy, Problem, ValueId};
 
-/// Derives the two halves of a function whose loops are planned by a policy.
+/// Derives the two halves of function `f`, whose loops are planned by the policy of the query.
 pub(crate) fn within(
     regions: &mut dyn Regions,
     module: &mut Module,
@@ -85,7 +85,7 @@ pub(crate) fn within(
     }
 }
 
-/// Plans the residuals of a derivative.
+/// Plans which residuals of a derivative are saved, and packs and isolates them as the request `plan.terms` asks.
 pub(crate) fn derive(
     regions: &mut dyn Regions,
     module: &mut Module,
@@ -94,7 +94,8 @@ pub(crate) fn derive(
 ) -> Result<LinearizeOf, Problem> {
     let of = chosen(regions, module, fwd, plan)?;
     let of = packing::pack(module, of, &plan.terms)?;
-    // If the policy lists its residuals or has a budget, isolate the halves, so that nothing else stays alive.
+    // If the policy lists its residuals or has a byte budget, isolate the halves, so that no other values of the
+    // forward pass stay alive.
     let row = plan.terms.policy.row();
     let counted = match row.planner {
         Planner::Budget => Some(true),

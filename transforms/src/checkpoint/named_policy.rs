@@ -12,10 +12,11 @@ use std::sync::Arc;
 use tapeloom_ir::prim::{Lowering, Mark};
 use tapeloom_ir::{Atom, FuncId, Function, Kind, Module, OrderedSet, Policy, Problem, ValueId};
 
-/// Checks that the function has a value for each name of a policy.
+/// Checks that each name of a policy is the name of a value of `f`, of a function that it runs or of their
+/// derivative rules.
 ///
 /// # Errors
-/// [`Kind::Arguments`], with the existing names.
+/// [`Kind::Arguments`], with a list of the names that values do have.
 pub fn known_names(module: &Module, f: FuncId, policy: &Policy) -> Result<(), Problem> {
     let asked = policy.names();
     if asked.is_empty() {
@@ -48,9 +49,9 @@ pub fn known_names(module: &Module, f: FuncId, policy: &Policy) -> Result<(), Pr
     ))
 }
 
-/// Returns the same function with every read of a named value, if the policy has the name, redirected to the
-/// output of its mark. So the value is saved once, under its name, and is not recomputed for readers of the
-/// unmarked value.
+/// Returns a copy of `f` in which, for each name in the policy, every read of the value that was named is
+/// redirected to the output of its mark (the `barrier` below). So the value is saved once, under its name, and is
+/// not recomputed for readers of the unmarked value.
 ///
 /// ```text
 /// %2 = exp %1                              %2 = exp %1
@@ -66,7 +67,7 @@ pub(super) fn read_by_name(module: &Module, f: &Function, policy: &Policy) -> Fu
     let by_name = |a: &mut Atom, named: &SecondaryMap<ValueId, Option<Atom>>| {
         *a = a.value().and_then(|v| named[v]).unwrap_or(*a);
     };
-    // For each output of a mark or of an alias: the operand whose value it has.
+    // Per output of a mark or of an alias: the operand to which it is equal.
     let mut of: SecondaryMap<ValueId, Option<ValueId>> = SecondaryMap::new();
     for i in 0..f.equations.len() {
         let lowering = f.equations[i].lower(module, &f);
@@ -75,7 +76,7 @@ pub(super) fn read_by_name(module: &Module, f: &Function, policy: &Policy) -> Fu
         let Lowering::Alias { mark } = lowering else { continue };
         let (y, mut next) = (e.outputs[0], e.operands[0].value());
         of[y] = next;
-        // An argument needs no saving, so it needs no name.
+        // An argument is available without saving, so reads of it need not go through its name.
         while let Some(v) = next.filter(|v| !f.params.contains(v)) {
             let name = mark.as_ref().and_then(Mark::name);
             if name.is_some_and(|name| asked.contains(name)) {
@@ -88,7 +89,7 @@ pub(super) fn read_by_name(module: &Module, f: &Function, policy: &Policy) -> Fu
     f
 }
 
-/// Returns the names of values in a function, in all functions that it runs, and in their derivative rules.
+/// Returns the names of values in `f`, in all functions that it runs, and in their derivative rules; sorted.
 fn names(module: &Module, f: FuncId) -> OrderedSet<Arc<str>> {
     let (mut found, mut seen, mut open) = (OrderedSet::default(), OrderedSet::default(), vec![f]);
     while let Some(id) = open.pop() {

@@ -41,10 +41,11 @@ use tapeloom_ir::{
     PlanRequest, Price, Problem, Type, ValueId, ValueRemap,
 };
 
-/// The factor of integer arithmetic over the cost in the table of codes, which is for floats in vectors.
+/// The factor by which integer arithmetic on single numbers costs more than the table of codes says, whose costs
+/// are those of floats in vector registers.
 const SCALAR: u32 = 2;
 
-/// The choice of a packing for each value of a function, and the prices of packings.
+/// The possible packings of each value of a function, with their prices.
 pub(super) struct Widths {
     bits: Bits,
     together: bool,
@@ -67,13 +68,15 @@ impl Widths {
         }
     }
 
-    /// Returns the price of saving a value, in the units of [`super::cost`].
+    /// Returns the price of saving value `v` in its cheapest exact packing or unpacked, in the units of
+    /// [`super::cost`].
     pub(super) fn price(&self, v: ValueId, ty: &ArrayType) -> u64 {
-        // Price a rounded value at its full size: its smaller size must not change which values are saved.
+        // Price a value that will be rounded at its full size: which values are saved must not depend on the
+        // rounding.
         let ways = self.ways(v, ty).into_iter().filter(|way| way.is_exact());
         let prices = ways.map(|way| match (way, self.bits) {
-            // Rows share words, here or in an enclosing loop. With a price of arithmetic, a comparison is
-            // recomputed rather than packed.
+            // Small rows share words, here or in an enclosing loop, so the price is that of the packed bits, not of
+            // whole words. If arithmetic has a price, a comparison is recomputed rather than packed.
             (Packing::Words { width, .. }, Bits::Few) => {
                 let bits = moved(ty.shape.elements() as f64 * width as f64 / 8.0);
                 if self.weighed { bits + work(way, ty) } else { bits }
@@ -83,10 +86,10 @@ impl Widths {
         prices.fold(moved(ty.bytes() as f64), f64::min).ceil() as u64
     }
 
-    /// Returns the packings of a value in fewer bytes.
+    /// Returns the packings that may take fewer bytes for value `v` of type `ty` than its dtype.
     fn ways(&self, v: ValueId, ty: &ArrayType) -> Vec<Packing> {
         match (self.bits, ty.dtype) {
-            // A single number that stays in one function with its reader takes almost no memory: not rounded.
+            // A single number that one function computes and reads takes almost no memory, so it is not rounded.
             (Bits::Rounded, Dtype::F64) if self.together && ty.shape.elements() == 1 => Vec::new(),
             (Bits::Rounded, Dtype::F64) => vec![Packing::As(Dtype::F32)],
             (Bits::Whole, _) | (_, Dtype::F64 | Dtype::F32) => Vec::new(),
@@ -98,7 +101,8 @@ impl Widths {
         }
     }
 
-    /// Returns the price of saving an array in a packing.
+    /// Returns the price of saving an array in the packing `way`: of its packed bytes, and of packing and unpacking
+    /// if arithmetic counts.
     fn cost(&self, way: Packing, ty: &ArrayType) -> f64 {
         let bytes = moved(way.packed(ty).bytes() as f64);
         match (self.bits, way.is_exact()) {
@@ -108,7 +112,7 @@ impl Widths {
         }
     }
 
-    /// Returns the packing of a value that is saved here; `None` if it stays unpacked.
+    /// Returns the packing in which this function saves value `v`; `None` if it saves the value unpacked.
     fn way(&self, v: ValueId, ty: &ArrayType) -> Option<Packing> {
         if self.bits == Bits::Cheap && is_little(ty, self.together) {
             return None;
@@ -127,17 +131,17 @@ impl Widths {
     }
 }
 
-/// Returns the price of moving that number of residual bytes.
+/// Returns the price of saving `bytes` bytes of residuals: of writing and reading them.
 fn moved(bytes: f64) -> f64 {
     bytes * MOVES * FLOPS_PER_BYTE * UNIT
 }
 
-/// Returns the price of packing an array and unpacking it.
+/// Returns the price of the arithmetic that packs an array and unpacks it again.
 fn work(way: Packing, ty: &ArrayType) -> f64 {
     UNIT * f64::from(SCALAR * way.work()) * ty.shape.elements() as f64
 }
 
-/// Packs the residuals of a derivative in the number of bits that the request `terms` selects.
+/// Packs the residuals of the derivative `of` in as few bits as the request `terms` selects.
 pub(super) fn pack(
     module: &mut Module,
     of: LinearizeOf,
@@ -211,7 +215,7 @@ pub(super) fn pack(
     Ok(LinearizeOf { fwd, lin, active_out: of.active_out, residuals })
 }
 
-/// A residual that is packed: its value in the forward half, and its packing.
+/// The packing of one residual.
 struct Way {
     /// The residual's value in the forward half.
     value: ValueId,
@@ -220,7 +224,7 @@ struct Way {
     at: Origin,
 }
 
-/// Returns the residuals that are packed.
+/// Returns the residuals to pack, each with its packing.
 fn ways(module: &Module, of: &LinearizeOf, terms: &PlanRequest) -> OrderedMap<Residual, Way> {
     let mut found = OrderedMap::default();
     if terms.bits == Bits::Whole {
@@ -239,7 +243,8 @@ fn ways(module: &Module, of: &LinearizeOf, terms: &PlanRequest) -> OrderedMap<Re
             Residual::Parameter(i) if own(&terms.params, i) => Some(fwd.params[i]),
             Residual::Result(_) | Residual::Parameter(_) => None,
         };
-        // A value that depends on constants alone is saved once for all iterations, by an enclosing function.
+        // A value that depends on constants of the loop alone is the same in all iterations; an enclosing function
+        // saves and packs it once.
         let Some(value) = value.filter(|v| !constant[*v]) else { continue };
         let Some(ty) = fwd.types[value].as_array() else { continue };
         let exact = decisive.get(k) == Some(&true);

@@ -31,7 +31,8 @@ pub(super) fn rewrite(
 ) -> Result<LinearizeOf, Problem> {
     let own = of.active_out.len();
     let lin = module.get(of.lin);
-    // Values that the linear half can read without saving them: results and parameters of the forward half.
+    // Values that the linear half can read though the forward half saves nothing for them: results and parameters
+    // of the forward half.
     let mut there: SecondaryMap<ValueId, Option<Residual>> = SecondaryMap::new();
     for (i, v) in f.results[..own].iter().enumerate().filter_map(|(i, a)| Some((i, a.value()?))) {
         there[v].get_or_insert(Residual::Result(i));
@@ -43,8 +44,8 @@ pub(super) fn rewrite(
     forward.results.truncate(own);
     let mut residuals = Vec::new();
     let mut draft = Draft::new(lin.name.clone());
-    // The residuals that the linear half reads, directly and behind barriers. Recomputation reads behind
-    // barriers.
+    // The values that the linear half reads from the forward half: `read` has them as they come, for the original
+    // equations, `behind` through barriers, for the recomputed ones.
     let [mut read, mut behind] = [ValueRemap::new(), ValueRemap::new()];
     let mut ask = |v: ValueId, read: &mut ValueRemap, draft: &mut Draft| {
         if read.knows(v) {
@@ -87,7 +88,8 @@ pub(super) fn rewrite(
             behind.bind(v, mark);
         }
     }
-    // Recomputed equations that the forward half runs, too, get a phase with the mark `rematerialized`.
+    // An equation that the forward half runs and the linear half recomputes gets the phase `rematerialized` in its
+    // second copy.
     let mut phased = f.clone();
     let mut live: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());
     forward.results.iter().filter_map(|a| a.value()).for_each(|v| live[v] = true);
@@ -116,7 +118,8 @@ pub(super) fn rewrite(
     Ok(LinearizeOf { fwd, lin, active_out: of.active_out.clone(), residuals })
 }
 
-/// If the fault is planted, returns an operand, of the same type, of the equation that defines the value.
+/// If the fault is planted, returns a wrong value to save for `v`: an operand, of the same type, of the equation
+/// that defines `v`.
 fn wrong(f: &Function, v: ValueId) -> Option<ValueId> {
     if !planted(Fault::WrongCut) {
         return None;

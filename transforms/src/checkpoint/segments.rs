@@ -26,36 +26,37 @@ use tapeloom_ir::{
     Problem, ValueId, ValueRemap,
 };
 
-/// The most pieces into which a function is cut.
+/// The largest number of pieces into which a function is cut.
 const MOST_PIECES: usize = 64;
 
-/// The most plans of one function that are returned, and then tried.
+/// The largest number of plans that [`plans`] returns; the caller tries each.
 const TRIED: usize = 8;
 
 /// A function cut into pieces.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Pieces {
-    /// The equations before which the function is cut, in ascending order.
+    /// The indices of the equations before which the function is cut, in ascending order.
     cuts: Vec<usize>,
-    /// The number of pieces that are recomputed; the others save their residuals.
+    /// The number of first pieces that are recomputed; the pieces after them save their residuals.
     again: usize,
 }
 
 /// The estimated memory of a plan, in bytes.
 #[derive(Clone, Copy, Debug)]
 struct Estimate {
-    /// Bytes that are alive between the forward and the reverse pass.
+    /// Bytes that are alive between the forward and the reverse pass: values that cross cuts, and saved residuals.
     tape: u64,
-    /// The bytes of `tape`, plus those of the recomputed values of the largest piece.
+    /// The largest number of bytes alive during the reverse pass: `tape`, and the recomputed values of the largest
+    /// piece.
     peak: u64,
-    /// Bytes of values that are recomputed: the measure of recomputation.
+    /// Bytes of all values that are recomputed, as the measure of recomputation.
     again: u64,
 }
 
-/// Returns plans for a function with a tape of at most `bytes`, the best first: first those that need at most
-/// `peak` bytes while a piece is reversed, the ones with the least recomputation first; then the others, by
-/// peak. Returns none if recomputing everything takes no more memory than pieces do. Equations that run
-/// functions are in no piece.
+/// Returns plans that cut `f` into pieces with a tape of at most `bytes` bytes, the best first: first those that
+/// need at most `peak` bytes in the reverse pass, by rising amount of recomputation; then the others, by rising
+/// need of memory. Returns no plans if recomputing the whole function at once takes no more memory. Equations that
+/// run functions belong to no piece.
 pub(super) fn plans(module: &Module, f: &Function, bytes: u64, peak: u64) -> Vec<Pieces> {
     if !f.linear_params.is_empty() {
         return Vec::new();
@@ -79,21 +80,22 @@ pub(super) fn plans(module: &Module, f: &Function, bytes: u64, peak: u64) -> Vec
 
 /// The estimated bytes of a function's values and equations, on which plans depend.
 struct Code {
-    /// For each equation, the bytes in memory of all equations before it, if they are recomputed.
+    /// Per equation: the bytes of all equations before it that would be in memory if they were recomputed.
     before: Vec<u64>,
-    /// For each value that is read: its bytes, the equation that defines it, and its last reader.
+    /// Per value that is read: its bytes, and the indices of the equation that defines it and of its last reader.
     spans: Vec<(u64, usize, usize)>,
-    /// Bytes of values that are defined before each equation and read by it or later ones.
+    /// Per equation: the bytes of values defined before it and read by it or by a later equation.
     crossing: Vec<u64>,
 }
 
-/// Returns whether an equation runs functions whose equations cannot stand in its place: a checkpoint, a
-/// branch, a loop. A function with derivative rules can be replaced by its equations.
+/// Returns whether an equation runs functions that cannot be replaced by their equations: a checkpoint, a branch, a
+/// loop. A function with derivative rules can be.
 fn runs(e: &Equation) -> bool {
     e.op.regions().iter().any(|r| !matches!(r.role, Role::Ruled | Role::Rule))
 }
 
-/// Returns the bytes that each equation takes in memory when it is recomputed; 0 if its readers compute it.
+/// Returns, per equation, the bytes of its outputs in memory if it is recomputed; 0 if its readers compute them in
+/// place.
 fn sizes(module: &Module, f: &Function) -> Vec<u64> {
     let lowered: Vec<Lowering> = f.equations.iter().map(|e| e.lower(module, f)).collect();
     let mut read: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());
@@ -114,7 +116,8 @@ fn sizes(module: &Module, f: &Function) -> Vec<u64> {
             Placement::View => true,
             Placement::Map => !outputs.iter().any(|o| read[*o]),
             Placement::Element | Placement::Reduction | Placement::Memory => false,
-            // In no piece; or a function with rules, in memory if its result must be.
+            // Such an equation belongs to no piece (0 bytes), or calls a function with rules, whose result is in
+            // memory if a contraction reads it.
             Placement::Runs => runs(&f.equations[i]) || !outputs.iter().any(|o| read[*o]),
         };
         inside + if in_place { 0 } else { outputs.iter().map(|o| bytes(f, *o)).sum::<u64>() }
@@ -152,17 +155,17 @@ impl Code {
         Code { before: [0].into_iter().chain(sums).collect(), crossing: alive.collect(), spans }
     }
 
-    /// Returns the bytes in memory of all equations, if all are recomputed at once.
+    /// Returns the bytes that all equations take in memory if all are recomputed at once.
     fn whole(&self) -> u64 {
         self.before.last().copied().unwrap_or(0)
     }
 
-    /// Returns the starts of `n` pieces of about equal bytes, without the first start: near each boundary, the
-    /// cut that the fewest bytes cross.
+    /// Returns the indices of the equations at which `n` pieces of about equal bytes begin, except the first piece:
+    /// near each multiple of a piece's bytes, the cut that the fewest bytes cross.
     fn cuts(&self, n: usize) -> Vec<usize> {
         let piece = (self.whole() / n as u64).max(1);
         let (mut end, mut cuts) = (piece, Vec::new());
-        // The equations whose distance from the boundary is at most a quarter of a piece's bytes.
+        // The equations whose distance from the boundary `end` is at most a quarter of a piece's bytes.
         let mut near: Vec<usize> = Vec::new();
         for (i, sums) in self.before.windows(2).enumerate() {
             if i > 0 && sums[0] >= end - piece / 4 {
@@ -179,9 +182,9 @@ impl Code {
         cuts
     }
 
-    /// Estimates, for these cuts, the plans in which the first piece is recomputed, the first two pieces, .., all pieces.
+    /// Estimates, for these cuts, the plans in which the first 1, 2, .., all pieces are recomputed.
     fn estimates(&self, cuts: &[usize]) -> Vec<Estimate> {
-        // The bytes that cross cuts, counted at the first cut that each value crosses.
+        // Per cut: the bytes of values for which it is the first cut that they cross.
         let mut crossing = vec![0u64; cuts.len() + 1];
         for (bytes, made, last) in &self.spans {
             let first = cuts.partition_point(|at| at <= made);
@@ -204,12 +207,13 @@ impl Code {
 }
 
 impl Pieces {
-    /// Returns the same function as calls of its pieces.
+    /// Returns a copy of `f` in which each recomputed piece is a call of a function of its own, under a checkpoint.
     pub(super) fn cut(&self, module: &mut Module, f: &Function) -> Result<FuncId, Problem> {
         let end = self.cuts.get(self.again - 1).copied().unwrap_or(f.equations.len());
-        // The reverse pass adds cotangents of late reads at dynamic indices last ([`reads_late`]), even in the
-        // middle of a piece, and sums of floats must not depend on where the cuts are. So such reads are in no
-        // piece, and no other reader of the array is in the piece that defines it.
+        // The transpose adds cotangents of late reads (at dynamic indices, after another read of the array:
+        // [`reads_late`]) to the array's total last. This must also hold inside a piece, since sums of floats must
+        // not depend on the cuts. So such reads are in no piece, and no reader of the array is in the piece that
+        // defines the array.
         let late = match planted(Fault::LatePlaces) {
             true => vec![None; f.equations.len()],
             false => reads_late(module, f, |_| true),
@@ -217,7 +221,7 @@ impl Pieces {
         let arrays: OrderedSet<ValueId> = late.iter().flatten().copied().collect();
         let (mut draft, mut copying) = ValueRemap::same_signature(f);
         let mut own: Vec<usize> = Vec::new();
-        // The first reader of each array: a read before it would no longer be late.
+        // The index of the first equation that reads an array: a late read moved before it would no longer be late.
         let first = |v: ValueId| {
             f.equations.iter().position(|e| e.operands.iter().any(|a| a.value() == Some(v)))
         };
@@ -247,7 +251,7 @@ impl Pieces {
     }
 }
 
-/// Emits a call of the collected equations, and clears the list.
+/// Emits a call of a function that consists of the equations `own`, and clears `own`.
 fn piece(
     module: &mut Module,
     f: &Function,

@@ -15,15 +15,16 @@ use tapeloom_ir::{
     Builder, FuncId, Function, Module, OrderedSet, Problem, Type, ValueId, deeper, rebuild,
 };
 
-/// The iterations of a block: the bits of a 32-bit word, so that rows of one bit each fill whole words together.
+/// The number of iterations in a block: the bits of a word of 32, so that the rows of a block fill whole words even
+/// if each has one bit.
 const WORD: usize = 32;
 
-/// The bytes of a stack that may stay unpacked until the end of its loop.
+/// The largest number of bytes of a stack that counts as nothing while it is unpacked until the end of its loop.
 const UNPACKED_BYTES: usize = 512;
 
-/// Returns the bytes of stacks of loops that are packed at once, in a function and in all functions that it
-/// runs, because a row fills no words. Such a stack is in memory unpacked before it is packed and after it is
-/// unpacked. Small stacks do not count.
+/// Returns the bytes that stacks of loops take while they are unpacked, in `f` and in all functions that it runs: a
+/// stack whose rows do not fill words is packed as a whole, so it is in memory unpacked before its packing and
+/// after its unpacking. Stacks of at most [`UNPACKED_BYTES`] do not count.
 pub(super) fn waiting(module: &Module, f: FuncId) -> u64 {
     let mut open = OrderedSet::default();
     open.insert(f);
@@ -38,7 +39,7 @@ pub(super) fn waiting(module: &Module, f: FuncId) -> u64 {
 }
 
 fn waiting_here(module: &Module, f: &Function) -> u64 {
-    // For each value that follows from the stack of a loop: that stack.
+    // Per value computed from the stack of a loop (all iterations of one residual): that stack.
     let mut stack: SecondaryMap<ValueId, Option<ValueId>> =
         SecondaryMap::with_capacity(f.types.len());
     let array = |v: ValueId| f.types[v].as_array();
@@ -65,7 +66,8 @@ fn waiting_here(module: &Module, f: &Function) -> u64 {
             } else {
                 0
             };
-            // The stacks before packing and after unpacking seldom share memory.
+            // Count the unpacked stack twice: the one before packing and the one after unpacking seldom share
+            // memory.
             let both = stack.bytes().saturating_mul(2).saturating_add(first);
             waiting = waiting.saturating_add(both as u64);
         }
@@ -73,7 +75,7 @@ fn waiting_here(module: &Module, f: &Function) -> u64 {
     waiting
 }
 
-/// Returns the same function, with its loops split into blocks of iterations whose rows fill words.
+/// Returns a copy of `f` whose loops run in blocks of [`WORD`] iterations, so that the rows of a block fill words.
 pub(super) fn in_blocks(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
     let f = module.get(f);
     let copy = rebuild(&f, |draft, i, operands| {
@@ -89,8 +91,9 @@ pub(super) fn in_blocks(module: &mut Module, f: FuncId) -> Result<FuncId, Proble
     module.add(copy)
 }
 
-/// Returns whether iterations carry more than twice the bytes of their elements, read and written. In blocks,
-/// the cotangents of elements are assembled from those of blocks, which takes more memory than unpacked bits.
+/// Returns whether the carries of a loop have at least twice the bytes of the elements that one iteration reads and
+/// writes. If so, blocks do not pay: the cotangents of elements are assembled from those of blocks, which takes
+/// more memory than unpacked bits.
 fn carries_most(module: &Module, body: FuncId, spec: &LoopSpec) -> bool {
     let f = module.function(body);
     let bytes = |ty: &Type| ty.as_array().map_or(0, |ty| ty.bytes());

@@ -25,7 +25,7 @@ pub(super) enum Tape {
     Unbounded(Loc),
 }
 
-/// A value on a tape, with the function that defines it and its bytes.
+/// A value that lies on a tape.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     function: FuncId,
@@ -41,10 +41,10 @@ pub(super) fn tape_of(module: &Module, of: &LinearizeOf) -> Tape {
     }
 }
 
-/// The most values that an error message lists.
+/// The number of largest values on a tape that an error message lists.
 const NAMED: usize = 3;
 
-/// Describes the largest values of a tape.
+/// Returns a text that lists the [`NAMED`] largest values of a tape with their bytes, for an error message.
 pub(super) fn largest(module: &Module, of: &LinearizeOf) -> String {
     let mut alike: OrderedMap<String, (u64, usize)> = OrderedMap::default();
     for part in parts(module, of).unwrap_or_default() {
@@ -64,7 +64,7 @@ fn sum(parts: &[Part]) -> u64 {
     parts.iter().fold(0, |all, part| all.saturating_add(part.bytes))
 }
 
-/// Returns the values on a tape, or the source line of a loop with a dynamic tape as the error.
+/// Returns the values on a tape. If the tape is dynamic, the error is the source line of its loop.
 fn parts(module: &Module, of: &LinearizeOf) -> Result<Vec<Part>, Loc> {
     let fwd = module.function(of.fwd);
     let mut all = Vec::new();
@@ -108,14 +108,14 @@ impl Part {
     }
 }
 
-/// Returns the records of loops that a linear half recomputes: the stacks of their iterations, the slots of
-/// their carries, also if a branch or an iteration passes them on, and of the functions that they run, one
-/// after the other, the largest.
+/// Returns the values that a linear half holds in memory for its own reverse pass: stacks of the loops that it
+/// recomputes, the slots of their carries (also slots that pass through a branch or an iteration), and the records
+/// of the functions that it runs. These run one after the other, so only the largest counts.
 fn recorded(module: &Module, lin: FuncId) -> Result<Vec<Part>, Loc> {
     let f = module.function(lin);
     let mut of: SecondaryMap<ValueId, Origin> = SecondaryMap::with_capacity(f.types.len());
     f.linear_params.iter().for_each(|p| of[*p] = Origin::Linear);
-    // The values that are alive from here to the reverse of their equation.
+    // The values that are alive from their definition to the reverse pass of the equation that reads them.
     let mut held: OrderedSet<ValueId> = OrderedSet::default();
     let mut inside: Vec<Part> = Vec::new();
     for (i, e) in f.equations.iter().enumerate() {
@@ -130,7 +130,8 @@ fn recorded(module: &Module, lin: FuncId) -> Result<Vec<Part>, Loc> {
             // A mark has the origin of its operand.
             (false, _) if e.op.mark().is_some() => marked().unwrap_or(Origin::Constant),
             (false, true) if constant && is_uniform(&e.lower(module, f)) => Origin::Constant,
-            // A slice of the result of a function may be read in the memory of that result.
+            // A slice of the result of a loop or call may be read in the memory of that result, so its whole memory
+            // counts.
             (false, true) if operands().any(|v| of[v] == Origin::Run) && copies(module, f, e) => {
                 Origin::Run
             }
@@ -142,8 +143,8 @@ fn recorded(module: &Module, lin: FuncId) -> Result<Vec<Part>, Loc> {
         for (k, v) in e.operands.iter().enumerate().filter_map(|(k, a)| Some((k, a.value()?))) {
             let lies = match of[v] {
                 Origin::Run => linear && !regions.is_empty() || rules,
-                // Slots made here, which are no residuals. Other values made here are alive only while they are
-                // reversed.
+                // Slots for carries that this half allocates are not among the residuals. Other values computed
+                // here are alive only while they are reversed.
                 Origin::Computed => places.contains(&k),
                 Origin::Param | Origin::Constant | Origin::Linear => false,
             };
@@ -172,7 +173,7 @@ fn recorded(module: &Module, lin: FuncId) -> Result<Vec<Part>, Loc> {
     Ok(own.chain(inside).collect())
 }
 
-/// Returns whether an equation does no arithmetic and only reads or writes a part of an array.
+/// Returns whether an equation only copies, reads or writes a part of an array, without arithmetic.
 fn copies(module: &Module, f: &Function, e: &Equation) -> bool {
     moves(module, f, e) || matches!(e.lower(module, f), Lowering::DynamicUpdateSlice)
 }
@@ -189,7 +190,7 @@ fn is_factor(module: &Module, f: FuncId, v: ValueId) -> bool {
     maker.is_some_and(|e| matches!(e.lower(module, f), Lowering::Routine(_)))
 }
 
-/// Returns whether the equation's output, given a literal as operand, is an array filled with one literal.
+/// Returns whether the output of an equation whose operands are all literals is an array filled with one number.
 fn is_uniform(lowering: &Lowering) -> bool {
     match lowering {
         Lowering::View { pieces, .. } => pieces.len() == 1,
@@ -220,11 +221,12 @@ enum Origin {
     /// A parameter of the linear half.
     #[default]
     Param,
-    /// One number repeated, which needs no memory: a zero tangent, say.
+    /// One number repeated, which takes no memory, such as a zero tangent.
     Constant,
-    /// Computed in the linear half, from values that do not depend on linear parameters.
+    /// Computed by a primitive in the linear half, from values that do not depend on linear parameters.
     Computed,
-    /// The result of a function that runs in this half and depends on known values only, or a part of such a result.
+    /// The result of a loop, branch or call in the linear half that does not depend on linear parameters, or a part
+    /// of such a result.
     Run,
     /// A value that depends on linear parameters.
     Linear,

@@ -6,7 +6,8 @@ use tapeloom_ir::analysis::affine::Affine;
 use tapeloom_ir::prim::{SliceAccess, Start, component, linear};
 use tapeloom_ir::{Atom, Builder, Equation, Function, Type, ValueId};
 
-/// An equation's read or write of a box (a range of indices per axis) of its first operand; the starts are affine.
+/// A read or write, by an equation, of a box (a range of indices per axis) of its first operand; the box starts at
+/// affine forms.
 pub(super) struct Access {
     pub(super) part: SliceAccess,
     pub(super) starts: Vec<Affine<Symbol>>,
@@ -26,8 +27,8 @@ impl Access {
         (!part.sizes.contains(&0)).then_some(Access { part, starts })
     }
 
-    /// Returns the area that the box covers in all iterations. Symbols of values that `same` accepts are the
-    /// same in all iterations.
+    /// Returns an area that contains the box in every iteration; `None` if none is known. `same` says of which
+    /// values the symbols have the same number in all iterations.
     pub(super) fn area(
         &self,
         known: &Known<'_>,
@@ -43,7 +44,7 @@ impl Access {
         along.collect::<Option<_>>().map(Area)
     }
 
-    /// Returns whether the box is known to lie in an array with these `extents`.
+    /// Returns whether the box is known to lie inside an array with these `extents` in every iteration.
     pub(super) fn is_inside(&self, known: &Known<'_>, extents: &[usize]) -> bool {
         let mut axes = self.starts.iter().zip(&self.part.sizes).zip(extents);
         axes.all(|((start, size), extent)| fits(known, start, *size, *extent))
@@ -55,13 +56,14 @@ impl Access {
     }
 }
 
-/// Returns whether `size` indices from `start` on are known to lie on an axis.
+/// Returns whether the `size` indices from `start` on are known to lie within an axis of that `extent`.
 fn fits(known: &Known<'_>, start: &Affine<Symbol>, size: usize, extent: usize) -> bool {
     let range = known.range_of(start);
     range.least >= 0 && range.most + size as i128 <= extent as i128
 }
 
-/// Emits the value of an affine form; `None` if one of its symbols has no value where the equations are emitted.
+/// Emits equations that compute the affine form `sum` as an integer; `None` if `value` has no atom for one of its
+/// symbols.
 pub(super) fn number(
     b: &Builder<'_>,
     sum: &Affine<Symbol>,

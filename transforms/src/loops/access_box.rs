@@ -16,9 +16,9 @@ use tapeloom_ir::analysis::interval::Interval;
 /// The range of indices that an area covers along one axis: a base, and offsets from it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Along {
-    /// The affine form to which the offsets are added; it has the same value in all iterations.
+    /// The affine form, equal in all iterations, to which the offsets are added.
     pub(super) base: Affine<Symbol>,
-    /// The first and last offset from the base.
+    /// The smallest and the largest offset from the base, both inclusive.
     pub(super) least: i64,
     pub(super) most: i64,
 }
@@ -28,9 +28,9 @@ impl Along {
         Along { base: Affine::default(), least: 0, most: extent as i64 - 1 }
     }
 
-    /// Returns the range of the `size` indices from `start` on, over all iterations. If the indices are not
-    /// known to lie on the axis, returns the whole axis. Symbols of values that `same` accepts are the same in
-    /// all iterations.
+    /// Returns a range that contains the `size` indices from `start` on, in every iteration; the whole axis if they
+    /// are not known to lie within it. `same` says of which values the symbols have the same number in all
+    /// iterations.
     pub(super) fn of(
         known: &Known<'_>,
         start: &Affine<Symbol>,
@@ -53,12 +53,12 @@ impl Along {
         usize::try_from(self.most - self.least + 1).unwrap_or(0)
     }
 
-    /// Returns the first index of the range.
+    /// Returns the first index of the range, as an affine form.
     pub(super) fn start(&self) -> Affine<Symbol> {
         self.base.clone().moved(self.least)
     }
 
-    /// Returns the smallest range that contains this range and `other`.
+    /// Returns a range that contains this range and `other`; the smallest one if their bases are equal.
     fn or(&self, other: &Along, known: &Known<'_>, extent: usize) -> Along {
         if self.base == other.base {
             let (least, most) = (self.least.min(other.least), self.most.max(other.most));
@@ -95,7 +95,7 @@ impl Area {
         self.0.iter().map(Along::size).product()
     }
 
-    /// Returns the smallest area that contains this area and `other`, in an array with these `extents`.
+    /// Returns an area that contains this area and `other`, in an array with these `extents`.
     pub(super) fn or(&self, other: &Area, known: &Known<'_>, extents: &[usize]) -> Area {
         let pairs = self.0.iter().zip(&other.0).zip(extents);
         Area(pairs.map(|((a, b), extent)| a.or(b, known, *extent)).collect())

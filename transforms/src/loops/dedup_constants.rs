@@ -38,7 +38,8 @@ fn once(site: &RegionSite<'_>) -> Better {
     Ok(if changed { at.emit(b) } else { None })
 }
 
-/// Returns the index of a parameter of the body after parameter `again` has been merged into parameter `first`.
+/// Returns the new index of the body's parameter `param` after parameter `again` has been merged into parameter
+/// `first`.
 fn after(param: usize, (first, again): (usize, usize)) -> usize {
     match param {
         p if p == again => first,
@@ -47,7 +48,7 @@ fn after(param: usize, (first, again): (usize, usize)) -> usize {
     }
 }
 
-/// Returns the body with the second of two parameters replaced by the first.
+/// Returns the body of the loop without parameter `again`: parameter `first` is read in its place.
 fn merged(
     module: &mut Module,
     at: &Looped,
@@ -69,8 +70,8 @@ fn merged(
     draft.finish(module, copying.results(f))
 }
 
-/// Returns two nonlinear parameters of the body that are constants of the loop with the same operand; `None` if there
-/// are none.
+/// Returns the indices of two parameters of the body, not linear, that are constants of the loop with the same
+/// operand; `None` if there are no two.
 fn twice(at: &Looped) -> Option<(usize, usize)> {
     let mut seen: OrderedMap<Atom, usize> = OrderedMap::default();
     for (p, operand) in at.spec.params().zip(&at.operands[at.spec.lead()..]) {

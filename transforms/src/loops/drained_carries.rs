@@ -61,8 +61,8 @@ fn taken(site: &RegionSite<'_>) -> Better {
     Ok(Some(outputs))
 }
 
-/// Returns the constant to which a loop sets all elements of a carried array. Each iteration must set an
-/// element of its own, and may read no other element of the array.
+/// Returns the number to which a loop sets all elements of a carried array; `None` unless each iteration sets an
+/// element of its own to it and accesses no other element of the array.
 fn constant(at: &Looped, known: &Known<'_>, param: usize, result: usize) -> Option<Literal> {
     let body = &at.body;
     let (p, last) = (body.all_params().nth(param)?, body.results[result].value()?);
@@ -91,8 +91,8 @@ fn constant(at: &Looped, known: &Known<'_>, param: usize, result: usize) -> Opti
     (given == 1 && is(p)(&set.operands[0])).then(|| uniform(body, set.operands[write.operand]))?
 }
 
-/// Returns the axis along which each iteration of a loop accesses a slice of its own, at the index of the
-/// iteration number, if all slices together are the whole array.
+/// Returns the axis along which iteration i accesses exactly the slice at index i, so that the iterations together
+/// access the whole array; `None` if there is no such axis.
 pub(super) fn covers(at: &Looped, touch: &Access, extents: &[usize]) -> Option<usize> {
     let TripCount::Static(iterations) = at.spec.trip else { return None };
     let counter = at.body.all_params().zip(&at.spec.takes).find(|(_, s)| **s == Binding::Index);
@@ -108,7 +108,8 @@ pub(super) fn covers(at: &Looped, touch: &Access, extents: &[usize]) -> Option<u
     (0..extents.len()).all(|a| a == axis || whole(a)).then_some(axis)
 }
 
-/// Returns the value of all elements of an atom, if it is a literal or filled with one.
+/// Returns the number that all elements of the atom `a` equal, if `a` is a literal or an array filled with a
+/// literal.
 fn uniform(body: &Function, a: Atom) -> Option<Literal> {
     let v = match a {
         Atom::Literal(x) => return Some(x),
@@ -119,8 +120,8 @@ fn uniform(body: &Function, a: Atom) -> Option<Literal> {
     (made.op == Op::fill(&ty.shape)).then(|| made.operands[0].literal())?
 }
 
-/// Returns the body with another parameter, after all others of its kind, from which it reads the original
-/// array.
+/// Returns the body with one more parameter, the last of its kind: the array before the loop, from which the body
+/// then reads instead of from parameter `param`.
 fn reading(module: &mut Module, body: &Function, param: usize) -> Result<FuncId, Problem> {
     let mut draft = Draft::new(body.name.clone());
     let mut copying = ValueRemap::new();

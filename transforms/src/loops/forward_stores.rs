@@ -25,13 +25,14 @@ pub(crate) const PASS: Pass = Pass {
     run: Run::Program(|_, module, f| inside_out(module, f, Rewrite::Stores)),
 };
 
-/// The writes of a function, with the next access to the same box.
+/// The writes to boxes in a function, and the reads and writes that directly follow on the same box.
 pub(super) struct Written {
-    /// For each equation whose first operand is the output of a write to the same box: the index of that write.
+    /// Per equation: the index of the write whose output it accesses, if the equation reads that box, or overwrites
+    /// it and no other reader is left.
     before: Vec<Option<usize>>,
     /// Per equation: the box that it writes; `None` if it writes none.
     writes: Vec<Option<Write>>,
-    /// Per write already copied to the new function: its array operand and its written value there.
+    /// Per write already copied to the new function: its array operand and its written value in the new function.
     made: Vec<Option<(Atom, Atom)>>,
 }
 
@@ -51,7 +52,7 @@ impl Written {
         if !(0..before.len()).any(|i| sets(i).is_some()) {
             return Written { before, writes: Vec::new(), made: Vec::new() };
         }
-        // Reads of a box that was just written.
+        // Find reads of a box of which the last write is known.
         for (i, e) in f.equations.iter().enumerate() {
             if let (Some(touch), Some(w)) = (&touches[i], source(e))
                 && let (None, Some(update), Some(wrote)) = (touch.part.writes, sets(w), &touches[w])
@@ -61,7 +62,7 @@ impl Written {
                 before[i] = Some(w);
             }
         }
-        // Writes to a box whose last write has no other reader.
+        // Find writes to a box whose last write then has no reader: that write is dropped.
         for (i, e) in f.equations.iter().enumerate() {
             if let (Some(touch), Some(w), Some(_)) = (&touches[i], source(e), sets(i))
                 && let (Some(_), Some(wrote)) = (sets(w), &touches[w])
@@ -83,8 +84,8 @@ impl Written {
         Written { before, writes, made }
     }
 
-    /// Returns the output of an equation that reads a written box. For a write over a written box, redirects
-    /// its first operand to the array before that write.
+    /// Returns the value to use for the output of equation `i` if it reads a box that was just written. If it
+    /// overwrites such a box, redirects its first operand to the array before the earlier write and returns `None`.
     pub(super) fn reread(&mut self, i: usize, operands: &mut Operands) -> Option<Atom> {
         if self.made.is_empty() {
             return None;
@@ -102,13 +103,13 @@ impl Written {
 }
 
 impl Access {
-    /// Returns whether the access `other`, that of equation `e`, is to the same box as this access, in an array of
-    /// equal shape.
+    /// Returns whether the access `other`, by equation `e`, is to the same box as this access; both arrays have the
+    /// same shape.
     fn is(&self, other: &Access, known: &Known<'_>, f: &Function, e: &Equation) -> bool {
         let same = self.starts == other.starts && self.part.sizes == other.part.sizes;
         let shape = f.type_of(e.operands[0]);
         let Some(array) = shape.as_array() else { return false };
-        // An out-of-range box may be moved by one access and dropped by the other.
+        // An out-of-range box may be clamped by one access and dropped by the other, so it must lie inside.
         let moved = self.part.clamps && other.part.clamps;
         same && (moved || self.is_inside(known, &array.shape))
     }

@@ -54,7 +54,7 @@ use tapeloom_ir::{
     Atom, Builder, Draft, Equation, FuncId, Function, Module, Problem, Type, ValueId, ValueRemap,
 };
 
-/// The entry of this pass in the list `PASSES`, for all loops.
+/// The entry of this pass in the list `PASSES`: moved equations are computed before the loop unconditionally.
 pub(crate) const PASS: Pass = Pass {
     name: "hoist_invariants",
     about: "loop-invariant equations move in front of the loop",
@@ -64,7 +64,8 @@ pub(crate) const PASS: Pass = Pass {
     }),
 };
 
-/// The entry of this pass in the list `PASSES`, before reverse mode.
+/// The variant of this pass that runs before reverse mode: if the loop may have no iteration, moved equations are
+/// computed in a branch that runs only if it has one.
 pub(crate) const GUARDED: Pass = Pass {
     name: "hoist_invariants_guarded",
     about: "the same; if the loop may have no iteration, into a branch",
@@ -74,20 +75,23 @@ pub(crate) const GUARDED: Pass = Pass {
     }),
 };
 
-/// The arithmetic per element below which an equation stays in the loop, in additions.
+/// The arithmetic per output element, in additions, below which an equation stays in the loop.
 const CHEAP: f64 = 2.0;
 
-/// The arithmetic in additions below which an equation with an output of at most 2 elements stays in the loop.
+/// The arithmetic of a whole equation, in additions, below which it stays in the loop however few elements its
+/// output has.
 const CHEAP_SCALAR: f64 = 4.0;
 
-/// The factor by which an element of an elementwise result takes longer in a slice than in the whole array.
+/// The factor by which one element of an elementwise result takes longer to compute in a slice of the result than
+/// in the whole array.
 const ELEMENTWISE_OF_FEW: usize = 2;
 
-/// The factor for an element of a matrix product: the whole product is computed in blocks, a slice of it is not.
+/// The same factor for an element of a matrix product: the whole product is computed in blocks, a slice of it is
+/// not.
 const PRODUCT_OF_FEW: usize = 32;
 
-/// Returns the outputs of the loop without the equations that move; `None` if none moves. If `guarded` is set
-/// and the loop may have no iteration, they move into a branch.
+/// Moves invariant equations in front of a loop, and returns the outputs of the new loop; `None` if no equation
+/// moves. If `guarded` is set and the loop may have no iteration, the equations move into a branch.
 fn hoisted(site: &RegionSite<'_>, guarded: bool) -> Better {
     let (Some(mut at), b) = (site.looped(), site.b) else { return Ok(None) };
     let trips = at.spec.some_iterations();
@@ -117,7 +121,7 @@ fn hoisted(site: &RegionSite<'_>, guarded: bool) -> Better {
         at.run(b, inside);
         changed = true;
     }
-    // The condition is evaluated in a loop without an iteration, too.
+    // The condition is evaluated at least once even if the loop has no iteration, so its equations need no guard.
     if let TripCount::While { condition, reads } = at.spec.trip.clone() {
         let constant = constants(&at);
         let constant = reads.iter().map(|p| constant[*p]).collect();
@@ -127,8 +131,8 @@ fn hoisted(site: &RegionSite<'_>, guarded: bool) -> Better {
         if !of_condition.read.is_empty() {
             let operands: Vec<Option<Atom>> = reads.iter().map(|p| given(&at, *p)).collect();
             let values = of_condition.outside(b, &asked, &operands);
-            // A condition reads parameters of the body, so the body gets the values as parameters, too, without
-            // reading them.
+            // A condition reads parameters of the body. So the values become parameters of the body, which does not
+            // read them itself.
             let first = at.end(false);
             let condition = b.with_module(|m| of_condition.inside(m, &asked))?;
             let (body, unread) = (at.body.clone(), |a: &Atom| (None, b.type_of(*a)));
@@ -144,7 +148,7 @@ fn hoisted(site: &RegionSite<'_>, guarded: bool) -> Better {
     Ok(if changed { at.emit(b) } else { None })
 }
 
-/// Returns the operand of a parameter of the body; `None` for the iteration number.
+/// Returns the loop's operand for a parameter of the body; `None` for the iteration number, which has none.
 fn given(at: &Looped, param: usize) -> Option<Atom> {
     at.operand(param).map(|k| at.operands[k])
 }
@@ -172,42 +176,44 @@ fn constants(at: &Looped) -> Vec<bool> {
     constant.collect()
 }
 
-/// The arithmetic and the memory traffic of an invariant value, if each iteration computed it.
+/// The cost, in each iteration, of computing an invariant value inside the loop.
 #[derive(Clone, Copy, Default)]
 struct Price {
     /// The arithmetic of the equation and of all invariant equations that it depends on, in additions. An
     /// equation that is read twice counts twice.
     flops: f64,
-    /// Bytes of the loop's constants that the value depends on: an iteration reads them if it computes the value.
+    /// Bytes of the loop's constants from which the value is computed: an iteration that computes the value reads
+    /// them.
     constants: f64,
 }
 
-/// The facts about a loop by which its equations move in front of it or stay.
+/// The facts about a loop that decide which of its equations move in front of it.
 struct Search {
-    /// Whether each parameter has the same value in all iterations.
+    /// Per parameter: whether it has the same value in all iterations.
     constant: Vec<bool>,
-    /// The trip count, or an estimate.
+    /// The trip count, or an estimate of it if it is dynamic.
     trips: usize,
-    /// Whether equations stay if all iterations together read few elements of their output: the trip count is
-    /// static, and no other loop repeats the elements.
+    /// Whether an equation may stay because all iterations together read few elements of its output. True if the
+    /// trip count is static and no other loop encloses this loop (it would read the elements again).
     slices: bool,
-    /// Whether the loop has at least one iteration for certain.
+    /// Whether the loop is certain to have at least one iteration.
     runs: bool,
 }
 
-/// The equations of a function that move in front of the loop.
+/// The choice of the equations of a function (a body or a condition) that move in front of the loop.
 struct Moves {
-    /// Per equation, whether it is computed in front of the loop.
+    /// Per equation: whether it is computed in front of the loop.
     out: Vec<bool>,
-    /// Per equation, whether it is computed in the loop. Cheap ones may be computed in both places.
+    /// Per equation: whether it is computed in the loop. A cheap equation may be computed both in front of the loop
+    /// and in it.
     stays: Vec<bool>,
-    /// Values that are computed in front of the loop and read in it; they become parameters of the body.
+    /// The values computed in front of the loop that the loop reads; they become parameters of the body.
     read: Vec<ValueId>,
 }
 
 impl Search {
-    /// Returns the equations that move. Walks backwards, so that all readers of an equation are decided before
-    /// it.
+    /// Returns the choice of equations that move. The walk is backwards, so that all readers of an equation are
+    /// decided before the equation itself.
     fn moves(&self, m: &Module, f: &Function) -> Moves {
         let n = f.equations.len();
         let mut moves = Moves { out: vec![false; n], stays: vec![false; n], read: Vec::new() };
@@ -245,7 +251,8 @@ impl Search {
         moves
     }
 
-    /// Returns a price for each invariant equation that may move, and `None` for the others.
+    /// Returns, per equation, the cost of computing it in each iteration; `None` if it depends on the iteration or
+    /// must not move.
     fn prices(&self, m: &Module, f: &Function) -> Vec<Option<Price>> {
         let mut known: SecondaryMap<ValueId, Option<Price>> =
             SecondaryMap::with_capacity(f.types.len());
@@ -282,8 +289,8 @@ impl Search {
         prices
     }
 
-    /// Returns whether computing only the elements of the output that iterations read takes less time than
-    /// computing all elements once.
+    /// Returns whether it takes less time to compute, in each iteration, only the elements of the output that the
+    /// iteration reads than to compute all elements once.
     fn reads_less(&self, reads: &PartialReads<'_>, m: &Module, f: &Function, e: &Equation) -> bool {
         let dearer = match e.lower(m, f) {
             Lowering::Contract { .. } => PRODUCT_OF_FEW,
@@ -299,8 +306,8 @@ impl Search {
         })
     }
 
-    /// Returns whether reading the outputs of an equation in each iteration, and writing them once, costs less
-    /// than computing them in each iteration.
+    /// Returns whether writing the outputs of an equation once and reading them in each iteration costs less than
+    /// computing them in each iteration.
     fn pays(&self, f: &Function, e: &Equation, price: Price) -> bool {
         let elements = |o: &ValueId| f.types[*o].as_array().map_or(0, |ty| ty.shape.elements());
         let size = e.outputs.iter().map(elements).sum::<usize>() as f64;
@@ -314,7 +321,8 @@ impl Search {
 }
 
 impl Moves {
-    /// Emits the equations that move, in front of the loop, and returns the values that the loop reads.
+    /// Emits the equations that move, in front of the loop, and returns the values among their outputs that the
+    /// loop reads.
     fn outside(&self, b: &Builder<'_>, f: &Function, operands: &[Option<Atom>]) -> Vec<Atom> {
         let mut copying = ValueRemap::new();
         for (p, operand) in f.params.iter().zip(operands) {
@@ -331,7 +339,8 @@ impl Moves {
         self.read.iter().map(|v| copying.read((*v).into())).collect()
     }
 
-    /// Emits a branch that computes the values that the loop reads if `runs` is true, and zeros otherwise.
+    /// Emits a `cond` in front of the loop and returns its outputs, the values that the loop reads: computed if
+    /// `runs` (the loop has an iteration) is true, else zeros.
     fn behind(
         &self,
         b: &Builder<'_>,
@@ -357,15 +366,16 @@ impl Moves {
         run_if(b, runs, computed, &given)
     }
 
-    /// Returns the body without the moved equations, with the values that they computed as additional parameters.
+    /// Returns the body without the moved equations; the values that the loop reads of them become additional
+    /// parameters.
     fn inside(&self, m: &mut Module, f: &Function) -> Result<FuncId, Problem> {
         let more = self.read.iter().map(|v| (Some(*v), f.types[*v].clone())).collect::<Vec<_>>();
         taking(m, f, &more, &|i| self.stays[i])
     }
 }
 
-/// Returns `f` with additional parameters, in front of the linear ones, and with only the equations that stay.
-/// A parameter may replace the output of an equation that does not stay.
+/// Returns `f` with the additional parameters `more`, in front of the linear ones, and with only the equations that
+/// `stays` accepts. An additional parameter with a value replaces that value, the output of a dropped equation.
 fn taking(
     m: &mut Module,
     f: &Function,

@@ -16,29 +16,29 @@ use tapeloom_ir::analysis::interval::Interval;
 use tapeloom_ir::prim::{Binding, Bounds, Combine, LoopSpec, Lowering, Piece, Region, TripCount};
 use tapeloom_ir::{Atom, Code, Dtype, Equation, Function, Literal, Module, Type, ValueId, deeper};
 
-/// The facts about a parameter.
+/// The facts about a parameter, or another value, of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub(super) struct Fact {
-    /// An interval that contains all elements of an array of integers or truth values; `None` means the dtype's
-    /// range.
+    /// An interval that contains all elements of the value, if they are integers or truth values; `None` means the
+    /// dtype's whole range.
     pub(super) range: Option<Interval>,
-    /// Whether it is loop state: it changes with the iterations of some enclosing loop.
+    /// Whether the value is loop state: whether it changes from iteration to iteration of some enclosing loop.
     pub(super) carried: bool,
 }
 
-/// An element of a value, treated as opaque in affine forms.
+/// One element of a value (its id, and the element's index), as an unknown in affine forms.
 pub(super) type Symbol = (ValueId, u32);
 
-/// The elements of a scalar or of a vector of at most `PARTS` elements, each as an affine form.
+/// The elements of a scalar or of a vector of at most [`PARTS`] elements, each as an affine form.
 type Parts = SmallVec<[Affine<Symbol>; 1]>;
 
-/// The most terms of an affine form; a value with a longer form is treated as a symbol of its own.
+/// The largest number of terms of an affine form; a value with a longer form becomes a symbol of its own.
 const TERMS: usize = 8;
 
-/// The most elements of a vector whose elements are tracked as affine forms.
+/// The largest number of elements of a vector whose elements are tracked as affine forms.
 const PARTS: usize = 8;
 
-/// The facts about the values of a function.
+/// The facts about all values of a function.
 pub(super) struct Known<'a> {
     f: &'a Function,
     facts: SecondaryMap<ValueId, Fact>,
@@ -63,7 +63,8 @@ impl<'a> Known<'a> {
             if let (Lowering::Elementwise(code), [y]) = (&lowering, e.outputs.as_slice()) {
                 known.definitions[*y] = Some((*code, e));
             }
-            // The output of a write to loop state, or of a loop or branch on it, is loop state.
+            // The output of a write to loop state is loop state, and so are the outputs of a loop or branch that
+            // gets loop state.
             let hands_on = match lowering {
                 Lowering::DynamicUpdateSlice | Lowering::Scatter { .. } => 1,
                 Lowering::Loop { .. } | Lowering::Branch { .. } => e.operands.len(),
@@ -86,7 +87,7 @@ impl<'a> Known<'a> {
         a.value().map_or(Fact::default(), |v| self.facts[v])
     }
 
-    /// Returns the interval of an array's elements.
+    /// Returns an interval that contains all elements of the atom `a`, an array of integers or truth values.
     pub(super) fn range(&self, a: Atom) -> Interval {
         match a {
             Atom::Literal(x) => Interval::literal(x),
@@ -99,12 +100,14 @@ impl<'a> Known<'a> {
         Interval::of(self.f.types[v].as_array().map_or(Dtype::F64, |ty| ty.dtype))
     }
 
-    /// Returns the interval of an affine form, if the form does not wrap.
+    /// Returns an interval that contains the value of the affine form `sum`, provided that its integer arithmetic
+    /// does not wrap.
     pub(super) fn range_of(&self, sum: &Affine<Symbol>) -> Interval {
         sum.interval(|(v, _)| self.range(v.into()))
     }
 
-    /// Returns the elements of a scalar or a short vector of `i64`, as affine forms.
+    /// Returns the elements of `a` as affine forms, if `a` is an `i64` scalar or a vector of at most [`PARTS`]
+    /// elements.
     pub(super) fn parts(&self, a: Atom) -> Option<Parts> {
         let v = match a {
             Atom::Literal(x) if x.dtype == Dtype::I64 => {
@@ -120,15 +123,16 @@ impl<'a> Known<'a> {
         Some((0..n).map(|j| Affine::atom((v, j as u32))).collect())
     }
 
-    /// Returns the number of elements of `v` if `v` is an `i64` scalar or a vector of at most `PARTS` elements, and else
-    /// `None`.
+    /// Returns the number of elements of `v` if it is an `i64` scalar or a vector of at most [`PARTS`] elements,
+    /// else `None`.
     fn width(&self, v: ValueId) -> Option<usize> {
         let ty = self.f.types[v].as_array()?;
         let n = ty.shape.elements();
         (ty.dtype == Dtype::I64 && ty.shape.len() <= 1 && n <= PARTS).then_some(n)
     }
 
-    /// Returns the elements of an output as affine forms of the operands' elements.
+    /// Returns the elements of output `y` of `e` as affine forms in the elements of the operands; `None` if they
+    /// are not affine.
     fn sums(&self, e: &Equation, lowering: &Lowering, y: ValueId) -> Option<Parts> {
         let n = self.width(y)?;
         let all = |a: &Atom| {
@@ -181,7 +185,7 @@ impl<'a> Known<'a> {
         found.filter(|parts| parts.iter().all(|sum| sum.terms().len() <= TERMS))
     }
 
-    /// Returns the `j`-th element of a view of vectors.
+    /// Returns element `j` of a view of vectors, as an affine form.
     fn viewed(
         &self,
         pieces: &[Piece],
@@ -203,7 +207,7 @@ impl<'a> Known<'a> {
         self.parts(x[fill?])?.first().cloned()
     }
 
-    /// Returns the interval of an output's elements; `None` means the dtype's range.
+    /// Returns an interval that contains the elements of output `y` of `e`; `None` means the dtype's range.
     fn computed(&self, e: &Equation, lowering: &Lowering, y: ValueId) -> Option<Interval> {
         let ty = self.f.types[y].as_array().filter(|ty| !ty.dtype.is_float())?;
         let range = |i: usize| e.operands.get(i).map(|a| self.range(*a));
@@ -245,7 +249,8 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// Returns the intervals of a branch's results, or of the stacked results of a loop, if they are integers.
+    /// Returns, per output of a loop or branch, an interval that contains its elements, if they are integers and,
+    /// for a loop, the output is stacked and not a carry.
     fn run(&self, module: &Module, e: &Equation, lowering: &Lowering) -> Vec<Option<Interval>> {
         let (bodies, spec) = match lowering {
             Lowering::Loop { body, spec } => (vec![*body], Some(spec)),
@@ -275,7 +280,8 @@ impl<'a> Known<'a> {
         all
     }
 
-    /// Returns the interval of a `select`. Each side is narrowed by the condition under which it is selected.
+    /// Returns an interval that contains the output of a `select`. The interval of each of its two values is
+    /// narrowed by the condition under which that value is selected.
     fn selected(&self, e: &Equation) -> Interval {
         let side = |i: usize, holds: bool| self.range_where(e.operands[i], e.operands[0], holds);
         match self.range(e.operands[0]).only() {
@@ -285,7 +291,7 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// Returns the interval of `a`, given that a condition is true (`holds`) or false.
+    /// Returns an interval that contains `a` wherever `condition` is true (if `holds`) or false (if not).
     fn range_where(&self, a: Atom, condition: Atom, holds: bool) -> Interval {
         let own = self.range(a);
         let definition = |a: Atom| a.value().and_then(|v| self.definitions[v]);
@@ -318,7 +324,8 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// Returns the facts about the parameters of a function that an equation runs.
+    /// Returns the facts about the parameters of the function `region` that equation `e` runs; empty if none are
+    /// known.
     pub(super) fn facts(&self, module: &Module, e: &Equation, region: &Region) -> Vec<Fact> {
         let given = |a: &Atom| {
             let fact = self.fact(*a);
@@ -367,7 +374,7 @@ impl<'a> Known<'a> {
         matches!(self.f.type_of(a), Type::Array(ty) if ty.dtype.is_integer())
     }
 
-    /// Returns the facts about the parameters of a loop's body.
+    /// Returns the facts about the parameters of a loop's body, valid in every iteration.
     fn in_iterations(&self, e: &Equation, spec: &LoopSpec) -> Vec<Fact> {
         let most = match spec.trip {
             TripCount::Static(n) => n as i128,
@@ -396,7 +403,7 @@ impl<'a> Known<'a> {
         spec.takes.iter().map(fact).collect()
     }
 
-    /// Returns the value of a scalar integer or truth value, if only one is possible.
+    /// Returns the value of `v`, a scalar integer or truth value, if only one value is possible.
     pub(super) fn only(&self, v: ValueId) -> Option<Literal> {
         let ty = self.f.types[v].as_array().filter(|ty| ty.shape.is_empty())?;
         let x = self.facts[v].range?.only()?;
@@ -407,7 +414,7 @@ impl<'a> Known<'a> {
     }
 }
 
-/// Returns the intervals of a function's integers.
+/// Returns, per value of `f` with an integer dtype, an interval that contains all its elements.
 pub(crate) fn integers(module: &Module, f: &Function) -> SecondaryMap<ValueId, Option<Interval>> {
     let known = Known::of(module, f, &[]);
     let mut ranges = SecondaryMap::with_capacity(f.types.len());

@@ -12,12 +12,12 @@ pub(super) struct Looped {
     pub(super) body: Arc<Function>,
     pub(super) spec: LoopSpec,
     pub(super) operands: Vec<Atom>,
-    /// The facts about each parameter of the body.
+    /// The facts about the parameters of the body, in their order.
     pub(super) facts: Vec<Fact>,
 }
 
 impl Looped {
-    /// Returns the loop that an equation runs, for editing; `None` if its primitive is not a loop.
+    /// Returns the loop `op` with its operands, for editing; `None` if `op` is not a loop.
     pub(super) fn of(
         b: &Builder<'_>,
         op: &Op,
@@ -31,38 +31,40 @@ impl Looped {
         Some(Looped { op: op.clone(), function, body, spec, operands: operands.to_vec(), facts })
     }
 
-    /// Returns the operand index of a parameter; `None` for the iteration number.
+    /// Returns the index of the loop's operand for parameter `param` of the body; `None` for the iteration number,
+    /// which has none.
     pub(super) fn operand(&self, param: usize) -> Option<usize> {
         Some(self.spec.lead() + self.spec.params().position(|p| p == param)?)
     }
 
-    /// Returns the parameter index of a value of the body, if the value is a parameter.
+    /// Returns the index of the body's parameter that the value `v` is; `None` if `v` is no parameter.
     pub(super) fn param(&self, v: ValueId) -> Option<usize> {
         self.body.all_params().position(|p| p == v)
     }
 
-    /// Returns the loop's operand for a value of the body; `None` unless the value is a parameter with an operand.
+    /// Returns the loop's operand for value `v` of the body; `None` unless `v` is a parameter with an operand.
     pub(super) fn value(&self, v: ValueId) -> Option<Atom> {
         Some(self.operands[self.operand(self.param(v)?)?])
     }
 
-    /// Returns the binding (constant, carry, ..) of a value of the body; `None` unless the value is a parameter.
+    /// Returns the binding (constant, carry, ..) of value `v` of the body; `None` unless `v` is a parameter.
     pub(super) fn slot(&self, v: ValueId) -> Option<Binding> {
         Some(self.spec.takes[self.param(v)?])
     }
 
-    /// Returns whether a value of the body is a constant of the loop.
+    /// Returns whether value `v` of the body is a parameter with the same operand in all iterations.
     pub(super) fn is_constant(&self, v: ValueId) -> bool {
         self.slot(v) == Some(Binding::Const)
     }
 
-    /// Returns the index at which a new parameter is inserted: after all linear ones, or after all that are not linear.
+    /// Returns the index at which a new parameter of the body is inserted: after all others that are linear, or not
+    /// linear, as it is.
     pub(super) fn end(&self, linear: bool) -> usize {
         if linear { self.spec.takes.len() } else { self.body.params.len() }
     }
 
-    /// Adds operands with their bindings, after all other parameters of their kind. The body must be replaced
-    /// next.
+    /// Adds operands to the loop, bound to new parameters after all others that are linear, or not, as they are.
+    /// The caller must then set a body with these parameters ([`Looped::run`]).
     pub(super) fn take(&mut self, linear: bool, more: &[(Binding, Atom)]) {
         let last = self.end(linear);
         let before = self.spec.lead() + self.spec.params().filter(|p| *p < last).count();
@@ -71,7 +73,7 @@ impl Looped {
         self.operands.splice(before..before, more.iter().map(|(_, a)| *a));
     }
 
-    /// Removes a parameter. The body must be replaced next.
+    /// Removes a parameter with its operand. The caller must then set a body without it ([`Looped::run`]).
     pub(super) fn drop(&mut self, param: usize) {
         if let Some(operand) = self.operand(param) {
             self.operands.remove(operand);
@@ -80,7 +82,7 @@ impl Looped {
         self.facts.remove(param);
     }
 
-    /// Replaces the body by a function of the current parameters.
+    /// Sets the body to `function`, whose parameters must be the current ones.
     pub(super) fn run(&mut self, b: &Builder<'_>, function: FuncId) {
         self.function = function;
         self.body = b.with_module(|m| m.get(function));

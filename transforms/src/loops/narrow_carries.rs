@@ -43,7 +43,8 @@ pub(crate) const PASS: Pass = Pass {
     }),
 };
 
-/// As [`PASS`], before reverse mode: there, saving state in each iteration costs more than a copy.
+/// The variant of [`PASS`] that runs before reverse mode, where saving loop state in each iteration costs more than
+/// copying a part of an array.
 pub(crate) const EAGER: Pass = Pass {
     name: "narrow_carries_eager",
     about: "the same, even if copies cost more than they save: reverse mode saves less state",
@@ -53,30 +54,31 @@ pub(crate) const EAGER: Pass = Pass {
     }),
 };
 
-/// The least number of accesses per element of a window (the part of an array that a loop accesses), on average, from
-/// which a loop without derivatives gains by copying
-/// a part out and in again; a part of at most `SMALL` elements stays in registers, and gains from one access
-/// on.
+/// The least average number of accesses to each element of a window (the part of an array that a loop accesses) for
+/// which a loop without derivatives gains from copying the window out before the loop and in again after it. A
+/// window of at most [`SMALL`] elements stays in registers, and gains from one access per element on.
 const OFTEN: usize = 4;
 const SMALL: usize = 64;
 
 /// A box of an array that a loop carries or reads in place of the whole array.
 struct Window {
     area: Area,
-    /// The number of accesses by all iterations together, counted in elements.
+    /// The number of element accesses to the window, by all iterations together.
     touched: usize,
 }
 
 impl Window {
-    /// Returns whether the window pays: whether iterations access its elements `often` times each on average, or
-    /// once if it is small. Copying the window costs one access per element.
+    /// Returns whether carrying the window pays in place of an array of `array` elements: it has fewer elements,
+    /// and iterations access each of them `often` times on average, or once in a window of at most [`SMALL`]
+    /// elements. Copying the window costs one access per element.
     fn pays(&self, array: usize, often: usize) -> bool {
         let (elements, touched) = (self.area.elements(), self.touched);
         let least = if elements <= SMALL { elements } else { elements.saturating_mul(often) };
         elements < array && least <= touched
     }
 
-    /// Emits, in front of the loop, the start of the window along each axis of the array; `None` if one is unknown there.
+    /// Emits, in front of the loop, the window's first index along each axis of the array; `None` if one of them
+    /// depends on values of the body.
     fn starts(&self, b: &Builder<'_>, at: &Looped) -> Option<Vec<Atom>> {
         self.area.0.iter().map(|along| number(b, &along.start(), |v| at.value(v))).collect()
     }
@@ -95,18 +97,19 @@ impl Window {
     }
 }
 
-/// The plan to replace a carried or constant array of a loop by windows.
+/// A plan that replaces one carried or constant array of a loop by windows of it.
 struct Plan {
     /// The index of the body's parameter that is the array.
     param: usize,
-    /// The windows: first the one that is written, if any, then those that are read.
+    /// The windows: if the loop writes the array, first the window that it writes; then windows that it only reads.
     windows: Vec<Window>,
     writes: bool,
-    /// The equations of the body that access the array, each with the index of its window.
+    /// The accesses of the body to the array: the index of the equation, and that of its window in `windows`.
     touches: Vec<(usize, usize)>,
 }
 
-/// A window to write back after the loop: the loop's output, the array to update, the window's start and its sizes.
+/// A window that is written back into its array after the loop: the index of the loop's output, the array, the
+/// window's first indices and its sizes.
 struct Back {
     output: usize,
     array: Atom,
@@ -114,8 +117,8 @@ struct Back {
     sizes: Vec<usize>,
 }
 
-/// Returns the outputs of an equivalent loop that carries windows in place of arrays; `None` if no array can be
-/// narrowed.
+/// Replaces arrays that a loop carries by windows of them, and returns the outputs of the new loop; `None` if no
+/// array can be narrowed. `often` is the least number of accesses per element for which a window pays.
 fn narrowed(site: &RegionSite<'_>, often: usize) -> Better {
     let (Some(mut at), b) = (site.looped(), site.b) else { return Ok(None) };
     let (mut param, mut back, mut changed) = (0, Vec::new(), false);
@@ -140,18 +143,19 @@ fn narrowed(site: &RegionSite<'_>, often: usize) -> Better {
     Ok(Some(outputs))
 }
 
-/// The accesses of a body to one of its parameters, an array.
+/// The accesses of a loop's body to an array that is one of its parameters.
 struct Found {
-    /// The accesses: equation, area, number of elements, and whether it writes.
+    /// Per access: the equation's index, the area over all iterations, the number of elements in one iteration, and
+    /// whether it writes.
     touches: Vec<(usize, Area, usize, bool)>,
     /// The indices of the body's results that are the array after all writes.
     results: Vec<usize>,
 }
 
 impl Found {
-    /// Finds the accesses; `None` if one is not known.
+    /// Finds the accesses to parameter `p`; `None` if the area of one of them is not known.
     fn of(at: &Looped, known: &Known<'_>, p: ValueId, extents: &[usize]) -> Option<Found> {
-        // The parameter that is the array, and its versions: the outputs of writes to it.
+        // `versions` marks the parameter that is the array, and the outputs of all writes to it.
         let body = &at.body;
         let mut versions: SecondaryMap<ValueId, bool> =
             SecondaryMap::with_capacity(body.types.len());
@@ -179,7 +183,7 @@ impl Found {
         Some(Found { touches, results: (0..body.results.len()).filter(handed_on).collect() })
     }
 
-    /// Returns the area of all writes, extended by the reads that overlap it.
+    /// Returns the area of all writes, extended by the areas of those reads that may overlap it.
     fn written(&self, known: &Known<'_>, extents: &[usize]) -> Option<Area> {
         let mut all = self.touches.iter().find(|t| t.3)?.1.clone();
         loop {
@@ -226,7 +230,7 @@ impl Plan {
         let mut touches = Vec::new();
         for (i, area, elements, writes) in &found.touches {
             let touched = times.saturating_mul(*elements);
-            // Join a read with a window if the joined window has no more elements than both.
+            // Join a read with an earlier window if the joined area has no more elements than the two together.
             let joined = |w: &Window| {
                 let more = w.area.or(area, known, extents);
                 let cheap = more.elements() <= w.area.elements() + area.elements();
@@ -259,8 +263,9 @@ impl Plan {
         Some(Plan { param, windows, writes: carried, touches })
     }
 
-    /// Changes the loop to take the windows, and returns the window to write back. Leaves the loop unchanged if
-    /// a start cannot be computed in front of it.
+    /// Changes the loop `at` to take the windows in place of the array. The inner result is the window to write
+    /// back after the loop; the outer is `None` if the first index of a window cannot be computed in front of the
+    /// loop, which then stays unchanged.
     fn take(
         &self,
         b: &Builder<'_>,
@@ -290,7 +295,7 @@ impl Plan {
         Ok(Some(back))
     }
 
-    /// Returns the body with the windows as parameters in place of the array.
+    /// Returns the body with the windows as parameters in place of the array, and its accesses changed accordingly.
     fn body(
         &self,
         module: &mut Module,
@@ -333,7 +338,8 @@ impl Plan {
             let Some(touch) = Access::of(known, body, e) else {
                 return Err(Problem::internal("a place that was known is not"));
             };
-            // Writes chain the state; constant windows do not change.
+            // A write changes the written window, so each access takes its latest version; windows that are only
+            // read do not change.
             let part = match (*w, self.writes) {
                 (0, true) => copying.read(e.operands[0]),
                 (w, _) => parts[w],
@@ -347,7 +353,8 @@ impl Plan {
 }
 
 impl Access {
-    /// Emits the same access to the window in place of the array.
+    /// Emits this access, of equation `e`, to the window `part` in place of the array; `None` if a start index
+    /// cannot be computed.
     fn within(
         &self,
         b: &Builder<'_>,
@@ -360,7 +367,8 @@ impl Access {
         let value = |v: ValueId| Some(copying.read(v.into()));
         let (mut starts, mut sizes) = (Vec::new(), Vec::new());
         for axis in window.axes() {
-            // Indices are relative to the window's start; an axis that the box covers needs none.
+            // Start indices are relative to the window's first index; along an axis whose whole window the access
+            // covers, no index is needed.
             let (along, size) = (&window.area.0[axis], self.part.sizes[axis]);
             let start = self.starts[axis].plus(&along.start(), -1);
             let apart = size < along.size();

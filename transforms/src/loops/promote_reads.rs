@@ -21,7 +21,8 @@ use tapeloom_ir::{
     Atom, Builder, Draft, Equation, FuncId, Function, Module, Problem, Type, ValueId, ValueRemap,
 };
 
-/// The most elements that branches may read of an array.
+/// The largest number of elements that branches may read of an array for the array to be replaced by the elements;
+/// also of an index array in a branch.
 const FEW: usize = 64;
 
 /// The entry of this pass in the list `PASSES`.
@@ -43,10 +44,12 @@ fn promoted(RegionSite { b, op, operands, .. }: &RegionSite<'_>) -> Better {
     }))
 }
 
-/// Branches that take elements in place of arrays, with the arguments of the `cond`.
+/// The rewritten branches, which take elements in place of arrays, and the operands of the new `cond` after its
+/// condition.
 type Lifted = (Vec<FuncId>, Vec<Atom>);
 
-/// Returns branches that take elements, with their arguments; `None` if no argument qualifies.
+/// Rewrites branches to take elements in place of arrays; returns them with their operands, or `None` if no operand
+/// qualifies.
 fn lifted(
     b: &Builder<'_>,
     branches: &[FuncId],
@@ -80,8 +83,8 @@ fn lifted(
     Ok(changed.then_some((all, given)))
 }
 
-/// Returns the equations that read elements of a parameter, if all its uses are such reads, at indices that
-/// depend on other parameters alone.
+/// Returns the indices of the equations that read elements of parameter `param`; `None` unless all its uses are
+/// reads of at most [`FEW`] elements, at indices computed from other parameters.
 fn reads(module: &Module, f: &Function, param: usize) -> Option<Vec<usize>> {
     let p = Atom::Value(*f.params.get(param)?);
     let all = match f.type_of(p) {
@@ -105,8 +108,8 @@ fn reads(module: &Module, f: &Function, param: usize) -> Option<Vec<usize>> {
     (fine && slice(module, f, &users).is_some()).then_some(users)
 }
 
-/// Returns the equations that `wanted` depend on, in order; `None` unless these are index arithmetic on
-/// parameters alone.
+/// Returns, in order, the indices of the equations `wanted` and of all on which they depend; `None` unless the
+/// latter are index arithmetic on parameters.
 fn slice(module: &Module, f: &Function, wanted: &[usize]) -> Option<Vec<usize>> {
     let mut live: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());
     let mut needed = Vec::new();
@@ -133,7 +136,8 @@ fn slice(module: &Module, f: &Function, wanted: &[usize]) -> Option<Vec<usize>> 
     Some(needed)
 }
 
-/// Emits, in front of the `cond`, the equations of a branch that read elements; returns the elements.
+/// Emits, in front of the `cond`, the equations `reads` of a branch with all on which they depend; returns the
+/// elements that they read.
 fn outside(b: &Builder<'_>, f: &Function, reads: &[usize], given: &[Atom]) -> Vec<Atom> {
     let needed = b.with_module(|m| slice(m, f, reads)).unwrap_or_default();
     let mut copying = ValueRemap::with(f, given.iter().copied());
@@ -144,8 +148,8 @@ fn outside(b: &Builder<'_>, f: &Function, reads: &[usize], given: &[Atom]) -> Ve
     reads.iter().map(|i| copying.read(f.equations[*i].outputs[0].into())).collect()
 }
 
-/// Returns the branch without the array's parameter, and with the elements of all branches as last parameters;
-/// the elements that this branch reads begin at index `first`.
+/// Returns the branch without parameter `param`, the array. The elements that all branches read become its last
+/// parameters; those of this branch begin at index `first` of them.
 fn inside(
     module: &mut Module,
     f: &Function,

@@ -14,16 +14,16 @@ use tapeloom_ir::{
     ValueId, deeper, rebuild,
 };
 
-/// The rewrite that a pass applies to each equation of a kind.
+/// The rewrite that a loop pass applies to each equation of one kind.
 #[derive(Clone, Copy)]
 pub(super) enum Rewrite {
-    /// For equations without regions: returns the output if its value is known, given the operands.
+    /// For equations without regions: returns an atom equal to the output if there is one, given the new operands.
     Leaves(fn(&Module, &Known<'_>, &Equation, &[Atom]) -> Option<Atom>),
-    /// For loops and branches: returns the outputs of an equivalent equation, if there is a better one. Not
-    /// called under policies that treat arrays as memory, which keep loops as written.
+    /// For loops and branches: returns the outputs of an equivalent, better equation if there is one. Not called
+    /// for calls whose policy treats arrays as memory, which leaves loops as written.
     ///
-    /// If only one box of an output is read, the rewrite may return the box in place of the output; its readers
-    /// get the box.
+    /// If readers use only one box of an output, the rewrite may return that box in place of the output; its
+    /// readers then read the box.
     Loops(fn(&RegionSite<'_>) -> Better),
     /// For reads and writes of boxes that were just written: see [`Written`].
     Stores,
@@ -34,11 +34,11 @@ pub(super) struct RegionSite<'a> {
     pub(super) b: &'a Builder<'a>,
     pub(super) op: &'a Op,
     pub(super) operands: &'a [Atom],
-    /// The facts about the parameters of the first function that it runs.
+    /// The facts about the parameters of the first function that the equation runs.
     facts: &'a [Fact],
-    /// The reads of the equation's outputs: per output, the only box that is read.
+    /// For an output's index: the one box that later equations read of that output, if they read only one.
     pub(super) behind: &'a Behind<'a>,
-    /// Whether the equation is in a function that an enclosing loop iterates.
+    /// Whether the equation is in the body of a loop, or in a function that such a body runs.
     pub(super) in_loop: bool,
 }
 
@@ -49,15 +49,15 @@ impl RegionSite<'_> {
     }
 }
 
-/// The result of a rewrite: the outputs of a better equation, or `None` if the equation stays.
+/// The result of a rewrite: the outputs of a better equation, or `None` if the equation stays as it is.
 pub(super) type Better = Result<Option<Vec<Atom>>, Problem>;
 
-/// Rewrites a function and all functions that it runs.
+/// Applies the rewrite `pass` to the equations of `f` and of all functions that it runs, innermost functions first.
 pub(super) fn inside_out(module: &mut Module, f: FuncId, pass: Rewrite) -> Result<FuncId, Problem> {
     visit(module, f, (&[], false), pass, &mut OrderedMap::default())
 }
 
-/// The rewritten functions, by the facts about their parameters and by whether a loop iterates them.
+/// Per function, facts about its parameters, and whether it runs inside a loop: the rewritten function.
 type Seen = OrderedMap<(FuncId, Vec<Fact>, bool), FuncId>;
 
 fn visit(
@@ -79,7 +79,7 @@ fn visit(
     let known = Known::of(module, &f, facts);
     let mut written = matches!(pass, Rewrite::Stores).then(|| Written::of(&known, &f));
     let mut changed = false;
-    // Outputs that were replaced by a box, which has another type.
+    // Outputs of the old function that a box, of another type, replaces in the new one.
     let mut boxes: OrderedSet<ValueId> = OrderedSet::default();
     let new = rebuild(&f, |draft, i, mut operands| {
         let e = &f.equations[i];

@@ -40,7 +40,8 @@ use tapeloom_ir::{
     ArrayType, Atom, Builder, Draft, FuncId, Literal, Module, Problem, Type, ValueId, ValueRemap,
 };
 
-/// The largest distance in iterations between the writing and the reading of a row.
+/// The largest number of iterations from the one that writes a row to one that reads it; if a read is later, the
+/// loop stays unchanged.
 const ITERATIONS: usize = 4;
 
 /// The entry of this pass in the list `PASSES`.
@@ -53,7 +54,8 @@ pub(crate) const PASS: Pass = Pass {
     }),
 };
 
-/// As [`PASS`], for arrays whose last row alone is read after the loop.
+/// The variant of [`PASS`] for arrays of which only the last row is read after the loop: the loop's output becomes
+/// that row.
 pub(crate) const LAST: Pass = Pass {
     name: "rolling_buffer_last",
     about: "the same if only the last row is read after the loop: the array is not stored",
@@ -61,7 +63,7 @@ pub(crate) const LAST: Pass = Pass {
     run: Run::Program(rolling_buffer_last),
 };
 
-/// Rewrites arrays whose last row alone is read after the loop.
+/// Rewrites loops that compute an array of which only the last row is read after the loop.
 fn rolling_buffer_last(
     regions: &mut dyn Regions,
     module: &mut Module,
@@ -72,21 +74,22 @@ fn rolling_buffer_last(
     if rows == f { Ok(f) } else { dce(regions, module, rows) }
 }
 
-/// A carried array of which each iteration computes one row from earlier rows.
+/// A carried array of which each iteration computes one row (a slice of extent 1 along `axis`) from earlier rows.
 struct Rows {
-    /// The indices of the body's parameter that is the array and of the result that is its last version.
+    /// The indices of the body's parameter that is the array, and of the body's result that is the array after all
+    /// writes.
     param: usize,
     result: usize,
     /// The axis of the array along which rows follow each other.
     axis: usize,
-    /// The index of the row that an iteration writes, less the iteration number. Constant in the loop.
+    /// The index of the row that iteration i writes, minus i: the same in all iterations.
     to: Affine<Symbol>,
     iterations: usize,
     /// The equations of the body that access the array, each with the kind of its access.
     touches: Vec<(usize, Kind)>,
-    /// The number of earlier rows that an iteration needs.
+    /// The number of preceding rows that an iteration reads, and so the number of rows that the new loop carries.
     deep: usize,
-    /// Whether rows from before the loop are read.
+    /// Whether iterations read rows with their values from before the loop.
     old: bool,
     row: ArrayType,
 }
@@ -99,23 +102,26 @@ enum Kind {
     Own,
     /// A read of a row with its value from before the loop.
     Old,
-    /// A read of the row that was written this number of iterations before.
+    /// A read of the row that was written that number of iterations before the current one.
     Before(usize),
 }
 
-/// Rows that are written back to their array after the loop.
+/// The rows of one array that are written back to it after the loop.
 struct Back {
     output: usize,
     array: Atom,
     axis: usize,
-    /// The output with one row per iteration, and the start of the first row.
+    /// The index of the loop's stacked output, with one row per iteration, and the indices in the array at which
+    /// its rows begin.
     stacked: (usize, Vec<Atom>),
-    /// The outputs that are one row each, with the start in the array to which the row is written.
+    /// The outputs of the loop that are one row each: the output's index, and the indices in the array to which it
+    /// is written.
     last: Vec<(usize, Vec<Atom>)>,
 }
 
-/// Returns the outputs of a loop that carries rows in place of an array; `None` if there is no such array. If
-/// `behind` is given, only arrays whose last row alone is read are replaced, and the output is that row.
+/// Rewrites a loop to carry rows in place of an array, and returns the new loop's outputs; `None` if the loop
+/// carries no such array. If `behind` is given, only arrays are replaced of which later equations read the last row
+/// alone, and the output is that row.
 fn rolled(site: &RegionSite<'_>, behind: Option<&Behind<'_>>) -> Better {
     let (Some(mut at), b) = (site.looped(), site.b) else { return Ok(None) };
     let (mut param, mut back, results) = (0, Vec::new(), at.body.results.len());
@@ -173,7 +179,7 @@ impl Rows {
             }
             let touch = Access::of(known, body, e)?;
             let area = touch.area(known, &array.shape, |v| at.is_constant(v))?;
-            // The access must be one whole row that moves with the iterations.
+            // The access must be to one whole row, whose index increases by 1 from iteration to iteration.
             let mut axes = (0..array.shape.len()).filter(|a| area.0[*a].size() != array.shape[*a]);
             let axis = match (axes.next(), axes.next()) {
                 (Some(axis), None) => axis,
@@ -231,7 +237,7 @@ impl Rows {
                 },
             ));
         }
-        // The writes must form a chain.
+        // The writes must form a chain: each changes the array that the write before it returned.
         let mut latest = p;
         for (i, _) in touches.iter().filter(|t| t.1 == Kind::Writes) {
             let e = &body.equations[*i];
@@ -240,7 +246,8 @@ impl Rows {
             }
             latest = e.outputs[0];
         }
-        // A row that is added to before any iteration has written it has its value from before the loop.
+        // If an iteration adds to a row that it has not written before, it reads the row's value from before the
+        // loop.
         let adds = found.iter().any(|t| t.4 && t.1.part.writes.is_some_and(|w| w.adds));
         let old = adds || touches.iter().any(|t| t.1 == Kind::Old);
         let deep = touches.iter().map(|t| if let Kind::Before(d) = t.1 { d } else { 0 }).max()?;
@@ -248,7 +255,8 @@ impl Rows {
             (0..array.shape.len()).filter(|a| *a != axis).map(|a| array.shape[a]).collect();
         let row = ArrayType::new(array.dtype, shape);
         let small = row.shape.elements() * deep.max(1) < array.shape.elements();
-        // Versions are in program order, so each read of the iteration's row sees the last write before it.
+        // The outputs of writes are in program order, so a read of the iteration's own row sees the last write
+        // before the read.
         (deep > 0 && small).then_some(Rows {
             param,
             result,
@@ -262,8 +270,8 @@ impl Rows {
         })
     }
 
-    /// Returns whether a box is the row that the last iteration writes. Without an iteration, that index is the
-    /// row before the first one, which the loop carries at its beginning and its end.
+    /// Returns whether the box `read` is the row that the last iteration writes. If the loop has no iteration, the
+    /// box is the row before the first one, which the loop carries from its beginning to its end.
     fn is_last(&self, at: &Looped, read: Option<OneBox>) -> bool {
         let last = match at.spec.direction {
             Direction::Up => self.iterations as i64 - 1,
@@ -277,8 +285,8 @@ impl Rows {
         })
     }
 
-    /// Changes the loop to carry rows, and returns the rows to write back. Leaves the loop unchanged if a row's
-    /// index cannot be computed in front of it.
+    /// Changes the loop `at` to carry rows, and returns the rows to write back after it. Leaves the loop unchanged
+    /// and returns `None` if the index of a row cannot be computed in front of the loop.
     fn take(&self, b: &Builder<'_>, at: &mut Looped) -> Result<Option<Back>, Problem> {
         let Some(operand) = at.operand(self.param) else { return Ok(None) };
         let array = at.operands[operand];
@@ -318,7 +326,8 @@ impl Rows {
         Ok(Some(Back { output: self.result, array, axis: self.axis, stacked, last: rest }))
     }
 
-    /// Returns the body that takes rows, and returns the new row and the oldest one.
+    /// Returns the loop's new body, which takes rows in place of the array, and returns the new row and the oldest
+    /// row that it took.
     fn body(&self, module: &mut Module, of: &Looped) -> Result<FuncId, Problem> {
         let body = &of.body;
         let late = reads_late(module, body, |_| true);
@@ -342,7 +351,7 @@ impl Rows {
         }
         let lost = || Problem::internal("a row that was known is not");
         let b = Builder::new(module, &mut draft);
-        // A row with an axis of extent 1 in front; readers of the array expect the row in that shape.
+        // The shape of a row with an axis of extent 1 in front; readers of the array expect the row in that shape.
         let one: Vec<usize> = [1].into_iter().chain(self.row.shape.iter().copied()).collect();
         let read = |copying: &mut ValueRemap, i: usize, kind: Kind| {
             let e = &body.equations[i];
@@ -357,7 +366,8 @@ impl Rows {
             copying.define(e, [row]);
         };
         let reads = |kind: &Kind| matches!(kind, Kind::Before(_) | Kind::Own);
-        // Late reads of an array come right after the array's definition, as in transposition.
+        // Reads that transposition would visit late ([`reads_late`]) come right after the array's definition here,
+        // so that cotangents are added in the same order.
         let read_late = |copying: &mut ValueRemap, array: ValueId| {
             let own =
                 self.touches.iter().filter(|(i, kind)| late[*i] == Some(array) && reads(kind));
@@ -395,7 +405,7 @@ impl Rows {
                             sum(&b, part.ok_or_else(lost)?, update)
                         }
                     };
-                    // From here on, the row replaces this version of the array.
+                    // From here on, the new row stands for this version of the array.
                     copying.define(e, [made]);
                     read_late(&mut copying, e.outputs[0]);
                 }
@@ -407,7 +417,7 @@ impl Rows {
         draft.finish(module, results)
     }
 
-    /// Returns the row of the iteration with its value from before the loop.
+    /// Emits a read of the row that belongs to the iteration, with its value from before the loop.
     fn untouched(
         &self,
         b: &Builder<'_>,
@@ -424,7 +434,7 @@ impl Rows {
         Some(reshaped(b, take_box(b, old?, &starts, &sizes), &self.row.shape))
     }
 
-    /// Returns the start of a row, along every axis.
+    /// Returns the indices at which the row with index `at` begins, one per axis of the array.
     fn starts(&self, at: Atom, rank: usize) -> Vec<Atom> {
         let zero = || Atom::from(Literal::i64(0));
         (0..rank).map(|a| if a == self.axis { at } else { zero() }).collect()

@@ -29,14 +29,15 @@ pub(crate) const PASS: Pass = Pass {
     run: Run::Program(|_, module, f| inside_out(module, f, Rewrite::Loops(given))),
 };
 
-/// A carried array of which the iterations set every element, and read none.
+/// A carried array of which the iterations together set every element, and none reads an element.
 struct Filled {
-    /// The indices of the body's parameter that is the array and of the result that is its last version.
+    /// The indices of the body's parameter that is the array, and of the body's result that is the array after the
+    /// write.
     param: usize,
     result: usize,
-    /// The axis of the array along which each iteration sets one index.
+    /// The axis of the array along which iteration i writes index i alone.
     axis: usize,
-    /// The value in the body that an iteration writes into the array.
+    /// The value of the body that an iteration writes into the array.
     element: Atom,
 }
 
@@ -85,7 +86,8 @@ impl Filled {
         alone.then_some(Filled { param, result, axis, element: set.operands[write.operand] })
     }
 
-    /// Returns the body without the array's parameter, with the written value as result in place of the array.
+    /// Returns the body without the array as parameter; in place of the array, its result is the value that the
+    /// iteration writes.
     fn body(&self, module: &mut Module, body: &Function) -> Result<FuncId, Problem> {
         let mut draft = Draft::new(body.name.clone());
         let mut copying = ValueRemap::new();

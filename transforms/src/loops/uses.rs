@@ -5,18 +5,19 @@ use super::integer_facts::Known;
 use tapeloom_ir::analysis::affine::Affine;
 use tapeloom_ir::{Atom, Function, ValueId};
 
-/// The only box of a value that is read: its starts and its sizes, one per axis.
+/// The one box of a value that is read: its first index and its size along each axis.
 #[derive(PartialEq, Eq)]
 pub(super) struct OneBox {
     pub(super) starts: Vec<i64>,
     pub(super) sizes: Vec<usize>,
 }
 
-/// For each output of an equation: the only box that is read of it, if it has no other use.
+/// Per output of an equation: the one box of it that later equations read; `None` if it has any other use.
 pub(super) type Behind<'a> = dyn Fn(usize) -> Option<OneBox> + 'a;
 
 impl OneBox {
-    /// Returns the only box that is read of a value of a function; `None` if the value has any other use.
+    /// Returns the one box of value `v` that the equations of `f` read; `None` if they read two boxes, or use `v`
+    /// in another way.
     pub(super) fn of(known: &Known<'_>, f: &Function, v: ValueId) -> Option<OneBox> {
         let is = |a: &Atom| a.value() == Some(v);
         if f.results.iter().any(is) {

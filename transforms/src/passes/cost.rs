@@ -28,10 +28,11 @@ use tapeloom_ir::{Equation, FuncId, Function, Module, Op, OrderedMap, Type, Valu
 /// The number of additions that take as long as moving one byte between cache and core.
 pub(crate) const FLOPS_PER_BYTE: f64 = 0.5;
 
-/// The cost of every equation beyond its elements. Of two programs of equal cost, the shorter wins.
+/// The cost added to every equation, in additions. So of two programs of equal arithmetic and traffic, the shorter
+/// wins.
 const EQUATION: f64 = 0.25;
 
-/// The size in bytes up to which an array stays in registers, so that moving it is free.
+/// The size in bytes up to which an array is counted as held in registers, so that moving it is free.
 const REGISTER_BYTES: usize = 64;
 
 /// The estimated cost of running a program once.
@@ -61,7 +62,7 @@ impl fmt::Display for Cost {
     }
 }
 
-/// Returns the placement of an equation and its arithmetic in additions.
+/// Returns the placement of an equation in loop nests, and its arithmetic in additions.
 pub(crate) fn work_of(
     module: &Module,
     op: &Op,
@@ -81,16 +82,16 @@ pub(crate) fn work_of(
         Lowering::Iota { .. } => out * 0.5,
         Lowering::Reduce { code, .. } => of(0) * f64::from(code.row().flops),
         Lowering::ArgReduce { .. } => of(0) * 2.0,
-        // A sort reads all elements, even if only a few results are used.
+        // A sort reads its whole operand, even if readers use only a few of its results.
         Lowering::ArgSort { .. } => of(0) * 64.0,
-        // A cumulation is a call, in which each element depends on the one before it.
+        // A cumulation is a call of the runtime, in which each element depends on the one before it.
         Lowering::Cumulate { .. } => out * 4.0,
         Lowering::Contract { contract, .. } => {
             let extent = |(axis, _): &(usize, usize)| {
                 let array = operands.first().and_then(|o| o.ty.as_array());
                 array.map_or(1.0, |a| a.shape[*axis] as f64)
             };
-            // Multiplication and addition are one instruction.
+            // A multiplication with the addition of its product is one instruction, so both count once.
             out * contract.iter().map(extent).product::<f64>()
         }
         Lowering::DynamicSlice | Lowering::Gather { .. } => out * 2.0,
@@ -107,10 +108,9 @@ pub(crate) fn work_of(
     (Placement::of(&lowering), flops + EQUATION)
 }
 
-/// The arithmetic of equations, including the functions that they run. Each function is counted once and
-/// memoized.
+/// The arithmetic of equations and of the functions that they run, memoized per function.
 pub(crate) struct Arithmetic {
-    /// The trip count that is assumed for a loop with a dynamic trip count.
+    /// The trip count assumed for a loop whose trip count is dynamic.
     trips: usize,
     functions: OrderedMap<FuncId, f64>,
 }
@@ -120,8 +120,8 @@ impl Arithmetic {
         Arithmetic { trips, functions: OrderedMap::default() }
     }
 
-    /// Returns the arithmetic of an equation in additions: a loop runs its body in every iteration, and a
-    /// branch counts as its most expensive function.
+    /// Returns the arithmetic of an equation in additions. A loop counts its body once per iteration, a branch
+    /// counts its most expensive function.
     pub(crate) fn of(&mut self, module: &Module, f: &Function, e: &Equation) -> f64 {
         match e.lower(module, f) {
             Lowering::Call(callee) => self.function(module, callee),
@@ -153,7 +153,7 @@ impl Arithmetic {
     }
 }
 
-/// Returns the bytes that are moved if a value is read once; 0 for a value of at most `REGISTER_BYTES` bytes.
+/// Returns the number of bytes moved when a value is read once; 0 for a value of at most [`REGISTER_BYTES`] bytes.
 pub(crate) fn bytes(ty: &Type) -> f64 {
     match ty.as_array().map(|a| a.bytes()) {
         Some(bytes) if bytes > REGISTER_BYTES => bytes as f64,
@@ -161,9 +161,10 @@ pub(crate) fn bytes(ty: &Type) -> f64 {
     }
 }
 
-/// Returns the cost of one equation on its own, for extraction, where the loop nests are not known yet: an
-/// operand that must be in memory is written and read for it, and so is its output if it must be in memory.
-/// `stored` marks the operands, and the output, that are in memory anyway.
+/// Returns the cost of one equation on its own, in additions, for extraction, before the loop nests are known.
+/// Operands that the equation reads from memory count as written and read for it; its output counts as written and
+/// read if it must be in memory. `stored` says which operands, and whether the output, are in memory in any case:
+/// these count nothing.
 pub(crate) fn local(
     module: &Module,
     op: &Op,
@@ -183,8 +184,9 @@ pub(crate) fn local(
     flops + 2.0 * FLOPS_PER_BYTE * moved
 }
 
-/// Returns the cost of a function: one backward walk assigns every equation to the nest of its reader, if there
-/// is only one; then values that cross nests are counted.
+/// Returns the cost of a function. A backward walk assigns each equation to the loop nest of its only reader; an
+/// equation with several readers is a nest of its own. Values that one nest writes and others read count as
+/// traffic.
 fn program(module: &Module, f: &Function) -> Cost {
     /// The readers of a value found so far.
     #[derive(Clone, Default)]

@@ -15,7 +15,7 @@ pub(crate) const PASS: Pass = Pass {
     run: Run::Function(dce),
 };
 
-/// Returns the same function without dead equations.
+/// Returns a copy of `f` without the equations that no result and no effect depends on.
 pub(crate) fn dce(
     regions: &mut dyn Regions,
     module: &mut Module,

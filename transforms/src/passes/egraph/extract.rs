@@ -18,7 +18,7 @@ use egg::Id;
 use std::collections::VecDeque;
 use tapeloom_ir::{OrderedMap, OrderedSet};
 
-/// The most times that a change of one class's choice requeues its users.
+/// How often a change of one class's choice puts the users of the class into the worklist again.
 const CHANGES: u32 = 12;
 
 /// The result of extraction: the chosen node of every class.
@@ -65,14 +65,16 @@ impl Bits {
     }
 }
 
-/// A node that a class may choose: the node, its operands as class indices, and its cost without its operands.
+/// A node that extraction may choose for a class: the node, its operands as class indices, and its cost in
+/// additions, without the cost of its operands.
 struct Candidate<'g> {
     node: &'g ENode,
     operands: Vec<usize>,
     cost: f64,
 }
 
-/// The best candidate node found for a class so far, with its total cost and the set of classes that it needs.
+/// The best candidate found for a class so far: its index, the total cost of all classes that it needs, and the set
+/// of these classes.
 #[derive(PartialEq)]
 struct Best {
     candidate: usize,
@@ -80,7 +82,8 @@ struct Best {
     needs: Bits,
 }
 
-/// Chooses a node for every class; returns `None` if every choice is cyclic below `roots`.
+/// Chooses one node per class, so that the terms of the `roots` are cheap. Returns `None` if both ways of choosing
+/// give a cycle below the roots.
 pub(crate) fn extract(graph: &Graph<'_>, roots: &[Id]) -> Option<Extraction> {
     let ids = sorted(graph);
     let index: OrderedMap<Id, usize> = ids.iter().enumerate().map(|(i, id)| (*id, i)).collect();
@@ -95,8 +98,8 @@ pub(crate) fn extract(graph: &Graph<'_>, roots: &[Id]) -> Option<Extraction> {
             }
         }
     }
-    // First by sets. If that is cyclic, by tree costs: they increase along every edge, so the choice has no
-    // cycle.
+    // Choose by sets of classes first. If that choice is cyclic, choose by tree costs: the cost of a term exceeds
+    // that of each operand, so that choice has no cycle.
     [settle as Settle, settle_trees].into_iter().find_map(|settle| {
         let best = settle(&classes, &users);
         let node =
@@ -107,12 +110,13 @@ pub(crate) fn extract(graph: &Graph<'_>, roots: &[Id]) -> Option<Extraction> {
     })
 }
 
-/// A function that picks a candidate for every class, given the users of each.
+/// A function that picks a candidate for every class. Arguments: the candidates of each class, and the classes that
+/// use each class as operand.
 type Settle = fn(&[Vec<Candidate<'_>>], &[Vec<usize>]) -> Vec<Option<usize>>;
 
-/// Returns the candidate nodes of a class. If one is a constant or a value from outside, which cost nothing, it
-/// is the only candidate. A scalar constant must be a literal, since as an operand it may be used where a value
-/// would not fit.
+/// Returns the candidate nodes of a class. If one of them is a constant or a value from outside the program, which
+/// cost nothing, it is the only candidate. For a scalar constant it must be a literal, since some operands must be
+/// literals.
 fn candidates<'g>(
     graph: &'g Graph<'_>,
     id: Id,
@@ -133,7 +137,7 @@ fn candidates<'g>(
             ENode::Leaf(_) | ENode::Literal(_) | ENode::Output(..) => 0.0,
             ENode::Apply(op, operands) => {
                 let facts: Vec<&Fact> = operands.iter().map(|x| &graph.egraph[*x].data).collect();
-                // Results are written and arguments are in memory, whatever is chosen.
+                // Results are written and arguments are in memory in any case, so neither costs anything here.
                 let leaf = |x: &Id| graph.egraph[*x].iter().any(|n| matches!(n, ENode::Leaf(_)));
                 let stored: Vec<bool> =
                     operands.iter().map(|x| leaf(x) || roots.contains(x)).collect();
@@ -150,14 +154,14 @@ fn candidates<'g>(
 fn settle(classes: &[Vec<Candidate<'_>>], users: &[Vec<usize>]) -> Vec<Option<usize>> {
     let words = classes.len().div_ceil(64);
     let mut best: Vec<Option<Best>> = classes.iter().map(|_| None).collect();
-    // The cost of each class's chosen node alone.
+    // Per class: the cost of its chosen node without its operands.
     let mut own = vec![0.0; classes.len()];
     let mut needs = Bits(vec![0; words]);
     let mut queue = Worklist::new(classes.len());
     while let Some(i) = queue.pop() {
         let mut found: Option<Best> = None;
         let before = best[i].as_ref().map(|b| b.candidate);
-        // Try the current choice first, so that it stays unless another one is cheaper.
+        // Try the current choice first: another one replaces it only if it is cheaper.
         let others = (0..classes[i].len()).filter(|k| Some(*k) != before);
         for k in before.into_iter().chain(others) {
             let c = &classes[i][k];
@@ -189,7 +193,7 @@ fn settle(classes: &[Vec<Candidate<'_>>], users: &[Vec<usize>]) -> Vec<Option<us
     best.iter().map(|b| b.as_ref().map(|b| b.candidate)).collect()
 }
 
-/// Chooses by tree costs, which count a shared term once per use.
+/// Chooses a candidate per class by tree costs, which count a shared term once for each use.
 fn settle_trees(classes: &[Vec<Candidate<'_>>], users: &[Vec<usize>]) -> Vec<Option<usize>> {
     let mut best: Vec<Option<(usize, f64)>> = vec![None; classes.len()];
     let mut queue = Worklist::new(classes.len());
@@ -212,12 +216,12 @@ fn settle_trees(classes: &[Vec<Candidate<'_>>], users: &[Vec<usize>]) -> Vec<Opt
     best.iter().map(|b| b.map(|(k, _)| k)).collect()
 }
 
-/// The classes to visit again, each in the queue at most once.
+/// The classes whose choice is to be computed again, each at most once in the queue.
 struct Worklist {
     queue: VecDeque<usize>,
     queued: Vec<bool>,
     changed: Vec<u32>,
-    /// The most times that a class's changes requeue its users.
+    /// How often changes of one class put its users into the queue.
     changes: u32,
 }
 
@@ -250,7 +254,7 @@ impl Worklist {
     }
 }
 
-/// Returns whether the chosen nodes below the roots form no cycle. Iterative, since programs are deep.
+/// Returns whether the chosen nodes, followed from the roots, form no cycle. Iterative, since programs are deep.
 fn acyclic(graph: &Graph<'_>, extraction: &Extraction, roots: &[Id]) -> bool {
     #[derive(Clone, Copy, PartialEq)]
     enum Mark {

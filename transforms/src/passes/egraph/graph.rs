@@ -16,20 +16,20 @@ use smallvec::{SmallVec, smallvec};
 use tapeloom_ir::prim::{Given, Lowering, Operand, Sign};
 use tapeloom_ir::{Literal, Module, Op, Type};
 
-/// A term whose operands are classes.
+/// A term of the e-graph: a node whose operands are classes.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) enum ENode {
-    /// A value from outside: an index into [`Facts::leaves`].
+    /// A value from outside the program (a parameter, say): an index into [`Facts::leaves`].
     Leaf(u32),
-    /// A constant.
+    /// A scalar constant.
     Literal(Literal),
-    /// A primitive applied to terms.
+    /// A primitive applied to the terms of classes.
     Apply(Op, SmallVec<[Id; 2]>),
-    /// One output of a bundle.
+    /// One output, by index, of a bundle (a primitive with several outputs).
     Output(u32, [Id; 1]),
 }
 
-/// The kind of a node. A pattern matches nodes of one kind.
+/// The kind of a node: `ENode` without operands. A pattern matches nodes of one kind.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Head {
     Leaf,
@@ -86,16 +86,16 @@ impl Language for ENode {
     }
 }
 
-/// The facts about a class (a set of equal terms): types, sign, and constant value.
+/// The facts about a class (a set of equal terms): types, sign, and value if constant.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Fact {
-    /// The type of a value, or the types of a bundle.
+    /// The type of the class's value, or the types of a bundle's outputs.
     pub(crate) types: SmallVec<[Type; 1]>,
-    /// Whether this is a bundle (of any number of outputs but one).
+    /// Whether the class is a bundle: a primitive with no output or several outputs.
     pub(crate) bundle: bool,
-    /// The value of every element, if all are equal.
+    /// The number that every element of the value equals, if it is known.
     pub(crate) uniform: Option<Literal>,
-    /// The signs of the elements.
+    /// The possible signs of the value's elements.
     pub(crate) sign: Sign,
 }
 
@@ -105,19 +105,19 @@ impl Fact {
         if self.bundle { None } else { self.types.first() }
     }
 
-    /// Returns the constant, if the class is a scalar constant.
+    /// Returns the value of the class, if it is a scalar whose value is known.
     pub(crate) fn literal(&self) -> Option<Literal> {
         let scalar = self.ty()?.as_array()?.shape.is_empty();
         self.uniform.filter(|_| scalar)
     }
 }
 
-/// The analysis: computes and joins the facts of classes.
+/// The e-class analysis of `egg`: computes the facts about classes, and merges them when classes are merged.
 pub(crate) struct Facts<'m> {
     module: &'m Module,
-    /// The types of the values from outside.
+    /// The types of the values from outside the program, by index.
     leaves: Vec<Type>,
-    /// The types of the node about to be added, if they are known, so that they are not inferred again.
+    /// The types of the node about to be added, if they are already known; so `make` need not infer them.
     inferred: Option<SmallVec<[Type; 1]>>,
 }
 
@@ -163,7 +163,7 @@ impl Analysis<ENode> for Facts<'_> {
         changed
     }
 
-    /// Adds the constant as a node to a constant class.
+    /// If the value of a class is a known constant, adds the constant as a node to the class: constant folding.
     fn modify(egraph: &mut EGraph<ENode, Self>, id: Id) {
         let data = &egraph[id].data;
         let (Some(x), Some(Type::Array(ty))) = (data.uniform, data.ty()) else { return };
@@ -177,7 +177,8 @@ impl Analysis<ENode> for Facts<'_> {
     }
 }
 
-/// Describes operands for type inference.
+/// Returns the types of operands, with their values if they are literals, for type inference; `None` if an operand
+/// is a bundle.
 pub(crate) fn describe<'t>(facts: &[&'t Fact]) -> Option<SmallVec<[Operand<'t>; 3]>> {
     facts.iter().map(|f| Some(Operand { ty: f.ty()?, literal: f.literal() })).collect()
 }
@@ -194,8 +195,8 @@ fn uniform(module: &Module, op: &Op, facts: &[&Fact], types: &[Type]) -> Option<
     fold(module, op, &types, &values, output)
 }
 
-/// Returns the sign of the output of type `y`. Facts of classes only improve, and egg then updates their
-/// parents.
+/// Returns the sign of the output, of type `y`. It may become more precise later: facts of classes only improve,
+/// and egg then recomputes the facts of their users.
 fn sign(module: &Module, op: &Op, operands: &[Id], facts: &[&Fact], y: &Type) -> Sign {
     let Some(described) = describe(facts) else { return Sign::Any };
     let given = described.iter().zip(facts).map(|(o, f)| Given::of(o.ty, f.sign, f.uniform));
@@ -203,13 +204,13 @@ fn sign(module: &Module, op: &Op, operands: &[Id], facts: &[&Fact], y: &Type) ->
     op.sign(module, &described, &given, y, operands.windows(2).all(|w| w[0] == w[1]))
 }
 
-/// An e-graph over a module's primitives.
+/// The e-graph of one function, over the primitives of a module.
 pub(crate) struct Graph<'m> {
     pub(crate) egraph: EGraph<ENode, Facts<'m>>,
 }
 
 impl<'m> Graph<'m> {
-    /// Makes an empty graph with values from outside of those types.
+    /// Makes an empty graph; `leaves` are the types of the values from outside the program.
     pub(crate) fn new(module: &'m Module, leaves: Vec<Type>) -> Graph<'m> {
         Graph { egraph: EGraph::new(Facts { module, leaves, inferred: None }) }
     }
@@ -228,8 +229,8 @@ impl<'m> Graph<'m> {
         id
     }
 
-    /// Replaces operands of elementwise primitives that are arrays of one constant by the literal, if another
-    /// operand determines the shape.
+    /// Returns the operands; in an elementwise primitive, an array of one constant is replaced by the literal, if
+    /// another operand determines the shape.
     pub(crate) fn canonical(&mut self, op: &Op, operands: &[Id]) -> SmallVec<[Id; 2]> {
         let mut operands: SmallVec<[Id; 2]> = SmallVec::from_slice(operands);
         if operands.len() < 2
@@ -247,7 +248,7 @@ impl<'m> Graph<'m> {
         operands
     }
 
-    /// Returns whether some operand is an array of one constant, and another operand is not constant.
+    /// Returns whether an operand is an array of one constant while another operand is not constant.
     fn has_repeated(&self, operands: &[Id]) -> bool {
         let fact = |x: &Id| &self.egraph[*x].data;
         operands.iter().any(|x| fact(x).uniform.is_some() && fact(x).literal().is_none())
