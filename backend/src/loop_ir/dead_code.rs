@@ -1,6 +1,6 @@
-//! Dead-code elimination: removes values and variables without readers.
+//! Dead-code elimination in loop programs: removes scalar values and variables without readers.
 //!
-//! Stores stay; overwritten stores are removed by [`redundant_memory`](crate::passes::redundant_memory).
+//! Stores are never removed here; [`redundant_memory`](crate::passes::redundant_memory) removes overwritten stores.
 
 use super::{Arg, Assign, ScalarId, Stmt, VarId, visit};
 use cranelift_entity::EntitySet;
@@ -11,7 +11,7 @@ pub(crate) fn drop_dead(body: &mut Vec<Stmt>) {
         drop_unread(body, &|_| true);
         let (mut read, mut all) = (EntitySet::new(), EntitySet::new());
         visit(body, &mut |stmt| {
-            // A fold reads the variable that it assigns; this read alone does not keep the variable alive.
+            // A fold reads the variable that it assigns; this read alone does not make the variable live.
             let mut own = stmt.assigned().and_then(|(var, how)| {
                 all.insert(var);
                 matches!(how, Assign::Fold(_)).then_some(var)
@@ -38,20 +38,20 @@ fn drop_assigned(body: &mut Vec<Stmt>, unread: &dyn Fn(VarId) -> bool) {
     }
 }
 
-/// Removes the scalar values without readers for which `among` returns true.
+/// Removes the scalar values that no statement reads, among those for which `among` returns true.
 pub(crate) fn drop_unread(body: &mut Vec<Stmt>, among: &dyn Fn(ScalarId) -> bool) {
     sweep(body, among, &mut EntitySet::new());
 }
 
-/// Removes all scalar values except `wanted` and the values from which `wanted` are computed.
+/// Removes all scalar values except those in `wanted` and the values from which they are computed.
 pub(crate) fn slice(body: &mut Vec<Stmt>, wanted: &[ScalarId]) {
     let mut live = EntitySet::new();
     live.extend(wanted.iter().copied());
     sweep(body, &|_| true, &mut live);
 }
 
-/// Walks backward once over a block, from the stores and the scalars in `live` (those that are read after the block),
-/// and removes the scalars for which `among` is true and that are not live.
+/// Walks backward once over a block and removes the scalars for which `among` is true and that are not live: neither
+/// needed by a store nor in `live`, the scalars that are read after the block.
 fn sweep(body: &mut Vec<Stmt>, among: &dyn Fn(ScalarId) -> bool, live: &mut EntitySet<ScalarId>) {
     for mut stmt in std::mem::take(body).into_iter().rev() {
         if matches!(&stmt, Stmt::Let { value, .. } if among(*value) && !live.contains(*value)) {
@@ -62,7 +62,7 @@ fn sweep(body: &mut Vec<Stmt>, among: &dyn Fn(ScalarId) -> bool, live: &mut Enti
                 live.insert(s);
             }
         });
-        // The last block first: the body of a `while` reads values that its head defines.
+        // Visit the last inner block first: the body of a `while` reads values that its head defines.
         for inside in stmt.blocks_mut().into_iter().rev() {
             sweep(inside, among, live);
         }

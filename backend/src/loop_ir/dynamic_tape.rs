@@ -1,8 +1,8 @@
 //! Dynamic tapes: sequences of records whose number is known only at run time.
 //!
-//! If the trip count of a loop is known only at run time, the loop's residuals are saved on a tape of the
-//! program: one record for each iteration, with fields at fixed offsets. A *cursor* points to a record.
-//! A buffer at an offset in that record is memory like any other, until the cursor moves to another record:
+//! If the trip count of a loop is known only at run time, the loop's residuals are saved on a dynamic tape: one
+//! record for each iteration, with fields at fixed offsets. A *cursor* points to a record. A buffer at an offset in
+//! that record is memory like any other, until the cursor moves to another record:
 //!
 //! ```text
 //! tape t0: 16
@@ -16,18 +16,18 @@
 //!   }
 //! ```
 //!
-//! Records do not move until the tape is truncated, so they can be read in any order. The reader may
-//! not know the tape statically: it has a [`handle`], two numbers that state the tape, the
-//! field, and the first record. A handle is an array like any other. So the tape of an inner loop
-//! is a field of the record of the outer loop: all inner records are consecutive on one tape, and
-//! the outer record says where its own begin.
+//! Records do not move until the tape is truncated, so they can be read in any order. The reader may not know the
+//! tape statically: it has a [`handle`], two numbers that state the tape, the field, and the first record. A handle
+//! is an array like any other. So the records of an inner loop need no tape of their own for each outer iteration:
+//! all inner records are consecutive on one tape, and a field of the outer record is the handle that says where its
+//! inner records begin.
 //!
 //! ```text
 //!   turn c1 to (%7)[%8]                          to read: the tape and field of the handle's word %7
 //! ```
 //!
-//! If a record does not exist, or does not have the expected size, the call ends with an error, whatever the handle is;
-//! so accesses to records need no proof.
+//! If a record does not exist, or does not have the expected size, the call ends with an error, whatever numbers the
+//! handle has; so accesses to records need no proof of their bounds.
 //!
 //! A kernel that returns none of its records truncates its tapes to their previous length, so the memory is bounded by
 //! the records that are still needed.
@@ -37,26 +37,26 @@ use super::ScalarId;
 use cranelift_entity::{EntityRef, entity_impl};
 use tapeloom_ir::Loc;
 
-/// A tape of a program. Displays as `t3`.
+/// The id of a dynamic tape of a program. Displays as `t3`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TapeId(u32);
 entity_impl!(TapeId, "t");
 
-/// A cursor of a kernel. Displays as `c3`. Several blocks may move it, but not a block in which it already has a
-/// record.
+/// The id of a cursor, which points to a record of a dynamic tape. Displays as `c3`. Several blocks may move a
+/// cursor, but not a block in which the cursor already points to a record.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CursorId(u32);
 entity_impl!(CursorId, "c");
 
-/// A dynamic tape: a sequence of records of one size.
+/// A dynamic tape: a sequence of records of one size, whose number is known only at run time.
 #[derive(Clone, Debug)]
 pub struct Tape {
     /// The size of one record in bytes, a multiple of 8.
     pub record: usize,
-    /// The user's source line of the loop of which each iteration writes one record.
+    /// The user's source line of the loop whose iterations write one record each.
     pub loc: Loc,
-    /// The user's source lines of the enclosing loops, inner ones first: each iteration of these loops has records of
-    /// its own.
+    /// The user's source lines of the enclosing loops, inner loops first; each iteration of an enclosing loop has
+    /// records of its own.
     pub within: Vec<Loc>,
 }
 
@@ -70,27 +70,27 @@ pub enum Cursor {
     Writes,
 }
 
-/// A statement on tapes.
+/// A statement on dynamic tapes: moves a cursor, reads the number of records, or truncates a tape.
 #[derive(Clone, PartialEq, Hash, Debug)]
 pub enum TapeStmt {
-    /// `turn c0 to t0[index]`, `turn c0 to (handle)[index]`: moves a cursor to a record. At the end of the block the
-    /// cursor has no record again.
+    /// `turn c0 to t0[index]`, `turn c0 to (handle)[index]`: moves a cursor to a record. After the end of the block
+    /// the cursor points to no record.
     MoveCursor {
         /// The cursor that moves.
         cursor: CursorId,
-        /// The tape that holds the record.
+        /// The tape that holds the record; also states whether the record is written or read.
         to: CursorTarget,
         /// The number of the record on its tape, an i64.
         index: Arg,
     },
-    /// `%0: i64 = length t0`: the number of records.
+    /// `%0: i64 = length t0`: reads the number of records of a tape.
     Length {
         /// The scalar that is defined as the number of records.
         value: ScalarId,
         /// The tape whose records are counted.
         tape: TapeId,
     },
-    /// `cut t0 to length`: removes the records from `length` on.
+    /// `cut t0 to length`: truncates a tape, that is removes the records from the index `length` on.
     Cut {
         /// The tape that is truncated.
         tape: TapeId,
@@ -99,23 +99,24 @@ pub enum TapeStmt {
     },
 }
 
-/// The tape to which a cursor moves, and whether the record is written or read.
+/// The tape to which a cursor moves: a named tape to write a record, or a handle to read one.
 #[derive(Clone, Copy, PartialEq, Hash, Debug)]
 pub enum CursorTarget {
-    /// This tape; the record is to be written, and the tape grows to hold it.
+    /// Moves the cursor to a record of this tape in order to write it; the tape grows to hold the record.
     Tape(TapeId),
-    /// The tape in the first word of a [`handle`]; the record is to be read.
+    /// Moves the cursor, in order to read, to a record of the tape that the operand states: the first word of a
+    /// [`handle`].
     Handle(Arg),
 }
 
-/// Returns the first word of a handle, which states a tape and the offset of a field in its records. (The second word
-/// of a handle is the number of the first record.)
+/// Returns the first word of a handle, which encodes a tape and the offset in bytes of a field in its records. (The
+/// second word of a handle is the number of the first record.)
 pub fn handle(tape: TapeId, field: usize) -> i64 {
     ((tape.index() as i64) << 32) | field as i64
 }
 
-/// Returns the tape and the field offset in the first word of a handle; the tape and the field may not exist. The
-/// largest tape number means no tape.
+/// Decodes the first word of a handle into the tape and the field offset, both of which may not exist. The largest
+/// tape number stands for no tape.
 pub(crate) fn opened(word: i64) -> (Option<TapeId>, usize) {
     let tape = (word as u64 >> 32) as u32;
     ((tape < u32::MAX).then(|| TapeId::from_u32(tape)), (word & 0xffff_ffff) as usize)

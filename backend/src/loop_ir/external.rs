@@ -1,22 +1,22 @@
-//! External functions: Rust functions of the user, and library routines.
+//! External functions, which loop programs call: Rust functions of the user, and library routines.
 //!
-//! A call of either is one statement with views of its operands and results, each contiguous in memory, so
-//! passes treat both alike.
+//! A call of a Rust function or of a routine is one statement with views of its operands and results, each contiguous
+//! in memory, so passes treat both kinds of calls alike.
 //!
 //! ```text
 //! ask spline lanes 4 (shared b0[0; 3]: f64[3], b1[0; 4]: f64[4]) to (b2[0; 4]: f64[4])
 //! routine cholesky{n=9} f64 members 2 (b0[0; 162]) to (b1[0; 162], b2[0; 20])
 //! ```
 //!
-//! The last result of a routine is its scratch memory, if it needs any: an f64 array that is never read. So the scratch
-//! memory lies in the workspace, is part of the memory plan, and a call allocates nothing.
+//! If a routine needs scratch memory, its last result is the scratch memory: an f64 array that is never read. So the
+//! scratch memory lies in the workspace, is part of the memory plan, and a call allocates nothing.
 
 use std::fmt;
 use tapeloom_ir::prim::RoutineCall;
 use tapeloom_ir::{ArrayType, Dtype, HostCall, Loc, Problem, Tensor};
 use tapeloom_routines::Plan;
 
-/// An external function, with the types of its operands.
+/// An external function that is called, with the types of the call's operands.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExternalSignature {
     /// The external function, and how it is called.
@@ -27,7 +27,7 @@ pub struct ExternalSignature {
     pub location: Loc,
 }
 
-/// A function that is not a part of the loop program.
+/// A function outside the loop program that the program calls.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum External {
     /// A Rust function of the user.
@@ -36,7 +36,7 @@ pub enum External {
     Routine(PlannedRoutine),
 }
 
-/// A library routine with its plan (tables and sizes) prepared before the first call.
+/// A library routine with its plan (tables and sizes), which is prepared before the first call.
 #[derive(Clone)]
 pub struct PlannedRoutine {
     call: RoutineCall,
@@ -44,16 +44,16 @@ pub struct PlannedRoutine {
 }
 
 impl PlannedRoutine {
-    /// Prepares a routine.
+    /// Prepares the plan of a library routine.
     ///
     /// # Errors
-    /// If the build does not have the library.
+    /// If the build does not contain the library of the routine.
     pub fn new(call: RoutineCall) -> Result<PlannedRoutine, Problem> {
         let plan = call.plan()?;
         Ok(PlannedRoutine { call, plan })
     }
 
-    /// Returns the call of the routine, with the number of batch members.
+    /// Returns the call of the routine: attributes, dtype and the number of batch members.
     pub fn call(&self) -> &RoutineCall {
         &self.call
     }
@@ -63,14 +63,14 @@ impl PlannedRoutine {
         &self.plan
     }
 
-    /// Returns the type of the scratch memory that the routine needs; `None` if it needs none.
+    /// Returns the type of the scratch memory that the plan needs; `None` if it needs none.
     pub fn scratch(&self) -> Option<ArrayType> {
         let words = self.plan.scratch_bytes().div_ceil(Dtype::F64.bytes());
         (words > 0).then(|| ArrayType::new(Dtype::F64, [words]))
     }
 }
 
-/// The plan is determined by the call, so only calls are compared.
+/// Only calls are compared, since the call determines the plan.
 impl PartialEq for PlannedRoutine {
     fn eq(&self, other: &PlannedRoutine) -> bool {
         self.call == other.call
@@ -86,10 +86,10 @@ impl fmt::Debug for PlannedRoutine {
 }
 
 impl ExternalSignature {
-    /// Returns the signature of a library routine, with the operand types that it takes.
+    /// Returns the signature of a call of a library routine, with the operand types that the routine takes.
     ///
     /// # Errors
-    /// If the build does not have the library.
+    /// If the build does not contain the library of the routine.
     pub fn routine(call: RoutineCall, location: Loc) -> Result<ExternalSignature, Problem> {
         let operands = call.operand_types();
         let function = External::Routine(PlannedRoutine::new(call)?);
@@ -104,7 +104,8 @@ impl ExternalSignature {
         }
     }
 
-    /// Returns the types of the results, followed by the type of the scratch memory if the routine needs any.
+    /// Returns the types of the results; for a routine that needs scratch memory, followed by the type of that
+    /// memory.
     pub fn results(&self) -> Vec<ArrayType> {
         match &self.function {
             External::Host(call) => call.result_types(),
@@ -119,7 +120,7 @@ impl ExternalSignature {
     /// Calls the function on tensors and returns its results, without the scratch memory.
     ///
     /// # Errors
-    /// The error of the function, at the user's line.
+    /// The error of the called function, with the user's source line of the call.
     pub fn run(&self, operands: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
         let run = match &self.function {
             External::Host(call) => call.run(operands),
@@ -128,7 +129,7 @@ impl ExternalSignature {
         run.map_err(|problem| problem.at(self.location))
     }
 
-    /// Returns the number of flops of one call; `None` for Rust functions, for which it is unknown.
+    /// Returns the number of flops of one call of a routine; `None` for Rust functions, whose work is unknown.
     pub fn flops(&self) -> Option<u64> {
         match &self.function {
             External::Host(_) => None,

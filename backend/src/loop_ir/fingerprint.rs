@@ -1,13 +1,13 @@
-//! The fingerprint of a program: its structure, without names and source lines.
+//! The fingerprint of a loop program: a hash of its structure, without names and source lines.
 //!
-//! See [`tapeloom_ir::fingerprint`] for the properties that count.
+//! See [`tapeloom_ir::fingerprint`] for the properties that are hashed.
 
 use super::{Buffer, External, ExternalSignature, Kernel, Program};
 use std::hash::{Hash, Hasher};
 use tapeloom_ir::fingerprint;
 
-/// Returns the fingerprint of the parts of a program that its text form prints; ids without a definition or use do not
-/// count.
+/// Returns the fingerprint of those parts of a program that its text form prints. Ids of scalars, variables and
+/// versions that are neither defined nor used do not count.
 pub(crate) fn printed(program: &Program) -> u64 {
     fingerprint::of(&Printed(program))
 }
@@ -65,12 +65,12 @@ impl Hash for Kernel {
         } = self;
         (inline, argsort, buffers, body, scalars, vars, indices, cursors, workspace).hash(state);
         buffers.keys().for_each(|b| versions[b].hash(state));
-        // Hash the number of marks of each saved value, not the names in the marks.
+        // Hash only the number of marks of each saved value, not the names in the marks.
         kept.iter().for_each(|(held, names)| (held, names.len()).hash(state));
     }
 }
 
-/// Rust functions have numbers that differ between processes, so only their types are hashed.
+/// The numbers of Rust functions differ between processes, so only the types of a call of a Rust function are hashed.
 impl Hash for ExternalSignature {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let ExternalSignature { function, operands, location: _ } = self;

@@ -1,4 +1,4 @@
-//! The meaning of vector lanes, and the loops that may have them.
+//! The meaning of vector lanes, and the check whether a loop may have them.
 //!
 //! A loop with lanes executes that number of iterations side by side: scalars have one value for each lane, in vectors
 //! if the machine has them, and an outer variable that is folded into has an accumulator for each lane.
@@ -11,8 +11,8 @@
 //! }
 //! ```
 //!
-//! So a fold has the same bits on every machine and in the interpreter, whatever the width of
-//! vectors, or without any.
+//! So a fold gives the same bits on every machine and in the interpreter, whatever the width of the machine's
+//! vectors, or without any vectors.
 //!
 //! Lanes are legal if no iteration accesses elements that another iteration in the same vector writes ([`refused`]);
 //! [`vectorize`](crate::passes::vectorize) chooses among the legal numbers.
@@ -21,12 +21,12 @@ use super::analysis::dependence;
 use super::{Effect, Extent, Flow, Kernel, Parallelism, Stmt, VarId, visit};
 use tapeloom_ir::Code;
 
-/// The maximal number of vector lanes of a loop, more than the vectors of any machine have; code size grows with the
-/// number of lanes.
+/// The maximal number of vector lanes of a loop (64): more than the vectors of any machine have, and small enough for
+/// code size, which grows with the number of lanes.
 pub(crate) const MOST_LANES: usize = 64;
 
-/// Combines the accumulators of all lanes: combines the upper half with the lower half until one accumulator is left,
-/// so that whole vectors are combined before the lanes of one vector.
+/// Combines the accumulators of all lanes into one: combines the upper half with the lower half until one accumulator
+/// is left, so that whole vectors are combined before the lanes of one vector. `None` if there are no accumulators.
 pub(crate) fn combine<T: Copy, E>(
     mut partial: impl AsMut<[T]>,
     mut fold: impl FnMut(T, T) -> Result<T, E>,
@@ -42,7 +42,7 @@ pub(crate) fn combine<T: Copy, E>(
     Ok(left.first().copied())
 }
 
-/// Returns the reason why a loop cannot have this number of lanes; `None` if it can.
+/// Returns the reason why the loop `stmt` cannot have this number of vector lanes; `None` if it can.
 pub(crate) fn refused(k: &Kernel, stmt: &Stmt, lanes: usize) -> Option<String> {
     let Stmt::For { index, extent, parallelism, carries, body, .. } = stmt else {
         return Some("it is no loop".to_owned());
@@ -57,7 +57,8 @@ pub(crate) fn refused(k: &Kernel, stmt: &Stmt, lanes: usize) -> Option<String> {
     if let Some(c) = carries.first() {
         return Some(format!("{c} is carried"));
     }
-    // All lanes must take the same control flow, so conditions must not differ between iterations.
+    // All lanes must take the same control flow: refuse branches and loops whose condition may differ between
+    // iterations.
     let mut apart = None;
     visit(body, &mut |stmt| {
         let shape = stmt.shape();

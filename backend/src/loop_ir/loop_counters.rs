@@ -1,22 +1,23 @@
-//! Counts and limits the iterations of loops in one call. The interpreter calls it; machine code counts in
-//! a [`Row`] and calls [`runtime::loop_limits`](crate::runtime::loop_limits) when a loop begins.
+//! Counts and limits the iterations of loops during one call of a program. The interpreter calls these functions;
+//! machine code counts in a [`Row`] and calls [`runtime::loop_limits`](crate::runtime::loop_limits) when a loop
+//! begins.
 
 use crate::loop_ir::{LoopLimit, LoopLimitId};
 use cranelift_entity::{EntityRef, PrimaryMap};
 use std::sync::atomic::AtomicBool;
 use tapeloom_ir::{LimitedLoop, Limits, LoopCount, Problem};
 
-/// The state of a limited loop, as machine code reads and writes it.
+/// The counter of a limited loop, as machine code reads and writes it.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Row {
     /// The number of iterations since the current run of the loop began.
     pub(crate) count: u64,
-    /// The value of `count` at which the limits are checked next.
+    /// The value of `count`, in iterations, at which the limits are checked next.
     pub(crate) until: u64,
-    /// The limit: the number of iterations that one run of the loop may have.
+    /// The limit: the largest number of iterations of one run of the loop.
     pub(crate) most: u64,
-    /// 1 if this loop ended the call.
+    /// 1 if this loop ended the call because it reached a limit, otherwise 0.
     pub(crate) stopped: u64,
 }
 
@@ -25,14 +26,15 @@ pub(crate) struct LoopLimits {
     pub(crate) rows: Box<[Row]>,
     loops: Vec<(LimitedLoop, LoopCount)>,
     limits: Limits,
-    /// The error that prevented a loop from beginning: its trip count exceeds the limit, or the call is cancelled.
+    /// The error that prevented a loop from beginning: its trip count exceeds the limit, or the call has been
+    /// cancelled.
     pub(crate) refused: Option<Problem>,
-    /// A flag that is never set; machine code checks it if the call cannot be cancelled.
+    /// A flag that is never set; machine code checks it in calls that cannot be cancelled.
     never: AtomicBool,
 }
 
 impl LoopLimits {
-    /// Creates the state before any loop has begun.
+    /// Creates the counters of a call, before any loop has begun.
     pub(crate) fn of(limited: &PrimaryMap<LoopLimitId, LoopLimit>, limits: &Limits) -> LoopLimits {
         let one = |w: &LoopLimit| {
             let (location, runtime) = (w.loc, w.runtime);
@@ -51,13 +53,14 @@ impl LoopLimits {
         }
     }
 
-    /// Returns the flag that machine code checks, and that is set when the call is cancelled.
+    /// Returns the address of the flag that machine code checks; the flag is set when the call is cancelled.
     pub(crate) fn flag(&self) -> *const u8 {
         let cancel = self.limits.cancel.as_ref();
         std::ptr::from_ref(cancel.map_or(&self.never, |c| c.flag())).cast()
     }
 
-    /// Begins a run of a loop; `trip` is the trip count if it is known.
+    /// Begins a run of a loop; `trip` is the trip count if it is known. Returns an error if the trip count exceeds
+    /// the limit.
     pub(crate) fn enter(&mut self, limit: LoopLimitId, trip: Option<u64>) -> Result<(), Problem> {
         self.settle(limit);
         let (iterations, count) = &mut self.loops[limit.index()];
@@ -67,7 +70,8 @@ impl LoopLimits {
         begun.map_err(|p| p.at(count.location))
     }
 
-    /// Begins an iteration of a loop: counts it, and returns an error if a limit is reached.
+    /// Counts an iteration of a loop that begins. Returns an error if the loop's limit is reached or the call is
+    /// cancelled.
     pub(crate) fn count(&mut self, limit: LoopLimitId) -> Result<(), Problem> {
         let row = &mut self.rows[limit.index()];
         row.count += 1;
@@ -83,7 +87,7 @@ impl LoopLimits {
         looked.map_err(|p| p.at(count.location))
     }
 
-    /// Adds the number of iterations of the previous run of a loop to the loop's totals.
+    /// Adds the iterations of the loop's previous run to the loop's totals, and resets the counter.
     fn settle(&mut self, limit: LoopLimitId) {
         let (row, (_, count)) = (&mut self.rows[limit.index()], &mut self.loops[limit.index()]);
         count.iterations += row.count;
@@ -91,13 +95,13 @@ impl LoopLimits {
         row.count = 0;
     }
 
-    /// Returns the number of runs and iterations of each loop.
+    /// Returns, for each limited loop, the number of its runs and of its iterations in the call.
     pub(crate) fn counts(mut self) -> Vec<LoopCount> {
         (0..self.rows.len()).for_each(|i| self.settle(LoopLimitId::new(i)));
         self.loops.into_iter().map(|(_, count)| count).collect()
     }
 
-    /// Returns the error for the loop at which machine code stopped.
+    /// Returns the error that ended the call in machine code: of the loop that stopped it, or that could not begin.
     pub(crate) fn stopped(&mut self) -> Problem {
         let row = self.rows.iter().position(|row| row.stopped != 0);
         let stopped = row.map(|i| {

@@ -1,5 +1,5 @@
-//! Limited loops: their iterations are counted, so that a call can be limited, cancelled, and asked for its
-//! counts:
+//! Limited loops: loops whose iterations are counted, so that a call can be limited or cancelled, and its counts can
+//! be read:
 //!
 //! ```text
 //! limit l0: runtime
@@ -11,16 +11,16 @@
 //!       ..
 //! ```
 //!
-//! Programs have such statements only on request. The statements force iterations to run in order. So a loop of static
-//! trip count with parallel iterations is not limited ([`unlimit`]); it ends in bounded time anyway.
+//! Programs have `enter` and `count` statements only on request. They force iterations to run in order. So a loop of
+//! static trip count with parallel iterations is not limited ([`unlimit`]); it ends in bounded time anyway.
 
 use super::analysis::dependence::strongest;
 use super::{Arg, Extent, Kernel, Parallelism, Stmt};
 use cranelift_entity::entity_impl;
 use tapeloom_ir::Loc;
 
-/// The words of the text form for loops with a trip count that is known only at run time, and for loops with a static
-/// one.
+/// The words for limited loops in the text form: `runtime` for a trip count that is known only at run time, `static`
+/// for a static one.
 pub(super) const RUNTIME: &str = "runtime";
 pub(super) const STATIC: &str = "static";
 
@@ -29,7 +29,7 @@ pub(super) const STATIC: &str = "static";
 pub struct LoopLimitId(u32);
 entity_impl!(LoopLimitId, "l");
 
-/// A limited loop: its iterations are counted and may be limited.
+/// A limited loop: its iterations are counted, and a call may limit their number.
 #[derive(Clone, Debug)]
 pub struct LoopLimit {
     /// Whether the trip count is known only at run time.
@@ -38,18 +38,18 @@ pub struct LoopLimit {
     pub loc: Loc,
 }
 
-/// A statement on a limited loop.
+/// A statement that counts the runs or iterations of a limited loop.
 #[derive(Clone, PartialEq, Hash, Debug)]
 pub enum LimitStmt {
-    /// `enter l0`, `enter l0 for %3`: the loop begins.
+    /// `enter l0`, `enter l0 for %3`: a run of the loop begins.
     Enter {
         /// The loop that begins.
         limit: LoopLimitId,
         /// The trip count, an i64, if it is known.
         trip: Option<Arg>,
     },
-    /// `count l0`: an iteration begins. The call ends with an error if a limit of the call (iterations or
-    /// cancellation) is reached.
+    /// `count l0`: an iteration of the loop begins. If the limit of iterations is reached or the call has been
+    /// cancelled, the call ends with an error.
     Count(LoopLimitId),
 }
 
@@ -70,7 +70,8 @@ impl LimitStmt {
     }
 }
 
-/// Removes the limits of loops with static trip count whose iterations may run in any order.
+/// Removes the limits of loops with static trip count whose iterations may run in any order, so that they stay
+/// parallel.
 pub(crate) fn unlimit(kernel: &mut Kernel) {
     kernel.rewrite(|kernel, body| unlimit_block(kernel, body));
 }
@@ -86,7 +87,7 @@ fn unlimit_block(kernel: &Kernel, block: &mut Vec<Stmt>) {
     );
 }
 
-/// Removes the `count` statement of a loop that needs no limit, and returns the id of the loop's limit.
+/// If the loop `stmt` needs no limit, removes its `count` statement and returns the id of its limit.
 fn freed(kernel: &Kernel, stmt: &mut Stmt) -> Option<LoopLimitId> {
     let Stmt::For { extent: Extent::Constant(_), body, .. } = stmt else { return None };
     let Some(Stmt::Limit(LimitStmt::Count(limit))) = body.first() else { return None };

@@ -1,9 +1,8 @@
 //! The loop IR: loop nests over strided views with scalar bodies.
 //!
-//! A [`Program`] is a lowered function: buffers with a place in memory, and
-//! statements that run in order. Shapes, views and broadcasting have become index
-//! arithmetic. There are loops, scalar values ([`Code`] on single elements), loads, stores,
-//! scalar variables that accumulate, and contractions by a library:
+//! A [`Program`] is a lowered function: buffers with a place in memory, and statements that run in order. Shapes,
+//! views and broadcasting have become index arithmetic. The language has loops, scalar values ([`Code`] on single
+//! elements), loads, stores, scalar variables that accumulate, and contractions by a library:
 //!
 //! ```text
 //! program @softmax_sum {
@@ -68,7 +67,7 @@ use tapeloom_ir::prim::Mark;
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal, OrderedMap};
 use tapeloom_routines::Argsort;
 
-/// The id of a kernel that other kernels call. Displays as `k3`.
+/// The id of a kernel that other kernels call (a callee of a program). Displays as `k3`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KernelId(u32);
 entity_impl!(KernelId, "k");
@@ -78,17 +77,17 @@ entity_impl!(KernelId, "k");
 pub struct BufferId(u32);
 entity_impl!(BufferId, "b");
 
-/// The counter of a loop, an i64 that starts at 0. Displays as `i3`. Unique within a kernel.
+/// The id of a loop counter, an i64 that starts at 0. Displays as `i3`. Unique within a kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct IndexId(u32);
 entity_impl!(IndexId, "i");
 
-/// A scalar value, assigned once, visible to the end of its block. Displays as `%3`.
+/// The id of a scalar value, which is assigned once and visible to the end of its block. Displays as `%3`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ScalarId(u32);
 entity_impl!(ScalarId, "%");
 
-/// A scalar variable, an accumulator, visible to the end of its block. Displays as `v3`.
+/// The id of a scalar variable (an accumulator), which is visible to the end of its block. Displays as `v3`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct VarId(u32);
 entity_impl!(VarId, "v");
@@ -96,14 +95,14 @@ entity_impl!(VarId, "v");
 /// A program: a lowered function as loop nests over buffers, with the kernels that it calls.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// The dynamic tapes: records whose number is known only at run time.
+    /// The dynamic tapes, which the kernels share: sequences of records whose number is known only at run time.
     pub tapes: PrimaryMap<TapeId, Tape>,
-    /// The loops whose iterations are counted; empty unless the user requested limits.
+    /// The loops whose iterations are counted; empty unless the user requested limits of calls.
     pub limited: PrimaryMap<LoopLimitId, LoopLimit>,
     /// The callees, each compiled once. A kernel calls only kernels before it, so no call
     /// recurses.
     pub callees: PrimaryMap<KernelId, Kernel>,
-    /// The entry: the kernel that a call of the program runs.
+    /// The entry: the kernel that runs when the program is called.
     pub entry: Kernel,
 }
 
@@ -129,8 +128,9 @@ impl Program {
         self.callees.values_mut().chain([&mut self.entry])
     }
 
-    /// Whether the matrix library computes contractions, in a summation order of its own. All other results have the
-    /// same bits in every engine on one machine; library routines choose instructions by the processor.
+    /// Whether the program has contractions that the matrix library computes, in a summation order of its own. All
+    /// other results have the same bits in every engine (interpreter, machine code) on one machine; library routines
+    /// choose instructions by the processor.
     pub fn contracts(&self) -> bool {
         let mut found = false;
         for (_, kernel) in self.kernels() {
@@ -141,8 +141,8 @@ impl Program {
         found
     }
 
-    /// Returns the external functions that the program calls, without repetition; the index of a function in this list
-    /// is the number that generated code passes.
+    /// Returns the external functions that the program calls, without repetition. The index of a function in this
+    /// list is the number by which generated code calls it.
     pub fn externals(&self) -> Vec<Arc<ExternalSignature>> {
         let mut all: Vec<Arc<ExternalSignature>> = Vec::new();
         for (_, kernel) in self.kernels() {
@@ -156,10 +156,10 @@ impl Program {
         all
     }
 
-    /// Returns the counted work of a run, in additions. A scalar operation counts the flops of its row in the table
-    /// of codes. A load, a store, a product in a contraction and an element that the caller clears count one each; of
-    /// branches, the one with the most work counts. The result is `u64::MAX` if it is larger, if a trip count is
-    /// known only in the run, or if a Rust function is called.
+    /// Returns the work of a run, in units of one addition. A scalar operation counts the flops of its row in the
+    /// table of codes. A load, a store, a product in a contraction and an element that the caller clears count one
+    /// each; of the two blocks of a branch, the one with more work counts. The result is `u64::MAX` if it is larger,
+    /// if a trip count is known only at run time, or if a Rust function is called.
     pub fn work(&self) -> u64 {
         let mut callees = PrimaryMap::new();
         for kernel in self.callees.values() {
@@ -180,8 +180,8 @@ pub struct Kernel {
     /// Whether the body replaces calls of this kernel ([`inline_bodies`](crate::passes::inline_bodies)): it is the
     /// body of a loop or branch, which was lowered as a kernel for this purpose.
     pub inline: bool,
-    /// A function that machine code calls instead of the body. It computes the same results: it reads input 0, writes
-    /// output 0 and uses the workspace as scratch memory.
+    /// A function that machine code calls instead of the body. The function computes the same results: it reads input
+    /// 0, writes output 0 and uses the workspace as scratch memory.
     pub argsort: Option<Argsort>,
     /// The buffers of the kernel.
     pub buffers: PrimaryMap<BufferId, Buffer>,
@@ -197,9 +197,10 @@ pub struct Kernel {
     pub cursors: PrimaryMap<CursorId, Cursor>,
     /// For each buffer, the versions after version 0, in order: version 1, 2, ..
     pub versions: SecondaryMap<BufferId, Vec<Version>>,
-    /// The buffer versions that are saved for the reverse pass, with their marks: the tape.
+    /// The buffer versions that are saved for the reverse pass, with their marks: the part of the tape that is not
+    /// dynamic.
     pub kept: OrderedMap<BufferVersion, Vec<Mark>>,
-    /// The bytes of workspace of a call, including the frames of its callees: the exact peak, without
+    /// The workspace that a call needs, in bytes, including the frames of its callees: the exact peak, without
     /// arguments and results.
     pub workspace: usize,
 }
@@ -223,7 +224,7 @@ impl Kernel {
         }
     }
 
-    /// Rewrites the body by a function that also has access to the rest of the kernel.
+    /// Rewrites the body with the function `f`, which also has access to the rest of the kernel.
     pub(crate) fn rewrite<T>(&mut self, f: impl FnOnce(&mut Kernel, &mut Vec<Stmt>) -> T) -> T {
         let mut body = std::mem::take(&mut self.body);
         let made = f(self, &mut body);
@@ -238,7 +239,7 @@ impl Kernel {
         index
     }
 
-    /// Marks a buffer version as saved for the reverse pass.
+    /// Marks a buffer version as saved for the reverse pass; a mark that the version already has is not added again.
     pub fn keep(&mut self, held: BufferVersion, mark: Mark) {
         let marks = self.kept.entry(held).or_default();
         if !marks.contains(&mark) {
@@ -246,7 +247,7 @@ impl Kernel {
         }
     }
 
-    /// Returns the dtype of an operand that is in scope.
+    /// Returns the dtype of an operand; panics if the operand is not declared in the kernel.
     pub fn dtype(&self, arg: Arg) -> Dtype {
         match arg {
             Arg::Scalar(s) => self.scalars[s],
@@ -256,7 +257,7 @@ impl Kernel {
         }
     }
 
-    /// Returns the dtype of an operand, if the operand is declared.
+    /// Returns the dtype of an operand; `None` if the operand is not declared in the kernel.
     fn declared(&self, arg: Arg) -> Option<Dtype> {
         match arg {
             Arg::Scalar(s) => self.scalars.get(s).copied(),
@@ -265,8 +266,8 @@ impl Kernel {
         }
     }
 
-    /// Returns the type of each argument; `None` if no buffer mentions it. The verifier refuses buffers with a number
-    /// of at least `MOST_INPUTS`, which are ignored here.
+    /// Returns the type of each argument; `None` for an argument that no buffer holds. Buffers whose argument number
+    /// is `MOST_INPUTS` or more are ignored; the verifier refuses them.
     pub fn inputs(&self) -> Vec<Option<&ArrayType>> {
         let mut inputs = Vec::new();
         for b in self.buffers.values() {
@@ -285,8 +286,8 @@ impl Kernel {
         self.buffers.values().filter_map(|b| Some((b.place.input()?, b.place.output()?)))
     }
 
-    /// Returns the number of bytes that a record needs for the buffers at this cursor, and the alignment that they
-    /// need.
+    /// Returns the number of bytes that a record needs to hold the buffers at this cursor, and the alignment in bytes
+    /// that they need.
     pub(crate) fn needs(&self, cursor: CursorId) -> (usize, usize) {
         let mut needs = (0, 1);
         for b in self.buffers.values() {
@@ -313,13 +314,13 @@ impl Kernel {
     }
 }
 
-/// The alignment of buffers in the workspace: a cache line, the unit in which memory is allocated.
+/// The alignment in bytes of buffers in the workspace: a cache line, the unit in which memory is allocated.
 pub(crate) const BUFFER_ALIGNMENT_BYTES: usize = size_of::<tapeloom_ir::Line>();
 
-/// The upper bound of input numbers: a larger number would allocate memory for all numbers below it.
+/// The upper bound of argument numbers (2^24): a larger number would allocate memory for all numbers below it.
 const MOST_INPUTS: usize = 1 << 24;
 
-/// Returns the counted work of a block: see [`Program::work`].
+/// Returns the work of a block in units of one addition, given that of each callee: see [`Program::work`].
 fn work(body: &[Stmt], callees: &PrimaryMap<KernelId, u64>) -> u64 {
     let of_code =
         |shape: &Shape<'_>| shape.code.map_or(1, |code| u64::from(code.row().flops.max(1)));
@@ -358,8 +359,8 @@ pub struct Buffer {
     pub ty: ArrayType,
     /// The memory in which the buffer lies.
     pub place: Place,
-    /// Whether the caller clears the buffer, which is a result, before the kernel runs, so that elements without a
-    /// store are 0.
+    /// Whether the caller fills the buffer with zeros before the kernel runs, so that elements without a store are 0.
+    /// Only results may be cleared.
     pub zeroed: bool,
 }
 
@@ -370,17 +371,17 @@ impl Buffer {
     }
 }
 
-/// A version of a buffer after version 0: a further value that the buffer holds.
+/// A version of a buffer after version 0: a further value that the buffer's memory holds.
 ///
-/// Memory is overwritten while its values may still be needed: by updates in place, and by values whose lifetime
-/// begins where that of another one ends. So every access names a version of its buffer: `b3` is the first value, and
-/// `b3.1`, `b3.2` are the values after it. Machine code ignores versions; [`shadow`] checks that each load finds the
-/// version that it names.
+/// Memory is overwritten while a program still uses names for its earlier values: by updates in place, and by values
+/// whose lifetime begins where that of another value ends. So every access names a version of its buffer: `b3` is the
+/// first value, and `b3.1`, `b3.2` are the values after it. Machine code ignores versions; [`shadow`] checks that
+/// each load finds the version that it names.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Version {
-    /// The version that this one updates in place: elements that this version has not stored are those of the continued
-    /// version, which must not be accessed after this version's first store. `None` if this version is unrelated to
-    /// the one before.
+    /// The version that this version updates in place: elements that this version has not stored are those of the
+    /// continued version, which must not be accessed after this version's first store. `None` if this version keeps
+    /// no element of another version.
     pub continues: Option<u32>,
 }
 
@@ -407,17 +408,16 @@ pub enum Place {
     Input(usize),
     /// In the n-th result, which the kernel writes and may read back.
     Output(usize),
-    /// An argument that the caller has donated, in the memory of a result: it holds the argument at first,
-    /// and the result in the end. Only callees have such buffers, since the arguments of a program are never
-    /// overwritten.
+    /// An argument that the caller has donated, in the memory of a result: the buffer holds the argument when the
+    /// kernel begins, and the result when it ends. Only callees have such buffers, since the arguments of a program
+    /// are never overwritten.
     Donated {
         /// The number of the argument.
         input: usize,
         /// The number of the result.
         output: usize,
     },
-    /// At this offset (in bytes, a multiple of 64) in the workspace. Buffers with disjoint lifetimes
-    /// may share bytes.
+    /// At this offset in the workspace (in bytes, a multiple of 64). Buffers with disjoint lifetimes may share bytes.
     Workspace(usize),
     /// In the record of a dynamic tape to which a cursor points.
     Record {
@@ -455,15 +455,16 @@ pub enum Stmt {
         /// The statements of the scope.
         body: Vec<Stmt>,
     },
-    /// `for index in extent { body }`
+    /// `for index in extent { body }`: a counted loop.
     For {
         /// The loop counter, which counts from 0.
         index: IndexId,
         /// The trip count.
         extent: Extent,
-        /// The dependence of its iterations.
+        /// The claimed dependence between its iterations.
         parallelism: Parallelism,
-        /// The number of vector lanes, see [`vectorize`](crate::passes::vectorize): 1, or a power of two.
+        /// The number of vector lanes (iterations that execute side by side): 1, or a power of two. See
+        /// [`vectorize`](crate::passes::vectorize).
         lanes: usize,
         /// The arrays that each iteration passes to the next; empty unless the loop is serial.
         carries: Vec<Carry>,
@@ -481,7 +482,7 @@ pub enum Stmt {
         /// The statements of one iteration.
         body: Vec<Stmt>,
     },
-    /// `if condition { then } else { otherwise }`
+    /// `if condition { then } else { otherwise }`: a branch.
     If {
         /// The condition, a bool scalar.
         condition: Arg,
@@ -490,7 +491,7 @@ pub enum Stmt {
         /// The statements that run if the condition is false.
         otherwise: Vec<Stmt>,
     },
-    /// `value = expr`
+    /// `value = expr`: defines a scalar.
     Let {
         /// The scalar that is defined.
         value: ScalarId,
@@ -511,7 +512,7 @@ pub enum Stmt {
         /// The new value of the variable.
         value: Arg,
     },
-    /// `v = code v, value`: one step of a reduction.
+    /// `v = code v, value`: combines a variable with a value, as one step of a reduction.
     Fold {
         /// The variable into which a value is folded.
         var: VarId,
@@ -520,7 +521,8 @@ pub enum Stmt {
         /// The operand that is folded in.
         value: Arg,
     },
-    /// Stores a scalar in an element of a buffer; if there is a guard, only if it is true.
+    /// `store b3[address], value`: stores a scalar in an element of a buffer; if there is a guard, only if the guard
+    /// is true.
     Store {
         /// The version of the buffer that receives the element.
         held: BufferVersion,
@@ -531,13 +533,13 @@ pub enum Stmt {
         /// A bool: the store happens only if it is true.
         guard: Option<Arg>,
     },
-    /// A contraction by a library function.
+    /// A contraction (batched matrix product), in the summation order that `Contract::sums` states.
     Contract(Contract),
-    /// A call of another kernel.
+    /// A call of another kernel of the program.
     Call(Call),
-    /// A statement on dynamic tapes.
+    /// A statement on dynamic tapes, such as moving a cursor.
     Tape(TapeStmt),
-    /// A statement on limited loops.
+    /// A statement that counts runs or iterations of a limited loop.
     Limit(LimitStmt),
     /// A call of a Rust function or of a library routine.
     CallExternal(CallExternal),
@@ -556,8 +558,8 @@ pub struct CallExternal {
 }
 
 impl Stmt {
-    /// Returns the statements as one statement. A contraction, a call or a statement with blocks needs no `Nest`
-    /// around it.
+    /// Returns the statements as one statement: inside a `Nest`, or unchanged if there is only one and it is a
+    /// contraction, a call or a statement with blocks.
     pub fn nest(mut body: Vec<Stmt>) -> Stmt {
         let alone = |s: &Stmt| matches!(s, Stmt::Contract(_) | Stmt::Call(_));
         let nested = |s: &Stmt| !s.blocks().is_empty() || alone(s);
@@ -581,7 +583,7 @@ pub enum Extent {
 }
 
 /// The dependence between the iterations of a loop, from the strongest claim to the weakest. The pass that creates
-/// the loop claims it.
+/// the loop makes the claim.
 ///
 /// The verifier refuses claims that it can refute, and [`shadow`] reports claims that a run violates.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -594,12 +596,12 @@ pub enum Parallelism {
     Serial,
 }
 
-/// An array that a loop carries: at the end of an iteration the value of `output` becomes the value of
-/// `input`, for the next iteration and after the loop.
+/// An array that a loop carries: the value of `output` at the end of an iteration becomes the value of `input` in the
+/// next iteration and after the loop.
 ///
-/// With one buffer (`b3 = b3.1`) iterations update it in place. With two (`b3 = b4`) an iteration reads one and
-/// writes the other, and then the two are exchanged. After the loop, `input` lies in its own buffer again,
-/// and `output` holds no value.
+/// With one buffer (`b3 = b3.1`), iterations update the array in place. With two buffers (`b3 = b4`), an iteration
+/// reads one and writes the other, and then the two exchange their memory. After the loop, `input` lies in its own
+/// buffer again, and `output` holds no value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Carry {
     /// The buffer version that an iteration reads at its start.
@@ -646,12 +648,12 @@ pub enum Arg {
     Literal(Literal),
 }
 
-/// The definition of a scalar value.
+/// The expression that defines a scalar value: a computation or a load.
 #[derive(Clone, Hash, Debug)]
 pub enum Expr {
     /// A scalar code (an operation on single elements, such as `add`) with its operands.
     Code(Code, Vec<Arg>),
-    /// A load of an element. If the guard is false, nothing is read and the value is zero.
+    /// A load of an element of a buffer. If the guard is false, nothing is read and the value is zero.
     Load {
         /// The version of the buffer that is loaded from.
         held: BufferVersion,
@@ -665,8 +667,8 @@ pub enum Expr {
 /// The address of an element of a buffer: `offset + Σ index * stride + dynamic`, in elements from the start of the
 /// buffer.
 ///
-/// The sum wraps, like integers of programs: an address that a guard prevents from being used, and the stride of an
-/// index that is always 0, may be any numbers.
+/// The sum wraps around, as integer sums of programs do. So two parts may be any numbers: an address whose access a
+/// guard prevents, and the stride of an index that is always 0.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Address {
     /// The constant part of the address, in elements.
@@ -677,7 +679,7 @@ pub struct Address {
     pub dynamic: Option<Arg>,
 }
 
-/// A matrix operand of a contraction: strides in elements.
+/// A matrix operand of a contraction: the address of its first element, and its strides in elements.
 #[derive(Clone, PartialEq, Hash, Debug)]
 pub struct Matrix {
     /// The version of the buffer that holds the matrix.
@@ -690,14 +692,14 @@ pub struct Matrix {
     pub column: i64,
 }
 
-/// The order of summation of a contraction.
+/// The order in which the terms of a contraction's sums are added.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Sums {
     /// An order chosen by the matrix library.
     Library,
-    /// In this number of lanes, a power of two: term `k` is added to accumulator `k % lanes`, and the accumulators
-    /// are combined as those of [a loop with lanes](crate::passes::vectorize). With one lane, terms are added one
-    /// after the other.
+    /// A fixed order with this number of lanes, a power of two: term `k` is added to accumulator `k % lanes`, and the
+    /// accumulators are combined as those of [a loop with lanes](crate::passes::vectorize). With one lane, terms are
+    /// added one after the other.
     Lanes(usize),
 }
 
@@ -714,16 +716,16 @@ pub struct Contract {
     pub n: usize,
     /// The number of terms of each sum.
     pub k: usize,
-    /// Whether the sums are added to the old values of `out`; otherwise they overwrite them.
+    /// Whether the sums are added to the old values of `out`; otherwise they overwrite these values.
     pub accumulate: bool,
-    /// The left operand, rows by terms.
+    /// The left operand of the product: `m` rows by `k` terms.
     pub lhs: Matrix,
-    /// The right operand, terms by columns.
+    /// The right operand of the product: `k` terms by `n` columns.
     pub rhs: Matrix,
-    /// The result, rows by columns.
+    /// The result of the product: `m` rows by `n` columns.
     pub out: Matrix,
-    /// The batch loops around the product, the last one innermost: the extent, and the distances in elements by which
-    /// lhs, rhs and out move in each iteration. If the distance of out is 0, every iteration adds to the result of the
-    /// previous one, and only the first iteration overwrites it.
+    /// The batch loops around the product, the last one innermost: the trip count, and the distances in elements by
+    /// which lhs, rhs and out move from one iteration to the next. If the distance of out is 0, every iteration adds
+    /// to the result of the previous one, and only the first iteration overwrites it.
     pub batch: Vec<(usize, i64, i64, i64)>,
 }

@@ -1,8 +1,8 @@
 //! The shape of a statement: its blocks and how they run, its operands, its memory accesses and other effects.
 //!
 //! Passes and analyses ask a statement for its [`Shape`] instead of matching on its kind. So a new kind of statement
-//! is described here, and all of them handle it. Only code that must treat each kind separately (text, verifier,
-//! interpreter, machine code) matches on all kinds.
+//! is described here once, and all passes and analyses handle it. Only code that must treat each kind separately
+//! (text, verifier, interpreter, machine code) matches on all kinds.
 
 use super::{
     Address, Arg, BufferId, BufferVersion, Call, CallExternal, Carry, Contract, CursorId, Expr,
@@ -12,8 +12,8 @@ use smallvec::{SmallVec, smallvec};
 use std::slice::from_ref;
 use tapeloom_ir::Code;
 
-/// The elements that one access of a statement reads or writes: `address + Σ i * stride` for every `i` below the
-/// extent, over the pairs (extent, stride) of `reach`.
+/// The elements that one access of a statement reads or writes: those at `address + Σ i * stride`, where the sum is
+/// over the pairs (extent, stride) of `reach`, and each `i` counts from 0 to below its extent.
 #[derive(Clone, Debug)]
 pub struct Access<'a> {
     /// The version of the buffer that is accessed.
@@ -22,32 +22,32 @@ pub struct Access<'a> {
     pub write: bool,
     /// The address of the first element.
     pub address: &'a Address,
-    /// Extents and strides (in elements) that lead from the first to the other elements; empty for a load or a store
-    /// of one element.
+    /// Pairs of an extent and a stride (in elements), which lead from the first element to the others; empty for a
+    /// load or a store of one element.
     pub reach: SmallVec<[(usize, i64); 4]>,
     /// A bool scalar: the access happens only if it is true.
     pub guard: Option<Arg>,
 }
 
-/// How a statement assigns a variable.
+/// The way in which a statement assigns a variable: declaration, assignment or fold.
 #[derive(Clone, Copy, Debug)]
 pub enum Assign {
     /// Declares the variable and its first value.
     Declare,
     /// Assigns another value to the variable.
     Set,
-    /// Combines a value with the variable by this code.
+    /// Combines the variable's old value with another value by this scalar code.
     Fold(Code),
 }
 
-/// The control flow of the blocks inside a statement.
+/// The control flow of the inner blocks of a statement: which of them run, and how often.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Flow {
     /// The statement has no inner blocks.
     Straight,
-    /// One inner block, executed once.
+    /// There is one inner block, which runs once.
     Nest,
-    /// One inner block, executed in each iteration of a counted loop.
+    /// There is one inner block, which runs in each iteration of a counted loop.
     For {
         /// The loop counter.
         index: IndexId,
@@ -58,31 +58,32 @@ pub enum Flow {
         /// The number of vector lanes.
         lanes: usize,
     },
-    /// A head and a body, repeated until the condition of the head is false.
+    /// There are two inner blocks, a head and a body, which run alternately until the condition that the head
+    /// computes is false.
     While,
-    /// Two inner blocks, one of which is executed.
+    /// There are two inner blocks, of which the condition selects one to run.
     If,
 }
 
 impl Flow {
-    /// Whether an inner block may run more than once.
+    /// Whether the inner blocks may run more than once.
     pub fn is_loop(self) -> bool {
         matches!(self, Flow::For { .. } | Flow::While)
     }
 }
 
-/// An effect of a statement other than computing scalars and accessing the memory of its operands.
+/// An effect of a statement, apart from computing scalars and accessing the elements of its operands.
 #[derive(Clone, Copy, Debug)]
 pub enum Effect<'a> {
-    /// The statement has no other effect.
+    /// The statement has no such effect.
     None,
-    /// The statement calls a kernel, which uses its frame in the workspace.
+    /// The statement calls a kernel, which also uses its frame in the workspace.
     Call(&'a Call),
     /// The statement calls a Rust function or a library routine.
     External(&'a CallExternal),
-    /// A tape statement: a cursor moves, or a length is read or set.
+    /// The statement moves a cursor, reads the length of a dynamic tape, or truncates the tape.
     Tape(&'a TapeStmt),
-    /// The statement counts iterations of a limited loop.
+    /// The statement counts runs or iterations of a limited loop.
     Limit(&'a LimitStmt),
 }
 
@@ -95,26 +96,26 @@ pub struct Shape<'a> {
     pub flow: Flow,
     /// The arrays that each iteration of a loop passes to the next; empty for other statements.
     pub carries: &'a [Carry],
-    /// The scalar that is defined.
+    /// The scalar that the statement defines.
     pub defines: Option<ScalarId>,
-    /// The variable that is assigned, and how.
+    /// The variable that the statement assigns, and how.
     pub assigns: Option<(VarId, Assign)>,
     /// The scalar code that the statement computes.
     pub code: Option<Code>,
-    /// The scalar operands that are not part of an address, a view or an effect. The variable of a fold is not
-    /// included.
+    /// The scalar operands that are not part of an address, a view or an effect. The variable into which a fold
+    /// combines its value is not included.
     pub operands: &'a [Arg],
     /// The element that a load or a store accesses.
     pub element: Option<Access<'a>>,
     /// The contraction that the statement performs.
     pub contract: Option<&'a Contract>,
-    /// The views that a call reads (index 0) and writes (index 1).
+    /// The views of a call: those that it reads (`views[0]`) and those that it writes (`views[1]`).
     pub views: [&'a [View]; 2],
-    /// The effect of the statement beside its definitions and accesses.
+    /// The effect of the statement apart from its definitions and accesses.
     pub effect: Effect<'a>,
 }
 
-/// The parts of a statement that passes change in place.
+/// The parts of a statement that passes change in place: inner blocks and the accessed element.
 #[derive(Default)]
 pub struct ShapeMut<'a> {
     /// The inner blocks of the statement, in program order.
@@ -123,7 +124,7 @@ pub struct ShapeMut<'a> {
     pub element: Option<ElementMut<'a>>,
 }
 
-/// The element that a load or a store accesses, as mutable references.
+/// The element that a load or a store accesses, as mutable references to its parts.
 pub struct ElementMut<'a> {
     /// The version of the buffer that is accessed.
     pub held: &'a mut BufferVersion,
@@ -134,7 +135,7 @@ pub struct ElementMut<'a> {
 }
 
 impl Shape<'_> {
-    /// Returns the shape of a statement that has no blocks, accesses or effects.
+    /// Returns the shape of a statement without blocks, operands, accesses and effects.
     #[inline]
     fn nothing<'a>() -> Shape<'a> {
         Shape {
@@ -152,7 +153,7 @@ impl Shape<'_> {
         }
     }
 
-    /// Whether the statement only computes scalars and loads or stores at most one element.
+    /// Whether the statement only computes scalars, and loads or stores at most one element.
     pub fn is_scalar(&self) -> bool {
         let alone = self.contract.is_none() && matches!(self.effect, Effect::None);
         self.flow == Flow::Straight && alone
@@ -161,7 +162,7 @@ impl Shape<'_> {
 
 impl Stmt {
     /// Returns the shape of the statement.
-    // Inline, since most callers use one field.
+    // Inline, since most callers use one field, and the compiler then drops the others.
     #[inline]
     pub fn shape(&self) -> Shape<'_> {
         let nothing = Shape::nothing();
@@ -229,7 +230,7 @@ impl Stmt {
         }
     }
 
-    /// Returns mutable references to the blocks, the element and the guard of the statement.
+    /// Returns mutable references to the inner blocks of the statement, and to the element that it loads or stores.
     pub fn shape_mut(&mut self) -> ShapeMut<'_> {
         match self {
             Stmt::Nest { body } | Stmt::For { body, .. } => {
@@ -261,7 +262,7 @@ impl Stmt {
         self.shape().blocks
     }
 
-    /// Returns the inner blocks of the statement as mutable references.
+    /// Returns the inner blocks of the statement as mutable references, in program order.
     pub fn blocks_mut(&mut self) -> SmallVec<[&mut Vec<Stmt>; 2]> {
         self.shape_mut().blocks
     }
@@ -281,7 +282,7 @@ impl Stmt {
         self.shape().defines
     }
 
-    /// Returns the cursor that the statement moves.
+    /// Returns the cursor that the statement moves, if it moves one.
     pub fn moved_cursor(&self) -> Option<CursorId> {
         match self.shape().effect {
             Effect::Tape(TapeStmt::MoveCursor { cursor, .. }) => Some(*cursor),
@@ -293,7 +294,7 @@ impl Stmt {
         }
     }
 
-    /// Calls `f` with the scalar operands of the statement, including those of addresses and guards, but not those of
+    /// Calls `f` with each scalar operand of the statement, including those of addresses and guards, but not those of
     /// statements in inner blocks.
     pub fn args(&self, f: &mut dyn FnMut(Arg)) {
         let shape = self.shape();
@@ -316,8 +317,8 @@ impl Stmt {
         }
     }
 
-    /// Calls `f` with the memory accesses of the statement, reads before writes. The accesses of statements in inner
-    /// blocks and of a callee to its frame are not included.
+    /// Calls `f` with each memory access of the statement, reads before writes. The accesses of statements in inner
+    /// blocks are not included, nor those of a called kernel to its frame.
     pub fn accesses<'a>(&'a self, f: &mut dyn FnMut(Access<'a>)) {
         let Shape { element, contract, views: [operands, outputs], .. } = self.shape();
         element.into_iter().for_each(&mut *f);
@@ -327,7 +328,7 @@ impl Stmt {
     }
 }
 
-/// A loop with a static trip count.
+/// A loop with a static trip count, with the fields of `Stmt::For`.
 #[derive(Clone, Copy)]
 pub(crate) struct Loop<'a> {
     pub(crate) index: IndexId,
@@ -339,7 +340,7 @@ pub(crate) struct Loop<'a> {
 }
 
 impl Stmt {
-    /// Returns the loop, if the statement is one with a static trip count.
+    /// Returns the parts of the statement if it is a loop with a static trip count.
     pub(crate) fn counted(&self) -> Option<Loop<'_>> {
         let Stmt::For {
             index,
@@ -356,8 +357,8 @@ impl Stmt {
         Some(Loop { index, extent, parallelism, lanes, carries, body })
     }
 
-    /// Calls `f` with the buffers that the statement accesses or carries, some of them repeatedly. Buffers of
-    /// statements in inner blocks are not included.
+    /// Calls `f` with each buffer that the statement accesses or carries, possibly repeatedly. Buffers of statements
+    /// in inner blocks are not included.
     pub fn buffers(&self, f: &mut dyn FnMut(BufferId)) {
         self.accesses(&mut |a| f(a.held.buffer));
         self.carries().iter().for_each(|c| [c.input, c.output].iter().for_each(|h| f(h.buffer)));
@@ -365,25 +366,25 @@ impl Stmt {
 }
 
 impl Address {
-    /// Returns the address of the element with a constant index, `offset`.
+    /// Returns the address of the element with the constant index `offset`.
     pub fn constant(offset: i64) -> Address {
         Address { offset, ..Address::default() }
     }
 
-    /// Calls `f` with the scalar operands of the address: loop indices and the dynamic scalar.
+    /// Calls `f` with each scalar operand of the address: loop indices and the dynamic scalar.
     pub fn args(&self, f: &mut dyn FnMut(Arg)) {
         self.terms.iter().for_each(|(i, _)| f(Arg::Index(*i)));
         self.dynamic.iter().for_each(|d| f(*d));
     }
 
-    /// Returns the address with indices and scalars renamed; `f` must map an index to an index.
+    /// Returns the address with its operands renamed by `f`, which must map an index to an index.
     pub fn renamed(&self, f: &mut dyn FnMut(Arg) -> Arg) -> Address {
         let mut index = |i| if let Arg::Index(to) = f(Arg::Index(i)) { to } else { i };
         let terms = self.terms.iter().map(|(i, stride)| (index(*i), *stride)).collect();
         Address { terms, dynamic: self.dynamic.map(f), ..*self }
     }
 
-    /// Returns `self - other` in elements, if this distance is the same for all values of loop indices and scalars.
+    /// Returns the distance `self - other` in elements, if it is the same for all values of loop indices and scalars.
     pub fn behind(&self, other: &Address) -> Option<i64> {
         let sorted = |a: &Address| {
             let mut terms = a.terms.clone();
@@ -394,14 +395,14 @@ impl Address {
         (terms && self.dynamic == other.dynamic).then(|| self.offset.checked_sub(other.offset))?
     }
 
-    /// Returns the stride along an index, in elements.
+    /// Returns the stride along a loop index, in elements; 0 if the address does not depend on the index.
     pub fn stride(&self, index: IndexId) -> i64 {
         self.terms.iter().filter(|t| t.0 == index).map(|t| t.1).sum()
     }
 }
 
 impl Contract {
-    /// Returns the memory accesses of the contraction: lhs, rhs and out.
+    /// Returns the memory accesses of the contraction: reads of lhs and rhs, and the write of out.
     pub fn accesses(&self) -> [Access<'_>; 3] {
         [
             self.access(&self.lhs, false, [self.m, self.k], |b| b.1),
@@ -425,12 +426,12 @@ impl Contract {
 }
 
 impl View {
-    /// Returns a view of the first `elements` elements of a buffer.
+    /// Returns a view of the first `elements` elements of a buffer version.
     pub fn whole(held: BufferVersion, elements: usize) -> View {
         View { held, at: Address::default(), elements }
     }
 
-    /// Returns the view as a memory access: a write if `write`, otherwise a read.
+    /// Returns the memory access to the elements of the view: a write if `write` is true, otherwise a read.
     pub fn access(&self, write: bool) -> Access<'_> {
         Access {
             held: self.held,

@@ -1,4 +1,4 @@
-//! Tests of the text form and the verifier.
+//! Tests of the text form, the verifier, and the checks of `shadow` on loop programs.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -59,7 +59,8 @@ program @softmax_sum {
 }
 ";
 
-/// A program with every kind of statement, in every form that the text allows.
+/// A program with every kind of statement without inner control flow, in every form that the text allows. One line of
+/// it does not parse (`i64_of_no_such_thing`); tests replace it.
 pub(super) const EVERYTHING: &str = "\
 program @everything {
   workspace 192
@@ -253,14 +254,16 @@ fn deep_text_is_an_error() {
     assert!(message.contains("blocks nest more than 64 deep"), "{message}");
 }
 
-/// Programs that break one invariant each: the statements of a nest, and the message of the verifier.
+/// Each of these programs breaks one invariant; the verifier must report it. A case has the statements of a nest, and
+/// a part of the expected message.
 #[test]
 fn the_verifier_finds_faults() {
     for (body, want) in [
         ("%0: f64 = load b0[3]", "reaches elements 3..=3 of a buffer of 3"),
         ("for i0 in 4 { %0: f64 = load b0[i0] }", "reaches elements 0..=3 of a buffer of 3"),
         ("for i0 in 3 { %0: f64 = load b0[i0*-1] }", "reaches elements -2..=0"),
-        // Twice this reach is not representable in i128, and must not wrap to an address within the buffer.
+        // Twice this reach is not representable in i128. It must be refused, and must not wrap to an address within
+        // the buffer.
         (
             "for i0 in 18446744073709551615 { %0: f64 = \
              load b0[i0*9223372036854775807 + i0*9223372036854775807 + i0*4] }",
@@ -287,7 +290,7 @@ fn the_verifier_finds_faults() {
         ("while { %0: bool = lt 1, 2 } %0 {} %1: bool = not %0", "%0 is used outside its block"),
         ("for i0 in (1.0) {}", "an extent must be i64, got f64"),
         ("if true { var v0: f64 = 1.0 } v0 = 2.0", "v0 is used outside its block"),
-        // Claims of parallelism that the verifier refutes.
+        // Claims of parallelism that the verifier must refute.
         (
             "var v0: f64 = 0.0 for i0 in 2 { v0 = add v0, 1.0 }",
             "the iterations of i0 are no `for`: all iterations fold into v0; say `fold`",
@@ -313,7 +316,7 @@ fn the_verifier_finds_faults() {
             "for i0 in 2 { %0: f64 = load b2[i0] store b2[i0 + 1], 1.0 }",
             "one writes b2[i0 + 1], another reads b2[i0]",
         ),
-        // Illegal numbers of vector lanes.
+        // Numbers of vector lanes that the verifier must refuse.
         ("for i0 in 9 lanes 3 {}", "i0 cannot run in 3 lanes: 3 is no power of two up to 9"),
         ("for i0 in 2 lanes 0 {}", "0 is no power of two up to 2"),
         ("for i0 in 2 lanes 4 {}", "4 is no power of two up to 2"),
@@ -335,7 +338,7 @@ fn the_verifier_finds_faults() {
             "serial i0 in 2 lanes 2 { %0: f64 = load b2[i0] store b2[i0 + 1], 1.0 }",
             "iterations may touch what those beside them write",
         ),
-        // Illegal loop carries.
+        // Loop carries that the verifier must refuse.
         ("serial i0 in 2 carry b2 = b3 {}", "b3 is carried, but no iteration writes it"),
         ("serial i0 in 2 carry b2 = b1 { store b1[0], 1.0 }", "b2 = b1 carries f64[3] and f64[]"),
         ("serial i0 in 2 carry b1 = b0 { store b0[0], 1.0 }", "b1 = b0 carries an input"),
@@ -352,7 +355,7 @@ fn the_verifier_finds_faults() {
             "serial i0 in 2 carry b2 = b4 { store b4[0], 1.0 store b3[0], 1.0 }",
             "b4 exchanges places, but shares bytes with b3",
         ),
-        // Illegal calls of kernels.
+        // Calls of kernels that the verifier must refuse.
         ("call k0(b0[0; 3]) to (b2[0; 3]) frame 0", "k0 does not exist"),
     ] {
         let text = format!(
@@ -365,9 +368,9 @@ fn the_verifier_finds_faults() {
     }
 }
 
-/// Programs with run-time indices that provably stay in bounds, which the verifier must accept (`None`), and the same
-/// programs with one gap in the proof, which it must refuse with this message. `b0` has 4 x 5 elements, `b1` arbitrary
-/// numbers.
+/// The verifier must accept programs whose run-time indices provably stay in bounds (`None`), and must refuse the
+/// same programs with one gap in the proof, with a message that contains the given text. `b0` has 4 x 5 elements,
+/// `b1` arbitrary numbers.
 #[test]
 fn run_time_indices_want_a_proof() {
     for (body, want) in [
@@ -388,7 +391,7 @@ fn run_time_indices_want_a_proof() {
              for i0 in 5 { %4: f64 = load b0[i0 + (%3)] }",
             Some("0..=24"),
         ),
-        // Guards that check the lower and the upper bound.
+        // Guards that check the lower and the upper bound prove an index; a guard for one bound does not.
         (
             "%0: i64 = load b1[0] %1: bool = ge %0, 0 %2: bool = lt %0, 20 %3: bool = and %1, %2 \
              %4: f64 = load b0[(%0)] if %3",
@@ -405,7 +408,7 @@ fn run_time_indices_want_a_proof() {
              %5: bool = not %3 %4: f64 = load b0[(%0)] if %5",
             None,
         ),
-        // Separate guards for the row and the column index.
+        // Separate guards for the row and the column index prove their combination.
         (
             "%0: i64 = load b1[0] %1: i64 = load b1[1] %2: bool = ge %0, 0 %3: bool = le %0, 3 \
              %4: bool = and %2, %3 %5: bool = le 0, %1 %6: bool = gt 5, %1 %7: bool = and %5, %6 \
@@ -413,7 +416,7 @@ fn run_time_indices_want_a_proof() {
              %11: f64 = load b0[(%10)] if %8",
             None,
         ),
-        // Indices that are sums of loop indices.
+        // Guards on a sum of loop indices prove an access at that sum.
         (
             "for i0 in 30 { for i1 in 30 { %0: i64 = add i0, i1 %1: bool = ge %0, 7 \
              %2: bool = lt %0, 27 %3: bool = and %1, %2 %4: f64 = load b0[i0 + i1 + -7] if %3 } }",
@@ -424,7 +427,8 @@ fn run_time_indices_want_a_proof() {
              %2: bool = lt %0, 28 %3: bool = and %1, %2 %4: f64 = load b0[i0 + i1 + -7] if %3 } }",
             Some("0..=20"),
         ),
-        // If a sum may wrap, its range says nothing about the range of its terms.
+        // If a sum may wrap, its range says nothing about the range of its terms. The access at the sum itself is
+        // proved.
         (
             "%0: i64 = load b1[0] %1: i64 = add %0, 1 %2: bool = ge %1, 1 %3: bool = le %1, 20 \
              %4: bool = and %2, %3 %5: f64 = load b0[-1 + (%1)] if %4",
@@ -435,7 +439,7 @@ fn run_time_indices_want_a_proof() {
              %4: bool = and %2, %3 %5: f64 = load b0[(%0)] if %4",
             Some("-9223372036854775808"),
         ),
-        // The sum is proved not to wrap only by later conditions on its terms.
+        // Must be accepted: the sum is proved not to wrap only by later conditions on its terms.
         (
             "%0: i64 = load b1[0] %1: i64 = load b1[1] %2: i64 = add %0, %1 \
              %3: bool = ge %2, 0 %4: bool = le %2, 3 %5: bool = ge %0, 0 %6: bool = le %0, 4 \
@@ -444,19 +448,19 @@ fn run_time_indices_want_a_proof() {
              %14: i64 = mul %2, 5 %15: i64 = add %14, %0 %16: f64 = load b0[(%15)] if %13",
             None,
         ),
-        // Indices that are quotients and remainders.
+        // Indices that are quotients and remainders: the range of a remainder has the sign of the dividend.
         ("for i0 in 100 { %0: i64 = rem i0, 20 %1: f64 = load b0[(%0)] }", None),
         ("for i0 in 100 { %0: i64 = div i0, 5 %1: f64 = load b0[(%0)] }", None),
         ("for i0 in 101 { %0: i64 = div i0, 5 %1: f64 = load b0[(%0)] }", Some("0..=20")),
         ("%0: i64 = load b1[0] %1: i64 = rem %0, 20 %2: f64 = load b0[(%1)]", Some("-19..=19")),
-        // Division rounded down: if the dividend is at least zero, no correction is needed.
+        // Division rounded down must be accepted: since the dividend is at least zero, the correction is always 0.
         (
             "%0: i64 = load b1[0] %1: i64 = clamp 0, %0, 19 %2: i64 = div %1, 5 %3: i64 = rem %1, 5 \
              %4: bool = lt %3, 0 %5: i64 = convert{to=i64} %4 %6: i64 = sub %2, %5 \
              %7: i64 = mul %6, 5 %8: f64 = load b0[(%7)]",
             None,
         ),
-        // Negative indices, which count from the end.
+        // Negative indices, which count from the end, must be accepted if the number of elements is added to them.
         (
             "%0: i64 = load b1[0] %1: i64 = clamp -20, %0, 19 %2: bool = lt %1, 0 \
              %3: i64 = add %1, 20 %4: i64 = select %2, %3, %1 %5: f64 = load b0[(%4)]",
@@ -467,7 +471,8 @@ fn run_time_indices_want_a_proof() {
              %3: i64 = add %1, 20 %4: i64 = select %2, %3, %1 %5: f64 = load b0[(%4)]",
             Some("0..=20"),
         ),
-        // An index of a small dtype has the range of the dtype; a u64 may not be representable in i64.
+        // An index of a small dtype has the range of the dtype. A u64 may not be representable in i64, so its
+        // conversion has any value.
         (
             "%0: i64 = load b1[0] %1: bool = lt %0, 4 %2: i64 = convert{to=i64} %1 \
           %3: f64 = load b0[(%2)]",
@@ -483,7 +488,7 @@ fn run_time_indices_want_a_proof() {
              %3: i64 = min %2, 19 %4: f64 = load b0[(%3)]",
             Some("..=19"),
         ),
-        // Indices that are bounded by branches and loops.
+        // Branches and loops around an access bound its index.
         (
             "%0: i64 = load b1[0] %1: bool = ge %0, 0 %2: bool = lt %0, 20 if %1 { if %2 { \
              %3: f64 = load b0[(%0)] } }",
@@ -512,20 +517,20 @@ fn run_time_indices_want_a_proof() {
             None,
         ),
         ("for i0 in 30 { %1: bool = lt i0, 20 if %1 { %2: f64 = load b0[i0] } }", None),
-        // A variable that a guard bounds may have been assigned another value before it is used as an index.
+        // Must be refused: a variable that a guard bounds is assigned another value before it is used as an index.
         (
             "var v0: i64 = 0 %0: bool = ge v0, 0 %1: bool = lt v0, 20 %2: bool = and %0, %1 \
              v0 = 30 %3: f64 = load b0[(v0)] if %2",
             Some("-9223372036854775808"),
         ),
-        // A variable keeps its value until it is assigned: the sum of a loop as an index.
+        // Must be accepted: a variable keeps its value until it is assigned. The sum of a loop is used as an index.
         (
             "var v0: i64 = 0 fold i0 in 4 { %9: i64 = load b1[i0] v0 = add v0, %9 } \
              %0: bool = ge v0, 0 %1: bool = lt v0, 4 %2: bool = and %0, %1 %4: i64 = mul v0, 5 \
              for i1 in 5 { %3: f64 = load b0[i1 + (%4)] if %2 }",
             None,
         ),
-        // A previous iteration, or a branch, may have assigned another value.
+        // Must be refused: a previous iteration, or a branch, may have assigned another value to the variable.
         (
             "var v0: i64 = 0 %0: bool = ge v0, 0 %1: bool = lt v0, 20 %2: bool = and %0, %1 \
              serial i0 in 4 { %3: f64 = load b0[(v0)] if %2 v0 = 30 }",
@@ -536,16 +541,16 @@ fn run_time_indices_want_a_proof() {
              if %0 { v0 = 30 } %3: f64 = load b0[(v0)] if %2",
             Some("-9223372036854775808"),
         ),
-        // A value that was computed from the variable before the assignment does not change.
+        // Must be accepted: a value that was computed from the variable before the assignment does not change.
         (
             "var v0: i64 = 0 %4: i64 = clamp 0, v0, 19 v0 = 30 %5: i64 = sub v0, v0 \
              %6: i64 = add %4, %5 %3: f64 = load b0[(%6)]",
             None,
         ),
-        // Accesses that never run need no proof.
+        // Must be accepted: accesses that never run need no proof.
         ("%0: f64 = load b0[99] if false", None),
         ("%0: bool = lt 1, 0 if %0 { %1: f64 = load b0[99] }", None),
-        // Indices of contractions and stores.
+        // Indices of contractions and stores need the same proofs.
         (
             "%0: i64 = load b1[0] %1: i64 = clamp 0, %0, 2 %2: i64 = mul %1, 5 \
              contract f64 2 x 2 x 2: b2[0; 2, 1] = b0[(%2); 5, 1] * b0[(%2); 5, 1]",
@@ -573,8 +578,9 @@ fn run_time_indices_want_a_proof() {
     }
 }
 
-/// A chain of sixty values, each of which uses the previous value twice, so that there are 2^60 paths. The search for
-/// a range looks at a bounded number of definitions, and must still find the clamps at the end.
+/// A chain of sixty values, each of which uses the previous two values, so that the number of paths is exponential.
+/// The search for a range looks at a bounded number of definitions, and must still find the clamps at the end of the
+/// chain.
 #[test]
 fn proofs_of_shared_values_end() {
     let chain = |step: &dyn Fn(usize) -> String| (2..62).map(step).collect::<String>();
@@ -615,7 +621,7 @@ fn proofs_of_shared_values_end() {
     }
 }
 
-/// Every engine must call Rust functions in program order, including calls in loops and callees.
+/// The interpreter and machine code must call Rust functions in program order, including calls in loops and callees.
 #[test]
 fn functions_are_asked_in_order() {
     let text = "kernel k0 @f { buffer b0: f64[] input 0 buffer b1: f64[] output 0
@@ -685,7 +691,8 @@ fn the_verifier_checks_what_is_asked() {
     }
 }
 
-/// Calls of kernels that break one invariant each, with the message of the verifier.
+/// Each of these calls of kernels breaks one invariant; the verifier must report it. A case has a part of the
+/// expected message.
 #[test]
 fn the_verifier_checks_calls() {
     for (call, want) in [
@@ -731,7 +738,8 @@ fn the_verifier_checks_calls() {
     );
 }
 
-/// The verifier must check that a donated argument has the address of its result, and overlaps no other view.
+/// The verifier must require that a donated argument has the address of its result, and overlaps no other view of the
+/// call.
 #[test]
 fn the_verifier_checks_what_is_given_up() {
     let given = "kernel k0 @f { buffer b0: f64[4] input 0 output 0 store b0[1], 2.0 }";
@@ -769,7 +777,8 @@ fn the_verifier_checks_what_is_given_up() {
     let entry = "program @x { buffer b0: f64[4] input 0 output 0 store b0[1], 2.0 }";
     let errors = verify(&parse(entry, &library).unwrap());
     assert!(errors[0].message.contains("is an argument of the program, and written"), "{errors:?}");
-    // A new version that does not continue the donated argument does not hold the argument's elements.
+    // A new version that does not continue the donated argument does not hold the argument's elements: `shadow` must
+    // report the load.
     let fresh = "kernel k0 @f { buffer b0: f64[4] input 0 output 0 version b0.1 \
                  nest { store b0.1[1], 2.0 %0: f64 = load b0.1[0] store b0.1[2], %0 } } \
                  program @x { workspace 64 buffer b0: f64[4] workspace 0 \
@@ -778,7 +787,8 @@ fn the_verifier_checks_what_is_given_up() {
     assert!(outcome.unwrap_err().message.contains("b0.1[0] is read where"));
 }
 
-/// The verifier must find every call of which a result overlaps another view; calls have many operands and results.
+/// The verifier must find exactly those calls of which a result overlaps another view, among random calls with up to
+/// five views.
 #[test]
 fn what_calls_write_is_apart() {
     let mut state = Sweep::Calls.seed();
@@ -788,7 +798,7 @@ fn what_calls_write_is_apart() {
     };
     let mut refused = 0;
     for _ in 0..Sweep::Calls.cases() {
-        // Each view has two elements, of two buffers that share bytes.
+        // The views of the call: each has two elements, of one of two buffers that share bytes.
         let reads = 1 + next(3);
         let places: Vec<u64> = (0..reads + 2).map(|_| next(31)).collect();
         let view = |p: &u64| match p {
@@ -845,8 +855,8 @@ fn the_verifier_checks_memory() {
     }
 }
 
-/// A contraction of 2 x 2 matrices in a workspace where buffers overlap: `b0` has bytes 0..128, `b1`
-/// 64..192, `b2` 128..256, and `b3` is a result.
+/// The verifier must report contractions of 2 x 2 matrices that write bytes which they read. Buffers overlap: `b0`
+/// has bytes 0..128 of the workspace, `b1` 64..192, `b2` 128..256; `b3` is a result.
 #[test]
 fn contractions_that_write_what_they_read_are_found() {
     for (out, lhs, rhs, want) in [
@@ -858,7 +868,7 @@ fn contractions_that_write_what_they_read_are_found() {
         ("b0[8; 2, 1]", "b1[3; 2, 1]", "b2[0; 2, 1]", Some("bytes 88..96 of workspace 0")),
         ("b0[8; 2, 1]", "b2[0; 2, 1]", "b1[0; 2, 1]", Some("bytes 64..96 of workspace 0")),
         ("b2[0; 2, 1]", "b1[5; 2, 1]", "b3[0; 2, 1]", Some("bytes 128..136 of workspace 0")),
-        // The last row begins at element 12 of `b0`.
+        // The last row of the result begins at element 12 of `b0`.
         ("b0[0; 12, 1]", "b0[13; 2, 0]", "b3[0; 2, 1]", Some("bytes 104..112 of workspace 0")),
         ("b3[0; 2, 1]", "b0[0; 2, 1]", "b3[3; -2, -1]", Some("bytes 0..32 of output 0")),
     ] {
@@ -879,8 +889,8 @@ fn contractions_that_write_what_they_read_are_found() {
     }
 }
 
-/// The memory of the programs below: two buffers in the workspace that share bytes from 64 on, a result
-/// that is updated in place, and a result that is taken over.
+/// The declarations of the programs below: workspace buffers `b0` and `b1`, which share bytes from 64 on, a result
+/// that is updated in place, and `b3`, which is exchanged with `b0`.
 const MEMORY: &str = "workspace 320
     buffer b0: f64[16] workspace 0
     version b0.1 continues b0
@@ -902,16 +912,16 @@ fn shadowed(body: &str) -> Result<(), String> {
 #[test]
 fn loads_find_what_they_mean() {
     for body in [
-        // Bytes of an overlapping buffer that were not overwritten keep their value.
+        // Bytes of `b0` that no store to the overlapping `b1` has overwritten keep their value.
         "store b0[0], 1.0 store b1[8], 2.0 %0: f64 = load b0[0]",
-        // A version that updates another one in place has the elements of that version, and of the versions that it
-        // continues.
+        // A version that updates another version in place also has the elements of that version, and of the versions
+        // that it continues.
         "store b2[0], 1.0 store b2[1], 2.0 store b2.1[0], 3.0 %0: f64 = load b2.1[0] \
          %1: f64 = load b2.1[1] store b2.2[3], %1 %2: f64 = load b2.2[0] %3: f64 = load b2.2[1]",
-        // The lifetime of a value begins where that of another one ends, element by element.
+        // The lifetime of a value begins where that of another value ends, element by element.
         "for i0 in 16 { store b0[i0], 1.0 } for i1 in 16 { %0: f64 = load b0[i1] store b0.2[i1], %0 }
          %1: f64 = load b0.2[7]",
-        // A load with a false guard reads nothing.
+        // A load with a false guard reads nothing, so no value is missing.
         "%0: f64 = load b0[0] if false",
         // A carried value must be available in the next iteration and after the loop.
         "store b0[0], 1.0 serial i0 in 3 carry b0 = b0.1 { %0: f64 = load b0[0] store b0.1[1], %0 } \
@@ -920,7 +930,7 @@ fn loads_find_what_they_mean() {
          %1: f64 = load b0[0]",
         "var v0: i64 = 0 store b0[0], 1.0 while { %9: bool = lt v0, 3 } %9 carry b0 = b3 { \
          %0: f64 = load b0[0] store b3[0], %0 %8: i64 = add v0, 1 v0 = %8 } %1: f64 = load b0[0]",
-        // Iterations that are independent, as the loop claims.
+        // Iterations that are independent, as the `for` claims, must not be reported.
         "for i0 in 4 { %0: i64 = sub 3, i0 store b0[(%0)], 1.0 %1: f64 = load b0[(%0)] }",
     ] {
         assert_eq!(shadowed(&format!("nest {{ {body} store b2.2[0], 0.0 }}")), Ok(()), "{body}");
@@ -961,7 +971,7 @@ fn loads_that_find_something_else_are_errors() {
         assert!(error.contains(want), "{body}: {error}");
     }
     for (body, want) in [
-        // Iterations that the loop claims to be independent and that are not.
+        // Iterations that the `for` claims to be independent and that are not must be reported.
         (
             "for i0 in 4 { %0: i64 = rem i0, 3 store b0[(%0)], 1.0 }",
             "b0[0] is written in an iteration that claims to be independent",
@@ -975,7 +985,8 @@ fn loads_that_find_something_else_are_errors() {
              %1: f64 = load b0[i0] %2: bool = ge %0, 0 store b0[(%0)], 1.0 if %2 }",
             "b0[0] is written in an iteration that claims to be independent",
         ),
-        // Elements that an iteration does not write are not carried to the next one.
+        // An element that an iteration does not write is not carried to the next iteration; its load must be
+        // reported.
         (
             "store b0[0], 1.0 serial i0 in 2 carry b0 = b3 { store b3[1], 1.0 \
              %0: f64 = load b0[0] }",
@@ -1006,8 +1017,8 @@ fn loads_that_find_something_else_are_errors() {
     assert!(error.contains("b0[8] is read where b1 was written since"), "{error}");
 }
 
-/// The loop program fixes the order of summation of a fold: lane accumulators, upper to lower half, then the initial
-/// value. The result must have the bits of that order.
+/// A fold with lanes must sum in the order that the loop program fixes: lane accumulators, upper half into lower
+/// half, then the initial value. The result is compared with that order bit by bit.
 #[test]
 fn lanes_fold_in_their_order() {
     let sum = |lanes: &str, n: usize| {
@@ -1032,7 +1043,7 @@ fn lanes_fold_in_their_order() {
     assert_eq!(none_left, Literal::f64(0.7 + ((p[0] + p[2]) + (p[1] + p[3]))));
 }
 
-/// The marks of saved values are printed and parsed, and stay with their values.
+/// The marks of saved values must survive printing and parsing, and the verifier must refuse wrong marks.
 #[test]
 fn marks_of_what_is_kept_round_trip() {
     let text = "\
@@ -1085,8 +1096,8 @@ fn spliced_bodies_keep_what_they_kept() {
     assert!(text.contains("workspace 64 kept named other\n"), "{text}");
 }
 
-/// Indices that are not proved to be in bounds must be clamped, whatever the index, in loads and stores, with guards
-/// and in loops.
+/// `clamp_bounds` must clamp every index that is not proved to be in bounds: in loads and stores, with guards and in
+/// loops.
 #[test]
 fn what_is_not_proved_is_confined() {
     let text = "\
@@ -1120,14 +1131,14 @@ program @f {
         let args = [Tensor::from([1.0, 2.0, 4.0]), Tensor::from(i)];
         eval(&program, &args).unwrap()[0].to_vec::<f64>().unwrap()
     };
-    // For an index in bounds the result must be that of the program without clamps: b0[i0*2 + 1] + b0[0] to b2[i0 +
-    // 1]; b0[3] is clamped to b0[2].
+    // For an index in bounds the result must be that of the program without clamps: `b0[i1*2 + 1] + b0[0]` to `b2[i1
+    // + 1]`; for `i1 = 1`, `b0[3]` is clamped to `b0[2]`.
     assert_eq!(run(1), [0.0, 3.0, 5.0, 0.0]);
     assert_eq!(run(-50), [2.0, 0.0, 0.0, 0.0]);
     assert_eq!(run(50), [0.0, 0.0, 0.0, 4.0]);
     assert_eq!(run(i64::MAX)[3], 4.0);
 
-    // An index that is certainly out of bounds stays an error, and so do errors of other kinds.
+    // `clamp_bounds` must return an error if an index is certainly out of bounds, or if the program has other errors.
     let certain = text.replace("load b1[0]", "load b1[1]");
     assert!(confine(&mut parse(&certain, &|_| None).unwrap()).is_err());
     let mut wrong =

@@ -1,8 +1,7 @@
-//! Parses mutated program texts: the parser must accept or refuse each text, and none may panic or end the process.
+//! Parses mutated program texts: the parser must accept or refuse each text, and must not panic or end the process.
 //!
-//! Tokens of programs are dropped, duplicated, exchanged, and replaced by unknown names and by the largest
-//! numbers. The table of `Sweep` states the number of cases and the first
-//! seed.
+//! Tokens of programs are dropped, duplicated, exchanged, and replaced by unknown names and by the largest numbers.
+//! The number of cases and the first seed are those of `Sweep::KernelTexts`.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -88,7 +87,7 @@ const WORDS: [&str; 43] = [
     "record",
 ];
 
-/// Splits a text into its tokens.
+/// Splits a program text into its tokens: words and punctuation characters.
 fn tokens(text: &str) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -103,7 +102,7 @@ fn tokens(text: &str) -> Vec<String> {
     all
 }
 
-/// Returns the text of a program that calls routines on batches, each with the scratch memory that it needs.
+/// Returns the text of a program that calls library routines on two batch members, each with its scratch memory.
 fn routines() -> String {
     let (mut buffers, mut calls) = ("  buffer b0: f64[2,3,3] input 0\n".to_owned(), String::new());
     let (mut next, mut workspace) = (1, 0);
@@ -141,7 +140,7 @@ fn routines() -> String {
 fn routines_are_programs() {
     let text = routines();
     assert_eq!(all_of(&text), (true, true), "{text}");
-    // The verifier must refuse this program: the results of a routine must overlap nothing else.
+    // The verifier must refuse this program: the result of a routine must not overlap the operand.
     let beside = text.replace("to (b1[0; 18]", "to (b0[0; 18]");
     assert_eq!(all_of(&beside), (true, false));
     let less = text.replace("(b0[0; 18]) to (b1", "(b0[0; 17]) to (b1");
@@ -153,7 +152,7 @@ fn routines_are_programs() {
     }
 }
 
-/// Returns the text with some tokens dropped, duplicated, exchanged or replaced.
+/// Returns the text with one or two tokens dropped, duplicated, exchanged or replaced.
 fn mutated(r: &mut Random, text: &str) -> String {
     let mut all = tokens(text);
     for _ in 0..1 + r.below(8) / 6 {
@@ -164,7 +163,7 @@ fn mutated(r: &mut Random, text: &str) -> String {
             2 => all.swap(at, other),
             3 => all[at] = r.of(&WORDS).to_owned(),
             4 => all[at] = all[other].clone(),
-            // Numbers are replaced by numbers, and names by names.
+            // Replace a number by a number (5 to 7), or a name by a name, so that more texts parse.
             5..=7 => {
                 let numbers = |(i, t): (usize, &String)| t.parse::<i64>().is_ok().then_some(i);
                 let all_numbers: Vec<usize> = all.iter().enumerate().filter_map(numbers).collect();
@@ -191,7 +190,8 @@ fn mutated(r: &mut Random, text: &str) -> String {
     all.join(" ")
 }
 
-/// Whether a run of the program takes less than 64 KiB for each kernel's buffers and less than 2^14 operations.
+/// Whether a run of the program is cheap: less than 64 KiB for each kernel's buffers, and work of less than 2^14
+/// additions.
 fn is_little(p: &Program) -> bool {
     let bytes = |k: &super::Kernel| k.buffers.values().map(|b| b.ty.bytes()).sum::<usize>();
     let fits =
@@ -199,8 +199,8 @@ fn is_little(p: &Program) -> bool {
     p.kernels().all(|(_, k)| fits(k)) && p.work() < 1 << 14
 }
 
-/// Parses, prints, verifies and, if it is cheap, runs a text. Returns whether the text is a program, and whether the
-/// program is valid.
+/// Parses, prints and verifies a text, and runs the program if that is cheap. Returns whether the text is a program,
+/// and whether the program is valid.
 fn all_of(text: &str) -> (bool, bool) {
     let Ok(mut p) = parse(text, &library) else { return (false, false) };
     let printed = p.to_string();
@@ -217,7 +217,7 @@ fn all_of(text: &str) -> (bool, bool) {
         let types: Vec<_> = p.entry.inputs().into_iter().map(|ty| ty.cloned()).collect();
         let zeros = |ty: &Option<_>| ty.as_ref().map_or(Ok(Tensor::from(0.0)), Tensor::zeros_of);
         let args: Vec<Tensor> = types.iter().map(|ty| zeros(ty).unwrap()).collect();
-        // The result is ignored: a valid program fails only at Rust functions that are not bound.
+        // Ignore the result: a valid program fails only at Rust functions that are not bound.
         let _ = eval(&p, &args);
         match NATIVE.run(&mut p, &mut Context::default()) {
             Ok(()) => assert_eq!(verify(&p), [], "{p}"),

@@ -1,6 +1,6 @@
-//! Visitors and rewriters of statements, each written once.
+//! Traversal of statements: a visitor and a rewriter, which handle every kind of statement.
 //!
-//! The [shape](super::shape) of a statement lists its blocks, operands and accesses.
+//! Both use the [shape](super::shape) of a statement, which lists its blocks, operands and accesses.
 //!
 //! ```
 //! use tapeloom_backend::loop_ir::{Stmt, parse, visit};
@@ -27,7 +27,8 @@ use super::{
     Extent, IndexId, LimitStmt, Matrix, ScalarId, Stmt, TapeStmt, VarId, View,
 };
 
-/// Calls `f` with every statement of a block and of the blocks inside, outer ones first.
+/// Calls `f` with every statement of a block and of all blocks inside it, each statement before the statements inside
+/// it.
 pub fn visit<'a>(body: &'a [Stmt], f: &mut dyn FnMut(&'a Stmt)) {
     for stmt in body {
         f(stmt);
@@ -37,12 +38,12 @@ pub fn visit<'a>(body: &'a [Stmt], f: &mut dyn FnMut(&'a Stmt)) {
     }
 }
 
-/// A rewriter copies statements and replaces their ids. The default methods keep each id.
+/// A rewriter copies statements and replaces the ids in them. The default methods copy each id unchanged.
 pub trait Rewriter {
     /// Returns the replacement of a scalar operand.
     fn arg(&mut self, arg: Arg) -> Arg;
 
-    /// Returns the replacement of an access to an element: buffer version and address.
+    /// Returns the replacement of the element that a statement accesses: buffer version and address.
     fn element(&mut self, held: BufferVersion, address: &Address) -> (BufferVersion, Address) {
         (held, address.renamed(&mut |a| self.arg(a)))
     }
@@ -52,27 +53,27 @@ pub trait Rewriter {
         carries.to_vec()
     }
 
-    /// Returns the replacement of the offset of a callee's frame in the workspace, in bytes.
+    /// Returns the replacement of the offset of a callee's workspace in the workspace of the caller, in bytes.
     fn frame(&mut self, frame: usize) -> usize {
         frame
     }
 
-    /// Returns the replacement of a defined scalar.
+    /// Returns the replacement of a scalar where a statement defines it.
     fn scalar(&mut self, value: ScalarId) -> ScalarId {
         value
     }
 
-    /// Returns the replacement of a variable; `_fresh` is true where the variable is declared.
+    /// Returns the replacement of a variable that a statement assigns; `_fresh` is true where it is declared.
     fn var(&mut self, var: VarId, _fresh: bool) -> VarId {
         var
     }
 
-    /// Returns the replacement of a loop index.
+    /// Returns the replacement of the index that a loop declares.
     fn index(&mut self, index: IndexId) -> IndexId {
         index
     }
 
-    /// Returns the replacement of a cursor.
+    /// Returns the replacement of the cursor that a statement moves.
     fn cursor(&mut self, cursor: CursorId) -> CursorId {
         cursor
     }
@@ -82,7 +83,7 @@ pub trait Rewriter {
         body.iter().map(|stmt| self.stmt(stmt)).collect()
     }
 
-    /// Returns the rewritten statement: operands are replaced first, then the definition, then the inner blocks.
+    /// Returns the rewritten statement: operands are replaced first, then the defined id, then the inner blocks.
     fn stmt(&mut self, stmt: &Stmt) -> Stmt {
         match stmt {
             Stmt::Nest { body } => Stmt::Nest { body: self.block(body) },
@@ -96,7 +97,7 @@ pub trait Rewriter {
                 Stmt::For { index, extent, parallelism, lanes, carries, body }
             }
             Stmt::While { head, condition, carries, body } => {
-                // The condition is defined in the head.
+                // Rewrite the head before the condition, which the head defines.
                 let head = self.block(head);
                 let (condition, carries) = (self.arg(*condition), self.carries(carries));
                 Stmt::While { head, condition, carries, body: self.block(body) }

@@ -1,8 +1,8 @@
 //! The text form of programs: parsing.
 //!
-//! The grammar is defined by the output of [`print`](super::print), and `parse ∘ print = id`. Ids keep their numbers.
-//! The parser checks only the form; [`verify`](crate::loop_ir::verify) checks the rest. The caller looks up library
-//! functions by name, because only the tables of the language list them:
+//! The output of [`print`](super::print) defines the grammar, and parsing a printed program returns the same program.
+//! Ids keep their numbers. The parser checks only the form; [`verify`](crate::loop_ir::verify) checks the rest. The
+//! caller looks up library functions by name, because only the tables of the language list them:
 //!
 //! ```
 //! use tapeloom_backend::loop_ir;
@@ -71,31 +71,33 @@ pub fn parse(text: &str, library: &dyn Fn(&str) -> Option<Library>) -> Result<Pr
     }
 }
 
-/// The views of a call, their types, and the indices of the views that all batch members share.
+/// The views of a call, the types of the arrays in them, and the indices of the views that all batch members share.
 type TypedViews = (Vec<View>, Vec<ArrayType>, Vec<usize>);
 
-/// The upper bound of ids: a larger id is certainly a mistake, and would allocate memory for all ids below it.
+/// The upper bound of id numbers (2^24): a larger number is certainly a mistake, and would allocate memory for all
+/// ids below it.
 const MOST_IDS: usize = 1 << 24;
 
-/// The maximal nesting of blocks, so that no text exhausts the stack. No array that fits in
-/// memory needs as many loops.
+/// The maximal nesting depth of blocks, so that no text exhausts the stack. No array that fits in memory needs as
+/// many loops.
 const DEEPEST_BLOCK: usize = 64;
 
 struct Parser<'a> {
     text: &'a str,
-    /// The offset in `text`, in bytes, up to which the text is parsed.
+    /// The offset in `text`, in bytes, of the first character that is not parsed yet.
     at: usize,
     /// The number of blocks around the current statement, at most `DEEPEST_BLOCK`.
     depth: usize,
     library: &'a dyn Fn(&str) -> Option<Library>,
-    /// The Rust functions whose names the text has so far; the names are not bound to functions.
+    /// The Rust functions that the text has named so far. Only their names are known; they are not bound to
+    /// functions.
     hosts: Vec<Host>,
     /// The kernel that is being parsed.
     program: Kernel,
 }
 
 impl<'a> Parser<'a> {
-    /// Parses a kernel whose keyword has been parsed.
+    /// Parses a kernel, from its name to its closing brace; the keyword before the name has been parsed.
     fn kernel(&mut self) -> Result<Kernel, Problem> {
         let name = self.next();
         let Some(name) = name.strip_prefix('@') else { return Err(self.wanted("a name", name)) };
@@ -165,7 +167,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Parses the marks of a saved version, `kept rematerialize, named mine`, or nothing.
+    /// Parses the marks of a saved version, such as `kept rematerialize, named mine`; there may be none.
     fn kept(&mut self, held: BufferVersion) -> Result<(), Problem> {
         let mark = |parser: &mut Self| {
             let (named, word) = (parser.take("named"), parser.next());
@@ -296,7 +298,7 @@ impl<'a> Parser<'a> {
         Ok(Stmt::Fold { var, code, value: self.behind(",", Self::arg)? })
     }
 
-    /// Parses the rest of a loop: `i0 in 8 lanes 4 { .. }` or `i0 in 8 carry b3 = b4 { .. }`.
+    /// Parses a loop after its keyword: `i0 in 8 lanes 4 { .. }` or `i0 in 8 carry b3 = b4 { .. }`.
     fn loop_(&mut self, parallelism: Parallelism) -> Result<Stmt, Problem> {
         let index: IndexId = self.id()?;
         self.program.indices = self.program.indices.max(index.index() as u32 + 1);
@@ -319,7 +321,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Parses the rest of a call: `k0(b0[0; 4], b1[i0; 1]) to (b2[0; 4]) frame 64`.
+    /// Parses a call after the word `call`: `k0(b0[0; 4], b1[i0; 1]) to (b2[0; 4]) frame 64`.
     fn call(&mut self) -> Result<Call, Problem> {
         let (callee, operands) = (self.id()?, self.list("(", ")", Self::view)?);
         let outputs = self.behind("to", |parser| parser.list("(", ")", Self::view))?;
@@ -357,7 +359,8 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Parses the rest of a call of a routine: `cholesky{n=9} f64 members 2 (b0[0; 162]) to (b1[0; 162], b2[0; 20])`.
+    /// Parses a call of a routine after the word `routine`: `cholesky{n=9} f64 members 2 (b0[0; 162]) to (b1[0; 162],
+    /// b2[0; 20])`.
     fn routine(&mut self) -> Result<CallExternal, Problem> {
         let name = self.next();
         let attributes = self.attributes()?;
@@ -379,7 +382,7 @@ impl<'a> Parser<'a> {
         Ok(CallExternal { signature, operands, outputs })
     }
 
-    /// Parses views with their types, and returns the indices of the views marked `shared`.
+    /// Parses views with their types in parentheses, and collects the indices of the views marked `shared`.
     fn typed_views(&mut self) -> Result<TypedViews, Problem> {
         let (mut types, mut shared) = (Vec::new(), Vec::new());
         let views = self.list("(", ")", |parser| {
@@ -432,7 +435,8 @@ impl<'a> Parser<'a> {
         }
         let guard = self.arg()?;
         if self.peek() == "{" {
-            // The word `if` is not a guard here: it begins the next statement, a branch.
+            // The word `if` is not a guard here, since a block follows its condition: it begins the next statement, a
+            // branch.
             self.at = start;
             return Ok(None);
         }
@@ -480,8 +484,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Parses the rest of a contraction: `f64 2 x 3 x 4 lanes 1: b2[0; 3, 1] = b0[0; 4, 1] * b1[0; 3, 1] for 5 steps 6
-    /// = 8 * 12`.
+    /// Parses a contraction after the word `contract`: `f64 2 x 3 x 4 lanes 1: b2[0; 3, 1] = b0[0; 4, 1] * b1[0; 3,
+    /// 1] for 5 steps 6 = 8 * 12`.
     fn contract(&mut self) -> Result<Contract, Problem> {
         let dtype = self.dtype()?;
         let (m, n) = (self.number()?, self.behind("x", Self::number)?);
@@ -497,7 +501,8 @@ impl<'a> Parser<'a> {
                 break;
             }
             if self.peek().starts_with('i') {
-                // The word `for` is not a batch here: it begins the next statement, a loop.
+                // The word `for` is not a batch loop here, since an index follows it: it begins the next statement, a
+                // loop.
                 self.at = start;
                 break;
             }
@@ -524,7 +529,7 @@ impl<'a> Parser<'a> {
         word.parse().map_err(|_| self.wanted("a number", word))
     }
 
-    /// Parses an id of type `T`, which is recognised by its `Display`.
+    /// Parses an id of type `T`: a token that equals the `Display` text of an id, such as `b3`.
     fn id<T: EntityRef + Display>(&mut self) -> Result<T, Problem> {
         let word = self.next();
         let digits = word.trim_start_matches(|c: char| !c.is_ascii_digit());
@@ -543,7 +548,7 @@ impl<'a> Parser<'a> {
         (n < MOST_IDS).then_some(n).ok_or_else(large)
     }
 
-    /// Parses an id that must be `next`, since declarations are numbered in order.
+    /// Parses the id of a declaration, which must be `next`, since declarations are numbered in order.
     fn numbered<T: EntityRef + Display>(&mut self, what: &str, next: T) -> Result<T, Problem> {
         let id: T = self.id()?;
         if id != next {
@@ -552,7 +557,7 @@ impl<'a> Parser<'a> {
         Ok(id)
     }
 
-    /// Expects the token `token`, then parses with `what`.
+    /// Expects the token `token`, then parses an item with `what`.
     fn behind<T>(
         &mut self,
         token: &str,
@@ -562,7 +567,7 @@ impl<'a> Parser<'a> {
         what(self)
     }
 
-    /// Expects the token `open`, parses with `what`, and expects the token `close`.
+    /// Expects the token `open`, parses an item with `what`, and expects the token `close`.
     fn between<T>(
         &mut self,
         open: &str,
@@ -586,7 +591,7 @@ impl<'a> Parser<'a> {
         Ok(all)
     }
 
-    /// Parses any number of items with `what`, separated by commas, between the tokens `open` and `close`.
+    /// Parses zero or more items with `what`, separated by commas, between the tokens `open` and `close`.
     fn list<T>(
         &mut self,
         open: &str,
@@ -642,13 +647,14 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Whether a word is an operand (a variable, a loop index or a literal), and not the name of a code.
+/// Whether a word is an operand (a variable, a loop index or a literal); otherwise it is the name of a scalar code.
 fn is_arg(word: &str) -> bool {
     let id = |prefix| word.strip_prefix(prefix).is_some_and(|n: &str| n.parse::<u32>().is_ok());
     id('v') || id('i') || word.parse::<Literal>().is_ok()
 }
 
-/// Declares an id with the value `what`. Smaller ids that the text skips get the same value, and have no definition.
+/// Declares an id with the value `what`. Smaller ids that the text has skipped get the same value; nothing defines
+/// them.
 fn declare<T: EntityRef, V: Copy>(map: &mut PrimaryMap<T, V>, id: T, what: V) {
     while map.len() <= id.index() {
         map.push(what);

@@ -30,12 +30,13 @@ impl Display for Program {
     }
 }
 
-/// Prints the argsort function that machine code calls instead of the kernel's body; nothing if there is none.
+/// Returns the text of the argsort function that machine code calls instead of the kernel's body; empty if there is
+/// none.
 fn argsort(kernel: &Kernel) -> String {
     kernel.argsort.map_or(String::new(), |argsort| format!(" {argsort}"))
 }
 
-/// Prints the buffers and statements of the kernel, without the line of its name.
+/// Prints the buffers and statements of the kernel, without the opening line that names it.
 impl Display for Kernel {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         if self.workspace > 0 {
@@ -60,7 +61,7 @@ impl Display for Kernel {
     }
 }
 
-/// Prints the `kept` marks of a buffer version, and ends the line that declares the version.
+/// Prints the `kept` marks of a buffer version, and the end of the line that declares the version.
 fn kept(k: &Kernel, f: &mut Formatter<'_>, held: BufferVersion) -> fmt::Result {
     for (i, mark) in k.kept.get(&held).into_iter().flatten().enumerate() {
         write!(f, "{} {mark}", if i == 0 { " kept" } else { "," })?;
@@ -182,7 +183,7 @@ impl Display for Contract {
         }
         write!(f, ": {out} {becomes} {lhs} * {rhs}")?;
         for (extent, lhs, rhs, out) in batch {
-            // Prints the extent of a batch loop, and the steps of the three matrices in elements.
+            // Print the extent of a batch loop, and the steps of the three matrices in elements.
             write!(f, " for {extent} steps {out} = {lhs} * {rhs}")?;
         }
         Ok(())
@@ -203,7 +204,7 @@ impl Display for Call {
     }
 }
 
-/// Prints the call of an external function in the form that [`crate::loop_ir::External`] describes.
+/// Prints the call of an external function in the form that the module `external` describes.
 impl Display for CallExternal {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let call = match &self.signature.function {
@@ -241,7 +242,7 @@ impl Display for CallExternal {
     }
 }
 
-/// Prints a name as one word.
+/// Returns the name of a Rust function as one token: `&` and the name, with other characters replaced by `_`.
 fn word(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '_' };
     format!("&{}", name.chars().map(plain).collect::<String>())
@@ -254,7 +255,7 @@ impl Display for View {
     }
 }
 
-/// Prints items, separated by commas.
+/// Returns the texts of the items, separated by commas.
 pub(crate) fn list<T: Display>(all: &[T]) -> String {
     all.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
 }
@@ -263,7 +264,8 @@ fn carried(carries: &[Carry]) -> String {
     if carries.is_empty() { String::new() } else { format!(" carry {}", list(carries)) }
 }
 
-/// Prints the statements of a block in braces, indented by `depth`.
+/// Prints the statements of an inner block in braces; `depth` is the nesting depth of the statement that has the
+/// block.
 fn inside(p: &Kernel, f: &mut Formatter<'_>, body: &[Stmt], depth: usize) -> fmt::Result {
     writeln!(f, " {{")?;
     block(p, f, body, depth + 1)?;
@@ -310,7 +312,7 @@ fn block(p: &Kernel, f: &mut Formatter<'_>, body: &[Stmt], depth: usize) -> fmt:
                 writeln!(f)?;
             }
             Stmt::Let { value, expr } => {
-                // Printing never fails: the verifier reports an id out of range.
+                // Print `?` for an undeclared scalar, so that printing never fails; the verifier reports the scalar.
                 write!(f, "{value}: ")?;
                 match p.scalars.get(*value) {
                     Some(dtype) => write!(f, "{dtype}")?,
