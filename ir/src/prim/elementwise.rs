@@ -27,17 +27,19 @@ pub type PartialFn =
 /// The derivative with respect to one operand.
 #[derive(Clone, Copy)]
 pub enum Partial {
-    /// Zero wherever it exists, or the operand has no tangents; with the reason.
+    /// The partial is zero wherever it exists, or the operand's dtype has no tangents; the text gives
+    /// the reason.
     Zero(&'static str),
-    /// A formula.
+    /// The formula that emits `∂f/∂xi · t`.
     Of(PartialFn),
-    /// The negative of a formula: it is subtracted in a sum of partials.
+    /// A formula that emits `-∂f/∂xi · t`: it is subtracted in the sum of the partials.
     Minus(PartialFn),
-    /// The negative of the first formula. If the first operand has a tangent `s` too, the sum of both partials
-    /// is the first operand's partial at `s` minus the second formula. For a quotient this is
-    /// `(s - t · (x/y)) / y`, which divides once, in reverse mode too.
+    /// The partial of a quotient `x/y` with respect to `y`, as two formulas. The first is subtracted in
+    /// the sum of the partials, as `Minus`. If `x` has a tangent `s` too, the sum is instead the
+    /// partial of `x` with `s` minus the second formula as its tangent: `(s - t · (x/y)) / y`, which
+    /// divides once, in reverse mode too.
     MinusJoined(PartialFn, PartialFn),
-    /// Not available; a derivative that needs it is an error with this reason.
+    /// Not available; a derivative with respect to this operand is an error with this reason.
     Missing(&'static str),
 }
 
@@ -53,7 +55,7 @@ pub enum Linear {
 }
 
 impl Linear {
-    /// Returns whether the function is linear in the operands that are marked linear.
+    /// Returns whether the function is linear in the operands marked [`Linearity::Linear`] together.
     pub fn admits(self, operands: &[Linearity]) -> bool {
         let linear = |i: usize| operands[i] == Linearity::Linear;
         let count = (0..operands.len()).filter(|i| linear(*i)).count();
@@ -69,7 +71,8 @@ impl Linear {
     }
 }
 
-/// Returns the common shape of the operands that are not literals (scalar if there are none), and all dtypes.
+/// Returns the common shape of the operands that are not literals (scalar if all are literals), and the
+/// dtypes of all operands.
 pub fn common_shape(name: &str, operands: &[Operand<'_>]) -> Result<(Shape, SmallVec<[Dtype; 3]>)> {
     let mut shape: Option<&Shape> = None;
     let mut dtypes = SmallVec::new();
@@ -99,7 +102,7 @@ pub fn common_shape(name: &str, operands: &[Operand<'_>]) -> Result<(Shape, Smal
     Ok((shape.cloned().unwrap_or_default(), dtypes))
 }
 
-/// Evaluates `code` element by element.
+/// Evaluates `code` at corresponding elements of the operands; returns the tensor of the results.
 pub fn eval(code: Code, operands: &[Tensor]) -> Result<Tensor> {
     // Literals are passed as scalars; the shape is that of an operand that is not a scalar.
     let model = operands.iter().find(|t| !t.shape().is_empty()).or(operands.last());
@@ -125,13 +128,14 @@ pub fn eval(code: Code, operands: &[Tensor]) -> Result<Tensor> {
     Ok(y)
 }
 
-/// Returns the distance between the elements of an operand in the loop over the result's elements: 0 for a
-/// scalar, which is read at every element.
+/// Returns the step through an operand's elements from one element of the result to the next: 1 for an
+/// array, 0 for a scalar, which is read for every element of the result.
 fn stride(t: &Tensor) -> usize {
     usize::from(!t.shape().is_empty())
 }
 
-/// Applies a code to numbers of one dtype, with a result of that dtype or bool, directly on the buffers.
+/// Applies `code` to each element of operands of one dtype, directly on the buffers; the result `y` has
+/// the operands' dtype or bool.
 fn map<T: Number>(code: Code, operands: &[Tensor], y: &mut Tensor) {
     let operand = |k: usize| &operands[k.min(operands.len() - 1)];
     let [(a, i), (b, j), (c, k)] =
@@ -159,7 +163,8 @@ fn choose<T: Element<Stored = T>>(condition: &Tensor, a: &Tensor, b: &Tensor, y:
     }
 }
 
-/// Applies any code element by element; each element is read and written as a literal.
+/// Applies `code` to operands of different dtypes, element by element; each element is read and written
+/// as a literal.
 fn by_literals(code: Code, operands: &[Tensor], y: &mut Tensor) {
     let mut x: SmallVec<[Literal; 3]> = SmallVec::new();
     for at in 0..y.elements() {
@@ -169,7 +174,7 @@ fn by_literals(code: Code, operands: &[Tensor], y: &mut Tensor) {
     }
 }
 
-/// Emits forward mode from partials.
+/// Emits the tangent of the output `y`: the sum of the partials at the operands' tangents `dx`.
 pub fn jvp(
     b: &Builder<'_>,
     op: Op,
@@ -210,8 +215,9 @@ pub fn jvp(
     Ok(total.map(|t| t.settle(b)))
 }
 
-/// Emits reverse mode from partials: the Jacobian is diagonal. The partial of a linear operand must not use
-/// that operand or the output; if it does, the verifier finds the placeholder.
+/// Adds to `into` the cotangent of each linear operand: the operand's partial at `ct`, since the
+/// Jacobian is diagonal. The partial must not use a linear operand or the output: NaN literals stand
+/// for them here.
 pub fn transpose(
     b: &Builder<'_>,
     name: &str,
@@ -237,14 +243,15 @@ pub fn transpose(
     Ok(())
 }
 
-/// Emits the batched primitive: unbatched arrays are broadcast along the batch, literals are unchanged.
+/// Emits the primitive over a batch of `size`: unbatched arrays are broadcast along the batch axis,
+/// literals are unchanged.
 pub fn batch(b: &Builder<'_>, op: Op, size: usize, x: &[Atom], batched: &[bool]) -> Result<Atom> {
     let lifted: SmallVec<[Atom; 3]> =
         x.iter().zip(batched).map(|(a, on)| if *on { *a } else { lead(b, size, *a) }).collect();
     Ok(b.emit1(op, &lifted))
 }
 
-/// Broadcasts an array along a new axis 0; a literal stays as it is.
+/// Broadcasts an array along a new axis 0 of extent `size`; returns a literal unchanged.
 pub fn lead(b: &Builder<'_>, size: usize, a: Atom) -> Atom {
     if a.literal().is_some() {
         return a;
@@ -252,24 +259,24 @@ pub fn lead(b: &Builder<'_>, size: usize, a: Atom) -> Atom {
     materialize_lead(b, size, a)
 }
 
-/// Broadcasts an array or a literal along a new axis 0.
+/// Broadcasts an array or a literal along a new axis 0 of extent `size`; the result is always an array.
 pub fn materialize_lead(b: &Builder<'_>, size: usize, a: Atom) -> Atom {
     let inner = b.shape_of(a);
     let dims = (1..=inner.len()).collect();
     b.emit1(Broadcast { shape: inner.with_leading(size), dims }, &[a])
 }
 
-/// Emits zeros of this type.
+/// Emits an array (or a literal, if scalar) of zeros of type `ty`.
 pub fn zeros(b: &Builder<'_>, ty: &ArrayType) -> Atom {
     full(b, &ty.shape, Literal::zero(ty.dtype))
 }
 
-/// Zeros of the type of `x`.
+/// Emits zeros of the type of `x`.
 pub fn zeros_like(b: &Builder<'_>, x: Atom) -> Atom {
     full(b, &b.shape_of(x), Literal::zero(b.dtype_of(x)))
 }
 
-/// Emits an array whose elements are all `x`.
+/// Emits an array whose elements are all `x`; a scalar shape gives the literal `x`.
 pub fn full(b: &Builder<'_>, shape: &Shape, x: Literal) -> Atom {
     if shape.is_empty() {
         return x.into();
@@ -277,12 +284,13 @@ pub fn full(b: &Builder<'_>, shape: &Shape, x: Literal) -> Atom {
     b.emit1(Broadcast { shape: shape.clone(), dims: Vec::new() }, &[x.into()])
 }
 
-/// Returns the tangents of `x`, with zeros in place of absent ones.
+/// Returns the tangents `dx` of the operands `x`, with zeros of the operands' types in place of absent
+/// ones.
 pub fn tangents_or_zeros(b: &Builder<'_>, x: &[Atom], dx: &[Tangent]) -> SmallVec<[Atom; 3]> {
     x.iter().zip(dx).map(|(x, dx)| dx.unwrap_or_else(|| zeros_like(b, *x))).collect()
 }
 
-/// Returns `x + y`, where each may be absent (zero).
+/// Returns the tangent `x + y`; an absent tangent is zero.
 pub fn add_tangents(b: &Builder<'_>, x: Option<Atom>, y: Option<Atom>) -> Option<Atom> {
     match (x, y) {
         (Some(x), Some(y)) => Some(b.emit1(Scalar::Add, &[x, y])),

@@ -7,41 +7,43 @@
 use super::rules::slice_access::Boxed;
 use super::{Barrier, Call, Callback, Loop, Op, Replay};
 
-/// A property of a primitive that some passes need, besides its rules.
+/// A property of a primitive that some passes need besides its rules; see [`Op::facet`].
 pub(super) enum Facet<'a> {
-    /// No special property. The primitive is assumed to read and write all of its operands.
+    /// No special property. Passes assume that the primitive reads all of its operands as a whole.
     Plain,
-    /// It applies one function to corresponding elements.
+    /// The primitive applies one function to corresponding elements of its operands.
     Elementwise {
-        /// Whether the two operands may be exchanged.
+        /// Whether the function has two operands that may be exchanged, as in `x + y`.
         commutes: bool,
     },
-    /// It reads or writes a box of its first operand.
+    /// The primitive reads or writes a box (a range of indices along each axis) of its first operand.
     Box(&'a dyn Boxed),
-    /// A decomposition whose derivative is computed only in the columns that are read.
+    /// An eigen- or singular value decomposition. Its derivative is computed only for those columns of
+    /// the outputs that are read.
     ByColumns,
-    /// Its value is a constant to differentiation.
+    /// The primitive's value is a constant to differentiation (`stop_gradient`).
     Constant,
-    /// A boundary that passes do not look through.
+    /// A barrier: passes do not look through it.
     Barrier(&'a Barrier),
-    /// A call, which may have a checkpointing policy.
+    /// A call of a function of the module, possibly with a checkpointing policy.
     Call(&'a Call),
     /// A loop (`loop`).
     Loop(&'a Loop),
-    /// The linear half of a loop with checkpoint slots.
+    /// A loop in the linear half of a linearized function that recomputes iterations from checkpoint
+    /// slots.
     Replay(&'a Replay),
     /// A call of a Rust function.
     Host(&'a Callback),
 }
 
 impl Op {
-    /// Returns whether the derivative depends on which elements of the outputs are read
+    /// Returns whether the derivative rule needs to know which elements of the outputs are read
     /// ([`super::RuleCx::reads`]).
     pub fn asks_reads(&self) -> bool {
         matches!(self.facet(), Facet::ByColumns)
     }
 
-    /// Returns whether the value is a constant to differentiation.
+    /// Returns whether differentiation treats the value as a constant although it depends on variables.
     pub fn is_constant_by_decree(&self) -> bool {
         matches!(self.facet(), Facet::Constant)
     }

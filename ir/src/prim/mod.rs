@@ -189,13 +189,15 @@ pub trait Primitive: Notation {
         batched: &[bool],
     ) -> Result<Batched, Problem>;
 
-    /// Returns the functions that the equation refers to, with their roles.
+    /// Returns the functions that the equation refers to, each with its role (called, branch, loop
+    /// body, derivative rule).
     fn regions(&self) -> RegionList;
 
-    /// Returns the same primitive with other functions, one for each region.
+    /// Returns the same primitive with other functions: `functions[i]` replaces the i-th of
+    /// `regions()`.
     fn with_regions(&self, functions: &[FuncId]) -> Op;
 
-    /// Returns the operands and outputs that remain if only the `used` outputs are read.
+    /// Returns the smaller equation that remains if only the outputs marked in `used` are read.
     fn prune(
         &self,
         regions: &mut dyn Regions,
@@ -206,7 +208,7 @@ pub trait Primitive: Notation {
     /// Returns the target-neutral instruction for backends.
     fn lower(&self, module: &Module, operands: &[Operand<'_>]) -> Lowering;
 
-    /// Returns whether an equation may be dropped, moved or merged.
+    /// Returns the class of effects, which decides whether an equation may be dropped, moved or merged.
     fn effects(&self, module: &Module) -> Effects;
 
     /// Returns the primitive's rewrite rules for the e-graph and the peephole pass.
@@ -214,7 +216,7 @@ pub trait Primitive: Notation {
     where
         Self: Sized;
 
-    /// Returns typical and edge cases; the law tests run all of them.
+    /// Returns sample operands, typical and edge cases; the law tests run all of them.
     fn samples(module: &mut Module) -> Vec<Sample>
     where
         Self: Sized;
@@ -279,7 +281,7 @@ primitives! {
         Call, CustomCall, LinearCall, MultilinearCall, LinearSolve, Root, Cond, Loop, Replay, Callback;
 }
 
-/// The functions of a primitive that need no value.
+/// The functions of one primitive that need no value of its type, as function pointers.
 struct Entry {
     docs: fn() -> Vec<Doc>,
     parse: fn(&str, &mut Attributes) -> Option<Result<Op, Problem>>,
@@ -299,17 +301,19 @@ impl Entry {
 }
 
 impl Op {
-    /// Returns the catalogue of all primitives, in the order of the list.
+    /// Returns the entries of all primitives on the book's generated page, in the order of the
+    /// `primitives!` list.
     pub fn docs() -> Vec<Doc> {
         ALL.iter().flat_map(|p| (p.docs)()).collect()
     }
 
-    /// Returns the primitive with this name and these attributes.
+    /// Parses a primitive from its name and attributes in the text format; `None` if no primitive has
+    /// this name.
     pub fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<Op, Problem>> {
         ALL.iter().find_map(|p| (p.parse)(name, attributes))
     }
 
-    /// Returns all rewrite rules.
+    /// Returns the rewrite rules of all primitives.
     pub fn rewrites() -> Vec<Rewrite> {
         let mut all: Vec<Rewrite> = ALL.iter().flat_map(|p| (p.rewrites)()).collect();
         if planted(Fault::RewriteRow) {

@@ -23,20 +23,20 @@ use std::sync::Arc;
 
 /// The text form of a primitive.
 pub trait Notation {
-    /// Returns the name in the text format.
+    /// Returns the primitive's name in the text format, for example `slice`.
     fn name(&self) -> &'static str;
 
-    /// Returns the attributes in the text format, in print order.
+    /// Returns the attributes in the text format, each with its name, in print order.
     fn attributes(&self) -> Written;
 
-    /// Returns the primitive with this name and these attributes; `None` if the name is not one of this
+    /// Parses this primitive from a name and attributes; `None` if `name` is not a name of this
     /// primitive.
     fn parse(name: &str, attributes: &mut Attributes) -> Option<Result<Self, Problem>>
     where
         Self: Sized;
 }
 
-/// Attributes with their names.
+/// Attributes with their names, in print order.
 pub type Written = Vec<(&'static str, Attr)>;
 
 /// Implements [`Notation`] for a struct from its name in text and its fields.
@@ -72,7 +72,8 @@ macro_rules! notation {
     };
 }
 
-/// The names of a field's attributes: the given ones, or that of the field.
+/// The names of a field's attributes in the text format: the names given in parentheses, or the field's
+/// own name.
 macro_rules! keys {
     ($field:ident) => { [stringify!($field)] };
     ($field:ident $($key:ident)+) => { [$(stringify!($key)),+] };
@@ -80,16 +81,16 @@ macro_rules! keys {
 
 /// A field of a primitive with a text form of `N` attributes.
 pub(super) trait Field<const N: usize>: Sized {
-    /// Returns the attributes with these names.
+    /// Returns the field as `N` attributes with these names.
     fn write(&self, names: [&'static str; N]) -> Written;
 
-    /// Reads the field from the attributes with these names.
+    /// Parses the field from the attributes with these names, and removes them from `from`.
     fn read(names: [&str; N], from: &mut Attributes) -> Result<Self, Problem>;
 }
 
 /// A field whose text form is one attribute.
 pub(super) trait SingleField: Sized {
-    /// Returns a description of valid values, for error messages.
+    /// Returns a description of valid values (`an integer`), for error messages.
     fn wanted() -> String;
     fn to_attr(&self) -> Attr;
     fn from_attr(attr: &Attr) -> Option<Self>;
@@ -111,7 +112,7 @@ impl<V: SingleField> Field<1> for V {
     }
 }
 
-/// An attribute that may be absent.
+/// The text form of an optional field: the attribute is left out for `None`.
 impl<V: SingleField> Field<1> for Option<V> {
     fn write(&self, names: [&'static str; 1]) -> Written {
         self.iter().flat_map(|value| value.write(names)).collect()
@@ -122,7 +123,7 @@ impl<V: SingleField> Field<1> for Option<V> {
     }
 }
 
-/// Pairs, written as the list of their first members and the list of their second ones.
+/// The text form of pairs: one list of the first members and one list of the second members.
 impl Field<2> for Vec<(usize, usize)> {
     fn write(&self, [first, second]: [&'static str; 2]) -> Written {
         let (l, r): (Vec<usize>, Vec<usize>) = self.iter().copied().unzip();

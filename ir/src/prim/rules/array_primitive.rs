@@ -1,12 +1,12 @@
-//! Array primitives: one array out, no regions.
+//! Array primitives: primitives with one array as output and no regions.
 //!
 //! Most primitives are of this kind, and most methods of [`Primitive`] are about regions: the number of
 //! outputs, the body, pruning. [`ArrayPrimitive`] has only the methods that differ between array primitives, in
 //! the shortest form: one type, one tensor, one tangent, one cotangent. The `impl` below derives all methods of
 //! [`Primitive`] from them.
 //!
-//! The effects of an equation do not follow from the kind: [`Effects`] is a constant that each primitive
-//! states, because a default would be a guess.
+//! `EFFECTS` has no default: each primitive states it, because effects do not follow from the kind of
+//! primitive.
 
 use crate::lang::builder::Builder;
 use crate::lang::function::{Atom, FuncId};
@@ -21,13 +21,14 @@ use crate::prim::{
 use crate::tensor::Tensor;
 use smallvec::{SmallVec, smallvec};
 
-/// A tangent; `None` is zero, whatever the tangents of the variables are.
+/// The tangent of a value; `None` is zero, whatever the tangents of the variables of differentiation
+/// are.
 pub type Tangent = Option<Atom>;
 
 /// The rules of a primitive `y = f(x..)` with one array `y`. The value of the implementing type holds the
 /// attributes.
 pub trait ArrayPrimitive: Notation + Clone + Into<Op> {
-    /// Whether an equation may be dropped, moved or merged.
+    /// The class of effects, which decides whether an equation may be dropped, moved or merged.
     const EFFECTS: Effects;
 
     /// Returns the primitive's entries on the generated page of primitives: one, or one per row of a table.
@@ -63,11 +64,11 @@ pub trait ArrayPrimitive: Notation + Clone + Into<Op> {
     /// Returns the primitive's rewrite rules for the e-graph and the peephole pass.
     fn rewrites() -> Vec<Rewrite>;
 
-    /// Returns typical and edge cases; the law tests run all of them.
+    /// Returns sample operands, typical and edge cases; the law tests run all of them.
     fn samples() -> Vec<Sample>;
 }
 
-/// An array primitive is a primitive without regions.
+/// Every array primitive is a [`Primitive`] without regions.
 impl<P: ArrayPrimitive> Primitive for P {
     fn docs() -> Vec<Doc> {
         P::docs()
@@ -92,7 +93,8 @@ impl<P: ArrayPrimitive> Primitive for P {
         Ok(Dual { y: smallvec![y], dy: smallvec![dy] })
     }
 
-    /// Emits the jvp, whose equations are independent of `dx` or linear in it; the caller splits them.
+    /// Emits the jvp: its equations are independent of `dx` or linear in `dx`, so the caller can split
+    /// them into the forward half and the linear half.
     fn linearize(&self, cx: &mut RuleCx<'_, '_>, x: &[Atom], dx: &[Tangent]) -> Result<Dual> {
         Primitive::jvp(self, cx, x, dx)
     }

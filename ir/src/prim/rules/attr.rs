@@ -1,7 +1,7 @@
 //! Attributes: the static arguments of a primitive in the text format.
 //!
-//! A small closed type, so that printer and parser do not depend on primitives:
-//! `slice{start=[0,1], limit=[2,3]}`.
+//! [`Attr`] is a small closed type, so that printer and parser of the text format do not depend on
+//! primitives. Example: `slice{start=[0,1], limit=[2,3]}`.
 
 use crate::lang::function::FuncId;
 use crate::lang::host::Host;
@@ -34,7 +34,7 @@ pub enum Attr {
     Types(Vec<ArrayType>),
 }
 
-/// The text form, except for functions, whose names are known only to the module.
+/// The text form of an attribute, except for functions of the module, whose names only the module has.
 impl fmt::Display for Attr {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -58,31 +58,32 @@ impl fmt::Display for Attr {
     }
 }
 
-/// Attributes as read from text. The parser of a primitive removes the attributes that it has; the parser reports the
-/// rest.
+/// A primitive's attributes as read from text. The primitive's own parser removes those that it reads;
+/// the text parser then reports the first that is left as unknown.
 #[derive(Clone, Debug, Default)]
 pub struct Attributes {
     entries: Vec<(String, Attr)>,
 }
 
 impl Attributes {
-    /// Creates the list from names and values in the order of the text.
+    /// Creates the attributes of one equation from names and values in the order of the text.
     pub fn new(entries: Vec<(String, Attr)>) -> Attributes {
         Attributes { entries }
     }
 
-    /// Removes and returns an attribute, if it is present.
+    /// Removes the attribute `name` and returns its value; `None` if it is absent.
     pub(crate) fn take(&mut self, name: &str) -> Option<Attr> {
         let i = self.entries.iter().position(|(n, _)| n == name)?;
         Some(self.entries.remove(i).1)
     }
 
-    /// Returns whether an attribute is present.
+    /// Returns whether the attribute `name` is present.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.entries.iter().any(|(n, _)| n == name)
     }
 
-    /// Returns the name of an attribute in the text that the primitive does not have.
+    /// Returns the name of the first attribute that no `take` has removed: one that the primitive does
+    /// not have.
     pub fn leftover(&self) -> Option<&str> {
         self.entries.first().map(|(n, _)| n.as_str())
     }

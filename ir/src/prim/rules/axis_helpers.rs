@@ -1,4 +1,5 @@
-//! Operations along an axis: rows, and arrays whose elements are computed one after the other.
+//! Helpers for primitives along an axis: the rows of an array, and arrays computed element after
+//! element.
 
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
@@ -20,7 +21,8 @@ pub(crate) fn along(name: &str, axis: usize, x: &ArrayType) -> Result<ArrayType>
     ))
 }
 
-/// Emits `x` shifted by one along the axis: each element's predecessor, and `first` for the first element.
+/// Emits `x` shifted by one along `axis`: each element is replaced by its predecessor (its successor
+/// with `reverse`), and the first (last) one by `first`.
 pub(crate) fn before(b: &Builder<'_>, x: Atom, axis: usize, reverse: bool, first: Literal) -> Atom {
     let rank = b.shape_of(x).len();
     let mut pad = Pad { low: vec![0; rank], high: vec![0; rank], interior: vec![0; rank] };
@@ -29,10 +31,11 @@ pub(crate) fn before(b: &Builder<'_>, x: Atom, axis: usize, reverse: bool, first
     b.emit1(pad, &[x, first.into()])
 }
 
-/// Returns, for every row along an axis, the row-major positions of its elements in order.
+/// Returns, for every row of an array along `axis`, the row-major positions of the row's elements in
+/// ascending order.
 pub(crate) fn rows(ty: &ArrayType, axis: usize) -> impl Iterator<Item = Vec<usize>> {
     let (n, inner) = (ty.shape[axis], ty.shape.strides()[axis]);
-    // An array without elements has no rows, whatever its other extents are.
+    // An array without elements has no rows, even if `n` is 0 and the other extents are large.
     let rows = ty.shape.elements().checked_div(n).unwrap_or(0);
     (0..rows).map(move |row| {
         let start = row / inner * inner * n + row % inner;
@@ -40,8 +43,8 @@ pub(crate) fn rows(ty: &ArrayType, axis: usize) -> impl Iterator<Item = Vec<usiz
     })
 }
 
-/// Returns an array of type `ty` whose elements are computed one after the other along an axis, each from its
-/// position and the element before it.
+/// Returns an array of type `ty` whose elements `next` computes one after the other along `axis` (from
+/// the end with `reverse`), each from its row-major position and the preceding element of its row.
 pub(crate) fn walk(
     ty: &ArrayType,
     axis: usize,

@@ -1,4 +1,4 @@
-//! Masks of batch members: some members take part in a computation and some do not.
+//! Masks of batch members: computations in which only some members of a batch take part.
 //!
 //! A branch that some members take, or an iteration that some members still need, runs on the whole batch at
 //! once. The values of a member that does not take part must not enter the computation: at these values the
@@ -15,12 +15,13 @@
 //! and so are their cotangents, including those of operands that all members share. A function that is linear
 //! in `x` stays linear.
 //!
-//! Tapes are not masked: their records were written by iterations that already used the values of members that
-//! take part, and cotangents in the records are zero for the others.
+//! Tapes (residuals of iterations) are not masked: their records were written by iterations that
+//! already used the values of members that take part, and the cotangents of the records are zero for
+//! the others.
 //!
-//! A user must not observe any effects of a member that does not take part. So if the function, or a rule that
-//! its derivatives would open, has effects, the members run one after the other ([`one_by_one`]): a loop over
-//! them, in which a branch runs or does not.
+//! A user must not observe any effects of a member that does not take part. So if the function has
+//! effects, or a rule that its derivatives would inline has, the members run one after the other
+//! ([`one_by_one`]): in a loop over the members, in which a branch runs for a member or does not.
 //!
 //! Alternative: a primitive that runs `f` on all members and masks the results, as its own transpose. It would
 //! need a copy of shared operands for each member, so that cotangents are masked before they are summed, and it
@@ -40,7 +41,7 @@ use crate::prim::{
 };
 use smallvec::SmallVec;
 
-/// The members of a batch that take part.
+/// The mask of a batch: which members take part in a computation.
 pub(crate) struct Lanes<'b, 'm> {
     b: &'b Builder<'m>,
     /// Per batch member: whether it takes part, a `bool[size]`.
@@ -50,19 +51,19 @@ pub(crate) struct Lanes<'b, 'm> {
 }
 
 impl<'b, 'm> Lanes<'b, 'm> {
-    /// Returns the members for which `alive`, a `bool[size]` that is not empty, is true.
+    /// Creates the mask from `alive`, a `bool[size]` with at least one member.
     pub(crate) fn new(b: &'b Builder<'m>, alive: Atom) -> Lanes<'b, 'm> {
         let first = b.emit1(ArgReduce { axis: 0, extremum: Extremum::Max }, &[alive]);
         Lanes { b, alive, first }
     }
 
-    /// Emits whether any member takes part.
+    /// Emits whether any member takes part, a `bool[]`.
     pub(crate) fn any(&self) -> Atom {
         self.b.emit1(Reduce { reducer: Reducer::Or, axes: vec![0] }, &[self.alive])
     }
 
-    /// Emits `x`, with the value of the first member that takes part in place of the values of members that do
-    /// not.
+    /// Emits the batched array `x` with the rows of members that do not take part replaced by the row
+    /// of the first member that does.
     pub(crate) fn safe(&self, x: Atom) -> Atom {
         let Type::Array(ArrayType { shape, .. }) = self.b.type_of(x) else { return x };
         let b = self.b;
@@ -78,13 +79,14 @@ impl<'b, 'm> Lanes<'b, 'm> {
         self.choose(x, b.emit1(Broadcast { shape, dims }, &[row]))
     }
 
-    /// Emits `x` with zeros for members that do not take part, for an `x` in which the computation is linear.
+    /// Emits the batched array `x` with zeros for members that do not take part; for operands in which
+    /// the computation is linear.
     pub(crate) fn zero(&self, x: Atom) -> Atom {
         let Type::Array(ty) = self.b.type_of(x) else { return x };
         self.choose(x, zeros(self.b, &ty))
     }
 
-    /// Emits `x` for members that take part and `y` for the others.
+    /// Emits the rows of `x` for members that take part and the rows of `y` for the others.
     pub(crate) fn choose(&self, x: Atom, y: Atom) -> Atom {
         let b = self.b;
         let ty = b.type_of(x);
@@ -98,8 +100,9 @@ impl<'b, 'm> Lanes<'b, 'm> {
     }
 }
 
-/// Returns a function of the type of `f` that returns zeros, to be called for batch members that do not take part. If
-/// `through` has a parameter of the right type for a result, the result is that parameter.
+/// Returns a function of the type of `f` that returns zeros, to be called for batch members that do not
+/// take part. If `through[i]` is a parameter of the type of result `i`, result `i` is that parameter
+/// instead.
 pub(crate) fn skipped(
     m: &mut Module,
     f: FuncId,
@@ -117,7 +120,7 @@ pub(crate) fn skipped(
     })
 }
 
-/// Emits `op` for one member of a batch after the other: a loop over them. The operands from `known` on are
+/// Emits a loop that runs `op` for one batch member after the other. The operands from `known` on are
 /// linear; every result is batched.
 pub(crate) fn one_by_one(
     b: &Builder<'_>,
@@ -148,7 +151,8 @@ pub(crate) fn one_by_one(
     Ok(b.emit(Loop::new(body, spec), args).to_vec())
 }
 
-/// Returns the error for batch members that run one after the other and save tapes of different lengths.
+/// Returns the error for an `op` with a tape among its operands or results: tapes of members that run
+/// one after the other may differ in length.
 fn kept(ty: &Type) -> Problem {
     let message = format!(
         "members of a batch that run one after the other save {ty}, of another length each"

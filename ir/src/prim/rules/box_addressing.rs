@@ -1,4 +1,5 @@
-//! Boxes: parts of an array with computed starts, for `dynamic_slice` and `dynamic_update_slice`.
+//! Boxes: parts of an array that start at computed indices, for `dynamic_slice` and
+//! `dynamic_update_slice`.
 
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
@@ -11,7 +12,7 @@ use crate::prim::{
 };
 use crate::tensor::Tensor;
 
-/// Checks that there is one integer scalar per axis of `x`.
+/// Checks that `starts` has one integer scalar per axis of `x`.
 pub(crate) fn check_starts(name: &str, x: &ArrayType, starts: &[Operand<'_>]) -> Result<()> {
     if starts.len() != x.shape.len() {
         let (want, got) = (x.shape.len(), starts.len());
@@ -32,7 +33,8 @@ pub(crate) fn check_starts(name: &str, x: &ArrayType, starts: &[Operand<'_>]) ->
     Ok(())
 }
 
-/// Checks that a box with these sizes fits into `x`.
+/// Checks that a box of extents `sizes` fits into `x`: equal rank, and no extent larger than that of
+/// `x`.
 pub(crate) fn check_fits(name: &str, x: &ArrayType, sizes: &[usize]) -> Result<()> {
     if sizes.len() == x.shape.len() && sizes.iter().zip(x.shape.iter()).all(|(s, n)| s <= n) {
         return Ok(());
@@ -44,7 +46,8 @@ pub(crate) fn check_fits(name: &str, x: &ArrayType, sizes: &[usize]) -> Result<(
     ))
 }
 
-/// Returns the start of a box with these sizes after it has been moved into an array with the extents `x`.
+/// Returns the start of a box of extents `sizes` along each axis, clamped so that the box lies within
+/// an array of extents `x`.
 pub(crate) fn clamped(x: &[usize], sizes: &[usize], starts: &[Tensor]) -> Vec<usize> {
     let start = |((n, size), start): ((&usize, &usize), &Tensor)| {
         let start = start.at(0).to_i128();
@@ -54,22 +57,23 @@ pub(crate) fn clamped(x: &[usize], sizes: &[usize], starts: &[Tensor]) -> Vec<us
     x.iter().zip(sizes).zip(starts).map(start).collect()
 }
 
-/// A box of an array at one position per batch member, as `gather` and `scatter` address it.
+/// One box of an array per batch member, as the indices of a `gather` or `scatter`.
 ///
-/// Axes along which the box has the array's extent need no index. The other axes have the indices of the box
-/// one by one: the clamped start plus 0, 1, ...
+/// Axes along which the box has the array's extent need no index. Along each other axis, the indices
+/// are listed one by one: the clamped start plus 0, 1, ...
 pub(crate) struct Boxes {
     /// The indexed axes, not counting the batch axis.
     axes: Vec<usize>,
     /// The indices of the box's elements along the indexed axes, an i64 array of shape `[batch, extents of the box
     /// along the axes.., number of axes]`.
     indices: Atom,
-    /// The permutation from the order (batch, axes, other axes) to the order of the array.
+    /// The permutation of axes from (batch, indexed axes, other axes) to the order of the array.
     order: Permute,
 }
 
 impl Boxes {
-    /// Returns the boxes of extents `sizes` in arrays of extents `x`; `None` if the boxes are the whole arrays.
+    /// Creates the boxes of extents `sizes` in arrays of extents `x`; `None` if each box is the whole
+    /// array.
     pub(crate) fn new(
         b: &Builder<'_>,
         batch: usize,
@@ -100,14 +104,15 @@ impl Boxes {
         Some(Boxes { axes, indices, order })
     }
 
-    /// Emits the boxes read from one array, or from one array per batch member.
+    /// Emits the boxes, one per batch member, read from one array `x` or (if `batched`) from one array
+    /// per member.
     pub(crate) fn read(&self, b: &Builder<'_>, x: Atom, batched: bool) -> Atom {
         let bounds = Bounds::Clip;
         let gather = Gather { batch: usize::from(batched), axes: self.axes_of(batched), bounds };
         self.order.apply(b, b.emit1(gather, &[x, self.indices]))
     }
 
-    /// Emits the arrays, one per batch member, with the boxes written into them.
+    /// Emits the arrays `x`, one per batch member, with `updates` written into their boxes.
     pub(crate) fn write(&self, b: &Builder<'_>, x: Atom, updates: Atom) -> Atom {
         let updates = self.order.inverse().apply(b, updates);
         let bounds = Bounds::Clip;
@@ -115,7 +120,8 @@ impl Boxes {
         b.emit1(scatter, &[x, self.indices, updates])
     }
 
-    /// Returns the indexed axes, counting the batch axis if there is one.
+    /// Returns the numbers of the indexed axes in the array, whose axis 0 is the batch axis if
+    /// `batched`.
     fn axes_of(&self, batched: bool) -> Vec<usize> {
         self.axes.iter().map(|a| a + usize::from(batched)).collect()
     }
@@ -125,7 +131,8 @@ impl Boxes {
 fn clamp(b: &Builder<'_>, start: Atom, last: usize) -> Atom {
     let dtype = b.dtype_of(start);
     let mut start = b.emit1(Scalar::Max, &[start, Literal::zero(dtype).into()]);
-    // If the dtype cannot represent `last`, its values cannot exceed `last`.
+    // If `start`'s dtype cannot represent `last`, no value of that dtype exceeds `last`, so no minimum
+    // is needed.
     if let Some(last) = Literal::exact_integer(dtype, last as i128) {
         start = b.emit1(Scalar::Min, &[start, last.into()]);
     }
@@ -135,8 +142,8 @@ fn clamp(b: &Builder<'_>, start: Atom, last: usize) -> Atom {
     }
 }
 
-/// Returns the operands of the batched primitive if all members share their starts: the box has the array's
-/// extent along the batch axis, so its start there is 0.
+/// Returns the operands of the batched primitive if all members share their starts: a start of 0 is
+/// inserted for the batch axis, along which the box has the array's extent.
 pub(crate) fn with_first_start(arrays: &[Atom], starts: &[Atom]) -> Vec<Atom> {
     let zero = Atom::Literal(Literal::i64(0));
     arrays.iter().copied().chain([zero]).chain(starts.iter().copied()).collect()

@@ -1,9 +1,9 @@
-//! Catalogue entries: the data of the generated page of primitives in the book.
+//! Catalogue entries: the data of the book's generated page of primitives.
 
 /// One entry of the generated page of primitives: a primitive, or a row of the scalar table.
 #[derive(Clone, Debug)]
 pub struct Doc {
-    /// The table that has the entry.
+    /// The family, that is the page's table in which the entry stands.
     pub family: Family,
     /// Name in the text format, with attributes: `reduce_sum{axes}`.
     pub name: String,
@@ -17,7 +17,7 @@ pub struct Doc {
     pub edges: String,
 }
 
-/// A table of related primitives.
+/// A family of related primitives: one table of the page.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Family {
     /// Sums, products, extremes, rounding, choice, conversion.
@@ -53,7 +53,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// All families, in the order of the page.
+    /// All families, in the order of their tables on the page.
     pub const ALL: &[Family] = &[
         Family::Arithmetic,
         Family::Exponential,
@@ -72,7 +72,7 @@ impl Family {
         Family::Marks,
     ];
 
-    /// Returns the heading of the table.
+    /// Returns the heading of the family's table.
     pub fn title(self) -> &'static str {
         match self {
             Family::Arithmetic => "Arithmetic and choice",

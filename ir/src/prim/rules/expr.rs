@@ -11,7 +11,7 @@ use crate::lang::types::Type;
 use crate::prim::{IntegerPow, Lowering, Op, Operand, Scalar};
 use smallvec::SmallVec;
 
-/// A value inside a rule, with operators that emit equations.
+/// A value inside a derivative rule, with operators that emit equations.
 #[derive(Clone, Copy)]
 pub struct Expr<'b, 'm> {
     /// The builder that receives the equations.
@@ -21,12 +21,12 @@ pub struct Expr<'b, 'm> {
 }
 
 impl<'b, 'm> Expr<'b, 'm> {
-    /// Returns an atom as an expression.
+    /// Wraps an atom as an expression whose operators emit equations into `b`.
     pub fn new(b: &'b Builder<'m>, atom: Atom) -> Expr<'b, 'm> {
         Expr { b, atom }
     }
 
-    /// Returns a number in the dtype of this expression.
+    /// Returns the number `x` as a literal of this expression's dtype.
     pub fn number(self, x: f64) -> Expr<'b, 'm> {
         let literal = Literal::of(self.b.dtype_of(self.atom), x);
         Expr { b: self.b, atom: literal.into() }
@@ -61,8 +61,9 @@ impl<'b, 'm> Expr<'b, 'm> {
         }
     }
 
-    /// Emits the equation. A function of constants is folded to a literal, so that it still fits operands of
-    /// every shape: in `x^2.5` the exponent of the derivative, `2.5 - 1`, is again a literal.
+    /// Emits `op` applied to `operands`. If all operands are literals, the result is folded to a
+    /// literal, so that it still fits operands of every shape: in `x^2.5` the exponent of the
+    /// derivative, `2.5 - 1`, is again a literal.
     fn apply(self, op: Op, operands: &[Atom]) -> Expr<'b, 'm> {
         let literals: Option<SmallVec<[Literal; 3]>> =
             operands.iter().map(|a| a.literal()).collect();

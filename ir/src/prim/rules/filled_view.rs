@@ -18,7 +18,8 @@ use crate::prim::{
 };
 use crate::tensor::Tensor;
 
-/// The rules of a view of an array with a fill.
+/// The rules of a primitive `y[o] = x[v(o)]`, or a fill where `v(o)` lies outside `x`: padding and
+/// windows.
 pub trait FilledView: Notation + Clone + Into<Op> {
     /// Returns the primitive's entry on the generated page of primitives.
     fn doc() -> Doc;
@@ -26,16 +27,16 @@ pub trait FilledView: Notation + Clone + Into<Op> {
     /// Returns the extents of `y`, or the error in `x`.
     fn result(&self, x: &ArrayType) -> Result<Shape>;
 
-    /// Returns the index map `v`, one entry for each axis of the array.
+    /// Returns the index map `v`, with one [`AxisMap`] for each axis of the array `x`.
     fn view(&self, x: &Shape) -> Vec<AxisMap>;
 
-    /// Emits `ct of x[i] = Σ ct[o] over the o with v(o) = i`.
+    /// Emits the cotangent of the array: `ct of x[i] = Σ ct[o] over the o with v(o) = i`.
     fn adjoint(&self, b: &Builder<'_>, ct: Atom, x: &ArrayType) -> Atom;
 
-    /// Returns the same view of every batch member, with the batch as a new axis 0.
+    /// Returns the same view for every batch member, with the batch as a new axis 0.
     fn batched(&self) -> Self;
 
-    /// Returns typical and edge cases; the law tests run all of them.
+    /// Returns sample operands, typical and edge cases; the law tests run all of them.
     fn samples() -> Vec<Sample>;
 }
 
@@ -136,7 +137,8 @@ where
         if !batched[1] {
             return Ok(b.emit1(lead.0, &[array, fill]));
         }
-        // There is one fill per batch member: fill with zeros first, then select the fills.
+        // Each batch member has its own fill: fill with zeros first, then select the fills where the
+        // array has no element.
         let array = if batched[0] { array } else { elementwise::materialize_lead(b, size, array) };
         let zero = Literal::zero(b.dtype_of(array)).into();
         let covered = lead.covered(b, &b.shape_of(array));

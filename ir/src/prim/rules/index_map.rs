@@ -1,8 +1,9 @@
-//! Addressing: the positions in an array that the indices of gather and scatter denote.
+//! Addressing of gather and scatter: the positions in an array that their integer indices denote.
 //!
-//! The operands are an array `[B.., D..]` and integer indices `[B.., I.., n]`; the first `batch` axes are
-//! shared. The last axis of the indices holds one index for each of the `n` `axes` of the array. The remaining
-//! axes of the array at that position form the *window* that is read or written.
+//! The operands are an array `[B.., D..]` and integer indices `[B.., I.., n]`; the first `batch` axes
+//! `B` belong to both. The last axis of the indices holds one index for each of the `n` axes of the
+//! array that `axes` lists. The remaining axes of the array at that position form the *window* that is
+//! read or written.
 
 use super::slice_access::Start;
 use crate::lang::problem::{Kind, Problem, Result};
@@ -10,12 +11,12 @@ use crate::lang::types::{ArrayType, Shape, Type};
 use crate::prim::syntax::Word;
 use crate::tensor::Tensor;
 
-/// The meaning of an index outside the array.
+/// The treatment of an index outside the array.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Bounds {
-    /// It is clamped to the nearest index inside.
+    /// The index is clamped to the nearest one inside the array.
     Clip,
-    /// A read gives zero, a write is dropped.
+    /// A read at the index gives zero, a write at the index is dropped.
     Drop,
 }
 
@@ -30,7 +31,7 @@ impl Word for Bounds {
     }
 }
 
-/// The common addressing of gather and scatter.
+/// The attributes that gather and scatter share: they map indices to positions in the array.
 #[derive(Clone, Copy)]
 pub(crate) struct Addressing<'a> {
     pub(crate) batch: usize,
@@ -39,8 +40,8 @@ pub(crate) struct Addressing<'a> {
 }
 
 impl Addressing<'_> {
-    /// If the indices denote one position, returns the starts of the window along each axis of the array, and
-    /// its sizes.
+    /// If the indices denote a single position, returns the start of its window along each axis of the
+    /// array, and the window's size along each axis; otherwise `None`.
     pub(crate) fn one_place(&self, operands: &[Type]) -> Option<(Vec<Start>, Vec<usize>)> {
         let shape = |i: usize| Some(&operands.get(i)?.as_array()?.shape);
         if self.batch != 0 || shape(1)?[..] != [self.axes.len()] {
@@ -54,7 +55,8 @@ impl Addressing<'_> {
         Some((starts, sizes))
     }
 
-    /// Returns the shape `[B.., I.., remaining D..]` of the windows, or the error.
+    /// Returns the shape `[B.., I.., remaining D..]` of all windows together, or the error in the
+    /// operands.
     pub(crate) fn windows(
         &self,
         name: &str,
@@ -139,7 +141,8 @@ impl Addressing<'_> {
         (starts, offsets)
     }
 
-    /// Returns the index along an axis of this extent after bounds handling; `None` if it is dropped.
+    /// Returns the position along an axis of this extent that `index` denotes after clamping; `None` if
+    /// the index is outside and dropped.
     fn within(&self, index: i128, extent: usize) -> Option<usize> {
         match self.bounds {
             Bounds::Drop => usize::try_from(index).ok().filter(|i| *i < extent),

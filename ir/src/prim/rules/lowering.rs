@@ -1,4 +1,4 @@
-//! Lowerings: the operations of primitives in twenty target-neutral forms.
+//! Lowerings: the operations of all primitives in twenty target-neutral forms.
 //!
 //! A backend never sees a primitive. It matches on [`Lowering`], which expresses the primitive by loops and
 //! indices: apply scalar code, read at other indices, reduce, contract, ...
@@ -30,7 +30,7 @@ pub enum Lowering {
     },
     /// The same elements in row-major order under another shape.
     Reshape,
-    /// The output is the operand itself.
+    /// The output is the operand itself, with no computation: `stop_gradient` and barriers.
     Alias {
         /// The purpose of the barrier, if the primitive is one.
         mark: Option<Mark>,
@@ -40,8 +40,8 @@ pub enum Lowering {
         /// The axis whose index the elements contain.
         axis: usize,
     },
-    /// `y[remaining axes] = fold(code, identity, x[remaining axes, axes])`, in row-major order of the operand;
-    /// `y = x` if `axes` is empty.
+    /// A fold over `axes`: `y[other axes] = fold(code, identity, x[other axes, axes])`, in row-major
+    /// order of the operand; `y = x` if `axes` is empty.
     Reduce {
         /// The combining operation, associative and commutative in exact arithmetic.
         code: Code,
@@ -144,7 +144,7 @@ pub enum Step {
     Segments,
 }
 
-/// One source of a view: an operand and the index that is read along each of its axes.
+/// One source of a [`Lowering::View`]: an operand, and the index that is read along each of its axes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Piece {
     /// The index of the operand.
@@ -158,7 +158,8 @@ pub struct Piece {
 /// and the index is within the operand.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AxisMap {
-    /// Pairs of an output axis and its factor (negative along a reversed axis, never 0); no axis occurs twice.
+    /// The terms `factor * o[axis]` as pairs (axis, factor). A factor is negative along a reversed axis,
+    /// never 0; no axis occurs twice.
     pub terms: SmallVec<[(usize, i64); 2]>,
     /// The number that is added to the sum of the terms.
     pub offset: i64,
@@ -167,7 +168,7 @@ pub struct AxisMap {
 }
 
 impl AxisMap {
-    /// Returns the map that reads the operand at the output's index along `axis`.
+    /// Returns the map whose operand index is the output's index along `axis`.
     pub fn same(axis: usize) -> AxisMap {
         AxisMap::scaled(axis, 1, 0)
     }
@@ -175,20 +176,22 @@ impl AxisMap {
     pub fn zero() -> AxisMap {
         AxisMap { terms: SmallVec::new(), offset: 0, divisor: 1 }
     }
-    /// Returns the map to the output's index along `axis` plus `offset`.
+    /// Returns the map whose operand index is the output's index along `axis` plus `offset`.
     pub fn shifted(axis: usize, offset: i64) -> AxisMap {
         AxisMap::scaled(axis, 1, offset)
     }
-    /// Returns the map to the output's index along `axis` times a factor, plus `offset`.
+    /// Returns the map whose operand index is the output's index along `axis` times `factor`, plus
+    /// `offset`.
     pub fn scaled(axis: usize, factor: i64, offset: i64) -> AxisMap {
         AxisMap { terms: smallvec![(axis, factor)], offset, divisor: 1 }
     }
-    /// Returns the operand's index for an output index, if it lies in `0..extent`.
+    /// Returns the operand index that the map gives for the output's indices; `None` if it is not in
+    /// `0..extent`.
     pub fn apply(&self, output: &[usize], extent: usize) -> Option<usize> {
         let sum = self.terms.iter().map(|(axis, factor)| output[*axis] as i64 * factor).sum();
         self.index(sum, extent)
     }
-    /// Returns the operand's index for a sum of terms, if it lies in `0..extent`.
+    /// Returns the operand index for the sum of the map's terms; `None` if it is not in `0..extent`.
     fn index(&self, sum: i64, extent: usize) -> Option<usize> {
         let n = sum + self.offset;
         if n.rem_euclid(self.divisor) != 0 {
@@ -220,7 +223,7 @@ pub(crate) fn eval_view(
         Some(fill) => Tensor::full(shape, operands[fill].at(0))?,
         None => Tensor::zeros_of(&ArrayType::new(dtype, shape.clone()))?,
     };
-    // Check this first: besides an extent of 0, another extent may be too large to enumerate.
+    // Check this first: if one extent is 0, another may be too large to enumerate its indices.
     if y.elements() == 0 {
         return Ok(y);
     }
@@ -236,11 +239,12 @@ pub(crate) fn eval_view(
     Ok(y)
 }
 
-/// (output offset, operand offset) for every index along some output axes that a piece contains.
+/// Pairs (output offset, operand offset), one for every index along a group of output axes that a piece
+/// contains.
 type Steps = Vec<(usize, usize)>;
 
-/// Returns the start of a piece in its operand, and its offsets along each group of output axes; `None` if it
-/// is empty.
+/// Returns the offset of a piece's start in its operand `x`, and for each group of output axes the
+/// pairs of offsets of the piece's elements; `None` if the piece contains no element of the output.
 fn steps(piece: &Piece, x: &Shape, y: &Shape) -> Option<(usize, Vec<Steps>)> {
     let (x_strides, y_strides) = (x.strides(), y.strides());
     let maps = || piece.axes.iter().zip(x.iter().zip(&x_strides));
@@ -295,7 +299,8 @@ fn joined_axes(piece: &Piece, rank: usize) -> Vec<Vec<usize>> {
     groups
 }
 
-/// Copies a piece of `x` into `y`; `T` is any type with the elements' size.
+/// Copies a piece of `x` that starts at offset `from` into `y`; `T` is any type of the size of an
+/// element.
 fn paint<T: bytemuck::Pod>(y: &mut Tensor, x: &Tensor, from: usize, steps: &[Steps]) {
     let x: &[T] = bytemuck::cast_slice(x.bytes());
     let y: &mut [T] = bytemuck::cast_slice_mut(y.bytes_mut());
@@ -319,7 +324,8 @@ fn paint<T: bytemuck::Pod>(y: &mut Tensor, x: &Tensor, from: usize, steps: &[Ste
 }
 
 impl Module {
-    /// Returns whether a function, or one that it runs, writes elements of an array.
+    /// Returns whether a function, or one that it runs, overwrites a part of an array (an update or a
+    /// scatter).
     pub fn writes(&self, id: FuncId) -> bool {
         let f = self.function(id);
         f.equations.iter().any(|e| {
@@ -331,7 +337,7 @@ impl Module {
 }
 
 impl Equation {
-    /// Returns the functions that the equation runs.
+    /// Returns the functions that the equation runs; derivative rules are not among them.
     pub fn runs(&self) -> impl Iterator<Item = FuncId> {
         self.op
             .regions()
@@ -340,12 +346,12 @@ impl Equation {
             .map(|r| r.function)
     }
 
-    /// Returns the lowering of the equation in the function `f`, which contains it.
+    /// Returns the lowering of this equation of the function `f`.
     pub fn lower(&self, module: &Module, f: &Function) -> Lowering {
         self.with_operands(f, |operands| self.op.lower(module, operands))
     }
 
-    /// Calls `run` with the operands of the equation in the function `f`, which contains it.
+    /// Calls `run` with the types and literals of the operands of this equation of the function `f`.
     pub fn with_operands<T>(&self, f: &Function, run: impl FnOnce(&[Operand<'_>]) -> T) -> T {
         let types: Vec<Type> = self.operands.iter().map(|a| f.type_of(*a)).collect();
         let operand = |(ty, a): (_, &Atom)| Operand { ty, literal: a.literal() };
@@ -355,7 +361,7 @@ impl Equation {
 }
 
 impl Op {
-    /// Returns the body of a loop, and its signature.
+    /// Returns the body and the signature of a loop; `None` for other primitives.
     pub fn as_loop(&self) -> Option<(FuncId, LoopSpec)> {
         let Facet::Loop(of) = self.facet() else { return None };
         Some((of.body, of.spec.clone()))
@@ -379,7 +385,7 @@ impl Op {
         Ok(self.with_regions(&functions))
     }
 
-    /// Returns the same loop with another body and other operands.
+    /// Returns the loop with another body and another signature; `None` if the primitive is not a loop.
     pub fn with_iterations(&self, body: FuncId, spec: LoopSpec) -> Option<Op> {
         let Facet::Loop(of) = self.facet() else { return None };
         Some(crate::prim::Loop { body, spec, carries: of.carries }.into())

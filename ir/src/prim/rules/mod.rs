@@ -1,4 +1,4 @@
-//! The types of rules: their inputs and results.
+//! The inputs and results of the rules of primitives, as types.
 
 use self::reads::Reads;
 use super::{Op, Scalar};
@@ -19,10 +19,10 @@ use smallvec::SmallVec;
 /// The types of an equation's outputs.
 pub type Types = SmallVec<[Type; 1]>;
 
-/// An operand as type inference sees it.
+/// The type of an operand, and its value if it is a literal, as type inference sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Operand<'a> {
-    /// Its type; a literal is a scalar of its dtype.
+    /// The operand's type; a literal has a scalar type of its dtype.
     pub ty: &'a Type,
     /// The operand's value, if it is a literal.
     pub literal: Option<Literal>,
@@ -33,11 +33,11 @@ pub struct Operand<'a> {
 pub struct Dual {
     /// The outputs of the equation.
     pub y: SmallVec<[Atom; 1]>,
-    /// Their tangents.
+    /// Per output: its tangent.
     pub dy: SmallVec<[Option<Atom>; 1]>,
 }
 
-/// The dependence of a value on the linear parameters of its function.
+/// The dependence of a value on the linear parameters of its function, as far as analyses need it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Linearity {
     /// The value does not depend on the linear parameters.
@@ -51,14 +51,14 @@ pub enum Linearity {
 /// An operand of an equation under transposition.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Arg {
-    /// Known in the reverse pass.
+    /// An operand whose value is known in the reverse pass.
     Known(Atom),
     /// A linear operand; only its type is known.
     Linear(Type),
 }
 
 impl Arg {
-    /// Returns the atom, if the operand is known.
+    /// Returns the operand's value if it is known, `None` if it is a linear operand.
     pub fn known(&self) -> Option<Atom> {
         match self {
             Arg::Known(a) => Some(*a),
@@ -66,7 +66,7 @@ impl Arg {
         }
     }
 
-    /// Returns the extents of the operand, which must be an array.
+    /// Returns the extents of the operand; a tape has none (the shape is empty).
     pub(crate) fn shape(&self, b: &Builder<'_>) -> Shape {
         match self {
             Arg::Known(a) => b.shape_of(*a),
@@ -113,7 +113,7 @@ impl Accumulator {
         }
     }
 
-    /// Emits the cotangent as a value.
+    /// Emits the cotangent as one value, with its sign applied.
     pub fn settle(self, b: &Builder<'_>) -> Atom {
         if self.negated { b.emit1(Scalar::Neg, &[self.atom]) } else { self.atom }
     }
@@ -122,7 +122,7 @@ impl Accumulator {
 /// The cotangents of an equation's operands, as they accumulate; `None` is zero.
 #[derive(Clone, Debug, Default)]
 pub struct Cotangents {
-    /// One total per operand: the sum of the contributions of the uses of the operand that the reverse pass has
+    /// Per operand: the sum of the contributions of those uses of the operand that the reverse pass has
     /// visited so far.
     pub total: SmallVec<[Option<Accumulator>; 2]>,
     /// Whether the rule was given the negated cotangents, so that its contributions are negated too.
@@ -136,10 +136,10 @@ impl Cotangents {
         self.total[i] = Some(self.total[i].map_or(ct, |before| before.plus(b, ct)));
     }
 
-    /// Returns the arguments of a region that adds to totals itself: the cotangents of its results, then the
-    /// totals of the linear operands from `first` on that `onto` marks. The region adds cotangents without
-    /// signs, so signs are applied before. They are also applied if cotangents are tapes, which cannot be
-    /// negated.
+    /// Returns the arguments of a region that adds its contributions to totals itself: the cotangents
+    /// of its results, then the totals, taken out, of the linear operands from `first` on that `onto`
+    /// marks as `Total`. Such a region adds cotangents without a sign flag, so signs are applied
+    /// before. They are also applied if cotangents are tapes, which cannot be negated.
     pub(super) fn hand_over(
         &mut self,
         b: &Builder<'_>,
@@ -159,14 +159,16 @@ impl Cotangents {
         args
     }
 
-    /// Returns the cotangent with its sign applied. A rule calls this before a step that is not fused with the
-    /// following one (a contraction, a scatter), where negation is cheaper before than after.
+    /// Returns `ct` with its sign applied, and clears the sign flag of the rule. A rule calls this
+    /// before a step that is not fused with the following one (a contraction, a scatter), where
+    /// negation is cheaper before than after.
     pub(crate) fn settle(&mut self, b: &Builder<'_>, ct: Atom) -> Atom {
         Accumulator { atom: ct, negated: std::mem::take(&mut self.negated) }.settle(b)
     }
 
-    /// Adds `ct` to a part of operand `i`, of type `x`. The part starts at `start`, and `read` emits it. Only
-    /// that part of the total is written, so n reads of single elements cost n elements, not n arrays of zeros.
+    /// Adds `ct` to a part of the total of operand `i`, whose type is `x`. The part starts at `start`;
+    /// `read` emits the part of a given array. Only that part of the total is written, so n reads of
+    /// single elements cost n elements, not n arrays of zeros.
     pub(crate) fn add_part(
         &mut self,
         b: &Builder<'_>,
@@ -195,7 +197,8 @@ pub struct RuleCx<'b, 'm> {
     pub b: &'b Builder<'m>,
     /// The transforms (jvp, transpose, batch and so on) that a region primitive applies to its functions.
     pub regions: &'b mut dyn Regions,
-    /// The cost for the linear half of reading each operand again; operands beyond the list are free.
+    /// Per operand: the cost for the linear half if it reads the operand again; operands beyond the
+    /// list are free.
     pub shares: &'b [Amortization],
     /// Per output: the elements that differentiated equations read; `None` if there are none. Outputs beyond the list
     /// are read whole. A tangent may be zero at all other elements.
@@ -203,17 +206,18 @@ pub struct RuleCx<'b, 'm> {
 }
 
 impl RuleCx<'_, '_> {
-    /// Returns the cost for the linear half of reading this operand of the equation again.
+    /// Returns the cost for the linear half if it reads this operand of the equation again.
     pub fn share(&self, operand: usize) -> Amortization {
         self.shares.get(operand).copied().unwrap_or(Amortization::FREE)
     }
 
-    /// Returns the planning context of the residuals.
+    /// Returns the planning context of the equation's residuals: the maximum over its operands.
     pub fn regime(&self) -> PlanContext {
         self.shares.iter().map(|share| share.regime()).max().unwrap_or_default()
     }
 
-    /// Calls the transforms on a function.
+    /// Calls `question` with the transforms and the module, as in `cx.ask(|regions, m| regions.jvp(m,
+    /// ..))`.
     pub fn ask<T>(
         &mut self,
         question: impl FnOnce(&mut dyn Regions, &mut Module) -> Result<T, Problem>,
@@ -226,8 +230,8 @@ impl RuleCx<'_, '_> {
 /// The transforms, as seen by rules of region primitives. `ir` does not depend on the transforms; they
 /// implement this trait and pass themselves in. The module memoises all results.
 ///
-/// A list with one entry per result or slot (`forced`, `shares`, `onto`, `wanted`, `kept`) may be shorter:
-/// nothing is required of the rest.
+/// A list argument with one entry per result or slot (`forced`, `shares`, `onto`, `wanted`, `kept`) may
+/// be shorter than the number of results or slots: the others have no requirement.
 pub trait Regions {
     /// Differentiates a function by forward mode; see [`crate::lang::query::Jvp`].
     fn jvp(
@@ -303,16 +307,16 @@ pub trait Regions {
 /// The result of [`super::Primitive::batch`]: outputs, each with or without the batch on axis 0.
 #[derive(Clone, Debug)]
 pub struct Batched {
-    /// The outputs, as atoms of the batched program.
+    /// The outputs, as values of the batched program.
     pub y: SmallVec<[Atom; 1]>,
     /// Per output: whether it is batched.
     pub batched: SmallVec<[bool; 1]>,
 }
 
-/// The remaining part of an equation if only some of its outputs are read.
+/// The part of an equation that remains if only some of its outputs are read.
 #[derive(Clone, Debug)]
 pub enum Prune {
-    /// The whole equation.
+    /// The equation remains unchanged.
     Whole,
     /// A smaller primitive; the masks mark the operands and outputs of the old one that remain.
     Smaller {
@@ -339,23 +343,23 @@ pub enum Effects {
     Ordered,
 }
 
-/// One use of a primitive, for the law tests.
+/// Sample operands for a primitive; the law tests check the primitive's rules on them.
 #[derive(Clone, Debug)]
 pub struct Sample {
     /// The primitive of the sample.
     pub op: Op,
-    /// Concrete operands. In elementwise primitives a scalar may represent a literal.
+    /// The values of the operands. In elementwise primitives a scalar may represent a literal.
     pub operands: Vec<Tensor>,
     /// Whether derivatives at this point are defined and smooth enough for finite differences.
     pub smooth: bool,
 }
 
 impl Sample {
-    /// Returns a sample at which derivatives are checked.
+    /// Returns a sample at which the law tests also check derivatives.
     pub fn smooth(op: impl Into<Op>, operands: Vec<Tensor>) -> Sample {
         Sample { op: op.into(), operands, smooth: true }
     }
-    /// Returns a sample for values only: ties, domain edges, integers.
+    /// Returns a sample at which only values are checked: ties, domain edges, integers.
     pub fn edge(op: impl Into<Op>, operands: Vec<Tensor>) -> Sample {
         Sample { op: op.into(), operands, smooth: false }
     }

@@ -14,7 +14,8 @@
 use crate::lang::types::Shape;
 use std::ops::Range;
 
-/// The largest number of ranges along an axis. A longer list is replaced by the one range that contains it.
+/// The largest number of ranges along an axis. A longer list is replaced by the smallest range that
+/// contains all of them.
 const MOST: usize = 32;
 
 /// Indices along an axis, as ascending ranges that do not touch.
@@ -32,7 +33,8 @@ impl Ranges {
         Ranges::of(std::iter::once(range))
     }
 
-    /// Returns the union of the ranges. A union of more than `MOST` ranges is widened to one range.
+    /// Returns the union of the ranges. A union of more than `MOST` ranges is widened to the one range
+    /// from the first to the last index.
     pub fn of(ranges: impl IntoIterator<Item = Range<usize>>) -> Ranges {
         let mut ranges: Vec<Range<usize>> = ranges.into_iter().filter(|r| !r.is_empty()).collect();
         ranges.sort_by_key(|r| r.start);
@@ -64,17 +66,18 @@ impl Ranges {
         self.0.iter().map(Range::len).sum()
     }
 
-    /// Returns whether the set contains every index of an axis of that extent.
+    /// Returns whether the set contains every index of an axis of this extent.
     pub fn is_all(&self, extent: usize) -> bool {
         self.len() == extent
     }
 
-    /// Returns the union of both sets, which may be widened as by [`Ranges::of`].
+    /// Returns the union of this set and `other`, widened to one range if it has more than `MOST`
+    /// ranges.
     pub fn or(&self, other: &Ranges) -> Ranges {
         Ranges::of(self.iter().chain(other.iter()))
     }
 
-    /// Returns the indices of this set that are not in `other`.
+    /// Returns the indices of this set that are not in `other` (set difference).
     pub fn except(&self, other: &Ranges) -> Ranges {
         let mut rest = Vec::new();
         for range in self.iter() {

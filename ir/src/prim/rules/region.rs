@@ -4,7 +4,7 @@ use crate::lang::function::FuncId;
 use crate::prim::Op;
 use smallvec::SmallVec;
 
-/// A function that an equation refers to.
+/// A function that an equation refers to, with its role in the equation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Region {
     /// The function that the equation refers to.
@@ -16,20 +16,23 @@ pub struct Region {
 /// The role of a function in an equation that refers to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// The equation runs it; its body may replace the equation at any time.
+    /// The equation runs the function once; the function's body may replace the equation at any time.
     Inline,
-    /// The equation runs it; its body may replace the equation once no derivative rule is needed any more.
+    /// The equation runs the function once; the body may replace the equation once no pass can need the
+    /// equation's derivative rule any more.
     Ruled,
-    /// The equation runs it; its body may replace the equation once no derivative can be requested any more,
-    /// because the equation has a checkpointing policy for it.
+    /// The equation runs the function once, under a checkpointing policy; the body may replace the
+    /// equation once no derivative can be requested any more.
     Checkpoint,
-    /// The equation runs it and is never replaced: the user asked for a call.
+    /// The equation runs the function once and is never replaced by the body: the user asked for a call
+    /// (`outline`).
     Outline,
-    /// The equation runs the function or not, depending on its operands.
+    /// The equation runs the function or not, depending on the value of its first operand.
     Branch,
-    /// The equation runs it any number of times.
+    /// The equation runs the function once per iteration, any number of times.
     Iteration,
-    /// A derivative rule: not run by the equation, but inlined by a derivative that uses it.
+    /// The function is a derivative rule: the equation does not run it; a derivative that uses the rule
+    /// inlines it.
     Rule,
 }
 
@@ -39,7 +42,7 @@ impl Role {
         Region { function, role: self }
     }
 
-    /// Returns whether the equation runs the function.
+    /// Returns whether the equation itself runs a function of this role: all but derivative rules.
     pub fn runs(self) -> bool {
         match self {
             Role::Inline
@@ -52,7 +55,8 @@ impl Role {
         }
     }
 
-    /// Returns whether the equation is a plain call of the function, without rules.
+    /// Returns whether an equation with a function of this role is a plain call, without derivative
+    /// rules, branches or iterations.
     pub fn is_call(self) -> bool {
         match self {
             Role::Inline | Role::Checkpoint | Role::Outline => true,
@@ -65,7 +69,8 @@ impl Role {
 pub type RegionList = SmallVec<[Region; 1]>;
 
 impl Op {
-    /// Returns the function whose body may replace the equation, if `wanted` accepts its role.
+    /// Returns the function whose body may replace the equation: the first one whose role `wanted`
+    /// accepts.
     pub fn opened(&self, wanted: impl Fn(Role) -> bool) -> Option<FuncId> {
         self.regions().iter().find(|r| wanted(r.role)).map(|r| r.function)
     }

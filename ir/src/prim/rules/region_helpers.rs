@@ -9,7 +9,7 @@ use crate::lang::types::Type;
 use crate::lang::verify::verify_function;
 use crate::prim::{Linearity, Op, Reduce, Reducer, Role, elementwise};
 
-/// Returns `x`; if `x` is absent, emits zeros of type `ty` (for a tape, one without records).
+/// Returns `x`; if `x` is absent, emits zeros of type `ty` (a tape without records, if `ty` is a tape).
 pub fn instantiate(b: &Builder<'_>, x: Option<Atom>, ty: &Type) -> Atom {
     match (x, ty) {
         (Some(x), _) => x,
@@ -18,18 +18,19 @@ pub fn instantiate(b: &Builder<'_>, x: Option<Atom>, ty: &Type) -> Atom {
     }
 }
 
-/// Returns one tangent per output: the next of `tangents` for an active output, `None` for any other.
+/// Returns one tangent per output: for an active output the next one of `tangents`, for any other
+/// output `None`.
 pub(crate) fn scatter_tangents(active: &[bool], tangents: &[Atom]) -> Vec<Option<Atom>> {
     let mut next = tangents.iter();
     active.iter().map(|on| if *on { next.next().copied() } else { None }).collect()
 }
 
-/// Returns the type of a function as text, `(a, b) -> (c)`, from the types of its parameters and results.
+/// Formats the type of a function with these parameters and results: `(a, b) -> (c)`.
 pub(crate) fn arrow(params: &[Type], results: &[Type]) -> String {
     format!("({}) -> ({})", list(params), list(results))
 }
 
-/// Returns the type of a function as text: `(a, b) -> (c)`, or `(a; b) -> (c)` if it is linear in b.
+/// Formats the type of the function `f`: `(a, b) -> (c)`, or `(a; b) -> (c)` if it is linear in `b`.
 pub(crate) fn signature(f: &Function) -> String {
     let params = f.param_types();
     let (first, linear) = params.split_at(f.params.len());
@@ -42,7 +43,7 @@ fn list(types: &[Type]) -> String {
     names.join(", ")
 }
 
-/// Adds a function with ordinary and linear parameters of these types.
+/// Adds to the module a function with ordinary and linear parameters of these types; `body` emits it.
 pub(crate) fn function(
     module: &mut Module,
     name: &str,
@@ -56,13 +57,15 @@ pub(crate) fn function(
     draft.finish(module, results)
 }
 
-/// Returns the function that an equation calls, unless the call has rules.
+/// Returns the function of a plain call; `None` if the equation has derivative rules, branches or
+/// iterations.
 pub(crate) fn called(op: &Op) -> Option<FuncId> {
     op.opened(Role::is_call)
 }
 
-/// Returns the function with calls inlined, with only the results from `first` on, and with the marked ordinary
-/// parameters linear (and so last), if its equations are linear as written.
+/// Returns `f` with calls inlined, with only the results from `first` on, and with the ordinary
+/// parameters marked in `linear` as linear ones (and so last). The error names the equation that is not
+/// linear as written.
 pub(super) fn linear_part(
     module: &mut Module,
     f: FuncId,
@@ -90,7 +93,8 @@ pub(super) fn linear_part(
     }
 }
 
-/// Returns whether each argument fits its parameter; the first `known` parameters are not linear.
+/// Returns whether arguments of the given linearity fit a function whose first `known` parameters are
+/// ordinary and whose others are linear: zero fits any parameter.
 pub(crate) fn fits(known: usize, given: impl IntoIterator<Item = (usize, Linearity)>) -> bool {
     given.into_iter().all(|(parameter, given)| match given {
         Linearity::Constant => parameter < known,
@@ -99,8 +103,8 @@ pub(crate) fn fits(known: usize, given: impl IntoIterator<Item = (usize, Lineari
     })
 }
 
-/// Converts a result of a batched function to the requested form; returns it with a flag that says whether it
-/// is batched.
+/// Converts a result of a batched function to the requested form (unchanged, batched, or summed over
+/// the batch); also returns whether the converted result is batched.
 pub fn settle(
     b: &Builder<'_>,
     size: usize,
@@ -124,7 +128,8 @@ pub fn settle(
     }
 }
 
-/// Returns the requests for cotangents of operands: batched if the operand is batched, summed if it is shared.
+/// Returns the requested form of each operand's cotangent: batched if the operand is batched, summed
+/// over the batch if all members share the operand.
 pub(crate) fn as_operands(batched: &[bool]) -> Vec<BatchRequest> {
     batched
         .iter()

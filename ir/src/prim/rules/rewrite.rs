@@ -28,7 +28,7 @@ pub enum Exactness {
     Reassociates,
 }
 
-/// A condition on the dtype of the matched value, the common value of both sides.
+/// A condition on the dtype of the value that both sides of a rule compute.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum When {
     /// No condition.
@@ -41,13 +41,14 @@ pub enum When {
     Bool,
 }
 
-/// The two sides of a rule.
+/// The two sides of a rewrite rule.
 #[derive(Clone, Copy, Debug)]
 pub enum Equality {
-    /// Patterns in prefix form, over primitives without attributes: `(add ?x 0)` and `?x`. A bare number on the
-    /// left matches a literal of that value in any dtype; on the right it gets the dtype that its position
-    /// requires. Commutative primitives match in either order. `?x!-0` and `?x!-` match only values that are
-    /// known to be never -0, or never below zero or -0 (see [`Sign`]).
+    /// A pair of patterns in prefix form, over primitives without attributes: `(add ?x 0)` and `?x`. A
+    /// bare number on the left matches a literal of that value in any dtype; on the right it gets the
+    /// dtype that its position requires. The operands of commutative primitives match in either order.
+    /// `?x!-0` matches only values that are known to be never -0, and `?x!-` only values known to be
+    /// never below zero or -0 (see [`Sign`]).
     Pattern {
         /// The pattern to match.
         lhs: &'static str,
@@ -72,27 +73,27 @@ pub enum Equality {
     },
 }
 
-/// An equation in the form of an [`Equality::Site`].
+/// An equation as the function [`Equality::Site`]`::equal` sees it.
 #[derive(Clone, Debug)]
 pub struct Site<'a> {
     /// The primitive of the equation.
     pub op: &'a Op,
-    /// The type of its output.
+    /// The type of the equation's output.
     pub ty: &'a Type,
-    /// Its operands.
+    /// The equation's operands.
     pub operands: &'a [SiteOperand<'a>],
 }
 
 /// An operand of a [`Site`].
 #[derive(Clone, Debug)]
 pub struct SiteOperand<'a> {
-    /// Its type.
+    /// The operand's type.
     pub ty: Type,
-    /// Its value, if it is a literal.
+    /// The operand's value, if it is a literal.
     pub literal: Option<Literal>,
-    /// The known signs of its elements.
+    /// The known signs of the operand's elements.
     pub sign: Sign,
-    /// Its definition, if the rule needs it.
+    /// The equation that defines the operand; `None` if the rule does not need it.
     pub definition: Option<Definition<'a>>,
 }
 
@@ -106,14 +107,15 @@ pub struct Definition<'a> {
 }
 
 impl SiteOperand<'_> {
-    /// Returns the shape, if this is an array.
+    /// Returns the operand's shape, if the operand is an array.
     pub fn shape(&self) -> Option<&Shape> {
         self.ty.as_array().map(|a| &a.shape)
     }
 }
 
 impl Definition<'_> {
-    /// For a product or quotient with a literal, returns the index of the scaled operand, and the literal.
+    /// If the definition is a product or quotient with a literal, returns the index of the other
+    /// operand, and the literal.
     pub fn scaled(&self) -> Option<(usize, Literal)> {
         match (self.op, self.operands.as_slice()) {
             (Op::Scalar(Scalar::Mul | Scalar::Div), [(_, None), (_, Some(c))]) => Some((0, *c)),
@@ -124,7 +126,7 @@ impl Definition<'_> {
 }
 
 impl Rewrite {
-    /// Returns an equality that preserves every bit, for all dtypes.
+    /// Returns a rewrite rule whose sides are equal bit by bit, for all dtypes.
     pub(crate) fn exact(name: &'static str, rule: Equality, why: &'static str) -> Rewrite {
         Rewrite { name, rule, when: When::Always, exactness: Exactness::Exact, why }
     }
@@ -135,17 +137,17 @@ impl Rewrite {
 pub enum Term {
     /// The operand of the equation with this index.
     Operand(usize),
-    /// An operand of the definition of an operand: the index of the equation's operand, then the index of the
-    /// definition's operand.
+    /// An operand of an operand's definition: the index of the equation's operand, then the index of
+    /// the operand in that operand's definition.
     Inner(usize, usize),
-    /// A constant.
+    /// A literal.
     Literal(Literal),
     /// A primitive applied to terms.
     Apply(Op, Vec<Term>),
 }
 
 impl Term {
-    /// Applies a primitive of one operand.
+    /// Returns the term `op(x)`, for a primitive of one operand.
     pub fn apply(op: impl Into<Op>, x: Term) -> Term {
         Term::Apply(op.into(), vec![x])
     }
@@ -168,9 +170,9 @@ impl Op {
         Broadcast { shape: shape.clone(), dims: Vec::new() }.into()
     }
 
-    /// Returns the primitive that computes a part, of this shape, of the result from the corresponding parts of
-    /// the operands. The attributes of a broadcast contain the shape of the result; other primitives are
-    /// unchanged.
+    /// Returns the primitive that computes a part of the result, of extents `shape`, from the
+    /// corresponding parts of the operands. Only a broadcast changes: its attributes contain the shape
+    /// of the result.
     #[must_use]
     pub fn for_part(&self, shape: &[usize]) -> Op {
         match self {
@@ -179,7 +181,8 @@ impl Op {
         }
     }
 
-    /// Returns the value of all elements of the output if they are equal, given the values of the operands.
+    /// Returns the value of the output's elements if all of them are equal, given the values of
+    /// operands whose elements are all equal.
     /// Uses only facts that hold for arrays of any size.
     pub fn uniform(
         &self,
@@ -198,7 +201,7 @@ impl Op {
             Lowering::Reduce { code, identity, axes } => {
                 let x = *values.first()?;
                 let shape = &operands.first()?.ty.as_array()?.shape;
-                // Over no axes nothing is folded, not even the initial value.
+                // A fold over no axes returns its operand; it does not even apply the initial value.
                 if axes.is_empty() {
                     return Some(x);
                 }
@@ -207,8 +210,8 @@ impl Op {
                 match count {
                     0 => Some(identity),
                     1 => Some(once),
-                    // If a further equal element changes nothing (zeros, extrema, bits), the number of elements
-                    // does not matter.
+                    // If folding in one more `x` does not change the result (zeros, extrema, bits), the
+                    // number of elements does not matter.
                     _ if code.eval(&[once, x]) == once => Some(once),
                     _ if matches!(code, Code::Add) => times(x, count),
                     _ => None,
@@ -233,7 +236,8 @@ impl Op {
     }
 }
 
-/// Returns the sum of `count` equal floats, if no partial sum is rounded, in any order.
+/// Returns the sum of `count` floats `x` if no partial sum is rounded, in any order of addition;
+/// otherwise `None`.
 fn times(x: Literal, count: usize) -> Option<Literal> {
     let digits = match x.dtype {
         Dtype::F64 => f64::MANTISSA_DIGITS,
@@ -241,7 +245,8 @@ fn times(x: Literal, count: usize) -> Option<Literal> {
         Dtype::Bool | Dtype::I32 | Dtype::I64 | Dtype::U32 | Dtype::U64 => return None,
     };
     let number = Some(x.to_f64()).filter(|x| x.is_normal())?;
-    // x is m 2ᵉ with m odd, and a sum of k of them is m k 2ᵉ.
+    // x is m·2ᵉ with m odd, so a sum of k copies of x is m·k·2ᵉ: it is exact if m·k fits into the
+    // mantissa.
     let fraction = number.to_bits() & ((1 << (f64::MANTISSA_DIGITS - 1)) - 1);
     let m = fraction | 1 << (f64::MANTISSA_DIGITS - 1);
     let largest = u128::from(m >> m.trailing_zeros()) * count as u128;
@@ -252,7 +257,7 @@ fn times(x: Literal, count: usize) -> Option<Literal> {
 /// A rewrite rule.
 #[derive(Clone, Copy, Debug)]
 pub struct Rewrite {
-    /// Unique name, shown by `explain`.
+    /// The unique name of the rule, shown by `explain`.
     pub name: &'static str,
     /// The two sides of the equality.
     pub rule: Equality,
@@ -260,6 +265,6 @@ pub struct Rewrite {
     pub when: When,
     /// Whether both sides are equal bit by bit.
     pub exactness: Exactness,
-    /// The benefit of the rule, as text.
+    /// The reason why the rule helps, for the documentation.
     pub why: &'static str,
 }

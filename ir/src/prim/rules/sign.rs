@@ -24,7 +24,7 @@ use crate::lang::types::{Dtype, Type};
 use crate::prim::code::Code;
 use crate::prim::{Combine, Lowering, Op, Operand, Step};
 
-/// A fact about the signs of elements; each variant implies the ones before it.
+/// A fact about the signs of an array's elements; each variant implies the ones before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Sign {
     /// No fact.
@@ -37,7 +37,7 @@ pub enum Sign {
 }
 
 impl Sign {
-    /// Returns the fact for a constant.
+    /// Returns the strongest fact that holds for the constant `x`.
     pub fn of(x: Literal) -> Sign {
         let float = x.to_f64();
         if float.is_nan() || !float.is_sign_negative() {
@@ -59,13 +59,13 @@ impl Sign {
         }
     }
 
-    /// Weakens the fact to at most `Sign::NeverMinusZero`.
+    /// Weakens the fact: `Plus` becomes `NeverMinusZero`.
     fn at_most_never(self) -> Sign {
         self.min(Sign::NeverMinusZero)
     }
 }
 
-/// The sign of a library function's result, depending on the signs of its operands.
+/// A rule for the sign of a library function's result, given the signs of its operands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SignOf {
     /// Nothing is known about the sign of the result.
@@ -74,50 +74,54 @@ pub enum SignOf {
     NeverMinusZero,
     /// The result is never below zero or -0.
     Plus,
-    /// Like the operand: the function is odd or otherwise preserves signs, and only -0 becomes -0.
+    /// The result has the fact of the operand: the function is odd or otherwise preserves signs, and
+    /// only -0 gives -0.
     Operand,
-    /// -0 only at -0, but other signs change.
+    /// The result is -0 only at -0, but it may be negative at a positive operand.
     Zero,
-    /// Never below zero or -0 if the (first) operand is not; a small negative operand may underflow to -0.
+    /// The result is never below zero or -0 if the (first) operand is not; at a small negative operand
+    /// it may underflow to -0.
     Positive,
 }
 
-/// The facts about an operand from which the sign of a result follows: dtype, signs, common value.
+/// The facts about one operand from which the sign of a result follows: dtype, signs, common value.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Given {
     /// The operand's dtype.
     pub dtype: Dtype,
     /// The known signs of the operand's elements.
     pub sign: Sign,
-    /// The value of all elements, if they are equal.
+    /// The value of the operand's elements, if all of them are equal and the value is known.
     pub value: Option<Literal>,
 }
 
 impl Given {
-    /// Returns an operand without known facts.
+    /// Returns the facts for an operand of which only the dtype is known.
     pub fn unknown(dtype: Dtype) -> Given {
         Given { dtype, sign: Sign::of_dtype(dtype), value: None }
     }
 
-    /// Returns an operand of this type with the given signs of its elements, and their value if they are equal.
+    /// Returns the facts for an operand of type `ty`, with these signs, and the value of its elements
+    /// if they are equal.
     pub fn of(ty: &Type, sign: Sign, value: Option<Literal>) -> Given {
         let dtype = ty.as_array().map_or(Dtype::F64, |a| a.dtype);
         Given { dtype, sign: sign.max(Sign::of_type(ty)), value }
     }
 
-    /// Returns a constant operand.
+    /// Returns the facts for the literal operand `x`.
     pub fn literal(x: Literal) -> Given {
         Given { dtype: x.dtype, sign: Sign::of(x), value: Some(x) }
     }
 
-    /// Returns whether all elements have one known value, and `holds` is true for that value.
+    /// Returns whether all elements of the operand have one known value for which `holds` is true.
     fn is(self, holds: fn(f64) -> bool) -> bool {
         self.value.is_some_and(|x| holds(x.to_f64()))
     }
 }
 
 impl Sign {
-    /// Returns the fact that holds for every value of a dtype: integers have no -0.
+    /// Returns the fact that holds for every value of a dtype: `Plus` for bool and unsigned,
+    /// `NeverMinusZero` for signed integers, none for floats.
     pub fn of_dtype(dtype: Dtype) -> Sign {
         match dtype {
             Dtype::F32 | Dtype::F64 => Sign::Any,
@@ -126,14 +130,15 @@ impl Sign {
         }
     }
 
-    /// Returns the fact that holds for every value of a type.
+    /// Returns the fact that holds for every value of type `ty`, from its dtype.
     pub fn of_type(ty: &Type) -> Sign {
         ty.as_array().map_or(Sign::Any, |a| Sign::of_dtype(a.dtype))
     }
 }
 
 impl Code {
-    /// Returns the sign of the result. `same`: all operands are the same value.
+    /// Returns the sign of the result of this code, for operands `x`. `same`: all operands are the same
+    /// value.
     pub fn sign(self, x: &[Given], same: bool) -> Sign {
         let at = |i: usize| x.get(i).map_or(Sign::Any, |g| g.sign);
         let Some(last) = x.last() else { return Sign::Any };
@@ -146,19 +151,20 @@ impl Code {
             Code::Add if at(0).min(at(1)) == Sign::Plus => Sign::Plus,
             Code::Add => at(0).max(at(1)).at_most_never(),
             Code::Sub if same => Sign::Plus,
-            // A difference is -0 only for -0 - 0.
+            // A difference is -0 only if it is (-0) - 0.
             Code::Sub if x[1].is(|y| y != 0.0) => Sign::NeverMinusZero,
             Code::Sub => at(0).at_most_never(),
             Code::Mul if same => Sign::Plus,
             Code::Mul if x.iter().any(|c| c.is(|c| c >= 1.0)) => at(0).min(at(1)),
             Code::Div if x[1].is(|c| c > 0.0 && c <= 1.0) => at(0),
-            // A result below zero may underflow to -0.
+            // A result below zero may underflow to -0, so signs are known only if both operands are
+            // `Plus`.
             Code::Mul | Code::Div => plus(at(0).min(at(1))),
             Code::Rem | Code::Ceil => plus(at(0)),
             Code::Neg => Sign::Any,
             Code::Abs => Sign::Plus,
             Code::Sign | Code::Floor => at(0),
-            // The root of a number below zero is NaN.
+            // The root of a number below zero is NaN, and the root of -0 is -0.
             Code::Sqrt if at(0) >= Sign::NeverMinusZero => Sign::Plus,
             Code::Sqrt => Sign::Any,
             Code::Max => max(at(0), at(1)),
@@ -199,9 +205,10 @@ impl Code {
         }
     }
 
-    /// Returns the sign of a fold from `start` over any number of elements.
+    /// Returns the sign of a fold with this code over any number of elements `x`, starting from
+    /// `start`.
     fn fold_sign(self, start: Given, x: Given) -> Sign {
-        // A fact that one step preserves holds for all steps.
+        // A fact that one step of the fold preserves holds after all steps.
         let kept = |s: &Sign| {
             let so_far = Given { sign: *s, value: None, ..start };
             start.sign >= *s && self.sign(&[so_far, x], false) >= *s
@@ -215,7 +222,7 @@ fn plus(x: Sign) -> Sign {
     if x == Sign::Plus { x } else { Sign::Any }
 }
 
-/// Returns the sign of the larger operand: -0 only if one is -0 and the other is not above it.
+/// Returns the sign of `max(x, y)`: it is -0 only if one operand is -0 and the other is not above -0.
 fn max(x: Sign, y: Sign) -> Sign {
     if x.max(y) == Sign::Plus { Sign::Plus } else { x.min(y) }
 }
@@ -241,7 +248,8 @@ impl Op {
             Lowering::Reshape
             | Lowering::Alias { .. }
             | Lowering::DynamicSlice
-            // An index out of range reads an element inside, or 0.
+            // An index out of range reads an element inside the array, or 0, so the operand's fact
+            // holds.
             | Lowering::Gather { .. } => at(0),
             Lowering::View { pieces, fill } => {
                 let sources = pieces.iter().map(|p| p.operand).chain(fill);

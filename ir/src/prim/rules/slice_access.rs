@@ -17,25 +17,26 @@ use crate::lang::types::Type;
 use crate::prim::facet::Facet;
 use crate::prim::{DynamicSlice, Op};
 
-/// A box of the first operand of an equation.
+/// The box of the first operand that an equation reads or writes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SliceAccess {
-    /// The start along each axis.
+    /// The first index of the box along each axis.
     pub starts: Vec<Start>,
-    /// The size of the box along each axis.
+    /// The extent of the box along each axis.
     pub sizes: Vec<usize>,
-    /// Whether a box that would start outside is moved until it fits.
+    /// Whether a box that reaches out of the array is moved until it fits; otherwise such elements are
+    /// dropped.
     pub clamps: bool,
-    /// The operand that is written to the box, if any.
+    /// The write of an operand to the box; `None` if the equation reads the box.
     pub writes: Option<Write>,
 }
 
-/// The start of a box along an axis.
+/// The first index of a box along an axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Start {
     /// A constant index.
     Number(i64),
-    /// A component of an integer operand.
+    /// The index is a component of an integer operand of the equation.
     Given {
         /// The index of the operand.
         operand: usize,
@@ -44,7 +45,7 @@ pub enum Start {
     },
 }
 
-/// A write of an operand to a box.
+/// A write of an operand of the equation to a box of the first operand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Write {
     /// The index of the operand that is written.
@@ -55,14 +56,16 @@ pub struct Write {
 
 /// A primitive that reads or writes a box of its first operand.
 pub(crate) trait Boxed {
-    /// Returns the box, if the primitive accesses one box.
+    /// Returns the box of the first operand, for operands of these types; `None` if the primitive does
+    /// not access exactly one box.
     fn part(&self, operands: &[Type]) -> Option<SliceAccess>;
 
-    /// Emits the same access on an array with another shape.
+    /// Emits the same access on the array `of.array`, which has another shape than the first operand.
     fn within(&self, b: &Builder<'_>, of: &Within<'_>) -> Option<Atom>;
 }
 
-/// An access to the whole or a part of another array that replaces the access to a box of an array.
+/// The array that replaces the first operand of an access, and the box of it (possibly all of it) that
+/// is accessed.
 pub struct Within<'a> {
     /// The array, of another shape, that is accessed in place of the original one.
     pub array: Atom,
@@ -75,18 +78,19 @@ pub struct Within<'a> {
 }
 
 impl Within<'_> {
-    /// Returns whether the box is the whole array.
+    /// Returns whether the box is all of the replacing array.
     pub(crate) fn is_all(&self) -> bool {
         self.starts.iter().all(Option::is_none)
     }
 
-    /// Returns the start of the box along every axis, as operands of a slice or an update; 0 along whole axes.
+    /// Returns the start of the box along every axis as operands of a slice or an update; 0 along axes
+    /// without a start.
     pub(crate) fn corner(&self) -> Vec<Atom> {
         let zero = Atom::from(Literal::i64(0));
         self.starts.iter().map(|start| start.unwrap_or(zero)).collect()
     }
 
-    /// Returns the axes with a start, and these starts as a vector, as gathers and scatters need them.
+    /// Returns the axes with a start, and a vector of these starts, as gathers and scatters take them.
     pub(crate) fn indices(&self, b: &Builder<'_>) -> (Vec<usize>, Atom) {
         let axes = (0..self.starts.len()).filter(|k| self.starts[*k].is_some()).collect();
         (axes, vector(b, &self.starts.iter().flatten().copied().collect::<Vec<_>>()))
@@ -98,7 +102,7 @@ impl Within<'_> {
         axes.filter(|(start, _)| start.is_none()).map(|(_, size)| *size).collect()
     }
 
-    /// Emits the box read from the array.
+    /// Emits a read of the box from the replacing array.
     pub(crate) fn read(&self, b: &Builder<'_>) -> Atom {
         if self.is_all() {
             return self.array;
@@ -109,7 +113,7 @@ impl Within<'_> {
 }
 
 impl Start {
-    /// Returns the start that is component 0 of an operand.
+    /// Returns the start that is given by a scalar operand.
     pub(crate) fn scalar(operand: usize) -> Start {
         Start::Given { operand, component: 0 }
     }
@@ -121,13 +125,14 @@ impl Op {
         Some(of)
     }
 
-    /// Returns the box of its first operand that the primitive reads or writes, if it accesses one box.
+    /// Returns the box of its first operand that the primitive reads or writes; `None` if it does not
+    /// access exactly one box.
     pub fn part(&self, operands: &[Type]) -> Option<SliceAccess> {
         self.boxed()?.part(operands)
     }
 
-    /// Emits the same access on an array with another shape: returns the elements read, or the array after the
-    /// write. Returns `None` where [`Op::part`] does.
+    /// Emits the same access on the array `of.array` in place of the first operand: returns the
+    /// elements read, or the array after the write. Returns `None` where [`Op::part`] does.
     pub fn of_part(&self, b: &Builder<'_>, of: &Within<'_>) -> Option<Atom> {
         self.boxed()?.within(b, of)
     }

@@ -32,9 +32,9 @@ use crate::prim::{
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 
-/// Returns the function itself if its equations are linear in the marked parameters as written; otherwise
-/// returns an equivalent function with values and linear results separated. The results from `first` on are the
-/// linear ones.
+/// Returns `f` itself if its results from `first` on are linear in the marked parameters as written;
+/// otherwise returns an equivalent function that computes the other results first and then these, with
+/// linear equations.
 ///
 /// # Errors
 /// [`Kind::NotLinear`], with the line of the primitive at fault.
@@ -99,8 +99,9 @@ pub(crate) fn separated(
     draft.finish(m, results)
 }
 
-/// Returns the function with calls inlined, with only the results from `first` on, and with the marked ordinary
-/// parameters linear (and so last). Loops and branches that also compute other values are split.
+/// Returns `f` with calls inlined, with only the results from `first` on, and with the ordinary
+/// parameters marked in `linear` as linear ones (and so last). Loops and branches that also compute
+/// other values are split.
 ///
 /// # Errors
 /// [`Kind::NotLinear`](crate::Kind::NotLinear), with the line of the primitive at fault.
@@ -115,8 +116,9 @@ pub fn as_linear(
     linear_part(module, f, linear, first)
 }
 
-/// Returns the transpose of `(k..; x..) -> y..` as a function of all of `y` that returns all of `x`, with zeros
-/// where there is no dependence.
+/// Returns the transpose of a function `(residuals..; x..) -> y..`: it takes all residuals and the
+/// cotangents of all of `y`, and returns the cotangents of all of `x`, with zeros where `y` does not
+/// depend on an `x`.
 pub(crate) fn transposed(
     cx: &mut RuleCx<'_, '_>,
     f: FuncId,
@@ -125,7 +127,7 @@ pub(crate) fn transposed(
     cx.ask(|regions, m| transpose_of(regions, m, f, residuals))
 }
 
-/// Returns the function of [`transposed`]; for callers that have no `RuleCx`.
+/// Returns the same transpose as [`transposed`], for callers that have no `RuleCx`.
 pub(crate) fn transpose_of(
     regions: &mut dyn Regions,
     m: &mut Module,
@@ -140,10 +142,10 @@ pub(crate) fn transpose_of(
     Ok(regions.transpose(m, linear, &vec![true; f.results.len()], &zeros)?.function)
 }
 
-/// The result of [`present`].
+/// The result of [`present`]: a function specialised to nonzero tangents.
 pub(crate) struct Present {
-    /// The specialised function, whose parameters are the known ones and the nonzero linear ones. `None` if the given
-    /// function is not known to be linear.
+    /// The specialised function; its parameters are those that are not linear, then the linear ones
+    /// that may be nonzero. `None` if the given function is not known to be linear.
     pub(crate) function: Option<FuncId>,
     /// Per linear result: whether it may be nonzero.
     pub(crate) nonzero: Vec<bool>,
@@ -174,8 +176,8 @@ pub(crate) fn present(
         !values.contains(&Linearity::Linear) && !rest.contains(&Linearity::Constant)
     });
     let Some(found) = found else {
-        // The function is not known to be linear, but results that are zero for all parameters can still be
-        // found.
+        // The function is not known to be linear, but results that are zero for all parameters can
+        // still be found.
         let found = follow(m, f, &vec![Linearity::Constant; given.len()])?;
         let nonzero = found[first..].iter().map(|of| *of != Linearity::Zero).collect();
         return Ok(Present { function: None, nonzero });
@@ -211,8 +213,8 @@ pub(crate) fn present(
         for i in 0..types.len() {
             own.push(if !linear[i] || there[i] { place.next().copied() } else { None });
         }
-        // The derivative of a linear map does not depend on the point, so zeros stand for a point that `pruned` still
-        // reads.
+        // `pruned` may still read a point at which it is linear. The derivative of a linear map does
+        // not depend on that point, so zeros stand for it.
         let at = |i: usize| match own[i] {
             Some(own) if !linear[i] => own,
             Some(_) | None => instantiate(b, None, &types[i]),
@@ -242,8 +244,8 @@ pub(crate) fn present(
     Ok(Present { function: Some(function), nonzero })
 }
 
-/// Returns, per result of a function that is linear in the parameters behind the first `known` ones, whether the
-/// result may be nonzero.
+/// Returns, per result of a function whose parameters behind the first `known` ones are linear, whether
+/// the result may be nonzero, that is, whether it depends on a linear parameter.
 pub(crate) fn depends(m: &Module, f: FuncId, known: usize) -> Result<Vec<bool>, Problem> {
     let params = m.function(f).all_params().count();
     let role = |i: usize| if i < known { Linearity::Constant } else { Linearity::Linear };
@@ -251,7 +253,7 @@ pub(crate) fn depends(m: &Module, f: FuncId, known: usize) -> Result<Vec<bool>, 
     Ok(follow(m, f, &given)?.iter().map(|of| *of != Linearity::Zero).collect())
 }
 
-/// Returns the function with the marked results only; all parameters stay.
+/// Returns `f` with only the results marked in the mask; all parameters stay.
 pub(crate) fn with_results(
     regions: &mut dyn Regions,
     m: &mut Module,
@@ -265,7 +267,8 @@ pub(crate) fn with_results(
     Ok(regions.prune(m, f, wanted, &vec![true; params])?.function)
 }
 
-/// Returns an equivalent function in which every called function computes its values before its linear results.
+/// Returns an equivalent function in which every called function computes its ordinary results before
+/// its linear ones.
 fn apart_in_calls(
     regions: &mut dyn Regions,
     m: &mut Module,
@@ -301,8 +304,8 @@ fn apart_in_calls(
     if changed { m.add(copy) } else { Ok(id) }
 }
 
-/// Returns a called function with values and linear results separated, if its values come before its linear
-/// results.
+/// Returns a called function whose ordinary results are computed before the linear ones; `f` itself if
+/// its results are not in that order.
 fn apart(
     regions: &mut dyn Regions,
     m: &mut Module,
@@ -320,8 +323,8 @@ fn apart(
     separated(regions, m, f, &linear, first)
 }
 
-/// Returns a function with the same parameters in which those known to be zero are replaced by zeros. A sum may
-/// be linear only because one of its terms is zero.
+/// Returns a function with the same parameters in which parameters known to be zero are replaced by
+/// literal zeros: a sum may be linear only because one of its terms is zero.
 fn with_zeros(m: &mut Module, f: FuncId, given: &[Linearity]) -> Result<FuncId, Problem> {
     if !given.contains(&Linearity::Zero) {
         return Ok(f);
@@ -339,14 +342,14 @@ fn with_zeros(m: &mut Module, f: FuncId, given: &[Linearity]) -> Result<FuncId, 
     draft.finish(m, results)
 }
 
-/// Returns the linearity of a function's results, given that of its parameters.
+/// Returns the linearity of the results of the function `f`, given that of its parameters.
 fn follow(m: &Module, f: FuncId, given: &[Linearity]) -> Result<Vec<Linearity>, Problem> {
     let f = m.function(f);
     let known = values(m, f, given)?;
     Ok(f.results.iter().map(|r| read(&known, r)).collect())
 }
 
-/// The linearity of each value of a function, if known.
+/// The linearity of each value of one function; `None` if it is not known yet.
 type Values = SecondaryMap<ValueId, Option<Linearity>>;
 
 fn read(known: &Values, a: &Atom) -> Linearity {
@@ -357,7 +360,7 @@ fn read(known: &Values, a: &Atom) -> Linearity {
     }
 }
 
-/// Returns the linearity of a function's values, given that of its parameters.
+/// Returns the linearity of every value of the function `f`, given that of its parameters.
 fn values(m: &Module, f: &Function, given: &[Linearity]) -> Result<Values, Problem> {
     let mut known = Values::new();
     for (p, given) in f.all_params().zip(given) {
@@ -389,7 +392,8 @@ fn values(m: &Module, f: &Function, given: &[Linearity]) -> Result<Values, Probl
     Ok(known)
 }
 
-/// Returns the common linearity of two alternatives; zeros are both constant and linear.
+/// Returns the common linearity of one result of two branches; zero is both constant and linear.
+/// Constant and linear together are an error.
 fn either(op: &Op, one: Linearity, other: Linearity) -> Result<Linearity, Problem> {
     match (one, other) {
         (Linearity::Zero, x) | (x, Linearity::Zero) => Ok(x),
@@ -398,8 +402,8 @@ fn either(op: &Op, one: Linearity, other: Linearity) -> Result<Linearity, Proble
     }
 }
 
-/// Returns the linearity of the parameters of a loop's body that holds in all iterations, and that of its
-/// results.
+/// Returns the linearity of the parameters and of the results of a loop's body that holds in all
+/// iterations (a fixed point).
 fn carried(
     m: &Module,
     of: &Loop,
@@ -411,8 +415,8 @@ fn carried(
     for (p, operand) in spec.params().zip(&operands[spec.lead()..]) {
         given[p] = *operand;
     }
-    // The linearity of a carry's result becomes that of the parameter in the next iteration; it changes at most
-    // once.
+    // The linearity of a carry's result becomes that of the body's parameter in the next iteration. A
+    // parameter's linearity changes at most once, so this loop ends.
     loop {
         let found = follow(m, of.body, &given)?;
         let before = given.clone();
@@ -434,7 +438,7 @@ fn iterations(m: &Module, of: &Loop, operands: &[Linearity]) -> Result<Vec<Linea
     let result = |(r, found): (usize, &Linearity)| spec.carrier(r).map_or(*found, |p| given[p]);
     let mut results: Vec<Linearity> = found.iter().enumerate().map(result).collect();
     if let TripCount::While { condition, reads } = &spec.trip {
-        // The condition takes all carries but may read only some of them.
+        // The condition takes all carries as parameters but may read only some of them.
         let read: Vec<Linearity> = reads.iter().map(|p| given[*p]).collect();
         match follow(m, *condition, &read) {
             Ok(goes_on) if !goes_on.contains(&Linearity::Linear) => {}

@@ -1,4 +1,4 @@
-//! Movement: the elements of one array at other positions.
+//! Movement: primitives whose result holds the elements of one array at other positions.
 //!
 //! `y[o] = x[v(o)]`, where the index map `v` depends on attributes and extents alone. A movement primitive
 //! defines `v`, as data ([`View`]), and the cotangent; this file derives all other rules: `y` is linear in `x`,
@@ -21,15 +21,15 @@ use crate::prim::{
 };
 use crate::tensor::Tensor;
 
-/// The source of each element of the result.
+/// The source in the operand of each element of the result.
 pub enum View {
     /// For each axis of the operand, the map from the result's indices to the operand's index.
     Axes(Vec<AxisMap>),
-    /// The elements in row-major order, under other extents.
+    /// The elements in row-major order, under the extents of the result: a reshape.
     RowMajor,
 }
 
-/// The rules of a primitive `y[o] = x[v(o)]` of one array.
+/// The rules of a primitive `y[o] = x[v(o)]` that moves the elements of one array.
 pub trait Movement: Notation + Clone + Into<Op> {
     /// Returns the primitive's entries on the generated page of primitives.
     fn docs() -> Vec<Doc>;
@@ -40,7 +40,8 @@ pub trait Movement: Notation + Clone + Into<Op> {
     /// Returns the index map `v`, for an operand with these extents.
     fn view(&self, x: &Shape) -> View;
 
-    /// Emits `ct of x[i] = Σ ct[o] over the o with v(o) = i`, and adds it to the first of `into`.
+    /// Emits the cotangent `ct of x[i] = Σ ct[o] over the o with v(o) = i`, and adds it to operand 0 of
+    /// `into`.
     fn adjoint(&self, b: &Builder<'_>, x: &ArrayType, ct: Atom, into: &mut Cotangents);
 
     /// Returns the same movement of every batch member, with the batch of `size` as a new axis 0.
@@ -49,7 +50,7 @@ pub trait Movement: Notation + Clone + Into<Op> {
     /// Returns the primitive's rewrite rules for the e-graph and the peephole pass.
     fn rewrites() -> Vec<Rewrite>;
 
-    /// Returns typical and edge cases; the law tests run all of them.
+    /// Returns sample operands, typical and edge cases; the law tests run all of them.
     fn samples() -> Vec<Sample>;
 }
 
@@ -74,7 +75,7 @@ impl<M: Movement> ArrayPrimitive for M {
         }
     }
 
-    /// `dy[o] = dx[v(o)]`
+    /// Emits the same movement of the operand's tangent: `dy[o] = dx[v(o)]`.
     fn jvp(&self, b: &Builder<'_>, _: &[Atom], _: Atom, dx: &[Tangent]) -> Result<Tangent> {
         Ok(dx[0].map(|dx| b.emit1(self.clone(), &[dx])))
     }
@@ -121,7 +122,8 @@ impl<M: Movement> ArrayPrimitive for M {
     }
 }
 
-/// Returns the type of the operand of a primitive that takes one array.
+/// Returns the type of the operand, if a primitive has one array as its only operand; otherwise the
+/// error.
 pub(crate) fn one_array<'a>(name: &str, operands: &[Operand<'a>]) -> Result<&'a ArrayType> {
     match operands {
         [Operand { ty: Type::Array(x), .. }] => Ok(x),
@@ -136,7 +138,7 @@ pub(crate) fn one_array<'a>(name: &str, operands: &[Operand<'a>]) -> Result<&'a 
     }
 }
 
-/// Checks that a list has one entry per axis.
+/// Checks that an attribute, a list of `entries` entries, has one entry per axis of `x`.
 pub(crate) fn one_per_axis(name: &str, what: &str, entries: usize, x: &ArrayType) -> Result<()> {
     let rank = x.shape.len();
     if entries == rank {
