@@ -17,7 +17,7 @@ use std::fmt;
 use tapeloom_ir::prim::Regions;
 use tapeloom_ir::{FuncId, Kind, Module, Problem};
 
-/// All passes, in the order of names.
+/// All passes, in alphabetical order of their names.
 pub const PASSES: &[&Pass] = &[
     &cse::PASS,
     &dce::PASS,
@@ -60,18 +60,18 @@ pub fn by_name(name: &str) -> Result<&'static Pass, Problem> {
     })
 }
 
-/// A pass at its position in a list.
+/// A pass at its position in a list of passes.
 #[derive(Debug)]
 pub struct Step {
     /// The pass.
     pub pass: &'static Pass,
-    /// If set, the step's result is discarded unless that pass, which follows, changes the function.
+    /// If set, the step's result is discarded unless that pass, which follows in the list, changes the function.
     pub kept_if: Option<&'static Pass>,
     /// The reason for the position.
     pub why_here: &'static str,
 }
 
-/// Prints `stack_outputs if rolling_buffer_last`.
+/// Prints the pass's name with its condition, such as `stack_outputs if rolling_buffer_last`.
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.pass.name)?;
@@ -86,7 +86,7 @@ pub struct List {
     pub name: &'static str,
     /// The list's purpose, in a sentence.
     pub about: &'static str,
-    /// The passes.
+    /// The passes, in the order in which they run.
     pub steps: &'static [Step],
 }
 
@@ -207,7 +207,8 @@ pub static BEFORE_BUDGET: List = List {
     ],
 };
 
-/// Returns the steps before machine code, with `simplify` as the pass of equality saturation.
+/// Returns the steps before machine code is generated; `simplify` is the step of equality saturation, exact or
+/// relaxed.
 const fn before_code(simplify: Step) -> [Step; 19] {
     [
         EXPAND,
@@ -239,7 +240,7 @@ pub static BEFORE_CODE: List = List {
     steps: &before_code(SIMPLIFY),
 };
 
-/// The passes of `BEFORE_CODE`, with rules that may reassociate sums.
+/// The passes of `BEFORE_CODE`, where simplification also uses rules that may reassociate sums.
 pub static BEFORE_RELAXED_CODE: List = List {
     name: "before_relaxed_code",
     about: "the same for `jit(f).relaxed()`",
@@ -254,12 +255,12 @@ pub static BEFORE_ACCELERATOR: List = List {
 };
 
 thread_local! {
-    /// The steps that changed a function, if [recording](changes) is on.
+    /// The steps that have changed a function, while [`changes`] records them on this thread; else `None`.
     static CHANGES: RefCell<Option<Vec<&'static Step>>> = const { RefCell::new(None) };
 }
 
-/// Calls `f` and returns the steps of lists that changed a function meanwhile on this thread, passes inside
-/// transforms included.
+/// Calls `f`; returns its result and the steps of lists that changed a function during the call on this thread,
+/// also inside transforms.
 pub fn changes<T>(f: impl FnOnce() -> T) -> (T, Vec<&'static Step>) {
     let before = CHANGES.replace(Some(Vec::new()));
     let result = f();
@@ -271,7 +272,8 @@ impl List {
     pub const ALL: [&'static List; 5] =
         [&BEFORE_REVERSE, &BEFORE_BUDGET, &BEFORE_CODE, &BEFORE_RELAXED_CODE, &BEFORE_ACCELERATOR];
 
-    /// Runs the passes, and calls `after` after each. Discarded results are not passed to `after`.
+    /// Runs the passes in order, and calls `after` with the function after each step. If a step's result is
+    /// discarded, `after` gets the function from before it.
     pub(crate) fn run_with(
         &self,
         regions: &mut dyn Regions,
@@ -279,7 +281,8 @@ impl List {
         mut f: FuncId,
         after: &mut dyn FnMut(&'static Step, &Module, FuncId),
     ) -> Result<FuncId, Problem> {
-        // The function if the waiting steps are discarded, and the steps whose results may be discarded.
+        // `kept` is the function without the steps that may still be discarded; `waiting` has these steps with
+        // their results.
         let (mut kept, mut waiting) = (f, Vec::new());
         for step in self.steps {
             let made = step.pass.run(regions, module, f)?;

@@ -11,7 +11,7 @@ use tapeloom_ir::lang::query::{Residual, TransposeOf};
 use tapeloom_ir::prim::Op;
 use tapeloom_ir::{Builder, Draft, FuncId, Kind, Module, Policy, Problem};
 
-/// A function's reverse derivative.
+/// A function's reverse derivative, whole and in its two halves.
 #[derive(Clone, Debug)]
 pub struct VjpOf {
     /// `(x.., ct of the active outputs) -> (y.., ct of the inputs marked in nonzero)`
@@ -20,11 +20,11 @@ pub struct VjpOf {
     pub fwd: FuncId,
     /// `(residuals..; ct of the active outputs) -> ct of the inputs marked in nonzero`
     pub bwd: FuncId,
-    /// The origin of each residual.
+    /// Per residual: whether it is a parameter, a result or a saved value of `fwd`.
     pub residuals: Vec<Residual>,
-    /// Which outputs depend on the active inputs. Their cotangents are parameters.
+    /// Per output: whether it depends on the active inputs, so that its cotangent is a parameter.
     pub active_out: Vec<bool>,
-    /// Which inputs have a nonzero cotangent.
+    /// Per input: whether its cotangent is a result; the others are zero.
     pub nonzero: Vec<bool>,
 }
 
@@ -61,9 +61,10 @@ pub fn vjp(module: &mut Module, f: FuncId, active: &[bool]) -> Result<VjpOf, Pro
     Ok(of)
 }
 
-/// As [`vjp`], for a function inside a checkpoint whose policy is a budget. If a loop of unknown length records
-/// its iterations, no plan for the derivative of the derivative meets a budget, since its loops read and write
-/// records of any length. In that case the function itself gets the budget.
+/// Derives the reverse derivative as [`vjp`] does, for a function inside a checkpoint whose policy is a byte
+/// budget. If a loop with a dynamic trip count records its iterations, no plan for the derivative of the derivative
+/// meets a budget, since its loops read and write records of unbounded size. In that case the function itself is
+/// planned within the budget.
 ///
 /// # Errors
 /// Errors of [`vjp`].
@@ -83,13 +84,14 @@ pub fn vjp_within(
     let y = Builder::new(module, &mut draft).emit(Op::checkpoint(f, policy.clone()), &x);
     let within = draft.finish(module, y.to_vec())?;
     match vjp(module, within, active) {
-        // Without a plan here, the derivative of the derivative reports the problem.
+        // If no plan meets the budget here, return the unplanned derivative: its own derivative then reports the
+        // problem.
         Err(problem) if problem.kind == Kind::Budget => Ok(whole),
         found => found,
     }
 }
 
-/// Builds `(x, ct) -> let y = fwd x in (y, bwd residuals ct)`.
+/// Adds the function `(x, ct) -> let y = fwd x in (y, bwd residuals ct)`.
 fn compose(module: &mut Module, f: FuncId, of: &VjpOf) -> Result<FuncId, Problem> {
     let (forward, backward) = (module.get(of.fwd), module.get(of.bwd));
     let mut draft = Draft::new(format!("{}.vjp", module.get(f).name));

@@ -59,26 +59,27 @@ impl Draft {
         }
     }
 
-    /// Adds an ordinary parameter.
+    /// Adds an ordinary parameter, after those added before; returns it as an atom.
     pub fn param(&mut self, ty: Type) -> Atom {
         let v = self.types.push(ty);
         self.params.push(v);
         v.into()
     }
 
-    /// Adds a parameter in which the function is linear.
+    /// Adds a parameter in which the function is linear; returns it as an atom.
     pub fn linear_param(&mut self, ty: Type) -> Atom {
         let v = self.types.push(ty);
         self.linear_params.push(v);
         v.into()
     }
 
-    /// Adds a parameter: one in which the function is linear if `linear`, and else an ordinary one.
+    /// Adds a parameter: if `linear`, one in which the function is linear, else an ordinary one.
     pub fn param_of(&mut self, linear: bool, ty: Type) -> Atom {
         if linear { self.linear_param(ty) } else { self.param(ty) }
     }
 
-    /// Makes a value that no equation defines, a placeholder after an error. Such a draft is never finished.
+    /// Makes a value that no equation defines, as a placeholder after an error. A draft with such a value is never
+    /// finished.
     pub(crate) fn undefined(&mut self, ty: Type) -> ValueId {
         self.types.push(ty)
     }
@@ -91,17 +92,17 @@ impl Draft {
         }
     }
 
-    /// Returns the equations so far.
+    /// Returns the equations added so far.
     pub fn equations(&self) -> &[Equation] {
         &self.equations
     }
 
-    /// Returns the user's line of every equation so far.
+    /// Returns, per equation added so far, the user's source line.
     pub(crate) fn locations(&self) -> &[Loc] {
         &self.locations
     }
 
-    /// Returns the type of every value so far.
+    /// Returns the types of all values made so far.
     pub(crate) fn types(&self) -> &PrimaryMap<ValueId, Type> {
         &self.types
     }
@@ -114,7 +115,7 @@ impl Draft {
         self.types.shrink_to_fit();
     }
 
-    /// Returns the bytes of the lists of equations, types and lines.
+    /// Returns the bytes that the lists of equations, types, source lines and phases occupy.
     pub(crate) fn bytes(&self) -> usize {
         let spilled = |e: &Equation| {
             let operands = if e.operands.spilled() { e.operands.capacity() } else { 0 };
@@ -128,13 +129,13 @@ impl Draft {
             + self.types.len() * size_of::<Type>()
     }
 
-    /// Returns the ordinary parameters so far.
+    /// Returns the ordinary parameters added so far.
     pub fn params(&self) -> &[ValueId] {
         &self.params
     }
 
-    /// Appends an equation whose output types are known. Passes that copy equations unchanged use this; the
-    /// verifier checks the types again.
+    /// Appends an equation whose output types are known, without type inference, and returns its outputs. Passes
+    /// that copy equations unchanged use this; the verifier checks the types again.
     pub fn push(&mut self, op: Op, operands: Operands, types: &[Type], of: Origin) -> Outputs {
         let outputs: Outputs = types.iter().map(|t| self.types.push(t.clone())).collect();
         self.equations.push(Equation { outputs: outputs.clone(), op, operands });
@@ -143,12 +144,12 @@ impl Draft {
         outputs
     }
 
-    /// Records a problem. Later problems are dropped.
+    /// Records a problem with its source line. If one is recorded already, the new one is dropped.
     pub fn fail(&mut self, problem: Problem, loc: Loc) {
         self.problem.get_or_insert((problem, loc));
     }
 
-    /// Returns the first problem, with the line at which it arose.
+    /// Returns the first problem recorded, with the source line at which it arose.
     pub fn problem(&self) -> Option<&(Problem, Loc)> {
         self.problem.as_ref()
     }
@@ -173,7 +174,8 @@ impl Draft {
         }
     }
 
-    /// Renumbers values and marks densely in print order, so that equal programs compare equal.
+    /// Numbers values and marks 0, 1, .. in the order in which the text shows them, so that equal programs compare
+    /// equal.
     fn renumber(self, results: Vec<Atom>) -> Function {
         let mut types = PrimaryMap::with_capacity(self.types.len());
         let mut new: SecondaryMap<ValueId, Option<ValueId>> =
@@ -233,12 +235,12 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Sets the user's line and the phase of all equations emitted after this call.
+    /// Sets the source line and the phase of all equations emitted after this call.
     pub fn at(&self, origin: Origin) {
         self.origin.set(origin);
     }
 
-    /// Returns the line and phase that emitted equations get.
+    /// Returns the source line and the phase that the next emitted equation gets.
     pub fn origin(&self) -> Origin {
         self.origin.get()
     }
@@ -248,12 +250,12 @@ impl<'a> Builder<'a> {
         f(&mut self.module.borrow_mut())
     }
 
-    /// Returns the type of an atom.
+    /// Returns the type of an atom of the draft.
     pub fn type_of(&self, atom: Atom) -> Type {
         self.draft.borrow().type_of(atom)
     }
 
-    /// Returns the extents of an atom that is an array (none for a tape).
+    /// Returns the shape of an atom that is an array; the scalar shape for a tape.
     pub fn shape_of(&self, atom: Atom) -> crate::lang::types::Shape {
         match self.type_of(atom) {
             Type::Array(a) => a.shape,
@@ -261,7 +263,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Returns the element type of an atom that is an array (`bool` for a tape).
+    /// Returns the dtype of an atom that is an array; `bool` for a tape.
     pub fn dtype_of(&self, atom: Atom) -> Dtype {
         match self.type_of(atom) {
             Type::Array(a) => a.dtype,
@@ -269,14 +271,15 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Returns the equation that defines a value, unless that is a parameter.
+    /// Returns the equation that defines an atom; `None` for a parameter or a literal. Takes time in proportion to
+    /// the draft's length.
     pub fn definition(&self, atom: Atom) -> Option<Equation> {
         let (draft, value) = (self.draft.borrow(), atom.value()?);
         draft.equations().iter().rev().find(|e| e.outputs.contains(&value)).cloned()
     }
 
-    /// As [`definition`](Builder::definition), but searches only the last few equations, so that the time does
-    /// not grow with the program.
+    /// Returns the equation that defines an atom, if it is among the last `FEW` equations of the draft: so the time
+    /// does not grow with the program.
     pub(crate) fn recent_definition(&self, atom: Atom) -> Option<Equation> {
         const FEW: usize = 16;
         let (draft, value) = (self.draft.borrow(), atom.value()?);
@@ -284,12 +287,12 @@ impl<'a> Builder<'a> {
         all.iter().rev().take(FEW).find(|e| e.outputs.contains(&value)).cloned()
     }
 
-    /// Records a problem at the current line. Later problems are dropped.
+    /// Records a problem at the current source line. If one is recorded already, the new one is dropped.
     pub fn fail(&self, problem: Problem) {
         self.draft.borrow_mut().fail(problem, self.origin.get().loc);
     }
 
-    /// Emits an equation and returns its outputs. After a type error, records the problem and returns
+    /// Emits an equation and returns its outputs. After a type error, records the problem in the draft and returns
     /// placeholders.
     pub fn emit(&self, op: impl Into<Op>, operands: &[Atom]) -> SmallVec<[Atom; 1]> {
         match self.try_emit(op.into(), operands) {
@@ -301,7 +304,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Emits an equation with one output.
+    /// Emits an equation of a primitive with one output, and returns the output.
     pub fn emit1(&self, op: impl Into<Op>, operands: &[Atom]) -> Atom {
         match self.emit(op, operands).as_slice() {
             [one] => *one,
@@ -313,8 +316,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Emits an equation. After a type error, returns the problem and the number of outputs that the equation
-    /// would have.
+    /// Emits an equation and returns its outputs. After a type error, emits nothing, and returns the problem with
+    /// the number of outputs that the equation would have.
     pub fn try_emit(
         &self,
         op: Op,
@@ -333,7 +336,7 @@ impl<'a> Builder<'a> {
         Ok(outputs.into_iter().map(Atom::Value).collect())
     }
 
-    /// Copies the `index`-th equation of `f` with other operands. The output types stay those of `f`.
+    /// Copies equation `index` of `f` with other operands, and returns its outputs, whose types are those in `f`.
     pub fn copy(&self, f: &Function, index: usize, operands: Operands) -> Atoms {
         let own = f.origin(index);
         let origin = Origin { loc: own.loc.or(self.origin.get().loc), ..own };
@@ -341,13 +344,13 @@ impl<'a> Builder<'a> {
         self.draft.borrow_mut().copy_at(op, f, index, operands, origin)
     }
 
-    /// Copies the body of a function into the draft and returns its results.
+    /// Copies the equations of a function into the draft, with `args` as its parameters, and returns its results.
     pub fn inline(&self, function: FuncId, args: &[Atom]) -> Vec<Atom> {
         self.open(function, args, |_| None)
     }
 
-    /// As [`Builder::inline`], and replaces each equation for which `wanted` returns a function by the body of
-    /// that function, to any depth.
+    /// Copies the equations of a function into the draft, as [`Builder::inline`] does, but replaces each equation
+    /// for which `wanted` returns a function by the equations of that function, at any depth.
     pub fn open(
         &self,
         function: FuncId,
@@ -367,7 +370,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Infers the output types of an equation.
+/// Infers the types of an equation's outputs from its primitive, operands and their types.
 pub(crate) fn infer(
     module: &Module,
     op: &Op,

@@ -21,7 +21,7 @@ pub fn eval(module: &Module, function: FuncId, args: &[Tensor]) -> Result<Vec<Te
     Value::arrays(&eval_values(module, function, &args)?)
 }
 
-/// As [`eval`], for functions with parameters or results that are tapes.
+/// Runs a function on concrete values, as [`eval`] does; parameters and results may be tapes.
 ///
 /// # Errors
 /// Those of [`eval`].
@@ -33,8 +33,8 @@ pub fn eval_values(
     eval_owned(module, function, args.to_vec())
 }
 
-/// As [`eval_values`], but owns its arguments: if no one else shares an array that the function updates, the
-/// update is in place.
+/// Runs a function as [`eval_values`] does, but owns the arguments: if nothing else shares an array that the
+/// function updates, the update is in place.
 ///
 /// # Errors
 /// Those of [`eval`].
@@ -46,9 +46,10 @@ pub(crate) fn eval_owned(
     deeper(|| run(module, module.function(function), args))
 }
 
-/// An observer of one run of a function. It runs each equation, and receives the results.
+/// An observer of one run of a function: it runs each equation in place of the interpreter, and so sees operands
+/// and outputs.
 pub(crate) trait Observer {
-    /// Runs an equation of the function.
+    /// Runs equation `at.1` of the function `at.0` on these operands, and returns its outputs.
     fn equation(
         &mut self,
         module: &Module,
@@ -56,19 +57,19 @@ pub(crate) trait Observer {
         operands: &[Value],
     ) -> Result<Vec<Value>, Problem>;
 
-    /// Is called when the run ends with these results.
+    /// Observes the end of the run; `results` are the atoms that the function returns.
     fn end(&self, results: &[Atom]);
 }
 
-/// Makes the observer of a run with these parameters and arguments; returns `None` for a run without an
-/// observer.
+/// A function that makes the observer of one run, given the run's parameters and arguments; `None` leaves the run
+/// without an observer.
 pub(crate) type Observe = fn(&[ValueId], &[Value]) -> Option<Box<dyn Observer>>;
 
 thread_local! {
     static OBSERVE: Cell<Option<Observe>> = const { Cell::new(None) };
 }
 
-/// Calls `run` with `observe` attached to all runs of functions on this thread.
+/// Calls `run`; each function that the interpreter runs meanwhile on this thread gets an observer from `observe`.
 pub(crate) fn observed<T>(observe: Observe, run: impl FnOnce() -> T) -> T {
     /// Restores the previous observer, even if `run` panics.
     struct Restore(Option<Observe>);

@@ -42,9 +42,9 @@ entity_impl!(FuncId, "fn");
 /// An operand or a result: a value or a scalar constant.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Atom {
-    /// A value defined before.
+    /// A value defined earlier in the function.
     Value(ValueId),
-    /// A constant.
+    /// A scalar constant.
     Literal(Literal),
 }
 
@@ -86,7 +86,7 @@ pub type Outputs = SmallVec<[ValueId; 1]>;
 /// `outputs = op operands`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Equation {
-    /// The values defined here.
+    /// The values that the equation defines.
     pub outputs: Outputs,
     /// The primitive with its attributes.
     pub op: Op,
@@ -95,7 +95,7 @@ pub struct Equation {
 }
 
 impl Equation {
-    /// Returns the bytes of the equation, without those that its primitive owns.
+    /// Returns the bytes in memory of the equation, without those that its primitive owns.
     pub(crate) fn bytes(&self) -> usize {
         let operands = if self.operands.spilled() { self.operands.capacity() } else { 0 };
         let outputs = if self.outputs.spilled() { self.outputs.capacity() } else { 0 };
@@ -114,18 +114,18 @@ pub struct Function {
     pub linear_params: Vec<ValueId>,
     /// The program, in order of evaluation.
     pub equations: Vec<Equation>,
-    /// The results: values or constants.
+    /// The results, in order: values or constants.
     pub results: Vec<Atom>,
-    /// The type of every value.
+    /// The type of every value, by its id.
     pub types: PrimaryMap<ValueId, Type>,
-    /// The user's line of every equation. Not part of equality.
+    /// Per equation: the user's source line. Not part of equality.
     pub locations: Vec<Loc>,
-    /// The phase of differentiation of every equation.
+    /// Per equation: its phase of differentiation (forward pass, reverse pass, recomputation).
     pub phases: Vec<Phase>,
 }
 
 impl Function {
-    /// Returns the bytes of the function, without those that its primitives own.
+    /// Returns the bytes in memory of the function, without those that its primitives own.
     pub(crate) fn bytes(&self) -> usize {
         let equations: usize = self.equations.iter().map(Equation::bytes).sum();
         let values = (self.params.len() + self.linear_params.len()) * size_of::<ValueId>();
@@ -134,7 +134,7 @@ impl Function {
         size_of::<Function>() + equations + values + self.results.len() * size_of::<Atom>() + tables
     }
 
-    /// Returns all parameters, the linear ones last.
+    /// Iterates over all parameters, the linear ones last.
     pub fn all_params(&self) -> impl Iterator<Item = ValueId> + '_ {
         self.params.iter().chain(&self.linear_params).copied()
     }
@@ -157,18 +157,18 @@ impl Function {
         self.results.iter().map(|r| self.type_of(*r)).collect()
     }
 
-    /// Returns the user's line of the `index`-th equation.
+    /// Returns the user's source line of equation `index`.
     pub fn location(&self, index: usize) -> Loc {
         self.locations.get(index).copied().flatten()
     }
 
-    /// Returns the line and phase of the `index`-th equation.
+    /// Returns the source line and the phase of equation `index`.
     pub fn origin(&self, index: usize) -> Origin {
         let phase = self.phases.get(index).copied().unwrap_or_default();
         Origin { loc: self.location(index), phase }
     }
 
-    /// Returns the number of reads of each value, by equations and results.
+    /// Returns, per value, how many operands and results it is.
     pub fn use_counts(&self) -> cranelift_entity::SecondaryMap<ValueId, u32> {
         let mut counts = cranelift_entity::SecondaryMap::with_capacity(self.types.len());
         let operands = self.equations.iter().flat_map(|e| &e.operands);
@@ -179,8 +179,8 @@ impl Function {
     }
 }
 
-/// Compares programs: names and locations do not count, phases do. Functions are renumbered densely when they
-/// are finished, so equal programs have equal ids.
+/// Compares functions as programs: names and source lines do not count, phases do. Finished functions are numbered
+/// in the order of their text, so equal programs have equal value ids.
 impl PartialEq for Function {
     fn eq(&self, other: &Function) -> bool {
         self.params == other.params

@@ -36,10 +36,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{self, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
-/// The reason why a host failed: any error type that `?` converts.
+/// The reason why a Rust function failed: any error type that `?` converts.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// A host's results, or its failure.
+/// The results of a Rust function, or the reason why it failed.
 pub type Answer = Result<Vec<Tensor>, Failure>;
 
 /// The index of the batch member for which a Rust function is called; `None` outside a batch.
@@ -60,11 +60,11 @@ struct Functions {
     batch: Option<Batch>,
 }
 
-/// A function of the operands of one call.
+/// A Rust function of the operands of one call; in a batch, of one member.
 type One = Box<dyn Fn(Lane, &[Tensor]) -> Answer + Send + Sync>;
 
-/// A function of a whole batch at once: its size, and operands with the members on axis 0. The results have the
-/// members on axis 0, too.
+/// A Rust function of a whole batch at once. Its arguments are the batch size, and the operands with the members on
+/// axis 0; so are its results.
 pub type Batch = Box<dyn Fn(usize, &[Tensor]) -> Answer + Send + Sync>;
 
 impl Host {
@@ -75,8 +75,8 @@ impl Host {
         Host(Arc::new(Inner { name: name.into(), number, functions: OnceLock::new() }))
     }
 
-    /// Makes a host. `batch` evaluates a whole batch at once; without it, `one` is called for each member in
-    /// turn.
+    /// Makes a host with the Rust function `one`. `batch` evaluates a whole batch at once; without it, `one` is
+    /// called for each member in turn.
     pub fn new(
         name: &str,
         one: impl Fn(Lane, &[Tensor]) -> Answer + Send + Sync + 'static,
@@ -88,7 +88,7 @@ impl Host {
         host
     }
 
-    /// Gives a host a function, unless it has one already. Returns whether the host had none.
+    /// Gives the host a Rust function, if it has none yet. Returns whether it had none.
     pub fn bind(&self, one: impl Fn(&[Tensor]) -> Answer + Send + Sync + 'static) -> bool {
         let one = Box::new(move |_: Lane, x: &[Tensor]| one(x));
         self.0.functions.set(Functions { one, batch: None }).is_ok()
@@ -140,22 +140,22 @@ impl fmt::Debug for Host {
 pub struct HostCall {
     /// The called host.
     pub host: Host,
-    /// The types of the results; within a batch, of one member.
+    /// The types of the results; if the call is over a batch, those of one member.
     pub results: Vec<ArrayType>,
-    /// The number of batch members, if the call is over a batch. Members are called one after the other.
-    /// Operands and results have the members on axis 0.
+    /// The number of batch members; `None` if the call is not over a batch. Operands and results have the members
+    /// on axis 0. Unless the host has a function for batches, it is called for one member after the other.
     pub lanes: Option<usize>,
-    /// The operands that all members share, by index. They have no batch axis.
+    /// The indices of operands that all batch members share; they have no batch axis.
     pub shared: Vec<usize>,
 }
 
 impl HostCall {
-    /// Returns whether the call has an ordered effect.
+    /// Returns whether the call has an ordered effect: whether it has no results.
     pub fn is_ordered(&self) -> bool {
         self.results.is_empty()
     }
 
-    /// Returns the types of the results, the batch included.
+    /// Returns the types of the results, with the batch axis if the call is over a batch.
     pub fn result_types(&self) -> Vec<ArrayType> {
         let whole = |ty: &ArrayType| match self.lanes {
             Some(n) => ArrayType::new(ty.dtype, ty.shape.with_leading(n)),
@@ -164,7 +164,7 @@ impl HostCall {
         self.results.iter().map(whole).collect()
     }
 
-    /// Computes the results from operands.
+    /// Calls the host's Rust function on the operands, and returns the results.
     ///
     /// # Errors
     /// [`Kind::Callback`] if the host has no function, or its function fails, panics, or returns other types
@@ -206,7 +206,8 @@ impl HostCall {
         Ok(results)
     }
 
-    /// Calls `ask`, which runs the host's Rust function, and checks that the results have the declared types.
+    /// Calls `ask`, which runs the host's Rust function; catches panics, and checks that the results have the types
+    /// `types`.
     fn checked(
         &self,
         types: &[ArrayType],
@@ -242,13 +243,13 @@ impl HostCall {
     }
 }
 
-/// Returns the message of a panic.
+/// Returns the text with which a Rust function panicked, from the panic's payload.
 fn said(payload: &(dyn Any + Send)) -> &str {
     let text = payload.downcast_ref::<&str>().copied();
     text.or(payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("it did not say why")
 }
 
-/// Repeats an array for each batch member, on a new axis 0.
+/// Returns `lanes` copies of an array, along a new axis 0.
 fn repeated(x: &Tensor, lanes: usize) -> Result<Tensor, Problem> {
     let ty = ArrayType::new(x.dtype(), x.ty().shape.with_leading(lanes));
     let mut all = Tensor::zeros_of(&ty)?;

@@ -17,7 +17,8 @@ pub(crate) const PASS: Pass = Pass {
     run: Run::Function(|_, module, f| inline(module, f)),
 };
 
-/// The row of the pass for programs that are not differentiated any more.
+/// The entry of the pass in the list `PASSES` that inlines functions with custom rules, too: for programs that are
+/// not differentiated any more.
 pub(crate) const EXPAND: Pass = Pass {
     name: "expand",
     about: "calls and functions with custom rules are replaced by their bodies, and all parameters become ordinary ones",
@@ -25,7 +26,7 @@ pub(crate) const EXPAND: Pass = Pass {
     run: Run::Function(|_, module, f| expand(module, f)),
 };
 
-/// Returns the same function with ordinary calls inlined, to any depth.
+/// Returns a copy of `f` with ordinary calls replaced by the bodies of their functions, at any depth.
 pub(crate) fn inline(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
     open(module, f, |role| match role {
         Role::Inline => true,
@@ -38,9 +39,9 @@ pub(crate) fn inline(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> 
     })
 }
 
-/// Returns the same function with ordinary calls and functions with custom rules inlined, and with its linear
-/// parameters made ordinary. It is not transposed any more, and a loop that recomputes carries mixes linear and
-/// other values, so linearity would not verify.
+/// Returns a copy of `f` with ordinary calls and functions with custom rules inlined, and with its linear
+/// parameters made ordinary: the result is not transposed any more, and a loop that recomputes carries mixes linear
+/// and other values, so the verifier would reject linear parameters.
 fn expand(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
     let opened = open(module, f, |role| match role {
         Role::Inline | Role::Ruled | Role::Checkpoint => true,

@@ -7,14 +7,15 @@ use cranelift_entity::SecondaryMap;
 use tapeloom_ir::prim::{Effects, Op, Prune, Regions};
 use tapeloom_ir::{Atom, Atoms, Draft, Function, Module, Operands, Problem, ValueId, rebuild};
 
-/// A primitive that computes only some outputs of an equation, with the operands and outputs that it retains.
+/// A primitive that replaces an equation of which only some outputs are read, and for each operand and output of
+/// the equation whether the primitive has it.
 struct Smaller {
     op: Op,
     operands: Vec<bool>,
     outputs: Vec<bool>,
 }
 
-/// Removes dead equations from a function that is not in a module yet.
+/// Removes from `f`, which is not in a module yet, the equations that no result and no ordered effect depends on.
 pub(crate) fn sweep(
     regions: &mut dyn Regions,
     module: &mut Module,
@@ -62,7 +63,7 @@ pub(crate) fn sweep(
     })
 }
 
-/// Emits an equation with some of its operands and outputs.
+/// Emits the smaller primitive `part` for equation `i`; returns one atom per output of that equation.
 fn reduced(draft: &mut Draft, f: &Function, i: usize, operands: Operands, part: &Smaller) -> Atoms {
     let old = &f.equations[i].outputs;
     let outputs = old.iter().zip(&part.outputs).filter(|(_, on)| **on).map(|(o, _)| *o);

@@ -4,25 +4,25 @@ use tapeloom_ir::analysis::placement::Placement;
 use tapeloom_ir::prim::Lowering;
 use tapeloom_ir::{Equation, Function, ValueId};
 
-/// The most additions per element of an elementwise code that is cheap. More expensive codes are not recomputed
-/// by default.
+/// The largest cost per element, in additions, of an elementwise code that counts as cheap. Codes above are not
+/// recomputed by default.
 const DEAR: u32 = 6;
 
-/// The kind of work of an equation.
+/// The kind of work that an equation does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OpClass {
-    /// Reads elements, or moves them.
+    /// Reads or copies elements without arithmetic: views, slices, gathers, counts.
     Moves,
-    /// Writes elements into an array that has others.
+    /// Writes elements into an array whose other elements stay.
     Writes,
-    /// Cheap elementwise arithmetic.
+    /// Elementwise arithmetic of at most [`DEAR`] additions per element.
     Cheap,
     /// All other equations: expensive elementwise codes, reductions, contractions, calls, loops.
     Dear,
 }
 
 impl OpClass {
-    /// Returns the class of an equation with this lowering.
+    /// Returns the kind of work of an equation with this lowering.
     pub(crate) fn of(lowering: &Lowering) -> OpClass {
         match lowering {
             Lowering::Elementwise(code)
@@ -42,7 +42,7 @@ impl OpClass {
     }
 }
 
-/// Returns whether an output of an equation is an array of floats.
+/// Returns whether some output of an equation is an array of floats.
 pub(crate) fn gives_floats(f: &Function, e: &Equation) -> bool {
     let float = |v: &ValueId| f.types[*v].as_array().is_some_and(|ty| ty.dtype.is_float());
     e.outputs.iter().any(float)

@@ -11,7 +11,7 @@ use crate::passes::pass::Rewrite;
 use tapeloom_ir::prim::Regions;
 use tapeloom_ir::{FuncId, Module, OrderedMap, Problem, rebuild};
 
-/// A function to which the pass was applied, and whose callees are being visited.
+/// A function to which the pass has been applied and whose callees are still to be visited.
 struct Visit {
     old: FuncId,
     new: FuncId,
@@ -19,8 +19,8 @@ struct Visit {
     next: usize,
 }
 
-/// Runs a pass on a function and on all functions that it runs. The loop keeps a stack of its own, since calls
-/// nest deeply.
+/// Applies the pass `run` to function `id` and to all functions that the result runs. Uses a stack of its own in
+/// place of recursion, since calls nest deeply.
 pub(crate) fn everywhere(
     regions: &mut dyn Regions,
     module: &mut Module,
@@ -46,7 +46,7 @@ pub(crate) fn everywhere(
     Ok(done[&id])
 }
 
-/// Returns the same function with its callees replaced.
+/// Returns a copy of function `id` that runs, in place of each old function, the new one that `done` lists.
 fn renamed(
     module: &mut Module,
     id: FuncId,

@@ -24,33 +24,35 @@ use std::fmt;
 use tapeloom_ir::prim::{Exactness, Regions};
 use tapeloom_ir::{FuncId, Module, OrderedSet, Problem, verify};
 
-/// A pass on functions: it preserves parameters and results, and changes the equations between.
+/// A pass on functions: the result has the same parameters and results, and other equations.
 #[derive(Clone, Copy)]
 pub struct Pass {
-    /// The field's term for the pass.
+    /// The name of the pass in lists and messages: the field's term.
     pub name: &'static str,
-    /// The pass's purpose, in a sentence.
+    /// The effect of the pass, in one sentence.
     pub about: &'static str,
-    /// Whether results stay equal in every bit, or in real arithmetic only.
+    /// Whether the results of the program stay equal in every bit, or in real arithmetic only.
     pub exactness: Exactness,
     pub(crate) run: Run,
 }
 
-/// A pass as a function. It gets the transforms, since dropping a result of a call requests a pruned function.
+/// A pass as a function from function to function. It gets the transforms, since dropping a result of a call needs
+/// a pruned callee.
 pub(crate) type Rewrite = fn(&mut dyn Regions, &mut Module, FuncId) -> Result<FuncId, Problem>;
 
-/// How a pass reaches the functions that a function runs.
+/// The way in which a pass reaches the functions that a function runs.
 #[derive(Clone, Copy)]
 pub(crate) enum Run {
-    /// The pass sees one function at a time, the outermost one first.
+    /// The pass rewrites one function; the driver applies it to each function, the outermost first.
     Function(Rewrite),
-    /// The pass visits them itself, innermost first, with the facts of each place where they run.
+    /// The pass visits the functions itself, innermost first, with the facts about their arguments at each equation
+    /// that runs them.
     Program(Rewrite),
 }
 
 impl Pass {
-    /// Runs the pass on a function and on all functions that it runs. A debug build verifies every function
-    /// that the pass added.
+    /// Runs the pass on `f` and on all functions that it runs. A debug build verifies every function that the pass
+    /// added to the module.
     pub(crate) fn run(
         &self,
         regions: &mut dyn Regions,
@@ -72,8 +74,8 @@ impl Pass {
     }
 }
 
-/// Returns those of a function and the functions that it runs that are not among the first `known` functions of
-/// the module.
+/// Iterates over `f` and those functions that it runs, directly or not, that are not among the first `known`
+/// functions of the module.
 fn added(module: &Module, f: FuncId, known: usize) -> impl Iterator<Item = FuncId> {
     let (mut pending, mut seen) = (vec![f], OrderedSet::default());
     std::iter::from_fn(move || {

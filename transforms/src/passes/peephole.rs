@@ -40,11 +40,11 @@ use tapeloom_ir::{
     Problem, Type, ValueId, ValueRemap,
 };
 
-/// The most walks over one function. Another walk helps if a rule was not applied because other equations read
-/// an inner term, and these equations may be gone by now.
+/// The largest number of walks over one function. Another walk helps if a rule was not applied because other
+/// equations read an inner term of its match: these equations may be gone by then.
 const WALKS: usize = 3;
 
-/// The most rewrites in a row at one equation, and the deepest nesting of right-hand sides.
+/// The largest number of rewrites for one equation: of one after the other, and of those inside right-hand sides.
 const FUEL: usize = 12;
 
 /// The entry of this pass in the list `PASSES`.
@@ -55,7 +55,7 @@ pub(crate) const PASS: Pass = Pass {
     run: Run::Function(peephole),
 };
 
-/// Returns the same function, simplified by exact local rules.
+/// Returns function `id` simplified by exact local rules.
 fn peephole(regions: &mut dyn Regions, module: &mut Module, id: FuncId) -> Result<FuncId, Problem> {
     let mut f = (*module.get(id)).clone();
     for _ in 0..WALKS {
@@ -68,8 +68,8 @@ fn peephole(regions: &mut dyn Regions, module: &mut Module, id: FuncId) -> Resul
     module.add(f)
 }
 
-/// Walks once; returns the new function, and whether another walk may find more. Dead equations are left for a
-/// sweep.
+/// Walks over `f` once. Returns the new function, which may have dead equations, and whether another walk may
+/// simplify more.
 fn walk(module: &Module, f: &Function) -> Result<(Function, bool), Problem> {
     let (draft, mut map) = ValueRemap::same_signature(f);
     let mut p = Peephole {
@@ -118,11 +118,11 @@ fn walk(module: &Module, f: &Function) -> Result<(Function, bool), Problem> {
 struct Fact {
     /// The index of the equation that defines the value; `None` for a parameter.
     equation: Option<u32>,
-    /// The value of every element, if all are equal.
+    /// The number that every element of the value equals, if it is known.
     uniform: Option<Literal>,
-    /// The signs of the elements.
+    /// The possible signs of the value's elements.
     sign: Sign,
-    /// The number of reads, in the original function, of values that became this one.
+    /// The number of reads, in the original function, of values that this value replaces.
     uses: u32,
 }
 
@@ -134,14 +134,15 @@ struct Peephole<'m> {
     seen: OrderedMap<(Op, Operands), Outputs>,
     origin: Origin,
     fuel: usize,
-    /// Whether an equation was rewritten, folded or merged.
+    /// Whether this walk has rewritten, folded or merged an equation.
     changed: bool,
-    /// Whether a matching rule was not applied, or fuel ran out.
+    /// Whether a rule matched and was not applied, because of other readers or of [`FUEL`].
     held_back: bool,
 }
 
 impl Peephole<'_> {
-    /// The smart constructor: returns an atom of type `ty` that equals `op operands`.
+    /// Returns an atom of type `ty` that equals `op` applied to `operands`: an existing value, a constant, or the
+    /// output of a new equation.
     fn make(&mut self, op: &Op, mut operands: Operands, ty: &Type) -> Atom {
         self.literals(op, &mut operands);
         if op.commutes() {
@@ -174,7 +175,8 @@ impl Peephole<'_> {
         self.find_or_push(op.clone(), key.1, ty).into()
     }
 
-    /// Applies the first exact shrinking rule that matches and does not enlarge the program.
+    /// Applies the first exact shrinking rule that matches the equation and does not enlarge the program; returns
+    /// the result.
     fn rewrite(&mut self, op: &Op, operands: &[Atom], ty: &Type) -> Option<Atom> {
         let rules = self.rules;
         let mut found: SmallVec<[Found<Atom>; 1]> = SmallVec::new();
@@ -182,7 +184,8 @@ impl Peephole<'_> {
         let usable = |r: &Rule| allowed(&r.row, false) && r.shrinks;
         let mut held_back = false;
         rules.search(&*self, root, usable, &mut |f| {
-            // Inner terms with other readers stay, so the right-hand side must have at most one equation.
+            // If other equations read an inner term, the term stays; then the right-hand side may have at most one
+            // equation.
             let shared = f.inner.iter().any(|a| a.value().is_some_and(|v| self.facts[v].uses > 1));
             if f.size(rules) <= 1 || !shared {
                 found.push(f);
@@ -195,8 +198,8 @@ impl Peephole<'_> {
         found.iter().find_map(|f| rules.build(self, f, ty))
     }
 
-    /// Replaces operands that are arrays of one repeated constant by literals, if another operand determines
-    /// the shape.
+    /// In an elementwise primitive, replaces operands that are arrays of one repeated constant by literals, if
+    /// another operand determines the shape.
     fn literals(&self, op: &Op, operands: &mut [Atom]) {
         let repeated = |a: &Atom| a.value().and_then(|v| self.facts[v].uniform);
         let constant = |a: &Atom| a.literal().is_some() || repeated(a).is_some();
@@ -217,7 +220,7 @@ impl Peephole<'_> {
         matches!(op.lower(self.module, &operands), Lowering::Elementwise(_))
     }
 
-    /// Returns the value of every element of the output, if all operands are constant.
+    /// Returns the number that every element of the output equals, if all operands are constant.
     fn fold(&self, op: &Op, operands: &[Atom], ty: &Type) -> Option<Literal> {
         let value = |a: &Atom| match a {
             Atom::Literal(l) => Some(*l),
@@ -227,7 +230,7 @@ impl Peephole<'_> {
         fold(self.module, op, &self.types(operands), &values, ty)
     }
 
-    /// Returns the signs of the output of an equation about to be made.
+    /// Returns the possible signs of the elements of the output of `op` applied to `operands`.
     fn sign_of(&self, op: &Op, operands: &[Atom], ty: &Type) -> Sign {
         let types = self.types(operands);
         let described: SmallVec<[Operand<'_>; 3]> = describe(operands, &types).collect();
@@ -246,12 +249,12 @@ impl Peephole<'_> {
         atoms.iter().map(|a| self.draft.type_of(*a)).collect()
     }
 
-    /// Returns the output of an equal equation made before, or makes the equation, which has one output.
+    /// Returns the output of an equal earlier equation, or emits the equation, which must have one output.
     fn find_or_push(&mut self, op: Op, operands: Operands, ty: &Type) -> ValueId {
         self.copy(op, operands, std::slice::from_ref(ty))[0]
     }
 
-    /// Returns the outputs of an equal equation made before, or makes the equation; does not simplify it.
+    /// Returns the outputs of an equal earlier equation, or emits the equation as it is, without simplifying it.
     fn copy(&mut self, op: Op, operands: Operands, types: &[Type]) -> Outputs {
         if op.effects(self.module) != Effects::Pure {
             return self.draft.push(op, operands, types, self.origin);
@@ -313,7 +316,7 @@ impl PlanRequest for Peephole<'_> {
     }
 }
 
-/// Describes operands for type inference.
+/// Iterates over operands as types, with their values if they are literals, for type inference.
 fn describe<'t>(atoms: &'t [Atom], types: &'t [Type]) -> impl Iterator<Item = Operand<'t>> {
     atoms.iter().zip(types).map(|(a, ty)| Operand { ty, literal: a.literal() })
 }

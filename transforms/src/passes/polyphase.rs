@@ -48,7 +48,7 @@ fn polyphase(
     if !changed {
         return Ok(id);
     }
-    // The original windows are not read any more.
+    // Drop the equations of the original windows, which are not read any more.
     let made = sweep(regions, module, draft.close(map.results(&f))?)?;
     module.add(made)
 }

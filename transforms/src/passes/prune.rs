@@ -39,7 +39,7 @@ pub(crate) fn derive(
             }
         }
     }
-    // Renumber values, since dropped parameters left gaps.
+    // Renumber the values, since dropped parameters left gaps in the numbering.
     let copy = rebuild(&function, |draft, i, operands| Ok(draft.copy(&function, i, operands)))?;
     Ok(PruneOf { function: module.add(copy)?, params })
 }

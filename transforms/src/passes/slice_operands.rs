@@ -46,36 +46,36 @@ pub(crate) const PASS: Pass = Pass {
     run: Run::Function(|_, module, f| sliced(module, f)),
 };
 
-/// The most reads of one value that move. Every read emits equations of its own.
+/// The largest number of different reads of one value that move in front of its equation. Each read emits a copy of
+/// that equation on fewer elements.
 const MOST_READS: usize = 8;
 
-/// The number of adjacent elements that a vector instruction computes; one element alone costs as much as `LANES`
-/// adjacent ones.
+/// The number of adjacent elements that a vector instruction computes at once: computing one element costs as much
+/// as computing `LANES` adjacent ones.
 pub(crate) const LANES: usize = 8;
 
-/// Returns whether reads, given their numbers of elements, cost at most half of an array. Reads without
-/// elements stay.
+/// Returns whether computing only the elements of the `reads`, given as numbers of elements, costs at most half of
+/// computing the whole array of `array` elements. If a read has no elements, the answer is no.
 fn worth(mut reads: impl Iterator<Item = usize> + Clone, array: usize) -> bool {
     let read: usize = reads.clone().map(|n| n.next_multiple_of(LANES)).sum();
     reads.all(|n| n > 0) && 2 * read <= array
 }
 
-/// A read of an array, in a form that can be passed on to operands.
+/// A read of an array, in a form that can be translated into reads of the operands of the array's equation.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Read {
-    /// The elements that the equation `equation` reads of the array, and of these the ones that the read `then`
-    /// selects.
+    /// The elements that equation `equation` reads of the array; if `then` is set, only those of them that this
+    /// second read selects.
     Through { equation: usize, then: Option<ReadId> },
-    /// A box with those sizes. `axes` names, for each axis of the array, an axis of the array that `equation`
-    /// reads: the box begins at the same index as the box of `equation` on that axis. Without a name, the whole
-    /// axis is read.
+    /// A box with these sizes. `axes` has, per axis of the array, an axis of the array that `equation` reads: the
+    /// box begins at the same index as the box of `equation` on that axis. `None` means the whole axis.
     Box { equation: usize, axes: Vec<Option<usize>>, sizes: Vec<usize> },
 }
 
 /// The index of a read in [`PartialReads::all`].
 type ReadId = usize;
 
-/// The elements of a value that its readers need.
+/// The elements of a value that its readers need: none, those of the listed reads, or all.
 #[derive(Clone, Default)]
 enum Demand {
     #[default]
@@ -84,34 +84,36 @@ enum Demand {
     Everywhere,
 }
 
-/// How an equation propagates reads of its result to its operands.
+/// The way in which reads of an equation's result become reads of its operands.
 #[derive(Clone)]
 enum Propagation {
-    /// Element by element.
+    /// Each operand is read in the same way as the result.
     Elementwise,
-    /// To the first operand, through the view.
+    /// The first operand is read through the view; other operands are read whole.
     View,
     /// Per operand and axis: the axis of the result whose range is read, or `None` for the whole axis.
     Axes(Vec<Vec<Option<usize>>>),
 }
 
-/// The reads of the values of a function.
+/// The reads of all values of a function, and the equations in front of which they move.
 pub(crate) struct PartialReads<'f> {
     f: &'f Function,
-    /// All reads, each with its number of elements.
+    /// All different reads, each with its number of elements.
     all: Vec<(Read, usize)>,
     ids: OrderedMap<Read, ReadId>,
     demands: SecondaryMap<ValueId, Demand>,
-    /// The equation that defines each value; `None` for parameters.
+    /// Per value: the index of the equation that defines it; `None` for parameters.
     definitions: SecondaryMap<ValueId, Option<usize>>,
-    /// Per equation, how reads move in front of it; `None` if they do not.
+    /// Per equation: how reads of its result become reads of its operands; `None` if they do not move in front of
+    /// it.
     moved: Vec<Option<Propagation>>,
-    /// Memo of [`computed`](Self::computed): whether reads may move in front of a value's equation.
+    /// Memo of [`computed`](Self::computed), per value: whether reads may move in front of its equation.
     computed: SecondaryMap<ValueId, Option<bool>>,
 }
 
 impl<'f> PartialReads<'f> {
-    /// Analyses a function. Walks backwards, so that all readers of a value are visited before its equation.
+    /// Analyses the reads in `f`. Walks backwards, so that all readers of a value are visited before the equation
+    /// that defines it.
     pub(crate) fn of(module: &Module, f: &'f Function) -> PartialReads<'f> {
         let mut reads = PartialReads {
             f,
@@ -132,7 +134,7 @@ impl<'f> PartialReads<'f> {
         reads
     }
 
-    /// Returns the number of elements read of a value, if reads move in front of its equation.
+    /// Returns the number of elements that all reads of a value yield, if the reads move in front of its equation.
     pub(crate) fn elements(&self, v: ValueId) -> Option<usize> {
         match &self.demands[v] {
             Demand::At(reads) if self.moves(v) => Some(reads.iter().map(|r| self.all[*r].1).sum()),
@@ -140,7 +142,7 @@ impl<'f> PartialReads<'f> {
         }
     }
 
-    /// Returns whether reads move in front of the equation of a value.
+    /// Returns whether reads of value `v` move in front of the equation that defines it.
     fn moves(&self, v: ValueId) -> bool {
         self.definitions[v].is_some_and(|p| self.moved[p].is_some())
     }
@@ -157,7 +159,7 @@ impl<'f> PartialReads<'f> {
             };
             let fits = match how {
                 Propagation::Elementwise => pays(),
-                // A view costs nothing itself.
+                // A view itself computes nothing, so moving reads in front of it always pays.
                 Propagation::View => true,
                 Propagation::Axes(_) => reads.iter().all(|r| self.is_box(*r)) && pays(),
             };
@@ -197,8 +199,8 @@ impl<'f> PartialReads<'f> {
         }
     }
 
-    /// Returns the read of an operand for a read of the result of an equation; `None` if the whole operand is
-    /// needed.
+    /// Returns the read of operand `operand` of equation `i` that yields the elements for the read `read` of its
+    /// result; `None` if the whole operand is needed.
     fn of_operand(
         &self,
         i: usize,
@@ -226,7 +228,7 @@ impl<'f> PartialReads<'f> {
         Some(Read::Box { equation, axes, sizes })
     }
 
-    /// Returns how an equation propagates reads of its result; `None` if it does not.
+    /// Returns how reads of the result of equation `e` become reads of its operands; `None` if they cannot.
     fn propagation(
         &mut self,
         module: &Module,
@@ -275,14 +277,14 @@ impl<'f> PartialReads<'f> {
         }
     }
 
-    /// Returns how a view of a computed array propagates reads.
+    /// Returns how reads pass through `e` if it is a view of an array that an equation computes; else `None`.
     fn view(&mut self, module: &Module, e: &Equation, lowering: &Lowering) -> Option<Propagation> {
         let view = is_view(e, lowering) && self.computed(module, e.operands[0]);
         view.then_some(Propagation::View)
     }
 
-    /// Returns whether a value is the result of an elementwise equation, a reduction or a product, or a view of
-    /// one, so that reads may move in front of it.
+    /// Returns whether `of` is the result of an elementwise equation, a reduction or a product, or a view of such a
+    /// result, so that reads may move in front of it.
     fn computed(&mut self, module: &Module, of: Atom) -> bool {
         let (mut at, mut path) = (of, Vec::new());
         let found = loop {
@@ -307,7 +309,7 @@ impl<'f> PartialReads<'f> {
         found
     }
 
-    /// Returns whether a read is one box, possibly followed by another read.
+    /// Returns whether a read is a box, or a box of which a second read selects elements.
     fn is_box(&self, read: ReadId) -> bool {
         match &self.all[read].0 {
             Read::Through { equation, .. } => part(self.f, *equation).is_some(),
@@ -349,7 +351,7 @@ impl<'f> PartialReads<'f> {
     }
 }
 
-/// Returns the same function with reads moved in front of the equations that compute the elements.
+/// Returns a copy of function `id` in which equations whose results are read in part compute only these elements.
 fn sliced(module: &mut Module, id: FuncId) -> Result<FuncId, Problem> {
     let f = module.get(id);
     let reads = PartialReads::of(module, &f);
@@ -371,7 +373,7 @@ struct Rewriting<'r, 'f> {
     reads: &'r PartialReads<'f>,
     draft: Draft,
     copying: ValueRemap,
-    /// The reads that have been emitted, by value and read, with the atom that holds the elements.
+    /// Per value and read already emitted: the atom that holds the elements.
     done: OrderedMap<(ValueId, ReadId), Atom>,
 }
 
@@ -394,8 +396,8 @@ impl Rewriting<'_, '_> {
         self.copying.define(e, made);
     }
 
-    /// Emits the read `read` of the value `of` with the origin of equation `at`, in front of the equation that computes
-    /// `of` if possible.
+    /// Emits the read `read` of the value `of`, in front of the equation that computes `of` if reads move there.
+    /// Equation `at`, which reads the elements, gives the source line.
     fn at(&mut self, module: &mut Module, at: usize, of: Atom, read: ReadId) -> Atom {
         let (reads, Atom::Value(v)) = (self.reads, of) else { return of };
         if let Some(done) = self.done.get(&(v, read)) {
@@ -444,8 +446,8 @@ impl Rewriting<'_, '_> {
         made
     }
 
-    /// Emits the read `read` of `array` itself, which moves in front of no other equation, with the origin of equation
-    /// `at`.
+    /// Emits the read `read` of `array` right here: it moves in front of no equation. Equation `at` gives the
+    /// source line.
     fn apply(&mut self, module: &mut Module, at: usize, mut array: Atom, read: ReadId) -> Atom {
         let (reads, mut next) = (self.reads, Some(read));
         while let Some(read) = next {
@@ -464,7 +466,7 @@ impl Rewriting<'_, '_> {
         array
     }
 
-    /// Emits a box of an array, for the equation `at`: see [`Read::Box`].
+    /// Emits the box of `array` that a [`Read::Box`] describes; equation `at` gives the source line.
     fn take(
         &mut self,
         module: &mut Module,
@@ -496,7 +498,7 @@ impl Rewriting<'_, '_> {
     }
 }
 
-/// Returns whether an equation yields elements of its first operand, and reads only indices otherwise.
+/// Returns whether an equation yields only elements of its first operand, and other operands are only indices.
 fn is_view(e: &Equation, lowering: &Lowering) -> bool {
     let one = match lowering {
         Lowering::View { pieces, fill: None } => pieces.len() == 1 && e.operands.len() == 1,

@@ -68,11 +68,11 @@ use tapeloom_ir::{
 pub struct Options {
     /// Whether to use rules that are equalities of real numbers only. If so, results may differ by rounding.
     pub relaxed: bool,
-    /// The most equations of one region.
+    /// The largest number of equations of one region, the part of a function that has an e-graph of its own.
     pub region: usize,
-    /// The most nodes of an e-graph, for each equation of its region.
+    /// The largest number of nodes of a region's e-graph, per equation of the region.
     pub growth: usize,
-    /// The most equations of a function that is simplified.
+    /// The largest number of equations of a function that is simplified; larger functions stay unchanged.
     pub largest: usize,
 }
 
@@ -85,28 +85,28 @@ impl Default for Options {
 /// A simplified function, with a report.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Simplified {
-    /// The cheaper function, or the original one if none is cheaper.
+    /// The id of the cheaper function, or of the original one if none is cheaper.
     pub function: FuncId,
     /// The report, for `explain`.
     pub report: Simplification,
 }
 
-/// The report of a simplification.
+/// The report of one function's simplification: rules applied, costs, and sizes of e-graphs.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Simplification {
-    /// For each rule, the number of times it joined two classes.
+    /// Per rule, by name: how often it found two classes of the e-graph equal that were different before.
     pub rules: BTreeMap<&'static str, usize>,
     /// The cost of the function before simplification.
     pub before: Cost,
     /// The cost of the function after simplification.
     pub after: Cost,
-    /// The number of regions, and of those that became cheaper.
+    /// The number of regions of the function, and how many of them became cheaper.
     pub regions: (usize, usize),
-    /// The number of nodes of all e-graphs.
+    /// The number of nodes of all e-graphs together.
     pub nodes: usize,
-    /// The number of iterations over all regions.
+    /// The number of iterations of saturation, summed over all regions.
     pub iterations: usize,
-    /// The number of regions that reached the node limit.
+    /// The number of regions whose e-graph reached the node limit, `growth` per equation.
     pub full: usize,
 }
 
@@ -136,7 +136,7 @@ pub(crate) const PASS: Pass = Pass {
     }),
 };
 
-/// As [`PASS`], also with rules that hold for real numbers only, so that results may differ by rounding.
+/// The variant of [`PASS`] that also uses rules of real arithmetic, so that results may differ by rounding.
 pub(crate) const RELAXED: Pass = Pass {
     name: "simplify_relaxed",
     about: "equality saturation with rules of real arithmetic; the cheapest program is extracted",
@@ -147,7 +147,7 @@ pub(crate) const RELAXED: Pass = Pass {
     }),
 };
 
-/// Simplifies a function, and returns a report.
+/// Simplifies function `id` by equality saturation; returns the cheaper function, or `id` itself, and a report.
 pub(crate) fn simplify_with(
     regions: &mut dyn Regions,
     module: &mut Module,
@@ -163,7 +163,7 @@ pub(crate) fn simplify_with(
     let better = pieces(module, &f, options, &mut report)?;
     let better = sweep(regions, module, better)?;
     let after = Cost::of(module, &better);
-    // Each region is cheaper on its own; check that the whole function is cheaper, too.
+    // Each region was made cheaper on its own; make sure that the whole function is cheaper, too.
     if report.regions.1 == 0 || after.total() >= before.total() {
         return Ok(Simplified { function: id, report });
     }
@@ -171,12 +171,12 @@ pub(crate) fn simplify_with(
     Ok(Simplified { function: module.add(better)?, report })
 }
 
-/// Returns whether an equation must not move.
+/// Returns whether equation `i` of `f` must not move, because it has an effect.
 fn is_pinned(module: &Module, f: &Function, i: usize) -> bool {
     f.equations[i].op.effects(module) != Effects::Pure
 }
 
-/// Cuts a function into regions, simplifies each, and concatenates the results.
+/// Cuts a function into regions, simplifies each, and returns the concatenation of the results.
 fn pieces(
     module: &Module,
     f: &Function,
@@ -224,7 +224,8 @@ fn pieces(
     draft.close(map.results(f))
 }
 
-/// Returns the values that equations in a range read from before it, in the order of their definition.
+/// Returns the values defined before the equations of `range` that these equations read, in the order of
+/// definition.
 fn crossing(f: &Function, range: std::ops::Range<usize>) -> Vec<ValueId> {
     let equations = &f.equations[range];
     let inside: Vec<ValueId> = equations.iter().flat_map(|e| &e.outputs).copied().collect();
@@ -239,7 +240,8 @@ fn crossing(f: &Function, range: std::ops::Range<usize>) -> Vec<ValueId> {
     values
 }
 
-/// Returns the equations of a range as a function of the values that cross into it.
+/// Returns the equations of `range` as a function: its parameters are the values defined before, its results the
+/// `roots`.
 fn cut(
     f: &Function,
     range: std::ops::Range<usize>,
@@ -257,7 +259,7 @@ fn cut(
     draft.close(roots.iter().map(|v| map.read((*v).into())).collect())
 }
 
-/// Appends the equations of a piece; returns its results as atoms of the draft.
+/// Appends the equations of the function `piece` to the draft; returns the piece's results as atoms of the draft.
 fn splice(draft: &mut Draft, piece: &Function, args: Vec<Atom>) -> Vec<Atom> {
     let mut map = ValueRemap::with(piece, args);
     for (i, e) in piece.equations.iter().enumerate() {
@@ -266,15 +268,16 @@ fn splice(draft: &mut Draft, piece: &Function, args: Vec<Atom>) -> Vec<Atom> {
     map.results(piece)
 }
 
-/// An equation in the e-graph: the id of its class, its source line and phase, and the functions that it runs.
+/// The place of an original equation in the e-graph: its class, with its source line and phase.
 struct Place<'f> {
     id: Id,
     origin: Origin,
-    /// For a primitive that runs functions: the primitive with its functions unphased, and the original one.
+    /// For a primitive that runs functions: the primitive with its functions without phases, as it stands in the
+    /// e-graph, and the original primitive.
     runs: Option<(Op, &'f Op)>,
 }
 
-/// Simplifies one region; returns `None` if nothing cheaper was found.
+/// Simplifies one region, given as a function; returns `None` if no cheaper program was found.
 fn region(
     module: &Module,
     f: &Function,
@@ -326,8 +329,8 @@ fn region(
     Ok(cheaper.then_some(g))
 }
 
-/// Returns the chosen terms below the roots as a function with the parameters of `f`, in the order in which the
-/// roots need them; `None` if a term cannot be emitted.
+/// Returns a function with the parameters of `f` that computes the chosen terms of the `roots`, in the order in
+/// which the roots need them; `None` if a term has no chosen node.
 fn emit(
     graph: &Graph<'_>,
     f: &Function,
@@ -337,7 +340,7 @@ fn emit(
 ) -> Result<Option<Function>, Problem> {
     let mut draft = Draft::new(f.name.clone());
     let params: Vec<Atom> = f.all_params().map(|p| draft.param(f.types[p].clone())).collect();
-    // If several equations are equal, their class gets the origin of the first one.
+    // A class may hold several equal equations; the emitted one gets the source line and phase of the first.
     let mut origins: OrderedMap<Id, Origin> = OrderedMap::default();
     let mut first: OrderedMap<(Id, &Op), &Op> = OrderedMap::default();
     for place in places {
@@ -349,7 +352,8 @@ fn emit(
     }
     let mut done: OrderedMap<Id, Outputs> = OrderedMap::default();
     let mut atoms: OrderedMap<Id, Atom> = OrderedMap::default();
-    // A stack of classes, each with the line and phase of its first reader. Deep programs must not recurse.
+    // A stack of classes to emit, each with the source line and phase of its first reader. Recursion would overflow
+    // the stack in deep programs.
     let mut stack: Vec<(Id, Origin)> =
         roots.iter().rev().map(|r| (graph.egraph.find(*r), Origin::default())).collect();
     while let Some((id, asked)) = stack.last().copied() {

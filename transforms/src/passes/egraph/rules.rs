@@ -18,31 +18,31 @@ use tapeloom_ir::prim::{
 };
 use tapeloom_ir::{Dtype, Literal, Module, Op, OrderedMap, Tensor, Type};
 
-/// A set of terms that can be rewritten: a function, or an e-graph.
+/// A set of terms that rules can match and build: the values of a function, or the classes of an e-graph.
 pub(crate) trait PlanRequest {
     /// The id of a term.
     type Id: Copy + Eq;
 
-    /// Returns the type; `None` for a bundle of several outputs.
+    /// Returns the type of the term; `None` for a bundle (a primitive with several outputs).
     fn ty(&self, id: Self::Id) -> Option<Type>;
 
-    /// Returns the value, if the term is a literal.
+    /// Returns the number that the term is, if the term is a literal.
     fn literal(&self, id: Self::Id) -> Option<Literal>;
 
-    /// Returns the signs of the elements.
+    /// Returns the possible signs of the term's elements.
     fn sign(&self, id: Self::Id) -> Sign;
 
-    /// Calls `visit` with each definition by a primitive with one output, until it returns true.
+    /// Calls `visit` with each definition of the term by a primitive with one output, until `visit` returns true.
     fn definitions(&self, id: Self::Id, visit: &mut dyn FnMut(&Op, &[Self::Id]) -> bool);
 
-    /// Makes the term of a literal.
+    /// Returns the term of the literal `x`.
     fn constant(&mut self, x: Literal) -> Self::Id;
 
-    /// Makes the term of a primitive applied to terms; `None` if the types do not fit.
+    /// Returns the term of a primitive applied to operands; `None` if their types do not fit the primitive.
     fn apply(&mut self, op: Op, operands: &[Self::Id]) -> Option<Self::Id>;
 }
 
-/// A term to be rewritten: a primitive, its operands, and the type of its output.
+/// The term at which rules are matched: a primitive, its operands, and the type of its output.
 #[derive(Clone, Copy)]
 pub(crate) struct Root<'a, I> {
     pub(crate) op: &'a Op,
@@ -50,23 +50,25 @@ pub(crate) struct Root<'a, I> {
     pub(crate) ty: &'a Type,
 }
 
-/// A match of a rewrite row at a root term, with all that is needed to build the right-hand side.
+/// A match of a rule at a root term, with the values from which the right-hand side is built.
 #[derive(Clone, Debug)]
 pub(crate) struct Found<I> {
-    /// The index of the rule.
+    /// The index of the rule in [`Rules::all`].
     pub(crate) rule: usize,
     what: What<I>,
-    /// The terms between root and leaves that the left-hand side matched. They stay if other terms read them.
+    /// The terms that the left-hand side matched below the root and above its variables. If other terms read them,
+    /// they stay in the program.
     pub(crate) inner: SmallVec<[I; 2]>,
 }
 
 #[derive(Clone, Debug)]
 enum What<I> {
-    /// The terms bound to a pattern's variables.
+    /// For a pattern: the term bound to each variable, by the variable's number.
     Bindings(SmallVec<[I; 4]>),
-    /// Primitives to apply in order.
+    /// A term, and primitives with one operand to apply to it, in this order.
     Chain(I, Vec<Op>),
-    /// A term over the root's operands and the operands of their definitions.
+    /// For a site rule: the term to build, over the root's operands (second field) and the operands of their
+    /// definitions (third).
     Site(Term, SmallVec<[I; 2]>, Vec<SmallVec<[I; 2]>>),
 }
 
@@ -92,13 +94,13 @@ fn term_size(term: &Term) -> usize {
 /// A compiled row of a primitive's rewrite rules (`Op::rewrites`).
 pub(crate) struct Rule {
     pub(crate) row: Rewrite,
-    /// Whether the right-hand side is never larger than the left. Such rules are applied wherever they match,
-    /// until none does. The others (factoring, expanding) are tried within bounds.
+    /// Whether the right-hand side has at most as many primitives as the left. Shrinking rules are applied to every
+    /// match until none is left; other rules (factoring, expanding) only within bounds.
     pub(crate) shrinks: bool,
     form: Form,
 }
 
-/// The rule of a row, compiled.
+/// The equality of a rewrite row, compiled for matching.
 enum Form {
     Pattern { lhs: Pattern, rhs: Pattern, variables: usize },
     Compose(fn(&Op, &Op, &Type) -> Option<Vec<Op>>),
@@ -106,9 +108,9 @@ enum Form {
     Site { outer: fn(&Op) -> bool, inner: fn(&Op) -> bool, equal: fn(&Site<'_>) -> Option<Term> },
 }
 
-/// A pattern to match a term against.
+/// A pattern of a rule: a term with variables.
 enum Pattern {
-    /// A variable, with the sign that its term must be known to have.
+    /// A variable, by number, with the sign that the matched term must be known to have.
     Variable(usize, Sign),
     Number(f64),
     Apply(Op, Vec<Pattern>),
@@ -127,18 +129,18 @@ impl Pattern {
 pub(crate) struct Rules {
     pub(crate) all: Vec<Rule>,
     by_root: OrderedMap<&'static str, Vec<usize>>,
-    /// The rows that are functions, which check the primitive themselves.
+    /// The indices of rules without a pattern: functions, which check the root's primitive themselves.
     general: Vec<usize>,
 }
 
 impl Rules {
-    /// Returns the rows of all primitives, compiled once.
+    /// Returns the rules of all primitives; they are compiled at the first call.
     pub(crate) fn get() -> &'static Rules {
         static RULES: OnceLock<Rules> = OnceLock::new();
         RULES.get_or_init(|| Rules::compile(Op::rewrites()))
     }
 
-    /// Compiles rows; leaves out rows that are [`unusable`] (a test finds them).
+    /// Compiles rows into rules. Leaves out rows that are [`unusable`]; a test reports these.
     fn compile(rows: Vec<Rewrite>) -> Rules {
         let mut rules =
             Rules { all: Vec::new(), by_root: OrderedMap::default(), general: Vec::new() };
@@ -160,7 +162,8 @@ impl Rules {
         rules
     }
 
-    /// Calls `visit` with every match at a root of the rules accepted by `which`, until it returns true.
+    /// Calls `visit` with every match at `root` of a rule that `which` accepts, until `visit` returns true; then
+    /// returns true.
     pub(crate) fn search<T: PlanRequest>(
         &self,
         terms: &T,
@@ -175,7 +178,8 @@ impl Rules {
         })
     }
 
-    /// Builds the right-hand side of a match at a root of type `ty`; returns `None` if the types do not fit.
+    /// Builds the right-hand side of a match at a root of type `ty`; returns `None` if the types of operands do not
+    /// fit.
     pub(crate) fn build<T: PlanRequest>(
         &self,
         terms: &mut T,
@@ -196,7 +200,7 @@ impl Rules {
         if built == *ty {
             return Some(id);
         }
-        // A literal represents an array filled with it.
+        // If the right-hand side is a literal and the root an array, build the array filled with the literal.
         let (Type::Array(is), Type::Array(want)) = (&built, ty) else { return None };
         if terms.literal(id).is_none() || is.dtype != want.dtype {
             return None;
@@ -264,7 +268,8 @@ impl Rule {
         }
     }
 
-    /// Calls a site rule with every choice of definitions of the operands, and with none.
+    /// Calls `visit` with every match of a site rule: for each operand, the rule sees one of its definitions or
+    /// none; all combinations are tried, at most `MOST`.
     fn sites<T: PlanRequest>(
         &self,
         terms: &T,
@@ -274,7 +279,8 @@ impl Rule {
         equal: fn(&Site<'_>) -> Option<Term>,
         visit: &mut dyn FnMut(Found<T::Id>) -> bool,
     ) -> bool {
-        /// The most combinations of operands' definitions that a site rule tries at one root: classes of an e-graph grow.
+        /// The largest number of combinations of operands' definitions that a site rule tries at one root: in an
+        /// e-graph, an operand's class may have many definitions.
         const MOST: usize = 64;
         type Choice<I> = Option<(Op, SmallVec<[I; 2]>)>;
         let mut choices: Vec<Vec<Choice<T::Id>>> = Vec::new();
@@ -338,7 +344,7 @@ fn holds(when: When, ty: &Type) -> bool {
     }
 }
 
-/// A backtracking matcher: the pairs left to match, and the bindings so far.
+/// A backtracking matcher: the pairs of pattern and term that are still to be matched, and the bindings so far.
 struct Matcher<'a, 'p, T: PlanRequest> {
     terms: &'a T,
     todo: Vec<(&'p Pattern, T::Id)>,
@@ -347,11 +353,12 @@ struct Matcher<'a, 'p, T: PlanRequest> {
     done: &'a mut Done<'a, T::Id>,
 }
 
-/// A callback with the bindings and the inner terms of a match; returns whether to stop.
+/// A callback for a complete match, with the bindings and the inner terms; returns whether to stop the search.
 type Done<'a, I> = dyn FnMut(&[I], &[I]) -> bool + 'a;
 
 impl<'p, T: PlanRequest> Matcher<'_, 'p, T> {
-    /// Matches children against operands, in both orders if the primitive commutes. Returns true to stop.
+    /// Matches the patterns `children` against `operands`, in both orders if the primitive commutes. Returns true
+    /// if `done` stopped the search.
     fn arrangements(&mut self, op: &Op, children: &'p [Pattern], operands: &[T::Id]) -> bool {
         let depth = self.todo.len();
         self.todo.extend(children.iter().zip(operands.iter().copied()));
@@ -371,7 +378,8 @@ impl<'p, T: PlanRequest> Matcher<'_, 'p, T> {
         false
     }
 
-    /// Matches the remaining pairs; restores `todo` before it returns false.
+    /// Matches the remaining pairs in `todo`, and calls `done` at each complete match. Returns true if `done`
+    /// stopped the search; else restores `todo`.
     fn next(&mut self) -> bool {
         let Some((pattern, id)) = self.todo.pop() else {
             let bound: SmallVec<[T::Id; 4]> = self.bindings.iter().copied().flatten().collect();
@@ -411,8 +419,8 @@ impl<'p, T: PlanRequest> Matcher<'_, 'p, T> {
     }
 }
 
-/// Builds a pattern. A number takes the first dtype that fits among two: the dtype wanted of the whole term,
-/// and the dtype of the last other operand.
+/// Builds the term of a pattern whose variables are bound. A number gets the dtype `wanted` of the whole term if
+/// that type-checks, else the dtype of the last operand beside it that is no number.
 fn build_pattern<T: PlanRequest>(
     terms: &mut T,
     pattern: &Pattern,
@@ -468,7 +476,7 @@ fn build_term<T: PlanRequest>(
     }
 }
 
-/// Compiles a row; `None` if the row is unusable.
+/// Compiles the equality of a row; `None` if the row is unusable (see [`unusable`]).
 fn compile(row: &Rewrite) -> Option<Form> {
     match row.rule {
         Equality::Pattern { lhs, rhs } => {
@@ -485,13 +493,13 @@ fn compile(row: &Rewrite) -> Option<Form> {
     }
 }
 
-/// Returns the names of rows that do not compile: a pattern does not parse, or the right-hand side has a
+/// Returns the names of those rows that do not compile: a pattern that does not parse, or a right-hand side with a
 /// variable that the left-hand side does not have.
 pub fn unusable(rows: &[Rewrite]) -> Vec<&'static str> {
     rows.iter().filter(|row| compile(row).is_none()).map(|row| row.name).collect()
 }
 
-/// Parses a pattern; variables are numbered in the order in which they appear.
+/// Parses a pattern. `names` collects the variables in the order of first appearance, which is their number.
 fn parse(text: &str, names: &mut Vec<String>) -> Option<Pattern> {
     let spaced = text.replace('(', " ( ").replace(')', " ) ");
     let words: Vec<&str> = spaced.split_whitespace().collect();
@@ -535,7 +543,7 @@ fn parse_words<'w, 't>(
     Some((pattern, rest))
 }
 
-/// Returns whether a row may be used: always if it is exact, and else only if `relaxed`.
+/// Returns whether a row may be used: an exact one always, one that reassociates only if `relaxed`.
 pub(crate) fn allowed(row: &Rewrite, relaxed: bool) -> bool {
     match row.exactness {
         Exactness::Exact => true,
@@ -543,11 +551,11 @@ pub(crate) fn allowed(row: &Rewrite, relaxed: bool) -> bool {
     }
 }
 
-/// The most elements of a constant array that is computed at compile time.
+/// The largest number of elements of each array in an equation that constant folding evaluates.
 const FOLDED: usize = 1024;
 
-/// Returns the value of every element of an output, if all are equal, given that every element of operand `i`
-/// is `values[i]`.
+/// Returns the number that all elements of an equation's output equal, if there is one. `values[i]` is the number
+/// that all elements of operand `i` equal.
 pub(crate) fn fold(
     module: &Module,
     op: &Op,
@@ -573,8 +581,8 @@ pub(crate) fn fold(
             && (x.bits as i32) < 0;
         return Some(if wrong { Literal { bits: x.bits ^ 1, ..x } } else { x });
     }
-    // Other equations with at most `FOLDED` elements are evaluated at compile time. Functions are not, since
-    // they may loop.
+    // Evaluate other equations whose arrays have at most `FOLDED` elements. Equations that run functions are not
+    // evaluated: their loops may not end.
     let small = |ty: &Type| ty.as_array().is_some_and(|a| a.shape.elements() <= FOLDED);
     if !op.regions().is_empty() || !small(output) || !types.iter().all(small) {
         return None;

@@ -17,24 +17,25 @@ use egg::Id;
 use std::collections::BTreeMap;
 use tapeloom_ir::{Op, Type};
 
-/// The most iterations of the first stage (shrinking rules). Programs seen so far need four to six.
+/// The largest number of iterations of the first stage, with shrinking rules. Programs seen so far need four to
+/// six.
 const SHRINKING: usize = 12;
 
-/// The most iterations of the second stage (rules that factor or expand).
+/// The largest number of iterations of the second stage, with rules that factor or expand, too.
 const FACTORING: usize = 4;
 
-/// The statistics of a saturation.
+/// The statistics of one e-graph's saturation.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Saturation {
     /// The number of iterations of both stages.
     pub(crate) iterations: usize,
-    /// For each rule, the number of times it joined two classes.
+    /// Per rule, by name: how often it found two classes equal that were different before.
     pub(crate) fired: BTreeMap<&'static str, usize>,
     /// Whether saturation stopped because the e-graph reached the node limit.
     pub(crate) full: bool,
 }
 
-/// Applies the rules accepted by `usable`, with at most `limit` nodes.
+/// Applies the rules that `usable` accepts, until nothing changes or the e-graph has `limit` nodes.
 pub(crate) fn saturate(
     graph: &mut Graph<'_>,
     usable: impl Fn(&Rule) -> bool,
@@ -52,7 +53,8 @@ pub(crate) fn saturate(
     s
 }
 
-/// Iterates until nothing changes, or at most `iterations` times.
+/// Applies rules until nothing changes, the e-graph has `limit` nodes, or `iterations` times. `matches` is the
+/// number of matches from which a rule skips an iteration.
 fn iteration(
     graph: &mut Graph<'_>,
     usable: &dyn Fn(&Rule) -> bool,
@@ -68,7 +70,8 @@ fn iteration(
         graph.egraph.rebuild();
         let (found, count) = search(graph, usable);
         s.iterations += 1;
-        // A rule with too many matches skips an iteration and gets twice the allowance.
+        // A rule with more matches than its allowance skips this and the next iteration, and its allowance is
+        // doubled.
         let mut banned = vec![false; rules.all.len()];
         for (rule, n) in count.iter().enumerate() {
             if resting[rule] {
@@ -105,7 +108,7 @@ fn iteration(
 /// A match: the class of its root, the type of that class, and the matched rule with its bindings.
 type Match = (Id, Type, Found<Id>);
 
-/// Returns all matches in the order of classes, and the number of matches of each rule.
+/// Returns the matches of all usable rules, in the order of class ids, and the number of matches per rule.
 fn search(graph: &Graph<'_>, usable: &dyn Fn(&Rule) -> bool) -> (Vec<Match>, Vec<usize>) {
     let rules = Rules::get();
     let mut found = Vec::new();
@@ -113,7 +116,7 @@ fn search(graph: &Graph<'_>, usable: &dyn Fn(&Rule) -> bool) -> (Vec<Match>, Vec
     for class in sorted(graph) {
         let data = &graph.egraph[class].data;
         let Some(ty) = data.ty() else { continue };
-        // A constant cannot be simplified further.
+        // A class with a constant value cannot be simplified further.
         if data.uniform.is_some() {
             continue;
         }
@@ -130,7 +133,8 @@ fn search(graph: &Graph<'_>, usable: &dyn Fn(&Rule) -> bool) -> (Vec<Match>, Vec
     (found, count)
 }
 
-/// Replaces operands that have become constant arrays by literals. Returns whether there were any.
+/// Adds, for each node with operands that have become arrays of one constant, a node with literals in their place.
+/// Returns whether the e-graph changed.
 fn literals(graph: &mut Graph<'_>) -> bool {
     let mut work: Vec<(Id, Op, Vec<Id>)> = Vec::new();
     for class in sorted(graph) {
@@ -161,7 +165,7 @@ fn literals(graph: &mut Graph<'_>) -> bool {
     changed
 }
 
-/// Returns the classes in the order of their ids.
+/// Returns the ids of all classes in ascending order.
 pub(crate) fn sorted(graph: &Graph<'_>) -> Vec<Id> {
     let mut ids: Vec<Id> = graph.egraph.classes().map(|c| c.id).collect();
     ids.sort_unstable();
