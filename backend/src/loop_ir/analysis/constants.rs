@@ -1,11 +1,11 @@
-//! Folds scalar codes with constant operands.
+//! Constant folding of scalar codes.
 
 use crate::loop_ir::Arg;
 use tapeloom_ir::{Code, Dtype, Literal};
 
-/// Returns the constant or operand that a code computes if operands are constants: a logical operation with one
-/// constant, a select by a constant condition, or any code on constants alone. Returns `None` if the result is
-/// unknown.
+/// Returns the constant or operand to which the result of a code is equal, if constants among the operands decide it:
+/// a logical operation with one constant, a select with a constant condition, or any code on constants alone. Returns
+/// `None` otherwise.
 pub(crate) fn fold(code: Code, args: &[Arg]) -> Option<Arg> {
     let known = |a: &Arg| match a {
         Arg::Literal(l) => Some(*l),

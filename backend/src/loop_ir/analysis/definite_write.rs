@@ -1,19 +1,19 @@
-//! Definite-write analysis: finds the outputs that a program certainly fills.
+//! Definite-write analysis: finds the outputs of which a program certainly writes all elements.
 //!
-//! Clearing the memory of a large result costs as much as many kernels, so it is cleared
-//! only if the program may leave elements unwritten. An output is *filled* if stores without
-//! guard or dynamic address reach every element, whatever the arguments, and nothing reads the output before
-//! the step after these stores. The proof counts elements: a store in loops reaches a lattice,
+//! Clearing the memory of a large result costs as much as many kernels, so it is cleared only if the program may
+//! leave elements unwritten. An output is *filled* if stores without guard or dynamic address reach every element,
+//! whatever the arguments, and nothing reads the output before the step after these stores. The proof counts
+//! elements. A store in loops reaches a lattice of elements:
 //!
 //! ```text
 //! for i0 in 4 { for i1 in 3 { store b1[i0*6 + i1*2], .. } }       offset 0, (4 times 6), (3 times 2)
 //! for i2 in 4 { for i3 in 3 { store b1[i2*6 + i3*2 + 1], .. } }   offset 1, (4 times 6), (3 times 2)
 //! ```
 //!
-//! and if the outermost steps of all lattices walk the whole buffer in blocks (here of 6), it is
-//! enough that together they mark every element of the first block. All other stores count as missing, so an output
-//! may be cleared needlessly: stores in a branch, in a `while` or in a loop of run-time extent, and outputs that a
-//! callee does not fill itself.
+//! If the outermost steps of all lattices walk the whole buffer in blocks (here of 6 elements), it is enough that the
+//! lattices together mark every element of the first block. All other stores count as missing, so an output may be
+//! cleared needlessly: stores in a branch, in a `while` or in a loop of run-time extent, and outputs that a callee
+//! does not fill itself.
 
 use crate::loop_ir::{
     Access, BufferId, Call, Effect, Extent, Flow, IndexId, Kernel, KernelId, Program, Stmt,
@@ -21,11 +21,11 @@ use crate::loop_ir::{
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use tapeloom_ir::ArrayType;
 
-/// The maximal number of elements that the proof marks for one output, over all block sizes that it tries.
+/// The maximal number of elements that the proof marks for one output, in total over all block sizes that it tries.
 const MOST_MARKED: u64 = 1 << 16;
 
-/// Returns, for each result of the program, whether stores fill it before any statement reads it, so that it need not
-/// be cleared.
+/// Returns, for each result of the program, whether stores certainly write all its elements before any statement
+/// reads it. Such a result need not be cleared before the run.
 pub(crate) fn filled(program: &Program) -> Vec<bool> {
     let mut callees = PrimaryMap::new();
     for kernel in program.callees.values() {
@@ -58,14 +58,14 @@ fn kernel_filled(kernel: &Kernel, callees: &PrimaryMap<KernelId, Vec<bool>>) -> 
     outputs.into_iter().map(filled).collect()
 }
 
-/// A lattice: the elements `offset + Σ i * stride` that a store in loops reaches, for `i` below each extent; strides
-/// are positive and ascending.
+/// A lattice: the elements `offset + Σ i * stride` that a store in loops reaches. The sum is over `terms`, and each
+/// `i` counts from 0 to below its extent; strides are positive and ascending.
 #[derive(Clone, Debug)]
 struct Lattice {
-    /// The step of the kernel that contains the store.
+    /// The index of the kernel's step that contains the store.
     step: usize,
     offset: i64,
-    /// The loops around the store: extents and strides (in elements).
+    /// The loops around the store: extent and stride (in elements) of each.
     terms: Vec<(u64, u64)>,
 }
 
@@ -76,11 +76,12 @@ struct Search<'a> {
     /// The index of the current step.
     step: usize,
     loops: Vec<(IndexId, usize)>,
-    /// Whether the current statement may be skipped, so that its stores do not count.
+    /// Whether the current statement may be skipped (in a branch or a loop of run-time extent), so that its stores do
+    /// not count.
     doubt: bool,
     lattices: SecondaryMap<BufferId, Vec<Lattice>>,
     read: SecondaryMap<BufferId, bool>,
-    /// For each buffer, whether steps filled it before the first step that reads it.
+    /// For each buffer, whether steps wrote all its elements before the first step that reads it.
     filled: SecondaryMap<BufferId, bool>,
 }
 
@@ -106,7 +107,7 @@ impl Search<'_> {
                 Flow::Straight | Flow::Nest => {}
             }
             for carry in shape.carries {
-                // A carry with two buffers exchanges them, so their contents are not tracked.
+                // A carry with two buffers exchanges them, so their contents are not tracked: count both as read.
                 if carry.input.buffer != carry.output.buffer {
                     self.read(carry.input.buffer);
                     self.read(carry.output.buffer);
@@ -125,7 +126,7 @@ impl Search<'_> {
         });
     }
 
-    /// Records a read of a buffer. Elements that earlier steps have filled may be read.
+    /// Notes a read of an output. If earlier steps have written all its elements, the read does no harm.
     fn read(&mut self, buffer: BufferId) {
         let of = &self.kernel.buffers[buffer];
         if self.read[buffer] || self.filled[buffer] || of.place.output().is_none() {
@@ -163,7 +164,7 @@ impl Search<'_> {
             return;
         }
         for (extent, stride) in &terms {
-            // A term with a negative stride has its least element at its largest index.
+            // The least element of a term with a negative stride is at its largest index: move the offset there.
             offset += (*extent as i64 - 1) * (*stride).min(0);
         }
         let moves = |t: &(u64, i64)| t.0 > 1 && t.1 != 0;
@@ -174,12 +175,13 @@ impl Search<'_> {
     }
 }
 
-/// Whether the lattices together reach all `elements` elements of a buffer.
+/// Whether the lattices together contain all `elements` elements of a buffer; `false` if the proof takes too many
+/// marks.
 fn fills<'a>(lattices: impl Iterator<Item = &'a Lattice> + Clone, elements: u64) -> bool {
     let outer = |l: &Lattice| l.terms.last().filter(|t| t.0 * t.1 == elements).map(|t| t.1);
     let mut blocks: Vec<u64> = lattices.clone().filter_map(outer).collect();
     blocks.push(elements);
-    // Try the block sizes in ascending order: larger blocks include the smaller ones.
+    // Try smaller blocks first: they need fewer marks, and a larger block is complete if a smaller one is.
     blocks.sort_unstable();
     blocks.dedup();
     let mut budget = MOST_MARKED;
@@ -201,8 +203,8 @@ fn fills<'a>(lattices: impl Iterator<Item = &'a Lattice> + Clone, elements: u64)
     })
 }
 
-/// Returns the part of a lattice in the first `block` elements, if the lattice repeats this part in every block of the
-/// buffer.
+/// Returns the part of a lattice that lies in the first `block` elements of the buffer; `None` unless the lattice
+/// repeats this part in every block.
 fn first_block(lattice: &Lattice, block: u64, elements: u64) -> Option<Lattice> {
     let mut first = lattice.clone();
     if block == elements {
@@ -215,12 +217,12 @@ fn first_block(lattice: &Lattice, block: u64, elements: u64) -> Option<Lattice> 
     if stride < block {
         first.terms.push((block / stride, stride));
     }
-    // The part must stay inside its block.
+    // The part must stay inside the first block.
     let reach: u64 = first.terms.iter().map(|(e, s)| (e - 1) * s).sum();
     (first.offset >= 0 && first.offset as u64 + reach < block).then_some(first)
 }
 
-/// Marks the elements of a lattice in `marks`, and returns their number.
+/// Marks the elements of a lattice in `marks`. Returns the number of marks made.
 fn mark(lattice: &Lattice, marks: &mut [bool]) -> u64 {
     let mut at = vec![lattice.offset];
     for (extent, stride) in &lattice.terms {
@@ -295,10 +297,11 @@ mod tests {
         check("f64[3]", "for i0 in (3) { store b0[i0], 1.0 }", false);
         check("f64[]", "while { %0: bool = lt 1, 2 } %0 { store b0[0], 1.0 }", false);
         check("f64[]", "while { store b0[0], 1.0 } true { }", false);
-        // Expected: filled, since a certain store follows the store that may be skipped.
+        // A certain store follows the store that may be skipped, so the output must count as filled.
         check("f64[]", "if true { store b0[0], 1.0 } store b0[0], 1.0", true);
         check("f64[3]", "serial i1 in (3) { } for i0 in 3 { store b0[i0], 1.0 }", true);
-        // Exchanged buffers are not tracked, so they count as unfilled; a carry in one buffer is tracked.
+        // The contents of exchanged buffers are not tracked, those of a buffer that is carried in place (`b0.1`) are:
+        // filled.
         let carried = |next: &str| {
             format!(
                 "version b0.1 continues b0 buffer b1: f64[3] workspace 0 \
@@ -307,7 +310,7 @@ mod tests {
             )
         };
         check("f64[3]", &carried("b0.1"), true);
-        // An output that steps filled before the exchange must count as filled.
+        // The loop over `i1` fills the output before the exchange, so it must count as filled.
         check("f64[3]", &carried("b1"), true);
         check(
             "f64[3]",

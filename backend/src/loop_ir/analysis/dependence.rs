@@ -1,8 +1,9 @@
-//! Loop dependence analysis.
+//! Loop dependence analysis: finds whether different iterations of a loop access the same memory.
 //!
 //! Two accesses of one array at addresses with the same strides reach the same element in iterations at a fixed
 //! distance, or never. If addresses depend on data, any two iterations may reach the same element. So there are three
 //! answers: different iterations never reach the same element, they certainly do, or it is unknown before the run.
+//! For example:
 //!
 //! ```text
 //! for i0 in 4 { store b1[i0*2], .. %0: f64 = load b1[i0*2 + 1] .. }       never: 2 does not divide 1
@@ -10,8 +11,8 @@
 //! for i0 in 4 { store b1[(%1)], .. }                                      unknown
 //! ```
 //!
-//! [`infer_parallelism`] sets the strongest parallelism that this analysis proves; the verifier refuses claims that it
-//! refutes.
+//! [`infer_parallelism`] sets the strongest parallelism that this analysis proves; the verifier refuses claims of
+//! parallelism that the analysis refutes.
 
 use crate::loop_ir::visit;
 use crate::loop_ir::{
@@ -21,25 +22,26 @@ use crate::loop_ir::{
 use cranelift_entity::EntitySet;
 use tapeloom_ir::{Code, OrderedMap, OrderedSet};
 
-/// The maximal number of pairs of accesses that are compared for one loop: `MOST` for claims of parallelism, which are
-/// checked for every loop, and `MOST_IN_LANES` for vector lanes, which few loops have and on which speed depends.
+/// The maximal number of pairs of accesses that are compared for one loop. `MOST` is for claims of parallelism, which
+/// are checked for every loop; `MOST_IN_LANES` is for vector lanes, which few loops have and on which speed depends.
 const MOST: usize = 1 << 16;
 const MOST_IN_LANES: usize = 1 << 22;
 
-/// Whether different iterations of a loop access the same memory, at least one of them writing.
+/// Whether different iterations of a loop access the same memory, and at least one of these accesses is a write.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Dependence {
     /// In no run of the program.
     Never,
-    /// In every run in which the loop has two iterations. The text describes the two accesses.
+    /// In every run in which the loop has at least two iterations. The text describes the two accesses.
     Always(String),
     /// Unknown before the run.
     Maybe,
 }
 
-/// Sets the parallelism of every loop to the strongest that can be proved, but never weakens the claim of the pass that
-/// created the loop, which may know more about addresses: for example, the loops over parts of a row access disjoint
-/// elements, but at addresses with different indices. Variables are analysed exactly, so they may weaken a claim.
+/// Sets the parallelism of every loop to the strongest that can be proved. A claim of the pass that created the loop
+/// is never weakened because of memory, since that pass may know more about addresses: for example, loops over parts
+/// of a row access disjoint elements, but at addresses with different indices. Variables are analysed exactly, so
+/// they may weaken a claim.
 pub fn infer_parallelism(kernel: &mut Kernel) {
     kernel.rewrite(|kernel, body| claim_block(kernel, body));
 }
@@ -62,7 +64,7 @@ fn claimed(kernel: &Kernel, stmt: &Stmt) -> Parallelism {
     }
 }
 
-/// Returns the strongest parallelism of a loop that can be proved.
+/// Returns the strongest parallelism of the loop `stmt` that can be proved; `Serial` if nothing is proved.
 pub(crate) fn strongest(kernel: &Kernel, stmt: &Stmt) -> Parallelism {
     let Stmt::For { index, extent, carries, body, .. } = stmt else { return Parallelism::Serial };
     match variables(body).0 {
@@ -75,8 +77,8 @@ pub(crate) fn strongest(kernel: &Kernel, stmt: &Stmt) -> Parallelism {
     }
 }
 
-/// Returns the strongest parallelism that the assignments of variables in a loop body allow, and the reason why none
-/// stronger is allowed.
+/// Returns the strongest parallelism that the assignments of variables in a loop body allow, and the reason why no
+/// stronger one is allowed.
 pub(crate) fn variables(body: &[Stmt]) -> (Parallelism, String) {
     let s = Variables::of(body);
     if s.moves_cursors {
@@ -100,7 +102,7 @@ pub(crate) fn variables(body: &[Stmt]) -> (Parallelism, String) {
     }
 }
 
-/// Returns the outer variables into which a loop body folds, without repetition, each with its folding code.
+/// Returns the variables declared outside a loop body into which the body folds, each once, with its folding code.
 pub(crate) fn folds(body: &[Stmt]) -> Vec<(VarId, Code)> {
     Variables::of(body).folds.into_iter().map(|(var, (code, _))| (var, code)).collect()
 }
@@ -110,11 +112,12 @@ pub(crate) fn folds(body: &[Stmt]) -> Vec<(VarId, Code)> {
 struct Variables {
     declared: OrderedSet<VarId>,
     set: OrderedSet<VarId>,
-    /// Outer variables into which the body folds: the code, and whether folds with another code exist, too.
+    /// The variables declared outside the body into which it folds: the first folding code, and whether another code
+    /// folds into the variable, too.
     folds: OrderedMap<VarId, (Code, bool)>,
     read: OrderedSet<VarId>,
-    /// Whether the body calls external functions or counts iterations, and (`moves_cursors`) whether it has statements
-    /// on tapes.
+    /// Whether the body calls external functions or counts iterations (effects in program order), and
+    /// (`moves_cursors`) whether it has statements on dynamic tapes.
     has_ordered_effects: bool,
     moves_cursors: bool,
 }
@@ -143,7 +146,7 @@ impl Variables {
             None => {}
         }
         stmt.args(&mut |a| {
-            // A fold reads the variable that it assigns; this read does not count.
+            // A fold reads the variable into which it folds; this read does not count.
             if let Arg::Var(v) = a
                 && folded.take_if(|f| *f == v).is_none()
             {
@@ -153,14 +156,14 @@ impl Variables {
     }
 }
 
-/// Whether one iteration of a loop accesses elements that another iteration writes.
+/// Returns whether one iteration of a loop accesses elements that another iteration writes.
 pub(crate) fn memory(kernel: &Kernel, index: IndexId, extent: Extent, body: &[Stmt]) -> Dependence {
     meet(kernel, index, extent, body, false)
 }
 
 /// Whether this number of consecutive iterations may run in vector lanes, where each statement is executed for all
-/// lanes before the next one: no lane accesses elements that another lane writes. One statement with a data-dependent
-/// address may write the same element in several lanes, since it writes in the order of iterations.
+/// lanes before the next statement: no lane accesses elements that another lane writes. Exception: a statement with a
+/// data-dependent address may write one element in several lanes, since it writes in the order of iterations.
 pub(crate) fn may_run_in_lanes(
     kernel: &Kernel,
     index: IndexId,
@@ -197,8 +200,8 @@ fn meet(
             let found = match overlap(kernel, store.held.buffer, other.held.buffer) {
                 Overlap::None => Dependence::Never,
                 Overlap::Partial => Dependence::Maybe,
-                // One statement writes, once in each iteration, so the writes keep their order whatever the addresses
-                // are.
+                // A store may meet itself at a data-dependent address: the lanes write one after the other, so the
+                // order of the writes is that of the iterations.
                 Overlap::Identical
                     if in_lanes
                         && i == k
@@ -224,11 +227,11 @@ fn meet(
 
 struct Survey<'a> {
     index: IndexId,
-    /// The loops inside the body, with their extents.
+    /// The loops of static trip count inside the body, with their trip counts.
     inside: Vec<(IndexId, usize)>,
-    /// The accesses in the body, each with whether every iteration performs it.
+    /// The accesses in the body, each with whether it happens in every iteration (no branch, guard or empty loop).
     accesses: Vec<(Access<'a>, bool)>,
-    /// Whether `accesses` and `inside` describe all accesses of the body.
+    /// Whether `accesses` and `inside` describe all accesses of the body; otherwise the dependence is unknown.
     known: bool,
 }
 
@@ -245,19 +248,20 @@ impl<'a> Survey<'a> {
                     self.inside.push((index, n));
                     inner &= n > 0;
                 }
-                // The range of the index is unknown, since the loop's extent is known only at run time.
+                // The range of this loop's index is unknown, since its trip count is known only at run time.
                 Flow::For { extent: Extent::Scalar(_), .. } => self.known = false,
                 Flow::While | Flow::If => inner = false,
                 Flow::Straight | Flow::Nest => {}
             }
-            // The contents of exchanged buffers and of frames are not tracked.
+            // The contents of exchanged buffers (carries with two buffers) and of the frames of calls are not
+            // tracked.
             self.known &= shape.carries.iter().all(|c| c.input.buffer == c.output.buffer);
             self.known &= !matches!(shape.effect, Effect::Call(_));
             shape.blocks.into_iter().for_each(|b| self.block(b, inner));
         }
     }
 
-    /// Returns the scalars that each iteration defines anew.
+    /// Returns the scalars that the body defines, so that their values differ between iterations.
     fn defined(&self, body: &[Stmt]) -> EntitySet<ScalarId> {
         let mut defined = EntitySet::new();
         visit(body, &mut |stmt| {
@@ -268,7 +272,8 @@ impl<'a> Survey<'a> {
         defined
     }
 
-    /// Whether the accesses `store` and `other` to one array reach the same element in different iterations.
+    /// Returns whether the accesses `store` and `other` to one array reach the same element in different iterations.
+    /// `certain` says that every iteration performs both, `itself` that they are one access.
     fn meet(
         &self,
         store: &Access<'_>,
@@ -278,7 +283,7 @@ impl<'a> Survey<'a> {
         certain: bool,
         itself: bool,
     ) -> Dependence {
-        // Scalars that the loop body does not define have the same value in both accesses.
+        // Scalars that the loop body does not define have the same value in all iterations.
         let fixed = |a: Option<Arg>| match a {
             None | Some(Arg::Literal(_)) => true,
             Some(Arg::Scalar(s)) => !defined.contains(s),
@@ -295,7 +300,8 @@ impl<'a> Survey<'a> {
             Extent::Scalar(_) => i128::MAX,
         };
         if reach > 0 {
-            // `reach` is the extent of the range that one access covers in one iteration.
+            // The accesses of one iteration cover ranges of `reach + 1` elements: they are disjoint between
+            // iterations if the step is larger than the range and the distance.
             let apart = step.abs() > reach + between.abs();
             return if apart { Dependence::Never } else { Dependence::Maybe };
         }
@@ -305,7 +311,7 @@ impl<'a> Survey<'a> {
         };
         match collide {
             false => Dependence::Never,
-            // A loop of run-time extent may have a single iteration, so a collision is not certain.
+            // A loop with a trip count known at run time may have a single iteration, so a collision is not certain.
             true if !certain || matches!(extent, Extent::Scalar(_)) => Dependence::Maybe,
             true => {
                 let at = |a: &Access<'_>| format!("{}[{}]", a.held.buffer, a.address);
@@ -320,15 +326,16 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Returns, in elements, the step of the addresses from one iteration to the next, the distance between the two
-    /// addresses in one iteration, and the extent of the range that inner loops reach; `None` if the two addresses
-    /// have different strides.
+    /// Returns three distances in elements: the step of the addresses from one iteration to the next, the distance
+    /// between the two addresses in one iteration, and the distance from the first to the last element that inner
+    /// loops reach. `None` if the two addresses have different strides.
     fn distance(&self, store: &Access<'_>, other: &Access<'_>) -> Option<(i128, i128, i128)> {
         distance(store, other, self.index, &self.inside)
     }
 }
 
-/// Same as [`Survey::distance`]; `inside` has the loops inside the loop of `index`, with their extents.
+/// Returns the same as [`Survey::distance`]; `inside` has the loops inside the loop of `index`, with their trip
+/// counts.
 pub(crate) fn distance(
     store: &Access<'_>,
     other: &Access<'_>,
@@ -347,13 +354,14 @@ pub(crate) fn distance(
     Some((i128::from(a.stride(index)), between, reach))
 }
 
-/// How the bytes of two buffers overlap.
+/// The overlap of the bytes of two buffers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Overlap {
     None,
-    /// The two ids are one buffer, or buffers of one dtype at one offset in the workspace: indices denote the same bytes.
+    /// The two ids name one buffer, or buffers of one dtype at one offset in the workspace: equal indices denote the
+    /// same bytes.
     Identical,
-    /// The buffers share bytes, but an index may denote different bytes in each.
+    /// The buffers share bytes, but equal indices may denote different bytes.
     Partial,
 }
 
@@ -376,7 +384,7 @@ pub(crate) fn overlap(p: &Kernel, a: BufferId, b: BufferId) -> Overlap {
             }
         }
         (Place::Record { cursor, offset: i }, Place::Record { cursor: other, offset: j }) => {
-            // If two cursors may point to one record, neither of them writes the record.
+            // Two cursors may point to one record only if both read it, so no access to the record is a write.
             let meet = i < j.saturating_add(y.ty.bytes()) && j < i.saturating_add(x.ty.bytes());
             if meet && cursor == other { Overlap::Partial } else { Overlap::None }
         }
@@ -385,7 +393,7 @@ pub(crate) fn overlap(p: &Kernel, a: BufferId, b: BufferId) -> Overlap {
     }
 }
 
-/// Whether two buffers share no bytes.
+/// Whether two buffers have no byte in common.
 pub(crate) fn disjoint(p: &Kernel, a: BufferId, b: BufferId) -> bool {
     overlap(p, a, b) == Overlap::None
 }

@@ -1,4 +1,4 @@
-//! Loop invariance: finds the values that are equal in all iterations of a loop.
+//! Loop invariance: finds the values that are the same in all iterations of a loop.
 
 use super::dependence::disjoint;
 use crate::loop_ir::{
@@ -12,13 +12,14 @@ pub(crate) struct VaryingValues {
     indices: OrderedSet<IndexId>,
     scalars: OrderedSet<ScalarId>,
     vars: OrderedSet<VarId>,
-    /// The buffers to which iterations store or that they carry.
+    /// The buffers to which iterations store, and those that the loops inside carry.
     buffers: OrderedSet<BufferId>,
     cursors: OrderedSet<CursorId>,
 }
 
 impl VaryingValues {
-    /// Collects all indices, scalars, variables, buffers and cursors that the statements define, set, store to or move.
+    /// Collects all indices, scalars, variables, buffers and cursors that the statements define, assign, store to or
+    /// move.
     pub(crate) fn of(stmts: &[Stmt]) -> VaryingValues {
         let mut varies = VaryingValues {
             indices: OrderedSet::default(),
@@ -43,14 +44,14 @@ impl VaryingValues {
         varies
     }
 
-    /// Adds the buffers that the loop carries to the varying buffers.
+    /// Adds the buffers that the loop itself carries to the varying buffers.
     pub(crate) fn add_carried(mut self, buffers: impl Iterator<Item = BufferId>) -> VaryingValues {
         self.buffers.extend(buffers);
         self
     }
 
-    /// Removes an inner loop's index from the varying values, in order to compare the same inner iteration in
-    /// different outer iterations.
+    /// Removes an inner loop's index from the varying values, to ask what varies between iterations of the outer loop
+    /// at the same inner iteration.
     pub(crate) fn fix_index(mut self, index: IndexId) -> VaryingValues {
         self.indices.swap_remove(&index);
         self
@@ -66,24 +67,26 @@ impl VaryingValues {
         }
     }
 
-    /// Whether all operands of a statement have the same value in all iterations.
+    /// Whether all scalar operands of a statement have the same value in all iterations.
     pub(crate) fn is_all_fixed(&self, stmt: &Stmt) -> bool {
         let mut fixed = true;
         stmt.args(&mut |arg| fixed &= self.is_fixed(arg));
         fixed
     }
 
-    /// Removes a scalar from the varying values, after all operands of its definition have been found to be invariant.
+    /// Removes a scalar from the varying values; called after all operands of its definition were found to be
+    /// invariant.
     pub(crate) fn fix(&mut self, value: Option<ScalarId>) {
         value.into_iter().for_each(|value| _ = self.scalars.swap_remove(&value));
     }
 
-    /// Whether iterations store to any buffer or carry one.
+    /// Whether the statements store to a buffer or carry one.
     pub(crate) fn stores(&self) -> bool {
         !self.buffers.is_empty()
     }
 
-    /// Whether iterations leave the contents of a buffer unchanged. A buffer in a record changes if its cursor moves.
+    /// Whether iterations leave the contents of a buffer unchanged. A buffer in a record of a dynamic tape changes if
+    /// its cursor moves.
     pub(crate) fn is_unchanged(&self, kernel: &Kernel, buffer: BufferId) -> bool {
         let turns = |cursor| self.cursors.contains(&cursor);
         let other =

@@ -1,7 +1,7 @@
 //! Value-range analysis of integers: proves that run-time indices stay in bounds.
 //!
-//! An index is written as a sum of multiples of *atoms* (loop indices, and values that are no sums). Every
-//! condition that holds at its use is written as a sum that is at least 0:
+//! An index is written as a sum of multiples of *atoms* (loop indices, and values that are no sums). Every condition
+//! that holds where the index is used is written as a sum that is at least 0:
 //!
 //! ```text
 //! for i0 in 5 {
@@ -14,13 +14,13 @@
 //! }
 //! ```
 //!
-//! The range of an atom follows from its definition (`min`, `max`, `clamp`, `rem`, `select`, ..) and
-//! its dtype. Since a condition is at least 0, a sum is at least the rest after subtracting the condition:
-//! so 4 %0 + i0 loses its first term by the first condition. Sums of machine integers wrap;
-//! a sum that might wrap is an atom. A variable is an atom until it is assigned:
-//! every value records the time of its definition, and thus which value of a variable it read. This is interval
-//! arithmetic with the conditions of Farkas' lemma found by a short search. It is sound and incomplete: a value that is
-//! not proved impossible counts as possible.
+//! The range of an atom follows from its definition (`min`, `max`, `clamp`, `rem`, `select`, ..) and its dtype. Since
+//! the sum of a condition is at least 0, a sum is at least the rest after subtracting the condition: so `4 %0 + i0`
+//! loses its first term by the first condition. Sums of machine integers wrap; a sum that might wrap is an atom. A
+//! variable is an atom until it is assigned: every value records the time of its definition, and thus which value of
+//! a variable it read. This is interval arithmetic, in which a short search finds the combination of conditions that
+//! Farkas' lemma promises. The analysis is sound and incomplete: a value that is not proved impossible counts as
+//! possible.
 
 use crate::loop_ir::analysis::constants::fold;
 use crate::loop_ir::{Address, Arg, Expr, Extent, IndexId, Kernel, ScalarId, Stmt, VarId, visit};
@@ -30,43 +30,44 @@ use tapeloom_ir::analysis::affine::Affine;
 use tapeloom_ir::analysis::interval::Interval;
 use tapeloom_ir::{Code, Dtype, Literal, OrderedMap};
 
-/// The maximal number of steps of the search for the range of one access.
+/// The maximal number of conditions that the search for the range of one access subtracts.
 const STEPS: usize = 4_000;
-/// The search follows at most `DEPTH` nested definitions. It looks at definitions again under every branch of a
-/// `select`; after `LOOKS` looks it follows only `SPENT` nested definitions at a time, which still finds a clamp at
-/// the end of a chain, the most important case.
+/// Limits of following definitions. The search follows at most `DEPTH` nested definitions. It visits a definition
+/// again under every branch of a `select`; after `LOOKS` visits it follows only `SPENT` nested definitions at a time,
+/// which still finds a clamp at the end of a chain, the most important case.
 const DEPTH: usize = 48;
 const LOOKS: usize = 4_000;
 const SPENT: usize = 4;
 
-/// An atom: a term of a sum that is not itself a sum.
+/// An atom: a value in a sum that is not itself a sum.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Atom {
     Index(IndexId),
     Scalar(ScalarId),
-    /// The value of a variable after this number of changes of variables.
+    /// The value that a variable has after this number of its changes.
     Var(VarId, usize),
 }
 
 /// A sum of multiples of atoms, over unbounded integers.
 type Sum = Affine<Atom>;
 
-/// The facts that are known at the current statement: definitions, loop extents and conditions.
+/// The facts that are known at the current statement: definitions, loop extents, conditions and changes of variables.
 pub(crate) struct ValueRanges<'a> {
     k: &'a Kernel,
     /// The definition of every scalar, and the time (number of changes of variables) at which it was made.
     definitions: SecondaryMap<ScalarId, Option<(&'a Expr, usize)>>,
-    /// For scalars that are certainly equal to another scalar, an index or a constant: that operand.
+    /// For each scalar that is certainly equal to another scalar, an index or a constant: that operand.
     pub(crate) same: SecondaryMap<ScalarId, Option<Arg>>,
     /// The extent of every loop, and the time (number of changes of variables) at which the loop began.
     extents: SecondaryMap<IndexId, Option<(Extent, usize)>>,
-    /// The number of changes of variables so far, used as a clock.
+    /// The number of changes of variables so far, which serves as a clock.
     now: usize,
-    /// The times at which each variable changed.
+    /// For each variable, the times at which it changed.
     changes: SecondaryMap<VarId, Vec<usize>>,
-    /// The conditions of the enclosing branches, each with the value that it has here.
+    /// The conditions of the enclosing branches, each with the value (true or false) that it has at the current
+    /// statement.
     pub(crate) facts: Vec<(Arg, bool)>,
-    /// The indices of enclosing loops with a run-time extent, each with that extent.
+    /// The indices of enclosing loops with a run-time trip count, each with that trip count.
     pub(crate) below: Vec<(IndexId, Arg)>,
 }
 
@@ -78,14 +79,14 @@ impl<'a> ValueRanges<'a> {
         ValueRanges { k, definitions, same, extents, now: 0, changes, facts, below }
     }
 
-    /// Records that a variable may have another value from here on.
+    /// Notes that a variable may have another value from the current statement on.
     pub(crate) fn invalidate(&mut self, var: VarId) {
         self.now += 1;
         self.changes[var].push(self.now);
     }
 
-    /// Records that all variables assigned in a block may have another value, before and after a block that may run
-    /// several times or not at all.
+    /// Notes that all variables assigned in a block may have another value; called before and after a block that may
+    /// run several times or not at all.
     pub(crate) fn invalidate_all(&mut self, body: &[Stmt]) {
         visit(body, &mut |stmt| {
             if let Some((var, _)) = stmt.assigned() {
@@ -94,28 +95,29 @@ impl<'a> ValueRanges<'a> {
         });
     }
 
-    /// Records the definition of a value.
+    /// Notes the definition of a scalar at the current time.
     pub(crate) fn define(&mut self, value: ScalarId, expr: &'a Expr) {
         self.definitions[value] = Some((expr, self.now));
     }
 
-    /// Records the definition of a value, and simplifies it if it is certainly equal to an operand or a constant.
+    /// Notes the definition of a scalar, and in `same` the operand or constant to which the scalar is certainly
+    /// equal.
     pub(crate) fn simplify(&mut self, value: ScalarId, expr: &'a Expr) {
         if let Expr::Code(code, args) = expr {
             let args: Vec<Arg> = args.iter().map(|a| self.simplified(*a)).collect();
             let known = self.constant_or_operand(*code, &args).or_else(|| fold(*code, &args));
-            // A variable may have another value later.
+            // Do not note a variable: it may have another value where the scalar is used.
             self.same[value] = known.filter(|a| !matches!(a, Arg::Var(_)));
         }
         self.define(value, expr);
     }
 
-    /// Returns the operand, or the operand or constant that is certainly equal to it.
+    /// Returns the operand or constant that is certainly equal to `arg`; `arg` itself if none is known.
     pub(crate) fn simplified(&self, arg: Arg) -> Arg {
         if let Arg::Scalar(s) = arg { self.same[s].unwrap_or(arg) } else { arg }
     }
 
-    /// Returns the operand as an affine form of loop indices, if it is one.
+    /// Returns the operand as an affine form of loop indices; `None` if it depends on other values.
     pub(crate) fn counters(&self, arg: Arg) -> Option<Affine<IndexId>> {
         let sum = Search::under(self, None).sum(arg)?;
         let start = Some(Affine::constant(sum.offset()));
@@ -125,12 +127,12 @@ impl<'a> ValueRanges<'a> {
         })
     }
 
-    /// Records that a loop begins, with its index and extent.
+    /// Notes that a loop with this index and trip count begins.
     pub(crate) fn count(&mut self, index: IndexId, extent: Extent) {
         self.extents[index] = Some((extent, self.now));
     }
 
-    /// Returns the range of the trip count of a loop.
+    /// Returns the range of the trip count of a loop; never below 0.
     pub(crate) fn iterations(&self, extent: Extent) -> Interval {
         match extent {
             Extent::Constant(n) => Interval::number(n as i128),
@@ -141,7 +143,8 @@ impl<'a> ValueRanges<'a> {
         }
     }
 
-    /// Returns the range of an address, in elements, if the guard holds; `None` if the guard cannot hold.
+    /// Returns the range of an address, in elements from the start of the buffer, if the guard is true; `None` if the
+    /// guard cannot be true.
     pub(crate) fn address(&self, address: &Address, guard: Option<Arg>) -> Option<Interval> {
         let mut search = Search::under(self, guard);
         if search.dead {
@@ -151,7 +154,8 @@ impl<'a> ValueRanges<'a> {
         Some(sum.map_or(Interval::ALL, |sum| search.range(&sum)))
     }
 
-    /// Returns the address as an affine form of loop indices and at most one other scalar, if it is one.
+    /// Returns the address rewritten as an affine form of loop indices and at most one i64 scalar; `None` if that is
+    /// impossible or changes nothing.
     pub(crate) fn sum(&self, address: &Address) -> Option<Address> {
         let mut search = Search::under(self, None);
         let all = search.sum(address.dynamic?)?;
@@ -176,8 +180,8 @@ impl<'a> ValueRanges<'a> {
         (found != *address).then_some(found)
     }
 
-    /// Returns an integer comparison such as `i + c < 0` as a comparison of a loop index with a constant, if it can be
-    /// rewritten so.
+    /// Rewrites an integer comparison such as `i + c < 0` as a comparison of a loop index with a constant; `None` if
+    /// that is impossible or it already is one.
     pub(crate) fn compared(&self, code: Code, args: &[Arg]) -> Option<(Code, Arg, Arg)> {
         let [x, y] = *args else { return None };
         if !code.compares() || ![x, y].iter().all(|a| self.k.dtype(*a).is_integer()) {
@@ -189,7 +193,7 @@ impl<'a> ValueRanges<'a> {
         let mut search = Search::under(self, None);
         let sum = search.sum(x)?.checked_plus(&search.sum(y)?, -1)?;
         let [(Atom::Index(index), factor @ (1 | -1))] = *sum.terms() else { return None };
-        // i + c < 0 is i < -c, and c - i < 0 is i > c.
+        // `i + c < 0` means `i < -c`, and `c - i < 0` means `i > c`: a negative factor turns the comparison around.
         let code = match (code, factor) {
             (Code::Lt, -1) => Code::Gt,
             (Code::Gt, -1) => Code::Lt,
@@ -201,7 +205,8 @@ impl<'a> ValueRanges<'a> {
         Some((code, Arg::Index(index), Arg::Literal(Literal::i64(number))))
     }
 
-    /// Returns the operand or the constant to which a code on integers is certainly equal.
+    /// Returns the operand or the constant to which the result of a code on integers is certainly equal; `None` if
+    /// there is none.
     pub(crate) fn constant_or_operand(&self, code: Code, args: &[Arg]) -> Option<Arg> {
         let integer = |a: &Arg| self.k.dtype(*a).is_integer();
         if !args.iter().all(integer) {
@@ -209,7 +214,7 @@ impl<'a> ValueRanges<'a> {
         }
         let truth = |holds| Arg::Literal(Literal::bool(holds));
         let mut search = Search::under(self, None);
-        // x <= y
+        // Whether `x + by <= y` is certain.
         let mut ordered = |x: Arg, y: Arg, by: i128| search.difference(y, x).least >= by;
         match (code, args) {
             (Code::Max, [x, y]) if ordered(*y, *x, 0) => Some(*x),
@@ -232,18 +237,18 @@ impl<'a> ValueRanges<'a> {
     }
 }
 
-/// A search for the range of one sum, under the facts of `ValueRanges` and a guard.
+/// A search for the range of one sum, under the facts of `ValueRanges` and a guard that is assumed to be true.
 struct Search<'r, 'a> {
     r: &'r ValueRanges<'a>,
     /// The conditions that hold, each as a sum that is at least 0.
     conditions: Vec<Sum>,
     /// Whether the conditions contradict each other, so that the statement never runs.
     dead: bool,
-    /// The ranges of scalars that are already computed under these conditions.
+    /// The ranges of scalars that are already computed under the current conditions.
     known: OrderedMap<ScalarId, Interval>,
-    /// The sums to which scalars are equal; `None` for a scalar whose sum may wrap under these conditions.
+    /// The sums to which scalars are equal under the current conditions; `None` for a scalar whose sum may wrap.
     sums: OrderedMap<ScalarId, Option<Sum>>,
-    /// The time (number of changes of variables) at which the current operands were read.
+    /// The time (number of changes of variables) at which the operands that are now followed were read.
     now: usize,
     steps: usize,
     depth: usize,
@@ -251,7 +256,7 @@ struct Search<'r, 'a> {
 }
 
 impl<'r, 'a> Search<'r, 'a> {
-    /// Returns a search under all known facts and the guard, if there is one.
+    /// Returns a search under all known facts, and under the guard if there is one.
     fn under(r: &'r ValueRanges<'a>, guard: Option<Arg>) -> Self {
         let (known, sums) = (OrderedMap::default(), OrderedMap::default());
         let conditions = Vec::new();
@@ -261,8 +266,7 @@ impl<'r, 'a> Search<'r, 'a> {
         for (index, extent) in &r.below {
             search.ordered(Arg::Index(*index), *extent, 1);
         }
-        // The conditions are added twice, since a later condition may prove that a scalar in an earlier condition is a
-        // sum.
+        // Add the conditions twice, since a later condition may prove that a scalar in an earlier condition is a sum.
         for _ in 0..2 {
             for (fact, holds) in r.facts.iter().copied().chain(guard.map(|g| (g, true))) {
                 search.assume(fact, holds);
@@ -271,8 +275,8 @@ impl<'r, 'a> Search<'r, 'a> {
         search
     }
 
-    /// Calls `f` to look through a definition that was made at time `then`; returns `None` if it is nested too deep
-    /// (`DEPTH`).
+    /// Calls `f` to follow a definition that was made at time `then`; returns `None` without a call if definitions
+    /// are nested too deep (`DEPTH`).
     fn at<T>(&mut self, then: usize, f: impl FnOnce(&mut Self) -> T) -> Option<T> {
         let before = (self.now, self.depth);
         self.looks += 1;
@@ -289,7 +293,7 @@ impl<'r, 'a> Search<'r, 'a> {
         Some(found)
     }
 
-    /// Adds the condition that the bool `fact` has the value `holds`.
+    /// Adds what follows from the bool `fact` having the value `holds` to the conditions.
     fn assume(&mut self, fact: Arg, holds: bool) {
         let scalar = match fact {
             Arg::Literal(l) => {
@@ -303,7 +307,7 @@ impl<'r, 'a> Search<'r, 'a> {
         self.at(then, |search| search.assume_code(*code, args, holds));
     }
 
-    /// Adds the condition that a code with a bool result has the result `holds`.
+    /// Adds what follows from a code with a bool result having the result `holds` to the conditions.
     fn assume_code(&mut self, code: Code, args: &[Arg], holds: bool) {
         match (code, args) {
             (Code::And | Code::Mul | Code::Min, [x, y]) if holds => {
@@ -315,7 +319,7 @@ impl<'r, 'a> Search<'r, 'a> {
                 self.assume(*y, false);
             }
             (Code::Not, [x]) => self.assume(*x, !holds),
-            // not (x < y) is y <= x
+            // The negation of `x < y` is `y <= x`, and that of `x <= y` is `y + 1 <= x`.
             (Code::Lt, [x, y]) if holds => self.ordered(*x, *y, 1),
             (Code::Lt, [x, y]) => self.ordered(*y, *x, 0),
             (Code::Le, [x, y]) if holds => self.ordered(*x, *y, 0),
@@ -336,7 +340,7 @@ impl<'r, 'a> Search<'r, 'a> {
         }
     }
 
-    /// Adds the condition `x + by <= y`.
+    /// Adds the condition `x + by <= y`, if both operands are integers.
     fn ordered(&mut self, x: Arg, y: Arg, by: i64) {
         if !self.r.k.declared(x).is_some_and(Dtype::is_integer) {
             return;
@@ -353,7 +357,7 @@ impl<'r, 'a> Search<'r, 'a> {
         }
     }
 
-    /// Returns an operand as a sum; `None` for a literal that is not representable.
+    /// Returns an operand as a sum of atoms; `None` for a literal that is not representable as i64.
     fn sum(&mut self, arg: Arg) -> Option<Sum> {
         Some(match arg {
             Arg::Literal(l) => Sum::constant(integer(l)?),
@@ -369,7 +373,7 @@ impl<'r, 'a> Search<'r, 'a> {
         })
     }
 
-    /// Returns an address as a sum of atoms, in elements.
+    /// Returns an address as a sum of atoms, in elements; `None` if the sum overflows.
     fn address(&mut self, address: &Address) -> Option<Sum> {
         let mut sum = Sum::constant(address.offset);
         for (index, stride) in &address.terms {
@@ -381,7 +385,7 @@ impl<'r, 'a> Search<'r, 'a> {
         }
     }
 
-    /// Returns the sum to which a scalar is equal, if the sum certainly does not wrap.
+    /// Returns the sum to which a scalar is equal; `None` if its definition is no sum or the sum may wrap.
     fn definition(&mut self, s: ScalarId) -> Option<Sum> {
         if let Some(known) = self.sums.get(&s) {
             return known.clone();
@@ -396,8 +400,8 @@ impl<'r, 'a> Search<'r, 'a> {
         found
     }
 
-    /// Returns the sum that a code (add, multiply, ..) computes, if the code is one of these and the sum does not
-    /// wrap.
+    /// Returns the sum that a code computes, if the code adds, subtracts, negates, multiplies by a constant or
+    /// converts, and the sum does not wrap in `dtype`.
     fn sum_of(&mut self, code: Code, args: &[Arg], dtype: Dtype) -> Option<Sum> {
         let sum = match (code, args) {
             (Code::Add, [x, y]) => self.sum(*x)?.checked_plus(&self.sum(*y)?, 1)?,
@@ -406,7 +410,7 @@ impl<'r, 'a> Search<'r, 'a> {
             (Code::Mul, [x, Arg::Literal(by)] | [Arg::Literal(by), x]) => {
                 self.sum(*x)?.checked_times(integer(*by)?)?
             }
-            // A conversion between integers keeps the sum; a bool is no sum.
+            // A conversion between integers does not change the sum (if it fits in `dtype`); a bool is no sum.
             (Code::Convert(_), [x]) if self.r.k.declared(*x).is_some_and(Dtype::is_integer) => {
                 self.sum(*x)?
             }
@@ -423,7 +427,7 @@ impl<'r, 'a> Search<'r, 'a> {
         }
     }
 
-    /// Returns the range of the difference `x - y`.
+    /// Returns the range of the difference `x - y` of two operands.
     fn difference(&mut self, x: Arg, y: Arg) -> Interval {
         let sums = (self.sum(x), self.sum(y));
         match sums {
@@ -435,21 +439,23 @@ impl<'r, 'a> Search<'r, 'a> {
     fn range(&mut self, sum: &Sum) -> Interval {
         let least = self.least(sum, &mut SmallVec::new());
         let most = match sum.checked_times(-1) {
-            // A saturated lower bound is no bound, so its negative is none either.
+            // If the lower bound of the negated sum is saturated, it is no bound, and the upper bound must be
+            // saturated, too.
             Some(negative) => self.least(&negative, &mut SmallVec::new()).saturating_neg(),
             None => sum.interval(|atom| self.atom(atom)).most,
         };
         Interval { least, most }
     }
 
-    /// Returns a lower bound of a sum under the conditions; `used` has the conditions that are already subtracted.
+    /// Returns a lower bound of a sum under the conditions; `used` has the indices of the conditions that are already
+    /// subtracted.
     fn least(&mut self, sum: &Sum, used: &mut SmallVec<[usize; 8]>) -> i128 {
         let mut best = sum.interval(|atom| self.atom(atom)).least;
         for i in 0..self.conditions.len() {
             if used.contains(&i) || used.len() == used.inline_size() {
                 continue;
             }
-            // Subtract the multiple of the condition that removes a term.
+            // Subtract the multiple of the condition that removes this term from the sum.
             let mut tried = 0;
             for (atom, factor) in sum.terms() {
                 let in_condition = self.conditions[i].factor(*atom);
@@ -474,7 +480,7 @@ impl<'r, 'a> Search<'r, 'a> {
         best
     }
 
-    /// Returns the range of an atom.
+    /// Returns the range of an atom under the current conditions.
     fn atom(&mut self, atom: Atom) -> Interval {
         match atom {
             Atom::Index(i) => match self.r.extents[i] {
@@ -491,10 +497,10 @@ impl<'r, 'a> Search<'r, 'a> {
                 if let Some(known) = self.known.get(&s) {
                     return *known;
                 }
-                // The verifier reports undeclared scalars elsewhere.
+                // An undeclared scalar has any value; the verifier reports it elsewhere.
                 let Some(dtype) = self.r.k.scalars.get(s).copied() else { return Interval::ALL };
                 let all = Interval::of(dtype);
-                // Stops at cyclic definitions, which the verifier reports elsewhere.
+                // Note a preliminary range, so that cyclic definitions end; the verifier reports them elsewhere.
                 self.known.insert(s, all);
                 let found = match self.r.definitions[s] {
                     Some((Expr::Code(code, args), then)) if !dtype.is_float() => {
@@ -508,7 +514,7 @@ impl<'r, 'a> Search<'r, 'a> {
         }
     }
 
-    /// Returns the range of the result of a code that is no sum.
+    /// Returns the range of the result of a code that is no sum, computed from the ranges of its operands.
     fn code(&mut self, code: Code, args: &[Arg], dtype: Dtype) -> Interval {
         if let (Code::Select, [c, x, y]) = (code, args) {
             let (x, y) = (self.range_if(*c, true, *x), self.range_if(*c, false, *y));
@@ -519,7 +525,7 @@ impl<'r, 'a> Search<'r, 'a> {
         Interval::computed(code, &args, dtype)
     }
 
-    /// Returns the range of `x` if `condition` has the value `holds`; `None` if it cannot have that value.
+    /// Returns the range of `x` if `condition` has the value `holds`; `None` if `condition` cannot have that value.
     fn range_if(&mut self, condition: Arg, holds: bool, x: Arg) -> Option<Interval> {
         let before = self.conditions.len();
         let (known, sums) = (std::mem::take(&mut self.known), std::mem::take(&mut self.sums));

@@ -1,9 +1,8 @@
-//! The interpreter, which defines the meaning of programs.
+//! The interpreter of loop programs, which defines their meaning.
 //!
-//! It executes one statement after the other and checks every access, so it is slow. Code
-//! generators are tested against it, and an [`Observer`] receives every operation of a run.
-//! The workspace is filled with a pattern at the start, so that a read before the first write changes a result;
-//! [`shadow`] reports such a read as an error.
+//! It executes one statement after the other and checks every access, so it is slow. Code generators are tested
+//! against it, and an [`Observer`] receives every operation of a run. The workspace is filled with a byte pattern at
+//! the start, so that a read before the first write changes a result; [`shadow`] reports such a read as an error.
 
 use super::lane_accumulators::LaneAccumulators;
 use super::memory::{Memory, Pointer, filled};
@@ -19,7 +18,7 @@ use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
 use tapeloom_ir::{Code, Dtype, Kind, Limits, Literal, Problem, Tensor};
 
-/// Runs a program on concrete arguments.
+/// Runs a program on concrete arguments in the interpreter, and returns its results.
 ///
 /// # Errors
 /// [`Kind::Verify`] if the program breaks an invariant, [`Kind::Arguments`] if arguments do not
@@ -29,8 +28,8 @@ pub fn eval(program: &Program, args: &[Tensor]) -> Result<Vec<Tensor>, Problem> 
     observed(program, args, false, &Limits::default(), &mut NoObserver)
 }
 
-/// As [`eval`], and checks every load: it must find an element of the version that it names, which no other version has
-/// overwritten. See [`crate::loop_ir::Version`].
+/// Runs a program as [`eval`] does, and checks every load: the load must find an element of the version that it
+/// names, which no other version has overwritten. See [`crate::loop_ir::Version`].
 ///
 /// ```
 /// use tapeloom_backend::loop_ir;
@@ -56,15 +55,15 @@ pub fn eval(program: &Program, args: &[Tensor]) -> Result<Vec<Tensor>, Problem> 
 /// ```
 ///
 /// # Errors
-/// As [`eval`]; [`Kind::Internal`] names the version that a load expects and the one that it finds.
+/// As [`eval`]; also [`Kind::Internal`], which names the version that a load expects and the version that it finds.
 pub fn shadow(program: &Program, args: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
     shadow_within(program, args, &Limits::default())
 }
 
-/// As [`shadow`], within limits.
+/// Runs a program as [`shadow`] does, within limits of iterations and with a possible cancellation.
 ///
 /// # Errors
-/// As [`shadow`], [`Kind::Limit`], [`Kind::Cancelled`].
+/// As [`shadow`]; also [`Kind::Limit`] if a limit is reached, and [`Kind::Cancelled`].
 pub(crate) fn shadow_within(
     program: &Program,
     args: &[Tensor],
@@ -73,7 +72,7 @@ pub(crate) fn shadow_within(
     observed(program, args, true, limits, &mut NoObserver)
 }
 
-/// Runs a program, with or without a [`shadow`], and reports the run to an observer.
+/// Runs a program, if `shadow` is true with the checks of [`shadow`], and reports every operation to an observer.
 pub(crate) fn observed<'a, O: Observer<'a>>(
     program: &'a Program,
     args: &'a [Tensor],
@@ -91,7 +90,7 @@ pub(crate) fn observed<'a, O: Observer<'a>>(
         places[id] = match b.place {
             Place::Workspace(offset) => workspace.at(offset),
             Place::Output(_) | Place::Donated { .. } => memory.add(filled(0, b.ty.bytes())?),
-            // Its cursor will set the address.
+            // The move of the cursor sets the address of a buffer in a record.
             Place::Record { .. } => Pointer::default(),
             Place::Input(n) => match args.get(n) {
                 Some(x) if *x.ty() == b.ty => memory.lend(x.bytes()),
@@ -130,21 +129,22 @@ struct Interpreter<'a, 'o, O> {
     program: &'a Program,
     memory: Memory<'a>,
     shadow: Option<Shadow<'a>>,
-    /// For each tape, the index of its memory region, and the number of its records.
+    /// For each dynamic tape: the index of its memory region, and the number of its records.
     tapes: PrimaryMap<TapeId, (usize, usize)>,
     loop_limits: LoopLimits,
-    /// The first byte of the workspace.
+    /// The address of the first byte of the workspace.
     workspace: Pointer,
     observer: &'o mut O,
 }
 
-/// The observer's marks of the operands of an operation.
+/// The observer's marks (such as the times of availability) of the operands of an operation.
 type Marks<M> = SmallVec<[M; 4]>;
 
-/// One run of a kernel.
+/// The state of one run of a kernel.
 struct Frame<'a, M: Copy + Default> {
     k: &'a Kernel,
-    /// The current address of each buffer, and (`workspace`) the offset of the kernel's workspace.
+    /// The current address of each buffer, and (`workspace`) the offset in bytes of the kernel's workspace in that of
+    /// the program.
     places: SecondaryMap<BufferId, Pointer>,
     workspace: usize,
     scalars: SecondaryMap<ScalarId, Marked<M>>,
@@ -284,7 +284,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         Ok(())
     }
 
-    /// Computes a scalar code on the values of its operands.
+    /// Computes a scalar code on the values of its operands, and reports the operation to the observer.
     fn code(
         &mut self,
         site: Site,
@@ -293,7 +293,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
     ) -> Result<Marked<O::Mark>, Problem> {
         let (values, marks): (SmallVec<[Literal; 4]>, Marks<O::Mark>) =
             args.iter().copied().unzip();
-        // The first operand of a select is a bool.
+        // Take the dtype of the last operand: the first operand of a select is a bool.
         let dtype = values.last().map_or(Dtype::I64, |x| x.dtype);
         Ok((code.eval(&values), self.observer.code(site, code, dtype, &marks)?))
     }
@@ -343,7 +343,8 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         }
     }
 
-    /// Returns the address of a record that is to be written, and grows the tape to hold the record.
+    /// Returns the address of a record that is to be written. If the record does not exist, grows the tape to hold
+    /// it.
     fn grown(&mut self, tape: TapeId, index: u64) -> Result<Pointer, Problem> {
         let (bytes, (region, length)) = (self.program.tapes[tape].record, self.tapes[tape]);
         let index = usize::try_from(index).ok().filter(|i| *i < usize::MAX);
@@ -354,7 +355,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         self.memory.grow(region, end)?;
         self.tapes[tape].1 = length.max(index + 1);
         if let Some(shadow) = &mut self.shadow {
-            // Skipped records hold no value until they are written.
+            // Records before this one that were skipped hold no value until they are written.
             let byte = length.min(index) * bytes;
             shadow.clear(Pointer { region, byte, address: 0 }, end - byte)?;
         }
@@ -420,7 +421,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         Ok(())
     }
 
-    /// Copies the arrays of exchanged carries (two buffers) back to their first buffers at the end of a loop.
+    /// At the end of a loop, copies the arrays of carries with two buffers back to the memory of their input buffer.
     fn end_loop(
         &mut self,
         f: &mut Frame<'a, O::Mark>,
@@ -456,7 +457,8 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         Ok(())
     }
 
-    /// Checks that `count` elements from `element` on lie in the buffer, and returns the index of the first.
+    /// Checks that `count` elements, beginning with the element `element`, lie in the buffer. Returns the index of
+    /// the first of them.
     fn position(
         f: &Frame<'_, O::Mark>,
         buffer: BufferId,
@@ -519,7 +521,8 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         };
         let operands: Vec<_> = call.operands.iter().map(&mut pointer).collect::<Result<_, _>>()?;
         let outputs: Vec<_> = call.outputs.iter().map(&mut pointer).collect::<Result<_, _>>()?;
-        // The call waits for the addresses of its views, as a branch waits for its condition.
+        // Report the addresses of the views as a branch: the call must wait for them, as a branch waits for its
+        // condition.
         self.observer.branch(&marks)?;
         if let Some(shadow) = &mut self.shadow {
             for (v, (first, _)) in call.operands.iter().zip(&operands) {
@@ -564,10 +567,12 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
             }
             operands.push(x);
         }
-        // External functions run outside the program, and take no time.
+        // Report the operands as a branch: external functions run outside the program, when all operands are there,
+        // and take no time.
         self.observer.branch(&all)?;
         let results = self.observer.external(&c.signature, &operands)?;
-        // The scratch memory, the last result of a routine, is never read, so it is not written.
+        // The scratch memory, the last result of a routine, is missing in `results`: it is never read, so it is not
+        // written.
         for (v, y) in c.outputs.iter().zip(results) {
             let mut marks = Marks::<O::Mark>::new();
             let first = f.address(&v.at, &mut marks);
@@ -578,8 +583,9 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         Ok(())
     }
 
-    /// Computes `out[m, n] = sum_k lhs[m, k] rhs[k, n]`: terms are summed in lanes, from 0, and then added to the old
-    /// value of `out` if the contraction accumulates. The terms of a contraction by the library are summed in order.
+    /// Computes `out[m, n] = sum_k lhs[m, k] rhs[k, n]`: the terms are summed in lanes, from 0, and the sum is added
+    /// to the old value of `out` if the contraction accumulates. Where the matrix library chooses the order, terms
+    /// are summed in the order of k.
     fn contract(&mut self, f: &Frame<'_, O::Mark>, c: &Contract) -> Result<(), Problem> {
         let lanes = match c.sums {
             Sums::Library => 1,
@@ -637,12 +643,12 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
 }
 
 impl<M: Copy + Default> Frame<'_, M> {
-    /// Returns the addresses at which the carried buffers lie when the loop begins.
+    /// Returns the addresses of the carried input buffers when the loop begins; the arrays return there at its end.
     fn homes(&self, carries: &[Carry]) -> Vec<Pointer> {
         carries.iter().map(|c| self.places[c.input.buffer]).collect()
     }
 
-    /// Returns whether a guard holds (true if there is none), and the guard's mark.
+    /// Returns whether a guard is true (also if there is no guard), and the guard's mark.
     fn guarded(&self, guard: Option<Arg>) -> (bool, Marks<M>) {
         let guard = guard.map(|g| self.arg(g));
         (guard.is_none_or(|g| g.0.bits != 0), guard.iter().map(|g| g.1).collect())
@@ -657,8 +663,8 @@ impl<M: Copy + Default> Frame<'_, M> {
         }
     }
 
-    /// Returns the element index that an address denotes, and adds the marks of the indices and scalars in it to
-    /// `marks`.
+    /// Returns the element index that an address denotes. Adds the observer's marks of the indices and scalars in the
+    /// address to `marks`.
     fn address(&self, a: &Address, marks: &mut Marks<M>) -> i64 {
         let mut sum = a.offset;
         for (i, stride) in &a.terms {

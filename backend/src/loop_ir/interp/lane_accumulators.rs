@@ -1,8 +1,8 @@
-//! The accumulators of a loop with lanes, while the interpreter runs it.
+//! The accumulators of a loop with vector lanes, while the interpreter runs the loop.
 //!
 //! Each lane folds into an accumulator of its own, which is swapped into the variable during the iterations of that
 //! lane. After the last iteration all accumulators are combined, and the result is folded into the variable.
-//! [`legal_lanes`](crate::loop_ir::legal_lanes) defines the order.
+//! [`legal_lanes`](crate::loop_ir::legal_lanes) defines the order of these folds.
 
 use super::observer::Marked;
 use crate::loop_ir::analysis::dependence::folds;
@@ -11,7 +11,8 @@ use crate::loop_ir::{Stmt, VarId};
 use cranelift_entity::{PrimaryMap, SecondaryMap};
 use tapeloom_ir::{Code, Dtype, Problem};
 
-/// The accumulators of a loop with vector lanes: for each variable, one accumulator for each lane, with its mark.
+/// The accumulators of a loop with vector lanes: for each variable, one accumulator for each lane, with the
+/// observer's mark.
 pub(super) struct LaneAccumulators<M> {
     lanes: i64,
     /// The trip count of the loop.
@@ -20,7 +21,8 @@ pub(super) struct LaneAccumulators<M> {
 }
 
 impl<M: Copy + Default> LaneAccumulators<M> {
-    /// Creates the accumulators of a loop, each with the neutral element of the folding code.
+    /// Creates the accumulators of a loop, each with the neutral element of the code that folds into it; none without
+    /// lanes.
     pub(super) fn of(
         vars: &PrimaryMap<VarId, Dtype>,
         body: &[Stmt],
@@ -48,8 +50,8 @@ impl<M: Copy + Default> LaneAccumulators<M> {
         }
     }
 
-    /// After the last iteration of the loop, combines the accumulators of each variable and folds the result into the
-    /// variable.
+    /// If `iteration` is the last one of the loop, combines the accumulators of each variable and folds the result
+    /// into the variable.
     pub(super) fn fold_into_variables(
         &mut self,
         iteration: i64,

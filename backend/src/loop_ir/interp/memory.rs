@@ -1,4 +1,4 @@
-//! The memory of an interpreter run: workspace, arguments, results.
+//! The memory of an interpreter run: workspace, arguments, results and dynamic tapes.
 
 use std::borrow::Cow;
 use tapeloom_ir::{Dtype, Literal, Problem};
@@ -6,23 +6,23 @@ use tapeloom_ir::{Dtype, Literal, Problem};
 /// The address of a byte in a memory region of the interpreter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Pointer {
-    /// The index of the region; the workspace is region 0.
+    /// The index of the region in `Memory::regions`; the workspace is region 0.
     pub(super) region: usize,
     /// The offset in the region, in bytes.
     pub(super) byte: usize,
-    /// The address that the observer assigned to this byte.
+    /// The address that the observer assigned to this byte; it does not affect results.
     pub(super) address: u64,
 }
 
 impl Pointer {
-    /// Returns the pointer advanced by this number of bytes.
+    /// Returns the address of the byte that lies `bytes` bytes after this byte.
     pub(super) fn at(self, bytes: usize) -> Pointer {
         let (byte, address) = (self.byte + bytes, self.address.wrapping_add(bytes as u64));
         Pointer { byte, address, ..self }
     }
 }
 
-/// Regions of bytes: the workspace, and one for each argument and result.
+/// Regions of bytes: the workspace, and one region for each argument, result and dynamic tape.
 pub(super) struct Memory<'a> {
     regions: Vec<Cow<'a, [u8]>>,
 }
@@ -32,7 +32,7 @@ impl<'a> Memory<'a> {
         Memory { regions: vec![Cow::Owned(workspace)] }
     }
 
-    /// Adds a writable region.
+    /// Adds a writable region, and returns the address of its first byte.
     pub(super) fn add(&mut self, bytes: Vec<u8>) -> Pointer {
         self.regions.push(Cow::Owned(bytes));
         Pointer { region: self.regions.len() - 1, ..Pointer::default() }
@@ -46,7 +46,7 @@ impl<'a> Memory<'a> {
         lengthen(all, 0xa5, bytes)
     }
 
-    /// Adds a read-only region, which borrows the bytes of an argument.
+    /// Adds a read-only region, which borrows the bytes of an argument. Returns the address of its first byte.
     pub(super) fn lend(&mut self, bytes: &'a [u8]) -> Pointer {
         self.regions.push(Cow::Borrowed(bytes));
         Pointer { region: self.regions.len() - 1, ..Pointer::default() }
@@ -60,7 +60,7 @@ impl<'a> Memory<'a> {
         })
     }
 
-    /// Returns the `i`-th element of the array that begins at a pointer.
+    /// Returns the `i`-th element of the array that begins at the address `at`.
     pub(super) fn read(&self, at: Pointer, dtype: Dtype, i: usize) -> Literal {
         let size = dtype.bytes();
         let mut bits = [0; 8];
@@ -85,14 +85,15 @@ impl<'a> Memory<'a> {
     }
 }
 
-/// Returns a vector of `n` equal values, or an error if there is no memory for it.
+/// Returns a vector of `n` copies of `value`; an error if there is not enough memory.
 pub(super) fn filled<T: Clone>(value: T, n: usize) -> Result<Vec<T>, Problem> {
     let mut all = Vec::new();
     lengthen(&mut all, value, n)?;
     Ok(all)
 }
 
-/// Extends a vector by equal values to length `n` if it is shorter; returns an error if there is no memory.
+/// If a vector is shorter than `n` elements, extends it to this length by copies of `value`; returns an error if
+/// there is not enough memory.
 pub(super) fn lengthen<T: Clone>(all: &mut Vec<T>, value: T, n: usize) -> Result<(), Problem> {
     if all.try_reserve(n.saturating_sub(all.len())).is_err() {
         let bytes = n.saturating_mul(size_of::<T>());

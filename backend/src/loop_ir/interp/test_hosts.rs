@@ -1,18 +1,18 @@
-//! For tests: Rust functions that record their calls, on the thread on which the program runs.
+//! For tests: Rust functions that record their calls in a list of the thread on which the program runs.
 
 use crate::loop_ir::{CallExternal, External, ExternalSignature, Program, Stmt, View};
 use std::cell::RefCell;
 use std::sync::Arc;
 use tapeloom_ir::{ArrayType, Host, HostCall, Literal, Tensor};
 
-/// The calls: the name of the function, and the elements of all operands.
+/// Recorded calls: for each call the name of the function, and the elements of all its operands.
 pub(crate) type RecordedCalls = Vec<(String, Vec<Literal>)>;
 
 thread_local! {
     static CALLS: RefCell<RecordedCalls> = const { RefCell::new(Vec::new()) };
 }
 
-/// Returns the calls on this thread since the last call of this function.
+/// Returns the recorded calls on this thread since the last call of `take_recorded_calls`.
 pub(crate) fn take_recorded_calls() -> RecordedCalls {
     CALLS.take()
 }
@@ -22,7 +22,7 @@ fn record(name: &str, x: &[Tensor]) {
     CALLS.with_borrow_mut(|calls| calls.push((name.to_owned(), elements)));
 }
 
-/// Binds a recording function to every external name of a program that was parsed from text.
+/// Binds a recording function without results to every external name of a program that was parsed from text.
 pub(crate) fn bind_recorders(program: &Program) {
     for signature in program.externals() {
         let External::Host(call) = &signature.function else { continue };
@@ -34,8 +34,8 @@ pub(crate) fn bind_recorders(program: &Program) {
     }
 }
 
-/// Returns a statement that calls a recording function on consecutive elements and writes their negatives to
-/// `negatives`.
+/// Returns a statement that calls a recording function on the elements of `view`, and writes the negated elements to
+/// `negatives`, if that is given.
 pub(crate) fn recording_call(
     name: &str,
     ty: ArrayType,

@@ -1,17 +1,18 @@
-//! Shadow memory: the buffer version that each byte of memory holds.
+//! Shadow memory: records for each byte of memory which buffer version it holds.
 //!
 //! Every byte that a program may write is tagged with the buffer version whose element was stored there last, and
 //! every load names the version that it expects. So every memory fault shows at the load that finds a wrong value: an
-//! update that takes over memory that is still read, a buffer whose lifetime begins before that of another one at the
-//! same place ends, workspace offsets that make two buffers overlap, an element that was never written. Tags are
-//! independent of the numbers.
+//! update in place of memory that is still read, a buffer whose lifetime begins before that of another buffer at the
+//! same place ends, workspace offsets that make two buffers overlap, an element that was never written. Tags do not
+//! depend on the values of elements.
 //!
-//! A carry renames a value: at the end of an iteration the tags of the elements of `output` become those of `input`,
-//! and the rest of its memory loses its tags. A call has tags of its own, which become the caller's for the results.
+//! A carry renames a value: at the end of an iteration the tags of the elements of `output` become tags of `input`,
+//! and the rest of that memory loses its tags. A called kernel has tags of its own; when it returns, those of its
+//! results become tags of the caller.
 //!
 //! Besides its tag, a byte records the times of its last write and read. If the iterations of a loop are claimed to
-//! be independent, no iteration may access bytes that another one has written, nor write bytes that another one has
-//! read.
+//! be independent, no iteration may access bytes that another iteration has written, nor write bytes that another
+//! iteration has read.
 
 use super::memory::{Memory, Pointer, filled, lengthen};
 use crate::loop_ir::{BufferId, BufferVersion, Cursor, Kernel, Place};
@@ -27,14 +28,14 @@ struct Tag {
     held: BufferVersion,
 }
 
-/// The shadow state of one byte of memory.
+/// The shadow state of one byte of memory: its tag, and the times of its last accesses.
 #[derive(Clone, Copy)]
 struct Cell {
     tag: Option<Tag>,
     /// The time (`Shadow::clock`) of the last write to the byte.
     written: u32,
-    /// The time (`Shadow::clock`) of the last read of the byte; an earlier read in another iteration of an independent
-    /// loop is not replaced by later reads.
+    /// The time (`Shadow::clock`) of the last read of the byte. If an earlier read was in another iteration of an
+    /// independent loop, the time of that earlier read.
     read: u32,
 }
 
@@ -44,11 +45,12 @@ struct Run<'a> {
     number: u32,
     /// The time (`Shadow::clock`) at which the run began.
     began: u32,
-    /// For each version of a buffer, the version that updates it in place, once that version has stored an element.
+    /// For each version of a buffer: the number of the version that updates it in place, once an element of the
+    /// update has been stored.
     ended: SecondaryMap<BufferId, Vec<Option<u32>>>,
 }
 
-/// A loop that has not ended yet: the times (`Shadow::clock`) at which the loop and its current iteration began.
+/// A loop that has not ended yet, and the times (`Shadow::clock`) at which it and its current iteration began.
 struct Loop {
     independent: bool,
     began: u32,
@@ -62,7 +64,7 @@ pub(super) struct Shadow<'a> {
     loops: Vec<Loop>,
     /// The number of kernel runs that have begun so far.
     number: u32,
-    /// The clock: the number of iterations, loops and kernel runs so far.
+    /// The clock, which advances whenever an iteration begins, and whenever a loop or a kernel run begins or ends.
     clock: u32,
 }
 
@@ -73,7 +75,7 @@ impl<'a> Shadow<'a> {
         Ok(Shadow { cells, runs: Vec::new(), loops: Vec::new(), number: 0, clock: 0 })
     }
 
-    /// Begins the run of a kernel.
+    /// Begins the run of a kernel, in which no version has been updated yet.
     pub(super) fn enter(&mut self, k: &'a Kernel) {
         self.tick();
         self.number = self.number.saturating_add(1);
@@ -84,7 +86,7 @@ impl<'a> Shadow<'a> {
         self.runs.push(run);
     }
 
-    /// Tags the bytes of a buffer of the entry that the caller has cleared with version 0 of the buffer.
+    /// Tags the bytes of a buffer, which the caller has cleared, with version 0 of the buffer.
     pub(super) fn zeroed(&mut self, buffer: BufferId, at: Pointer, bytes: usize) {
         let held = BufferVersion::first(buffer);
         let tag = Some(Tag { run: self.number, held });
@@ -97,7 +99,7 @@ impl<'a> Shadow<'a> {
         self.tick();
     }
 
-    /// Adds the bytes of a new record of a tape, without tags, since the record holds no value yet.
+    /// Adds the bytes of new records of a dynamic tape, without tags, since the records hold no value yet.
     pub(super) fn clear(&mut self, at: Pointer, bytes: usize) -> Result<(), Problem> {
         let nothing = Cell { tag: None, written: 0, read: 0 };
         let cells = &mut self.cells[at.region];
@@ -132,8 +134,8 @@ impl<'a> Shadow<'a> {
         self.clock = self.clock.saturating_add(1);
     }
 
-    /// Checks a read of an element: its bytes must be tagged with version `meant` or a version that `meant` continues.
-    /// Arguments of the program have no shadow state, since they are never written.
+    /// Checks a read of an element: its bytes must have the tag of version `meant` or of a version that `meant`
+    /// continues. Arguments of the program have no shadow state, since they are never written.
     pub(super) fn read(
         &mut self,
         meant: BufferVersion,
@@ -149,7 +151,8 @@ impl<'a> Shadow<'a> {
         let (donated, operand) = match k.buffers[meant.buffer].place {
             Place::Input(_) => (true, true),
             Place::Donated { .. } => (run.continues_to(meant, 0), false),
-            // A record of a tape may have been written in any run of any kernel, so its tags are not compared.
+            // A record of a dynamic tape may have been written in any run of any kernel, so the versions in its tags
+            // are not compared.
             Place::Record { cursor, .. } => (false, k.cursors[cursor] == Cursor::Reads),
             Place::Output(_) | Place::Workspace(_) => (false, false),
         };
@@ -178,8 +181,8 @@ impl<'a> Shadow<'a> {
                 );
                 return Err(wrong(k, message));
             }
-            // Keep the time of a read in another iteration of an independent loop: this iteration must not write the
-            // byte.
+            // Do not replace the time of a read in another iteration of an independent loop: if this iteration writes
+            // the byte later, that is an error.
             if !self.loops.iter().any(|l| l.elsewhere(cell.read)) {
                 cell.read = self.clock;
             }
@@ -219,8 +222,8 @@ impl<'a> Shadow<'a> {
         Ok(())
     }
 
-    /// After a callee that began at time `began` has returned, tags the elements that the callee wrote to its results
-    /// as the caller's.
+    /// After a callee that began at time `began` has returned, tags element `i` of a result as the caller's, if the
+    /// callee has written it.
     pub(super) fn adopt_results(
         &mut self,
         held: BufferVersion,
@@ -235,8 +238,8 @@ impl<'a> Shadow<'a> {
         if cells.all(since) { self.write(held, at, i) } else { Ok(()) }
     }
 
-    /// Ends an iteration for one carry: the tags of `output`, in the memory `full`, become tags of `input`. The memory
-    /// `other`, which held `input` and may be the same memory, loses its tags.
+    /// Ends an iteration for one carry: the tags of `output`, in the memory `full`, become tags of `input`. The
+    /// memory `other`, which held `input` and may be the same memory as `full`, loses its tags.
     pub(super) fn carry_over(
         &mut self,
         input: BufferVersion,
@@ -281,7 +284,7 @@ impl<'a> Shadow<'a> {
 }
 
 impl Loop {
-    /// Whether the loop's iterations are claimed to be independent, and time `when` was in an earlier iteration of
+    /// Whether the loop's iterations are claimed to be independent, and time `when` lies in an earlier iteration of
     /// this run of the loop.
     fn elsewhere(&self, when: u32) -> bool {
         self.independent && when >= self.began && when < self.iteration
@@ -289,20 +292,21 @@ impl Loop {
 }
 
 impl Run<'_> {
-    /// Returns the version that has updated a version in place, so that the old version must not be read; `None` if
-    /// there is none.
+    /// Returns the version that has updated `held` in place, so that `held` must not be accessed any more; `None` if
+    /// no version has.
     fn ended(&self, held: BufferVersion) -> Option<BufferVersion> {
         let version = self.ended[held.buffer].get(held.version as usize).copied().flatten()?;
         Some(BufferVersion { version, ..held })
     }
 
-    /// Whether `version` is `held` or a version that `held` continues, directly or through other versions.
+    /// Whether `held` has the number `version`, or continues the version with this number directly or through other
+    /// versions.
     fn continues_to(&self, held: BufferVersion, version: u32) -> bool {
         std::iter::successors(Some(held), |held| before(self.k, *held))
             .any(|h| h.version == version)
     }
 
-    /// Whether the tag `found` is of this kernel run and of version `meant` or of a version that `meant` continues.
+    /// Whether the tag `found` is of this kernel run, and names version `meant` or a version that `meant` continues.
     fn matches(&self, meant: BufferVersion, found: Tag) -> bool {
         let mut chain = std::iter::successors(Some(meant), |held| before(self.k, *held));
         found.run == self.number && chain.any(|held| held == found.held)
@@ -314,7 +318,7 @@ impl Run<'_> {
     }
 }
 
-/// Returns the version that `held` updates in place (continues); `None` if there is none.
+/// Returns the version that `held` continues (updates in place); `None` if it continues none.
 fn before(k: &Kernel, held: BufferVersion) -> Option<BufferVersion> {
     let version = held.version.checked_sub(1)?;
     let version = k.versions[held.buffer].get(version as usize)?.continues?;

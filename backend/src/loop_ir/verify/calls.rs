@@ -1,5 +1,5 @@
-//! Verifies contractions and calls: they write nothing that they read, and the views of a call have the types and sizes
-//! of the callee.
+//! Verifies contractions and calls: they do not write memory that they read, and the views of a call have the types
+//! and sizes that the callee expects.
 
 use super::{Verifier, spread};
 use crate::loop_ir::{
@@ -7,14 +7,14 @@ use crate::loop_ir::{
 };
 use tapeloom_ir::analysis::interval::Interval;
 
-/// A range of bytes, `from..to` in the memory `place`, that a call or loop may access.
+/// A range of bytes, `from..to` of the memory `place`, that a view or buffer occupies.
 pub(super) struct Span<T> {
     pub(super) place: Place,
     pub(super) from: i128,
     pub(super) to: i128,
-    /// The view or buffer that occupies the bytes.
+    /// The view or buffer that occupies the bytes, for messages.
     pub(super) what: T,
-    /// Whether no other span may overlap this span, since it is written.
+    /// Whether no other span may overlap this span, since the call or loop writes it.
     pub(super) alone: bool,
 }
 
@@ -42,7 +42,7 @@ impl Verifier<'_> {
     }
 
     /// Checks a call of a kernel: the callee comes before this kernel, the views have the types and sizes of its
-    /// inputs and outputs, and the results overlap no other view.
+    /// inputs and outputs, and the results overlap no other view of the call.
     pub(super) fn call(&mut self, c: &Call) {
         if self.kernel.is_some_and(|k| c.callee >= k) {
             return self
@@ -81,7 +81,7 @@ impl Verifier<'_> {
                 c.frame, callee.workspace, self.p.workspace
             ));
         }
-        // A donated argument is not checked for overlap with its result, in whose memory it lies.
+        // An operand that is donated lies in the memory of its result, so it is not checked for overlap.
         let mut donated = vec![false; c.operands.len()];
         for b in callee.buffers.values() {
             let Place::Donated { input, output } = b.place else { continue };
@@ -107,7 +107,8 @@ impl Verifier<'_> {
         self.apart(&mut spans, "the call");
     }
 
-    /// Checks that the views of an external call have the types of its signature.
+    /// Checks that the views of an external call have the types of its signature, and that results of a routine
+    /// overlap no other view.
     pub(super) fn external(&mut self, a: &CallExternal) {
         let (signature, results) = (&a.signature, a.signature.results());
         for (what, views, types) in
@@ -125,7 +126,8 @@ impl Verifier<'_> {
                 }
             }
         }
-        // The operands of a Rust function are copied; a routine reads them in place.
+        // Check overlap only for routines, which read their operands in place; the operands of a Rust function are
+        // copied first.
         if let External::Routine(_) = signature.function {
             let views = a.operands.iter().map(|v| (v, false));
             let mut spans = Vec::new();
@@ -137,7 +139,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// Checks that the results of a call (spans with `alone`) overlap no other view.
+    /// Reports each result of a call (a span with `alone`) that overlaps another view of the call.
     fn apart(&mut self, spans: &mut [Span<&View>], by: &str) {
         for (it, beside) in meeting(spans) {
             let (low, high, place) = (it.from.max(beside.from), it.to.min(beside.to), it.place);
@@ -148,7 +150,8 @@ impl Verifier<'_> {
         }
     }
 
-    /// Returns the range of bytes that an access may touch: its whole buffer, if the address is not constant.
+    /// Returns the range of bytes that an access may touch: that of the whole buffer if the address is not constant.
+    /// `None` if it touches none.
     fn bytes(&self, a: &Access<'_>) -> Option<(Place, i128, i128)> {
         let b = self.p.buffers.get(a.held.buffer)?;
         if a.reach.iter().any(|(n, _)| *n == 0) {
@@ -164,7 +167,7 @@ impl Verifier<'_> {
         Some((memory, start + least * size, start + (most + 1) * size))
     }
 
-    /// Describes the bytes that two accesses may share; `None` if they share none.
+    /// Returns a description of the bytes that two accesses may both touch; `None` if there are none.
     fn common(&self, a: &Access<'_>, b: &Access<'_>) -> Option<String> {
         let (ours, theirs) = (self.bytes(a)?, self.bytes(b)?);
         let (low, high) = (ours.1.max(theirs.1), ours.2.min(theirs.2));
@@ -174,7 +177,8 @@ impl Verifier<'_> {
     }
 }
 
-/// Returns the memory of a place (the workspace counts as one memory), and the offset of the place in it, in bytes.
+/// Returns the memory to which a place belongs (the workspace is one memory), and the offset of the place in it, in
+/// bytes.
 pub(super) fn memory(place: Place) -> (Place, i128) {
     match place {
         Place::Input(_) | Place::Output(_) | Place::Donated { .. } => (place, 0),
@@ -183,9 +187,9 @@ pub(super) fn memory(place: Place) -> (Place, i128) {
     }
 }
 
-/// Returns the pairs of a span that no other may overlap (`alone`) and a span that may overlap it. One walk over the
-/// sorted spans finds them: it compares each span with two earlier spans in the same memory, the one that ends last,
-/// and the one that ends last of those with `alone`.
+/// Returns pairs of overlapping spans in one memory: first a span that no other span may overlap (`alone`), then a
+/// span that overlaps it. One walk over the sorted spans finds them: it compares each span with two earlier spans in
+/// the same memory, the one that ends last, and the one that ends last of those with `alone`.
 pub(super) fn meeting<T>(spans: &mut [Span<T>]) -> Vec<(&Span<T>, &Span<T>)> {
     spans.sort_by_key(|s| (s.place, s.from));
     let mut meeting = Vec::new();

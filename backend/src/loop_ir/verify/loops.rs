@@ -7,7 +7,8 @@ use crate::loop_ir::{BufferId, Carry, Parallelism, Place, Stmt, Version, legal_l
 use tapeloom_ir::OrderedSet;
 
 impl Verifier<'_> {
-    /// Checks that the claimed parallelism of a loop is not refuted, and that its number of vector lanes is legal.
+    /// Checks that the analysis does not refute the claimed parallelism of a loop, and that the loop's number of
+    /// vector lanes is legal.
     pub(super) fn claim(&mut self, stmt: &Stmt) {
         let Stmt::For { index, extent, parallelism: claimed, lanes, carries, body } = stmt else {
             return;
@@ -51,7 +52,8 @@ impl Verifier<'_> {
         }
     }
 
-    /// Checks the carries of a loop, and returns the number of exchanged buffers that `carried` had before this loop, so that the caller can truncate it.
+    /// Checks the carries of a loop, and adds the buffers that it exchanges (carries with two buffers) to `carried`.
+    /// Returns the length of `carried` before, to which the caller truncates it after the loop.
     pub(super) fn carries(&mut self, carries: &[Carry], body: &[Stmt]) -> usize {
         let open = self.carried.len();
         if carries.is_empty() {
@@ -73,7 +75,7 @@ impl Verifier<'_> {
                 self.error(format!("{} or {} does not exist", input.buffer, output.buffer));
                 continue;
             };
-            // If `output` continues `input`, it has the same elements, so iterations need not write it.
+            // If `output` continues `input`, it already has the elements of `input`, so iterations need not write it.
             let versions = &self.p.versions[output.buffer];
             let own = output.version.checked_sub(1).and_then(|n| versions.get(n as usize));
             let goes_on = input.buffer == output.buffer
@@ -102,7 +104,7 @@ impl Verifier<'_> {
                 false => self.error(format!("{buffer} exchanges places twice")),
             }
         }
-        // No other buffer that the iterations access may overlap the two exchanged buffers.
+        // No other buffer that the iterations access may overlap one of the exchanged buffers.
         let mut spans = Vec::new();
         touched.extend(known.iter().copied());
         for buffer in touched {

@@ -1,15 +1,14 @@
 //! The verifier of loop programs.
 //!
-//! Every value is defined once, before its uses, and used within its block. Dtypes match. Inputs are
-//! never written and every output is. Workspace offsets are multiples of 64 and within the workspace.
-//! The results of a contraction or a call overlap none of its operands. The claimed parallelism of loops is not
-//! refuted. Calls go only to earlier kernels, with views of their types.
+//! The verifier checks these invariants. Every value is defined once, before its uses, and used within its block.
+//! Dtypes match. Inputs are never written and every output is. Workspace offsets are multiples of 64 bytes and within
+//! the workspace. The results of a contraction or a call overlap none of its operands. The claimed parallelism of
+//! loops is not refuted. Calls go only to earlier kernels, with views of the types that the callee expects.
 //!
-//! Also, every address stays within its buffer, whatever the arguments are. For constant addresses and loops
-//! of constant extent this follows from intervals. For run-time indices, guards and
-//! branches, [`range`](super::analysis::value_range) must find a proof. Machine code checks nothing at
-//! run time, so a program that *could* leave a buffer is refused. The verifier collects all errors instead
-//! of stopping at the first.
+//! Also, every address must stay within its buffer, whatever the arguments are. For constant addresses and loops of
+//! constant extent this follows from intervals. For run-time indices, guards and branches,
+//! [`range`](super::analysis::value_range) must find a proof. Machine code checks nothing at run time, so a program
+//! that *could* leave a buffer is refused. The verifier collects all errors instead of stopping at the first.
 
 mod calls;
 mod loops;
@@ -26,17 +25,17 @@ use tapeloom_ir::analysis::interval::Interval;
 use tapeloom_ir::{Dtype, Kind, OrderedMap, Problem};
 use tapeloom_routines::Argsort;
 
-/// A broken invariant and its location.
+/// A broken invariant, and where in the program it is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VerifyError {
     /// The kernel with the error; `None` for the entry.
     pub kernel: Option<KernelId>,
-    /// The index of the step with the error; `None` for errors of buffers.
+    /// The index of the step (statement of the outermost block) with the error; `None` for errors of buffers.
     pub step: Option<usize>,
-    /// The load or store, by its index in the order of [`visit`] over the kernel's statements, if the error is a
-    /// missing proof that it stays within its buffer.
+    /// If the error is a missing proof that a load or store stays within its buffer: the number of that statement in
+    /// the order of [`visit`] over the kernel's statements. Otherwise `None`.
     pub unproved: Option<usize>,
-    /// The description of the error for users.
+    /// The message for users, without the location.
     pub message: String,
 }
 
@@ -52,7 +51,7 @@ impl fmt::Display for VerifyError {
     }
 }
 
-/// Returns the errors of a program; the list is empty if all invariants hold.
+/// Verifies a program and returns its errors; the list is empty if all invariants hold.
 pub fn verify(program: &Program) -> Vec<VerifyError> {
     let mut errors = Vec::new();
     let depth = depth(program);
@@ -83,7 +82,7 @@ pub fn verify(program: &Program) -> Vec<VerifyError> {
     errors
 }
 
-/// Returns the largest number of nested calls in a program.
+/// Returns the largest nesting depth of kernel calls in a program.
 fn depth(program: &Program) -> usize {
     let mut depths: PrimaryMap<KernelId, usize> = PrimaryMap::new();
     for (_, p) in program.kernels() {
@@ -98,10 +97,10 @@ fn depth(program: &Program) -> usize {
     depths.values().copied().max().unwrap_or(0)
 }
 
-/// Refuses programs with more than `DEEPEST_CALL` nested calls, which might exhaust the stack.
+/// Returns an error for programs with more than `DEEPEST_CALL` nested calls, which might exhaust the stack.
 ///
 /// # Errors
-/// [`Kind::TooLarge`], with the number of nested calls.
+/// [`Kind::TooLarge`], with the nesting depth.
 pub(crate) fn shallow(program: &Program) -> Result<(), Problem> {
     let depth = depth(program);
     if depth <= DEEPEST_CALL {
@@ -117,25 +116,26 @@ pub(crate) fn shallow(program: &Program) -> Result<(), Problem> {
     ))
 }
 
-/// Verifies a program, and returns the first errors as one problem.
+/// Verifies a program, and returns its first five errors as one problem.
 ///
 /// # Errors
-/// [`Kind::Verify`] if an invariant is broken.
+/// [`Kind::Verify`] if at least one invariant is broken.
 pub fn check(program: &Program) -> Result<(), Problem> {
     refused(program, &verify(program))
 }
 
-/// Verifies a program as [`verify`] does, but accepts accesses without a proof that they stay within their buffer.
+/// Verifies a program as [`check`] does, but accepts accesses for which only the proof is missing that they stay
+/// within their buffer.
 ///
 /// # Errors
-/// [`Kind::Verify`] with the first errors.
+/// [`Kind::Verify`] with the first five errors.
 pub fn check_form(program: &Program) -> Result<(), Problem> {
     let mut errors = verify(program);
     errors.retain(|e| e.unproved.is_none());
     refused(program, &errors)
 }
 
-/// Returns the first errors of a program as one problem; `Ok` if there are none.
+/// Returns the first five of these errors as one problem; `Ok` if there are none.
 pub(crate) fn refused(program: &Program, errors: &[VerifyError]) -> Result<(), Problem> {
     if errors.is_empty() {
         return Ok(());
@@ -150,8 +150,8 @@ pub(crate) fn refused(program: &Program, errors: &[VerifyError]) -> Result<(), P
     Err(Problem::new(Kind::Verify, message, ""))
 }
 
-/// The state of a scalar, variable or cursor while the verifier walks over the statements: not defined yet, in scope,
-/// or out of scope.
+/// The state of a scalar, variable or cursor while the verifier walks over the statements: not defined yet
+/// (`Undefined`), in scope (`Visible`), or out of scope (`Gone`).
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Undefined,
@@ -159,10 +159,10 @@ enum State {
     Gone,
 }
 
-/// The maximal number of nested calls of kernels, so that none exhausts the stack.
+/// The maximal nesting depth of kernel calls, so that a run does not exhaust the stack.
 const DEEPEST_CALL: usize = 500;
 
-/// The scalars, variables and cursors that a block defines, which are out of scope after the block.
+/// The scalars, variables and cursors that a block defines, which go out of scope at the end of the block.
 #[derive(Default)]
 struct Scope {
     scalars: Vec<ScalarId>,
@@ -180,15 +180,17 @@ struct Verifier<'a> {
     errors: Vec<VerifyError>,
     scalars: SecondaryMap<ScalarId, State>,
     vars: SecondaryMap<VarId, State>,
-    /// The extent of each loop index in scope; `Some(None)` after the loop has ended.
+    /// For each loop index whose loop has begun: the extent while the loop is in scope, `Some(None)` after the loop
+    /// has ended.
     indices: SecondaryMap<IndexId, Option<Option<Extent>>>,
     written: SecondaryMap<BufferId, bool>,
     /// The buffers that enclosing loops exchange (carries with two buffers).
     carried: Vec<BufferId>,
-    /// The state of each cursor, and (`loops`) the number of loops around the current statement.
+    /// The state of each cursor (`Visible`: it points to a record), and (`loops`) the number of loops around the
+    /// current statement.
     cursors: SecondaryMap<CursorId, State>,
     loops: usize,
-    /// The known ranges of integer scalars and indices.
+    /// The definitions and conditions from which ranges of integer scalars and indices are proved.
     ranges: ValueRanges<'a>,
 }
 
@@ -217,7 +219,8 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// Checks that the inputs, outputs and workspace have the sizes that the kernel's argsort function accesses.
+    /// Checks that the buffers and the workspace have the types and sizes that the kernel's argsort function
+    /// accesses.
     fn argsort(&mut self) {
         let Some(argsort) = self.p.argsort else { return };
         let Argsort { key, rows, n, columns, first, descending: _ } = argsort;
@@ -311,16 +314,18 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// Checks a block. `dead` is true inside a loop that runs zero times: its addresses are not checked.
+    /// Checks a block and ends the scope of its definitions. If `dead` is true, the block never runs (a loop around
+    /// it has no iterations), so addresses are not checked.
     fn block(&mut self, body: &'a [Stmt], dead: bool) {
         let scope = self.open(body, dead);
         self.close(scope);
     }
 
-    /// Checks the statements of a block. Its definitions stay visible until it is closed.
+    /// Checks the statements of a block. The block's definitions stay in scope until `close` is called with the
+    /// returned scope.
     fn open(&mut self, body: &'a [Stmt], dead: bool) -> Scope {
         let Scope { mut scalars, mut vars, mut cursors } = Scope::default();
-        // The steps are the statements of the outermost block.
+        // The steps of the kernel are the statements of the outermost block, in which no step has begun yet.
         let top = self.step.is_none();
         for (i, stmt) in body.iter().enumerate() {
             if top {
@@ -463,7 +468,7 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// Records the definition of a scalar, and returns whether it is the first definition.
+    /// Marks a scalar as defined, and reports a second definition. Returns whether this definition is the first.
     fn define(&mut self, value: ScalarId) -> bool {
         let first = self.scalars[value] == State::Undefined;
         if !first {
@@ -481,7 +486,7 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// Checks that the operand `arg` is in scope and has the dtype `want`.
+    /// Checks that the operand `arg` is in scope and has the dtype `want`; `what` describes the operand in messages.
     fn operand(&mut self, what: &str, want: Dtype, arg: Arg) {
         let found = self.arg(arg);
         self.fits(what, Some(want), found);
@@ -491,7 +496,7 @@ impl<'a> Verifier<'a> {
         self.p.vars.get(var).copied()
     }
 
-    /// Returns the dtype of an operand that is in scope.
+    /// Returns the dtype of an operand; reports an operand that is not in scope, and returns `None`.
     fn arg(&mut self, arg: Arg) -> Option<Dtype> {
         let (state, dtype) = match arg {
             Arg::Literal(l) => return Some(l.dtype),
@@ -516,7 +521,8 @@ impl<'a> Verifier<'a> {
         None
     }
 
-    /// Checks an access: its buffer exists, and its elements stay within the buffer.
+    /// Checks an access: its guard and address have the right dtypes, its buffer exists, and its elements stay within
+    /// the buffer.
     fn access(&mut self, a: &Access<'_>, dead: bool) {
         if let Some(g) = a.guard {
             self.operand("a guard", Dtype::Bool, g);
@@ -559,7 +565,7 @@ impl<'a> Verifier<'a> {
         }
         let mut sought = false;
         if !constant || a.guard.is_some() || !self.ranges.facts.is_empty() {
-            // Search for the range of values only if the extents of the loops do not decide.
+            // Search for the range of the address only if the extents of the loops alone do not prove the access.
             let Some(found) = self.ranges.address(a.address, a.guard) else { return };
             at = found;
             sought = true;
@@ -571,7 +577,8 @@ impl<'a> Verifier<'a> {
             self.error(format!(
                 "{what} {reaches} elements {least}..={most} of a buffer of {elements} elements"
             ));
-            // An access that is certainly out of bounds is an error, not a missing proof.
+            // The error counts as a missing proof only after a search; if the extents alone decide, the access is
+            // certainly out of bounds.
             let unproved = (sought && a.reach.is_empty()).then_some(self.statement);
             self.errors.last_mut().into_iter().for_each(|e| e.unproved = unproved);
         }
@@ -584,7 +591,8 @@ impl<'a> Verifier<'a> {
     }
 }
 
-/// Returns the range of an access relative to its address. A saturated range lies outside every buffer.
+/// Returns the range of the offsets of an access's elements from its address. If the range saturates, it lies outside
+/// every buffer, so the access is refused.
 fn spread(a: &Access<'_>) -> Interval {
     let along = a.reach.iter().map(|(n, stride)| Interval::below(*n).times(*stride));
     along.fold(Interval::number(0), Interval::plus)

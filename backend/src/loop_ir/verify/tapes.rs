@@ -1,4 +1,5 @@
-//! Verifies tapes: fields lie within their record, and records are accessed only while a cursor points to them.
+//! Verifies dynamic tapes: fields lie within their record, and records are accessed only while a cursor points to
+//! them.
 
 use super::{State, Verifier};
 use crate::loop_ir::{
@@ -6,7 +7,7 @@ use crate::loop_ir::{
 };
 use tapeloom_ir::{ArrayType, Dtype};
 
-/// The upper bound of tape numbers and of the bytes of a record: a handle has 32 bits for each.
+/// The upper bound of the number of tapes, and of the bytes of a record: a handle has 32 bits for each of the two.
 const MOST_OF_A_HANDLE: usize = i32::MAX as usize;
 
 impl Verifier<'_> {
@@ -22,7 +23,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// Checks that a buffer in a tape record has a cursor and an aligned offset.
+    /// Checks that a buffer in a record of a dynamic tape has a cursor, an aligned offset and only one version.
     pub(super) fn recorded(
         &mut self,
         id: BufferId,
@@ -40,7 +41,8 @@ impl Verifier<'_> {
         }
     }
 
-    /// Checks that a cursor points to a record where a buffer in that record is accessed.
+    /// Checks that `cursor` points to a record at an access to a buffer in that record, and may write it if `write`
+    /// is true.
     pub(super) fn at_cursor(&mut self, buffer: BufferId, cursor: CursorId, write: bool) {
         match self.cursors[cursor] {
             State::Visible => {}
@@ -91,8 +93,8 @@ impl Verifier<'_> {
         found
     }
 
-    /// Checks a cursor move: the buffers at the cursor lie within the record. For a handle, which is known only at run
-    /// time, generated code checks it.
+    /// Checks a move of a cursor: the buffers at the cursor must lie within the record. The record of a handle is
+    /// known only at run time; generated code checks it then.
     fn turn(&mut self, cursor: CursorId, to: &CursorTarget) {
         let does = match to {
             CursorTarget::Tape(_) => Cursor::Writes,
@@ -108,8 +110,8 @@ impl Verifier<'_> {
         if self.loops == 0 {
             self.error(format!("{cursor} is turned outside any loop"));
         }
-        // Refuse a move if an enclosing block has already moved the cursor: the cursor's record would change after
-        // this block.
+        // Refuse a move if an enclosing block has already moved the cursor: after this block, the cursor would point
+        // to another record than before it.
         if self.cursors[cursor] == State::Visible {
             self.error(format!("{cursor} is turned where it stands already"));
         }
@@ -155,7 +157,8 @@ mod tests {
     use crate::loop_ir::{eval, parse, shadow, verify};
     use tapeloom_ir::{Kind, Tensor};
 
-    /// A program with a loop that writes three records, and a read of record `%5` of the handle `%4`.
+    /// A program with a loop that writes three records to a tape; `read` is the statement that moves cursor `c1` to
+    /// read record `%5` of the handle `%4`.
     fn text(read: &str) -> String {
         format!(
             "tape t0: 16
@@ -188,7 +191,8 @@ program @f {{
         )
     }
 
-    /// Every engine must check handles at run time, and end the call with an error if a record does not exist.
+    /// The interpreter and machine code must check handles at run time, and must end the call with an error if the
+    /// record does not exist.
     #[test]
     fn records_that_are_not_there_end_the_call() {
         let text = text("turn c1 to (%4)[%5]");
@@ -213,7 +217,7 @@ program @f {{
             assert_eq!(call(word, index).unwrap_err().kind, Kind::Internal, "{word} {index}");
         }
         assert_eq!(call(12, 1).unwrap(), [Tensor::from(1.0)], "held to a multiple of 8");
-        // A call after a failed call must succeed.
+        // A call must succeed after a call that has failed.
         assert_eq!(call(8, 2).unwrap(), [Tensor::from(2.0)]);
     }
 
