@@ -19,7 +19,7 @@ use crate::prim::{
 };
 use crate::tensor::Tensor;
 
-/// The extremum that is searched.
+/// The kind of extremum that is searched along the axis.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Extremum {
     /// The largest element.
@@ -44,17 +44,18 @@ impl Word for Extremum {
 pub struct ArgReduce {
     /// The axis along which the extremum is searched; the result does not have it.
     pub axis: usize,
-    /// Whether the largest or the smallest element is searched.
+    /// The kind of extremum: the largest or the smallest element.
     pub extremum: Extremum,
 }
 
 notation!(ArgReduce = extremum { axis });
 
 impl ArgReduce {
-    /// Returns whether `x` is more extreme than `best`, which precedes it.
+    /// Returns whether `x` replaces `best`, the most extreme of the elements before `x`: only if it is strictly
+    /// more extreme, or the first NaN.
     fn beats(&self, x: Literal, best: Literal) -> bool {
         let is = |code: Code, x: Literal, y: Literal| code.eval(&[x, y]).bits != 0;
-        // Only NaN differs from itself.
+        // Only a NaN differs from itself.
         let (x_nan, best_nan) = (is(Code::Ne, x, x), is(Code::Ne, best, best));
         let code = match self.extremum {
             Extremum::Max => Code::Gt,

@@ -28,7 +28,7 @@ use std::cmp::Ordering;
 pub struct ArgSort {
     /// The axis that is sorted.
     pub axis: usize,
-    /// Whether the largest element comes first.
+    /// Whether the largest element comes first in the order.
     pub descending: bool,
     /// The number of indices that are computed: the extent of the axis in the result.
     pub first: usize,
@@ -36,10 +36,10 @@ pub struct ArgSort {
 
 notation!(ArgSort = "argsort" { axis, descending, first });
 
-/// Orders two elements; NaN is larger than any number.
+/// Compares two elements for an ascending sort; a NaN is larger than any number and equal to another NaN.
 fn order(x: Literal, y: Literal) -> Ordering {
     let is = |code: Code, x: Literal, y: Literal| code.eval(&[x, y]).bits != 0;
-    // Only NaN differs from itself.
+    // Only a NaN differs from itself.
     let (x_nan, y_nan) = (is(Code::Ne, x, x), is(Code::Ne, y, y));
     if x_nan || y_nan {
         return x_nan.cmp(&y_nan);
@@ -80,7 +80,8 @@ impl ArrayPrimitive for ArgSort {
         let mut shape = x.shape().to_vec();
         shape[self.axis] = self.first;
         let mut y = Tensor::zeros_of(&ArrayType::new(Dtype::I64, shape))?;
-        // The axis of the result may be empty where that of the operand is not; then the result has no rows.
+        // With `first` 0 the result's axis is empty although the operand's is not; then the result has no rows,
+        // and `zip` visits none.
         let results = rows(y.ty(), self.axis).collect::<Vec<_>>();
         for (row, result) in rows(x.ty(), self.axis).zip(results) {
             let mut places: Vec<usize> = (0..row.len()).collect();

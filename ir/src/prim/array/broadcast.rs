@@ -18,16 +18,17 @@ use crate::tensor::Tensor;
 /// A broadcast: repeats an array along new axes and axes of extent 1. In text: `broadcast{shape, dims}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Broadcast {
-    /// The result's extents.
+    /// The extents of the result.
     pub shape: Shape,
-    /// For each axis of the operand, the axis of the result; ascending.
+    /// For each axis of the operand, the corresponding axis of the result; ascending.
     pub dims: Vec<usize>,
 }
 
 notation!(Broadcast = "broadcast" { shape, dims });
 
 impl Broadcast {
-    /// Returns the axes of the result along which the operand is repeated.
+    /// Returns the axes of the result along which the operand is repeated: new axes, and axes on which its extent
+    /// is 1.
     fn repeated(&self, operand: &[usize]) -> Vec<usize> {
         let stretched = |axis: &usize| match self.dims.iter().position(|d| d == axis) {
             None => true,
@@ -77,12 +78,13 @@ impl Movement for Broadcast {
         View::Axes(self.dims.iter().enumerate().map(map).collect())
     }
 
-    /// Sums over the axes along which elements are repeated.
+    /// Emits the cotangent of the operand: the sum of `ct` over the axes along which elements are repeated.
     fn adjoint(&self, b: &Builder<'_>, x: &ArrayType, ct: Atom, into: &mut Cotangents) {
         let axes = self.repeated(&x.shape);
         let mut back = ct;
         if !axes.is_empty() {
-            // Summing a product over axes that both factors have gives a product again.
+            // If `ct` is a product that was just emitted, summing it over axes that both factors have gives a
+            // product again, without the unsummed one.
             let product = Product::of(b, ct).and_then(|product| product.summed(b, &axes));
             back =
                 product.unwrap_or_else(|| b.emit1(Reduce { reducer: Reducer::Sum, axes }, &[ct]));
@@ -173,7 +175,8 @@ impl Movement for Broadcast {
     }
 }
 
-/// `f(broadcast x, broadcast y, c) = broadcast f(x, y, c)` if both broadcasts are the same and repeat elements.
+/// Rewrites `f(broadcast x, broadcast y, c)`, for an elementwise `f` and a literal `c`, to `broadcast f(x, y,
+/// c)`, if both broadcasts are the same and repeat elements: `f` then runs on fewer elements.
 fn before_broadcast(site: &Site<'_>) -> Option<Term> {
     let mut view: Option<(&crate::prim::Op, &Shape)> = None;
     let mut operands = Vec::with_capacity(site.operands.len());
@@ -181,7 +184,7 @@ fn before_broadcast(site: &Site<'_>) -> Option<Term> {
         operands.push(match (&o.definition, o.literal) {
             (_, Some(x)) => Term::Literal(x),
             (Some(d), None) => {
-                // A repeated literal is folded into a literal; one that is still an array cannot be moved.
+                // A broadcast of a literal is not matched here: folding turns it into a literal.
                 let (Type::Array(x), None) = &d.operands[0] else { return None };
                 if *view.get_or_insert((d.op, &x.shape)) != (d.op, &x.shape) {
                     return None;
@@ -196,7 +199,8 @@ fn before_broadcast(site: &Site<'_>) -> Option<Term> {
     repeats.then(|| Term::apply(op.clone(), Term::Apply(site.op.clone(), operands)))
 }
 
-/// If `to` is `from` with axes of extent 1 inserted, returns the index in `to` of each axis of `from`.
+/// Returns the index in the shape `to` of each axis of `from`, if `to` is `from` with axes of extent 1 inserted;
+/// otherwise `None`.
 fn inserted_ones(from: &[usize], to: &[usize]) -> Option<Vec<usize>> {
     let mut places = Vec::with_capacity(from.len());
     for (place, extent) in to.iter().enumerate() {

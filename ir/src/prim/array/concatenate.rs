@@ -1,7 +1,7 @@
 //! `concatenate{axis}`: joins arrays along an axis.
 //!
-//! There is at least one operand; all agree in dtype and in every other extent. In reverse mode, the cotangent
-//! of each operand is a slice of the result's cotangent.
+//! There is at least one operand; all operands agree in dtype and in the extents of all other axes. In reverse
+//! mode, the cotangent of each operand is a slice of the result's cotangent.
 
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
@@ -24,7 +24,8 @@ pub struct Concatenate {
 notation!(Concatenate = "concatenate" { axis });
 
 impl Concatenate {
-    /// Returns the piece of the result that each operand fills, given the operands' extents along the axis.
+    /// Returns, for each operand, the part of the result that it fills, given the operands' extents along the
+    /// axis.
     fn pieces(&self, rank: usize, extents: impl Iterator<Item = usize>) -> Vec<Piece> {
         let mut start = 0;
         let piece = |(operand, extent): (usize, usize)| {
@@ -36,7 +37,7 @@ impl Concatenate {
         extents.enumerate().map(piece).collect()
     }
 
-    /// Returns the type of the joined array, or the error in the operands.
+    /// Returns the type of the concatenation of operands of these types, or the error in the operands.
     fn result(&self, operands: &[&ArrayType]) -> Result<ArrayType> {
         let [first, rest @ ..] = operands else {
             return Err(Problem::new(

@@ -22,21 +22,21 @@ use crate::prim::{
 };
 use crate::tensor::Tensor;
 
-/// The operation that combines elements.
+/// The operation that combines an element with the fold of the elements before it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Cumulation {
-    /// The sum of all elements so far.
+    /// The sum of the elements so far.
     Sum,
-    /// Product of numbers.
+    /// The product of the elements so far.
     Prod,
-    /// Largest; NaN from the first NaN on.
+    /// The largest element so far; NaN from the first NaN on.
     Max,
     /// The smallest element so far; NaN from the first NaN on.
     Min,
 }
 
 impl Cumulation {
-    /// Returns the scalar operation that combines two elements, the same as that of the reduction.
+    /// Returns the scalar operation that combines two elements, for sums that of `reduce_sum` and so on.
     fn code(self) -> Code {
         match self {
             Cumulation::Sum => Reducer::Sum.code(),
@@ -65,11 +65,11 @@ impl Word for Cumulation {
 /// `cummin`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Cumulate {
-    /// The operation that combines elements.
+    /// The operation of the folds: sum, product, maximum or minimum.
     pub cumulation: Cumulation,
-    /// The axis of the partial folds.
+    /// The axis along which elements are folded.
     pub axis: usize,
-    /// Whether the folds start at the last element.
+    /// Whether the folds start at the last element instead of the first.
     pub reverse: bool,
 }
 
@@ -147,13 +147,14 @@ impl ArrayPrimitive for Cumulate {
         Ok(Some(match self.cumulation {
             Cumulation::Sum => b.emit1(self.clone(), &[*dx]),
             Cumulation::Prod => {
-                // The tangent of a cumulative product: `dy[i] = x[i] dy[i-1] + y[i-1] dx[i]`.
+                // The tangent of a cumulative product `y`: `dy[i] = x[i] dy[i-1] + y[i-1] dx[i]`, with `y[-1] =
+                // 1`.
                 let others = before(b, y, axis, reverse, literal(1.0));
                 recurrence(*x, b.emit1(Scalar::Mul, &[others, *dx]))
             }
             Cumulation::Max | Cumulation::Min => {
-                // The tangent of a cumulative extremum, with `[..]` for 1 if true and 0 if false: dy[i] = Σ [x[j] =
-                // y[i]] dx[j] / Σ [x[j] = y[i]], where both sums restart when y changes.
+                // The tangent of a cumulative extremum `y`, with `[..]` for 1 if true and 0 if false: dy[i] = Σ
+                // [x[j] = y[i]] dx[j] / Σ [x[j] = y[i]], summed over j ≤ i. Both sums restart when y changes.
                 let last = before(b, y, axis, reverse, literal(f64::NAN));
                 let number = |condition: Atom, x: Atom| {
                     b.emit1(Scalar::Select, &[condition, x, literal(0.0).into()])
@@ -162,7 +163,7 @@ impl ArrayPrimitive for Cumulate {
                 let stays = b.emit1(Scalar::Eq, &[last, y]);
                 let attains = b.emit1(Scalar::Eq, &[*x, y]);
                 let count = recurrence(stays, number(attains, ones));
-                // If y is NaN, no element equals it, and the count is 0.
+                // If y[i] is NaN, no element equals it and the count is 0: divide by 1 instead.
                 let none = b.emit1(Scalar::Eq, &[count, literal(0.0).into()]);
                 let count = b.emit1(Scalar::Select, &[none, ones, count]);
                 let share = recurrence(stays, number(attains, *dx));

@@ -21,7 +21,7 @@ pub struct Diagonal {
 notation!(Diagonal = "diagonal" { axes });
 
 impl Diagonal {
-    /// Returns the two axes; `None` if the attribute does not have exactly two.
+    /// Returns the two axes; `None` if the attribute does not list exactly two.
     fn ends(&self) -> Option<(usize, usize)> {
         match *self.axes {
             [i, j] => Some((i, j)),
@@ -57,8 +57,8 @@ impl Movement for Diagonal {
         Ok(shape.into())
     }
 
-    /// Returns the index map: result index `o` reads the operand at `o` with the index along the first axis inserted
-    /// again at the second axis.
+    /// Returns the index map: the operand index is the result index `o` with the index along the first axis
+    /// inserted a second time, at the second axis.
     fn view(&self, x: &Shape) -> View {
         let map = |axis: usize| match self.ends() {
             Some((i, j)) if axis == j => AxisMap::same(i),
@@ -68,7 +68,8 @@ impl Movement for Diagonal {
         View::Axes((0..x.len()).map(map).collect())
     }
 
-    /// `ct of x[.., k, .., k, ..] += ct[.., k, ..]`; elements off the diagonal are not touched.
+    /// Adds `ct` onto the diagonal of the operand's cotangent: `x_ct[.., k, .., k, ..] += ct[.., k, ..]`; other
+    /// elements get nothing.
     fn adjoint(&self, b: &Builder<'_>, x: &ArrayType, ct: Atom, into: &mut Cotangents) {
         let Some((i, _)) = self.ends() else { return };
         let Accumulator { atom: total, negated } =

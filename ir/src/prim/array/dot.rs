@@ -29,15 +29,15 @@ use crate::tensor::{Element, Tensor};
 /// In text: `dot{lhs_batch, rhs_batch, lhs_contract, rhs_contract}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Dot {
-    /// Pairs (axis of the left, axis of the right operand) that are shared and appear in the result.
+    /// Batch axes as pairs (axis of the left operand, axis of the right operand): shared, and axes of the result.
     pub batch: Vec<(usize, usize)>,
-    /// Pairs (axis of the left, axis of the right operand) that are shared and summed over.
+    /// Contracted axes as pairs (axis of the left operand, axis of the right operand): shared, and summed over.
     pub contract: Vec<(usize, usize)>,
 }
 
 notation!(Dot = "dot" { batch(lhs_batch, rhs_batch), contract(lhs_contract, rhs_contract) });
 
-/// The left or the right operand.
+/// One of the two operands of a product.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Left,
@@ -58,7 +58,8 @@ impl Dot {
         (0..rank).filter(|a| !batch.contains(a) && !contract.contains(a)).collect()
     }
 
-    /// Returns the origin of each axis of the result, for operands of these ranks.
+    /// Returns, for each axis of the result, the operand axis or batch pair that it comes from, for operands of
+    /// these ranks.
     fn axes(&self, [left, right]: [usize; 2]) -> Vec<AxisOf> {
         let batch = (0..self.batch.len()).map(AxisOf::Batch);
         let left = self.free(Side::Left, left).into_iter().map(AxisOf::Left);
@@ -68,14 +69,15 @@ impl Dot {
             .collect()
     }
 
-    /// Returns the same product with the operands exchanged.
+    /// Returns the attributes of the same product with its operands exchanged; the free axes of the result change
+    /// their order.
     pub(super) fn swapped(&self) -> Dot {
         let swap = |pairs: &[(usize, usize)]| pairs.iter().map(|(l, r)| (*r, *l)).collect();
         Dot { batch: swap(&self.batch), contract: swap(&self.contract) }
     }
 
-    /// Emits the cotangent of the left operand, given the right one, whose free axes are the axes of `ct` from
-    /// `others` on.
+    /// Emits the cotangent of the left operand from the right operand and the cotangent `ct` of the result, in
+    /// which the axes from `others` on are the right operand's free axes.
     ///
     /// The cotangent is contracted with the right operand over the free axes of the latter. This gives [batch,
     /// left free, right contracted], the axes of the left operand in another order.
@@ -92,7 +94,7 @@ impl Dot {
             batch: Side::Right.of(&self.batch).into_iter().enumerate().collect(),
             contract: (others..).zip(right_free).collect(),
         };
-        // The contracted axes of the right operand come out in ascending order of their numbers there.
+        // The product lists the right operand's contracted axes in ascending order, so sort the pairs by them.
         let mut contracted = self.contract.clone();
         contracted.sort_by_key(|(_, right)| *right);
         let mut came = Side::Left.of(&self.batch);
@@ -104,27 +106,27 @@ impl Dot {
     }
 }
 
-/// The axis of an operand from which an axis of a product comes.
+/// The origin of an axis of a product: a batch pair or a free axis of one operand.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum AxisOf {
-    /// The batch pair with this index.
+    /// The batch pair with this index in `Dot::batch`.
     Batch(usize),
-    /// The axis of the left operand with this number.
+    /// The free axis of the left operand with this number.
     Left(usize),
-    /// The axis of the right operand with this number.
+    /// The free axis of the right operand with this number.
     Right(usize),
 }
 
-/// An array that is a product, possibly with permuted axes.
+/// A value of the builder that is defined as a product, possibly followed by permutations of its axes.
 pub(super) struct Product {
     pub(super) dot: Dot,
     pub(super) operands: [Atom; 2],
-    /// The origin of each axis of the array.
+    /// For each axis of the value, its origin in the product's operands.
     pub(super) axes: Vec<AxisOf>,
 }
 
 impl Product {
-    /// Returns `x` as a product, possibly with permuted axes; `None` unless the builder emitted a product for it
+    /// Returns `x` as a product with possibly permuted axes; `None` unless the builder emitted that product
     /// recently.
     pub(super) fn of(b: &Builder<'_>, x: Atom) -> Option<Product> {
         let (mut order, mut at): (Vec<usize>, Atom) = ((0..b.shape_of(x).len()).collect(), x);
@@ -145,7 +147,7 @@ impl Product {
         }
     }
 
-    /// Returns the product with the operands exchanged and the axes in the same order.
+    /// Returns the same value as a product with the operands exchanged; the value's axes keep their order.
     pub(super) fn turned(self) -> Product {
         let turned = |axis: AxisOf| match axis {
             AxisOf::Batch(i) => AxisOf::Batch(i),
@@ -160,7 +162,8 @@ impl Product {
         }
     }
 
-    /// Emits a product whose axes have these origins, in this order.
+    /// Emits a product and permutes its axes so that they have the origins `axes`, in this order; `None` if one
+    /// is missing.
     pub(super) fn emit(
         b: &Builder<'_>,
         dot: Dot,
@@ -173,7 +176,8 @@ impl Product {
         Some(Permute { permutation }.apply(b, b.emit1(dot, &operands)))
     }
 
-    /// Emits `Σ x` over the axes `over` of the array if all are batch axes: they become contracted axes.
+    /// Emits the sum of the value over its axes `over`, if all of these are batch axes: they become contracted
+    /// axes. Otherwise returns `None`.
     pub(super) fn summed(self, b: &Builder<'_>, over: &[usize]) -> Option<Atom> {
         let Product { dot, operands, axes } = self;
         let mut gone = Vec::new();
@@ -309,12 +313,13 @@ impl ArrayPrimitive for Dot {
             op.batch.insert(0, (0, 0));
             return Ok(b.emit1(op, x));
         }
-        // The batch becomes a free axis of one operand: the first of its free axes in the result.
+        // The batch axis becomes a free axis of the batched operand: the first of that operand's free axes in the
+        // result.
         let mut operands = [x[0], x[1]];
         let right_free = self.free(Side::Right, b.shape_of(x[1]).len() - right).len();
         let mut at = self.batch.len();
         if batched[1] && right_free == 0 {
-            // With the operands exchanged, no other free axis precedes it.
+            // With the right operand on the left, no other free axis precedes the batch axis in the result.
             op = op.swapped();
             operands.reverse();
         } else if batched[1] {
@@ -342,7 +347,7 @@ impl ArrayPrimitive for Dot {
         let ints = Tensor::from([[1i64, -2, 3], [4, 5, i64::MAX]]);
         let none = Tensor::from([[0.0; 0]; 2]);
         vec![
-            // Samples: x · y, A x, x A, A Aᵀ, A ⊗ x.
+            // Samples: x · y, A x, x A, A Aᵀ, and the outer product A ⊗ x.
             Sample::smooth(dot(&[], &[(0, 0)]), vec![vector.clone(), vector.clone()]),
             Sample::smooth(dot(&[], &[(1, 0)]), vec![matrix.clone(), vector.clone()]),
             Sample::smooth(dot(&[], &[(0, 1)]), vec![vector.clone(), matrix.clone()]),
@@ -372,9 +377,9 @@ fn cube<const K: usize, const M: usize, const N: usize>() -> Tensor {
     Tensor::from(std::array::from_fn::<_, K, _>(matrix))
 }
 
-/// The arithmetic of dot on one element type.
+/// The arithmetic of a product's elements of one Rust type.
 trait Number: Element<Stored = Self> + bytemuck::Pod {
-    /// `self + x y`, rounded twice; integers wrap.
+    /// Returns `self + x y`, rounded after the multiplication and after the addition; integers wrap.
     fn plus_product(self, x: Self, y: Self) -> Self;
 }
 
@@ -395,7 +400,8 @@ numbers! {
 }
 
 impl Dot {
-    /// Permutes the operands to `[batch, m, k]` and `[batch, k, n]` and multiplies.
+    /// Evaluates the product on elements of type `T`: permutes the operands to `[batch, m, k]` and `[batch, k,
+    /// n]` and multiplies.
     fn product<T: Number>(&self, x: &Tensor, y: &Tensor) -> Result<Tensor> {
         let (left_free, right_free) =
             (self.free(Side::Left, x.shape().len()), self.free(Side::Right, y.shape().len()));
@@ -415,8 +421,8 @@ impl Dot {
         }
         let matrices = left.chunks_exact(m * k).zip(right.chunks_exact(k * n));
         for (z, (x, y)) in z.stored_mut::<T>().chunks_exact_mut(m * n).zip(matrices) {
-            // Row by row, so that the innermost loop accesses contiguous memory and each sum is in the order of
-            // k.
+            // The innermost loop runs along a row of y, so that it accesses contiguous memory; each sum adds its
+            // terms in ascending order of k.
             for (z, x) in z.chunks_exact_mut(n).zip(x.chunks_exact(k)) {
                 for (x, y) in x.iter().zip(y.chunks_exact(n)) {
                     for (z, y) in z.iter_mut().zip(y) {
@@ -429,7 +435,7 @@ impl Dot {
     }
 }
 
-/// Returns the elements of `t` with the axes permuted to the order `axes`.
+/// Returns the elements of `t` in row-major order after its axes have been permuted to the order `axes`.
 fn arranged<T: Number>(t: &Tensor, axes: &[usize]) -> Vec<T> {
     let elements = t.stored::<T>();
     if axes.iter().enumerate().all(|(i, a)| i == *a) {

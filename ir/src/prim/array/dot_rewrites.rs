@@ -1,8 +1,8 @@
 //! Rewrite rules of contractions: views of operands and results become changes of axis numbers.
 //!
 //! A contraction reads its operands in the order that its axis numbers give, so a permute before it is never
-//! needed. It can read a repeated element once, so a broadcast before it is waste. Unless a row says otherwise,
-//! products and their order stay the same, so the rewrite is exact.
+//! needed. It can read a repeated element once, so a broadcast before it only costs time. A rule keeps all
+//! products and the order in which they are added, and is exact, unless it is marked `Reassociates`.
 
 use super::dot::Side;
 use crate::lang::types::{Shape, Type};
@@ -90,8 +90,8 @@ fn is_broadcast(op: &Op) -> bool {
     matches!(op, Op::Broadcast(_))
 }
 
-/// Views the dot from an operand that has a definition, as if that operand were the left one. Returns the dot,
-/// the index of that operand, and the index of the other one.
+/// Returns the dot with an operand that has a definition on the left: the attributes (exchanged if that is the
+/// right operand), the index of that operand in `site`, and the index of the other operand.
 fn facing(site: &Site<'_>) -> Option<(Dot, usize, usize)> {
     let Op::Dot(dot) = site.op else { return None };
     if site.operands[0].definition.is_some() {
@@ -106,19 +106,19 @@ fn free_ranks(dot: &Dot, left: &Shape, right: &Shape) -> (usize, usize) {
     (dot.free(Side::Left, left.len()).len(), dot.free(Side::Right, right.len()).len())
 }
 
-/// Returns the permutation that puts the axes of a dot with exchanged operands back in order: batch axes, then
-/// the last group, then the middle group.
+/// Returns the permutation from a result with the axes (batch, `left` free axes, `right` free axes) to (batch,
+/// right free axes, left free axes), as of a dot with exchanged operands.
 fn exchanged(batch: usize, left: usize, right: usize) -> Vec<usize> {
     let middle = batch..batch + left;
     (0..batch).chain(batch + left..batch + left + right).chain(middle).collect()
 }
 
-/// Permutes the axes of `term`, unless the permutation is the identity.
+/// Applies a permute to `term`, unless the permutation is the identity.
 fn in_order(term: Term, permutation: Vec<usize>) -> Term {
     if permutation.is_sorted() { term } else { Term::apply(Permute { permutation }, term) }
 }
 
-/// `dot(permute x, y)`: contracts `x` itself, with renumbered axes.
+/// Rewrites `dot(permute x, y)` to a dot of `x` itself, with renumbered axes.
 fn of_permuted(site: &Site<'_>) -> Option<Term> {
     let (dot, left, right) = facing(site)?;
     let definition = site.operands[left].definition.as_ref()?;
@@ -128,7 +128,8 @@ fn of_permuted(site: &Site<'_>) -> Option<Term> {
     let new = Dot { batch: own(&dot.batch), contract: own(&dot.contract) };
     let (x, y) = (&definition.operands[0].0, site.operands[right].shape()?);
     let x = &x.as_array()?.shape;
-    // The free axes now come in the order of x; before, they came in the order of the permuted x.
+    // The free axes of the new dot come in the order of x; those of the old dot came in the order of the permuted
+    // x.
     let sorted = new.free(Side::Left, x.len());
     let before = dot.free(Side::Left, x.len());
     let place = |axis: &usize| sorted.binary_search(&p.permutation[*axis]).ok();
@@ -147,7 +148,8 @@ fn of_permuted(site: &Site<'_>) -> Option<Term> {
     Some(in_order(term, order))
 }
 
-/// `permute(dot(x, y)) = dot(y, x)` if the permutation exchanges the free axes of both.
+/// Rewrites `permute(dot(x, y))` to `dot(y, x)` if the permutation exchanges the free axes of `x` with those of
+/// `y`.
 fn permuted(site: &Site<'_>) -> Option<Term> {
     let Op::Permute(p) = site.op else { return None };
     let definition = site.operands[0].definition.as_ref()?;
@@ -160,7 +162,7 @@ fn permuted(site: &Site<'_>) -> Option<Term> {
         .then(|| Term::Apply(dot.swapped().into(), vec![Term::Inner(0, 1), Term::Inner(0, 0)]))
 }
 
-/// `dot(-x, y) = -dot(x, y)`
+/// Rewrites `dot(-x, y)` to `-dot(x, y)`, and `dot(x, -y)` likewise.
 fn of_negated(site: &Site<'_>) -> Option<Term> {
     let (_, negated, other) = facing(site)?;
     let mut operands = vec![Term::Operand(other), Term::Inner(negated, 0)];
@@ -170,13 +172,13 @@ fn of_negated(site: &Site<'_>) -> Option<Term> {
     Some(Term::apply(Scalar::Neg, Term::Apply(site.op.clone(), operands)))
 }
 
-/// `dot(-x, -y) = dot(x, y)`
+/// Rewrites `dot(-x, -y)` to `dot(x, y)`.
 fn of_two_negated(site: &Site<'_>) -> Option<Term> {
     let both = site.operands.iter().all(|o| o.definition.is_some());
     both.then(|| Term::Apply(site.op.clone(), vec![Term::Inner(0, 0), Term::Inner(1, 0)]))
 }
 
-/// `dot(c x, y) = c dot(x, y)` for a literal `c`.
+/// Rewrites `dot(c x, y)` to `c dot(x, y)` for a literal `c`.
 fn of_scaled(site: &Site<'_>) -> Option<Term> {
     let (_, scaled, other) = facing(site)?;
     let definition = site.operands[scaled].definition.as_ref()?;
@@ -189,8 +191,9 @@ fn of_scaled(site: &Site<'_>) -> Option<Term> {
     Some(Term::Apply(definition.op.clone(), vec![dot, Term::Literal(c)]))
 }
 
-/// `dot(broadcast x, y)`: a repeated batch axis becomes a free axis of `y`; a repeated free axis is
-/// repeated after the product; along a repeated contracted axis (only if `sums`) `y` is summed first.
+/// Rewrites `dot(broadcast x, y)` to a dot of `x` itself: a repeated batch axis becomes a free axis of `y`; a
+/// repeated free axis is repeated after the product; along a repeated contracted axis (only if `sums`) `y` is
+/// summed first.
 fn of_broadcast(site: &Site<'_>, sums: bool) -> Option<Term> {
     let (dot, left, right) = facing(site)?;
     let definition = site.operands[left].definition.as_ref()?;
@@ -204,7 +207,7 @@ fn of_broadcast(site: &Site<'_>, sums: bool) -> Option<Term> {
     let own = |axis: usize| b.dims.iter().position(|d| *d == axis);
     let summed: Vec<usize> =
         dot.contract.iter().filter(|(l, _)| own(*l).is_none()).map(|(_, r)| *r).collect();
-    // A sum over an empty axis would have to be zero; leave such products alone.
+    // A sum over an axis of extent 0 would have to be zero; leave products with such an axis unchanged.
     if summed.is_empty() == sums || summed.iter().any(|a| y[*a] == 0) {
         return None;
     }
@@ -214,7 +217,7 @@ fn of_broadcast(site: &Site<'_>, sums: bool) -> Option<Term> {
     };
     let new = Dot { batch: shared(&dot.batch), contract: shared(&dot.contract) };
     let y_shape = y.without(&summed);
-    // The axes of the new product, each identified by its operand.
+    // The origin of an axis of the new product: a free or batch axis of one operand.
     #[derive(PartialEq)]
     enum Axis {
         Left(usize),
@@ -223,7 +226,8 @@ fn of_broadcast(site: &Site<'_>, sums: bool) -> Option<Term> {
     let mut out: Vec<Axis> = new.batch.iter().map(|(l, _)| Axis::Left(*l)).collect();
     out.extend(new.free(Side::Left, x.len()).into_iter().map(Axis::Left));
     out.extend(new.free(Side::Right, y_shape.len()).into_iter().map(Axis::Right));
-    // The required axes, in order; `None` for a repeated free axis, which the product does not have.
+    // The axes of the old result in order, by their origin in the new product; `None` for a repeated free axis,
+    // which the new product lacks.
     let mut wanted: Vec<Option<Axis>> = Vec::new();
     for (l, r) in &dot.batch {
         wanted.push(Some(own(*l).map_or(Axis::Right(left_of(*r)), Axis::Left)));

@@ -26,7 +26,7 @@ use crate::tensor::Tensor;
 /// A box of an array that starts at computed indices. In text: `dynamic_slice{sizes}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct DynamicSlice {
-    /// The result's extents.
+    /// The extents of the box, and so of the result.
     pub sizes: Vec<usize>,
 }
 
@@ -107,7 +107,8 @@ impl ArrayPrimitive for DynamicSlice {
             let shape = if batched[0] { &shape[1..] } else { &shape };
             let y = match Boxes::new(b, size, shape, &self.sizes, &x[1..], &batched[1..]) {
                 Some(boxes) => boxes.read(b, x[0], batched[0]),
-                // The box has the extents of the array, so the clamped start is 0 whatever the operand says.
+                // The box has the extents of the array, so the clamped start is 0 for every value of the start
+                // operands.
                 None if batched[0] => x[0],
                 None => elementwise::materialize_lead(b, size, x[0]),
             };

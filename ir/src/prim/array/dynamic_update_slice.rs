@@ -23,7 +23,7 @@ use crate::prim::{
 };
 use crate::tensor::Tensor;
 
-/// An array with one box, at computed starts, replaced. In text: `dynamic_update_slice`.
+/// An array in which one box, at computed starts, is replaced. In text: `dynamic_update_slice`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct DynamicUpdateSlice;
 
@@ -107,8 +107,8 @@ impl ArrayPrimitive for DynamicUpdateSlice {
         let starts: Vec<Atom> = starts.iter().filter_map(Arg::known).collect();
         let at_starts = |arrays: &[Atom]| [arrays, &starts].concat();
         let ty = ArrayType { dtype: b.dtype_of(ct), shape: update.shape(b) };
-        // Read the box before zeroing it, so that the zeroing is the last use of the cotangent and can happen
-        // in place.
+        // Read the box of the cotangent before the equation that zeroes it, so that the zeroing is the last use
+        // of the cotangent and can happen in place.
         if let Arg::Linear(_) = update {
             let part = DynamicSlice { sizes: ty.shape.to_vec() };
             into.add(b, 1, b.emit1(part, &at_starts(&[ct])));
@@ -132,8 +132,8 @@ impl ArrayPrimitive for DynamicUpdateSlice {
         }
         let (shape, sizes) = (b.shape_of(array), b.shape_of(update));
         let boxes = Boxes::new(b, size, &shape[1..], &sizes[1..], &x[2..], &batched[2..]);
-        // Without boxes the update has the extents of the array and replaces all of it, whatever the starts
-        // are.
+        // `boxes` is `None` if the update has the extents of the array: it then replaces all of the array, for
+        // every value of the starts.
         Ok(boxes.map_or(update, |boxes| boxes.write(b, array, update)))
     }
 
@@ -170,7 +170,8 @@ impl ArrayPrimitive for DynamicUpdateSlice {
     }
 }
 
-/// Returns the array with the update written into it; in place if the array has no other reference.
+/// Writes `update` into `x` at the clamped starts and returns `x`; the elements are copied first if other tensors
+/// refer to them.
 pub(crate) fn write(mut x: Tensor, update: &Tensor, starts: &[Tensor]) -> Tensor {
     let starts = clamped(x.shape(), update.shape(), starts);
     let (strides, size) = (x.ty().shape.strides(), x.dtype().bytes());
@@ -181,7 +182,8 @@ pub(crate) fn write(mut x: Tensor, update: &Tensor, starts: &[Tensor]) -> Tensor
     let (to, from) = (x.bytes_mut(), update.bytes());
     let rows = from.len() / (row * size).max(1);
     for r in 0..rows {
-        // The offset of the row's first element: the last axis is dense.
+        // The offset of the first element of row `r` of the box; elements along the last axis are adjacent in
+        // memory.
         let mut at = starts.last().copied().unwrap_or(0);
         let mut rest = r;
         for axis in (0..inner.len()).rev() {

@@ -33,9 +33,9 @@ use crate::tensor::Tensor;
 /// A gather: reads windows of an array at computed positions. In text: `gather{batch, axes, bounds}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Gather {
-    /// Leading axes shared by array and indices.
+    /// The number of leading axes that array and indices share.
     pub batch: usize,
-    /// Axes of the array that are indexed; ascending. The numbers count batch axes.
+    /// The indexed axes of the array, ascending; batch axes count in the numbering.
     pub axes: Vec<usize>,
     /// The treatment of out-of-range indices.
     pub bounds: Bounds,
@@ -118,8 +118,8 @@ impl ArrayPrimitive for Gather {
         let [Arg::Linear(Type::Array(array)), Arg::Known(indices)] = x else {
             return Ok(());
         };
-        // Scatter into the total cotangent so far, so that the cost is proportional to the rows read, not to
-        // the array.
+        // Scatter into the total cotangent so far, not into new zeros, so that the cost is proportional to the
+        // rows read and not to the array.
         let zeros = || elementwise::zeros(b, array).into();
         let Accumulator { atom: total, negated } = into.total[0].unwrap_or_else(zeros);
         let ct = Accumulator { atom: ct, negated: negated != into.negated }.settle(b);
@@ -138,12 +138,14 @@ impl ArrayPrimitive for Gather {
             bounds: self.bounds,
         };
         let y = match (batched[0], batched[1]) {
-            // The batch becomes one more axis of positions, the first after the shared ones.
+            // Only the indices are batched: the batch axis of the indices becomes one more axis of positions, the
+            // first after the shared ones.
             (false, _) => {
                 let indices = move_axis(b, x[1], 0, self.batch);
                 move_axis(b, b.emit1(self.clone(), &[x[0], indices]), self.batch, 0)
             }
-            // The batch becomes one more axis of the window, the first of the remaining ones.
+            // Only the array is batched: its batch axis becomes one more axis of the window, the first of the
+            // remaining ones.
             (true, false) if self.batch == 0 => {
                 let places = b.shape_of(x[1]).len() - 1;
                 move_axis(b, b.emit1(shifted(0), x), places, 0)
@@ -175,7 +177,7 @@ impl ArrayPrimitive for Gather {
         let matrix = Tensor::from([[0.5, -1.0, 2.0], [3.0, 0.75, -0.25]]);
         let mut all = Vec::new();
         for bounds in [Bounds::Clip, Bounds::Drop] {
-            // Repeated and out-of-range positions; one position without further axes; no position.
+            // Repeated and out-of-range positions; one position without further axes; no position at all.
             let places = Tensor::from([[2i64], [0], [-1], [2], [7]]);
             all.push(Sample::smooth(gather(0, &[0], bounds), vec![vector.clone(), places]));
             let columns = Tensor::from([[1i64], [1]]);

@@ -18,9 +18,9 @@ use crate::tensor::Tensor;
 /// An array whose elements are their own index along an axis. In text: `iota{shape, axis, dtype}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Iota {
-    /// The result's extents.
+    /// The extents of the result.
     pub shape: Shape,
-    /// The axis whose index the elements are.
+    /// The axis along which each element holds its index.
     pub axis: usize,
     /// The result's dtype.
     pub dtype: Dtype,

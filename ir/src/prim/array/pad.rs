@@ -17,30 +17,30 @@ use crate::tensor::Tensor;
 /// An array with a scalar inserted around and between its elements. In text: `pad{low, high, interior}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Pad {
-    /// Copies of the fill in front of each axis; negative to crop.
+    /// Copies of the fill in front of the elements along each axis; a negative number removes elements.
     pub low: Vec<i64>,
-    /// Copies of the fill behind each axis; negative to crop.
+    /// Copies of the fill behind the elements along each axis; a negative number removes elements.
     pub high: Vec<i64>,
-    /// Copies of the fill between neighbours along each axis.
+    /// Copies of the fill between neighbouring elements along each axis.
     pub interior: Vec<usize>,
 }
 
 notation!(Pad = "pad" { low, high, interior });
 
 impl Pad {
-    /// Returns `low`, `high` and `interior` of every axis.
+    /// Iterates over the axes, with `low`, `high` and `interior` of each.
     fn axes(&self) -> impl Iterator<Item = (i64, i64, usize)> + '_ {
         let edges = self.low.iter().zip(&self.high).zip(&self.interior);
         edges.map(|((low, high), interior)| (*low, *high, *interior))
     }
 
-    /// Returns whether the result equals the operand.
+    /// Returns whether the pad adds and removes nothing, so that the result equals the operand.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         self.axes().all(|edges| edges == (0, 0, 0))
     }
 
-    /// Returns whether the pad crops nothing and changes no axes other than `axes`.
+    /// Returns whether the pad removes nothing and changes no axes other than `axes`.
     pub(super) fn surrounds_only(&self, axes: impl Iterator<Item = usize> + Clone) -> bool {
         let one = |(axis, (low, high, interior)): (usize, (i64, i64, usize))| {
             let along = axes.clone().any(|a| a == axis);
@@ -49,7 +49,7 @@ impl Pad {
         self.axes().enumerate().all(one)
     }
 
-    /// Returns the extents of the result for an operand with the shape of `x`.
+    /// Returns the extents of the result for an operand of type `x`, or the error.
     fn shape(&self, x: &ArrayType) -> Result<Shape> {
         let extent = |(axis, ((low, high, interior), n)): (usize, ((i64, i64, usize), &usize))| {
             let limit = INDEX_LIMIT as i128;
@@ -101,7 +101,8 @@ impl FilledView for Pad {
         self.axes().enumerate().map(map).collect()
     }
 
-    /// Crops the padded elements, pads the cropped ones with zeros, and drops the elements in between.
+    /// Emits the cotangent of the array: removes the padding from `ct`, adds zeros for elements that the pad
+    /// removed, and drops the positions between elements.
     fn adjoint(&self, b: &Builder<'_>, ct: Atom, x: &ArrayType) -> Atom {
         let negated = |v: &[i64]| v.iter().map(|v| -v).collect();
         let back = Pad {

@@ -19,19 +19,19 @@ use crate::tensor::Tensor;
 /// A permutation of the axes of an array. In text: `permute{permutation}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Permute {
-    /// For each axis of the result, the axis of the operand.
+    /// For each axis of the result, the axis of the operand from which it comes.
     pub permutation: Vec<usize>,
 }
 
 notation!(Permute = "permute" { permutation });
 
 impl Permute {
-    /// Permutes the axes of `x`; emits nothing if the permutation is the identity.
+    /// Emits `x` with permuted axes, or returns `x` if the permutation is the identity.
     pub(crate) fn apply(&self, b: &Builder<'_>, x: Atom) -> Atom {
         if self.is_identity() { x } else { b.emit1(self.clone(), &[x]) }
     }
 
-    /// Returns the inverse permutation.
+    /// Returns the permute with the inverse permutation.
     pub(crate) fn inverse(&self) -> Permute {
         let mut permutation = vec![0; self.permutation.len()];
         for (to, from) in self.permutation.iter().enumerate() {
@@ -182,7 +182,7 @@ impl Movement for Permute {
     }
 }
 
-/// Emits the array with axis `from` moved to position `to`; the other axes stay in order.
+/// Emits `x` with axis `from` moved to position `to`; the other axes keep their order.
 pub(crate) fn move_axis(b: &Builder<'_>, x: Atom, from: usize, to: usize) -> Atom {
     let mut permutation: Vec<usize> = (0..b.shape_of(x).len()).collect();
     let axis = permutation.remove(from);
@@ -190,7 +190,8 @@ pub(crate) fn move_axis(b: &Builder<'_>, x: Atom, from: usize, to: usize) -> Ato
     Permute { permutation }.apply(b, x)
 }
 
-/// Permutes the axes of `x` to the order in which they appear in the result, then broadcasts.
+/// Returns `permute(broadcast x)` as `broadcast(permute x)`: the axes of `x` are brought to the order in which
+/// they appear in the result.
 fn permute_of_broadcast(outer: &Permute, inner: &Broadcast) -> Vec<Op> {
     let place = outer.inverse().permutation;
     let mut placed: Vec<(usize, usize)> =

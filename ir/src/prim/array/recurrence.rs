@@ -30,9 +30,9 @@ use crate::tensor::Tensor;
 /// The linear recurrence `y[i] = a[i] y[i-1] + x[i]` along an axis. In text: `recurrence{axis, reverse}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Recurrence {
-    /// The axis of the recurrence.
+    /// The axis along which elements depend on their predecessors.
     pub axis: usize,
-    /// Whether it runs from the last element to the first.
+    /// Whether the recurrence runs from the last element to the first.
     pub reverse: bool,
 }
 

@@ -21,13 +21,13 @@ use crate::tensor::Tensor;
 /// The operation that combines two elements.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Reducer {
-    /// Sum of numbers.
+    /// The sum of all elements.
     Sum,
     /// The product of all elements.
     Prod,
     /// The largest element; NaN if any element is NaN.
     Max,
-    /// Smallest; NaN if any is NaN.
+    /// The smallest element; NaN if any element is NaN.
     Min,
     /// Logical and of bools: whether all are true; bitwise and of integers.
     And,
@@ -36,7 +36,7 @@ pub enum Reducer {
 }
 
 impl Reducer {
-    /// Every reducer.
+    /// All reducers.
     pub const ALL: [Reducer; 6] =
         [Reducer::Sum, Reducer::Prod, Reducer::Max, Reducer::Min, Reducer::And, Reducer::Or];
 
@@ -52,8 +52,8 @@ impl Reducer {
         }
     }
 
-    /// Returns the initial value of a fold, which is also the result of reducing no elements. Sums of floats
-    /// start at 0, which is not neutral for -0, so no sum is -0.
+    /// Returns the initial value of the fold, which is also the result of reducing no elements. Sums of floats
+    /// start at 0, not at the neutral -0, so that no sum is -0.
     pub fn identity(self, dtype: Dtype) -> Literal {
         match self {
             Reducer::Sum => Literal::zero(dtype),
@@ -82,23 +82,24 @@ impl Word for Reducer {
 /// A reduction: folds the elements along some axes into one. In text: `reduce_*{axes}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Reduce {
-    /// The operation that combines elements.
+    /// The operation that combines two elements.
     pub reducer: Reducer,
-    /// Axes folded away; ascending, without repetition.
+    /// The axes that are folded and that the result lacks; ascending, without repetition.
     pub axes: Vec<usize>,
 }
 
 notation!(Reduce = reducer { axes });
 
 impl Reduce {
-    /// Emits a broadcast of the result `y` along the folded axes, to the operand's shape.
+    /// Emits the result `y` repeated along the folded axes, so that it has the operand's shape.
     fn spread(&self, b: &Builder<'_>, y: Atom, shape: &Shape) -> Atom {
         let dims = (0..shape.len()).filter(|a| !self.axes.contains(a)).collect();
         b.emit1(Broadcast { shape: shape.clone(), dims }, &[y])
     }
 }
 
-/// Emits the product and its tangent along the last axis of `[rest, n]`, by halving.
+/// Emits the product of `x: [rest, n]` along its last axis, and the product's tangent, by multiplying halves of
+/// the axis in log n steps.
 fn product_jvp(b: &Builder<'_>, mut x: Atom, mut dx: Atom) -> (Atom, Atom) {
     let mul = |x, y| b.emit1(Scalar::Mul, &[x, y]);
     loop {
@@ -196,7 +197,7 @@ impl ArrayPrimitive for Reduce {
             return Ok(x.clone());
         }
         let shape = x.ty().shape.without(&self.axes);
-        // Every fold starts at the identity, so that a sum is never -0.
+        // Every fold starts at the identity, so that a sum of floats is never -0.
         let mut y = Tensor::full(&shape, self.reducer.identity(x.dtype()))?;
         let strides = shape.strides();
         let kept: Vec<usize> = (0..x.shape().len()).filter(|a| !self.axes.contains(a)).collect();
@@ -219,8 +220,8 @@ impl ArrayPrimitive for Reduce {
         match self.reducer {
             Reducer::Sum => Ok(Some(sum(*dx))),
             Reducer::Max | Reducer::Min => {
-                // The tangent of an extremum, with `[x = y]` for 1 where x equals the result y and 0 elsewhere: dy =
-                // Σ [x = y] dx / Σ [x = y].
+                // The tangent of an extremum, with `[x = y]` for 1 where an element x equals the result y and 0
+                // elsewhere: dy = Σ [x = y] dx / Σ [x = y], the mean over ties.
                 let zero = Literal::zero(b.dtype_of(*x)).into();
                 let attains = b.emit1(Scalar::Eq, &[*x, self.spread(b, y, &shape)]);
                 let ones = elementwise::full(b, &shape, Literal::one(b.dtype_of(*x)));

@@ -9,7 +9,7 @@ use crate::lang::types::Type;
 use crate::prim::rules::rewrite::{Equality, Exactness, Rewrite, Site, Term, When};
 use crate::prim::{Broadcast, Dot, Op, Permute, Reduce, Reducer, Scalar};
 
-/// Returns all rules.
+/// Returns all rewrite rules of reductions.
 pub(super) fn rows() -> Vec<Rewrite> {
     use Exactness::{Exact, Reassociates};
     let compose = |name, rule, when, exactness, why| Rewrite {
@@ -72,7 +72,8 @@ pub(super) fn rows() -> Vec<Rewrite> {
                 let (Op::Reduce(r), Op::Reshape(s), Type::Array(x)) = (outer, inner, x) else {
                     return None;
                 };
-                // A fold over no axes is the identity, not even `identity + x`.
+                // A fold over no axes returns its operand without applying the initial value, so a fold over all
+                // axes cannot replace it.
                 let all = r.axes.len() == s.shape.len() && !x.shape.is_empty();
                 let axes = (0..x.shape.len()).collect();
                 all.then(|| vec![Reduce { reducer: r.reducer, axes }.into()])
@@ -114,7 +115,7 @@ pub(super) fn rows() -> Vec<Rewrite> {
             "extreme-broadcast",
             |outer, inner, x| {
                 let (ops, _, reducer) = before_broadcast(outer, inner, x)?;
-                // Repeating an element does not change these reductions.
+                // Repeating an element does not change an extremum or a bitwise reduction.
                 (!reducer.rounds()).then_some(ops)
             },
             When::Always,
@@ -177,7 +178,8 @@ fn site(
 }
 
 impl Reducer {
-    /// Returns whether the order of elements affects the result on floats.
+    /// Returns whether the reducer's result on floats depends on the order of the elements, because each step
+    /// rounds.
     fn rounds(self) -> bool {
         match self {
             Reducer::Sum | Reducer::Prod => true,
@@ -186,13 +188,13 @@ impl Reducer {
     }
 }
 
-/// Returns two nested reductions of the same kind as one.
+/// Merges `reduce(reduce(x))` with one reducer, if `which` accepts it, into one reduction over the axes of both.
 fn merged(outer: &Op, inner: &Op, which: fn(Reducer) -> bool) -> Option<Vec<Op>> {
     let (Op::Reduce(outer), Op::Reduce(inner)) = (outer, inner) else { return None };
     if outer.reducer != inner.reducer || !which(outer.reducer) {
         return None;
     }
-    // The operand axis of each axis of the intermediate result.
+    // For each axis of the inner result, the axis of `x` from which it comes.
     let rank = inner.axes.len() + outer.axes.last().map_or(0, |last| last + 1);
     let kept: Vec<usize> = (0..rank + 1).filter(|a| !inner.axes.contains(a)).collect();
     let mut axes = inner.axes.clone();
@@ -201,8 +203,8 @@ fn merged(outer: &Op, inner: &Op, which: fn(Reducer) -> bool) -> Option<Vec<Op>>
     Some(vec![Reduce { reducer: outer.reducer, axes }.into()])
 }
 
-/// Returns `reduce(permute(x))` as a reduction followed by a permutation of the remaining axes, and whether
-/// every fold combines its elements in the same order.
+/// Rewrites `reduce(permute(x))` to a reduction of `x` followed by a permutation of the remaining axes. Also
+/// returns whether every fold still combines its elements in the same order.
 fn before_permute(outer: &Op, inner: &Op) -> Option<(Vec<Op>, bool)> {
     let (Op::Reduce(r), Op::Permute(p)) = (outer, inner) else { return None };
     let folded: Vec<usize> = r.axes.iter().map(|a| p.permutation[*a]).collect();
@@ -222,8 +224,8 @@ fn before_permute(outer: &Op, inner: &Op) -> Option<(Vec<Op>, bool)> {
     Some((ops, in_order))
 }
 
-/// Returns `reduce(broadcast(x))` as a reduction over the folded axes of `x`, followed by a broadcast along the
-/// remaining new axes; also the number of repetitions of each element.
+/// Rewrites `reduce(broadcast(x))` to a reduction over the folded axes of `x`, followed by a broadcast along the
+/// remaining new axes. Also returns how often the old fold combined each element, and the reducer.
 fn before_broadcast(outer: &Op, inner: &Op, x: &Type) -> Option<(Vec<Op>, usize, Reducer)> {
     let (Op::Reduce(r), Op::Broadcast(b), Type::Array(x)) = (outer, inner, x) else { return None };
     // Give up if the broadcast has no elements, or if it repeats an axis of extent 1.
@@ -248,13 +250,13 @@ fn before_broadcast(outer: &Op, inner: &Op, x: &Type) -> Option<(Vec<Op>, usize,
     Some((ops, repeats, r.reducer))
 }
 
-/// `Σ -x = -Σ x`
+/// Rewrites `Σ -x` to `-Σ x`.
 fn negated_sum(outer: &Op, inner: &Op, _: &Type) -> Option<Vec<Op>> {
     let (Op::Reduce(r), Op::Scalar(Scalar::Neg)) = (outer, inner) else { return None };
     (r.reducer == Reducer::Sum).then(|| vec![outer.clone(), inner.clone()])
 }
 
-/// `Σ broadcast(x) = n · broadcast(Σ x)`
+/// Rewrites `Σ broadcast(x)` to `n · broadcast(Σ x)`, where the sum contains each element n times.
 fn sum_of_broadcast(site: &Site<'_>) -> Option<Term> {
     let definition = site.operands[0].definition.as_ref()?;
     let (ops, repeats, _) = before_broadcast(site.op, definition.op, &definition.operands[0].0)?;
@@ -266,7 +268,7 @@ fn sum_of_broadcast(site: &Site<'_>) -> Option<Term> {
     Some(ops.fold(scaled, |x, op| Term::apply(op, x)))
 }
 
-/// `Σ (x · c) = (Σ x) · c` and `Σ (x / c) = (Σ x) / c` for a literal `c`.
+/// Rewrites `Σ (x · c)` to `(Σ x) · c`, and `Σ (x / c)` to `(Σ x) / c`, for a literal `c`.
 fn sum_of_scaled(site: &Site<'_>) -> Option<Term> {
     let definition = site.operands[0].definition.as_ref()?;
     let (i, c) = definition.scaled()?;
@@ -274,7 +276,8 @@ fn sum_of_scaled(site: &Site<'_>) -> Option<Term> {
     Some(Term::Apply(definition.op.clone(), vec![sum, Term::Literal(c)]))
 }
 
-/// `Σ x · y` as a contraction. The defined order is the same, but contractions are computed in blocks.
+/// Rewrites `Σ x · y` to a contraction. Both define the same order of additions, but contractions are computed in
+/// blocks, so the rule is not exact.
 fn sum_of_product(site: &Site<'_>) -> Option<Term> {
     let Op::Reduce(r) = site.op else { return None };
     let definition = site.operands[0].definition.as_ref()?;
@@ -285,7 +288,8 @@ fn sum_of_product(site: &Site<'_>) -> Option<Term> {
     Some(Term::Apply(dot.into(), vec![Term::Inner(0, 0), Term::Inner(0, 1)]))
 }
 
-/// `Σ dot(x, y)`: free axes are summed in their operand, batch axes become contracted axes.
+/// Rewrites `Σ dot(x, y)` to a smaller dot: operands are summed over free axes first, and batch axes become
+/// contracted axes.
 fn sum_of_dot(site: &Site<'_>) -> Option<Term> {
     let Op::Reduce(r) = site.op else { return None };
     let definition = site.operands[0].definition.as_ref()?;

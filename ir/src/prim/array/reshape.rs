@@ -10,7 +10,7 @@ use crate::tensor::Tensor;
 /// The same elements in row-major order under other extents. In text: `reshape{shape}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Reshape {
-    /// The result's extents; their product is the number of elements.
+    /// The extents of the result; their product is the number of elements.
     pub shape: Shape,
 }
 
@@ -73,8 +73,8 @@ impl Movement for Reshape {
             Rewrite::exact(
                 "reshape-broadcast",
                 Equality::Compose(|outer, inner, x| match (outer, inner, x) {
-                    // If the number of elements is unchanged, the broadcast repeats nothing. It preserves the
-                    // order of the axes, so it only inserts axes of extent 1.
+                    // The number of elements is unchanged, so the broadcast repeats nothing. It preserves the
+                    // order of the axes, so it only inserts axes of extent 1, which the reshape can do.
                     (Op::Reshape(_), Op::Broadcast(inner), Type::Array(x)) => {
                         (x.shape.elements() == inner.shape.elements()).then(|| vec![outer.clone()])
                     }

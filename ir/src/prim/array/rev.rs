@@ -13,7 +13,7 @@ use crate::tensor::Tensor;
 /// A reversal of the elements along some axes. In text: `rev{axes}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Rev {
-    /// The axes reversed; ascending, without repetition.
+    /// The axes along which elements are reversed; ascending, without repetition.
     pub axes: Vec<usize>,
 }
 
@@ -47,7 +47,7 @@ impl Movement for Rev {
     /// along the others.
     fn view(&self, x: &Shape) -> View {
         let map = |(axis, n): (usize, &usize)| match self.axes.binary_search(&axis) {
-            // The last index. For extent 0 it wraps to -1, and nothing is read.
+            // The offset is the last index. For extent 0 it wraps to -1, but then no element is read.
             Ok(_) => AxisMap::scaled(axis, -1, n.wrapping_sub(1) as i64),
             Err(_) => AxisMap::same(axis),
         };

@@ -1,10 +1,10 @@
 //! `scatter_set`, `scatter_add`, `scatter_mul`, `scatter_max`, `scatter_min`: write windows into an array at
 //! computed positions.
 //!
-//! The operands are an array `[B.., D..]`, integer indices `[B.., I.., n]` and updates
-//! `[B.., I.., remaining D..]`, addressed as in [`Gather`]. The result is the array with every update combined
-//! with the element at its position, in row-major order of the updates. So several updates of one position
-//! accumulate, and the last of several `set`s remains.
+//! The operands are an array `[B.., D..]`, integer indices `[B.., I.., n]` and updates `[B.., I.., remaining
+//! D..]`, addressed as in [`Gather`]. The result is the array with every update combined with the element at its
+//! position, in row-major order of the updates. So several updates at one position accumulate, and of several
+//! `scatter_set` updates at one position the last remains.
 //!
 //! ```text
 //! func @count(%0: i64[4,1], %1: f64[4]) -> (f64[3]) {
@@ -14,10 +14,11 @@
 //! }
 //! ```
 //!
-//! Derivatives also hold if several updates have the same position. `add` and `set` are linear in the array and
-//! the updates together; the cotangent of an overwritten update is zero (scattering the updates' numbers finds
-//! the one that remains). `mul` gives each factor the product of the others. `max` and `min` share the tangent
-//! evenly among the array's element and the updates that attain the result, as JAX does.
+//! Derivatives also hold if several updates have the same position. `scatter_add` and `scatter_set` are linear in
+//! the array and the updates together; the cotangent of an overwritten update is zero (scattering the updates'
+//! numbers finds the one that remains). The derivative of `scatter_mul` gives each factor the product of the
+//! others. Those of `scatter_max` and `scatter_min` share the tangent evenly among the array's element and the
+//! updates that attain the result, as JAX does.
 
 use super::permute::move_axis;
 use crate::lang::builder::Builder;
@@ -39,9 +40,9 @@ use crate::tensor::Tensor;
 /// The operation that combines an update with the array's element.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Combine {
-    /// Overwrites (the last update remains).
+    /// Overwrites the array's element; of several updates at one position the last remains.
     Set,
-    /// Adds.
+    /// Adds the update to the array's element.
     Add,
     /// Multiplies the array's element by the update.
     Mul,
@@ -52,11 +53,11 @@ pub enum Combine {
 }
 
 impl Combine {
-    /// Every combination.
+    /// All combinations.
     pub const ALL: [Combine; 5] =
         [Combine::Set, Combine::Add, Combine::Mul, Combine::Max, Combine::Min];
 
-    /// Returns the scalar operation on (array element, update); `None` overwrites.
+    /// Returns the scalar operation on (array element, update); `None` for `Set`, which overwrites.
     pub fn code(self) -> Option<Code> {
         match self {
             Combine::Set => None,
@@ -88,9 +89,9 @@ impl Word for Combine {
 pub struct Scatter {
     /// The operation that combines an update with the array's element.
     pub combine: Combine,
-    /// Leading axes shared by array, indices and updates.
+    /// The number of leading axes that array, indices and updates share.
     pub batch: usize,
-    /// Axes of the array that are indexed; ascending. The numbers count batch axes.
+    /// The indexed axes of the array, ascending; batch axes count in the numbering.
     pub axes: Vec<usize>,
     /// The treatment of out-of-range indices.
     pub bounds: Bounds,
@@ -99,7 +100,8 @@ pub struct Scatter {
 notation!(Scatter = combine { batch, axes, bounds });
 
 impl Scatter {
-    /// Returns the array with the updates combined into it; in place if the array has no other reference.
+    /// Combines the updates into `y` and returns it; the elements are copied first if other tensors refer to
+    /// them.
     pub(crate) fn combined(&self, mut y: Tensor, indices: &Tensor, updates: &Tensor) -> Tensor {
         let (starts, offsets) = self.addressing().places(y.shape(), indices);
         let mut from = 0;
@@ -120,12 +122,12 @@ impl Scatter {
         Addressing { batch: self.batch, axes: &self.axes, bounds: self.bounds }
     }
 
-    /// Returns the scatter with the same addressing and another operation.
+    /// Returns the scatter with the same addressing and the operation `combine`.
     fn with(&self, combine: Combine) -> Scatter {
         Scatter { combine, ..self.clone() }
     }
 
-    /// Emits the scatter into the array.
+    /// Emits a scatter of the updates `u` into `x` with the same addressing and the operation `combine`.
     pub(super) fn write(
         &self,
         b: &Builder<'_>,
@@ -137,14 +139,14 @@ impl Scatter {
         b.emit1(self.with(combine), &[x, indices, u])
     }
 
-    /// Emits the elements of the array at the positions of the updates.
+    /// Emits a gather of the elements of `x` at the positions of the updates.
     pub(super) fn read(&self, b: &Builder<'_>, x: Atom, indices: Atom) -> Atom {
         let (batch, axes, bounds) = (self.batch, self.axes.clone(), self.bounds);
         b.emit1(Gather { batch, axes, bounds }, &[x, indices])
     }
 
-    /// Emits the scatter as a gather, an operation and a `scatter_set`, which is equivalent if each position
-    /// has one update.
+    /// If there is only one position, emits the scatter as a gather, a scalar operation and a `scatter_set`:
+    /// without repeated positions this is equivalent. Otherwise returns `None`.
     fn through_memory(&self, b: &Builder<'_>, operands: &[Atom]) -> Option<Atom> {
         let [x, indices, u] = *operands else { return None };
         let code = match self.combine {
@@ -161,7 +163,8 @@ impl Scatter {
         })
     }
 
-    /// Returns whether no two updates can have the same position, because there is only one position.
+    /// Returns whether there is at most one position (per batch member), so that no two updates have the same
+    /// position.
     pub(super) fn one_place(&self, b: &Builder<'_>, indices: Atom) -> bool {
         let shape = b.shape_of(indices);
         let places = &shape[self.batch..shape.len() - 1];
@@ -170,8 +173,8 @@ impl Scatter {
 }
 
 impl Op {
-    /// If this is a scatter at one position, emits it as a gather, an operation and a `scatter_set`; otherwise
-    /// returns `None`.
+    /// If this is a scatter at one position, emits it as a gather, a scalar operation and a `scatter_set`;
+    /// otherwise returns `None`.
     pub fn through_memory(&self, b: &Builder<'_>, operands: &[Atom]) -> Option<Atom> {
         let Op::Scatter(scatter) = self else { return None };
         scatter.through_memory(b, operands)
@@ -406,7 +409,7 @@ impl ArrayPrimitive for Scatter {
                 bounds,
             };
             for bounds in [Bounds::Clip, Bounds::Drop] {
-                // Several updates of one position, one out of range; a zero among the factors.
+                // Several updates at one position, one update out of range, and a zero among the factors.
                 let places = Tensor::from([[2i64], [0], [2], [9], [2]]);
                 let updates = Tensor::from([0.5, -1.25, 2.0, 4.0, -3.0]);
                 let op = scatter(0, &[0], bounds);
@@ -427,7 +430,7 @@ impl ArrayPrimitive for Scatter {
                     let updates = Tensor::from([true, false, false]);
                     all.push(Sample::edge(op.clone(), vec![bools.clone(), places, updates]));
                 }
-                // A column at one position; no position; one element for each row.
+                // A column of updates at one position; no position at all; one element for each row.
                 let column = Tensor::from([1.25, -0.5]);
                 let op = scatter(0, &[1], bounds);
                 all.push(Sample::smooth(op, vec![matrix.clone(), Tensor::from([2i64]), column]));

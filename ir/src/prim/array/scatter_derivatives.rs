@@ -10,8 +10,8 @@ use crate::prim::elementwise::{self, zeros_like};
 use crate::prim::{Combine, Expr, Iota, Reshape, Scalar, Scatter, Tangent};
 
 impl Scatter {
-    /// Emits, for each update of a `set`, whether it remains in the result: every update writes its number
-    /// (from 1), and an update remains if its number is read back.
+    /// Emits, for each update of a `scatter_set`, whether it remains in the result. Every update writes its
+    /// number (from 1); an update remains if its own number is read back at its position.
     pub(super) fn won(
         &self,
         b: &Builder<'_>,
@@ -67,7 +67,8 @@ impl Scatter {
         let pairs = (other_null * other_null - other_squares) * 0.5;
         let two = is(other_zeros, 2.0);
         let three = b.emit1(Scalar::Ge, &[other_zeros.atom, number(3.0)]);
-        // 1 where this branch is not selected, so that its derivatives are finite there.
+        // Where another case of the formula is selected, the base is 1, so that the power's derivatives are
+        // finite.
         let null = Expr::new(b, select(three, other_null.atom, number(1.0)));
         let unknown = null.abs().pow(null.number(2.5));
         let many = select(two, (product * pairs).atom, unknown.atom);
@@ -76,7 +77,8 @@ impl Scatter {
         select(is(total(ones), 1.0), number(1.0), shared)
     }
 
-    /// Emits the jvp of a product: `d(x Π u) = dx Π u + x Σ_k du_k Π_{j≠k} u_j`.
+    /// Emits the tangent of a `scatter_mul` with array `x` and updates `u`: `d(x Π u) = dx Π u + x Σ_k du_k
+    /// Π_{j≠k} u_j`.
     pub(super) fn product_tangent(
         &self,
         b: &Builder<'_>,
@@ -95,7 +97,8 @@ impl Scatter {
         elementwise::add_tangents(b, first, second)
     }
 
-    /// Emits the jvp of an extremum: the mean of the tangents of the elements and updates that attain it.
+    /// Emits the tangent of a `scatter_max` or `scatter_min`: the mean of the tangents of the array's element and
+    /// the updates that attain the extremum.
     pub(super) fn extremum_tangent(
         &self,
         b: &Builder<'_>,

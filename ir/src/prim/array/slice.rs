@@ -24,35 +24,36 @@ use crate::tensor::Tensor;
 /// A box of an array with static bounds, with a stride per axis. In text: `slice{start, limit, strides}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Slice {
-    /// The first index, per axis.
+    /// The first selected index, per axis.
     pub start: Vec<usize>,
-    /// The end of the indices (exclusive), per axis.
+    /// The end of the selected indices (exclusive), per axis.
     pub limit: Vec<usize>,
-    /// The distance between selected indices, at least 1, per axis.
+    /// The distance between selected indices, per axis; at least 1.
     pub strides: Vec<usize>,
 }
 
 notation!(Slice = "slice" { start, limit, strides });
 
 impl Slice {
-    /// Returns the slice with stride 1 from `start` up to `limit`, per axis.
+    /// Returns the slice from `start` up to `limit` (exclusive), per axis, with stride 1.
     pub fn dense(start: Vec<usize>, limit: Vec<usize>) -> Slice {
         let strides = vec![1; start.len()];
         Slice { start, limit, strides }
     }
 
-    /// Returns start, limit and stride of every axis.
+    /// Iterates over the axes, with (start, limit, stride) of each.
     fn axes(&self) -> impl Iterator<Item = (usize, usize, usize)> + '_ {
         let bounds = self.start.iter().zip(&self.limit).zip(&self.strides);
         bounds.map(|((start, limit), stride)| (*start, *limit, *stride))
     }
 
-    /// Returns the extents of the result.
+    /// Returns the extents of the slice's result.
     fn shape(&self) -> Shape {
         self.axes().map(|(start, limit, stride)| (limit - start).div_ceil(stride)).collect()
     }
 
-    /// Returns the pad that moves the elements of a slice of `x` back to their positions.
+    /// Returns the pad that puts the elements of a slice back to their positions in an array of extents `x`, with
+    /// a fill elsewhere.
     fn scatter(&self, x: &[usize]) -> Pad {
         let mut pad = Pad { low: Vec::new(), high: Vec::new(), interior: Vec::new() };
         for ((start, _, stride), (n, kept)) in self.axes().zip(x.iter().zip(self.shape().iter())) {
@@ -200,13 +201,15 @@ impl Movement for Slice {
     }
 }
 
-/// `start = s_i + k_i s_o, stride = k_i k_o`; the limit is the least one that includes the last element.
+/// Merges `outer(inner(x))` into one slice: along each axis its start is `s_i + k_i s_o` and its stride `k_i
+/// k_o`, for starts `s` and strides `k` of the inner and outer slice; its limit is the least that includes the
+/// last element.
 fn slice_of_slice(outer: &Slice, inner: &Slice) -> Option<Slice> {
     let mut all = Slice { start: Vec::new(), limit: Vec::new(), strides: Vec::new() };
     let shape = outer.shape();
     for ((o, i), kept) in outer.axes().zip(inner.axes()).zip(shape.iter()) {
         let stride = i.2.checked_mul(o.2).filter(|s| *s <= INDEX_LIMIT)?;
-        // The outer start may lie at the end of an empty range, beyond the inner slice's limit.
+        // If the outer slice selects nothing, its start may lie beyond the inner slice's limit.
         let start = (i.0 + i.2.checked_mul(o.0)?).min(i.1);
         all.start.push(start);
         all.limit.push(if *kept == 0 { start } else { start + (kept - 1) * stride + 1 });
@@ -215,7 +218,8 @@ fn slice_of_slice(outer: &Slice, inner: &Slice) -> Option<Slice> {
     Some(all)
 }
 
-/// Slices `x` along the axes that the broadcast copies; along the other axes, shortens the broadcast.
+/// Rewrites `slice(broadcast x)` to `broadcast(slice x)`: slices `x` along its own axes, and makes the broadcast
+/// shorter along the others.
 fn slice_of_broadcast(slice: &Slice, broadcast: &Broadcast, x: &Shape) -> Vec<Op> {
     let mut before = Slice::dense(vec![0; x.len()], x.to_vec());
     for (axis, d) in broadcast.dims.iter().enumerate() {

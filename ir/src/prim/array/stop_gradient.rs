@@ -47,7 +47,7 @@ impl ArrayPrimitive for StopGradient {
         Ok(None)
     }
 
-    /// Returns false: a linear map whose derivative is zero would be zero.
+    /// Returns false: a linear map with a derivative of zero would be the zero map, not the identity.
     fn is_linear(&self, _: &[Linearity]) -> bool {
         false
     }
@@ -75,7 +75,8 @@ impl ArrayPrimitive for StopGradient {
         )]
     }
 
-    /// The derivative is not that of the computed function, so no sample is smooth.
+    /// Every sample is an edge case: the derivative is defined as zero, so finite differences of the identity
+    /// would contradict it.
     fn samples() -> Vec<Sample> {
         vec![
             Sample::edge(StopGradient, vec![Tensor::from([1.5, -2.0])]),

@@ -33,7 +33,7 @@ use smallvec::smallvec;
 /// In text: `window{axes, taps, scales, steps, offsets, divisors, extents}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Window {
-    /// The movement of the window along each of its axes.
+    /// Per axis along which the window moves: its movement.
     pub moves: Vec<Move>,
 }
 
@@ -44,21 +44,22 @@ notation!(Window = "window" { moves(axes, taps, scales, steps, offsets, divisors
 pub struct Move {
     /// The axis along which the window moves.
     pub axis: usize,
-    /// The axis of the positions within the window.
+    /// The axis that holds the positions within the window (the taps).
     pub tap: usize,
-    /// The distance between windows, in an array whose elements are `divisor` apart; not 0.
+    /// The distance between successive windows, in a unit in which elements of the array are `divisor` apart; not
+    /// 0.
     pub scale: i64,
     /// The distance between positions within the window, in the unit of `scale`.
     pub step: i64,
-    /// The start of the first window, in the unit of `scale`.
+    /// The position of the first window, in the unit of `scale`.
     pub offset: i64,
-    /// The distance between neighbouring elements of the array, at least 1.
+    /// The distance between neighbouring elements of the array, in the unit of `scale`; at least 1.
     pub divisor: usize,
-    /// The number of windows.
+    /// The number of windows: the extent of `axis` in the result.
     pub extent: usize,
 }
 
-/// The text form: moves, written as one list for each field.
+/// The text form of the moves: seven lists, one for each field of [`Move`].
 impl Field<7> for Vec<Move> {
     fn write(&self, names: [&'static str; 7]) -> Written {
         let natural =
@@ -111,8 +112,8 @@ impl Field<7> for Vec<Move> {
 }
 
 impl Window {
-    /// Returns an equivalent pad and window, such that the window never reads its own fill: the pad puts the
-    /// fill around and between the elements, and the window reads the padded array.
+    /// Returns an equivalent pad and window such that the window never reads its own fill: the pad puts the fill
+    /// around and between the elements, and the window reads the padded array.
     #[must_use]
     pub fn padded(&self, x: &Shape) -> (Pad, Window) {
         let rank = x.len();
@@ -134,8 +135,8 @@ impl Window {
         (pad, Window { moves })
     }
 
-    /// Emits the window with zeros for a fill. The zeros are put around the array first, so that readers of the
-    /// window read an array at constant strides.
+    /// Emits the window of `x` with zero as the fill. The zeros are padded around the array first, so that
+    /// readers of the window read an array at constant strides.
     fn of(&self, b: &Builder<'_>, x: Atom) -> Atom {
         if let Some(product) = self.of_product(b, x) {
             return product;
@@ -159,7 +160,8 @@ impl Window {
     /// product at every position and tap is never materialised.
     fn of_product(&self, b: &Builder<'_>, x: Atom) -> Option<Atom> {
         let product = Product::of(b, x)?;
-        // The windows must be over the left factor; exchange the factors otherwise.
+        // `of_product` handles windows over the left factor; exchange the factors if the windows are over the
+        // right one.
         let product = match self.moves.first().map(|m| product.axes[m.axis])? {
             AxisOf::Right(_) => product.turned(),
             AxisOf::Left(_) | AxisOf::Batch(_) => product,
@@ -234,7 +236,7 @@ impl Window {
                 (m.offset - m.scale * front, (m.extent - fewer).div_ceil(strides[axis]));
             m.scale *= strides[axis] as i64;
         }
-        // Zeros around the array were there for windows that have been cropped.
+        // A pad of zeros under the windows served windows that are now cropped: read the unpadded array.
         let array = match b.recent_definition(*array) {
             Some(around) => match (&around.op, &around.operands[..]) {
                 (Op::Pad(Filled(pad)), [inner, zero])
@@ -255,8 +257,7 @@ impl Window {
         Product::emit(b, dot, [windows, right], &axes)
     }
 
-    /// Emits the window of an array that is repeated along new last axes of extents `taps`, with zeros as the
-    /// fill.
+    /// Emits the window, with zero as the fill, of `x` repeated along new last axes of extents `taps`.
     pub(super) fn over(&self, b: &Builder<'_>, x: Atom, taps: &[usize]) -> Atom {
         let own = b.shape_of(x).len();
         let zero = Literal::zero(b.dtype_of(x)).into();
@@ -273,10 +274,10 @@ impl Window {
 }
 
 impl Move {
-    /// Returns the inverse move, which writes an element to the position where this one reads it, along an axis
-    /// of this extent.
+    /// Returns the move of the transpose, along an axis of this extent: it writes an element to the position
+    /// where this move reads it.
     fn inverse(&self, extent: usize) -> Move {
-        // A divisor is positive.
+        // The inverse's divisor must be positive, so signs go into its scale, step and offset.
         let sign = self.scale.signum();
         Move {
             axis: self.axis,
@@ -323,7 +324,8 @@ impl FilledView for Window {
         for at in &self.moves {
             let (o, k) = (at.extent as i128, x.shape[at.tap] as i128);
             let steps = k * i128::from(at.step).abs();
-            // Bounds of the numbers from which this window and its transpose compute indices.
+            // The largest absolute values of the index numerators of this window and of its transpose; they must
+            // not exceed `INDEX_LIMIT`.
             let reach = o * i128::from(at.scale).abs() + steps;
             let back = x.shape[at.axis].max(1) as i128 * at.divisor as i128 + steps;
             let all = [reach, back, i128::from(at.offset).abs(), o];

@@ -5,8 +5,8 @@ use super::Label;
 use crate::fault::{Fault, planted};
 use crate::lang::types::gcd;
 
-/// A plan other than the sum as written is taken only if its number of terms is at most this fraction of the terms of
-/// the sum as written.
+/// A plan other than the sum as written is taken only if its number of terms is at most this fraction of the
+/// terms of the sum as written.
 pub(super) const LESS: f64 = 0.75;
 
 /// Matrix products before the sums over windows are taken only if their number of terms is at most this multiple of
@@ -17,16 +17,16 @@ pub(super) const MORE: f64 = 1.25;
 /// index `k` with `coefficients[0] o + coefficients[1] k = scale i + offset`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AxisSum {
-    /// The coefficients of the element and of the tap index, both at least 1. `extents` has the numbers of
-    /// elements and taps, `results` the number of results.
+    /// The coefficients of the element index and of the tap index, both at least 1. `extents` holds the numbers
+    /// of elements and of taps, `results` the number of results.
     pub(super) coefficients: [i64; 2],
     pub(super) extents: [usize; 2],
     pub(super) results: usize,
     pub(super) scale: i64,
     pub(super) offset: i64,
-    /// Whether the taps are counted from the last one.
+    /// Whether the tap index `k` counts taps from the last one.
     pub(super) reversed: bool,
-    /// Whether the results are counted from the last one.
+    /// Whether the result index `i` counts results from the last one.
     pub(super) mirrored: bool,
 }
 
@@ -35,23 +35,24 @@ pub(super) struct AxisSum {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AxisPlan {
     pub(super) line: AxisSum,
-    /// Whether windows move along the taps and the sum is over elements, instead of the reverse.
+    /// Whether windows move along the taps and each result sums over elements; otherwise windows move along the
+    /// elements and each result sums over taps.
     pub(super) over_taps: bool,
-    /// The greatest common divisor of both coefficients.
+    /// The greatest common divisor of the two coefficients.
     pub(super) common: i64,
     /// The coefficients divided by `common`: `phases` for the axis along which windows move, `step` for the
     /// summed axis.
     pub(super) phases: i64,
     pub(super) step: i64,
-    /// The divisor of window indices; 1 except for a sum that stays as written.
+    /// The divisor of the index at which windows read; 1 except for a sum that stays as written.
     pub(super) divisor: i64,
-    /// The offset of the first computed result, divided by `common`, and the number of computed results. If
-    /// `common` is not 1, the results between them are 0.
+    /// The offset of the first computed result, divided by `common`. `count` is the number of computed results;
+    /// if `common` is not 1, the results between them are 0.
     pub(super) first: i64,
     pub(super) count: usize,
 }
 
-/// A range `from..to` of remainders with equal numbers of terms.
+/// A range `from..to` of remainders (phases) whose results have `terms` terms each.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Remainders {
     pub(super) from: usize,
@@ -60,9 +61,10 @@ pub(super) struct Remainders {
 }
 
 impl AxisSum {
-    /// Returns the axis of a move whose taps are summed; `None` if the window does not move, or an extent is 0.
+    /// Returns the axis of a sum over the taps of the move `m`; `None` if the window does not move, or an extent
+    /// is 0.
     pub(super) fn of(m: &Move, elements: usize, taps: usize) -> Option<AxisSum> {
-        // Results may run in the direction of the elements or against it, and so may taps.
+        // In `m`, results may run in the direction of the elements or against it, and so may taps.
         let (mirrored, reversed) = (m.scale < 0, m.step > 0);
         let last = |on: bool, by: i64, n: usize| if on { by * (n as i64 - 1) } else { 0 };
         let line = AxisSum {
@@ -80,16 +82,16 @@ impl AxisSum {
         proper.then_some(line)
     }
 
-    /// Like `AxisSum::of` for a sum over the windows whose results are the taps: windows and taps have the
-    /// same role in `(scale o + step k + offset) / divisor`.
+    /// Returns the axis of a sum over the windows of the move `m`, with one result for each tap: windows and taps
+    /// have the same role in the index `(scale o + step k + offset) / divisor`.
     pub(super) fn of_places(m: &Move, elements: usize, places: usize) -> Option<AxisSum> {
         let turned = Move { scale: m.step, step: m.scale, extent: places, ..*m };
         AxisSum::of(&turned, elements, m.extent)
     }
 
-    /// Returns the plan with windows over the elements or over the taps; `None` if there are no results. If
-    /// both coefficients are larger than 1 after division by `common`, the plan over the elements is the sum as
-    /// written, and there is no plan over the taps.
+    /// Returns the plan with windows along the taps (if `over_taps`) or along the elements; `None` if there are
+    /// no results. If both coefficients are larger than 1 after division by `common`, the plan along the elements
+    /// is the sum as written, and there is no plan along the taps.
     pub(super) fn plan(self, over_taps: bool) -> Option<AxisPlan> {
         let [windowed, summed] = match over_taps {
             true => [self.coefficients[1], self.coefficients[0]],
@@ -116,21 +118,21 @@ impl AxisSum {
             (self.offset, self.results)
         } else {
             let last = self.offset + self.scale * (self.results as i64 - 1);
-            // The smallest multiple of `common` that is not below the first result, and the largest that is not
-            // above the last one.
+            // `first` is the smallest multiple of `common` that is not below the first result, and `last` the
+            // largest that is not above the last result, both divided by `common`.
             let (first, last) = (-(-self.offset).div_euclid(common), last.div_euclid(common));
             (first, usize::try_from(last - first + 1).ok().filter(|n| *n > 0)?)
         };
         Some(AxisPlan { line: self, over_taps, common, phases, step, divisor: 1, first, count })
     }
 
-    /// Returns the cheaper of the two plans, with windows over the elements or over the taps; `None` if there is
-    /// neither.
+    /// Returns the plan with fewer terms, with windows along the elements or along the taps; `None` if neither
+    /// plan exists.
     pub(super) fn best(self) -> Option<AxisPlan> {
         let (over_elements, over_taps) = (self.plan(false), self.plan(true));
         match (over_elements, over_taps) {
-            // Prefer windows as written unless the other plan saves enough, because remainders cost more than
-            // their terms.
+            // If the plan along the elements has no remainders, the plan along the taps must have at most the
+            // fraction `LESS` of its terms, because remainders cost more than their terms.
             (Some(a), Some(b)) => {
                 let worth = if a.phases == 1 { LESS } else { 1.0 };
                 Some(if b.work() <= worth * a.work() { b } else { a })
@@ -141,24 +143,26 @@ impl AxisSum {
 }
 
 impl AxisPlan {
-    /// Returns the number of terms of all results, including results that are cut off at the end.
+    /// Returns the number of terms of all computed results together, including results that are cut off at the
+    /// end.
     pub(super) fn work(&self) -> f64 {
         let summed = self.line.extents[usize::from(!self.over_taps)] as f64;
         self.count as f64 * summed / self.phases as f64
     }
 
-    /// Returns whether the plan is the sum as written.
+    /// Returns whether the plan leaves the sum along this axis as written.
     pub(super) fn is_plain(&self) -> bool {
         self.phases == 1 && self.common == 1 && !self.over_taps
     }
 
-    /// Returns the labels of the axis along which windows move and of the summed axis.
+    /// Returns the label of the axis along which windows move and the label of the summed axis, for the window
+    /// axis `axis`.
     pub(super) fn labels(&self, axis: usize) -> [Label; 2] {
         let both = [Label::Element(axis), Label::Tap(axis)];
         if self.over_taps { [both[1], both[0]] } else { both }
     }
 
-    /// Returns the extent of the summed axis.
+    /// Returns the extent of the summed axis: the number of elements or of taps.
     pub(super) fn summed(&self) -> usize {
         self.line.extents[usize::from(!self.over_taps)]
     }
@@ -181,8 +185,8 @@ impl AxisPlan {
         kept
     }
 
-    /// Returns the first position of results, and the number of positions: offsets from `first` on, divided by
-    /// `phases` and rounded down.
+    /// Returns the first position of results and the number of positions. A *position* is the offset of a result
+    /// divided by `phases` and rounded down.
     pub(super) fn places(&self) -> (i64, usize) {
         let last = self.first + self.count as i64 - 1;
         match self.phases {
@@ -194,18 +198,19 @@ impl AxisPlan {
         }
     }
 
-    /// Returns whether windows move in the direction opposite to the terms when terms are in the order of taps.
-    /// Terms keep that order so that the sum has the same bits as the sum as written.
+    /// Returns whether windows must move opposite to the terms for the terms to be in the order of the taps. The
+    /// sum adds terms in that order so that it has the same bits as the sum as written.
     pub(super) fn ascends(&self) -> bool {
         self.over_taps == self.line.reversed
     }
 
-    /// Returns the step of the windows from one result to the next.
+    /// Returns the step of the windows from one position of results to the next.
     pub(super) fn scale(&self) -> i64 {
         if self.phases == 1 && self.common == 1 { self.line.scale } else { 1 }
     }
 
-    /// Returns whether each result has one term, so that a shift of the array replaces the windows.
+    /// Returns whether each result of the group has one term at its own position, so that a shift of the array
+    /// replaces the windows.
     pub(super) fn shifts(&self, group: &Remainders) -> bool {
         group.terms == 1 && self.scale() == 1 && self.divisor == 1
     }

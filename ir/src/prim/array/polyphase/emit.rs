@@ -1,4 +1,4 @@
-//! Emits the equations of a sum over windows, following the plans of its axes.
+//! Emits the equations of a sum over windows, following the plan of each axis.
 
 use super::super::dot::Side;
 use super::super::window::Move;
@@ -11,7 +11,7 @@ use crate::lang::literal::Literal;
 use crate::prim::rules::slice_helpers::reshaped;
 use crate::prim::{Broadcast, Concatenate, Dot, Pad, Permute, Reduce, Reducer, Rev, Slice, Window};
 
-/// Emits a product with labelled axes.
+/// Emits the product of two labelled arrays, for pairs of labels; `None` if an array lacks a label.
 fn multiplied(
     b: &Builder<'_>,
     of: &[Labelled; 2],
@@ -32,7 +32,8 @@ fn multiplied(
 }
 
 impl Sum {
-    /// Returns whether the plans have enough fewer terms than the sum as written (`LESS`, `MORE`).
+    /// Returns whether the plans have few enough terms, compared with the sum as written, to be worth a rewrite
+    /// (`LESS`, `MORE`).
     pub(super) fn pays(&self) -> bool {
         if planted(Fault::AllTaps) {
             return false;
@@ -41,13 +42,14 @@ impl Sum {
         let written = product(|plan| plan.line.results as f64 * plan.line.extents[1] as f64);
         let pairs = product(|plan| plan.line.extents[0] as f64 * plan.line.extents[1] as f64);
         if self.products_first {
-            // Matrix products take less time than the same number of terms in windows with few results.
+            // In matrix products the same number of terms takes less time than in windows with few results, so
+            // allow more terms.
             return pairs <= MORE * written;
         }
         self.plans.iter().any(|plan| !plan.is_plain()) && product(AxisPlan::work) <= LESS * written
     }
 
-    /// Emits the sum over windows by its plans.
+    /// Emits the sum over windows as its plans say; `None` if a required axis is missing.
     pub(super) fn emit(mut self, b: &Builder<'_>) -> Option<Atom> {
         self.turn(b);
         if self.products_first
@@ -61,8 +63,8 @@ impl Sum {
         self.interleaved(b, sum)
     }
 
-    /// Reverses taps that are counted from the last one into the order of elements, unless the windows can move
-    /// in that direction.
+    /// Reverses the taps that are counted from the last one into the order of the elements, unless the windows
+    /// can move in the reverse direction.
     fn turn(&mut self, b: &Builder<'_>) {
         let turns = |plan: &AxisPlan| plan.line.reversed && (plan.over_taps || plan.phases != 1);
         let reversed: Vec<Label> =
@@ -80,8 +82,8 @@ impl Sum {
         }
     }
 
-    /// Emits the sums of all groups of remainders along the axes after those in `chosen`, and concatenates
-    /// them.
+    /// Emits the sums for all groups of remainders along the axes that follow those in `chosen`, and concatenates
+    /// them along each remainder axis.
     fn parts(&self, b: &Builder<'_>, chosen: &mut Vec<Remainders>) -> Option<Labelled> {
         let axis = chosen.len();
         let Some(plan) = self.plans.get(axis) else { return self.part(b, chosen) };
@@ -101,13 +103,14 @@ impl Sum {
             [one] => *one,
             _ => b.emit1(Concatenate { axis: at }, &atoms),
         };
-        // If windows are further apart than they are long, some results have no terms; they are zeros.
+        // If successive windows are further apart than a window is long, some remainders have no terms; their
+        // results are zeros.
         let missing = plan.phases - b.shape_of(whole)[at] as i64;
         let whole = padded(b, whole, &[(at, 0, missing)]);
         Some(Labelled { atom: whole, labels: first.labels })
     }
 
-    /// Emits the sum for one group of remainders along each axis.
+    /// Emits the sum for one group of remainders along each axis: `groups[i]` along axis i.
     fn part(&self, b: &Builder<'_>, groups: &[Remainders]) -> Option<Labelled> {
         match &self.source {
             Source::Product { batch, contract, of } => {
@@ -118,7 +121,7 @@ impl Sum {
                 for x in &mut of {
                     self.slid(b, x, groups);
                 }
-                // An axis with one term has been dropped.
+                // An axis of terms that has a single term has been removed: do not contract it.
                 let there = |(l, _): &&(Label, Label)| {
                     !matches!(l, Label::Term(_)) || of[0].place(*l).is_some()
                 };
@@ -144,7 +147,7 @@ impl Sum {
         }
     }
 
-    /// Orders the axes of a part as in the result, with each remainder axis after its position axis.
+    /// Permutes the axes of a part to the order of the result, with each remainder axis after its position axis.
     fn ordered(&self, b: &Builder<'_>, x: Labelled) -> Option<Labelled> {
         let (mut permutation, mut shape, mut labels) = (Vec::new(), Vec::new(), Vec::new());
         let own = b.shape_of(x.atom);
@@ -166,7 +169,8 @@ impl Sum {
         Some(Labelled { atom: reshaped(b, atom, &shape), labels })
     }
 
-    /// Exchanges the axes of elements and taps where elements are summed, for the order of terms.
+    /// Exchanges the element axis with the tap axis where a plan sums over elements, so that terms are added in
+    /// the order of the plan.
     fn exchanged(&self, b: &Builder<'_>, x: &Labelled) -> Labelled {
         let mut permutation: Vec<usize> = (0..x.labels.len()).collect();
         for (i, plan) in self.plans.iter().enumerate() {
@@ -180,7 +184,7 @@ impl Sum {
         Labelled { atom: Permute { permutation }.apply(b, x.atom), labels }
     }
 
-    /// Splits the summed axes into terms and remainders.
+    /// Splits each summed axis of `x` into an axis of terms and an axis of remainders.
     fn split(&self, b: &Builder<'_>, x: &mut Labelled, groups: &[Remainders]) {
         for (i, (plan, group)) in self.plans.iter().zip(groups).enumerate() {
             let [_, summed] = plan.labels(i);
@@ -214,7 +218,7 @@ impl Sum {
                 x.atom = cut_to(b, x.atom, cut);
                 x.labels[at] = Label::Remainder(i);
             } else {
-                // Use a window instead of a reshape: under windows that reach beyond the array, the reshape
+                // Use a window instead of a reshape to split the axis: if it reaches beyond the array, a reshape
                 // would need index divisions.
                 let repeated = Broadcast {
                     shape: [&shape[..=at], &[several], &shape[at + 1..]].concat().into(),
@@ -240,7 +244,8 @@ impl Sum {
         }
     }
 
-    /// Drops an axis with one term: at once in a product, and after the windows that read it in an array.
+    /// Removes an axis with a single term: at once in a factor of a product; in an array only after the windows
+    /// that read it.
     fn dropped(&self, b: &Builder<'_>, x: &mut Labelled, at: usize, i: usize) {
         if let Source::Array { .. } = self.source {
             x.labels[at] = Label::Dropped(i);
@@ -250,7 +255,7 @@ impl Sum {
         }
     }
 
-    /// Shifts the array along axes where each result has one term.
+    /// Shifts `x` along the axes on which each result has a single term: no windows are needed there.
     fn shifted(&self, b: &Builder<'_>, x: &mut Labelled, groups: &[Remainders]) {
         let mut edges = Vec::new();
         for (i, (plan, group)) in self.plans.iter().zip(groups).enumerate() {
@@ -266,7 +271,8 @@ impl Sum {
         x.atom = padded(b, x.atom, &edges);
     }
 
-    /// Returns the move of windows along `axis`, with `terms` taps along `tap`.
+    /// Returns the move of the windows of window axis `i`: along the array's axis `axis`, with `terms` taps along
+    /// its axis `tap`.
     fn move_of(&self, i: usize, [axis, tap]: [usize; 2], terms: usize) -> Move {
         let plan = &self.plans[i];
         let (first, extent) = plan.places();
@@ -286,7 +292,7 @@ impl Sum {
         }
     }
 
-    /// Emits windows of a factor along its axes; the taps are the last axes.
+    /// Emits windows of a factor of a product along its windowed axes; the terms become new last axes.
     fn slid(&self, b: &Builder<'_>, x: &mut Labelled, groups: &[Remainders]) {
         self.shifted(b, x, groups);
         let rank = x.labels.len();
@@ -305,7 +311,7 @@ impl Sum {
         }
     }
 
-    /// Emits windows of an array along its axes, with the terms as taps.
+    /// Emits windows of a single array along its windowed axes; the taps are its axes of terms.
     fn moved(&self, b: &Builder<'_>, x: &mut Labelled, groups: &[Remainders]) -> Option<()> {
         self.shifted(b, x, groups);
         let mut moves = Vec::new();
@@ -322,7 +328,7 @@ impl Sum {
         Some(())
     }
 
-    /// Puts the results in order: interleaves the remainders, cuts off positions outside the required results,
+    /// Emits the results in order: interleaves the remainders, cuts off positions outside the required results,
     /// and inserts zeros for results without terms.
     fn interleaved(&self, b: &Builder<'_>, sum: Labelled) -> Option<Atom> {
         let own = b.shape_of(sum.atom);
@@ -376,7 +382,7 @@ impl Sum {
     }
 }
 
-/// Emits a slice of `x`, or returns `x` if the slice is the whole array.
+/// Emits the slice `cut` of `x`, or returns `x` if the slice is the whole array.
 fn cut_to(b: &Builder<'_>, x: Atom, cut: Slice) -> Atom {
     let nothing = cut.limit[..] == b.shape_of(x)[..]
         && cut.start.iter().all(|n| *n == 0)
@@ -384,7 +390,8 @@ fn cut_to(b: &Builder<'_>, x: Atom, cut: Slice) -> Atom {
     if nothing { x } else { b.emit1(cut, &[x]) }
 }
 
-/// Adds zeros in front of and behind some axes, given as (axis, front, behind); a negative number crops.
+/// Emits `x` with zeros in front of and behind some axes, given as (axis, front, behind); a negative number
+/// removes elements.
 fn padded(b: &Builder<'_>, x: Atom, edges: &[(usize, i64, i64)]) -> Atom {
     let rank = b.shape_of(x).len();
     let mut pad = Pad { low: vec![0; rank], high: vec![0; rank], interior: vec![0; rank] };

@@ -32,48 +32,53 @@ use crate::map::OrderedMap;
 use crate::prim::{Dot, Filled, Op, Reduce, Reducer, Window};
 use axis::{AxisPlan, AxisSum};
 
-/// Matrix products come before the sums over taps only if each product has fewer results than this.
+/// Matrix products come before the sums over windows for speed only if there are fewer results than this for each
+/// pair of an element and a tap.
 const FEW_RESULTS: usize = 8;
 
-/// Matrix products come before the sums over taps only if each has at least this number of terms.
+/// Matrix products come before the sums over windows for speed only if each product sums at least this number of
+/// terms.
 const MANY_TERMS: usize = 16;
 
-/// The largest number of elements of the intermediate matrix products, per element of operands and result.
+/// The largest allowed ratio of the number of elements of the intermediate matrix products to that of operands
+/// and result together.
 const PRODUCTS: usize = 4;
 
-/// Below this number of elements the intermediate matrix products are always allowed.
+/// Intermediate matrix products of at most this number of elements are always allowed.
 const SMALL: usize = 1 << 16;
 
-/// The views of a function that sums over windows may read, keyed by the values that they define.
+/// The definitions of values that sums over windows may read (windows, pads, permutes, broadcasts), keyed by the
+/// value.
 #[derive(Debug, Default)]
 pub struct WindowSums {
     views: OrderedMap<ValueId, Equation>,
 }
 
-/// The meaning of an array's axis in a sum over windows.
+/// The role of an array's axis in a sum over windows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Label {
-    /// The axis of the left operand with this number, not affected by the sum.
+    /// An axis that the windows do not affect: the axis of the left operand with this number.
     Left(usize),
-    /// The axis of the right operand with this number, not affected by the sum.
+    /// An axis that the windows do not affect: the axis of the right operand with this number.
     Right(usize),
-    /// The batch pair of a product with this index.
+    /// The axis of the batch pair with this index in a product.
     Batch(usize),
-    /// The elements of the array under the windows, along the window axis with this index.
+    /// The elements of the array under the windows, along the i-th axis along which windows move.
     Element(usize),
-    /// The taps of a window.
+    /// The taps of the windows along the i-th such axis.
     Tap(usize),
-    /// The terms of the sum along the window axis with this index.
+    /// The terms of the sum along the i-th such axis.
     Term(usize),
-    /// The only term of the sum; the axis is dropped.
+    /// The single term of the sum along the i-th such axis; the axis is removed later.
     Dropped(usize),
-    /// The remainders of result indices along the window axis with this index.
+    /// The remainders of the result indices along the i-th such axis.
     Remainder(usize),
-    /// The positions of results: their index divided by the number of remainders.
+    /// The positions of the results along the i-th such axis: the result index divided by the number of
+    /// remainders.
     Place(usize),
 }
 
-/// An array with a label for each axis.
+/// An array with a label for the role of each axis.
 #[derive(Clone, Debug)]
 struct Labelled {
     atom: Atom,
@@ -81,7 +86,7 @@ struct Labelled {
 }
 
 impl Sizes {
-    /// Returns the plans of the axes, and whether matrix products come before the sums over windows.
+    /// Returns the plan of each axis, and whether matrix products come before the sums over windows.
     ///
     /// Windows over the taps read zeros beyond the taps, and an infinite element times such a zero is NaN where
     /// the sum as written has no term. If the matrix products come first, the zeros are added instead of
@@ -116,56 +121,56 @@ impl Labelled {
     }
 }
 
-/// The operands of a sum over windows.
+/// The operands of a sum over windows: a product of two arrays or a single array.
 #[derive(Clone, Debug)]
 enum Source {
-    /// The sum of a product: its pairs and its operands; the first operand has the elements, the second the
-    /// taps.
+    /// The sum of a product: its pairs of labels and its operands. The first operand has the elements, the second
+    /// the taps.
     Product { batch: Vec<(Label, Label)>, contract: Vec<(Label, Label)>, of: [Labelled; 2] },
-    /// The sum of an array over its taps and over the axes `over`.
+    /// The sum of a single array over its taps and over the axes labelled `over`.
     Array { of: Labelled, over: Vec<Label> },
 }
 
-/// A sum over windows as written, with the plans of its axes.
+/// A sum over windows as written, with the plan of each of its axes.
 struct Sum {
     source: Source,
-    /// The axes of the result.
+    /// The labels of the result's axes, in order.
     target: Vec<Label>,
     plans: Vec<AxisPlan>,
     /// Whether matrix products come before the sums over windows.
     products_first: bool,
 }
 
-/// The sizes of a sum of a product that decide whether the products come first.
+/// The sizes of a sum of a product that decide whether matrix products come before the sums over windows.
 struct Sizes {
-    /// The number of elements of both operands together.
+    /// The number of elements of both operands of the product together.
     operands: usize,
-    /// The number of terms of a product that are not taps.
+    /// The number of terms of each sum, not counting the taps.
     terms: usize,
-    /// The number of results per element and tap.
+    /// The number of results for each pair of an element and a tap.
     columns: usize,
-    /// The number of repetitions of the same computation: batch members and axes without windows.
+    /// The number of times that the same computation is repeated: batch members and axes without windows.
     others: usize,
 }
 
-/// The windows that a sum reads, and the array under them.
+/// The windows that an operand of a sum reads, and the array under the windows.
 struct Beneath {
     array: Atom,
     moves: Vec<Move>,
-    /// For each axis of the array under the windows, the axis of the sum's operand.
+    /// For each axis of the array under the windows, the axis of the sum's operand that shows it.
     axes: Vec<usize>,
-    /// For each move, the tap axis in the sum's operand, and the number of taps.
+    /// For each move of the windows, the tap axis in the sum's operand, and the number of taps.
     taps: Vec<(usize, usize)>,
 }
 
 impl WindowSums {
-    /// Returns whether sums over windows can be built from this primitive.
+    /// Returns whether `op` is a window; a function without windows has no sums over windows.
     #[must_use]
     pub fn may_be_in(op: &Op) -> bool {
         matches!(op, Op::Window(_))
     }
 
-    /// Records an equation that sums over windows may read.
+    /// Records the equation of a value if a sum over windows may read through it.
     pub fn note(&mut self, op: &Op, operands: &[Atom], outputs: &[Atom]) {
         let [Atom::Value(made)] = outputs else { return };
         if let Op::Window(_) | Op::Broadcast(_) | Op::Pad(_) | Op::Permute(_) = op {
@@ -179,8 +184,8 @@ impl WindowSums {
         self.views.get(&x.value()?)
     }
 
-    /// If the equation is a sum over windows and the polyphase form saves enough, emits it without the zeros
-    /// between elements and returns its result.
+    /// If the equation is a sum over windows and the polyphase form saves enough terms, emits it in that form and
+    /// returns its result; otherwise `None`.
     pub fn rewritten(&self, b: &Builder<'_>, op: &Op, operands: &[Atom]) -> Option<Atom> {
         let sum = match (op, operands) {
             (Op::Dot(dot), [left, right]) => [Side::Left, Side::Right]
@@ -192,8 +197,8 @@ impl WindowSums {
         if sum.pays() { sum.emit(b) } else { None }
     }
 
-    /// If `x` is a window with a zero fill, possibly permuted, returns the window, its array and the order of
-    /// the axes.
+    /// If `x`, of this rank, is a window with zero as its fill, possibly permuted, returns the window, its array
+    /// and the order of the axes.
     fn window(&self, x: Atom, rank: usize) -> Option<(&Window, Atom, Vec<usize>)> {
         let (mut order, mut at): (Vec<usize>, Atom) = ((0..rank).collect(), x);
         loop {
@@ -209,7 +214,8 @@ impl WindowSums {
         }
     }
 
-    /// Looks through a pad with zeros: returns the array under it, with windows that read that array.
+    /// Looks through a pad with zeros: returns the array under the pad, and equivalent moves that read that
+    /// array.
     fn unpadded(
         &self,
         b: &Builder<'_>,
@@ -233,7 +239,8 @@ impl WindowSums {
             let least = m.offset + ends.iter().map(|end| end.min(&0)).sum::<i64>();
             let most = m.offset + ends.iter().map(|end| end.max(&0)).sum::<i64>();
             let divisor = m.divisor as i64;
-            // Windows read zeros in place of elements that the pad crops.
+            // If a window reaches an element that the pad removes, it must read zero there: do not look through
+            // this pad.
             let (low, high) = (pad.low[m.axis], pad.high[m.axis]);
             let cropped =
                 (low < 0 && least < 0) || (high < 0 && most > divisor * (shape[m.axis] as i64 - 1));
@@ -249,8 +256,8 @@ impl WindowSums {
         }
     }
 
-    /// If `x`, an operand of a product, is windows of a repeated array, returns these windows and the array under
-    /// them.
+    /// If `x`, an operand of a product, is windows of an array that is repeated along the taps, returns these
+    /// windows and the array under them.
     fn repeated(&self, b: &Builder<'_>, x: Atom) -> Option<Beneath> {
         let seen = b.shape_of(x);
         let (window, repeated, order) = self.window(x, seen.len())?;
@@ -277,8 +284,8 @@ impl WindowSums {
         Some(Beneath { array, moves, axes, taps })
     }
 
-    /// If operand `side` of a product is a window whose taps the product sums, returns the product as a sum over
-    /// windows.
+    /// If operand `side` of a product is a window whose taps the product sums over, returns the product as a sum
+    /// over windows; otherwise `None`.
     fn product(&self, b: &Builder<'_>, dot: &Dot, operands: [Atom; 2], side: Side) -> Option<Sum> {
         let (x, w) = match side {
             Side::Left => (operands[0], operands[1]),
@@ -294,7 +301,8 @@ impl WindowSums {
         let (mut lines, mut summed, mut kept) = (Vec::new(), Vec::new(), Vec::new());
         for (i, (m, (tap, taps))) in beneath.moves.iter().zip(&beneath.taps).enumerate() {
             let axis = beneath.axes[m.axis];
-            // The sum is either over the taps for each window, or over the windows for each tap.
+            // The product sums either over the taps, with a result for each window, or over the windows, with a
+            // result for each tap.
             let (over, of, line) = match (free.contains(&axis), free.contains(tap)) {
                 (true, false) => (*tap, axis, AxisSum::of(m, shape[m.axis], *taps)?),
                 (false, true) => (axis, *tap, AxisSum::of_places(m, shape[m.axis], *taps)?),
@@ -348,7 +356,7 @@ impl WindowSums {
         Some(Sum { source, target, plans, products_first })
     }
 
-    /// If a reduction sums the taps of a window, returns the reduction as a sum over windows.
+    /// If a reduction sums over the taps of a window, returns it as a sum over windows; otherwise `None`.
     fn array(&self, b: &Builder<'_>, r: &Reduce, x: Atom) -> Option<Sum> {
         let seen = b.shape_of(x);
         let (window, array, order) = self.window(x, seen.len())?;
