@@ -67,7 +67,7 @@ pub struct Step {
     pub pass: &'static Pass,
     /// If set, the step's result is discarded unless that pass, which follows in the list, changes the function.
     pub kept_if: Option<&'static Pass>,
-    /// The reason for the position.
+    /// The reason why the pass stands at this position of the list.
     pub why_here: &'static str,
 }
 
@@ -84,7 +84,7 @@ impl fmt::Display for Step {
 pub struct List {
     /// The list's name.
     pub name: &'static str,
-    /// The list's purpose, in a sentence.
+    /// The purpose of the list, in one sentence.
     pub about: &'static str,
     /// The passes, in the order in which they run.
     pub steps: &'static [Step],

@@ -18,14 +18,14 @@ use crate::lang::types::gcd;
 use smallvec::SmallVec;
 use std::fmt;
 
-/// Atoms and their factors.
+/// The atoms (unknown integers) of an affine form, each with its factor.
 type Terms<A> = SmallVec<[(A, i64); 2]>;
 
-/// `offset + Σ atom * factor`
+/// The affine form `offset + Σ atom * factor`, an integer.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Affine<A> {
     offset: i64,
-    /// In ascending order of the atoms; no factor is 0.
+    /// The atoms with their factors, in ascending order of the atoms; no factor is 0.
     terms: Terms<A>,
 }
 
@@ -46,7 +46,7 @@ impl<A> Affine<A> {
         self.offset
     }
 
-    /// Returns the atoms in ascending order, with their nonzero factors.
+    /// Returns the atoms of the form in ascending order, with their nonzero factors.
     pub fn terms(&self) -> &[(A, i64)] {
         &self.terms
     }
@@ -56,7 +56,7 @@ impl<A> Affine<A> {
         self.terms.is_empty().then_some(self.offset)
     }
 
-    /// Returns `self + by`; wraps.
+    /// Returns the form `self + by`; the offset wraps on overflow.
     #[must_use]
     pub fn moved(mut self, by: i64) -> Affine<A> {
         self.offset = self.offset.wrapping_add(by);
@@ -65,17 +65,17 @@ impl<A> Affine<A> {
 }
 
 impl<A: Copy + Ord> Affine<A> {
-    /// Makes the form whose value is that of one atom: offset 0, factor 1.
+    /// Makes the form that equals one atom: offset 0, factor 1.
     pub fn atom(atom: A) -> Affine<A> {
         Affine { offset: 0, terms: SmallVec::from_iter([(atom, 1)]) }
     }
 
-    /// Returns the factor of an atom, 0 if the atom does not occur.
+    /// Returns the factor of `atom` in the form; 0 if it does not occur.
     pub fn factor(&self, atom: A) -> i64 {
         self.terms.iter().find(|t| t.0 == atom).map_or(0, |t| t.1)
     }
 
-    /// Returns the form without an atom, and that atom's factor.
+    /// Returns the form without the term of `atom`, and the factor of that atom.
     pub fn without(&self, atom: A) -> (Affine<A>, i64) {
         let (these, rest) = self.partition(|a| a == atom);
         (rest, these.factor(atom))
@@ -87,30 +87,30 @@ impl<A: Copy + Ord> Affine<A> {
         (Affine { offset: 0, terms: these }, Affine { offset: self.offset, terms: others })
     }
 
-    /// Returns `self + factor other`; wraps.
+    /// Returns the form `self + factor other`; numbers wrap on overflow.
     #[must_use]
     pub fn plus(&self, other: &Affine<A>, factor: i64) -> Affine<A> {
         self.overflowing_plus(other, factor).0
     }
 
-    /// Returns `factor self`; wraps.
+    /// Returns the form `factor self`; numbers wrap on overflow.
     #[must_use]
     pub fn times(&self, factor: i64) -> Affine<A> {
         Affine::default().plus(self, factor)
     }
 
-    /// Returns `self + factor other`, or `None` if a number overflows `i64`.
+    /// Returns the form `self + factor other`; `None` if the offset or a factor overflows `i64`.
     pub fn checked_plus(&self, other: &Affine<A>, factor: i64) -> Option<Affine<A>> {
         let (sum, wrapped) = self.overflowing_plus(other, factor);
         (!wrapped).then_some(sum)
     }
 
-    /// Returns `factor self`, or `None` if a number overflows `i64`.
+    /// Returns the form `factor self`; `None` if the offset or a factor overflows `i64`.
     pub fn checked_times(&self, factor: i64) -> Option<Affine<A>> {
         Affine::default().checked_plus(self, factor)
     }
 
-    /// Returns `self + factor other`, and whether a number wraps.
+    /// Returns the form `self + factor other`, and whether the offset or a factor wrapped.
     fn overflowing_plus(&self, other: &Affine<A>, factor: i64) -> (Affine<A>, bool) {
         let mut wrapped = false;
         let mut sum = |a: i64, b: i64| {
@@ -132,7 +132,7 @@ impl<A: Copy + Ord> Affine<A> {
         (Affine { offset, terms }, wrapped)
     }
 
-    /// Returns the interval of the form's values, given the intervals of its atoms.
+    /// Returns an interval that contains the form's value, given an interval for each atom.
     pub fn interval(&self, mut of: impl FnMut(A) -> Interval) -> Interval {
         let offset = Interval::number(self.offset);
         self.terms.iter().fold(offset, |sum, (atom, f)| sum.plus(of(*atom).times(*f)))
@@ -144,8 +144,9 @@ impl<A: Copy + Ord> Affine<A> {
         terms.try_fold(start, |sum, (atom, f)| sum.checked_add(of(*atom)?.checked_mul(*f)?))
     }
 
-    /// Divides by a positive d: returns the quotient rounded down, and the remainder in `0..d`. The division is
-    /// done here as far as the intervals of the atoms decide it; the rest is left for run time.
+    /// Divides the form by a positive number d: returns the quotient rounded down, and the remainder in `0..d`. The
+    /// division is done at compile time as far as the intervals `of` the atoms decide it; the rest is left for run
+    /// time.
     ///
     /// For any w and x, and for positive c and g:
     ///
@@ -155,8 +156,8 @@ impl<A: Copy + Ord> Affine<A> {
     /// (g x + r) / (g c) = x / c          (g x + r) % (g c) = g (x % c) + r    where 0 <= r < g
     /// ```
     ///
-    /// The third row leaves fewer terms to divide, and those of the outer loops. The program must not wrap
-    /// where it computes the form. If d is not positive, nothing is divided.
+    /// The third row leaves fewer terms to divide, and those of the outer loops. The program must not wrap where it
+    /// computes the form. If d is not positive, the whole division is left for run time.
     pub fn divide(&self, d: i64, of: impl Fn(A) -> Interval) -> Division<A> {
         if d < 1 {
             let inner = Some((self.clone(), d));
@@ -178,7 +179,8 @@ impl<A: Copy + Ord> Affine<A> {
         Division { quotient: w, remainder: Affine::default(), inner: Some((x, d)) }
     }
 
-    /// Splits the form as `self = d w + x`. The offset of x lies in `0..d`; `factor` splits each factor.
+    /// Splits the form as `self = d w + x`, and returns w and x. The offset of x lies in `0..d`; `factor` splits
+    /// each factor into its shares of w and x.
     fn split(&self, d: i64, factor: impl Fn(i64) -> (i64, i64)) -> (Affine<A>, Affine<A>) {
         let mut w = Affine::constant(self.offset.div_euclid(d));
         let mut x = Affine::constant(self.offset.rem_euclid(d));
@@ -190,8 +192,7 @@ impl<A: Copy + Ord> Affine<A> {
         (w, x)
     }
 
-    /// Returns `(c, r)` with `self = d c + r` and `0 <= r < d`, if c is the same number for all values of the
-    /// atoms.
+    /// Returns c and r with `self = d c + r` and `0 <= r < d`, if c is the same number for all values of the atoms.
     fn within(&self, d: i64, of: impl Fn(A) -> Interval) -> Option<(i64, Affine<A>)> {
         let Interval { least, most } = self.interval(of);
         let c = least.div_euclid(d.into());
@@ -200,7 +201,7 @@ impl<A: Copy + Ord> Affine<A> {
     }
 }
 
-/// Prints `i0*3 + i1 - 5`.
+/// Prints the form, such as `i0*3 + i1 - 5`.
 impl<A: fmt::Display> fmt::Display for Affine<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (n, (atom, factor)) in self.terms.iter().enumerate() {
@@ -226,22 +227,23 @@ impl<A: fmt::Display> fmt::Display for Affine<A> {
 /// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct Division<A> {
-    /// The affine part of the quotient.
+    /// The part of the quotient that is known at compile time.
     pub quotient: Affine<A>,
-    /// The affine part of the remainder.
+    /// The part of the remainder that is known at compile time.
     pub remainder: Affine<A>,
-    /// The division that is left for run time.
+    /// The division that is left for run time: the dividend x and the divisor c.
     pub inner: Option<(Affine<A>, i64)>,
 }
 
 impl<A> Division<A> {
-    /// Returns quotient and remainder as affine forms; `None` if a division is left for run time.
+    /// Returns quotient and remainder; `None` if a division is left for run time.
     pub fn exact(self) -> Option<(Affine<A>, Affine<A>)> {
         self.inner.is_none().then_some((self.quotient, self.remainder))
     }
 }
 
-/// Returns the row-major position of an index that has one form for each axis.
+/// Returns the row-major position, in elements, of an index into an array of that shape. The index has one form per
+/// axis.
 pub fn flatten<A: Copy + Ord>(index: &[Affine<A>], shape: &[usize]) -> Affine<A> {
     let steps = index.iter().zip(shape);
     steps.fold(Affine::default(), |flat, (a, extent)| flat.times(*extent as i64).plus(a, 1))

@@ -12,12 +12,12 @@ use crate::lang::literal::Literal;
 use crate::lang::types::Dtype;
 use crate::prim::Code;
 
-/// A closed interval.
+/// A closed interval of integers that is not empty.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Interval {
-    /// The smallest number.
+    /// The smallest number of the interval.
     pub least: i128,
-    /// The greatest number.
+    /// The greatest number of the interval.
     pub most: i128,
 }
 
@@ -36,7 +36,7 @@ impl Interval {
         Interval { least: n, most: n }
     }
 
-    /// Makes the interval of indices of an axis; for an empty axis, only 0.
+    /// Makes the interval of the indices along an axis of extent `extent`; for extent 0, the interval of 0 alone.
     pub fn below(extent: usize) -> Interval {
         Interval::new(0, (extent as i128 - 1).max(0))
     }
@@ -58,7 +58,7 @@ impl Interval {
         x.to_integer().map_or(Interval::of(x.dtype), Interval::number)
     }
 
-    /// Returns the only number of the interval, if there is just one.
+    /// Returns the interval's number, if it contains just one.
     pub fn only(self) -> Option<i128> {
         (self.least == self.most).then_some(self.least)
     }
@@ -73,13 +73,14 @@ impl Interval {
         Interval { least: self.least.min(other.least), most: self.most.max(other.most) }
     }
 
-    /// Returns the intersection. If it is empty, returns `self`: the code in question does not run then.
+    /// Returns the intersection of this interval and `other`. An empty intersection means that the code in question
+    /// never runs; then returns `self`.
     pub fn meet(self, other: Interval) -> Interval {
         let both = Interval { least: self.least.max(other.least), most: self.most.min(other.most) };
         if both.least <= both.most { both } else { self }
     }
 
-    /// Returns the interval of `x + y`, for x in this interval and y in the other.
+    /// Returns the interval of `x + y`, for x in this interval and y in `other`; saturates.
     pub fn plus(self, other: Interval) -> Interval {
         Interval {
             least: self.least.saturating_add(other.least),
@@ -87,30 +88,30 @@ impl Interval {
         }
     }
 
-    /// Returns the interval of `factor x`, for x in this interval.
+    /// Returns the interval of `factor x`, for x in this interval; saturates.
     pub fn times(self, factor: impl Into<i128>) -> Interval {
         let factor = factor.into();
         let ends = [self.least, self.most].map(|x| x.saturating_mul(factor));
         Interval { least: ends[0].min(ends[1]), most: ends[0].max(ends[1]) }
     }
 
-    /// Returns the interval of `x y`, for x in this interval and y in the other.
+    /// Returns the interval of the product `x y`, for x in this interval and y in `other`; saturates.
     pub fn product(self, other: Interval) -> Interval {
         self.times(other.least).join(self.times(other.most))
     }
 
-    /// Returns the interval of `min(x, y)`, for x in this interval and y in the other.
+    /// Returns the interval of `min(x, y)`, for x in this interval and y in `other`.
     fn lesser(self, other: Interval) -> Interval {
         Interval { least: self.least.min(other.least), most: self.most.min(other.most) }
     }
 
-    /// Returns the interval of `max(x, y)`, for x in this interval and y in the other.
+    /// Returns the interval of `max(x, y)`, for x in this interval and y in `other`.
     fn greater(self, other: Interval) -> Interval {
         Interval { least: self.least.max(other.least), most: self.most.max(other.most) }
     }
 
-    /// Returns the interval if it lies within the dtype's range, and else that whole range, since numbers may
-    /// wrap.
+    /// Returns this interval if it lies within the dtype's range, else the dtype's whole range, since the program's
+    /// arithmetic may wrap.
     fn wrapped(self, dtype: Dtype) -> Interval {
         let all = Interval::of(dtype);
         if self.within(all) { self } else { all }
@@ -121,8 +122,8 @@ impl Interval {
         Interval::new(always && !never, always || !never)
     }
 
-    /// Returns the interval of a code's result, given the intervals of its operands. `dtype` is the dtype of
-    /// the result.
+    /// Returns an interval that contains the result of the scalar code `code`, given the intervals `x` of its
+    /// operands. `dtype` is the dtype of the result.
     pub fn computed(code: Code, x: &[Interval], dtype: Dtype) -> Interval {
         let all = Interval::of(dtype);
         if dtype.is_float() {
@@ -141,12 +142,13 @@ impl Interval {
             (Code::Min, [x, y]) => x.lesser(*y),
             (Code::Max, [x, y]) => x.greater(*y),
             (Code::Clamp, [low, x, high]) => x.greater(*low).lesser(*high),
-            // Integer division rounds towards zero, so each end of the interval comes from ends of x and y.
+            // Integer division rounds towards zero, so each end of the result comes from an end of x and an end of
+            // y.
             (Code::Div, [x, y]) if y.least >= 1 => {
                 let least = x.least / if x.least < 0 { y.least } else { y.most };
                 Interval::new(least, x.most / if x.most < 0 { y.most } else { y.least })
             }
-            // The remainder has the sign of x.
+            // The remainder has the sign of x and a smaller magnitude than y.
             (Code::Rem, [x, y]) if y.least >= 1 => {
                 let most = y.most - 1;
                 Interval::new(x.least.max(-most).min(0), x.most.min(most).max(0))
@@ -169,7 +171,8 @@ impl Interval {
                 Interval::truth(x.most < y.least || y.most < x.least, same)
             }
             (Code::And, [x, y]) if dtype == Dtype::Bool => x.lesser(*y),
-            // The bits are a subset of those of a mask that is not negative.
+            // The bits set in the result are a subset of the bits of each operand, so an operand that is not
+            // negative bounds it.
             (Code::And, [x, y]) if x.least >= 0 || y.least >= 0 => {
                 let masks = [x, y].into_iter().filter(|mask| mask.least >= 0);
                 Interval::new(0, masks.map(|mask| mask.most).min().unwrap_or(all.most))
@@ -186,7 +189,8 @@ impl Interval {
         found.wrapped(dtype)
     }
 
-    /// Narrows this interval, given that the comparison `code` with a number in `y` is true (`holds`) or false.
+    /// Returns this interval narrowed by the fact that its number compares by `code` with a number in `y` as true
+    /// (if `holds`) or false.
     pub fn where_holds(self, code: Code, y: Interval, holds: bool) -> Interval {
         let Interval { least, most } = Interval::ALL;
         let bound = match (code, holds) {

@@ -1,4 +1,4 @@
-//! Static analyses of programs.
+//! Static analyses of functions: affine forms, intervals, placement and provenance of values.
 
 pub mod affine;
 pub mod interval;

@@ -18,20 +18,21 @@
 use crate::lang::function::Equation;
 use crate::prim::{Binding, Lowering, Region, Role};
 
-/// A guess where lowering computes an equation: in its reader's loop nest or in one of its own, or in memory.
+/// A guess where lowering computes the result of an equation: in the loop nests of its readers, or in a loop nest
+/// of its own that writes it to memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Placement {
     /// A view: reads elements of its operands by index arithmetic.
     View,
     /// Computes each element from the operands' elements at the same index, or from the index alone.
     Map,
-    /// Reads elements of an array in memory, at indices known only at run time.
+    /// Reads single elements or slices of an array in memory, at indices known only at run time.
     Element,
     /// A reduction: its operand is computed where it is read; its result is in memory.
     Reduction,
     /// A primitive whose operands and results are in memory, such as a contraction.
     Memory,
-    /// Runs functions, on operands in memory.
+    /// Runs functions (a call, a branch, a loop) on operands in memory.
     Runs,
 }
 
@@ -55,7 +56,8 @@ impl Placement {
         }
     }
 
-    /// Returns whether the equation's operands may be computed in its loop nest, without memory.
+    /// Returns whether operands of the equation may be computed in its own loop nest where it reads them, without
+    /// memory.
     pub fn takes(self) -> bool {
         match self {
             Placement::View | Placement::Map | Placement::Reduction => true,
@@ -63,7 +65,7 @@ impl Placement {
         }
     }
 
-    /// Returns whether the equation's result may be computed in its readers' loop nests, without memory.
+    /// Returns whether the result of the equation may be computed in the loop nests of its readers, without memory.
     pub fn gives(self) -> bool {
         match self {
             Placement::View | Placement::Map | Placement::Element => true,
@@ -72,8 +74,8 @@ impl Placement {
     }
 }
 
-/// Returns the operands that an equation reads as whole arrays in memory. If such an operand would be computed
-/// where it is read, it is copied to memory first.
+/// Returns the indices of the operands that an equation reads as whole arrays in memory. If such an operand would
+/// otherwise be computed where it is read, it is first written to memory.
 pub fn whole_operands(e: &Equation, lowering: &Lowering) -> Vec<usize> {
     let all = || (0..e.operands.len()).collect();
     match lowering {
@@ -81,7 +83,7 @@ pub fn whole_operands(e: &Equation, lowering: &Lowering) -> Vec<usize> {
         | Lowering::Branch { .. }
         | Lowering::Host(_)
         | Lowering::Routine(_) => all(),
-        // A loop has buffers of its own for its carries.
+        // A loop copies its initial carries into buffers of its own, so they need not be in memory before.
         Lowering::Loop { spec, .. } => {
             let slots = spec.params().map(|p| spec.takes[p]).enumerate();
             let read = slots.filter(|(_, slot)| !matches!(slot, Binding::Carry(_)));

@@ -14,21 +14,21 @@ use crate::lang::source_loc::Loc;
 use crate::prim::{Lowering, Mark};
 use std::sync::Arc;
 
-/// The primitive that computed a value and its source line, for tables of the memory that values take.
+/// The primitive that computed a value, with its source line, for tables of the memory that values take.
 #[derive(Clone, Debug)]
 pub struct Maker {
     /// The name of the primitive that computed the value.
     pub what: &'static str,
-    /// The user's line.
+    /// The user's source line of that primitive.
     pub at: Loc,
-    /// The mark of packing, if the value is packed.
+    /// The mark of packing, if the value is stored in fewer bits than its dtype.
     pub packed: Option<Mark>,
     /// The name that the user gave the value, if any.
     pub named: Option<Arc<str>>,
 }
 
-/// Returns the maker of the `n`-th output of the `i`-th equation. If the iterations of a loop stack the output,
-/// its maker is the equation that makes the element, at any depth.
+/// Returns the maker of output `n` of equation `i` of `f`: the equation itself, or, if the iterations of a loop
+/// stack the output, the equation of the body that computes the element, at any depth.
 pub fn maker<'m>(module: &'m Module, mut f: &'m Function, mut i: usize, mut n: usize) -> Maker {
     let (mut packed, mut named) = (None, None);
     loop {

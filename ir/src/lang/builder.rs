@@ -45,7 +45,7 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Makes an empty draft of a function of that name.
+    /// Makes an empty draft of a function named `name`.
     pub fn new(name: impl Into<Arc<str>>) -> Draft {
         Draft {
             name: name.into(),

@@ -14,12 +14,12 @@ use crate::lang::types::Dtype;
 use std::fmt;
 use std::str::FromStr;
 
-/// A scalar constant: a dtype and the bits of one element (zero-extended to 64).
+/// A scalar constant of a program: a dtype and the bits of one element.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Literal {
     /// The dtype of the constant.
     pub dtype: Dtype,
-    /// The element's bits, zero-extended.
+    /// The element's bits in memory, zero-extended to 64.
     pub bits: u64,
 }
 
@@ -39,7 +39,8 @@ impl Literal {
         Literal { dtype: Dtype::Bool, bits: u64::from(x) }
     }
 
-    /// Returns the number `x` in `dtype`: rounded to f32, truncated to integers, compared with 0 for bool.
+    /// Returns the number `x` converted to `dtype`: rounded to f32, truncated to an integer, or compared with 0 for
+    /// bool.
     pub fn of(dtype: Dtype, x: f64) -> Literal {
         let bits = match dtype {
             Dtype::Bool => u64::from(x != 0.0),
@@ -71,8 +72,8 @@ impl Literal {
         if exact { Literal::rounded_integer(dtype, x) } else { None }
     }
 
-    /// Returns the integer `x` in `dtype`, rounded to a float. Returns `None` if an integer dtype does not
-    /// contain that number.
+    /// Returns the integer `x` in `dtype`, rounded if `dtype` is a float dtype. Returns `None` if an integer dtype
+    /// does not contain that number.
     pub fn rounded_integer(dtype: Dtype, x: i128) -> Option<Literal> {
         let bits = match dtype {
             Dtype::Bool => u64::from(u8::try_from(x).ok().filter(|b| *b < 2)?),
@@ -86,17 +87,17 @@ impl Literal {
         Some(Literal { dtype, bits })
     }
 
-    /// Returns zero of `dtype` (`false` for bool).
+    /// Returns the number 0 in `dtype` (`false` for bool).
     pub fn zero(dtype: Dtype) -> Literal {
         Literal { dtype, bits: 0 }
     }
 
-    /// Returns one of `dtype` (`true` for bool).
+    /// Returns the number 1 in `dtype` (`true` for bool).
     pub fn one(dtype: Dtype) -> Literal {
         Literal::of(dtype, 1.0)
     }
 
-    /// Returns the value of an integer or a bool; the bits of a float.
+    /// Returns the value of an integer or a truth value; for a float, its bits as an unsigned number.
     pub(crate) fn to_i128(self) -> i128 {
         match self.dtype {
             Dtype::I32 => i128::from(self.bits as u32 as i32),
@@ -107,7 +108,7 @@ impl Literal {
         }
     }
 
-    /// Returns the value of an integer or a truth value.
+    /// Returns the value of an integer or a truth value; `None` for a float.
     pub fn to_integer(self) -> Option<i128> {
         (!self.dtype.is_float()).then(|| self.to_i128())
     }
@@ -184,7 +185,7 @@ fn read(text: &str) -> Option<Literal> {
         let fits = dtype == Dtype::F64 || u32::try_from(bits).is_ok();
         return fits.then_some(Literal { dtype, bits });
     }
-    // `parse` would accept words such as `inf` and `nan`, and a leading plus.
+    // `parse` would also accept words such as `inf` and `nan`, and a leading plus, which are no literals.
     let digits = number.strip_prefix('-').unwrap_or(number);
     if !digits.starts_with(|c: char| c.is_ascii_digit()) {
         return None;

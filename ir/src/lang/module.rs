@@ -20,24 +20,25 @@ use std::sync::Arc;
 /// An arena of functions, with a memo of derived functions.
 #[derive(Clone, Debug, Default)]
 pub struct Module {
-    /// All functions, by number. Equal functions are stored once.
+    /// All functions; the index of a function is its id. Equal functions are stored once.
     functions: OrderedSet<Arc<Function>>,
-    /// For each function, the first one that differs from it only in phases, its own or those of its callees.
-    /// `None` if the function itself is the first.
+    /// Per function: the first function in the module that differs from it only in phases, its own or those of its
+    /// callees; `None` if it is the first itself.
     alike: SecondaryMap<FuncId, Option<FuncId>>,
-    /// Phase-free copies of functions that are not themselves in the module, each with the first function that
-    /// equals it up to phases.
+    /// Copies of functions with all phases removed, where that copy is not a function of the module; each with the
+    /// id of the first function that equals it up to phases.
     unphased: OrderedMap<Arc<Function>, FuncId>,
-    /// The memoized answers to queries; boxed because the memo is larger than the rest of the module.
+    /// The memoized answers to queries; boxed because the memo is larger than all other fields together.
     memo: Box<Memo>,
     effects: SecondaryMap<FuncId, Effects>,
-    /// Per function: whether a user can observe that it or a derivative of it runs ([`Module::is_seen`]).
+    /// Per function: whether a user can observe that the function, or a derivative of it, runs
+    /// ([`Module::is_seen`]).
     seen: SecondaryMap<FuncId, bool>,
-    /// Per function: whether running it calls a Rust function.
+    /// Per function: whether running it calls a Rust function of the user.
     outside: SecondaryMap<FuncId, bool>,
-    /// The nesting depth of each function's calls: 0 for a function without calls.
+    /// Per function: the nesting depth of its calls, 0 for a function without calls.
     depths: SecondaryMap<FuncId, usize>,
-    /// Bytes of all functions, without those that their primitives own.
+    /// The bytes in memory of all functions, without those that their primitives own.
     bytes: usize,
 }
 
@@ -47,7 +48,8 @@ impl Module {
         Module::default()
     }
 
-    /// Adds a function. If an equal one is in the module, returns that one.
+    /// Adds a function and returns its id; if an equal function is in the module already, returns the id of that
+    /// one.
     ///
     /// # Errors
     /// [`Kind::TooLarge`](crate::Kind::TooLarge) if the function's calls nest deeper than [`DEEPEST_CALL`].
@@ -75,7 +77,8 @@ impl Module {
         Ok(id)
     }
 
-    /// Returns the first function that equals a new one up to phases, unless the new one is the first.
+    /// Returns the first function in the module that equals the new function `id` up to phases; `None` if the new
+    /// one is the first.
     fn first_alike(&mut self, id: FuncId, function: &Arc<Function>) -> Option<FuncId> {
         let phased = function.phases.iter().any(|phase| *phase != Phase::FORWARD);
         let mut callees = function.equations.iter().flat_map(|e| e.op.regions());
@@ -93,8 +96,8 @@ impl Module {
         (first != id).then_some(first)
     }
 
-    /// Returns a primitive as a key for merging equations. Each of its functions is replaced by the first one
-    /// that is equal up to phases.
+    /// Returns the primitive as a key for merging equal equations: each function that it runs is replaced by the
+    /// first function of the module that is equal to it up to phases.
     pub fn unphased(&self, op: &Op) -> Op {
         let regions = op.regions();
         if regions.iter().all(|r| self.alike[r.function].is_none()) {
@@ -104,10 +107,11 @@ impl Module {
         op.with_regions(&alike.collect::<Vec<_>>())
     }
 
-    /// Adds a function of another module, together with all functions that it refers to.
+    /// Adds function `f` of the module `from`, together with all functions that it runs or refers to; returns its
+    /// id in this module.
     ///
     /// # Errors
-    /// As [`Module::add`].
+    /// Those of [`Module::add`].
     pub fn import(&mut self, from: &Module, f: FuncId) -> Result<FuncId, Problem> {
         let mut needed: BTreeSet<FuncId> = BTreeSet::from([f]);
         let mut pending = vec![f];
@@ -133,8 +137,8 @@ impl Module {
         Ok(here[&f])
     }
 
-    /// Returns the nesting depth of a function's calls: one more than the deepest callee's. Callees were added
-    /// before, so their depths are known.
+    /// Returns the nesting depth of a function's calls: one more than that of its deepest callee, 0 without
+    /// callees. Callees were added before, so their depths are known.
     fn depth_of(&self, function: &Function) -> usize {
         let callees = function.equations.iter().flat_map(|e| e.op.regions());
         callees.map(|r| self.depths[r.function] + 1).max().unwrap_or(0)
@@ -145,56 +149,57 @@ impl Module {
         self.depths[id]
     }
 
-    /// Returns the function of that id. The handle is reference-counted, so it can be held while the module
+    /// Returns the function with that id. The handle is reference-counted, so it can be held while the module
     /// grows.
     pub fn get(&self, id: FuncId) -> Arc<Function> {
         self.functions[id.index()].clone()
     }
 
-    /// Borrows the function of that id.
+    /// Borrows the function with that id.
     pub fn function(&self, id: FuncId) -> &Function {
         &self.functions[id.index()]
     }
 
-    /// Returns the effects of running a function. They were computed when the function was added, so this is a
-    /// lookup.
+    /// Returns the effects of running a function: the strongest one of its equations, computed when the function
+    /// was added.
     pub fn effects(&self, id: FuncId) -> Effects {
         self.effects[id]
     }
 
-    /// Returns whether a user can observe that the function or a derivative of it runs: it contains an ordered
-    /// effect, or has a derivative rule that contains one.
+    /// Returns whether a user can observe that the function, or a derivative of it, runs: whether it has an ordered
+    /// effect, or a derivative rule that has one.
     pub fn is_seen(&self, id: FuncId) -> bool {
         self.seen[id]
     }
 
-    /// Returns whether running a function calls a Rust function.
+    /// Returns whether running a function calls a Rust function of the user.
     pub fn runs_outside(&self, id: FuncId) -> bool {
         self.outside[id]
     }
 
-    /// Returns whether running an equation calls a Rust function, directly or in a region that it runs.
+    /// Returns whether running an equation of the primitive `op` calls a Rust function of the user, directly or in
+    /// a function that it runs.
     pub fn calls_out(&self, op: &Op) -> bool {
         let inside = |r: &Region| r.role.runs() && self.outside[r.function];
         op.host().is_some() || op.regions().iter().any(inside)
     }
 
-    /// Returns the bytes of all functions, without those that their primitives own.
+    /// Returns the bytes in memory of all functions, without those that their primitives own.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Returns whether an id belongs to this module.
+    /// Returns whether the module has a function with that id.
     pub fn contains(&self, id: FuncId) -> bool {
         id.index() < self.functions.len()
     }
 
-    /// Returns all functions in the order in which they were added (callees before callers).
+    /// Iterates over all functions in the order in which they were added; callees come before callers.
     pub fn iter(&self) -> impl Iterator<Item = (FuncId, &Function)> {
         self.functions.iter().enumerate().map(|(i, f)| (FuncId::new(i), &**f))
     }
 
-    /// Returns the Rust functions that programs of this module call, each once.
+    /// Returns the Rust functions that the functions of this module call, without repetition.
     pub fn hosts(&self) -> Vec<Host> {
         let mut hosts = Vec::new();
         for host in self.iter().flat_map(|(_, f)| &f.equations).filter_map(|e| e.op.host()) {
@@ -205,8 +210,8 @@ impl Module {
         hosts
     }
 
-    /// Returns the answer to a query about a function. At the first request, `make` computes it; later ones
-    /// return the memoized answer.
+    /// Returns the answer to the query `question` about function `f`. The first time, `make` computes the answer;
+    /// later calls return the memoized answer.
     ///
     /// # Errors
     /// Any error of `make`.

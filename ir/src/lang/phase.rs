@@ -32,39 +32,40 @@ use std::fmt;
 /// The pass of differentiation that an equation belongs to. The default is the forward pass.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Debug)]
 pub struct Phase {
-    /// The number of transpositions that made the equation.
+    /// The number of transpositions that made the equation: 0 in the forward pass, 1 in the reverse pass.
     pub order: u8,
     /// Whether the equation computes cotangents.
     pub transposed: bool,
-    /// Whether the forward pass has computed the same value without saving it.
+    /// Whether the forward pass has already computed the same value and not saved it.
     pub rematerialized: bool,
 }
 
 impl Phase {
-    /// The phase of equations of the forward pass, and the default.
+    /// The phase of the equations of a forward pass; it is the default.
     pub const FORWARD: Phase = Phase { order: 0, transposed: false, rematerialized: false };
 
-    /// Returns the phase of an equation that transposition derives from an equation of this phase.
+    /// Returns the phase of an equation that transposition derives from, or copies of, an equation of this phase:
+    /// the next order. `transposed` says whether the new equation computes cotangents.
     #[must_use]
     pub fn reverse(self, transposed: bool) -> Phase {
         Phase { order: self.order.saturating_add(1), transposed, ..self }
     }
 
-    /// Returns the phase of an equation after inlining into a call of phase `call`. A forward equation takes
-    /// the phase of the call.
+    /// Returns the phase that an equation gets when it is inlined in place of a call of phase `call`: a forward
+    /// equation takes the phase of the call, any other keeps its own.
     #[must_use]
     pub fn within(self, call: Phase) -> Phase {
         if self == Phase::FORWARD { call } else { self }
     }
 
-    /// Returns the same phase, marked as rematerialized.
+    /// Returns this phase, marked as recomputation of a value of the forward pass.
     #[must_use]
     pub fn rematerialized(self) -> Phase {
         Phase { rematerialized: true, ..self }
     }
 }
 
-/// Prints the text form: `reverse 2 transposed`.
+/// Prints the text form, such as `reverse 2 transposed`.
 impl fmt::Display for Phase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Phase { order, transposed, rematerialized } = *self;
@@ -78,7 +79,7 @@ impl fmt::Display for Phase {
     }
 }
 
-/// Where an equation comes from: a line of the user's source, and a phase of differentiation.
+/// The origin of an equation: a line of the user's source, and a phase of differentiation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct Origin {
     /// The line of the user's source. It does not count in the equality of programs.
@@ -88,13 +89,13 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Returns the origin of an equation of the forward pass.
+    /// Returns the origin of an equation of the forward pass at the source line `loc`.
     pub fn forward(loc: Loc) -> Origin {
         Origin { loc, phase: Phase::FORWARD }
     }
 
-    /// Returns the origin of an equation after inlining into a call of origin `call`. An equation without a
-    /// line takes the line of the call.
+    /// Returns the origin that an equation gets when it is inlined in place of a call of origin `call`. An equation
+    /// without a source line takes the line of the call.
     #[must_use]
     pub fn within(self, call: Origin) -> Origin {
         Origin { loc: self.loc.or(call.loc), phase: self.phase.within(call.phase) }

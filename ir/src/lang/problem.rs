@@ -14,22 +14,22 @@ use std::fmt;
 pub enum Kind {
     /// Shapes do not fit together, or an axis does not exist.
     Shape,
-    /// Dtypes do not fit together, or the operation is not defined for one.
+    /// Dtypes do not fit together, or an operation is not defined for a dtype.
     Dtype,
-    /// A handle was used outside the trace it belongs to.
+    /// A handle was used outside the trace to which it belongs.
     Escaped,
-    /// A concrete value was requested where there is none yet, or one of another type.
+    /// A concrete value was requested of a handle that has none yet, or a value of another type than it has.
     NoValue,
-    /// Mutable state was written where it cannot be, or used after its end.
+    /// Mutable state was written where writing is not allowed, or used after its trace had ended.
     State,
     /// A derivative that does not exist was requested.
     NotDifferentiable,
     /// A function that must be linear is not.
     NotLinear,
-    /// A compiled function was called with arguments that it was not compiled for, or a name was given that is
-    /// not known.
+    /// A compiled function was called with arguments for which it was not compiled, or a name was given that does
+    /// not exist.
     Arguments,
-    /// An array is larger than memory can be.
+    /// An array has more bytes than the address space, or calls nest deeper than the limit.
     TooLarge,
     /// The residuals of reverse mode exceed the byte budget.
     Budget,
@@ -37,19 +37,19 @@ pub enum Kind {
     Rule,
     /// A Rust function that a program calls failed, or returned other types than declared.
     Callback,
-    /// A value that is not finite appeared while a program ran with the check for such values.
+    /// A nan or an infinity appeared while a program ran with the check for such values.
     NotFinite,
-    /// A random key is used twice, in a program that is checked for this.
+    /// A random key is used twice, in a program that is checked for reuse of keys.
     KeyReuse,
-    /// A loop exceeds its iteration limit.
+    /// A loop exceeds its limit of iterations.
     Limit,
     /// A running program was cancelled.
     Cancelled,
     /// The text of a program does not parse.
     Parse,
-    /// A program breaks an invariant of the language.
+    /// A program breaks an invariant that the verifier checks.
     Verify,
-    /// The target cannot run the program.
+    /// The target of the compile cannot run the program.
     Target,
     /// A fault of tapeloom itself: please report it with the program that is printed.
     Internal,
@@ -80,7 +80,7 @@ impl Kind {
         Kind::Internal,
     ];
 
-    /// Returns the name in messages and in the book: `shape`, `not-differentiable`, ...
+    /// Returns the kind's name in messages and in the book: `shape`, `not-differentiable`, ...
     pub fn name(self) -> &'static str {
         match self {
             Kind::Shape => "shape",
@@ -113,10 +113,10 @@ impl fmt::Display for Kind {
     }
 }
 
-/// The crate's `Result`, with [`Problem`] as the error.
+/// The `Result` of this crate, with [`Problem`] as the default error.
 pub(crate) type Result<T, E = Problem> = std::result::Result<T, E>;
 
-/// An error in one operation: kind, message and fix.
+/// An error in one operation: its kind, a message, and how to fix it.
 #[derive(Clone, Debug)]
 pub struct Problem {
     /// The kind of the problem, which selects the section in the book's chapter on errors.
@@ -125,7 +125,7 @@ pub struct Problem {
     pub message: String,
     /// A sentence that says how to fix the problem; may be empty.
     pub help: String,
-    /// The user's line, if known. Not part of equality.
+    /// The user's source line, if it is known. Not part of equality.
     pub location: Loc,
 }
 
@@ -138,13 +138,13 @@ impl PartialEq for Problem {
 impl Eq for Problem {}
 
 impl Problem {
-    /// Sets the user's line, unless the problem has one already.
+    /// Sets the user's source line, unless the problem has one already.
     pub fn at(mut self, location: Loc) -> Problem {
         self.location = self.location.or(location);
         self
     }
 
-    /// Makes a problem without a location. An empty `help` is not printed.
+    /// Makes a problem without a source line. An empty `help` is not printed.
     pub fn new(kind: Kind, message: impl Into<String>, help: impl Into<String>) -> Problem {
         Problem { kind, message: message.into(), help: help.into(), location: None }
     }

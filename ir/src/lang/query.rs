@@ -13,12 +13,12 @@ use crate::policy_table::Policy;
 use std::fmt::Debug;
 use std::hash::Hash;
 
-/// A query about a function.
+/// A query about a function: a transform with its arguments other than the function.
 pub trait Query: Clone + Eq + Hash + Debug {
-    /// The answer's type.
+    /// The type of the query's answer.
     type Answer: Clone + Debug;
 
-    /// Returns the table of memoized answers.
+    /// Returns the memo's table for this type of query: from a function and a query to the answer.
     fn answers(memo: &mut Memo) -> &mut OrderedMap<(FuncId, Self), Self::Answer>;
 }
 
@@ -37,7 +37,7 @@ macro_rules! questions {
             }
         )*
 
-        /// The memo of a module: the answers so far, one table per query type.
+        /// The memo of a module: all answers computed so far, in one table per type of query.
         #[derive(Clone, Debug, Default)]
         pub struct Memo { $($table: OrderedMap<(FuncId, $name), $answer>,)* }
     };
@@ -46,7 +46,7 @@ macro_rules! questions {
 questions! {
     /// The forward derivative of `x -> y`: `(x, dx of the active) -> (y, dy of the active)`.
     Jvp {
-        /// Which parameters have a tangent.
+        /// Per parameter: whether it has a tangent.
         active: Vec<bool>,
         /// Per result: whether its tangent is materialized even when it is zero. Ignored for types without
         /// tangents.
@@ -56,66 +56,67 @@ questions! {
     /// The two halves of the derivative of `x -> y`: `fwd: x -> (y, saved residuals)` and
     /// `lin: (residuals; dx of the active) -> dy`.
     Linearize {
-        /// Which parameters have a tangent.
+        /// Per parameter: whether it has a tangent.
         active: Vec<bool>,
         /// Per result: whether its tangent is materialized even when it is zero. Ignored for types without
         /// tangents.
         forced: Vec<bool>,
-        /// Per parameter: the cost to the linear half of reading it as a residual.
+        /// Per parameter: the cost, for the linear half, of reading it as a residual.
         shares: Vec<Amortization>,
     } -> LinearizeOf in linearize,
 
-    /// The same derivative, as a query about its forward half, with the residuals that the planner chose.
+    /// The same derivative as [`Linearize`], with the residuals that the checkpoint planner chose. The function of
+    /// this query is the forward half.
     Plan {
         /// The linear half.
         lin: FuncId,
-        /// Which outputs have a tangent.
+        /// Per output: whether it has a tangent.
         active_out: Vec<bool>,
-        /// The origin of each residual.
+        /// Per residual: whether it is a parameter, a result or a saved value of the forward half.
         residuals: Vec<Residual>,
-        /// The cost terms and the policy for choosing residuals.
+        /// The request to the planner: a policy, and the costs of values.
         terms: PlanRequest,
     } -> LinearizeOf in plan,
 
-    /// As [`Linearize`], with the loops and everything inside them planned by a policy.
+    /// The same derivative as [`Linearize`], where a policy plans the loops and all functions inside them.
     Within {
-        /// Which parameters have a tangent.
+        /// Per parameter: whether it has a tangent.
         active: Vec<bool>,
-        /// Per parameter: the cost to the linear half of reading it as a residual.
+        /// Per parameter: the cost, for the linear half, of reading it as a residual.
         shares: Vec<Amortization>,
-        /// The policy that plans the function's loops and everything inside them.
+        /// The policy that plans the function's loops and all functions inside them.
         policy: Policy,
     } -> LinearizeOf in within,
 
     /// The transpose of `(k; dx) -> dy`: `(k; ct of dy, totals) -> ct of dx`.
     Transpose {
-        /// Which results have a nonzero cotangent.
+        /// Per result: whether its cotangent is nonzero, so that it is a parameter.
         nonzero: Vec<bool>,
         /// Per linear parameter: the value to which its cotangent is added.
         onto: Vec<AccumulateInto>,
     } -> TransposeOf in transpose,
 
-    /// The function `x -> y` over a batch: `([n, x]) -> [n, y]`.
+    /// The function `x -> y` over a batch of n members: `([n, x]) -> [n, y]`.
     Batch {
-        /// The extent of the batch.
+        /// The number of batch members.
         size: usize,
-        /// Which parameters have the batch axis.
+        /// Per parameter: whether it has the batch axis.
         batched: Vec<bool>,
-        /// The form in which each result is requested.
+        /// Per result: the form in which it is requested.
         wanted: Vec<BatchRequest>,
     } -> BatchOf in batch,
 
     /// The same function with only some of its results.
     Prune {
-        /// Which results are read.
+        /// Per result: whether it is requested.
         used: Vec<bool>,
-        /// Which parameters stay even if they are not read.
+        /// Per parameter: whether it stays even if the requested results do not need it.
         kept: Vec<bool>,
     } -> PruneOf in prune,
 
-    /// The function split in two: the equations that depend on the known parameters alone, and the rest.
+    /// The function split in two: the equations that depend on known parameters alone, and the other equations.
     Unzip {
-        /// Which parameters are known.
+        /// Per parameter: whether it is known.
         known: Vec<bool>,
     } -> UnzipOf in unzip,
 }
@@ -123,19 +124,19 @@ questions! {
 /// The value to which the cotangent of a linear parameter is added.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum AccumulateInto {
-    /// The cotangent is added to nothing; if it is zero, it is absent from the results.
+    /// Nothing: if the cotangent is zero, it is absent from the results.
     Nothing,
-    /// The cotangent is added to zeros, so it is always materialized, even if it is zero.
+    /// Zeros: the cotangent is always among the results, even if it is zero.
     Zeros,
     /// A running total, which the transpose takes as an extra parameter. The cotangent of a slice of a large
     /// operand is then added in place, and not to zeros as large as the operand.
     Total,
 }
 
-/// The form in which a result of a batched function is requested.
+/// The form in which a result of a batched function is returned.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum BatchRequest {
-    /// The result as computed: without the batch axis if it depends on no batched parameter.
+    /// The result as it is computed: without the batch axis if it depends on no batched parameter.
     AsIs,
     /// The result with the batch axis, repeated along it if the result depends on no batched parameter.
     Batched,
@@ -148,7 +149,7 @@ pub enum BatchRequest {
 pub struct JvpOf {
     /// The derived function.
     pub function: FuncId,
-    /// Which outputs have a tangent.
+    /// Per output: whether it has a tangent, and so whether that is a result.
     pub active_out: Vec<bool>,
 }
 
@@ -159,25 +160,25 @@ pub struct LinearizeOf {
     pub fwd: FuncId,
     /// The linear half: `(residuals..; dx of the active) -> dy of the active`.
     pub lin: FuncId,
-    /// Which outputs have a tangent.
+    /// Per output: whether it has a tangent.
     pub active_out: Vec<bool>,
-    /// The origin of each residual.
+    /// Per residual: whether it is a parameter, a result or a saved value of the forward half.
     pub residuals: Vec<Residual>,
 }
 
-/// The origin of a value that the second half of a split function reads.
+/// The origin, in the first half, of a value that the second half of a split function reads.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Residual {
-    /// A parameter of the first half, by its position: it needs no saving.
+    /// A parameter of the first half, by its index: it needs no saving.
     Parameter(usize),
-    /// A result of the original function, by its position among the outputs of the first half.
+    /// A result of the original function, by its index among the outputs of the first half.
     Result(usize),
-    /// A value saved for the second half alone, by its position among the outputs of the first half.
+    /// A value saved for the second half alone, by its index among the outputs of the first half.
     Kept(usize),
 }
 
 impl Residual {
-    /// Returns the residuals, given operands and outputs of the first half.
+    /// Selects the values of the residuals from the parameters `x` and the outputs of the first half.
     pub fn pick<T: Clone>(residuals: &[Residual], x: &[T], outputs: &[T]) -> Vec<T> {
         let one = |residual: &Residual| match residual {
             Residual::Parameter(i) => x.get(*i).cloned(),
@@ -192,7 +193,7 @@ impl Residual {
 pub struct TransposeOf {
     /// The derived function.
     pub function: FuncId,
-    /// Which linear parameters have a cotangent.
+    /// Per linear parameter: whether it has a cotangent, which is then a result.
     pub nonzero: Vec<bool>,
 }
 
@@ -201,28 +202,28 @@ pub struct TransposeOf {
 pub struct BatchOf {
     /// The derived function.
     pub function: FuncId,
-    /// Which outputs have the batch axis.
+    /// Per output: whether it has the batch axis.
     pub batched_out: Vec<bool>,
 }
 
 /// A function with fewer results.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PruneOf {
-    /// The function with only the requested results.
+    /// The function with only the requested results and the parameters that remain.
     pub function: FuncId,
-    /// Which parameters of the original function remain.
+    /// Per parameter of the original function: whether it remains.
     pub params: Vec<bool>,
 }
 
-/// A function split by which parameters are known.
+/// A function split in two by which parameters are known.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnzipOf {
     /// `known parameters.. -> (results that depend on them alone.., saved residuals..)`
     pub known: FuncId,
     /// `(residuals.., other parameters..) -> other results..`
     pub rest: FuncId,
-    /// Which results the first half returns.
+    /// Per result: whether the first half returns it.
     pub known_out: Vec<bool>,
-    /// The origin of each residual.
+    /// Per residual: whether it is a parameter, a result or a saved value of the first half.
     pub residuals: Vec<Residual>,
 }

@@ -33,10 +33,10 @@ use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// The new atoms of the outputs of an equation.
+/// The atoms that replace the outputs of one equation.
 pub type Atoms = SmallVec<[Atom; 1]>;
 
-/// The table from a function's values to new atoms, while the function is copied.
+/// The table from the values of a function to new atoms, while the function is copied.
 #[derive(Clone, Debug, Default)]
 pub struct ValueRemap {
     map: SecondaryMap<ValueId, Option<Atom>>,
@@ -57,7 +57,8 @@ impl ValueRemap {
         ValueRemap { map }
     }
 
-    /// Makes a draft with the name and the parameters of `f`, and the table for it.
+    /// Makes a draft with the name and the parameters of `f`, and a table that maps the parameters of `f` to those
+    /// of the draft.
     pub fn same_signature(f: &Function) -> (Draft, ValueRemap) {
         let mut draft = Draft::new(f.name.clone());
         let known = f.params.len();
@@ -69,12 +70,12 @@ impl ValueRemap {
         (draft, ValueRemap::with(f, params))
     }
 
-    /// Maps a value to an atom.
+    /// Maps the old value `v` to the new atom `atom`.
     pub fn bind(&mut self, v: ValueId, atom: Atom) {
         self.map[v] = Some(atom);
     }
 
-    /// Returns whether `v` has been mapped to a new atom.
+    /// Returns whether the old value `v` has a new atom.
     pub fn knows(&self, v: ValueId) -> bool {
         self.map[v].is_some()
     }
@@ -89,7 +90,7 @@ impl ValueRemap {
         old.iter().map(|a| self.read(*a)).collect()
     }
 
-    /// Maps the outputs of an equation to atoms.
+    /// Maps the outputs of equation `e` to new atoms.
     pub fn define(&mut self, e: &Equation, outputs: impl IntoIterator<Item = Atom>) {
         for (old, new) in e.outputs.iter().zip(outputs) {
             self.map[*old] = Some(new);
@@ -103,13 +104,14 @@ impl ValueRemap {
 }
 
 impl Draft {
-    /// Copies the `index`-th equation of `f` with other operands. The output types stay those of `f`; the
-    /// verifier checks them again.
+    /// Copies equation `index` of `f` with other operands, and returns its new outputs. Their types stay those in
+    /// `f`; the verifier checks them again.
     pub fn copy(&mut self, f: &Function, index: usize, operands: Operands) -> Atoms {
         self.copy_as(f.equations[index].op.clone(), f, index, operands)
     }
 
-    /// As [`Draft::copy`], with another primitive whose outputs have the same types.
+    /// Copies equation `index` of `f` with other operands and another primitive, whose outputs must have the same
+    /// types.
     pub fn copy_as(&mut self, op: Op, f: &Function, index: usize, operands: Operands) -> Atoms {
         self.copy_at(op, f, index, operands, f.origin(index))
     }
@@ -128,8 +130,9 @@ impl Draft {
     }
 }
 
-/// Rebuilds `f` with the same name and parameters. `each` gets the new operands of every equation, emits its
-/// replacement and returns the new outputs. For an output without uses, any atom will do.
+/// Builds a function with the name and parameters of `f`. For each equation, `each` gets the draft, the equation's
+/// index and its new operands, emits equations in its place, and returns one atom per output. For an output that
+/// nothing reads, any atom will do.
 ///
 /// # Errors
 /// Any error of `each`.
@@ -145,20 +148,20 @@ pub fn rebuild(
     draft.close(copying.results(f))
 }
 
-/// A function whose body is being copied.
+/// A function whose equations are being copied.
 struct Frame {
     function: Arc<Function>,
     /// The index of the next equation to copy.
     next: usize,
     copying: ValueRemap,
-    /// Line and phase of the call.
+    /// The source line and phase of the call that the function replaces.
     call: Origin,
 }
 
-/// Copies the body of a function with arguments `args` into a draft and returns its results. An equation for
-/// which `wanted` returns a function is replaced by the body of that function, to any depth.
+/// Copies the equations of a function with arguments `args` into a draft, and returns its results. Each equation
+/// for which `wanted` returns a function is replaced by the equations of that function, at any depth.
 ///
-/// The loop keeps a stack of its own, since calls nest deeply.
+/// Uses a stack of its own in place of recursion, since calls nest deeply.
 pub(crate) fn open(
     module: &Module,
     draft: &mut Draft,

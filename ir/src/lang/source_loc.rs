@@ -5,5 +5,5 @@
 
 use std::panic::Location;
 
-/// A line of the user's source, if known. Equality of programs ignores it.
+/// A line of the user's source, if it is known. Equality of programs ignores it.
 pub type Loc = Option<&'static Location<'static>>;

@@ -8,26 +8,26 @@
 
 use crate::lang::problem::{Kind, Problem};
 
-/// The deepest nesting of calls. In a debug build, the interpreter and the transforms take up to 20 KiB of
+/// The largest nesting depth of calls. In a debug build, the interpreter and the transforms take up to 20 KiB of
 /// stack for each level.
 pub const DEEPEST_CALL: usize = 10_000;
 
-/// The deepest nesting of the closures of transforms, outlines and jits. Tracing runs user code, whose frames
+/// The largest nesting depth of the closures of transforms, outlines and jits. Tracing runs user code, whose frames
 /// may have any size, on the user's stack; this depth fits into the 2 MiB that a thread has by default.
 pub const DEEPEST_CLOSURE: usize = 100;
 
-/// The bytes of stack that one level of recursion may take before `deeper` checks again.
+/// The bytes of stack that must be left before a level of recursion runs: it may take up to that many.
 const ENOUGH: usize = 256 << 10;
 
-/// The bytes of stack that are allocated if less than `ENOUGH` is left.
+/// The bytes of stack that are allocated if less than [`ENOUGH`] is left.
 const MORE: usize = 4 << 20;
 
-/// Runs one level of a recursive walk, with more stack if little is left.
+/// Runs one level of a recursive walk; first allocates more stack if less than `ENOUGH` bytes are left.
 pub fn deeper<T>(walk: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(ENOUGH, MORE, walk)
 }
 
-/// Returns the error for nesting deeper than the limit.
+/// Returns the error for `what` nested `depth` deep where at most `most` levels are allowed.
 pub(crate) fn too_deep(what: &str, depth: usize, most: usize) -> Problem {
     Problem::new(
         Kind::TooLarge,

@@ -52,7 +52,7 @@ impl Dtype {
         }
     }
 
-    /// Returns the dtype of that name, if there is one.
+    /// Returns the dtype with that name, if there is one.
     pub fn from_name(name: &str) -> Option<Dtype> {
         Dtype::ALL.into_iter().find(|d| d.name() == name)
     }
@@ -66,17 +66,17 @@ impl Dtype {
         }
     }
 
-    /// Returns whether values have tangents: only floats do.
+    /// Returns whether the dtype is a float dtype; only its values have tangents.
     pub fn is_float(self) -> bool {
         matches!(self, Dtype::F32 | Dtype::F64)
     }
 
-    /// Returns whether this is one of the four integer dtypes.
+    /// Returns whether the dtype is one of the four integer dtypes (`bool` is none).
     pub fn is_integer(self) -> bool {
         matches!(self, Dtype::I32 | Dtype::I64 | Dtype::U32 | Dtype::U64)
     }
 
-    /// Returns whether the dtype has negative values.
+    /// Returns whether the dtype has negative numbers.
     pub fn is_signed(self) -> bool {
         matches!(self, Dtype::I32 | Dtype::I64 | Dtype::F32 | Dtype::F64)
     }
@@ -100,19 +100,20 @@ impl Shape {
 
     /// Returns the number of elements; 1 for a scalar. Returns `None` if the product does not fit in `usize`.
     pub fn checked_elements(&self) -> Option<usize> {
-        // An array with a zero extent is empty, even if the product of the others overflows.
+        // An array with an axis of extent 0 is empty, even if the product of the other extents overflows.
         if self.contains(&0) {
             return Some(0);
         }
         self.iter().try_fold(1usize, |n, &d| n.checked_mul(d))
     }
 
-    /// Returns the number of elements; 1 for a scalar. Saturates (the verifier rejects such shapes).
+    /// Returns the number of elements; 1 for a scalar. Returns `usize::MAX` if the product overflows (the verifier
+    /// rejects such shapes).
     pub fn elements(&self) -> usize {
         self.checked_elements().unwrap_or(usize::MAX)
     }
 
-    /// Returns the row-major strides in elements.
+    /// Returns the row-major stride of each axis, in elements.
     pub fn strides(&self) -> SmallVec<[usize; 4]> {
         let mut strides: SmallVec<[usize; 4]> = SmallVec::from_elem(1, self.len());
         for axis in (0..self.len().saturating_sub(1)).rev() {
@@ -121,12 +122,12 @@ impl Shape {
         strides
     }
 
-    /// Returns the same shape with a new outermost axis of that extent.
+    /// Returns this shape with a new outermost axis of extent `extent`.
     pub fn with_leading(&self, extent: usize) -> Shape {
         std::iter::once(extent).chain(self.iter().copied()).collect()
     }
 
-    /// Returns the same shape without the given axes.
+    /// Returns this shape without the axes `axes`.
     pub fn without(&self, axes: &[usize]) -> Shape {
         let keep = |(i, d): (usize, &usize)| (!axes.contains(&i)).then_some(*d);
         self.iter().enumerate().filter_map(keep).collect()
@@ -196,14 +197,14 @@ impl fmt::Display for Shape {
 /// The type of an array: its dtype and its static shape.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct ArrayType {
-    /// Element type.
+    /// The type of its elements.
     pub dtype: Dtype,
-    /// Extents, outermost first.
+    /// The extents of its axes, outermost first.
     pub shape: Shape,
 }
 
 impl ArrayType {
-    /// Makes an array type.
+    /// Makes the type of an array of `dtype` with shape `shape`.
     pub fn new(dtype: Dtype, shape: impl Into<Shape>) -> ArrayType {
         ArrayType { dtype, shape: shape.into() }
     }
@@ -214,7 +215,7 @@ impl ArrayType {
         (bytes <= isize::MAX as usize).then_some(bytes)
     }
 
-    /// Returns the size in bytes (saturating).
+    /// Returns the size in bytes; `usize::MAX` if it exceeds the address space.
     pub fn bytes(&self) -> usize {
         self.checked_bytes().unwrap_or(usize::MAX)
     }
@@ -229,7 +230,7 @@ impl fmt::Display for ArrayType {
 /// The type of a value.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Type {
-    /// An array of static shape. Values of user programs have no other type.
+    /// An array with a static shape. Users' programs have no other type.
     Array(ArrayType),
     /// A sequence of records with these fields. Its length is known only after it has been written. The forward
     /// half of a loop with a dynamic trip count writes it for the backward half.
@@ -247,7 +248,7 @@ impl Type {
         Type::Array(ArrayType::new(dtype, Shape::scalar()))
     }
 
-    /// Returns the array type, if this is one.
+    /// Returns the array type; `None` for a tape.
     pub fn as_array(&self) -> Option<&ArrayType> {
         match self {
             Type::Array(a) => Some(a),
@@ -282,7 +283,8 @@ impl Type {
         }
     }
 
-    /// Returns whether this is the type of its own tangents, as for linear parameters.
+    /// Returns whether the type equals that of its tangents, as linear parameters must: float arrays, and tapes of
+    /// such fields.
     pub fn is_linear(&self) -> bool {
         match self {
             Type::Array(a) => a.dtype.is_float(),
@@ -309,7 +311,7 @@ impl fmt::Display for Type {
     }
 }
 
-/// Returns the greatest common divisor of a positive number and another integer, both possibly strides.
+/// Returns the greatest common divisor of two integers, of which `a` is positive.
 pub(crate) fn gcd(a: i64, b: i64) -> i64 {
     if b == 0 { a } else { gcd(b.abs(), a % b.abs()) }
 }

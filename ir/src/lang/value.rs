@@ -11,23 +11,23 @@ use std::sync::Arc;
 /// A value of the interpreter.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Value {
-    /// An array.
+    /// An array of any dtype and shape.
     Array(Tensor),
-    /// A tape.
+    /// A tape: the records of a loop's iterations.
     Tape(Arc<Tape>),
 }
 
-/// A sequence of records.
+/// A sequence of records: the residuals that the iterations of a loop saved.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Tape {
-    /// The types of the fields of a record.
+    /// The types of the values in each record.
     pub fields: Vec<Type>,
-    /// The records, in the order of iterations.
+    /// The records, one per iteration, in the order in which the iterations ran.
     pub records: Vec<Vec<Value>>,
 }
 
 impl Tape {
-    /// Returns the bytes of the records.
+    /// Returns the bytes in memory of all records.
     pub(crate) fn bytes(&self) -> usize {
         self.records.iter().flatten().map(Value::bytes).sum()
     }
@@ -51,7 +51,7 @@ impl Value {
         }
     }
 
-    /// Returns the array.
+    /// Returns the array that the value is.
     ///
     /// # Errors
     /// Returns an error if the value is a tape.
@@ -64,7 +64,7 @@ impl Value {
         }
     }
 
-    /// Returns the arrays.
+    /// Returns the arrays that the values are.
     ///
     /// # Errors
     /// Returns an error if one of the values is a tape.

@@ -14,16 +14,16 @@ use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 use std::fmt;
 
-/// A broken invariant and its location.
+/// An error that the verifier found, and where.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VerifyError {
-    /// The name of the function.
+    /// The name of the function that breaks an invariant.
     pub function: String,
-    /// The equation's index; `None` for the signature or the results.
+    /// The index of the equation that breaks an invariant; `None` for the signature or the results.
     pub equation: Option<usize>,
-    /// The equation's text; empty for the signature or the results.
+    /// The text of that equation; empty for the signature or the results.
     pub text: String,
-    /// The error.
+    /// The invariant that is broken, as a problem.
     pub problem: Problem,
 }
 
@@ -38,7 +38,7 @@ impl fmt::Display for VerifyError {
     }
 }
 
-/// Checks all functions of a module.
+/// Checks all functions of a module; an empty list means that all invariants hold.
 pub fn verify_module(module: &Module) -> Vec<VerifyError> {
     module.iter().flat_map(|(id, _)| verify(module, id)).collect()
 }
@@ -48,7 +48,7 @@ pub fn verify(module: &Module, id: FuncId) -> Vec<VerifyError> {
     verify_function(module, module.function(id))
 }
 
-/// Checks a function that is not in the module yet.
+/// Checks a function that is not in the module yet, but whose callees are.
 pub(crate) fn verify_function(module: &Module, f: &Function) -> Vec<VerifyError> {
     let mut v =
         Verifier { module, f, linearity: SecondaryMap::with_default(None), errors: Vec::new() };
@@ -59,7 +59,7 @@ pub(crate) fn verify_function(module: &Module, f: &Function) -> Vec<VerifyError>
 struct Verifier<'a> {
     module: &'a Module,
     f: &'a Function,
-    /// The linearity of each value defined so far.
+    /// Per value defined so far: its linearity; `None` for values not yet defined.
     linearity: SecondaryMap<ValueId, Option<Linearity>>,
     errors: Vec<VerifyError>,
 }
@@ -156,8 +156,8 @@ impl Verifier<'_> {
         }
     }
 
-    /// Returns the linearity of the outputs, given that of the operands; reports a primitive that is not linear in its
-    /// linear operands.
+    /// Returns the linearity of the outputs of equation `i`, given that of its operands; reports a primitive that
+    /// is not linear in its linear operands.
     fn propagate(&mut self, i: usize, operands: &[Linearity]) -> Linearity {
         let e = &self.f.equations[i];
         if operands.contains(&Linearity::Linear) {
@@ -170,7 +170,7 @@ impl Verifier<'_> {
     }
 }
 
-/// Returns the error for a primitive that is not linear in linear operands.
+/// Returns the error for a primitive that is not linear in operands that depend on linear parameters.
 pub(crate) fn not_linear(op: &Op) -> Problem {
     let message = format!("`{}` is not linear in what comes from linear parameters", op.name());
     let help = "sums, movement and products with other values are linear; `linearize` gives a \
@@ -178,10 +178,10 @@ pub(crate) fn not_linear(op: &Op) -> Problem {
     Problem::new(Kind::NotLinear, message, help)
 }
 
-/// Returns the linearity of the outputs of an equation without linear operands.
+/// Returns the linearity of the outputs of an equation none of whose operands is linear: zero or constant.
 ///
-/// If the primitive is linear in an operand that is zero, with the other operands held constant, the outputs
-/// are zero: a broadcast or gather of zeros, or zeros multiplied by any value.
+/// If the primitive is linear in an operand that is zero, with the other operands held constant, the outputs are
+/// zero: a broadcast or gather of zeros, or a product of zeros with any value.
 pub(crate) fn as_is(module: &Module, op: &Op, operands: &[Linearity]) -> Linearity {
     let linear_in = |i: usize| {
         let mut given = SmallVec::<[Linearity; 3]>::from_slice(operands);

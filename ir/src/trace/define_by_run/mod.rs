@@ -66,19 +66,20 @@ use rules::{Mask, Rules};
 use smallvec::{SmallVec, smallvec};
 use value_store::{Stored, Values};
 
-/// The state of a trace whose outermost frame is evaluated.
+/// The state of a trace whose outermost frame is evaluated while it is recorded.
 pub(super) struct Recording {
     values: Values,
-    /// The levels under way, innermost last. A level is a closure whose operations are saved for a reverse pass.
+    /// The levels under way, innermost last. A level is a closure whose operations are saved for a reverse pass of
+    /// its own.
     levels: Vec<Level>,
     rules: Rules,
-    /// Bytes of the operations recorded so far: equations of the program and steps of the levels.
+    /// The bytes of all operations recorded so far: equations of the program and steps of the levels.
     written: usize,
-    /// Bytes of the functions that operations or their reverse steps run.
+    /// The bytes of the functions that recorded operations or their reverse steps run.
     functions: usize,
     /// The budget in bytes for values and operations together; `None` without a limit.
     most: Option<u64>,
-    /// Whether the budget was exceeded. If so, nothing more is recorded.
+    /// Whether the budget was exceeded; nothing more is recorded then.
     pub(super) full: bool,
 }
 
@@ -95,20 +96,20 @@ impl Recording {
         }
     }
 
-    /// Sets the concrete array of a parameter `a` of the recording.
+    /// Sets the concrete array that the parameter `a` of the recording stands for.
     pub(super) fn define(&mut self, a: Atom, value: &Tensor) {
         if let Atom::Value(v) = a {
             self.values.set(v.as_u32(), value.into());
         }
     }
 
-    /// Returns the bytes that values and recorded operations hold now.
+    /// Returns the bytes that the recording's values and operations occupy now.
     fn live(&self) -> u64 {
         (self.values.live() + self.written + self.functions) as u64
     }
 
-    /// Counts the bytes of the last equation of a draft, which defines `values` values, and of the functions in
-    /// the module.
+    /// Counts the bytes of the draft's last equation, which defines `values` values, and those of the module's
+    /// functions.
     fn wrote(&mut self, draft: &Draft, values: usize, module: &Module) {
         let equation = draft.equations().last().map_or(0, Equation::bytes);
         self.written +=
@@ -116,7 +117,8 @@ impl Recording {
         self.functions = module.bytes();
     }
 
-    /// Checks that the held bytes, plus `more`, are within the budget.
+    /// Checks that the bytes of the recording, plus `more`, are within the budget; if not, ends the recording and
+    /// returns the error.
     fn within(&mut self, more: u64) -> Result<(), Problem> {
         let all = self.live().saturating_add(more);
         let Some(most) = self.most.filter(|most| all > *most) else { return Ok(()) };
@@ -130,8 +132,9 @@ impl Recording {
         ))
     }
 
-    /// Calls `run`, which returns values of those types, if the budget has room for them. Results no larger
-    /// than the operands in sum may reuse the operands' buffers, so these bytes are counted only after the run.
+    /// Calls `run`, which computes values of the types `types` from the operands `x`, if the budget has room for
+    /// these values. Only bytes beyond those of the operands are checked before the run: the values may reuse the
+    /// operands' buffers.
     fn run<T>(
         &mut self,
         x: &[Value],
@@ -151,7 +154,7 @@ impl Recording {
         y
     }
 
-    /// Returns the value of an atom, unless the atom is poison.
+    /// Returns the concrete array of an atom; `None` if it has none (after an error, or a tape).
     pub(super) fn value(&self, a: Atom) -> Option<Tensor> {
         self.values.read(a).tensor().ok()
     }
@@ -170,8 +173,9 @@ impl Trace {
         self.emit(op, operands, types, at, levels)
     }
 
-    /// Adds an equation that belongs at most to the outermost `levels`. In place of a call, adds its body. In
-    /// place of another equation with regions that a level differentiates, adds its forward half.
+    /// Adds an equation and evaluates it. Only the outermost `levels` levels record it for their reverse passes. In
+    /// place of a call, adds the equations of the called function; in place of another equation with regions that a
+    /// level differentiates, adds its forward half.
     fn emit(
         &mut self,
         op: Op,
@@ -189,7 +193,7 @@ impl Trace {
         let Some(inner) = recording.levels[..levels].iter().rposition(active) else {
             return self.evaluate(op, operands, types, at);
         };
-        // The rule may be that of an equivalent equation with fewer attributes.
+        // Slices at different positions share the rule of the equivalent dynamic slice, which has fewer attributes.
         let general = rules::general(&op, &operands);
         let (asked, given) = general.as_ref().map_or((&op, &operands), |(op, given)| (op, given));
         let mask: Mask = given.iter().map(|a| recording.levels[inner].is_active(*a)).collect();
@@ -198,7 +202,7 @@ impl Trace {
         let number = recording.rules.number(&mut self.module, asked, operand_types, mask);
         let (forward, active_out): (Option<FuncId>, Mask) = match recording.rules.rule(number) {
             Ok(rule) => (rule.forward, rule.active_out.clone()),
-            // The missing derivative is an error only when a derivative is requested.
+            // A missing derivative is an error only when the reverse pass needs it.
             Err(_) => (None, types.iter().map(Type::has_tangent).collect()),
         };
         if !active_out.contains(&true) {
@@ -230,8 +234,8 @@ impl Trace {
         Ok(outputs)
     }
 
-    /// Gives each differentiated output that is also another value a value number of its own, so that the
-    /// reverse pass differentiates this use of the value and no other.
+    /// Gives a value number of its own to each differentiated output that is the same atom as an operand or another
+    /// output, so that the reverse pass differentiates this use of the value and no other.
     fn tell_apart(
         &mut self,
         outputs: &mut Atoms,
@@ -253,7 +257,7 @@ impl Trace {
         Ok(())
     }
 
-    /// Emits a copy of an array under a new value number. Returns anything else unchanged.
+    /// Emits a copy of an array, which has a value number of its own; returns a tape unchanged.
     fn alias(&mut self, x: Atom, at: Loc, levels: usize) -> Result<Atom, Problem> {
         let ty = self.frames[0].draft.type_of(x);
         let Type::Array(array) = &ty else { return Ok(x) };
@@ -262,7 +266,7 @@ impl Trace {
         Ok(made.first().copied().unwrap_or(x))
     }
 
-    /// Adds a recorded operation to the steps that the reverse pass of a level will run.
+    /// Adds an operation to the steps that the reverse pass of level `level` will run in reverse order.
     fn step(&mut self, level: usize, rule: usize, place: Place, outputs: &[Atom], active: &Mask) {
         let Some(recording) = &mut self.recording else { return };
         let level = &mut recording.levels[level];
@@ -276,7 +280,7 @@ impl Trace {
         }
     }
 
-    /// Records the equations of a called function's body in place of the call; returns the results.
+    /// Records the equations of a called function in place of the call; returns the function's results.
     fn open(
         &mut self,
         callee: FuncId,
@@ -297,8 +301,8 @@ impl Trace {
         Ok(copying.results(&f).into())
     }
 
-    /// Adds an equation unchanged, but evaluates the forward half of its function. The residuals are values
-    /// beside the program. The program holds the user's equation, with its custom rules.
+    /// Adds an equation as the user wrote it, with its custom rules, but evaluates the forward half of its
+    /// derivative in its place. The residuals become values that no equation of the program defines.
     fn run_ahead(
         &mut self,
         forward: FuncId,
@@ -324,7 +328,7 @@ impl Trace {
         Ok(outputs.into_iter().map(Atom::Value).collect())
     }
 
-    /// Records an equation unchanged, and evaluates its outputs from the concrete values of its operands.
+    /// Adds an equation unchanged, and computes its outputs from the concrete values of its operands.
     fn evaluate(
         &mut self,
         op: Op,
@@ -353,7 +357,8 @@ impl Trace {
     }
 }
 
-/// Returns the result of an elementwise equation of scalars; `None` for any other equation.
+/// Returns the result of an elementwise equation on scalars, computed without arrays; `None` for any other
+/// equation.
 fn scalars(
     module: &Module,
     values: &Values,

@@ -23,43 +23,44 @@ use crate::lang::types::Type;
 use crate::map::OrderedMap;
 use smallvec::SmallVec;
 
-/// A closure whose operations are saved for a reverse pass: the closure of a recording, or one inside.
+/// A closure whose operations are saved for a reverse pass: the closure of the recording itself, or one that runs
+/// inside it.
 #[derive(Clone, Debug)]
 pub(super) struct Level {
-    /// The number of the level's first value; all its values have this number or a larger one.
+    /// The number of the level's first value; all its later values have larger numbers.
     pub(super) first: u32,
-    /// For each value of the level, whether it depends on the arguments and has a tangent.
+    /// Per value of the level: whether it depends on the level's arguments and has a tangent.
     active: Vec<bool>,
     pub(super) steps: Vec<Step>,
 }
 
-/// A recorded operation that the reverse pass reverses: its operands depend on the level's arguments.
+/// A recorded operation that the reverse pass differentiates: some operand depends on the level's arguments.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     pub(super) rule: u32,
     pub(super) place: Place,
 }
 
-/// The place in which the operands and outputs of a step are listed.
+/// The list in which a step finds its operands and outputs.
 #[derive(Clone, Debug)]
 pub(super) enum Place {
-    /// The equation of the recording with this index lists them.
+    /// The recording's equation with this index has them.
     Equation(u32),
-    /// The step lists them itself, since other equations were recorded in place of the operation's own.
+    /// The step has them itself, since the recording has other equations in place of the operation.
     Own(Box<Own>),
 }
 
-/// Operands and outputs of an operation in whose place other equations were recorded.
+/// The operands and outputs of an operation in whose place the recording has other equations.
 #[derive(Clone, Debug)]
 pub(super) struct Own {
     pub(super) operands: Operands,
-    /// The outputs of the operation, then the residuals of its forward half.
+    /// The outputs of the operation, followed by the residuals of its forward half.
     pub(super) outputs: Vec<Atom>,
     pub(super) loc: Loc,
 }
 
 impl Step {
-    /// Returns the bytes of the step and of the lists that it owns.
+    /// Returns the bytes in memory of the step and of the lists that it owns.
     pub(super) fn bytes(&self) -> usize {
         let own = match &self.place {
             Place::Equation(_) => 0,
@@ -71,7 +72,7 @@ impl Step {
         size_of::<Step>() + own
     }
 
-    /// Returns the step's operands and outputs, wherever they are listed.
+    /// Returns the step's operands and outputs, from the recording's equation or from its own list.
     pub(super) fn own(&self, program: Program<'_>) -> Own {
         Own {
             operands: program.operands(self).into(),
@@ -81,7 +82,7 @@ impl Step {
     }
 }
 
-/// The equations that the steps of a level refer to.
+/// The recorded equations, with their source lines, in which steps look up operands and outputs.
 #[derive(Clone, Copy)]
 pub(super) struct Program<'a> {
     pub(super) equations: &'a [Equation],
@@ -89,7 +90,7 @@ pub(super) struct Program<'a> {
 }
 
 impl<'a> Program<'a> {
-    /// Returns the program of a draft.
+    /// Returns the equations and source lines of a draft.
     pub(super) fn of(draft: &'a Draft) -> Program<'a> {
         Program { equations: draft.equations(), locations: draft.locations() }
     }
@@ -117,7 +118,7 @@ impl<'a> Program<'a> {
         }
     }
 
-    /// Returns the user's line of a step.
+    /// Returns the user's source line of the operation that a step differentiates.
     fn location(self, step: &Step) -> Loc {
         match &step.place {
             Place::Equation(i) => self.locations.get(*i as usize).copied().flatten(),
@@ -126,14 +127,14 @@ impl<'a> Program<'a> {
     }
 }
 
-/// One step of the reverse pass: a recorded step, and the transpose that it uses.
+/// One step of a planned reverse pass: the index of the recorded step, and that of its transpose in the plan.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Planned {
     pub(super) step: u32,
     back: u32,
 }
 
-/// The plan of a reverse pass: its steps, last operation first, and their transposes.
+/// The plan of a reverse pass: its steps, the last recorded operation first, and the transposes that they use.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Plan {
     pub(super) steps: Vec<Planned>,
@@ -141,14 +142,14 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Returns the bytes of the list of steps.
+    /// Returns the bytes in memory of the list of steps.
     pub(super) fn bytes(&self) -> usize {
         self.steps.capacity() * size_of::<Planned>()
     }
 }
 
 impl Level {
-    /// Begins a level whose first value will have the number `first`.
+    /// Begins a level; the next value that is recorded will have the number `first`.
     pub(super) fn new(first: u32) -> Level {
         Level { first, active: Vec::new(), steps: Vec::new() }
     }
@@ -157,13 +158,13 @@ impl Level {
         v.as_u32().checked_sub(self.first).map(|i| i as usize)
     }
 
-    /// Returns whether a value depends on the arguments and has a tangent.
+    /// Returns whether an atom is a value that depends on the level's arguments and has a tangent.
     pub(super) fn is_active(&self, a: Atom) -> bool {
         let place = a.value().and_then(|v| self.place(v));
         place.is_some_and(|i| self.active.get(i) == Some(&true))
     }
 
-    /// Marks a value as depending on the arguments.
+    /// Marks value `v` as one that depends on the level's arguments and has a tangent.
     pub(super) fn activate(&mut self, v: ValueId) {
         let Some(i) = self.place(v) else { return };
         if i >= self.active.len() {
@@ -172,10 +173,10 @@ impl Level {
         self.active[i] = true;
     }
 
-    /// Plans the reverse pass from the active results, which have a cotangent.
+    /// Plans the reverse pass: finds the steps that the active results depend on, and the transpose for each.
     ///
     /// # Errors
-    /// Returns an error if a derivative does not exist, at the line of the operation.
+    /// Returns an error if a derivative does not exist, with the source line of the operation.
     pub(super) fn plan(
         &self,
         results: &[Atom],
@@ -213,7 +214,8 @@ impl Level {
             let operands = program.operands(step).iter().zip(&rule.active);
             let operands: SmallVec<[Atom; 2]> =
                 operands.filter(|(_, on)| **on).map(|(a, _)| *a).collect();
-            // A value that the operation reads twice passes its accumulated cotangent on once.
+            // If the operation reads a value at two operands, the running total of its cotangent goes in at the
+            // first one only.
             let running: Mask = operands.iter().map(|a| take(Some(*a))).collect();
             let back = rules
                 .back(module, step.rule as usize, Given { nonzero, running })
@@ -233,8 +235,8 @@ impl Level {
         Ok(plan)
     }
 
-    /// Returns the smallest number of a value that the step defines. No earlier step of the program reads that
-    /// value or a later one.
+    /// Returns the smallest number of a value that the step defines. Earlier steps read only values with smaller
+    /// numbers.
     pub(super) fn made(&self, program: Program<'_>, plan: &Plan, planned: Planned) -> Option<u32> {
         let step = &self.steps[planned.step as usize];
         let active = plan.backs[planned.back as usize].active_out.iter().enumerate();
@@ -242,20 +244,21 @@ impl Level {
         outputs.filter_map(Atom::value).map(|v| v.as_u32()).min()
     }
 
-    /// Frees the unused capacity of the lists of steps and of active values.
+    /// Frees the unused capacity of the lists of steps and of marks of active values.
     pub(super) fn shrink(&mut self) {
         self.steps.shrink_to_fit();
         self.active.shrink_to_fit();
     }
 
-    /// Returns the bytes of the lists of steps and of active values.
+    /// Returns the bytes in memory of the lists of steps and of marks of active values.
     pub(super) fn bytes(&self) -> usize {
         let free = self.steps.capacity() - self.steps.len();
         let steps: usize = self.steps.iter().map(Step::bytes).sum();
         steps + free * size_of::<Step>() + self.active.capacity()
     }
 
-    /// Returns the values of the recording that the reverse pass reads, once for each read.
+    /// Iterates over the values of the recording that the planned reverse pass reads; a value that is read twice
+    /// appears twice.
     pub(super) fn reads<'a>(
         &'a self,
         plan: &'a Plan,
@@ -269,15 +272,15 @@ impl Level {
     }
 }
 
-/// The operations of a reverse pass on cotangents: over numbers, or over values of a trace.
+/// The operations that a reverse pass needs on cotangents, implemented for numbers and for values of a trace.
 pub(super) trait Arithmetic {
     /// A cotangent, or a value of the recording.
     type Value;
 
-    /// Returns the value of the recording's atom `a`, of type `ty`. A literal is broadcast to the shape of `ty`.
+    /// Returns the recorded value of atom `a`, of type `ty`; a literal is broadcast to the shape of `ty`.
     fn read(&mut self, a: Atom, ty: &Type) -> Result<Self::Value, Problem>;
 
-    /// Runs one transpose; returns the cotangents of the operands that get one.
+    /// Runs the transpose `back` on its arguments; returns the cotangents of those operands that get one.
     fn run(
         &mut self,
         back: &Back,
@@ -285,18 +288,19 @@ pub(super) trait Arithmetic {
         loc: Loc,
     ) -> Result<SmallVec<[Self::Value; 2]>, Problem>;
 
-    /// Returns the sum of two cotangents.
+    /// Returns the sum `x + y` of two cotangents.
     fn add(&mut self, x: Self::Value, y: Self::Value) -> Result<Self::Value, Problem>;
 }
 
-/// The cotangents of a level's values during a reverse pass. Those of its results are given.
+/// The cotangents of a level's values during a reverse pass, by value number. At first only the level's results
+/// have one.
 pub(super) struct Cotangents<V> {
     first: u32,
     of: Vec<Option<V>>,
 }
 
 impl<V> Cotangents<V> {
-    /// Makes a table for the cotangents of the level's values, without any cotangent yet.
+    /// Makes a table for the cotangents of the level's values; no value has one yet.
     pub(super) fn new(level: &Level) -> Cotangents<V> {
         let mut of = Vec::new();
         of.resize_with(level.active.len(), || None);
@@ -308,12 +312,12 @@ impl<V> Cotangents<V> {
         self.of.get_mut(i as usize)
     }
 
-    /// Takes the cotangent of a value out of the table, if the value has one.
+    /// Removes the cotangent of a value from the table and returns it, if the value has one.
     pub(super) fn take(&mut self, a: Atom) -> Option<V> {
         self.slot(a)?.take()
     }
 
-    /// Adds to the cotangent of a value.
+    /// Adds `ct` to the cotangent of the value `a`.
     ///
     /// # Errors
     /// Fails only through a fault of tapeloom.
@@ -333,7 +337,8 @@ impl<V> Cotangents<V> {
     }
 }
 
-/// Runs one step of the reverse pass: takes the cotangents of the outputs, and adds to those of the operands.
+/// Runs one step of the reverse pass: removes the cotangents of its outputs from `cts`, and adds to those of its
+/// operands.
 pub(super) fn undo<X: Arithmetic>(
     x: &mut X,
     level: &Level,

@@ -27,7 +27,7 @@ use crate::map::OrderedMap;
 use crate::prim::{Dual, DynamicSlice, Op, Regions, RuleCx};
 use smallvec::SmallVec;
 
-/// One truth value for each operand of an equation, or for each of its outputs.
+/// One truth value per operand of an equation, or per output.
 pub(super) type Mask = SmallVec<[bool; 4]>;
 
 /// The properties of an equation that determine its rule.
@@ -35,43 +35,44 @@ pub(super) type Mask = SmallVec<[bool; 4]>;
 struct Key {
     op: Op,
     operands: SmallVec<[Type; 2]>,
-    /// Which operands are active.
+    /// Per operand: whether it is active (depends on arguments of the level and has a tangent).
     active: Mask,
 }
 
-/// The derivative rule of an equation.
+/// The derivative rule of an equation, split into a forward half and a linear half.
 #[derive(Clone, Debug)]
 pub(super) struct Rule {
-    /// The forward half to run in place of the equation, if it saves residuals beyond operands and outputs.
+    /// The forward half, which runs in place of the equation; `None` if it would save nothing beyond operands and
+    /// outputs.
     pub(super) forward: Option<FuncId>,
-    /// `(residuals..; dx of the active) -> dy of active_out`
+    /// The linear half: `(residuals..; dx of the active operands) -> dy of the active outputs`.
     linear: FuncId,
     residuals: Vec<Residual>,
-    /// Which operands are active.
+    /// Per operand: whether it is active.
     pub(super) active: Mask,
-    /// Which outputs have a tangent.
+    /// Per output: whether it has a tangent.
     pub(super) active_out: Mask,
-    /// The transposes of `linear` derived so far: per set of inputs, the index in `Rules::backs`.
+    /// The transposes of `linear` derived so far: for each set of given cotangents, the index in [`Rules::backs`].
     backs: Vec<(Given, usize)>,
 }
 
-/// Which cotangents a transpose gets as inputs; each combination has a transpose of its own.
+/// The cotangents that a transpose gets as inputs; each combination has a transpose of its own.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Given {
-    /// Which of the active outputs have a cotangent.
+    /// Per active output: whether it has a cotangent.
     pub(super) nonzero: Mask,
-    /// Which active operands already have a cotangent, to which the transpose adds.
+    /// Per active operand: whether it already has a cotangent, to which the transpose adds.
     pub(super) running: Mask,
 }
 
-/// A transpose: `(residuals.., cotangents of outputs, running totals) -> cotangents of operands`.
+/// A transpose of a linear half: `(residuals.., cotangents of outputs, running totals) -> cotangents of operands`.
 #[derive(Clone, Debug)]
 pub(super) struct Back {
     pub(super) function: FuncId,
-    /// The residuals that the transpose reads, with their types.
+    /// The residuals that the transpose reads, as its first parameters, with their types.
     pub(super) reads: Vec<(Residual, Type)>,
     pub(super) given: Given,
-    /// Which active operands get a cotangent.
+    /// Per active operand: whether the transpose returns a cotangent for it.
     pub(super) gives: Mask,
     pub(super) active: Mask,
     pub(super) active_out: Mask,
@@ -79,7 +80,7 @@ pub(super) struct Back {
     pub(super) kernel: Option<Kernel>,
 }
 
-/// The derivative rules that a recording has derived so far, each derived once.
+/// The derivative rules that a recording has needed so far, each derived once.
 pub(super) struct Rules {
     transforms: Box<dyn Regions>,
     rules: OrderedMap<Key, Result<Rule, Problem>>,
@@ -87,12 +88,12 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    /// Makes an empty list of rules; `transforms` derives the rules when they are requested.
+    /// Makes an empty list of rules; `transforms` derives each rule when it is first needed.
     pub(super) fn new(transforms: Box<dyn Regions>) -> Rules {
         Rules { transforms, rules: OrderedMap::default(), backs: Vec::new() }
     }
 
-    /// Returns the number of an equation's rule; derives the rule at the first request.
+    /// Returns the number of an equation's rule; derives the rule if no earlier equation has needed it.
     pub(super) fn number(
         &mut self,
         module: &mut Module,
@@ -112,7 +113,7 @@ impl Rules {
         self.rules.insert_full(key, made).0
     }
 
-    /// Returns the rule of that number, or the reason why there is none.
+    /// Returns the rule with that number, or the reason why the derivative does not exist.
     pub(super) fn rule(&self, number: usize) -> Result<&Rule, &Problem> {
         match self.rules.get_index(number) {
             Some((_, rule)) => rule.as_ref(),
@@ -120,7 +121,8 @@ impl Rules {
         }
     }
 
-    /// Returns the number of a rule's transpose for these inputs; derives the transpose at the first request.
+    /// Returns the index in [`Rules::backs`] of a rule's transpose for the cotangents `given`; derives it the first
+    /// time.
     pub(super) fn back(
         &mut self,
         module: &mut Module,
@@ -157,23 +159,23 @@ impl Rules {
         Ok(number)
     }
 
-    /// Returns all transposes derived so far; numbers index this list.
+    /// Returns all transposes derived so far, by index.
     pub(super) fn backs(&self) -> &[Back] {
         &self.backs
     }
 }
 
-/// The error for a rule number that no rule has. Only a fault of tapeloom can cause this error.
+/// The error for a number that is no rule's number, which only a fault of tapeloom can cause.
 static LOST: std::sync::LazyLock<Problem> =
     std::sync::LazyLock::new(|| Problem::internal("a recorded equation has lost its rule"));
 
-/// Returns whether an equation runs functions, of the language or of Rust.
+/// Returns whether an equation runs functions: functions of the program, or a Rust function of the user.
 pub(in crate::trace) fn has_body(op: &Op) -> bool {
     op.host().is_some() || !op.regions().is_empty()
 }
 
-/// Returns an equivalent equation with operands in place of attributes, so that slices at different positions
-/// share one rule. Returns `None` if the equation has no such attributes.
+/// Returns an equivalent equation that takes the start of a slice as operands in place of attributes, so that
+/// slices at different positions share one rule. Returns `None` for all equations but slices with stride 1.
 pub(super) fn general(op: &Op, operands: &[Atom]) -> Option<(Op, Operands)> {
     let Op::Slice(slice) = op else { return None };
     if slice.strides.iter().any(|s| *s != 1) {
@@ -184,8 +186,8 @@ pub(super) fn general(op: &Op, operands: &[Atom]) -> Option<(Op, Operands)> {
     Some((DynamicSlice { sizes }.into(), operands.iter().copied().chain(starts).collect()))
 }
 
-/// Returns the types of operands for the lookup of a rule. A literal operand of an elementwise equation of
-/// arrays gets an array type, since otherwise each constant would have a rule of its own.
+/// Returns the types of operands under which a rule is looked up. A literal operand of an elementwise equation on
+/// arrays gets the array's shape: as a literal, each constant would need a rule of its own.
 pub(super) fn operand_types(
     module: &Module,
     op: &Op,
@@ -209,7 +211,7 @@ pub(super) fn operand_types(
     types
 }
 
-/// Derives the rule of an equation that runs functions, from a function that holds this equation alone.
+/// Derives the rule of an equation that runs functions, by linearizing a function that consists of this equation.
 fn with_body(
     transforms: &mut dyn Regions,
     module: &mut Module,
@@ -230,8 +232,8 @@ fn with_body(
     })
 }
 
-/// Derives the rule of an equation without regions: the linear equations that its primitive emits, as a
-/// function of operands and outputs.
+/// Derives the rule of an equation that runs no function: its linear half is the linear equations that the
+/// primitive's rule emits, as a function of operands and outputs.
 fn without_body(
     transforms: &mut dyn Regions,
     module: &mut Module,
@@ -255,7 +257,8 @@ fn without_body(
     let results = dy.iter().zip(&active_out).filter(|(_, on)| **on).filter_map(|(dy, _)| *dy);
     let f = draft.close(results.collect())?;
 
-    // The outputs are already computed, so parameters replace the equation that computes them.
+    // The recording has computed the outputs, so they become parameters in place of the equation that computes
+    // them.
     let mut draft = Draft::new(f.name.clone());
     let mut copying = ValueRemap::new();
     for p in &f.params {
@@ -288,8 +291,8 @@ fn without_body(
     })
 }
 
-/// Returns a function without those residual parameters that it does not read. The residuals are its first
-/// parameters.
+/// Returns `f` without those residual parameters that it does not read, and the residuals that remain. The
+/// residuals are the first parameters of `f`.
 fn read_only(
     transforms: &mut dyn Regions,
     module: &mut Module,

@@ -12,16 +12,16 @@ use crate::map::OrderedMap;
 use crate::prim::{Code, Lowering, Op, Operand};
 use smallvec::SmallVec;
 
-/// The source of an operand of a scalar code.
+/// The source from which a scalar code takes an operand.
 #[derive(Clone, Copy, Debug)]
 enum Slot {
-    /// A slot, by its number: a parameter or the output of an earlier code.
+    /// The slot with this number: a parameter, or the output of an earlier code.
     At(usize),
-    /// A constant operand.
+    /// A constant.
     Is(Literal),
 }
 
-/// A compiled function from scalars to scalars: a list of codes over numbered slots.
+/// A compiled function on scalars: a list of scalar codes over numbered slots, each of which holds one value.
 #[derive(Clone, Debug)]
 pub(super) struct Kernel {
     codes: Vec<(Code, SmallVec<[Slot; 3]>)>,
@@ -29,7 +29,7 @@ pub(super) struct Kernel {
 }
 
 impl Kernel {
-    /// Compiles a function, if all its values are scalars and all its equations elementwise.
+    /// Compiles `f`; returns `None` unless all its values are scalars and all its equations elementwise.
     pub(super) fn of(module: &Module, f: &Function) -> Option<Kernel> {
         let scalar = |ty: &Type| ty.as_array().is_some_and(|a| a.shape.is_empty());
         if !f.types.values().all(scalar) {
@@ -51,7 +51,8 @@ impl Kernel {
         Some(Kernel { codes, results })
     }
 
-    /// Evaluates the kernel. `slots` holds the arguments at first; the outputs of the codes are appended to it.
+    /// Evaluates the function. `slots` must hold the arguments; the output of each code is appended to it. Returns
+    /// the results.
     pub(super) fn run(&self, slots: &mut Vec<Literal>) -> SmallVec<[Literal; 2]> {
         let read = |slots: &[Literal], slot: &Slot| match slot {
             Slot::At(i) => slots[*i],
@@ -65,7 +66,7 @@ impl Kernel {
     }
 }
 
-/// Returns the slot of an atom.
+/// Returns the source of the atom `a`, given the slot numbers of values.
 fn slot(numbers: &OrderedMap<ValueId, usize>, a: Atom) -> Option<Slot> {
     match a {
         Atom::Literal(l) => Some(Slot::Is(l)),
@@ -73,7 +74,7 @@ fn slot(numbers: &OrderedMap<ValueId, usize>, a: Atom) -> Option<Slot> {
     }
 }
 
-/// Returns the code of an equation with operands of those types, if the equation is elementwise.
+/// Returns the scalar code of an equation, given the types of its operands; `None` if it is not elementwise.
 pub(super) fn elementwise(
     module: &Module,
     op: &Op,
