@@ -28,7 +28,7 @@ pub struct Array {
     pub name: String,
     /// The simulated address of the first element, in bytes.
     pub address: u64,
-    /// The number of elements.
+    /// The number of elements in the array.
     pub elements: u64,
     /// The size of an element in bytes.
     pub width: u64,

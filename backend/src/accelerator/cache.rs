@@ -27,13 +27,13 @@ struct Way {
 
 pub(super) struct Cache {
     ways: Vec<Way>,
-    /// The number of ways (cache lines) of each set.
+    /// The number of ways (cache lines) in each set of the cache.
     of: usize,
     clock: u64,
 }
 
 impl Cache {
-    /// Creates an empty cache of `lines` cache lines in sets of `of` ways.
+    /// Creates an empty cache with room for `lines` cache lines, in sets of `of` ways.
     pub(super) fn new(lines: u64, of: u64) -> Cache {
         let empty = Way { line: 0, used: 0, changed: false };
         Cache { ways: vec![empty; lines as usize], of: of as usize, clock: 0 }
@@ -101,7 +101,8 @@ mod tests {
         check("0 0 2 0", "mhmh");
         check("0 2 4 0", "mmmm");
         check("0 2 0 4 0 2", "mmhmhm");
-        // Lines 1 and 3 are in the other set, so they must not evict lines 0 and 2: the repeated accesses hit.
+        // Lines 1 and 3 are in the other set of the cache, so they must not evict lines 0 and 2: the last two
+        // accesses hit.
         check("0 2 1 3 0 2", "mmmmhh");
     }
 

@@ -23,7 +23,7 @@ use tapeloom_ir::{Kind, OrderedSet, Problem};
 #[doc(alias = "Setup")]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RunConfig {
-    /// The simulated machine.
+    /// The simulated machine on which the program runs.
     pub machine: Machine,
     /// The system: the route of tape accesses (cache or scratchpad) and the passes that lay out the tape.
     pub system: System,
@@ -73,7 +73,7 @@ impl From<Machine> for RunConfig {
 /// The simulated addresses of a program's arrays, in bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AddressMap {
-    /// The address of the first array.
+    /// The simulated address of the first array, in bytes.
     pub base: u64,
     /// The unused bytes before the elements of each array (an allocator's header).
     pub header: u64,
@@ -176,7 +176,7 @@ impl RunConfig {
 struct Kept {
     /// The size of an element in bytes, by which the program's addresses advance.
     width: u64,
-    /// The bytes that an element takes on the tape, at least `AddressMap::word`.
+    /// The bytes that an element of the array takes on the tape, at least `AddressMap::word`.
     place: u64,
     region: RegionId,
     /// The simulated address of the region's first record, and the size of a record in bytes.
@@ -210,7 +210,7 @@ struct Chunk {
 /// The number of chunk pointers for which each dynamic tape reserves memory; a pointer takes 8 bytes.
 const CHUNK_POINTERS: u64 = 256;
 
-/// The simulated addresses of one program's buffers and tapes.
+/// The simulated addresses of one program's buffers, chunks and tapes.
 pub(super) struct Addresses {
     places: SecondaryMap<BufferId, Option<u64>>,
     pub(super) workspace: u64,
@@ -360,7 +360,7 @@ pub(super) enum Step {
     Filled,
     /// Copies an argument element by element to an array that no earlier step touched.
     Copied { to: BufferId, from: BufferId },
-    /// Any other step.
+    /// Any other step: the machine runs it even if `RunConfig::prepared` is set.
     Other,
 }
 

@@ -23,7 +23,7 @@ use tapeloom_ir::fault::{Fault, planted};
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Task {
     Compute(Opcode),
-    /// An access to the cache.
+    /// An access to memory through the cache.
     Access {
         address: u64,
         write: bool,
@@ -41,7 +41,7 @@ pub(super) enum Task {
 /// The kind of an access to the cache: whether it is to the tape, and how the tape is addressed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum AccessKind {
-    /// An array that is not on the tape.
+    /// An access to an array that is not on the tape.
     Other,
     /// The tape, at an address that the program computed.
     Kept,
@@ -57,7 +57,7 @@ pub(super) struct Slot {
     pub(super) operands: SmallVec<[u64; 3]>,
     /// The number of unfinished operations that this operation still waits for.
     waits: u32,
-    /// The slots of the operations that wait for this operation.
+    /// The window slots of the operations that wait for this operation.
     waiters: Vec<u32>,
 }
 

@@ -240,7 +240,8 @@ impl<'a> Issue<'a> {
         for id in std::mem::take(&mut self.asking) {
             let Task::Layer(layer) = self.window.slot(id).task else { continue };
             let begun = self.pad.begin(layer)?;
-            // If streams take no time, the half of the scratchpad that is being sent to memory may be free at once.
+            // If streams take no time, the half of the scratchpad that is being sent to memory is free at once: begin
+            // the layer then.
             self.stream()?;
             if begun || self.pad.begin(layer)? {
                 self.finish(id)?;
@@ -252,7 +253,7 @@ impl<'a> Issue<'a> {
         Ok(any)
     }
 
-    /// Starts transfers of the stream engines, and completes those that have arrived.
+    /// Starts memory requests of the two stream engines, and completes the transfers whose last request has ended.
     fn stream(&mut self) -> Result<(), Problem> {
         if let Route::Cache { .. } = self.route {
             return Ok(());
@@ -459,7 +460,7 @@ impl<'a> Issue<'a> {
         }
     }
 
-    /// Starts an operation that ends in tick `done`.
+    /// Starts the operation in window slot `id`, which ends in tick `done`.
     fn start(&mut self, id: u32, done: u64) {
         self.count_uses(id);
         self.events.push(Reverse((done, self.window.slot(id).sequence, id)));

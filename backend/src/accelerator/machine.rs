@@ -49,7 +49,7 @@ pub const TABLE_III: [CacheRow; 8] = [
     CacheRow { bytes: 128 << 10, ways: 8, energy: 11_350 },
 ];
 
-/// A numeric parameter of a machine, for the printer, the parser and the checks.
+/// A numeric parameter of a machine, described for the printer, the parser and the checks.
 struct Field {
     name: &'static str,
     least: u64,
@@ -60,13 +60,13 @@ struct Field {
 
 macro_rules! machine {
     ($($(#[$doc:meta])* $field:ident = $cal:literal, $fast:literal, $least:literal..=$most:expr;)*) => {
-        /// An accelerator with a cache, a scratchpad and two stream engines.
+        /// The parameters of an accelerator with a cache, a scratchpad and two stream engines.
         #[derive(Clone, PartialEq, Eq, Hash, Debug)]
         pub struct Machine {
-            /// The name of the machine.
+            /// The name of the machine, a word.
             pub name: String,
             $($(#[$doc])* pub $field: u64,)*
-            /// The latency of each opcode in ticks.
+            /// The latency of each opcode (class of operations), in ticks.
             pub latencies: Latencies,
             /// Pairs of a cache size in bytes and the energy of an access to it, in the unit of [`TABLE_III`].
             pub energies: Vec<(u64, u64)>,
@@ -132,8 +132,8 @@ machine! {
     line = 64, 64, 8..=MANY;
     /// The largest number of unfinished cache misses.
     mshrs = 20, 20, 1..=MANY;
-    /// The largest number of accesses that wait for one miss, including the first one. 0 if a line counts as present as
-    /// soon as one access has requested it.
+    /// The largest number of accesses that wait for one cache miss, including the access that missed. 0 if a cache
+    /// line counts as present as soon as one access has requested it.
     targets = 12, 12, 0..=MANY;
     /// The largest number of replaced cache lines that wait to be written back. If more wait, one of them is written
     /// before the next read.

@@ -36,7 +36,7 @@ impl Token {
 pub struct Op<'a> {
     /// The number of the operation in the program's text; all executions of one statement have the same number.
     pub site: u32,
-    /// The work of the operation.
+    /// The kind of work that the operation does, such as a computation or a load.
     pub work: Work,
     /// The tokens of the operations whose results this operation uses. For a memory access: those that its address and
     /// its stored value depend on.

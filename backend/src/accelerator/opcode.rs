@@ -54,15 +54,15 @@ opcodes! {
     /// Addresses, integer comparisons, extensions, and other wires (values used only in addresses and branches).
     /// Takes no function unit if its latency is zero.
     Free = "free", 0, 0, true;
-    /// Integer arithmetic and logic.
+    /// Addition, multiplication, division and logical operations on integers.
     Integer = "integer", 1, 1, true;
-    /// Comparison of floats.
+    /// Comparison of floats. (Comparisons of integers are `Free`.)
     Compare = "compare", 1, 1, true;
-    /// Selection of one of two values.
+    /// Selection of one of two values by a condition.
     Select = "select", 1, 1, true;
-    /// Conversion between types.
+    /// Conversion between dtypes, and rounding of floats to whole numbers.
     Convert = "convert", 1, 1, true;
-    /// Sum or difference of floats.
+    /// Sum, difference or negation of floats.
     Add = "add", 5, 5, true;
     /// Product of floats.
     Mul = "mul", 4, 4, true;

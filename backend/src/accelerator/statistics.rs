@@ -35,9 +35,9 @@ pub(super) enum Phase {
 /// The number of accesses to one memory (cache or scratchpad) for one purpose.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Accesses {
-    /// The number of reads.
+    /// The number of reads, hits included.
     pub loads: u64,
-    /// The number of writes.
+    /// The number of writes, hits included.
     pub stores: u64,
     /// The number of accesses whose line was neither in the cache nor in flight.
     pub misses: u64,
@@ -89,7 +89,7 @@ pub struct Counts {
     pub snooped: u64,
     /// The number of changed cache lines that were evicted, and so written to memory.
     pub write_backs: u64,
-    /// The number of prefetched cache lines.
+    /// The number of cache lines that were prefetched into the cache.
     pub prefetched: u64,
     /// The number of 8-byte entries that were streamed between scratchpad and memory.
     pub streamed: u64,
@@ -138,9 +138,9 @@ impl Counts {
 pub struct Energy {
     /// The energy as the TapeFlow paper counts it: accesses of the cache and of the scratchpad.
     pub paper: u64,
-    /// The paper's energy, plus one scratchpad access for each entry that a stream moves.
+    /// The energy as the paper counts it, plus one scratchpad access for each entry that a stream moves.
     pub with_streams: u64,
-    /// The paper's energy, plus one cache access for each filled cache line.
+    /// The energy as the paper counts it, plus one cache access for each cache line that was filled from memory.
     pub with_fills: u64,
 }
 
@@ -166,7 +166,7 @@ pub struct State {
     pub input: u64,
     /// Bytes of arrays that the program writes.
     pub output: u64,
-    /// Bytes of the tape.
+    /// Bytes of the tape, all its entries together.
     pub tape: u64,
 }
 

@@ -15,7 +15,7 @@ pub(super) struct Engine {
     moved: Moved,
     taped: bool,
     left: VecDeque<u64>,
-    /// The tick at which the engine may start its next request.
+    /// The tick from which the engine may start its next request.
     next: u64,
     /// The ticks in which the requests in flight end, in the order of their starts.
     under_way: VecDeque<u64>,
@@ -47,7 +47,8 @@ impl Engine {
                 (self.moved, self.taped, self.left) = (moved, taped, requests);
             }
             let before = self.under_way.back().map_or(0, |end| *end);
-            // If all entries came with earlier tiles, the transfer has no request and ends at once.
+            // If all entries of a tile of an argument came with earlier tiles, the transfer has no request and ends
+            // at once.
             let asked = self.left.pop_front().map_or(now, |address| request(address, self.taped));
             let end = before.max(asked);
             self.under_way.push_back(end);

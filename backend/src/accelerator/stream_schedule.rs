@@ -125,7 +125,7 @@ impl StreamSchedule {
         self.regions[region]
     }
 
-    /// Returns the number of records of a stream.
+    /// Returns the number of records that a stream of the tape moves; 0 for a stream of an argument.
     pub(super) fn records(&self, stream: u32) -> u64 {
         self.streams[stream as usize].records
     }

@@ -13,7 +13,7 @@ use crate::layout::Pipeline;
 /// The route of tape accesses: through the cache or to the scratchpad.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Route {
-    /// Through the cache, like all other accesses.
+    /// Tape accesses go through the cache, like all other accesses.
     Cache {
         /// The layout of the tape in memory.
         form: TapeForm,
@@ -21,7 +21,7 @@ pub enum Route {
         /// cache line).
         prefetch: bool,
     },
-    /// To the scratchpad, which stream engines fill and drain.
+    /// Tape accesses go to the scratchpad, which stream engines fill and drain.
     Scratchpad {
         /// Whether accesses and streams of the tape take no time and are only counted.
         ideal: bool,
@@ -93,7 +93,7 @@ impl System {
         System::PREFETCH,
     ];
 
-    /// Returns the system's name with the machine's cache size, as the paper writes it: `Enzyme_32k`.
+    /// Returns the system's name with the machine's cache size, as the TapeFlow paper writes it: `Enzyme_32k`.
     pub fn on(self, machine: &Machine) -> String {
         match machine.cache {
             bytes if bytes.is_multiple_of(1024) => format!("{}_{}k", self.name, bytes / 1024),

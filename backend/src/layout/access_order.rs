@@ -68,7 +68,7 @@ pub(super) fn accesses_records_in_order(sites: &[(&Site, i64)], direction: Direc
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OrderKind {
-    /// A single element or record is accessed, which fits both directions.
+    /// The sites access a single element or record, which fits both directions.
     One,
     Directed(Direction),
     /// The order of the accesses is unknown, or neither ascending nor descending.

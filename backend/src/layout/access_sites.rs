@@ -13,7 +13,7 @@ use crate::loop_ir::{
 use tapeloom_ir::analysis::affine::Affine;
 use tapeloom_ir::{Dtype, OrderedSet};
 
-/// A site: one load or store statement, or the access of a statement that reads or writes an array as a whole.
+/// A *site*: one load or store statement, or one access of a statement that reads or writes an array as a whole.
 #[derive(Clone, Debug)]
 pub(super) struct Site {
     /// The index of the site in `Sites::all`, which is in program order.
@@ -39,7 +39,8 @@ pub(super) struct Site {
 /// All load and store sites of the entry kernel of a program, in program order.
 pub(super) struct Sites {
     pub(super) all: Vec<Site>,
-    /// For each statement that moves a cursor to a record of a tape: the tape and the number of loops around it.
+    /// For each statement that moves a cursor to a record of a dynamic tape: the tape, and the number of loops around
+    /// the statement.
     pub(super) records: Vec<(TapeId, usize)>,
     /// Buffers that a loop carry exchanges with another buffer (a carry with two buffers), so that the name of the
     /// buffer does not identify its contents.

@@ -6,7 +6,7 @@ use crate::loop_ir::IndexId;
 use tapeloom_ir::analysis::affine::Affine;
 use tapeloom_ir::analysis::interval::Interval;
 
-/// A loop around a statement: its counter and its trip count.
+/// A loop around a load, a store or another statement: its counter and its trip count.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Loop {
     /// The counter of the loop, which runs from 0 to `extent - 1`.
@@ -16,7 +16,7 @@ pub struct Loop {
 }
 
 impl Loop {
-    /// Returns the trip count if it is constant.
+    /// Returns the trip count if it is constant and positive.
     pub(super) fn iterations(&self) -> Option<i64> {
         self.extent.value().filter(|n| *n > 0)
     }

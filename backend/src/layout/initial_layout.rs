@@ -19,7 +19,7 @@ pub(super) struct ArrayAccesses {
     /// The number of consecutive elements that the reverse pass reads together, in any order among themselves (1 if
     /// it reads element by element).
     pub(super) granule: u64,
-    /// The last step of the program that loads from the array; `None` if no step does.
+    /// The index of the last step of the program that loads from the array; `None` if no step does.
     pub(super) back: Option<usize>,
     /// The numbers of the blocks that store to the array, without repetition.
     pub(super) blocks: Vec<usize>,
@@ -124,11 +124,11 @@ fn ordered(
 /// register are left out.
 pub(super) fn accesses(sites: &Sites, id: BufferId) -> (Vec<&Site>, Vec<&Site>) {
     let (stores, mut loads): (Vec<&Site>, Vec<&Site>) = sites.touching(id).partition(|s| s.write);
-    // A load of an element that the same iteration has just stored finds it in a register.
+    // Drop a load of an element that the same iteration has just stored: it finds the element in a register.
     loads.retain(|load| {
         !stores.iter().any(|s| (s.epoch, &s.address) == (load.epoch, &load.address) && s.always)
     });
-    // A second load of an element in the same iteration finds it in a register, too.
+    // Drop a second load of an element in the same iteration, too: it finds the element in a register.
     let mut once: Vec<&Site> = Vec::new();
     for load in loads {
         if !once.iter().any(|s| (s.epoch, &s.address) == (load.epoch, &load.address)) {

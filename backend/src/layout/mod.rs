@@ -124,10 +124,10 @@ pub struct Layout {
     pub inputs: PrimaryMap<InputId, Input>,
 }
 
-/// A region: consecutive records in memory that have the same fields.
+/// A region: consecutive records in memory, all with the same fields.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Region {
-    /// The arrays whose elements the records hold, or the dynamic tape.
+    /// The contents of the records: elements of saved arrays, or the records of a dynamic tape.
     pub holds: Holds,
     /// The size of a record in bytes; a multiple of 8 if the region is streamed.
     pub width: u64,
@@ -167,9 +167,9 @@ impl Region {
 pub enum Holds {
     /// Saved arrays, each with a field in every record.
     Arrays {
-        /// The fields of a record.
+        /// The fields of each record, one for each saved array.
         fields: Vec<Field>,
-        /// The number of records.
+        /// The number of records of the region.
         records: u64,
     },
     /// The records of a dynamic tape, whose number is known only at run time.
@@ -179,13 +179,13 @@ pub enum Holds {
 /// A field of a record: some consecutive elements of one saved array.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Field {
-    /// The saved array.
+    /// The saved array of which the record has elements.
     pub buffer: BufferId,
     /// The offset of the field in its record, in bytes.
     pub at: u64,
     /// The number of consecutive elements of the array in one record.
     pub elements: u64,
-    /// The bytes of one element.
+    /// The size of one element of the array on the tape, in bytes.
     pub width: u64,
 }
 
@@ -195,7 +195,7 @@ pub struct Field {
 pub enum Read {
     /// The last record first (last in, first out), since the reverse pass runs the loop backward.
     Mirrored,
-    /// In the order of the stores (first in, first out).
+    /// The first record first: in the order of the stores (first in, first out).
     Same,
     /// In another or an unknown order, or some record more than once: the records are read through the cache.
     Otherwise,
@@ -206,7 +206,7 @@ pub enum Read {
 /// A layer: the group of records for which the scratchpad is allocated at one time.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Layer {
-    /// The number of iterations whose records form the layer; each iteration stores one record.
+    /// The number of loop iterations whose records form the layer; each iteration stores one record.
     pub iterations: u64,
     /// The loop whose iterations store the records; `None` for a dynamic tape.
     pub of: Option<IndexId>,

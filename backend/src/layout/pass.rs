@@ -15,7 +15,7 @@ pub struct Pass {
     pub run: fn(&Program, Layout, &ScratchpadModel) -> Layout,
 }
 
-/// All passes on layouts.
+/// All passes on tape layouts, in the order in which pipelines run them.
 pub const PASSES: [Pass; 5] = [
     Pass { name: "records", run: group_records::records },
     Pass { name: "inputs", run: stream_inputs::inputs },
@@ -27,7 +27,7 @@ pub const PASSES: [Pass; 5] = [
 /// A pipeline: a list of layout passes that run one after the other, and its name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Pipeline {
-    /// The name of the pipeline.
+    /// The name of the pipeline, such as `tflow`.
     pub name: &'static str,
     /// The names of the passes, in the order in which they run.
     pub passes: &'static [&'static str],

@@ -7,7 +7,8 @@ pub struct ScratchpadModel {
     pub entries: u64,
     /// The number of equal parts of the scratchpad: one part is in use while the others are filled and drained.
     pub parts: u64,
-    /// The maximal number of entries of a layer.
+    /// The maximal number of scratchpad entries of a layer (the records for which the scratchpad is allocated at one
+    /// time).
     pub layer: u64,
     /// The least number of bytes that an element takes on the tape: 8 if the tape consists of 64-bit words whatever
     /// the dtype is, 1 if elements are packed.

@@ -68,11 +68,11 @@ pub(super) fn inputs(program: &Program, mut layout: Layout, model: &ScratchpadMo
 pub(super) struct Touched {
     /// The indices in the argument of the elements that are read, one index for each read.
     elements: Vec<i64>,
-    /// The number of reads in one iteration.
+    /// The number of reads of the argument in one iteration of the innermost loop.
     entries: usize,
-    /// The number of elements in a cache line.
+    /// The number of elements of the argument in a cache line.
     line: i64,
-    /// The number of cache lines that the cache would fetch if it served only the reads of this input.
+    /// The number of cache lines that the cache would fetch if it served only the reads of this argument.
     missed: u64,
 }
 

@@ -89,7 +89,7 @@ struct Lines<'t> {
 }
 
 impl<'t> Lines<'t> {
-    /// Returns the next line without its first word, if that word is `word`.
+    /// If the next line begins with the word `word`, consumes the line and returns the rest of it.
     fn take(&mut self, word: &str) -> Option<&'t str> {
         let (_, line) = self.lines.get(self.at)?;
         let rest = match line.strip_prefix(word)? {
@@ -104,13 +104,13 @@ impl<'t> Lines<'t> {
         self.take(word).ok_or_else(|| self.expected(&format!("`{word} ..`")))
     }
 
-    /// Returns a parse error that says which line was expected next.
+    /// Returns a parse error: the next line is not `what`, which was expected.
     fn expected(&self, what: &str) -> Problem {
         let found = self.lines.get(self.at).map_or((0, "the end"), |l| *l);
         wrong(found, what)
     }
 
-    /// Returns a parse error that says which line was expected instead of the line parsed last.
+    /// Returns a parse error: the line that was consumed last is not `what`, which was expected.
     fn before(&self, what: &str) -> Problem {
         wrong(self.lines.get(self.at.wrapping_sub(1)).map_or((0, "nothing"), |l| *l), what)
     }

@@ -60,13 +60,13 @@ pub struct Tape {
     pub within: Vec<Loc>,
 }
 
-/// Whether a cursor reads or writes the record to which it points.
+/// The use of a cursor: whether it reads or writes the record to which it points.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Cursor {
-    /// Reads the record.
+    /// The cursor only reads the record.
     #[default]
     Reads,
-    /// Writes the record, and may read back the written values.
+    /// The cursor writes the record, and may read back the written values.
     Writes,
 }
 
@@ -76,7 +76,7 @@ pub enum TapeStmt {
     /// `turn c0 to t0[index]`, `turn c0 to (handle)[index]`: moves a cursor to a record. After the end of the block
     /// the cursor points to no record.
     MoveCursor {
-        /// The cursor that moves.
+        /// The cursor that moves to another record.
         cursor: CursorId,
         /// The tape that holds the record; also states whether the record is written or read.
         to: CursorTarget,
@@ -85,7 +85,7 @@ pub enum TapeStmt {
     },
     /// `%0: i64 = length t0`: reads the number of records of a tape.
     Length {
-        /// The scalar that is defined as the number of records.
+        /// The scalar that gets the number of records.
         value: ScalarId,
         /// The tape whose records are counted.
         tape: TapeId,
@@ -94,7 +94,7 @@ pub enum TapeStmt {
     Cut {
         /// The tape that is truncated.
         tape: TapeId,
-        /// The number of remaining records, an i64; at most the current number.
+        /// The number of records that remain, an i64; at most the number before.
         to: Arg,
     },
 }
@@ -123,7 +123,7 @@ pub(crate) fn opened(word: i64) -> (Option<TapeId>, usize) {
 }
 
 impl TapeStmt {
-    /// Calls `f` with the scalar operands of the statement.
+    /// Calls `f` with each scalar operand of the statement: record numbers, handles and lengths.
     pub fn args(&self, f: &mut dyn FnMut(Arg)) {
         match self {
             TapeStmt::MoveCursor { to, index, .. } => {

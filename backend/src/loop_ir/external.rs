@@ -19,9 +19,9 @@ use tapeloom_routines::Plan;
 /// An external function that is called, with the types of the call's operands.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExternalSignature {
-    /// The external function, and how it is called.
+    /// The function that is called, with its results and batching.
     pub function: External,
-    /// The types of the operands of a call.
+    /// The types of the operands of the call.
     pub operands: Vec<ArrayType>,
     /// The user's source line of the call.
     pub location: Loc,
@@ -30,9 +30,9 @@ pub struct ExternalSignature {
 /// A function outside the loop program that the program calls.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum External {
-    /// A Rust function of the user.
+    /// A Rust function of the user, called with its operands as tensors.
     Host(HostCall),
-    /// A library routine.
+    /// A library routine, such as a matrix factorisation, with its plan.
     Routine(PlannedRoutine),
 }
 
@@ -58,7 +58,7 @@ impl PlannedRoutine {
         &self.call
     }
 
-    /// Returns the prepared plan, which runs one batch member.
+    /// Returns the prepared plan; one run of it computes one batch member.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
@@ -96,7 +96,7 @@ impl ExternalSignature {
         Ok(ExternalSignature { function, operands, location })
     }
 
-    /// Returns the name of the external function.
+    /// Returns the name of the Rust function or library routine.
     pub fn name(&self) -> &str {
         match &self.function {
             External::Host(call) => call.host.name(),

@@ -21,7 +21,7 @@ pub(crate) struct Row {
     pub(crate) stopped: u64,
 }
 
-/// The limited loops of a program during one call, with the limits of the call.
+/// The counters of all limited loops of a program during one call, with the limits of the call.
 pub(crate) struct LoopLimits {
     pub(crate) rows: Box<[Row]>,
     loops: Vec<(LimitedLoop, LoopCount)>,

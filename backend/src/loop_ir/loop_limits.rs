@@ -43,9 +43,9 @@ pub struct LoopLimit {
 pub enum LimitStmt {
     /// `enter l0`, `enter l0 for %3`: a run of the loop begins.
     Enter {
-        /// The loop that begins.
+        /// The limited loop of which a run begins.
         limit: LoopLimitId,
-        /// The trip count, an i64, if it is known.
+        /// The trip count of this run, an i64, if it is known before the first iteration.
         trip: Option<Arg>,
     },
     /// `count l0`: an iteration of the loop begins. If the limit of iterations is reached or the call has been
@@ -61,7 +61,7 @@ impl LimitStmt {
         }
     }
 
-    /// Calls `f` with the scalar operands of the statement.
+    /// Calls `f` with each scalar operand of the statement: the trip count, if there is one.
     pub fn args(&self, f: &mut dyn FnMut(Arg)) {
         match self {
             LimitStmt::Enter { trip, .. } => trip.iter().for_each(|n| f(*n)),

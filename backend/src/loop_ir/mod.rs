@@ -99,8 +99,8 @@ pub struct Program {
     pub tapes: PrimaryMap<TapeId, Tape>,
     /// The loops whose iterations are counted; empty unless the user requested limits of calls.
     pub limited: PrimaryMap<LoopLimitId, LoopLimit>,
-    /// The callees, each compiled once. A kernel calls only kernels before it, so no call
-    /// recurses.
+    /// The callees, in an order in which a kernel calls only kernels before it, so that no call recurses. Each callee
+    /// is compiled once.
     pub callees: PrimaryMap<KernelId, Kernel>,
     /// The entry: the kernel that runs when the program is called.
     pub entry: Kernel,
@@ -117,13 +117,15 @@ impl Program {
         }
     }
 
-    /// Returns all kernels, callees before their callers.
+    /// Returns all kernels of the program: the callees, each before its callers, and then the entry (with the id
+    /// `None`).
     pub fn kernels(&self) -> impl Iterator<Item = (Option<KernelId>, &Kernel)> {
         let callees = self.callees.iter().map(|(id, k)| (Some(id), k));
         callees.chain([(None, &self.entry)])
     }
 
-    /// Returns all kernels as mutable references, callees before their callers.
+    /// Returns all kernels of the program as mutable references: the callees, each before its callers, and then the
+    /// entry.
     pub fn kernels_mut(&mut self) -> impl Iterator<Item = &mut Kernel> {
         self.callees.values_mut().chain([&mut self.entry])
     }
@@ -172,7 +174,7 @@ impl Program {
     }
 }
 
-/// A kernel: one function of a program.
+/// A kernel: a function of a program, with buffers and statements. The entry and the callees are kernels.
 #[derive(Clone, Debug)]
 pub struct Kernel {
     /// The name of the kernel, without `@`.
@@ -183,15 +185,15 @@ pub struct Kernel {
     /// A function that machine code calls instead of the body. The function computes the same results: it reads input
     /// 0, writes output 0 and uses the workspace as scratch memory.
     pub argsort: Option<Argsort>,
-    /// The buffers of the kernel.
+    /// The buffers of the kernel: arguments, results, workspace and records of dynamic tapes.
     pub buffers: PrimaryMap<BufferId, Buffer>,
     /// The statements of the kernel, in program order. The statements of this outermost block are the *steps*.
     pub body: Vec<Stmt>,
-    /// The dtype of every scalar value.
+    /// The dtype of every scalar value of the kernel.
     pub scalars: PrimaryMap<ScalarId, Dtype>,
-    /// The dtype of every variable.
+    /// The dtype of every scalar variable of the kernel.
     pub vars: PrimaryMap<VarId, Dtype>,
-    /// The number of loop indices that the kernel has declared.
+    /// The number of loop counters of the kernel, whose ids are below this number.
     pub indices: u32,
     /// For each cursor, whether it reads or writes its record.
     pub cursors: PrimaryMap<CursorId, Cursor>,
@@ -206,7 +208,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Returns a kernel without buffers and statements.
+    /// Returns a kernel with this name, without buffers and statements.
     pub fn new(name: impl Into<String>) -> Kernel {
         Kernel {
             name: name.into(),
@@ -232,7 +234,7 @@ impl Kernel {
         made
     }
 
-    /// Returns a loop index that the kernel does not use yet.
+    /// Returns a new loop counter for the kernel.
     pub(crate) fn fresh_index(&mut self) -> IndexId {
         let index = IndexId::new(self.indices as usize);
         self.indices += 1;
@@ -281,7 +283,7 @@ impl Kernel {
         inputs
     }
 
-    /// Returns the donated arguments with the results that take over their memory, as (argument, result).
+    /// Returns, for each donated argument, its number and the number of the result that takes over its memory.
     pub fn donated(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
         self.buffers.values().filter_map(|b| Some((b.place.input()?, b.place.output()?)))
     }
@@ -301,7 +303,7 @@ impl Kernel {
         needs
     }
 
-    /// Returns the buffer of each result, in order.
+    /// Returns the buffer of each result and its type, in the order of the results.
     pub fn outputs(&self) -> Vec<(BufferId, &ArrayType)> {
         let mut outputs: Vec<(usize, BufferId, &ArrayType)> = Vec::new();
         for (id, b) in &self.buffers {
@@ -326,7 +328,7 @@ fn work(body: &[Stmt], callees: &PrimaryMap<KernelId, u64>) -> u64 {
         |shape: &Shape<'_>| shape.code.map_or(1, |code| u64::from(code.row().flops.max(1)));
     let alone = |shape: &Shape<'_>| match shape.effect {
         Effect::Call(call) => callees.get(call.callee).copied().unwrap_or(u64::MAX),
-        // The work of a Rust function is unknown, and it must not be called twice.
+        // The work of a Rust function is unknown, and the function must not be called twice: return the maximum.
         Effect::External(c) => c.signature.flops().unwrap_or(u64::MAX),
         Effect::None | Effect::Tape(_) | Effect::Limit(_) => {
             shape.contract.map_or(of_code(shape), |c| {
@@ -357,7 +359,7 @@ fn work(body: &[Stmt], callees: &PrimaryMap<KernelId, u64>) -> u64 {
 pub struct Buffer {
     /// The type of the array in the buffer.
     pub ty: ArrayType,
-    /// The memory in which the buffer lies.
+    /// The memory in which the buffer lies: argument, result, workspace or record.
     pub place: Place,
     /// Whether the caller fills the buffer with zeros before the kernel runs, so that elements without a store are 0.
     /// Only results may be cleared.
@@ -404,22 +406,22 @@ impl BufferVersion {
 /// The memory in which a buffer lies.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Place {
-    /// In the n-th argument, which the kernel only reads.
+    /// In the memory of the n-th argument, which the kernel only reads.
     Input(usize),
-    /// In the n-th result, which the kernel writes and may read back.
+    /// In the memory of the n-th result, which the kernel writes and may read back.
     Output(usize),
     /// An argument that the caller has donated, in the memory of a result: the buffer holds the argument when the
     /// kernel begins, and the result when it ends. Only callees have such buffers, since the arguments of a program
     /// are never overwritten.
     Donated {
-        /// The number of the argument.
+        /// The number of the donated argument.
         input: usize,
-        /// The number of the result.
+        /// The number of the result that takes over the argument's memory.
         output: usize,
     },
     /// At this offset in the workspace (in bytes, a multiple of 64). Buffers with disjoint lifetimes may share bytes.
     Workspace(usize),
-    /// In the record of a dynamic tape to which a cursor points.
+    /// In the record of a dynamic tape to which a cursor points at the time of an access.
     Record {
         /// The cursor that points to the record.
         cursor: CursorId,
@@ -447,7 +449,7 @@ impl Place {
     }
 }
 
-/// A statement of the loop IR.
+/// A statement of the loop IR. Statements with inner blocks are loops, branches and scopes.
 #[derive(Clone, Hash, Debug)]
 pub enum Stmt {
     /// `nest { body }`: a scope; scalars and variables that are defined in it are not visible after it.
@@ -459,7 +461,7 @@ pub enum Stmt {
     For {
         /// The loop counter, which counts from 0.
         index: IndexId,
-        /// The trip count.
+        /// The trip count of the loop.
         extent: Extent,
         /// The claimed dependence between its iterations.
         parallelism: Parallelism,
@@ -484,7 +486,7 @@ pub enum Stmt {
     },
     /// `if condition { then } else { otherwise }`: a branch.
     If {
-        /// The condition, a bool scalar.
+        /// The condition that selects the block to run, a bool scalar.
         condition: Arg,
         /// The statements that run if the condition is true.
         then: Vec<Stmt>,
@@ -493,32 +495,32 @@ pub enum Stmt {
     },
     /// `value = expr`: defines a scalar.
     Let {
-        /// The scalar that is defined.
+        /// The scalar that the statement defines.
         value: ScalarId,
         /// The expression that defines the scalar.
         expr: Expr,
     },
     /// `var v = init`: declares a variable.
     Var {
-        /// The variable that is declared.
+        /// The variable that the statement declares.
         var: VarId,
         /// The initial value of the variable.
         init: Arg,
     },
     /// `v = value`: assigns a variable.
     Set {
-        /// The variable that is assigned.
+        /// The variable that gets another value.
         var: VarId,
         /// The new value of the variable.
         value: Arg,
     },
     /// `v = code v, value`: combines a variable with a value, as one step of a reduction.
     Fold {
-        /// The variable into which a value is folded.
+        /// The variable with which the value is combined, and which gets the result.
         var: VarId,
         /// The operation (scalar code) that combines the variable with the value.
         code: Code,
-        /// The operand that is folded in.
+        /// The operand that is combined with the variable.
         value: Arg,
     },
     /// `store b3[address], value`: stores a scalar in an element of a buffer; if there is a guard, only if the guard
@@ -526,9 +528,9 @@ pub enum Stmt {
     Store {
         /// The version of the buffer that receives the element.
         held: BufferVersion,
-        /// The address of the element.
+        /// The address of the stored element in the buffer.
         address: Address,
-        /// The stored value.
+        /// The scalar that is stored.
         value: Arg,
         /// A bool: the store happens only if it is true.
         guard: Option<Arg>,
@@ -545,7 +547,7 @@ pub enum Stmt {
     CallExternal(CallExternal),
 }
 
-/// A call of a Rust function or of a library routine.
+/// A call of a Rust function or of a library routine, on views of buffers.
 #[derive(Clone, Hash, Debug)]
 pub struct CallExternal {
     /// The external function, with the types of its operands.
@@ -573,7 +575,7 @@ impl Stmt {
     }
 }
 
-/// The trip count of a loop.
+/// The trip count of a loop, static or known only at run time.
 #[derive(Clone, Copy, PartialEq, Hash, Debug)]
 pub enum Extent {
     /// A static trip count; may be 0.
@@ -588,11 +590,11 @@ pub enum Extent {
 /// The verifier refuses claims that it can refute, and [`shadow`] reports claims that a run violates.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Parallelism {
-    /// Independent: no iteration accesses elements that another iteration writes. Text: `for`.
+    /// Text `for`: the iterations are independent; none accesses elements that another iteration writes.
     Parallel,
-    /// Independent, except that iterations fold into common variables. Text: `fold`.
+    /// Text `fold`: the iterations are independent, except that they fold into common variables.
     Fold,
-    /// Dependent: iterations run in order. Text: `serial`.
+    /// Text `serial`: the iterations may depend on each other, and run in order.
     Serial,
 }
 
@@ -613,7 +615,7 @@ pub struct Carry {
 /// `call callee(operands) to (outputs) frame f`: runs another kernel of the program.
 #[derive(Clone, PartialEq, Hash, Debug)]
 pub struct Call {
-    /// The kernel that is called.
+    /// The kernel that is called, which comes before the caller in the program.
     pub callee: KernelId,
     /// The operands, one for each input of the callee.
     pub operands: Vec<View>,
@@ -627,24 +629,24 @@ pub struct Call {
 /// A view: consecutive elements of a buffer, from an address on. Operands and results of calls are views.
 #[derive(Clone, PartialEq, Hash, Debug)]
 pub struct View {
-    /// The version of the buffer that is accessed.
+    /// The version of the buffer of which the view shows elements.
     pub held: BufferVersion,
-    /// The address of the first element.
+    /// The address of the view's first element in the buffer.
     pub at: Address,
-    /// The number of consecutive elements.
+    /// The number of consecutive elements in the view.
     pub elements: usize,
 }
 
-/// A scalar operand.
+/// A scalar operand of a statement or address.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Arg {
-    /// The value of a scalar.
+    /// The value of a scalar that an earlier statement defines.
     Scalar(ScalarId),
     /// The value that a variable has where the operand is read.
     Var(VarId),
-    /// The value of a loop index, an i64.
+    /// The current value of a loop counter, an i64.
     Index(IndexId),
-    /// A constant.
+    /// A constant, with its dtype.
     Literal(Literal),
 }
 
@@ -655,9 +657,9 @@ pub enum Expr {
     Code(Code, Vec<Arg>),
     /// A load of an element of a buffer. If the guard is false, nothing is read and the value is zero.
     Load {
-        /// The version of the buffer that is loaded from.
+        /// The version of the buffer from which the element is loaded.
         held: BufferVersion,
-        /// The address of the element.
+        /// The address of the loaded element in the buffer.
         address: Address,
         /// A bool: the load happens only if it is true.
         guard: Option<Arg>,
@@ -695,7 +697,7 @@ pub struct Matrix {
 /// The order in which the terms of a contraction's sums are added.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Sums {
-    /// An order chosen by the matrix library.
+    /// An order that the matrix library chooses.
     Library,
     /// A fixed order with this number of lanes, a power of two: term `k` is added to accumulator `k % lanes`, and the
     /// accumulators are combined as those of [a loop with lanes](crate::passes::vectorize). With one lane, terms are
@@ -703,7 +705,7 @@ pub enum Sums {
     Lanes(usize),
 }
 
-/// `out[m, n] = sum_k lhs[m, k] rhs[k, n]`, repeated over batches.
+/// A contraction: `out[m, n] = sum_k lhs[m, k] rhs[k, n]`, a product of matrices, repeated for each batch.
 #[derive(Clone, PartialEq, Hash, Debug)]
 pub struct Contract {
     /// The dtype of all three matrices: `f64` or `f32`.

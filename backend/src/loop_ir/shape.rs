@@ -16,11 +16,11 @@ use tapeloom_ir::Code;
 /// over the pairs (extent, stride) of `reach`, and each `i` counts from 0 to below its extent.
 #[derive(Clone, Debug)]
 pub struct Access<'a> {
-    /// The version of the buffer that is accessed.
+    /// The version of the buffer that the statement accesses.
     pub held: BufferVersion,
     /// Whether the elements are written; otherwise they are read.
     pub write: bool,
-    /// The address of the first element.
+    /// The address of the first of these elements.
     pub address: &'a Address,
     /// Pairs of an extent and a stride (in elements), which lead from the first element to the others; empty for a
     /// load or a store of one element.
@@ -32,9 +32,9 @@ pub struct Access<'a> {
 /// The way in which a statement assigns a variable: declaration, assignment or fold.
 #[derive(Clone, Copy, Debug)]
 pub enum Assign {
-    /// Declares the variable and its first value.
+    /// The statement declares the variable and gives it its first value.
     Declare,
-    /// Assigns another value to the variable.
+    /// The statement assigns another value to the variable.
     Set,
     /// Combines the variable's old value with another value by this scalar code.
     Fold(Code),
@@ -49,13 +49,13 @@ pub enum Flow {
     Nest,
     /// There is one inner block, which runs in each iteration of a counted loop.
     For {
-        /// The loop counter.
+        /// The counter of the loop.
         index: IndexId,
-        /// The trip count.
+        /// The trip count of the loop.
         extent: Extent,
         /// The claimed dependence between the iterations.
         parallelism: Parallelism,
-        /// The number of vector lanes.
+        /// The number of vector lanes: iterations that execute side by side.
         lanes: usize,
     },
     /// There are two inner blocks, a head and a body, which run alternately until the condition that the head
@@ -118,7 +118,7 @@ pub struct Shape<'a> {
 /// The parts of a statement that passes change in place: inner blocks and the accessed element.
 #[derive(Default)]
 pub struct ShapeMut<'a> {
-    /// The inner blocks of the statement, in program order.
+    /// The inner blocks of the statement as mutable references, in program order.
     pub blocks: SmallVec<[&'a mut Vec<Stmt>; 2]>,
     /// The element that a load or a store accesses.
     pub element: Option<ElementMut<'a>>,
@@ -128,7 +128,7 @@ pub struct ShapeMut<'a> {
 pub struct ElementMut<'a> {
     /// The version of the buffer that is accessed.
     pub held: &'a mut BufferVersion,
-    /// The address of the element.
+    /// The address of the accessed element in its buffer.
     pub address: &'a mut Address,
     /// A bool scalar: the access happens only if it is true.
     pub guard: &'a mut Option<Arg>,
@@ -272,12 +272,12 @@ impl Stmt {
         self.shape().carries
     }
 
-    /// Returns the variable that the statement assigns, and how.
+    /// Returns the variable that the statement assigns, and how; `None` if it assigns none.
     pub fn assigned(&self) -> Option<(VarId, Assign)> {
         self.shape().assigns
     }
 
-    /// Returns the scalar that the statement defines.
+    /// Returns the scalar that the statement defines; `None` if it defines none.
     pub fn defined(&self) -> Option<ScalarId> {
         self.shape().defines
     }

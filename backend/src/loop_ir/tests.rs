@@ -105,7 +105,7 @@ program @everything {
 }
 ";
 
-/// A program with every kind of control flow: loops, `while`, branches and calls.
+/// A program with every kind of control flow: loops, `while`, branches and calls. Tests print, parse and run it.
 pub(super) const CONTROL: &str = "\
 kernel k0 @double {
   workspace 64

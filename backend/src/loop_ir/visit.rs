@@ -48,7 +48,7 @@ pub trait Rewriter {
         (held, address.renamed(&mut |a| self.arg(a)))
     }
 
-    /// Returns the replacement of the arrays that a loop carries.
+    /// Returns the replacement of the carries of a loop: the arrays that each iteration passes to the next.
     fn carries(&mut self, carries: &[Carry]) -> Vec<Carry> {
         carries.to_vec()
     }

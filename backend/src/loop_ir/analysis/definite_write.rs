@@ -71,9 +71,9 @@ struct Lattice {
 
 struct Search<'a> {
     kernel: &'a Kernel,
-    /// For each callee, whether it fills each of its results.
+    /// For each callee, whether it certainly writes all elements of each of its results.
     callees: &'a PrimaryMap<KernelId, Vec<bool>>,
-    /// The index of the current step.
+    /// The index of the kernel's step that is analysed now.
     step: usize,
     loops: Vec<(IndexId, usize)>,
     /// Whether the current statement may be skipped (in a branch or a loop of run-time extent), so that its stores do

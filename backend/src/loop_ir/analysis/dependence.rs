@@ -30,11 +30,12 @@ const MOST_IN_LANES: usize = 1 << 22;
 /// Whether different iterations of a loop access the same memory, and at least one of these accesses is a write.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Dependence {
-    /// In no run of the program.
+    /// Different iterations access the same memory in no run of the program.
     Never,
-    /// In every run in which the loop has at least two iterations. The text describes the two accesses.
+    /// Different iterations access the same memory in every run in which the loop has at least two iterations. The
+    /// text describes the two accesses.
     Always(String),
-    /// Unknown before the run.
+    /// It is unknown before the run whether different iterations access the same memory.
     Maybe,
 }
 

@@ -57,7 +57,7 @@ impl VaryingValues {
         self
     }
 
-    /// Whether an operand has the same value in all iterations.
+    /// Whether an operand has the same value in all iterations of the loop.
     pub(crate) fn is_fixed(&self, arg: Arg) -> bool {
         match arg {
             Arg::Scalar(s) => !self.scalars.contains(&s),

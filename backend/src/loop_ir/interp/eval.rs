@@ -363,7 +363,8 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         Ok(Pointer { region, byte: index * bytes, address })
     }
 
-    /// Returns the address of a record that is to be read; an error if the record does not exist.
+    /// Returns the address of record `index` of the tape in the handle `word`, which is to be read; an error if the
+    /// record does not exist.
     fn found(
         &mut self,
         k: &Kernel,

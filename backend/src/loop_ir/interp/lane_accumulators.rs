@@ -15,7 +15,7 @@ use tapeloom_ir::{Code, Dtype, Problem};
 /// observer's mark.
 pub(super) struct LaneAccumulators<M> {
     lanes: i64,
-    /// The trip count of the loop.
+    /// The trip count of the loop, from which the last iteration is known.
     extent: i64,
     values: Vec<(VarId, Code, Vec<Marked<M>>)>,
 }

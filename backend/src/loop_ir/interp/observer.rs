@@ -34,7 +34,7 @@ pub(crate) enum Site {
 /// One memory access of a run, as the observer gets it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MemoryAccess {
-    /// The buffer version that is accessed.
+    /// The version of the accessed buffer, as the statement names it.
     pub(crate) held: BufferVersion,
     /// The scalar that a load statement defines by this access; `None` for accesses of other statements.
     pub(crate) value: Option<ScalarId>,

@@ -43,7 +43,7 @@ struct Cell {
 struct Run<'a> {
     k: &'a Kernel,
     number: u32,
-    /// The time (`Shadow::clock`) at which the run began.
+    /// The time (`Shadow::clock`) at which the run of the kernel began.
     began: u32,
     /// For each version of a buffer: the number of the version that updates it in place, once an element of the
     /// update has been stored.
@@ -62,7 +62,7 @@ pub(super) struct Shadow<'a> {
     cells: Vec<Vec<Cell>>,
     runs: Vec<Run<'a>>,
     loops: Vec<Loop>,
-    /// The number of kernel runs that have begun so far.
+    /// The number of kernel runs that have begun so far in the program run.
     number: u32,
     /// The clock, which advances whenever an iteration begins, and whenever a loop or a kernel run begins or ends.
     clock: u32,
@@ -93,7 +93,7 @@ impl<'a> Shadow<'a> {
         self.cells[at.region].iter_mut().skip(at.byte).take(bytes).for_each(|c| c.tag = tag);
     }
 
-    /// Ends the run of a kernel.
+    /// Ends the innermost run of a kernel.
     pub(super) fn leave(&mut self) {
         self.runs.pop();
         self.tick();

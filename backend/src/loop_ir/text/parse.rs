@@ -92,7 +92,7 @@ struct Parser<'a> {
     /// The Rust functions that the text has named so far. Only their names are known; they are not bound to
     /// functions.
     hosts: Vec<Host>,
-    /// The kernel that is being parsed.
+    /// The kernel that is being parsed; moved to the program at its end.
     program: Kernel,
 }
 
@@ -579,7 +579,7 @@ impl<'a> Parser<'a> {
         Ok(found)
     }
 
-    /// Parses one or more items with `what`, separated by commas.
+    /// Parses one or more items, separated by commas; `what` parses one item.
     fn several<T>(
         &mut self,
         mut what: impl FnMut(&mut Self) -> Result<T, Problem>,

@@ -28,7 +28,7 @@ use tapeloom_routines::Argsort;
 /// A broken invariant, and where in the program it is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VerifyError {
-    /// The kernel with the error; `None` for the entry.
+    /// The kernel with the error; `None` if the error is in the entry.
     pub kernel: Option<KernelId>,
     /// The index of the step (statement of the outermost block) with the error; `None` for errors of buffers.
     pub step: Option<usize>,
@@ -184,7 +184,7 @@ struct Verifier<'a> {
     /// has ended.
     indices: SecondaryMap<IndexId, Option<Option<Extent>>>,
     written: SecondaryMap<BufferId, bool>,
-    /// The buffers that enclosing loops exchange (carries with two buffers).
+    /// The buffers that enclosing loops exchange at the end of each iteration (carries with two buffers).
     carried: Vec<BufferId>,
     /// The state of each cursor (`Visible`: it points to a record), and (`loops`) the number of loops around the
     /// current statement.

@@ -75,7 +75,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// Checks that the limited loop of a statement exists in the program.
+    /// Checks that the limited loop of an `enter` or `count` statement exists in the program.
     pub(super) fn limit(&mut self, limit: &LimitStmt) {
         if !self.program.limited.is_valid(limit.limit()) {
             self.error(format!("{} does not exist", limit.limit()));
