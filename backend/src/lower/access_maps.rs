@@ -1,7 +1,8 @@
-//! Finds the nodes that a candidate reads: movement nodes are followed to nodes in memory or computed nodes.
+//! Finds the arrays in memory that a fusion candidate (a computed node, or one part of it) reads: movement
+//! nodes (views, reshapes, slices, gathers) are followed to arguments and computed nodes.
 //!
-//! For each axis of the array that is read, the map says whether its index *is* the index along one axis of the
-//! candidate. This decides whether two candidates can share a loop.
+//! For each axis of the array that is read, the map (`Along`) names the candidate's axis whose loop index
+//! is exactly the array's index, if there is one. This decides whether two candidates can share a loop.
 
 use super::graph::{Graph, Movement, NodeId, NodeKind, Source};
 use super::iteration_domain::{Along, Read};
@@ -9,7 +10,7 @@ use smallvec::SmallVec;
 use tapeloom_ir::OrderedSet;
 use tapeloom_ir::prim::Piece;
 
-/// Follows movement nodes and collects the reads.
+/// Collects the reads of one fusion candidate, by following movement nodes to arguments and computed nodes.
 pub(crate) struct Reader<'a> {
     graph: &'a Graph,
     pub(crate) reads: Vec<Read>,
@@ -21,7 +22,9 @@ impl<'a> Reader<'a> {
         Reader { graph, reads: Vec::new(), seen: OrderedSet::default() }
     }
 
-    /// Visits a source at an index. The recursion is as deep as the chain of movement nodes, which the graph bounds.
+    /// Adds the reads that loading `source` at index `at` causes (per axis of `source`, the candidate's axis
+    /// with the same index). The recursion is as deep as the chain of movement nodes, whose length `build`
+    /// bounds.
     pub(crate) fn visit(&mut self, source: Source, at: &[Option<usize>]) {
         let Some(id) = source.node() else { return };
         let node = &self.graph.nodes[id];
@@ -101,12 +104,13 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Returns, for each axis of `from`, the axis of `to` with the same index under a reshape, if there is one.
+/// Returns, for each axis of `from`, the axis of `to` with the same index under a row-major reshape, if there
+/// is one: axis 2 of `[2,3,4]` is axis 1 of `[6,4]`, its other axes have none.
 pub(crate) fn equal_axes(from: &[usize], to: &[usize]) -> Along {
     let mut same: Along = SmallVec::from_elem(None, from.len());
     let (mut i, mut j) = (0, 0);
     loop {
-        // Axes of extent 1 have no counterpart.
+        // Skip axes of extent 1, which have no counterpart.
         while i < from.len() && from[i] == 1 {
             i += 1;
         }
@@ -121,7 +125,7 @@ pub(crate) fn equal_axes(from: &[usize], to: &[usize]) -> Along {
             (i, j) = (i + 1, j + 1);
             continue;
         }
-        // Skip a whole group of axes that is split or merged.
+        // Skip a whole group of axes that the reshape splits or merges, such as `[2,3]` and `[6]`.
         let (mut a, mut b) = (from[i], to[j]);
         (i, j) = (i + 1, j + 1);
         while a != b {

@@ -8,7 +8,7 @@ use crate::loop_ir::{Arg, IndexId, ScalarId};
 use smallvec::SmallVec;
 use tapeloom_ir::analysis::affine;
 
-/// A variable of an affine form.
+/// A variable of an affine form, which the form multiplies by a constant.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) enum Term {
     /// A loop index.
@@ -27,10 +27,10 @@ impl Term {
     }
 }
 
-/// An i64 that the program computes, as an affine form.
+/// An i64 that the program computes, as an affine form in loop indices and i64 scalars.
 pub(crate) type Affine = affine::Affine<Term>;
 
-/// One affine form per axis of an array.
+/// The index of an array element: one affine form per axis.
 pub(crate) type Index = SmallVec<[Affine; 4]>;
 
 /// Returns the loop index `i` if the form is exactly `i` (offset 0, one term with coefficient 1).

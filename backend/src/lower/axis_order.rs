@@ -1,14 +1,15 @@
-//! Chooses the order of the loops of a candidate.
+//! Chooses the order of the loops of a fusion candidate (a computed node, or one part of it).
 //!
-//! The order is chosen once. The axes of a reduction follow the memory order of the largest array involved, those of a
-//! transposed copy follow the node that it copies, all others their output. Very short axes go innermost, where
-//! they are unrolled.
+//! The order is chosen once. The axes of a reduction follow the memory order of the largest array that it
+//! reads or writes, those of a transposed copy follow the node that it copies, all others the row-major order
+//! of their output. Very short axes (`inner_extent` iterations or fewer) go innermost, where they are
+//! unrolled.
 
 use super::graph::{Graph, NodeId, NodeKind};
 use super::iteration_domain::{Axis, Read, Runs};
 use smallvec::SmallVec;
 
-/// Returns the axes from the outermost to the innermost loop.
+/// Returns the positions in `axes`, from the outermost to the innermost loop.
 pub(crate) fn order(
     graph: &Graph,
     node: NodeId,
@@ -40,11 +41,13 @@ fn as_computed(read: &Read, order: &mut [usize]) {
     }
 }
 
-/// The stride of an array along each axis of a candidate; `None` if the array does not have the axis.
+/// The stride in elements of an array along each axis of a fusion candidate; `None` if the array does not
+/// have the axis.
 type Strides = SmallVec<[Option<i64>; 4]>;
 
-/// Orders axes as they lie in the largest array read or written. Axes that this array does not have go
-/// innermost if another array has them at unit stride, and otherwise outermost.
+/// Orders the axes of a reduction by decreasing stride in the largest array that it reads or writes. Axes
+/// that this array does not have go innermost if another array has them at unit stride, and otherwise
+/// outermost.
 fn by_memory(
     graph: &Graph,
     node: NodeId,
@@ -82,7 +85,8 @@ fn by_memory(
     };
     order.sort_by_key(key);
     // The innermost axis decides the memory access pattern. Unit stride is best, above all in the output,
-    // which is read and written. No dependence on the axis is better than a stride.
+    // which counts twice because accumulation reads and writes it. An array that does not have the axis is
+    // better than a larger stride.
     let score = |i: usize| -> i32 {
         let of = |n: usize| {
             let weight = if n == 0 { 2 } else { 1 };
@@ -95,7 +99,7 @@ fn by_memory(
         };
         (0..arrays.len()).map(of).sum()
     };
-    // The outermost axis stays, because this nest shares it with other nests.
+    // The outermost axis stays outermost, because this nest shares the outermost loop with other nests.
     let best = (1..order.len()).rev().max_by_key(|p| (score(order[*p]), *p));
     if let Some(best) = best
         && order.last().is_some_and(|last| score(order[best]) > score(*last))

@@ -18,7 +18,8 @@ use super::strided_layout::{strided, strided_within};
 use crate::machine::MachineModel;
 use std::collections::BTreeSet;
 
-/// Returns the library call for a node, if the library computes it.
+/// Returns the library call that computes node `id`; `None` if it is no contraction of floats, is too small
+/// for a call, or has an operand that is not a matrix in memory.
 pub(crate) fn plan(graph: &Graph, id: NodeId) -> Option<Product> {
     let node = &graph.nodes[id];
     Extents::of(graph, id).filter(|e| worthwhile(e, graph.machine))?;
@@ -43,8 +44,8 @@ pub(crate) fn plan(graph: &Graph, id: NodeId) -> Option<Product> {
             _ => return None,
         }
     }
-    // Of rows, columns and terms, the longest group of axes that merge is an axis of the call. The other contracted
-    // axes are summed by consecutive calls.
+    // From each of rows, columns and terms (contracted axes), the longest group of axes that merge into one
+    // becomes an axis of the call. The other contracted axes become loops whose calls add to one result.
     let (m, n) = (longest(rows, &mut around), longest(columns, &mut around));
     let mut terms: Vec<(usize, i64, i64, i64)> = contract
         .iter()
@@ -54,7 +55,8 @@ pub(crate) fn plan(graph: &Graph, id: NodeId) -> Option<Product> {
     terms.sort_by_key(|(_, s, _, _)| -s);
     let mut added = Vec::new();
     let k = longest(terms, &mut added);
-    // Loop nests that accumulate in memory keep no sum in registers, so the library pays from smaller matrices on.
+    // With several groups of terms, a loop nest accumulates in memory instead of registers, so calls already
+    // pay from a quarter of `library_products` on.
     let machine = graph.machine;
     let least = MachineModel { library_products: machine.library_products / 4, ..machine };
     if !added.is_empty() && !pays([m.0, n.0, k.0], least) {
@@ -73,7 +75,7 @@ pub(crate) fn plan(graph: &Graph, id: NodeId) -> Option<Product> {
     })
 }
 
-/// Whether the matrices are large enough for a call.
+/// Whether the merged extents m, n and k are large enough for a library call (see `pays`).
 fn worthwhile(extents: &Extents, machine: MachineModel) -> bool {
     let Extents { m, n, k } = *extents;
     pays([m, n, k], machine)
@@ -84,12 +86,12 @@ fn pays([m, n, k]: [usize; 3], machine: MachineModel) -> bool {
     m.min(n).min(k) >= machine.library_extent && work >= machine.library_products
 }
 
-/// Returns the operands of large contractions that are copied first because they are not matrices in memory, as
-/// (node, operand).
+/// Returns the operands to copy so that large contractions can be library calls, as (node, operand number):
+/// operands that are not matrices in memory, if each element is read at least `library_copy_reads` times.
 ///
-/// Each element of the left operand is read `n` times, once for every column of the right one, and each element of the
-/// right operand `m` times; the contracted extent does not matter. An element of an array under overlapping
-/// windows is read by every window that contains it.
+/// Each element of the left operand is read `n` times, once for every column of the right one, and each
+/// element of the right operand `m` times; the contracted extent does not matter. An element of an array
+/// under overlapping windows is read by every window that contains it.
 pub(crate) fn copied(graph: &Graph) -> BTreeSet<(NodeId, usize)> {
     let mut slots = BTreeSet::new();
     for (id, node) in graph.nodes.iter() {
@@ -112,9 +114,10 @@ pub(crate) fn copied(graph: &Graph) -> BTreeSet<(NodeId, usize)> {
     slots
 }
 
-/// Returns the operand to copy so that an operand of a contraction becomes a matrix in memory, and its number of
-/// elements: the smallest array that suffices. A copy below a reshape is as good as one above, and its loops need no
-/// division. A copy below overlapping windows has each element once.
+/// Returns the operand to copy, as (node, operand number), so that operand `slot` of contraction `id` becomes
+/// a matrix in memory, and the number of elements of the copy: the smallest array that suffices. Copying the
+/// operand of a reshape is as good as copying its result, and needs no division in the loops. Copying the
+/// operand of overlapping windows copies each element once.
 fn to_copy(graph: &Graph, id: NodeId, slot: usize) -> ((NodeId, usize), usize) {
     let whole = graph.nodes[id].operands[slot];
     let size = |n: NodeId| graph.nodes[n].ty.shape.elements();
@@ -140,11 +143,11 @@ fn to_copy(graph: &Graph, id: NodeId, slot: usize) -> ((NodeId, usize), usize) {
     (best, least)
 }
 
-/// Axes: extent, and strides in lhs, rhs and out.
+/// Axes of a contraction, each as (extent, stride in lhs, stride in rhs, stride in out); strides in elements.
 type Axes = Vec<(usize, i64, i64, i64)>;
 
-/// Merges neighbouring axes and returns the longest group, the last one of equals. The other groups become loops around
-/// the call.
+/// Merges neighbouring axes that lie contiguously in all three arrays, and returns the longest merged axis
+/// (of equal lengths the last). The other groups are added to `around`: they become loops around the call.
 fn longest(axes: Axes, around: &mut Axes) -> (usize, i64, i64, i64) {
     let mut groups = Axes::new();
     for next in axes.into_iter().rev() {

@@ -22,7 +22,8 @@ use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Mark;
 use tapeloom_ir::{ArrayType, Kind, OrderedMap, Origin, Problem};
 
-/// Returns the kernel and its memory plan. `params` are the types of the function's parameters.
+/// Returns the kernel of a function (its loop program) and its memory plan. `params` are the types of the
+/// function's parameters.
 pub(crate) fn finish(
     name: &str,
     params: &[ArrayType],
@@ -61,7 +62,8 @@ pub(crate) fn finish(
         of_node[owner] = Some(buffer);
         rows.push((owner, buffer));
     }
-    // Visit roots in node order, so that buffer numbers increase through the program.
+    // Visit memory owners (a node that shares memory has another node as owner) in node order, so that buffer
+    // numbers increase through the program.
     let mut wanting: Vec<(NodeId, BufferId)> = Vec::new();
     for id in graph.nodes.keys() {
         let owner = liveness.memory_owner(id);
@@ -83,7 +85,7 @@ pub(crate) fn finish(
             Life { first, last, bytes: buffers[*buffer].ty.bytes() }
         })
         .collect();
-    // The workspace of a region is a buffer that lives for one step.
+    // The workspace of a region (a call, branch or loop) is a buffer that lives for the region's one step.
     let (mut framed, mut workspaces) = (Vec::new(), Vec::new());
     for (step, tree) in emitted.body.iter().enumerate() {
         if let Tree::Region(r) = tree {
@@ -121,7 +123,8 @@ pub(crate) fn finish(
     let body = convert.block(&emitted.body)?;
     let Convert { mut kernel, held, .. } = convert;
     kernel.body = body;
-    // Only values in memory carry marks; a value without memory is not saved.
+    // Copy the marks of nodes (residual, tape, user's name) to their buffer versions. A marked node without
+    // memory is not saved.
     let marked = graph.nodes.iter().filter(|(_, node)| !node.kept.is_empty());
     let marked = marked.filter_map(|(id, node)| Some((held[id]?, node.kept.clone())));
     kernel.kept = marked.collect();
@@ -133,7 +136,8 @@ pub(crate) fn finish(
         }
     }
     let mut readers = Readers::of(graph, &emitted, &liveness);
-    // Values that one iteration of the reverse pass both computes and reads are not tape; results of its loops are.
+    // In the body of a loop or branch, a value that one reverse iteration both computes and reads is not
+    // tape; results of its inner loops that a later pass reads (`between`) are.
     let iteration = matches!(donation, Donation::LoopCarries(_) | Donation::BranchResults(_));
     let inside = inside(graph, &emitted.body, plans);
     let plan = Plan {
@@ -145,8 +149,8 @@ pub(crate) fn finish(
                 let maker = makers[*buffer].map_or(node, |id| &graph.nodes[id]);
                 let read = !readers.lines[*id].is_empty();
                 let named = kept.iter().filter_map(Mark::name).cloned();
-                // The packed residual of one iteration, and the packed residuals of all iterations, are two
-                // values; only one is read.
+                // Nothing in the body reads the packed residual of one iteration: the reverse loop reads the
+                // stack of all iterations' packed residuals. So the packed residual is tape without a reader.
                 let packed = iteration && kept.iter().any(Mark::is_packed);
                 let tape = is_held(&kept) || readers.between[*id] || read && !iteration || packed;
                 Row {
@@ -177,16 +181,18 @@ pub(crate) fn finish(
     Ok((kernel, plan))
 }
 
-/// The readers of values in later passes.
+/// Per value, its readers in later passes, such as the reverse pass that reads a value of the forward pass.
 struct Readers {
-    /// For each owner, the origins of the equations that read it in a later pass.
+    /// For each memory owner, the origins (source line and phase) of the equations that read it in a later
+    /// pass.
     lines: SecondaryMap<NodeId, Vec<Origin>>,
-    /// For each owner that is a region's result, whether a region of a later pass reads it.
+    /// For each memory owner that is a region's result, whether a region of a later pass reads it.
     between: SecondaryMap<NodeId, bool>,
 }
 
 impl Readers {
-    /// Collects the readers. A node without memory is recomputed in its readers, so its operands are read there.
+    /// Collects the readers. A node without memory is recomputed in its readers, so the readers of such a
+    /// node count as readers of its operands.
     fn of(graph: &Graph, emitted: &FusedTrees, liveness: &Liveness) -> Readers {
         let n = graph.nodes.len();
         let add = |all: &mut Vec<Origin>, more: &[Origin]| {
@@ -197,15 +203,17 @@ impl Readers {
             between: SecondaryMap::with_capacity(n),
         };
         let mut readers: SecondaryMap<NodeId, Vec<Origin>> = SecondaryMap::with_capacity(n);
-        // The last pass in which a region of a reverse pass reads a node, and the highest order of such a region.
+        // For each node, the last pass, as (order of differentiation, transposed), in which a region of a
+        // reverse pass reads it, and the highest order of such a region.
         let mut regions: SecondaryMap<NodeId, ((u8, bool), u8)> = SecondaryMap::with_capacity(n);
         for (id, node) in graph.nodes.iter().rev() {
             let (Origin { loc, phase }, owner) = (node.origin, liveness.memory_owner(id));
             let mut own = (phase.order, phase.transposed);
-            // A node behind a mark belongs to a later pass, too.
+            // A node after an `after_forward` barrier belongs to a later pass than its phase says.
             own.0 = own.0.max(node.required_passes);
-            // A library routine, or another function that implements a primitive, is straight-line code. The planner
-            // does not count the values that an iteration or the reverse pass recomputes in it.
+            // A library routine, or another function that implements a primitive, counts as straight-line
+            // code: the planner does not count the values that an iteration or the reverse pass recomputes in
+            // it.
             let is_region = match node.kind {
                 NodeKind::Result { of, .. } => match graph.regions[of].kind {
                     RegionKind::Call(_) | RegionKind::Branch(_) | RegionKind::Loop { .. } => true,
@@ -215,13 +223,15 @@ impl Readers {
             };
             let later = readers[id].iter().filter(|at| at.phase.order > own.0).copied();
             let later: Vec<Origin> = later.collect();
-            // Literals belong to no pass.
+            // Nodes without source line and operands (constants) belong to no pass.
             if loc.is_some() || node.operands.iter().any(|s| s.node().is_some()) {
                 add(&mut found.lines[owner], &later);
-                // The initial state of a recomputed segment has no source line, and is workspace of the iteration.
+                // Whether the region leaves its result for later passes. The initial state of a recomputed
+                // segment of a loop has no source line; it is workspace of the iteration.
                 let left = is_region && loc.is_some();
                 let (pass, order) = regions[id];
-                // The reverse pass that computes a cotangent may read it behind more marks: only another order counts.
+                // The reverse pass that computes a cotangent may itself read it after further barriers, so
+                // for nodes of a reverse pass only a reader of higher order counts.
                 let in_a_later_pass = if own.1 { order > phase.order } else { pass > own };
                 found.between[owner] |= left && in_a_later_pass;
             }
@@ -241,12 +251,13 @@ impl Readers {
     }
 }
 
-/// Returns the later pass and the higher order of two.
+/// Returns the componentwise maximum of two entries of `regions`: the later pass, and the higher order.
 fn later_of(a: ((u8, bool), u8), b: ((u8, bool), u8)) -> ((u8, bool), u8) {
     (a.0.max(b.0), a.1.max(b.1))
 }
 
-/// Returns the tapes inside steps that contain both a forward and a reverse pass.
+/// Returns the tapes inside steps (top-level statements) that contain both a forward and a reverse pass, such
+/// as a loop whose body computes a gradient.
 fn inside(graph: &Graph, body: &[Tree], plans: &PrimaryMap<KernelId, Plan>) -> Vec<TapeInStep> {
     let mut found = Vec::new();
     for (step, tree) in body.iter().enumerate() {
@@ -281,7 +292,7 @@ fn is_held(marks: &[Mark]) -> bool {
     })
 }
 
-/// Returns the marks of all values of a buffer.
+/// Returns the marks of all versions of a buffer, sorted and without repetitions.
 fn marks(kept: &OrderedMap<loop_ir::BufferVersion, Vec<Mark>>, buffer: BufferId) -> Vec<Mark> {
     let of = kept.iter().filter(|(held, _)| held.buffer == buffer);
     let mut marks: Vec<Mark> = of.flat_map(|(_, marks)| marks.iter().cloned()).collect();

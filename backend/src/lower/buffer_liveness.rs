@@ -17,27 +17,29 @@ use std::collections::BTreeSet;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{ArrayType, OrderedMap, Shape};
 
-/// The sharing, the lifetimes and the axes of memory.
+/// Per node: the owner of its memory, its lifetime in steps, and the axes that need memory.
 pub(crate) struct Liveness {
     owners: SecondaryMap<NodeId, Option<NodeId>>,
-    /// First and last step of each owner.
+    /// For each memory owner, the first and last step (top-level statement of the body) that accesses it.
     pub(crate) life: SecondaryMap<NodeId, Option<(usize, usize)>>,
-    /// For each axis the one loop index at which it is always accessed; `None` for all axes.
+    /// For each axis of a memory owner, the one loop index that all accesses so far use; `None` if accesses
+    /// differ, or use another expression. Outer `None`: no access yet.
     same: SecondaryMap<NodeId, Option<SmallVec<[Option<IndexId>; 4]>>>,
     /// Nodes that are accessed as a whole, so that every axis needs memory.
     fixed: SecondaryMap<NodeId, bool>,
-    /// Nodes whose memory no other node may take over: results, and those that share it with others already.
+    /// Nodes whose memory no other node may take over: results, and nodes that share memory with others
+    /// already.
     pinned: SecondaryMap<NodeId, bool>,
 }
 
-/// The accesses of one step to the memory of a node.
+/// The accesses of one step (top-level statement of the body) to the memory of a node.
 #[derive(Default)]
 struct StepAccesses {
-    /// The index of all accesses; `None` if they differ.
+    /// The index that all accesses of the step use; `None` if they differ.
     index: Option<Index>,
-    /// The position of the last load.
+    /// The last load, as the number of statements visited in the step until then.
     last_load: Option<usize>,
-    /// The position of the first store.
+    /// The first store, as the number of statements visited in the step until then.
     first_store: Option<usize>,
 }
 
@@ -78,8 +80,8 @@ impl Liveness {
     /// are accessed at the same index in every iteration, and loaded before stored. Steps are visited backward, so that
     /// chains are resolved in order.
     ///
-    /// Loop-carried arguments end in the iteration, too. An argument is there from the beginning, and the only node
-    /// that may take over its memory is the result that is carried.
+    /// Arguments that are loop carries end in the iteration, too. An argument exists before the first step,
+    /// and only the result that is its next value may take over its memory.
     fn reuse(
         &mut self,
         graph: &Graph,
@@ -94,7 +96,7 @@ impl Liveness {
         for (n, id) in graph.results.iter().enumerate() {
             result.insert(self.memory_owner(*id), n);
         }
-        // The parameters whose memory a result may take over.
+        // For each result number, the numbers of the parameters whose memory the result may take over.
         let mut partners: OrderedMap<usize, SmallVec<[usize; 1]>> = OrderedMap::default();
         match donation {
             Donation::LoopCarries(pairs) | Donation::BranchResults(pairs) => {
@@ -129,7 +131,8 @@ impl Liveness {
             }
             dying.sort_unstable_by_key(|(load, id, _)| (*load, *id));
             born.sort_unstable_by_key(|(store, id, _)| (*store, *id));
-            // Nodes after their last load, waiting for a node of the same type and index to take over their memory.
+            // Nodes after their last load, by type and index: a node of the same type that is stored at the
+            // same index may take over their memory.
             let mut dying = dying.into_iter().peekable();
             let mut waiting: OrderedMap<(&ArrayType, &Index), BTreeSet<NodeId>> =
                 OrderedMap::default();
@@ -243,7 +246,7 @@ impl Liveness {
         owner
     }
 
-    /// Whether an axis of a node needs no memory.
+    /// Whether an axis of a node needs no memory, because all accesses use the same loop index on it.
     pub(crate) fn dropped(&self, node: NodeId, axis: usize) -> bool {
         let owner = self.memory_owner(node);
         !self.fixed[owner]
@@ -260,7 +263,8 @@ impl Liveness {
     }
 }
 
-/// Returns the entry of a node among the accesses of a step, with the index of this access merged in.
+/// Returns the entry of `owner` among the accesses of a step. The entry's index becomes `None` if `at`
+/// differs from it.
 fn accesses_of<'a>(
     met: &'a mut OrderedMap<NodeId, StepAccesses>,
     owner: NodeId,

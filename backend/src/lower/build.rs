@@ -1,5 +1,5 @@
-//! Builds the graph of a function: inlines calls (except those of `units`), folds constants, and gives each result its
-//! own memory.
+//! Builds the graph of a function: inlines calls (except calls of functions that are compiled separately, see
+//! `units`), folds constants, and gives each result its own memory.
 
 use super::graph::{Graph, Movement, Node, NodeId, NodeKind, Source, Update};
 use super::phase_order;
@@ -19,7 +19,7 @@ use tapeloom_ir::{
     Shape, Type, ValueId, maker,
 };
 
-/// Returns the graph of a function.
+/// Returns the graph of a unit, a function that is compiled separately, with all other calls inlined.
 pub(crate) fn build(
     module: &Module,
     calls: &Calls,
@@ -36,24 +36,27 @@ pub(crate) fn build(
     Ok(graph.without_dead_nodes())
 }
 
-/// Views with more pieces than this get memory.
+/// The maximal number of pieces of a view (a concatenation has one per operand) that is read by index
+/// arithmetic; a view with more is copied to memory.
 const MAX_PIECES: usize = 16;
 
-/// The maximal length of a chain of movement nodes, which bounds recursion; longer chains get memory.
+/// The maximal length of a chain of movement nodes (views, reshapes, slices, gathers), which bounds
+/// recursion; the end of a longer chain is copied to memory.
 const MAX_CHAIN: u32 = 12;
 
-/// From this extent on, two vectorized reductions find an extremum faster than one that also carries its index.
+/// The extent of an axis from which two vectorized reductions (the extremum, then the first index of it) are
+/// faster than one reduction that carries both.
 const LONG_SEARCH: usize = 64;
 
-/// One function that is being inlined.
+/// An entry of the inlining stack: a function whose equations are being added to the graph.
 struct Frame {
     function: Arc<Function>,
-    /// The next equation.
+    /// The index of the next equation to add.
     next: usize,
     values: SecondaryMap<ValueId, Option<Source>>,
-    /// For each value, the number of passes that must end before it is computed.
+    /// For each value, the number of forward and reverse passes that must end before it is computed.
     required_passes: SecondaryMap<ValueId, u8>,
-    /// The caller's values for the results.
+    /// The caller's values that receive the function's results.
     outputs: SmallVec<[ValueId; 1]>,
     /// The origin (line and phase) of the call.
     call: Origin,
@@ -73,7 +76,7 @@ pub(crate) struct Flatten<'a> {
     callees: &'a PrimaryMap<KernelId, Kernel>,
     donation: &'a Donation,
     graph: Graph,
-    /// The length of the chain of movement nodes that ends in a node.
+    /// For each node, the number of consecutive movement nodes that end in it; 0 for computed nodes.
     chain: SecondaryMap<NodeId, u32>,
 }
 
@@ -136,8 +139,9 @@ impl Flatten<'_> {
         }
     }
 
-    /// Whether an array that is too long to be unrolled is a loop carry, or an update of a carry. Such an array
-    /// is updated in place: in registers, all its elements would be written for each one that changes.
+    /// Whether an array of more than `unrolled_elements` elements is a loop carry, or an update of a carry.
+    /// Such an array is updated in place: an update in registers would write all its elements for each one
+    /// that changes.
     fn changes_carry(&self, array: Source, shape: &[usize]) -> bool {
         let Some(mut node) = array.node() else { return false };
         while let NodeKind::Update(Update::Slice) = self.graph.nodes[node].kind
@@ -149,7 +153,8 @@ impl Flatten<'_> {
         long && matches!(self.graph.nodes[node].kind, NodeKind::Input(p) if self.donation.any(p))
     }
 
-    /// Adds the next equation, or returns the frame of the function that it calls.
+    /// Adds the next equation of `top` to the graph, or returns the frame of the function that the equation
+    /// calls.
     fn equation(&mut self, top: &mut Frame) -> Result<Option<Frame>, Problem> {
         let f = top.function.clone();
         let (e, origin) = (&f.equations[top.next], top.origin(top.next));
@@ -193,7 +198,8 @@ impl Flatten<'_> {
                 let branches = branches.collect::<Result<Vec<KernelId>, _>>()?;
                 let donates =
                     |k: &KernelId, pair| self.callees[*k].donated().any(|donated| donated == pair);
-                // A branch that computes its result elsewhere copies it to the memory that the other branches use.
+                // If some branches compute a result in the memory of its initial value, the other branches
+                // copy theirs there.
                 let begun = pairs.iter().filter(|pair| branches.iter().any(|k| donates(k, **pair)));
                 let all = |pair: &&(usize, usize)| branches.iter().all(|k| donates(k, **pair));
                 let initial_values = begun.clone().map(|(p, result)| (p + 1, *result)).collect();
@@ -240,7 +246,8 @@ impl Flatten<'_> {
                 return Ok(None);
             }
             Lowering::Routine(call) => {
-                // A routine without results needs no call, and its operands may be too large for the routine's tables.
+                // A routine whose results have no elements needs no call, and its operands may be too large
+                // for the routine's tables.
                 if call.result_types().iter().all(|y| y.shape.elements() == 0) {
                     for output in &e.outputs {
                         let (ty, empty) = (array(&f.types[*output])?, Movement::Empty);
@@ -364,8 +371,8 @@ impl Flatten<'_> {
 }
 
 impl Flatten<'_> {
-    /// Finds the first position of the extremum of a long axis, `min { i : x[i] = max x }`, or of the first nan. Both
-    /// reductions are vectorized.
+    /// Emits the first position of the extremum along a long axis, `min { i : x[i] = max x }` (or `min x`),
+    /// or of the first nan, as two reductions: the extremum, then the smallest position. Both are vectorized.
     fn search(
         &mut self,
         x: Source,
@@ -406,7 +413,8 @@ impl Flatten<'_> {
         kernel.ok_or_else(|| Problem::internal("the body of a region is no kernel"))
     }
 
-    /// Adds a loop. The initial values of its carries are operands; without iterations these are the results.
+    /// Adds a loop to the graph. The initial values of its carries are operands; if the trip count is 0, they
+    /// are the results.
     fn iterations(
         &mut self,
         body: FuncId,
@@ -428,7 +436,7 @@ impl Flatten<'_> {
                     None => {
                         let (ty, origin) = (array(&f.types[*output])?, top.origin(top.next - 1));
                         let (kind, operands) = match &f.types[*output] {
-                            // The handle of an empty tape.
+                            // The handle of a tape without records: two zeros.
                             Type::Tape(_) => {
                                 let kind = view(vec![Piece { operand: 0, axes: Vec::new() }]);
                                 (kind, SmallVec::from_slice(&[Source::Literal(Literal::i64(0))]))
@@ -481,7 +489,8 @@ impl Flatten<'_> {
         }
     }
 
-    /// Adds the results of the previous equation, which is a region.
+    /// Adds the region (call, branch, loop or external call) of the previous equation, and one node for each
+    /// of its results.
     fn region(
         &mut self,
         mut region: Region,
@@ -492,7 +501,7 @@ impl Flatten<'_> {
         let (e, own) = (&f.equations[top.next - 1], top.origin(top.next - 1));
         region.ordered = e.op.effects(self.module) == Effects::Ordered;
         let results = region.results;
-        // The scratch memory of a routine follows its results.
+        // The signature of a routine lists its scratch memory as one more result after the equation's.
         let scratch = match &region.kind {
             RegionKind::CallExternal(s) => s.results().get(e.outputs.len()).cloned(),
             RegionKind::Call(_)
@@ -525,12 +534,13 @@ impl Flatten<'_> {
     }
 }
 
-/// A view without a fill.
+/// Returns a view of `pieces`, which cover it, so that it needs no fill value.
 fn view(pieces: Vec<Piece>) -> NodeKind {
     NodeKind::Movement(Movement::View { pieces, fill: None })
 }
 
-/// Returns the clamped starts of a slice or update, if all are constants.
+/// Returns the starts of a slice or update, if all are constants; clamped so that an array of shape `part`
+/// lies inside one of shape `whole`.
 fn literal_starts(starts: &[Source], whole: &[usize], part: &[usize]) -> Option<Vec<i64>> {
     let room = whole.iter().zip(part).map(|(w, p)| *w as i128 - *p as i128);
     let start = |(s, room): (&Source, i128)| match s {
@@ -544,14 +554,16 @@ fn literal_starts(starts: &[Source], whole: &[usize], part: &[usize]) -> Option<
     starts.iter().zip(room).map(start).collect()
 }
 
-/// Returns the piece of an operand that reads `start + o` (or `o - start`, for a sign of -1).
+/// Returns the piece that reads, at output index `o`, element `o + start` of the operand on each axis (`o -
+/// start` if `sign` is -1).
 fn shifted(operand: usize, starts: &[i64], sign: i64) -> Piece {
     let axes =
         starts.iter().enumerate().map(|(axis, s)| AxisMap::shifted(axis, sign * s)).collect();
     Piece { operand, axes }
 }
 
-/// Whether an update (of each item, if whole batch items are updated) is computed in registers instead of memory.
+/// Whether an update is computed in registers instead of memory: the array has at most `register_elements`
+/// elements, counted per batch item if the update replaces whole items of the first axis.
 fn small(whole: &[usize], part: &[usize], machine: MachineModel) -> bool {
     let batch = match (whole, part) {
         ([n, ..], [m, ..]) if n == m && whole.len() > 1 => *n,

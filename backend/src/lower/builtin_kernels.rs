@@ -1,8 +1,8 @@
-//! Built-in kernels for operations that are not a nest of independent elements.
+//! Built-in kernels for cumulative operations and sorts, whose elements are not independent.
 //!
-//! If each element needs the previous one, loops do not fuse with their neighbours. Such an
-//! equation becomes a call of a kernel, which is written here as text. Its operands lie in memory without
-//! gaps, as those of any call do. Equal equations of a program share one kernel.
+//! If each element needs the previous one, loops do not fuse with their neighbours. Such an equation becomes
+//! a call of a kernel, which is written here as text of the loop IR. Its operands lie in memory without gaps,
+//! as those of any call do. Equal equations of a program share one kernel.
 //!
 //! ```text
 //! cumsum{axis=0, reverse=false} of f64[4]     b1[0] = b0[0]; then for i in 3: b1[i + 1] = b1[i] + b0[i + 1]
@@ -13,8 +13,8 @@ use tapeloom_ir::prim::{Lowering, Step};
 use tapeloom_ir::{ArrayType, Dtype};
 use tapeloom_routines::{Argsort, Key};
 
-/// Returns the text of the kernel for an equation, if there is one: a program without callees.
-/// `x` is the type of its first operand, `y` that of its output.
+/// Returns the text of the built-in kernel (a program without callees) for a cumulative operation or sort;
+/// `None` for other equations. `x` is the type of the first operand, `y` that of the output.
 pub(crate) fn text(lowering: &Lowering, x: Option<&ArrayType>, y: &ArrayType) -> Option<String> {
     if y.shape.elements() == 0 {
         return None;
@@ -50,16 +50,16 @@ pub(crate) fn text(lowering: &Lowering, x: Option<&ArrayType>, y: &ArrayType) ->
     Some(text)
 }
 
-/// Returns an array as rows along an axis: the product of the outer extents, the extent, and the product of the
-/// inner ones.
+/// Returns three extents that describe an array as rows along an axis: the product of the extents before the
+/// axis, the axis's extent, and the product of the extents after it.
 fn rows(ty: &ArrayType, axis: usize) -> (usize, usize, usize) {
     let n = ty.shape[axis];
     let inner: usize = ty.shape[axis + 1..].iter().product();
     (ty.shape.elements() / n / inner, n, inner)
 }
 
-/// Writes a cumulative operation. If the axis is the last one, the running value is a number in a register; otherwise
-/// it is a row in memory with independent elements.
+/// Writes the kernel of a cumulative operation to `text`. If the axis is the last one, the running value is a
+/// number in a register; otherwise it is a row in memory with independent elements.
 fn cumulate(
     text: &mut String,
     y: &ArrayType,
@@ -70,7 +70,8 @@ fn cumulate(
     let (outer, n, inner) = rows(y, axis);
     let (dtype, row, all) = (y.dtype, n * inner, y.shape.elements());
     let ty = format!("{dtype}[{all}]");
-    // The positions of the first and of the second row, and the step to the next row.
+    // The offsets in elements of the first and of the second row to compute, and the distance to the next
+    // row. If `reverse`, the last row in memory comes first.
     let (first, second, by) = match reverse {
         false => (0, inner as i64, inner as i64),
         true => ((n - 1) * inner, (n as i64 - 2) * inner as i64, -(inner as i64)),
@@ -79,7 +80,8 @@ fn cumulate(
         Step::Fold(_) => ("b0", "b1"),
         Step::Affine | Step::Segments => ("b1", "b2"),
     };
-    // The code that computes and stores the next element from `v` at `at`.
+    // Returns the statements that compute the next element, `%3`, from the running value `v` and the operands
+    // at offset `at`.
     let next = |v: &str, at: &str| match step {
         Step::Fold(code) => format!("%2: {dtype} = load b0[{at}]\n%3: {dtype} = {code} {v}, %2"),
         Step::Affine => format!(
@@ -131,13 +133,15 @@ fn cumulate(
     writeln!(text, "}}\n}}")
 }
 
-/// Writes a bottom-up merge sort: runs of 1, 2, 4, .. elements are merged, keys beside their positions, from one half
-/// of the workspace to the other. A select instead of a branch chooses the next element of two runs, since the branch
-/// would be unpredictable. It selects a position, because some machines implement a select of floats as a branch. The
-/// right run is chosen only if its key is smaller, so the sort is stable. All elements are sorted, and the first few
-/// positions are stored.
+/// Writes the kernel of an argsort to `text`, a bottom-up merge sort: runs of 1, 2, 4, .. elements are
+/// merged, keys beside their positions, from one half of the workspace to the other. A select instead of a
+/// branch chooses the next element of two runs, since the branch would be unpredictable. It selects a
+/// position, because some machines implement a select of floats as a branch. The right run is chosen only if
+/// its key is smaller, so the sort is stable. All elements are sorted, and the first `first` positions are
+/// stored.
 ///
-/// Machine code calls a function that takes a tenth of the kernel's time. Interpreters run the kernel.
+/// Compiled code calls a library function (`Argsort`) instead, which takes a tenth of this kernel's time.
+/// Interpreters run the kernel.
 fn argsort(
     text: &mut String,
     x: &ArrayType,
@@ -159,7 +163,7 @@ fn argsort(
     let fast = fast.map_or(String::new(), |fast| format!(" {fast}"));
     let passes = n.next_power_of_two().trailing_zeros();
     let before = if descending { "gt" } else { "lt" };
-    // A nan comes after all numbers, or before them in descending order.
+    // A nan comes after all numbers in ascending order, and before them in descending order.
     let (number, nan) = if descending { ("%14", "%15") } else { ("%15", "%14") };
     writeln!(
         text,
@@ -242,7 +246,7 @@ mod tests {
     use crate::lower::tests::check_all;
     use tapeloom_ir::{ArrayType, Dtype, Literal, Tensor, parse_module};
 
-    /// Numbers with repetitions; floats include nan, both zeros and infinities.
+    /// Returns pseudo-random numbers with repetitions; floats include nan, both zeros and infinities.
     fn numbers(dtype: Dtype, shape: &[usize], seed: u64) -> Tensor {
         let mut x = Tensor::zeros_of(&ArrayType::new(dtype, shape)).unwrap();
         let special = [f64::NAN, 0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY];
@@ -256,7 +260,8 @@ mod tests {
         x
     }
 
-    /// Compares an operation on arrays of this shape with the interpreter, bit by bit, for each dtype.
+    /// Compares operation `op` along each axis of an array of this shape, in all engines, with the
+    /// interpreter: the same bits for each dtype.
     fn check(op: &str, operands: usize, dtypes: &[Dtype], shape: &[usize]) {
         for dtype in dtypes {
             let ty = ArrayType::new(*dtype, shape);
@@ -318,7 +323,8 @@ mod tests {
         }
     }
 
-    /// Equal equations share a kernel. Different equations have different kernels, and those without elements none.
+    /// Equal equations share a kernel, different equations have different ones, and an equation without
+    /// elements has none: the program's five equations need three.
     #[test]
     fn equal_routines_are_one_kernel() {
         let text = "func @inner(%0: f64[9]) -> (f64[9]) {

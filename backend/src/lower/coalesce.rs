@@ -31,7 +31,8 @@ fn statement(mut stmt: Stmt) -> Stmt {
     stmt
 }
 
-/// Whether a statement uses the two indices only as `outer * extent + inner`.
+/// Whether a statement uses the two loop indices only in addresses, as a multiple of `outer * extent +
+/// inner`.
 fn mergeable(stmt: &Stmt, outer: IndexId, inner: IndexId, extent: usize) -> bool {
     let free = |a: Arg| a != Arg::Index(outer) && a != Arg::Index(inner);
     let together = |a: &Address| a.stride(outer) == a.stride(inner) * extent as i64;
@@ -43,7 +44,7 @@ fn mergeable(stmt: &Stmt, outer: IndexId, inner: IndexId, extent: usize) -> bool
     shape.is_scalar() && !declares && element && shape.operands.iter().copied().all(free)
 }
 
-/// Removes the outer index from addresses: the inner index now counts through both loops.
+/// Removes the outer index from the statement's addresses: the inner index now counts through both loops.
 fn merge(stmt: &mut Stmt, outer: IndexId) {
     if let Some(element) = stmt.shape_mut().element {
         element.address.terms.retain(|(i, _)| *i != outer);

@@ -4,11 +4,12 @@ use super::graph::{Graph, NodeId, NodeKind, Source};
 use smallvec::SmallVec;
 use tapeloom_ir::{Dtype, Shape};
 
-/// The axes of a contraction's operands that run along an axis of its output: (whether the operand is the
-/// right one, axis).
+/// The axes of a contraction's operands that run along one axis of its output, each as (whether the operand
+/// is the right one, axis of that operand).
 type Target = SmallVec<[(bool, usize); 2]>;
 
-/// Returns, for each axis of a contraction's output, the operand axes that run along it.
+/// Returns, for each axis of a contraction's output, the operand axes that run along it: batch axes first,
+/// then the free axes of the left operand, then those of the right.
 pub(crate) fn contract_outputs(
     batch: &[(usize, usize)],
     contract: &[(usize, usize)],
@@ -26,8 +27,8 @@ pub(crate) fn contract_outputs(
     outputs.into_iter().enumerate().collect()
 }
 
-/// Maps data on the output axes of a contraction to the axes of its operands; `folded` supplies the data of each
-/// contracted pair.
+/// Maps one value per output axis (`out`) of a contraction to one value per axis of its left and right
+/// operands; `folded` supplies the value of each contracted pair of axes.
 pub(crate) fn uncontracted<T: Clone + Default>(
     out: &[T],
     batch: &[(usize, usize)],
@@ -49,7 +50,8 @@ pub(crate) fn uncontracted<T: Clone + Default>(
     [left, right]
 }
 
-/// Maps data on the output axes of a reduction to the axes of its operand; `folded` supplies the data of reduced axes.
+/// Maps one value per output axis (`out`) of a reduction to one value per axis of its operand; `folded`
+/// supplies the values of the reduced axes.
 pub(crate) fn unreduced<T: Clone + Default>(
     out: &[T],
     axes: &[usize],
@@ -63,8 +65,8 @@ pub(crate) fn unreduced<T: Clone + Default>(
     (0..out.len() + axes.len()).map(&mut of).collect()
 }
 
-/// The extents of a contraction with axes merged: for each item of the batch
-/// `y[m, n] = Σ_k x0[m, k] x1[k, n]`.
+/// The extents of a contraction as a matrix product, with axes merged: for each item of the batch `y[m, n] =
+/// Σ_k x0[m, k] x1[k, n]`.
 pub(crate) struct Extents {
     pub(crate) m: usize,
     pub(crate) n: usize,
@@ -72,7 +74,7 @@ pub(crate) struct Extents {
 }
 
 impl Extents {
-    /// Returns the extents of a node, if it is a contraction of floats.
+    /// Returns the extents of a node, if it is a contraction of f64 or f32.
     pub(crate) fn of(graph: &Graph, id: NodeId) -> Option<Extents> {
         let node = &graph.nodes[id];
         let NodeKind::Contract { batch, contract } = &node.kind else { return None };

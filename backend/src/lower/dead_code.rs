@@ -6,7 +6,8 @@ use super::loop_tree::{At, Def, Tree};
 use crate::loop_ir::{Arg, ScalarId};
 use cranelift_entity::SecondaryMap;
 
-/// Removes stores of nodes that need no memory, and scalars without readers, from the last statement to the first.
+/// Removes stores of nodes that need no memory, and scalars without readers, from the last statement to the
+/// first. `live` marks the scalars that later statements read.
 pub(crate) fn sweep(
     code: &mut Vec<Tree>,
     needs: &SecondaryMap<NodeId, bool>,

@@ -1,9 +1,10 @@
 //! Decides which nodes take over the memory of another node.
 //!
-//! The *base* of an update is the array that it overwrites. A region's result has a base, too, if an operand is its
-//! initial value. A node takes over the memory of its base if the base is not a result of the function, if no later
-//! candidate reads the base, and if no other operand of the node reads the base. A result may take over the memory of an argument
-//! that the caller donates, if a chain of such steps leads from the argument to the result:
+//! The *base* of an update is the array that it overwrites. A region's result has a base, too, if an operand
+//! is its initial value. A node takes over the memory of its base if the base is not a result of the
+//! function, if no later fusion candidate (computed node) reads the base, and if no other operand of the node
+//! reads the base. A result may take over the memory of an argument that the caller donates, if a chain of
+//! such steps leads from the argument to the result:
 //!
 //! ```text
 //! func @step(%0: f64[100], %1: i64[], ..) -> (f64[100], ..) {
@@ -24,7 +25,7 @@ use super::units::Donation;
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::fault::{Fault, planted};
 
-/// Returns, for each argument of the function, whether a result takes over the argument's memory.
+/// Returns, for the node of each argument of the function, whether a result takes over the argument's memory.
 pub(crate) fn donated(
     graph: &Graph,
     donation: &Donation,
@@ -63,7 +64,7 @@ impl Donation {
         matches!(self, Donation::BranchResults(pairs) if pairs.contains(&(param, result)))
     }
 
-    /// Whether an argument may share memory with some result.
+    /// Whether the caller donates the memory of argument `param`, so that some result may lie there.
     pub(crate) fn any(&self, param: usize) -> bool {
         match self {
             Donation::None => false,
@@ -74,7 +75,7 @@ impl Donation {
         }
     }
 
-    /// Whether an argument may share memory with this result.
+    /// Whether result `result` may lie in the memory of argument `param`.
     pub(crate) fn allows(&self, param: usize, result: usize) -> bool {
         match self {
             Donation::None => false,
@@ -87,7 +88,8 @@ impl Donation {
 }
 
 impl FusionState<'_> {
-    /// Returns the node whose memory `id` takes over, if it may.
+    /// Returns the base of node `id` if `id` may take over its memory, and records that it does; `m` is the
+    /// fusion candidate of `id`.
     pub(crate) fn taken(&mut self, m: usize, id: NodeId) -> Option<NodeId> {
         let (of, slot) = self.graph.base(id)?;
         let base = self.graph.nodes[of].operands[slot].node()?;

@@ -1,4 +1,5 @@
-//! Lowers indices that are known only at run time: divided, clamped, or loaded from an array.
+//! Lowers indices that are known only at run time: divided (in reshapes), clamped to an array, or loaded from
+//! an array of indices.
 
 use super::affine::{Affine, Index, Term};
 use super::fusion_state::FusionState;
@@ -13,13 +14,14 @@ use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Bounds;
 use tapeloom_ir::{Code, Dtype, Literal, Problem};
 
-/// A bound on the absolute value of indices whose range is known.
+/// An index whose least value is above minus this bound can be made nonnegative by an addition without
+/// overflow.
 const INDEX_LIMIT: i128 = 1 << 60;
 
 impl FusionState<'_> {
-    /// Returns an element of a reshape, which has the same row-major position in the operand. If the position is not an
-    /// affine index of the operand, the operand is loaded by position. If the operand is not an array in memory, the
-    /// position is divided at run time.
+    /// Emits an element of the reshape node `id`, which has the same row-major position in the operand. If
+    /// the position is not an affine index of the operand, the operand is loaded by position. If the operand
+    /// is not an array in memory, the position is divided at run time.
     pub(crate) fn reshaped(
         &mut self,
         id: NodeId,
@@ -58,7 +60,8 @@ impl FusionState<'_> {
         self.element(operand, &at, guard)
     }
 
-    /// Returns the quotient, rounded down, and the remainder of an index divided by a positive number.
+    /// Returns the quotient, rounded down, and the remainder of index `a` divided by the positive constant
+    /// `by`.
     pub(crate) fn divided(&mut self, a: &Affine, by: i64) -> (Affine, Affine) {
         let Division { quotient, remainder, inner } = a.divide(by, |t| self.range_of(t));
         let Some((x, c)) = inner else { return (quotient, remainder) };
@@ -66,8 +69,8 @@ impl FusionState<'_> {
         (quotient.plus(&q, 1), remainder.plus(&r, by / c))
     }
 
-    /// Divides at run time, if the ranges decide nothing. Each division is emitted once, in the outermost block in
-    /// which the index is defined.
+    /// Emits the division of index `x` by the constant `by`, where the ranges of its terms do not decide the
+    /// result. Each division is emitted once, in the outermost block in which the index is defined.
     fn divided_at_run_time(&mut self, x: Affine, by: i64) -> (Affine, Affine) {
         let key = (x, by);
         if let Some(found) = self.blocks.iter().find_map(|b| b.divided.get(&key)) {
@@ -76,7 +79,8 @@ impl FusionState<'_> {
         let x = &key.0;
         let Interval { least, most } = self.range(x);
         let down = |n: i128| n.div_euclid(by.into());
-        // (x + m by) / by - m = x / by: possibly negative numbers are shifted, since machine division truncates.
+        // Machine division truncates towards zero, so an `x` that may be negative is first shifted by a
+        // multiple of the divisor: x / by = (x + m by) / by - m with x + m by >= 0.
         let bounded = least > -INDEX_LIMIT;
         let moved = if bounded { (-down(least)).max(0) as i64 } else { 0 };
         let value = self.index_value(&x.clone().moved(moved * by));
@@ -99,7 +103,7 @@ impl FusionState<'_> {
         (quotient, remainder)
     }
 
-    /// Returns an i64 scalar as an index with a known range.
+    /// Returns an i64 value as an index whose range is known to be `range`.
     fn bounded(&mut self, value: Arg, range: Interval) -> Affine {
         match value {
             Arg::Literal(l) => Affine::constant(l.bits as i64),
@@ -119,7 +123,7 @@ impl FusionState<'_> {
         }
     }
 
-    /// Emits an index as an i64 scalar.
+    /// Emits the sum of products of an affine index, and returns it as an i64 scalar.
     pub(crate) fn index_value(&mut self, a: &Affine) -> Arg {
         let mut sum: Option<Arg> = None;
         for (t, factor) in a.terms() {
@@ -136,7 +140,8 @@ impl FusionState<'_> {
         }
     }
 
-    /// Returns the start of a dynamic slice or update along an axis, clamped to `0..=room`.
+    /// Returns the start along one axis (operand number `operand`) of dynamic slice or update `id`, clamped
+    /// to `0..=room`, where `room` is the array's extent minus that of the slice.
     pub(crate) fn start(
         &mut self,
         id: NodeId,
