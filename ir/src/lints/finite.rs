@@ -42,10 +42,11 @@ use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-/// As [`eval`], with an error if a value that is not finite appears and is to be reported.
+/// Runs a function as [`eval`] does, and reports where a nan or infinity first appeared, by the rules at the top of
+/// this file.
 ///
 /// # Errors
-/// [`Kind::NotFinite`] with the operation and the user's line; errors of [`eval`].
+/// [`Kind::NotFinite`] with the operation that made the value and the user's source line; errors of [`eval`].
 pub fn eval_finite(
     module: &Module,
     function: FuncId,
@@ -62,7 +63,7 @@ pub fn eval_finite(
     }
 }
 
-/// Returns the error for an argument that is not finite and reaches a result.
+/// Returns the error for a result that is not finite because an argument is not.
 fn given(args: &[Tensor], results: &[Tensor]) -> Problem {
     let first = |all: &[Tensor]| all.iter().position(|x| of_tensor(x) != Finite::Yes).unwrap_or(0);
     let (which, result) = (first(args), first(results));
@@ -73,13 +74,13 @@ fn given(args: &[Tensor], results: &[Tensor]) -> Problem {
     )
 }
 
-/// The worst element of a value: finite, infinite or nan.
+/// The worst element of a value: a finite number, an infinity or a nan, in this order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Finite {
     Yes,
-    /// An infinity, and no nan.
+    /// An infinity, and no element is a nan.
     Infinite,
-    /// A nan.
+    /// At least one nan.
     Nan,
 }
 
@@ -110,18 +111,19 @@ fn of_value(x: &Value) -> Finite {
     }
 }
 
-/// The origin of a value that is not finite. Of several origins, the last variant is the best one to report.
+/// The origin of a nan or infinity. Of several origins, the last variant in this list is the best one to report.
 #[derive(Clone, Debug)]
 enum Origin {
     /// The value came from a literal of the program.
     Constant,
     /// The value came from an argument of the program.
     Given,
-    /// The value appeared at an equation (see the module); the number counts earlier appearances.
+    /// The value appeared at an equation (see the top of this file). The number counts appearances so far, in
+    /// program order; the problem is the report.
     Appeared(u64, Arc<Problem>),
 }
 
-/// Returns the origin to report: the first appearance, else an argument, else a literal.
+/// Returns the origin to report: the first appearance at an equation, else an argument, else a literal.
 fn first<'o>(origins: impl IntoIterator<Item = &'o Origin>) -> Option<Origin> {
     let rank = |o: &&Origin| match o {
         Origin::Appeared(n, _) => (0, *n),
@@ -132,23 +134,25 @@ fn first<'o>(origins: impl IntoIterator<Item = &'o Origin>) -> Option<Origin> {
 }
 
 thread_local! {
-    /// The origins of non-finite values around the running function; `None` if nothing is checked.
+    /// The origins of nans and infinities that go into and come out of the running function; `None` if nothing is
+    /// checked.
     static AROUND: RefCell<Option<Around>> = const { RefCell::new(None) };
-    /// The number of equations so far that made a value that is not finite.
+    /// The number of appearances so far: of equations that made a nan or infinity.
     static APPEARED: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The origins of non-finite operands and results of an equation that runs functions.
+/// The origins of nans and infinities in the operands and results of an equation that runs functions.
 #[derive(Clone, Default)]
 struct Around {
-    /// The origin of operands that are not finite.
+    /// The origin of operands that are not finite; `None` if all are finite.
     operands: Option<Origin>,
-    /// The origin of results so far that are not finite.
+    /// The origin of those results so far that are not finite; `None` if all are finite.
     results: Option<Origin>,
 }
 
 impl Around {
-    /// Calls `run` with these surroundings, and returns them as its functions left them.
+    /// Calls `run` with `around` as the surroundings of the functions that it runs. Returns its result, and the
+    /// surroundings with the origins of the functions' results.
     fn during<T>(around: Option<Around>, run: impl FnOnce() -> T) -> (T, Option<Around>) {
         /// Restores the previous surroundings, even if `run` panics.
         struct Restore(Option<Around>);
@@ -165,16 +169,17 @@ impl Around {
     }
 }
 
-/// The check of one run of a function.
+/// The check for nans and infinities during one run of a function.
 struct FiniteCheck {
     origins: SecondaryMap<ValueId, Option<Origin>>,
 }
 
 impl FiniteCheck {
-    /// Begins the check of one run of a function; returns `None` if nothing is checked.
+    /// Begins the check of one run of a function; returns `None` if nothing is checked on this thread.
     fn begin(params: &[ValueId], args: &[Value]) -> Option<Box<dyn Observer>> {
         let around = AROUND.with_borrow(Clone::clone)?;
-        // Parameters of an iteration are the results of the iteration before.
+        // In a loop, the parameters of an iteration are the results of the iteration before, so take the origin of
+        // these.
         let given = around.results.or(around.operands).unwrap_or(Origin::Given);
         let mut origins = SecondaryMap::new();
         for (p, _) in params.iter().zip(args).filter(|(_, x)| of_value(x) != Finite::Yes) {
@@ -183,7 +188,7 @@ impl FiniteCheck {
         Some(Box::new(FiniteCheck { origins }))
     }
 
-    /// Returns the origin of an atom, if the atom is not finite.
+    /// Returns the origin of an atom's nan or infinity; `None` if the atom is finite.
     fn origin(&self, a: Atom) -> Option<Origin> {
         match a {
             Atom::Value(v) => self.origins[v].clone(),
@@ -193,7 +198,7 @@ impl FiniteCheck {
 }
 
 impl Observer for FiniteCheck {
-    /// Runs the equation and sets the origins of outputs that are not finite.
+    /// Runs the equation, and notes the origin of each output that is not finite.
     fn equation(
         &mut self,
         module: &Module,
@@ -205,7 +210,7 @@ impl Observer for FiniteCheck {
             e.operands.iter().map(|a| self.origin(*a)).collect();
         let before = first(origins.iter().flatten());
         let runs = !e.op.regions().is_empty();
-        // A function that a callback runs is a separate program, so give it no surroundings.
+        // A function that a callback runs is a separate program, so it is not checked.
         let around = runs.then(|| Around { operands: before.clone(), results: None });
         let (outputs, inside) = Around::during(around, || e.op.run(module, operands));
         let outputs = outputs?;
@@ -247,7 +252,7 @@ impl Observer for FiniteCheck {
     }
 }
 
-/// Returns whether an equation computes with its operands, rather than moves or tests them.
+/// Returns whether an equation does arithmetic with its operands, in contrast to moving, selecting or testing them.
 fn computes(module: &Module, f: &Function, e: &Equation) -> bool {
     let types: Vec<Type> = e.operands.iter().map(|a| f.type_of(*a)).collect();
     let operand = |(a, ty): (&Atom, _)| Operand { ty, literal: a.literal() };
@@ -277,7 +282,7 @@ fn computes(module: &Module, f: &Function, e: &Equation) -> bool {
     }
 }
 
-/// Returns the origin for an equation that made a value that is not finite, with the message for the user.
+/// Returns the origin for an equation that made a nan or infinity (output `y`), with the report for the user.
 fn appeared(f: &Function, i: usize, operands: &[Value], y: &Value) -> Origin {
     let e = &f.equations[i];
     let Value::Array(y) = y else { return Origin::Constant };
@@ -294,7 +299,7 @@ fn appeared(f: &Function, i: usize, operands: &[Value], y: &Value) -> Origin {
         true => String::new(),
         false => format!(" at [{}]", index.join(", ")),
     };
-    // For an elementwise operation, the operands at the same index.
+    // Returns the operand's element at the same index, for an elementwise operation, or its only element.
     let same = |x: &Value| match x {
         Value::Array(x) if x.shape() == y.shape() => x.literal(at).ok(),
         Value::Array(x) if x.shape().is_empty() => x.literal(0).ok(),
@@ -319,7 +324,7 @@ fn appeared(f: &Function, i: usize, operands: &[Value], y: &Value) -> Origin {
     Origin::Appeared(APPEARED.replace(APPEARED.get() + 1), Arc::new(problem))
 }
 
-/// Prints a number as Rust writes floats.
+/// Returns the text of a number, as Rust prints floats; `nan` for a nan.
 fn number(x: Literal) -> String {
     let x = x.to_f64();
     if x.is_nan() { "nan".to_owned() } else { format!("{x:?}") }

@@ -52,10 +52,10 @@ use crate::prim::{
 use cranelift_entity::SecondaryMap;
 use std::rc::Rc;
 
-/// Checks whether a program uses a key twice.
+/// Checks whether a program uses a random key twice for the same bits.
 ///
 /// # Errors
-/// [`Kind::KeyReuse`] with the lines of both uses.
+/// [`Kind::KeyReuse`] with the source lines of both uses.
 pub fn check_keys(module: &Module, function: FuncId) -> Result<()> {
     let mut keys = Keys { module, known: OrderedMap::default(), defs: Vec::new(), loops: 0 };
     let params = module.function(function).all_params().count();
@@ -66,37 +66,38 @@ pub fn check_keys(module: &Module, function: FuncId) -> Result<()> {
     Ok(())
 }
 
-/// A value number, as in value numbering: two values known to be equal have one number.
+/// A value number (in the sense of value numbering): values known to be equal have the same number.
 type Number = usize;
 
 /// The definition by which values are numbered: values with equal definitions are equal.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Def {
-    /// An argument of the program.
+    /// An argument of the program, by its index.
     Given(usize),
     Literal(Literal),
-    /// A result of an equation.
+    /// A result of an equation: the primitive, the numbers of its operands, and the index of the result.
     Result(Op, Vec<Number>, usize),
-    /// Bits of a key, with that shape.
+    /// Random bits drawn from a key with a counter, in an array of this type.
     Bits(Number, Counter, ArrayType),
-    /// The iteration number of a loop, for that direction and iteration. The loop itself does not matter.
+    /// The iteration number in the first or second iteration of a loop with this direction. All such loops share
+    /// it.
     Index(Direction, u8),
-    /// The element of an array for that iteration.
+    /// The row of an array that a loop reads in its first or second iteration.
     Element(Number, u8),
-    /// An unknown value.
+    /// A value about which nothing is known, with a number of its own.
     Unknown(usize),
 }
 
-/// A numbered value: its definition, and links to the values that it copies or takes elements of.
+/// A numbered value: its definition, and the values that it copies or from which it takes elements.
 struct Made {
     def: Def,
-    /// The value whose elements these are: all of them, each at least once.
+    /// The value that this value copies: it has all elements of that value, each at least once.
     same: Option<Number>,
-    /// The value from which some elements were taken.
+    /// The value of which this value has only some elements.
     part: Option<Number>,
-    /// The key mark on this value, if any.
+    /// The mark of a draw or a split on this value, if any.
     mark: Option<Mark>,
-    /// The number of elements, if they count up from 0.
+    /// The number of elements, if the value is an array that counts up from 0.
     counts: Option<usize>,
 }
 
@@ -104,31 +105,32 @@ struct Keys<'m> {
     module: &'m Module,
     known: OrderedMap<Def, Number>,
     defs: Vec<Made>,
-    /// The number of loops visited so far.
+    /// The number of loops visited so far; it identifies the next loop.
     loops: usize,
 }
 
-/// The path to an equation: the enclosing loops, outermost first, each with the iteration that is followed.
+/// The path to an equation: the enclosing loops, outermost first, each with the index of the iteration followed.
 type Path = Rc<[(usize, u8)]>;
 
-/// A use of a key.
+/// A use of a random key: a draw of bits, or the derivation of new keys.
 #[derive(Clone)]
 struct Use {
     mark: Mark,
     counter: Counter,
     path: Path,
     line: Loc,
-    /// For an array of keys: whether each of its keys is used in turn.
+    /// If the key is an array of keys: whether a loop uses its rows one after the other.
     each: bool,
 }
 
 impl Use {
-    /// Returns whether the use derives new keys from the key (a split), and does not draw from it.
+    /// Returns whether the use derives new keys (a split) and draws no numbers.
     fn derives(&self) -> bool {
         matches!(self.mark, Mark::Split(_))
     }
 
-    /// Returns whether two uses of one key conflict.
+    /// Returns whether this use of a key and the use `other` of the same key draw the same numbers where they
+    /// should not.
     fn meets(&self, other: &Use) -> bool {
         let iterations = in_two_iterations(&self.path, &other.path);
         let excludes = || Some(self.mark.key_use()?.excludes(other.mark.key_use()?));
@@ -138,21 +140,21 @@ impl Use {
     }
 }
 
-/// The counters with which a key is used.
+/// The set of counters with which a use draws bits from a key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Counter {
-    /// All counters from 0 to below this number.
+    /// All counters from 0 up to, and without, this number.
     First(usize),
     /// One counter, known at compile time.
     Literal(u64),
     /// One counter: the value with this value number.
     Value(Number),
-    /// An iteration number; some iteration has number 0.
+    /// One counter that is the iteration number of a loop; in one iteration it is 0.
     Iteration(Number),
 }
 
 impl Counter {
-    /// Returns whether the two sets of counters are known to have a counter in common.
+    /// Returns whether the two sets are known to have a counter in common.
     fn meets(self, other: Counter) -> bool {
         match (self, other) {
             (Counter::First(n), Counter::First(m)) => n > 0 && m > 0,
@@ -161,7 +163,8 @@ impl Counter {
             }
             (Counter::First(n), Counter::Iteration(_))
             | (Counter::Iteration(_), Counter::First(n)) => n > 0,
-            // Whether they share a counter is unknown; assume that they share none, so that the lint stays quiet.
+            // Whether the sets have a counter in common is unknown; assume that they have none, so that the lint
+            // gives no false alarm.
             (Counter::First(_), Counter::Value(_)) | (Counter::Value(_), Counter::First(_)) => {
                 false
             }
@@ -170,10 +173,10 @@ impl Counter {
     }
 }
 
-/// The uses of each key so far: of all keys of an array, or of some of them.
+/// All uses of keys so far, by key, and by whether the use is of all keys of an array or of some.
 type Uses = OrderedMap<(Number, Extent), Vec<Use>>;
 
-/// Which keys of an array are used: all, or only some.
+/// The keys of an array that a use draws from: all of them, or only some.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Extent {
     All,
@@ -249,7 +252,7 @@ impl Keys<'_> {
         }
     }
 
-    /// Returns the number of a result of an equation without a body.
+    /// Returns the value number of result `k` of an equation that runs no function.
     fn made(
         &mut self,
         e: &Equation,
@@ -270,7 +273,7 @@ impl Keys<'_> {
                 made.same = operands.first().copied();
             }
             Lowering::View { pieces, fill: None } => {
-                // A view with all elements of one operand, each repeated equally often.
+                // Returns whether the view has all elements of its operand, each repeated equally often.
                 let whole = |p: &Piece| {
                     let (Some(from), Some(to)) = (array(e.operands[p.operand]), ty) else {
                         return false;
@@ -311,8 +314,8 @@ impl Keys<'_> {
         n
     }
 
-    /// Follows each branch. Draws of a branch may conflict with earlier draws, but not with those of other
-    /// branches.
+    /// Follows each branch of a `cond`. Draws in a branch may conflict with earlier draws, but not with those in
+    /// other branches.
     fn branches(
         &mut self,
         branches: &[FuncId],
@@ -332,7 +335,8 @@ impl Keys<'_> {
         Ok(())
     }
 
-    /// Follows two iterations of a loop, or fewer if the loop has fewer. Returns the numbers of the results.
+    /// Follows the first two iterations of a loop, or fewer if the loop has fewer. Returns the value numbers of its
+    /// results.
     fn iterations(
         &mut self,
         body: FuncId,
@@ -349,7 +353,8 @@ impl Keys<'_> {
         }
         let start = slots.clone();
         let times = match spec.trip {
-            // In deep loop nests, follow one iteration per loop, since the work doubles with each level.
+            // In loop nests of depth [`DEEP`] or more, follow one iteration per loop, since the work doubles with
+            // each level.
             _ if path.len() >= DEEP => 1,
             TripCount::Static(n) => n.min(2) as u8,
             TripCount::Runtime | TripCount::While { .. } => 2,
@@ -376,7 +381,7 @@ impl Keys<'_> {
                 }
             }
         }
-        // The trip count may be unknown, but a carry that no iteration changes keeps its number.
+        // A carry that no iteration changes has its initial value after the loop, whatever the trip count.
         let after = (0..results.len()).map(|r| match spec.carrier(r) {
             Some(p) if slots[p] == start[p] => slots[p],
             Some(_) | None => self.unknown(),
@@ -384,7 +389,7 @@ impl Keys<'_> {
         Ok(after.collect())
     }
 
-    /// Returns the value of which `n` is a copy, and the outermost mark on the copies between.
+    /// Returns the value that `n` copies, through any number of copies, and the last mark put on one of them.
     fn origin(&self, n: Number) -> (Number, Option<Mark>) {
         let (mut n, mut mark) = (n, None);
         while let Some(from) = self.defs[n].same {
@@ -394,7 +399,7 @@ impl Keys<'_> {
         (n, mark)
     }
 
-    /// Records the use of a key for bits, and returns the number of the bits.
+    /// Records the use of a key that draws bits, and returns the value number of the bits.
     fn bits(
         &mut self,
         key: Number,
@@ -420,7 +425,7 @@ impl Keys<'_> {
         })
     }
 
-    /// Records a use of a key, unless it conflicts with an earlier one.
+    /// Records a use of a key; returns an error if it conflicts with an earlier use.
     fn draw(&self, key: Number, of: Use, uses: &mut Uses) -> Result<()> {
         let find = |place, also: &dyn Fn(&Use) -> bool| {
             let all = uses.get(&place).into_iter().flatten();
@@ -435,7 +440,7 @@ impl Keys<'_> {
             at = self.origin(whole).0;
             around.push((at, each));
             known = known.or_else(|| find((at, Extent::All), &|_| true));
-            // Two elements taken singly are different keys.
+            // Two rows of an array of keys are different keys if both are read by loops, or both are not.
             known = known.or_else(|| find((at, Extent::Some), &|other| other.each != each));
         }
         if let Some(problem) = known {
@@ -450,10 +455,10 @@ impl Keys<'_> {
     }
 }
 
-/// The depth of loop nests from which only one iteration is followed.
+/// The depth of nested loops from which on only one iteration of a loop is followed.
 const DEEP: usize = 6;
 
-/// Returns whether the two paths are in different iterations of one loop.
+/// Returns whether the two paths lead through different iterations of the same loop.
 fn in_two_iterations(one: &Path, other: &Path) -> bool {
     one.iter().any(|(id, iteration)| other.iter().any(|(of, at)| id == of && iteration != at))
 }

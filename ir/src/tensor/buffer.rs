@@ -17,31 +17,32 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// The number of 64-bit words per cache line.
 const WORDS: usize = size_of::<Line>() / size_of::<u64>();
 
-/// The number of cache lines per page of 4096 bytes.
+/// The number of cache lines in a page of 4096 bytes.
 const PAGE: usize = 4096 / size_of::<Line>();
 
-/// The offset in lines, modulo a page, between successive large buffers. A few successive buffers are then well
-/// apart.
+/// The distance, in cache lines modulo a page, between the offsets of successive large buffers. It is such that the
+/// offsets of a few successive buffers are far apart.
 const STEP: usize = 37;
 
-/// The size in bytes from which memory is requested by a fallible allocation first: `Arc` aborts the process if
-/// its allocation fails.
+/// The size in bytes from which memory is first requested by an allocation that can fail: `Arc` aborts the process
+/// if its own allocation fails.
 const HUGE: usize = 1 << 26;
 
-/// The memory of a tensor: cache lines that clones share, copied before they are written if they are shared.
+/// The memory of a tensor: cache lines that clones share; a clone copies them before it writes, if they are shared.
 #[derive(Clone)]
 pub struct Buffer {
     words: Arc<[u64]>,
     place: Place,
 }
 
-/// Newly allocated cache lines: not shared yet, and possibly not initialized.
+/// Newly allocated cache lines, which nothing shares yet and which may be uninitialized.
 pub struct Fresh {
     words: Arc<[MaybeUninit<u64>]>,
     place: Place,
 }
 
-/// The position of the buffer's cache lines within the allocated 64-bit words.
+/// The place of a buffer's cache lines within the allocated 64-bit words: the index of the first word, and the
+/// number of lines.
 #[derive(Clone, Copy)]
 struct Place {
     first: usize,
@@ -49,17 +50,17 @@ struct Place {
 }
 
 impl Fresh {
-    /// Allocates `lines` uninitialized lines; returns `None` if there is no memory.
+    /// Allocates `lines` uninitialized cache lines; returns `None` if there is no memory.
     pub fn new(lines: usize) -> Option<Fresh> {
         has_room(lines).then(|| Fresh::of(lines, Arc::new_uninit_slice))
     }
 
-    /// Allocates `lines` lines of zeros; returns `None` if there is no memory.
+    /// Allocates `lines` cache lines of zeros; returns `None` if there is no memory.
     pub fn zeros(lines: usize) -> Option<Fresh> {
         has_room(lines).then(|| Fresh::known(lines))
     }
 
-    /// Allocates lines of zeros; the caller has checked that there is memory.
+    /// Allocates `lines` cache lines of zeros; the caller has checked that there is memory.
     fn known(lines: usize) -> Fresh {
         if lines * size_of::<Line>() >= LARGE_BYTES {
             // Memory of that size is mapped as new pages, which the system zeroes.
@@ -74,7 +75,7 @@ impl Fresh {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let large = lines * size_of::<Line>() >= LARGE_BYTES;
         let skipped = if large { NEXT.fetch_add(STEP, Ordering::Relaxed) % PAGE } else { 0 };
-        // One more line, since the memory may begin in the middle of a line.
+        // Allocate one more line, since the memory may begin in the middle of a cache line.
         let words = allocate((lines + skipped + 1) * WORDS);
         let before = words.as_ptr().addr() / size_of::<u64>() % WORDS;
         let first = skipped * WORDS + (WORDS - before) % WORDS;
@@ -89,7 +90,7 @@ impl Fresh {
         fresh
     }
 
-    /// Returns the lines for writing. They are not shared yet.
+    /// Returns the cache lines for writing; nothing shares them yet.
     pub fn lines(&mut self) -> &mut [MaybeUninit<Line>] {
         let Place { first, lines } = self.place;
         let Some(words) = Arc::get_mut(&mut self.words) else {
@@ -100,10 +101,10 @@ impl Fresh {
         unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), lines) }
     }
 
-    /// Turns the lines into a buffer.
+    /// Turns the cache lines into a buffer.
     ///
     /// # Safety
-    /// All lines must be zeroed or have been written.
+    /// Each cache line must be zeroed or have been written.
     pub unsafe fn assume_init(self) -> Buffer {
         // SAFETY: the caller guarantees that the lines are initialized; the words around them were zeroed in
         // `of`.
@@ -112,24 +113,24 @@ impl Fresh {
 }
 
 impl Buffer {
-    /// Allocates `lines` lines of zeros.
+    /// Allocates a buffer of `lines` cache lines of zeros; aborts if there is no memory.
     pub(super) fn zeros(lines: usize) -> Buffer {
         // SAFETY: the lines are zeroed.
         unsafe { Fresh::known(lines).assume_init() }
     }
 
-    /// Allocates `lines` lines of zeros; returns `None` if there is no memory.
+    /// Allocates a buffer of `lines` cache lines of zeros; returns `None` if there is no memory.
     pub(super) fn try_zeros(lines: usize) -> Option<Buffer> {
         // SAFETY: the lines are zeroed.
         Fresh::zeros(lines).map(|fresh| unsafe { fresh.assume_init() })
     }
 
-    /// Returns whether another buffer shares these lines.
+    /// Returns whether another buffer shares these cache lines.
     pub(super) fn is_shared(&self) -> bool {
         Arc::strong_count(&self.words) > 1
     }
 
-    /// Returns the lines for writing; copies them first if they are shared.
+    /// Returns the cache lines for writing; first copies them if another buffer shares them.
     pub(super) fn make_mut(&mut self) -> &mut [Line] {
         if Arc::get_mut(&mut self.words).is_none() {
             let mut own = Fresh::of(self.place.lines, Arc::new_uninit_slice);
@@ -152,7 +153,8 @@ impl Deref for Buffer {
     }
 }
 
-/// Returns whether an allocation of `lines` lines would succeed, by trying it if they have at least `HUGE` bytes.
+/// Returns whether an allocation of `lines` cache lines would succeed. Tries it only from [`HUGE`] bytes on; below,
+/// the answer is yes.
 fn has_room(lines: usize) -> bool {
     lines * size_of::<Line>() < HUGE || Vec::<Line>::new().try_reserve_exact(lines + PAGE).is_ok()
 }

@@ -73,7 +73,7 @@ impl Tensor {
         Ok(t)
     }
 
-    /// Returns the elements as a slice; for `bool` use [`Tensor::to_vec`] or [`Tensor::iter`].
+    /// Returns the elements as a slice, in row-major order; for `bool` use [`Tensor::to_vec`] or [`Tensor::iter`].
     ///
     /// # Errors
     /// [`Kind::Dtype`] when `T` is not the tensor's element type.
@@ -88,7 +88,7 @@ impl Tensor {
         Ok(self.stored::<T>())
     }
 
-    /// Copies the elements, in row-major order.
+    /// Copies the elements into a vector, in row-major order.
     ///
     /// # Errors
     /// [`Kind::Dtype`] when `T` is not the tensor's element type.
@@ -98,7 +98,7 @@ impl Tensor {
         Ok(self.iter::<T>()?.collect())
     }
 
-    /// Iterates over the elements in row-major order.
+    /// Iterates over the elements, in row-major order.
     ///
     /// # Errors
     /// [`Kind::Dtype`] when `T` is not the tensor's element type.
@@ -117,7 +117,7 @@ impl Tensor {
         Ok(self.stored::<T>().iter().map(|s| T::load(*s)))
     }
 
-    /// Iterates over the elements in row-major order as literals, for any dtype.
+    /// Iterates over the elements as literals, in row-major order, for any dtype.
     ///
     /// ```
     /// use tapeloom_ir::{Literal, Tensor};
@@ -131,13 +131,13 @@ impl Tensor {
         self.bytes().chunks_exact(self.dtype().bytes()).map(|b| read(self.dtype(), b))
     }
 
-    /// Iterates over the elements in row-major order as f64, for any dtype (rounded beyond 2^53).
+    /// Iterates over the elements as f64, in row-major order, for any dtype (integers beyond 2^53 are rounded).
     pub fn numbers(&self) -> impl DoubleEndedIterator<Item = f64> + ExactSizeIterator + Clone + '_ {
         self.literals().map(Literal::to_f64)
     }
 
-    /// Returns a tensor of the same dtype and shape, each element computed from its number: rounded to f32,
-    /// truncated to an integer, compared with 0 for `bool`.
+    /// Returns a tensor of the same dtype and shape with each element replaced by `f` of it. The result of `f` is
+    /// rounded to f32, truncated to an integer, or compared with 0 for `bool`, as the dtype is.
     ///
     /// ```
     /// use tapeloom_ir::Tensor;
@@ -152,7 +152,7 @@ impl Tensor {
         y
     }
 
-    /// Returns the only element of a tensor with one element.
+    /// Returns the element of a tensor that has exactly one element.
     ///
     /// # Errors
     /// [`Kind::Shape`] when there is not exactly one element, [`Kind::Dtype`] when `T` is not the
@@ -187,7 +187,7 @@ impl Tensor {
     }
 }
 
-/// Reads an element of type `dtype` from its bytes in native order.
+/// Returns the element of dtype `dtype` with these bytes, in little-endian order.
 pub(super) fn read(dtype: Dtype, bytes: &[u8]) -> Literal {
     let mut bits = [0; 8];
     bits[..bytes.len()].copy_from_slice(bytes);
@@ -210,7 +210,7 @@ impl From<&Tensor> for Tensor {
 impl From<Literal> for Tensor {
     fn from(mut x: Literal) -> Tensor {
         if x.dtype == Dtype::Bool {
-            // A literal may have other bits, but the stored byte of a `bool` must be 0 or 1.
+            // The literal may have other bits than 0 and 1, but the stored byte of a `bool` must be one of these.
             x.bits = x.bits.min(1);
         }
         let mut t =

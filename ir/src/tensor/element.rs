@@ -8,7 +8,7 @@ use bytemuck::Pod;
 pub trait Element: Copy + Send + Sync + 'static {
     /// The dtype of a tensor whose elements have this Rust type.
     const DTYPE: Dtype;
-    /// The stored type: the type itself, except that `bool` is stored as `u8`.
+    /// The type in which an element is stored: the Rust type itself, except that `bool` is stored as `u8`.
     type Stored: Pod;
     /// Converts an element to its stored form: `bool` to a byte 0 or 1.
     fn store(self) -> Self::Stored;

@@ -12,10 +12,11 @@
 use super::line::Line;
 use bytemuck::Zeroable;
 
-/// The size in bytes from which memory is large: the system allocates it in new pages of its own.
+/// The size in bytes from which memory counts as large: the system allocates it in new pages of its own.
 pub const LARGE_BYTES: usize = 1 << 22;
 
-/// Allocates `lines` lines of zeros; returns `None` if there is no memory.
+/// Allocates `lines` cache lines of zeros, in large pages if they have at least `LARGE_BYTES`; returns `None` if
+/// there is no memory.
 pub fn try_zeros(lines: usize) -> Option<Vec<Line>> {
     let mut zeros = Vec::new();
     zeros.try_reserve_exact(lines).ok()?;
@@ -24,7 +25,8 @@ pub fn try_zeros(lines: usize) -> Option<Vec<Line>> {
     Some(zeros)
 }
 
-/// Requests large pages for memory not touched yet, if it has at least `LARGE_BYTES` bytes. The contents do not change.
+/// Requests large pages for memory that has not been touched yet, if it has at least `LARGE_BYTES` bytes. The
+/// contents do not change.
 pub(crate) fn large_pages<T>(memory: &mut [T]) {
     if size_of_val(memory) >= LARGE_BYTES {
         ask(memory);
@@ -38,7 +40,8 @@ fn ask<T>(memory: &mut [T]) {
         fn madvise(start: *mut c_void, length: usize, advice: c_int) -> c_int;
     }
     const HUGEPAGE: c_int = 14;
-    // 64 KiB, a multiple of every page size of the supported machines: the advice begins at a page boundary.
+    // A multiple (64 KiB) of every page size of the supported machines, so that the advice begins at a page
+    // boundary.
     const PAGE: usize = 1 << 16;
     let start = memory.as_mut_ptr().cast::<u8>();
     let skipped = start.align_offset(PAGE);

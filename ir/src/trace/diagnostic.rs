@@ -19,36 +19,36 @@ use crate::lang::source_loc::Loc;
 use std::fmt;
 use std::panic::Location;
 
-/// A problem at the user's line.
+/// An error of a user's program, at the user's source line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Diagnostic {
     /// The problem.
     pub problem: Problem,
-    /// The user's line that caused the problem.
+    /// The user's source line that caused the problem.
     pub at: Loc,
-    /// The values involved in the problem, such as the operands.
+    /// The values involved in the problem, such as the operands of an operation.
     pub notes: Vec<Note>,
-    /// The transforms under way, innermost first.
+    /// The transforms whose closures were being traced, innermost first.
     pub context: Vec<Context>,
 }
 
 /// One value involved in a problem.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Note {
-    /// The value's role: `left`, `operand 2`, a path in a tree.
+    /// The value's role: `left`, `operand 2`, or a path in a tree of values.
     pub role: String,
-    /// The type of the value, or its literal.
+    /// The type of the value, or its text if it is a literal.
     pub what: String,
-    /// The line where the value was made.
+    /// The user's source line where the value was made.
     pub born: Loc,
 }
 
 /// A transform whose closure was being traced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Context {
-    /// The transform: `grad`, `jit`, ...
+    /// The name of the transform: `grad`, `jit`, ...
     pub transform: &'static str,
-    /// The line where the user called the transform.
+    /// The source line where the user called the transform.
     pub at: Loc,
 }
 
@@ -60,21 +60,21 @@ impl fmt::Display for Context {
 }
 
 impl Diagnostic {
-    /// Makes a diagnostic without notes and context, at the problem's own line, or else at `at`.
+    /// Makes a diagnostic without notes and context, at the problem's own source line if it has one, else at `at`.
     pub fn new(problem: Problem, at: Loc) -> Diagnostic {
         let at = problem.location.or(at);
         Diagnostic { problem, at, notes: Vec::new(), context: Vec::new() }
     }
 }
 
-/// The most transforms that a message lists.
+/// The largest number of transforms that a message lists.
 const SHOWN: usize = 8;
 
-/// The text in place of a line that is not the user's.
+/// The text in place of a source line that is not the user's.
 const BY_NAME: &str = "through an iterator or a function passed by name";
 
-/// Returns whether a line is in the standard library, which calls a function that it was given by name:
-/// `map(Var::sin)`, `sum::<Var>()`. Users do not look for a mistake there.
+/// Returns whether a source line is in the standard library. Such a line results from a function passed by name, as
+/// in `map(Var::sin)` or `sum::<Var>()`; users do not look for a mistake there.
 pub(super) fn in_standard_library(at: Loc) -> bool {
     at.is_some_and(|at| {
         let file = at.file().replace('\\', "/");
@@ -82,7 +82,7 @@ pub(super) fn in_standard_library(at: Loc) -> bool {
     })
 }
 
-/// Returns the text of a line, or `BY_NAME` if the line is not the user's.
+/// Returns the text of a source line, or [`BY_NAME`] if the line is in the standard library.
 pub(super) fn place(at: &'static Location<'static>) -> String {
     if in_standard_library(Some(at)) { BY_NAME.to_owned() } else { format!("at {at}") }
 }
@@ -103,8 +103,8 @@ impl fmt::Display for Diagnostic {
                 write!(f, "  made {}", place(born))?;
             }
         }
-        // If the list is too long, skip transforms just before the outermost one: the outermost says as much as
-        // they do.
+        // If there are more than `SHOWN` transforms, leave out those just inside the outermost one, which the
+        // message does list.
         let many = self.context.len() > SHOWN;
         let (inner, outer) = match self.context.split_last() {
             Some((outer, inner)) if many => (&inner[..SHOWN - 1], Some(outer)),

@@ -23,17 +23,17 @@ use crate::tensor::Tensor;
 use smallvec::SmallVec;
 use std::any::Any;
 
-/// The most diagnostics per trace. A wrong line in a loop of the host must not fill the memory.
+/// The largest number of diagnostics of one trace. A wrong operation in a Rust loop must not fill the memory.
 const MOST_DIAGNOSTICS: usize = 64;
 
-/// How a closure is run. This decides whether it may write to state from outside.
+/// How the function of a closure is run. This decides whether the closure may write to state from outside.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Runs {
-    /// As a function, which transforms may change and call any number of times.
+    /// As a function that transforms may change and that may run any number of times.
     AsFunction,
-    /// As a function that is never differentiated: the solver of an equation.
+    /// As a function that is never differentiated: the solver of an implicit equation.
     AsSolver,
-    /// In place: the body of a loop, a branch.
+    /// In place, where the closure stands: the body of a loop, or a branch.
     InPlace,
 }
 
@@ -47,28 +47,28 @@ impl Runs {
     }
 }
 
-/// The origin of an extra parameter of a frame.
+/// The source of an extra parameter of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Captured {
-    /// A value, by its frame and id.
+    /// A value of an enclosing frame, by that frame's number and the value's id.
     Value(u64, ValueId),
-    /// The value of a state when the frame first uses the state, by the state's number.
+    /// The value that a state has when the frame first uses it, by the state's number.
     State(u64),
 }
 
-/// A function under construction by tracing a closure.
+/// A function under construction: the closure of one transform, while it is traced.
 pub(super) struct Frame {
     /// The frame's number, which no other frame of the process has.
     pub(super) id: u64,
     pub(super) draft: Draft,
     pub(super) context: Context,
     pub(super) runs: Runs,
-    /// Lifted values: each as a handle of an enclosing frame, and as an extra parameter of this frame. Entries
-    /// are in parameter order.
+    /// The values captured from enclosing frames, in the order of the extra parameters: each as a handle of an
+    /// enclosing frame, and as the parameter of this frame that stands for it.
     pub(super) captures: OrderedMap<Captured, (Handle, Atom)>,
-    /// The current value of each state, by the state's number.
+    /// The current value of each state in this frame, by the state's number.
     pub(super) states: OrderedMap<u64, Handle>,
-    /// Values made by wrong operations, and the line of the first wrong operation.
+    /// The poison of this frame: placeholders for results of wrong operations.
     pub(super) poison: OrderedSet<ValueId>,
     spoiled: Loc,
 }
@@ -87,7 +87,7 @@ impl Frame {
         }
     }
 
-    /// Returns the values to pass for the extra parameters, as handles of enclosing frames.
+    /// Returns the values to pass for the extra parameters: handles of enclosing frames.
     pub(super) fn captures(&self) -> Vec<Handle> {
         self.captures.values().map(|(handle, _)| *handle).collect()
     }
@@ -103,22 +103,23 @@ pub(super) struct Trace {
     /// The frames whose closures are running, innermost last. Never empty while user code runs.
     pub(super) frames: Vec<Frame>,
     pub(super) diagnostics: Vec<Diagnostic>,
-    /// Captured data by address and type, in the order of the hidden parameters of the outermost frame. Each
-    /// tensor is held here, so that no address is reused during the trace.
+    /// The captured tensors, by address and type, in the order of the hidden parameters of the outermost frame.
+    /// Each tensor is held here, so that its address is not reused during the trace.
     captured: OrderedMap<(usize, ArrayType), (Tensor, Atom)>,
-    /// The closed frames, so that an error can name the closure that a handle escaped from.
+    /// The frames that have been closed, by number, so that an error can name the closure from which a handle
+    /// escaped.
     pub(super) closed: OrderedMap<u64, Context>,
-    /// All states of the trace, by number.
+    /// All states of the trace, by the state's number.
     pub(super) states: OrderedMap<u64, Known>,
-    /// Whether the trace has a boundary that returns its errors.
+    /// Whether the trace has a boundary (`jit`, `run`, `record`) that returns its errors.
     pub(super) bounded: bool,
-    /// The values of the outermost frame, if the frame is evaluated while it grows.
+    /// The recording, if the outermost frame is evaluated while it grows.
     pub(super) recording: Option<Box<Recording>>,
-    /// Values stored by `remember` until the trace ends, by the caller's number.
+    /// Values that callers store by `remember` until the trace ends, by the caller's number.
     pub(super) memo: OrderedMap<u64, Vec<Box<dyn Any>>>,
 }
 
-/// The reason why a handle cannot be used.
+/// The reason why a handle cannot be used in the current frame.
 struct Escape(Problem);
 
 impl Trace {
@@ -126,7 +127,7 @@ impl Trace {
         Trace { frames: vec![frame], ..Trace::hollow() }
     }
 
-    /// Returns an empty trace without frames, a placeholder while the real one is off the stack.
+    /// Makes an empty trace without frames: a placeholder on the stack while the real trace is off it.
     pub(super) fn hollow() -> Trace {
         Trace {
             module: Module::new(),
@@ -141,17 +142,17 @@ impl Trace {
         }
     }
 
-    /// Returns whether an equation that is added now is evaluated.
+    /// Returns whether an equation that is added now is evaluated at once.
     pub(super) fn is_recording(&self) -> bool {
         self.recording.is_some() && self.frames.len() == 1
     }
 
-    /// Returns whether adding an equation may run user code.
+    /// Returns whether adding an equation of the primitive `op` may run user code.
     pub(super) fn runs(&self, op: &Op) -> bool {
         self.is_recording() && super::define_by_run::has_body(op)
     }
 
-    /// Returns captured data, in the order of the hidden parameters of the outermost frame.
+    /// Returns the captured tensors, in the order of the hidden parameters of the outermost frame.
     pub(super) fn tensors(&self) -> Vec<Tensor> {
         self.captured.values().map(|(tensor, _)| tensor.clone()).collect()
     }
@@ -164,7 +165,7 @@ impl Trace {
         self.frames.len() - 1
     }
 
-    /// Returns the type of a handle, if its frame is open in this trace.
+    /// Returns the type of a handle; `None` if its frame is not open in this trace.
     pub(super) fn type_of(&self, h: Handle) -> Option<Type> {
         match h.atom {
             Atom::Literal(l) => Some(Type::scalar(l.dtype)),
@@ -175,7 +176,8 @@ impl Trace {
         }
     }
 
-    /// Returns the atom of `h` in the top frame; lifts `h` if it belongs to a lower frame.
+    /// Returns the atom in the top frame that stands for `h`. If `h` belongs to a lower frame, captures it: each
+    /// frame in between gets an extra parameter.
     fn resolve(&mut self, h: Handle) -> Result<Atom, Escape> {
         let top = self.top();
         let value = match h.atom {
@@ -208,7 +210,8 @@ impl Trace {
         Ok(atom)
     }
 
-    /// Returns a description of a frame that is not open.
+    /// Returns a description of the owner of a handle whose frame is not open: a closure that has returned, or
+    /// another trace.
     pub(super) fn whence(&self, frame: u64) -> String {
         match self.closed.get(&frame) {
             Some(context) => format!("{context}, which has returned"),
@@ -233,7 +236,8 @@ impl Trace {
         )
     }
 
-    /// Emits an equation into the top frame. If the equation is wrong, records a problem and returns poison.
+    /// Emits an equation into the top frame, and returns its outputs. If the equation is wrong, records a problem
+    /// and returns poison.
     pub(super) fn bind(&mut self, op: Op, operands: &[Handle], at: Loc) -> SmallVec<[Handle; 1]> {
         let mut atoms: SmallVec<[Atom; 2]> = SmallVec::new();
         let mut poisoned = false;
@@ -254,7 +258,8 @@ impl Trace {
         let types: SmallVec<[Type; 2]> =
             atoms.iter().map(|a| self.frames[top].draft.type_of(*a)).collect();
         let inferred = infer(&self.module, &op, &atoms, &types).and_then(sized);
-        // An operation called by an iterator has no line of the user, so take the line of its operands.
+        // An operation called by an iterator has a source line of the standard library, so take the line of an
+        // operand.
         let born = match in_standard_library(at) {
             true => {
                 operands.iter().map(|h| h.born).find(|b| !in_standard_library(*b)).unwrap_or(at)
@@ -262,7 +267,7 @@ impl Trace {
             false => at,
         };
         match inferred {
-            // The budget error has been recorded already.
+            // The recording has exceeded its budget, and that error is recorded already.
             Ok(types) if self.recording.as_ref().is_some_and(|r| r.full) => self.poison(&types, at),
             Ok(types) if !poisoned && self.is_recording() => {
                 let id = self.frames[top].id;
@@ -292,7 +297,8 @@ impl Trace {
         }
     }
 
-    /// Returns a handle of the outermost function's hidden parameter for `tensor`; adds the parameter if it is new.
+    /// Returns a handle of the hidden parameter of the outermost function that stands for `tensor`; adds the
+    /// parameter if there is none.
     pub(super) fn capture(&mut self, tensor: &Tensor, at: Loc) -> Handle {
         let key = (tensor.address(), tensor.ty().clone());
         let outermost = &mut self.frames[0].draft;
@@ -304,13 +310,13 @@ impl Trace {
         self.handle(0, atom, at)
     }
 
-    /// Returns whether a handle is captured data.
+    /// Returns whether a handle stands for a captured tensor.
     pub(super) fn is_data(&self, h: Handle) -> bool {
         let outermost = self.frames.first().is_some_and(|f| f.id == h.frame);
         outermost && self.captured.values().any(|(_, atom)| *atom == h.atom)
     }
 
-    /// Returns poison of those types: placeholders for the results of a wrong operation.
+    /// Returns poison of these types: placeholders for the results of a wrong operation in the top frame.
     pub(super) fn poison(&mut self, types: &[Type], at: Loc) -> SmallVec<[Handle; 1]> {
         let top = self.top();
         let frame = &mut self.frames[top];
@@ -325,8 +331,8 @@ impl Trace {
         types.iter().map(one).collect()
     }
 
-    /// Records an internal error if the top frame holds poison but no diagnostic was recorded. Without a
-    /// diagnostic, the frame would become no function and the user would see no reason.
+    /// Records an internal error if the top frame has poison but no diagnostic was recorded: otherwise the frame
+    /// would not become a function, and the user would see no reason.
     pub(super) fn tell_cause(&mut self) {
         let Some(frame) = self.frames.last() else { return };
         if self.diagnostics.is_empty() && !frame.poison.is_empty() {
@@ -336,24 +342,24 @@ impl Trace {
         }
     }
 
-    /// Returns the type of a handle. If the handle belongs to no open frame, reports that and returns `None`.
+    /// Returns the type of a handle. If its frame is not open in this trace, records that error at `at` and returns
+    /// `None`.
     pub(super) fn type_or_escape(&mut self, h: Handle, at: Loc) -> Option<Type> {
         let known = self.type_of(h);
         if known.is_none() {
-            // Resolving the handle as a result reports the escape.
+            // Resolving the handle as a result records the error.
             let _ = self.results(&[h], at);
         }
         known
     }
 
-    /// Returns whether a handle is poison.
+    /// Returns whether a handle is poison, or its frame is not open.
     pub(super) fn is_poison(&self, h: Handle) -> bool {
         let frame = self.frames.iter().rev().find(|f| f.id == h.frame);
         h.atom.value().is_some() && frame.is_none_or(|f| f.is_poison(h.atom))
     }
 
-    /// Records a problem unless an operand is poison, since the problem is then a consequence of an earlier
-    /// one.
+    /// Records a problem, unless an operand is poison: the problem is then a consequence of an earlier one.
     pub(super) fn record(&mut self, mut problem: Problem, operands: &[Handle], at: Loc) {
         if operands.iter().any(|h| self.type_of(*h).is_some() && self.is_poison(*h)) {
             return;
@@ -381,7 +387,7 @@ impl Trace {
         self.push(Diagnostic { problem, at, notes, context: Vec::new() });
     }
 
-    /// Stores a diagnostic with the current transforms, unless an equal one is stored already.
+    /// Stores a diagnostic with the transforms under way, unless an equal one is stored, or `MOST_DIAGNOSTICS` are.
     pub(super) fn push(&mut self, mut diagnostic: Diagnostic) {
         if diagnostic.context.is_empty() {
             diagnostic.context = self.frames.iter().rev().map(|f| f.context).collect();
@@ -392,7 +398,7 @@ impl Trace {
         }
     }
 
-    /// Returns the results as atoms of the top frame; `None` where one is poison or escaped.
+    /// Returns the results as atoms of the top frame; `None` for a result that is poison or has escaped.
     pub(super) fn results(&mut self, results: &[Handle], at: Loc) -> Vec<Option<Atom>> {
         let mut atoms = Vec::with_capacity(results.len());
         for h in results {
@@ -408,7 +414,7 @@ impl Trace {
     }
 }
 
-/// Returns the types; an error if an output's bytes exceed the address space.
+/// Returns the types unchanged; an error if the bytes of an array exceed the address space.
 fn sized(types: Types) -> Result<Types, Problem> {
     let too_large = |a: &&ArrayType| a.checked_bytes().is_none();
     match types.iter().filter_map(Type::as_array).find(too_large) {

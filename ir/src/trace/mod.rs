@@ -63,23 +63,23 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 thread_local! {
-    /// The name of the outermost composed operation whose body is being traced; see [`within`].
+    /// The name of the outermost composed operation whose body is being traced; set by [`within`].
     static WITHIN: Cell<Option<&'static str>> = const { Cell::new(None) };
     static STACK: RefCell<Vec<Trace>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The next frame number. Numbers are unique across threads, so that a handle is never resolved in another
-/// thread's frame.
+/// The next frame number. Numbers are unique in the process, so that a handle is never resolved in a frame of
+/// another thread.
 static NEXT_FRAME: AtomicU64 = AtomicU64::new(1);
 
-/// The frame id of handles that were made outside any trace. No frame has this id.
+/// The frame number of handles made outside any trace. No frame has this number.
 const NOWHERE: u64 = 0;
 
-/// The payload of the panic that unwinds a closure to its boundary after an error was recorded. It is raised
-/// where poison cannot stand for the result, or where the closure would recurse without end.
+/// The payload of the panic that unwinds a closure to its boundary after an error has been recorded. Raised where
+/// poison cannot stand for the result, and where the closure would recurse without end.
 struct Stop;
 
-/// A value of a frame, or a literal. A handle belongs to the thread and the trace that made it.
+/// A value in a trace, or a literal. A handle belongs to the thread and the trace that made it.
 #[derive(Clone, Copy, Debug)]
 pub struct Handle {
     frame: u64,
@@ -94,22 +94,22 @@ impl Handle {
         Handle { frame, atom, born, not_send: PhantomData }
     }
 
-    /// Makes a handle of a constant. The handle can be used in every frame.
+    /// Makes a handle of a constant, which can be used in every frame.
     pub fn literal(literal: Literal, born: Loc) -> Handle {
         Handle::new(NOWHERE, literal.into(), born)
     }
 
-    /// Returns the constant, if this handle is one.
+    /// Returns the constant, if the handle is a literal.
     pub fn as_literal(self) -> Option<Literal> {
         self.atom.literal()
     }
 
-    /// Returns whether both handles are the same value.
+    /// Returns whether both handles stand for the same value.
     pub fn is_same(self, other: Handle) -> bool {
         (self.frame, self.atom) == (other.frame, other.atom)
     }
 
-    /// Returns the user's line that made this value.
+    /// Returns the user's source line that made the value.
     pub fn born(self) -> Loc {
         self.born
     }
@@ -120,9 +120,9 @@ impl Handle {
 pub struct Param {
     /// The parameter's type.
     pub ty: Type,
-    /// The line at which errors say that the parameter was made.
+    /// The source line at which, according to error messages, the parameter was made.
     pub born: Loc,
-    /// Whether the argument is poison, the placeholder result of a wrong operation.
+    /// Whether the argument is poison: a placeholder for the result of a wrong operation.
     pub poison: bool,
 }
 
@@ -132,30 +132,30 @@ impl Param {
         Param { ty: ty.into(), born, poison: false }
     }
 
-    /// Makes a parameter with the type, line and poison of `h`, which will be its argument.
+    /// Makes a parameter for the argument `h`, with its type, source line and poison.
     pub fn like(h: Handle, at: Loc) -> Param {
         Param { ty: type_of(h, at), born: h.born, poison: is_poison(h, at) }
     }
 }
 
-/// A traced program.
+/// A closure that has been traced into a program.
 #[derive(Debug)]
 pub struct Traced<R> {
     /// The module with all functions of the program.
     pub module: Module,
-    /// The outermost function. Its parameters are the declared ones, then one for each captured tensor.
+    /// The outermost function. Its parameters are the declared ones, followed by one per captured tensor.
     pub function: FuncId,
-    /// Captured data, in the order of the last parameters of `function`.
+    /// The captured tensors, in the order of the last parameters of `function`.
     pub tensors: Vec<Tensor>,
     /// The second part of the closure's return value.
     pub output: R,
 }
 
-/// Traces an outermost closure. The closure maps handles of the parameters to result handles, and may return
-/// another value beside them.
+/// Traces an outermost closure, as `jit` and `run` do. The closure gets handles of the parameters, and returns
+/// handles of its results and another value.
 ///
 /// # Errors
-/// Returns all first causes that were recorded while the closure ran.
+/// Returns all errors recorded while the closure ran, without those that are consequences of others.
 pub fn trace<R>(
     transform: &'static str,
     at: Loc,
@@ -180,11 +180,11 @@ pub fn trace<R>(
     Err(diagnostics)
 }
 
-/// The outcome of an outermost closure: its trace, its results (`None` where a result is poison), and the other
-/// value that the closure returned.
+/// The outcome of an outermost closure: its trace, its results (`None` for a result that is poison), and its other
+/// value.
 type Left<R> = (Trace, Vec<Option<Atom>>, R);
 
-/// Runs an outermost closure in a trace of its own. Calls `begin` with that trace before the closure runs.
+/// Runs an outermost closure in a trace of its own. Before that, calls `begin` with the new trace.
 fn outermost<R>(
     transform: &'static str,
     at: Loc,
@@ -219,10 +219,11 @@ fn outermost<R>(
     }
 }
 
-/// Emits an equation into the top frame. If the equation is wrong, records a problem and returns poison.
+/// Emits an equation into the top frame, and returns its outputs. If the equation is wrong, records a problem and
+/// returns poison.
 pub fn bind(op: impl Into<Op>, operands: &[Handle], at: Loc) -> SmallVec<[Handle; 1]> {
     let op = op.into();
-    // Evaluating a recorded equation may run user code, which may trace, so the trace must be off the stack
+    // Evaluating a recorded equation may run user code, which may trace, too; so the trace is off the stack
     // meanwhile.
     let runs = with_trace(|t| t.runs(&op)).unwrap_or_default();
     if runs {
@@ -233,46 +234,47 @@ pub fn bind(op: impl Into<Op>, operands: &[Handle], at: Loc) -> SmallVec<[Handle
     .unwrap_or_default()
 }
 
-/// Emits an equation with one output into the top frame.
+/// Emits an equation with one output into the top frame, and returns the output.
 pub fn bind1(op: impl Into<Op>, operands: &[Handle], at: Loc) -> Handle {
     bind(op, operands, at).first().copied().unwrap_or(nowhere(at))
 }
 
-/// Returns a handle of concrete data: a hidden parameter of the outermost function, one for each buffer.
+/// Returns a handle of a concrete tensor: a hidden parameter of the outermost function, one per buffer.
 pub fn capture(tensor: &Tensor, at: Loc) -> Handle {
     with_trace(|t| t.capture(tensor, at)).unwrap_or(nowhere(at))
 }
 
-/// Returns whether a handle is captured data. Nothing is differentiated with respect to captured data.
+/// Returns whether a handle stands for a captured tensor. Nothing is differentiated with respect to these.
 pub fn is_data(h: Handle) -> bool {
     with_trace(|t| t.is_data(h)).unwrap_or(false)
 }
 
-/// Returns the type of a handle. If the handle has escaped, reports that at `at` and returns `f64[]`.
+/// Returns the type of a handle. If the handle is used outside its trace, records that error at `at` and returns
+/// `f64[]`.
 pub fn type_of(h: Handle, at: Loc) -> Type {
     let known = with_trace(|t| t.type_or_escape(h, at));
     known.flatten().unwrap_or(Type::scalar(h.atom.literal().map_or(Dtype::F64, |l| l.dtype)))
 }
 
-/// Returns whether a handle is poison. An escaped handle counts as poison and is reported at `at`, so that the
-/// caller need not report anything more about it.
+/// Returns whether a handle is poison. A handle used outside its trace counts as poison: that error is recorded at
+/// `at`, and the caller need not report more.
 pub fn is_poison(h: Handle, at: Loc) -> bool {
     let asked = |t: &mut Trace| t.type_or_escape(h, at).is_none() || t.is_poison(h);
     h.atom.value().is_some() && with_trace(asked).unwrap_or(true)
 }
 
-/// Records a problem with these operands, unless an operand is poison.
+/// Records a problem with these operands at the line `at`, unless an operand is poison.
 pub fn record(problem: Problem, operands: &[Handle], at: Loc) {
     with_trace(|t| t.record(problem, operands, at));
 }
 
-/// Runs the body of a composed operation that users call `name`. If a problem is recorded in the body and its message
-/// does not contain `name`, the message says that it arose in `name`. Of nested operations, the outermost name counts.
+/// Runs the body of a composed operation that users call `name`. If a problem is recorded meanwhile, its message
+/// says that it arose in `name`, unless it contains that name. Of nested operations, the outermost name is shown.
 pub fn within<T>(name: &'static str, body: impl FnOnce() -> T) -> T {
     named(WITHIN.get().or(Some(name)), body)
 }
 
-/// Runs a user's closure inside a composed operation, without the name that [`within`] set.
+/// Runs a user's closure inside a composed operation: problems in it do not get the name that [`within`] has set.
 pub fn outside<T>(body: impl FnOnce() -> T) -> T {
     named(None, body)
 }
@@ -289,7 +291,7 @@ fn named<T>(name: Option<&'static str>, body: impl FnOnce() -> T) -> T {
     body()
 }
 
-/// Records a diagnostic. `inside` is a transform whose frame is closed but which has not finished.
+/// Records a diagnostic. `inside` is a transform that is under way although its frame is closed.
 pub fn report(mut diagnostic: Diagnostic, inside: Option<Context>) {
     with_trace(|t| {
         diagnostic.context.extend(inside);
@@ -298,7 +300,7 @@ pub fn report(mut diagnostic: Diagnostic, inside: Option<Context>) {
     });
 }
 
-/// Returns one poison handle (a placeholder after an error) for each of `types`.
+/// Returns one poison handle (a placeholder after an error) per type in `types`.
 pub fn poison(types: &[Type], at: Loc) -> SmallVec<[Handle; 1]> {
     with_trace(|t| t.poison(types, at))
         .unwrap_or_else(|| types.iter().map(|_| nowhere(at)).collect())
@@ -309,12 +311,12 @@ pub fn poison1(ty: Type, at: Loc) -> Handle {
     poison(&[ty], at).first().copied().unwrap_or(nowhere(at))
 }
 
-/// Runs a transform on the module of the current trace. Returns `None` outside a trace. `f` must not trace.
+/// Runs `f`, a transform, on the module of the current trace. Returns `None` outside a trace. `f` must not trace.
 pub fn with_module<T>(f: impl FnOnce(&mut Module) -> T) -> Option<T> {
     with_trace(|t| f(&mut t.module))
 }
 
-/// Returns whether a handle can be used now: whether it is a literal or its frame is open.
+/// Returns whether a handle can be used now: whether it is a literal, or its frame is open.
 pub fn is_live(h: Handle) -> bool {
     with_trace(|t| t.type_of(h).is_some()).unwrap_or(false)
 }
@@ -330,20 +332,20 @@ pub fn is_nowhere(h: Handle) -> bool {
     h.frame == NOWHERE && h.atom.value().is_some()
 }
 
-/// Returns a number that no other call of this function returns. It identifies frames, states and entries of
-/// [`remember`].
+/// Returns a number that no other call of this function in the process returns. Such numbers identify frames,
+/// states and entries of [`remember`].
 pub fn unique() -> u64 {
     NEXT_FRAME.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Stores `value` under a number from [`unique`] until the current trace ends.
+/// Stores `value` under `number`, which comes from [`unique`], until the current trace ends.
 pub fn remember<T: 'static>(number: u64, value: T) {
     with_trace(|t| t.memo.entry(number).or_default().push(Box::new(value)));
 }
 
-/// Returns the first value stored under that number that `pick` accepts.
+/// Returns a copy of the first value of type `T` stored under `number` that `pick` accepts.
 pub fn recall<T: Clone + 'static>(number: u64, mut pick: impl FnMut(&T) -> bool) -> Option<T> {
-    // Cloned first: `pick` is the caller's code and may trace.
+    // Copy the values first: `pick` is the caller's code and may trace.
     let all: Option<Vec<T>> = with_trace(|t| {
         let kept = t.memo.get(&number).map(Vec::as_slice).unwrap_or_default();
         kept.iter().filter_map(|v| v.downcast_ref::<T>().cloned()).collect()
@@ -360,8 +362,8 @@ fn with_trace<T>(f: impl FnOnce(&mut Trace) -> T) -> Option<T> {
     STACK.with_borrow_mut(|stack| stack.last_mut().filter(|t| !t.frames.is_empty()).map(f))
 }
 
-/// As [`with_trace`], but takes the trace off the stack while `f` runs, so that nothing is traced into it
-/// meanwhile.
+/// Calls `f` on the current trace as [`with_trace`] does, but takes the trace off the stack meanwhile, so that
+/// nothing is traced into it.
 fn apart<T>(f: impl FnOnce(&mut Trace) -> T) -> Option<T> {
     /// Puts the trace back, even if `f` panics.
     struct Aside(Trace);
@@ -380,7 +382,7 @@ fn apart<T>(f: impl FnOnce(&mut Trace) -> T) -> Option<T> {
     Some(f(&mut aside.0))
 }
 
-/// Returns the placeholder result of an operation outside any trace. Every trace rejects it as escaped.
+/// Returns a placeholder for the result of an operation outside any trace. Every trace rejects it as escaped.
 fn nowhere(at: Loc) -> Handle {
     use cranelift_entity::EntityRef;
     Handle::new(NOWHERE, Atom::Value(crate::lang::function::ValueId::new(0)), at)
@@ -403,7 +405,7 @@ fn declare(params: &[Param]) -> Vec<Handle> {
     declared.flatten().unwrap_or_default()
 }
 
-/// Restores the stack to its height before a closure was entered, even if the closure panics.
+/// Truncates the stack to its height from before a closure was entered, even if the closure panics.
 struct Guard {
     traces: usize,
     frames: usize,

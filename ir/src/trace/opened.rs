@@ -26,8 +26,8 @@ use crate::lang::stack::{DEEPEST_CLOSURE, too_deep};
 use crate::lang::types::{Dtype, Type};
 use std::panic::resume_unwind;
 
-/// An open frame: its closure is about to run, or runs. If an `Opened` is dropped without being closed, as
-/// after a panic of the closure, its frame is discarded.
+/// An open frame, whose closure is about to run or runs. If an `Opened` is dropped without being closed, as after a
+/// panic of the closure, its frame is discarded.
 pub struct Opened {
     context: Context,
     params: Vec<Handle>,
@@ -37,22 +37,22 @@ pub struct Opened {
 /// A closure that was traced in an inner frame and has become a function.
 #[derive(Debug, Default)]
 pub struct Closed {
-    /// The function. Its parameters are the declared ones, then one for each capture. `None` after an error.
+    /// The function; its parameters are the declared ones, followed by one per capture. `None` after an error.
     pub function: Option<FuncId>,
-    /// Values of enclosing frames to pass after the arguments.
+    /// The values of enclosing frames to pass after the arguments, in the order of the function's last parameters.
     pub captures: Vec<Handle>,
-    /// States from outside that the function reads or writes: which capture holds each state's value, and which
-    /// states are extra results, after the closure's own.
+    /// The states from outside that the function reads or writes: for each, the capture that has its value, and the
+    /// extra result (after the closure's own) that has its new value, if any.
     pub held: Vec<Held>,
-    /// Types of the results (guesses where they are poison).
+    /// The types of the results; guesses for results that are poison.
     pub types: Vec<Type>,
-    /// Which results are poison.
+    /// Per result: whether it is poison.
     pub poison: Vec<bool>,
-    /// Per result, the user's line that made it.
+    /// Per result: the user's source line that made it.
     pub born: Vec<Loc>,
 }
 
-/// Opens a frame in the current trace for a closure that is run as a function.
+/// Opens a frame in the current trace for a closure that is run as a function: transforms may change it.
 pub fn frame(transform: &'static str, at: Loc, params: &[Param]) -> Opened {
     Opened::new(Context { transform, at }, params, Runs::AsFunction)
 }
@@ -69,8 +69,8 @@ pub fn solver(transform: &'static str, at: Loc, params: &[Param]) -> Opened {
     Opened::new(Context { transform, at }, params, Runs::AsSolver)
 }
 
-/// Returns whether the current closure is never differentiated: it is the closure of a [`solver`], or a loop or
-/// branch in such a closure.
+/// Returns whether the closure being traced is never differentiated: whether it is the closure of a [`solver`], or
+/// a loop or branch in such a closure.
 pub fn solving() -> bool {
     let innermost = |t: &mut Trace| {
         let function = t.frames.iter().rev().find(|f| f.runs.is_function());
@@ -83,20 +83,20 @@ impl Opened {
     fn new(context: Context, params: &[Param], runs: Runs) -> Opened {
         let depth = with_trace(|t| t.frames.len()).unwrap_or(0);
         if depth > DEEPEST_CLOSURE {
-            // The tree of results is not known until the closure has run, and the closure may recurse until the
-            // stack overflows. So unwind to the boundary as a panic does; the boundary returns the recorded
-            // error.
+            // The number of results is not known until the closure has run, and the closure may recurse until the
+            // stack overflows. So unwind to the boundary, as a panic does; the boundary returns the recorded error.
             let what = "the closures of transforms, outlines and jits";
             record(too_deep(what, depth, DEEPEST_CLOSURE), &[], context.at);
             resume_unwind(Box::new(Stop));
         }
-        // Outside any trace no boundary returns errors. The closure runs once, so that its results exist.
+        // Outside any trace no boundary returns errors; the closure runs once all the same, so that it returns
+        // results.
         let guard =
             if active() { Guard::push_frame(context, runs) } else { Guard::push_trace(context) };
         Opened { context, params: declare(params), guard }
     }
 
-    /// Returns the transform that this frame was opened for.
+    /// Returns the transform for which the frame was opened.
     pub fn context(&self) -> Context {
         self.context
     }
@@ -106,7 +106,7 @@ impl Opened {
         &self.params
     }
 
-    /// Closes the frame into a function with these results, after the closure has returned them.
+    /// Closes the frame into a function that returns `results`, after the closure has returned them.
     pub fn close(self, results: &[Handle]) -> Closed {
         let at = self.context.at;
         let closed = with_trace(|t| {
@@ -122,7 +122,8 @@ impl Opened {
             let frame = t.frames.pop()?;
             let captures = frame.captures();
             t.closed.insert(frame.id, frame.context);
-            // A frame on its own is a trace without a boundary: no equation can be emitted after it.
+            // A frame without an enclosing one is a trace without a boundary: no equation can be emitted after it,
+            // so its function is dropped.
             let sound = !t.frames.is_empty() && frame.poison.is_empty();
             let function = match atoms.into_iter().collect::<Option<Vec<Atom>>>() {
                 Some(results) if sound => match frame.draft.finish(&mut t.module, results) {

@@ -31,41 +31,41 @@ use crate::lang::source_loc::Loc;
 use crate::lang::types::{Dtype, Type};
 use std::marker::PhantomData;
 
-/// An array of a trace that can be replaced by others of its type.
+/// An array of a trace that a program can replace by other arrays of its type: a mutable variable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct State {
     number: u64,
-    /// The user's name for the state.
+    /// The name by which error messages call the state, such as `Ref`.
     name: &'static str,
     born: Loc,
     not_send: PhantomData<*const ()>,
 }
 
-/// A state from outside that a closed function reads or writes.
+/// A state made outside a closure that the closure's function reads or writes.
 #[derive(Clone, Copy, Debug)]
 pub struct Held {
-    /// The state.
+    /// The state that the function uses.
     pub state: State,
-    /// The index of the capture that is the state's value when the function is called.
+    /// The index of the function's capture that is the state's value at the call.
     pub capture: usize,
-    /// Whether the function returns the state's last value. Such results come after the function's own, in the
-    /// order of the `Held` list.
+    /// Whether the function writes the state and so returns its last value. These extra results follow the
+    /// function's own, in the order of the list of `Held`.
     pub written: bool,
 }
 
-/// A trace's entry for a state.
+/// The facts that a trace knows about a state.
 #[derive(Debug)]
 pub(super) struct Known {
-    /// The number of the frame that made the state.
+    /// The number of the frame in which the state was made.
     home: u64,
     name: &'static str,
     ty: Type,
     born: Loc,
-    /// The line at which `freeze` ended the state.
+    /// The source line at which `freeze` ended the state; `None` if it has not ended.
     ended: Loc,
 }
 
-/// The kind of use of a state.
+/// The way in which a state is used: reading, writing or ending it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Access {
     Read,
@@ -79,8 +79,8 @@ impl State {
         State::of("Ref", value, None, at)
     }
 
-    /// Makes a state that users call `name`, with the initial value `value`. The state belongs to `frame`, if
-    /// that frame is open, and else to the top frame. `value` must belong to that frame or to one below it.
+    /// Makes a state that error messages call `name`, with the initial value `value`. The state belongs to `frame`
+    /// if that frame is open, else to the top frame. `value` must belong to the state's frame or to one below it.
     pub fn of(name: &'static str, value: Handle, frame: Option<u64>, at: Loc) -> State {
         let number = super::unique();
         let state = State { number, name, born: at, not_send: PhantomData };
@@ -96,23 +96,23 @@ impl State {
         state
     }
 
-    /// Returns the line that made the state.
+    /// Returns the user's source line that made the state.
     pub fn born(self) -> Loc {
         self.born
     }
 
-    /// Returns the type of the state's values, if the current trace has the state.
+    /// Returns the type of the state's values; `None` if the current trace does not have the state.
     pub fn ty(self) -> Option<Type> {
         with_trace(|t| t.states.get(&self.number).map(|known| known.ty.clone())).flatten()
     }
 
-    /// Returns the current value; `what` is the user's name of the reading operation. If the use is wrong,
-    /// records a problem and returns poison.
+    /// Returns the current value of the state; `what` is the name of the reading operation for messages. If the
+    /// state cannot be read, records a problem and returns poison.
     pub fn get(self, what: &'static str, at: Loc) -> Handle {
         self.with(Access::Read, what, at).unwrap_or_else(|| self.poison(at))
     }
 
-    /// Replaces the value by another of the same type. Records a problem if the use is wrong.
+    /// Replaces the value of the state by another of its type. If that is not allowed here, records a problem.
     pub fn set(self, value: Handle, what: &'static str, at: Loc) {
         let (Some(_), Some(ty)) = (self.with(Access::Write, what, at), self.ty()) else { return };
         let given = super::type_of(value, at);
@@ -131,7 +131,7 @@ impl State {
         self.put(poison1(ty, at));
     }
 
-    /// Ends the state and returns its last value. Every later use is an error.
+    /// Ends the state and returns its last value. Every later use of the state is an error.
     pub fn end(self, what: &'static str, at: Loc) -> Handle {
         let value = self.with(Access::End, what, at);
         if value.is_some() {
@@ -144,7 +144,7 @@ impl State {
         value.unwrap_or_else(|| self.poison(at))
     }
 
-    /// Returns the value that a function called now would read; `None` if the state has ended or its frame is
+    /// Returns the value that a function called now would read; `None` if the state has ended, or its frame is
     /// closed.
     pub fn now(self) -> Option<Handle> {
         with_trace(|t| {
@@ -156,8 +156,8 @@ impl State {
         .flatten()
     }
 
-    /// Returns the innermost current closure that may not write to the state, because it is a function and the
-    /// state was made outside it: its frame, and the transform that it was given to.
+    /// Returns the innermost closure being traced that may not write to the state, since it is a function and the
+    /// state was made outside it: the closure's frame, and the transform to which it was given.
     pub fn barred(self) -> Option<(u64, Context)> {
         with_trace(|t| {
             let home = t.home(self)?;
@@ -167,12 +167,12 @@ impl State {
         .flatten()
     }
 
-    /// Records why a use of the state is wrong.
+    /// Records the problem of a wrong use of the state, with the source line that made the state.
     pub fn refuse(self, problem: Problem, at: Loc) {
         with_trace(|t| t.refuse(self, problem, at));
     }
 
-    /// Sets the value after a call of a function that wrote the state.
+    /// Sets the state's value in the top frame, after the call of a function that has written the state.
     pub fn put(self, value: Handle) {
         with_trace(|t| {
             if let Some(frame) = t.frames.last_mut() {
@@ -181,7 +181,8 @@ impl State {
         });
     }
 
-    /// Sets the value to poison, after a call that failed and would have written the state.
+    /// Sets the state's value in the top frame to poison, after a call that failed and would have written the
+    /// state.
     pub fn spoil(self, at: Loc) {
         self.put(self.poison(at));
     }
@@ -205,8 +206,8 @@ impl State {
     }
 }
 
-/// Runs `f` with that frame and all frames inside it set aside, so that `f` emits into the enclosing frame,
-/// before the closure of `frame`.
+/// Runs `f` while the frame `frame` and all frames inside it are off the stack: `f` emits its equations into the
+/// enclosing frame, before the call of the closure that `frame` traces.
 pub fn around<T>(frame: u64, f: impl FnOnce() -> T) -> T {
     /// Puts the frames back, even if `f` panics.
     struct Aside(Vec<Frame>);
@@ -224,18 +225,19 @@ pub fn around<T>(frame: u64, f: impl FnOnce() -> T) -> T {
 }
 
 impl Trace {
-    /// Returns the index of the frame that made a state, if that frame is open.
+    /// Returns the index of the frame that made a state; `None` if that frame is not open.
     fn home(&self, state: State) -> Option<usize> {
         let known = self.states.get(&state.number)?;
         self.frames.iter().rposition(|f| f.id == known.home)
     }
 
-    /// Returns the index of the frame that made a state, if the top frame may access the state in this way.
+    /// Returns the index of the frame that made a state if the top frame may use the state in this way, else the
+    /// error.
     fn allowed(&self, state: State, access: Access, what: &'static str) -> Result<usize, Problem> {
         let (name, made) =
             (state.name, state.born.map_or(String::new(), |l| format!(" made {}", place(l))));
         let Some(home) = self.home(state) else {
-            // No frame has the number 0.
+            // No frame has the number 0, so the message names another trace.
             let from = self.whence(self.states.get(&state.number).map_or(0, |known| known.home));
             return Err(Problem::new(
                 Kind::Escaped,
@@ -279,7 +281,7 @@ impl Trace {
         }
     }
 
-    /// Records why a use of a state is wrong, with the line that made the state.
+    /// Records the problem of a wrong use of a state, with the source line that made the state as a note.
     fn refuse(&mut self, state: State, problem: Problem, at: Loc) {
         let notes = self.states.get(&state.number).map(|known| Note {
             role: "state".to_owned(),
@@ -290,8 +292,8 @@ impl Trace {
         self.push(Diagnostic { problem, at, notes, context: Vec::new() });
     }
 
-    /// Returns the current value of a state in the frame `i`. If the frame has not used the state before,
-    /// captures it.
+    /// Returns the current value of a state in frame `i`. If that frame has not used the state before, captures its
+    /// value from the enclosing frame. `home` is the index of the frame that made the state.
     fn version(&mut self, state: State, home: usize, i: usize) -> Handle {
         if let Some(now) = self.frames[i].states.get(&state.number) {
             return *now;
@@ -310,8 +312,8 @@ impl Trace {
         now
     }
 
-    /// Returns the states from outside that the top frame uses, each with its capture, and the last values of
-    /// the written states.
+    /// Returns the states from outside that the top frame uses, each with its capture, and the last values of those
+    /// that the frame has written.
     pub(super) fn held(&mut self) -> (Vec<Held>, Vec<Handle>) {
         let Some(frame) = self.frames.last() else { return Default::default() };
         let mut last = Vec::new();

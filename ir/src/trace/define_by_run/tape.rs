@@ -25,13 +25,15 @@ use smallvec::SmallVec;
 use std::fmt;
 use std::panic::resume_unwind;
 
-/// A closure that has run, with its straight-line program.
+/// A recording that has ended: a closure that has run, with its straight-line program and the plan of its reverse
+/// pass.
 pub struct Recorded {
     module: Module,
     draft: Draft,
-    /// The concrete values that the reverse pass reads; all others were dropped.
+    /// The concrete values that the planned reverse pass reads; all others were dropped.
     values: Values,
-    /// The number of the program's first parameters that are arguments; the others are captured tensors.
+    /// How many of the program's parameters are arguments of the closure; they come first, then one per captured
+    /// tensor.
     args: usize,
     tensors: Vec<Tensor>,
     results: Vec<Atom>,
@@ -41,12 +43,12 @@ pub struct Recorded {
     at: Loc,
 }
 
-/// Traces a closure and evaluates it at the same time on those arguments. Returns the tape, and the other value
-/// that the closure returned. `most` is the budget in bytes for values and operations; `transforms` derives the
-/// derivatives of functions.
+/// Traces a closure and evaluates it at the same time on the arguments `args`. Returns the tape, and the other
+/// value that the closure returned. `most` is the budget in bytes for values and operations together, `None`
+/// without a limit; `transforms` derives the derivatives of functions.
 ///
 /// # Errors
-/// Returns all first causes that were recorded while the closure ran.
+/// Returns all errors recorded while the closure ran, without those that are consequences of others.
 pub fn recording<R>(
     transform: &'static str,
     at: Loc,
@@ -104,7 +106,7 @@ impl Recorded {
         &self.outputs
     }
 
-    /// Returns the number of recorded operations.
+    /// Returns the number of recorded operations: equations of the program.
     pub fn operations(&self) -> usize {
         self.draft.equations().len()
     }
@@ -115,16 +117,16 @@ impl Recorded {
         types.filter_map(|p| self.draft.types()[*p].as_array().cloned()).collect()
     }
 
-    /// Returns the captured data: the last arguments of the program.
+    /// Returns the tensors that the closure captured; they are the last arguments of the program.
     pub fn tensors(&self) -> &[Tensor] {
         &self.tensors
     }
 
-    /// Returns the cotangents of the arguments, given those of the results, each with the type of its result.
-    /// The cotangent of an argument that is not a float is zero.
+    /// Returns the cotangents of the arguments, given those of the results; each cotangent has the type of its
+    /// result. The cotangent of an argument that is not a float is zero.
     ///
     /// # Errors
-    /// Returns an error if a derivative does not exist or a function of the user fails.
+    /// Returns an error if a derivative does not exist, or a Rust function that the program calls fails.
     pub fn pull(&self, cotangents: &[Tensor]) -> Result<Vec<Tensor>, Problem> {
         let plan = self.plan.as_ref().map_err(Problem::clone)?;
         let mut numbers = Numbers { module: &self.module, values: &self.values, slots: Vec::new() };
@@ -136,7 +138,8 @@ impl Recorded {
         self.cotangents(&mut cts)
     }
 
-    /// As [`Recorded::pull`], but frees saved values as soon as the reverse pass has read them.
+    /// Returns the cotangents of the arguments, as [`Recorded::pull`] does, but frees each saved value as soon as
+    /// the reverse pass has read it for the last time.
     ///
     /// # Errors
     /// Those of [`Recorded::pull`].
@@ -152,7 +155,8 @@ impl Recorded {
             let mut numbers = Numbers { module: &self.module, values: &values, slots };
             undo(&mut numbers, &self.level, program, &plan, *planned, &mut cts)?;
             slots = numbers.slots;
-            // No step that is still to run reads the values that this step or a later operation made.
+            // Free the values that this step's operation and later ones made: the steps still to run read only
+            // earlier values.
             if let Some(made) = self.level.made(program, &plan, *planned) {
                 values.truncate(made);
             }
@@ -195,8 +199,8 @@ impl Recorded {
         Ok((module, function))
     }
 
-    /// Returns the bytes that the tape holds: values, operations, the functions that these run, and the plan of
-    /// the reverse pass. Attributes of operations are not counted.
+    /// Returns the bytes in memory of the tape: values, operations, the functions that operations run, and the plan
+    /// of the reverse pass. Attributes of operations are not counted.
     pub fn bytes(&self) -> usize {
         let results: usize = self.outputs.iter().map(|x| x.bytes().len()).sum();
         let plan = self.plan.as_ref().map_or(0, Plan::bytes);
@@ -205,11 +209,11 @@ impl Recorded {
     }
 }
 
-/// The number of operations shown at the beginning and at the end of a long tape.
+/// The numbers of operations that the text of a long tape shows: of the first ones, and of the last ones.
 const SHOWN: [usize; 2] = [20, 10];
 
-/// Prints a line for each operation: the equation, the bytes saved of its results, the user's line. Of a long
-/// tape it prints the beginning and the end.
+/// Prints one line per operation: the equation, the saved bytes of its results, and the user's source line. If the
+/// tape has more than 30 operations, prints the first 20 and the last 10.
 impl fmt::Display for Recorded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let n = self.operations();
@@ -233,7 +237,7 @@ impl fmt::Display for Recorded {
                 rows.push([format!(".. {} more ..", hidden.len()), String::new(), String::new()]);
             }
             let at = self.draft.locations().get(i).copied().flatten();
-            // The residuals of the equation's forward half have the numbers after those of its outputs.
+            // Residuals of the equation's forward half have the value numbers that follow those of its outputs.
             let end = self.draft.equations().get(i + 1).and_then(|e| e.outputs.first());
             let first = e.outputs.first().map_or(0, |y| y.as_u32());
             let end = end.map_or(types.len() as u32, |y| y.as_u32());
@@ -262,7 +266,7 @@ impl fmt::Display for Recorded {
     }
 }
 
-/// The reverse pass on concrete tensors, as opposed to one that is recorded.
+/// The reverse pass on concrete values; the reverse pass of an inner level is recorded in place of that.
 struct Numbers<'a> {
     module: &'a Module,
     values: &'a Values,
@@ -294,7 +298,7 @@ impl Arithmetic for Numbers<'_> {
                 return Ok(kernel.run(&mut self.slots).into_iter().map(Stored::Scalar).collect());
             }
         }
-        // An owned running total is added to in place.
+        // The running total in `args` is moved, not shared, so the transpose adds to it in place.
         let args: Vec<Value> =
             args.into_iter().map(Stored::into_value).collect::<Result<_, Problem>>()?;
         let found = eval_owned(self.module, back.function, args).map_err(|p| p.at(loc))?;
@@ -307,8 +311,9 @@ impl Arithmetic for Numbers<'_> {
     }
 }
 
-/// Returns the value of a recorded handle or of a literal. For any other handle, records a problem at `at` and
-/// unwinds to the boundary, since no value could be returned. Without a boundary, returns nan or 0.
+/// Returns the concrete value of a recorded handle or of a literal. A handle without a concrete value is an error
+/// at the line `at`: unwinds to the boundary (`jit`, `run`, `record`), which returns the error. Without a boundary,
+/// returns nan or 0.
 pub fn value(h: Handle, what: &str, at: Loc) -> Tensor {
     if let Atom::Literal(l) = h.atom {
         return l.into();
@@ -323,7 +328,8 @@ pub fn value(h: Handle, what: &str, at: Loc) -> Tensor {
     })
 }
 
-/// As [`value`], for a scalar. A different type or shape is a problem, too.
+/// Returns the concrete value of a scalar handle, as [`value`] does. A handle of another type or shape is an error,
+/// too.
 pub fn item<T: Element>(h: Handle, at: Loc) -> T {
     value(h, "item", at).item().unwrap_or_else(|problem| {
         crate::trace::record(problem, &[h], at);
@@ -332,8 +338,8 @@ pub fn item<T: Element>(h: Handle, at: Loc) -> T {
     })
 }
 
-/// Ends the current closures by unwinding to their boundary, which returns the recorded errors. Without a
-/// boundary, returns an array of that type, full of nan or 0.
+/// Unwinds the running closures to their boundary (`jit`, `run`, `record`), which returns the recorded errors.
+/// Without a boundary, returns an array of type `ty`, full of nan or 0.
 fn stop(ty: &Type) -> Tensor {
     if with_trace(|t| t.bounded) == Some(true) {
         resume_unwind(Box::new(Stop));
@@ -346,7 +352,7 @@ fn stop(ty: &Type) -> Tensor {
 }
 
 impl Trace {
-    /// Records why a handle has no value.
+    /// Records the error that the handle `h` has no concrete value; `what` is the method that asked for it.
     fn no_value(&mut self, h: Handle, what: &str, at: Loc) {
         let Some(ty) = self.type_or_escape(h, at) else { return };
         if self.is_poison(h) {

@@ -12,38 +12,38 @@ use crate::trace::diagnostic::Diagnostic;
 use crate::trace::frame::Trace;
 use smallvec::SmallVec;
 
-/// The saved operations of a closure that has run in a recording. Their reverse pass can run any number of
-/// times.
+/// The pullback of a closure that has run inside a recording: its saved operations and the plan of their reverse
+/// pass, which can run any number of times.
 pub struct Undo {
     frame: u64,
     level: Level,
     plan: Plan,
     args: Vec<Atom>,
-    /// The types of the closure's arguments.
+    /// The types of the closure's arguments, in order.
     types: Vec<Type>,
     results: Vec<Atom>,
 }
 
-/// Returns whether an equation traced now is evaluated at once.
+/// Returns whether an equation that is traced now is evaluated at once, as in the outermost frame of a recording.
 pub fn is_recording() -> bool {
     with_trace(|t| t.is_recording()).unwrap_or(false)
 }
 
-/// Returns the bytes of values and operations that the current recording holds so far; `None` without a
+/// Returns the bytes that values and operations of the current recording occupy so far; `None` if there is no
 /// recording.
 pub fn recorded_bytes() -> Option<u64> {
     with_trace(|t| t.recording.as_ref().map(|r| r.live())).flatten()
 }
 
-/// Runs a closure in the current recording and saves its operations for a reverse pass. Returns the results and
-/// the pullback (`None` after an error, or without a recording). The closure runs in the recording's frame, on
-/// arguments that are values of their own.
+/// Runs a closure in the current recording and saves its operations for a reverse pass of its own. Returns the
+/// closure's results, its other value, and the pullback (`None` after an error, or without a recording). The
+/// closure runs in the recording's frame, on copies of `args`, so that no other closure shares these values.
 pub fn level<R>(
     args: &[Handle],
     at: Loc,
     f: impl FnOnce(&[Handle]) -> (Vec<Handle>, R),
 ) -> (Vec<Handle>, R, Option<Undo>) {
-    /// Ends the level, even if the closure panics.
+    /// Removes the level from the recording when the closure ends, even if it panics.
     struct Under(usize);
     impl Under {
         fn end(&self) -> Option<Level> {
@@ -89,7 +89,7 @@ pub fn level<R>(
 }
 
 impl Trace {
-    /// Plans the reverse pass of a level that has ended.
+    /// Plans the reverse pass of a level that has ended; `None` after an error, which is recorded.
     fn undo(
         &mut self,
         mut level: Level,
@@ -104,8 +104,8 @@ impl Trace {
         let rules = &mut self.recording.as_mut()?.rules;
         match level.plan(&results, rules, &mut self.module, program) {
             Ok(plan) => {
-                // The reverse pass runs while the recording grows and cannot borrow its equations, so each step
-                // lists its own operands.
+                // The reverse pass is recorded while the recording grows, so it cannot borrow the equations: each
+                // step gets a list of its own operands and outputs.
                 for step in &mut level.steps {
                     step.place = Place::Own(Box::new(step.own(program)));
                 }
@@ -122,8 +122,8 @@ impl Trace {
 }
 
 impl Undo {
-    /// Returns the cotangents of the arguments, given those of the results; `None` is zero. The equations are
-    /// recorded, or traced, where this is called.
+    /// Returns the cotangents of the arguments, given those of the results; `None` stands for zero. The equations
+    /// of the reverse pass are added to the recording, or to the closure being traced in it.
     pub fn pull(&self, cotangents: &[Handle], at: Loc) -> Vec<Option<Handle>> {
         let here = |t: &mut Trace| t.frames.first().is_some_and(|f| f.id == self.frame);
         if with_trace(here) != Some(true) {
@@ -160,7 +160,7 @@ impl Undo {
     }
 }
 
-/// The reverse pass on handles of a trace: its equations are recorded or traced.
+/// The reverse pass on handles of a trace: its equations are themselves recorded or traced.
 struct Traced {
     /// The number of the recording's frame.
     frame: u64,

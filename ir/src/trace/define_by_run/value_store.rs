@@ -11,21 +11,21 @@ use crate::map::OrderedSet;
 use crate::tensor::Tensor;
 use std::sync::Arc;
 
-/// A concrete value; a scalar is stored inline.
+/// A concrete value of a recording. A scalar is stored inline, without a buffer.
 #[derive(Clone, Debug)]
 pub(super) enum Stored {
-    /// No value: the equation failed, or the value was dropped because no later step reads it.
+    /// No value: the equation failed, or the value was dropped since no later step reads it.
     Gone,
-    /// A scalar.
+    /// A scalar of any dtype.
     Scalar(Literal),
-    /// An array.
+    /// An array that is not a scalar.
     Array(Box<Tensor>),
-    /// The tape of a loop.
+    /// The tape of a loop: the records of its iterations.
     Tape(Arc<Tape>),
 }
 
 impl Stored {
-    /// Returns the value.
+    /// Returns the value, sharing its buffer.
     ///
     /// # Errors
     /// Returns an error if the value was dropped.
@@ -38,7 +38,7 @@ impl Stored {
         }
     }
 
-    /// Returns the value and gives up this reference, so that its buffer may be reused.
+    /// Returns the value and gives up this reference to it, so that its buffer may be reused.
     ///
     /// # Errors
     /// Returns an error if the value was dropped.
@@ -49,15 +49,15 @@ impl Stored {
         }
     }
 
-    /// Returns the array.
+    /// Returns the value as a tensor.
     ///
     /// # Errors
-    /// As [`Stored::value`]; also an error if the value is a tape.
+    /// Those of [`Stored::value`]; also an error if the value is a tape.
     pub(super) fn tensor(&self) -> Result<Tensor, Problem> {
         self.value()?.array().cloned()
     }
 
-    /// Returns the scalar, if the value is one.
+    /// Returns the number, if the value is a scalar.
     pub(super) fn scalar(&self) -> Option<Literal> {
         match self {
             Stored::Scalar(x) => Some(*x),
@@ -65,7 +65,7 @@ impl Stored {
         }
     }
 
-    /// Returns an identifier of the buffer that the value holds outside its slot, if any.
+    /// Returns the address of the buffer that the value holds outside its slot; `None` for a scalar.
     fn identity(&self) -> Option<usize> {
         match self {
             Stored::Gone | Stored::Scalar(_) => None,
@@ -74,7 +74,7 @@ impl Stored {
         }
     }
 
-    /// Returns the bytes that the value holds outside its slot.
+    /// Returns the bytes that the value holds in buffers outside its slot.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Stored::Gone | Stored::Scalar(_) => 0,
@@ -100,17 +100,17 @@ impl From<&Tensor> for Stored {
     }
 }
 
-/// The concrete values of a recording, indexed by the numbers of their ids.
+/// The concrete values of a recording, by value number.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Values {
     all: Vec<Stored>,
-    /// Bytes outside the slots, each buffer in `seen` counted once.
+    /// Bytes outside the slots; each buffer listed in `seen` is counted once.
     live: usize,
     seen: OrderedSet<usize>,
 }
 
 impl Values {
-    /// Returns the value of an atom; a literal is its own value.
+    /// Returns the concrete value of an atom; a literal is its own value.
     pub(super) fn read(&self, a: Atom) -> Stored {
         match a {
             Atom::Literal(l) => Stored::Scalar(l),
@@ -118,7 +118,7 @@ impl Values {
         }
     }
 
-    /// Returns the values of atoms.
+    /// Returns the concrete values of atoms.
     ///
     /// # Errors
     /// Returns an error if a value was dropped.
@@ -126,7 +126,7 @@ impl Values {
         atoms.iter().map(|a| self.read(*a).value()).collect()
     }
 
-    /// Returns the scalar of an atom, if the atom is one.
+    /// Returns the concrete value of an atom, if the atom is a scalar.
     pub(super) fn scalar(&self, a: Atom) -> Option<Literal> {
         match a {
             Atom::Literal(l) => Some(l),
@@ -146,7 +146,7 @@ impl Values {
         self.all[i] = value;
     }
 
-    /// Returns the bytes of the value of that number; 0 if it was dropped.
+    /// Returns the bytes of the value with this number; 0 if the value was dropped.
     pub(super) fn kept(&self, number: u32) -> usize {
         match self.all.get(number as usize) {
             None | Some(Stored::Gone) => 0,
@@ -156,7 +156,7 @@ impl Values {
         }
     }
 
-    /// Drops the values for which `keep` returns false. Scalars stay, since they own no buffer.
+    /// Drops the values for whose number `keep` returns false. Scalars stay, since they own no buffer.
     pub(super) fn retain(&mut self, keep: impl Fn(usize) -> bool) {
         for (i, value) in self.all.iter_mut().enumerate() {
             if value.scalar().is_none() && !keep(i) {
@@ -167,17 +167,18 @@ impl Values {
         self.seen = OrderedSet::default();
     }
 
-    /// Drops all values from that number on.
+    /// Drops all values with this number or a larger one.
     pub(super) fn truncate(&mut self, number: u32) {
         self.all.truncate(number as usize);
     }
 
-    /// Returns the bytes of all values set so far. A buffer shared by several values is counted once.
+    /// Returns the bytes of all values set so far, dropped ones included. A buffer shared by several values counts
+    /// once.
     pub(super) fn live(&self) -> usize {
         self.live + self.all.len() * size_of::<Stored>()
     }
 
-    /// Returns the bytes of all current values. A buffer shared by several values is counted once.
+    /// Returns the bytes of all values that have not been dropped. A buffer shared by several values counts once.
     pub(super) fn bytes(&self) -> usize {
         let mut seen = OrderedSet::default();
         let fresh = |value: &&Stored| value.identity().is_some_and(|buffer| seen.insert(buffer));
