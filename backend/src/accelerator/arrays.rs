@@ -106,13 +106,15 @@ struct Region {
 /// The layout of the tape in memory, for systems that access it through the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum TapeForm {
-    /// One array for each value that a block stores. The i-th array is shifted by i times `skew` cache lines.
+    /// One array for each value that a block stores in an execution. The i-th array is shifted by i times `skew`
+    /// cache lines.
     Arrays {
         /// The shift per array in cache lines: 0, or an odd number, so that arrays that lie a multiple of the cache
         /// size apart do not compete for the same cache sets.
         skew: u64,
     },
-    /// One array of records for each region; a record holds the values that one execution of the block stores.
+    /// One array of records for each block that stores to the tape; a record holds the values of one execution of the
+    /// block.
     Records,
 }
 

@@ -77,7 +77,8 @@ pub(super) struct Window {
     words: OrderedMap<u64, Word>,
     /// The unfinished operands of the last branch; no operation enters the window before they are finished.
     gate: SmallVec<[Token; 3]>,
-    /// Per stream: the last layer request or barrier (the end of a layer), and the tape operations since then.
+    /// Per stream: the last request for a layer (a group of tape entries) or barrier (the end of a layer), and the
+    /// tape operations since then.
     layers: Vec<(Token, Vec<Token>)>,
 }
 
@@ -153,7 +154,8 @@ impl Window {
         (token, self.slots[id as usize].waits == 0)
     }
 
-    /// Returns the stream's last layer request or barrier, and its tape operations since then.
+    /// Returns the stream's last request for a layer (a group of tape entries) or barrier (the end of a layer), and
+    /// the stream's tape operations since then.
     fn layer(&mut self, stream: u32) -> &mut (Token, Vec<Token>) {
         let n = stream as usize;
         if self.layers.len() <= n {

@@ -61,7 +61,7 @@ pub(super) struct Issue<'a> {
     reads: Queue,
     writes: Queue,
     banks: Vec<Queue>,
-    /// The window slots of ready layer requests that wait for space in the scratchpad.
+    /// The window slots of ready requests for layers (groups of tape entries) that wait for space in the scratchpad.
     asking: Vec<u32>,
     /// The number of function units that are busy beyond this tick, and of unfinished reads and writes of the cache.
     busy: u64,
@@ -178,7 +178,8 @@ impl<'a> Issue<'a> {
         Ok(())
     }
 
-    /// Begins the reverse phase: statistics are counted for it, and streams bring the first tiles back.
+    /// Begins the reverse phase: from now on statistics count for it, and streams bring tape entries back to the
+    /// scratchpad.
     pub(super) fn begin_reverse_pass(&mut self) -> Result<(), Problem> {
         self.phase = Phase::Reverse;
         self.pad.begin_reverse_pass();

@@ -198,8 +198,8 @@ impl Machine {
         self.entries / self.halves.max(1)
     }
 
-    /// Returns the energy of an access to the machine's cache, in the unit of Table III; `None` if
-    /// [`Machine::energies`] lacks the cache's size.
+    /// Returns the energy of an access to the machine's cache, in the unit of Table III; `None` if `energies`
+    /// lacks the cache's size.
     pub fn cache_energy(&self) -> Option<u64> {
         self.energies.iter().find(|(bytes, _)| *bytes == self.cache).map(|(_, energy)| *energy)
     }

@@ -139,21 +139,21 @@ pub struct Layer {
     /// The number of the stream that moves the layer. Each stream has its own range of the scratchpad and its own
     /// tiles, and one layer in use at a time.
     pub stream: u32,
-    /// The number of entries (8-byte words of the scratchpad) of the layer.
+    /// The number of entries of the layer; each takes an 8-byte word of the scratchpad.
     pub entries: u64,
     /// Whether the values are in arrays already ([`Home::Array`]) and are only streamed to the scratchpad. Otherwise
     /// they are on the tape, and are streamed to memory and back.
     pub in_array: bool,
-    /// The order in which the reverse phase reads the layers.
+    /// The order in which the reverse phase reads this layer among the layers of the stream.
     pub order: Order,
 }
 
-/// The order in which the reverse phase reads the layers that the forward phase stored.
+/// The order in which the reverse phase reads the layers (groups of tape entries) that the forward phase stored.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Order {
-    /// The last layer first, as in a reversed loop.
+    /// The layer that was stored last is read first, as in a reversed loop.
     Mirrored,
-    /// Loop nest by loop nest, the last nest first; within a nest, the layers in the order of their stores.
+    /// The loop nest that stored last is read first; within a nest, the layers are read in the order of their stores.
     Same {
         /// The number of the loop nest that stores the layer.
         nest: u32,

@@ -41,9 +41,9 @@ enum State {
     Empty,
     /// Layers are being stored in the half.
     Filling,
-    /// The half's tile is on its way to memory.
+    /// The half's contents are on their way to memory.
     Leaving(Tile),
-    /// The half's tile is on its way from memory.
+    /// The half's contents are on their way from memory.
     Coming(Tile),
     Full(Tile),
 }
@@ -51,7 +51,7 @@ enum State {
 /// A tile: the contents of a half of a stream's entries, which are streamed to or from memory together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Tile {
-    /// The index of the tile's first entry in `Scratchpad::memory`.
+    /// The index of the tile's first entry in `Scratchpad::memory`, where entries that are not in the scratchpad are.
     at: u64,
     entries: u64,
     in_array: bool,
@@ -84,22 +84,22 @@ pub(super) struct Transfer {
 pub struct InputTile {
     /// The address of each entry in memory.
     pub words: Vec<u64>,
-    /// One address in each cache line that must be requested.
+    /// One address in each cache line that must be requested from memory to fill the tile.
     pub lines: VecDeque<u64>,
 }
 
-/// The layer in use: the entries between a `Work::Layer` and the barrier that ends it.
+/// The layer (group of tape entries) in use: from a `Work::Layer` to the barrier that ends it.
 #[derive(Clone, Debug)]
 struct Open {
     half: usize,
-    /// The index of the layer's first entry in the half.
+    /// The index of the layer's first entry in its half of the stream's scratchpad entries.
     head: u64,
     entries: u64,
     /// Per entry of the layer: the mask of the bits that were stored.
     stored: Vec<u64>,
 }
 
-/// The scratchpad entries and tiles of one stream.
+/// The part of the scratchpad that one stream uses: two halves, which are filled and emptied in turn.
 pub(super) struct Scratchpad {
     stream: usize,
     capacity: u64,
@@ -110,7 +110,8 @@ pub(super) struct Scratchpad {
     fed: bool,
     lines: Vec<VecDeque<u64>>,
     halves: Vec<(State, Vec<u64>)>,
-    /// The index of the half in use, its tile, and the number of entries still to read in it (reverse phase).
+    /// The index of the half in use, the tile (contents) of that half, and in the reverse phase the number of its
+    /// entries still to read.
     current: usize,
     tile: Option<Tile>,
     left: u64,
@@ -197,7 +198,7 @@ impl Scratchpad {
         Some(head)
     }
 
-    /// Sends the tile in use (the contents of the current half) to memory, and makes the next half current.
+    /// Sends the contents of the half in use (the tile) to memory, and uses the next half from now on.
     fn close(&mut self, tape: &mut u64) {
         let Some(mut tile) = self.tile.take() else { return };
         if !tile.in_array {
@@ -242,7 +243,8 @@ impl Scratchpad {
         }))
     }
 
-    /// Ends the layer in use when its barrier is reached. Fails if the forward phase has not stored all its entries.
+    /// Ends the layer (group of tape entries) in use when its barrier is reached. Fails if the forward phase has not
+    /// stored all entries of the layer.
     pub(super) fn end(&mut self) -> Result<(), Problem> {
         let Some(open) = self.open.take() else {
             return Err(Problem::internal("a barrier ends no layer"));
@@ -260,7 +262,7 @@ impl Scratchpad {
         Ok(())
     }
 
-    /// Requests the next tile of the reverse phase from memory, into the half `half`.
+    /// Requests, in the reverse phase, the next tile from memory; the half `half` will hold it.
     fn ask(&mut self, half: usize) {
         self.halves[half].0 = match self.hist.pop() {
             Some(tile) => {
@@ -301,7 +303,7 @@ impl Scratchpad {
         Ok(half as u64 * self.capacity + within)
     }
 
-    /// Stores a value in the layer in use. Fails if the value's bytes were stored already.
+    /// Stores a value in the layer (group of tape entries) in use. Fails if the value's bytes were stored already.
     pub(super) fn store(&mut self, entry: Entry) -> Result<(), Problem> {
         let (half, within) = self.find(entry.offset)?;
         let (Some(open), Some(tile)) = (&mut self.open, self.tile) else {
@@ -327,7 +329,7 @@ impl Scratchpad {
         Ok(())
     }
 
-    /// Loads a value from the layer in use. Fails if its bits are not those that were stored.
+    /// Loads a value from the layer (group of tape entries) in use. Fails if its bits are not those that were stored.
     pub(super) fn load(&self, entry: Entry) -> Result<(), Problem> {
         let (half, within) = self.find(entry.offset)?;
         let (state, words) = &self.halves[half];
@@ -339,7 +341,7 @@ impl Scratchpad {
         Ok(())
     }
 
-    /// Completes the transfer of a half to memory: the half is empty then.
+    /// Completes the transfer of a half's contents to memory: the half is empty then.
     pub(super) fn arrived_in_memory(&mut self, half: usize) -> Result<(), Problem> {
         let (state, words) = &mut self.halves[half];
         let State::Leaving(tile) = *state else {
@@ -367,7 +369,7 @@ impl Scratchpad {
         Ok(())
     }
 
-    /// Ends the forward phase: sends the tile in use to memory. Fails if a layer has not ended.
+    /// Ends the forward phase: sends the contents of the half in use to memory. Fails if a layer has not ended.
     pub(super) fn flush(&mut self, tape: &mut u64) -> Result<(), Problem> {
         if let Some(open) = &self.open {
             let message = format!("the phase ends in a layer of {} entries", open.entries);
@@ -377,7 +379,8 @@ impl Scratchpad {
         Ok(())
     }
 
-    /// Sets the tiles that the stream brings from the array of an argument.
+    /// Sets the tiles (contents of a half each) that the stream brings from the array of an argument, in the order of
+    /// their use.
     pub(super) fn set_tiles(&mut self, tiles: Vec<InputTile>) -> Result<(), Problem> {
         if !self.is_idle() || !self.memory.is_empty() && !self.fed {
             return Err(Problem::internal("a stream is fed before it has ended"));
@@ -413,7 +416,7 @@ impl Scratchpad {
         }
     }
 
-    /// Begins the reverse phase. All tiles are in memory already.
+    /// Begins the reverse phase. All tiles (contents of a half each) are in memory already.
     pub(super) fn begin_reverse_pass(&mut self) {
         if self.fed {
             return;
@@ -432,14 +435,15 @@ impl Scratchpad {
         self.current = 0;
     }
 
-    /// Requests the first tiles of the reverse phase, one for each half.
+    /// Requests the first tiles (contents of a half each) of the reverse phase from memory, one for each half.
     pub(super) fn start(&mut self) {
         if self.reverse {
             (0..self.halves.len()).for_each(|half| self.ask(half));
         }
     }
 
-    /// Checks, at the end of the reverse phase, that all tiles and all their layers were read.
+    /// Checks, at the end of the reverse phase, that all tiles (contents of a half each) were brought back and read to
+    /// the end.
     pub(super) fn check_empty(&self) -> Result<(), Problem> {
         let inside = self.halves.iter().filter(|(state, _)| *state != State::Empty).count();
         if self.left > 0 || !self.hist.is_empty() || inside > 0 {

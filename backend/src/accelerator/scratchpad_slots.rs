@@ -32,7 +32,8 @@ struct Stream {
 pub(super) struct Pads {
     streams: Vec<Stream>,
     halves: u64,
-    /// The address of the next tile on the tape. The tiles of all streams follow one another on one tape.
+    /// The address on the tape to which the next tile (contents of a half) is sent. The tiles of all streams follow
+    /// one another on one tape.
     tape: u64,
     /// The transfers to (`out`) and from (`back`) memory that wait for the stream engines.
     pub(super) out: VecDeque<Transfer>,
@@ -84,7 +85,8 @@ impl Pads {
         free
     }
 
-    /// Begins a layer. Returns false if the layer must wait for another stream to leave its range, or for a half.
+    /// Begins a layer (a group of tape entries) of a stream. Returns false if the layer must wait for another stream
+    /// to leave the range, or for a half.
     pub(super) fn begin(&mut self, layer: Layer) -> Result<bool, Problem> {
         let n = layer.stream as usize;
         self.stream(layer.stream)?;
@@ -99,14 +101,14 @@ impl Pads {
         begun
     }
 
-    /// Ends the layer in use of the stream with number `stream`.
+    /// Ends the layer (group of tape entries) in use of the stream with number `stream`.
     pub(super) fn end(&mut self, stream: u32) -> Result<(), Problem> {
         self.stream(stream)?.end()?;
         self.gather(stream as usize);
         Ok(())
     }
 
-    /// Sets the tiles that a stream brings from the array of an argument.
+    /// Sets the tiles (contents of a half each) that a stream brings from the array of an argument.
     pub(super) fn set_tiles(&mut self, stream: u32, tiles: Vec<InputTile>) -> Result<(), Problem> {
         self.stream(stream)?.set_tiles(tiles)?;
         self.streams[stream as usize].holds = false;
@@ -141,7 +143,7 @@ impl Pads {
         self.streams[stream].pad.arrived_from_memory(half)
     }
 
-    /// Ends the forward phase: sends the tiles in use of all streams to memory.
+    /// Ends the forward phase: all streams send the contents of their halves in use to memory.
     pub(super) fn flush(&mut self) -> Result<(), Problem> {
         for n in 0..self.streams.len() {
             self.streams[n].pad.flush(&mut self.tape)?;
@@ -150,7 +152,7 @@ impl Pads {
         Ok(())
     }
 
-    /// Begins the reverse phase. Streams whose ranges overlap no other range request their first tiles.
+    /// Begins the reverse phase. Streams whose ranges overlap no other range request their first entries from memory.
     pub(super) fn begin_reverse_pass(&mut self) {
         self.streams.iter_mut().for_each(|stream| {
             stream.pad.begin_reverse_pass();
@@ -172,12 +174,12 @@ impl Pads {
         a.at < end(b) && b.at < end(a)
     }
 
-    /// Returns the number of tiles that all streams sent to memory in the forward phase.
+    /// Returns the number of tiles (contents of a half each) that all streams sent to memory in the forward phase.
     pub(super) fn tiles(&self) -> u64 {
         self.streams.iter().map(|stream| stream.pad.tiles).sum()
     }
 
-    /// Checks, at the end of the run, that the tiles and layers of every stream were read.
+    /// Checks, at the end of the run, that the tiles of every stream were brought back and read to the end.
     pub(super) fn check_empty(&self) -> Result<(), Problem> {
         self.streams.iter().try_for_each(|stream| stream.pad.check_empty())
     }

@@ -14,39 +14,40 @@ use smallvec::SmallVec;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{OrderedMap, Problem};
 
-/// A step of a stream towards a layer: ends the layer in use, or begins the next layer.
+/// A step of a stream towards a layer (a group of tape entries): ends the layer in use, or begins the next layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Move {
     Open(Opened),
     Close,
 }
 
-/// A list of steps towards a layer, seldom more than two (so two are stored inline).
+/// A list of steps towards a layer (ends and begins of layers), seldom more than two, so two are stored inline.
 pub(super) type Moves = SmallVec<[Move; 2]>;
 
 struct Stream {
     slot: Slot,
-    /// The number of records per layer, of 8-byte entries per record, and of records.
+    /// The number of records per layer (group of records in the scratchpad), of 8-byte entries per record, and of
+    /// records.
     iterations: u64,
     entries: u64,
     records: u64,
     read: Read,
     /// The tiles that a stream of arguments brings from their arrays; `None` for a stream of the tape.
     fed: Option<Fed>,
-    /// The layer in use (begun, and not ended by a barrier), and the layer that was last in use.
+    /// The number of the layer in use (begun, and not ended by a barrier), and of the layer that was last in use.
     open: Option<u64>,
     last: Option<u64>,
-    /// The token of the barrier that ended the stream's last layer.
+    /// The token of the barrier that ended the stream's last layer, for streams that wait for it.
     ended: Token,
 }
 
-/// The tiles of an argument that is streamed from its array.
+/// The tiles (words that one stream operation moves) of an argument that is streamed from its array.
 struct Fed {
     /// Per load of the argument: the number of its executions so far.
     served: Vec<u64>,
-    /// The tiles, in the order in which they are used.
+    /// The tiles of the argument, in the order in which they are used.
     tiles: Vec<Cut<u64>>,
-    /// The first iteration of each tile; an iteration executes each load of the argument once.
+    /// The first iteration whose loads read each tile; an iteration executes each load of the argument once.
     starts: Vec<u64>,
 }
 
@@ -145,12 +146,13 @@ impl StreamSchedule {
         Some((stream, tile as u64, place))
     }
 
-    /// Returns the largest number of 8-byte words that a tile of the stream may have: half of its scratchpad entries.
+    /// Returns the largest number of 8-byte words that a tile of the stream may have: those of half its scratchpad
+    /// entries.
     pub(super) fn tile_words(&self, stream: u32) -> usize {
         self.streams[stream as usize].slot.half as usize
     }
 
-    /// Sets the tiles of a stream that brings an argument from its array.
+    /// Sets the tiles (words that one stream operation moves) of a stream that brings an argument from its array.
     pub(super) fn set_tiles(&mut self, stream: u32, tiles: Vec<Cut<u64>>) {
         let s = &mut self.streams[stream as usize];
         let Some(fed) = &mut s.fed else { return };
@@ -166,13 +168,14 @@ impl StreamSchedule {
         fed.tiles = tiles;
     }
 
-    /// Returns the layer that contains a record, and the offset in the layer of the record's first entry.
+    /// Returns the number of the layer that contains a record, and the offset in the layer of the record's first
+    /// entry, in entries of 8 bytes.
     pub(super) fn layer(&self, stream: u32, record: u64) -> (u64, u64) {
         let s = &self.streams[stream as usize];
         (record / s.iterations, record % s.iterations * s.entries)
     }
 
-    /// Returns the moves (layers to end and to begin) that must precede an access to a layer.
+    /// Returns the layers to end and to begin before an access to layer `layer`.
     pub(super) fn to(&mut self, stream: u32, layer: u64, reverse: bool) -> Result<Moves, Problem> {
         let s = &mut self.streams[stream as usize];
         match s.open == Some(layer) {
@@ -196,12 +199,12 @@ impl StreamSchedule {
         self.streams.len() as u32
     }
 
-    /// Begins the reverse phase: no layer has been in use in it yet.
+    /// Begins the reverse phase, in which no layer has been in use yet.
     pub(super) fn begin_reverse_pass(&mut self) {
         self.streams.iter_mut().for_each(|s| s.last = None);
     }
 
-    /// Sets the token of the barrier that ends the layer in use of a stream.
+    /// Sets the token of the barrier that has ended the layer in use of a stream.
     pub(super) fn ended(&mut self, stream: u32, by: Token) {
         self.streams[stream as usize].ended = by;
     }
@@ -217,7 +220,7 @@ impl StreamSchedule {
 }
 
 impl Stream {
-    /// Returns the number of layers of the stream, in the whole run of a phase.
+    /// Returns the number of layers (groups of records or a tile) that a phase uses, in the whole run.
     fn layers(&self) -> u64 {
         match &self.fed {
             Some(fed) => fed.tiles.len() as u64,
@@ -233,7 +236,8 @@ impl Stream {
         }
     }
 
-    /// Returns the moves from the layer in use to `layer`; `None` is the end of the stream.
+    /// Returns the layers to end and to begin in order to come from the layer in use to `layer`; `None` is the end of
+    /// the stream.
     fn towards(
         &mut self,
         stream: u32,

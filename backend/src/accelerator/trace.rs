@@ -354,7 +354,8 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// Ends the layers of all streams that must end with the current step (if `run`, with the whole run).
+    /// Ends the layers (tape entries allocated in the scratchpad) of all streams that must end with the current step,
+    /// or if `run` is true with the whole run.
     fn end(&mut self, run: bool) -> Result<(), Problem> {
         for stream in 0..self.schedule.count() {
             let moves = self.schedule.end(stream, self.reverse, run)?;
@@ -363,7 +364,7 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// Loads or stores a tape value through the scratchpad, in its stream's layer.
+    /// Loads or stores a tape value in the scratchpad, in the layer of its stream that contains the value's record.
     fn stream(
         &mut self,
         stream: u32,

@@ -101,7 +101,8 @@ impl LoopLimits {
         self.loops.into_iter().map(|(_, count)| count).collect()
     }
 
-    /// Returns the error that ended the call in machine code: of the loop that stopped it, or that could not begin.
+    /// Returns the error for which machine code ended the call: a loop that reached a limit, a loop that could not
+    /// begin, or a cancellation.
     pub(crate) fn stopped(&mut self) -> Problem {
         let row = self.rows.iter().position(|row| row.stopped != 0);
         let stopped = row.map(|i| {

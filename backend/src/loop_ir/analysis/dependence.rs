@@ -262,7 +262,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Returns the scalars that the body defines, so that their values differ between iterations.
+    /// Returns the scalars that the body defines, whose values may differ between iterations.
     fn defined(&self, body: &[Stmt]) -> EntitySet<ScalarId> {
         let mut defined = EntitySet::new();
         visit(body, &mut |stmt| {

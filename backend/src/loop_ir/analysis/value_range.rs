@@ -62,7 +62,7 @@ pub(crate) struct ValueRanges<'a> {
     extents: SecondaryMap<IndexId, Option<(Extent, usize)>>,
     /// The number of changes of variables so far, which serves as a clock.
     now: usize,
-    /// For each variable, the times at which it changed.
+    /// For each variable, the times (numbers of changes of any variable) at which it changed.
     changes: SecondaryMap<VarId, Vec<usize>>,
     /// The conditions of the enclosing branches, each with the value (true or false) that it has at the current
     /// statement.
@@ -275,8 +275,8 @@ impl<'r, 'a> Search<'r, 'a> {
         search
     }
 
-    /// Calls `f` to follow a definition that was made at time `then`; returns `None` without a call if definitions
-    /// are nested too deep (`DEPTH`).
+    /// Calls `f` to follow a definition that was made at time `then` (number of changes of variables). If definitions
+    /// are nested too deep (`DEPTH`), does not call `f` and returns `None`.
     fn at<T>(&mut self, then: usize, f: impl FnOnce(&mut Self) -> T) -> Option<T> {
         let before = (self.now, self.depth);
         self.looks += 1;

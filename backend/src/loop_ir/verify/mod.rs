@@ -124,7 +124,7 @@ pub fn check(program: &Program) -> Result<(), Problem> {
     refused(program, &verify(program))
 }
 
-/// Verifies a program as [`check`] does, but accepts accesses for which only the proof is missing that they stay
+/// Verifies a program as `check` does, but accepts accesses for which only the proof is missing that they stay
 /// within their buffer.
 ///
 /// # Errors
