@@ -41,14 +41,14 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 /// The environment variable that names the file to which every compile of a process appends its fingerprints.
 pub const FILE: &str = "TAPELOOM_FINGERPRINTS";
 
-/// One stage of a compile: its name, and the fingerprints of its input and output.
+/// One stage of a compile, with the fingerprints of its input and output.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Stage {
-    /// The name of the compile's stage.
+    /// The name of the stage.
     pub name: &'static str,
-    /// The fingerprint of the input.
+    /// The fingerprint of the stage's input.
     pub input: u64,
-    /// The fingerprint of the output.
+    /// The fingerprint of the stage's output.
     pub output: u64,
 }
 
@@ -56,7 +56,7 @@ thread_local! {
     static COLLECTED: RefCell<Option<Vec<Stage>>> = const { RefCell::new(None) };
 }
 
-/// Opens the file that the environment variable names, once per process.
+/// Returns the file that the environment variable [`FILE`] names, opened once per process; `None` if it is not set.
 fn file() -> Option<&'static Mutex<File>> {
     static OPEN: OnceLock<Option<Mutex<File>>> = OnceLock::new();
     let open = || {
@@ -66,13 +66,13 @@ fn file() -> Option<&'static Mutex<File>> {
     OPEN.get_or_init(open).as_ref()
 }
 
-/// Returns whether fingerprints are collected or written; otherwise they are not computed.
+/// Returns whether fingerprints are collected on this thread, or written to a file; else they need not be computed.
 pub fn wanted() -> bool {
     COLLECTED.with_borrow(Option::is_some) || file().is_some()
 }
 
-/// Records the fingerprints of a stage, if they are [wanted]; only then are `input` and `output`
-/// called.
+/// Records a stage of a compile, if fingerprints are [wanted]: only then calls `input` and `output`, which compute
+/// its fingerprints.
 pub fn tell(name: &'static str, input: impl FnOnce() -> u64, output: impl FnOnce() -> u64) {
     if !wanted() {
         return;
@@ -87,7 +87,7 @@ pub fn tell(name: &'static str, input: impl FnOnce() -> u64, output: impl FnOnce
     }
 }
 
-/// Calls `f` and returns the stages of all compiles on this thread meanwhile.
+/// Calls `f`; returns its result, and the stages of all compiles that ran during the call on this thread.
 pub fn collect<T>(f: impl FnOnce() -> T) -> (T, Vec<Stage>) {
     let before = COLLECTED.replace(Some(Vec::new()));
     let result = f();
@@ -95,14 +95,14 @@ pub fn collect<T>(f: impl FnOnce() -> T) -> (T, Vec<Stage>) {
     (result, stages)
 }
 
-/// Returns the fingerprint of a value.
+/// Returns the fingerprint of a value: a hash that does not depend on the process.
 pub fn of(value: &impl Hash) -> u64 {
     let mut state = FxHasher::default();
     value.hash(&mut state);
     state.finish()
 }
 
-/// Returns the fingerprint of a function and of all functions that it refers to.
+/// Returns the fingerprint of a function, which depends also on all functions that it refers to.
 pub fn function(module: &Module, f: FuncId) -> u64 {
     let mut known: OrderedMap<FuncId, u64> = OrderedMap::default();
     let mut pending = vec![f];
@@ -121,7 +121,7 @@ pub fn function(module: &Module, f: FuncId) -> u64 {
     known[&f]
 }
 
-/// Returns the fingerprint of a function, given those of its callees.
+/// Returns the fingerprint of function `f`, given those of its callees.
 fn alone(module: &Module, f: FuncId, callees: &OrderedMap<FuncId, u64>) -> u64 {
     let f = module.function(f);
     let mut state = FxHasher::default();
@@ -140,7 +140,7 @@ fn alone(module: &Module, f: FuncId, callees: &OrderedMap<FuncId, u64>) -> u64 {
 
 fn primitive(op: &Op, callees: &OrderedMap<FuncId, u64>, state: &mut FxHasher) {
     if op.host().is_some() || matches!(op, Op::Barrier(_)) {
-        // Host numbers depend on the process, and marks are names, so neither is hashed.
+        // The numbers of hosts depend on the process, and marks are names, so neither of them is hashed.
         return std::mem::discriminant(op).hash(state);
     }
     let regions = op.regions();

@@ -9,19 +9,19 @@ use std::fmt;
 /// A token of the text form of programs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Tok<'t> {
-    /// `%3`, without the sign.
+    /// A value: `%3` without the `%`.
     Value(&'t str),
-    /// `@loss`, without the sign.
+    /// A function: `@loss` without the `@`.
     Func(&'t str),
-    /// `&spline`, without the sign.
+    /// A host: `&spline` without the `&`.
     Host(&'t str),
-    /// `mul`, `func`, `f64`, `true`.
+    /// A word: `mul`, `func`, `f64`, `true`.
     Word(&'t str),
-    /// A number with its suffix, as text.
+    /// A number with its suffix, as text: `2.5f32`.
     Number(&'t str),
     /// One of `( ) { } [ ] < > , : ; = ?`.
     Sign(char),
-    /// `->`
+    /// The arrow `->`.
     Arrow,
     /// A character that begins no token.
     Stray(char),
@@ -43,7 +43,7 @@ impl fmt::Display for Tok<'_> {
     }
 }
 
-/// A position in the text: line and column in characters, from 1.
+/// A position in the text: line and column (in characters), both from 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Place {
     pub(crate) line: usize,
@@ -59,18 +59,18 @@ pub(crate) struct Token<'t> {
     pub(crate) first: bool,
 }
 
-/// Returns whether a name may contain that character.
+/// Returns whether a name may contain the character `c`.
 pub(crate) fn in_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == '.'
 }
 
-/// Returns whether a text is one word that is neither a truth value nor a dtype.
+/// Returns whether a text is a single word that is neither a truth value nor the name of a dtype.
 pub fn is_word(text: &str) -> bool {
     let alone = |t: &Token<'_>| t.tok == Tok::Word(text) && !matches!(text, "true" | "false");
     lex(text).first().is_some_and(alone) && Dtype::from_name(text).is_none()
 }
 
-/// Returns all tokens; the last is [`Tok::End`].
+/// Returns all tokens of a text; the last is [`Tok::End`].
 pub(crate) fn lex(text: &str) -> Vec<Token<'_>> {
     let mut tokens = Vec::new();
     let mut end = Place { line: 1, column: 1 };
@@ -95,7 +95,8 @@ pub(crate) fn lex(text: &str) -> Vec<Token<'_>> {
     tokens
 }
 
-/// Returns the token that begins with `c` (none for white space) and its length in bytes.
+/// Returns the token at the beginning of `rest`, whose first character is `c`, and its length in bytes; for white
+/// space no token.
 fn token(c: char, rest: &str) -> (Option<Tok<'_>>, usize) {
     let name = |from: usize| {
         let length = rest[from..].find(|c| !in_name(c)).unwrap_or(rest.len() - from);
@@ -119,7 +120,8 @@ fn token(c: char, rest: &str) -> (Option<Tok<'_>>, usize) {
     }
 }
 
-/// Returns the length of a number: sign, digits, letters (suffix, hexadecimal) and an exponent with its sign.
+/// Returns the length in bytes of the number at the beginning of `rest`: sign, digits, letters (suffix,
+/// hexadecimal) and an exponent with its sign.
 fn number(rest: &str) -> usize {
     let mut before = '-';
     let hexadecimal = rest.trim_start_matches('-').starts_with("0x");

@@ -29,20 +29,20 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Limits of a call. The default is no limits.
+/// Limits of a call of a program. By default there are none.
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
-    /// The most iterations in each run of a loop whose trip count is dynamic.
+    /// The largest number of iterations in one run of a loop whose trip count is dynamic; `None` without a limit.
     pub max_steps: Option<u64>,
-    /// The handle that can cancel the call.
+    /// The handle by which another thread can cancel the call.
     pub cancel: Option<Cancel>,
 }
 
 impl Limits {
-    /// Checks for cancellation at the beginning of a call, since a call without loops does not check later.
+    /// Checks for cancellation when a call begins, since a call without loops makes no later check.
     ///
     /// # Errors
-    /// [`Kind::Cancelled`] if the handle was cancelled before.
+    /// [`Kind::Cancelled`] if the handle is cancelled.
     pub fn begin(&self) -> Result<(), Problem> {
         match &self.cancel {
             Some(cancel) if cancel.is_cancelled() => {
@@ -66,59 +66,59 @@ impl Limits {
 pub struct Cancel(Arc<AtomicBool>);
 
 impl Cancel {
-    /// Makes a handle that is not cancelled.
+    /// Makes a handle that has not been cancelled.
     pub fn new() -> Cancel {
         Cancel::default()
     }
 
-    /// Cancels the calls that check this handle.
+    /// Cancels the running and later calls that check this handle, until [`Cancel::reset`].
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Returns the flag in memory, which machine code reads.
+    /// Returns the handle's flag in memory, which machine code reads: true means cancelled.
     pub fn flag(&self) -> &AtomicBool {
         &self.0
     }
 
-    /// Returns whether [`Cancel::cancel`] was called after the last reset.
+    /// Returns whether [`Cancel::cancel`] has been called since the last reset.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Lets calls run again.
+    /// Lets calls that check this handle run again.
     pub fn reset(&self) {
         self.0.store(false, Ordering::Relaxed);
     }
 }
 
-/// The number of iterations between two checks of the cancellation flag.
+/// The number of iterations of a loop between two checks of the cancellation flag.
 pub const LOOK_EVERY: u64 = 1024;
 
-/// The iteration count of one loop under limits.
+/// The iteration counter of one run of a loop under limits.
 #[derive(Clone, Debug)]
 pub struct LimitedLoop {
     limits: Limits,
-    /// The most iterations that this run of the loop may begin.
+    /// The largest number of iterations that this run of the loop may begin.
     pub most: u64,
-    /// The number of iterations begun.
+    /// The number of iterations begun so far.
     pub count: u64,
-    /// The iteration at which to check next.
+    /// The value of `count` at which the next check is due.
     pub until: u64,
 }
 
 impl LimitedLoop {
-    /// Makes the counter of a loop. [`Limits::max_steps`] applies if `bounded`.
+    /// Makes the counter of a loop. [`Limits::max_steps`] applies only if `bounded`: if the trip count is dynamic.
     pub fn new(limits: &Limits, bounded: bool) -> LimitedLoop {
-        // `most + 1` must not overflow.
+        // Keep `most` below the largest number, so that `most + 1` does not overflow.
         let most = limits.max_steps.filter(|_| bounded).unwrap_or(u64::MAX).min(u64::MAX - 1);
         LimitedLoop { limits: limits.clone(), most, count: 0, until: 0 }
     }
 
-    /// Begins the loop, with its trip count if known.
+    /// Begins a run of the loop; `trip` is its trip count, if it is known at that time. Checks the limits.
     ///
     /// # Errors
-    /// [`Kind::Limit`] if the trip count is too large; [`Kind::Cancelled`].
+    /// [`Kind::Limit`] if the trip count exceeds the limit; [`Kind::Cancelled`] if the call is cancelled.
     pub fn begin(&mut self, trip: Option<u64>) -> Result<(), Problem> {
         self.count = 0;
         match trip {
@@ -128,7 +128,7 @@ impl LimitedLoop {
         }
     }
 
-    /// Counts an iteration that begins, and calls `look` if a check is due.
+    /// Counts an iteration that is about to begin, and calls `look` if a check is due.
     ///
     /// # Errors
     /// Errors of [`LimitedLoop::look`].
@@ -137,10 +137,10 @@ impl LimitedLoop {
         if self.count < self.until { Ok(()) } else { self.look() }
     }
 
-    /// Checks whether the iteration that begins may run, and sets the iteration of the next check.
+    /// Checks whether the iteration that is about to begin may run, and sets when the next check is due.
     ///
     /// # Errors
-    /// [`Kind::Limit`] if it is one too many; [`Kind::Cancelled`].
+    /// [`Kind::Limit`] if the iteration exceeds the limit; [`Kind::Cancelled`] if the call is cancelled.
     pub fn look(&mut self) -> Result<(), Problem> {
         if self.count > self.most || self.limits.cancel.as_ref().is_some_and(Cancel::is_cancelled) {
             return Err(self.stopped());
@@ -149,7 +149,7 @@ impl LimitedLoop {
         Ok(())
     }
 
-    /// Returns the reason why the iteration that begins may not run.
+    /// Returns the error for an iteration that may not run: the limit is exceeded, or the call is cancelled.
     pub fn stopped(&self) -> Problem {
         if self.count > self.most {
             let most = self.most;
@@ -170,27 +170,27 @@ impl LimitedLoop {
     }
 }
 
-/// The number of runs and iterations of one loop in a call.
+/// The runs and iterations of one loop during a call, for the profile.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LoopCount {
-    /// The user's line.
+    /// The user's source line of the loop.
     pub location: Loc,
-    /// Whether the trip count is dynamic.
+    /// Whether the loop's trip count is dynamic.
     pub runtime: bool,
-    /// The number of runs of the loop in the call: how often it was entered.
+    /// The number of runs of the loop during the call.
     pub entered: u64,
-    /// The sum of iterations over all runs of the loop in the call.
+    /// The number of iterations in all runs together.
     pub iterations: u64,
-    /// The most iterations of one run of the loop.
+    /// The largest number of iterations in one run.
     pub most: u64,
 }
 
 thread_local! {
-    /// The limits of programs that this thread interprets; `None` without limits.
+    /// The limits of programs that the interpreter runs on this thread; `None` without limits.
     static LIMITS: RefCell<Option<Limits>> = const { RefCell::new(None) };
 }
 
-/// Calls `run` with the limits applied to all programs that the interpreter runs in it.
+/// Calls `run`; the limits apply to all programs that the interpreter runs meanwhile on this thread.
 pub fn eval_within<T>(limits: &Limits, run: impl FnOnce() -> T) -> T {
     /// Restores the previous limits, even if `run` panics.
     struct Restore(Option<Limits>);
@@ -204,11 +204,12 @@ pub fn eval_within<T>(limits: &Limits, run: impl FnOnce() -> T) -> T {
 }
 
 thread_local! {
-    /// The most bytes that a loop of this thread may save for its iterations; `None` without a limit.
+    /// The largest number of bytes that each loop on this thread may save for its iterations; `None` without a
+    /// limit.
     static ROOM: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// Calls `run` with a limit of `room` bytes on the residuals that each loop saves.
+/// Calls `run`; each loop that runs meanwhile on this thread may save at most `room` bytes of residuals.
 pub(crate) fn keeping<T>(room: u64, run: impl FnOnce() -> T) -> T {
     /// Restores the previous limit, even if `run` panics.
     struct Restore(Option<u64>);
@@ -221,10 +222,10 @@ pub(crate) fn keeping<T>(room: u64, run: impl FnOnce() -> T) -> T {
     run()
 }
 
-/// Checks that a loop may save `bytes` bytes for its iterations.
+/// Checks that a loop may save `bytes` bytes of residuals for all its iterations.
 ///
 /// # Errors
-/// [`Kind::Budget`] if `bytes` exceeds the limit that `keeping` set.
+/// [`Kind::Budget`] if `bytes` exceeds the limit that [`keeping`] has set.
 pub(crate) fn kept(bytes: u64) -> Result<(), Problem> {
     match ROOM.get() {
         Some(room) if bytes > room => Err(Problem::new(
@@ -236,7 +237,7 @@ pub(crate) fn kept(bytes: u64) -> Result<(), Problem> {
     }
 }
 
-/// Makes the counter of a loop that the interpreter begins, if limits are set.
+/// Makes the iteration counter of a loop that the interpreter begins; `None` if the thread has no limits.
 pub(crate) fn iterations(bounded: bool) -> Option<LimitedLoop> {
     LIMITS.with_borrow(|limits| limits.as_ref().map(|limits| LimitedLoop::new(limits, bounded)))
 }

@@ -18,8 +18,8 @@ pub use indexmap::map::Entry;
 use indexmap::{IndexMap, IndexSet};
 use rustc_hash::FxBuildHasher;
 
-/// A map in the order of insertion.
+/// A hash map that iterates in the order of insertion.
 pub type OrderedMap<K, V> = IndexMap<K, V, FxBuildHasher>;
 
-/// A set in the order of insertion. It also numbers distinct values.
+/// A hash set that iterates in the order of insertion. The index of an element numbers distinct values.
 pub type OrderedSet<T> = IndexSet<T, FxBuildHasher>;

@@ -8,39 +8,41 @@ use crate::policy_table::{Bits, Policy};
 pub struct PlanRequest {
     /// The policy that chooses residuals.
     pub policy: Policy,
-    /// The cost of each parameter at the second half; missing entries are [`Price::THERE`].
+    /// Per parameter: the cost, for the second half, of reading it; missing entries are [`Price::THERE`].
     pub params: Vec<Price>,
-    /// The cost of each result at the second half; missing entries are [`Price::THERE`].
+    /// Per result: the cost, for the second half, of reading it; missing entries are [`Price::THERE`].
     pub results: Vec<Price>,
-    /// If an iteration of a loop is planned: the number of iterations that share a residual saved once.
+    /// If the body of a loop is planned: the number of iterations that share a residual which is the same in all of
+    /// them.
     pub iterations: usize,
-    /// The number of runs of the function in all. Each run saves its own residuals.
+    /// The number of runs of the function during the whole program. Each run saves its own residuals.
     pub runs: usize,
-    /// Whether both halves will be in one function. If so, recomputation reads its inputs through barriers, so
-    /// that it is not merged with the forward half.
+    /// Whether both halves will be in one function. If so, recomputation reads its inputs through barriers, so that
+    /// CSE does not merge it with the forward half.
     pub together: bool,
-    /// The packing of residuals.
+    /// The packing of residuals: the number of bits of each.
     pub bits: Bits,
 }
 
-/// The context of a function and of all functions that it runs.
+/// The planning context of a function and of all functions that it runs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct PlanContext {
-    /// The meaning of arrays for the planner.
+    /// How the planner regards arrays: as values or as memory.
     pub memory: Memory,
-    /// The packing of residuals.
+    /// The packing of residuals: the number of bits of each.
     pub bits: Bits,
-    /// The number of runs of the function: the product of the trip counts of all enclosing loops.
+    /// The number of runs of the function during the program: the product of the trip counts of all enclosing
+    /// loops.
     pub runs: u32,
 }
 
 impl PlanContext {
-    /// The context without loops or memory: arrays are values, and the function runs once.
+    /// The context of a function outside loops: arrays are values, and the function runs once.
     pub const PLAIN: PlanContext =
         PlanContext { memory: Memory::Values, bits: Bits::Cheap, runs: 1 };
 
-    /// Returns the policy for the bodies of loops and branches. If residuals are stored unpacked, bodies save
-    /// everything that the reverse pass reads, in every iteration, too.
+    /// Returns the policy for the bodies of loops and branches in this context. If residuals are stored unpacked,
+    /// bodies save all values that the reverse pass reads.
     fn policy(self) -> Policy {
         match (self.memory, self.bits) {
             (Memory::Values, Bits::Whole) => Policy::Everything,
@@ -56,19 +58,19 @@ impl Default for PlanContext {
     }
 }
 
-/// The meaning of arrays for the planner.
+/// How the planner regards arrays, and so whether an array can be read again in the reverse pass.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
 pub enum Memory {
-    /// Values, which are never overwritten.
+    /// As values, which are never overwritten, so they can be read again.
     #[default]
     Values,
-    /// Memory that is read and not written ([`Planner::Memory`](crate::Planner)): it can be read again.
+    /// As memory that the function does not write ([`Planner::Memory`](crate::Planner)), so it can be read again.
     Read,
-    /// Memory that is written. Since arrays may overlap, any array may have changed.
+    /// As memory that the function writes. Since arrays may overlap, any array may have changed since it was read.
     Written,
 }
 
-/// The number of loop iterations that share the linear half's cost of a value.
+/// The number of iterations over which the cost of saving a value is spread, in a planning context.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Amortization {
     iterations: u32,
@@ -76,50 +78,51 @@ pub struct Amortization {
 }
 
 impl Amortization {
-    /// The value costs its bytes in each iteration.
+    /// For a value that costs all its bytes in each iteration.
     pub const OWN: Amortization = Amortization { iterations: 1, regime: PlanContext::PLAIN };
-    /// The value is free: it is an argument of the whole program, or an element of one.
+    /// For a value that is free to read: an argument of the whole program, or an element of one.
     pub const FREE: Amortization =
         Amortization { iterations: u32::MAX, regime: PlanContext::PLAIN };
 
-    /// Returns the amortization over `iterations` times as many iterations.
+    /// Returns this amortization, spread over `iterations` times the number of iterations.
     #[must_use]
     pub fn among(self, iterations: usize) -> Amortization {
         let times = u32::try_from(iterations.max(1)).unwrap_or(u32::MAX);
         Amortization { iterations: self.iterations.saturating_mul(times), ..self }
     }
 
-    /// Returns this amortization in that context.
+    /// Returns this amortization in the planning context `regime`.
     #[must_use]
     pub fn with(self, regime: PlanContext) -> Amortization {
         Amortization { regime, ..self }
     }
 
-    /// Returns this amortization in the body of a loop, whose function runs `iterations` times as often.
+    /// Returns this amortization in the body of a loop, which runs `iterations` times per run of the function
+    /// around it.
     #[must_use]
     pub fn inside(self, iterations: usize) -> Amortization {
         let times = u32::try_from(iterations).unwrap_or(u32::MAX);
         self.with(PlanContext { runs: self.regime.runs.saturating_mul(times), ..self.regime })
     }
 
-    /// Returns this amortization for residuals with that packing.
+    /// Returns this amortization for residuals packed as `bits` says.
     #[must_use]
     pub fn in_bits(self, bits: Bits) -> Amortization {
         self.with(PlanContext { bits, ..self.regime })
     }
 
-    /// Returns the context (meaning of arrays, packing, number of runs) to which the amortization applies.
+    /// Returns the planning context (meaning of arrays, packing, number of runs) of the amortization.
     pub fn regime(self) -> PlanContext {
         self.regime
     }
 
-    /// Returns whether the value is free.
+    /// Returns whether the value is free to read.
     pub fn is_free(self) -> bool {
         self.iterations == u32::MAX
     }
 
-    /// Returns the amortization of one of `parts` parts of a value. If a part is available, the whole value is, so
-    /// the part bears the cost of the whole.
+    /// Returns the amortization of one of `parts` parts of a value. The whole value must be available for the part
+    /// to be read, so the part bears the cost of the whole.
     #[must_use]
     pub fn apart(self, parts: usize) -> Amortization {
         if self.is_free() {
@@ -129,33 +132,34 @@ impl Amortization {
         Amortization { iterations: (self.iterations / parts).max(1), ..self }
     }
 
-    /// Returns the part of `price` that one iteration bears.
+    /// Returns the share of `price` that one iteration bears; 0 for a free value.
     pub fn of(self, price: u64) -> u64 {
         if self.is_free() { 0 } else { price / u64::from(self.iterations) }
     }
 }
 
-/// The cost of a value that the second half reads.
+/// The cost, for the second half, of reading a value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Price {
-    /// Its bytes, amortized. Values that follow from such values alone are computed once for all iterations.
+    /// Of a value that is the same in all iterations: its bytes, spread over them. Values computed from such values
+    /// alone are computed once for all iterations.
     Constant(Amortization),
-    /// The value's bytes, spread over the iterations that share them.
+    /// Of any other value: its bytes, spread over the iterations that share it.
     Bytes(Amortization),
 }
 
 impl Price {
-    /// The price of a value that costs nothing: it is available to the second half anyway.
+    /// The price of a value that costs nothing, since it is available to the second half anyway.
     pub const THERE: Price = Price::Bytes(Amortization::FREE);
     /// The price of a value that costs all its bytes in each iteration.
     pub const OWN: Price = Price::Bytes(Amortization::OWN);
 
-    /// Returns whether the value costs all its bytes in each iteration.
+    /// Returns whether the value costs all its bytes in each iteration, since no other iteration shares it.
     pub fn is_own(self) -> bool {
         matches!(self, Price::Bytes(share) if share.iterations == 1)
     }
 
-    /// Returns the number of iterations over which the price is spread.
+    /// Returns the number of iterations over which the price is spread, with its planning context.
     pub fn share(self) -> Amortization {
         match self {
             Price::Constant(share) | Price::Bytes(share) => share,
@@ -164,16 +168,16 @@ impl Price {
 }
 
 impl PlanRequest {
-    /// Returns the request for a call: operands and results are free, and both halves are in one function.
+    /// Returns the request for a call: both halves are in one function, so operands and results are free to read.
     pub fn call(policy: Policy) -> PlanRequest {
         let bits = policy.row().bits;
         let (params, results) = (Vec::new(), Vec::new());
         PlanRequest { policy, params, results, iterations: 1, runs: 1, together: true, bits }
     }
 
-    /// Returns the request for functions whose halves are run by separate equations.
+    /// Returns the request for a function (such as a loop's body) whose two halves are run by two equations.
     pub fn apart(params: Vec<Price>, results: Vec<Price>, iterations: usize) -> PlanRequest {
-        // A function that is differentiated has at least one parameter.
+        // The context is that of the parameters; a function that is differentiated has at least one.
         let regime = params.iter().map(|price| price.share().regime).max().unwrap_or_default();
         let bits = match regime.memory {
             Memory::Values => regime.bits,

@@ -16,7 +16,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// A policy for choosing residuals. Plain data: it is part of a query, and so of the memo key of a module.
+/// A policy that chooses the residuals of reverse mode. It is plain data: part of a query, and so of the memo key
+/// of a module.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
 pub enum Policy {
     /// Residuals that are cheaper to save than to recompute, by the costs of moving a byte and of an addition.
@@ -24,39 +25,42 @@ pub enum Policy {
     /// `tanh`, ..), no reduction and no contraction.
     #[default]
     Planned,
-    /// Every value that the reverse pass reads.
+    /// Every value that the reverse pass reads is saved.
     Everything,
-    /// Only the function's arguments: the reverse pass recomputes the rest.
+    /// Nothing but the function's arguments is available to the reverse pass, which recomputes all other values.
     Nothing,
-    /// Results of contractions and library routines (decompositions, transforms); the rest is recomputed.
+    /// Results of contractions and library routines (decompositions, transforms) are saved; other values are
+    /// recomputed.
     Dots,
-    /// Values marked with those names; the rest is recomputed.
+    /// Values marked with one of these names are saved; other values are recomputed.
     Named(Arc<[Arc<str>]>),
     /// At most this number of bytes between the forward and the reverse pass, and during the reverse pass of an
     /// iteration of an outermost loop: the cheapest plan within that budget. Loops save some of their carries
     /// and recompute the others.
     Bytes(u64),
-    /// As [`Policy::Bytes`] if a plan within the budget exists, and otherwise the smallest plan. Derivatives of
-    /// functions planned by [`Policy::Bytes`] use this, since they also need space for the residuals of the
-    /// first reverse pass.
+    /// The same as [`Policy::Bytes`] if a plan within this number of bytes exists, else the plan with the smallest
+    /// tape. Derivatives of functions planned by [`Policy::Bytes`] use this policy, since they also need space for
+    /// the residuals of the first reverse pass.
     About(u64),
-    /// Every value that the reverse pass reads, except values marked with those names, which are recomputed.
+    /// Every value that the reverse pass reads is saved, except values marked with one of these names, which are
+    /// recomputed.
     Except(Arc<[Arc<str>]>),
     /// The residuals of a compiler that transforms loops over memory in place of arrays, and must assume that
     /// arrays overlap. In loops, every read of an array that may be written before the reverse pass saves one
     /// number, reads of inputs included; arithmetic on saved values is recomputed. For comparison only.
     Aliased,
-    /// As [`Policy::Aliased`], for arrays known not to overlap: arrays are read again, and of the computed
-    /// values the fewest bytes are saved from which arithmetic can recompute the rest.
+    /// The residuals of the same compiler as [`Policy::Aliased`] if arrays are known not to overlap: arrays are
+    /// read again, and of the computed values the fewest bytes are saved from which arithmetic can recompute the
+    /// rest.
     Disjoint,
-    /// As [`Policy::Planned`], with f64 residuals stored as f32, in half the bytes. So derivatives differ from
-    /// those of all other policies: each such residual has a relative error of at most [`ROUNDING`], and one
-    /// outside the range of f32 is lost.
+    /// The same residuals as [`Policy::Planned`], with f64 ones stored as f32, in half the bytes. So derivatives
+    /// differ from those of all other policies: each such residual has a relative error of at most [`ROUNDING`],
+    /// and a residual outside the range of f32 is lost.
     Rounded,
 }
 
-/// The largest relative error of an f64 residual under [`Policy::Rounded`], for sizes between 1.2e-38 and
-/// 3.4e38: half the distance between two numbers of f32.
+/// The largest relative error of an f64 residual under [`Policy::Rounded`], if its magnitude lies between 1.2e-38
+/// and 3.4e38: half the relative distance between two neighbouring f32 numbers.
 pub const ROUNDING: f64 = f32::EPSILON as f64 / 2.0;
 
 /// The packing of residuals: the number of bits of each.
@@ -69,62 +73,63 @@ pub enum Bits {
     Cheap,
     /// Packed in the fewest bits that hold the values, whatever the packing costs.
     Few,
-    /// As [`Bits::Cheap`], with 64-bit floats in 32 bits.
+    /// Packed as by [`Bits::Cheap`], and 64-bit floats stored as 32-bit floats.
     Rounded,
 }
 
-/// The properties of a policy, as a row of the table.
+/// The properties of one policy: its row in the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PolicyRow {
-    /// The policy's word in text.
+    /// The policy's word in its text form, such as `planned`.
     pub word: &'static str,
-    /// The cost of recomputing a value.
+    /// How the planner prices recomputing a value.
     pub again: Again,
-    /// The packing of residuals, in the function and in bodies of loops.
+    /// The packing of residuals, in the function and in the bodies of its loops.
     pub bits: Bits,
     /// The algorithm that chooses residuals.
     pub planner: Planner,
-    /// Whether the policy lists the residuals exhaustively. If so, neither results of the function nor other
-    /// values of its forward half count as available to the reverse pass.
+    /// Whether the policy lists all residuals. If so, results of the function and other values of its forward half
+    /// do not count as available to the reverse pass.
     pub nothing_else: bool,
 }
 
-/// The cost of recomputing a value, relative to saving it.
+/// How the planner prices recomputing a value, relative to saving it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Again {
-    /// Its arithmetic, weighed against bytes; expensive equations are never recomputed.
+    /// By its arithmetic, weighed against the bytes; expensive equations are never recomputed.
     Weighed,
-    /// Zero: every value is recomputed rather than saved.
+    /// At zero: every value is recomputed rather than saved.
     Free,
-    /// Zero, except for results of contractions and library routines, which are saved.
+    /// At zero, except for results of contractions and library routines, which are saved.
     FreeButContractions,
-    /// Zero, except for results of equations that run functions, which are saved.
+    /// At zero, except for results of equations that run functions, which are saved.
     FreeButFunctions,
-    /// Zero, except for values with one of the policy's names, which are saved.
+    /// At zero, except for values with one of the policy's names, which are saved.
     FreeButNames,
-    /// More than saving: every value that is read is saved, but for values with one of the policy's names.
+    /// Above saving: every value that the reverse pass reads is saved, except values with one of the policy's
+    /// names.
     DearButNames,
 }
 
 /// The algorithm that chooses residuals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Planner {
-    /// A minimum cut between saved and recomputed values.
+    /// A minimum cut between saved and recomputed values, by their prices.
     Cut,
-    /// A search over plans whose tape fits a number of bytes.
+    /// A search over plans whose tape fits a given number of bytes.
     Budget,
     /// The planning of a compiler of loads and stores: arrays are memory, and loops stay as they are written.
     Memory,
 }
 
-/// The arguments in parentheses after a policy's word.
+/// The arguments of a policy, which its text shows in parentheses after the word.
 enum Arguments<'a> {
     None,
     Names(&'a [Arc<str>]),
     Bytes(u64),
 }
 
-/// All policies without arguments.
+/// The policies that have no arguments.
 const PLAIN: [Policy; 7] = [
     Policy::Planned,
     Policy::Everything,
@@ -136,10 +141,10 @@ const PLAIN: [Policy; 7] = [
 ];
 
 impl Policy {
-    /// The policy for bodies if arrays are memory.
+    /// The policy for the bodies of loops and branches if arrays are memory.
     pub(crate) const OF_MEMORY: Policy = Policy::Aliased;
 
-    /// Returns the policy's row.
+    /// Returns the policy's row in the table.
     pub fn row(&self) -> PolicyRow {
         let row = |word, again, bits, planner, nothing_else| PolicyRow {
             word,
@@ -148,7 +153,7 @@ impl Policy {
             planner,
             nothing_else,
         };
-        // The policies that imitate other compilers save values unpacked.
+        // The policies that imitate other compilers save values unpacked, as those compilers do.
         match self {
             Policy::Planned => row("planned", Again::Weighed, Bits::Cheap, Planner::Cut, false),
             Policy::Rounded => row("rounded", Again::Weighed, Bits::Rounded, Planner::Cut, false),
@@ -190,7 +195,7 @@ impl Policy {
         }
     }
 
-    /// Returns every policy without arguments, and one sample of each other policy.
+    /// Returns every policy without arguments, and one example of each policy with arguments.
     pub fn samples() -> Vec<Policy> {
         let names = ["a", "b.c"];
         let more = [Policy::Bytes(8000), Policy::About(8000)];
@@ -198,22 +203,22 @@ impl Policy {
         PLAIN.into_iter().chain(more).collect()
     }
 
-    /// Makes [`Policy::Named`]: values marked with one of those names are saved.
+    /// Makes [`Policy::Named`]: values marked with one of these names are saved.
     pub fn named<'n>(names: impl IntoIterator<Item = &'n str>) -> Policy {
         Policy::Named(names.into_iter().map(Arc::from).collect())
     }
 
-    /// Makes [`Policy::Except`]: values marked with one of those names are recomputed.
+    /// Makes [`Policy::Except`]: values marked with one of these names are recomputed.
     pub fn except<'n>(names: impl IntoIterator<Item = &'n str>) -> Policy {
         Policy::Except(names.into_iter().map(Arc::from).collect())
     }
 
-    /// Returns the policy's word, without arguments.
+    /// Returns the policy's word in its text form, without arguments.
     pub fn word(&self) -> &'static str {
         self.row().word
     }
 
-    /// Returns the names in the policy's arguments.
+    /// Returns the names among the policy's arguments; none if it has no names.
     pub fn names(&self) -> &[Arc<str>] {
         match self.arguments() {
             Arguments::Names(names) => names,
@@ -221,7 +226,7 @@ impl Policy {
         }
     }
 
-    /// Returns the bytes in the policy's arguments.
+    /// Returns the number of bytes among the policy's arguments; `None` if it has no budget.
     pub fn bytes(&self) -> Option<u64> {
         match self.arguments() {
             Arguments::Bytes(bytes) => Some(bytes),
@@ -229,7 +234,7 @@ impl Policy {
         }
     }
 
-    /// Returns the policy for a batch of `n`: a byte budget is multiplied by `n`.
+    /// Returns the policy for a batch of `n` members: a byte budget is multiplied by `n`.
     #[must_use]
     pub fn times(&self, n: usize) -> Policy {
         match self {
@@ -239,7 +244,7 @@ impl Policy {
         }
     }
 
-    /// Returns the policy for derivatives of functions that this policy planned.
+    /// Returns the policy for the derivative of a derivative that this policy has planned.
     #[must_use]
     pub fn derived(&self) -> Policy {
         match self {
@@ -248,12 +253,12 @@ impl Policy {
         }
     }
 
-    /// Returns the policy of that word with a number of bytes, if there is one.
+    /// Returns the policy with this word and this number of bytes as argument; `None` if there is none.
     pub fn of_bytes(word: &str, bytes: u64) -> Option<Policy> {
         [Policy::Bytes(bytes), Policy::About(bytes)].into_iter().find(|p| p.word() == word)
     }
 
-    /// Returns the policy of that word with those names, if there is one.
+    /// Returns the policy with this word and these names as arguments; `None` if there is none.
     pub fn of(word: &str, names: Vec<Arc<str>>) -> Option<Policy> {
         let none = names.is_empty();
         let names: Arc<[Arc<str>]> = names.into();

@@ -37,29 +37,29 @@ use crate::lang::problem::{Kind, Problem};
 use std::fmt;
 use std::str::FromStr;
 
-/// An action of a checkpointing schedule on the current carry of the chain of iterations.
+/// An action of a checkpointing schedule. The schedule holds one carry, the current one, and saves others in slots.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Action {
     /// Saves the current carry in the slot with this index.
     Keep(usize),
-    /// Runs this number of iterations forward from the current carry.
+    /// Runs that number of iterations forward from the current carry.
     Ahead(usize),
     /// Loads the current carry from the slot with this index.
     Take(usize),
-    /// Reverses the iteration with this index, which begins with the current carry.
+    /// Reverses the iteration with this index; the current carry must be the one with which it begins.
     Back(usize),
 }
 
-/// The actions for a chain of iterations and its reverse pass.
+/// The actions that run a chain of iterations forward and reverse it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Schedule {
-    /// The actions, in order.
+    /// The actions, in the order in which they are performed.
     pub actions: Vec<Action>,
 }
 
-/// Returns the longest chain that can be reversed with this number of saved carries, the one at the start
-/// included, if each iteration runs forward at most `times` times before it is reversed: `C(carries + times,
-/// carries)`.
+/// Returns the largest number of iterations that can be reversed with `carries` saved carries, the one at the start
+/// included, if each iteration runs forward at most `times` times before it is reversed: the binomial coefficient
+/// `C(carries + times, carries)`.
 pub fn reach(carries: usize, times: usize) -> usize {
     let (mut all, mut one) = (1u128, 0);
     while one < times.min(carries) {
@@ -71,7 +71,7 @@ pub fn reach(carries: usize, times: usize) -> usize {
     usize::try_from(all).unwrap_or(usize::MAX)
 }
 
-/// Returns the smallest number of forward runs per iteration for which that chain can be reversed.
+/// Returns the smallest number of forward runs per iteration with which `iterations` iterations can be reversed.
 fn times(iterations: usize, carries: usize) -> usize {
     let mut times = 0;
     while reach(carries, times) < iterations {
@@ -80,8 +80,8 @@ fn times(iterations: usize, carries: usize) -> usize {
     times
 }
 
-/// Returns the smallest number of forward iterations for reversing a chain, with this number of saved carries
-/// (at least one, the one at the start).
+/// Returns the smallest number of iterations to run forward, in all, for reversing a chain with `carries` saved
+/// carries, of which one is that at the start.
 pub fn steps(iterations: usize, carries: usize) -> u128 {
     let carries = carries.max(1);
     let times = match carries {
@@ -96,9 +96,9 @@ pub fn steps(iterations: usize, carries: usize) -> u128 {
     }
 }
 
-/// Returns the distance from a saved carry to the next carry to save, if this number of iterations from the
-/// first one on are to be reversed and `carries` carries may be saved in all. Saving another one pays off from
-/// three iterations and two carries on; it then lies before the last iteration.
+/// Returns how many iterations after a saved carry the next carry is to be saved, if `iterations` iterations from
+/// the saved one on are to be reversed and `carries` carries may be saved, that one included. Saving another carry
+/// pays off from three iterations and two carries on; it then lies before the last iteration.
 pub fn split(iterations: usize, carries: usize) -> usize {
     let (mut times, mut before, mut now) = (0, 0, 1);
     while now < iterations {
@@ -106,17 +106,19 @@ pub fn split(iterations: usize, carries: usize) -> usize {
         before = now;
         now = now * (carries + times) / times;
     }
-    // The iterations behind the split must be reversible with one carry less in `times` runs, and those before
-    // it with all carries in one run less. So neither part may be too short, or the other would be too long.
+    // The iterations behind the split must be reversible with one carry less and `times` runs each, and those
+    // before it with all carries and one run less. So neither part may be too long for that, and hence neither too
+    // short.
     let least_behind = before * carries / (carries + times - 1).max(1);
     before.min(iterations - least_behind)
 }
 
 impl Schedule {
-    /// Returns the schedule with the fewest forward iterations for this number of carries.
+    /// Returns the schedule that runs the fewest iterations forward, with at most `carries` saved carries.
     pub fn binomial(iterations: usize, carries: usize) -> Schedule {
         let mut actions = vec![Action::Keep(0)];
-        // The iterations whose carries are saved, ascending; iteration 0 begins with the carry at the start.
+        // The iterations whose initial carries are saved, in ascending order; iteration 0 begins with the carry at
+        // the start.
         let mut kept = vec![0];
         for iteration in (0..iterations).rev() {
             let Some(mut at) = kept.last().copied() else { break };
@@ -138,7 +140,8 @@ impl Schedule {
         Schedule { actions }
     }
 
-    /// Returns the number of iterations that the schedule runs forward, the reversals not counted.
+    /// Returns the number of iterations that the schedule runs forward; runs that are part of a reversal do not
+    /// count.
     pub fn steps(&self) -> u128 {
         let ahead = |a: &Action| match a {
             Action::Ahead(n) => *n as u128,
@@ -147,7 +150,7 @@ impl Schedule {
         self.actions.iter().map(ahead).sum()
     }
 
-    /// Returns the number of slots: the most carries saved at a time.
+    /// Returns the number of slots: the largest number of carries saved at a time.
     pub fn highest(&self) -> usize {
         let place = |a: &Action| match a {
             Action::Keep(place) => place + 1,
@@ -156,8 +159,8 @@ impl Schedule {
         self.actions.iter().map(place).max().unwrap_or_default()
     }
 
-    /// Checks that the schedule reverses this number of iterations: one after the other, from the last to the
-    /// first, each from the carry with which it began.
+    /// Checks that the schedule reverses `iterations` iterations: one after the other, from the last to the first,
+    /// each from the carry with which it begins.
     ///
     /// # Errors
     /// [`Kind::Arguments`], with the first wrong action.

@@ -23,7 +23,7 @@ use crate::lang::types::{ArrayType, Dtype, Shape};
 use std::ops::{Bound, Range, RangeBounds};
 
 impl Tensor {
-    /// Returns the element at an index, one number per axis.
+    /// Returns the element at `index`, which has one number per axis.
     ///
     /// # Errors
     /// [`Kind::Shape`] when there is no such element, [`Kind::Dtype`] when `T` is not the tensor's
@@ -43,7 +43,8 @@ impl Tensor {
         Ok(T::load(self.stored::<T>()[position]))
     }
 
-    /// Overwrites the element at an index, one number per axis (copying the buffer if it is shared).
+    /// Overwrites the element at `index`, which has one number per axis; first copies the buffer if another tensor
+    /// shares it.
     ///
     /// # Errors
     /// [`Kind::Shape`] when there is no such element, [`Kind::Dtype`] when `T` is not the tensor's
@@ -66,7 +67,7 @@ impl Tensor {
         Ok(())
     }
 
-    /// Returns the element at a row-major position, for any dtype.
+    /// Returns the element at a row-major position, as a literal, for any dtype.
     ///
     /// # Errors
     /// [`Kind::Shape`] when there is no such element.
@@ -74,15 +75,15 @@ impl Tensor {
         if position < self.elements() { Ok(self.at(position)) } else { Err(self.nowhere(position)) }
     }
 
-    /// Returns the number as a constant of a program, if this is a scalar whose buffer no other tensor shares,
-    /// like one made from a Rust number.
+    /// Returns the element as a constant for a program, if the tensor is a scalar whose buffer no other tensor
+    /// shares, as that of a tensor made from a Rust number; else `None`.
     #[doc(hidden)]
     pub fn number(&self) -> Option<Literal> {
         let alone = self.ty.shape.is_empty() && !self.lines.is_shared();
         alone.then(|| self.at(0))
     }
 
-    /// Overwrites the element at a row-major position (copying the buffer if it is shared).
+    /// Overwrites the element at a row-major position; first copies the buffer if another tensor shares it.
     ///
     /// # Errors
     /// [`Kind::Shape`] when there is no such element, [`Kind::Dtype`] when the literal is of another dtype, or
@@ -109,7 +110,7 @@ impl Tensor {
         Ok(())
     }
 
-    /// Returns the subtensor at an index of the first axis, without that axis: a row of a matrix.
+    /// Returns the subtensor at `index` along the first axis, without that axis: a row of a matrix.
     ///
     /// # Errors
     /// [`Kind::Shape`] for a scalar and for an index out of range.
@@ -144,7 +145,7 @@ impl Tensor {
         }
     }
 
-    /// Iterates over the subtensors along the first axis, in order; none for a scalar.
+    /// Iterates over the subtensors along the first axis, in order; a scalar has none.
     ///
     /// ```
     /// use tapeloom_ir::Tensor;
@@ -156,7 +157,8 @@ impl Tensor {
         (0..extent).filter_map(|i| self.row(i).ok())
     }
 
-    /// Returns a range of an axis (a negative axis counts from the end).
+    /// Returns the part of the tensor whose indices along `axis` lie in `range`. A negative axis counts from the
+    /// last.
     ///
     /// # Errors
     /// [`Kind::Shape`] when there is no such axis, or the range does not lie within it.
@@ -187,7 +189,7 @@ impl Tensor {
         Ok(self.part(&ranges))
     }
 
-    /// Returns a range of each leading axis.
+    /// Returns the part of the tensor whose indices along the first axes lie in `ranges`, one range per axis.
     ///
     /// # Errors
     /// [`Kind::Shape`] when there are more ranges than axes, or one does not lie within its axis.
@@ -214,27 +216,28 @@ impl Tensor {
         Ok(self.part(&all))
     }
 
-    /// Returns the element at a row-major position, which must exist.
+    /// Returns the element at a row-major position, which must be below the number of elements.
     pub(crate) fn at(&self, position: usize) -> Literal {
         let size = self.dtype().bytes();
         read(self.dtype(), &self.bytes()[position * size..][..size])
     }
 
-    /// Overwrites the element at a row-major position, which must exist, by a literal of the tensor's dtype.
+    /// Overwrites the element at a row-major position, which must be below the number of elements; `x` must have
+    /// the tensor's dtype.
     pub(crate) fn put(&mut self, position: usize, x: Literal) {
         debug_assert_eq!(self.dtype(), x.dtype);
         let size = x.dtype.bytes();
         self.bytes_mut()[position * size..][..size].copy_from_slice(&x.bits.to_le_bytes()[..size]);
     }
 
-    /// Copies a box (a range per axis), which must lie within the tensor.
+    /// Returns a copy of the box with these ranges, one per axis, which must lie within the tensor.
     fn part(&self, ranges: &[Range<usize>]) -> Tensor {
         let shape: Shape = ranges.iter().map(Range::len).collect();
         let ty = ArrayType::new(self.dtype(), shape);
         if ty.shape.elements() == 0 {
             return Tensor::copied(ty, []);
         }
-        // Elements are contiguous from the last axis that is cut on, so copy runs of them.
+        // From the last axis that is not taken whole, the elements of the box are contiguous, so copy runs of them.
         let cut = ranges.iter().zip(self.shape()).rposition(|(r, n)| r.len() != *n).unwrap_or(0);
         let strides = self.ty().shape.strides();
         let size = self.dtype().bytes();
@@ -252,7 +255,8 @@ impl Tensor {
         Tensor::copied(ty, runs)
     }
 
-    /// Makes a tensor, no larger than an existing one, from runs of bytes.
+    /// Makes a tensor of type `ty` from runs of bytes. It must be no larger than an existing tensor, so that memory
+    /// suffices.
     fn copied<'a>(ty: ArrayType, runs: impl IntoIterator<Item = &'a [u8]>) -> Tensor {
         let lines = Buffer::zeros(ty.bytes().div_ceil(size_of::<Line>()));
         let mut t = Tensor { ty, lines };
@@ -293,7 +297,7 @@ impl Tensor {
     }
 }
 
-/// Checks that the literal's bits are those of an element: a `bool` must be 0 or 1.
+/// Checks that the literal's bits are those of an element of its dtype: 0 or 1 for a `bool`.
 pub(super) fn expect_bits(x: Literal) -> Result<(), Problem> {
     let largest = match x.dtype {
         Dtype::Bool => 1,
@@ -307,7 +311,7 @@ pub(super) fn expect_bits(x: Literal) -> Result<(), Problem> {
     Err(Problem::new(Kind::Dtype, message, "a bool is 0 or 1"))
 }
 
-/// Returns the indices of a range, if it lies within an axis of that extent.
+/// Returns the indices of `range` as a half-open range, if it lies within an axis of that extent.
 fn within(range: &impl RangeBounds<usize>, extent: usize) -> Option<Range<usize>> {
     let start = match range.start_bound() {
         Bound::Included(i) => *i,

@@ -44,7 +44,7 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// Makes a tensor of that shape from its elements in row-major order.
+    /// Makes a tensor of shape `shape` from its elements in row-major order.
     ///
     /// # Errors
     /// [`Kind::Shape`] when the number of elements is not the product of the extents.
@@ -72,18 +72,19 @@ impl Tensor {
         Ok(Tensor::filled_by(ty, elements))
     }
 
-    /// Makes a tensor without axes from one element.
+    /// Makes a scalar tensor (no axes) from one element.
     pub fn scalar<T: Element>(x: T) -> Tensor {
         Tensor::filled_by(ArrayType::new(T::DTYPE, Shape::scalar()), [x])
     }
 
-    /// Makes a tensor with one axis from a slice of elements.
+    /// Makes a tensor with one axis from its elements.
     pub fn vector<T: Element>(elements: &[T]) -> Tensor {
         let ty = ArrayType::new(T::DTYPE, [elements.len()]);
         Tensor::filled_by(ty, elements.iter().copied())
     }
 
-    /// Makes a tensor whose size cannot overflow, since its elements are in memory already.
+    /// Makes a tensor of type `ty` from its elements in row-major order. Its size cannot overflow, since the
+    /// elements are in memory already.
     fn filled_by<T: Element>(ty: ArrayType, elements: impl IntoIterator<Item = T>) -> Tensor {
         let lines = Buffer::zeros(ty.bytes().div_ceil(size_of::<Line>()));
         let mut t = Tensor { ty, lines };
@@ -93,7 +94,7 @@ impl Tensor {
         t
     }
 
-    /// Makes a tensor of that shape and dtype whose elements are all zero (`false`).
+    /// Makes a tensor of this shape and dtype whose elements are all 0 (`false` for `bool`).
     ///
     /// # Errors
     /// [`Kind::TooLarge`] when there is no memory for the tensor.
@@ -109,7 +110,7 @@ impl Tensor {
         Tensor::zeros_of(&ArrayType::new(dtype, shape))
     }
 
-    /// Makes a tensor of that type whose elements are all zero, as [`Tensor::zeros`].
+    /// Makes a tensor of type `ty` whose elements are all 0 (`false` for `bool`).
     ///
     /// # Errors
     /// [`Kind::TooLarge`] when there is no memory for the tensor.
@@ -136,12 +137,12 @@ impl Tensor {
         t
     }
 
-    /// Returns zeros of this tensor's shape and dtype.
+    /// Makes a tensor of this tensor's shape and dtype whose elements are all 0.
     pub fn zeros_like(&self) -> Tensor {
         Tensor { ty: self.ty.clone(), lines: Buffer::zeros(self.lines.len()) }
     }
 
-    /// Makes a tensor of a type from the bytes of its elements in memory order.
+    /// Makes a tensor of type `ty` from the bytes of its elements: row-major, native byte order, without gaps.
     ///
     /// # Errors
     /// [`Kind::Shape`] when the number of bytes is not that of the type, [`Kind::TooLarge`] when there is no
@@ -164,11 +165,11 @@ impl Tensor {
         t.with_truth()
     }
 
-    /// Makes a tensor of a buffer that was written elsewhere; its first bytes are the elements in row-major
-    /// order.
+    /// Makes a tensor of type `ty` from a buffer that was written elsewhere. The buffer's first bytes are the
+    /// elements in row-major order.
     ///
     /// # Errors
-    /// [`Kind::Shape`] when the number of lines is not that of the type, [`Kind::Dtype`] when a `bool` is
+    /// [`Kind::Shape`] when the number of cache lines is not that of the type, [`Kind::Dtype`] when a `bool` is
     /// neither 0 nor 1.
     pub fn from_lines(ty: ArrayType, lines: Buffer) -> Result<Tensor, Problem> {
         if ty.checked_bytes().map(|b| b.div_ceil(size_of::<Line>())) != Some(lines.len()) {
@@ -179,7 +180,7 @@ impl Tensor {
         Tensor { ty, lines }.with_truth()
     }
 
-    /// Returns the tensor unchanged; an error if it is a `bool` array with a byte other than 0 and 1.
+    /// Returns the tensor unchanged; an error if its dtype is `bool` and a byte is neither 0 nor 1.
     fn with_truth(self) -> Result<Tensor, Problem> {
         if self.dtype() == Dtype::Bool
             && let Some(byte) = self.bytes().iter().find(|b| **b > 1)
@@ -214,17 +215,17 @@ impl Tensor {
         Ok(t)
     }
 
-    /// Returns the array type.
+    /// Returns the tensor's type: dtype and shape.
     pub fn ty(&self) -> &ArrayType {
         &self.ty
     }
 
-    /// Returns the element type.
+    /// Returns the dtype of the elements.
     pub fn dtype(&self) -> Dtype {
         self.ty.dtype
     }
 
-    /// Returns the extents, outermost first.
+    /// Returns the extents of the axes, outermost first.
     pub fn shape(&self) -> &[usize] {
         &self.ty.shape
     }
@@ -234,31 +235,33 @@ impl Tensor {
         self.ty.shape.elements()
     }
 
-    /// Returns the bytes of the elements: row-major, native byte order, without gaps.
+    /// Returns the bytes of the elements: in row-major order, native byte order, without gaps.
     pub fn bytes(&self) -> &[u8] {
         &bytemuck::cast_slice::<Line, u8>(&self.lines)[..self.ty.bytes()]
     }
 
-    /// Returns the bytes for writing; copies the buffer first if it is shared. A `bool` must stay 0 or 1.
+    /// Returns the bytes of the elements for writing; first copies the buffer if another tensor shares it. The byte
+    /// of a `bool` must stay 0 or 1.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         let bytes = self.ty.bytes();
         &mut bytemuck::cast_slice_mut::<Line, u8>(self.lines.make_mut())[..bytes]
     }
 
-    /// Returns the elements as stored. The caller has checked the dtype.
+    /// Returns the elements in their stored form, in row-major order. The caller has checked that `T` is the
+    /// element type.
     pub(crate) fn stored<T: Element>(&self) -> &[T::Stored] {
         bytemuck::cast_slice(self.bytes())
     }
 
-    /// Returns the elements as stored, for writing. The caller has checked the dtype.
+    /// Returns the elements in their stored form, for writing. The caller has checked that `T` is the element type.
     pub(crate) fn stored_mut<T: Element>(&mut self) -> &mut [T::Stored] {
         bytemuck::cast_slice_mut(self.bytes_mut())
     }
 
-    /// Returns the same elements with another shape of equal size; the buffer is shared.
+    /// Returns a tensor with the same elements in another shape with as many elements; both share the buffer.
     ///
     /// # Errors
-    /// [`Kind::Shape`] when the sizes differ.
+    /// [`Kind::Shape`] when the numbers of elements differ.
     ///
     /// ```
     /// use tapeloom_ir::Tensor;
@@ -281,13 +284,13 @@ impl Tensor {
         Ok(Tensor { ty, lines: self.lines.clone() })
     }
 
-    /// Returns the address of the shared buffer: equal for clones of one tensor.
+    /// Returns the address of the buffer, which clones of a tensor share.
     pub fn address(&self) -> usize {
         self.lines.as_ptr().addr()
     }
 }
 
-/// Compares type and elements bitwise (so nan equals itself).
+/// Compares types and the bits of elements, so a nan equals itself and 0.0 differs from -0.0.
 impl PartialEq for Tensor {
     fn eq(&self, other: &Tensor) -> bool {
         self.ty == other.ty && self.bytes() == other.bytes()

@@ -28,13 +28,14 @@ use crate::lang::literal::Literal;
 use crate::lang::types::Dtype;
 use std::fmt::{self, Formatter};
 
-/// The most elements of an array that is shown in full; of larger arrays, long axes are abbreviated.
+/// The largest number of elements of an array that is shown in full; of larger arrays, axes of more than 2 `EDGE`
+/// elements are abbreviated.
 const THRESHOLD: usize = 1000;
-/// The number of elements shown at either end of an abbreviated axis.
+/// The number of elements shown at the beginning and at the end of an abbreviated axis.
 const EDGE: usize = 3;
-/// The longest output line in characters; longer rows are broken.
+/// The largest length of an output line, in characters; longer rows are broken into several lines.
 const LINE: usize = 75;
-/// The most digits after the decimal point if the format has no precision.
+/// The largest number of digits after the decimal point, unless the format gives a precision.
 const DECIMALS: usize = 8;
 
 impl fmt::Display for Tensor {
@@ -57,19 +58,19 @@ impl fmt::Debug for Tensor {
     }
 }
 
-/// The shown indices of one axis, with `None` for the omitted part.
+/// The indices of one axis that are shown, with `None` in place of the omitted ones.
 type Shown = Vec<Option<usize>>;
 
-/// One output row: the elements of one row of the innermost axis, or the dots for omitted rows.
+/// One row of the output: the elements along the innermost axis, or the dots in place of omitted rows.
 struct Row {
-    /// Positions of the row's elements, with `None` for the omitted part.
+    /// The row-major positions of the row's elements, with `None` in place of the omitted ones.
     items: Shown,
     /// The number of blanks before the row, and the number of opening brackets after these blanks.
     indent: usize,
     open: usize,
     /// The number of closing brackets printed after the row's elements.
     close: usize,
-    /// The number of line breaks before the next row; 0 after the last.
+    /// The number of line breaks between this row and the next one; 0 after the last row.
     breaks: usize,
 }
 
@@ -109,8 +110,8 @@ fn show(t: &Tensor, f: &mut Formatter<'_>, powers: bool) -> fmt::Result {
     Ok(())
 }
 
-/// Returns the output rows of a tensor, abbreviated if `elide`. Iterates over the outer axes without recursion, so that
-/// any rank works.
+/// Returns the rows of the output; if `elide`, long axes are abbreviated. Iterates over the outer axes without
+/// recursion, so that any rank works.
 fn rows(t: &Tensor, elide: bool) -> Vec<Row> {
     let strides = t.ty().shape.strides();
     let axes: Vec<Shown> = t.shape().iter().map(|n| shown(*n, elide)).collect();
@@ -128,7 +129,8 @@ fn rows(t: &Tensor, elide: bool) -> Vec<Row> {
                 let start: usize = index.iter().zip(&strides).map(|(i, s)| i * s).sum();
                 (inner.iter().map(|i| i.map(|i| start + i)).collect(), rank)
             }
-            // Only the axis that was advanced is at its omitted part; the axes inside are at 0.
+            // An omitted part: only the axis that was advanced last is at its omitted part, and the axes inside it
+            // are at 0.
             None => (vec![None], indent),
         };
         let mut next = depth - usize::from(depth == rank);
@@ -154,7 +156,8 @@ fn rows(t: &Tensor, elide: bool) -> Vec<Row> {
     }
 }
 
-/// Returns the shown indices of an axis: all, or if `elide`, `EDGE` at either end of a long one.
+/// Returns the indices of an axis that are shown: all, or, if `elide` and the axis has more than 2 `EDGE` elements,
+/// the first and the last `EDGE`.
 fn shown(extent: usize, elide: bool) -> Shown {
     if elide && extent > 2 * EDGE {
         let (head, tail) = ((0..EDGE).map(Some), (extent - EDGE..extent).map(Some));
@@ -171,7 +174,7 @@ struct Style {
 }
 
 impl Style {
-    /// Returns the text of each element, before padding to equal width.
+    /// Returns the text of each element, not yet padded to equal width.
     fn texts(&self, dtype: Dtype, elements: &[Literal], alone: bool) -> Vec<String> {
         let plain = |l: &Literal| match dtype {
             Dtype::Bool => (l.bits != 0).to_string(),
@@ -182,7 +185,7 @@ impl Style {
             Dtype::F64 => self.signed(shortest(l.to_f64())),
         };
         match dtype {
-            // A single number is shown with all its digits.
+            // A single number is shown with all its digits, not with at most `DECIMALS`.
             Dtype::F32 | Dtype::F64 if !alone || self.precision.is_some() || self.powers => {
                 self.floats(dtype, elements)
             }
@@ -196,7 +199,7 @@ impl Style {
         }
     }
 
-    /// Prints floats with the same number of decimals each.
+    /// Returns the text of each float, all with the same number of decimals.
     fn floats(&self, dtype: Dtype, elements: &[Literal]) -> Vec<String> {
         let powers = self.powers || self.precision.is_none() && far_apart(dtype, elements);
         let number = |l: &Literal, decimals: Option<usize>| match dtype {
@@ -216,13 +219,13 @@ impl Style {
             self.precision.unwrap_or_else(|| finite.clone().map(needed).max().unwrap_or(0).max(1));
         let exponents = finite.filter_map(|l| split(number(l, None)).1);
         let longest = exponents.map(|e| e.unsigned_abs()).max().unwrap_or(0);
-        // A sign, and the digits of the longest exponent, at least two.
+        // A sign, and the digits of the longest exponent, at least two digits.
         let exponent_width = 1 + longest.to_string().len().max(2);
         let text = |l: &Literal| {
             if !l.to_f64().is_finite() {
                 return self.signed(shortest(l.to_f64()));
             }
-            // Pad the shortest representation with zeros; further digits would be noise.
+            // Pad the shortest text that reads back as the same float with zeros; further digits would be noise.
             let (mut mantissa, mut exponent) = split(number(l, None));
             if self.precision.is_some() || decimals(&mantissa) > common {
                 (mantissa, exponent) = split(number(l, Some(common)));
@@ -242,13 +245,14 @@ impl Style {
     }
 }
 
-/// Prints a float in its shortest representation.
+/// Returns the shortest text that reads back as the same float; `nan` for a nan.
 fn shortest(x: impl Into<f64> + fmt::Debug + Copy) -> String {
     let wide: f64 = x.into();
     if wide.is_nan() { "nan".to_owned() } else { format!("{x:?}") }
 }
 
-/// Prints a finite float with that number of decimals, or in its shortest representation.
+/// Returns the text of a finite float with `decimals` decimals, or the shortest one that reads back as the same
+/// float.
 fn digits(x: impl fmt::Display + fmt::LowerExp, powers: bool, decimals: Option<usize>) -> String {
     match (powers, decimals) {
         (false, None) => format!("{x}"),
@@ -258,7 +262,7 @@ fn digits(x: impl fmt::Display + fmt::LowerExp, powers: bool, decimals: Option<u
     }
 }
 
-/// Splits a number's text into mantissa and exponent.
+/// Splits the text of a number into mantissa and exponent; `None` if it has no exponent.
 fn split(text: String) -> (String, Option<i32>) {
     match text.split_once('e') {
         Some((mantissa, exponent)) => (mantissa.to_owned(), exponent.parse().ok()),
@@ -270,11 +274,12 @@ fn decimals(mantissa: &str) -> usize {
     mantissa.split_once('.').map_or(0, |(_, d)| d.len())
 }
 
-/// Returns whether decimals alone would show too few digits of some numbers, or too many of others.
+/// Returns whether exponents are needed, because numbers of the array are very large, very small or differ much in
+/// size.
 fn far_apart(dtype: Dtype, elements: &[Literal]) -> bool {
     let sizes = || elements.iter().map(|l| l.to_f64().abs()).filter(|x| x.is_finite() && *x > 0.0);
     let (least, most) = (sizes().fold(f64::INFINITY, f64::min), sizes().fold(0.0, f64::max));
-    // Above this size, digits before the decimal point are no longer reliable in f32 (six digits).
+    // From this size on, the digits before the decimal point are no longer all significant in f32 (six digits).
     let large = if dtype == Dtype::F32 { 1e6 } else { 1e8 };
     most >= large || (most > 0.0 && (least < 1e-4 || most / least > 1000.0))
 }

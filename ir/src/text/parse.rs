@@ -20,14 +20,14 @@ use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::fmt;
 
-/// An error in a text, with its position.
+/// An error in the text of a program, with its position.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParseError {
-    /// Line, from 1.
+    /// The line of the text, from 1.
     pub line: usize,
-    /// Column in characters, from 1.
+    /// The column in characters, from 1.
     pub column: usize,
-    /// The error.
+    /// The error at that position.
     pub problem: Problem,
 }
 
@@ -39,10 +39,10 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-/// Parses a module.
+/// Parses a module: functions, each of which refers only to functions above it.
 ///
 /// # Errors
-/// All errors, in the order of the text; at least one.
+/// Returns all errors in the order of the text; at least one.
 pub fn parse_module(text: &str) -> Result<Module, Vec<ParseError>> {
     let mut p = Parser::new(text);
     let mut module = Module::new();
@@ -68,7 +68,7 @@ pub fn parse_type(text: &str) -> Result<Type, ParseError> {
 
 type Parsed<T> = Result<T, ParseError>;
 
-/// The deepest nesting of tape types, so that no text exhausts the stack.
+/// The deepest nesting of tape types, so that no text overflows the stack.
 const MAX_NESTING: usize = 64;
 
 struct Parser<'t> {
@@ -76,7 +76,7 @@ struct Parser<'t> {
     at: usize,
     /// The functions parsed so far, by name; `None` for a function with errors.
     functions: HashMap<&'t str, Option<FuncId>>,
-    /// Hosts by name, none bound to a Rust function.
+    /// The hosts by name; none of them has a Rust function yet.
     hosts: HashMap<&'t str, Host>,
     errors: Vec<ParseError>,
 }
@@ -85,20 +85,20 @@ struct Parser<'t> {
 struct Body<'t> {
     draft: Draft,
     values: HashMap<&'t str, Defined>,
-    /// The position in the text of each equation.
+    /// Per equation: its position in the text.
     places: Vec<Place>,
-    /// The phase of differentiation of the equations up to the next phase line.
+    /// The phase of the next equations, as the last phase line above them set it.
     phase: Phase,
 }
 
 #[derive(Clone, Copy)]
 enum Defined {
     Good(Atom),
-    /// A value defined on a line with an error; its uses are not checked.
+    /// A value defined on a line with an error; reads of it are not checked.
     Wrong,
 }
 
-/// A parameter or an output as written in the text: its name and type, with their positions.
+/// A parameter or an output in the text: its name and its type, each with its position.
 struct Binder<'t> {
     name: &'t str,
     ty: Type,
@@ -119,7 +119,7 @@ impl<'t> Parser<'t> {
 
     // -- Functions ------------------------------------------------------------------------------
 
-    /// Parses `func @name(params; linear params) -> (types) { equations return results }`.
+    /// Parses a function: `func @name(params; linear params) -> (types) { equations return results }`.
     fn function(&mut self, module: &mut Module) -> Parsed<()> {
         let errors = self.errors.len();
         self.word("func")?;
@@ -162,7 +162,7 @@ impl<'t> Parser<'t> {
         Ok(())
     }
 
-    /// Parses `(params; linear params) -> (types) {`.
+    /// Parses a signature, `(params; linear params) -> (types) {`; returns the types of the results.
     fn signature(&mut self, body: &mut Body<'t>) -> Parsed<Vec<Type>> {
         self.sign('(')?;
         let mut linear = false;
@@ -192,7 +192,7 @@ impl<'t> Parser<'t> {
         Ok(types)
     }
 
-    /// Parses `return atoms`, and checks them against the types in the signature.
+    /// Parses `return` with the results, and checks their types against those in the signature.
     fn results(&mut self, body: &Body<'t>, types: &[Type]) -> Parsed<Vec<Atom>> {
         let place = self.place();
         self.word("return")?;
@@ -215,7 +215,7 @@ impl<'t> Parser<'t> {
         Ok(results)
     }
 
-    /// Parses `reverse 2 transposed rematerialized:`.
+    /// Parses a phase line, such as `reverse 2 transposed rematerialized:`.
     fn phase(&mut self) -> Parsed<Phase> {
         let mut phase = Phase { order: u8::from(self.taken("reverse")), ..Phase::FORWARD };
         if phase.order == 0 {
@@ -233,7 +233,7 @@ impl<'t> Parser<'t> {
 
     // -- Equations ------------------------------------------------------------------------------
 
-    /// Parses `%2: f64[3] = mul %0, %1`.
+    /// Parses an equation, such as `%2: f64[3] = mul %0, %1`.
     fn equation(&mut self, module: &mut Module, body: &mut Body<'t>) -> Parsed<()> {
         let place = self.place();
         let mut binders: SmallVec<[Binder<'t>; 1]> = SmallVec::new();
@@ -265,7 +265,8 @@ impl<'t> Parser<'t> {
         Ok(())
     }
 
-    /// Parses `mul %0, %1`; returns `None` if an error in an operand or function was reported already.
+    /// Parses the right-hand side of an equation, such as `mul %0, %1`, and emits it. Returns `None` if an operand
+    /// or a function has an error, which is reported already.
     fn right_side(
         &mut self,
         module: &mut Module,
@@ -304,7 +305,8 @@ impl<'t> Parser<'t> {
         Ok(Some(outputs))
     }
 
-    /// Parses `reduce_sum{axes=[0]}`.
+    /// Parses a primitive with its attributes, such as `reduce_sum{axes=[0]}`. Returns `None` if a function among
+    /// them has an error, which is reported already.
     fn op(&mut self) -> Parsed<Option<Op>> {
         let place = self.place();
         let Tok::Word(name) = self.tok() else {
@@ -362,7 +364,8 @@ impl<'t> Parser<'t> {
         Ok(Some(op))
     }
 
-    /// Parses the value of an attribute; returns `None` for a function whose error was reported already.
+    /// Parses the value of an attribute; returns `None` for a function that has an error, which is reported
+    /// already.
     fn attribute(&mut self) -> Parsed<Option<Attr>> {
         let value = match self.tok() {
             Tok::Number(_) => return Ok(Some(Attr::Int(self.integer()?))),
@@ -388,7 +391,7 @@ impl<'t> Parser<'t> {
         Ok(Some(value))
     }
 
-    /// Parses the rest of a list of attributes, which all have the kind of the first one.
+    /// Parses the items of a list of attribute values after `[`; all must have the kind of the first one.
     fn attributes(&mut self) -> Parsed<Option<Attr>> {
         Ok(match self.tok() {
             Tok::Func(_) => {
@@ -413,7 +416,8 @@ impl<'t> Parser<'t> {
         })
     }
 
-    /// Parses the name of a function; returns `None` for a function whose error was reported already.
+    /// Parses a function's name as an attribute, such as `@g`; returns `None` for a function that has an error,
+    /// which is reported already.
     fn function_named(&mut self) -> Parsed<Option<FuncId>> {
         let place = self.place();
         let Tok::Func(name) = self.tok() else { return Err(self.expected("a function")) };
@@ -426,7 +430,7 @@ impl<'t> Parser<'t> {
         found
     }
 
-    /// Parses values and literals separated by commas, up to the end of the line.
+    /// Parses the operands: values and literals separated by commas, up to the end of the line.
     fn operands(&mut self) -> Parsed<SmallVec<[(Place, Tok<'t>); 2]>> {
         let mut operands = SmallVec::new();
         let operand = |t: &Token<'_>| match t.tok {
@@ -473,7 +477,8 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Returns the atom of an operand; `None` if there is none, which is reported here unless it was before.
+    /// Returns the atom of an operand. Returns `None` if the operand has an error; it is reported here, unless the
+    /// line that defines the operand had one.
     fn resolve(&mut self, body: &Body<'t>, place: Place, operand: Tok<'t>) -> Option<Atom> {
         let literal = |text: &str| text.parse::<Literal>().map(Atom::Literal);
         let found = match operand {
@@ -501,7 +506,7 @@ impl<'t> Parser<'t> {
 
     // -- Types ----------------------------------------------------------------------------------
 
-    /// Parses `%2: f64[3]`.
+    /// Parses a name with its type, such as `%2: f64[3]`.
     fn binder(&mut self) -> Parsed<Binder<'t>> {
         let name_at = self.place();
         let Tok::Value(name) = self.tok() else { return Err(self.expected("`%` and a name")) };
@@ -548,14 +553,14 @@ impl<'t> Parser<'t> {
         self.at = (self.at + 1).min(self.tokens.len() - 1);
     }
 
-    /// Skips tokens up to one that `stop` accepts, or the end.
+    /// Skips tokens up to one that `stop` accepts, or up to the end of the text.
     fn skip_to(&mut self, stop: impl Fn(&Token<'_>) -> bool) {
         while self.tok() != Tok::End && !stop(&self.tokens[self.at]) {
             self.next();
         }
     }
 
-    /// Skips to the first token of a line after `start`.
+    /// Skips tokens up to the first one on a line below that of `start`.
     fn skip_line(&mut self, start: Place) {
         self.skip_to(|t| t.first && t.place.line > start.line);
     }
@@ -580,7 +585,7 @@ impl<'t> Parser<'t> {
         Ok(())
     }
 
-    /// Consumes the next token if it is the word `word`; returns whether it was that word.
+    /// Skips the next token if it is the word `word`; returns whether it was.
     fn taken(&mut self, word: &str) -> bool {
         let taken = matches!(self.tok(), Tok::Word(w) if w == word);
         if taken {
@@ -604,7 +609,7 @@ impl<'t> Parser<'t> {
         usize::try_from(self.integer()?).map_err(|_| error)
     }
 
-    /// Parses items separated by commas, up to a closing sign.
+    /// Parses items separated by commas, up to and with the closing sign `close`.
     fn list<T>(
         &mut self,
         close: char,
@@ -624,7 +629,7 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// Returns a number with its noun, plural if the number is not 1: `1 output`, `2 outputs`.
+/// Returns a number with its noun, in the plural unless the number is 1: `1 output`, `2 outputs`.
 fn count(n: usize, noun: &str) -> String {
     format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
@@ -637,7 +642,8 @@ fn parse_error(place: Place, message: String) -> ParseError {
     error(place, Problem::new(Kind::Parse, message, ""))
 }
 
-/// Makes an error about an unknown name, with the most similar known name as help.
+/// Makes the error for an unknown name. The help names the most similar known name, if at most a third of the
+/// letters differ.
 fn did_you_mean(place: Place, message: String, name: &str, known: &[String]) -> ParseError {
     let nearest = known.iter().min_by_key(|k| (distance(name, k), (*k).clone()));
     let help = match nearest {
@@ -648,12 +654,12 @@ fn did_you_mean(place: Place, message: String, name: &str, known: &[String]) -> 
 }
 
 fn primitive_names() -> Vec<String> {
-    // Names in the catalogue have attributes: `reduce_sum{axes}`.
+    // The catalogue lists names with their attributes, such as `reduce_sum{axes}`.
     let name = |d: crate::prim::Doc| d.name.split('{').next().unwrap_or_default().to_owned();
     Op::docs().into_iter().map(name).collect()
 }
 
-/// Returns the edit distance of two words, in letters inserted, removed or replaced.
+/// Returns the edit distance of two words: the least number of letters to insert, remove or replace.
 fn distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();

@@ -16,12 +16,12 @@ pub fn print_module(module: &Module) -> String {
     print_all(module, &all)
 }
 
-/// Prints a function after the functions it refers to.
+/// Prints a function after all functions that it refers to.
 pub fn print_function(module: &Module, id: FuncId) -> String {
     print_functions(module, &[id])
 }
 
-/// Prints some functions and those they refer to, callees first.
+/// Prints functions and all functions that they refer to, callees first.
 pub fn print_functions(module: &Module, ids: &[FuncId]) -> String {
     let mut needed: BTreeSet<FuncId> = ids.iter().copied().collect();
     let mut pending = ids.to_vec();
@@ -30,7 +30,7 @@ pub fn print_functions(module: &Module, ids: &[FuncId]) -> String {
             pending.extend(callees(e).filter(|callee| needed.insert(*callee)));
         }
     }
-    // Functions refer only to functions added before them, so ids are in order already.
+    // Functions refer only to functions added before them, so in the order of ids callees come first.
     print_all(module, &needed.into_iter().collect::<Vec<_>>())
 }
 
@@ -39,7 +39,7 @@ pub fn print_equation(module: &Module, f: &Function, index: usize) -> String {
     print_one(module, &f.types, &f.equations[index])
 }
 
-/// Prints one equation whose values have those types, without indentation.
+/// Prints one equation without indentation; `types` has the types of its values.
 pub(crate) fn print_one(
     module: &Module,
     types: &PrimaryMap<ValueId, Type>,
@@ -63,13 +63,13 @@ fn print_all(module: &Module, ids: &[FuncId]) -> String {
     text
 }
 
-/// Returns the functions that an equation refers to.
+/// Returns the functions to which an equation refers.
 fn callees(e: &Equation) -> impl Iterator<Item = FuncId> + use<> {
     e.op.regions().into_iter().map(|r| r.function)
 }
 
-/// Returns the functions' names in the text: characters that the lexer rejects become `_`, and equal names get
-/// suffixes `.2`, `.3`, ..
+/// Returns the functions' names for the text: characters that the lexer rejects become `_`, and of equal names all
+/// but the first get a suffix `.2`, `.3`, ..
 fn unique_names(module: &Module, ids: &[FuncId]) -> SecondaryMap<FuncId, String> {
     let mut names = SecondaryMap::new();
     let mut taken = Names::default();
@@ -79,7 +79,7 @@ fn unique_names(module: &Module, ids: &[FuncId]) -> SecondaryMap<FuncId, String>
     names
 }
 
-/// Returns the names of hosts in the text, made unique by suffixes `.2`, `.3`, ..
+/// Returns the hosts' names for the text; of equal names all but the first get a suffix `.2`, `.3`, ..
 fn host_names<'e>(equations: impl IntoIterator<Item = &'e Equation>) -> HashMap<Host, String> {
     let mut names = HashMap::new();
     let mut taken = Names::default();
@@ -89,11 +89,12 @@ fn host_names<'e>(equations: impl IntoIterator<Item = &'e Equation>) -> HashMap<
     names
 }
 
-/// The names given so far in a text, so that each new name is unique.
+/// The names used so far in a text, so that each new name is unique.
 #[derive(Default)]
 struct Names {
     taken: HashSet<String>,
-    /// The last suffix given to each name. The search continues there, so equal names take linear time.
+    /// The last suffix given to each name. The search for the next suffix begins there, so many equal names take
+    /// linear time.
     last: HashMap<String, usize>,
 }
 
@@ -209,7 +210,7 @@ fn list<T>(
     Ok(())
 }
 
-/// Wraps a closure into a value that implements `Display`.
+/// Wraps a closure that writes into a formatter into a value that implements `Display`.
 fn display(f: impl Fn(&mut fmt::Formatter<'_>) -> fmt::Result) -> impl Display {
     struct Shown<F>(F);
     impl<F: Fn(&mut fmt::Formatter<'_>) -> fmt::Result> Display for Shown<F> {
