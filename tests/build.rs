@@ -1,4 +1,4 @@
-//! Generates Rust files from chapters of the book.
+//! Generates Rust files from chapters of the book, for the tests of this crate.
 //!
 //! - "Differentiation from scratch": its blocks build on each other, so they cannot be separate doctests; joined in
 //!   order they are a program with its tests.
@@ -9,7 +9,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::{env, fs};
 
-/// Chapters with rendered errors.
+/// The chapters of the book that show errors as tapeloom prints them.
 const RENDERED: [&str; 2] = ["errors", "quick-start"];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             functions += &format!(
                 "fn {name}() -> Result<Vec<String>, Box<dyn std::error::Error>> {{ let mut seen = Vec::new();\n"
             );
-            // Line numbers count from the line before the block.
+            // Errors show a line's number in its block: count lines from the one before the block.
             let line = functions.lines().count();
             for l in code.iter().filter(|l| !l.starts_with("# ")) {
                 let l = l.replace(".unwrap_err();", ".unwrap_err(); seen.push(error.to_string());");
@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Returns the fenced blocks of a chapter: the text behind the fence, and the lines.
+/// Returns the fenced blocks of a chapter, each as the text behind the opening fence, and the block's lines.
 fn blocks(chapter: &str) -> Result<Vec<(String, Vec<String>)>, std::io::Error> {
     let file = format!("../book/src/{chapter}.md");
     println!("cargo:rerun-if-changed={file}");

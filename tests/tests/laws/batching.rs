@@ -21,7 +21,8 @@ fn batch_of_a_derivative_is_map() {
     });
 }
 
-/// Compares the batched function with the function on each member, for every set of batched arguments.
+/// Compares the batched function with the function applied to each batch member, for batches of 0, 1 and 3 members and
+/// every choice of arguments that are batched.
 pub(crate) fn batched(m: &mut Module, case: &Case) -> Result<(), Failure> {
     for size in [0, 1, 3] {
         let inputs: Vec<Vec<Tensor>> =
@@ -50,7 +51,8 @@ pub(crate) fn batched(m: &mut Module, case: &Case) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the same elements in another order, so that they stay within the function's domain.
+/// Returns the elements of `t` moved by `by` positions. Batch members are made in this way, so that their elements stay
+/// in the function's domain.
 fn rotated(t: &Tensor, by: usize) -> Tensor {
     let mut rotated = t.clone();
     for i in 0..t.elements() {

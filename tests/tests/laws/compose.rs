@@ -12,7 +12,7 @@ use tapeloom_ir::{Atom, Builder, Draft, Module, Policy, print_function};
 use tapeloom_tests::transform_words::{Choice, Demand, Letter, append, outlined, same_numbers};
 use tapeloom_tests::{Case, EXAMPLES, Failure, Rng, Sweep, show_tensors};
 
-/// The length of the longest words.
+/// The largest number of transforms in a word.
 const LENGTH: usize = 3;
 
 #[test]
@@ -43,7 +43,7 @@ fn some_examples_keep_a_call_and_some_have_rules() {
     }
 }
 
-/// Checks words of two transforms on each example inside a checkpoint.
+/// Checks every word of one and of two transforms on each example, called inside a checkpoint.
 #[test]
 fn words_of_checkpoints() {
     let mut failures = Vec::new();
@@ -63,7 +63,7 @@ fn words_of_checkpoints() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// Checks all words that begin with this transform, on all examples.
+/// Checks all words (sequences of up to `LENGTH` transforms) that begin with this transform, on all examples.
 #[track_caller]
 fn spell(first: Letter) {
     let mut failures = Vec::new();
@@ -81,8 +81,8 @@ fn spell(first: Letter) {
     panic!("{} of {words} programs:\n\n{}", failures.len(), failures.join("\n"));
 }
 
-/// Appends a transform to the word whose program is `case`, then every transform to the result. A failing word is not
-/// continued. Returns the number of programs made.
+/// Applies the transform `letter` to the program `case`, checks the result, and continues with every further transform
+/// until `LENGTH` are applied. After a failure this word is not continued. Returns the number of programs made.
 fn walk(
     m: &mut Module,
     case: &Case,
@@ -98,7 +98,7 @@ fn walk(
         if outlined(m, case.f) != outlined(m, next.f) {
             return Err("a call that the user wants to stay was lost".into());
         }
-        // Relaxed passes are slow, and the longest words contain nothing new for them.
+        // Passes that may reassociate are slow, and words of `LENGTH` transforms contain nothing new for them.
         let relaxed = depth < LENGTH;
         same_numbers(m, &next, Demand { relaxed, ..Demand::default() })?;
         Ok::<_, Failure>(next)

@@ -110,7 +110,8 @@ fn derivatives_are_those_of_jax_and_of_differences() {
             Ok(got) => differ(&got, want, within(&case)),
             Err(e) => Some(e.to_string()),
         });
-        // Some of each kind are checked to second order; a window without elements has an infinite extremum.
+        // Every seventh case is also checked to second order, except windows without elements, whose maximum is
+        // infinite.
         let finite = case.out[0].numbers().all(f64::is_finite);
         if i % 7 == 0 && finite && case.args[0].dtype() == Dtype::F64 {
             why = why.or(check_grads(loss, &case.args, 2).err().map(|e| e.to_string()));
@@ -120,7 +121,7 @@ fn derivatives_are_those_of_jax_and_of_differences() {
     report(&wrong);
 }
 
-/// Batches of arrays, of kernels and of both agree with the single calls.
+/// A batch of arrays, of kernels, or of both gives the same results as a call for each batch member.
 #[test]
 fn a_batch_is_its_members() {
     let how = || Conv::new().strides([2, 1]).same().groups(2);
@@ -141,8 +142,8 @@ fn a_batch_is_its_members() {
     }
 }
 
-/// Convolutions that the matrix library computes from padded arrays, without copies of their windows: values and
-/// gradients agree with the interpreter, which does not use the library.
+/// Convolutions so large that the matrix library computes them from padded arrays, without copies of their windows:
+/// values and gradients must agree with the interpreter, which does not use the library.
 #[test]
 fn large_ones_are_those_of_the_interpreter() {
     let numbers = |shape: &[usize], dtype: Dtype| {
@@ -180,7 +181,7 @@ fn large_ones_are_those_of_the_interpreter() {
     assert!(library > 0);
 }
 
-/// A kernel `[spatial.., inputs, outputs]` gives the same results in every layout.
+/// A kernel `[spatial.., inputs, outputs]` must give the same results if its axes are given in another order.
 #[test]
 fn kernels_come_in_every_layout() {
     let layouts: [(Conv, &[i64]); 3] = [
@@ -212,7 +213,7 @@ fn kernels_come_in_every_layout() {
     assert!(short.to_string().contains("convolutions.rs"), "{short}");
 }
 
-/// An error names the user's line, the types that were found, and a fix.
+/// An error of a convolution must name the user's line, the types that were found, and a fix.
 #[test]
 fn mistakes_are_errors_with_the_line() {
     let (x, w) = (Tensor::zeros(&[2, 3, 8], Dtype::F64).unwrap(), [[[0.5; 3]; 3]; 4]);

@@ -10,14 +10,16 @@ use tapeloom_tests::growth::GROWING;
 use tapeloom_tests::{Case, Failure, cases};
 use tapeloom_transforms::BEFORE_CODE;
 
-/// The limit on a gradient's work in the table, relative to the work of the value plus the numbers that it reads.
+/// The limit on a gradient's counted work in the table `GROWING`, divided by the value's work plus the number of
+/// elements of the arguments.
 const GRADIENT: f64 = 6.0;
 
-/// The row whose gradient costs more, and its limit. A division by a factor would give nan at zero, so scatters and
-/// gathers count the zeros among the factors of each element and sum them.
+/// The row of `GROWING` whose gradient may cost more than `GRADIENT`, and its limit. A division by a factor would give
+/// nan at zero, so the gradient counts, with scatters and gathers, the zeros among the factors of each element.
 const DEAR_GRADIENT: (&str, f64) = ("products into places", 15.0);
 
-/// The tolerance of the growth from n to 4 n, as a factor: first elements of sums and ends of loops do not grow.
+/// The factor by which work may grow beyond the stated power of n, from size n to 4 n: constant terms, such as ends of
+/// loops, weigh more at the smaller size.
 const SLACK: f64 = 1.25;
 
 #[test]
@@ -54,7 +56,8 @@ fn work_grows_as_the_table_says() {
             {
                 wrong.push(format!("{}, {what}: work {few} and {many}", row.name));
             }
-            // Workspaces below these limits consist of constants of a loop program.
+            // Constants of a program make up small workspaces: up to 4096 bytes at size 4 n are not checked, and at
+            // size n at least 1024 bytes are assumed.
             let (few, many) = (few.workspace as u64, many.workspace as u64);
             if many > 4096 && ratio(few.max(1024), many) > most.max(SLACK * 4.0) {
                 wrong.push(format!("{}, {what}: workspace {few} and {many}", row.name));
@@ -64,13 +67,13 @@ fn work_grows_as_the_table_says() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Returns the counted work of a function after the passes.
+/// Returns the counted work of a function after the passes that precede code generation.
 fn work(m: &mut Module, f: FuncId) -> Result<u64, Failure> {
     let f = BEFORE_CODE.run(m, f)?;
     Ok(compile(m, f, &Options::default())?.report().program.work())
 }
 
-/// Returns the number of elements that a case reads and writes.
+/// Returns the number of elements of all arguments and results of a case.
 fn numbers(m: &Module, case: &Case) -> u64 {
     let f = m.function(case.f);
     let elements = |v: &tapeloom_ir::Type| v.as_array().map_or(0, |ty| ty.shape.elements() as u64);
@@ -78,13 +81,16 @@ fn numbers(m: &Module, case: &Case) -> u64 {
     f.param_types().iter().map(elements).chain(results).sum()
 }
 
-/// The limit on a tangent's work, relative to the work of the value plus the elements that are read and written.
+/// The limit on the work of a `jvp`, relative to the work of the value plus the number of elements of arguments and
+/// results.
 const JVP: f64 = 3.0;
 
-/// The limit on a gradient's work, relative to the work of the value plus the elements that are read and written.
+/// The limit on the work of a `vjp`, relative to the work of the value plus the number of elements of arguments and
+/// results.
 const VJP: f64 = 5.0;
 
-/// Primitives whose derivatives cost more: the limits for a tangent and for a gradient, and the reason.
+/// Primitives whose derivatives may cost more than `JVP` or `VJP`: the primitive, its limits for `jvp` and for `vjp`,
+/// and the reason.
 const DEARER: &[(&str, f64, f64, &str)] = &[
     ("beta_density", 4.0, 5.0, "as zeta: one evaluation for each of three operands, and the value"),
     ("betainc", 3.5, 5.0, "as zeta: one evaluation for each of three operands, and the value"),
@@ -134,7 +140,7 @@ fn derivatives_cost_a_small_multiple_of_values() {
             [("jvp", of.jvp.f, JVP, limits.0), ("vjp", of.vjp.f, VJP, limits.1)]
         {
             let derivative = work(&mut m, f).unwrap();
-            // Some samples have loops of unknown trip count, whose work cannot be counted.
+            // The work of a loop with unknown trip count is not known: `u64::MAX`.
             if derivative == u64::MAX {
                 continue;
             }

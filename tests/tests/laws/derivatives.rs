@@ -63,7 +63,8 @@ fn what_claims_to_be_linear_is_and_transposes() {
     });
 }
 
-/// Compares `jvp` with differences, for all float arguments together and each alone.
+/// Compares `jvp` with finite differences of the function, along a direction of all float arguments and of each one
+/// alone.
 fn forward(m: &mut Module, case: &Case) -> Result<(), Failure> {
     let floats = case.floats();
     for active in subsets(&floats) {
@@ -108,7 +109,8 @@ pub(crate) fn reverse(m: &mut Module, case: &Case) -> Result<(), Failure> {
         let seeds: Vec<Tensor> = marked(&cts, &nonzero);
         let ctx = Value::arrays(&run_values(m, back.function, &at(&seeds))?)?;
         let (dy, dx) = (marked(&dy, &nonzero), marked(&dx_all, &back.nonzero));
-        // Intermediate terms may cancel, and leave the rounding error of the largest.
+        // Intermediate terms may cancel; then the result has the rounding error of the largest term, which this
+        // tolerance allows.
         let passed = largest(m, of.lin, &at(&dx_all))? + largest(m, back.function, &at(&seeds))?;
         let slack = 1e-3 * precision(m, case.f) * passed;
         check_products(precision(m, case.f), [&seeds, &dy], [&ctx, &dx], slack).map_err(|e| {
@@ -118,8 +120,8 @@ pub(crate) fn reverse(m: &mut Module, case: &Case) -> Result<(), Failure> {
     Ok(())
 }
 
-/// If the primitive claims to be linear in these arguments, checks `f(x + 2x') = f(x) + 2 f(x')` and
-/// `<ct, f x> = <fᵀ ct, x>`. Derivatives alone would not try every operand as the linear one.
+/// Checks the primitive's claim to be linear in the marked arguments: `f(x + 2x') = f(x) + 2 f(x')`, and, for
+/// its transpose fᵀ, `<ct, f x> = <fᵀ ct, x>`. The laws of derivatives would not try every operand as the linear one.
 fn linear_in(m: &mut Module, case: &Case, linear: &[bool]) -> Result<(), Failure> {
     let f = m.get(case.f);
     let e = &f.equations[0];
@@ -130,8 +132,7 @@ fn linear_in(m: &mut Module, case: &Case, linear: &[bool]) -> Result<(), Failure
         _ => Linearity::Constant,
     };
     let roles: Vec<Linearity> = e.operands.iter().map(role).collect();
-    // The values of `dropped` reach only unread results. Only under this condition its transpose is that of a linear
-    // map.
+    // `dropped` is linear only where no result that depends on it is read, which this law does not ensure.
     if !e.op.is_linear(m, &roles) || e.op.name() == "dropped" {
         return Ok(());
     }
@@ -166,8 +167,8 @@ fn linear_in(m: &mut Module, case: &Case, linear: &[bool]) -> Result<(), Failure
     check_products(precision(m, case.f), [&cts, &y], [&ctx, &marked(&x, &back.nonzero)], 0.0)
 }
 
-/// Returns the derivative, or `None` if the primitive says that there is none at an edge sample. At a smooth sample a
-/// missing derivative is an error.
+/// Returns the derivative, or `None` if the primitive reports that it has none and the sample is an edge. At a smooth
+/// sample a missing derivative is an error.
 pub(crate) fn existing<T>(derived: Result<T, Problem>, case: &Case) -> Result<Option<T>, Failure> {
     match derived {
         Ok(of) => Ok(Some(of)),
@@ -176,7 +177,7 @@ pub(crate) fn existing<T>(derived: Result<T, Problem>, case: &Case) -> Result<Op
     }
 }
 
-/// The derivatives of a smooth case as cases.
+/// The `jvp` and the `vjp` of a smooth case, as cases to differentiate once more.
 pub(crate) struct Second {
     pub(crate) jvp: Case,
     pub(crate) vjp: Case,

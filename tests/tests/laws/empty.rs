@@ -48,7 +48,7 @@ fn batches_of_nothing_and_of_something() {
     });
 }
 
-/// Batches of size 0 also produce empty arrays.
+/// A batch with no members also produces empty arrays, which machine code must handle.
 #[test]
 fn batches_of_nothing_run_as_machine_code() {
     crate::for_all(|m, case| {
@@ -65,7 +65,7 @@ fn most_primitives_take_an_extent_of_0() {
     assert!(names.len() >= 85, "{} primitives: {names:?}", names.len());
 }
 
-/// Returns all samples with extents of 0.
+/// Returns, for every sample of a primitive, all variants with some extents set to 0.
 fn cases(module: &mut Module) -> Vec<Case> {
     let mut seen = BTreeSet::new();
     let mut all = Vec::new();
@@ -82,15 +82,16 @@ fn cases(module: &mut Module) -> Vec<Case> {
     all
 }
 
-/// The positions to set to zero: axes of operands, and elements of integer lists among the attributes.
+/// The places in a sample that are set to zero: axes of operands (operand, axis), and elements of integer lists among
+/// the attributes (attribute, index).
 #[derive(Clone, Default)]
 struct Zeros {
     axes: Vec<(usize, usize)>,
     attributes: Vec<(usize, usize)>,
 }
 
-/// Returns the choices of zeros: every set of the axes and attributes that share an extent, and each axis of each
-/// operand with any of the attributes' numbers for that axis.
+/// Returns the choices of places to set to zero: every set of the axes and attribute numbers that share an extent, and
+/// each axis of each operand together with any of the attribute numbers for that axis.
 fn choices(shapes: &[Shape], attributes: &[(&'static str, Attr)]) -> Vec<Zeros> {
     let axes: Vec<(usize, usize, i64)> = shapes
         .iter()
@@ -107,7 +108,7 @@ fn choices(shapes: &[Shape], attributes: &[(&'static str, Attr)]) -> Vec<Zeros> 
         .collect();
     let mut all = Vec::new();
     let mut choose = |axes: Vec<(usize, usize)>, numbers: Vec<(usize, usize)>| {
-        // Few positions are combined in all ways; of many, all are zero at once or each alone.
+        // Up to six places are combined in all ways; of more, all are zero at once or each one alone.
         let marked = vec![true; axes.len() + numbers.len()];
         let sets = match marked.len() {
             4..=6 => (1..1 << marked.len())
@@ -137,7 +138,7 @@ fn choices(shapes: &[Shape], attributes: &[(&'static str, Attr)]) -> Vec<Zeros> 
 }
 
 impl Zeros {
-    /// Returns the sample with these zeros, if the primitive accepts them.
+    /// Returns the sample with these places set to zero, if the primitive accepts it.
     fn case(&self, module: &mut Module, sample: &Sample) -> Option<Case> {
         let mut shapes: Vec<Shape> = sample.operands.iter().map(|t| t.ty().shape.clone()).collect();
         for (o, a) in &self.axes {

@@ -46,8 +46,8 @@ fn check(file: &Path, bless: bool) -> Result<(), Failure> {
     Err(format!("expected\n{}got\n{output}", test.expected).into())
 }
 
-/// Each pass on the loop IR has a folder of its name, with a program that it changes, one that it leaves unchanged,
-/// and one that is run before and after it.
+/// Each pass on the loop IR must have a folder of its name in `tests/filetests`, with a program that it changes, one
+/// that it leaves unchanged, and one that is run before and after it.
 #[test]
 fn every_pass_on_kernels_has_its_cases() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("filetests");
@@ -58,7 +58,7 @@ fn every_pass_on_kernels_has_its_cases() {
         let (mut changed, mut left, mut run) = (0, 0, 0);
         for file in files {
             let text = std::fs::read_to_string(&file).unwrap();
-            // A file without an expectation fails as a text test.
+            // Skip a file without `// expect:` here: another test reports it.
             let Some((input, _)) = text.split_once("// expect:") else { continue };
             run += usize::from(input.contains("\n// args:"));
             let steps = input.lines().next().unwrap();
@@ -80,8 +80,8 @@ fn every_pass_on_kernels_has_its_cases() {
     }
 }
 
-/// Each pass on functions has a folder of its name, with a program that it changes, one that it leaves unchanged, and
-/// one that is run before and after it.
+/// Each pass on functions must have a folder of its name in `tests/filetests`, with a program that it changes, one that
+/// it leaves unchanged, and one that is run before and after it.
 #[test]
 fn every_pass_on_functions_has_its_cases() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("filetests");
@@ -131,7 +131,7 @@ fn programs_in_documentation_print_as_they_stand() {
         let comments: String = source.lines().filter_map(comment).collect();
         for block in comments.split("```text\n").skip(1) {
             let block = block.split("```").next().unwrap_or_default();
-            // Blocks with a column for before and one for after are no programs.
+            // Skip blocks that show a program before and after a pass in two columns, which do not parse.
             let columns = block.lines().any(|l| l.trim().contains("    "));
             if !block.contains("func @") || columns {
                 continue;

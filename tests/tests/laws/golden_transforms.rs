@@ -7,7 +7,8 @@ use std::fs;
 use tapeloom::Kind;
 use tapeloom::prelude::*;
 
-/// Cases that need features the language does not have yet, or that are about errors of JAX.
+/// Recorded cases that are not compared: they need features that the language does not have, or are about errors of
+/// JAX.
 const LATER: &[(&str, &str)] = &[
     ("while_rev_jax_error", "an error of JAX, which reverses no loop on a condition"),
     ("complex_abs2", "complex numbers"),
@@ -27,14 +28,15 @@ fn flat(value: &Value, into: &mut Vec<f64>) {
     }
 }
 
-/// Compared names, and failures.
+/// The names of the recorded cases compared so far, and the failures.
 #[derive(Default)]
 struct Seen {
     names: BTreeSet<String>,
     failures: Vec<String>,
 }
 
-/// Runs a function on both engines and compares all leaves with the recorded numbers of the case.
+/// Runs a function natively and by the interpreter, and compares every leaf of its result with the numbers recorded for
+/// the case `name`.
 fn check<A: Tree<Var>>(
     seen: &mut Seen,
     name: &str,
@@ -59,7 +61,7 @@ fn agree<A: Tree<Var>>(
     assert_eq!(disagreement(name, f, args, expected), None);
 }
 
-/// Returns the first difference on either engine.
+/// Returns the first difference between the recorded numbers and the results, natively or by the interpreter.
 fn disagreement<A: Tree<Var>>(
     name: &str,
     f: impl Fn(A) -> Vec<Var> + Clone,
@@ -83,7 +85,7 @@ fn disagreement<A: Tree<Var>>(
     })
 }
 
-/// Returns the derivative by forward mode.
+/// Returns the derivative of a scalar function, computed in forward mode.
 fn forward(f: impl Fn(Var) -> Var) -> impl Fn(Var) -> Var {
     let df = jvp(f);
     move |x| df((x, x.ones_like())).1
@@ -105,12 +107,12 @@ fn g(a: Var, x: Var) -> Var {
     a.dot(x).sin().square().sum() + x.prod()
 }
 
-/// Returns the recurrence `c <- sin(c) a + c`, with the stacked `c²`.
+/// Returns the last carry of the scan `c <- sin(c) a + c` over four numbers a, and the stacked `c²`.
 fn recurrence(x: Var) -> (Var, Var) {
     scan(|(c, a): (Var, Var)| (c.sin() * a + c, c * c), x, constant([0.1, 0.2, 0.3, 0.4]))
 }
 
-/// Returns the same recurrence with checkpointed iterations, which save their carry and element alone.
+/// Returns the results of `recurrence`, with checkpointed iterations: each saves only its carry and its element a.
 fn checkpointed(x: Var) -> (Var, Var) {
     let iteration = checkpoint(|(c, a): (Var, Var)| (c.sin() * a + c, c * c), Policy::Nothing);
     scan(iteration, x, constant([0.1, 0.2, 0.3, 0.4]))
@@ -146,7 +148,7 @@ fn every_case_is_compared_or_said_to_be_later() {
         |x: Var| vec![grad(|x: Var| x * forward(move |y: Var| x * y)(2.0 * x.ones_like()))(x)],
         3.0,
     );
-    // The fourth combination of modes: d/dx x · d/dy (x y) = 2x.
+    // Forward mode of a reverse-mode derivative, the last of the four combinations: d/dx of x · d/dy (x y) is 2x.
     agree(
         "perturbation_fr",
         |x: Var| vec![forward(|x: Var| x * grad(|y: Var| x * y)(2.0 * x.ones_like()))(x)],
@@ -187,7 +189,7 @@ fn every_case_is_compared_or_said_to_be_later() {
     );
     let total = |(c, ys): (Var, Var)| ys.sum() + c;
     check(seen, "scan_grad", move |x: Var| vec![grad(|x| total(recurrence(x)))(x)], 0.5);
-    // The file's number is the gradient of the stacked results alone.
+    // The recorded number is the gradient of the stacked results only, not of the last carry.
     check(seen, "scan_checkpoint", |x: Var| vec![grad(|x| checkpointed(x).1.sum())(x)], 0.5);
     check(
         seen,
@@ -236,7 +238,7 @@ fn every_case_is_compared_or_said_to_be_later() {
     seen.names.insert("custom_vjp_jvp_error".to_owned());
 
     let tree = |(w, (b, s)): (Var, (Var, Var))| {
-        // In the order of the file: b, then w.
+        // The file records the gradients in the order b, s, w.
         let (dw, (db, ds)) = grad(|(w, (b, s)): (Var, (Var, Var))| w.dot(b).sum() * s)((w, (b, s)));
         vec![db, ds, dw]
     };
@@ -279,8 +281,8 @@ fn forward_mode_of_a_reverse_rule() {
     assert!(error.to_string().contains("clamp"), "{error}");
 }
 
-/// Derivatives of `exp(sin x)` to order 8 by the Taylor recurrences of sin, cos and exp: with `u = sin x` and
-/// `v = cos x`, `u' = v`, `v' = -u`, and `y = exp u` has `y' = y u'`.
+/// Derivatives of `exp(sin x)` up to order 8, compared with Taylor coefficients from the recurrences of sin, cos and
+/// exp: with `u = sin x` and `v = cos x`, `u' = v`, `v' = -u`, and `y = exp u` has `y' = y u'`.
 #[test]
 fn eighth_order() {
     const N: usize = 8;
@@ -299,7 +301,7 @@ fn eighth_order() {
     agree("order 6", move |x: Var| vec![sixth(x)], x, &[y[6] * factorial(6)]);
     agree("order 7", move |x: Var| vec![grad(sixth)(x)], x, &[y[7] * factorial(7)]);
     agree("order 8", move |x: Var| vec![grad(grad(sixth))(x)], x, &[y[8] * factorial(8)]);
-    // Forward over forward gives the same eighth derivative.
+    // Forward mode nested eight times must give the same eighth derivative.
     let d2 = |x: Var| forward(forward(exp_sin))(x);
     let d4 = move |x: Var| forward(forward(d2))(x);
     let d8 = move |x: Var| forward(forward(forward(forward(d4))))(x);

@@ -9,7 +9,7 @@ use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{Literal, Tensor};
 use tapeloom_tests::bisect::{Verdict, bisect};
 
-/// The line after a table.
+/// The line that ends a printed table in a page of the book.
 const END: &str = "<!-- The end of what is printed. -->\n";
 
 fn table() -> String {
@@ -43,7 +43,8 @@ fn the_books_table_is_that_of_the_rows() {
     check_page("backend.md", "kernel_passes", &table());
 }
 
-/// Compares the table in a page of the book, or writes it; the page names the command with the tests of this module.
+/// Compares the table printed in a page of the book with `table`, or writes it if `BLESS` is set; the page must name
+/// the command that runs the tests of `module`.
 pub(crate) fn check_page(page: &str, module: &str, table: &str) {
     let command = format!("`BLESS=1 cargo test -p tapeloom-tests --test laws {module}::`");
     let begin = format!("<!-- Printed from the rows of the passes: {command}. -->\n");
@@ -61,7 +62,7 @@ pub(crate) fn check_page(page: &str, module: &str, table: &str) {
     );
 }
 
-/// A sum, and an array of zeros.
+/// A loop program with a sum of 20 numbers, and an array of zeros.
 const SUM: &str = "program @sum {
   buffer b0: f64[20] input 0
   buffer b1: f64[] output 0
@@ -88,7 +89,8 @@ fn a_list_that_is_right_is_found_to_be() {
     assert!(matches!(verdict, Verdict::Right), "{verdict}");
 }
 
-/// A planted pass that drops the initial value of a fold.
+/// Bisection of a list with a wrong pass in the middle: the pass, which changes the initial value of a fold, must be
+/// named, with the programs before and after it.
 #[test]
 fn the_step_that_is_wrong_is_named() {
     let step = |pass| Step { pass, choice: Choice::Plain, why_here: "" };

@@ -37,13 +37,13 @@ use tapeloom_tests::{Case, Failure, Sweep, cases};
 
 pub(crate) type Law = fn(&mut Module, &Case) -> Result<(), Failure>;
 
-/// Checks a law at every sample and reports all failures.
+/// Checks a law at every sample of every primitive, and reports all failures.
 #[track_caller]
 pub(crate) fn for_all(law: Law) {
     for_each(|m| Sweep::Samples.all(cases(m)), law);
 }
 
-/// Checks a law at each of these cases and reports all failures.
+/// Checks a law at each case that `cases` returns, and reports all failures.
 #[track_caller]
 pub(crate) fn for_each(cases: fn(&mut Module) -> Vec<Case>, law: Law) {
     let mut module = Module::new();
@@ -87,7 +87,8 @@ pub(crate) fn for_each(cases: fn(&mut Module) -> Vec<Case>, law: Law) {
     );
 }
 
-/// Returns non-empty subsets of the mask: all subsets if it marks few, else the whole and each element alone.
+/// Returns non-empty subsets of the marked elements: all subsets if few are marked, otherwise the set of all marked
+/// elements and each marked element alone.
 pub(crate) fn subsets(mask: &[bool]) -> Vec<Vec<bool>> {
     let marked: Vec<usize> = (0..mask.len()).filter(|i| mask[*i]).collect();
     let n = marked.len();

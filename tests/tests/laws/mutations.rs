@@ -95,7 +95,7 @@ fn broken_text_does_not_panic() {
     assert!(good > 100, "hardly any text was still a program: {good}");
 }
 
-/// Returns the text with one to three tokens replaced, left out or doubled.
+/// Returns the text of a program with one to three tokens replaced, left out or doubled at random.
 fn damage(text: &str, rng: &mut Rng) -> String {
     let mut tokens = tokens(text);
     for _ in 0..1 + rng.index(3) {

@@ -34,7 +34,7 @@ fn machine_code_of_derivatives_computes_what_the_interpreter_computes() {
 
 #[test]
 fn lanes_compute_what_the_interpreter_computes() {
-    // Long enough for vectors of every width with a remainder, and for every pair of edges.
+    // The extent covers vectors of every width with a remainder, and every pair of edges (zeros, infinities, nan, ..).
     let extent = EDGES.len() * EDGES.len() + 1;
     let mut m = Module::new();
     let elementwise: BTreeSet<Op> = cases(&mut m)
@@ -47,7 +47,7 @@ fn lanes_compute_what_the_interpreter_computes() {
         for dtype in Dtype::ALL {
             let mut applied = None;
             for arity in 1..=3 {
-                // The first operand of a select is a bool.
+                // `select` takes a bool first; other primitives take the dtype.
                 for first in [dtype, Dtype::Bool] {
                     let dtypes: Vec<Dtype> =
                         (0..arity).map(|k| if k == 0 { first } else { dtype }).collect();
@@ -75,7 +75,7 @@ fn sums_start_at_zero() {
     let mut check = |m: &mut Module, op: &Op, types: Vec<ArrayType>| {
         let Some((f, types)) = apply(m, op, types) else { return failures.push(format!("{op:?}")) };
         let zeros = |(k, ty): (usize, &ArrayType)| {
-            // The product of 0 and -0 is -0.
+            // Zeros of both signs: products of 0 and -0 are -0.
             let zero = Literal::of(ty.dtype, if k == 0 { -0.0 } else { 0.0 });
             tensor_of(ty, |_| zero)
         };
@@ -99,7 +99,8 @@ fn sums_start_at_zero() {
                 }
             }
         }
-        // Covers loops and the matrix library, which has special paths for small and thin products.
+        // These extents reach both loops and the matrix library, which has special paths for small and for thin
+        // products.
         let extents = [1, 2, 5, 16, 40];
         for rows in extents {
             for columns in extents {
@@ -122,11 +123,11 @@ fn folds_in_lanes_compute_what_the_interpreter_computes() {
         for reducer in Reducer::ALL {
             for extent in [8, 9, 10, 11, 67] {
                 let Some(f) = chosen_and_folded(&mut m, reducer, dtype, extent) else { continue };
-                // Elements of one sign show an accumulator with a wrong initial value.
+                // If all elements have one sign, an accumulator with a wrong initial value changes an extreme.
                 for sign in [1.0, -1.0] {
                     let float = ArrayType::new(Dtype::F64, [extent]);
                     let x = tensor_of(&float, |i| Literal::f64((i as f64).sin()));
-                    // Sevenths make floats depend on the order of a fold.
+                    // Multiples of 1/7 are rounded, so a sum of floats depends on its order.
                     let by = if dtype.is_float() { 7.0 } else { 1.0 };
                     let number =
                         |i: usize, k| Literal::of(dtype, sign * ((i * k) % 7 + 3) as f64 / by);
@@ -144,7 +145,7 @@ fn folds_in_lanes_compute_what_the_interpreter_computes() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// Each row has its extreme at another position.
+/// Maxima and minima of rows whose extreme lies at another position in each row: no position may be skipped.
 #[test]
 fn extremes_see_every_number() {
     let mut m = Module::new();
@@ -171,9 +172,9 @@ fn extremes_see_every_number() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// Returns a program that selects between two arrays by a comparison of floats, and folds the result. The float
-/// arithmetic makes vectorization worthwhile for every dtype of the fold. Returns `None` if the reduction does not
-/// have the dtype.
+/// Returns a program that selects elements from two arrays by a comparison of floats, and reduces the selected ones.
+/// The arithmetic on floats makes vectorization worthwhile for every dtype of the reduction. Returns `None` if the
+/// reduction does not take the dtype.
 fn chosen_and_folded(
     m: &mut Module,
     reducer: Reducer,
@@ -195,7 +196,8 @@ fn chosen_and_folded(
     draft.finish(m, folded.to_vec()).ok()
 }
 
-/// Returns a function of one equation with parameters of these types, or `None` if they do not type-check.
+/// Returns a function whose only equation applies `op` to parameters of these types, or `None` if the equation does not
+/// type-check.
 fn apply(m: &mut Module, op: &Op, types: Vec<ArrayType>) -> Option<(FuncId, Vec<ArrayType>)> {
     let all: Vec<Type> = types.iter().cloned().map(Type::from).collect();
     let operands: Vec<Operand<'_>> = all.iter().map(|ty| Operand { ty, literal: None }).collect();
@@ -206,14 +208,15 @@ fn apply(m: &mut Module, op: &Op, types: Vec<ArrayType>) -> Option<(FuncId, Vec<
     Some((draft.finish(m, y.to_vec()).ok()?, types))
 }
 
-/// Returns edges for operand `k`, such that all pairs of edges occur in two operands.
+/// Returns edges (zeros, infinities, nan, ..) as operand `k`, such that operands 0 and 1 together take all pairs of
+/// edges.
 fn pairs(ty: &ArrayType, k: usize) -> Tensor {
     let n = EDGES.len();
     tensor_of(ty, |i| {
         let edge = EDGES[(if k == 1 { i / n } else { i + 5 * k }) % n];
         let least = Literal { dtype: ty.dtype, bits: 1 };
         match ty.dtype {
-            // f32 has its own smallest number; infinities become the largest and smallest integers.
+            // The smallest number of f64 is 0 in f32, which gets its own; conversion to integers saturates infinities.
             Dtype::F32 if edge == 5e-324 => least,
             Dtype::Bool => Literal::bool((i / 3 + k).is_multiple_of(2)),
             dtype => Literal::of(dtype, edge),
@@ -221,7 +224,8 @@ fn pairs(ty: &ArrayType, k: usize) -> Tensor {
     })
 }
 
-/// Returns ordinary numbers for operand `k`, in groups of sixteen of equal magnitude; every other group has one sign.
+/// Returns ordinary numbers as operand `k`, in groups of sixteen of about equal magnitude; the numbers of every other
+/// group are positive.
 fn magnitudes(ty: &ArrayType, k: usize) -> Tensor {
     tensor_of(ty, |i| {
         let wave = (i as f64 * 0.7 + k as f64).sin() * 10f64.powi((i / 16 % 7) as i32 - 3);
@@ -229,31 +233,31 @@ fn magnitudes(ty: &ArrayType, k: usize) -> Tensor {
     })
 }
 
-/// Checks a program of many equations, whose rounding errors add up.
+/// Compares the engines on a program of many equations, whose rounding errors add up.
 pub(crate) fn native(m: &mut Module, case: &Case) -> Result<(), Failure> {
     compiled(m, case, Agreement::relative(precision(m, case.f)))
 }
 
-/// Returns the agreement for sums and products in another order.
+/// Returns the tolerance for sums and products that lowering may compute in another order than the interpreter.
 fn folds(m: &Module, case: &Case) -> Agreement {
     Agreement::relative(precision(m, case.f) / 100.0)
 }
 
-/// Compares engines at the arguments of the case; then at edges, for results that are not rounded; and at zeros,
-/// where the order of rounding does not matter, for all results.
+/// Compares the engines at the arguments of the case. Then compares them at edges, only the results that are not
+/// rounded; and at zeros, all results, because there the order of rounding does not matter.
 fn compiled(m: &Module, case: &Case, agree: Agreement) -> Result<(), Failure> {
     let of = |target| compile(m, case.f, &Options { target, ..Options::default() });
     let (kernels, machine) = (of(Target::Interpreter)?, of(Target::host())?);
     let program = || format!("{}{}", print_function(m, case.f), kernels.report().program);
     let same = if kernels.report().program.contracts() { agree } else { Agreement::Exact };
-    // Returns the results of the loop program and of machine code.
+    // Returns the results of the interpreted loop program and of machine code.
     let called = |args: &[Tensor]| -> Result<[Vec<Tensor>; 2], Failure> {
         let args: Vec<&Tensor> = args.iter().collect();
         Ok([kernels.call(&args)?, machine.call(&args)?])
     };
     let args: Vec<&Tensor> = case.args.iter().collect();
     simulated(&kernels, &args, &kernels.call(&args)?).map_err(|e| format!("{e}\n{}", program()))?;
-    // The second call runs on the workspace left by the first.
+    // The second call runs on the workspace that the first call has left.
     for _ in 0..2 {
         let [kernels, machine] = called(&case.args)?;
         let want = run(m, case.f, &case.args)?;

@@ -1,4 +1,4 @@
-//! Passes: the results of a program are the same before and after.
+//! Passes on functions: each must leave the results of a program unchanged.
 
 use crate::derivatives::derived;
 use crate::kernel_passes::check_page;
@@ -11,7 +11,7 @@ use tapeloom_tests::calculus::{finite, marked, precision};
 use tapeloom_tests::{Agreement, Case, Failure, run};
 use tapeloom_transforms::{BEFORE_CODE, BEFORE_RELAXED_CODE, List, PASSES, Pass, prune};
 
-/// Returns the table of passes and their lists.
+/// Returns the book's table of passes, and of the pipelines that contain them.
 fn table() -> String {
     let mut table = "\n| Pass | What it does | Results |\n|---|---|---|\n".to_owned();
     for Pass { name, about, exactness, .. } in PASSES {
@@ -48,7 +48,8 @@ fn passes_keep_the_values() {
     });
 }
 
-/// Bisection of a relaxed pass at a nan: the pass is named as wrong, and exact passes are not.
+/// Bisection at an argument where a pass for real arithmetic changes a nan: that pass must be named as wrong, and no
+/// exact pass.
 #[test]
 fn the_step_that_is_wrong_is_named() {
     let text = "func @f(%0: f64[]) -> (f64[]) {
@@ -69,7 +70,7 @@ fn the_step_that_is_wrong_is_named() {
     assert!(before.contains("mul") && !after.contains("mul"), "{verdict}");
 }
 
-/// Compares the results before and after every pass.
+/// Compares a program's results before and after every pass on functions.
 pub(crate) fn keep(m: &mut Module, case: &Case) -> Result<(), Failure> {
     let want = run(m, case.f, &case.args)?;
     for pass in PASSES {
@@ -77,7 +78,7 @@ pub(crate) fn keep(m: &mut Module, case: &Case) -> Result<(), Failure> {
         let program = || print_function(m, f);
         let agreement = match pass.exactness {
             Exactness::Exact => Agreement::Exact,
-            // Real arithmetic has neither infinities nor nan.
+            // A pass for real arithmetic need not preserve infinities or nan.
             Exactness::Reassociates if !want.iter().all(finite) => continue,
             Exactness::Reassociates => Agreement::relative(precision(m, case.f)),
         };
@@ -109,7 +110,7 @@ fn regions_are_what_they_are_set_to() {
             let regions = e.op.regions();
             let functions: Vec<FuncId> = regions.iter().map(|r| r.function).collect();
             assert!(e.op.with_regions(&functions) == e.op);
-            // Each function must be in its own place, and no attribute may refer to an old one.
+            // Each region must get the function at its own index, and no attribute may refer to an old function.
             let others: Vec<FuncId> = m.iter().map(|(id, _)| id).take(functions.len()).collect();
             let other = e.op.with_regions(&others);
             assert_eq!(other.regions().iter().map(|r| r.function).collect::<Vec<_>>(), others);

@@ -9,7 +9,7 @@ use tapeloom_ir::{Kind, Module, Op};
 use tapeloom_tests::cases;
 use tapeloom_transforms::jvp;
 
-/// The text before the tables.
+/// The text of the page before its tables of primitives.
 const INTRODUCTION: &str = "\
 # Primitives
 
@@ -92,7 +92,7 @@ fn every_primitive_has_one_row() {
     }
 }
 
-/// The page says "none" for the derivative exactly if differentiation is refused.
+/// The page must say "none" for the derivative of a primitive exactly if differentiation of the primitive is refused.
 #[test]
 fn what_has_no_derivative_is_refused() {
     let mut module = Module::new();
@@ -112,7 +112,7 @@ fn what_has_no_derivative_is_refused() {
     assert_eq!(said, refused);
 }
 
-/// Returns the whole page.
+/// Returns the whole text of the book's page of primitives.
 fn page() -> String {
     let docs = Op::docs();
     let mut page = INTRODUCTION.to_owned();
@@ -127,7 +127,7 @@ fn page() -> String {
 }
 
 fn row(d: &Doc) -> String {
-    // One line per operand.
+    // The derivative by each operand gets its own line in the table cell.
     let derivative = cell(&d.derivative).replace("; ∂", "<br>∂");
     let (math, types, edges) = (cell(&d.math), cell(&d.types), cell(&d.edges));
     format!("| `{}` | {math} | {types} | {derivative} | {edges} |\n", d.name)
@@ -147,7 +147,7 @@ fn cell(text: &str) -> String {
     escaped
 }
 
-/// Returns the name without attributes.
+/// Returns the primitive's name without the list of attributes in braces.
 fn head(name: &str) -> &str {
     name.split('{').next().unwrap_or(name)
 }

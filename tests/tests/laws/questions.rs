@@ -22,7 +22,8 @@ use tapeloom_tests::{Agreement, Case, EXAMPLES, Elements, Rng, run};
 use tapeloom_transforms::{BEFORE_CODE, Transforms, batch, jvp, linearize, transpose};
 use tapeloom_transforms::{unzip, vjp};
 
-/// Checks a law on the samples, and on every example with its reverse derivative, in separate modules.
+/// Checks a law on the samples of all primitives, and on every example and its reverse derivative, each in its own
+/// module.
 #[track_caller]
 fn everywhere(law: crate::Law) {
     for_all(law);
@@ -49,7 +50,7 @@ fn zeros(m: &Module, f: FuncId, result: usize) -> Tensor {
     zeros_of(&f.type_of(f.results[result]))
 }
 
-/// Returns `found` at the marked results, and zeros of the types of the results of `f` elsewhere.
+/// Returns one tensor per result of `f`: the next tensor of `found` where `on` is true, elsewhere zeros.
 fn filled(m: &Module, f: FuncId, on: &[bool], found: &[Tensor]) -> Vec<Tensor> {
     let mut found = found.iter();
     let one = |(i, on): (usize, &bool)| match on {
@@ -141,7 +142,7 @@ fn totals_are_added_to() {
             sum
         };
         let want: Vec<Tensor> = plain.iter().zip(&totals).map(sum).collect();
-        // The terms are summed in another order; f32 needs a larger tolerance.
+        // Cotangents are summed in another order, so the comparison has a tolerance; f32 needs a larger one.
         let single = case.args.iter().any(|t| t.dtype() == Dtype::F32);
         let relative = if single { 1e-4 } else { 1e-11 };
         Agreement::Within { relative, absolute: relative }.check_all(&got, &want)?;
@@ -228,7 +229,8 @@ fn both_parts_of_an_unzipped_function_are_the_function() {
             let read = Residual::pick(&residuals, &args, &outputs);
             let others = run(m, rest, &[read, marked(&case.args, &unknown)].concat())?;
 
-            // No residual may be a parameter or a result that exists anyway, and none may occur twice.
+            // A residual must not be a parameter or an ordinary result, which can be read without saving it, and must
+            // not occur twice.
             let f = m.function(first);
             let there = known_out.iter().filter(|on| **on).count();
             let kept = &f.results[there..];
@@ -250,7 +252,8 @@ fn both_parts_of_an_unzipped_function_are_the_function() {
     });
 }
 
-/// Returns `Σ_i sin x[i]`, with a call of one outlined function of the whole array per term.
+/// Returns `Σ_i sin x[i]` for i below n, where each term is a call of one outlined function of the whole array x of
+/// `size` elements and of i.
 fn reads(m: &mut Module, n: usize, size: usize) -> FuncId {
     let (array, index) = (Type::array(Dtype::F64, &[size]), Type::scalar(Dtype::I64));
     let mut draft = Draft::new("read");
@@ -296,13 +299,14 @@ fn reads_of_a_shared_array_add_to_one_total() {
     let [(many, w2), (same, w3)] = sizes.map(|size| cost(64, size));
     assert_eq!(many, same, "equations do not depend on the size");
     assert!(many <= 10 * 64, "{many} equations for 64 reads");
-    // The cost of 56 more reads must not depend on the size, nor the cost of the size on the reads.
+    // With 56 more reads the work must grow by the same amount at both sizes, and with a larger array by the same
+    // amount for both numbers of reads.
     assert_eq!(w2 - w0, w3 - w1, "{w0} {w1} {w2} {w3}");
     assert!(w1 <= 8 * 16 + 4 * 4096 && w3 <= 64 * 16 + 4 * 4096, "{w1} {w3}");
 }
 
-/// Returns the arithmetic of a function and its callees, and the number of expensive operations, which no plan
-/// recomputes by default.
+/// Returns the float arithmetic of a function and its callees, and the number of expensive operations (library
+/// functions, reductions, contractions), which no plan recomputes by default.
 fn work(m: &Module, f: FuncId) -> (f64, usize) {
     let (mut flops, mut dear) = (0.0, 0);
     for e in &m.function(f).equations {
@@ -328,8 +332,8 @@ fn work(m: &Module, f: FuncId) -> (f64, usize) {
     (flops, dear)
 }
 
-/// Returns the planner's requests to test: every policy as for a call; and as for iterations of a loop, where
-/// parameters and results cost bytes.
+/// Returns the planner's requests to test: one per policy, as for a call; and one as for the body of a loop of eight
+/// iterations, where saving a parameter or a result costs bytes.
 fn all_terms(params: usize, results: usize) -> Vec<PlanRequest> {
     let dear = |n: usize| {
         (0..n)
@@ -347,8 +351,8 @@ fn all_terms(params: usize, results: usize) -> Vec<PlanRequest> {
     all
 }
 
-/// Recomputed values have the same bits as saved ones under every policy. Under `nothing`, the only residuals are
-/// parameters, unless the program calls host functions.
+/// Under every policy, recomputed values have the same bits as saved ones, so values and tangents must be equal bit for
+/// bit. Under `nothing`, the only residuals may be parameters, unless the program calls host functions.
 #[test]
 fn what_is_not_kept_is_computed_again() {
     static PLANNED: [AtomicUsize; 12] = [const { AtomicUsize::new(0) }; 12];
@@ -399,8 +403,9 @@ fn what_is_not_kept_is_computed_again() {
         Ok(())
     });
     let planned = PLANNED.each_ref().map(|n| n.load(Ordering::Relaxed));
-    // In order: planned, everything, nothing, dots, memory (two policies), rounded, few bytes (two policies), named
-    // and all-but-named with names that do not occur; and a loop's request.
+    // The number of plans that changed the linear half, in order: planned, everything, nothing, dots, memory (two
+    // policies), rounded, few bytes (two policies), named and all-but-named with names that do not occur; and a loop's
+    // request.
     let [some, none, nothing, dots, memory, disjoint, _, few, about, named, _, iterations] =
         planned;
     let often =

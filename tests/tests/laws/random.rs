@@ -1,7 +1,7 @@
 //! Random programs: the laws of derivatives, batching and passes hold for compositions too.
 //!
-//! These tests are about the transforms (activity, linearity, batching, sums of cotangents) rather than the
-//! primitives. Seeds are the sweep's; a failure is shrunk to few equations.
+//! These tests are about the transforms (activity, linearity, batching, sums of cotangents) rather than the primitives.
+//! `Sweep` gives the seeds; a failing program is shrunk to few equations.
 
 use crate::{batching, derivatives, native, passes, values};
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};

@@ -5,19 +5,19 @@ use serde_json::Value;
 use tapeloom::prelude::*;
 use tapeloom_tests::conformance::{tensor, tensors};
 
-/// One recorded call.
+/// One recorded call, with its results and gradient.
 pub(crate) struct RecordedValue<C> {
-    /// The name of the function.
+    /// The name of the function in the recording script.
     pub(crate) name: String,
     pub(crate) args: Vec<Tensor>,
     pub(crate) out: Vec<Tensor>,
-    /// The gradient with respect to the arguments, if recorded.
+    /// The gradient of the weighted sum of the results with respect to the arguments, if recorded.
     pub(crate) grad: Option<Vec<Tensor>>,
-    /// The same function here.
+    /// The function of this library that the name denotes.
     pub(crate) call: C,
 }
 
-/// Returns all recorded calls, each with its line.
+/// Returns all recorded calls, each with its line of JSON.
 pub(crate) fn recorded_values<C: Copy>(
     text: &str,
     calls: &[(&str, C)],
@@ -36,8 +36,8 @@ pub(crate) fn recorded_values<C: Copy>(
     lines.map(read).collect()
 }
 
-/// Returns a message for the first element that differs by more than `within` times the larger of 1 and the largest
-/// finite number.
+/// Returns a message for the first element that differs from the recorded one by more than `within` times the larger of
+/// 1 and the largest finite recorded magnitude.
 pub(crate) fn differ(got: &[Tensor], want: &[Tensor], within: f64) -> Option<String> {
     if got.len() != want.len() {
         return Some(format!("{} arrays and not {}", got.len(), want.len()));
@@ -53,7 +53,7 @@ pub(crate) fn differ(got: &[Tensor], want: &[Tensor], within: f64) -> Option<Str
     })
 }
 
-/// Returns the sum of all float results, weighted as in the script.
+/// Returns the sum of all float results, with the weights of the recording script: its gradient is compared.
 pub(crate) fn weighted(results: Vec<Var>) -> Var {
     let one = |y: Var| {
         let y = y.flatten();

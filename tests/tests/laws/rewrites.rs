@@ -63,7 +63,7 @@ fn both_sides_are_equal() {
     assert_eq!(names.len(), count, "rows have unique names");
 }
 
-/// Returns whether a condition on a value's dtype holds.
+/// Returns whether a value of type `ty` satisfies a rewrite's condition on the dtype.
 fn holds(when: When, ty: &Type) -> bool {
     let Type::Array(ty) = ty else { return when == When::Always };
     match when {
@@ -74,7 +74,8 @@ fn holds(when: When, ty: &Type) -> bool {
     }
 }
 
-/// Runs a check on all candidates to which a row applies. All checks must pass, and there must be at least one.
+/// Checks a row at all candidates to which it applies (`check` returns `None` for the others). All checks must pass,
+/// and the row must apply to at least one candidate.
 fn exercise<T>(
     candidates: impl Iterator<Item = T>,
     mut check: impl FnMut(T) -> Option<Result<(), String>>,
@@ -98,7 +99,7 @@ fn agreement(row: &Rewrite) -> Agreement {
 
 // -- Compositions -----------------------------------------------------------------------------------
 
-/// A unary primitive with an operand from a sample.
+/// A unary primitive, with an operand from its samples.
 struct Unary {
     op: Op,
     operand: Tensor,
@@ -113,7 +114,7 @@ fn unary(module: &mut Module) -> Vec<Unary> {
     for case in cases(module) {
         let f = module.function(case.f);
         let values = case.args.iter().cloned().chain(eval(module, case.f, &case.args).unwrap());
-        // Small arrays suffice. Results are included so that chains can be formed.
+        // 64 elements suffice. Results are included as operands, so that chains of primitives can be formed.
         for t in values.filter(|t| t.elements() <= 64) {
             points.entry(t.ty().clone().into()).or_insert(t);
         }
@@ -139,7 +140,7 @@ fn infer(module: &Module, op: &Op, types: &[Type]) -> Option<Type> {
     op.infer(module, &operands).ok().map(|mut types| types.swap_remove(0))
 }
 
-/// Returns the operand of a sample and, for exact rows, edges in its place.
+/// Returns the sample's operand and, for rows that are exact, tensors of edges of the same type.
 fn variants(row: &Rewrite, operand: &Tensor) -> Vec<Tensor> {
     let mut all = vec![operand.clone()];
     if row.exactness == Exactness::Exact {
@@ -148,7 +149,7 @@ fn variants(row: &Rewrite, operand: &Tensor) -> Vec<Tensor> {
     all
 }
 
-/// Compares two chains of primitives on one operand.
+/// Compares the two chains of primitives of a row on one operand.
 fn compare(
     module: &Module,
     row: &Rewrite,
@@ -171,7 +172,7 @@ fn compare(
 
 // -- Sites ------------------------------------------------------------------------------------------
 
-/// The kind of an operand of a test equation.
+/// The kind of an operand in an equation on which a site rule is tried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Pick {
     /// The sample's primitive applied to its operands.
@@ -182,8 +183,9 @@ enum Pick {
     Number,
 }
 
-/// Tries a site rule on every primitive that it matches, with operands that are results of samples, parameters of the
-/// same type, or literals; and on the samples of these primitives themselves.
+/// Tries a site rule (a rewrite of one equation that may look at the equations of its operands) on every primitive that
+/// it matches, with operands that are results of samples, parameters of the same type, or literals; and on the samples
+/// of these primitives themselves.
 fn site(
     module: &mut Module,
     row: &Rewrite,
@@ -227,8 +229,8 @@ fn site(
     exercise(outcomes.into_iter(), Some)
 }
 
-/// Checks one equation at the numbers of the sample and, for exact rows, at edges. Returns `None` if the equation
-/// does not type-check or the rule does not apply.
+/// Compares both sides of a site rule for one equation, at the numbers of the sample and, for exact rows, at edges.
+/// Returns `None` if the equation does not type-check or the rule does not apply.
 fn at_site(
     module: &mut Module,
     row: &Rewrite,
@@ -242,14 +244,15 @@ fn at_site(
     let operands: Vec<Vec<Tensor>> = args.iter().map(|t| variants(row, t)).collect();
     let most = operands.iter().map(Vec::len).max().unwrap_or(1);
     for n in 0..most {
-        // The second operand takes the edges in another order than the first.
+        // At edges, operand k begins at another edge than operand k - 1.
         let pick = |(k, all): (usize, &Vec<Tensor>)| match n {
             0 => all[0].clone(),
             _ if all.len() == 1 => all[0].clone(),
             _ => all[1 + (n - 1 + k * 3) % (all.len() - 1)].clone(),
         };
         let args: Vec<Tensor> = operands.iter().enumerate().map(pick).collect();
-        // Rules apply more often if the signs of operands are known. Once, at the sample's numbers, also try without.
+        // With known signs of the operands, rules apply more often. At the sample's numbers, also try with unknown
+        // signs.
         for known in if n == 0 { &[false, true][..] } else { &[true] } {
             let at = site_with(module, row, op, inner, picks, (&args, *known), equal);
             if let Some(Err(e)) = at {
@@ -261,14 +264,14 @@ fn at_site(
     outcome
 }
 
-/// Returns the strongest sign claim that is true of a tensor.
+/// Returns the strongest claim about signs that holds for every element of a tensor.
 fn sign_of(t: &Tensor) -> Sign {
     (0..t.elements()).map(|i| Sign::of(t.at(i))).min().unwrap_or(Sign::Plus)
 }
 
-/// Checks one equation: picks the operands, builds both sides and compares them. The last operand of the inner
-/// primitive may be a literal. The signs of operands that are not literals are either all known to the rule or all
-/// unknown.
+/// Builds one equation with operands of the picked kinds, and compares both sides of the rule. `inner` is the primitive
+/// that computes an operand, with a literal in place of its last operand if given. The rule is given the signs of all
+/// operands that are not literals, or of none.
 fn site_with(
     module: &mut Module,
     row: &Rewrite,
@@ -365,7 +368,7 @@ fn build(b: &Builder<'_>, term: &Term, operands: &[Atom], own: &[Atom]) -> Optio
 
 // -- Patterns ---------------------------------------------------------------------------------------
 
-/// A pattern: `(add ?x 0)`.
+/// A parsed pattern of a rewrite row, such as `(add ?x 0)`.
 enum Pattern {
     Var(String, Sign),
     Number(f64),
@@ -377,7 +380,7 @@ fn pattern(module: &Module, row: &Rewrite, lhs: &str, rhs: &str) -> Result<(), S
     let mut vars = Vec::new();
     collect(&lhs, &mut vars);
     let (vars, signs): (Vec<String>, Vec<Sign>) = vars.into_iter().unzip();
-    // Each variable has this dtype or is a bool.
+    // Try each variable of the pattern as this dtype and as a bool.
     let choices = Dtype::ALL.iter().flat_map(|d| (0..1 << vars.len()).map(move |mask| (*d, mask)));
     let mut seen = Vec::new();
     exercise(choices, |(dtype, mask)| {
@@ -403,7 +406,8 @@ fn pattern(module: &Module, row: &Rewrite, lhs: &str, rhs: &str) -> Result<(), S
     })
 }
 
-/// Compares both sides; rows for real numbers are compared only where the left side is finite.
+/// Compares the results of both sides: bit for bit for exact rows, otherwise up to rounding, and only where the left
+/// side is finite.
 fn sides(row: &Rewrite, got: &Tensor, want: &Tensor) -> Result<(), String> {
     if row.exactness == Exactness::Exact || !want.dtype().is_float() {
         return agreement(row).check(got, want);
@@ -447,8 +451,8 @@ fn grid(dtypes: &[Dtype], signs: &[Sign], exactness: Exactness) -> Vec<Tensor> {
     columns.iter().map(tensor).collect()
 }
 
-/// Evaluates a pattern; returns `None` if it does not type-check. A number takes the dtype of a sibling, or of the
-/// whole pattern.
+/// Evaluates a pattern at these tensors; returns `None` if it does not type-check. A number in the pattern takes the
+/// dtype of another operand of its primitive, or of the whole pattern.
 fn evaluate(
     module: &Module,
     pattern: &Pattern,
@@ -495,7 +499,7 @@ fn evaluate(
     }
 }
 
-/// Collects the variables, with the strongest sign condition of each.
+/// Collects the variables of a pattern, each with its strongest condition on signs.
 fn collect(pattern: &Pattern, vars: &mut Vec<(String, Sign)>) {
     match pattern {
         Pattern::Var(name, sign) => match vars.iter_mut().find(|(n, _)| n == name) {

@@ -13,7 +13,7 @@ fn signs_are_what_is_said_of_them() {
     for_all(|m, case| {
         let mut rng = Rng::new(11);
         for claims in 0..9 {
-            // The claims about the first operand and about all others.
+            // One of nine pairs of claims: a claim about the first operand, and one about all others.
             let claim = |k: usize| {
                 [Sign::Any, Sign::NeverMinusZero, Sign::Plus][match k {
                     0 => claims % 3,
@@ -40,7 +40,7 @@ fn signs_are_what_is_said_of_them() {
     });
 }
 
-/// Returns floats of all magnitudes; other dtypes are unchanged.
+/// Returns random floats of all magnitudes for a float tensor; returns other tensors unchanged.
 fn random(rng: &mut Rng, t: &Tensor) -> Tensor {
     if !t.dtype().is_float() {
         return t.clone();
@@ -51,7 +51,7 @@ fn random(rng: &mut Rng, t: &Tensor) -> Tensor {
     })
 }
 
-/// Returns the tensor with the absolute value of each number that does not satisfy the claim.
+/// Returns the tensor with each number that violates the claim replaced by its absolute value.
 fn fit(t: &Tensor, claim: Sign) -> Tensor {
     tensor_of(t.ty(), |i| {
         let x = t.at(i);
@@ -62,7 +62,7 @@ fn fit(t: &Tensor, claim: Sign) -> Tensor {
     })
 }
 
-/// Checks the claimed sign of the result of one equation.
+/// Checks that the sign that the analysis claims for the result of one equation holds for its value at these arguments.
 fn said(
     m: &Module,
     case: &Case,

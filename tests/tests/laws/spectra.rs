@@ -25,12 +25,12 @@ fn transposed(x: &Matrix) -> Matrix {
     matrix(x[0].len(), x.len(), |i, j| x[j][i])
 }
 
-/// Returns numbers without a pattern.
+/// Returns a matrix of irregular numbers between -1 and 1.
 fn noise(rows: usize, columns: usize, seed: usize) -> Matrix {
     matrix(rows, columns, |i, j| ((1 + seed + 7 * i * i + 3 * j + 5 * i * j) as f64 * 1.7).sin())
 }
 
-/// Returns an orthogonal matrix, by the Gram-Schmidt process, performed twice.
+/// Returns an orthogonal matrix, by the Gram-Schmidt process performed twice, for full accuracy.
 fn orthogonal(n: usize, seed: usize) -> Matrix {
     let mut rows = noise(n, n, seed);
     for _ in 0..2 {
@@ -58,11 +58,12 @@ const EXP: Scalar = Scalar([f64::exp, f64::exp, f64::exp]);
 const ONE: Scalar = Scalar([|_| 1.0, |_| 0.0, |_| 0.0]);
 const SIGN: Scalar = Scalar([|x| if x == 0.0 { 0.0 } else { x.signum() }, |_| 0.0, |_| 0.0]);
 const SIZE: Scalar = Scalar([f64::abs, |x| SIGN.at(x), |_| 0.0]);
-/// 1 at the largest value, 0 elsewhere: the largest value of every spectrum here is 3, and all others are at most 2.
+/// The function that is 1 at the largest value and 0 at all others: the largest value of every spectrum here is 3, and
+/// all others are at most 2.
 const TOP: Scalar = Scalar([|x| f64::from(x.abs() > 2.0), |_| 0.0, |_| 0.0]);
 const TOP_ITSELF: Scalar = Scalar([|x| x * TOP.at(x), |x| TOP.at(x), |_| 0.0]);
 const TOP_SIZE: Scalar = Scalar([|x| x.abs() * TOP.at(x), |x| x.signum() * TOP.at(x), |_| 0.0]);
-/// 1 at the smallest value, 0 elsewhere, for spectra with exactly one value below 0.2.
+/// The function that is 1 at the smallest value and 0 at all others, for spectra with exactly one value below 0.2.
 const LEAST: Scalar = Scalar([|x| f64::from(x.abs() < 0.2), |_| 0.0, |_| 0.0]);
 
 impl Scalar {
@@ -70,12 +71,12 @@ impl Scalar {
         self.0[0](x)
     }
 
-    /// `f[x, y]`
+    /// Returns the divided difference `f[x, y]`; for x = y, the derivative of f.
     fn first(self, x: f64, y: f64) -> f64 {
         if x == y { self.0[1](x) } else { (self.at(x) - self.at(y)) / (x - y) }
     }
 
-    /// `f[x, y, z]`
+    /// Returns the second divided difference `f[x, y, z]`, also for equal arguments.
     fn second(self, x: f64, y: f64, z: f64) -> f64 {
         match (x == y, y == z) {
             (true, true) => 0.5 * self.0[2](x),
@@ -92,7 +93,7 @@ struct Spectral<'a> {
 }
 
 impl Spectral<'_> {
-    /// Returns `Qᵀ x Q` of the symmetric part of `x`.
+    /// Returns `Qᵀ x Q`, in the basis of the eigenvectors Q, of the symmetric part of `x`.
     fn inside(&self, x: &Matrix) -> Matrix {
         let n = x.len();
         let symmetric = matrix(n, n, |i, j| 0.5 * (x[i][j] + x[j][i]));
@@ -103,7 +104,7 @@ impl Spectral<'_> {
         product(&product(self.vectors, x), &transposed(self.vectors))
     }
 
-    /// Returns the gradient of `tr(Wᵀ f(A))` with respect to A.
+    /// Returns the expected gradient of `tr(Wᵀ f(A))` with respect to the matrix A.
     fn gradient(&self, f: Scalar, w: &Matrix) -> Matrix {
         let (w, l) = (self.inside(w), self.values);
         self.outside(&matrix(l.len(), l.len(), |i, j| w[i][j] * f.first(l[i], l[j])))
@@ -120,10 +121,11 @@ impl Spectral<'_> {
     }
 }
 
-/// The vectors that the derivatives of a function read, which determines where derivatives exist.
+/// The eigenvectors or singular vectors that the derivatives of a function read; at spectra where these vectors are not
+/// unique, the derivative need not exist.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Needs {
-    /// A first derivative reads no vectors, a second one all.
+    /// First derivatives read no vectors, second derivatives read all.
     Values,
     /// All vectors.
     Vectors,
@@ -137,7 +139,7 @@ enum Needs {
     Nothing,
 }
 
-/// A function to differentiate, with its expected derivatives.
+/// A function of a decomposition, to be differentiated, with its expected derivatives.
 struct Case {
     name: &'static str,
     /// Maps the matrix, and weights in its shape or that of the result, to a number.
@@ -152,21 +154,23 @@ struct Case {
 struct Member {
     about: String,
     a: Matrix,
-    /// Its vectors and values. Values that count as equal are exactly equal here.
+    /// The eigenvectors and eigenvalues from which the matrix was made. Values that count as equal are exactly equal
+    /// here.
     vectors: Matrix,
     values: Vec<f64>,
     /// The values that the decomposition returns, in the order of the spectrum.
     spectrum: Vec<f64>,
 }
 
-/// Returns symmetric matrices of order `n` with these eigenvalues, diagonal ones and rotated ones.
+/// Returns symmetric matrices of order `n` with these eigenvalues: for each spectrum a diagonal matrix and a rotated
+/// one.
 fn symmetric(n: usize, spectra: &[&[f64]]) -> Vec<Member> {
     let mut all = Vec::new();
     for spectrum in spectra {
         let k = spectrum.len();
         for turned in [false, true] {
             let q = if turned { orthogonal(k, 3) } else { matrix(k, k, |i, j| f64::from(i == j)) };
-            // Fewer values than rows are padded with zeros.
+            // If the spectrum has fewer than n values, the others are zero.
             let vectors = matrix(n, n, |i, j| match (i < k, j < k) {
                 (true, true) => q[i][j],
                 _ => f64::from(i == j),
@@ -182,7 +186,8 @@ fn symmetric(n: usize, spectra: &[&[f64]]) -> Vec<Member> {
     all
 }
 
-/// Returns matrices with these singular values. Their vectors and values are those of `[[0, A], [Aᵀ, 0]]`.
+/// Returns m by n matrices with these singular values. The vectors and values of each member are those of `[[0, A],
+/// [Aᵀ, 0]]`.
 fn general(m: usize, n: usize, spectra: &[&[f64]]) -> Vec<Member> {
     let mut all = Vec::new();
     for spectrum in spectra {
@@ -194,7 +199,8 @@ fn general(m: usize, n: usize, spectra: &[&[f64]]) -> Vec<Member> {
             let (u, v, k) = (base(m, 1), base(n, 2), m.min(n));
             let a = matrix(m, n, |i, j| (0..k).map(|l| u[i][l] * spectrum[l] * v[j][l]).sum());
             let half = 0.5f64.sqrt();
-            // Columns: (u, v) / √2 for s, (u, -v) / √2 for -s, and the rest of the longer side.
+            // The columns are eigenvectors: (u, v) / √2 for s, (u, -v) / √2 for -s, and vectors of the longer side that
+            // belong to no singular value.
             let vectors = matrix(m + n, m + n, |i, j| {
                 let (l, sign) = (j % k, if j < k { 1.0 } else { -1.0 });
                 match (j < 2 * k, i < m) {
@@ -219,13 +225,13 @@ fn general(m: usize, n: usize, spectra: &[&[f64]]) -> Vec<Member> {
     all
 }
 
-/// Rounds values, so that values that differ by rounding become equal.
+/// Rounds a value to six decimals, so that values that differ only by rounding become equal.
 fn snapped(x: f64) -> f64 {
     (x * 1e6).round() / 1e6 + 0.0
 }
 
-/// The name of a mode, its order, and the derivative: of first order (along `d`, or the gradient) or of second order
-/// (along `d`).
+/// A combination of transforms: its name, its order, and a function of (f, a, d) that returns the first derivative of f
+/// at a (along d, or the gradient) or the second derivative along d.
 type Mode = (&'static str, usize, fn(&dyn Fn(Var) -> Var, Var, Var) -> Var);
 
 const MODES: &[Mode] = &[
@@ -244,13 +250,13 @@ fn tensor(x: &Matrix) -> Tensor {
     Tensor::from_rows(x).unwrap()
 }
 
-/// Returns whether the derivative of this order exists at the matrix.
+/// Returns whether the derivative of this order exists at the matrix, given the vectors that the function reads.
 fn exists(case: &Case, member: &Member, order: usize) -> bool {
     let s = &member.spectrum;
     let size = s.iter().fold(0.0f64, |most, x| most.max(x.abs()));
     let apart = |i: usize| (0..s.len()).all(|j| i == j || (s[i] - s[j]).abs() > 1e-6 * size);
     let of = |x: f64| s.iter().position(|y| *y == x);
-    // If the matrix is not square, its value 0 has more vectors than the thin decomposition.
+    // If the matrix is not square, vectors for its singular value 0 exist that the thin decomposition does not contain.
     let beyond = member.a.len() != member.a[0].len();
     let all = (0..s.len()).all(|i| apart(i) && !(beyond && s[i].abs() < 1e-6));
     match case.needs {
@@ -263,7 +269,8 @@ fn exists(case: &Case, member: &Member, order: usize) -> bool {
     }
 }
 
-/// Runs every case at every matrix in every mode of this order.
+/// Compares the derivatives of every case at every matrix, in every mode of this order, with the expected ones: they
+/// must be right, or nan where none exists.
 #[track_caller]
 fn check(order: usize, cases: &[Case], members: &[Member], dtype: Dtype) {
     let within = if dtype == Dtype::F32 { 1e-3 } else { 1e-8 };
@@ -307,8 +314,8 @@ fn check_within(order: usize, cases: &[Case], members: &[Member], dtype: Dtype, 
                 };
                 let exists = exists(case, member, order);
                 let several = case.block.is_none() && order == 1;
-                // Second derivatives through factors divide by pivots, which are rounding errors if the matrix is
-                // singular up to rounding.
+                // At matrices that are singular up to rounding, second derivatives through a factorization divide by
+                // pivots that are rounding errors.
                 let pivots = case.needs == Needs::Inverse && order == 2;
                 if !exists && (several || pivots) {
                     continue;
@@ -349,7 +356,8 @@ fn truth(case: &Case, member: &Member, order: usize, w: &Matrix, d: &Matrix) -> 
             _ => of.curvature(case.f, &w, d),
         };
     }
-    // In `[[0, A], [Aᵀ, 0]]` the weights fill one block, and the direction fills both triangles.
+    // In `[[0, A], [Aᵀ, 0]]` the weights W of the result fill one block, and the direction fills both blocks beside the
+    // diagonal.
     let start = [0, m];
     let inner = |x: &Matrix, [p, q]: [usize; 2], i: usize, j: usize| {
         let (i, j) = (i.wrapping_sub(start[p]), j.wrapping_sub(start[q]));
@@ -357,7 +365,7 @@ fn truth(case: &Case, member: &Member, order: usize, w: &Matrix, d: &Matrix) -> 
     };
     let weights = matrix(whole, whole, |i, j| match case.block {
         Some(block) => inner(w, block, i, j),
-        // Every singular value occurs twice, as s and -s.
+        // For the trace: every singular value occurs twice, as s and -s, so each counts half.
         None => f64::from(i == j) * 0.5,
     });
     let direction = matrix(whole, whole, |i, j| inner(d, [0, 1], i, j) + inner(d, [0, 1], j, i));
@@ -365,7 +373,7 @@ fn truth(case: &Case, member: &Member, order: usize, w: &Matrix, d: &Matrix) -> 
         1 => of.gradient(case.f, &weights),
         _ => of.curvature(case.f, &weights, &direction),
     };
-    // The matrix occurs twice, as A and Aᵀ.
+    // The matrix occurs twice, as A and as Aᵀ, so the gradient is twice that of one block.
     matrix(m, n, |i, j| 2.0 * found[i][m + j])
 }
 
@@ -373,7 +381,7 @@ fn weighed(x: Var, w: Var) -> Var {
     (x * w).sum()
 }
 
-/// Returns `V diag(f) Vᵀ`.
+/// Returns `V diag(f) Vᵀ`: the function of a matrix with eigenvectors `v` whose values are mapped to `f`.
 fn of_values(v: Var, f: Var) -> Var {
     (v * f).matmul(v.t())
 }
@@ -453,7 +461,7 @@ const SYMMETRIC: &[Case] = &[
     },
 ];
 
-/// Functions with derivative rules of their own.
+/// Functions of decompositions that have derivative rules of their own.
 const FUNCTIONS: &[Case] = &[
     Case {
         name: "matrix_function of exp",
@@ -485,7 +493,7 @@ const FUNCTIONS: &[Case] = &[
     },
 ];
 
-/// Spectra of order 5; shorter ones are padded with zeros.
+/// Eigenvalues of the tested matrices of order 5; shorter lists are padded with zeros.
 const EIGENVALUES: &[&[f64]] = &[
     &[-1.0, 0.25, 3.0, 1.25, -0.5],
     &[-1.0, 0.5, 3.0, 0.5, 1.25],
@@ -503,7 +511,7 @@ const EIGENVALUES: &[&[f64]] = &[
     &[3.0],
 ];
 
-/// Other decompositions of symmetric matrices.
+/// Functions of symmetric matrices by decompositions that are not symmetric (QR, LU, singular values, ..).
 const OTHERS: &[Case] = &[
     Case {
         name: "Q R",
@@ -659,7 +667,7 @@ const GENERAL: &[Case] = &[
     },
 ];
 
-/// Functions that have no derivative at singular matrices.
+/// Functions that have no derivative at singular matrices, because derivatives read the inverse.
 const REGULAR: &[Case] = &[
     Case {
         name: "U Vᵀ",
@@ -806,7 +814,8 @@ fn curvatures_beside_a_small_gap_lose_digits_as_its_square() {
     );
     for gap in [1e-3, 1e-4, 1e-5] {
         let within = 100.0 * f64::EPSILON / (gap * gap);
-        // Vectors of the shorter side alone have another system, with errors over the cube of the gap.
+        // Left out: vectors of the shorter side alone, whose derivatives come from another linear system, with errors
+        // over the cube of the gap.
         for (m, n, case) in [(3, 3, &left), (3, 3, &right), (4, 3, &left), (3, 5, &right)] {
             let all = general(m, n, &[&[3.0 + gap, 3.0, 1.0]]);
             check_within(2, &[case.copy()], &all, Dtype::F64, within);
@@ -816,7 +825,8 @@ fn curvatures_beside_a_small_gap_lose_digits_as_its_square() {
     }
 }
 
-/// The vector of a simple value 0 at the shorter side, for matrices with more rows than columns and with fewer.
+/// The singular vector of a simple value 0, at the shorter side of the matrix, must have derivatives, for matrices with
+/// more rows than columns and with fewer.
 #[test]
 fn null_vectors_of_the_shorter_side_have_derivatives() {
     let spectra = &[&[3.0, 1.0, 0.0][..], &[3.0, 0.0, 0.0], &[1.0, 1.0, 0.0]];

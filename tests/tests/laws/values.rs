@@ -1,4 +1,4 @@
-//! Values have the inferred types, and text represents programs completely.
+//! Values of primitives have the inferred types, and the text of a program represents it completely.
 
 use crate::for_all;
 use tapeloom_ir::{Module, Op, Type, eval, parse_module, print_function};
@@ -7,7 +7,7 @@ use tapeloom_tests::{Case, Failure};
 #[test]
 fn every_primitive_brings_samples() {
     let sampled: Vec<&str> = Op::samples(&mut Module::new()).iter().map(|s| s.op.name()).collect();
-    // The documentation writes names with attributes, as in `reduce_sum{axes}`.
+    // Documentation adds attributes to the name, as in `reduce_sum{axes}`; samples have the name alone.
     let names = Op::docs().into_iter().map(|d| d.name.split('{').next().unwrap_or("").to_owned());
     let bare: Vec<String> = names.filter(|n| !sampled.contains(&n.as_str())).collect();
     assert_eq!(bare, [""; 0], "a law is empty without samples");
@@ -32,7 +32,7 @@ fn parse_is_inverse_to_print() {
     for_all(text);
 }
 
-/// Checks that a program prints, parses and prints again the same.
+/// Checks that a printed program parses, and prints as the same text again.
 pub(crate) fn text(m: &mut Module, case: &Case) -> Result<(), Failure> {
     let text = print_function(m, case.f);
     let parsed = parse_module(&text).map_err(|e| e[0].clone())?;

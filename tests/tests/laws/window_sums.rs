@@ -1,4 +1,5 @@
-//! Transposes of convolutions and pools with strides, compared with naive sums over kernel positions.
+//! Convolutions and pools with strides, and their transposes, compared with naive sums over kernel positions, bit for
+//! bit.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -17,7 +18,7 @@ struct Line {
 }
 
 impl Line {
-    /// Returns the number of windows.
+    /// Returns the number of windows: the extent of the result.
     fn windows(&self) -> usize {
         let reach = |n: usize, by: usize| if n == 0 { 0 } else { (n - 1) * by + 1 } as i64;
         let room = reach(self.elements, self.spread) + self.padding.0 + self.padding.1
@@ -25,7 +26,7 @@ impl Line {
         if room < 0 { 0 } else { room as usize / self.stride + 1 }
     }
 
-    /// Returns the element that window `o` reads at kernel position `k`.
+    /// Returns the index of the element that window `o` reads at kernel position `k`, or `None` in the padding.
     fn read(&self, o: usize, k: usize) -> Option<usize> {
         let at = (o * self.stride + k * self.dilation) as i64 - self.padding.0;
         let (i, rest) = (at.div_euclid(self.spread as i64), at.rem_euclid(self.spread as i64));
@@ -33,7 +34,7 @@ impl Line {
     }
 }
 
-/// Returns geometries in which errors in remainders, padding or ends are likely.
+/// Returns geometries of convolutions in which errors in remainders of strides, padding or ends are likely.
 fn lines() -> Vec<Line> {
     let mut all = Vec::new();
     for (elements, places) in [(1, 1), (1, 7), (2, 5), (7, 1), (7, 3), (13, 4), (12, 9)] {
@@ -65,7 +66,7 @@ fn lines() -> Vec<Line> {
 
 fn numbers(shape: &[usize], from: f64) -> Tensor {
     let n: usize = shape.iter().product();
-    // Sums of products of these numbers are exact in any order.
+    // Small integers, whose sums of products are exact in any order, so that bits can be compared.
     let data = (0..n).map(|i| ((i as f64 * 7.0 + from) * 5.0 % 13.0) - 6.0).collect();
     Tensor::new(shape, data).unwrap()
 }
@@ -104,8 +105,8 @@ fn report(failures: &[String]) {
     assert!(failures.is_empty(), "{} fail:\n{}", failures.len(), first.join("\n"));
 }
 
-/// Checks convolutions along one axis and their first and second derivatives, for two images, three channels and two
-/// outputs.
+/// Convolutions along one axis, for two images, three channels and two outputs: values, gradients and second
+/// derivatives must equal naive sums bit for bit.
 #[test]
 fn convolutions_are_slow_sums() {
     let (images, channels, outputs) = (2, 3, 2);
@@ -159,7 +160,7 @@ fn convolutions_are_slow_sums() {
     report(&failures);
 }
 
-/// Checks sums over windows along two axes, and their transposes.
+/// Sums over windows along two axes, and their transposes, must equal naive sums bit for bit.
 #[test]
 fn pools_are_slow_sums() {
     let mut failures = Vec::new();
@@ -195,7 +196,7 @@ fn pools_are_slow_sums() {
             let by_patches = conv::patches(x[0], of.clone()).sum_axis([-2, -1]);
             let pooled = of.clone();
             let slope = grad(move |x: Var| (conv::sum_pool(x, pooled.clone()) * ct).sum())(x[0]);
-            // The transpose of windows with separate cotangents for their positions.
+            // The transpose of `patches`, in which each position of a window has its own cotangent.
             let weighted = move |x: Var| {
                 let y = conv::patches(x, of.clone());
                 (y * ct.expand_dims(-1).expand_dims(-1).broadcast_to(y.shape())).sum()
@@ -208,8 +209,8 @@ fn pools_are_slow_sums() {
     report(&failures);
 }
 
-/// An infinite element is multiplied by the kernel alone, in every lowering: infinity times a zero from padding would
-/// be nan.
+/// An infinite element must be multiplied by the kernel's elements only, in every lowering: multiplied by a zero of
+/// padding it would give nan.
 #[test]
 fn an_infinite_element_meets_the_places_of_a_kernel_alone() {
     let mut failures = Vec::new();

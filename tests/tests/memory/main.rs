@@ -1,4 +1,4 @@
-//! Reported memory, compared with allocations: this binary's allocator counts.
+//! Memory that the library reports, compared with the allocations that this binary's counting allocator sees.
 
 mod record_memory;
 mod routines;

@@ -1,4 +1,4 @@
-//! The reported size of a recorded tape, compared with allocations.
+//! The reported size in bytes of a recorded tape, compared with allocations.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -10,7 +10,8 @@ static AT_THE_END: AtomicUsize = AtomicUsize::new(0);
 
 #[test]
 fn a_tape_holds_what_it_says() {
-    // Memory shared by all operations of a kind is not counted.
+    // The allocated bytes may exceed the reported ones by a twentieth and 100,000 bytes: memory that all operations of
+    // a kind share is not reported.
     let says = |tape: usize, before: usize| {
         let grown = Counting::held() - before;
         assert!((tape..tape + tape / 20 + 100_000).contains(&grown), "says {tape}, is {grown}");
@@ -22,7 +23,8 @@ fn a_tape_holds_what_it_says() {
     drop(tape);
     assert!(Counting::held() - before < 100_000, "{} bytes stay", Counting::held() - before);
 
-    // Loops have residuals of their own, and element reads store their operands.
+    // A recorded loop saves the residuals of all its iterations, and a read of an element stores the array that it
+    // reads.
     let before = Counting::held();
     let x = Tensor::full(&[100], 0.5).unwrap();
     let iterations =
@@ -33,7 +35,7 @@ fn a_tape_holds_what_it_says() {
     says(tape.bytes(), before);
     drop(tape);
 
-    // Different loops, branches and calls have their own bodies and rules.
+    // Loops, branches and calls that differ each have their own body and derivative rules, which count too.
     type Step = fn(Var, u32) -> Var;
     let all: [(&str, Step); 3] = [
         ("loops", |y, i| fori_loop(3, |(_, y): (Var, Var)| y.sin() + f64::from(i), y)),
@@ -51,7 +53,7 @@ fn a_tape_holds_what_it_says() {
         assert!((says - says / 10..3 * says).contains(&grown), "{name}: says {says}, is {grown}");
     }
 
-    // Of a hundred sums and a hundred sines, the reverse pass reads the sums.
+    // Of a hundred sums and a hundred sines of them, the reverse pass reads only the sums: a hundred arrays.
     let n = 10_000;
     let x = Tensor::full(&[n], 0.5).unwrap();
     let walk = |x: Var| {
@@ -64,7 +66,7 @@ fn a_tape_holds_what_it_says() {
     assert!((100 * array..101 * array).contains(&tape.bytes()), "{}", tape.bytes());
     says(tape.bytes(), before);
 
-    // A tape that is pulled back once frees its residuals during the pullback; a persistent tape does not.
+    // A tape that can be pulled back only once frees its residuals during the pullback; a persistent tape does not.
     let full = Counting::held();
     tape.pull(1.0).unwrap();
     assert!(AT_THE_END.load(Ordering::Relaxed) > full, "a persistent tape stays");
@@ -73,7 +75,7 @@ fn a_tape_holds_what_it_says() {
     let end = AT_THE_END.load(Ordering::Relaxed);
     assert!(end + 90 * array < full, "{full} bytes before, {end} at the end");
 
-    // While the closure runs, all values are alive, and the report says so.
+    // While the closure runs, handles hold all values, and `recorded_bytes` must count them.
     let before = Counting::held();
     let said = |x: Var| {
         let y = (0..50).fold(x, |y, _| (y + x).sin());
@@ -83,7 +85,7 @@ fn a_tape_holds_what_it_says() {
         y
     };
     record(said, &x).unwrap();
-    // For scalars, most of it is the list of operations. Tables grow by doubling.
+    // For scalars, most of the memory is the list of operations, whose capacity grows by doubling.
     let said = |x: Var| {
         let before = Counting::held();
         let y = (0..10_000).fold(x, |y, _| (y + x).sin());
@@ -94,7 +96,7 @@ fn a_tape_holds_what_it_says() {
     };
     let bytes = record(said, 0.5).unwrap().bytes() as u64;
     assert!(record_within(bytes / 2, said, 0.5).is_err());
-    // For loops, the bodies and everything derived from them are included.
+    // For loops, the bodies and the functions derived from them are included in the report.
     let said = |x: Var| {
         let before = Counting::held();
         let each = |y: Var, i: u32| fori_loop(3, |(_, y): (Var, Var)| y.sin() + f64::from(i), y);
@@ -105,7 +107,7 @@ fn a_tape_holds_what_it_says() {
     };
     record(said, 0.5).unwrap();
     assert_eq!(recorded_bytes(), None);
-    // A budget ends a recording that would not end by itself.
+    // A byte budget must end a recording that would not end by itself, with an error.
     let before = Counting::held();
     let endless = |x: Var| {
         let mut y = x;
@@ -120,7 +122,8 @@ fn a_tape_holds_what_it_says() {
     drop(error);
     assert!(Counting::held() < before + array);
 
-    // An operation that would exceed the budget is not started, and a loop of unknown trip count is ended.
+    // An operation that would exceed the budget must not start, and a loop of unknown trip count must end when it
+    // exceeds the budget.
     let all: [fn(Var) -> Var; 4] = [
         |x| fori_loop(1_000_000, |(_, y): (Var, Var)| y.sin(), x),
         |x| while_loop(|y: Var| y.sum().gt(-1.0), |y: Var| y.sin(), x),
@@ -136,7 +139,7 @@ fn a_tape_holds_what_it_says() {
         assert!(error.to_string().contains(file!()), "{error}");
         assert!(most < 60 * array, "{most} bytes: {error}");
     }
-    // Memory that an operation shares with existing values is not counted again.
+    // Results that share memory with existing values, such as reshaped arrays, must not count again.
     let share =
         |x: Var| (0..20).fold(x.sin(), |y, _| y.reshape([100, 100]).reshape([10_000])).sin();
     assert!(record_within(4 * array as u64, share, &x).is_ok());

@@ -4,7 +4,7 @@
 use tapeloom::prelude::*;
 use tapeloom_tests::Counting;
 
-/// Bytes that any call allocates beside its results: handles, tables of arguments.
+/// Bytes that a call may allocate in addition to its results, for handles and tables of arguments.
 const BESIDE: usize = 4 << 10;
 
 fn check(name: &str, n: usize, scratch: usize, f: impl Fn(Var) -> Var) {
@@ -33,7 +33,7 @@ fn check(name: &str, n: usize, scratch: usize, f: impl Fn(Var) -> Var) {
 
 #[test]
 fn a_warm_call_allocates_its_results_only() {
-    // The least scratch memory, in multiples of the matrix.
+    // For each routine, the least scratch memory that the report must include, in multiples of the matrix.
     let n = 64;
     let square = n * n * 8;
     check("cholesky", n, square, linalg::cholesky);
@@ -46,7 +46,8 @@ fn a_warm_call_allocates_its_results_only() {
     check("gradient", n, square, grad(|a: Var| linalg::slogdet(a).1));
 }
 
-/// A decomposition costs n³: under a budget cheap values are recomputed instead, although eigenvectors are as large.
+/// Under a byte budget, the gradient must recompute cheap values and not a decomposition, which costs n³, although
+/// saved eigenvectors are as large as saved cheap values.
 #[test]
 fn a_budget_is_met_without_a_second_decomposition() {
     let n = 24;

@@ -1,4 +1,4 @@
-//! Memory between the forward and the reverse pass: the report of `explain`, compared with allocations.
+//! The workspace and tape that `explain` reports for gradients, compared with allocations.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -6,29 +6,29 @@ use tapeloom::Explanation;
 use tapeloom::prelude::*;
 use tapeloom_tests::{Agreement, Counting, Sweep};
 
-/// Bytes that may be allocated beside the reported ones: the call's own lists.
+/// Bytes that a call may allocate in addition to the reported ones, for its own lists.
 const LITTLE: usize = 2048;
 
-/// Returns the explanation of the gradient at `x`, after measuring its calls.
+/// Returns the explanation of the gradient at `x`, after checking that calls allocate the reported bytes.
 fn explained(what: &str, f: impl Fn(Var) -> Var + 'static, x: &Tensor) -> Explanation {
     // The matrix library allocates memory at its first use and never frees it.
     run(grad(&f), x).unwrap();
     measured(what, grad(f), x)
 }
 
-/// Returns the explanation of `g`, after measuring its calls.
+/// Returns the explanation of `g` at `x`, after checking that calls allocate the reported bytes.
 fn measured(what: &str, g: impl Fn(Var) -> Var + 'static, x: &Tensor) -> Explanation {
     let f = jit(g);
     let e = f.explain(x).unwrap();
     let call = f.compile(x).unwrap();
     let before = Counting::held();
     let results = call.call(x).unwrap();
-    // The workspace is retained for the next call.
+    // The bytes that stay allocated beside the results: the workspace, which the next call reuses.
     let stays = Counting::held() - before - results.bytes().len();
     let says = e.workspace_bytes();
     assert!((says..says + LITTLE).contains(&stays), "{what}: {stays} bytes stay of {says}");
-    // A call allocates nothing else, except for one or both operands packed by the matrix library, depending on the
-    // caches.
+    // A second call allocates its results only, and room into which the matrix library may pack one or both operands,
+    // depending on cache sizes.
     let packed = if e.kernels().contains("contract") { 2 * x.bytes().len() } else { 0 } + LITTLE;
     let (_, most) = Counting::most(|| call.call(x).unwrap());
     let says = results.bytes().len();
@@ -38,7 +38,7 @@ fn measured(what: &str, g: impl Fn(Var) -> Var + 'static, x: &Tensor) -> Explana
     let red = svg.matches("#c0392b").count();
     let rows = e.tape().rows().filter(|r| r.is_workspace()).count();
     assert_eq!(red, rows + e.tape().inside().count(), "{what}");
-    // Something is drawn at the top, within the rounding to lines: no part of the workspace is missing.
+    // The highest rectangle of the drawing must touch its top, up to rounding: no part of the workspace is missing.
     let drawn = svg.split("<rect").skip(1).filter_map(|rect| rect.split(" y=\"").nth(1));
     let tops = drawn.filter_map(|y| y.split('"').next()?.parse::<f64>().ok());
     assert!(tops.fold(f64::MAX, f64::min) < 4.0, "{what}: {svg}");
@@ -62,14 +62,14 @@ fn what_is_explained_is_what_is_taken() {
     );
     assert!(e.tape().again().is_empty(), "{}", e.tape());
 
-    // In a checkpointed layer the hyperbolic tangents are recomputed, and are no tape.
+    // In a checkpointed layer the hyperbolic tangents are recomputed: the tape is smaller, and the report names `tanh`.
     let checkpointed = checkpoint(layer, Policy::Nothing);
     let less = explained("checkpointed", move |x| checkpointed(layer(x)).sum(), &x);
     assert!(less.tape().bytes() < e.tape().bytes(), "{}{}", e.tape(), less.tape());
     assert!(less.tape().again().iter().any(|a| a.what == "tanh"), "{}", less.tape());
 
-    // An iteration saves two arrays beside its result, named after their primitives and lines; iteration numbers are
-    // recomputed.
+    // Each iteration saves its result (`add`), two more arrays (`cos`, `exp`) and its element of the argument of `scan`
+    // (`copy`), listed by primitive and with lines of the body; iteration counters are recomputed.
     let iteration = |(h, t): (Var, Var)| {
         let d = h - 0.01 * t;
         let h = (d * d).sin() + h.exp();
@@ -84,7 +84,7 @@ fn what_is_explained_is_what_is_taken() {
     assert_eq!(e.tape().bytes(), 3 * 100 * 32 * 8 + 100 * 8);
     let tape = e.tape();
     let layout = tape.layout().unwrap();
-    // Marked values are in a region, here all in one.
+    // Every saved value lies in a region of the tape's layout, here all in region r0.
     let marked = |r: &&tapeloom_backend::Row| !r.kept.is_empty();
     assert!(
         tape.rows().filter(marked).all(|r| layout.region(r.buffer).is_some()),
@@ -94,7 +94,8 @@ fn what_is_explained_is_what_is_taken() {
     let lines: Vec<u32> = e.tape().rows().filter_map(|r| Some(r.location?.line())).collect();
     assert!(lines.iter().all(|line| lines[0].abs_diff(*line) < 8), "{}", e.tape());
 
-    // An iteration begins with the value with which the one before ended, which is already stacked for later readers.
+    // Each iteration reads the carry that the iteration before has also stacked as a result: the gradient must save it
+    // once.
     let x = Tensor::full(&[8, 8], 0.1).unwrap();
     let iteration = |(h, x): (Var, Var)| {
         let h = (h.dot(x) + 0.1).tanh();
@@ -141,9 +142,9 @@ fn the_tape_of_loops_in_branches_is_all_that_grows_with_iterations() {
     });
 }
 
-/// Checks, for policies and orders of derivatives, that the reported workspace is allocated, and that only the
-/// reported tape grows with the trip count. For the derivative of a gradient, the cotangents of its tape grow too; a
-/// branch whose reverse pass recomputes a loop uses copies of the saved states.
+/// Checks, for policies and for first and second derivatives, that the reported workspace is allocated, and that only
+/// the reported tape grows with the trip count. Exceptions: in the derivative of a gradient, cotangents as large as the
+/// tape also grow; a branch whose reverse pass recomputes a loop copies the saved states.
 fn the_tape_is_all_that_grows_with_iterations(name: &str, f: fn(usize) -> Box<dyn Fn(Var) -> Var>) {
     let x: Tensor = (0..100).map(|i| 0.01 * f64::from(i)).collect();
     let once = jit(grad(f(1))).explain(&x).unwrap().workspace_bytes();
@@ -171,7 +172,7 @@ fn the_tape_is_all_that_grows_with_iterations(name: &str, f: fn(usize) -> Box<dy
     }
 }
 
-/// Checks that the gradient saves two arrays with a row per iteration, and is right.
+/// Checks that the gradient saves exactly two arrays with a row per iteration, and agrees with the interpreter.
 fn two_arrays(what: &str, f: impl Fn(Var) -> Var + Copy + 'static, x: &Tensor) {
     let e = explained(what, f, x);
     let kept: Vec<String> = rows(&e).into_iter().filter(|row| row.contains("100")).collect();

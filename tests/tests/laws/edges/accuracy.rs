@@ -1,4 +1,4 @@
-//! The distance of values from the rounded exact result, in units in the last place.
+//! The error of elementwise functions, in units in the last place of the exact result rounded to f64.
 
 use super::functions::{FUNCTIONS, Form};
 use serde_json::Value;
@@ -72,7 +72,8 @@ pub const BOUNDS: &[(&str, f64)] = &[
     ("logsumexp", 3.0),
 ];
 
-/// Returns the measured errors: name, largest error, and its arguments.
+/// Returns the measured errors: the function's name, its largest error in units in the last place, and the arguments at
+/// which it occurs.
 pub fn measured() -> Vec<(String, f64, Vec<f64>)> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/edges/ulp.jsonl");
     let text = std::fs::read_to_string(file).unwrap();
@@ -108,7 +109,7 @@ fn measure(entry: &Value) -> (String, f64, Vec<f64>) {
     (name, worst.0, points[worst.1].clone())
 }
 
-/// Returns the distance in units in the last place of the exact result.
+/// Returns the distance of `got` from the exact result `want`, in units in the last place of `want`.
 fn ulps(got: f64, want: f64) -> f64 {
     if got == want {
         return 0.0;
@@ -118,7 +119,7 @@ fn ulps(got: f64, want: f64) -> f64 {
     if error.is_nan() { f64::INFINITY } else { error }
 }
 
-/// Returns the table of the book.
+/// Returns the book's table of the largest errors, with the functions that reach each.
 pub fn table() -> String {
     let mut text = "| Largest error, ulp | Functions |\n|---|---|\n".to_owned();
     let mut bounds: Vec<f64> = BOUNDS.iter().map(|(_, b)| *b).collect();

@@ -1,4 +1,5 @@
-//! Differences from the recorded table, with reasons: the list behind a table of the book.
+//! Deliberate and known differences between derivatives here and the recorded table, each with its reason. Tables of
+//! the book are printed from these lists.
 
 use super::functions::{FUNCTIONS, Form};
 use super::table::{Entry, FIRST, FORWARD, Table, compute};
@@ -6,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
-/// A part of an answer.
+/// The order of derivative of a number in an answer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Order {
     /// The value.
@@ -19,15 +20,15 @@ pub enum Order {
 use Order::{First, Second, Value};
 use tapeloom_tests::Sweep;
 
-/// A deliberate difference, or a known limit.
+/// A deliberate difference from JAX, or a known limit of accuracy.
 pub struct Choice {
-    /// The functions; all, if empty.
+    /// The names of the functions that differ; all functions, if empty.
     functions: &'static [&'static str],
-    /// The parts of the answer.
+    /// The orders of derivatives that differ.
     orders: &'static [Order],
-    /// The points, in words.
+    /// The points at which they differ, in words for the book.
     place: &'static str,
-    /// Returns whether a point is one of them.
+    /// Returns whether they differ at these arguments.
     at: fn(&[f64]) -> bool,
     /// The reason.
     why: &'static str,
@@ -36,7 +37,7 @@ pub struct Choice {
 const ALL: &[Order] = &[Value, First, Second];
 const SLOPES: &[Order] = &[First, Second];
 
-/// Differences from JAX where no mathematical answer exists.
+/// Deliberate differences from JAX, at points where mathematics defines no answer.
 const CHOICES: &[Choice] = &[
     Choice {
         functions: &["take(7)", "take_along_axis(7)"],
@@ -223,7 +224,8 @@ const CHOICES: &[Choice] = &[
     },
 ];
 
-/// Limits: rounding, overflow or underflow of intermediate values makes the result differ from the mathematical one.
+/// Known limits: rounding, overflow or underflow of intermediate values makes the result differ from the mathematical
+/// one.
 const LIMITS: &[Choice] = &[
     Choice {
         functions: &[
@@ -364,32 +366,32 @@ impl Choice {
     }
 }
 
-/// A number that differs from the recorded one.
+/// A number computed here that differs from the recorded one.
 struct Other {
     name: String,
     order: Order,
-    /// The name of the number, as in `∂x∂y`.
+    /// The name of the derivative, such as `∂x∂y`.
     number: String,
     point: Vec<f64>,
     jax: f64,
     here: f64,
 }
 
-/// The result of the comparison.
+/// The differences between the numbers computed here and the recorded table.
 pub struct Findings {
-    /// Differences that no entry covers.
+    /// Messages for the differences that neither `CHOICES` nor `LIMITS` covers: failures.
     pub wrong: Vec<String>,
     source: String,
-    /// Covered differences, by index in [`CHOICES`].
+    /// For each entry of [`CHOICES`], the differences that it covers.
     chosen: Vec<Vec<Other>>,
-    /// Covered differences, by index in [`LIMITS`].
+    /// For each entry of [`LIMITS`], the differences that it covers.
     limits: Vec<Vec<Other>>,
-    /// Numbers that are mathematically right here and not in JAX.
+    /// Numbers that are mathematically right here and wrong in JAX.
     exact: Vec<Other>,
     points: usize,
 }
 
-/// Compares all functions with the table.
+/// Compares all functions, at all recorded points and in every way of computing, with the recorded table.
 pub fn find(table: &Table) -> Findings {
     let lists = |n: usize| (0..n).map(|_| Vec::new()).collect();
     let mut findings = Findings {
@@ -407,7 +409,8 @@ pub fn find(table: &Table) -> Findings {
         };
         for computed in compute(entry, *form, &table.weights) {
             for (p, got) in computed.answers.iter().enumerate() {
-                // Forward mode multiplies zero tangents by factors that may be infinite.
+                // Skip forward mode at infinite arguments: it multiplies zero tangents by factors that may be infinite,
+                // which gives nan.
                 let finite = entry.points[p].iter().all(|x| x.is_finite());
                 if computed.how == FORWARD && !finite {
                     continue;
@@ -428,7 +431,7 @@ pub fn find(table: &Table) -> Findings {
 }
 
 fn judge(findings: &mut Findings, entry: &Entry, form: Form, p: usize, got: &[f64], how: &str) {
-    // The book counts each number once, for the first way of computing.
+    // The book counts each number once, as computed natively in reverse mode.
     let first = how == FIRST;
     let (jax, exact, point) = (&entry.jax[p], &entry.exact[p], &entry.points[p]);
     let n = point.len();
@@ -437,7 +440,8 @@ fn judge(findings: &mut Findings, entry: &Entry, form: Form, p: usize, got: &[f6
     for (k, (&here, &jax)) in got.iter().zip(jax).enumerate() {
         findings.points += usize::from(first);
         let (order, number) = name_of(k, values, n);
-        // Sums of rows cancel: the error is relative to the largest number of this order.
+        // Terms of a row's sum may cancel: their error is relative to the largest number of the same order of
+        // derivative.
         let scale = match form {
             Form::Row(_) => scale(entry, p, order, values, n),
             Form::One(_) | Form::Two(_) => 0.0,
@@ -476,7 +480,8 @@ fn judge(findings: &mut Findings, entry: &Entry, form: Form, p: usize, got: &[f6
     }
 }
 
-/// Returns the order and the name of number `k` of an answer with this many values, for `n` arguments.
+/// Returns the order and the name of the number with index `k` in an answer: `values` values, then the gradient with
+/// respect to `n` arguments, then the Hessian.
 fn name_of(k: usize, values: usize, n: usize) -> (Order, String) {
     let x = |i: usize| format!("∂{}", ["x", "y", "z"][i]);
     if k < values {
@@ -489,7 +494,7 @@ fn name_of(k: usize, values: usize, n: usize) -> (Order, String) {
     }
 }
 
-/// Returns the largest finite number of this order in the answer.
+/// Returns the largest finite magnitude among the answer's numbers of this order of derivative.
 fn scale(entry: &Entry, p: usize, order: Order, values: usize, n: usize) -> f64 {
     let of_order = |k: &usize| name_of(*k, values, n).0 == order;
     let numbers = entry.jax[p].iter().copied().enumerate();
@@ -511,7 +516,7 @@ fn same(a: f64, b: f64, order: Order, scale: f64) -> bool {
 // -- The book ---------------------------------------------------------------------------------------
 
 impl Findings {
-    /// Returns the tables of the book.
+    /// Returns the book's tables of differences, for each entry with its count of numbers.
     pub fn table(&self) -> String {
         let mut text = format!(
             "Compared are {} numbers of {} functions, recorded with {}.\n",
@@ -616,7 +621,7 @@ fn point(x: &[f64]) -> String {
     if all.len() == 1 { all[0].clone() } else { format!("({})", all.join(", ")) }
 }
 
-/// Compares a marked part of the chapter with its expected text, or writes it.
+/// Compares a marked part of `conventions.md` with the expected text `text`, or writes `text` there if `BLESS` is set.
 #[track_caller]
 pub fn check_block(name: &str, text: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../book/src/conventions.md");

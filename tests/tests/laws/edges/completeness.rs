@@ -77,7 +77,7 @@ pub const NOT_RECORDED: &[(&str, &str)] = &[
 const OTHER_MACROS: &[&str] =
     &["axis", "axes", "elsewhere", "folds", "index", "left", "logic", "macro_rules"];
 
-/// Returns the names of all public functions and methods of the vocabulary.
+/// Returns the names of all public functions and methods in `prelude/src/ops`.
 pub fn public_functions() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let prelude = Path::new(env!("CARGO_MANIFEST_DIR")).join("../prelude/src");
@@ -99,7 +99,7 @@ pub fn public_functions() -> BTreeSet<String> {
     found
 }
 
-/// Returns the function that a line declares, inside an invocation of the macro `inside`.
+/// Returns the name of the public function that a line declares, by `fn` or as a row of the macro `inside`.
 fn function<'t>(inside: &str, line: &'t str) -> Option<&'t str> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let name = match (inside, words.as_slice()) {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use tapeloom_tests::f32_errors::all;
 
-/// The distance between the sampled bit patterns.
+/// The step between sampled bit patterns of f32 arguments: one argument in about 50,000 is tried.
 const STEP: u32 = 49_999;
 
 #[test]

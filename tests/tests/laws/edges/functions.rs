@@ -5,19 +5,19 @@
 
 use tapeloom::prelude::*;
 
-/// The form of a function's arguments.
+/// The number and kind of a function's arguments.
 #[derive(Clone, Copy)]
 pub enum Form {
-    /// One array, elementwise.
+    /// A function of one array, elementwise.
     One(fn(Var) -> Var),
-    /// Two arrays, elementwise.
+    /// A function of two arrays, elementwise.
     Two(fn(Var, Var) -> Var),
-    /// A matrix, row by row; the result per row is a scalar or a row.
+    /// A function of the rows of a matrix; its result per row is a scalar or a row.
     Row(fn(Var) -> Var),
 }
 use Form::{One, Row, Two};
 
-/// All recorded functions.
+/// All functions with recorded edges, each with a name and a call.
 pub const FUNCTIONS: &[(&str, Form)] = &[
     ("neg", One(|x| -x)),
     ("abs", One(Var::abs)),
@@ -179,7 +179,7 @@ pub const FUNCTIONS: &[(&str, Form)] = &[
     ("quantile(0.3)", Row(|x| x.quantile_axis(0.3, -1))),
 ];
 
-/// Returns an index that is a run-time value.
+/// Returns `i` as a run-time value, for functions that take a constant index or an index that only the run knows.
 fn place(i: i64) -> Var {
     constant(i)
 }

@@ -26,7 +26,7 @@ fn every_public_function_is_recorded_or_needs_no_record() {
         public.len() > 100 && public.contains("logaddexp"),
         "the list was not found: {public:?}"
     );
-    // `neg` is recorded, but in the library it is only an operator.
+    // `neg` is recorded, but is an operator here, not a public function of that name.
     let recorded: BTreeSet<String> =
         FUNCTIONS.iter().map(|(name, _)| base(name).to_owned()).filter(|n| n != "neg").collect();
     let mut reasons: BTreeMap<&str, &str> = BTreeMap::new();
@@ -74,7 +74,7 @@ fn values_are_as_accurate_as_stated() {
             Some((_, bound)) if error > bound => {
                 wrong.push(format!("{name} is off by {error:.2} ulp at {at:?}, more than {bound}"));
             }
-            // A bound must be tightened when the function becomes more accurate.
+            // If a function's error is less than half of its bound, the bound must be tightened.
             Some((_, bound)) if *bound > 2.0 && *bound > 2.0 * error => {
                 wrong.push(format!("{name} is within {error:.2} ulp; tighten the bound {bound}"));
             }
@@ -90,14 +90,15 @@ fn values_are_as_accurate_as_stated() {
     choices::check_block("accuracy", &accuracy::table());
 }
 
-/// Checks that composed functions in f32 are right in some digits, to second order.
+/// Compares functions in f32 with themselves in f64: values, gradients and Hessians must agree to the relative errors
+/// of `narrow::NEAR`.
 #[test]
 fn functions_in_f32_are_near_those_in_f64() {
     let wrong = narrow::wrong(&table::recorded());
     assert!(wrong.is_empty(), "{} are off:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// A sum by several accumulators, combined in any order, is finite if the sums of all subsets of the terms are
+/// Sums in several accumulators, combined in any order, must be finite if the sum of every subset of the terms is
 /// finite.
 #[test]
 fn sums_are_finite_where_those_of_all_subsets_are() {
@@ -106,7 +107,7 @@ fn sums_are_finite_where_those_of_all_subsets_are() {
         Tensor::from((0..count).map(signed).collect::<Vec<f64>>())
     };
     for count in [2, 16, 100, 1000] {
-        // The subset with the largest sum is half of the terms.
+        // The subset with the largest sum holds half of the terms, the positive ones: its sum is at most `f64::MAX`.
         let x = alternating(f64::MAX / count as f64, count);
         for f in [|x: Var| x.sum(), |x: Var| x.dot(x.ones_like())] as [fn(Var) -> Var; 2] {
             assert_eq!(run(f, &x).unwrap().item::<f64>().unwrap(), 0.0, "{count} terms");

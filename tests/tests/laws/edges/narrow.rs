@@ -9,27 +9,28 @@ use super::functions::{FUNCTIONS, Form};
 use super::table::{Entry, Table, compute_in};
 use tapeloom::prelude::*;
 
-/// Functions whose terms cancel, with the lowest order at which they do. Their error is relative to a term.
+/// Functions whose terms cancel, with the lowest order of derivative at which they do. Their error is relative to the
+/// largest term, not to the result.
 const CANCEL: &[(&str, usize)] = &[("sinc", 0), ("hypot", 2), ("atan2", 2), ("beta", 2)];
 
-/// The largest error of such functions: absolute, relative to the larger of 1 and the arguments; and relative to the
-/// result.
+/// The largest error of the functions in `CANCEL`: the first number times the larger of 1 and the arguments, plus the
+/// second number times the result.
 const CANCELLED: [f64; 2] = [1e-6, 1e-2];
 
-/// Functions missing in the table.
+/// Functions that are compared here in addition to the recorded ones.
 const MORE: &[(&str, Form)] = &[
     ("powi(-5)", Form::One(|x| x.powi(-5))),
     ("powi(7)", Form::One(|x| x.powi(7))),
     ("log_beta", Form::Two(|x, y| x.abs().betaln(y.abs()))),
 ];
 
-/// The largest relative error of a value, of a gradient, and of an element of a Hessian.
+/// The largest relative difference of a value, of an element of a gradient, and of an element of a Hessian.
 const NEAR: [f64; 3] = [1e-5, 1e-4, 1e-3];
 
-/// Numbers up to this magnitude may be 0.
+/// The absolute difference that is always allowed: results of about this magnitude underflow to 0 in f32.
 const SMALL: f64 = 1e-33;
 
-/// Numbers above this magnitude may be infinite.
+/// If an f64 result exceeds this magnitude, the f32 result may be infinite.
 const LARGE: f64 = 1e36;
 
 fn points(form: Form) -> Vec<Vec<f64>> {
@@ -53,7 +54,7 @@ fn points(form: Form) -> Vec<Vec<f64>> {
     }
 }
 
-/// Returns a message for each difference.
+/// Returns a message for each f32 result that differs from the f64 result by more than the tolerance.
 pub fn wrong(table: &Table) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut used = vec![false; CANCEL.len()];
@@ -69,7 +70,7 @@ pub fn wrong(table: &Table) -> Vec<String> {
             let values = if entry.order == 0 { want.len() } else { want.len() - n - n * n };
             for (k, (got, want)) in got.iter().zip(&want).enumerate() {
                 let order = usize::from(k >= values) + usize::from(k >= values + n);
-                // Sums of rows cancel: the error is relative to the largest element.
+                // Terms of a row's sum may cancel: the error is relative to the row's largest element.
                 let scale = match form {
                     Form::Row(_) => point.iter().fold(1.0, |m: f64, x| m.max(x.abs())),
                     Form::One(_) | Form::Two(_) => 0.0,

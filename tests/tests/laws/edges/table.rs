@@ -1,32 +1,33 @@
-//! The recorded table, and the same answers computed here.
+//! The recorded table of edges, and functions that compute the same values, gradients and Hessians with this library.
 
 use super::functions::Form;
 use serde_json::Value;
 use std::path::Path;
 use tapeloom::prelude::*;
 
-/// The numbers of one point: the value, the gradient, the Hessian by rows.
+/// The numbers of one point: the values, the gradient, then the Hessian by rows.
 pub type Answer = Vec<f64>;
 
-/// The records of one function.
+/// The recorded answers for one function.
 pub struct Entry {
-    /// The name in the list of functions.
+    /// The function's name, as in `FUNCTIONS`.
     pub name: String,
-    /// The order of derivatives: 0 or 2.
+    /// The highest order of the recorded derivatives: 0 or 2.
     pub order: u64,
-    /// The points.
+    /// The arguments at each recorded point.
     pub points: Vec<Vec<f64>>,
     /// The recorded answers of JAX, one per point.
     pub jax: Vec<Answer>,
-    /// The mathematical answers; `None` where there is none. A point without any has an empty list.
+    /// The mathematical answers, one list per point: `None` for a number that mathematics does not define, and an empty
+    /// list if it defines none at the point.
     pub exact: Vec<Vec<Option<f64>>>,
 }
 
-/// The table.
+/// The recorded table of edges.
 pub struct Table {
     /// The versions of the libraries that recorded the table, in words.
     pub source: String,
-    /// The weights of a row's elements in the sum that is differentiated.
+    /// The weights of the elements of a row result: the weighted sum is differentiated.
     pub weights: Vec<f64>,
     /// One entry per function.
     pub entries: Vec<Entry>,
@@ -69,7 +70,7 @@ fn rows(v: &Value) -> Vec<Vec<f64>> {
     v.as_array().unwrap().iter().map(row).collect()
 }
 
-/// The answers of one engine.
+/// The answers computed by one engine in one mode of differentiation.
 pub struct Computed {
     /// The engine and the mode of differentiation.
     pub how: &'static str,
@@ -77,9 +78,9 @@ pub struct Computed {
     pub answers: Vec<Answer>,
 }
 
-/// The first way of computing.
+/// The engine and mode whose differences the book counts.
 pub const FIRST: &str = "native, reverse";
-/// The way without reverse mode.
+/// The engine and mode that computes all derivatives without reverse mode.
 pub const FORWARD: &str = "native, forward";
 
 /// Computes the answers of an entry: natively, with the gradient in reverse mode and the Hessian forward over
@@ -99,7 +100,8 @@ pub fn compute(entry: &Entry, form: Form, weights: &[f64]) -> Vec<Computed> {
     results.into_iter().map(computed).collect()
 }
 
-/// Computes the answers in another dtype, natively, with the gradient in reverse mode.
+/// Computes the answers of an entry with arguments converted to `dtype`, natively: the gradient in reverse mode, the
+/// Hessian forward over reverse.
 pub fn compute_in(dtype: Dtype, entry: &Entry, form: Form, weights: &[f64]) -> Vec<Answer> {
     let (args, back, _) = derivatives(entry, form, weights, dtype);
     let result = jit(back).call(&args);
@@ -109,7 +111,8 @@ pub fn compute_in(dtype: Dtype, entry: &Entry, form: Form, weights: &[f64]) -> V
 type Arguments = (Vec<Tensor>, Vec<Vec<Tensor>>);
 type Vars = (Vec<Var>, Vec<Vec<Var>>);
 
-/// Returns arguments and directions, and functions that compute the answers: in reverse mode, and in forward mode.
+/// Returns the arguments, the directions of differentiation, and two functions that compute the answers, one in reverse
+/// mode and one in forward mode.
 fn derivatives(
     entry: &Entry,
     form: Form,
@@ -192,7 +195,7 @@ fn derivatives(
     (args, back, forward)
 }
 
-/// Splits arrays along their first axis, the axis of points, into the numbers of each point.
+/// Splits each array along its first axis (one index per recorded point), and returns the numbers of each point.
 fn by_point(parts: &[Tensor], count: usize) -> Vec<Answer> {
     let mut answers = vec![Vec::new(); count];
     for t in parts {

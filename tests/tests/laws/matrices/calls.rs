@@ -1,11 +1,11 @@
-//! The functions of `values.jsonl` as calls of this library.
+//! The functions recorded in `matrices/values.jsonl`, as calls of this library.
 
 use tapeloom::prelude::*;
 
-/// A function of some arrays.
+/// A call of this library on the arguments of a recorded case.
 pub(super) type Call = fn(&[Var]) -> Vec<Var>;
 
-/// One result or several; a complex result is two arrays.
+/// The result of a call, as a list of arrays; a complex result is two arrays, the real and the imaginary parts.
 trait Results {
     fn list(self) -> Vec<Var>;
 }
@@ -30,7 +30,7 @@ impl Results for Complex {
     }
 }
 
-/// The table of calls: `name: |x| expression`.
+/// Declares the table of calls, from rows `name: |x| expression`.
 macro_rules! calls {
     ($($name:literal: $body:expr;)*) => {
         pub(super) const CALLS: &[(&str, Call)] =
@@ -52,12 +52,12 @@ fn by(norm: fft::Norm) -> fft::Along {
     last().norm(norm)
 }
 
-/// Returns the projector onto a column.
+/// Returns `v vᵀ`, the projector onto the column `v` of unit length, which does not depend on the sign of `v`.
 fn onto(v: Var) -> Var {
     v.matmul(v.swap_axes(-1, -2))
 }
 
-/// Returns `Σ w²` and `Σ |w|²` of the eigenvalues.
+/// Returns `Re Σ w²` and `Σ |w|²` over the eigenvalues w, which do not depend on their order.
 fn moments(a: Var) -> Var {
     let (re, im) = linalg::eigvals(a);
     let of = |x: Var| x.sum_axis(-1);

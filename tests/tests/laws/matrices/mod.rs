@@ -10,14 +10,15 @@ use std::collections::BTreeSet;
 use std::ops::Deref;
 use tapeloom::prelude::*;
 
-/// The part of a case that is not compared.
+/// The part of a case that is not compared: its values or its gradient.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Not {
     Value,
     Derivative,
 }
 
-/// Deliberate differences: the function, the kind of edge, the differing part, and the reason.
+/// Deliberate differences from JAX: the function, the kind of edge, the part that differs (value or gradient), and the
+/// reason.
 const INTENDED: &[(&str, &str, Not, &str)] = &[
     (
         "slogdet",
@@ -35,7 +36,7 @@ const INTENDED: &[(&str, &str, Not, &str)] = &[
 ];
 
 struct Case {
-    /// The kind of edge.
+    /// The kind of edge, in the words of the recording script.
     at: String,
     recorded: RecordedValue<Call>,
 }
@@ -53,7 +54,7 @@ impl Case {
         format!("{}, {}", self.name, self.at)
     }
 
-    /// Returns whether this part of the case deliberately differs.
+    /// Returns whether `INTENDED` lists this part of the case as a deliberate difference.
     fn is_intended(&self, what: Not) -> bool {
         INTENDED.iter().any(|(f, at, not, _)| *f == self.name && *at == self.at && *not == what)
     }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// A function with arguments and values.
+/// A recorded function with its arguments and values.
 pub(super) struct Recorded {
     pub(super) name: String,
     /// Rows of arguments; rows with an odd index are exactly representable in f32.
@@ -28,7 +28,8 @@ fn read(entry: &Value) -> Recorded {
     Recorded { name: entry["name"].as_str().unwrap().to_owned(), rows, values }
 }
 
-/// A linear congruential generator; 53 bits of its state are a number below 1.
+/// A linear congruential generator, the same as in the script that recorded the values; the upper 53 bits of its state
+/// are a number below 1.
 struct Dice(u64);
 
 impl Dice {

@@ -15,18 +15,19 @@ use std::path::Path;
 use tapeloom::prelude::*;
 use tapeloom_ir::math;
 
-/// A function of columns of arguments.
+/// A special function of arrays of arguments, one array per parameter.
 type Call = fn(&[Var]) -> Var;
 
-/// The quantity that limits the accuracy of a value, given arguments and value.
+/// Returns, from the arguments and the value, the magnitude whose rounding limits the value's accuracy, such as the
+/// amplitude of a wave.
 type Beside = fn(&[f64], f64) -> f64;
 
-/// A function, with the bounds on its errors in f64 and f32, in units in the last place.
+/// A function with the stated bounds on its errors in f64 and in f32, in units in the last place.
 struct Stated {
     name: &'static str,
     call: Call,
     beside: Beside,
-    /// Whether the unit grows in tails.
+    /// Whether the unit is multiplied by abs(ln value), for values far in a tail.
     tails: bool,
     f64: f64,
     f32: f64,
@@ -36,12 +37,12 @@ const fn stated(name: &'static str, call: Call, f64: f64) -> Stated {
     Stated { name, call, beside: |_, _| 0.0, tails: false, f64, f32: 1.0 }
 }
 
-/// Does the same as `stated`, for functions with tails and cancelling terms.
+/// Makes a row like `stated`, for a function with tails and cancelling terms, whose magnitude is `beside`.
 const fn tailed(name: &'static str, call: Call, beside: Beside, f64: f64) -> Stated {
     Stated { name, call, beside, tails: true, f64, f32: 1.0 }
 }
 
-/// Does the same as `stated`, for waves of order n.
+/// Makes a row like `stated`, for a wave of order n, whose amplitude is `beside`.
 const fn wave(name: &'static str, call: Call, f64: f64, beside: Beside) -> Stated {
     Stated { name, call, beside, tails: false, f64, f32: 1.0 }
 }
@@ -50,7 +51,7 @@ fn amplitude(n: f64, x: f64) -> f64 {
     if x.abs() > n + 1.0 { (2.0 / (std::f64::consts::PI * x.abs())).sqrt() } else { 0.0 }
 }
 
-/// Returns the derivative of the sum over elements with respect to argument `i`.
+/// Returns the elementwise derivative of `f` with respect to argument `i`, as the gradient of the sum over elements.
 fn slope(f: Call, i: usize, x: &[Var]) -> Var {
     let inner = |d: Var| {
         let mut all = x.to_vec();
@@ -76,8 +77,8 @@ fn zeta(x: &[Var]) -> Var {
     x[0].zeta(x[1])
 }
 
-/// Returns the size of the cancelling terms of second derivatives: the variance of the score of a parameter, scaled
-/// by the smaller tail.
+/// Returns the magnitude of the cancelling terms in a second derivative of the incomplete gamma functions: the variance
+/// of the score of the parameter, times the smaller tail.
 fn beside_gamma(x: &[f64], _: f64) -> f64 {
     let (p, q) = (math::gammainc(0, x[0], x[1]), math::gammaincc(x[0], x[1]));
     // Up to x = 1 the function sums a series for P, whatever Q is.
@@ -143,11 +144,11 @@ const FUNCTIONS: &[Stated] = &[
     tailed("hyp1f1", hyp1f1, |_, _| 0.0, 140.0),
     stated("erfcx, ∂x", |x| slope(|x| x[0].erfcx(), 0, x), 5.0),
     stated("dawsn, ∂x", |x| slope(|x| x[0].dawsn(), 0, x), 90.0),
-    // The parameters are a + 1 and b + 1, rounded to f32.
+    // The large f32 bound: the parameters are a + 1 and b + 1, which are rounded to f32.
     Stated { f32: 2005.0, ..tailed("hyp1f1, ∂x", |x| slope(hyp1f1, 2, x), |_, _| 0.0, 5.0) },
 ];
 
-/// Returns the largest errors in f64 and in f32, and the arguments of the former.
+/// Returns the largest error in f64, the largest error in f32, and the arguments of the former.
 fn measure(stated: &Stated, recorded: &Recorded) -> (f64, f64, Vec<f64>) {
     let all: Vec<usize> = (0..recorded.rows.len()).collect();
     let narrow: Vec<usize> = all.iter().copied().filter(|i| i % 2 == 1).collect();
@@ -181,7 +182,7 @@ fn worst(stated: &Stated, recorded: &Recorded, dtype: Dtype, rows: &[usize]) -> 
 
 fn error(stated: &Stated, dtype: Dtype, x: &[f64], got: f64, want: f64) -> f64 {
     if dtype == Dtype::F32 {
-        // The f32 result is rounded once from f64, which is more accurate than f32.
+        // A f32 result is computed in f64 and rounded once, so the expected value is rounded too.
         let (got, want) = (got as f32, want as f32);
         if got == want || want.is_subnormal() || want == 0.0 || want.is_infinite() {
             return 0.0;
@@ -212,7 +213,7 @@ fn values_and_derivatives_are_as_accurate_as_stated() {
                     stated.name
                 ));
             } else if bound > 2.0 && bound > 2.0 * error {
-                // A bound must be tightened when the function becomes more accurate.
+                // If an error is far below its bound, the bound must be tightened.
                 wrong.push(format!("{} in {dtype}: {error:.2} ulp; tighten {bound}", stated.name));
             }
         }
@@ -220,7 +221,7 @@ fn values_and_derivatives_are_as_accurate_as_stated() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Checks or writes the table of the book.
+/// Compares the table of errors in `special-functions.md` with the measured errors, or writes it if `BLESS` is set.
 #[test]
 fn page_is_fresh() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../book/src/special-functions.md");

@@ -4,7 +4,7 @@
 use tapeloom::Kind;
 use tapeloom::prelude::*;
 
-/// A function and the points at which it is differentiated, one row per argument.
+/// A name, a function, and the values of each argument at the points where it is differentiated, one row per argument.
 type Case = (&'static str, fn(&[Var]) -> Var, &'static [&'static [f64]]);
 
 const SMOOTH: &[Case] = &[
@@ -53,8 +53,8 @@ fn derivatives_are_those_of_finite_differences() {
     }
 }
 
-/// Derivatives of ln B with respect to the larger operand are multiples of the smaller one, however small. Values of
-/// mpmath.
+/// Derivatives of ln B(x, y) with respect to the larger operand are multiples of the smaller one, and must keep their
+/// digits however small it is. The expected values are mpmath's.
 #[test]
 fn the_logarithm_of_beta_keeps_its_digits_beside_zero() {
     let f = |(x, y): (Var, Var)| x.betaln(y);
@@ -82,7 +82,8 @@ fn the_logarithm_of_beta_keeps_its_digits_beside_zero() {
     assert_eq!(numbers(&ends), [inf, -inf, inf, -inf]);
 }
 
-/// Near 0 and 1, a density is a product of which one factor underflows.
+/// Near 0 and 1, the density in a derivative is a product of which one factor underflows; second derivatives must be
+/// right there.
 #[test]
 fn distribution_functions_have_derivatives_beside_their_ends() {
     let second = |f: fn(Var) -> Var, x: f64| numbers(&run(grad(grad(f)), x).unwrap())[0];
@@ -91,8 +92,8 @@ fn distribution_functions_have_derivatives_beside_their_ends() {
     assert!((gamma - 1.0).abs() < 1e-12 && (beta - 6.0).abs() < 1e-11, "{gamma} {beta}");
 }
 
-/// `boxcox` at p = 0 is a logarithm, infinite at 0 and at infinity. Its derivative with respect to p, (ln x)² / 2, is
-/// infinite there too.
+/// `boxcox` at p = 0 is a logarithm, infinite at x = 0 and x = inf. Its derivative with respect to p, (ln x)² / 2, must
+/// be infinite there too.
 #[test]
 fn box_and_cox_end_in_infinities() {
     let f = |(x, p): (Var, Var)| x.boxcox(p);
@@ -111,12 +112,12 @@ fn box_and_cox_end_in_infinities() {
     assert_eq!((numbers(&dp)[0], numbers(&dp)[1], numbers(&dp)[4]), (inf, inf, 4.0));
 }
 
-/// Derivatives of second and higher order with respect to x at the ends of the domain, defined as limits.
+/// Derivatives with respect to x up to fourth order at the ends of the domain must be the limits from inside.
 #[test]
 fn distribution_functions_have_higher_derivatives_at_their_ends() {
     let (inf, no) = (f64::INFINITY, f64::NAN);
     type Of = fn(Var) -> Var;
-    // A function, the point, and derivatives of orders 1 to 4; nan is not compared.
+    // Name, function, point, and expected derivatives of orders 1 to 4; an expected nan is not compared.
     let table: [(&str, Of, f64, [f64; 4]); 15] = [
         ("P(1, x)", |x| constant(1.0).gammainc(x), 0.0, [1.0, -1.0, 1.0, -1.0]),
         ("P(2, x)", |x| constant(2.0).gammainc(x), 0.0, [0.0, 1.0, -2.0, 3.0]),
@@ -179,7 +180,7 @@ fn values_and_derivatives_beyond_the_range_of_their_terms() {
         assert!((dx / -(-off).ln_1p() - 1.0).abs() < 1e-14, "{off}: {dx}");
         assert!((dy / ((y - x) / y) - 1.0).abs() < 1e-14, "{off}: {dy}");
     }
-    // Reciprocals of powers that leave the range.
+    // Complex reciprocals of powers that overflow or underflow.
     let cube = |z: f64| run(|z: Complex| z.powi(-3), Complex::from((z, z))).unwrap();
     let far = cube(1e150).to_pairs::<f64>().unwrap()[0];
     assert_eq!(far, (-0.0, -0.0));
@@ -190,7 +191,8 @@ fn values_and_derivatives_beyond_the_range_of_their_terms() {
 #[test]
 fn batches_and_loops_give_what_single_calls_give() {
     for (name, f, points) in SMOOTH {
-        // The second derivative with respect to the first argument.
+        // The second derivative with respect to the first argument is compared with differences of the first
+        // derivative.
         let second = move |x: Vec<Var>| {
             let rest = x[1..].to_vec();
             let of = move |d: Var| f(&[vec![d], rest.clone()].concat());
@@ -297,12 +299,12 @@ fn bits_are_those_of_rust() {
     let bits = bits.unwrap();
     assert_eq!(bits.0.to_vec::<u32>().unwrap(), narrow.map(f32::to_bits));
     assert_eq!(bits.1.to_vec::<u32>().unwrap(), narrow.map(f32::to_bits));
-    // A bitcast has no tangent.
+    // `bitcast` has no tangent, so only the term `x` contributes to the gradient.
     let g = run(grad(|x: Var| x.bitcast(Dtype::I64).convert(Dtype::F64) + x), 2.0).unwrap();
     assert_eq!(g.item::<f64>().unwrap(), 1.0);
 }
 
-/// Returns fraction and exponent by the bits of an f64.
+/// Returns the fraction and the exponent of an f64, read from its bits, as the expected result of `frexp`.
 fn frexp(x: f64) -> (f64, i32) {
     if x == 0.0 || !x.is_finite() {
         return (x, 0);
@@ -332,7 +334,7 @@ fn fractions_and_exponents_are_exact() {
         let got = (numbers(&m)[i], n.to_vec::<i32>().unwrap()[i]);
         assert_eq!(got, want, "{x}");
     }
-    // The fraction's derivative is 2⁻ⁿ.
+    // The fraction is x 2⁻ⁿ with exponent n, so its derivative is 2⁻ⁿ: for 12, n is 4.
     let g = run(grad(|x: Var| x.frexp().0), 12.0).unwrap().item::<f64>().unwrap();
     assert_eq!(g, 0.0625);
 }
@@ -370,7 +372,7 @@ fn divisors_are_those_of_euclid() {
     let whole = run(all, (columns(0), columns(1))).unwrap().to_vec::<i64>().unwrap();
     let batch = jit(vmap(all)).call((columns(0), columns(1))).unwrap();
     assert_eq!(batch.to_vec::<i64>().unwrap(), whole);
-    // With a scalar operand, of unsigned dtypes, of an empty array.
+    // `gcd` with a scalar operand, with unsigned dtypes, and of an empty array.
     let with_number = run(|x: Var| x.gcd(6), [4u32, 9, 0]).unwrap();
     assert_eq!(with_number.to_vec::<u32>().unwrap(), [2, 3, 6]);
     let wide = run(|x: Var| x.lcm(6), [4u64, u64::MAX, 0]).unwrap();

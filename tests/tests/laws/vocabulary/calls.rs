@@ -1,18 +1,18 @@
-//! The functions of `values.jsonl` as calls of this library.
+//! The functions recorded in `vocabulary/values.jsonl`, as calls of this library.
 
 use tapeloom::prelude::*;
 
-/// A function of some arrays.
+/// A call of this library on the arguments of a recorded case.
 pub(super) type Call = fn(&[Var]) -> Vec<Var>;
 
-/// The table of calls: `name: |x| expression` returns one array, `name: [|x| expression]` several.
+/// Declares the table of calls: `name: |x| expression`, where the expression is one array, a list or a pair of arrays.
 macro_rules! calls {
     ($($name:literal: $body:expr;)*) => {
         pub(super) const CALLS: &[(&str, Call)] = &[$(($name, |x: &[Var]| many(($body)(x)))),*];
     };
 }
 
-/// One result or several.
+/// The result of a call, one array or several, as a list.
 trait Results {
     fn list(self) -> Vec<Var>;
 }
@@ -38,7 +38,7 @@ fn many(x: impl Results) -> Vec<Var> {
 
 type X<'a> = &'a [Var];
 
-/// Returns the parts in the order of JAX.
+/// Returns the parts of a `unique` result in the order in which JAX returns them.
 fn parts(u: tapeloom::Unique<Var>) -> Vec<Var> {
     vec![u.values, u.first, u.inverse, u.counts]
 }

@@ -5,7 +5,7 @@ use super::values::cases;
 use tapeloom::prelude::*;
 use tapeloom_ir::ArrayType;
 
-/// Returns whether the error is about the table's call instead of the function: the call passes a number that does
+/// Returns whether an error text is about the test's call instead of the function: the call passes a number that does
 /// not fit the dtype of an array, or prepares an array.
 fn in_the_call(name: &str, text: &str) -> bool {
     text.contains("]: the number")
@@ -29,7 +29,7 @@ fn mistakes_are_errors_of_the_function_that_was_called() {
                 let name = case.name.split('.').next().unwrap_or_default();
                 let named = text.contains(&format!("`{name}`")) || in_the_call(name, &text);
                 let here = text.contains("vocabulary/calls.rs");
-                // The suggested fix must convert to the dtypes that the function needs.
+                // If an error suggests a conversion, it must be to a dtype that the function accepts.
                 let mends = !(text.contains("needs integers")
                     && text.contains("as in `x.convert(Dtype::F64)`"));
                 if !named || !here || !mends || text.contains("prelude/src") {
@@ -44,7 +44,7 @@ fn mistakes_are_errors_of_the_function_that_was_called() {
 
 type Binary = fn(Var, Var) -> Var;
 
-/// Calls of one equation; the primitive's name may differ from the function's.
+/// Declares the list of functions that emit a single equation; the primitive's name may differ from the function's.
 macro_rules! primitives {
     ($($name:ident($($y:ident)?))*) => {
         const ONE_EQUATION: &[(&str, Binary)] =
@@ -90,7 +90,7 @@ fn mistakes_are_errors_of_the_function_and_not_of_its_primitive() {
     }
     assert!(wrong.is_empty(), "{} mistakes:\n{}", wrong.len(), wrong.join("\n"));
     assert!(ONE_EQUATION.iter().chain(more).all(|(name, _)| seen.contains(name)), "{seen:?}");
-    // Every row of the tables in the source must be listed here.
+    // Every function in the tables of `elementwise.rs` and `compare.rs` must be in this list.
     for source in ["elementwise", "compare"] {
         let path = format!("{}/../prelude/src/ops/{source}.rs", env!("CARGO_MANIFEST_DIR"));
         for line in std::fs::read_to_string(path).unwrap().lines() {
@@ -105,7 +105,8 @@ fn mistakes_are_errors_of_the_function_and_not_of_its_primitive() {
     }
 }
 
-/// Returns types close to an argument's that are probably wrong: another dtype, rank or extent.
+/// Returns types similar to an argument's that the function should refuse: another dtype, rank or extent, each with a
+/// description.
 fn spoils(x: &Tensor) -> Vec<(String, ArrayType)> {
     let mut all = Vec::new();
     for dtype in [Dtype::Bool, Dtype::I64, Dtype::F32, Dtype::F64] {

@@ -7,7 +7,8 @@ use super::values::INTENDED;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Names with another meaning here, and the name of the function with the expected meaning.
+/// Names that exist here with another meaning than in numpy or JAX, and the name of our function with the expected
+/// meaning.
 const MEANT: &[(&str, &str)] =
     &[("ravel", "flatten"), ("round", "round_ties_even"), ("select", "select_first")];
 
@@ -46,7 +47,8 @@ const SEARCHES: [(&str, &str); 20] = [
 #[test]
 fn searches_find_their_function() {
     let there = there();
-    // Missing features have a documented section too, which names an alternative.
+    // Features that tapeloom does not have: a search must find the section of the documentation that names an
+    // alternative.
     let missing =
         [("csr_matrix", "sparse"), ("loadtxt", "files"), ("pmap", "devices"), ("Linear", "layers")];
     for (search, want) in SEARCHES.into_iter().chain(missing) {
@@ -71,7 +73,7 @@ fn page_is_fresh() {
     );
 }
 
-/// Returns the lists: sections with their names, numpy and JAX first.
+/// Returns the lists of names of other libraries by section, sections of numpy and JAX first.
 fn sections() -> Vec<(String, Vec<String>)> {
     let numpy = listed(include_str!("../../../data/vocabulary/names.txt"));
     assert_eq!(numpy.iter().map(|(_, names)| names.len()).sum::<usize>(), 401);
@@ -90,12 +92,12 @@ fn listed(text: &str) -> Vec<(String, Vec<String>)> {
     sections
 }
 
-/// Returns every name and alias of a public item, with the item's name.
+/// Returns every name and `#[doc(alias)]` of a public item of this library, with the item's name.
 fn there() -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for file in sources() {
         let text = std::fs::read_to_string(&file).unwrap();
-        // Skips tests at the end of a file, and comments.
+        // Cut off the tests at the end of a file.
         let text = text.split("#[cfg(test)]\nmod").next().unwrap_or_default();
         let mut aliases: Vec<String> = Vec::new();
         let mut of_an_operator = false;
@@ -105,7 +107,8 @@ fn there() -> BTreeMap<String, String> {
                 aliases.extend(quoted(line));
                 continue;
             }
-            // Methods of operator traits are public; other functions without `pub` are not.
+            // Methods in `impl` blocks of operator traits are public although they have no `pub`; other functions
+            // without `pub` are not.
             if line.starts_with("impl") {
                 of_an_operator = line.contains("ops::");
             }
@@ -114,7 +117,7 @@ fn there() -> BTreeMap<String, String> {
                 _ => line,
             };
             let Some((name, more)) = item(line) else { continue };
-            // Aliases of operators and of names in macros are on the line itself.
+            // Operators, and rows of macros, have their aliases on their own line.
             aliases.extend(more.iter().filter(|m| **m != name).cloned());
             for alias in aliases.drain(..) {
                 found.entry(alias).or_insert(name.clone());
@@ -129,7 +132,7 @@ fn there() -> BTreeMap<String, String> {
     found
 }
 
-/// Returns the name of the public item declared on this line, with the aliases on the line.
+/// Returns the name of the public item that this line declares, with the aliases on the same line.
 fn item(line: &str) -> Option<(String, Vec<String>)> {
     let word = |text: &str| -> String {
         text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
@@ -143,12 +146,12 @@ fn item(line: &str) -> Option<(String, Vec<String>)> {
     let (first, second, third) = (words.next()?, words.next()?, words.next());
     let is_name =
         |w: &str| w.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-    // `name = Scalar;` in the tables of elementwise functions.
+    // A row `name = Scalar;` in the tables of elementwise functions.
     if is_name(first) && second == "=" && third.is_some_and(|t| t.ends_with(';') && starts_upper(t))
     {
         return Some((first.to_owned(), Vec::new()));
     }
-    // `name: kind Distribution;` in the table of initial weights.
+    // A row `name: kind Distribution;` in the table of initial weights.
     if let (Some(name), Some(third)) = (first.strip_suffix(':'), third)
         && is_name(name)
         && third.ends_with(';')
@@ -156,13 +159,13 @@ fn item(line: &str) -> Option<(String, Vec<String>)> {
     {
         return Some((name.to_owned(), Vec::new()));
     }
-    // `name name_axis name_keepdims ["alias"]` in the table of reductions.
+    // A row `name name_axis name_keepdims ["alias"]` in the table of reductions.
     if is_name(first) && second == format!("{first}_axis") {
         let aliases =
             line.split_once('[').map(|(_, rest)| quoted(rest.split(']').next().unwrap_or("")));
         return Some((first.to_owned(), aliases.unwrap_or_default()));
     }
-    // `Trait method Scalar "alias" "alias"` in the tables of operators.
+    // A row `Trait method Scalar "alias" "alias"` in the tables of operators.
     let operator = starts_upper(first) && is_name(second) && line.contains('"');
     operator.then(|| (second.to_owned(), quoted(line)))
 }
@@ -171,7 +174,7 @@ fn starts_upper(word: &str) -> bool {
     word.starts_with(|c: char| c.is_ascii_uppercase())
 }
 
-/// Returns the strings between quotes.
+/// Returns the strings between double quotes on a line.
 fn quoted(line: &str) -> Vec<String> {
     line.split('"').skip(1).step_by(2).map(str::to_owned).collect()
 }

@@ -1,6 +1,6 @@
-//! Values and derivatives of the composed functions, compared with recorded numbers (in `tests/data/vocabulary`, with
-//! the script that recorded them). Derivatives are also compared with finite differences, f32 with f64, and batches
-//! with loops.
+//! Values and derivatives of the composed functions, compared with numbers that the script in `tests/data/vocabulary`
+//! recorded from numpy and JAX. Derivatives are also compared with finite differences, f32 results with f64 results,
+//! and batches with loops over their members.
 
 use super::calls::{CALLS, Call};
 use crate::recorded_values::{RecordedValue, recorded_values, report};
@@ -73,7 +73,7 @@ pub(super) const INTENDED: &[Intended] = &[
     ),
 ];
 
-/// A line of the file.
+/// One recorded call: a line of `values.jsonl`.
 pub(super) struct Case {
     pub(super) edge: bool,
     recorded: RecordedValue<Call>,
@@ -114,8 +114,8 @@ fn numbers(t: &Tensor) -> Vec<f64> {
     t.numbers().collect()
 }
 
-/// Returns the first difference larger than `relative` times the number, and than a hundredth of that times the
-/// largest number. (Sums may cancel.)
+/// Returns the first difference larger than `relative` times the expected number plus `relative` / 100 times the
+/// largest expected number, because terms of sums may cancel.
 fn differ(
     got: &[f64],
     want: &[f64],
@@ -170,7 +170,7 @@ fn values_are_those_of_numpy() {
     report(&wrong);
 }
 
-/// Returns the sum of all float results, weighted as in the script.
+/// Returns the sum of all float results, with the weights of the recording script: its gradient is compared.
 fn weighted(results: Vec<Var>) -> Var {
     let one = |y: Var| {
         let y = y.flatten();
@@ -179,7 +179,7 @@ fn weighted(results: Vec<Var>) -> Var {
     results.into_iter().map(one).reduce(|x, y| x + y).unwrap_or(zeros([], Dtype::F64))
 }
 
-/// Returns the function of the float arguments, with the other arguments fixed.
+/// Returns the recorded function as a function of its float arguments alone, with the other arguments constant.
 fn of_floats<'a>(case: &'a Case, fixed: &'a [Var]) -> impl Fn(Vec<Var>) -> Vec<Var> + 'a {
     move |x| {
         let mut all = fixed.to_vec();
@@ -208,7 +208,8 @@ fn derivatives_are_those_of_jax() {
             }
         };
         for (k, (got, want)) in got.iter().zip(want).enumerate() {
-            // At edges, all arguments have one shape, and the function is elementwise.
+            // Recorded edges are arguments of one shape for an elementwise function: point i is element i of each
+            // argument.
             let points: Vec<Vec<f64>> = case.args.iter().map(numbers).collect();
             let intended = |i: usize| {
                 let here: Vec<f64> = points.iter().filter_map(|p| p.get(i).copied()).collect();
@@ -234,7 +235,8 @@ fn derivatives_are_those_of_differences() {
             let fixed: Vec<Var> = fixed.iter().map(|t| constant(*t)).collect();
             of_floats(case, &fixed)(x)
         };
-        // Elementwise functions are also checked to second order, because formulas with two branches may cancel.
+        // Elementwise functions are also checked to second order: a formula with two branches may be right only to
+        // first order.
         let elementwise = floats.iter().all(|t| t.elements() > 1)
             && case.out.len() == 1
             && floats.iter().any(|t| t.shape() == case.out[0].shape());
@@ -280,7 +282,7 @@ fn single_precision_follows_double() {
 fn a_batch_is_a_loop() {
     let mut wrong = Vec::new();
     for case in cases().iter().filter(|c| !c.args.is_empty()) {
-        // The arguments, and the same elements in reverse order.
+        // Batch the arguments with the same elements in reverse order.
         let both = |x: Vec<Var>| -> Vec<Vec<Var>> {
             let turned = x.iter().map(|v| v.flatten().flip(0).reshape(v.shape())).collect();
             vec![x, turned]
@@ -313,7 +315,7 @@ fn a_batch_is_a_loop() {
     report(&wrong);
 }
 
-/// A function without recorded numbers would not be checked at all.
+/// Every function in the table of calls must occur in the recorded values: otherwise it would not be tested.
 #[test]
 fn every_call_has_a_case() {
     let recorded: BTreeSet<String> = cases().into_iter().map(|c| c.recorded.name).collect();
