@@ -55,7 +55,7 @@ pub enum Linear {
 }
 
 impl Linear {
-    /// Returns whether the function is linear in the operands marked [`Linearity::Linear`] together.
+    /// Returns whether the function is linear in the operands marked `Linearity::Linear` together.
     pub fn admits(self, operands: &[Linearity]) -> bool {
         let linear = |i: usize| operands[i] == Linearity::Linear;
         let count = (0..operands.len()).filter(|i| linear(*i)).count();

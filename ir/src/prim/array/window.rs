@@ -59,7 +59,7 @@ pub struct Move {
     pub extent: usize,
 }
 
-/// The text form of the moves: seven lists, one for each field of [`Move`].
+/// The text form of the moves: seven lists, one for each field of `Move`.
 impl Field<7> for Vec<Move> {
     fn write(&self, names: [&'static str; 7]) -> Written {
         let natural =

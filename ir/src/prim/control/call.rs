@@ -30,12 +30,12 @@ use smallvec::smallvec;
 /// A call of another function. In text: `call{function, outline, checkpoint}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Call {
-    /// The called function; its parameters are the operands.
+    /// The called function; the call's operands are its arguments.
     pub function: FuncId,
-    /// Whether the call is not inlined in the compiled program.
+    /// Whether the call stays a call in the compiled program instead of being inlined.
     pub outline: bool,
-    /// The policy for the residuals of the function. Without one, the differentiation of the surrounding
-    /// program decides.
+    /// The checkpointing policy for the residuals of the function. If there is none, the differentiation of the
+    /// calling program decides.
     pub checkpoint: Option<Policy>,
 }
 
@@ -56,12 +56,12 @@ impl Op {
 }
 
 impl Call {
-    /// Returns a call that a pass may replace by the function's body.
+    /// Returns a call of `function` that a pass may replace by the function's body.
     pub fn inline(function: FuncId) -> Call {
         Call { function, outline: false, checkpoint: None }
     }
 
-    /// Returns a call that no pass replaces by the function's body.
+    /// Returns a call of `function` that no pass replaces by the function's body.
     pub fn outline(function: FuncId) -> Call {
         Call { function, outline: true, checkpoint: None }
     }
@@ -148,8 +148,8 @@ impl Primitive for Call {
         let (lin, tangents) = cx.b.with_module(|m| each_once(m, of.lin, dx))?;
         args.extend(&tangents);
         let mut dy = cx.b.emit(half(lin), &args);
-        // If the function returns a tangent unchanged, use the operand directly. Then its cotangents are added
-        // in the same order as without the call.
+        // If the linear half returns one of its tangents unchanged, use the operand directly. Then its cotangents
+        // are added in the same order as without the call.
         let lin = cx.b.with_module(|m| m.get(lin));
         for (result, dy) in lin.results.iter().zip(dy.iter_mut()) {
             let mut params = lin.linear_params.iter().zip(&tangents);
@@ -176,7 +176,8 @@ impl Primitive for Call {
         let b = cx.b;
         let nonzero: Vec<bool> = ct.iter().map(Option::is_some).collect();
         let known = x.len() - b.with_module(|m| m.function(self.function).linear_params.len());
-        // Pass an existing total into the callee, which adds to the elements that it reads.
+        // Pass the total of a cotangent, if there is one, into the callee, which adds to the elements that it
+        // reads.
         let running =
             |i: usize, into: &Cotangents| matches!(x[i], Arg::Linear(_)) && into.total[i].is_some();
         let onto: Vec<AccumulateInto> = (known..x.len())
@@ -202,7 +203,7 @@ impl Primitive for Call {
         batched: &[bool],
     ) -> Result<Batched, Problem> {
         let of = cx.ask(|regions, m| regions.batch(m, self.function, size, batched, &[]))?;
-        // The policy's budget is per batch member.
+        // The policy's budget is in bytes per batch member, so multiply it by the batch size.
         let checkpoint = self.checkpoint.as_ref().map(|policy| policy.times(size));
         let y = cx.b.emit(Call { checkpoint, ..self.to(of.function) }, x);
         Ok(Batched { y, batched: of.batched_out.into() })
@@ -259,7 +260,7 @@ impl Primitive for Call {
         let sum = b.emit1(Scalar::Add, &[product, x]);
         let Ok(function) = draft.finish(module, vec![product, sum]) else { return Vec::new() };
         let operands = vec![Tensor::from([1.5, -2.0]), Tensor::from([0.5, 3.0])];
-        // Rounded residuals are excluded: the derivative would not match finite differences.
+        // Rounded residuals are excluded: such a derivative would not match finite differences.
         let exact = Policy::samples().into_iter().filter(|policy| *policy != Policy::Rounded);
         let kept = exact.map(|policy| Call::checkpoint(function, policy));
         let calls = [Call::inline(function), Call::outline(function)].into_iter().chain(kept);
@@ -267,8 +268,9 @@ impl Primitive for Call {
     }
 }
 
-/// Returns the linear half with repeated tangents merged into one parameter each, and the distinct tangents.
-/// All reads of a tangent in the callee then add to one total, in the same order as without the call.
+/// Merges linear parameters of a call's linear half that take the same tangent into one. Returns the new linear
+/// half and the distinct tangents. All reads of a tangent in the callee then add to one total, in the same order
+/// as without the call.
 fn each_once(
     module: &mut Module,
     lin: FuncId,
@@ -292,9 +294,9 @@ fn each_once(
     Ok((merged, once.into_iter().collect()))
 }
 
-/// Returns whether a part of an outlined function is worth a separate function: it needs fewer parameters,
-/// calls other functions, or saves more than [`LEAST_SAVED`] of the work. Otherwise callers that read different
-/// results share the whole function.
+/// Returns whether a part of an outlined function, with fewer results, is worth a separate function: it needs
+/// fewer parameters, calls other functions, or saves more than [`LEAST_SAVED`] of the work. Otherwise callers
+/// that read different results share the whole function.
 fn saves(module: &Module, whole: FuncId, part: &PruneOf) -> bool {
     let called = |f: FuncId| {
         let equations = module.function(f).equations.iter();
@@ -306,11 +308,10 @@ fn saves(module: &Module, whole: FuncId, part: &PruneOf) -> bool {
         || before - after > before * LEAST_SAVED
 }
 
-/// The fraction of its work that a function must save by omitting results.
+/// The fraction of a function's work that a variant with fewer results must save to be worth a separate function.
 const LEAST_SAVED: f64 = 0.125;
 
-/// Returns the number of elements that the equations of a function read and write, and that the function
-/// returns.
+/// Returns the work of a function: the number of elements that its equations read and write, and that it returns.
 fn work(module: &Module, f: FuncId) -> f64 {
     let f = module.function(f);
     let elements = |ty: &Type| ty.as_array().map_or(0.0, |a| a.shape.elements() as f64);
@@ -321,7 +322,7 @@ fn work(module: &Module, f: FuncId) -> f64 {
     f.equations.iter().map(|e| read(e) + made(e)).sum::<f64>() + returned
 }
 
-/// Checks operands against parameter types.
+/// Checks that the operands of a call have the types of the function's parameters.
 pub(crate) fn check_arguments(
     name: &str,
     params: &[Type],

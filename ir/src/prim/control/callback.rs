@@ -74,12 +74,12 @@ impl Op {
 }
 
 impl Callback {
-    /// Returns a callback of `host` with these results.
+    /// Returns a callback of `host` with results of these types, without a batch.
     pub fn new(host: Host, results: Vec<ArrayType>) -> Callback {
         Callback { call: HostCall { host, results, lanes: None, shared: Vec::new() } }
     }
 
-    /// Checks that batched operands have the batch members on their first axis.
+    /// Checks the types of the operands: each batched operand must have the batch members on axis 0.
     fn check(&self, operands: &[Operand<'_>]) -> Result<(), Problem> {
         let arguments = |message: String, help: &str| {
             Err(Problem::new(Kind::Arguments, message, help.to_owned()))
@@ -161,12 +161,13 @@ impl Primitive for Callback {
         self.jvp(cx, x, dx)
     }
 
-    /// An effect has no results, so it is trivially linear.
+    /// A callback without results is an effect, which is linear in all operands; one with results is linear in
+    /// none.
     fn is_linear(&self, _: &Module, _: &[Linearity]) -> bool {
         self.call.is_ordered()
     }
 
-    /// The transpose of `x -> ()` is `() -> 0`, which adds nothing.
+    /// Adds nothing: the transpose of `x -> ()` is `() -> 0`.
     fn transpose(
         &self,
         _: &mut RuleCx<'_, '_>,
@@ -196,7 +197,8 @@ impl Primitive for Callback {
             call.shared = (0..x.len()).filter(|i| !batched[*i]).collect();
             return Ok(Batched { y: b.emit(Callback { call }, x), ..lifted });
         };
-        // Two nested batches become one: an operand that only one of them shares is repeated for the other.
+        // Two nested batches become one batch; an operand that the members of one of them share is repeated for
+        // these members.
         let all = size.checked_mul(inner).ok_or_else(|| {
             let message = format!("{size} times {inner} members of batches are too many to count");
             Problem::new(Kind::TooLarge, message, "batch over fewer axes")
@@ -267,12 +269,12 @@ impl Primitive for Callback {
     }
 }
 
-/// A function alone and over a batch, a host that supports batches, and an effect.
+/// Samples: a function alone and over a batch, a host function that supports batches, and an effect.
 fn samples() -> Vec<Sample> {
     fn sum(x: &Tensor) -> f64 {
         x.numbers().sum()
     }
-    // `(x, n) -> (sum of x, total number of elements)`, for operands of any shape.
+    // The host function `(x, n) -> (sum of x, total number of elements)`, for operands of any shape.
     static SUM: LazyLock<Host> = LazyLock::new(|| {
         let count = |x: &Tensor| x.elements() as i64;
         let one = move |_, x: &[Tensor]| {

@@ -54,11 +54,11 @@ use crate::tensor::Tensor;
 /// A call of a function that has its own derivative rules. In text: `custom_call{function, jvp, fwd, bwd}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct CustomCall {
-    /// The function: `x.. -> y..`.
+    /// The function that evaluation runs: `x.. -> y..`.
     pub function: FuncId,
     /// The forward rule: `(x.., dx..) -> (y.., dy..)`.
     pub jvp: Option<FuncId>,
-    /// The first half of the reverse rule: `x.. -> (y.., residuals..)`. Comes with `bwd`.
+    /// The first half of the reverse rule: `x.. -> (y.., residuals..)`. Given together with `bwd`.
     pub fwd: Option<FuncId>,
     /// The second half of the reverse rule: `(residuals.., ct of y..) -> ct of x..`.
     pub bwd: Option<FuncId>,
@@ -66,21 +66,21 @@ pub struct CustomCall {
 
 notation!(CustomCall = "custom_call" { function, jvp, fwd, bwd });
 
-/// Returns the tangent types of the types that have tangents.
+/// Returns the types of the tangents of values of these types, without those that have no tangent.
 fn tangents(types: &[Type]) -> Vec<Type> {
     types.iter().filter_map(Type::tangent).collect()
 }
 
-/// A jvp rule as it is called, possibly specialised to the tangents that are not zero.
+/// A jvp rule in the form in which it is called, possibly specialised to the tangents that are not zero.
 struct Ruled {
     function: FuncId,
-    /// The tangents that are passed to the rule.
+    /// The tangents that are passed to the rule, without absent ones.
     tangents: Vec<Atom>,
     /// Per tangent that the rule returns: whether it may be nonzero.
     nonzero: Vec<bool>,
 }
 
-/// Returns, per operand that has a tangent, the type of the tangent, and the tangent if it is not zero.
+/// Returns, for each operand that can have a tangent, the type of its tangent, and the tangent unless it is zero.
 fn tangent_slots(
     cx: &RuleCx<'_, '_>,
     x: &[Atom],
@@ -94,8 +94,8 @@ fn call(function: FuncId) -> Call {
     Call::inline(function)
 }
 
-/// Returns the error for a jvp rule that is not linear in its tangents; a budget error in the rule is returned
-/// unchanged.
+/// Returns the error for a jvp rule that is not linear in its tangents. If `reason` is a budget error in the
+/// rule, returns it unchanged.
 fn not_linear_in_tangents(module: &Module, jvp: FuncId, reason: Problem) -> Problem {
     if reason.kind == Kind::Budget {
         return reason;
@@ -112,7 +112,7 @@ fn not_linear_in_tangents(module: &Module, jvp: FuncId, reason: Problem) -> Prob
 }
 
 impl CustomCall {
-    /// Checks that the rules fit the function; every error states the type that the rule must have.
+    /// Checks that the types of the rules fit the function; each error states the type that the rule must have.
     pub fn check(&self, module: &Module) -> Result<(), Problem> {
         let f = module.function(self.function);
         let (x, y) = (f.param_types(), f.result_types());
@@ -162,7 +162,7 @@ impl CustomCall {
         Ok(())
     }
 
-    /// Returns the jvp rule, specialised to the operands whose tangents are not zero.
+    /// Returns the jvp rule, specialised to the operands with nonzero tangents `dx`.
     fn ruled(
         &self,
         cx: &mut RuleCx<'_, '_>,
@@ -184,8 +184,8 @@ impl CustomCall {
         Ok(Ruled { function: function.unwrap_or(jvp), tangents, nonzero })
     }
 
-    /// Combines outputs with the tangents `dy` of the float outputs. `nonzero` has, per float output, whether its
-    /// tangent may be nonzero.
+    /// Pairs the outputs `y` with the tangents `dy` of the float outputs. `nonzero` says, per float output,
+    /// whether its tangent may be nonzero.
     fn dual(&self, cx: &RuleCx<'_, '_>, y: &[Atom], dy: &[Atom], nonzero: &[bool]) -> Dual {
         let float: Vec<bool> = y.iter().map(|a| cx.b.type_of(*a).has_tangent()).collect();
         let mut dy = scatter_tangents(&float, dy);
@@ -196,9 +196,9 @@ impl CustomCall {
         Dual { y: y.into(), dy: dy.into() }
     }
 
-    /// Emits forward mode through the reverse rule: `y, k = fwd x` and `dy = bwdᵀ(k) dx`. The transpose of that
-    /// map is `bwd`, restricted to the cotangents of operands whose tangents are not zero. `run` says whether
-    /// the map will be evaluated.
+    /// Emits forward mode by the reverse rule: `y, k = fwd x` and `dy = bwdᵀ(k) dx`, with residuals `k`. The
+    /// transpose of the latter map is `bwd`, restricted to the cotangents of operands with nonzero tangents.
+    /// `run` says whether the map will be evaluated and not only transposed.
     fn through_reverse(
         &self,
         cx: &mut RuleCx<'_, '_>,
@@ -219,8 +219,8 @@ impl CustomCall {
                 let rules = |jvp| self.as_the_rules_say(cx, jvp, back, residuals, &there);
                 match self.jvp.map(rules) {
                     Some(Ok(both)) => both,
-                    // Reverse mode replaces this map by its transpose. If the map itself is evaluated, that is
-                    // an error.
+                    // `bwd` is not linear. Reverse mode replaces this map by its transpose, `bwd`; evaluating the
+                    // map itself is an error.
                     Some(Err(_)) | None => {
                         LinearCall { apply: None, transpose: Some(back), residuals }
                     }
@@ -238,9 +238,9 @@ impl CustomCall {
         Ok(self.dual(cx, y, &dy, &nonzero))
     }
 
-    /// Returns the linear map `(k.., x..; dx..) -> dy..` of the jvp rule, with the bwd rule as its transpose, both
-    /// restricted to the operands whose tangents are not zero. Neither rule follows from the other here, since the bwd
-    /// rule is not linear in the cotangents.
+    /// Returns the linear map `(k.., x..; dx..) -> dy..` of the jvp rule, with the bwd rule as its transpose,
+    /// both restricted to the operands with nonzero tangents. The bwd rule is not linear in the cotangents here,
+    /// so it is not the transpose of the jvp rule, and both are needed.
     fn as_the_rules_say(
         &self,
         cx: &mut RuleCx<'_, '_>,
@@ -402,13 +402,14 @@ impl Primitive for CustomCall {
             let f = m.function(self.function);
             (f.param_types(), f.result_types())
         });
-        // Every output is batched, in the function and in all rules. The tangent of a shared operand is shared,
-        // and its cotangent is summed over the batch.
+        // Make every output batched, in the function and in all rules. The tangent of an operand that all members
+        // share is shared too, and its cotangent is summed over the batch.
         let slots = inputs.iter().zip(batched).filter(|(ty, _)| ty.has_tangent());
         let moved: Vec<bool> = slots.map(|(_, on)| *on).collect();
         let float = tangents(&outputs).len();
         // A branch that only some members take masks tangents as linear values and other values differently, so
-        // separate the two first. A rule that is not linear reports that when a derivative needs it.
+        // separate the tangents from the values first. If that fails because a rule is not linear, the derivative
+        // that uses the rule reports it.
         let mut lift =
             |f: FuncId, on: &[bool], wanted: &[BatchRequest], values: Option<[usize; 2]>| {
                 cx.ask(|regions, m| {
@@ -431,7 +432,7 @@ impl Primitive for CustomCall {
             op.jvp = Some(lift(jvp, &[batched, &moved].concat(), &wanted, values)?.function);
         }
         if let Some((fwd, bwd)) = self.fwd.zip(self.bwd) {
-            // Residuals are batched or not as the rule returns them.
+            // Residuals are batched or shared as the batched `fwd` returns them.
             let of = lift(fwd, batched, &lifted, None)?;
             op.fwd = Some(of.function);
             let residuals = &of.batched_out[outputs.len()..];
@@ -457,7 +458,7 @@ impl Primitive for CustomCall {
     }
 
     fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
-        // The rules refer to all outputs, so none can be pruned.
+        // The rules refer to all operands and outputs, so none can be pruned.
         Ok(Prune::Whole)
     }
 
@@ -478,7 +479,7 @@ impl Primitive for CustomCall {
     }
 }
 
-/// `(x, n, w) -> (x w, n, x²)` with an integer operand and output, and its rules.
+/// Samples of `(x, n, w) -> (x w, n, x²)`, with an integer operand and output, and its rules.
 mod samples {
     use super::*;
     use crate::lang::builder::{Builder, Draft};

@@ -33,9 +33,9 @@ use crate::tensor::Tensor;
 /// In text: `linear_call{apply, transpose, residuals}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct LinearCall {
-    /// The map: `(residuals.., x..) -> y..`.
+    /// The function of the map: `(residuals.., x..) -> y..`.
     pub apply: Option<FuncId>,
-    /// Its transpose: `(residuals.., ct of y..) -> ct of x..`.
+    /// The function of the map's transpose: `(residuals.., ct of y..) -> ct of x..`.
     pub transpose: Option<FuncId>,
     /// The number of operands that are residuals.
     pub residuals: usize,
@@ -43,11 +43,12 @@ pub struct LinearCall {
 
 notation!(LinearCall = "linear_call" { apply, transpose, residuals });
 
-/// The types of the residuals, of the linear operands, and of the outputs.
+/// The types of a linear map's residuals, linear operands and outputs, in this order.
 type Signature = (Vec<Type>, Vec<Type>, Vec<Type>);
 
 impl LinearCall {
-    /// Returns the signature, read off whichever of the two programs is present.
+    /// Returns the map's signature, from `apply` or else from `transpose`; an error if the two disagree or both
+    /// are absent.
     fn signature(&self, module: &Module) -> Result<Signature, Problem> {
         let of = |f: FuncId, forward: bool| {
             let f = module.function(f);
@@ -96,7 +97,7 @@ impl LinearCall {
         }
     }
 
-    /// Returns the map as an ordinary call, or an error if `apply` is absent.
+    /// Returns the map as an ordinary call of `apply`, or an error if `apply` is absent.
     fn call(&self, module: &Module) -> Result<Call, Problem> {
         let function = self.apply.ok_or_else(|| self.missing(module))?;
         Ok(Call::inline(function))
@@ -113,13 +114,14 @@ impl LinearCall {
         )
     }
 
-    /// Returns whether `apply` was verified to be linear, or is absent.
+    /// Returns whether `apply` has passed the check that it is linear (it then has linear parameters), or is
+    /// absent.
     fn is_verified(&self, module: &Module) -> bool {
         self.apply.is_none_or(|f| !module.function(f).linear_params.is_empty())
     }
 
-    /// Returns the map itself as its tangent, if it is verified to be linear and the residuals have no
-    /// tangents.
+    /// Emits the map's outputs and, as their tangents, the same map at `dx`, if the map is verified to be linear
+    /// and the residuals have no tangents; otherwise returns `None`.
     fn itself(
         &self,
         cx: &mut RuleCx<'_, '_>,
@@ -139,8 +141,8 @@ impl LinearCall {
         Ok(Some(Dual { y, dy: dy.map(|(dy, on)| on.then_some(dy)).collect() }))
     }
 
-    /// Returns the map restricted to the operands whose tangents are not zero, and per output whether it may be
-    /// nonzero.
+    /// Returns the map restricted to the operands whose tangents `dx` are not zero, and per output whether its
+    /// tangent may be nonzero.
     fn of_operands(
         &self,
         cx: &mut RuleCx<'_, '_>,
@@ -161,7 +163,8 @@ impl LinearCall {
         Ok((LinearCall { apply, transpose, ..self.clone() }, nonzero))
     }
 
-    /// Specialises `apply` or `transpose` to the linear operands marked in `there`.
+    /// Specialises the function `apply` or `transpose` to the linear operands marked in `there`; the other linear
+    /// operands are zero.
     fn specialised(
         &self,
         cx: &mut RuleCx<'_, '_>,
@@ -263,7 +266,7 @@ impl Primitive for LinearCall {
                 let apply = apply.map(|f| cx.ask(|regions, m| with_results(regions, m, f, &there)));
                 LinearCall { apply: Some(function), transpose: apply.transpose()?, ..self.clone() }
             }
-            // A transpose that is not linear cannot be specialised: it takes zeros for absent cotangents.
+            // If `transpose` is not linear, it cannot be specialised: pass zeros for absent cotangents.
             None => {
                 args.extend(ct.iter().zip(&y).map(|(ct, ty)| instantiate(b, *ct, ty)));
                 LinearCall { apply: self.transpose, transpose: self.apply, ..self.clone() }
@@ -294,7 +297,7 @@ impl Primitive for LinearCall {
             op.apply = Some(of.function);
         }
         if let Some(transpose) = self.transpose {
-            // The cotangent of a linear operand that all members share is the sum over the members.
+            // The cotangent of a linear operand that all batch members share is the sum over the members.
             let (k, x) = batched.split_at(self.residuals);
             let (mask, wanted) = ([k, &every].concat(), as_operands(x));
             let of = cx.ask(|regions, m| regions.batch(m, transpose, size, &mask, &wanted))?;
@@ -316,7 +319,7 @@ impl Primitive for LinearCall {
     }
 
     fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
-        // The two programs must have the same signature, so nothing is pruned.
+        // `apply` and `transpose` must have matching signatures, so no operand or output is pruned.
         Ok(Prune::Whole)
     }
 
@@ -336,7 +339,7 @@ impl Primitive for LinearCall {
     }
 
     fn samples(module: &mut Module) -> Vec<Sample> {
-        // y = k x0 + sum x1 and its transpose.
+        // Sample: the map y = k x0 + sum x1, and its transpose.
         let mut make = |name: &str, params: &[&[usize]], forward: bool| {
             use crate::prim::{Broadcast, Scalar};
             let mut draft = Draft::new(name);

@@ -45,18 +45,18 @@ use crate::tensor::Tensor;
 /// In text: `multilinear_call{function, jvp, constants}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct MultilinearCall {
-    /// The map: `(c.., a, x..) -> y`.
+    /// The function of the map: `(c.., a, x..) -> y`, linear in each `x`.
     pub function: FuncId,
-    /// The derivative with respect to `a`: `(c.., a, x.., da) -> dy`.
+    /// The derivative of the map with respect to `a`: `(c.., a, x.., da) -> dy`. `None` if it is an error.
     pub jvp: Option<FuncId>,
-    /// The number of operands before `a`.
+    /// The number of constants `c`, the operands before `a`.
     pub constants: usize,
 }
 
 notation!(MultilinearCall = "multilinear_call" { function, jvp, constants });
 
-/// How tangents are emitted: by forward mode, or as equations each of which is either independent of the tangents or
-/// linear in them.
+/// The way in which a rule emits tangents: by forward mode (`Jvp`), or as equations each of which is independent
+/// of the tangents or linear in them (`Linearize`).
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Along {
     Jvp,
@@ -64,7 +64,7 @@ enum Along {
 }
 
 impl MultilinearCall {
-    /// Checks that the types of the rule fit those of the function.
+    /// Checks that the type of the rule `jvp` fits that of `function`.
     fn check(&self, module: &Module) -> Result<(), Problem> {
         let f = module.function(self.function);
         let (x, y) = (f.param_types(), f.result_types());
@@ -99,12 +99,12 @@ impl MultilinearCall {
         Err(Problem::new(Kind::Rule, message, "a tangent has the type of its primal"))
     }
 
-    /// Returns the index of the operand that is the first direction.
+    /// Returns the index of the first direction among the operands.
     fn directions(&self) -> usize {
         self.constants + 1
     }
 
-    /// Returns the error for a derivative with respect to the point where the chain ends.
+    /// Returns the error for a derivative with respect to the point of a call without a `jvp` rule.
     fn ended(&self, module: &Module) -> Problem {
         Problem::new(
             Kind::NotDifferentiable,
@@ -113,8 +113,8 @@ impl MultilinearCall {
         )
     }
 
-    /// Emits the tangent `dy = Σ y(.., dx, ..) + jvp(.., da) + ∂y/∂c dc`, for directions `x`, the point `a` and
-    /// constants `c`.
+    /// Emits the tangent `dy = Σ y(.., dx, ..) + jvp(.., da) + ∂y/∂c dc` for tangents of the directions `x`, of
+    /// the point `a` and of the constants `c`.
     fn derivative(
         &self,
         cx: &mut RuleCx<'_, '_>,
@@ -157,8 +157,8 @@ impl MultilinearCall {
         Ok(Dual { y: [y].into_iter().collect(), dy: [dy].into_iter().collect() })
     }
 
-    /// Returns the derivative with respect to the constant at position `i`, whose tangent becomes the last direction;
-    /// `None` if the derivative is 0.
+    /// Returns the call for the derivative with respect to the constant at position `i`: the constant's tangent
+    /// becomes its last direction. `None` if the derivative is 0.
     fn along_constant(
         &self,
         cx: &mut RuleCx<'_, '_>,
@@ -178,8 +178,8 @@ impl MultilinearCall {
         Ok(Some(MultilinearCall { function, jvp, constants: self.constants }))
     }
 
-    /// Returns the map from a cotangent of `y` to the cotangent of the direction at position `i`. The cotangent of `y`
-    /// is the last direction of that map.
+    /// Returns the call for the transpose in the direction at position `i`: it maps a cotangent of `y`, its last
+    /// direction, to the cotangent of that direction.
     fn transposed(&self, cx: &mut RuleCx<'_, '_>, i: usize) -> Result<MultilinearCall, Problem> {
         let function = back(cx, self.function, i, None)?;
         let jvp = match self.jvp {
@@ -193,8 +193,8 @@ impl MultilinearCall {
     }
 }
 
-/// Returns the transpose of a function in its parameter `i`. The cotangent is the last parameter, or stands before the
-/// parameter `last`.
+/// Returns the transpose of the function `f` in its parameter `i`. The cotangent is the last parameter, or
+/// precedes the parameter `last`.
 fn back(
     cx: &mut RuleCx<'_, '_>,
     f: FuncId,
@@ -212,8 +212,8 @@ fn back(
     })
 }
 
-/// Returns the derivative of a function with respect to its parameter `i`; `None` if it is 0. The tangent is the last
-/// parameter, or stands before the parameter `last`.
+/// Returns the derivative of the function `f` with respect to its parameter `i`; `None` if it is 0. The tangent
+/// is the last parameter, or precedes the parameter `last`.
 fn moved(
     cx: &mut RuleCx<'_, '_>,
     f: FuncId,
@@ -231,7 +231,7 @@ fn moved(
     })
 }
 
-/// Returns a rule with results of zero for a function whose point is at position `point`.
+/// Returns a jvp rule whose results are zero, for the function `f` with its point at position `point`.
 fn zero_rule(cx: &mut RuleCx<'_, '_>, f: FuncId, point: usize) -> Result<FuncId, Problem> {
     cx.b.with_module(|m| {
         let of = m.get(f);
@@ -243,8 +243,9 @@ fn zero_rule(cx: &mut RuleCx<'_, '_>, f: FuncId, point: usize) -> Result<FuncId,
     })
 }
 
-/// Returns a function with the results of `f` from `first` on. If `last` is given, the last parameter of `f` moves to
-/// position `last`. All parameters are ordinary ones, so that the function can be transposed in each of them.
+/// Returns a function with only the results of `f` from `first` on. If `last` is given, the last parameter of `f`
+/// moves to position `last`. All parameters become ordinary ones, so that the function can be transposed in each
+/// of them.
 fn with_last(
     m: &mut Module,
     name: &str,
@@ -315,7 +316,7 @@ impl Primitive for MultilinearCall {
         self.derivative(cx, Along::Linearize, x, dx)
     }
 
-    /// The call is linear in one direction while all other operands are fixed.
+    /// The call is linear in a single direction, if all other operands are fixed.
     fn is_linear(&self, _: &Module, operands: &[Linearity]) -> bool {
         let (known, directions) = operands.split_at(self.directions().min(operands.len()));
         let count = |of: Linearity| directions.iter().filter(|given| **given == of).count();
@@ -352,8 +353,8 @@ impl Primitive for MultilinearCall {
             cx.ask(|regions, m| regions.batch(m, self.function, size, batched, &wanted))?.function;
         let jvp = match self.jvp {
             Some(jvp) => Some(cx.ask(|regions, m| {
-                // Batching masks the values of a branch that only some members take. Separate tangents from other
-                // values first, so that tangents are masked as tangents.
+                // Batching masks the values of a branch that only some members take, and masks tangents in
+                // another way. So separate the tangents of the rule from its other values first.
                 let linear: Vec<bool> = (0..=x.len()).map(|i| i == x.len()).collect();
                 let jvp = separated(regions, m, jvp, &linear, 0).unwrap_or(jvp);
                 let mask = [batched, &[batched[self.constants]]].concat();
@@ -402,7 +403,7 @@ impl Primitive for MultilinearCall {
     }
 }
 
-/// `(c, a, x, y) -> c sin(a) x y`, for a given number of directions.
+/// Samples of `(c, a, x, y, ..) -> c sin(a) x y ..`, for a given number of directions.
 mod samples {
     use super::*;
     use crate::lang::types::Dtype;

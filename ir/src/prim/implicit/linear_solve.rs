@@ -34,18 +34,18 @@ use smallvec::smallvec;
 /// The solution of a linear system by a given solver. In text: `linear_solve{solve, transposed, matvec}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct LinearSolve {
-    /// The solver: `(p.., b..) -> v..`.
+    /// The solver: `(p.., b..) -> v..`, for parameters `p` and right-hand sides `b`.
     pub solve: FuncId,
-    /// The solver of the transposed system: `(p.., c..) -> u..`.
+    /// The solver of the transposed system `Aᵀ u = c`: `(p.., c..) -> u..`.
     pub transposed: FuncId,
-    /// The system: `(p.., v..) -> A v`.
+    /// The linear map of the system: `(p.., v..) -> A v`.
     pub matvec: FuncId,
 }
 
 notation!(LinearSolve = "linear_solve" { solve, transposed, matvec });
 
 impl LinearSolve {
-    /// Returns the number of parameters and the number of right-hand sides among the operands.
+    /// Returns the number of parameters `p` and the number of right-hand sides `b` among the operands.
     fn counts(&self, module: &Module) -> (usize, usize) {
         let f = module.function(self.solve);
         let unknowns = f.results.len();
@@ -146,7 +146,7 @@ impl Primitive for LinearSolve {
         fits(self.counts(module).0, operands.iter().copied().enumerate())
     }
 
-    /// Adds `A⁻ᵀ ct of v` to the cotangent of `b`.
+    /// Adds `A⁻ᵀ ct`, with the cotangent `ct` of the solution, to the cotangent of the right-hand side `b`.
     fn transpose(
         &self,
         cx: &mut RuleCx<'_, '_>,
@@ -181,7 +181,8 @@ impl Primitive for LinearSolve {
     ) -> Result<Batched, Problem> {
         let b = cx.b;
         let (parameters, unknowns) = b.with_module(|m| self.counts(m));
-        // Every batch member has its own solution, and so its own right-hand side.
+        // Every batch member has its own solution, and so needs its own right-hand side: batch all right-hand
+        // sides.
         let mut mask = batched.to_vec();
         mask[parameters..].fill(true);
         let args: Vec<Atom> = (x.iter().zip(batched).zip(&mask))
@@ -213,7 +214,7 @@ impl Primitive for LinearSolve {
     }
 
     fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
-        // A system can only be solved as a whole.
+        // Some of the unknowns cannot be solved for without the others.
         Ok(Prune::Whole)
     }
 

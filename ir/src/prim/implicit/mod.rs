@@ -23,8 +23,8 @@ use crate::lang::remap::rebuild;
 use crate::lang::stack::deeper;
 use crate::lang::types::Type;
 
-/// The mode in which tangents are emitted: by forward mode, or as equations that are independent of tangents or
-/// linear in them.
+/// The way in which a rule emits tangents: by forward mode (`Jvp`), or as equations each of which is independent
+/// of the tangents or linear in them (`Linearize`).
 #[derive(Clone, Copy)]
 enum Along {
     Jvp,
@@ -32,7 +32,7 @@ enum Along {
 }
 
 impl Along {
-    /// Emits the tangents of a function's results.
+    /// Emits the tangents of the results of a function, for tangents of its arguments.
     fn of(
         self,
         cx: &mut RuleCx<'_, '_>,
@@ -50,7 +50,7 @@ impl Along {
     }
 }
 
-/// Checks the type of one of the functions of an equation.
+/// Checks that one of the functions of `linear_solve` or `root` has the required type.
 fn check(
     module: &Module,
     what: &str,
@@ -74,7 +74,7 @@ fn check(
     ))
 }
 
-/// Checks that all unknowns are floats; other types have no tangent.
+/// Checks that all unknowns are floats: values of other dtypes have no tangent.
 fn check_floats(what: &str, types: &[Type]) -> Result<(), Problem> {
     match types.iter().find(|ty| !ty.is_linear()) {
         None => Ok(()),
@@ -86,10 +86,10 @@ fn check_floats(what: &str, types: &[Type]) -> Result<(), Problem> {
     }
 }
 
-/// Returns the solver of a transposed system with the missing maps derived: each [`LinearCall`] without `apply` gets
-/// the transpose of its other map.
+/// Returns the solver of a transposed system with its missing maps derived: each [`LinearCall`] without `apply`
+/// becomes a call of the transpose of its other map.
 ///
-/// Such a solver leaves maps open until a cotangent needs it, because most programs never use the solver of the
+/// The maps are derived only when a cotangent needs them, because most programs never use the solver of the
 /// transposed system, and some maps have no transpose.
 fn completed(regions: &mut dyn Regions, m: &mut Module, id: FuncId) -> Result<FuncId, Problem> {
     let f = m.get(id);
@@ -121,7 +121,7 @@ fn completed(regions: &mut dyn Regions, m: &mut Module, id: FuncId) -> Result<Fu
     if changed { m.add(copy) } else { Ok(id) }
 }
 
-/// Batches a function such that all results are batched.
+/// Returns `f` over a batch, with all results batched.
 fn lift(
     cx: &mut RuleCx<'_, '_>,
     size: usize,

@@ -28,20 +28,20 @@ use smallvec::smallvec;
 /// The solution of an equation by a given solver. In text: `root{solve, residual, tangent, cotangent}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Root {
-    /// The solver: `k.. -> y..`.
+    /// The solver: `k.. -> y..`, for parameters `k` and unknowns `y`.
     pub solve: FuncId,
-    /// The equation: `(k.., y..) -> r..`, zero at the solution.
+    /// The equation's residual `r(k, y)`: `(k.., y..) -> r..`, zero at the solution.
     pub residual: FuncId,
-    /// The solver of the linear system: `(k.., y.., b..) -> v..`.
+    /// The solver of the linear system `A v = b` with `A = ∂r/∂y`: `(k.., y.., b..) -> v..`.
     pub tangent: FuncId,
-    /// The solver of the transposed system: `(k.., y.., c..) -> u..`.
+    /// The solver of the transposed system `Aᵀ u = c`: `(k.., y.., c..) -> u..`.
     pub cotangent: FuncId,
 }
 
 notation!(Root = "root" { solve, residual, tangent, cotangent });
 
 impl Root {
-    /// Emits the tangent `dy` of the solution: it solves `A dy = - (∂r/∂k) dk` with `A = ∂r/∂y`.
+    /// Emits the tangent `dy` of the solution `y`: it solves `A dy = - (∂r/∂k) dk` with `A = ∂r/∂y`.
     fn derivative(
         &self,
         cx: &mut RuleCx<'_, '_>,
@@ -70,7 +70,7 @@ impl Root {
         Ok(Dual { y, dy })
     }
 
-    /// Returns the function `(k.., y.., v..) -> (∂r/∂y) v`.
+    /// Returns the function `(k.., y.., v..) -> (∂r/∂y) v`, derived from `residual`.
     fn matvec(&self, cx: &mut RuleCx<'_, '_>) -> Result<FuncId, Problem> {
         cx.ask(|regions, m| {
             let f = m.function(self.residual);
@@ -185,7 +185,7 @@ impl Primitive for Root {
     }
 
     fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
-        // The equation has all unknowns, so none can be pruned.
+        // The equation involves all unknowns, so none can be pruned.
         Ok(Prune::Whole)
     }
 

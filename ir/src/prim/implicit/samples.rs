@@ -19,8 +19,9 @@ fn define(
     function(module, name, [&params, &[]], |b, p, _| body(b, p)).ok()
 }
 
-/// `(x, y) -> (p x + q y, p y - q x)` element by element, a rotation with scaling. Its transpose rotates in the
-/// other direction, so a test fails if the two solvers are confused.
+/// The system of a rotation with scaling, `(x, y) -> (p x + q y, p y - q x)` element by element. Its transpose
+/// rotates in the other direction, so a law test fails if the solver and the solver of the transposed system are
+/// confused.
 pub(super) fn linear_solve(module: &mut Module) -> Option<Sample> {
     let mul = |b: &Builder<'_>, x: Atom, y: Atom| b.emit1(Scalar::Mul, &[x, y]);
     let turn = |b: &Builder<'_>, p: &[Atom], sign: Scalar| {
@@ -48,7 +49,7 @@ pub(super) fn linear_solve(module: &mut Module) -> Option<Sample> {
     Some(Sample::smooth(LinearSolve { solve, transposed, matvec }, operands))
 }
 
-/// `y³ = k l`, solved for positive numbers.
+/// The equation `y³ = k l` for y, with positive k and l.
 pub(super) fn root(module: &mut Module) -> Option<Sample> {
     let mul = |b: &Builder<'_>, x: Atom, y: Atom| b.emit1(Scalar::Mul, &[x, y]);
     let solve =

@@ -36,25 +36,25 @@ use crate::tensor::Tensor;
 pub struct Barrier {
     /// The purpose of the barrier.
     pub mark: Mark,
-    /// The number of the barrier in its function, which makes barriers with equal marks different.
+    /// The number of the barrier within its function, which makes barriers with equal marks different.
     pub id: u32,
 }
 
 notation!(Barrier = "barrier" { mark(mark, name, draw, split), id });
 
 impl Op {
-    /// Returns the primitive that marks a value.
+    /// Returns the barrier with this mark. It gets its number when the function that contains it is finished.
     pub fn barrier(mark: Mark) -> Op {
         Barrier { mark, id: 0 }.into()
     }
 
-    /// Returns the mark, if this is a barrier.
+    /// Returns the barrier's mark; `None` if the primitive is not a barrier.
     pub fn mark(&self) -> Option<&Mark> {
         let Facet::Barrier(barrier) = self.facet() else { return None };
         Some(&barrier.mark)
     }
 
-    /// Gives a barrier the next number.
+    /// Gives a barrier the number `next`, and increments `next`; does nothing to other primitives.
     pub(crate) fn number(&mut self, next: &mut u32) {
         if let Op::Barrier(barrier) = self {
             barrier.id = *next;
@@ -63,9 +63,9 @@ impl Op {
     }
 }
 
-/// Emits the value `x` in another shape such that no pass finds it to be equal to `x`: a literal behind a
-/// barrier, or `x` times a 1 behind a barrier. A bool is combined with a `true` behind a barrier by logical
-/// and.
+/// Emits the value `x` in shape `shape` such that no pass finds the result to be equal to `x`. A literal is put
+/// behind a barrier; another number is multiplied by a 1 behind a barrier, and a bool combined by logical and
+/// with a `true` behind a barrier.
 pub fn apart_from(b: &Builder<'_>, mark: &Mark, x: Atom, shape: &Shape) -> Atom {
     let marked = |x: Literal| {
         let mark = b.emit1(Op::barrier(mark.clone()), &[x.into()]);
@@ -111,7 +111,7 @@ impl ArrayPrimitive for Barrier {
         Ok(operands[0].clone())
     }
 
-    /// Returns the operand's tangent unchanged.
+    /// Returns the operand's tangent itself, without a barrier.
     fn jvp(&self, _: &Builder<'_>, _: &[Atom], _: Atom, dx: &[Tangent]) -> Result<Tangent> {
         Ok(dx[0])
     }

@@ -1,4 +1,4 @@
-//! Marks: the purposes of barriers.
+//! Marks: the purposes of barriers (equations that passes do not look through).
 //!
 //! | mark | in text | the marked value |
 //! |---|---|---|
@@ -18,17 +18,17 @@ use crate::prim::syntax::{Attr, Attributes, Field, Written};
 use std::fmt;
 use std::sync::Arc;
 
-/// The purpose of a barrier.
+/// The purpose of a barrier: a statement about the value that it passes on.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Mark {
-    /// The value is recomputed.
+    /// The value is recomputed in the reverse pass instead of being saved.
     Rematerialize,
-    /// The reverse pass reads the value under a memory budget: its readers do not run before the forward pass
-    /// has ended.
+    /// The value is read by the reverse pass under a memory budget: its readers do not run before the forward
+    /// pass has ended.
     AfterForward,
-    /// The value is a residual under a policy that requires this: it is stored in memory of its own size.
+    /// The value is a residual, stored in memory of its own size because the checkpointing policy requires it.
     Residual,
-    /// One loop stacks the value and another one reads it in the opposite order.
+    /// The value is stacked by one loop and read by another one in the opposite order.
     Tape,
     /// The value is stored in fewer bytes without loss.
     Packed,
@@ -42,17 +42,17 @@ pub enum Mark {
     Named(Arc<str>),
 }
 
-/// A use of a random key; copies of the use have the same number.
+/// One use of a random key, by a draw or a split.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct KeyUse {
     /// The number that identifies the use; copies of the use have the same one.
     pub number: u32,
-    /// The branches around it: the number of a `cond`, and the index of its branch.
+    /// The branches that contain the use: for each, the number of its `cond`, and the index of the branch.
     pub branches: Arc<[(u32, u32)]>,
 }
 
 impl Mark {
-    /// All marks whose text form is a word.
+    /// All marks whose text form is a single word.
     const WORDS: [Mark; 6] = [
         Mark::Rematerialize,
         Mark::AfterForward,
@@ -62,7 +62,7 @@ impl Mark {
         Mark::Rounded,
     ];
 
-    /// Returns the word of the mark, if it has one.
+    /// Returns the word that is the mark's text form; `None` for uses of keys and for names.
     fn word(&self) -> Option<&'static str> {
         match self {
             Mark::Rematerialize => Some("rematerialize"),
@@ -75,12 +75,12 @@ impl Mark {
         }
     }
 
-    /// Returns the mark with this word.
+    /// Returns the mark whose text form is `word`; `None` if there is none.
     pub fn of_word(word: &str) -> Option<Mark> {
         Mark::WORDS.into_iter().find(|mark| mark.word() == Some(word))
     }
 
-    /// Returns the name that the user gave.
+    /// Returns the name that the user gave the value, if the mark is a name.
     pub fn name(&self) -> Option<&Arc<str>> {
         match self {
             Mark::Named(name) => Some(name),
@@ -95,7 +95,7 @@ impl Mark {
         }
     }
 
-    /// Returns whether the value is stored in fewer bytes.
+    /// Returns whether a value with this mark is stored in fewer bytes: packed or rounded.
     pub fn is_packed(&self) -> bool {
         match self {
             Mark::Packed | Mark::Rounded => true,
@@ -109,7 +109,7 @@ impl Mark {
         }
     }
 
-    /// Returns the use of a random key that the mark describes.
+    /// Returns the use of a random key that the mark describes, if it is a draw or a split.
     pub fn key_use(&self) -> Option<&KeyUse> {
         match self {
             Mark::Draw(of) | Mark::Split(of) => Some(of),
@@ -123,13 +123,13 @@ impl Mark {
         }
     }
 
-    /// Returns whether the name, if there is one, is a word.
+    /// Returns whether the mark can be printed and parsed again: a name must be a word.
     pub fn is_well_formed(&self) -> bool {
         self.name().is_none_or(|name| is_word(name))
     }
 }
 
-/// `residual`, `named h`, `draw [7]`
+/// The mark for messages: `residual`, `named h`, `draw [7]`.
 impl fmt::Display for Mark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -147,7 +147,7 @@ impl fmt::Display for Mark {
 }
 
 impl KeyUse {
-    /// Returns the number, then the pairs of the branches.
+    /// Returns the text form of the use: the number, then the pairs (`cond`, branch).
     fn attr(&self) -> Attr {
         let branches = self.branches.iter().flat_map(|(cond, branch)| [*cond, *branch]);
         Attr::Ints([self.number].into_iter().chain(branches).map(i64::from).collect())
@@ -163,7 +163,8 @@ impl KeyUse {
         Some(KeyUse { number: *number, branches })
     }
 
-    /// Returns whether the two uses are in different branches of one `cond`.
+    /// Returns whether this use and `other` are in different branches of one `cond`, so that at most one of them
+    /// runs.
     pub fn excludes(&self, other: &KeyUse) -> bool {
         let apart = |(cond, branch): &(u32, u32)| {
             other.branches.iter().any(|(of, taken)| of == cond && taken != branch)
@@ -172,7 +173,7 @@ impl KeyUse {
     }
 }
 
-/// The text form of a mark is one of four attributes: `mark`, `draw`, `split` or `name`.
+/// The text form of a mark: one of the four attributes `mark`, `name`, `draw` and `split`.
 impl Field<4> for Mark {
     fn write(&self, [word, name, draw, split]: [&'static str; 4]) -> Written {
         vec![match self {

@@ -32,16 +32,16 @@ use crate::lang::types::{ArrayType, Dtype, Shape};
 use crate::prim::Code;
 use crate::prim::{Broadcast, Convert, Iota, Pad, Reduce, Reducer, Reshape, Scalar, Slice};
 
-/// The packed form of an array.
+/// The form in which an array is stored in fewer bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Packing {
     /// Each element is converted to another dtype.
     As(Dtype),
-    /// Several elements share a word, as differences to the least element.
+    /// Several neighbouring elements share a word, each as its difference to the least element.
     Words {
-        /// The dtype of a word.
+        /// The integer dtype of a word.
         word: Dtype,
-        /// The number of bits of an element.
+        /// The number of bits of a word that each element takes.
         width: usize,
         /// The least element that the array may contain, which is subtracted from each element.
         least: Literal,
@@ -49,7 +49,8 @@ pub enum Packing {
 }
 
 impl Packing {
-    /// Returns the lossless packings for integers or bools in a range, cheapest arithmetic first.
+    /// Returns the lossless packings for integers or bools in the range `least..=most`, those with the cheapest
+    /// arithmetic first.
     pub fn exact(dtype: Dtype, least: i128, most: i128) -> Vec<Packing> {
         let (Some(first), true) = (Literal::exact_integer(dtype, least), !dtype.is_float()) else {
             return Vec::new();
@@ -69,7 +70,7 @@ impl Packing {
         all
     }
 
-    /// Returns the type of the packed array.
+    /// Returns the type of the packed form of an array of type `ty`.
     pub fn packed(self, ty: &ArrayType) -> ArrayType {
         match self {
             Packing::As(to) => ArrayType::new(to, ty.shape.clone()),
@@ -79,7 +80,7 @@ impl Packing {
         }
     }
 
-    /// Returns whether packing is lossless.
+    /// Returns whether unpacking restores every element exactly.
     pub fn is_exact(self) -> bool {
         match self {
             Packing::As(to) => !to.is_float(),
@@ -87,7 +88,7 @@ impl Packing {
         }
     }
 
-    /// Returns the mark of values packed in this way.
+    /// Returns the mark for a barrier around values packed in this way: `packed` or `rounded`.
     pub fn mark(self) -> Mark {
         match self.is_exact() {
             true => Mark::Packed,
@@ -95,7 +96,7 @@ impl Packing {
         }
     }
 
-    /// Returns the cost of packing and unpacking together, in additions per element.
+    /// Returns the cost of packing and unpacking an element, in additions.
     pub fn work(self) -> u32 {
         use Code::{Add, And, Convert, Or, ShiftLeft, ShiftRightLogical, Sub};
         let to = |to| Convert(to).row().flops;
@@ -109,7 +110,7 @@ impl Packing {
         }
     }
 
-    /// Emits `x` in packed form.
+    /// Emits the packed form of the array `x`.
     pub fn pack(self, b: &Builder<'_>, x: Atom) -> Atom {
         let Packing::Words { word, width, least } = self else { return self.convert(b, x) };
         let shape = rows(b.shape_of(x).elements(), word, width);
@@ -118,7 +119,7 @@ impl Packing {
             let x = if least.is_zero() { x } else { b.emit1(Scalar::Sub, &[x, least.into()]) };
             b.emit1(Convert { to: word }, &[x])
         };
-        // The array in rows may be materialised, so it should have the smaller elements.
+        // The reshape to rows may copy the array, so convert to the smaller of the two dtypes before it.
         let numbers = match dtype.bytes() > word.bytes() {
             true => in_rows(b, near(x), Literal::zero(word), &shape),
             false => near(in_rows(b, x, least, &shape)),
@@ -127,7 +128,7 @@ impl Packing {
         b.emit1(Reduce { reducer: Reducer::Or, axes: vec![1] }, &[parts])
     }
 
-    /// Emits the array of type `ty` that was packed into `y`.
+    /// Emits the array of type `ty` whose packed form is `y`.
     pub fn unpack(self, b: &Builder<'_>, y: Atom, ty: &ArrayType) -> Atom {
         let Packing::Words { word, width, least } = self else {
             return Packing::As(ty.dtype).convert(b, y);
@@ -160,13 +161,13 @@ impl Packing {
     }
 }
 
-/// Returns the shape with one row for each word, whose elements are the row.
+/// Returns the shape with one row per word, each with as many elements of `width` bits as fit in a word.
 fn rows(elements: usize, word: Dtype, width: usize) -> Shape {
     let places = bits(word) / width;
     [elements.div_ceil(places), places].into()
 }
 
-/// Emits an array as rows, one per word; fills up the last row with `fill`.
+/// Emits the elements of `x` as rows of shape `shape`, one row per word; the last row is filled up with `fill`.
 fn in_rows(b: &Builder<'_>, x: Atom, fill: Literal, shape: &Shape) -> Atom {
     let n = b.shape_of(x).elements();
     let flat = b.emit1(Reshape { shape: [n].into() }, &[x]);
@@ -180,7 +181,7 @@ fn in_rows(b: &Builder<'_>, x: Atom, fill: Literal, shape: &Shape) -> Atom {
     b.emit1(Reshape { shape: shape.clone() }, &[filled])
 }
 
-/// Emits the array with this shape from its rows.
+/// Emits the array of shape `shape` whose elements are in the rows `x`.
 fn out_of_rows(b: &Builder<'_>, x: Atom, shape: &Shape) -> Atom {
     let (all, n) = (b.shape_of(x).elements(), shape.elements());
     let flat = b.emit1(Reshape { shape: [all].into() }, &[x]);
@@ -196,7 +197,7 @@ fn bits(word: Dtype) -> usize {
     8 * word.bytes()
 }
 
-/// Emits the distance in bits by which each element of a word is shifted.
+/// Emits, for each element of the rows, the number of bits by which it is shifted within its word.
 fn shifts(b: &Builder<'_>, word: Dtype, width: usize, shape: &Shape) -> Atom {
     let places = Iota { shape: shape.clone(), axis: 1, dtype: word };
     let places = b.emit1(places, &[]);

@@ -1,6 +1,6 @@
 //! Attributes: the static arguments of a primitive in the text format.
 //!
-//! [`Attr`] is a small closed type, so that printer and parser of the text format do not depend on
+//! `Attr` is a small closed type, so that printer and parser of the text format do not depend on
 //! primitives. Example: `slice{start=[0,1], limit=[2,3]}`.
 
 use crate::lang::function::FuncId;

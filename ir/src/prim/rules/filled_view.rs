@@ -27,7 +27,7 @@ pub trait FilledView: Notation + Clone + Into<Op> {
     /// Returns the extents of `y`, or the error in `x`.
     fn result(&self, x: &ArrayType) -> Result<Shape>;
 
-    /// Returns the index map `v`, with one [`AxisMap`] for each axis of the array `x`.
+    /// Returns the index map `v`, with one `AxisMap` for each axis of the array `x`.
     fn view(&self, x: &Shape) -> Vec<AxisMap>;
 
     /// Emits the cotangent of the array: `ct of x[i] = Σ ct[o] over the o with v(o) = i`.

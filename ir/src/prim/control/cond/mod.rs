@@ -31,15 +31,15 @@ use residual_union::Record;
 /// A branch: runs one of several functions, selected at run time. In text: `cond{branches}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Cond {
-    /// The functions, all of one type.
+    /// The functions of the branches, all of one type.
     pub branches: Vec<FuncId>,
 }
 
-/// Emits a `cond` that runs `f` on `args` if `on` is true, and otherwise returns zeros. No parameter of `f` is
-/// linear.
+/// Emits a `cond` that runs `f` on `args` if `on` is true, and otherwise returns zeros. All parameters of `f`
+/// must be ordinary ones.
 ///
 /// # Errors
-/// None that functions of a well-formed module can cause.
+/// Has no error for functions of a well-formed module.
 pub fn run_if(b: &Builder<'_>, on: Atom, f: FuncId, args: &[Atom]) -> Result<Vec<Atom>, Problem> {
     let none = b.with_module(|m| skipped(m, f, &[]))?;
     Ok(b.emit(Cond { branches: vec![none, f] }, &[&[on], args].concat()).to_vec())
@@ -48,7 +48,7 @@ pub fn run_if(b: &Builder<'_>, on: Atom, f: FuncId, args: &[Atom]) -> Result<Vec
 notation!(Cond = "cond" { branches });
 
 impl Cond {
-    /// Returns the branch that a value of the first operand selects.
+    /// Returns the index of the branch that the first operand's value `which` selects.
     fn chosen(&self, which: Literal) -> usize {
         match which.dtype {
             Dtype::Bool => usize::from(!which.is_zero()),
@@ -56,8 +56,8 @@ impl Cond {
         }
     }
 
-    /// Derives every branch such that the derived branches have the same signature: a parameter or result that
-    /// one branch has is forced in all. Returns the derived branches and the mask of those parameters or
+    /// Derives every branch such that all derived branches have the same signature: a parameter or result that
+    /// one branch needs is forced in all. Returns the derived branches and the mask of those parameters or
     /// results.
     fn alike<T>(
         &self,
@@ -71,8 +71,8 @@ impl Cond {
         Ok((all(&some)?, some))
     }
 
-    /// Emits the branches over a batch whose members select different branches. Each branch runs if any member
-    /// takes it, and only those members see its results and effects ([`Lanes`]).
+    /// Emits the branches over a batch whose members may select different branches. Each branch runs if at least
+    /// one member takes it, and only those members get its results and effects ([`Lanes`]).
     fn masked(
         &self,
         cx: &mut RuleCx<'_, '_>,
@@ -93,8 +93,8 @@ impl Cond {
         }
         let mut lifted = vec![true; outputs];
         let mut y: Option<Vec<Atom>> = None;
-        // For results that are tapes: one branch writes records, and the others leave the tape empty or return
-        // a parameter.
+        // For each result that is a tape: one branch writes its records; the others leave it empty or return a
+        // parameter.
         let tapes = b.with_module(|m| self.tapes(m));
         let given: Vec<Option<usize>> = tapes.iter().map(|of| Of::given(of.as_slice())).collect();
         let mut written = vec![false; outputs];
@@ -105,7 +105,7 @@ impl Cond {
                 let mut wanted = vec![BatchRequest::Batched; outputs];
                 for (i, ty) in f.result_types().iter().enumerate() {
                     let Some(of) = tapes[i] else { continue };
-                    // A tape is read in the form in which it was written.
+                    // Readers expect the tape in the form in which it was written, so do not change its batching.
                     wanted[i] = BatchRequest::AsIs;
                     if of == Of::Own && std::mem::replace(&mut written[i], true) {
                         return Err(Problem::internal(format!("two branches write one {ty}")));
@@ -124,8 +124,8 @@ impl Cond {
                 }
             }
             let lanes = Lanes::new(b, self.takes(b, x[0], k));
-            // If no member takes the branch that writes the tape, the result is the tape that the other
-            // branches return.
+            // If no member takes the branch that writes the tape, return the tape that the other branches would
+            // return.
             let skipped = b.with_module(|m| skipped(m, of.function, &given))?;
             let mut args = vec![lanes.any()];
             args.extend(x[1..].iter().zip(batched).enumerate().map(|(i, (x, on))| match on {
@@ -155,8 +155,8 @@ impl Cond {
         Ok(Batched { y: y.into(), batched: lifted.into() })
     }
 
-    /// Returns, for every result that is a tape, the origin of that tape in each branch; an empty list for
-    /// other results.
+    /// Returns, for every result that is a tape, the origin of the tape in each branch; for other results an
+    /// empty list.
     fn tapes(&self, m: &Module) -> Vec<Vec<Of>> {
         let of = |f: &Function, result: Atom| match f.all_params().position(|p| result == p.into())
         {
@@ -174,7 +174,7 @@ impl Cond {
         m.function(self.branches[0]).result_types().into_iter().enumerate().map(one).collect()
     }
 
-    /// Emits, per member, whether it takes branch `k`.
+    /// Emits, for each batch member, a bool: whether the member takes branch `k`.
     fn takes(&self, b: &Builder<'_>, which: Atom, k: usize) -> Atom {
         match b.dtype_of(which) {
             Dtype::Bool if k == 0 => b.emit1(Scalar::Not, &[which]),
@@ -188,7 +188,7 @@ impl Cond {
         }
     }
 
-    /// Checks that all branches have the type of the first.
+    /// Checks that there is a branch, and that all branches have the type of the first one.
     fn check(&self, module: &Module) -> Result<(), Problem> {
         let wrong = |message: String| {
             let help = "the branches take the same operands and give results of the same types";
@@ -214,19 +214,19 @@ impl Cond {
     }
 }
 
-/// The origin of a tape that a branch returns.
+/// The origin of a tape that a branch returns as a result.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Of {
     /// The branch itself writes the records of the tape.
     Own,
-    /// The branch returns this parameter.
+    /// The branch returns its parameter with this index.
     Given(usize),
     /// The branch leaves the tape empty.
     Empty,
 }
 
 impl Of {
-    /// Returns the parameter that some branch returns, if any.
+    /// Returns the index of the parameter that a branch returns as this tape, if one does.
     fn given(branches: &[Of]) -> Option<usize> {
         branches.iter().find_map(|of| match of {
             Of::Given(p) => Some(*p),
@@ -235,14 +235,14 @@ impl Of {
     }
 }
 
-/// Returns the element-wise or of the masks.
+/// Returns the mask that is true where at least one of the masks is.
 fn union<'a>(masks: impl Iterator<Item = &'a [bool]>) -> Vec<bool> {
     masks.fold(Vec::new(), |all, mask| {
         (0..mask.len()).map(|i| mask[i] || all.get(i) == Some(&true)).collect()
     })
 }
 
-/// Returns the functions of the derived branches.
+/// Returns the function of each derived branch, for a new `cond`.
 fn functions<T>(derived: &[T], function: impl Fn(&T) -> FuncId) -> Vec<FuncId> {
     derived.iter().map(function).collect()
 }
@@ -363,8 +363,8 @@ impl Primitive for Cond {
             let ask = |f: &FuncId| cx.ask(|regions, m| regions.transpose(m, *f, &nonzero, onto));
             self.branches.iter().map(ask).collect()
         };
-        // If one branch has a cotangent, all return one. An existing total is passed into the branches, which
-        // add to it.
+        // If one branch gives an operand a cotangent, all branches must return one. A total that exists already
+        // is passed into the branches, which add to it.
         let some = union(transposed(&[])?.iter().map(|of| of.nonzero.as_slice()));
         let onto = (known..x.len()).zip(&some).map(|(i, some)| match (some, &x[i]) {
             (false, _) => AccumulateInto::Nothing,

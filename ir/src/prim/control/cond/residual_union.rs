@@ -22,29 +22,29 @@ use crate::lang::types::{ArrayType, Shape, Type};
 use crate::prim::rules::region_helpers::{function, instantiate};
 use crate::prim::{Concatenate, Pad, Reshape, RuleCx, Slice};
 
-/// The size in bytes up to which an array has a field of its own type.
+/// The largest array, in bytes, that always gets a field of its own type and is never packed into another field.
 const LITTLE: usize = 4096;
 
-/// The residuals of all branches together, and the record: the fields in which every branch returns its saved
-/// residuals.
+/// The record of the residuals of a `cond`: the fields in which every branch returns its saved residuals.
 pub(super) struct Record {
     /// The types of the record's fields.
     fields: Vec<Type>,
-    /// For each branch, the positions of its saved values in the record.
+    /// For each branch, the place of each of its saved values in the record.
     places: Vec<Vec<Place>>,
-    /// The residuals that any linear half reads; the record's fields are outputs after the results.
+    /// The residuals that some branch's linear half reads; fields of the record are outputs after the results.
     pub(super) read: Vec<Residual>,
-    /// For each branch, the index of each of its residuals in `read`, and its position in the record if it is only a
+    /// For each branch, the index in `read` of each of its residuals, and its place in the record if it is only a
     /// part of a field.
     picked: Vec<Vec<(usize, Option<Place>)>>,
 }
 
-/// The position of a value in the record.
+/// The place of a saved value in the record.
 #[derive(Clone)]
 struct Place {
-    /// The index of the field.
+    /// The index of the record's field.
     field: usize,
-    /// The offset in elements within the field, if the field is packed.
+    /// The offset of the value within the field, in elements, if it shares the field with others; otherwise
+    /// `None`.
     behind: Option<usize>,
     /// The type of the value.
     ty: Type,
@@ -79,7 +79,7 @@ impl Record {
         Record { fields, places, read, picked }
     }
 
-    /// Returns the forward halves, each of which returns its results and the whole record.
+    /// Returns the forward half of each branch, changed to return the branch's results and then the whole record.
     pub(super) fn written(
         &self,
         cx: &RuleCx<'_, '_>,
@@ -107,7 +107,8 @@ impl Record {
         derived.iter().zip(&self.places).map(whole).collect()
     }
 
-    /// Returns the linear halves, each of which takes all residuals in `read`; `given` has their values.
+    /// Returns the linear half of each branch, changed to take all residuals in `read`; `given` holds their
+    /// values.
     pub(super) fn reading(
         &self,
         cx: &RuleCx<'_, '_>,
@@ -137,14 +138,15 @@ impl Record {
     }
 }
 
-/// Returns the fields of the record, and for each branch the positions of its saved values.
+/// Lays out the record: returns its fields, and for each branch the places of its saved values, whose types are
+/// `kept`.
 fn places(kept: &[Vec<Type>]) -> (Vec<Type>, Vec<Vec<Place>>) {
     let mut fields: Vec<Type> = Vec::new();
     let mut places: Vec<Vec<Place>> = Vec::new();
     for kept in kept {
         let mut free: Vec<bool> = fields.iter().map(|_| true).collect();
         let place = |ty: &Type| {
-            // A tape has its own field, which is empty if another branch ran.
+            // A tape gets its own field, which stays empty if another branch runs.
             let shared = |i: &usize| free[*i] && fields[*i] == *ty;
             let found = ty.as_array().and_then(|_| (0..free.len()).find(shared));
             let field = found.unwrap_or_else(|| {
@@ -160,7 +162,7 @@ fn places(kept: &[Vec<Type>]) -> (Vec<Type>, Vec<Vec<Place>>) {
     let moved = within(&fields, &places);
     let left: Vec<usize> = (0..fields.len()).filter(|i| moved[*i].is_none()).collect();
     for places in &mut places {
-        // The number of elements of each field that this branch already uses.
+        // The number of elements of each field that values of this branch already occupy.
         let mut has: Vec<usize> = fields.iter().map(|_| 0).collect();
         let stay = places.iter().filter(|p| moved[p.field].is_none());
         stay.for_each(|p| has[p.field] = elements(&p.ty));
@@ -175,9 +177,9 @@ fn places(kept: &[Vec<Type>]) -> (Vec<Type>, Vec<Vec<Place>>) {
     (left.into_iter().map(|i| fields[i].clone()).collect(), places)
 }
 
-/// Returns, for each field, the larger field of its dtype into which it is packed, if one has room for the
-/// values of every branch. Goes from the largest field to smaller ones, and chooses the field with the least
-/// room left.
+/// Returns, for each field, the larger field of its dtype into which it is packed; `None` if no larger field has
+/// room for the values of every branch. Goes from the largest field to smaller ones, and chooses the field with
+/// the least room left.
 fn within(fields: &[Type], places: &[Vec<Place>]) -> Vec<Option<usize>> {
     let large = |i: &usize| fields[*i].as_array().is_some_and(|ty| ty.bytes() > LITTLE);
     let mut order: Vec<usize> = (0..fields.len()).filter(large).collect();
@@ -186,7 +188,7 @@ fn within(fields: &[Type], places: &[Vec<Place>]) -> Vec<Option<usize>> {
         true => elements(&fields[i]),
         false => 0,
     };
-    // The number of elements of each field that each branch uses.
+    // The number of elements of each field that the values of each branch occupy.
     let mut taken: Vec<Vec<usize>> =
         (0..fields.len()).map(|i| places.iter().map(|p| has(p, i)).collect()).collect();
     let mut moved: Vec<Option<usize>> = fields.iter().map(|_| None).collect();
@@ -208,7 +210,7 @@ fn elements(ty: &Type) -> usize {
     ty.as_array().map_or(0, |ty| ty.shape.elements())
 }
 
-/// Emits a value of the field's type: the elements of the arrays one after the other, then zeros.
+/// Emits a value for a packed field: the elements of the arrays `x` one after the other, then zeros.
 fn behind(b: &Builder<'_>, x: &[Atom], field: &ArrayType) -> Atom {
     let parts: Vec<Atom> = x.iter().map(|x| flat(b, *x)).collect();
     let all = match parts[..] {
@@ -221,7 +223,7 @@ fn behind(b: &Builder<'_>, x: &[Atom], field: &ArrayType) -> Atom {
     b.emit1(Reshape { shape: field.shape.clone() }, &[all])
 }
 
-/// Emits the array at the offset `behind` (in elements) of a field.
+/// Emits the array of type `ty` that starts at offset `behind`, in elements, of a packed field `x`.
 fn part(b: &Builder<'_>, x: Atom, behind: usize, ty: &ArrayType) -> Atom {
     let end = behind + ty.shape.elements();
     let x = b.emit1(Slice::dense(vec![behind], vec![end]), &[flat(b, x)]);

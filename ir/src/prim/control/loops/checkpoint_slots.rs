@@ -31,13 +31,13 @@ pub(super) fn number(n: usize) -> Atom {
     Literal::i64(n as i64).into()
 }
 
-/// Emits the elementwise primitive `op` on two scalars.
+/// Emits the elementwise primitive `op` on two scalars `x` and `y`.
 pub(super) fn calc(b: &Builder<'_>, op: Scalar, x: Atom, y: Atom) -> Atom {
     b.emit1(op, &[x, y])
 }
 
-/// Emits a loop written as a closure from constants and carries to the next carries. Unless the trip is a
-/// condition, the closure's first argument is the iteration number.
+/// Emits a loop whose body is a closure from constants and carries to the next carries. If the number of
+/// iterations is a value, the closure's first argument is the iteration number.
 pub(super) fn looped(
     b: &Builder<'_>,
     name: &str,
@@ -87,30 +87,33 @@ pub(super) fn looped(
     y
 }
 
-/// Emits the condition of a loop: whether there is another iteration, given constants and carries.
+/// A function that emits the condition of a loop, given constants and carries: whether there is another
+/// iteration.
 pub(super) type Holds = fn(&Builder<'_>, &[Atom], &[Atom]) -> Atom;
 
-/// The number of iterations of a loop that is written as a closure: a value, or a condition.
+/// The number of iterations of a loop whose body is a closure: a value, or decided by a condition.
 #[derive(Clone, Copy)]
 pub(super) enum Times {
     Number(Atom),
     While(Holds),
 }
 
-/// The iterations of a loop, which can be run from any start.
+/// The iterations of a loop to be recomputed, which can be run from any saved state. A *state* is the value of
+/// each result of the body after some iterations.
 #[derive(Clone)]
 pub(super) struct Chain<'a> {
-    /// The body of an iteration. The n-th value of a state corresponds to the n-th result.
+    /// The body of an iteration. The n-th value of a state belongs to its n-th result.
     pub(super) body: FuncId,
     pub(super) spec: &'a LoopSpec,
-    /// The values of the parameters in `const` and `xs` slots: constants, and arrays of all elements.
+    /// The operands of the loop in `const` and `xs` slots: constants, and arrays of the elements of all
+    /// iterations.
     pub(super) given: Vec<Atom>,
-    /// The trip count of the loop.
+    /// The trip count of the whole loop, an `i64[]`.
     pub(super) all: Atom,
 }
 
 impl Chain<'_> {
-    /// Emits the index of the element that belongs to the `k`-th iteration in execution order.
+    /// Emits the index of the element that belongs to the `k`-th of `all` iterations in execution order.
     pub(super) fn index(direction: Direction, b: &Builder<'_>, k: Atom, all: Atom) -> Atom {
         match direction {
             Direction::Up => k,
@@ -118,8 +121,8 @@ impl Chain<'_> {
         }
     }
 
-    /// Emits `count` iterations. For each result, the state has its value after the iterations before `from`: a
-    /// carry, or the array of all elements, some of which have been written.
+    /// Emits `count` iterations, starting with iteration `from`. `state` is the state before that iteration; the
+    /// value for a stacked result is the array of all its elements, some of which have been written.
     fn run(&self, b: &Builder<'_>, from: Atom, count: Atom, state: &[Atom]) -> Vec<Atom> {
         let constants = [&[from, self.all], &self.given[..]].concat();
         looped(
@@ -151,12 +154,13 @@ impl Chain<'_> {
         )
     }
 
-    /// Returns the same iterations inside a loop whose constants begin with `Chain::constants`.
+    /// Returns the same iterations for use inside a loop whose constants begin with `Chain::constants`.
     fn inside(&self, constants: &[Atom]) -> Self {
         Chain { given: constants[1..].to_vec(), all: constants[0], ..self.clone() }
     }
 
-    /// Returns the values that the iterations read, to be constants of a surrounding loop.
+    /// Returns the values that iterations read besides the state, so that a surrounding loop can take them as
+    /// constants.
     fn constants(&self) -> Vec<Atom> {
         [&[self.all], &self.given[..]].concat()
     }
@@ -165,7 +169,7 @@ impl Chain<'_> {
     /// saves carries in free slots on the way. `end` is the end of the iterations that the reverse pass still
     /// has to process.
     ///
-    /// `kept` has the indices of the state's values that are saved.
+    /// `kept` holds the indices of those values of the state that are saved.
     pub(super) fn go(
         &self,
         b: &Builder<'_>,
@@ -209,21 +213,21 @@ impl Chain<'_> {
     }
 }
 
-/// The checkpoint slots: one saved value of every carry per slot.
+/// The checkpoint slots: each slot holds one saved value of every carry.
 #[derive(Clone)]
 pub(super) struct Held {
-    /// The number of slots in use.
+    /// The number of slots in use, an `i64[]`.
     pub(super) held: Atom,
-    /// For each slot, the iteration that starts with its carries.
+    /// For each slot, the number of the iteration that starts with the slot's carries.
     pub(super) iterations: Atom,
-    /// For each carry, an array whose element `s` is the value saved in slot `s`.
+    /// For each carry, an array whose element `s` is the carry's value in slot `s`.
     pub(super) carries: Vec<Atom>,
-    /// The number of slots, used or free.
+    /// The number of all slots, in use or free.
     pub(super) number: usize,
 }
 
 impl Held {
-    /// Returns `number` slots, the first of which has the carries at the start of the loop.
+    /// Creates `number` slots, of which only the first is in use: it holds the carries at the start of the loop.
     pub(super) fn new(b: &Builder<'_>, number: usize, start: &[Atom]) -> Held {
         let place = |x: &Atom| {
             let all = ArrayType::new(b.dtype_of(*x), b.shape_of(*x).with_leading(number));
@@ -238,14 +242,14 @@ impl Held {
         }
     }
 
-    /// Emits the iteration number and the carries of the last slot in use.
+    /// Emits the iteration number and the carries of the last slot in use (the stack's top).
     pub(super) fn last(&self, b: &Builder<'_>) -> (Atom, Vec<Atom>) {
         let at = calc(b, Scalar::Sub, self.held, number(1));
         let carries = self.carries.iter().map(|c| element(b, *c, at)).collect();
         (element(b, self.iterations, at), carries)
     }
 
-    /// Frees the last slot in use if its carries are the start of `iteration`.
+    /// Frees the last slot in use if its carries are those at the start of iteration `iteration`.
     pub(super) fn without(mut self, b: &Builder<'_>, iteration: Atom) -> Held {
         let last = calc(b, Scalar::Sub, self.held, number(1));
         let done = calc(b, Scalar::Eq, element(b, self.iterations, last), iteration);
@@ -254,7 +258,8 @@ impl Held {
     }
 }
 
-/// Emits the computation of [`crate::revolve::split`].
+/// Emits the computation of [`crate::revolve::split`]: the number of iterations to run before the next carry is
+/// saved.
 fn split(b: &Builder<'_>, iterations: Atom, carries: Atom) -> Atom {
     let more: Holds = |b, constants, carries| calc(b, Scalar::Lt, carries[2], constants[0]);
     let start = [number(0), number(0), number(1)];
@@ -272,7 +277,7 @@ fn split(b: &Builder<'_>, iterations: Atom, carries: Atom) -> Atom {
     calc(b, Scalar::Min, before, calc(b, Scalar::Sub, iterations, behind))
 }
 
-/// Converts a number of checkpoint slots to the type of the attribute `carries` of a loop.
+/// Converts a number of checkpoint slots to the type of `Loop::carries`; 0 becomes 1.
 pub(super) fn few(carries: usize) -> NonZeroU32 {
     let carries = u32::try_from(carries).unwrap_or(u32::MAX);
     NonZeroU32::new(carries).unwrap_or(NonZeroU32::MIN)

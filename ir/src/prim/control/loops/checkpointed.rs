@@ -50,32 +50,33 @@ use std::ops::Range;
 /// In text: `replay{ahead, step, lin, trip, direction, takes}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Replay {
-    /// The evaluation: a function from the operands to the tangents.
+    /// The map in forward evaluation: a function from all operands to the tangents.
     pub ahead: FuncId,
-    /// An iteration: from constants, elements and saved carries to the saved carries of the next iteration.
+    /// The recomputation of an iteration: from constants, elements and saved carries to the saved carries of the
+    /// next iteration.
     pub step: FuncId,
-    /// The derivative of an iteration: the parameters of `step`, then the tangents.
+    /// The derivative of an iteration: a function of the parameters of `step`, then the tangents.
     pub lin: FuncId,
-    /// The trip count, the direction, and the sources (slots) of the parameters of `lin`: parameters of `step` carry
-    /// results of `step`, and tangents carry results of `lin`.
+    /// The trip count, the direction, and the source (slot) of each parameter of `lin`: parameters of `step`
+    /// carry results of `step`, and tangents carry results of `lin`.
     pub spec: Box<LoopSpec>,
 }
 
 notation!(Replay = "replay" { ahead, step, lin, spec(trip, condition, reads, direction, takes) });
 
-/// A `Replay` with the parameters' sources separated into those of values and those of tangents.
+/// A `Replay` whose slots are separated into those of values and those of tangents.
 struct Undoing {
     ahead: FuncId,
     step: FuncId,
     lin: FuncId,
     /// The trip count, the direction, and the sources of the parameters of `step`.
     spec: LoopSpec,
-    /// The sources of the tangents among the parameters of `lin`.
+    /// The slots of the tangents among the parameters of `lin`.
     tangents: Vec<Binding>,
 }
 
-/// Emits the outputs of a loop with `carries`, and their tangents. Returns `None` if the loop is to be
-/// linearized like one without `carries`: its trip count is not larger than the number of slots, or its
+/// Emits the outputs of a loop with checkpoint slots (`carries`), and their tangents. Returns `None` if the loop
+/// is to be linearized like one without slots: its trip count is not larger than the number of slots, or its
 /// iterations cannot be recomputed.
 ///
 /// A carry that no iteration changes is not saved: it is a constant.
@@ -92,7 +93,8 @@ pub(super) fn linearize(
     Ok(Some(Dual { y, dy }))
 }
 
-/// Emits the outputs and tangents of a loop with `carries` in which every carry changes; `None` as for `linearize`.
+/// Emits the outputs and tangents of a loop with checkpoint slots in which every carry changes; `None` as for
+/// `linearize`.
 fn linearize_varying(
     of: &Loop,
     carries: usize,
@@ -143,7 +145,7 @@ fn linearize_varying(
     let (op, settled) = cx.b.with_module(|m| {
         let slots = of.tangent_slots(&active, &derived.active_out, 0);
         let lin = of_all(m, &derived, part.function, &part.read)?;
-        // As in a loop without `carries`, tangents that no iteration changes become constants, so that
+        // As in a loop without checkpoint slots, tangents that no iteration changes become constants, so that
         // cotangents are added in the same order.
         let (lin, tangents, settled) = settled_tangents(m, lin, slots)?;
         let spec = LoopSpec { trip, direction: of.spec.direction, takes };
@@ -159,21 +161,21 @@ fn linearize_varying(
 
 /// The functions from which the reverse pass of a loop recomputes its iterations.
 struct Undone {
-    /// The body of the first run, with its ordered effects.
+    /// The body that the forward pass runs, with its ordered effects.
     body: FuncId,
-    /// The derivative of the body; the only residuals are parameters.
+    /// The derivative of the body without effects; its residuals are parameters of the body.
     derived: LinearizeOf,
-    /// Per parameter: whether it has a tangent.
+    /// Per parameter of the body: whether it has a tangent.
     active: Vec<bool>,
-    /// The part of an iteration on which the saved carries depend.
+    /// The part of an iteration that computes the saved carries of the next iteration.
     part: Part,
-    /// The indices of the results that are saved carries.
+    /// The indices of the body's results that are saved carries.
     kept: Vec<usize>,
 }
 
 impl Undone {
-    /// Derives these functions for a loop. Returns `None` if no carries are needed, or if iterations cannot be
-    /// recomputed.
+    /// Derives the functions for the loop `of`. Returns `None` if the reverse pass needs no carries, or if the
+    /// iterations cannot be recomputed.
     fn of(
         of: &Loop,
         regions: &mut dyn Regions,
@@ -181,14 +183,15 @@ impl Undone {
         on: Vec<bool>,
         regime: PlanContext,
     ) -> Result<Option<Undone>, Problem> {
-        // The forward pass performs the ordered effects of an iteration; recomputation must not repeat them.
+        // `told` performs the ordered effects of an iteration, in the forward pass; recomputation must not repeat
+        // them.
         let told = of.body;
         let of = &Loop { body: silent(m, told)?, ..of.clone() };
         let shares = vec![Amortization::FREE.with(regime); of.spec.takes.len()];
         let (derived, active) = of.settled(
             on,
             |active, forced| {
-                // Residuals are recomputed from the parameters alone.
+                // Plan that no intermediate value is saved: all residuals must be recomputed from the parameters.
                 let derived = regions.linearize(m, of.body, active, forced, &shares)?;
                 let mut terms = PlanRequest::apart(Vec::new(), Vec::new(), 1);
                 terms.policy = Policy::Nothing;
@@ -196,7 +199,8 @@ impl Undone {
             },
             |derived| &derived.active_out,
         )?;
-        // A derivative rule may perform effects that the iteration itself does not perform.
+        // If a derivative rule performs effects that the iteration itself does not perform, do not recompute the
+        // iteration.
         if m.effects(derived.fwd) == Effects::Ordered {
             return Ok(None);
         }
@@ -204,7 +208,7 @@ impl Undone {
         for residual in &derived.residuals {
             match residual {
                 Residual::Parameter(p) => read[*p] = true,
-                // A value that exists once, like the result of a Rust function, cannot be recomputed.
+                // A residual that must exist only once, like the result of a Rust function, cannot be recomputed.
                 Residual::Result(_) | Residual::Kept(_) => return Ok(None),
             }
         }
@@ -218,8 +222,8 @@ impl Undone {
             && !m.runs_outside(of.body);
         let (body, silent) = match rules_tell(m, told) {
             false => (told, of.body),
-            // The rule's forward function performs the effects in place of the function; the recomputed body
-            // performs none.
+            // The forward function of a custom rule performs the effects in place of the function; the recomputed
+            // body performs none.
             true => {
                 let all = regions.linearize(m, told, &active, &[], &shares)?;
                 let fwd = m.function(all.fwd);
@@ -231,7 +235,8 @@ impl Undone {
         };
         let again = Loop { body: silent, ..of.clone() };
         let mut part = Part::of(&again, regions, m, vec![false; f.results.len()], read)?;
-        // If the body is linear, its carries are nevertheless ordinary parameters of the recomputation.
+        // If the body is linear, its carries are linear parameters; the recomputation takes them as ordinary
+        // ones.
         let step = m.get(part.function);
         if !step.linear_params.is_empty() {
             part.function = function(m, &step.name, [&step.param_types(), &[]], |b, p, _| {
@@ -239,30 +244,30 @@ impl Undone {
             })?;
         }
         let kept: Vec<usize> = (0..part.needed.len()).filter(|r| part.needed[*r]).collect();
-        // A carry that depends on a Rust call cannot be recomputed either.
+        // A carry that depends on a call of a Rust function cannot be recomputed either.
         let calls = m.function(part.function).equations.iter().any(|e| m.calls_out(&e.op));
         let fits = fits && !calls && !kept.is_empty();
         Ok(fits.then_some(Undone { body, derived, active, part, kept }))
     }
 }
 
-/// The size of one checkpoint slot of a loop, and the loop's trip count.
+/// The trip count of a loop and the size of one of its checkpoint slots.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Places {
-    /// The trip count, if it is static.
+    /// The trip count, if it is static; otherwise `None`.
     pub iterations: Option<usize>,
-    /// The size of a slot in bytes: the saved carries, and the iteration number.
+    /// The bytes of one slot: the saved carries and the iteration number.
     pub bytes: usize,
 }
 
 impl Places {
-    /// Returns the bytes of `carries` slots and of the counter of used slots. This is all memory between the
-    /// forward and the reverse pass, except for values that all iterations read.
+    /// Returns the bytes of `carries` slots and of the counter of used slots: all memory between the forward and
+    /// the reverse pass, except for values that all iterations read.
     pub fn bytes(&self, carries: usize) -> usize {
         carries.saturating_mul(self.bytes).saturating_add(8)
     }
 
-    /// Returns the largest number of slots that fits in `bytes`; `None` if not even one fits.
+    /// Returns the largest number of slots that fit in `bytes`; `None` if not even one fits.
     pub fn within(&self, bytes: usize) -> Option<usize> {
         let carries = bytes.checked_sub(8)? / self.bytes.max(1);
         let useful = self.iterations.map_or(carries, |n| carries.min(n));
@@ -271,12 +276,12 @@ impl Places {
 }
 
 impl Op {
-    /// Returns the size of a checkpoint slot if this is a loop and the operands marked in `active` have
-    /// tangents. Returns `None` if it is not a loop, needs no carries, or has iterations that cannot be
-    /// recomputed.
+    /// Returns the size of a checkpoint slot of this loop if the operands marked in `active` have tangents.
+    /// Returns `None` if the primitive is not a loop, if its reverse pass needs no carries, or if its iterations
+    /// cannot be recomputed.
     ///
     /// # Errors
-    /// A derivative that does not exist.
+    /// Fails if a derivative does not exist.
     pub fn places(
         &self,
         regions: &mut dyn Regions,
@@ -299,7 +304,7 @@ impl Op {
     }
 }
 
-/// Returns the linear half of an iteration with all parameters of `step`, whether read or not.
+/// Returns the linear half of an iteration with all parameters of `step`, including those that it does not read.
 fn of_all(
     m: &mut Module,
     derived: &LinearizeOf,
@@ -318,7 +323,7 @@ fn of_all(
     })
 }
 
-/// Emits the first run of the loop: its outputs, the trip count, and the slots.
+/// Emits the loop of the forward pass; returns its outputs, the trip count, and the checkpoint slots.
 fn forward(
     of: &Loop,
     b: &Builder<'_>,
@@ -336,7 +341,8 @@ fn forward(
         // A negative trip count means no iterations.
         TripCount::Runtime => calc(b, Scalar::Max, x[0], number(0)),
         TripCount::While { .. } => {
-            // The schedule needs the trip count, so the condition's loop runs first, without saving carries.
+            // The checkpointing schedule needs the trip count, so run the loop with its condition first, without
+            // saving carries; the trip count is its last output.
             let y = b.emit(of.clone(), x).to_vec();
             let all = y.last().copied().unwrap_or(number(0));
             return (y, all, places);
@@ -369,26 +375,27 @@ impl Replay {
         Undoing { ahead, step, lin, spec, tangents }
     }
 
-    /// Returns the number of operands that are not tangents.
+    /// Returns the number of operands before the tangents.
     fn known(&self, m: &Module) -> usize {
         self.parts(m).known(m)
     }
 
-    /// Returns the slot of the tangent at this operand position.
+    /// Returns the slot of the tangent that is the operand at this position; `None` if that operand is not a
+    /// tangent.
     pub(super) fn takes(&self, m: &Module, operand: usize) -> Option<Binding> {
         let of = self.parts(m);
         operand.checked_sub(of.known(m)).and_then(|k| of.tangents.get(k).copied())
     }
 
-    /// Returns the positions of the operands that are checkpoint slots.
+    /// Returns the range of positions of the operands that hold the checkpoint slots.
     fn places(&self, m: &Module) -> Range<usize> {
         let of = self.parts(m);
         let first = of.spec.lead() + of.given().count();
         first..of.known(m)
     }
 
-    /// Returns the same map at the tangents, since the map is linear in them; `None` if another operand has a
-    /// tangent.
+    /// Emits the map's outputs and, as their tangents, the same map at `dx`, since it is linear; `None` if an
+    /// operand that is not a tangent has a derivative.
     fn itself(&self, cx: &RuleCx<'_, '_>, x: &[Atom], dx: &[Option<Atom>]) -> Option<Dual> {
         let b = cx.b;
         let known = b.with_module(|m| self.known(m));
@@ -404,8 +411,8 @@ impl Replay {
 }
 
 impl Op {
-    /// Returns the positions of the operands that are checkpoint slots; an empty range if this is not a
-    /// `replay`.
+    /// Returns the range of positions of a `replay`'s operands that hold the checkpoint slots; an empty range for
+    /// other primitives.
     pub fn kept_carries(&self, module: &Module) -> Range<usize> {
         let Facet::Replay(of) = self.facet() else { return 0..0 };
         of.places(module)
@@ -418,17 +425,18 @@ impl Undoing {
         Replay { ahead: self.ahead, step: self.step, lin: self.lin, spec: Box::new(self.spec) }
     }
 
-    /// Returns the number of operands that are not tangents.
+    /// Returns the number of operands before the tangents.
     fn known(&self, m: &Module) -> usize {
         self.spec.lead() + self.given().count() + m.function(self.step).results.len() + 2
     }
 
-    /// Returns the parameters of `step` that are constants or elements.
+    /// Returns the parameters of `step` that are constants or elements, not carries.
     fn given(&self) -> impl Iterator<Item = usize> + '_ {
         self.spec.params().filter(|p| !matches!(self.spec.takes[*p], Binding::Carry(_)))
     }
 
-    /// Splits the operands into the trip count, the constants and elements, and the slots.
+    /// Splits the operands before the tangents into the trip count, the constants and elements, and the
+    /// checkpoint slots.
     fn parts(&self, b: &Builder<'_>, x: &[Atom]) -> (Atom, Vec<Atom>, Held) {
         let lead = self.spec.lead();
         let all = match self.spec.trip {
@@ -447,7 +455,8 @@ impl Undoing {
         (all, given.to_vec(), places)
     }
 
-    /// Returns the function from operands to tangents: a loop that runs values and tangents together.
+    /// Returns the function `ahead`, from all operands to the tangents: a loop whose iterations compute values
+    /// and tangents together.
     fn ahead(
         &self,
         m: &mut Module,
@@ -484,7 +493,8 @@ impl Undoing {
         })
     }
 
-    /// Returns the function from the known operands, cotangents and totals to the cotangents.
+    /// Returns the transpose's function: from the known operands, the cotangents and the totals to the cotangents
+    /// of the linear operands.
     fn back(
         &self,
         m: &mut Module,
@@ -497,7 +507,8 @@ impl Undoing {
         let (n, step) = (known.len(), m.get(self.step));
         function(m, &name, [&types, &[]], |b, p, _| {
             let (all, given, places) = self.parts(b, &p[..n]);
-            // The elements that iteration i itself reads, besides the whole arrays for recomputation.
+            // An iteration of the reverse pass reads its own elements, besides the whole arrays that
+            // recomputation reads.
             let of_iteration = |q: &usize| self.spec.takes[*q] == Binding::Xs;
             let elements: Vec<usize> = (0..step.params.len()).filter(of_iteration).collect();
             let whole = |q: &usize| self.given().position(|g| g == *q).map(|i| given[i]);
@@ -543,8 +554,8 @@ impl Undoing {
         })
     }
 
-    /// Emits one iteration of the reverse pass: recomputes the carry at its start, then computes its
-    /// cotangents.
+    /// Emits one iteration of the reverse pass: recomputes the carries at its start from the last checkpoint
+    /// slot, then computes its cotangents.
     fn undone(
         &self,
         b: &Builder<'_>,
@@ -586,7 +597,8 @@ impl Undoing {
         y
     }
 
-    /// Returns the map and its transpose as two functions of the known and the linear operands.
+    /// Returns the map and its transpose as a linear call of two functions, each of the known operands and its
+    /// linear ones.
     fn both_ways(
         &self,
         cx: &mut RuleCx<'_, '_>,
@@ -700,8 +712,8 @@ impl Primitive for Replay {
         x: &[Atom],
         batched: &[bool],
     ) -> Result<Batched, Problem> {
-        // Batched, it is not one chain of iterations any more, but the map and its transpose are still two
-        // functions.
+        // The batched map is no `replay`, which has a single chain of iterations. Emit it as a linear call of two
+        // batched functions: the map and its transpose.
         let (b, ahead) = (cx.b, cx.b.with_module(|m| m.get(self.ahead)));
         let known = b.with_module(|m| self.known(m));
         let every = vec![true; ahead.results.len()];
@@ -751,7 +763,8 @@ impl Primitive for Replay {
     }
 
     fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
-        // All results are read in forward evaluation, and the transpose already omits absent cotangents.
+        // Forward evaluation computes all results, and the transpose already omits absent cotangents, so pruning
+        // gains nothing.
         Ok(Prune::Whole)
     }
 
@@ -768,12 +781,12 @@ impl Primitive for Replay {
     }
 
     fn samples(module: &mut Module) -> Vec<Sample> {
-        // The derivatives of the sample loops contain a `replay` too; this sample tests one alone.
+        // The derivatives of the sample loops contain a `replay` too; this sample tests one by itself.
         sample(module).into_iter().collect()
     }
 }
 
-/// `c' = k c c`, three iterations with two slots.
+/// A sample with the iteration `c' = k c c`: three iterations with two checkpoint slots.
 fn sample(m: &mut Module) -> Result<Sample, Problem> {
     let v = Type::array(Dtype::F64, &[2]);
     let pair = [v.clone(), v.clone()];

@@ -13,7 +13,8 @@ use std::sync::Arc;
 pub(super) fn eval(of: &Loop, module: &Module, operands: &[Value]) -> Result<Vec<Value>, Problem> {
     let spec = &of.spec;
     let results = module.function(of.body).result_types();
-    // The value of each parameter in the next iteration; elements are read when it begins.
+    // The value of each parameter of the body in the next iteration; for `xs` slots, the element is read when the
+    // iteration begins.
     let mut values: Vec<Option<Value>> = vec![None; spec.takes.len()];
     for (p, x) in spec.params().zip(&operands[spec.lead()..]) {
         values[p] = Some(x.clone());
@@ -34,7 +35,7 @@ pub(super) fn eval(of: &Loop, module: &Module, operands: &[Value]) -> Result<Vec
             }
         });
     }
-    // Stacked arrays have their full size before the first iteration.
+    // `kept` is the number of bytes in stacked results. Arrays have their full size before the first iteration.
     let mut kept = stacks.iter().flatten().map(Stack::bytes).sum::<u64>();
     limits::kept(kept)?;
     let mut limited = limits::iterations(!matches!(spec.trip, TripCount::Static(_)));
@@ -47,7 +48,7 @@ pub(super) fn eval(of: &Loop, module: &Module, operands: &[Value]) -> Result<Vec
             limited.iteration()?;
         }
         let i = spec.index(trips, end);
-        // Move carried values out of the list, so that an iteration may overwrite their memory.
+        // Move carried values out of `values`, so that the iteration may overwrite their memory.
         let carried = |(slot, value): (&Binding, &mut Option<Value>)| match slot {
             Binding::Carry(_) => value.take(),
             Binding::Const | Binding::Xs => value.clone(),
@@ -86,7 +87,7 @@ pub(super) fn eval(of: &Loop, module: &Module, operands: &[Value]) -> Result<Vec
     Ok(outputs)
 }
 
-/// Evaluates whether there is another iteration.
+/// Evaluates the condition of a `while` loop at the values of the next iteration; true for other loops.
 fn proceeds(of: &Loop, module: &Module, values: &[Option<Value>]) -> Result<bool, Problem> {
     let TripCount::While { condition, reads } = &of.spec.trip else { return Ok(true) };
     let args: Vec<Value> = reads.iter().filter_map(|p| values[*p].clone()).collect();
@@ -94,7 +95,7 @@ fn proceeds(of: &Loop, module: &Module, values: &[Option<Value>]) -> Result<bool
     Ok(!y[0].array()?.at(0).is_zero())
 }
 
-/// Returns the element of `x` that belongs to iteration `i`.
+/// Returns element `i` of an array along axis 0, or record `i` of a tape.
 fn element(x: &Value, i: usize) -> Result<Value, Problem> {
     match x {
         Value::Array(x) => {
@@ -113,11 +114,11 @@ fn element(x: &Value, i: usize) -> Result<Value, Problem> {
     }
 }
 
-/// The values of one stacked result, one for each iteration.
+/// The values of one stacked result of a loop, one for each iteration.
 enum Stack {
-    /// An array with an element for each iteration.
+    /// An array with an element for each iteration along axis 0.
     Array(Tensor),
-    /// The records of a tape, in the order of the iterations as they ran.
+    /// The records of a tape, in the order in which the iterations ran.
     Tape(Tape),
 }
 
@@ -129,7 +130,7 @@ impl Stack {
         })
     }
 
-    /// Returns the size in bytes before the first iteration.
+    /// Returns the size of the stack in bytes before the first iteration: 0 for a tape.
     fn bytes(&self) -> u64 {
         match self {
             Stack::Array(x) => x.ty().bytes() as u64,
@@ -137,7 +138,7 @@ impl Stack {
         }
     }
 
-    /// Stores the value of iteration `i`; returns the number of bytes added.
+    /// Stores the value `y` of iteration `i`; returns the number of bytes by which the stack grows.
     fn put(&mut self, i: usize, y: Value) -> u64 {
         match (self, y) {
             (Stack::Array(x), Value::Array(y)) => {

@@ -8,8 +8,8 @@ use crate::lang::types::{ArrayType, Dtype, Type};
 use crate::prim::rules::region_helpers::{arrow, signature};
 use crate::prim::{Effects, Operand, Types};
 
-/// Returns the type of one value of type `ty` per iteration: an array if `ty` is an array and the trip count is
-/// static, otherwise a tape.
+/// Returns the type of the values of type `ty` of all iterations together: an array with one more axis if `ty` is
+/// an array and the trip count is static, otherwise a tape.
 pub(super) fn stacked(ty: &Type, trip: &TripCount) -> Type {
     match (ty, trip) {
         (Type::Array(ty), TripCount::Static(n)) => {
@@ -53,7 +53,7 @@ pub(super) fn infer(
 }
 
 impl LoopSpec {
-    /// Returns the type of the output for a result of the body.
+    /// Returns the type of the loop's output for result `result` of the body, whose type is `ty`.
     pub fn output(&self, result: usize, ty: &Type) -> Type {
         match self.carrier(result) {
             Some(_) => ty.clone(),
@@ -62,7 +62,7 @@ impl LoopSpec {
     }
 }
 
-/// Returns the required types of the operands.
+/// Returns the types that a loop's operands must have, given the types of the body's parameters.
 fn wanted(spec: &LoopSpec, params: &[Type]) -> Vec<Type> {
     let trip = (0..spec.lead()).map(|_| Type::scalar(Dtype::I64));
     let operand = |p: usize| match spec.takes[p] {
@@ -72,7 +72,8 @@ fn wanted(spec: &LoopSpec, params: &[Type]) -> Vec<Type> {
     trip.chain(spec.params().map(operand)).collect()
 }
 
-/// Checks that every slot fits its parameter, and that every result is carried at most once.
+/// Checks that every slot fits the parameter of the body that it feeds, and that every result is carried at most
+/// once.
 fn slots(spec: &LoopSpec, f: &Function, params: &[Type], results: &[Type]) -> Result<(), Problem> {
     let known = f.params.len();
     for (p, (slot, ty)) in spec.takes.iter().zip(params).enumerate() {
@@ -97,7 +98,8 @@ fn slots(spec: &LoopSpec, f: &Function, params: &[Type], results: &[Type]) -> Re
                 if next != ty {
                     return Err(changed(&f.name, (p, ty), (*r, next)));
                 }
-                // A linear carry must be carried from a linear parameter.
+                // In a loop with linear parameters every carry is linear: an ordinary parameter may not have a
+                // carry slot.
                 if p < known && known < params.len() {
                     let message = format!(
                         "@{} has linear parameters, and parameter {p}, which is not, is carried",
@@ -113,7 +115,8 @@ fn slots(spec: &LoopSpec, f: &Function, params: &[Type], results: &[Type]) -> Re
     Ok(())
 }
 
-/// Checks that the condition reads values at the start of an iteration, and returns a bool.
+/// Checks that the condition of a `while` loop reads only values that exist at the start of an iteration, and
+/// returns a bool.
 fn check_condition(
     spec: &LoopSpec,
     module: &Module,
@@ -153,7 +156,7 @@ fn wrong(message: String, help: &str) -> Problem {
     Problem::new(Kind::Arguments, message, help)
 }
 
-/// Returns the error for a carry whose type changes in an iteration.
+/// Returns the error for a carry whose result has another type than its parameter.
 fn changed(f: &str, (p, before): (usize, &Type), (r, after): (usize, &Type)) -> Problem {
     let dtype = |ty: &Type| ty.as_array().map(|a| a.dtype);
     let kind = if dtype(before) == dtype(after) { Kind::Shape } else { Kind::Dtype };

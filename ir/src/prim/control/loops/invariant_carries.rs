@@ -12,17 +12,17 @@ use crate::lang::function::{Atom, FuncId, ValueId};
 use crate::lang::module::Module;
 use crate::lang::problem::Problem;
 
-/// The position of a loop's output after unchanged carries have become constants.
+/// The place of one original output of a loop after carries that no iteration changes have become constants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Settled {
-    /// The output at this position.
+    /// The output of the new loop at this position.
     Output(usize),
-    /// The operand at this position.
+    /// The operand of the loop at this position: the original output is an unchanged carry.
     Operand(usize),
 }
 
 impl Settled {
-    /// Returns the value at this position of the outputs or of the operands.
+    /// Returns the entry for this place from the list of the new loop's outputs or from that of its operands.
     pub(super) fn of<T: Copy>(self, outputs: &[T], operands: &[T]) -> T {
         match self {
             Settled::Output(n) => outputs[n],
@@ -32,11 +32,11 @@ impl Settled {
 }
 
 impl Loop {
-    /// Returns the loop on the same operands with unchanged carries as constants, and the position of each
-    /// original output.
+    /// Returns the loop, on the same operands, with carries that no iteration changes as constants; also the
+    /// place of each original output.
     ///
     /// # Errors
-    /// None that a loop of a well-formed module can cause.
+    /// Has no error for a loop of a well-formed module.
     pub fn settled_carries(self, module: &mut Module) -> Result<(Loop, Vec<Settled>), Problem> {
         let mut op = self;
         let place =
@@ -49,10 +49,11 @@ impl Loop {
         Ok((op, outputs(&operands)))
     }
 
-    /// Emits the loop; outputs that no iteration changes are operands.
+    /// Emits the loop with unchanged carries as constants. Returns its outputs; for an unchanged carry that is
+    /// the operand itself.
     ///
     /// # Errors
-    /// None that a loop of a well-formed module can cause.
+    /// Has no error for a loop of a well-formed module.
     pub(super) fn emit(self, b: &Builder<'_>, operands: &[Atom]) -> Result<Vec<Atom>, Problem> {
         let (op, settled) = b.with_module(|m| self.settled_carries(m))?;
         let outputs = b.emit(op, operands);
@@ -60,9 +61,9 @@ impl Loop {
     }
 }
 
-/// Turns unchanged carries into constants in the linear half of an iteration, given the slots of its linear
-/// parameters. Returns the function, the slots, and the position of each result; operand positions count linear
-/// operands.
+/// Turns carries that no iteration changes into constants in the linear half `lin` of an iteration, given the
+/// slots of its linear parameters. Returns the function, the slots, and the place of each original result;
+/// operand positions count linear operands only.
 pub(super) fn settled_tangents(
     module: &mut Module,
     lin: FuncId,
@@ -73,8 +74,9 @@ pub(super) fn settled_tangents(
     Ok((lin, slots, outputs(&same)))
 }
 
-/// Changes the slots of parameters from `first` on to constants if they carry a result that is the parameter.
-/// Returns the function without these results, and for each result the slot that it was.
+/// Turns a carry slot, among those of the parameters of `f` from `first` on, into a constant if its result is
+/// that parameter itself. Returns the function without these results, and for each original result the slot that
+/// was turned, if any.
 fn settle(
     module: &mut Module,
     f: FuncId,
@@ -106,12 +108,12 @@ fn settle(
     Ok((module.add(less)?, same))
 }
 
-/// Returns the number of results that iterations change, those without an equal parameter.
+/// Returns the number of results that iterations change: those that do not equal their parameter.
 fn changed(same: &[Option<usize>]) -> usize {
     same.iter().filter(|s| s.is_none()).count()
 }
 
-/// Returns the positions of the outputs, given the operand that each output equals, if any.
+/// Returns the place of each original output, given the operand that the output equals, if any.
 fn outputs(operands: &[Option<usize>]) -> Vec<Settled> {
     let place = |(r, operand): (usize, &Option<usize>)| match operand {
         Some(operand) => Settled::Operand(*operand),

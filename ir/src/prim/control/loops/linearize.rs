@@ -75,7 +75,8 @@ pub(super) fn linearize(
     let derived = cx.ask(|regions, m| {
         let mut terms = of.terms(m, &derived, &shares);
         if of.carries.is_some() {
-            // The trip count is not larger than the number of slots, so save only the carries.
+            // The trip count is at most the number of slots, so every iteration can save its carries; save
+            // nothing else.
             terms.policy = Policy::Nothing;
         }
         regions.plan(m, derived, terms)
@@ -86,7 +87,8 @@ pub(super) fn linearize(
     let lin = of.reading(cx, derived.lin, &read)?;
     let mut op = Loop::new(lin, of.spec.clone());
     op.spec.takes = takes;
-    // A loop with a condition counts its iterations; loops derived from it have that trip count.
+    // The forward loop returns the number of iterations that its condition allowed; loops derived from it take
+    // that as their trip count.
     let mut args = x[..of.spec.lead()].to_vec();
     if let TripCount::While { .. } = of.spec.trip {
         op.spec.trip = TripCount::Runtime;
@@ -102,7 +104,7 @@ pub(super) fn linearize(
 }
 
 impl Loop {
-    /// Converts a mask over operands to a mask over the parameters of the body.
+    /// Converts a mask over the loop's operands to a mask over the parameters of the body.
     pub(super) fn of_params(&self, operands: impl Iterator<Item = bool>) -> Vec<bool> {
         let mut mask = vec![false; self.spec.takes.len()];
         for (p, on) in self.spec.params().zip(operands.skip(self.spec.lead())) {
@@ -111,9 +113,9 @@ impl Loop {
         mask
     }
 
-    /// Derives the body for the parameters marked in `on`. Marks further carries until a carry is marked
-    /// whenever its result is; then derives once more with the results of marked carries forced. Returns the
-    /// derived body and the marks.
+    /// Derives the body, by `ask`, for the parameters marked in `on`. If a carry's result has a derivative, marks
+    /// the carry too, and repeats until no mark is added. Then derives once more with the results of marked
+    /// carries forced to have one. Returns the derived body and the marks.
     pub(super) fn settled<T>(
         &self,
         mut on: Vec<bool>,
@@ -137,8 +139,8 @@ impl Loop {
         }
     }
 
-    /// Returns the costs for the planner: a residual takes memory for every iteration if it is a carry that
-    /// changes, at the start or at the end of an iteration.
+    /// Returns the costs of residuals for the planner. A carry that changes is a residual with memory for every
+    /// iteration, unless it is stacked anyway.
     fn terms(&self, m: &Module, of: &LinearizeOf, shares: &[Amortization]) -> PlanRequest {
         let hoists = self.hoists(m, of.fwd);
         let fwd = m.function(of.fwd);
@@ -147,7 +149,7 @@ impl Loop {
         let price = |p: usize| match self.spec.takes[p] {
             Binding::Carry(r) if values && self.stacks(own, r).is_some() => Price::THERE,
             Binding::Carry(r) if fwd.results[r] != fwd.params[p].into() => {
-                // The memory of a carry may not be overwritten.
+                // Charge the memory of the carry itself: a residual may not be overwritten by the next iteration.
                 Price::Bytes(Amortization::OWN.in_bits(shares[p].regime().bits))
             }
             Binding::Carry(_) | Binding::Const if hoists || !shares[p].is_free() => {
@@ -166,16 +168,16 @@ impl Loop {
         PlanRequest::apart(params, results, self.spec.some_iterations())
     }
 
-    /// Returns the stacked result that equals the carried result `carried`, if the trip count is static and
-    /// positive.
+    /// Returns the stacked result that equals the carried result `carried`, if there is one and the trip count is
+    /// static and positive.
     fn stacks(&self, results: &[Atom], carried: usize) -> Option<usize> {
         let known = matches!(self.spec.trip, TripCount::Static(1..));
         let same = |r: &usize| results[*r] == results[carried] && self.spec.carrier(*r).is_none();
         (0..results.len()).find(same).filter(|_| known)
     }
 
-    /// Returns the linear iterations with each residual that is a carry at the start of an iteration read from
-    /// the stacked results of the iteration before.
+    /// Returns the linear half of an iteration with some residuals read from elsewhere: a carry at the start of
+    /// the iteration is read from the stacked results of the preceding iteration.
     ///
     /// ```text
     /// x = select (i == 0) start y[i - 1]
@@ -198,7 +200,8 @@ impl Loop {
         let given: Vec<Vec<Type>> = read.iter().map(operands).collect();
         cx.ask(|_, m| {
             let f = m.get(lin);
-            // The iteration number, the start of the loop, and the stacked results.
+            // The parameters for such a residual: the iteration number, the carry's start, and the stacked
+            // results.
             let types =
                 read.iter().zip(&f.params).zip(given).flat_map(|((r, p), given)| match r.before {
                     true => [vec![Type::scalar(Dtype::I64)], given].concat(),
@@ -229,8 +232,8 @@ impl Loop {
         })
     }
 
-    /// Returns the cost, per parameter of the body, for the linear iterations to read it again: nothing for the
-    /// iteration number; all iterations share a value that does not change.
+    /// Returns, per parameter of the body, the cost for the linear iterations to read it again: nothing for the
+    /// iteration number; for a value that does not change, its cost divided among all iterations.
     fn shares(&self, cx: &RuleCx<'_, '_>) -> Vec<Amortization> {
         let lead = self.spec.lead();
         let regime = cx.regime();
@@ -255,16 +258,15 @@ impl Loop {
         shares.into_iter().map(|share| share.inside(self.spec.some_iterations())).collect()
     }
 
-    /// Returns whether values that depend on constants alone and are computed by `f` may be computed outside
-    /// the loop: not if `f` has ordered effects, nor if it may not terminate and the loop may have no
-    /// iterations.
+    /// Returns whether values that `f` computes from constants alone may be computed outside the loop: not if `f`
+    /// has ordered effects, nor if `f` may not terminate and the loop may have no iterations.
     fn hoists(&self, m: &Module, f: FuncId) -> bool {
         let runs = matches!(self.spec.trip, TripCount::Static(1..));
         m.effects(f) != Effects::Ordered && (runs || !has_while(m, f))
     }
 
-    /// Returns the slots of the tangents: the slots of their parameters; carries refer to the tangents of the
-    /// results, which start at `first`.
+    /// Returns the slots of the tangent parameters: those of the parameters themselves, but a carry refers to the
+    /// tangent of its result. The tangents of results start at position `first`.
     pub(super) fn tangent_slots(
         &self,
         active: &[bool],
@@ -280,7 +282,8 @@ impl Loop {
         slots.map(|(slot, _)| tangent(slot)).collect()
     }
 
-    /// Returns the tangents of the operands whose parameters have one.
+    /// Returns the tangents of those operands whose parameters are marked as having one, with zeros for absent
+    /// tangents.
     pub(super) fn tangents(
         &self,
         cx: &RuleCx<'_, '_>,
@@ -294,8 +297,8 @@ impl Loop {
         operands.map(|(_, (x, dx))| dx.unwrap_or_else(|| super::zero_tangent(cx.b, *x))).collect()
     }
 
-    /// Returns the outputs (including the trip count if it is an output) with the tangents of those that have
-    /// any.
+    /// Pairs the outputs (including the trip count, if it is an output) with the tangents `dy` of those outputs
+    /// that have one.
     pub(super) fn dual(&self, y: Vec<Atom>, active_out: &[bool], dy: &[Atom]) -> Dual {
         let trips = (0..self.trips()).map(|_| None);
         let dy = scatter_tangents(active_out, dy).into_iter().chain(trips).collect();
@@ -303,13 +306,13 @@ impl Loop {
     }
 }
 
-/// The operands and the slot from which the linear iterations read one residual.
+/// The way in which the linear iterations read one residual: the slot and the operands of the linear loop.
 struct Reading {
     slot: Binding,
-    /// The operands of the linear loop from which the residual is read; empty for the iteration number.
+    /// The operands of the linear loop from which the residual is read; none for the iteration number.
     operands: Vec<Atom>,
-    /// Whether the residual is a carry at the start of an iteration; then the operands are its start and the
-    /// array of the values at the end of the iterations.
+    /// Whether the residual is a carry at the start of an iteration. The operands are then the carry's value
+    /// before the first iteration and the array of its values at the end of the iterations.
     before: bool,
 }
 
@@ -318,7 +321,7 @@ impl Reading {
         Reading { slot, operands: operand.into_iter().collect(), before: false }
     }
 
-    /// Returns the slots (sources) of the parameters from which the linear iterations read the residual.
+    /// Returns the slots (sources) of the parameters through which the linear iterations read the residual.
     fn slots(&self) -> &[Binding] {
         match self.before {
             true => &[Binding::Index, Binding::Const, Binding::Const],
@@ -327,35 +330,38 @@ impl Reading {
     }
 }
 
-/// The way in which the forward iterations provide a residual.
+/// The source of one residual of the linear iterations.
 enum Origin {
-    /// The linear iterations read the residual again, without memory: from an operand, or as the iteration number.
+    /// The linear iterations read the value again, without memory: from an operand of the loop, or as the
+    /// iteration number.
     There(Reading),
-    /// A value of the forward half that depends on constants alone, by its index in `hoisted`.
+    /// A value that depends on constants alone and is computed outside the loop; its index in `hoisted`.
     Hoisted(usize),
-    /// A stacked result of the forward iterations, by its index.
+    /// A stacked result of the forward iterations; its index in `results`.
     Stacked(usize),
-    /// The stacked result of the iteration before, by its index; in the first iteration the operand of the
-    /// parameter with the first index.
+    /// A carry at the start of an iteration: the operand of the parameter with the first index in the first
+    /// iteration, then the preceding iteration's entry of the stacked result with the second index.
     Before(usize, usize),
 }
 
-/// The forward iterations of a loop, and the residuals of its linear iterations.
+/// The state of `linearize` while it chooses the sources of residuals: the forward iterations and the residuals
+/// of the linear ones.
 struct Kept<'a, 'b, 'm> {
     of: &'a Loop,
     cx: &'a mut RuleCx<'b, 'm>,
     x: &'a [Atom],
     residuals: &'a [Residual],
-    /// The forward half of the body. `own` is the number of its results that are results of the body.
+    /// The forward half of the body. Its first `own` results are the results of the body, the others are
+    /// residuals.
     fwd: Arc<crate::Function>,
     fwd_id: FuncId,
     own: usize,
-    /// Per result of `fwd`: whether it may be computed outside the loop (an array that depends on constants
-    /// alone).
+    /// Per result of `fwd`: whether it may be computed outside the loop, because it is an array that depends on
+    /// constants alone.
     known: Vec<bool>,
-    /// The results of the forward iterations, as atoms of `fwd`.
+    /// The results of the new forward body, as values of `fwd`: those of the body, then residuals to stack.
     results: Vec<Atom>,
-    /// The results of `fwd` that are computed outside the loop.
+    /// The results of `fwd`, by index, that are computed outside the loop.
     hoisted: Vec<usize>,
 }
 
@@ -370,9 +376,9 @@ impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
         let memory = cx.regime().memory;
         let (fwd, known) = cx.ask(|regions, m| {
             let fwd = m.get(derived.fwd);
-            // A function with ordered effects stays inside the loop.
+            // Values of a function with ordered effects stay inside the loop.
             let mut known = vec![false; fwd.results.len()];
-            // So does a function that reads arrays that these iterations may overwrite.
+            // So do values of a function that reads arrays that these iterations may overwrite.
             let written = memory == Memory::Written && m.writes(derived.fwd);
             if m.effects(derived.fwd) != Effects::Ordered && !written {
                 let parts = regions.unzip(m, derived.fwd, &constant)?;
@@ -391,7 +397,7 @@ impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
         Ok(Kept { of, cx, x, residuals, fwd, fwd_id: derived.fwd, own, known, results, hoisted })
     }
 
-    /// Emits the forward loop. Returns its outputs, and the origin of every residual.
+    /// Emits the forward loop. Returns its outputs, and for every residual how the linear iterations read it.
     fn run(mut self) -> Result<(Vec<Atom>, Vec<Reading>), Problem> {
         let origins: Vec<Origin> = self.residuals.iter().map(|r| self.origin(*r)).collect();
         let mut used = vec![false; self.fwd.results.len()];
@@ -430,15 +436,15 @@ impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
         Ok((outputs, read))
     }
 
-    /// Returns the operand of a parameter; `None` for the iteration number.
+    /// Returns the loop's operand for parameter `p`; `None` for the iteration number.
     fn operand(&self, p: usize) -> Option<Atom> {
         let spec = &self.of.spec;
         let place = spec.params().position(|q| q == p)?;
         self.x.get(spec.lead() + place).copied()
     }
 
-    /// Returns the stacked result that equals the carried result; `None` if there is none, or if arrays may be
-    /// overwritten.
+    /// Returns the stacked result that equals the result `carried` of an iteration; `None` if there is none, or
+    /// if arrays may be overwritten.
     fn before(&self, carried: usize) -> Option<usize> {
         let values = self.cx.regime().memory == Memory::Values;
         self.of.stacks(&self.results, carried).filter(|_| values)
@@ -451,7 +457,7 @@ impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
                 slot @ (Binding::Index | Binding::Const | Binding::Xs) => {
                     there(slot, self.operand(p))
                 }
-                // A carry that no iteration changes equals its start.
+                // A carry that no iteration changes equals its value before the first iteration.
                 Binding::Carry(r) if self.fwd.results[r] == self.fwd.params[p].into() => {
                     there(Binding::Const, self.operand(p))
                 }
@@ -471,7 +477,7 @@ impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
         }
     }
 
-    /// Returns a stacked result of the forward iterations with this value: an existing one, or a new one.
+    /// Returns the stacked result of the forward iterations that has this value; adds one if there is none.
     fn stacked(&mut self, value: Atom) -> Origin {
         let of = self.of;
         let free = |r: &usize| of.spec.carrier(*r).is_none();
@@ -483,7 +489,8 @@ impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
     }
 }
 
-/// Returns whether an equation runs a loop on a condition, itself or in a function.
+/// Returns whether an equation with `op` runs a loop with a condition (which may not terminate), itself or in a
+/// function that it runs.
 pub fn may_not_end(m: &Module, op: &Op) -> bool {
     is_while(op) || op.regions().iter().any(|r| r.role.runs() && has_while(m, r.function))
 }
@@ -493,7 +500,7 @@ fn is_while(op: &Op) -> bool {
     matches!(of.spec.trip, TripCount::While { .. })
 }
 
-/// Returns whether a loop on a condition is in a function, or in one that it runs.
+/// Returns whether the function `f`, or a function that it runs, contains a loop with a condition.
 fn has_while(m: &Module, f: FuncId) -> bool {
     let mut seen = OrderedSet::default();
     let mut open = vec![f];

@@ -33,7 +33,7 @@ pub(super) fn batch(
     batched: &[bool],
 ) -> Result<Batched, Problem> {
     let (b, spec) = (cx.b, &of.spec);
-    // Members stop at different iterations, so every carry is batched.
+    // Batch members stop at different iterations, so every carry becomes batched.
     let mut on = of.of_params(batched.iter().copied());
     for (on, slot) in on.iter_mut().zip(&spec.takes) {
         *on |= matches!(slot, Binding::Carry(_));
@@ -109,7 +109,7 @@ pub(super) fn batch(
     let mut y = b.emit(op, &args).to_vec();
     let mut batched = derived.batched_out;
     if let TripCount::While { .. } = spec.trip {
-        // Return the trip count of each member, not the common trip count or the mask.
+        // Drop the common trip count and the mask from the outputs; return the trip count of each member.
         y.truncate(results + 2);
         y.remove(results);
         batched.push(true);
@@ -117,28 +117,28 @@ pub(super) fn batch(
     Ok(Batched { y: y.into(), batched: batched.into() })
 }
 
-/// The body over a batch in which only some members are active.
+/// The body of a loop over a batch, to be masked so that members that have stopped do not take part.
 struct Masked<'a> {
     of: &'a Loop,
-    /// The body over the whole batch.
+    /// The body batched over all members, without a mask.
     function: FuncId,
     size: usize,
-    /// Per parameter: whether it is batched.
+    /// Per parameter of the body: whether it is batched.
     on: &'a [bool],
-    /// For a loop with a condition: the condition over the whole batch, and the parameters that it reads.
+    /// For a loop with a condition: the batched condition, and the parameters of the body that it reads.
     goes_on: Option<(FuncId, &'a [usize])>,
-    /// Whether a user can observe that the body runs.
+    /// Whether the body has effects that a user can observe.
     seen: bool,
 }
 
 impl Masked<'_> {
-    /// Returns the number of parameters that are not linear.
+    /// Returns the number of parameters of the batched body that are not linear.
     fn known(&self, cx: &RuleCx<'_, '_>) -> usize {
         cx.b.with_module(|m| m.function(self.function).params.len())
     }
 
-    /// Returns the masked body and its slots. Two additional slots after the ordinary parameters determine the
-    /// active members.
+    /// Returns the masked body and the slots of its parameters. Two additional parameters with the slots `more`,
+    /// after the ordinary ones, determine the members that take part.
     fn body(
         &self,
         cx: &RuleCx<'_, '_>,
@@ -220,7 +220,7 @@ impl Masked<'_> {
         Ok(y)
     }
 
-    /// Emits an iteration with an empty batch, which never runs.
+    /// Emits the body of a loop over a batch without members; the loop never runs it.
     fn ended(&self, b: &Builder<'_>, p: &[Atom], more: &[Atom], linear: &[Atom]) -> Vec<Atom> {
         let mut y = b.inline(self.function, &[p, linear].concat());
         if self.goes_on.is_some() {

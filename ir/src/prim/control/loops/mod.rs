@@ -64,7 +64,7 @@ use std::num::NonZeroU32;
 pub struct Loop {
     /// The function that runs in every iteration.
     pub body: FuncId,
-    /// The trip count, the direction, and the source of each of the body's parameters.
+    /// The trip count, the direction, and the source (slot) of each of the body's parameters.
     pub spec: LoopSpec,
     /// The number of checkpoint slots in reverse mode, if the program gives one: carries that are not saved are
     /// recomputed ([`crate::revolve`]). Otherwise every iteration saves its residuals.
@@ -85,12 +85,13 @@ impl Loop {
     }
 }
 
-/// Emits a tape without records, as of a loop without iterations.
+/// Emits a tape without records, as a loop without iterations writes it.
 pub(crate) fn empty_tape(b: &Builder<'_>, fields: &[Type]) -> Atom {
     constant_tape(b, "no_iteration", Literal::i64(0).into(), fields)
 }
 
-/// Returns the number of records of a tape, if an equation of the function writes the tape.
+/// Emits the number of records of `tape` if an equation of the function under construction writes it; otherwise
+/// `None`.
 fn written(b: &Builder<'_>, tape: Atom) -> Option<Atom> {
     b.definition(tape).and_then(|e| {
         let Op::Loop(of) = &e.op else { return None };
@@ -102,8 +103,8 @@ fn written(b: &Builder<'_>, tape: Atom) -> Option<Atom> {
     })
 }
 
-/// Returns the zero tangent of an operand of a loop. The zero tangent of a tape has the tape's number of
-/// records if that is known, because iterations read them.
+/// Emits the zero tangent of a loop's operand `x`. For a tape it has the same number of records as `x`, if that
+/// number is known, because iterations read the records.
 fn zero_tangent(b: &Builder<'_>, x: Atom) -> Atom {
     let ty = b.type_of(x);
     match (&ty, written(b, x)) {
@@ -114,7 +115,7 @@ fn zero_tangent(b: &Builder<'_>, x: Atom) -> Atom {
     }
 }
 
-/// Emits a tape of `count` records of zeros.
+/// Emits a tape of `count` records whose fields, of these types, are zeros.
 fn tape_of_zeros(b: &Builder<'_>, count: Atom, fields: &[Type]) -> Atom {
     constant_tape(b, "zeros", count, fields)
 }
@@ -135,8 +136,8 @@ fn constant_tape(b: &Builder<'_>, name: &str, count: Atom, fields: &[Type]) -> A
     }
 }
 
-/// Returns whether a result of a function is certain to be a tape without records, as of a loop without
-/// iterations.
+/// Returns whether the result `tape` of a function is certain to be a tape without records: one written by a loop
+/// with a literal trip count of 0.
 pub(super) fn is_empty_tape(f: &Function, tape: Atom) -> bool {
     let Some(value) = tape.value() else { return false };
     let written = f.equations.iter().rev().find(|e| e.outputs.contains(&value));
@@ -152,12 +153,13 @@ impl Op {
         self.takes(module, operand) == Some(Binding::Const)
     }
 
-    /// Returns whether each iteration of a loop reads one row of this operand.
+    /// Returns whether each iteration of a loop reads its own row (element along axis 0) of this operand.
     pub fn is_rows(&self, module: &Module, operand: usize) -> bool {
         self.takes(module, operand) == Some(Binding::Xs)
     }
 
-    /// Returns the slot through which a loop takes an operand.
+    /// Returns the slot through which a loop, or the linear half of one, takes this operand; `None` for other
+    /// primitives.
     fn takes(&self, module: &Module, operand: usize) -> Option<Binding> {
         match self.facet() {
             Facet::Loop(Loop { spec, .. }) => {
@@ -177,7 +179,7 @@ impl Op {
     }
 }
 
-/// Returns the type with a batch axis in every array.
+/// Returns the type with a batch axis of `size` in front of every array; in a tape, of every field.
 fn with_batch(ty: &Type, size: usize) -> Type {
     match ty {
         Type::Array(ty) => ArrayType::new(ty.dtype, ty.shape.with_leading(size)).into(),
@@ -185,7 +187,7 @@ fn with_batch(ty: &Type, size: usize) -> Type {
     }
 }
 
-/// Emits the start of a carry, repeated over a batch.
+/// Emits the initial value of a carry, repeated for every member of a batch.
 fn repeated(b: &Builder<'_>, size: usize, start: Atom) -> Atom {
     match b.type_of(start) {
         Type::Array(_) => materialize_lead(b, size, start),
@@ -193,9 +195,8 @@ fn repeated(b: &Builder<'_>, size: usize, start: Atom) -> Atom {
     }
 }
 
-/// Emits a tape whose records are batched, from an unbatched tape with the same number of records; the loop
-/// that wrote the tape gives that number. Needed for branches of which one writes a tape and the others leave
-/// it empty.
+/// Emits a tape with a batch axis in its records from an unbatched tape: needed if one branch over a batch writes
+/// a tape and the other branches leave it empty. The loop that wrote the tape gives the number of records.
 pub(crate) fn spread_tape(b: &Builder<'_>, size: usize, tape: Atom) -> Atom {
     let written = written(b, tape);
     if let (Some(Atom::Literal(none)), Type::Tape(fields)) = (written, b.type_of(tape))
@@ -280,12 +281,12 @@ impl Primitive for Loop {
     }
 
     fn is_linear(&self, module: &Module, operands: &[Linearity]) -> bool {
-        // The trip count depends on the values that the condition reads, so the loop is not linear.
+        // The trip count depends on the values that the condition reads, so the loop is not a linear map of them.
         if let TripCount::While { .. } = self.spec.trip {
             return false;
         }
         let known = module.function(self.body).params.len();
-        // The trip count is an integer, which is never linear.
+        // Skip the trip count operand: it is an integer, which is never linear.
         let given = operands[self.spec.lead()..].iter().copied();
         fits(known, self.spec.params().zip(given))
     }

@@ -17,7 +17,7 @@ pub(super) fn prune(
     let mut asked = vec![false; spec.takes.len()];
     let mut trip = spec.trip.clone();
     if let TripCount::While { condition, reads } = &mut trip {
-        // A parameter that the condition takes but does not read is not needed.
+        // If the condition takes a parameter without reading it, drop that parameter from the condition.
         let part = regions.prune(module, *condition, &[true], &vec![false; reads.len()])?;
         *condition = part.function;
         let mut read = part.params.iter();
@@ -49,14 +49,14 @@ pub(super) fn prune(
     Ok(Prune::Smaller { op: op.into(), operands, outputs: needed })
 }
 
-/// A part of an iteration that computes some results, including the carries that these need from earlier
+/// The part of an iteration that computes some results, and the carries that these results need from earlier
 /// iterations.
 pub(super) struct Part {
-    /// The function, with all parameters that are read.
+    /// The function of the part; its parameters are those marked in `read`.
     pub(super) function: FuncId,
-    /// Per result: whether it is computed, because it is wanted or is carried to a parameter that is read.
+    /// Per result: whether the part computes it, because it is wanted or is carried to a parameter that is read.
     pub(super) needed: Vec<bool>,
-    /// Per parameter: whether the part or another reader reads it.
+    /// Per parameter: whether the part reads it, or the loop's condition does.
     pub(super) read: Vec<bool>,
 }
 
@@ -68,7 +68,8 @@ impl Part {
         mut needed: Vec<bool>,
         mut read: Vec<bool>,
     ) -> Result<Part, Problem> {
-        // If an iteration reads a carry, the iteration before must compute it.
+        // If an iteration reads a carry, the preceding iteration must compute it; repeat until no more results
+        // are needed.
         loop {
             for (p, slot) in of.spec.takes.iter().enumerate() {
                 if let Binding::Carry(r) = slot {

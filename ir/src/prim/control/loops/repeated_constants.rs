@@ -19,8 +19,8 @@ use crate::prim::facet::Facet;
 use crate::prim::rules::region_helpers::function;
 
 impl Op {
-    /// Returns the loop and its operands with each value passed as at most one linear constant; `None` if no value is
-    /// passed twice.
+    /// Returns the loop and its operands with each value passed to at most one linear parameter as a constant;
+    /// `None` if no value is passed to two.
     ///
     /// # Errors
     /// None for a loop of a well-formed module.
@@ -79,12 +79,13 @@ impl Replay {
     }
 }
 
-/// For each linear parameter the position of the first parameter that takes the same value as a constant; its own
-/// position if there is none.
+/// For each linear parameter of a loop's body, the position of the first linear parameter that takes the same
+/// value as a constant; its own position if there is none before it.
 struct Same(Vec<usize>);
 
 impl Same {
-    /// Returns `None` if no parameter repeats another one.
+    /// Compares the operands `x` of the linear parameters with these slots; returns `None` if no parameter
+    /// repeats another one.
     fn of(slots: &[Binding], x: &[Atom]) -> Option<Same> {
         let constant = |q: usize| slots[q] == Binding::Const && x[q].value().is_some();
         let first = |q: usize| (0..q).find(|p| constant(*p) && constant(q) && x[*p] == x[q]);
@@ -92,21 +93,22 @@ impl Same {
         same.iter().enumerate().any(|(q, p)| *p != q).then_some(Same(same))
     }
 
-    /// Returns the list without the repeated parameters. The elements before `first` belong to no linear parameter and
-    /// stay.
+    /// Returns `all` without the entries of repeated parameters. The entries before position `first` belong to no
+    /// linear parameter and stay.
     fn kept<T: Clone>(&self, all: &[T], first: usize) -> Vec<T> {
         let repeats = |i: usize| i.checked_sub(first).is_some_and(|q| self.0[q] != q);
         let kept = all.iter().enumerate().filter(|(i, _)| !repeats(*i));
         kept.map(|(_, of)| of.clone()).collect()
     }
 
-    /// Returns the function without its repeated parameters. Its parameters from `first` on are those of the loop.
+    /// Returns `f` without its repeated parameters. Its parameters from position `first` on are the loop's linear
+    /// ones.
     fn merged(&self, module: &mut Module, f: FuncId, first: usize) -> Result<FuncId, Problem> {
         let of = module.get(f);
         let (types, plain) = (of.param_types(), of.params.len());
         let kept = self.kept(&types, first);
-        // `params` are the ordinary parameters that remain. Either all removed parameters are linear ones, or the
-        // function has only ordinary parameters.
+        // `params` are the ordinary parameters that remain. The removed parameters are all linear, or `f` has
+        // only ordinary parameters.
         let (params, linear) = kept.split_at(plain.min(kept.len()));
         function(module, &of.name, [params, linear], |b, p, dp| {
             let given = [p, dp].concat();

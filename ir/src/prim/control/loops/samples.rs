@@ -42,8 +42,8 @@ type Part = fn(&mut Module) -> Result<Vec<Sample>, Problem>;
 
 const PARTS: &[Part] = &[recurrence, carries, places, dtypes, maps, nested, linear, replayed];
 
-/// `h' = sin(h k) exp(k) + x`, `y = h' h`: saves a carry, reads a constant, an element and a stacked result
-/// again, and computes `exp k` once.
+/// `h' = sin(h k) exp(k) + x`, `y = h' h`: the reverse pass needs a saved carry and reads a constant, an element
+/// and a stacked result again; `exp k` can be computed once, outside the loop.
 fn recurrence(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     let v = f64s(&[2]);
     let body = function(module, "step", [&[v.clone(), v.clone(), v], &[]], |b, p, _| {
@@ -66,8 +66,8 @@ fn recurrence(module: &mut Module) -> Result<Vec<Sample>, Problem> {
         .collect()
 }
 
-/// `(a, b, s, u) -> (b, a sin b, s, u i)`: two carries that are exchanged, one that is unchanged and read, one
-/// that only its own update reads.
+/// `(a, b, s, u) -> (b, a sin b, s, u i)`: two carries that exchange their positions, one that is unchanged and
+/// read, and one that only its own update reads.
 fn carries(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     let s = f64s(&[]);
     let types = [s.clone(), s.clone(), index(), s.clone(), s];
@@ -85,7 +85,7 @@ fn carries(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     ])
 }
 
-/// `a[i] <- sin(a[i]) w[i]`: updates one element of a carry and reads one element of a constant.
+/// `a[i] <- sin(a[i]) w[i]`: each iteration updates one element of a carry and reads one element of a constant.
 fn places(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     let v = f64s(&[4]);
     let body = function(module, "place", [&[v.clone(), v, index()], &[]], |b, p, _| {
@@ -97,7 +97,7 @@ fn places(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     Ok(vec![Sample::smooth(rolled(body, 3, Up, &[Carry(0), Const, Index]), operands)])
 }
 
-/// Carries and elements of several dtypes: `n' = n + m`, `t' = n < 3`, `z' = t ? z x : z`.
+/// Carries and elements of several dtypes: an i64 `n' = n + m`, a bool `t' = n < 3`, an f32 `z' = t ? z x : z`.
 fn dtypes(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     let single = Type::scalar(Dtype::F32);
     let types = [index(), Type::scalar(Dtype::Bool), single.clone(), index(), single];
@@ -118,7 +118,7 @@ fn dtypes(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     Ok(vec![Sample::smooth(rolled(body, 3, Up, &takes), operands)])
 }
 
-/// Elements without carries.
+/// Loops without carries (`map`).
 fn maps(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     let body = function(module, "each", [&[f64s(&[2])], &[]], |b, p, _| {
         vec![b.emit1(Scalar::Exp, p), Literal::f64(1.0).into()]
@@ -127,7 +127,8 @@ fn maps(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     Ok(vec![Sample::smooth(rolled(body, 2, Up, &[Xs]), vec![xs])])
 }
 
-/// A branch in a loop in a loop in a branch: `z' = i even ? sin(z w) : z z`, with a stacked result inside.
+/// A branch that contains a loop, which contains a loop with a branch: `z' = i even ? sin(z w) : z z`, with a
+/// stacked result in the inner loop.
 fn nested(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     let s = f64s(&[]);
     let pair = [s.clone(), s.clone()];
@@ -168,7 +169,7 @@ fn nested(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     ])
 }
 
-/// Linear in a carry, a constant and elements: `h' = k h + w`, `y = h x_k + x`.
+/// A body that is linear in a carry, a constant and elements: `h' = k h + w`, `y = h x_k + x`.
 fn linear(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     let v = f64s(&[2]);
     let types: [&[Type]; 2] = [&[v.clone(), v.clone()], &[v.clone(), v.clone(), v]];
@@ -184,7 +185,8 @@ fn linear(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     Ok([Up, Down].map(|d| Sample::smooth(rolled(body, 3, d, &takes), operands.clone())).into())
 }
 
-/// Some of the samples above, and longer loops, with fewer slots than iterations.
+/// Some of the samples above, and longer loops, with fewer checkpoint slots than iterations, so that carries are
+/// recomputed.
 fn replayed(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     let keeping = |mut sample: Sample, carries: usize| {
         let Op::Loop(of) = sample.op else { return None };

@@ -46,8 +46,8 @@ pub enum TripCount {
     Static(usize),
     /// The loop's first operand, an `i64`; a negative value means no iterations.
     Runtime,
-    /// The loop runs as long as a function of the next iteration's values returns true. The loop has one more
-    /// output, the number of its iterations.
+    /// The loop runs another iteration while a function of that iteration's parameters returns true. The loop has
+    /// one more output, its trip count.
     While {
         /// The condition: a function `values.. -> bool[]`.
         condition: FuncId,
@@ -70,11 +70,11 @@ pub enum Direction {
 pub enum Binding {
     /// The iteration number, an `i64`.
     Index,
-    /// An operand, the same in every iteration.
+    /// An operand of the loop, the same value in every iteration.
     Const,
-    /// In the first iteration an operand, then this result of the iteration before.
+    /// An operand in the first iteration, then the result with this index of the preceding iteration.
     Carry(usize),
-    /// The element of an operand that belongs to the iteration.
+    /// The element (row or record) of an operand that belongs to the iteration.
     Xs,
 }
 
@@ -88,17 +88,18 @@ impl LoopSpec {
         }
     }
 
-    /// Returns the parameters of the body that have an operand, in the order of the operands.
+    /// Returns the parameters of the body that take an operand of the loop (all but `index`), in the order of the
+    /// operands.
     pub fn params(&self) -> impl Iterator<Item = usize> + Clone + '_ {
         (0..self.takes.len()).filter(|p| self.takes[*p] != Binding::Index)
     }
 
-    /// Returns the parameter that carries a result; `None` if the result is stacked.
+    /// Returns the parameter that carries result `result`; `None` if the result is stacked.
     pub fn carrier(&self, result: usize) -> Option<usize> {
         self.takes.iter().position(|slot| *slot == Binding::Carry(result))
     }
 
-    /// Returns the static trip count, or 32 as a guess if the trip count is known only at run time.
+    /// Returns the static trip count; if it is known only at run time, the guess 32.
     pub fn some_iterations(&self) -> usize {
         const SOME_ITERATIONS: usize = 32;
         match self.trip {
@@ -107,8 +108,8 @@ impl LoopSpec {
         }
     }
 
-    /// Emits whether a loop with these operands has an iteration. For a `while` loop this evaluates the
-    /// condition once more.
+    /// Emits a bool: whether a loop with these operands has at least one iteration. For a `while` loop this
+    /// evaluates the condition one more time.
     pub fn has_iteration(&self, b: &Builder<'_>, operands: &[Atom]) -> Atom {
         match &self.trip {
             TripCount::Static(n) => Literal::bool(*n > 0).into(),
@@ -122,7 +123,8 @@ impl LoopSpec {
         }
     }
 
-    /// Returns the number of the iteration that runs as the `k`-th of `n`.
+    /// Returns the number of the iteration that runs as the `k`-th (from 0) of `n`: `k`, or `n - 1 - k`
+    /// downwards.
     pub fn index(&self, k: usize, n: usize) -> usize {
         match self.direction {
             Direction::Up => k,
@@ -181,7 +183,8 @@ impl SingleField for Vec<Binding> {
     }
 }
 
-/// `trip=8`, `trip=runtime`, or `trip=while` with `condition` and `reads`; `direction`; `takes`.
+/// The text form of a loop's signature: `trip=8`, `trip=runtime`, or `trip=while` with `condition` and `reads`;
+/// then `direction` and `takes`.
 impl Field<5> for LoopSpec {
     fn write(&self, [trip, condition, reads, direction, takes]: [&'static str; 5]) -> Written {
         let word = |word: &'static str| vec![(trip, Attr::Word(word.into()))];

@@ -10,13 +10,14 @@ use crate::lang::stack::deeper;
 use crate::map::{OrderedMap, OrderedSet};
 use crate::prim::{Effects, Region, Role};
 
-/// Returns the function without its ordered effects, including the effects of functions that it runs.
-/// Derivative rules are unchanged.
+/// Returns `f` without its ordered effects (calls of Rust functions without results), including those of
+/// functions that it runs. Derivative rules are unchanged.
 pub(super) fn silent(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
     silent_once(module, f, &mut OrderedMap::default())
 }
 
-/// Memoises copies: without that, shared callees would double the work at every level of calls.
+/// Implements `silent`, with a memo of copies in `made`: without the memo, shared callees would double the work
+/// at every level of calls.
 fn silent_once(
     module: &mut Module,
     f: FuncId,
@@ -35,7 +36,7 @@ fn silent_once(
             return Ok(draft.copy(&told, i, operands));
         }
         if op.host().is_some() {
-            // An ordered effect has no results.
+            // The equation is a Rust call with an ordered effect; it has no results, so nothing replaces it.
             return Ok(Atoms::new());
         }
         let mut again = |r: &Region| match r.role.runs() {
@@ -50,7 +51,8 @@ fn silent_once(
     Ok(silent)
 }
 
-/// Returns whether the function runs a function with a derivative rule where either has observable effects.
+/// Returns whether `f` runs, at any depth, an equation with a derivative rule such that the equation's function
+/// or its rule has effects that a user can observe.
 pub(super) fn rules_tell(module: &Module, f: FuncId) -> bool {
     let mut met = OrderedSet::default();
     let mut left = vec![f];

@@ -25,12 +25,12 @@ use crate::prim::rules::region_helpers::function;
 use crate::prim::{Concatenate, Op, Reshape, Scalar, Slice};
 use std::num::NonZeroU32;
 
-/// The checkpointing plan of a loop in reverse mode.
+/// The checkpointing plan of one loop: which iterations save a carry or their residuals for the reverse pass.
 #[derive(Clone, Copy, Debug)]
 pub struct Keeps {
-    /// The number of saved carries.
+    /// The number of saved carries (checkpoint slots).
     pub carries: usize,
-    /// The number of iterations per saved carry, at least one.
+    /// The number of iterations per saved carry (the length of a block), at least one.
     pub block: usize,
     /// The number of last iterations that save their residuals; the reverse pass processes them first.
     pub last: usize,
@@ -43,12 +43,13 @@ impl Op {
         let Facet::Loop(of) = self.facet() else { return b.emit(self.clone(), x).to_vec() };
         let of = Loop { carries: Some(few(keeps.carries)), ..of.clone() };
         let TripCount::Static(n) = of.spec.trip else { return b.emit(of, x).to_vec() };
-        // A single block of all iterations is a loop whose iterations save their residuals.
+        // A plan whose single block, or whose last iterations, are all `n` iterations: every iteration saves its
+        // residuals, as in a loop without slots.
         if keeps.block > 1 && keeps.block >= n || keeps.last > 0 && keeps.last >= n {
             return b.emit(self.clone(), x).to_vec();
         }
         let n = n - keeps.last;
-        // Use at least two blocks; each of two halves is smaller than the requested block.
+        // Use at least two blocks: if the requested block is longer than half of the iterations, take halves.
         let block = keeps.block.min(n / 2).max(1);
         let plain = block == 1 && keeps.last == 0;
         let blocks = if plain { None } else { of.in_blocks(b, x, n / block, block) };
@@ -56,8 +57,8 @@ impl Op {
     }
 }
 
-/// Returns the outputs of a loop in blocks, if there is one; on an error, fails the builder and returns no
-/// outputs.
+/// Unwraps the outputs of a loop in blocks, `None` if the loop cannot be split; on an error, fails the builder
+/// and returns no outputs.
 fn settled(b: &Builder<'_>, blocks: Option<Result<Vec<Atom>, Problem>>) -> Option<Vec<Atom>> {
     let failed = |problem| {
         b.fail(problem);
@@ -67,8 +68,8 @@ fn settled(b: &Builder<'_>, blocks: Option<Result<Vec<Atom>, Problem>>) -> Optio
 }
 
 impl Op {
-    /// Emits a loop in blocks of `block` iterations, if its trip count is static and at least two blocks. Emits
-    /// any other primitive, and any other loop, unchanged.
+    /// Emits a loop in blocks of `block` iterations, if its trip count is static and at least two blocks long.
+    /// Emits any other loop, and any other primitive, unchanged.
     pub fn emit_in_blocks(&self, b: &Builder<'_>, x: &[Atom], block: usize) -> Vec<Atom> {
         let Facet::Loop(of) = self.facet() else { return b.emit(self.clone(), x).to_vec() };
         let blocks = match of.spec.trip {
@@ -80,8 +81,8 @@ impl Op {
 }
 
 impl Loop {
-    /// Emits the loop as `blocks` blocks of `block` iterations, and the remaining iterations after them.
-    /// Returns `None` if the loop is linear, has values that are not arrays, or its trip count is not static.
+    /// Emits the loop as `blocks` blocks of `block` iterations, then the remaining iterations. Returns `None` if
+    /// the loop is linear, has values that are not arrays, or if its trip count is not static.
     fn in_blocks(
         &self,
         b: &Builder<'_>,
@@ -103,13 +104,14 @@ impl Loop {
         x: &[Atom],
         [blocks, block, rest]: [usize; 3],
     ) -> Result<Vec<Atom>, Problem> {
-        // The first elements of the iterations in blocks and of the remaining iterations.
+        // `first` and `last`: the index of the first row that the iterations in blocks read, and that the
+        // remaining ones read.
         let (first, last) = match self.spec.direction {
             Direction::Up => (0, blocks * block),
             Direction::Down => (rest, 0),
         };
         let params: Vec<usize> = self.spec.params().collect();
-        // Returns the operands for a range of iterations.
+        // Returns the loop's operands with `xs` operands cut to the `n` rows from `first` on.
         let some = |first: usize, n: usize| -> Vec<Atom> {
             let operand = |(p, x): (&usize, &Atom)| match self.spec.takes[*p] {
                 Binding::Xs => rows(b, *x, first, n),
@@ -118,9 +120,9 @@ impl Loop {
             params.iter().zip(x).map(operand).collect()
         };
         let given = some(first, blocks * block);
-        // Emitted before all iterations, so that the reverse pass adds the cotangents of these rows after all
-        // iterations, in the same order as for the unsplit loop. A value may be read both by rows and as a
-        // whole.
+        // Emit the rows of the remaining iterations before all iterations, so that the reverse pass adds the
+        // cotangents of these rows after all iterations, in the same order as for the unsplit loop: a value may
+        // be read both by rows and as a whole.
         let mut behind = if rest == 0 { Vec::new() } else { some(last, rest) };
         let y = match block {
             1 => self.part(b, number(first), blocks, &given, self.carries),
@@ -146,8 +148,8 @@ impl Loop {
         Ok(all.collect())
     }
 
-    /// Emits the outer loop, whose iterations are blocks, given the operands of its iterations and the index of its
-    /// first element.
+    /// Emits the outer loop, each of whose iterations runs one block, given the operands of all iterations in
+    /// blocks and the index of the first row.
     fn outer(
         &self,
         b: &Builder<'_>,
@@ -175,7 +177,8 @@ impl Loop {
         let slots = params.iter().map(|p| self.spec.takes[*p]);
         let takes = [Binding::Index].into_iter().chain(slots).collect();
         let spec = LoopSpec { trip: TripCount::Static(blocks), takes, ..self.spec.clone() };
-        // Split the axis of iterations into an axis of blocks and one of iterations in a block.
+        // Replaces the first `one` axes of `x` by axes of extents `both`: splits the axis of iterations into
+        // blocks and iterations within a block, or joins these two.
         let split = |x: Atom, both: &[usize], one: usize| {
             let inner = b.shape_of(x).get(one..).unwrap_or_default().to_vec();
             b.emit1(Reshape { shape: [both, &inner[..]].concat().into() }, &[x])
@@ -194,7 +197,8 @@ impl Loop {
         Ok(y)
     }
 
-    /// Emits a loop of `n` iterations, given their operands and the index of their first element.
+    /// Emits a loop of `n` iterations of the body, given their operands; `first` is the iteration number of their
+    /// first row.
     fn part(
         &self,
         b: &Builder<'_>,
@@ -223,7 +227,7 @@ impl Loop {
         }
     }
 
-    /// Returns the body with an additional first parameter, which is added to the iteration number.
+    /// Returns the body with an additional first parameter, an offset that is added to the iteration number.
     fn from(&self, m: &mut crate::Module, b: &Builder<'_>) -> Result<FuncId, Problem> {
         let (f, at) = (m.get(self.body), b.origin());
         let types = [&[Type::scalar(Dtype::I64)], &f.param_types()[..]].concat();
@@ -239,7 +243,7 @@ impl Loop {
     }
 }
 
-/// Emits the rows `first..first + n` along axis 0.
+/// Emits the `n` rows of `x` from row `first` on, along axis 0.
 fn rows(b: &Builder<'_>, x: Atom, first: usize, n: usize) -> Atom {
     let shape = b.shape_of(x);
     let mut start = vec![0; shape.len()];

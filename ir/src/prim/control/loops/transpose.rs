@@ -49,8 +49,8 @@ pub(super) fn transpose(
     Ok(())
 }
 
-/// Returns the initial total for the cotangent of a tape that all iterations read: zeros, with the tape's
-/// number of records. `q` is the linear parameter of the body. Returns `None` if the parameter is not a tape of
+/// Emits the initial total for the cotangent of a tape that all iterations read: zeros, with the tape's number of
+/// records. `q` is the position of the body's linear parameter. Returns `None` if the parameter is not a tape of
 /// arrays, or if the number of records is not known outside the loop.
 fn zero_tape(of: &Loop, b: &Builder<'_>, x: &[Arg], q: usize) -> Option<Atom> {
     let (count, fields) = b.with_module(|m| {
@@ -72,15 +72,16 @@ fn zero_tape(of: &Loop, b: &Builder<'_>, x: &[Arg], q: usize) -> Option<Atom> {
     Some(tape_of_zeros(b, count, &fields))
 }
 
-/// Returns the operand, counted after the trip count, that is the parameter `v` of a loop's body in all
-/// iterations.
+/// Returns the position of the loop's operand, counted after the trip count, whose value the body's parameter `v`
+/// has in all iterations; `None` if `v` is not a constant.
 fn constant(of: &Loop, body: &Function, v: ValueId) -> Option<usize> {
     let p = body.all_params().position(|p| p == v)?;
     let operand = of.spec.params().position(|q| q == p)?;
     (of.spec.takes[p] == Binding::Const).then_some(operand)
 }
 
-/// Returns the number of records of a tape that is a parameter of a function: a literal, or another parameter.
+/// Returns the number of records of a tape that is a parameter of the function `f`: a literal, or another
+/// parameter of `f`.
 fn records(m: &Module, f: &Function, tape: ValueId) -> Option<Atom> {
     let known = |a: Atom| match a {
         Atom::Literal(_) => Some(a),
@@ -89,7 +90,8 @@ fn records(m: &Module, f: &Function, tape: ValueId) -> Option<Atom> {
     let readers =
         f.equations.iter().flat_map(|e| e.operands.iter().enumerate().map(move |o| (e, o)));
     readers.filter(|(_, (_, a))| a.value() == Some(tape)).find_map(|(e, (i, _))| {
-        // The number of records in a function that the equation runs, whose parameter `p` is the tape.
+        // The number of records as a function `g`, which the equation runs with the tape as its parameter `p`,
+        // gives it.
         let inside =
             |g: FuncId, p: usize, operand: &dyn Fn(&Function, ValueId) -> Option<usize>| {
                 let g = m.function(g);
@@ -123,21 +125,21 @@ fn records(m: &Module, f: &Function, tape: ValueId) -> Option<Atom> {
 
 /// The transpose of a linear body, with the slots of the transposed loop.
 pub(super) struct Turned {
-    /// The body's transpose.
+    /// The transpose of the body.
     pub(super) back: TransposeOf,
-    /// For each linear parameter of the transpose: its source (slot) in the transposed loop, and its type.
+    /// For each linear parameter of the body: its slot (source) in the loop, and its type.
     linear: Vec<(Binding, Type)>,
-    /// The types of the results of the linear body.
+    /// The types of the results of the body.
     results: Vec<Type>,
-    /// Per result: whether it has a cotangent.
+    /// Per result of the body: whether it has a cotangent.
     pub(super) nonzero: Vec<bool>,
-    /// The initial value to which the cotangent of each linear parameter is added.
+    /// Per linear parameter of the body: the initial value to which its cotangent is added, zeros or a total.
     pub(super) onto: Vec<AccumulateInto>,
 }
 
-/// Returns whether exactly one operand of one equation without regions reads a linear parameter. Then a single
-/// cotangent is added to the total, with the same bits inside the loop and after it. (A loop that a plan splits
-/// takes slices of its arrays, which have no total yet.)
+/// Returns whether exactly one operand of exactly one equation without regions reads linear parameter `q`. Then a
+/// single cotangent is added to the total, which gives the same bits inside the loop as after it. (A loop that a
+/// plan splits takes slices of its arrays, which have no total yet.)
 fn read_once(f: &Function, q: usize) -> bool {
     let Some(p) = f.linear_params.get(q) else { return false };
     let reads = |a: &Atom| a.value() == Some(*p);
@@ -148,8 +150,8 @@ fn read_once(f: &Function, q: usize) -> bool {
 }
 
 impl Turned {
-    /// Transposes a linear body with these slots of its linear parameters. `nonzero` marks the results that
-    /// have a cotangent, and `running` has the totals that exist already.
+    /// Transposes a linear body, given the slots of its linear parameters. `nonzero` marks the results that have
+    /// a cotangent, and `running` holds the totals that exist already.
     pub(super) fn new(
         cx: &mut RuleCx<'_, '_>,
         body: FuncId,
@@ -157,7 +159,8 @@ impl Turned {
         mut nonzero: Vec<bool>,
         running: &[Option<Accumulator>],
     ) -> Result<Turned, Problem> {
-        // If an iteration creates a cotangent for a carry, the carry has one in all further iterations.
+        // If the transpose gives a carry a cotangent, the result that it carries has one in the next iteration of
+        // the reverse pass; repeat until no mark is added.
         let some = loop {
             let some = cx.ask(|regions, m| regions.transpose(m, body, &nonzero, &[]))?.nonzero;
             let made = linear.iter().zip(&some).filter_map(|(slot, some)| match slot {
@@ -170,7 +173,7 @@ impl Turned {
                 break some;
             }
         };
-        // Tapes cannot be added outside the loop, so a total that is a tape is passed into it.
+        // Tapes cannot be added outside the loop, so a total that is a tape is passed into the loop.
         let tape = |total: &Accumulator| matches!(cx.b.type_of(total.atom), Type::Tape(_));
         let within = |q: usize| {
             let once = || cx.b.with_module(|m| read_once(m.function(body), q));
@@ -194,17 +197,19 @@ impl Turned {
         Ok(Turned { back, linear, results, nonzero, onto })
     }
 
-    /// Returns the position of a linear parameter's cotangent among the results of the transpose.
+    /// Returns the position of the cotangent of linear parameter `q` among the results of the body's transpose.
     fn rank(&self, q: usize) -> usize {
         self.back.nonzero[..q].iter().filter(|on| **on).count()
     }
 
-    /// Returns the linear parameters whose cotangents are added to a total.
+    /// Returns the linear parameters of the body whose cotangents are added to a total that is passed into the
+    /// loop.
     pub(super) fn totals(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.linear.len()).filter(|q| self.onto[*q] == AccumulateInto::Total)
     }
 
-    /// Returns the slots of the transpose's linear parameters, if its results start at position `first`.
+    /// Returns the slots of the linear parameters of the body's transpose, whose results in the new loop's body
+    /// start at position `first`.
     pub(super) fn takes(&self, first: usize) -> Vec<Binding> {
         let carried = |q: usize| Binding::Carry(first + self.rank(q));
         let cotangents = (0..self.nonzero.len()).filter(|r| self.nonzero[*r]).map(|r| {
@@ -218,8 +223,8 @@ impl Turned {
         cotangents.chain(totals).collect()
     }
 
-    /// Returns the operands of these slots: cotangents of the loop's outputs, and totals of its operands from
-    /// `first` on.
+    /// Emits the operands for the slots of `Turned::takes`: the cotangents of the loop's outputs, then the totals
+    /// of its operands, which start at position `first`.
     pub(super) fn operands(
         &self,
         b: &Builder<'_>,
@@ -237,7 +242,8 @@ impl Turned {
         into.hand_over(b, &seeds, x, first, &self.onto)
     }
 
-    /// Adds the results to the cotangents of the linear operands, which start at `first`.
+    /// Adds the transposed loop's results `found` to the cotangents of the loop's linear operands, which start at
+    /// position `first`.
     pub(super) fn add(
         &self,
         b: &Builder<'_>,
