@@ -3,7 +3,7 @@
 use crate::lang::literal::Literal;
 use crate::lang::types::Dtype;
 
-/// Converts a literal to another dtype.
+/// Converts a literal to another dtype: floats to integers saturate, integers wrap.
 pub(super) fn convert(x: Literal, to: Dtype) -> Literal {
     if x.dtype.is_float() || to == Dtype::F64 || to == Dtype::Bool || to == x.dtype {
         if x.dtype == to {
@@ -14,7 +14,7 @@ pub(super) fn convert(x: Literal, to: Dtype) -> Literal {
         }
         return Literal::of(to, x.to_f64());
     }
-    // From an integer or bool: sign-extend to 64 bits, then truncate or round.
+    // The literal is an integer or bool: sign-extend it to 64 bits, then truncate or round to `to`.
     let wide = match x.dtype {
         Dtype::I32 => x.bits as u32 as i32 as i64 as u64,
         Dtype::I64 | Dtype::U64 | Dtype::U32 | Dtype::Bool => x.bits,

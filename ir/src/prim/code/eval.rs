@@ -8,8 +8,8 @@ use crate::tensor::Element;
 use bytemuck::Pod;
 
 impl Code {
-    /// Returns the value at concrete operands. Type inference has checked that the operation exists for their
-    /// dtype; if it does not exist, the result is zero.
+    /// Returns the result for these operands. If the operation does not exist for the operands' dtype, which type
+    /// inference excludes, the result is zero.
     pub fn eval(self, x: &[Literal]) -> Literal {
         let Some(last) = x.last() else { return Literal::bool(false) };
         match (self, x) {
@@ -77,21 +77,21 @@ impl Code {
     }
 }
 
-/// The result of an operation on numbers of type `T`.
+/// The result of a code on numbers of type `T`.
 pub(crate) enum Outcome<T> {
-    /// A number of the same dtype.
+    /// A number of the operands' dtype.
     Number(T),
-    /// A truth value.
+    /// A truth value, of a comparison or test.
     Truth(bool),
 }
 
-/// A Rust type with the arithmetic of a dtype.
+/// A Rust type with the arithmetic of one dtype.
 pub(crate) trait Number: Element<Stored = Self> + Pod {
-    /// Reads a literal of this dtype.
+    /// Converts a literal of this dtype to the Rust type.
     fn read(x: Literal) -> Self;
-    /// Returns a literal of this dtype.
+    /// Converts the number to a literal of this dtype.
     fn write(self) -> Literal;
-    /// Applies the operation to up to three operands and ignores operands that it does not have. Not for
-    /// [`Code::Select`], [`Code::Convert`] and [`Code::Bitcast`], whose operands and result differ in dtype.
+    /// Applies a code to as many of the three operands as it has. Not for [`Code::Select`], [`Code::Convert`] and
+    /// [`Code::Bitcast`], whose operands and result differ in dtype.
     fn apply(code: Code, x: [Self; 3]) -> Outcome<Self>;
 }

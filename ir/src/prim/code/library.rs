@@ -10,29 +10,29 @@ use crate::math::{Eight, Recording};
 use crate::prim::SignOf;
 use std::hash::{Hash, Hasher};
 
-/// A library function: its symbol and its two versions.
+/// A library function: its name, its properties, and its f64 and f32 versions.
 #[derive(Clone, Copy, Debug)]
 pub struct Library {
-    /// Unique name; generated code links against it (with `_f64` or `_f32` appended).
+    /// The unique name; generated code links against the symbol with `_f64` or `_f32` appended.
     pub name: &'static str,
-    /// The approximate cost of a call, relative to an addition; for the cost model.
+    /// The approximate cost of a call, relative to an addition, for the cost model.
     pub flops: u32,
     /// Whether the function has jumps or a branch cut.
     pub continuity: Continuity,
-    /// The sign of the result.
+    /// The rule for the sign of the result.
     pub sign: SignOf,
-    /// The functions to call.
+    /// The functions to call, one per float dtype.
     pub function: LibraryFn,
 }
 
-/// The name identifies a function, except for the number `n` of an indexed one.
+/// Hashes the name and the number `n` of an indexed function, which together identify the function.
 impl Hash for Library {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (self.name, self.function.parameter()).hash(state);
     }
 }
 
-/// The versions of a library function.
+/// The versions of a library function, by its arguments.
 #[derive(Clone, Copy, Debug)]
 pub enum LibraryFn {
     /// A function of one float argument.
@@ -43,7 +43,8 @@ pub enum LibraryFn {
         f32: extern "C" fn(f32) -> f32,
         /// The version for eight arguments at once, for vectorised loops; returns the same bits.
         eight: Option<Eight>,
-        /// Returns the recorded operations for a dtype; `None` if the function has no recording.
+        /// A function that returns the recorded operations for a float dtype; `None` if the function has no
+        /// recording.
         recording: Option<fn(Dtype) -> &'static Recording>,
     },
     /// A function of two arguments.
@@ -60,9 +61,9 @@ pub enum LibraryFn {
         /// The f32 version.
         f32: extern "C" fn(f32, f32, f32) -> f32,
     },
-    /// A function of a constant natural number and one argument.
+    /// A function of a constant natural number `n` and one argument.
     Indexed {
-        /// The constant.
+        /// The constant `n`.
         n: u32,
         /// The f64 version.
         f64: extern "C" fn(u32, f64) -> f64,
@@ -72,8 +73,8 @@ pub enum LibraryFn {
 }
 
 impl Library {
-    /// Returns the operations of the function for a float dtype, if they are recorded, so that vector code can emit
-    /// them inline.
+    /// Returns the recorded operations of the function for a float dtype, so that vector code can emit them
+    /// inline; `None` if there is no recording.
     pub fn recording(&self, dtype: Dtype) -> Option<&'static Recording> {
         match self.function {
             LibraryFn::Unary { recording, .. } => recording.map(|of| of(dtype)),
@@ -101,7 +102,7 @@ impl LibraryFn {
     }
 }
 
-/// The remainder of floats, for which few machines have an instruction.
+/// The remainder of floats; few machines have an instruction for it.
 pub(super) const REM: Library = Library {
     name: "rem",
     flops: 8,

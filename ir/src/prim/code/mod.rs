@@ -51,10 +51,10 @@ macro_rules! codes {
         }
 
         impl Code {
-            /// Every code without a parameter.
+            /// All codes without a parameter.
             pub const PLAIN: &'static [Code] = &[$(Code::$code,)*];
 
-            /// Returns the row of the table.
+            /// Returns the code's row of the table.
             pub const fn row(self) -> CodeRow {
                 match self {
                     $(Code::$code => CodeRow::new($name, None, $($column),*),)*

@@ -19,7 +19,7 @@ pub fn power<T: Copy>(x: T, n: u32, mut multiply: impl FnMut(T, T) -> T) -> Opti
     product
 }
 
-/// Returns the cost of a power: its products, and a division if `n` is negative.
+/// Returns the cost of `x^n`: the number of its products, and the cost of a division if `n` is negative.
 pub(super) const fn flops(n: i32) -> u32 {
     let squares = if n == 0 { 0 } else { n.unsigned_abs().ilog2() };
     let products = n.unsigned_abs().count_ones().saturating_sub(1) + squares;

@@ -7,9 +7,9 @@ use crate::lang::types::Dtype;
 /// The properties of a code: one row of the table of codes.
 #[derive(Clone, Copy, Debug)]
 pub struct CodeRow {
-    /// Name in the text forms, without attributes.
+    /// The name in the text forms, without the parameter.
     pub name: &'static str,
-    /// The parameter, if the code has one.
+    /// The parameter besides the operands, if the code has one.
     pub parameter: Option<Parameter>,
     /// The number and dtypes of the operands.
     pub takes: Takes,
@@ -19,19 +19,19 @@ pub struct CodeRow {
     pub gives: Gives,
     /// Whether the two operands may be exchanged.
     pub commutes: bool,
-    /// Whether and how the code folds many elements into one.
+    /// Whether, and with which initial value, the code can fold many elements into one.
     pub fold: Fold,
     /// The approximate cost for one element, relative to an addition: ratios measured on one machine with
     /// vector code. Only their order of magnitude matters.
     pub flops: u32,
-    /// How far the result moves when the operands change slightly.
+    /// Whether a small change of the operands can change the result by any amount.
     pub continuity: Continuity,
-    /// The function that computes it on floats, if there is no instruction.
+    /// The library function that computes the code on floats, if there is no instruction for it.
     pub library: Option<Library>,
 }
 
 impl CodeRow {
-    /// Returns a row; the arguments are the columns in the order of the table.
+    /// Creates a row; the arguments are the columns in the order of the table.
     #[allow(clippy::too_many_arguments, reason = "the columns of a table")]
     pub(super) const fn new(
         name: &'static str,
@@ -69,7 +69,7 @@ pub enum Parameter {
     N(i64),
 }
 
-/// The operands of a code.
+/// The number and dtypes of a code's operands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Takes {
     /// This number of operands, all of one dtype.
@@ -79,7 +79,7 @@ pub enum Takes {
 }
 
 impl Takes {
-    /// Returns the number of operands.
+    /// Returns the number of a code's operands.
     pub const fn arity(self) -> usize {
         match self {
             Takes::Equal(n) => n,
@@ -96,25 +96,25 @@ impl Takes {
     }
 }
 
-/// The dtypes for which a code is defined.
+/// A class of dtypes for which a code is defined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Domain {
     /// All dtypes.
     Any,
-    /// All dtypes but bool.
+    /// All dtypes except bool.
     Number,
-    /// Floats.
+    /// The float dtypes.
     Float,
-    /// Bool and integers.
+    /// Bool and the integer dtypes.
     Bits,
-    /// Integers.
+    /// The integer dtypes.
     Integer,
-    /// u64.
+    /// Only u64.
     Wide,
 }
 
 impl Domain {
-    /// Returns whether `dtype` belongs to the domain.
+    /// Returns whether `dtype` belongs to this class.
     pub fn has(self, dtype: Dtype) -> bool {
         match self {
             Domain::Any => true,
@@ -127,19 +127,19 @@ impl Domain {
     }
 }
 
-/// The dtype of a result.
+/// The rule for the dtype of a code's result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Gives {
     /// The dtype of the last operand.
     Same,
     /// Bool.
     Truth,
-    /// This dtype, whatever the dtypes of the operands are.
+    /// This dtype, for operands of every dtype.
     Dtype(Dtype),
 }
 
-/// Whether a code folds many elements into one, its neutral value, and whether the order of elements matters on
-/// floats.
+/// Whether a code folds many elements into one; if so, its neutral value, and whether the order of elements
+/// affects the result on floats.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fold {
     /// The code does not fold elements.
@@ -150,12 +150,12 @@ pub enum Fold {
     Rounded(Neutral),
 }
 
-/// The value that leaves others unchanged when it is folded in.
+/// The neutral value of a fold: folding it in changes no other value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Neutral {
     /// Zero; on floats -0, because -0 + x = x for every x, whereas 0 + -0 is 0.
     Zero,
-    /// One.
+    /// The number one.
     One,
     /// The least value of the dtype.
     Least,
@@ -165,17 +165,18 @@ pub enum Neutral {
     Ones,
 }
 
-/// Whether a result changes little or by any amount when an operand is off by a rounding error.
+/// Whether a rounding error in an operand changes the result a little or by any amount.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Continuity {
-    /// The result is off by about as much, except at poles.
+    /// The result changes by about as much as the operand, except at poles.
     Continuous,
     /// The result may change by any amount.
     Jumps,
 }
 
 impl Continuity {
-    /// Conversions to floats round, which is continuous; conversions to other dtypes jump.
+    /// Returns the continuity of a conversion to `to`: conversions to floats only round, conversions to other
+    /// dtypes jump.
     pub(super) const fn of_conversion(to: Dtype) -> Continuity {
         match to {
             Dtype::F32 | Dtype::F64 => Continuity::Continuous,
@@ -191,7 +192,7 @@ impl Neutral {
             Neutral::Zero => Literal::zero(dtype),
             Neutral::One => Literal::one(dtype),
             Neutral::Least if dtype == Dtype::Bool => Literal::bool(false),
-            // Converted to an integer dtype, the infinities saturate.
+            // For an integer dtype, `Literal::of` saturates the infinities to the least and greatest value.
             Neutral::Least => Literal::of(dtype, f64::NEG_INFINITY),
             Neutral::Greatest => Literal::of(dtype, f64::INFINITY),
             Neutral::Ones => Code::Not.eval(&[Literal::zero(dtype)]),
@@ -209,7 +210,7 @@ impl Code {
         }
     }
 
-    /// Returns the dtype of the result, or `None` if the code does not accept these operands.
+    /// Returns the dtype of the result for operands of these dtypes; `None` if the code does not accept them.
     pub fn typed(self, operands: &[Dtype]) -> Option<Dtype> {
         let (row, last) = (self.row(), *operands.last()?);
         let fits = |(i, dtype): (usize, &Dtype)| *dtype == row.takes.dtype(i, last);
@@ -221,19 +222,19 @@ impl Code {
         (all && keeps_bits && row.domain.has(last)).then(|| self.result(last))
     }
 
-    /// Returns whether the code compares two values of one dtype.
+    /// Returns whether the code compares two values of one dtype and returns a bool.
     pub fn compares(self) -> bool {
         let row = self.row();
         row.gives == Gives::Truth && row.takes == Takes::Equal(2)
     }
 
-    /// Returns the library function that computes the code for this dtype, if there is no instruction.
+    /// Returns the library function that computes the code for this dtype; `None` if there is an instruction.
     pub fn called(self, dtype: Dtype) -> Option<Library> {
         self.row().library.filter(|_| dtype.is_float())
     }
 
-    /// Returns the library function that computes the code for this dtype, if it has a version for eight arguments at
-    /// once ([`crate::math::vector_math`]).
+    /// Returns the library function that computes the code for this dtype, if the function has a version for
+    /// eight arguments at once ([`crate::math::vector_math`]).
     pub fn of_eight(self, dtype: Dtype) -> Option<Library> {
         self.called(dtype).filter(|library| match library.function {
             LibraryFn::Unary { eight, .. } => eight.is_some(),
@@ -243,7 +244,7 @@ impl Code {
         })
     }
 
-    /// Returns the value that leaves others unchanged when it is folded in; `None` if the code does not fold.
+    /// Returns the neutral value of a fold with this code; `None` if the code does not fold.
     pub fn neutral(self, dtype: Dtype) -> Option<Literal> {
         let row = self.row();
         match row.fold {

@@ -15,7 +15,7 @@ impl fmt::Display for Code {
 }
 
 impl Code {
-    /// Returns the code with this name and parameter; `library` finds functions by name.
+    /// Parses a code from its name and parameter; `library` finds library functions by name.
     pub fn named(
         name: &str,
         parameter: Option<Parameter>,
@@ -39,7 +39,7 @@ impl Code {
 }
 
 impl Library {
-    /// Returns the function with another constant `n`, if it has one.
+    /// Returns the indexed function with `n` as its constant; `None` if the function is not indexed.
     fn indexed(self, n: u32) -> Option<Library> {
         match self.function {
             LibraryFn::Indexed { n: _, f64, f32 } => {

@@ -7,27 +7,27 @@
 //! Source: Salmon, Moraes, Dror and Shaw, *Parallel random numbers: as easy as 1, 2, 3* (2011), as JAX
 //! uses it.
 
-/// The rotation of the second word, in bits, for each of eight rounds.
+/// The left rotation of the second word, in bits, for each of eight rounds; the list repeats after them.
 const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
 
 /// The exclusive or of this constant and the two key words is the third word of the key.
 const PARITY: u32 = 0x1bd1_1bda;
 
-/// 32-bit words: numbers in the interpreter, instructions in a code generator.
+/// The arithmetic of 32-bit words: on numbers in the interpreter, as instructions in a code generator.
 pub trait Words {
     /// One word.
     type Word: Copy;
     /// Returns a word with the constant value `x`.
     fn word(&mut self, x: u32) -> Self::Word;
-    /// `x + y`, wrapping.
+    /// Returns `x + y`, wrapping.
     fn add(&mut self, x: Self::Word, y: Self::Word) -> Self::Word;
-    /// `x xor y`
+    /// Returns `x xor y`.
     fn xor(&mut self, x: Self::Word, y: Self::Word) -> Self::Word;
-    /// `x` rotated to the left by `by` bits.
+    /// Returns `x` rotated to the left by `by` bits.
     fn rotate(&mut self, x: Self::Word, by: u32) -> Self::Word;
 }
 
-/// The block function: returns two words of random bits for a key and a counter.
+/// Returns the two words of random bits of Threefry-2x32 for a key and a counter.
 pub fn threefry2x32<W: Words>(w: &mut W, key: [W::Word; 2], counter: [W::Word; 2]) -> [W::Word; 2] {
     let parity = w.word(PARITY);
     let both = w.xor(key[0], key[1]);
@@ -47,7 +47,7 @@ pub fn threefry2x32<W: Words>(w: &mut W, key: [W::Word; 2], counter: [W::Word; 2
     x
 }
 
-/// The words of the interpreter: plain `u32` numbers.
+/// The arithmetic of words in the interpreter, on plain `u32` numbers.
 struct Numbers;
 
 impl Words for Numbers {
@@ -66,7 +66,8 @@ impl Words for Numbers {
     }
 }
 
-/// Returns 64 random bits for a key and a counter of 64 bits each; the first word is the high half.
+/// Returns 64 random bits for a 64-bit key and a 64-bit counter; the block function's first word is the high
+/// half.
 pub(crate) fn random_bits(key: u64, counter: u64) -> u64 {
     let words = |x: u64| [(x >> 32) as u32, x as u32];
     let [high, low] = threefry2x32(&mut Numbers, words(key), words(counter));

@@ -37,7 +37,7 @@ pub struct Fft {
 notation!(Fft = "fft" { inverse, rank, axis });
 
 impl Fft {
-    /// Returns the routine for sequences of this type.
+    /// Returns the library routine for transforming sequences in an array of this type.
     fn call(&self, x: &ArrayType) -> RoutineCall {
         let own = axes(&x.shape, 1, self.rank, self.axis);
         let (rows, n, columns) = (own.rows, own.extent, own.columns);
@@ -114,7 +114,7 @@ impl ArrayPrimitive for Fft {
             for x in [&wrong, &large, &Tensor::from([[0.0; 0]; 2])] {
                 all.push(Sample::edge(op.clone(), vec![x.clone()]));
             }
-            // A matrix with two rows: along columns and along rows.
+            // A complex matrix: transformed along its columns, and along its rows.
             for axis in [0, 1] {
                 let op = Fft { inverse, rank: 2, axis };
                 all.push(Sample::smooth(op.clone(), vec![matrix.clone()]));

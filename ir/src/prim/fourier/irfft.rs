@@ -25,9 +25,10 @@ use tapeloom_routines::{Routine, half};
 /// The `n` real numbers with half a spectrum, times `n`. In text: `irfft{n, rank, axis}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Irfft {
-    /// The length of a sequence.
+    /// The length of each resulting sequence.
     pub n: usize,
-    /// The number of axes of a half spectrum, the last ones; the axis before them holds the real and imaginary parts.
+    /// The number of axes of a half spectrum; they are the last ones, and the axis before them holds the real and
+    /// imaginary parts.
     pub rank: usize,
     /// The index of the transformed axis among the last `rank` axes.
     pub axis: usize,
@@ -36,14 +37,14 @@ pub struct Irfft {
 notation!(Irfft = "irfft" { n, rank, axis });
 
 impl Irfft {
-    /// Returns the routine for half spectra of this type.
+    /// Returns the library routine for half spectra in an array of this type.
     fn call(&self, y: &ArrayType) -> RoutineCall {
         let own = axes(&y.shape, 1, self.rank, self.axis);
         let (rows, n, columns) = (own.rows, self.n, own.columns);
         RoutineCall::new(Routine::InverseRealFft { rows, n, columns }, y.dtype, own.batch)
     }
 
-    /// Returns the type of the sequences whose half spectra have the type `y`.
+    /// Returns the type of the real sequences whose half spectra have the type `y`.
     fn sequences(&self, y: &ArrayType) -> ArrayType {
         let mut shape = y.shape.to_vec();
         shape.remove(y.shape.len() - self.rank - 1);

@@ -24,8 +24,8 @@ use tapeloom_routines::{Routine, half};
 /// The first half of the discrete Fourier transform of real sequences. In text: `rfft{rank, axis}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Rfft {
-    /// The number of axes of an array; they are the last ones. The real and imaginary parts of its spectrum are
-    /// on an axis before them.
+    /// The number of axes of a real array; they are the last ones. In the result, the axis before them holds the
+    /// real and imaginary parts of the spectrum.
     pub rank: usize,
     /// The index of the transformed axis among the last `rank` axes.
     pub axis: usize,
@@ -34,14 +34,14 @@ pub struct Rfft {
 notation!(Rfft = "rfft" { rank, axis });
 
 impl Rfft {
-    /// Returns the routine for sequences of this type.
+    /// Returns the library routine for real sequences in an array of this type.
     fn call(&self, x: &ArrayType) -> RoutineCall {
         let own = axes(&x.shape, 0, self.rank, self.axis);
         let (rows, n, columns) = (own.rows, own.extent, own.columns);
         RoutineCall::new(Routine::RealFft { rows, n, columns }, x.dtype, own.batch)
     }
 
-    /// Returns the type of the spectra of sequences of this type.
+    /// Returns the type of the half spectra of real sequences in an array of this type.
     fn spectra(&self, x: &ArrayType) -> ArrayType {
         let batch = x.shape.len() - self.rank;
         let mut shape = x.shape.to_vec();

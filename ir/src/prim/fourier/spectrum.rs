@@ -11,24 +11,25 @@ use crate::lang::problem::{Kind, Problem, Result};
 use crate::lang::types::{ArrayType, Dtype, Type};
 use crate::prim::{Iota, Operand, Scalar};
 
-/// The extents of an array, relative to the transformed axis.
+/// The extents of a batch of arrays, as a Fourier transform along one axis sees them.
 pub(super) struct Axes<'a> {
-    /// The extents of the batch axes, which come before the axis of parts and the transformed arrays.
+    /// The extents of the batch axes, which precede the axis of real and imaginary parts (if any) and the axes of
+    /// the arrays.
     pub(super) batch: &'a [usize],
-    /// The number of elements before the transformed axis, per array.
+    /// The number of elements of an array's axes before the transformed axis (the product of their extents).
     pub(super) rows: usize,
     /// The extent of the transformed axis.
     pub(super) extent: usize,
-    /// The number of elements after the transformed axis.
+    /// The number of elements of an array's axes after the transformed axis.
     pub(super) columns: usize,
 }
 
-/// Returns the extents for an array whose last `rank` axes are an array of numbers, with `parts` axes of parts
-/// before them.
+/// Returns the extents for arrays on the last `rank` axes, with `parts` (0 or 1) axes of real and imaginary parts
+/// before them; `axis` counts within the last `rank` axes.
 pub(super) fn axes(shape: &[usize], parts: usize, rank: usize, axis: usize) -> Axes<'_> {
     let (batch, own) = shape.split_at(shape.len().saturating_sub(rank));
     let batch = &batch[..batch.len().saturating_sub(parts)];
-    // If one extent is zero the others may be arbitrarily large, so saturate.
+    // If one extent is zero, the others may be arbitrarily large, so saturate the products.
     let product = |extents: &[usize]| extents.iter().fold(1, |n: usize, m| n.saturating_mul(*m));
     match own.split_at_checked(axis) {
         Some((before, [extent, behind @ ..])) => {
@@ -38,7 +39,8 @@ pub(super) fn axes(shape: &[usize], parts: usize, rank: usize, axis: usize) -> A
     }
 }
 
-/// Returns the type of the only operand, an array of floats whose last `rank` axes are the array to transform.
+/// Returns the type of the only operand, which must be a float array with at least `rank` axes, and `axis` one of
+/// the last `rank`; otherwise the error.
 pub(super) fn sequences<'a>(
     name: &str,
     rank: usize,
@@ -59,8 +61,8 @@ pub(super) fn sequences<'a>(
     }
 }
 
-/// Returns the type of the only operand like [`sequences`], for complex arrays, with the real and imaginary parts on
-/// the axis before the last `rank` axes.
+/// Returns the type of the only operand like [`sequences`], for complex arrays: the axis before the last `rank`
+/// axes holds the real and imaginary parts.
 pub(super) fn pairs<'a>(
     name: &str,
     rank: usize,
@@ -80,8 +82,8 @@ pub(super) fn pairs<'a>(
     }
 }
 
-/// Multiplies each frequency that represents two by `weight`, in half spectra of `n` numbers. The frequencies
-/// are axis `axis` of the last `rank` axes.
+/// Emits half spectra of `n` real numbers with the frequencies strictly between 0 and `n/2`, each of which
+/// represents two, multiplied by `weight`. The frequencies are on axis `axis` of the last `rank` axes.
 pub(super) fn interior_weighted(
     b: &Builder<'_>,
     y: Atom,
@@ -89,7 +91,8 @@ pub(super) fn interior_weighted(
     [rank, axis]: [usize; 2],
     weight: f64,
 ) -> Atom {
-    // 0 < k and 2 k < n, which for integers k is 0 < k < (n + 1) / 2, rounded down.
+    // The weighted frequencies k have 0 < k and 2 k < n, so they are 1 .. (n + 1) / 2, rounded down and
+    // exclusive.
     let (shape, mut end) = (b.shape_of(y), n.div_ceil(2));
     if planted(Fault::HalfSpectrum) {
         end = n / 2 + 1;

@@ -32,7 +32,7 @@ pub struct Cholesky {}
 notation!(Cholesky = "cholesky" {});
 
 impl Cholesky {
-    /// Returns the routine call for matrices of the type `a`.
+    /// Returns the call of the library routine for matrices of the type `a`.
     fn call(a: &ArrayType) -> RoutineCall {
         let n = a.shape[a.shape.len() - 1];
         RoutineCall::new(Routine::Cholesky { n }, a.dtype, batch_axes(&a.shape))
@@ -72,7 +72,7 @@ impl ArrayPrimitive for Cholesky {
     fn jvp(&self, b: &Builder<'_>, _: &[Atom], l: Atom, da: &[Tangent]) -> Result<Tangent> {
         let Some(da) = da[0] else { return Ok(None) };
         let solve = |x: Atom| b.emit1(TriangularSolve::LOWER, &[l, x]);
-        // dA is symmetric, so L⁻¹ (L⁻¹ dA)ᵀ = L⁻¹ dA L⁻ᵀ.
+        // dA is symmetric, so two solves give the matrix between the factors: L⁻¹ (L⁻¹ dA)ᵀ = L⁻¹ dA L⁻ᵀ.
         let left = solve(symmetric_of_lower(b, da));
         let both = solve(transposed(b, left));
         Ok(Some(product(b, l, half_of_lower(b, both))))
@@ -99,7 +99,7 @@ impl ArrayPrimitive for Cholesky {
     }
 
     fn samples() -> Vec<Sample> {
-        // The upper triangle differs from the lower one, and is not read.
+        // Sample matrices whose upper triangle differs from the lower one: it must not be read.
         let a = Tensor::from([[4.0, 9.0, 9.0], [1.0, 3.0, 9.0], [-0.5, 0.75, 2.0]]);
         let two = Tensor::from([[[2.0, 0.5], [0.5, 1.0]], [[1.0, -0.25], [-0.25, 3.0]]]);
         let mixed = Tensor::from([[[1.0f32, 2.0], [2.0, 1.0]], [[4.0, 0.0], [2.0, 5.0]]]);

@@ -1,4 +1,4 @@
-//! Decompositions: one matrix in, several arrays out, no regions.
+//! Decompositions: primitives with one operand, an array of matrices, several outputs and no regions.
 //!
 //! [`Decomposition`] has the items that differ between decompositions: the library routine, the tangents, and
 //! the cheaper primitive if only some outputs are read. The `impl` below, for [`Decomposed`], provides
@@ -31,44 +31,46 @@ pub trait Decomposition: Notation + Clone + Into<Op> {
     /// Returns the decomposition's entry on the generated page of primitives.
     fn doc() -> Doc;
 
-    /// Returns the routine for a matrix of this size. The routine's results are the outputs.
+    /// Returns the library routine for a matrix of this size; its results are the primitive's outputs.
     fn routine(&self, rows: usize, columns: usize) -> Routine;
 
-    /// Emits the outputs of `a` and their tangents for the tangent `da` of `a`; every equation is independent
-    /// of `da` or linear in it. `reads` has the positions of each output that are read; a tangent may be zero
-    /// at all others.
+    /// Emits the outputs of `a` and their tangents for the tangent `da` of `a`; every equation is independent of
+    /// `da` or linear in it. `reads` holds, for each output, the positions that are read; a tangent may be zero
+    /// elsewhere.
     fn jvp(&self, b: &Builder<'_>, a: Atom, da: Atom, reads: &[Option<Reads>]) -> Result<Tangents>;
 
-    /// Returns the cheaper primitive if only the `used` outputs are read, with a mask of the outputs that it
-    /// has.
+    /// Returns the cheaper primitive that suffices if only the outputs marked in `used` are read, with a mask of
+    /// the outputs that it has; `None` if there is none.
     fn without(&self, used: &[bool]) -> Option<(Op, Vec<bool>)>;
 
-    /// Typical and edge cases; the law tests run all of them.
+    /// Returns sample operands, typical and edge cases; the law tests run all of them.
     fn samples() -> Vec<Sample>;
 }
 
-/// Outputs and their tangents; integers have none.
+/// The outputs of a decomposition and the tangent of each; outputs of integers have none.
 pub type Tangents = (Vec<Atom>, Vec<Tangent>);
 
-/// Returns the positions of an output that are read along the last axis (0) or the axis before it (1).
+/// Returns the positions of output `output` that are read along an axis: 0 is its last axis, 1 the axis before
+/// it.
 pub(super) fn read_along(reads: &[Option<Reads>], output: usize, axis: usize) -> Ranges {
     let reads = reads.get(output).and_then(Option::as_ref);
     reads.and_then(|reads| reads.0.iter().rev().nth(axis)).cloned().unwrap_or_default()
 }
 
-/// A [`Decomposition`] as a primitive.
+/// A [`Decomposition`] as a primitive whose operand is an array of matrices.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Decomposed<P>(pub P);
 
 impl<P: Decomposition> Decomposed<P> {
-    /// Returns the routine for the batch of matrices of this type.
+    /// Returns the call of the library routine for every matrix of an array of type `a`.
     fn call(&self, a: &ArrayType) -> RoutineCall {
         let rank = a.shape.len();
         let routine = self.0.routine(a.shape[rank - 2], a.shape[rank - 1]);
         RoutineCall::new(routine, a.dtype, batch_axes(&a.shape))
     }
 
-    /// Returns the types of the outputs: each has the batch axes in front.
+    /// Returns the types of the outputs for an operand of type `a`: the batch axes, then the axes of the
+    /// routine's result.
     fn results(&self, a: &ArrayType) -> Vec<ArrayType> {
         let rank = a.shape.len();
         let routine = self.0.routine(a.shape[rank - 2], a.shape[rank - 1]);
@@ -124,7 +126,7 @@ impl<P: Decomposition> Primitive for Decomposed<P> {
     }
 
     fn jvp(&self, cx: &mut RuleCx<'_, '_>, x: &[Atom], dx: &[Tangent]) -> Result<Dual> {
-        // The factors of a matrix without elements are constants.
+        // If the matrices have no elements, their factors are constants without tangents.
         let some = |da: &Atom| cx.b.shape_of(*da).elements() > 0;
         let Some(da) = dx[0].filter(some) else {
             let y = cx.b.emit(self.0.clone(), x);
@@ -141,7 +143,8 @@ impl<P: Decomposition> Primitive for Decomposed<P> {
         Ok(Dual { y: y.into(), dy: dy.into() })
     }
 
-    /// Emits the jvp, whose equations are independent of `dx` or linear in it; the caller splits them.
+    /// Emits the jvp: its equations are independent of `dx` or linear in `dx`, so the caller can split them into
+    /// the forward half and the linear half.
     fn linearize(&self, cx: &mut RuleCx<'_, '_>, x: &[Atom], dx: &[Tangent]) -> Result<Dual> {
         Primitive::jvp(self, cx, x, dx)
     }
@@ -160,7 +163,7 @@ impl<P: Decomposition> Primitive for Decomposed<P> {
         Err(Problem::internal(format!("`{}` is not linear", self.0.name())))
     }
 
-    /// A batch is one more axis in front.
+    /// Emits the same primitive: the batch axis is one more axis in front of the matrices.
     fn batch(&self, cx: &mut RuleCx<'_, '_>, _: usize, x: &[Atom], _: &[bool]) -> Result<Batched> {
         let y = cx.b.emit(self.0.clone(), x);
         Ok(Batched { batched: SmallVec::from_elem(true, y.len()), y })

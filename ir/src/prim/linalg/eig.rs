@@ -43,24 +43,24 @@ pub struct Eig {
 
 notation!(Eig = "eig" { vectors });
 
-/// Complex numbers: their real and imaginary parts.
+/// An array of complex numbers, as an array of real parts and one of imaginary parts.
 #[derive(Clone, Copy)]
 struct Pair(Atom, Atom);
 
 impl Pair {
-    /// Applies the linear map `f` to the real part and to the imaginary part.
+    /// Applies a linear map `f` of real arrays to the real part and to the imaginary part.
     fn each(self, f: impl Fn(Atom) -> Atom) -> Pair {
         Pair(f(self.0), f(self.1))
     }
 
-    /// Returns the complex product of `self` and `y`, where `of` is the product of real arrays.
+    /// Emits the complex product of `self` and `y`, where `of` emits the product of two real arrays.
     fn by(self, b: &Builder<'_>, y: Pair, of: fn(&Builder<'_>, Atom, Atom) -> Atom) -> Pair {
         let real = minus(b, of(b, self.0, y.0), of(b, self.1, y.1));
         Pair(real, plus(b, of(b, self.0, y.1), of(b, self.1, y.0)))
     }
 }
 
-/// Returns `V⁻¹ y`, by a system of real numbers.
+/// Emits `V⁻¹ y` for complex matrices, by solving a real system of twice the size.
 fn over(b: &Builder<'_>, v: Pair, y: Pair) -> Pair {
     let shape = b.shape_of(v.0);
     let (rank, n) = (shape.len(), shape[shape.len() - 1]);
@@ -76,8 +76,9 @@ fn over(b: &Builder<'_>, v: Pair, y: Pair) -> Pair {
     Pair(half(0), half(n))
 }
 
-/// Returns `1 / (w[j] - w[i])`; 0 on the diagonal, and nan where the two values count as equal. It is computed as the
-/// conjugate of the difference, divided twice by the absolute value, whose square may overflow or underflow.
+/// Emits `1 / (w[j] - w[i])` in row i and column j; 0 on the diagonal, and nan where the two eigenvalues count as
+/// equal. It is computed as the conjugate of the difference, divided twice by the absolute value, whose square
+/// may overflow or underflow.
 fn inverse_gaps(b: &Builder<'_>, w: Pair) -> Pair {
     let n = b.shape_of(w.0)[b.shape_of(w.0).len() - 1];
     let hypot = |x: Pair| b.emit1(Scalar::Hypot, &[x.0, x.1]);
@@ -85,20 +86,21 @@ fn inverse_gaps(b: &Builder<'_>, w: Pair) -> Pair {
     let size = unless(b, Part::Diagonal, hypot(gap), 1.0);
     let constant = w.each(|w| b.emit1(StopGradient, &[w]));
     let largest = by_column(b, scale(b, hypot(constant)), n);
-    // Divide by 1 on the diagonal. If nan were computed and replaced, the next derivative would multiply it by 0.
+    // Divide by 1 on the diagonal: if nan were computed there and replaced afterwards, the next derivative would
+    // multiply it by 0.
     let size = unless(b, Part::Diagonal, unless_close(b, size, largest, size), 1.0);
     let by_size = |x: Atom| b.emit1(Scalar::Div, &[x, size]);
     let over = |x: Atom| unless(b, Part::Diagonal, by_size(by_size(x)), 0.0);
     Pair(over(gap.0), over(b.emit1(Scalar::Neg, &[gap.1])))
 }
 
-/// Sums over the rows of each column.
+/// Emits the sum of each column of a matrix (over its rows), with the columns' axis kept.
 fn sum_of_rows(b: &Builder<'_>, x: Atom) -> Atom {
     let axes = vec![b.shape_of(x).len() - 2];
     b.emit1(Reduce { reducer: Reducer::Sum, axes }, &[x])
 }
 
-/// Returns a mask of the component of largest absolute value in each column, the first of several.
+/// Emits a mask of the component of largest absolute value in each column of `v`, the first of several.
 fn largest(b: &Builder<'_>, v: Pair) -> Atom {
     let size = plus(b, times(b, v.0, v.0), times(b, v.1, v.1));
     let shape = b.shape_of(size);
@@ -149,11 +151,11 @@ impl Decomposition for Eig {
         if read.is_empty() {
             return Ok((y, [values, vec![None; 2]].concat()));
         }
-        // Each column of `F ∘ X` gives one column of `dV`.
+        // `moved` holds `F ∘ X` in the columns that are read; each of them gives one column of `dV`.
         let own = |x: Pair| x.each(|x| columns(b, x, &read));
         let moved = own(inverse_gaps(b, w)).by(b, own(x), times);
         let (turned, own_v) = (v.by(b, moved, product), own(v));
-        // The real part of `v[j]ᴴ W[j]` of the module's formula, with `W` in `turned`.
+        // `along` is the real part of `v[j]ᴴ W[j]` in the module's formula; `W` is in `turned`.
         let along = plus(b, times(b, own_v.0, turned.0), times(b, own_v.1, turned.1));
         let first = largest(b, own_v);
         let zero = Atom::from(Literal::zero(b.dtype_of(re)));
@@ -177,7 +179,8 @@ impl Decomposition for Eig {
     }
 
     fn samples() -> Vec<Sample> {
-        // Real eigenvalues; one complex pair and one real eigenvalue; two complex pairs.
+        // Sample matrices with real eigenvalues; with one complex pair and a real eigenvalue; with two complex
+        // pairs.
         let real = Tensor::from([[1.0, 2.0, 0.5], [0.25, -3.0, 1.0], [0.5, 0.75, 4.0]]);
         let turn = Tensor::from([[0.5, -2.0, 0.25], [1.5, 0.25, 1.0], [0.5, -0.75, 3.0]]);
         let two = Tensor::from([[[0.5, 1.0], [-2.0, 3.0]], [[4.0, 1.0], [1.0, -2.0]]]);

@@ -61,7 +61,7 @@ impl Decomposition for Eigh {
         let y = b.emit(Eigh { vectors: true }, &[a]).to_vec();
         let [w, v] = y[..] else { return Err(Problem::internal("eigh has two outputs")) };
         let (n, da) = (b.shape_of(w)[b.shape_of(w).len() - 1], symmetric_of_lower(b, da));
-        // Returns, for some columns, the vectors, `dA V`, and the tangents of the eigenvalues.
+        // Returns, for the columns `places`: the eigenvectors `V`, `dA V`, and the tangents of the eigenvalues.
         let of = |places: &Ranges| {
             let v = columns(b, v, places);
             let moved = product(b, da, v);
@@ -91,7 +91,7 @@ impl Decomposition for Eigh {
     }
 
     fn samples() -> Vec<Sample> {
-        // The upper triangle differs from the lower one, and is not read.
+        // Sample matrices whose upper triangle differs from the lower one: it must not be read.
         let a = Tensor::from([[1.0, 9.0, 9.0], [0.5, 3.0, 9.0], [-0.25, 0.75, -2.0]]);
         let two = Tensor::from([[[0.5, 0.0], [1.0, 2.0]], [[4.0, 0.0], [-1.0, -2.0]]]);
         let repeated = Tensor::from([[1.0f32, 0.0], [0.0, 1.0]]);

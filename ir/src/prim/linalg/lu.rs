@@ -34,7 +34,7 @@ pub struct Lu {}
 
 notation!(Lu = "lu" {});
 
-/// Permutes the rows of matrices.
+/// Emits the rows of the matrices `x` in the order of the indices `order`, per batch member.
 fn rows_of(b: &Builder<'_>, x: Atom, order: Atom) -> Atom {
     let batch = b.shape_of(x).len() - 2;
     let mut indices = b.shape_of(order).to_vec();
@@ -43,7 +43,7 @@ fn rows_of(b: &Builder<'_>, x: Atom, order: Atom) -> Atom {
     b.emit1(Gather { batch, axes: vec![batch], bounds: Bounds::Clip }, &[x, indices])
 }
 
-/// Emits `A⁻¹ x` for square matrices, by the factors of `A`.
+/// Emits `A⁻¹ x` for square matrices `a`, by their LU factors.
 pub(super) fn general_solve(b: &Builder<'_>, a: Atom, x: Atom) -> Atom {
     let factors = b.emit(Lu {}, &[a]);
     let unit = TriangularSolve { unit_diagonal: true, ..TriangularSolve::LOWER };
@@ -52,7 +52,8 @@ pub(super) fn general_solve(b: &Builder<'_>, a: Atom, x: Atom) -> Atom {
     solved(b, upper, factors[0], y)
 }
 
-/// Emits the square matrix with `u` in its upper left corner, and 1 on the rest of its diagonal.
+/// Emits `n` by `n` matrices with `u` in the upper left corner and zeros elsewhere, but with 1 on the diagonal
+/// from row `have` on.
 fn with_ones(b: &Builder<'_>, u: Atom, have: usize, n: usize) -> Atom {
     let u = corner(b, u, n, n);
     if have == n {

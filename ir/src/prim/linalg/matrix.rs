@@ -1,4 +1,4 @@
-//! Matrices on the last two axes of an array, and the operations on them that rules use.
+//! Matrices on the last two axes of an array, and the operations on them that derivative rules use.
 
 use super::triangular_solve::TriangularSolve;
 use crate::fault::{Fault, planted};
@@ -34,7 +34,8 @@ pub(super) fn matrices<'a>(
     }
 }
 
-/// As [`matrices`], for square matrices.
+/// Checks that the operand is an array of square matrices of floats; returns its type and the order of the
+/// matrices.
 pub(super) fn square<'a>(name: &str, operand: &Operand<'a>) -> Result<(&'a ArrayType, usize)> {
     let (x, [rows, columns]) = matrices(name, operand)?;
     if rows == columns {
@@ -44,19 +45,19 @@ pub(super) fn square<'a>(name: &str, operand: &Operand<'a>) -> Result<(&'a Array
     Err(Problem::new(Kind::Shape, message, "it takes square matrices"))
 }
 
-/// Returns the extents of the axes before the last two.
+/// Returns the extents of the batch axes: all but the last two.
 pub(super) fn batch_axes(shape: &Shape) -> &[usize] {
     &shape[..shape.len() - 2]
 }
 
-/// Emits the matrix product `x y`.
+/// Emits the matrix product `x y` for every batch member.
 pub(super) fn product(b: &Builder<'_>, x: Atom, y: Atom) -> Atom {
     let rank = b.shape_of(x).len();
     let batch = (0..rank - 2).map(|axis| (axis, axis)).collect();
     b.emit1(Dot { batch, contract: vec![(rank - 1, rank - 2)] }, &[x, y])
 }
 
-/// Emits the transposed matrices `xᵀ`.
+/// Emits the transposed matrices `xᵀ` for every batch member.
 pub(super) fn transposed(b: &Builder<'_>, x: Atom) -> Atom {
     let rank = b.shape_of(x).len();
     let mut permutation: Vec<usize> = (0..rank).collect();
@@ -64,22 +65,22 @@ pub(super) fn transposed(b: &Builder<'_>, x: Atom) -> Atom {
     b.emit1(Permute { permutation }, &[x])
 }
 
-/// A part of a matrix, defined by comparing row and column.
+/// A part of a matrix, defined by comparing the row with the column.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
-    /// row >= column
+    /// The elements with row >= column.
     Lower,
-    /// row > column
+    /// The elements with row > column.
     StrictlyLower,
-    /// row <= column
+    /// The elements with row <= column.
     Upper,
-    /// row < column
+    /// The elements with row < column.
     StrictlyUpper,
-    /// row = column
+    /// The elements with row = column.
     Diagonal,
 }
 
-/// Emits a mask of this part, for matrices of this shape.
+/// Emits a bool mask that is true in this part of matrices of this shape.
 pub(super) fn mask(b: &Builder<'_>, shape: &Shape, part: Part) -> Atom {
     let rank = shape.len();
     let count = |axis| b.emit1(Iota { shape: shape.clone(), axis, dtype: Dtype::I64 }, &[]);
@@ -93,7 +94,7 @@ pub(super) fn mask(b: &Builder<'_>, shape: &Shape, part: Part) -> Atom {
     }
 }
 
-/// Emits the elements of the part, and zeros elsewhere.
+/// Emits `x` with zeros outside of this part of the matrices.
 pub(super) fn part(b: &Builder<'_>, x: Atom, part: Part) -> Atom {
     let zero = Literal::zero(b.dtype_of(x)).into();
     b.emit1(Scalar::Select, &[mask(b, &b.shape_of(x), part), x, zero])
@@ -114,7 +115,7 @@ pub(super) fn half_of_lower(b: &Builder<'_>, x: Atom) -> Atom {
     part(b, b.emit1(Scalar::Select, &[diagonal, halved, x]), Part::Lower)
 }
 
-/// Emits `op(T)⁻¹ x`, where `op(T)` is the triangle that `solve` reads.
+/// Emits `op(T)⁻¹ x`, where `op(T)` is the triangle of `t`, possibly transposed, that `solve` reads.
 pub(super) fn solved(b: &Builder<'_>, solve: TriangularSolve, t: Atom, x: Atom) -> Atom {
     b.emit1(solve, &[t, x])
 }
@@ -125,7 +126,8 @@ pub(super) fn over_upper(b: &Builder<'_>, x: Atom, u: Atom) -> Atom {
     transposed(b, solved(b, solve, u, transposed(b, x)))
 }
 
-/// Emits the upper left corner with this number of rows and columns, with zeros beyond the size of `x`.
+/// Emits the upper left corner of the matrices `x` with this number of rows and columns, with zeros beyond the
+/// size of `x`.
 pub(super) fn corner(b: &Builder<'_>, x: Atom, rows: usize, columns: usize) -> Atom {
     let shape = b.shape_of(x);
     let rank = shape.len();
@@ -145,14 +147,15 @@ pub(super) fn diagonal(b: &Builder<'_>, x: Atom) -> Atom {
     b.emit1(Diagonal { axes: vec![rank - 2, rank - 1] }, &[x])
 }
 
-/// Emits vectors `[.., n]` repeated into matrices with `columns` columns: element i in row i.
+/// Emits matrices with `columns` columns from vectors `[.., n]`: each element of row i is element i of the
+/// vector.
 pub(super) fn by_row(b: &Builder<'_>, x: Atom, columns: usize) -> Atom {
     let mut shape = b.shape_of(x).to_vec();
     shape.push(columns);
     b.emit1(Broadcast { dims: (0..shape.len() - 1).collect(), shape: shape[..].into() }, &[x])
 }
 
-/// Emits vectors `[.., n]` repeated into matrices with `rows` rows: element j in column j.
+/// Emits matrices with `rows` rows from vectors `[.., n]`: each element of column j is element j of the vector.
 pub(super) fn by_column(b: &Builder<'_>, x: Atom, rows: usize) -> Atom {
     let mut shape = b.shape_of(x).to_vec();
     let last = shape.len() - 1;
@@ -161,14 +164,15 @@ pub(super) fn by_column(b: &Builder<'_>, x: Atom, rows: usize) -> Atom {
     b.emit1(Broadcast { dims, shape: shape[..].into() }, &[x])
 }
 
-/// Emits `x[j] - x[i]` in row i and column j.
+/// Emits the matrices with `x[j] - x[i]` in row i and column j, for vectors `x`.
 pub(super) fn gaps(b: &Builder<'_>, x: Atom) -> Atom {
     let shape = b.shape_of(x);
     let n = shape[shape.len() - 1];
     minus(b, by_column(b, x, n), by_row(b, x, n))
 }
 
-/// Emits some columns of matrices, or elements of vectors: the positions `places` of the last axis.
+/// Emits some columns of the matrices `x` (or elements of vectors): those at the positions `places` of the last
+/// axis.
 pub(super) fn columns(b: &Builder<'_>, x: Atom, places: &Ranges) -> Atom {
     let shape = b.shape_of(x);
     let axis = shape.len() - 1;
@@ -187,8 +191,8 @@ pub(super) fn columns(b: &Builder<'_>, x: Atom, places: &Ranges) -> Atom {
     }
 }
 
-/// Emits an array with the given parts at their positions of a last axis of this extent, and zeros elsewhere:
-/// the transpose of [`columns`] for each part.
+/// Emits an array whose last axis has this extent, with each part at its positions of that axis and zeros
+/// elsewhere: the sum over the parts of the transposes of [`columns`].
 pub(super) fn spread(b: &Builder<'_>, parts: &[(Ranges, Atom)], extent: usize) -> Atom {
     if let [(places, part)] = parts
         && places.is_all(extent)
@@ -225,29 +229,29 @@ pub(super) fn spread(b: &Builder<'_>, parts: &[(Ranges, Atom)], extent: usize) -
     }
 }
 
-/// Emits the elements of a matrix, with `number` in place of the elements of the part.
+/// Emits the matrices `x` with `number` in place of the elements of this part.
 pub(super) fn unless(b: &Builder<'_>, part: Part, x: Atom, number: f64) -> Atom {
     let number = Literal::of(b.dtype_of(x), number).into();
     b.emit1(Scalar::Select, &[mask(b, &b.shape_of(x), part), number, x])
 }
 
-/// `x + y`
+/// Emits `x + y`.
 pub(super) fn plus(b: &Builder<'_>, x: Atom, y: Atom) -> Atom {
     b.emit1(Scalar::Add, &[x, y])
 }
 
-/// `x - y`
+/// Emits `x - y`.
 pub(super) fn minus(b: &Builder<'_>, x: Atom, y: Atom) -> Atom {
     b.emit1(Scalar::Sub, &[x, y])
 }
 
-/// `x ∘ y`, element by element.
+/// Emits `x ∘ y`, the product element by element.
 pub(super) fn times(b: &Builder<'_>, x: Atom, y: Atom) -> Atom {
     b.emit1(Scalar::Mul, &[x, y])
 }
 
-/// Calls `solve` once for a batch of right-hand sides, axis 0 of `right`, as additional columns: `[size, .., n, m]`
-/// is reordered to `[.., n, size m]`.
+/// Emits the solutions of a batch of right-hand sides, axis 0 of `right`, by one call of `solve`, for which the
+/// members are additional columns: `[size, .., n, m]` is reordered to `[.., n, size m]`.
 pub(super) fn by_columns(b: &Builder<'_>, right: Atom, solve: impl Fn(Atom) -> Atom) -> Atom {
     let last = b.shape_of(right).len() - 2;
     let beside = move_axis(b, right, 0, last);

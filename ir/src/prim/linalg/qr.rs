@@ -25,7 +25,7 @@ use tapeloom_routines::Routine;
 /// The orthogonal and the upper triangular factor of a matrix. In text: `qr{full}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Qr {
-    /// Whether Q is square even if there are more rows than columns.
+    /// Whether Q is a square matrix even if there are more rows than columns.
     pub full: bool,
 }
 

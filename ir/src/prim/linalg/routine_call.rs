@@ -11,39 +11,39 @@ use crate::tensor::Tensor;
 use smallvec::SmallVec;
 use tapeloom_routines::{Array, Element, Float, Plan, Routine, Unavailable};
 
-/// The largest number of bytes of one operand or result. No memory is larger, and the size of scratch, a few times as
-/// large, does not overflow.
+/// The largest number of bytes of one operand or result. No machine has more memory, and the size of scratch
+/// memory, a few times as large, does not overflow.
 const MOST_BYTES: usize = 1 << 48;
 
-/// A library routine, run on each member of a batch.
+/// The call of a library routine for each member of a batch.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct RoutineCall {
     /// The routine that is called.
     pub routine: Routine,
-    /// The float type of the routine's arrays.
+    /// The float dtype of the routine's arrays.
     pub float: Float,
-    /// The number of members, which follow each other in every operand and result.
+    /// The number of batch members, whose matrices follow each other in every operand and result.
     pub members: usize,
 }
 
 impl RoutineCall {
-    /// Returns the call of the routine for every member of the batch axes.
+    /// Creates the call of the routine for every member of the batch axes with these extents.
     pub fn new(routine: Routine, dtype: Dtype, batch: &[usize]) -> RoutineCall {
         let float = if dtype == Dtype::F32 { Float::F32 } else { Float::F64 };
-        // If an extent is zero the others may be arbitrarily large, so saturate; a batch of empty members may
-        // have any number of them.
+        // If an extent is zero, the others may be arbitrarily large, so saturate the product. If a member has no
+        // elements, there may be any number of members.
         let nothing = routine.results().iter().all(|a| a.shape.contains(&0));
         let all = batch.iter().fold(1, |members: usize, n| members.saturating_mul(*n));
         let members = if nothing || batch.contains(&0) { 0 } else { all };
         RoutineCall { routine, float, members }
     }
 
-    /// Returns the types of the operands, with the members on axis 0.
+    /// Returns the types of the operands: the number of members, then the routine's extents.
     pub fn operand_types(&self) -> Vec<ArrayType> {
         self.routine.operands().iter().map(|a| self.all(a)).collect()
     }
 
-    /// Returns the types of the results, with the members on axis 0.
+    /// Returns the types of the results: the number of members, then the routine's extents.
     pub fn result_types(&self) -> Vec<ArrayType> {
         self.routine.results().iter().map(|a| self.all(a)).collect()
     }
@@ -56,7 +56,7 @@ impl RoutineCall {
         }
     }
 
-    /// Returns whether every operand and every result has at most `MOST_BYTES` bytes.
+    /// Returns whether every operand and every result has at most `MOST_BYTES` (2⁴⁸) bytes.
     pub fn fits(&self) -> bool {
         let all = |a: &Array| a.bytes(self.float)?.checked_mul(self.members);
         let (operands, results) = (self.routine.operands(), self.routine.results());
@@ -68,7 +68,7 @@ impl RoutineCall {
         self.routine.flops().saturating_mul(self.members as u64)
     }
 
-    /// Prepares the routine: computes its scratch size and its tables.
+    /// Returns the routine's plan: the size of its scratch memory and its precomputed tables.
     ///
     /// # Errors
     /// [`Kind::Target`] in a build without the feature `linalg`, [`Kind::TooLarge`] for arrays beyond memory.
@@ -76,7 +76,7 @@ impl RoutineCall {
         self.routine.plan(self.float).map_err(|unavailable| RoutineCall::without_plan(&unavailable))
     }
 
-    /// Returns the error for a routine without a plan.
+    /// Returns the error for a routine whose plan is unavailable for this reason.
     pub fn without_plan(unavailable: &Unavailable) -> Problem {
         let (kind, help) = match unavailable {
             Unavailable::Missing { .. } => (
@@ -88,8 +88,7 @@ impl RoutineCall {
         Problem::new(kind, unavailable.to_string(), help)
     }
 
-    /// Computes the results for operands with any batch axes in front; the members are on axis 0 of the
-    /// results.
+    /// Computes the results for operands with any batch axes in front. In the results, all members are on axis 0.
     ///
     /// # Errors
     /// The errors of [`plan`](RoutineCall::plan), and too little memory for the results.
@@ -97,7 +96,8 @@ impl RoutineCall {
         let types = self.result_types();
         let mut results: Vec<Tensor> =
             types.iter().map(Tensor::zeros_of).collect::<Result<_, _>>()?;
-        // If the results are empty, there may be any number of members, each too large for a plan's tables.
+        // If the results are empty, return before making a plan: there may be any number of members, each too
+        // large for a plan's tables.
         if results.iter().all(|y| y.elements() == 0) {
             return Ok(results);
         }
@@ -112,7 +112,7 @@ impl RoutineCall {
         Ok(results)
     }
 
-    /// Computes the only result, with the given shape; see [`run`](RoutineCall::run).
+    /// Computes the single result of a routine, in the given shape; see [`run`](RoutineCall::run).
     pub(crate) fn run_one(&self, operands: &[Tensor], shape: &[usize]) -> Result<Tensor, Problem> {
         match &self.run(operands)?[..] {
             [y] => y.reshape(shape),
@@ -123,7 +123,8 @@ impl RoutineCall {
         }
     }
 
-    /// Returns the lowering; `None` stands for an operand that is not an array, which no verified program has.
+    /// Returns the lowering of a primitive to this call; `None` stands for an operand that is not an array, which
+    /// no verified program has.
     pub(crate) fn lowering(call: Option<RoutineCall>) -> Lowering {
         call.map_or_else(
             || Lowering::Missing(Problem::internal("a routine of what is no array")),

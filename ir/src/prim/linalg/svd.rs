@@ -27,7 +27,7 @@ use tapeloom_routines::{Routine, SvdVectors};
 /// The singular values and singular vectors of a matrix. In text: `svd{vectors}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Svd {
-    /// The vectors that are computed.
+    /// The singular vectors that are computed: none, thin factors or full factors.
     pub vectors: SvdVectors,
 }
 

@@ -33,7 +33,7 @@ use tapeloom_routines::Routine;
 pub struct TriangularSolve {
     /// Whether the lower triangle is read instead of the upper one.
     pub lower: bool,
-    /// Whether the system has the transposed matrix.
+    /// Whether the system is `Tᵀ x = b` instead of `T x = b`.
     pub transposed: bool,
     /// Whether the diagonal is taken to be ones instead of being read.
     pub unit_diagonal: bool,
@@ -42,11 +42,11 @@ pub struct TriangularSolve {
 notation!(TriangularSolve = "triangular_solve" { lower, transposed, unit_diagonal });
 
 impl TriangularSolve {
-    /// The solver with the lower triangle of `t`, not transposed, whose diagonal is read.
+    /// The solver of `T x = b` with the lower triangle of `t`, including its diagonal.
     pub const LOWER: TriangularSolve =
         TriangularSolve { lower: true, transposed: false, unit_diagonal: false };
 
-    /// Returns the part of the matrix that is read.
+    /// Returns the part of the matrix `t` that is read.
     fn read(&self) -> Part {
         match (self.lower, self.unit_diagonal) {
             (true, false) => Part::Lower,
@@ -56,7 +56,7 @@ impl TriangularSolve {
         }
     }
 
-    /// Returns the routine for operands of these types.
+    /// Returns the call of the library routine for operands of these types.
     fn call(&self, t: &ArrayType, b: &ArrayType) -> RoutineCall {
         let rank = b.shape.len();
         let routine = Routine::TriangularSolve {
@@ -140,7 +140,8 @@ impl ArrayPrimitive for TriangularSolve {
         Ok(())
     }
 
-    /// If a batch of right-hand sides shares one matrix, the members become additional columns.
+    /// Emits the solver over a batch. If all right-hand sides share one matrix, the members become additional
+    /// columns.
     fn batch(&self, b: &Builder<'_>, size: usize, x: &[Atom], batched: &[bool]) -> Result<Atom> {
         let lifted = |i: usize| match batched[i] {
             true => x[i],
@@ -162,7 +163,7 @@ impl ArrayPrimitive for TriangularSolve {
     }
 
     fn samples() -> Vec<Sample> {
-        // One matrix with a usable triangle on either side.
+        // A sample matrix whose lower and upper triangles both give solvable systems.
         let t = Tensor::from([[2.0, 0.5, -0.75], [1.0, -1.5, 0.25], [-0.5, 3.0, 1.25]]);
         let b = Tensor::from([[1.0, 2.0], [-3.0, 0.5], [0.25, 4.0]]);
         let mut all = Vec::new();

@@ -34,7 +34,7 @@ pub struct TridiagonalSolve {}
 notation!(TridiagonalSolve = "tridiagonal_solve" {});
 
 impl TridiagonalSolve {
-    /// Returns the routine call for right-hand sides of the type `b`.
+    /// Returns the call of the library routine for right-hand sides of the type `b`.
     fn call(b: &ArrayType) -> RoutineCall {
         let rank = b.shape.len();
         let routine =
@@ -43,7 +43,8 @@ impl TridiagonalSolve {
     }
 }
 
-/// Shifts the elements along an axis by `by` positions and fills with zeros.
+/// Emits the elements of `x` shifted along an axis by `by` positions, with zeros at the positions that become
+/// free.
 fn shifted(b: &Builder<'_>, x: Atom, axis: usize, by: i64) -> Atom {
     let shape = b.shape_of(x);
     if shape[axis] == 0 {
@@ -108,7 +109,7 @@ impl ArrayPrimitive for TridiagonalSolve {
         let shape = b.shape_of(y);
         let (rows, columns) = (shape.len() - 2, shape[shape.len() - 1]);
         let mut right = dx[3];
-        // (dA x)[i] for each diagonal: its elements multiply the elements of x at i - 1, i and i + 1.
+        // Each diagonal of dA adds to (dA x)[i]: its elements multiply the elements of x at i - 1, i and i + 1.
         for (diagonal, by) in [(dx[0], 1), (dx[1], 0), (dx[2], -1)] {
             let Some(diagonal) = diagonal else { continue };
             let y = if by == 0 { y } else { shifted(b, y, rows, by) };
@@ -132,7 +133,8 @@ impl ArrayPrimitive for TridiagonalSolve {
         Ok(())
     }
 
-    /// If a batch of right-hand sides shares one matrix, the members become additional columns.
+    /// Emits the solver over a batch. If all right-hand sides share one matrix, the members become additional
+    /// columns.
     fn batch(&self, b: &Builder<'_>, size: usize, x: &[Atom], batched: &[bool]) -> Result<Atom> {
         if batched[..3].contains(&true) {
             let lifted = |i: usize| match batched[i] {
@@ -158,7 +160,7 @@ impl ArrayPrimitive for TridiagonalSolve {
             [[7.0, 1.0, -0.5, 2.0], [3.0, -2.5, 4.0, 3.5], [0.5, 1.0, -1.5, 9.0]].map(Tensor::from);
         let b = Tensor::from([[1.0, 2.0], [-3.0, 0.5], [0.25, 4.0], [2.0, -1.0]]);
         let four = vec![lower, diagonal, upper, b];
-        // Two batch members with two rows each; the second needs an exchange of rows.
+        // A sample of two batch members with two rows each; solving the second needs an exchange of rows.
         let [below, middle, above] =
             [[[0.0, 1.0], [0.0, 2.0]], [[3.0, 2.0], [0.25, 1.0]], [[-1.0, 0.0], [1.5, 0.0]]]
                 .map(Tensor::from);

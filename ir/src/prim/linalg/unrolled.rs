@@ -21,15 +21,16 @@ use crate::prim::{Concatenate, Op, Scalar, Slice, elementwise, reshaped};
 use tapeloom_routines::Routine;
 
 /// The largest order of a Cholesky factor or triangular system that is unrolled, and the largest number of
-/// right-hand columns.
+/// columns on the right-hand side.
 const MOST: usize = 8;
 
-/// The largest order that is unrolled with pivoting, because an exchange of rows is a select for every element.
+/// The largest order of an LU factorization that is unrolled. It is smaller because an exchange of rows is a
+/// select for every element.
 const MOST_EXCHANGED: usize = 4;
 
 impl RoutineCall {
-    /// Emits the results as elementwise operations on the elements of the operands; `None` if the order is too
-    /// large.
+    /// Emits the routine's results as elementwise operations on the elements of the operands; `None` if the order
+    /// of the matrices is too large (`MOST`, `MOST_EXCHANGED`).
     pub fn unrolled(&self, b: &Builder<'_>, x: &[Atom]) -> Option<Vec<Atom>> {
         match self.routine {
             Routine::Cholesky { n } if (1..=MOST).contains(&n) => {
@@ -62,7 +63,7 @@ impl RoutineCall {
     }
 }
 
-/// The elements of a batch of matrices, each an array with the batch axes.
+/// The elements of a batch of matrices in row-major order, each an array with the batch axes.
 struct Grid {
     batch: Shape,
     rows: usize,
@@ -71,8 +72,8 @@ struct Grid {
 }
 
 impl Grid {
-    /// Splits `x` into elements; if `x` was assembled by [`Grid::joined`], returns the elements it was
-    /// assembled from.
+    /// Splits the matrices `x` into elements. If `x` was assembled by [`Grid::joined`], returns the elements from
+    /// which it was assembled.
     fn of(b: &Builder<'_>, x: Atom, rows: usize, columns: usize) -> Grid {
         let shape = b.shape_of(x);
         let batch = Shape::from(&shape[..shape.len() - 2]);
@@ -94,7 +95,7 @@ impl Grid {
         self.elements[row * self.columns + column]
     }
 
-    /// Emits the matrices assembled from the elements.
+    /// Emits the array of matrices assembled from the elements.
     fn joined(&self, b: &Builder<'_>) -> Atom {
         let mut one = self.batch.to_vec();
         let axis = one.len();
@@ -110,7 +111,7 @@ impl Grid {
     }
 }
 
-/// Emits vectors assembled from their elements.
+/// Emits an array of vectors assembled from their elements, each an array of shape `batch`.
 fn vector(b: &Builder<'_>, batch: &Shape, elements: Vec<Atom>) -> Atom {
     let grid = Grid { batch: batch.clone(), rows: 1, columns: elements.len(), elements };
     let joined = grid.joined(b);
@@ -119,7 +120,7 @@ fn vector(b: &Builder<'_>, batch: &Shape, elements: Vec<Atom>) -> Atom {
     reshaped(b, joined, &shape)
 }
 
-/// Emits operations on elements.
+/// Methods that emit elementwise operations on matrix elements.
 #[derive(Clone, Copy)]
 struct Emit<'b, 'm>(&'b Builder<'m>);
 
@@ -133,17 +134,17 @@ impl Emit<'_, '_> {
         self.of(Scalar::Sub, &[x, self.of(Scalar::Mul, &[y, z])])
     }
 
-    /// Returns a number in the dtype of `like`.
+    /// Returns the number `x` as a literal in the dtype of `like`.
     fn number(self, like: Atom, x: f64) -> Atom {
         Literal::of(self.0.dtype_of(like), x).into()
     }
 
-    /// Emits the logical and of all values of `each`; `None` if there are none.
+    /// Emits the logical and of all values of `each`; `None` if `each` is empty.
     fn all(self, each: impl IntoIterator<Item = Atom>) -> Option<Atom> {
         each.into_iter().reduce(|x, y| self.of(Scalar::And, &[x, y]))
     }
 
-    /// Replaces the elements by NaN where a condition does not hold.
+    /// Replaces the elements by NaN for the batch members for which `ok` does not hold.
     fn only_if(self, ok: Option<Atom>, elements: &mut [Atom]) {
         let Some(ok) = ok else { return };
         for e in elements {
@@ -152,8 +153,8 @@ impl Emit<'_, '_> {
     }
 }
 
-/// Emits the factor column by column: `l[j, j] = sqrt(s)`, `l[i, j] = s (1 / l[j, j])` with
-/// `s = a[i, j] - Σ l[i, k] l[j, k]`.
+/// Emits the Cholesky factor L of A column by column: `l[j, j] = sqrt(s)` and `l[i, j] = s (1 / l[j, j])`, each
+/// with `s = a[i, j] - Σ l[i, k] l[j, k]` over k < j.
 fn cholesky(b: &Builder<'_>, a: &Grid) -> Grid {
     let (n, e) = (a.rows, Emit(b));
     let zero = elementwise::full(b, &a.batch, Literal::zero(b.dtype_of(a.at(0, 0))));
@@ -179,15 +180,16 @@ fn cholesky(b: &Builder<'_>, a: &Grid) -> Grid {
     l
 }
 
-/// The flags of a triangular solve: which triangle of the matrix is read, and how.
+/// The flags of a triangular solve: which triangle of the matrix is read, whether it is transposed, and whether
+/// its diagonal is ones.
 struct Triangle {
     lower: bool,
     transposed: bool,
     unit_diagonal: bool,
 }
 
-/// Emits the solution row by row: `x[i] = (b[i] - Σ t[i, j] x[j]) / t[i, i]`, where the sum is over the rows
-/// solved before, in the order of the matrix.
+/// Emits the solution of `T x = b` row by row: `x[i] = (b[i] - Σ t[i, j] x[j]) / t[i, i]`, where the sum is over
+/// the rows j that are solved already, in the order of the matrix.
 fn triangular_solve(b: &Builder<'_>, t: &Grid, how: Triangle, mut x: Grid) -> Grid {
     let (n, e) = (t.rows, Emit(b));
     let forward = how.lower != how.transposed;
@@ -210,8 +212,8 @@ fn triangular_solve(b: &Builder<'_>, t: &Grid, how: Triangle, mut x: Grid) -> Gr
     x
 }
 
-/// Emits Gaussian elimination with partial pivoting: packed factors, exchanges, permutation. If all elements of
-/// a column are zero there is no division.
+/// Emits Gaussian elimination with partial pivoting: the packed factors, the exchanges and the permutation. If
+/// all candidates for a pivot are zero, the column is not divided.
 fn lu(b: &Builder<'_>, mut a: Grid) -> Vec<Atom> {
     let (n, e) = (a.rows, Emit(b));
     let index = |i: usize| Atom::from(Literal::of(Dtype::I32, i as f64));
@@ -260,7 +262,7 @@ fn lu(b: &Builder<'_>, mut a: Grid) -> Vec<Atom> {
     vec![a.joined(b), vector(b, &a.batch, pivots), vector(b, &a.batch, order)]
 }
 
-/// Returns the `count` arrays that were joined into `x`, if it was made so.
+/// Returns the `count` arrays from which `x` was joined; `None` if `x` was not made by joining.
 fn parts(b: &Builder<'_>, x: Atom, count: usize) -> Option<Vec<Atom>> {
     let joined = b.definition(x).filter(|e| matches!(e.op, Op::Reshape(_)))?;
     let flat = b.definition(joined.operands[0]).filter(|e| matches!(e.op, Op::Concatenate(_)))?;

@@ -59,27 +59,27 @@ use crate::prim::{
 /// closest two values of random f32 matrices of order 500 are about 1000 rounding errors apart.
 const CLOSE: f64 = 64.0;
 
-/// Emits `x[j]ᵀ y[j]` for the columns of two matrices.
+/// Emits `x[j]ᵀ y[j]` for each column j of two matrices.
 pub(super) fn dot_columns(b: &Builder<'_>, x: Atom, y: Atom) -> Atom {
     let axes = vec![b.shape_of(x).len() - 2];
     b.emit1(Reduce { reducer: Reducer::Sum, axes }, &[times(b, x, y)])
 }
 
-/// Eigenvectors `A V = V diag(w)`, some columns of which are read.
+/// The eigenvectors of symmetric matrices, `A V = V diag(w)`, some columns of which are read.
 pub(super) struct Eigenvectors<'r> {
-    /// The symmetric matrix whose eigenvectors these are.
+    /// The symmetric matrices `A`.
     pub(super) a: Atom,
-    /// All eigenvalues.
+    /// All eigenvalues `w`.
     pub(super) w: Atom,
-    /// All eigenvectors, as the columns of a matrix.
+    /// All eigenvectors, as the columns of `V`.
     pub(super) v: Atom,
-    /// The positions of the columns that are read.
+    /// The positions of the columns of `V` that are read.
     pub(super) read: &'r Ranges,
 }
 
 impl Eigenvectors<'_> {
-    /// Returns `dV` in the columns that are read. `moved` is `dA V` and `dw` the tangent of `w`, both in these
-    /// columns.
+    /// Emits `dV` in the columns that are read. `moved` is `dA V` and `dw` the tangent of `w`, both in these
+    /// columns only.
     pub(super) fn tangents(&self, b: &Builder<'_>, moved: Atom, dw: Atom) -> Result<Atom> {
         let Eigenvectors { a, w, v, read } = *self;
         let [own_w, own_v, c] = [w, v, scale(b, w)].map(|x| columns(b, x, read));
@@ -95,7 +95,7 @@ impl Eigenvectors<'_> {
     }
 }
 
-/// The gap by which the tangents of vectors `i` and `j` are divided, computed from two values `p[i]` and `p[j]`.
+/// The divisor in the tangents of vectors, from the values `p[i]` and `p[j]` of two vectors.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Gaps {
     /// `p[j] - p[i]`
@@ -104,9 +104,9 @@ enum Gaps {
     OfSquares,
 }
 
-/// Returns `dV` of `A V = V diag(w)` in the columns that are read. The parameters are `a`; then `w`, `v`, the border
-/// `c` and `p` of these columns; then `p` and `v` of all columns. `p` is `w`, or its square root for
-/// [`Gaps::OfSquares`].
+/// Emits `dV` of `A V = V diag(w)` in the columns that are read, by the bordered systems. The parameters are `a`;
+/// then `w`, `v`, the border's factor `c` and `p` of these columns; then `p` and `v` of all columns. `p` is `w`,
+/// or its square root for [`Gaps::OfSquares`].
 fn bordered(
     b: &Builder<'_>,
     parameters: [Atom; 7],
@@ -136,26 +136,26 @@ fn bordered(
     Ok(beside(b, own_v, y))
 }
 
-/// Returns the part of each column of `y` that is orthogonal to the same column of `v`.
+/// Emits the part of each column of `y` that is orthogonal to the corresponding column of `v`.
 fn beside(b: &Builder<'_>, v: Atom, y: Atom) -> Atom {
     minus(b, y, scaled_columns(b, v, dot_columns(b, v, y)))
 }
 
-/// Singular vectors `A = U diag(s) Vᵀ`, thin, some columns of which are read.
+/// The singular vectors of matrices, thin, `A = U diag(s) Vᵀ`, some columns of which are read.
 pub(super) struct SingularVectors<'r> {
-    /// The matrix that was decomposed.
+    /// The matrices `A` that were decomposed.
     pub(super) a: Atom,
-    /// All left vectors, all values, and all right vectors in columns.
+    /// All left vectors `U`, all singular values `s`, and all right vectors as the columns of `V`.
     pub(super) usv: [Atom; 3],
     /// The positions of the columns of `U` and of `V` that are read.
     pub(super) read: [&'r Ranges; 2],
-    /// The positions of the values that are read, with `dA V` and `ds` of these columns.
+    /// The positions of the singular values that are read, with `dA V` and `ds` in these columns.
     pub(super) values: Option<(&'r Ranges, [Atom; 2])>,
 }
 
 impl SingularVectors<'_> {
-    /// Returns `dU` and `dV` for the tangent `da` of `a`. Columns that are not read are zero. `None` for a side
-    /// without a column that is read.
+    /// Emits `dU` and `dV` for the tangent `da` of `a`. Columns that are not read are zero; a side without a
+    /// column that is read is `None`.
     pub(super) fn tangents(&self, b: &Builder<'_>, da: Atom) -> Result<[Option<Atom>; 2]> {
         let [u, s, v] = self.usv;
         let k = last(b, s);
@@ -186,7 +186,7 @@ impl SingularVectors<'_> {
         Ok(all)
     }
 
-    /// Returns `[dU, dV]` of columns, from the system that couples both sides.
+    /// Emits `[dU, dV]` in the columns `read`, from the system that couples left and right vectors.
     fn of_both(&self, b: &Builder<'_>, da: Atom, read: &Ranges) -> Result<[Atom; 2]> {
         let [u, s, v] = self.usv;
         let [own_u, own_s, own_v, c] = [u, s, v, scale(b, s)].map(|x| columns(b, x, read));
@@ -223,8 +223,9 @@ impl SingularVectors<'_> {
         Ok([beside(b, own_u, yu), beside(b, own_v, yv)])
     }
 
-    /// Returns `dV` (side 1) or `dU` (side 0) of columns whose other side is not read. They are eigenvectors of `BᵀB`,
-    /// where `B` is `A` or `Aᵀ` divided by the largest singular value, so that no square overflows or underflows.
+    /// Emits `dV` (side 1) or `dU` (side 0) in the columns `read`, whose other side is not read. They are
+    /// eigenvectors of `BᵀB`, where `B` is `A` (or `Aᵀ`) divided by the largest singular value, so that no square
+    /// overflows or underflows.
     ///
     /// The value `w = |B v|²` depends on `v`, so its tangent has rounding errors over the gap, and a second derivative has
     /// errors over the cube of the gap, not over its square.
@@ -232,7 +233,8 @@ impl SingularVectors<'_> {
         let [u, s, v] = self.usv;
         let x = if side == 0 { u } else { v };
         let c = scale(b, s);
-        // The number of columns is the number of values, so `c`, repeated in each row, has the shape of the matrix.
+        // `c`, the largest singular value, has one element per column of `v` and is repeated in each row, so it
+        // has the shape of the matrix.
         let by_scale = |a: Atom| match side {
             0 => b.emit1(Scalar::Div, &[transposed(b, a), by_column(b, c, rows(b, v))]),
             _ => b.emit1(Scalar::Div, &[a, by_column(b, c, rows(b, u))]),
@@ -254,7 +256,8 @@ impl SingularVectors<'_> {
     }
 }
 
-/// Solves, in the coordinates of the singular vectors, for `y[i, j]` of `U` and `z[i, j]` of `V`:
+/// Emits the solution of the coupled systems in the coordinates of the singular vectors, `y[i, j]` for `U` and
+/// `z[i, j]` for `V`:
 ///
 /// ```text
 /// s[j] y - s[i] z = α       y = (s[j] α + s[i] β) / (s[j]² - s[i]²)
@@ -274,7 +277,8 @@ fn singular_solve(b: &Builder<'_>, p: [Atom; 10], read: &Ranges, right: [Atom; 2
     let one = Literal::of(b.dtype_of(s), 1.0).into();
     let (gaps, sums) = (on_own(b, read, one, open_gaps(b, own_s, s, own_c)), plus(b, sj, si));
     let [by_gap, other_by_gap] = [alpha, beta].map(|x| quotient(b, x, gaps));
-    // For i = j a sum of two values may be zero too, so 1 replaces it.
+    // For i = j the sum of two singular values may be zero, so replace it by 1: the border's formula is used
+    // there.
     let other_sums = on_own(b, read, one, sums);
     let others =
         |x: Atom, y: Atom| quotient(b, plus(b, times(b, sj, x), times(b, si, y)), other_sums);
@@ -300,8 +304,8 @@ fn singular_solve(b: &Builder<'_>, p: [Atom; 10], read: &Ranges, right: [Atom; 2
     [whole(u, inside[0], right[0], alpha), whole(v, inside[1], right[1], beta)]
 }
 
-/// Emits the solution of a symmetric system: `matvec` and `solve` take the parameters, then the unknowns or
-/// right-hand sides.
+/// Emits the solution of symmetric systems as a `linear_solve`: `matvec` and `solve` take the parameters, then
+/// the unknowns or right-hand sides.
 fn solved<const P: usize, const N: usize>(
     b: &Builder<'_>,
     name: &str,
@@ -320,7 +324,7 @@ fn solved<const P: usize, const N: usize>(
     Ok(std::array::from_fn(|i| y[i]))
 }
 
-/// Defines a function of the parameters, then of the unknowns or right-hand sides.
+/// Defines a function for `linear_solve`, of the parameters and then the unknowns or right-hand sides.
 fn defined<const P: usize, const N: usize>(
     m: &mut Module,
     name: &str,
@@ -333,8 +337,8 @@ fn defined<const P: usize, const N: usize>(
     })
 }
 
-/// Emits the largest absolute value of each vector (1 if that is 0), repeated to the length of the vector, as a
-/// constant.
+/// Emits the largest absolute value of each vector `w` (1 if that is 0), repeated to the length of the vector, as
+/// a constant for differentiation.
 pub(super) fn scale(b: &Builder<'_>, w: Atom) -> Atom {
     let shape = b.shape_of(w);
     let axis = shape.len() - 1;
@@ -346,7 +350,7 @@ pub(super) fn scale(b: &Builder<'_>, w: Atom) -> Atom {
     b.emit1(Broadcast { dims: (0..axis).collect(), shape }, &[largest])
 }
 
-/// Returns `x / y`.
+/// Emits `x / y`. 0/0 must give NaN, not 0.
 fn quotient(b: &Builder<'_>, x: Atom, y: Atom) -> Atom {
     let quotient = b.emit1(Scalar::Div, &[x, y]);
     if !planted(Fault::ZeroOverZero) {
@@ -356,7 +360,7 @@ fn quotient(b: &Builder<'_>, x: Atom, y: Atom) -> Atom {
     b.emit1(Scalar::Select, &[b.emit1(Scalar::Eq, &[x, zero]), x, quotient])
 }
 
-/// Returns `x`, or nan where `gap` is at most [`CLOSE`] rounding errors of `c`.
+/// Emits `x`, or nan where the absolute value of `gap` is at most [`CLOSE`] rounding errors of `c`.
 pub(super) fn unless_close(b: &Builder<'_>, gap: Atom, c: Atom, x: Atom) -> Atom {
     let dtype = b.dtype_of(gap);
     let least = if planted(Fault::GapOfRounding) { 0.0 } else { CLOSE * epsilon(dtype) };
@@ -365,12 +369,12 @@ pub(super) fn unless_close(b: &Builder<'_>, gap: Atom, c: Atom, x: Atom) -> Atom
     b.emit1(Scalar::Select, &[close, Literal::of(dtype, f64::NAN).into(), x])
 }
 
-/// Returns the machine epsilon of the dtype.
+/// Returns the machine epsilon of the dtype: the distance from 1 to the next float.
 fn epsilon(dtype: Dtype) -> f64 {
     if dtype == Dtype::F32 { f32::EPSILON.into() } else { f64::EPSILON }
 }
 
-/// Emits `p[j] - q[i]` in row i and column j, or NaN where the two values count as equal.
+/// Emits `p[j] - q[i]` in row i and column j, or NaN where the two values count as equal ([`CLOSE`]).
 fn open_gaps(b: &Builder<'_>, p: Atom, q: Atom, c: Atom) -> Atom {
     let n = last(b, q);
     let gaps = minus(b, by_column(b, p, n), by_row(b, q, last(b, p)));
@@ -382,8 +386,8 @@ fn sums(b: &Builder<'_>, p: Atom, q: Atom) -> Atom {
     plus(b, by_column(b, p, last(b, q)), by_row(b, q, last(b, p)))
 }
 
-/// Returns all values and vectors for a solver. If some column is not read, the arrays become constants, so that no
-/// derivative passes through that column.
+/// Returns all values and vectors for a solver. If some column is not read, they become constants for
+/// differentiation, so that no derivative passes through that column.
 fn constants<const N: usize>(b: &Builder<'_>, all: [Atom; N], read: &Ranges) -> [Atom; N] {
     match read.is_all(last(b, all[0])) {
         true => all,
@@ -391,19 +395,20 @@ fn constants<const N: usize>(b: &Builder<'_>, all: [Atom; N], read: &Ranges) -> 
     }
 }
 
-/// `x diag(y)`
+/// Emits `x diag(y)`: column j of `x` times `y[j]`.
 fn scaled_columns(b: &Builder<'_>, x: Atom, y: Atom) -> Atom {
     times(b, x, by_column(b, y, rows(b, x)))
 }
 
-/// Returns the elements of `x` where row and column belong to the same vector, and those of `y` elsewhere. The columns
-/// of `y` are those at the positions `read`.
+/// Emits the elements of `x` where row and column belong to the same vector, and those of `y` elsewhere. The
+/// columns of `y` are those at the positions `read`.
 fn on_own(b: &Builder<'_>, read: &Ranges, x: Atom, y: Atom) -> Atom {
     let shape = b.shape_of(y);
     b.emit1(Scalar::Select, &[own(b, &shape, read), x, y])
 }
 
-/// Emits a mask that is true where the row and the column belong to the same vector.
+/// Emits a mask for matrices with one column per position in `read`: true where row and column belong to the same
+/// vector.
 fn own(b: &Builder<'_>, shape: &Shape, read: &Ranges) -> Atom {
     let rank = shape.len();
     if read.is_all(shape[rank - 2]) {
@@ -423,13 +428,13 @@ fn own(b: &Builder<'_>, shape: &Shape, read: &Ranges) -> Atom {
     b.emit1(Scalar::Eq, &[count(shape.clone(), rank - 2), column])
 }
 
-/// Returns the number of rows of matrices.
+/// Returns the number of rows of the matrices `x`.
 fn rows(b: &Builder<'_>, x: Atom) -> usize {
     let shape = b.shape_of(x);
     shape[shape.len() - 2]
 }
 
-/// Returns the extent of the last axis.
+/// Returns the extent of the last axis of `x`.
 fn last(b: &Builder<'_>, x: Atom) -> usize {
     let shape = b.shape_of(x);
     shape[shape.len() - 1]

@@ -9,7 +9,7 @@ use crate::prim::elementwise::{Linear, Partial};
 use crate::prim::rules::expr::Expr;
 use crate::prim::rules::rewrite::When;
 
-/// The family of these rows on the page of primitives.
+/// The family of these functions on the page of primitives.
 pub(super) const FAMILY: Family = Family::Arithmetic;
 
 const STEP: Partial = Partial::Zero("constant between its jumps");
@@ -207,8 +207,8 @@ pub(super) const MUL: Row = Row {
     ],
 };
 
-/// `∂(x/y)/∂y = -(x/y)/y`. For a reciprocal this is the negative square of the value, so the value is the only
-/// residual.
+/// The partial of a quotient with respect to y: `∂(x/y)/∂y = -(x/y)/y`. For x = 1 it is the negative square of
+/// the value, so the value is the only residual.
 fn div_y<'b, 'm>(t: Expr<'b, 'm>, x: &[Expr<'b, 'm>], y: Expr<'b, 'm>) -> Expr<'b, 'm> {
     match x[0].atom.literal().map(|l| l.to_f64()) {
         Some(1.0) => t * (y * y),
@@ -283,7 +283,7 @@ pub(super) const DIV: Row = Row {
     ],
 };
 
-/// `x % y`
+/// `x % y`: the remainder of the truncated division, with the sign of x.
 pub(super) const REM: Row = Row {
     code: Code::Rem,
     math: "x - y · trunc(x / y)",
@@ -303,7 +303,8 @@ pub(super) const REM: Row = Row {
     rewrites: &[],
 };
 
-/// `t · trunc(x / y)`, with the truncation expressed by `floor`.
+/// The negated partial of a remainder with respect to y: `t · trunc(x / y)`, with the truncation expressed by
+/// `floor`.
 fn rem_y<'b, 'm>(t: Expr<'b, 'm>, x: &[Expr<'b, 'm>], _: Expr<'b, 'm>) -> Expr<'b, 'm> {
     let q = x[0] / x[1];
     t * (q.sign() * q.abs().floor())
@@ -357,7 +358,7 @@ pub(super) const ABS: Row = Row {
     ],
 };
 
-/// `sign x`
+/// `sign x`: -1, 0 or 1.
 pub(super) const SIGN: Row = Row {
     code: Code::Sign,
     math: "sign x",
@@ -404,7 +405,7 @@ pub(super) const CEIL: Row = Row {
     ],
 };
 
-/// `round x`
+/// `round x`: to the nearest integer, halves away from zero.
 pub(super) const ROUND: Row = Row {
     code: unary!("round", 3, Jumps, Positive, f64::round),
     math: "nearest integer, halves away from zero",
@@ -431,7 +432,7 @@ pub(super) const ROUND: Row = Row {
     ],
 };
 
-/// `round x to even`
+/// `round x`: to the nearest integer, halves to the even one.
 pub(super) const ROUND_EVEN: Row = Row {
     code: unary!("round_even", 3, Jumps, Positive, f64::round_ties_even),
     math: "nearest integer, halves to the even one",
@@ -502,14 +503,14 @@ pub(super) const MIN: Row = Row {
     ],
 };
 
-/// The derivative of an extremum with respect to an operand that `wins`; it counts half if the operands are
-/// `equal`. The product is inside the select, so that nothing, not even an infinite tangent, passes through
-/// from the operand that was not selected.
+/// The partial of a maximum or minimum with respect to an operand that is selected where `wins` is true; it
+/// counts half where the operands are `equal`. The product is inside the select, so that nothing, not even an
+/// infinite tangent, passes through from the operand that was not selected.
 fn extreme<'b, 'm>(t: Expr<'b, 'm>, wins: Expr<'b, 'm>, equal: Expr<'b, 'm>) -> Expr<'b, 'm> {
     wins.select(t * equal.select(t.number(0.5), t.number(1.0)), t.number(0.0))
 }
 
-/// `min(max(x, lo), hi)`
+/// `min(max(x, lo), hi)`: x bounded to the range from lo to hi.
 pub(super) const CLAMP: Row = Row {
     code: Code::Clamp,
     math: "min(max(y, x), z)",
@@ -537,7 +538,7 @@ fn inside<'b, 'm>(t: Expr<'b, 'm>, p: Expr<'b, 'm>, q: Expr<'b, 'm>) -> Expr<'b,
     p.and(q).select(t, t.number(0.0))
 }
 
-/// `nextafter(x, y)`
+/// `nextafter(x, y)`: the float next to x in the direction of y.
 pub(super) const NEXTAFTER: Row = Row {
     code: binary!("nextafter", 3, Jumps, Unknown, math::nextafter, math::nextafter_f32),
     math: "the float next to x towards y",
@@ -560,7 +561,7 @@ pub(super) const NEXTAFTER: Row = Row {
 
 const STEPS_ONE_FLOAT: &str = "it depends on the spacing of floats, not on a real function";
 
-/// `x ? y : z`
+/// `x ? y : z`: y where the bool x is true, otherwise z.
 pub(super) const SELECT: Row = Row {
     code: Code::Select,
     math: "x ? y : z",

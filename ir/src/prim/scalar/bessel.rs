@@ -10,16 +10,16 @@ use crate::prim::rules::expr::Expr;
 use crate::prim::syntax::{Notation, Word};
 use crate::prim::{Code, Doc, Family, Sample};
 
-/// The kind of a Bessel function.
+/// The kind of a Bessel function: first, second, or modified first.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum BesselKind {
-    /// The function of the first kind.
+    /// The Bessel function of the first kind.
     J,
-    /// The function of the second kind.
+    /// The Bessel function of the second kind.
     Y,
-    /// The modified function of the first kind.
+    /// The modified Bessel function of the first kind.
     I,
-    /// The modified function of the first kind, times `e⁻|x|`, which does not overflow.
+    /// The modified Bessel function of the first kind, times `e⁻|x|`, which does not overflow.
     Ie,
 }
 
@@ -40,16 +40,16 @@ impl Word for BesselKind {
 /// A Bessel function of integer order n. In text: `bessel_*{n}`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Bessel {
-    /// The kind of the function.
+    /// The kind of the Bessel function.
     pub kind: BesselKind,
-    /// The order, at most [`Bessel::HIGHEST`].
+    /// The order n, at most [`Bessel::HIGHEST`].
     pub n: u32,
 }
 
 notation!(Bessel = kind { n });
 
 impl Bessel {
-    /// The highest order n that type inference accepts; the time of a call is proportional to the order.
+    /// The highest order n that type inference accepts: the time of a call is proportional to the order.
     pub const HIGHEST: u32 = 100_000;
 }
 
@@ -127,8 +127,8 @@ impl SpecialFunction for Bessel {
             (None, true) => -above,
             (None, false) => above,
             (Some(n), true) if self.kind == BesselKind::Y => {
-                // If the functions of both neighbouring orders are infinite, that of the higher order is larger by
-                // far.
+                // Near 0 the function of the higher order may be -∞; it then exceeds that of the lower order by
+                // far, so the lower order is left out.
                 let infinite = above.eq(above.number(f64::NEG_INFINITY));
                 let inside = infinite.select(x[0].number(1.0), x[0]);
                 let below = inside.unary(Bessel { kind: self.kind, n });

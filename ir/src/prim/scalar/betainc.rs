@@ -23,7 +23,7 @@ pub struct Betainc {
 
 notation!(Betainc = "betainc" { m, n });
 
-/// Returns the code that calls the library function of orders `M` in a and `N` in b.
+/// Returns the code that calls the library function for the derivative of order `M` in a and `N` in b.
 fn order<const M: u32, const N: u32>(name: &'static str) -> Code {
     extern "C" fn wide<const M: u32, const N: u32>(a: f64, b: f64, x: f64) -> f64 {
         math::betainc(M, N, a, b, x)
@@ -97,7 +97,8 @@ impl SpecialFunction for Betainc {
         if (self.m, self.n) == (0, 0) {
             return Ok(t * density);
         }
-        // Where the density is 0 it is 0 for neighbouring a and b too, whatever the logarithms are.
+        // Where the density is 0, it is 0 for neighbouring a and b too, so replace x, at which a logarithm may be
+        // infinite.
         let x = density.eq(density.number(0.0)).select(x.number(0.5), x);
         Ok(t * (density * weight(self.m as usize, self.n as usize, a, b, x)))
     }
@@ -128,7 +129,7 @@ impl SpecialFunction for Betainc {
             [1e-300, 1e-300, 1e-300],
             [1e300, 1e300, 0.5],
         ];
-        // The law tests differentiate twice at smooth samples.
+        // Orders for smooth samples: the law tests differentiate twice, and a derivative raises the orders.
         let orders = [(0, 0), (1, 0), (0, 1), (1, 1), (2, 0)];
         let mut samples: Vec<Sample> = orders
             .into_iter()
@@ -139,8 +140,8 @@ impl SpecialFunction for Betainc {
     }
 }
 
-/// Returns `∂ᵐ⁺ⁿp/∂aᵐ∂bⁿ / p` for the density p, by
-/// `W(i + 1, j) = Σ binom(i, k) binom(j, l) W(i - k, j - l) slope(k + 1, l)`.
+/// Returns the factor `W(m, n) = ∂ᵐ⁺ⁿp/∂aᵐ∂bⁿ / p` of the density p, by `W(i + 1, j) = Σ binom(i, k) binom(j, l)
+/// W(i - k, j - l) slope(k + 1, l)`, summed over k ≤ i and l ≤ j.
 fn weight<'b, 'm>(
     m: usize,
     n: usize,
@@ -152,7 +153,7 @@ fn weight<'b, 'm>(
         let op: Op = if n == 0 { Scalar::Digamma.into() } else { Polygamma { n: n as u32 }.into() };
         x.unary(op)
     };
-    // Returns `∂ᵏ⁺ˡ ln p / ∂aᵏ∂bˡ` for the density p.
+    // Returns `∂ᵏ⁺ˡ ln p / ∂aᵏ∂bˡ` for the density p: a difference of polygamma functions.
     let slope = |k: usize, l: usize| {
         let both = of(k + l - 1, a + b);
         match (k, l) {
@@ -163,11 +164,11 @@ fn weight<'b, 'm>(
             _ => both,
         }
     };
-    // W(i, j), computed from smaller indices; `None` for W(0, 0) = 1.
+    // The table of W(i, j), each computed from smaller indices; `None` stands for W(0, 0) = 1.
     let mut w: Vec<Vec<Option<Expr<'b, 'm>>>> = vec![vec![None; n + 1]; m + 1];
     for i in 0..=m {
         for j in 0..=n {
-            // Lower the first nonzero index by one.
+            // Apply the recurrence to i if i > 0, otherwise to j.
             let (ks, ls) = if i > 0 { (i, j + 1) } else { (1, j) };
             let mut sum: Option<Expr<'b, 'm>> = None;
             for k in 0..ks {
@@ -193,7 +194,7 @@ fn weight<'b, 'm>(
     w[m][n].unwrap_or(x.number(1.0))
 }
 
-/// Returns a binomial coefficient.
+/// Returns the binomial coefficient `binom(n, k)`.
 fn choose(n: usize, k: usize) -> f64 {
     (0..k).fold(1.0, |c, i| c * (n - i) as f64 / (i + 1) as f64)
 }

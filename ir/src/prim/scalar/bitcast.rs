@@ -15,7 +15,7 @@ use crate::tensor::Tensor;
 /// The same bits as a number of another dtype with the same width. In text: `bitcast{to}`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Bitcast {
-    /// The dtype of the result: a number with the same width as the operand, and of another dtype.
+    /// The dtype of the result: a numeric dtype of the operand's width, but not the operand's own dtype.
     pub to: Dtype,
 }
 

@@ -108,15 +108,16 @@ impl ArrayPrimitive for Convert {
                 samples.push(Sample::edge(Convert { to }, vec![Tensor::from(Literal::one(from))]));
             }
         }
-        // Not to f32: a finite difference in f64 steps would measure the rounding.
+        // A smooth sample converts to f64, not to f32: finite differences with the steps for f64 would measure
+        // the rounding to f32.
         samples.push(Sample::smooth(Convert { to: Dtype::F64 }, vec![Tensor::from([0.5, -1.25])]));
         samples
     }
 }
 
-/// Returns whether a conversion `from` one dtype `through` another `to` a third one equals the direct
-/// conversion. It does if the intermediate dtype represents every value of the first exactly, and the second
-/// conversion follows the same rule (floats saturate, integers wrap).
+/// Returns whether converting `from` one dtype `through` a second one `to` a third one equals converting
+/// directly. It does if the second dtype represents every value of the first exactly, and the last conversion
+/// follows the same rule as the direct one (floats saturate, integers wrap).
 fn passes(from: Dtype, through: Dtype, to: Dtype) -> bool {
     use Dtype::{Bool, F32, F64, I32, I64, U32, U64};
     let holds = match (from, through) {

@@ -10,7 +10,7 @@ use crate::prim::{Code, Doc, Family, Sample};
 /// The exponential integral of order n. In text: `expn{n}`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Expn {
-    /// The order n of the exponential integral.
+    /// The order n of the exponential integral `Eₙ(x)`.
     pub n: u32,
 }
 

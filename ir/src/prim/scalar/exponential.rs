@@ -9,7 +9,7 @@ use crate::prim::rules::expr::Expr;
 use crate::prim::rules::rewrite::When;
 use std::f64::consts::{LN_2, LOG2_E, LOG10_E};
 
-/// The family of these rows on the page of primitives.
+/// The family of these functions on the page of primitives.
 pub(super) const FAMILY: Family = Family::Exponential;
 
 /// `eˣ`
@@ -43,7 +43,7 @@ pub(super) const EXPM1: Row = Row {
     code: unary!("expm1", 16, Continuous, Operand, parted math::Expm1),
     math: "eˣ - 1",
     signature: Signature::Float,
-    // Not `f + 1`, which is 0 where f rounds to -1.
+    // Not `f + 1` with the value f, which is 0 where f rounds to -1.
     partials: &[Partial::Of(|t, x, _| t * x[0].exp())],
     linear: Linear::No,
     edges: "accurate near 0; -1 at -inf",
@@ -223,8 +223,9 @@ pub(super) const LOGADDEXP: Row = Row {
     rewrites: &[],
 };
 
-/// `eˣ / (eˣ + eʸ)`, a function of the difference. The difference of equal infinities is NaN and is replaced by
-/// 0: each operand has half, as for any two equal numbers.
+/// The partial of logaddexp with respect to x: `eˣ / (eˣ + eʸ)`, a function of the difference x - y. The
+/// difference of equal infinities is NaN and is replaced by 0: each operand gets half, as for any two equal
+/// numbers.
 fn share<'b, 'm>(x: Expr<'b, 'm>, y: Expr<'b, 'm>) -> Expr<'b, 'm> {
     let finite = x.unary(Scalar::IsFinite);
     let infinite_tie = x.eq(y).and(!finite);
@@ -298,9 +299,10 @@ pub(super) const POW: Row = Row {
     ],
 };
 
-/// `t · y xʸ⁻¹`. If y is 0, the factor `x⁻¹` would turn the zero into NaN or infinity for x = 0 and for x so
-/// small that `x⁻¹` overflows; there the formula is `(y / x) xʸ`. Both branches replace the operand where the
-/// branch is not selected, instead of the result, so that derivatives of the formula are right too.
+/// The partial of a power with respect to x: `t · y xʸ⁻¹`. If y is 0, the factor `x⁻¹` would turn the zero into
+/// NaN or infinity for x = 0 and for x so small that `x⁻¹` overflows; there the formula is `(y / x) xʸ`. Where a
+/// branch is not selected, its operand is replaced instead of its result, so that derivatives of the formula are
+/// right too.
 fn pow_x<'b, 'm>(t: Expr<'b, 'm>, x: &[Expr<'b, 'm>], power: Expr<'b, 'm>) -> Expr<'b, 'm> {
     let (x, y) = (x[0], x[1]);
     if y.atom.literal().is_some_and(|y| !y.is_zero()) {
@@ -313,7 +315,8 @@ fn pow_x<'b, 'm>(t: Expr<'b, 'm>, x: &[Expr<'b, 'm>], power: Expr<'b, 'm>) -> Ex
     t * none.select(y / small * power, y * usual.pow(y - 1.0))
 }
 
-/// `t · xʸ ln x`, with ln 0 replaced by 0: 0ʸ does not change with y > 0.
+/// The partial of a power with respect to y: `t · xʸ ln x`, with ln 0 replaced by 0, since 0ʸ is constant for y >
+/// 0.
 fn pow_y<'b, 'm>(t: Expr<'b, 'm>, x: &[Expr<'b, 'm>], power: Expr<'b, 'm>) -> Expr<'b, 'm> {
     let x = x[0];
     t * (x.eq(x.number(0.0)).select(x.number(1.0), x).log() * power)

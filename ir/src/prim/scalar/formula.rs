@@ -1,4 +1,4 @@
-//! The derivative of a row as mathematics, for the catalogue.
+//! The derivative of a row of the scalar table as a formula, for the page of primitives.
 //!
 //! A partial is a function on expressions. Called with symbols it emits equations, and these are printed as one
 //! formula: for `tanh`, `t · (1 - f) · (1 + f)`. So the page cannot disagree with the program. `t` is the
@@ -14,7 +14,8 @@ use crate::prim::elementwise::{Partial, PartialFn};
 use crate::prim::{Attr, Expr};
 use cranelift_entity::EntityRef;
 
-/// Returns one formula per operand; operands with equal formulas share a line.
+/// Returns the derivative of the row's function: one formula per operand, where operands with equal formulas
+/// share a line.
 pub(super) fn derivative(row: &Row) -> String {
     let mut lines: Vec<(String, String)> = Vec::new();
     for (partial, name) in row.partials.iter().zip(["∂x", "∂y", "∂z"]) {
@@ -33,7 +34,7 @@ pub(super) fn derivative(row: &Row) -> String {
     lines.join("; ")
 }
 
-/// The precedence of a piece of text.
+/// The precedence of the outermost operator of a formula's text, lowest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
     Choice,
@@ -45,7 +46,8 @@ enum Level {
     Atom,
 }
 
-/// A piece of text; as an operand of an operator with higher precedence it needs parentheses.
+/// The text of a formula, and its precedence: as an operand of an operator with higher precedence it needs
+/// parentheses.
 #[derive(Clone)]
 struct Text(String, Level);
 
@@ -72,7 +74,7 @@ fn formula(row: &Row, partial: PartialFn, negative: bool) -> String {
         let b = Builder::new(&mut module, &mut draft);
         let x: Vec<Expr<'_, '_>> = operands.iter().map(|a| Expr::new(&b, *a)).collect();
         let t = Expr::new(&b, t);
-        // The usual notation: the sign comes first.
+        // A subtracted partial is printed in the usual notation, with the sign in front: negate the tangent.
         partial(if negative { -t } else { t }, &x, Expr::new(&b, f)).atom
     };
     for e in draft.equations() {
@@ -89,7 +91,7 @@ fn of_atom(texts: &[Text], a: Atom) -> Text {
     }
 }
 
-/// Returns the text of a number; well-known constants by name.
+/// Returns the text of a number; some well-known constants are printed by name.
 fn constant(l: Literal) -> String {
     use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, LN_2, LOG2_E, LOG10_E};
     let known = [
@@ -112,7 +114,7 @@ fn constant(l: Literal) -> String {
 
 fn of_equation(e: &Equation, x: &[Text]) -> Text {
     use Level::{And, Atom, Choice, Comparison, Or, Product, Sum};
-    // The right operand of a minus or a division needs a higher precedence.
+    // The right operand of a minus or a division needs parentheses already at equal precedence.
     let infix = |sign: &str, level: Level, right: Level| {
         Text(format!("{} {sign} {}", x[0].within(level), x[1].within(right)), level)
     };

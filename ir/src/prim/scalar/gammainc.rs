@@ -20,7 +20,7 @@ pub struct Gammainc {
 
 notation!(Gammainc = "gammainc" { n });
 
-/// Returns the code that calls the library function of order `N`.
+/// Returns the code that calls the library function for the derivative of order `N` in a.
 fn order<const N: u32>(name: &'static str) -> Code {
     extern "C" fn wide<const N: u32>(a: f64, x: f64) -> f64 {
         math::gammainc(N, a, x)
@@ -82,7 +82,7 @@ impl SpecialFunction for Gammainc {
         if self.n == 0 {
             return Ok(t * density);
         }
-        // Where the density is 0 it is 0 for neighbouring a too, whatever ln x is.
+        // Where the density is 0, it is 0 for neighbouring a too, so replace x, whose logarithm may be infinite.
         let inside = density.eq(density.number(0.0)).select(x.number(1.0), x);
         let u = inside.log() - a.digamma();
         let slope = |k: u32| -a.unary(Polygamma { n: k });
@@ -115,7 +115,7 @@ impl SpecialFunction for Gammainc {
             [1e-300, 1e-300],
             [1e300, 1e300],
         ];
-        // The law tests differentiate twice at smooth samples.
+        // Orders for smooth samples: the law tests differentiate twice, and a derivative raises the order.
         let mut samples: Vec<Sample> =
             (0..=2).flat_map(|n| samples_at(Gammainc { n }, &smooth, &edge)).collect();
         samples.push(Sample::edge(Gammainc { n: GAMMAINC_ORDERS }, columns(&smooth)));

@@ -19,7 +19,7 @@ use crate::tensor::Tensor;
 /// A power with a constant integer exponent. In text: `integer_pow{n}`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct IntegerPow {
-    /// The exponent.
+    /// The exponent n.
     pub n: i32,
 }
 
@@ -73,7 +73,7 @@ impl ArrayPrimitive for IntegerPow {
     }
 
     fn transpose(&self, b: &Builder<'_>, _: &[Arg], ct: Atom, into: &mut Cotangents) -> Result<()> {
-        // `is_linear` holds only for n = 1.
+        // The primitive is linear only for n = 1, so the cotangent passes unchanged.
         into.add(b, 0, ct);
         Ok(())
     }

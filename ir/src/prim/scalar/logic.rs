@@ -6,7 +6,7 @@ use crate::prim::Family;
 use crate::prim::elementwise::{Linear, Partial};
 use crate::prim::rules::rewrite::When;
 
-/// The family of these rows on the page of primitives.
+/// The family of these functions on the page of primitives.
 pub(super) const FAMILY: Family = Family::Logic;
 
 const BOOL: Partial = Partial::Zero("a bool has no tangent");
@@ -138,7 +138,7 @@ pub(super) const GE: Row = Row {
     rewrites: &[],
 };
 
-/// `x and y`
+/// `x and y`: bitwise; logical on bools.
 pub(super) const AND: Row = Row {
     code: Code::And,
     math: "x ∧ y",
@@ -156,7 +156,7 @@ pub(super) const AND: Row = Row {
     ],
 };
 
-/// `x or y`
+/// `x or y`: bitwise; logical on bools.
 pub(super) const OR: Row = Row {
     code: Code::Or,
     math: "x ∨ y",
@@ -174,7 +174,7 @@ pub(super) const OR: Row = Row {
     ],
 };
 
-/// `x xor y`
+/// `x xor y`: bitwise; logical on bools.
 pub(super) const XOR: Row = Row {
     code: Code::Xor,
     math: "x ⊕ y",
@@ -191,7 +191,7 @@ pub(super) const XOR: Row = Row {
     ],
 };
 
-/// `not x`
+/// `not x`: bitwise; logical on bools.
 pub(super) const NOT: Row = Row {
     code: Code::Not,
     math: "¬x",
@@ -208,7 +208,7 @@ pub(super) const NOT: Row = Row {
     ],
 };
 
-/// `x · 2ʸ`
+/// `x · 2ʸ`: x shifted left by y bits.
 pub(super) const SHIFT_LEFT: Row = Row {
     code: Code::ShiftLeft,
     math: "x · 2ʸ",
@@ -229,7 +229,7 @@ pub(super) const SHIFT_LEFT: Row = Row {
     rewrites: &[exact("shift-left-zero", "(shift_left ?x 0)", "?x", When::Always, "nothing moves")],
 };
 
-/// `⌊x / 2ʸ⌋`
+/// `⌊x / 2ʸ⌋`: x shifted right by y bits, filled with copies of the sign bit.
 pub(super) const SHIFT_RIGHT_ARITHMETIC: Row = Row {
     code: Code::ShiftRightArithmetic,
     math: "⌊x / 2ʸ⌋",
@@ -256,7 +256,7 @@ pub(super) const SHIFT_RIGHT_ARITHMETIC: Row = Row {
     )],
 };
 
-/// `x` shifted right, filled with zeros.
+/// x shifted right by y bits, filled with zeros.
 pub(super) const SHIFT_RIGHT_LOGICAL: Row = Row {
     code: Code::ShiftRightLogical,
     math: "x shifted right, zeros coming in",
@@ -283,7 +283,7 @@ pub(super) const SHIFT_RIGHT_LOGICAL: Row = Row {
     )],
 };
 
-/// 64 random bits.
+/// 64 random bits for the key x and the counter y (Threefry-2x32).
 pub(super) const RANDOM_BITS: Row = Row {
     code: Code::RandomBits,
     math: "Threefry-2x32 of the counter y under the key x, high words first",
@@ -303,7 +303,7 @@ pub(super) const RANDOM_BITS: Row = Row {
     rewrites: &[],
 };
 
-/// `x is finite`
+/// Whether x is neither infinite nor NaN.
 pub(super) const IS_FINITE: Row = Row {
     code: Code::IsFinite,
     math: "|x| < ∞",

@@ -46,7 +46,7 @@ use crate::tensor::Tensor;
 use row::{EDGES, POSITIVE, REAL, UNIT, binary, exact, relaxed, ternary, unary};
 
 /// Defines [`Scalar`] from the list of rows. A name in parentheses, with `1` or `2` for the number of operands,
-/// defines a method for formulas.
+/// also defines a method of `Expr` for formulas in derivative rules.
 macro_rules! scalars {
     ($($variant:ident $(($method:ident $arity:tt))? = $file:ident::$row:ident),* $(,)?) => {
         /// A scalar function, applied element by element.
@@ -56,17 +56,17 @@ macro_rules! scalars {
         }
 
         impl Scalar {
-            /// Every scalar function, in the order of the list.
+            /// All scalar functions, in the order of the list.
             pub const ALL: &'static [Scalar] = &[$(Scalar::$variant),*];
 
-            /// Returns the row of the table.
+            /// Returns the row of the table that defines the function.
             pub fn row(self) -> &'static Row {
                 match self {
                     $(Scalar::$variant => { static ROW: Row = $file::$row; &ROW })*
                 }
             }
 
-            /// Returns the family, that of the file which contains the row.
+            /// Returns the family of the function: that of the file which contains its row.
             fn family(self) -> Family {
                 match self { $(Scalar::$variant => $file::FAMILY),* }
             }
@@ -77,14 +77,14 @@ macro_rules! scalars {
             " needs a partial derivative for each operand, and a number for each in every sample"
         ));)*
 
-        /// Functions of the table as methods for formulas.
+        /// Functions of the table as methods of expressions, for formulas in derivative rules.
         impl<'b, 'm> Expr<'b, 'm> {
             $($(method!($variant $method $arity);)?)*
         }
     };
 }
 
-/// Defines a method of [`Expr`] for a function of one or two operands.
+/// Defines a method of [`Expr`] that applies a function of one or two operands.
 macro_rules! method {
     ($variant:ident $method:ident 1) => {
         #[doc = concat!("Applies `", stringify!($method), "`.")]

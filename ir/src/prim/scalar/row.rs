@@ -1,4 +1,4 @@
-//! A row of the scalar table, and helpers to write rows: points, rewrites, library functions.
+//! The type of a row of the scalar table, and helpers to write rows: sample points, rewrites, library functions.
 
 use super::Scalar;
 use crate::lang::types::Dtype;
@@ -6,7 +6,7 @@ use crate::prim::elementwise::{Linear, Partial};
 use crate::prim::{Code, Equality, Exactness, Rewrite, Sample, When};
 use crate::tensor::Tensor;
 
-/// The dtypes that a scalar function accepts, and the dtype of its result.
+/// The dtypes that a scalar function accepts, and the dtype of its result, as a rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Signature {
     /// Floats of one dtype to that dtype.
@@ -15,22 +15,22 @@ pub enum Signature {
     Number,
     /// Signed numbers of one dtype to that dtype.
     Signed,
-    /// Operands of one dtype to bool.
+    /// Two operands of one dtype to bool.
     Compare,
-    /// Floats to bool.
+    /// A float to bool.
     Test,
     /// Bool or integers of one dtype to that dtype.
     Bits,
     /// Integers of one dtype to that dtype.
     Integer,
-    /// u64 to u64.
+    /// u64 operands to u64.
     Wide,
-    /// A bool and two operands of one dtype to that dtype.
+    /// A bool and two operands of one dtype to that dtype (a select).
     Choose,
 }
 
 impl Signature {
-    /// Returns the signature as text for the page of primitives.
+    /// Returns the signature in words, for the page of primitives.
     pub(super) fn words(self) -> &'static str {
         match self {
             Signature::Float => "floats to the same",
@@ -50,36 +50,37 @@ impl Signature {
 pub struct Row {
     /// The operation on single elements; it includes the name and the number of operands.
     pub code: Code,
-    /// The mathematics, in terms of x (and y, z).
+    /// The mathematics of the function, in terms of x (and y, z).
     pub math: &'static str,
     /// The dtypes of operands and result.
     pub signature: Signature,
-    /// One partial derivative per operand.
+    /// One partial derivative per operand, in the order of the operands.
     pub partials: &'static [Partial],
     /// The operands in which the function is linear.
     pub linear: Linear,
-    /// Conventions at domain edges, ties, infinities and NaN.
+    /// The function's conventions at domain edges, ties, infinities and NaN.
     pub edges: &'static str,
-    /// Points (one number per operand) inside the domain, where the function is smooth.
+    /// Sample points (one number per operand) inside the domain, where the function is smooth.
     pub smooth: &'static [&'static [f64]],
-    /// Points at ties and edges, where only values are compared.
+    /// Sample points at ties and edges, where only values are compared.
     pub edge: &'static [&'static [f64]],
-    /// Equalities with this function on the left.
+    /// The rewrite rules whose left side is this function.
     pub rewrites: &'static [Rewrite],
 }
 
 impl Row {
-    /// Returns the name in the text format.
+    /// Returns the function's name in the text format.
     pub const fn name(&self) -> &'static str {
         self.code.row().name
     }
 
-    /// Returns the number of operands.
+    /// Returns the function's number of operands.
     pub const fn arity(&self) -> usize {
         self.code.row().takes.arity()
     }
 
-    /// Returns the dtype of the result, or an error with the required dtypes and a remedy.
+    /// Returns the dtype of the result for operands of these dtypes, or an error with the required dtypes and a
+    /// remedy.
     pub(super) fn accepts(&self, dtypes: &[Dtype]) -> Result<Dtype, (String, &'static str)> {
         let equal = |d: &[Dtype]| d.windows(2).all(|w| w[0] == w[1]);
         let last = dtypes[dtypes.len() - 1];
@@ -111,7 +112,8 @@ impl Row {
         }
     }
 
-    /// Returns the points as tensors: all of them in one vector per dtype, and the first as scalars.
+    /// Returns the sample points as tensors: for each dtype all points as one vector per operand, and the first
+    /// point as scalars.
     pub(super) fn samples(&self, scalar: Scalar) -> Vec<Sample> {
         let column = |points: &[&[f64]], i: usize, dtype: Dtype| {
             Tensor::of(dtype, &points.iter().map(|p| p[i]).collect::<Vec<f64>>())
@@ -150,7 +152,7 @@ impl Row {
         samples
     }
 
-    /// Fails the compilation if a derivative is missing or a sample lacks an operand.
+    /// Fails the compilation if the row has not one partial per operand, or a sample point lacks an operand.
     pub(super) const fn assert_complete(&self, message: &str) {
         let arity = self.arity();
         let mut complete = self.partials.len() == arity;
@@ -168,13 +170,13 @@ impl Row {
     }
 }
 
-/// Sample points for functions of all reals.
+/// Sample points for functions that are defined on all real numbers.
 pub(super) const REAL: &[&[f64]] = &[&[-3.0], &[-0.5], &[0.1], &[1.25]];
-/// Sample points for functions of positive numbers.
+/// Sample points for functions that are defined on positive numbers.
 pub(super) const POSITIVE: &[&[f64]] = &[&[0.05], &[0.9], &[2.5]];
-/// Sample points for functions of [-1, 1].
+/// Sample points for functions that are defined on [-1, 1].
 pub(super) const UNIT: &[&[f64]] = &[&[-0.9], &[-0.1], &[0.5]];
-/// Edge cases for functions of one float: zeros, ones, infinities, NaN, tiny and huge numbers, and arguments
+/// Edge points for functions of one float: zeros, ones, infinities, NaN, tiny and huge numbers, and arguments
 /// around which the exponential overflows and underflows.
 pub(super) const EDGES: &[&[f64]] = &[
     &[0.0],
@@ -191,7 +193,7 @@ pub(super) const EDGES: &[&[f64]] = &[
     &[-745.2],
 ];
 
-/// Returns a rewrite that preserves every bit.
+/// Returns a rewrite rule whose sides are equal bit by bit.
 pub(super) const fn exact(
     name: &'static str,
     lhs: &'static str,
@@ -202,7 +204,7 @@ pub(super) const fn exact(
     Rewrite { name, rule: Equality::Pattern { lhs, rhs }, when, exactness: Exactness::Exact, why }
 }
 
-/// Returns a rewrite that holds in real arithmetic.
+/// Returns a rewrite rule whose sides are equal in real arithmetic only, for relaxed mode.
 pub(super) const fn relaxed(
     name: &'static str,
     lhs: &'static str,
@@ -219,9 +221,9 @@ pub(super) const fn relaxed(
     }
 }
 
-/// Defines a library function of one argument from its cost, its continuity, its sign ([`crate::prim::SignOf`])
-/// and its f64 version, whose result the f32 version rounds once; or from one generic source for both
-/// ([`crate::math::Parted`]).
+/// Defines the code of a library function of one argument from its name, cost, continuity, sign
+/// ([`crate::prim::SignOf`]) and f64 version, whose result the f32 version rounds once. With `parted`, both
+/// versions come from one generic source ([`crate::math::Parted`]).
 macro_rules! unary {
     ($name:literal, $flops:literal, $jumps:ident, $sign:ident, parted $f:path) => {{
         extern "C" fn wide(x: f64) -> f64 {
@@ -259,7 +261,7 @@ macro_rules! unary {
     }};
 }
 
-/// Defines a library function of two arguments: as [`unary!`], or with its own f32 version.
+/// Defines the code of a library function of two arguments, as [`unary!`] does, or with its own f32 version.
 macro_rules! binary {
     ($name:literal, $flops:literal, $jumps:ident, $sign:ident, $f:path) => {{
         fn narrow(x: f32, y: f32) -> f32 {
@@ -281,7 +283,7 @@ macro_rules! binary {
     }};
 }
 
-/// Defines a library function of three arguments: as [`unary!`].
+/// Defines the code of a library function of three arguments, as [`unary!`] does.
 macro_rules! ternary {
     ($name:literal, $flops:literal, $jumps:ident, $sign:ident, $f:path) => {{
         extern "C" fn wide(x: f64, y: f64, z: f64) -> f64 {

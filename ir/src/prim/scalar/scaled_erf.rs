@@ -10,7 +10,7 @@ use crate::prim::rules::expr::Expr;
 use crate::prim::syntax::Word;
 use crate::prim::{Code, Doc, Family, Sample};
 
-/// The function whose n-th derivative is computed.
+/// The function whose n-th derivative is computed: `erfcx` or `dawsn`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum ScaledErfKind {
     /// `eˣ² erfc x`
@@ -34,7 +34,7 @@ impl Word for ScaledErfKind {
 /// In text: `erfcx{n}`, `dawsn{n}`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct ScaledErf {
-    /// The function whose n-th derivative is computed.
+    /// The function that is differentiated n times.
     pub kind: ScaledErfKind,
     /// The order of the derivative, at most [`SCALED_ERF_ORDERS`].
     pub n: u32,

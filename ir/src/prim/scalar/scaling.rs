@@ -7,7 +7,7 @@ use crate::lang::literal::Literal;
 use crate::prim::rules::rewrite::{Equality, Exactness, Rewrite, Site, Term, When};
 use crate::prim::{Code, Op};
 
-/// `-(x c) = x (-c)`
+/// Rewrites `-(x c)` to `x (-c)`, and `-(x / c)` likewise, for a literal `c`.
 pub(super) const NEG_SCALE: Rewrite = Rewrite {
     name: "neg-scale",
     rule: Equality::Site {
@@ -20,7 +20,7 @@ pub(super) const NEG_SCALE: Rewrite = Rewrite {
     why: "the constant takes the sign",
 };
 
-/// `(x c) d = x (c d)`
+/// Rewrites `(x c) d` to `x (c d)`, and quotients likewise, for literals `c` and `d`.
 pub(super) const SCALE_SCALE: Rewrite = Rewrite {
     name: "scale-scale",
     rule: Equality::Site { outer: is_scaling, inner: is_scaling, equal: twice },
@@ -45,7 +45,7 @@ fn twice(site: &Site<'_>) -> Option<Term> {
         let definition = site.operands[i].definition.as_ref()?;
         Some((i, definition.scaled()?, definition.op))
     };
-    // The literal must be the right operand of a quotient: a literal divided by a value is not a scaling.
+    // In a quotient the literal must be the right operand: a literal divided by a value is not a scaling.
     let other = |i: usize| site.operands.get(1 - i).and_then(|o| o.literal);
     let (i, (j, c), by) = of(0).or_else(|| of(1))?;
     let d = other(i).filter(|_| i == 0 || *site.op == Scalar::Mul.into())?;

@@ -11,15 +11,15 @@ use crate::prim::rules::expr::Expr;
 use crate::prim::{Gammainc, Polygamma};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
-/// The family of these rows on the page of primitives.
+/// The family of these functions on the page of primitives.
 pub(super) const FAMILY: Family = Family::Special;
 
-/// `1 / (1 + e⁻ˣ)`
+/// The logistic function `1 / (1 + e⁻ˣ)`.
 pub(super) const LOGISTIC: Row = Row {
     code: unary!("logistic", 20, Continuous, Plus, parted math::Logistic),
     math: "1 / (1 + e⁻ˣ)",
     signature: Signature::Float,
-    // Not `f (1 - f)`, which is 0 where f rounds to 1 and the derivative is still 1e-16.
+    // Not `f (1 - f)` with the value f, which is 0 where f rounds to 1 and the derivative is still 1e-16.
     partials: &[Partial::Of(|t, x, _| t * (0.5 * (0.5 * x[0]).sech()).powi(2))],
     linear: Linear::No,
     edges: "0 at -inf, 1 at inf; overflows nowhere",
@@ -28,7 +28,7 @@ pub(super) const LOGISTIC: Row = Row {
     rewrites: &[],
 };
 
-/// `2/√π ∫₀ˣ exp(-s²) ds`
+/// The error function `2/√π ∫₀ˣ exp(-s²) ds`.
 pub(super) const ERF: Row = Row {
     code: unary!("erf", 32, Continuous, Operand, parted math::Erf),
     math: "2/√π ∫₀ˣ exp(-s²) ds",
@@ -41,7 +41,7 @@ pub(super) const ERF: Row = Row {
     rewrites: &[],
 };
 
-/// `1 - erf x`
+/// The complementary error function `1 - erf x`.
 pub(super) const ERFC: Row = Row {
     code: unary!("erfc", 32, Continuous, Plus, math::erfc),
     math: "1 - erf x",
@@ -54,7 +54,7 @@ pub(super) const ERFC: Row = Row {
     rewrites: &[],
 };
 
-/// `erf⁻¹ x`
+/// The inverse of the error function, `erf⁻¹ x`.
 pub(super) const ERF_INV: Row = Row {
     code: unary!("erf_inv", 32, Continuous, Operand, math::erf_inv),
     math: "erf⁻¹ x",
@@ -67,7 +67,7 @@ pub(super) const ERF_INV: Row = Row {
     rewrites: &[],
 };
 
-/// `erfc⁻¹ x`
+/// The inverse of the complementary error function, `erfc⁻¹ x`.
 pub(super) const ERFC_INV: Row = Row {
     code: unary!("erfc_inv", 60, Continuous, Unknown, math::erfc_inv),
     math: "erfc⁻¹ x",
@@ -80,7 +80,7 @@ pub(super) const ERFC_INV: Row = Row {
     rewrites: &[],
 };
 
-/// `∫ φ from -∞ to x`
+/// The normal distribution function: `∫ φ from -∞ to x`, with the normal density φ.
 pub(super) const NDTR: Row = Row {
     code: unary!("ndtr", 40, Continuous, Plus, math::ndtr),
     math: "1/√(2π) ∫₋∞ˣ exp(-s²/2) ds",
@@ -96,7 +96,7 @@ pub(super) const NDTR: Row = Row {
 /// The constant `1/√(2π)`, the normal density at 0.
 const FRAC_1_SQRT_TAU: f64 = 0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
 
-/// `ln |Γ(x)|`
+/// The logarithm of the gamma function, `ln |Γ(x)|`.
 pub(super) const LGAMMA: Row = Row {
     code: unary!("lgamma", 32, Continuous, Unknown, math::lgamma),
     math: "ln |Γ(x)|",
@@ -109,7 +109,7 @@ pub(super) const LGAMMA: Row = Row {
     rewrites: &[],
 };
 
-/// `ψ(x) = Γ'(x) / Γ(x)`
+/// The digamma function `ψ(x) = Γ'(x) / Γ(x)`.
 pub(super) const DIGAMMA: Row = Row {
     code: unary!("digamma", 32, Continuous, Unknown, math::digamma),
     math: "ψ(x) = Γ'(x) / Γ(x)",
@@ -122,7 +122,7 @@ pub(super) const DIGAMMA: Row = Row {
     rewrites: &[],
 };
 
-/// `Ei(x) = ∫ eˢ/s ds from -∞ to x`
+/// The exponential integral `Ei(x) = ∫ eˢ/s ds from -∞ to x`.
 pub(super) const EXPI: Row = Row {
     code: unary!("expi", 100, Continuous, Unknown, math::expi),
     math: "Ei(x) = ∫ eˢ/s ds from -∞ to x",
@@ -135,7 +135,7 @@ pub(super) const EXPI: Row = Row {
     rewrites: &[],
 };
 
-/// `Q(x, y) = 1 - P(x, y)`
+/// The regularised upper incomplete gamma function `Q(x, y) = 1 - P(x, y)`.
 pub(super) const GAMMAINCC: Row = Row {
     code: binary!("gammaincc", 800, Continuous, Unknown, math::gammaincc),
     math: "Q(x, y) = 1/Γ(x) ∫ sˣ⁻¹ e⁻ˢ ds from y to ∞",
@@ -151,7 +151,7 @@ pub(super) const GAMMAINCC: Row = Row {
     rewrites: &[],
 };
 
-/// `∂P(x, y)/∂y`
+/// The density of the gamma distribution with shape x at y: `∂P(x, y)/∂y`.
 pub(super) const GAMMA_DENSITY: Row = Row {
     code: binary!("gamma_density", 80, Continuous, Unknown, math::gamma_density),
     math: "yˣ⁻¹ e⁻ʸ / Γ(x)",
@@ -167,7 +167,7 @@ pub(super) const GAMMA_DENSITY: Row = Row {
     rewrites: &[],
 };
 
-/// `∂I(x, y, z)/∂z`
+/// The density of the beta distribution with shapes x and y at z: `∂I(x, y, z)/∂z`.
 pub(super) const BETA_DENSITY: Row = Row {
     code: ternary!("beta_density", 200, Continuous, Unknown, math::beta_density),
     math: "zˣ⁻¹ (1 - z)ʸ⁻¹ / B(x, y)",
@@ -203,7 +203,7 @@ pub(super) const BETA_DENSITY: Row = Row {
     rewrites: &[],
 };
 
-/// `₁F₁(x; y; z)`
+/// Kummer's confluent hypergeometric function `₁F₁(x; y; z)`.
 pub(super) const HYP1F1: Row = Row {
     code: ternary!("hyp1f1", 400, Continuous, Unknown, math::hyp1f1),
     math: "₁F₁(x; y; z) = Σₖ (x)ₖ zᵏ / ((y)ₖ k!)",
@@ -212,7 +212,7 @@ pub(super) const HYP1F1: Row = Row {
         Partial::Missing(NO_PARAMETER),
         Partial::Missing(NO_PARAMETER),
         Partial::Of(|t, x, _| {
-            // A constant function, even if the other factor overflows.
+            // For x = 0 the function is constant, so the derivative is 0 even if the other factor overflows.
             let constant = x[0].eq(x[0].number(0.0));
             let next = (x[0] + 1.0).ternary(Scalar::Hyp1f1, x[1] + 1.0, x[2]);
             t * (x[0] / x[1] * constant.select(x[2].number(0.0), next))
@@ -237,17 +237,17 @@ pub(super) const HYP1F1: Row = Row {
     rewrites: &[],
 };
 
-/// The reason for missing derivatives of these functions in their parameters.
+/// The reason for the error where a derivative of these functions in a parameter is requested.
 const NO_PARAMETER: &str = "derivatives in the parameters are not implemented";
 
-/// Returns `x`, or `other` where the density f is 0: there f is 0 for neighbouring parameters too, whatever the
-/// logarithm is.
+/// Returns `x`, or `other` where the density f is 0. There f is 0 for neighbouring parameters too, and a
+/// logarithm at `x` may be infinite.
 fn inside<'b, 'm>(f: Expr<'b, 'm>, x: Expr<'b, 'm>, other: f64) -> Expr<'b, 'm> {
     f.eq(f.number(0.0)).select(x.number(other), x)
 }
 
-/// `∂f/∂y` for the density f with shape a: `f (a - 1 - y) / y`. At y = 0 this is 0/0 or 0 · inf for `a ≥ 1`;
-/// there it is the difference of the densities with the shapes a - 1 and a.
+/// The derivative `∂f/∂y` of the gamma density f with shape a: `f (a - 1 - y) / y`. At y = 0 this is 0/0 or 0 ·
+/// inf for `a ≥ 1`; there the derivative is the difference of the densities with the shapes a - 1 and a.
 fn gamma_density_slope<'b, 'm>(a: Expr<'b, 'm>, y: Expr<'b, 'm>, f: Expr<'b, 'm>) -> Expr<'b, 'm> {
     let end = y.eq(y.number(0.0)).and(a.ge(a.number(1.0)));
     let below = end.select(a - 1.0, a.number(2.0)).gamma_density(end.select(y, y.number(1.0)));
@@ -255,8 +255,9 @@ fn gamma_density_slope<'b, 'm>(a: Expr<'b, 'm>, y: Expr<'b, 'm>, f: Expr<'b, 'm>
     end.select(below - f, f * ((a - 1.0 - y) / y))
 }
 
-/// `∂f/∂z` for the density f: `f ((a - 1) / z - (b - 1) / (1 - z))`. At an end, a term that is 0/0 or 0 · inf
-/// is replaced by the density with the next lower shape, times `a + b - 1`.
+/// The derivative `∂f/∂z` of the beta density f with shapes a and b: `f ((a - 1) / z - (b - 1) / (1 - z))`. At an
+/// end of the interval, a term that is 0/0 or 0 · inf is replaced by the density with the next lower shape, times
+/// `a + b - 1`.
 fn beta_density_slope<'b, 'm>(
     a: Expr<'b, 'm>,
     b: Expr<'b, 'm>,
@@ -270,7 +271,7 @@ fn beta_density_slope<'b, 'm>(
     let below =
         |a: Expr<'b, 'm>, b: Expr<'b, 'm>, z: Expr<'b, 'm>| a.ternary(Scalar::BetaDensity, b, z);
     let sum = a + b - 1.0;
-    // Elsewhere the point is replaced by one at which no divisor is 0.
+    // Where an end formula is selected, z is replaced in the other formula by a point at which no divisor is 0.
     let half = z.number(0.5);
     let at = first.select(half, last.select(half, inside(f, z, 0.5)));
     let (start, stop) = (first.select(z, half), last.select(z, half));
@@ -280,7 +281,7 @@ fn beta_density_slope<'b, 'm>(
     first.select(left, last.select(right, between))
 }
 
-/// Edge cases for functions of two non-negative operands.
+/// Edge points for functions of two non-negative operands.
 const POSITIVE_PAIRS: &[&[f64]] = &[
     &[0.0, 1.0],
     &[0.0, 0.0],

@@ -28,7 +28,7 @@ pub(crate) trait SpecialFunction: Notation + Copy + Into<Op> {
     /// Returns the operation on single elements, or the error in the attributes.
     fn code(self) -> Result<Code>;
 
-    /// Emits `∂f/∂xᵢ · t`, as in a row of the table.
+    /// Emits `∂f/∂xᵢ · t` for operand i, as in a row of the scalar table.
     fn partial<'b, 'm>(
         self,
         i: usize,
@@ -37,12 +37,12 @@ pub(crate) trait SpecialFunction: Notation + Copy + Into<Op> {
         y: Expr<'b, 'm>,
     ) -> Result<Expr<'b, 'm>>;
 
-    /// Returns typical and edge cases.
+    /// Returns sample operands, typical and edge cases; the law tests run all of them.
     fn samples() -> Vec<Sample>;
 }
 
-/// Defines the rules of primitives from their definition as special functions. (Rust does not admit one `impl`
-/// for all special functions besides the one for all movements.)
+/// Implements `crate::prim::ArrayPrimitive` for each special function. (Rust does not admit one `impl` for all
+/// special functions besides the one for all movements.)
 macro_rules! primitives {
     ($($function:ident),*) => {$(
         impl ArrayPrimitive for $function {
@@ -69,7 +69,7 @@ macro_rules! primitives {
                 elementwise::batch(b, (*self).into(), n, x, batched)
             }
             fn lower(&self, _: &[Operand<'_>]) -> Lowering {
-                // Type inference has rejected attributes without code.
+                // Type inference has rejected attributes without code, so `Add` is never used.
                 Lowering::Elementwise(self.code().unwrap_or(Code::Add))
             }
             fn rewrites() -> Vec<Rewrite> {
@@ -120,7 +120,7 @@ fn jvp<F: SpecialFunction>(
     Ok(total.map(|dy| dy.atom))
 }
 
-/// Returns the number of operands in words.
+/// Returns the number of operands in words, for the page of primitives.
 fn takes(arity: usize) -> String {
     match arity {
         1 => "one float".to_owned(),
@@ -129,13 +129,13 @@ fn takes(arity: usize) -> String {
     }
 }
 
-/// Returns code that calls a continuous function of unknown sign.
+/// Returns the code that calls a library function, which is continuous and whose result's sign is unknown.
 pub(super) fn called(name: &'static str, flops: u32, function: LibraryFn) -> Code {
     let (continuity, sign) = (Continuity::Continuous, SignOf::Unknown);
     Code::Library(Library { name, flops, continuity, sign, function })
 }
 
-/// Returns the error for a derivative whose order is above `highest`.
+/// Returns the error for a derivative (`what`) whose order would be above `highest`.
 pub(super) fn beyond(what: String, highest: u32) -> Problem {
     Problem::new(
         Kind::NotDifferentiable,
@@ -144,7 +144,8 @@ pub(super) fn beyond(what: String, highest: u32) -> Problem {
     )
 }
 
-/// Defines a library function of a constant integer and one operand; f32 rounds the f64 result once.
+/// Defines the code of a library function of a constant integer `n` and one operand; its f32 version rounds the
+/// f64 result once.
 macro_rules! indexed {
     ($name:literal, $flops:literal, $n:expr, $f:path) => {{
         extern "C" fn wide(n: u32, x: f64) -> f64 {
@@ -159,13 +160,13 @@ macro_rules! indexed {
 }
 pub(super) use indexed;
 
-/// Returns one operand per column of the points.
+/// Returns one f64 vector per operand: column i of the points, which have one number per operand.
 pub(super) fn columns<const N: usize>(points: &[[f64; N]]) -> Vec<Tensor> {
     let column = |i: usize| Tensor::from(points.iter().map(|p| p[i]).collect::<Vec<f64>>());
     (0..N).map(column).collect()
 }
 
-/// Returns samples of a function at smooth points and at edges, also as scalars and in f32.
+/// Returns samples of `op` at smooth points and at edge points, also as scalars and in f32.
 pub(super) fn samples_at<const N: usize>(
     op: impl Into<Op>,
     smooth: &[[f64; N]],

@@ -9,7 +9,7 @@ use crate::prim::elementwise::{Linear, Partial};
 use crate::prim::rules::expr::Expr;
 use crate::prim::rules::rewrite::When;
 
-/// The family of these rows on the page of primitives.
+/// The family of these functions on the page of primitives.
 pub(super) const FAMILY: Family = Family::Trigonometric;
 
 /// `sin x`
@@ -96,7 +96,7 @@ pub(super) const ATAN2: Row = Row {
     math: "the angle of the point (y, x)",
     signature: Signature::Float,
     partials: &[
-        // y / (x² + y²); the squares themselves would overflow for coordinates near 1e300 and underflow near
+        // y / (x² + y²). The squares themselves would overflow for coordinates near 1e300 and underflow near
         // 1e-300.
         Partial::Of(|t, x, _| t * over_square(x[1], x)),
         Partial::Minus(|t, x, _| {
@@ -118,8 +118,8 @@ pub(super) const ATAN2: Row = Row {
     rewrites: &[],
 };
 
-/// `z / (x² + y²)` for a coordinate `z` of the point `(x, y)`: the cosine of its direction divided by its
-/// distance.
+/// Emits `z / (x² + y²)` for a coordinate `z` of the point `(x, y)`, as `(z / h) / h` with the distance `h` of
+/// the point from the origin.
 fn over_square<'b, 'm>(z: Expr<'b, 'm>, x: &[Expr<'b, 'm>]) -> Expr<'b, 'm> {
     let h = x[0].hypot(x[1]);
     z / h / h
@@ -162,7 +162,7 @@ pub(super) const TANH: Row = Row {
     code: unary!("tanh", 28, Continuous, Operand, parted math::Tanh),
     math: "tanh x",
     signature: Signature::Float,
-    // Not `1 - f²`, which is 0 where f rounds to 1 and the derivative is still 1e-16.
+    // Not `1 - f²` with the value f, which is 0 where f rounds to 1 and the derivative is still 1e-16.
     partials: &[Partial::Of(|t, x, _| t * x[0].sech().powi(2))],
     linear: Linear::No,
     edges: "±1 at ±inf",
@@ -195,7 +195,7 @@ pub(super) const ASINH: Row = Row {
     code: unary!("asinh", 32, Continuous, Operand, parted math::Asinh),
     math: "arsinh x",
     signature: Signature::Float,
-    // Not by rsqrt(x² + 1), which is 0 where the square overflows.
+    // Not by rsqrt(x² + 1), which is 0 where the square of x overflows.
     partials: &[Partial::Of(|t, x, _| t / x[0].hypot(x[0].number(1.0)))],
     linear: Linear::No,
     edges: "±inf at ±inf",
@@ -209,8 +209,8 @@ pub(super) const ACOSH: Row = Row {
     code: unary!("acosh", 32, Continuous, Plus, parted math::Acosh),
     math: "arcosh x",
     signature: Signature::Float,
-    // 1 / √(x² - 1), as two roots, since the product of the factors would overflow; and of |x|, to be defined
-    // below -1, where acosh has no value but the formula has one.
+    // 1 / √(x² - 1), computed from two roots, since the product of the factors would overflow. The roots are of
+    // |x|: below -1 acosh has no value but the formula has one.
     partials: &[Partial::Of(|t, x, _| {
         let a = x[0].abs();
         t * ((a - 1.0).rsqrt() * (a + 1.0).rsqrt())

@@ -15,7 +15,7 @@ pub struct Zeta {
 
 notation!(Zeta = "zeta" { n });
 
-/// Returns the code that calls the library function of order `N`.
+/// Returns the code that calls the library function for the derivative of order `N` in s.
 fn order<const N: u32>(name: &'static str) -> Code {
     extern "C" fn wide<const N: u32>(s: f64, q: f64) -> f64 {
         math::zeta(N, s, q)
