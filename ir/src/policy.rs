@@ -61,12 +61,14 @@ impl Default for PlanContext {
 /// How the planner regards arrays, and so whether an array can be read again in the reverse pass.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
 pub enum Memory {
-    /// As values, which are never overwritten, so they can be read again.
+    /// Arrays are values, which are never overwritten, so they can be read again.
     #[default]
     Values,
-    /// As memory that the function does not write ([`Planner::Memory`](crate::Planner)), so it can be read again.
+    /// Arrays are memory that the function does not write ([`Planner::Memory`](crate::Planner)), so it can be read
+    /// again.
     Read,
-    /// As memory that the function writes. Since arrays may overlap, any array may have changed since it was read.
+    /// Arrays are memory that the function writes. Since arrays may overlap, any array may have changed since it
+    /// was read.
     Written,
 }
 
@@ -78,9 +80,9 @@ pub struct Amortization {
 }
 
 impl Amortization {
-    /// For a value that costs all its bytes in each iteration.
+    /// The amortization of a value that costs all its bytes in each iteration.
     pub const OWN: Amortization = Amortization { iterations: 1, regime: PlanContext::PLAIN };
-    /// For a value that is free to read: an argument of the whole program, or an element of one.
+    /// The amortization of a value that is free to read: an argument of the whole program, or an element of one.
     pub const FREE: Amortization =
         Amortization { iterations: u32::MAX, regime: PlanContext::PLAIN };
 
@@ -141,10 +143,10 @@ impl Amortization {
 /// The cost, for the second half, of reading a value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Price {
-    /// Of a value that is the same in all iterations: its bytes, spread over them. Values computed from such values
-    /// alone are computed once for all iterations.
+    /// A value that is the same in all iterations costs its bytes, spread over them. Values computed from such
+    /// values alone are computed once for all iterations.
     Constant(Amortization),
-    /// Of any other value: its bytes, spread over the iterations that share it.
+    /// Any other value costs its bytes, spread over the iterations that share it.
     Bytes(Amortization),
 }
 

@@ -96,18 +96,18 @@ pub struct PolicyRow {
 /// How the planner prices recomputing a value, relative to saving it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Again {
-    /// By its arithmetic, weighed against the bytes; expensive equations are never recomputed.
+    /// The price is the arithmetic, weighed against the bytes saved; expensive equations are never recomputed.
     Weighed,
-    /// At zero: every value is recomputed rather than saved.
+    /// The price is zero: every value is recomputed rather than saved.
     Free,
-    /// At zero, except for results of contractions and library routines, which are saved.
+    /// The price is zero, except for results of contractions and library routines, which are saved.
     FreeButContractions,
-    /// At zero, except for results of equations that run functions, which are saved.
+    /// The price is zero, except for results of equations that run functions, which are saved.
     FreeButFunctions,
-    /// At zero, except for values with one of the policy's names, which are saved.
+    /// The price is zero, except for values with one of the policy's names, which are saved.
     FreeButNames,
-    /// Above saving: every value that the reverse pass reads is saved, except values with one of the policy's
-    /// names.
+    /// The price is above that of saving: every value that the reverse pass reads is saved, except values with one
+    /// of the policy's names.
     DearButNames,
 }
 
@@ -244,7 +244,7 @@ impl Policy {
         }
     }
 
-    /// Returns the policy for the derivative of a derivative that this policy has planned.
+    /// Returns the policy for derivatives of functions that have been planned by this policy.
     #[must_use]
     pub fn derived(&self) -> Policy {
         match self {

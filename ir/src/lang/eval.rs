@@ -57,7 +57,7 @@ pub(crate) trait Observer {
         operands: &[Value],
     ) -> Result<Vec<Value>, Problem>;
 
-    /// Observes the end of the run; `results` are the atoms that the function returns.
+    /// Called at the end of the run; `results` are the atoms that the function returns.
     fn end(&self, results: &[Atom]);
 }
 

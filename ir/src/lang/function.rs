@@ -168,7 +168,7 @@ impl Function {
         Origin { loc: self.location(index), phase }
     }
 
-    /// Returns, per value, how many operands and results it is.
+    /// Returns, per value, how often equations and results read it.
     pub fn use_counts(&self) -> cranelift_entity::SecondaryMap<ValueId, u32> {
         let mut counts = cranelift_entity::SecondaryMap::with_capacity(self.types.len());
         let operands = self.equations.iter().flat_map(|e| &e.operands);

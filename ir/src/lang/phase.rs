@@ -32,7 +32,8 @@ use std::fmt;
 /// The pass of differentiation that an equation belongs to. The default is the forward pass.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Debug)]
 pub struct Phase {
-    /// The number of transpositions that made the equation: 0 in the forward pass, 1 in the reverse pass.
+    /// The number of transpositions that made the equation: 0 in the forward pass, 1 in the reverse pass, 2 in the
+    /// reverse pass of that.
     pub order: u8,
     /// Whether the equation computes cotangents.
     pub transposed: bool,

@@ -20,7 +20,7 @@ pub enum Kind {
     Escaped,
     /// A concrete value was requested of a handle that has none yet, or a value of another type than it has.
     NoValue,
-    /// Mutable state was written where writing is not allowed, or used after its trace had ended.
+    /// Mutable state was written where writing is not allowed, or used after `freeze` had ended it.
     State,
     /// A derivative that does not exist was requested.
     NotDifferentiable,
@@ -29,7 +29,7 @@ pub enum Kind {
     /// A compiled function was called with arguments for which it was not compiled, or a name was given that does
     /// not exist.
     Arguments,
-    /// An array has more bytes than the address space, or calls nest deeper than the limit.
+    /// An array does not fit in memory, or calls nest deeper than the limit.
     TooLarge,
     /// The residuals of reverse mode exceed the byte budget.
     Budget,

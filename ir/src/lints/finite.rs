@@ -151,8 +151,8 @@ struct Around {
 }
 
 impl Around {
-    /// Calls `run` with `around` as the surroundings of the functions that it runs. Returns its result, and the
-    /// surroundings with the origins of the functions' results.
+    /// Calls `run`; functions that run meanwhile read the origins of their operands in `around`. Returns the result
+    /// of `run`, and `around` with the origins of the functions' results.
     fn during<T>(around: Option<Around>, run: impl FnOnce() -> T) -> (T, Option<Around>) {
         /// Restores the previous surroundings, even if `run` panics.
         struct Restore(Option<Around>);

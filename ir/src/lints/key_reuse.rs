@@ -353,7 +353,7 @@ impl Keys<'_> {
         }
         let start = slots.clone();
         let times = match spec.trip {
-            // In loop nests of depth [`DEEP`] or more, follow one iteration per loop, since the work doubles with
+            // If [`DEEP`] or more loops enclose this one, follow one iteration only, since the work doubles with
             // each level.
             _ if path.len() >= DEEP => 1,
             TripCount::Static(n) => n.min(2) as u8,
@@ -440,7 +440,8 @@ impl Keys<'_> {
             at = self.origin(whole).0;
             around.push((at, each));
             known = known.or_else(|| find((at, Extent::All), &|_| true));
-            // Two rows of an array of keys are different keys if both are read by loops, or both are not.
+            // Two parts of an array of keys taken in the same way (both as a row that a loop reads, or both by a
+            // slice or gather) count as different keys.
             known = known.or_else(|| find((at, Extent::Some), &|other| other.each != each));
         }
         if let Some(problem) = known {
@@ -455,7 +456,7 @@ impl Keys<'_> {
     }
 }
 
-/// The depth of nested loops from which on only one iteration of a loop is followed.
+/// The number of enclosing loops from which on only one iteration of a loop is followed, in place of two.
 const DEEP: usize = 6;
 
 /// Returns whether the two paths lead through different iterations of the same loop.

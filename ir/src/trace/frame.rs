@@ -29,11 +29,11 @@ const MOST_DIAGNOSTICS: usize = 64;
 /// How the function of a closure is run. This decides whether the closure may write to state from outside.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Runs {
-    /// As a function that transforms may change and that may run any number of times.
+    /// The closure becomes a function that transforms may change and that may run any number of times.
     AsFunction,
-    /// As a function that is never differentiated: the solver of an implicit equation.
+    /// The closure becomes a function that is never differentiated: the solver of an implicit equation.
     AsSolver,
-    /// In place, where the closure stands: the body of a loop, or a branch.
+    /// The closure is run in place, where it stands: the body of a loop, or a branch.
     InPlace,
 }
 

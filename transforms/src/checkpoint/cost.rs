@@ -33,8 +33,8 @@ pub(super) const UNIT: f64 = 16.0;
 /// How often a saved byte moves between cache and core.
 pub(super) const MOVES: f64 = 3.0;
 
-/// The lowest price of saving a value, in units. It is above 0, the price of free recomputation, so that values
-/// that are free to recompute are not saved.
+/// The lowest price of saving a value, in sixteenths of an addition. It is above 0, the price of free
+/// recomputation, so that values that are free to recompute are not saved.
 const LEAST: u64 = 1;
 
 /// The largest size in bytes of a value that, if one function computes and reads it, stays in registers or in the

@@ -15,11 +15,11 @@ use tapeloom_ir::{
     Builder, FuncId, Function, Module, OrderedSet, Problem, Type, ValueId, deeper, rebuild,
 };
 
-/// The number of iterations in a block: the bits of a word of 32, so that the rows of a block fill whole words even
-/// if each has one bit.
+/// The number of iterations in a block: that of the bits of a 32-bit word, so that the rows of a block fill whole
+/// words even if each has one bit.
 const WORD: usize = 32;
 
-/// The largest number of bytes of a stack that counts as nothing while it is unpacked until the end of its loop.
+/// The size in bytes up to which a stack is not counted, although it stays unpacked until its loop ends.
 const UNPACKED_BYTES: usize = 512;
 
 /// Returns the bytes that stacks of loops take while they are unpacked, in `f` and in all functions that it runs: a

@@ -27,8 +27,8 @@ pub(crate) const PASS: Pass = Pass {
 
 /// The writes to boxes in a function, and the reads and writes that directly follow on the same box.
 pub(super) struct Written {
-    /// Per equation: the index of the write whose output it accesses, if the equation reads that box, or overwrites
-    /// it and no other reader is left.
+    /// Per equation that reads or overwrites a box just written: the index of the earlier write (for an overwrite,
+    /// only if no other equation reads the earlier write's output).
     before: Vec<Option<usize>>,
     /// Per equation: the box that it writes; `None` if it writes none.
     writes: Vec<Option<Write>>,

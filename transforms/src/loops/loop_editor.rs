@@ -57,14 +57,14 @@ impl Looped {
         self.slot(v) == Some(Binding::Const)
     }
 
-    /// Returns the index at which a new parameter of the body is inserted: after all others that are linear, or not
-    /// linear, as it is.
+    /// Returns the index at which a new parameter of the body is inserted: after all others if `linear`, else
+    /// before the linear ones.
     pub(super) fn end(&self, linear: bool) -> usize {
         if linear { self.spec.takes.len() } else { self.body.params.len() }
     }
 
-    /// Adds operands to the loop, bound to new parameters after all others that are linear, or not, as they are.
-    /// The caller must then set a body with these parameters ([`Looped::run`]).
+    /// Adds operands to the loop, bound to new parameters: if `linear`, after all others, else before the linear
+    /// ones. The caller must then set a body with these parameters ([`Looped::run`]).
     pub(super) fn take(&mut self, linear: bool, more: &[(Binding, Atom)]) {
         let last = self.end(linear);
         let before = self.spec.lead() + self.spec.params().filter(|p| *p < last).count();

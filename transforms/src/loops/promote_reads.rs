@@ -21,8 +21,8 @@ use tapeloom_ir::{
     Atom, Builder, Draft, Equation, FuncId, Function, Module, Problem, Type, ValueId, ValueRemap,
 };
 
-/// The largest number of elements that branches may read of an array for the array to be replaced by the elements;
-/// also of an index array in a branch.
+/// The largest number of elements that a branch may read of an array so that it takes the elements in place of the
+/// array. The index arithmetic before such a read may use arrays of at most that size.
 const FEW: usize = 64;
 
 /// The entry of this pass in the list `PASSES`.

@@ -40,8 +40,8 @@ use tapeloom_ir::{
     ArrayType, Atom, Builder, Draft, FuncId, Literal, Module, Problem, Type, ValueId, ValueRemap,
 };
 
-/// The largest number of iterations from the one that writes a row to one that reads it; if a read is later, the
-/// loop stays unchanged.
+/// The largest number of iterations after which a row that was written may be read again. If a row is read later,
+/// the loop stays unchanged.
 const ITERATIONS: usize = 4;
 
 /// The entry of this pass in the list `PASSES`.

@@ -44,7 +44,8 @@ use tapeloom_ir::{
 /// equations read an inner term of its match: these equations may be gone by then.
 const WALKS: usize = 3;
 
-/// The largest number of rewrites for one equation: of one after the other, and of those inside right-hand sides.
+/// The largest number of rewrites that one original equation may cause, one after the other or inside right-hand
+/// sides.
 const FUEL: usize = 12;
 
 /// The entry of this pass in the list `PASSES`.

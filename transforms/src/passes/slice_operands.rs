@@ -55,7 +55,7 @@ const MOST_READS: usize = 8;
 pub(crate) const LANES: usize = 8;
 
 /// Returns whether computing only the elements of the `reads`, given as numbers of elements, costs at most half of
-/// computing the whole array of `array` elements. If a read has no elements, the answer is no.
+/// computing the whole array of `array` elements. Returns false if a read has no elements.
 fn worth(mut reads: impl Iterator<Item = usize> + Clone, array: usize) -> bool {
     let read: usize = reads.clone().map(|n| n.next_multiple_of(LANES)).sum();
     reads.all(|n| n > 0) && 2 * read <= array

@@ -266,7 +266,7 @@ impl fmt::Display for Recorded {
     }
 }
 
-/// The reverse pass on concrete values; the reverse pass of an inner level is recorded in place of that.
+/// The reverse pass of a whole recording, which computes with concrete values.
 struct Numbers<'a> {
     module: &'a Module,
     values: &'a Values,
