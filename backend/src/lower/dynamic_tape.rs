@@ -30,17 +30,17 @@ use cranelift_entity::{EntityRef, PrimaryMap};
 use std::collections::BTreeSet;
 use tapeloom_ir::{Dtype, Loc, OrderedMap, Type};
 
-/// The tapes and the limited loops of a program under construction.
+/// The tapes of a program under construction, and its loops whose iterations are counted against a limit.
 pub(crate) struct Tapes {
     pub(crate) all: PrimaryMap<TapeId, Tape>,
-    /// The limited loops, if loops are to be limited.
+    /// The loops whose iterations are counted against a limit; `None` if the options request no limit.
     pub(crate) limited: Option<PrimaryMap<LoopLimitId, LoopLimit>>,
-    /// The number of tapes that belong to finished kernels.
+    /// The number of tapes that belong to finished kernels: the first ones of `all`.
     done: usize,
-    /// For each kernel, the tapes on which it may leave records.
+    /// For each finished kernel, the tapes on which records may remain when it ends.
     left: PrimaryMap<KernelId, BTreeSet<TapeId>>,
-    /// For the current kernel: the tapes of its loops, by their first results, and for each result the offset of
-    /// its field.
+    /// For the current kernel: the tape of each loop, by the node of the loop's first result, with (result
+    /// number, offset in bytes of the result's field in a record) for each result that is a tape.
     pub(crate) known: OrderedMap<NodeId, (TapeId, Vec<(usize, usize)>)>,
 }
 
@@ -51,14 +51,16 @@ impl Tapes {
         Tapes { all: PrimaryMap::new(), limited, done: 0, left, known: OrderedMap::default() }
     }
 
-    /// Records that a loop at `loc` runs a kernel: each iteration leaves the records that the kernel leaves.
+    /// Records that a loop at `loc` runs kernel `body` in each iteration, so that the kernel's records remain
+    /// once per iteration.
     pub(crate) fn repeat(&mut self, body: KernelId, loc: Loc) {
         for tape in &self.left[body] {
             self.all[*tape].within.push(loc);
         }
     }
 
-    /// Finishes a kernel. If none of its results is a tape, it truncates the tapes that it has written.
+    /// Finishes a kernel. If none of its results is a tape, appends statements that truncate the tapes
+    /// written by the kernel or its callees to their length at its beginning.
     pub(crate) fn cut(&mut self, kernel: &mut Kernel, results: &[Type]) {
         let mut written: BTreeSet<TapeId> = (self.done..self.all.len()).map(TapeId::new).collect();
         visit(&kernel.body, &mut |s| {

@@ -1,4 +1,4 @@
-//! Emits the code of one element of a node.
+//! Emits the code that computes or loads one element of a node.
 //!
 //! An element of a computed node is a scalar that is already defined, or a load. If the load would be
 //! the first access that needs the node's memory, and the element is one or two cheap operations away from
@@ -19,8 +19,8 @@ use smallvec::SmallVec;
 use tapeloom_ir::{Code, Literal, Problem};
 
 impl FusionState<'_> {
-    /// Returns the element of `source` at `index`. If the guard is false, the value is zero, or arbitrary if nothing is
-    /// loaded.
+    /// Emits the element of `source` at `index`, and returns its scalar. If the guard (a boolean) is false,
+    /// the value is zero, or arbitrary if nothing is loaded.
     pub(crate) fn element(
         &mut self,
         source: Source,
@@ -94,7 +94,8 @@ impl FusionState<'_> {
         Ok(value)
     }
 
-    /// Loads an element, in the outermost block in which its index is defined.
+    /// Emits the load of an element, in the outermost block in which its index is defined, and marks the node
+    /// as needing memory.
     pub(crate) fn load(&mut self, node: NodeId, at: At, guard: Option<Arg>) -> Arg {
         self.needs[node] = true;
         let level = match &at {
@@ -106,7 +107,7 @@ impl FusionState<'_> {
         self.let_at(level, dtype, Def::Load { node, at, guard })
     }
 
-    /// Returns the level of the innermost block that defines a term of the indices.
+    /// Returns the nesting level (0 is outermost) of the innermost block that defines a term of the indices.
     pub(crate) fn level_of(&self, index: &[Affine]) -> usize {
         let terms = index.iter().flat_map(|a| a.terms());
         terms.map(|(t, _)| self.level(t.arg())).max().unwrap_or(0)

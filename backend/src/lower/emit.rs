@@ -18,7 +18,8 @@ use tapeloom_ir::{Code, Dtype, Literal, OrderedMap, Problem};
 /// For each node, the buffer version that holds its value.
 pub(crate) type NodeVersions = SecondaryMap<NodeId, Option<BufferVersion>>;
 
-/// Numbers the versions of each buffer: nodes that share a buffer are its versions, in node order.
+/// Returns the buffer version of each node, and adds the versions to the kernel: nodes that share a buffer
+/// are its versions, numbered in node order.
 pub(crate) fn versions(
     graph: &Graph,
     emitted: &FusedTrees,
@@ -40,29 +41,31 @@ pub(crate) fn versions(
     held
 }
 
-/// The memory of all nodes.
+/// The memory plan that the conversion reads: lifetimes, offsets of frames, and callees.
 #[derive(Clone, Copy)]
 pub(crate) struct Memory<'a> {
     pub(crate) liveness: &'a Liveness,
-    /// The offsets of the frames of regions, by their first results.
+    /// The offset in the workspace of each region's frame (the memory in which its callees work), by the node
+    /// of the region's first result.
     pub(crate) frames: &'a OrderedMap<NodeId, usize>,
     pub(crate) callees: &'a PrimaryMap<KernelId, Kernel>,
 }
 
-/// The state of the conversion.
+/// The state of the conversion from loop trees to statements.
 pub(crate) struct Convert<'a> {
     pub(crate) graph: &'a Graph,
     pub(crate) memory: Memory<'a>,
-    /// The kernel without its body. Regions add buffers of their own.
+    /// The kernel under construction, without its body. Regions add buffers to the kernel.
     pub(crate) kernel: Kernel,
     pub(crate) held: NodeVersions,
     old: &'a FusedTrees,
-    /// The tapes of the program so far.
+    /// The tapes of the program so far, of all kernels.
     pub(crate) tapes: &'a mut Tapes,
     new_scalar: SecondaryMap<ScalarId, Option<ScalarId>>,
     new_var: SecondaryMap<VarId, Option<VarId>>,
     new_index: SecondaryMap<IndexId, Option<IndexId>>,
-    /// For each open block, run-time indices multiplied by strides.
+    /// For each open block, the products (scalar, stride) of a run-time index and a stride that are already
+    /// computed.
     scaled: Vec<OrderedMap<(ScalarId, i64), Arg>>,
 }
 
@@ -118,7 +121,7 @@ impl<'a> Convert<'a> {
             Tree::For { index, extent, body } => {
                 let new = self.kernel.fresh_index();
                 self.new_index[*index] = Some(new);
-                // A later pass infers the parallelism.
+                // `infer_parallelism` decides in the end which loops are parallel.
                 let (extent, parallelism) = (Extent::Constant(*extent), Parallelism::Serial);
                 let (carries, body) = (Vec::new(), self.block(body)?);
                 Stmt::For { index: new, extent, parallelism, lanes: 1, carries, body }

@@ -1,4 +1,4 @@
-//! Greedy loop fusion: distributes candidates over loops, and emits loop trees.
+//! Greedy loop fusion: distributes fusion candidates (computed nodes) over loops, and emits loop trees.
 //!
 //! Candidates arrive in topological order. A block (the whole program, or the
 //! body of a loop) distributes its candidates over *items* that run one after the other: straight-line
@@ -38,18 +38,18 @@ use cranelift_entity::{PrimaryMap, SecondaryMap};
 use smallvec::SmallVec;
 use tapeloom_ir::{Code, Dtype, Literal, OrderedMap, Phase, Problem};
 
-/// The loop trees of a function.
+/// The loop trees of a function, with the facts about nodes that memory assignment needs.
 pub(crate) struct FusedTrees {
     pub(crate) body: Vec<Tree>,
     pub(crate) scalars: PrimaryMap<ScalarId, ScalarInfo>,
     pub(crate) vars: PrimaryMap<VarId, Dtype>,
-    /// Whether a node needs memory.
+    /// Whether a node needs memory: it is loaded, overwritten, or an operand of a region or library call.
     pub(crate) needs: SecondaryMap<NodeId, bool>,
     /// For each update, the node whose memory it takes over.
     pub(crate) takes_over: SecondaryMap<NodeId, Option<NodeId>>,
 }
 
-/// Emits loop nests for the candidates.
+/// Emits the loop trees of a function from its fusion candidates.
 pub(crate) fn emit(
     graph: &Graph,
     donation: &Donation,
@@ -110,9 +110,10 @@ pub(crate) fn emit(
 }
 
 impl FusionState<'_> {
-    // --- placing ---
+    // --- placing candidates in loops ---
 
-    /// Distributes candidates over items.
+    /// Distributes the candidates of a block, given by number, over items (loops or straight-line code), and
+    /// returns the items in their order. `depth` is the number of loops around the block.
     fn place(&mut self, members: &[usize], depth: usize) -> Vec<Item> {
         self.blocks_placed += 1;
         let block = self.blocks_placed;
@@ -136,8 +137,8 @@ impl FusionState<'_> {
                         Space::Alone => false,
                     };
                 let time = line.times[at.item];
-                // Residuals of a forward pass are in memory in any case, so their producer is no reason to share a
-                // loop.
+                // A residual of the forward pass is in memory in any case, so a reader in the reverse pass
+                // has no reason to share the loop of its producer.
                 if shares && self.is_back(m) == self.is_back(at.candidate) && self.is_large(r.node)
                 {
                     let last = preference.producer.filter(|i| line.times[*i] >= time);
@@ -145,8 +146,8 @@ impl FusionState<'_> {
                 }
                 earliest = earliest.max(if shares { time } else { time + 1 });
             }
-            // A candidate with little work may run ahead of earlier items: its result is still in the cache when
-            // it is read.
+            // A candidate of at most `cached_elements` elements may run before existing items: its result is
+            // still in the cache when it is read.
             preference.folds = self.candidates[m].first_fold() == Some(depth);
             preference.early = self.candidates[m].rest(depth) <= self.graph.machine.cached_elements;
             if depth == 0 {
@@ -174,7 +175,7 @@ impl FusionState<'_> {
         self.graph.nodes[self.candidates[m].node].origin.phase != Phase::FORWARD
     }
 
-    /// Whether an array is too large to stay in the cache.
+    /// Whether an array has more than `cached_elements` elements, too many to stay in the cache.
     fn is_large(&self, node: NodeId) -> bool {
         self.graph.nodes[node].ty.shape.elements() > self.graph.machine.cached_elements
     }
@@ -191,8 +192,8 @@ impl FusionState<'_> {
         }
     }
 
-    /// Whether a candidate may run in the same loop as the node that it reads, because it takes the element of the same
-    /// iteration.
+    /// Whether candidate `m` may run in the loop at `depth` that computes the node that it reads, because it
+    /// takes the element of the same iteration.
     fn aligned(
         &self,
         m: usize,
@@ -212,7 +213,8 @@ impl FusionState<'_> {
 
     // --- loops ---
 
-    /// Emits a library contraction or a region, which is a step of its own. Returns whether the item was one.
+    /// If an item is a library contraction or a region, emits it as a step (a top-level statement) and
+    /// returns true.
     fn step(&mut self, item: &Item) -> Result<bool, Problem> {
         let [m] = item.members.as_slice() else { return Ok(false) };
         let node = self.candidates[*m].node;
@@ -255,7 +257,8 @@ impl FusionState<'_> {
         }
     }
 
-    /// Emits a loop and its body.
+    /// Emits the loop of an item, with trip count `extent` inside `depth` other loops, and its accumulators
+    /// and body.
     fn open(&mut self, item: &Item, extent: usize, depth: usize) -> Result<(), Problem> {
         self.scalarise(&item.members, depth + 1);
         let folding: Vec<usize> = item
@@ -296,7 +299,8 @@ impl FusionState<'_> {
         let folds = self.candidates[m].first_fold().is_some();
         let accumulator = self.accumulators[m].take();
         let arg_reduce = matches!(self.graph.nodes[node].kind, NodeKind::ArgReduce { .. });
-        // The totals of fully unrolled folds: one for each output.
+        // The totals of a fold whose folded axes are all unrolled: for each output its index, the total, and
+        // the position of the extremum (of argmax and argmin).
         let mut totals: Vec<Option<(Index, Arg, Arg)>> = Vec::new();
         if folds && accumulator.is_none() {
             // Each total starts at the identity.
@@ -316,7 +320,7 @@ impl FusionState<'_> {
             let value = self.value(m, &out, &fold)?;
             match &accumulator {
                 None if !folds && arg_reduce => {
-                    // The extremum of a single element is at index 0.
+                    // An axis of extent 1 has its extremum at index 0.
                     let zero = Literal::zero(self.graph.nodes[node].ty.dtype);
                     self.define(node, out, Arg::Literal(zero));
                 }
@@ -347,8 +351,9 @@ impl FusionState<'_> {
                     let (var, position) = vars[self.slot(m, &along)];
                     if let Some(at) = position {
                         let i = self.index_value(&fold[0].1);
-                        // The variables change in every iteration, so expressions that read them
-                        // belong in this block; both are read before either is set.
+                        // Both variables, the extremum and its position, change in every iteration, so
+                        // expressions that read them belong in this block, not further out; both are read
+                        // before either is set.
                         let here = self.blocks.len() - 1;
                         let outer = std::mem::replace(&mut self.var_levels[var], here);
                         self.var_levels[at] = here;
@@ -370,7 +375,8 @@ impl FusionState<'_> {
         Ok(())
     }
 
-    /// Emits the element that a candidate computes, or the term that it folds.
+    /// Emits the element at output index `out` that candidate `m` computes, or the term that it folds at
+    /// indices `fold`.
     fn value(&mut self, m: usize, out: &Index, fold: &[(usize, Affine)]) -> Result<Arg, Problem> {
         let id = self.candidates[m].node;
         let node = &self.graph.nodes[id];
@@ -418,10 +424,12 @@ impl FusionState<'_> {
         }
     }
 
-    /// Records the value of an element of a node, and stores it.
+    /// Records `value` as the element of `node` at `index`, so that later readers use the scalar, and emits a
+    /// store.
     pub(crate) fn define(&mut self, node: NodeId, index: Index, value: Arg) {
         self.remember(node, &index, None, value);
-        // A value that was computed further out does not depend on the loops in between.
+        // A value that was computed in an outer block does not depend on the loops further inside, so it is
+        // recorded there as the element for all their iterations.
         let level = self.level(value);
         if level + 1 < self.blocks.len() {
             let inner = |a: &Affine| a.terms().iter().any(|(t, _)| self.level(t.arg()) > level);

@@ -24,7 +24,7 @@ pub(crate) fn candidates(graph: &Graph) -> Vec<FusionCandidate> {
                 if fill {
                     all.push(whole(graph, id, Part::Fill));
                 }
-                // The first piece wins if pieces overlap, so it is written last.
+                // If pieces of a view overlap, the first piece wins, so it is written last.
                 let some = |b: &PieceBox| b.iter().all(|(extent, ..)| *extent > 0);
                 for p in (0..pieces.len()).rev().filter(|p| some(&boxes[*p])) {
                     all.push(piece(graph, id, p, &pieces[p], &boxes[p]));
@@ -54,7 +54,8 @@ fn piece(graph: &Graph, id: NodeId, p: usize, piece: &Piece, found: &PieceBox) -
         let node = &graph.nodes[view];
         walk.piece(&node.operands, piece, &syms);
     }
-    // The parts of a node are written in order: each one reads the parts before.
+    // The fill and the pieces of a node are written in order: each of these parts counts as a reader of the
+    // parts before.
     walk.reads.push(Read { node: id, at: syms });
     finish(graph, id, Part::Piece(p), axes, walk.reads)
 }
@@ -120,7 +121,7 @@ fn whole(graph: &Graph, id: NodeId, part: Part) -> FusionCandidate {
     finish(graph, id, part, axes, walk.reads)
 }
 
-/// Orders the axes and decides which axes are unrolled.
+/// Orders the axes of a candidate and decides which of them are unrolled.
 fn finish(
     graph: &Graph,
     node: NodeId,
@@ -139,7 +140,7 @@ fn finish(
         }
     }
     let axes: SmallVec<[Axis; 4]> = order.iter().map(|i| axes[*i]).collect();
-    // Unroll joined pieces: in a loop, each element would have to find its piece.
+    // Unroll a small concatenation completely: in a loop, each element would have to select its piece.
     let pieces = joined_pieces(graph, node).min(graph.machine.register_elements);
     let most = graph.machine.unrolled_elements.max(pieces);
     let mut candidate = FusionCandidate { node, part, unrolled_from: axes.len(), axes, reads };
@@ -149,8 +150,8 @@ fn finish(
     candidate
 }
 
-/// Returns, for every node, the position of the last candidate that reads it. An update reads its base: only
-/// the last reader may take over the memory.
+/// Returns, for every node, the position in `candidates` of the last candidate that reads it. An update
+/// counts as a reader of its base; only the last reader may take over the base's memory.
 pub(crate) fn last_readers(
     graph: &Graph,
     candidates: &[FusionCandidate],

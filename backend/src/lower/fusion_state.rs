@@ -12,59 +12,61 @@ use tapeloom_ir::analysis::interval::Interval;
 use tapeloom_ir::prim::Sign;
 use tapeloom_ir::{Dtype, OrderedMap};
 
-/// Loop trees under construction, and the candidates from which they are built.
+/// The state of fusion: loop trees under construction, and the candidates from which they are built.
 pub(crate) struct FusionState<'a> {
     pub(crate) graph: &'a Graph,
     pub(crate) candidates: Vec<FusionCandidate>,
-    /// For each candidate, the indices of the open loops along its axes.
+    /// For each candidate, its index along each axis whose loop is open, outermost first.
     pub(crate) bound: Vec<Index>,
     pub(crate) accumulators: Vec<Option<Accumulator>>,
     pub(crate) last_reader: SecondaryMap<NodeId, usize>,
-    /// For each node, the number of passes that must end before it runs.
+    /// For each node, the number of forward and reverse passes that must end before it runs.
     pub(crate) required_passes: SecondaryMap<NodeId, u8>,
-    /// For each argument of the function, whether a result takes over the argument's memory.
+    /// For the node of each argument, whether a result takes over the argument's memory.
     pub(crate) donated: SecondaryMap<NodeId, bool>,
     pub(crate) scalars: PrimaryMap<ScalarId, ScalarInfo>,
     pub(crate) vars: PrimaryMap<VarId, Dtype>,
     pub(crate) var_levels: SecondaryMap<VarId, usize>,
-    /// The extent and the block level of every loop index.
+    /// The extent of every loop index, and the level of its loop's body (the outermost block has level 0).
     pub(crate) indices: PrimaryMap<IndexId, (usize, usize)>,
     pub(crate) blocks: Vec<Block>,
-    /// The starts of dynamic slices that the current step has computed.
+    /// The clamped starts of dynamic slices and updates that the current step has computed, by (node, operand
+    /// number).
     pub(crate) starts: OrderedMap<(NodeId, usize), Affine>,
     pub(crate) needs: SecondaryMap<NodeId, bool>,
-    /// Whether an update has taken over the node's memory.
+    /// Whether an update has taken over the node's memory, so that the node can no longer be read.
     pub(crate) overwritten: SecondaryMap<NodeId, bool>,
     pub(crate) takes_over: SecondaryMap<NodeId, Option<NodeId>>,
     pub(crate) is_result: SecondaryMap<NodeId, bool>,
     /// The result nodes of each region, keyed by the node of the region's first result.
     pub(crate) regions: BTreeMap<NodeId, Vec<NodeId>>,
-    /// Contractions that the library computes.
+    /// For each contraction that the matrix library computes, the call.
     pub(crate) libraries: SecondaryMap<NodeId, Option<Product>>,
     pub(crate) placed: SecondaryMap<NodeId, Placed>,
     pub(crate) blocks_placed: u32,
     pub(crate) body: Vec<Tree>,
 }
 
-/// The item into which fusion put a node, or the last part of a node that is written in parts.
+/// The item (a loop, or straight-line code) into which fusion put a node. If the node is written in parts,
+/// the item of the last part so far.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Placed {
-    /// The number of the block.
+    /// The number of the block, counted in the order in which blocks are distributed.
     pub(crate) block: u32,
     pub(crate) item: usize,
-    /// The candidate.
+    /// The number of the node's fusion candidate.
     pub(crate) candidate: usize,
-    /// Whether the node is written in parts.
+    /// Whether the node is written in parts (the fill and the pieces of a view).
     pub(crate) parts: bool,
 }
 
-/// The known facts about a scalar.
+/// The known facts about a scalar of the loop trees.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ScalarInfo {
     pub(crate) dtype: Dtype,
-    /// The block in which it is defined; 0 is the outermost.
+    /// The level of the block in which the scalar is defined; 0 is the outermost.
     pub(crate) level: usize,
-    /// The range of an i64, if known.
+    /// The range of an i64 scalar, if known.
     pub(crate) range: Option<Interval>,
     /// The sign of the scalar, as far as it is known.
     pub(crate) sign: Sign,
@@ -83,17 +85,18 @@ pub(crate) struct Block {
     /// The trip count, if the block is the body of a loop.
     pub(crate) extent: Option<usize>,
     pub(crate) memo: OrderedMap<Key, Arg>,
-    /// Elements that do not depend on the axes whose index is `None` in the pattern.
+    /// Per node, an element that is the same along the axes whose index is `None` in the pattern.
     pub(crate) uniform: OrderedMap<NodeId, (Pattern, Arg)>,
-    /// Run-time indices that have been clamped to `0..=room`.
+    /// Run-time indices that have been clamped to `0..=room`, by (scalar, room).
     pub(crate) clamped: OrderedMap<(ScalarId, i64), Affine>,
     /// Per dividend (an index) and constant divisor: the quotient and the remainder already computed.
     pub(crate) divided: OrderedMap<(Affine, i64), (Affine, Affine)>,
 }
 
-/// The place in which the terms of a fold are accumulated.
+/// The variables or memory in which the terms of a fold are accumulated.
 pub(crate) enum Accumulator {
-    /// One variable for each unrolled output (two for the index of an extremum).
+    /// One variable for each unrolled output; for argmax and argmin also a second one, the position of the
+    /// extremum.
     Vars(Vec<(VarId, Option<VarId>)>),
     /// The node's memory.
     Memory,

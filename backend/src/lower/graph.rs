@@ -46,9 +46,9 @@ impl Source {
 /// The operation of a node.
 #[derive(Clone, Debug)]
 pub(crate) enum NodeKind {
-    /// An argument.
+    /// An argument of the function, by its number.
     Input(usize),
-    /// Scalar code on corresponding elements.
+    /// Scalar code applied to corresponding elements of the operands.
     Map(Code),
     /// See [`Lowering::Reduce`](tapeloom_ir::prim::Lowering::Reduce).
     Reduce { code: Code, identity: Literal, axes: Vec<usize> },
@@ -63,7 +63,7 @@ pub(crate) enum NodeKind {
     Result { of: RegionId, n: usize },
     /// A copy of the operand, in memory of its own.
     Copy,
-    /// Elements of other nodes, without computation.
+    /// Elements of the operands, rearranged by index arithmetic alone.
     Movement(Movement),
 }
 
@@ -76,10 +76,10 @@ pub(crate) enum Update {
     Scatter { combine: Combine, batch: usize, axes: Vec<usize>, bounds: Bounds },
 }
 
-/// The elements that a movement node stands for.
+/// The kinds of movement nodes, by the elements that they stand for.
 #[derive(Clone, Debug)]
 pub(crate) enum Movement {
-    /// No elements.
+    /// No elements: an array with an extent of 0.
     Empty,
     /// See [`Lowering::View`](tapeloom_ir::prim::Lowering::View).
     View { pieces: Vec<Piece>, fill: Option<usize> },
@@ -94,7 +94,7 @@ pub(crate) enum Movement {
 }
 
 impl NodeKind {
-    /// Whether the node stands for elements of other nodes.
+    /// Whether the node is a movement node, which stands for elements of other nodes.
     pub(crate) fn is_movement(&self) -> bool {
         matches!(self, NodeKind::Movement(_))
     }
@@ -111,7 +111,7 @@ impl NodeKind {
     }
 }
 
-/// A node.
+/// A node of the graph: a value of the function with the operation that defines it.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) kind: NodeKind,
@@ -121,11 +121,12 @@ pub(crate) struct Node {
     pub(crate) name: &'static str,
     /// The user's line, for reports, and the phase of differentiation.
     pub(crate) origin: Origin,
-    /// The number of passes over the program that must end before the node runs ([`passes`](super::phase_order)).
+    /// The number of forward and reverse passes that must end before the node runs
+    /// ([`passes`](super::phase_order)).
     pub(crate) required_passes: u8,
-    /// The marks under which the node is saved.
+    /// The marks of the node's value (residual, tape, a user's name), which the memory plan reports.
     pub(crate) kept: Vec<Mark>,
-    /// The name that the user gave to the values of which the node is a stack.
+    /// The name that the user gave to the values of which the node is a stack, one per iteration of a loop.
     pub(crate) label: Option<Arc<str>>,
 }
 
@@ -140,7 +141,7 @@ impl Node {
         Node { kind, operands, ty, name, origin, required_passes: 0, kept: Vec::new(), label: None }
     }
 
-    /// Whether the node is marked as [`Mark::Residual`], or packed.
+    /// Whether the node is a residual that is saved in memory: marked as [`Mark::Residual`], or packed.
     pub(crate) fn is_held(&self) -> bool {
         self.kept.iter().any(|mark| *mark == Mark::Residual || mark.is_packed())
     }
@@ -180,7 +181,8 @@ impl Graph {
         }
     }
 
-    /// Marks a value. If the value is a movement of one array, which has no memory of its own, marks that array, too.
+    /// Adds a mark (residual, tape, a user's name) to a value. If the value is a movement of one array, which has no memory of
+    /// its own, marks that array, too.
     pub(crate) fn keep(&mut self, node: NodeId, mark: Mark) {
         let mut at = Some(node);
         while let Some(id) = at {
@@ -242,7 +244,7 @@ impl Graph {
         }
     }
 
-    /// Returns the elementwise node if `source` is a reshape of one, or else `source`.
+    /// Returns the elementwise node of which `source` is a reshape (or several reshapes), or else `source`.
     fn unreshaped(&self, source: Source) -> Source {
         let mut of = source;
         while let Source::Node(n) = of
@@ -271,7 +273,8 @@ impl Graph {
         self.copy_operands(&copies);
     }
 
-    /// Inserts copies before these operands, which are in node order. Operands that read the same node share one copy.
+    /// Inserts a copy before each of these operands, which are given as (node, operand number) in node order.
+    /// Operands that read the same node share one copy.
     pub(crate) fn copy_operands(&mut self, copies: &[(NodeId, usize)]) {
         if copies.is_empty() {
             return;
@@ -303,8 +306,8 @@ impl Graph {
         }
     }
 
-    /// Returns the base of a node, as (node, operand): the operand that an update overwrites, or that is the initial
-    /// value of a region's result.
+    /// Returns the base of a node (the array whose memory it may overwrite) as (node, operand number): the
+    /// operand that an update overwrites, or that is the initial value of a region's result.
     pub(crate) fn base(&self, id: NodeId) -> Option<(NodeId, usize)> {
         let node = &self.nodes[id];
         match &node.kind {
@@ -317,9 +320,9 @@ impl Graph {
         }
     }
 
-    /// Whether a node reads `base` in other operands than `slot`. If a part of `base` is the initial value of another
-    /// result of a region, it is copied before the region runs, and does not count. If all of `base` is, that result
-    /// might take over the memory, too.
+    /// Whether a node reads `base` through other operands than number `slot`. An operand that is the initial
+    /// value of another result of a region counts only if it is all of `base`, since that result might take
+    /// over the memory, too. If it is a part of `base`, it is copied before the region runs.
     pub(crate) fn reads_beside(&self, id: NodeId, slot: usize, base: NodeId) -> bool {
         let node = &self.nodes[id];
         let initial_values =
@@ -331,7 +334,8 @@ impl Graph {
         others.any(|(_, o)| self.reaches(*o, base))
     }
 
-    /// Whether a source is `base` or a movement of it. Chains are short, but several may share nodes.
+    /// Whether a source is `base`, or movement nodes lead from it to `base`. Chains are short, but several
+    /// may share nodes.
     fn reaches(&self, from: Source, base: NodeId) -> bool {
         let mut seen = OrderedSet::default();
         let mut work: Vec<NodeId> = from.node().into_iter().collect();
@@ -363,7 +367,7 @@ impl Graph {
                 }
             }
         }
-        // A region writes all its results.
+        // A region writes all its results, so they are live together.
         for (id, node) in &self.nodes {
             if let Some(first) = node.first_result() {
                 live[id] = live[first];

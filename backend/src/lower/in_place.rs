@@ -10,8 +10,8 @@ use crate::loop_ir::Arg;
 use tapeloom_ir::{Code, Problem};
 
 impl FusionState<'_> {
-    /// Emits an update: in place if the base has no later reader and the update
-    /// reads nothing else of it.
+    /// Emits the update of candidate `m`: in place if the base has no later reader and the update reads
+    /// nothing else of the base, and otherwise after a copy.
     pub(crate) fn update(&mut self, m: usize) -> Result<(), Problem> {
         let id = self.candidates[m].node;
         let node = &self.graph.nodes[id];
@@ -22,7 +22,7 @@ impl FusionState<'_> {
         self.updates(id)
     }
 
-    /// Stores all elements of an array, its base, to the memory of a node.
+    /// Emits loops that store all elements of the array `base` to the memory of node `id`.
     pub(crate) fn copy_into(&mut self, id: NodeId, base: Source) -> Result<(), Problem> {
         let shape = self.graph.nodes[id].ty.shape.clone();
         if shape.elements() == 0 {
@@ -61,7 +61,7 @@ impl FusionState<'_> {
         Ok(())
     }
 
-    /// Emits the loop of an update over its new elements.
+    /// Emits the loop over the new elements of update `id`, which stores each of them.
     fn updates(&mut self, id: NodeId) -> Result<(), Problem> {
         let graph = self.graph;
         let node = &graph.nodes[id];
@@ -103,8 +103,8 @@ impl FusionState<'_> {
         }
     }
 
-    /// Combines the element in memory with a new value. The load stays in the innermost loop, because the same
-    /// element may be updated again.
+    /// Emits the combination (`code`, such as add) of the element in memory with a new value. The load stays
+    /// in the innermost loop, because the same element may be updated again.
     fn combined(
         &mut self,
         node: NodeId,

@@ -1,5 +1,5 @@
-//! Programs that overwrite memory while its values may still be needed: each one computes the results of
-//! the interpreter of the language.
+//! Programs that overwrite memory while its values may still be needed: every engine must compute the results
+//! of the interpreter of the language.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -7,11 +7,12 @@ use super::tests::check_all;
 use crate::sweeps::Sweep;
 use tapeloom_ir::{Literal, Tensor, parse_module};
 
-/// Runs a function of `f64[100], f64[100], i64[], i64[]` at several indices.
+/// Compares a function of `f64[100], f64[100], i64[], i64[]` at four pairs of indices, some out of range, in
+/// all engines with the interpreter.
 #[track_caller]
 fn same(body: &str) {
     let text = format!("func @f(%x: f64[100], %w: f64[100], %i: i64[], %j: i64[]) -> {body}");
-    // The text form has numbers as names.
+    // The text form requires numbers as names of values.
     let text = ["%x", "%w", "%i", "%j"]
         .iter()
         .enumerate()
@@ -196,8 +197,9 @@ fn updates_of_rows_in_a_batch() {
     );
 }
 
-/// The cosine reads the base of the first update. It belongs to the same pass as the update, but comes after the
-/// sine, which belongs to a later pass and reads the update. So the update cannot wait for the cosine, and copies.
+/// The cosine reads the base of the first update. It belongs to the same pass as the update, but comes after
+/// the sine, which belongs to a later pass and reads the update. So the update cannot wait for the cosine,
+/// and must copy its base.
 #[test]
 fn a_reader_that_is_behind_a_pass_that_is_behind_the_update() {
     same(
@@ -214,7 +216,7 @@ fn a_reader_that_is_behind_a_pass_that_is_behind_the_update() {
     );
 }
 
-/// Each update waits for a reader that comes after the other update.
+/// Each of two updates waits for a reader that comes after the other update, so one of the two must copy its base.
 #[test]
 fn updates_in_a_circle_and_a_pass_behind_them() {
     same(
@@ -233,12 +235,12 @@ fn updates_in_a_circle_and_a_pass_behind_them() {
     );
 }
 
-/// A random program of updates: values are overwritten, read again, in part, in another order, by
-/// contractions, in later passes, and returned, without regard to conflicts.
+/// Returns the text of a random program of updates: values are overwritten, read again, in part, in another
+/// order, by contractions, in later passes, and returned, without regard to conflicts.
 fn random_program(random: &mut impl FnMut(usize) -> usize) -> String {
     let mut text = String::new();
     let mut next = 4;
-    // Arrays f64[100]; the first two are arguments.
+    // The numbers of the values of type f64[100]; 0 and 1 are arguments.
     let mut arrays = vec![0, 1];
     let indices = ["%2", "%3", "5", "-1"];
     let equations = 4 + random(12);
@@ -304,7 +306,7 @@ fn random_program(random: &mut impl FnMut(usize) -> usize) -> String {
                 );
                 let dot = "dot{lhs_batch=[], rhs_batch=[], lhs_contract=[1], rhs_contract=[0]}";
                 let c = emit(square, format!("{dot} %{a}, %{b}"));
-                // Some are overwritten as matrices, in rows.
+                // Half of the products are updated as matrices, by one row.
                 let c = match random(2) {
                     0 => c,
                     _ => {
@@ -340,7 +342,8 @@ fn random_updates() {
     }
 }
 
-/// Many updates of one accumulator write in place: the whole is copied once, then each update writes an element.
+/// Many updates of one accumulator are in place: the test expects one copy of the whole array, and then a
+/// store per update.
 #[test]
 fn updates_of_an_accumulator_are_in_place() {
     let updates = 200;

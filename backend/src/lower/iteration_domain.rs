@@ -36,14 +36,14 @@ impl Axis {
     }
 }
 
-/// The elements of its node that a candidate computes.
+/// The elements of a node that a candidate computes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
     /// All elements.
     Whole,
-    /// The fill of a view, everywhere, before the pieces are written over it.
+    /// The fill of a view, stored to all elements before the pieces are written over it.
     Fill,
-    /// One piece of a view.
+    /// One piece of a view, by its number.
     Piece(usize),
 }
 
@@ -54,7 +54,7 @@ pub(crate) type Along = SmallVec<[Option<usize>; 4]>;
 #[derive(Clone, Debug)]
 pub(crate) struct Read {
     pub(crate) node: NodeId,
-    /// The index of the read element.
+    /// For each axis of the array, the candidate's axis whose loop index is the array's index.
     pub(crate) at: Along,
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct FusionCandidate {
     pub(crate) part: Part,
     /// The axes, outermost first.
     pub(crate) axes: SmallVec<[Axis; 4]>,
-    /// The first of the axes that are unrolled.
+    /// The position in `axes` from which on all axes are unrolled.
     pub(crate) unrolled_from: usize,
     pub(crate) reads: Vec<Read>,
 }
@@ -81,7 +81,8 @@ impl FusionCandidate {
         self.axes[from.min(self.axes.len())..].iter().map(|a| a.extent).product()
     }
 
-    /// Whether results accumulate in memory, because a loop over outputs lies inside a loop over terms.
+    /// Whether results accumulate in memory instead of variables, because a loop over outputs lies inside a
+    /// loop over terms.
     pub(crate) fn accumulates_in_memory(&self) -> bool {
         let Some(fold) = self.first_fold() else { return false };
         let looped = self.axes.iter().enumerate().take(self.unrolled_from).skip(fold);

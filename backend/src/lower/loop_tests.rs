@@ -1,4 +1,4 @@
-//! Loops and branches: every engine computes the results of the interpreter of the language.
+//! Loops and branches: every engine must compute the results of the interpreter of the language.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -6,7 +6,7 @@ use super::tests::check_all;
 use crate::loop_ir::{self, Extent, Place, Stmt, visit};
 use tapeloom_ir::{Module, Tensor, parse_module};
 
-/// Functions that several programs run.
+/// Functions that programs of several tests run as bodies of loops and branches.
 const BODIES: &str = "
 func @step(%0: i64[], %1: f64[], %2: f64[], %3: f64[]) -> (f64[], f64[]) {
   %4: f64[] = mul %1, %2
@@ -58,7 +58,7 @@ func @nothing(%0: f64[0], %1: f64[4]) -> (f64[0], f64[4]) {
 }
 ";
 
-/// Returns a module with `@f` of `f64[], f64[4], f64[4,4], i64[], f64[3]`.
+/// Returns a module with these functions and `@f` of `f64[], f64[4], f64[4,4], i64[], f64[3]`.
 fn module(functions: &str, body: &str) -> Module {
     let params = "%0: f64[], %1: f64[4], %2: f64[4,4], %3: i64[], %4: f64[3]";
     parse_module(&format!("{BODIES}{functions}func @f({params}) -> {body}")).unwrap()
@@ -101,8 +101,8 @@ fn carries_elements_and_numbers_of_iterations() {
     }
 }
 
-/// Carried arrays that are updated, computed element by element, or exchanged. Their initial values have
-/// later readers or not, or are shared by two carries.
+/// Carried arrays that are updated in place, computed element by element, or swapped with another carry.
+/// Their initial values have later readers or none, or are shared by two carries.
 #[test]
 fn carried_arrays() {
     same(
@@ -131,7 +131,7 @@ fn carried_arrays() {
     );
 }
 
-/// Trip counts that are known only at run time.
+/// Loops whose trip count is a run-time number, or decided by a condition.
 #[test]
 fn numbers_and_conditions_decide() {
     same(
@@ -216,7 +216,7 @@ func @called(%0: f64[4,4], %1: f64[4]) -> (f64[4], f64[5]) {
     );
 }
 
-/// Returns the number of carries that exchange two buffers.
+/// Returns the number of carries, in all kernels of the lowered module, that alternate between two buffers.
 fn turns(module: &Module) -> usize {
     let program = super::schedule(module, module.iter().last().unwrap().0).unwrap();
     let mut turns = 0;
@@ -228,7 +228,8 @@ fn turns(module: &Module) -> usize {
     turns
 }
 
-/// Carries that an iteration updates, or computes element by element, stay in place.
+/// Carries that an iteration updates, or computes element by element, stay in place: no carry alternates
+/// between two buffers.
 #[test]
 fn carries_stay_in_place() {
     let functions = "
@@ -265,7 +266,8 @@ func @mean(%0: f64[40]) -> (f64[40]) {
         let module = same(functions, &body);
         let text = super::schedule(&module, module.iter().last().unwrap().0).unwrap();
         assert_eq!(turns(&module), 0, "{text}");
-        // Nothing is copied: an array without later readers becomes the carry.
+        // Nothing is copied, since an array without later readers becomes the carry: the workspace has no
+        // buffer of more than 8 bytes.
         let program = super::schedule(&module, module.iter().last().unwrap().0).unwrap();
         let workspace = |b: &&loop_ir::Buffer| matches!(b.place, Place::Workspace(_));
         let large = program.entry.buffers.values().filter(workspace);
@@ -282,7 +284,7 @@ func @mean(%0: f64[40]) -> (f64[40]) {
 }
 
 /// An array that every branch returns, changed or not, stays in place, also as the carry of a loop. A branch
-/// that computes it elsewhere copies it.
+/// that computes it in other memory copies it.
 #[test]
 fn branches_update_in_place() {
     let functions = "
@@ -353,7 +355,7 @@ func @iteration(%0: f64[40], %1: i64[]) -> (f64[40]) {
   return %8
 }",
     );
-    // An array that has later readers, or with which another value begins, is copied first.
+    // An array that has later readers, or that is the initial value of a second carry, is copied first.
     same(
         &functions.replace("BRANCH", "late"),
         "(f64[40], f64[40], f64[40], f64[40]) {
@@ -449,12 +451,12 @@ func @iteration(%0: f64[40], %1: i64[]) -> (f64[40]) {
                 whole += usize::from(extent >= 10);
             });
         }
-        // The exponentials alone.
+        // The only loop of 10 iterations or more computes the exponentials; none copies the array.
         assert_eq!(whole, 1, "{program}");
     }
 }
 
-/// A caller donates arrays without later readers, and copies of all others.
+/// A caller passes arrays without later readers to be overwritten, and copies of all others.
 #[test]
 fn calls_update_what_dies_with_them() {
     let functions = "

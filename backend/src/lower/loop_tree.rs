@@ -1,4 +1,5 @@
-//! Loop trees: the program under construction, like [`crate::loop_ir`], but in terms of nodes.
+//! Loop trees: the program under construction, like [`crate::loop_ir`], but in terms of graph nodes instead
+//! of buffers.
 //!
 //! Whether a node needs memory is known only after all its readers have been emitted, and the place of
 //! the memory only after that. So stores and loads name a node and the index of the element. Every
@@ -23,9 +24,9 @@ pub(crate) enum At {
 /// The definition of a scalar.
 #[derive(Clone, Debug)]
 pub(crate) enum Def {
-    /// Scalar code.
+    /// Scalar code applied to its operands.
     Code(Code, SmallVec<[Arg; 3]>),
-    /// An element of a node; zero if the guard is false.
+    /// A load of an element of a node; zero if the guard is false.
     Load { node: NodeId, at: At, guard: Option<Arg> },
 }
 
@@ -62,13 +63,14 @@ pub(crate) enum Tree {
         value: Arg,
         guard: Option<Arg>,
     },
-    /// A contraction by the library.
+    /// A contraction computed by a call of the matrix library.
     Contract(Product),
     /// A region: a call, a branch or a loop.
     Region(RegionStep),
 }
 
-/// A matrix operand of a library contraction: a node, its first element and the strides.
+/// A matrix operand of a library contraction: a node, the offset of the first element, and the strides from
+/// row to row and from column to column, all in elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct NodeMatrix {
     pub(crate) node: NodeId,
@@ -77,7 +79,7 @@ pub(crate) struct NodeMatrix {
     pub(crate) column: i64,
 }
 
-/// `out[m, n] = Σ_k lhs[m, k] rhs[k, n]`, repeated over batches.
+/// A call of the matrix library: `out[m, n] = Σ_k lhs[m, k] rhs[k, n]`, repeated over the axes of `batch`.
 #[derive(Clone, Debug)]
 pub(crate) struct Product {
     pub(crate) dtype: Dtype,
@@ -87,11 +89,12 @@ pub(crate) struct Product {
     pub(crate) lhs: NodeMatrix,
     pub(crate) rhs: NodeMatrix,
     pub(crate) out: NodeMatrix,
-    /// Extent, and steps in lhs, rhs and out, as in a [`Contract`](crate::loop_ir::Contract).
+    /// The axes around the product: extent, and strides in lhs, rhs and out, as in a
+    /// [`Contract`](crate::loop_ir::Contract).
     pub(crate) batch: Vec<(usize, i64, i64, i64)>,
 }
 
-/// Consecutive elements of a node.
+/// Consecutive elements of a node's array in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Span {
     pub(crate) node: NodeId,
@@ -100,7 +103,7 @@ pub(crate) struct Span {
     pub(crate) elements: usize,
 }
 
-/// A region as a step, with the memory that it reads and writes.
+/// A region (call, branch or loop) as a step, with the memory that it reads and writes.
 #[derive(Clone, Debug)]
 pub(crate) struct RegionStep {
     /// The node of the first result, which identifies the region even if it has no results.

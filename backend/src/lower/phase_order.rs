@@ -12,8 +12,9 @@
 //! .. loop .. %6 ..                           loop { .. %6 .. }
 //! ```
 //!
-//! Nodes behind the same number of marks belong to one pass, which runs, in the order of the program, after all
-//! passes with fewer marks. Nodes of the forward pass that use a gradient inside it are not delayed.
+//! Nodes behind the same number of `after_forward` barriers belong to one pass, which runs, in the order of
+//! the program, after all passes with fewer barriers. Nodes of the forward pass that use a gradient inside it
+//! are not delayed.
 
 use super::graph::{Graph, NodeId, NodeKind};
 use cranelift_entity::SecondaryMap;
@@ -22,8 +23,8 @@ use tapeloom_ir::Phase;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{Mark, Op};
 
-/// Returns the number of passes that must end before readers of an equation's results run, given that number for its
-/// operands.
+/// Returns the number of forward and reverse passes that must end before readers of an equation's results
+/// run, given that number for the equation's operands.
 pub(crate) fn passes_before_results(op: &Op, phase: Phase, operands: u8) -> u8 {
     match op.mark() {
         Some(Mark::AfterForward) => operands.saturating_add(1),
@@ -54,21 +55,22 @@ pub(crate) fn required_passes(graph: &Graph) -> SecondaryMap<NodeId, u8> {
     required_passes
 }
 
-/// The end times of the passes of a block, as far as candidates have been placed; keyed by the number of marks.
+/// For each pass of a block, the time of its last item so far (times order the items of a `Timeline`). A pass
+/// is identified by the number of `after_forward` barriers before its nodes.
 #[derive(Default)]
 pub(crate) struct Passes {
     last: BTreeMap<u8, u64>,
 }
 
 impl Passes {
-    /// Returns the earliest time for a candidate that requires `required_passes` passes.
+    /// Returns the earliest time at which a candidate may run that must wait for `required_passes` passes.
     pub(crate) fn end(&self, required_passes: u8) -> u64 {
         let waiting = required_passes > 0 && !planted(Fault::PassesMixed);
         let others = self.last.iter().filter(|(pass, _)| waiting && **pass != required_passes);
         others.map(|(_, time)| time + 1).max().unwrap_or(0)
     }
 
-    /// Records that a candidate of pass `required_passes` runs at `time`.
+    /// Records that a candidate that must wait for `required_passes` passes runs at `time`.
     pub(crate) fn placed(&mut self, required_passes: u8, time: u64) {
         let last = self.last.entry(required_passes).or_insert(time);
         *last = (*last).max(time);
@@ -82,7 +84,8 @@ mod tests {
     use super::super::pipeline::loop_trees;
     use tapeloom_ir::parse_module;
 
-    /// Functions that differ only in phase are two functions, in whatever order a module lists them.
+    /// Two called functions that differ only in the phase of their equations keep their phases: the loop
+    /// trees must be the same, whichever of the two the module lists first.
     #[test]
     fn no_function_has_the_phases_of_another() {
         let body = "  %y: f64[1000] = mul %x, 2.0\n  return %y\n}\n";

@@ -106,7 +106,7 @@ fn lower(
     Ok((Program { tapes: tapes.all, limited, callees, entry }, plan))
 }
 
-/// Lowers one function. Its callees have been lowered.
+/// Lowers one function, whose callees have been lowered, to a kernel and its memory plan.
 fn kernel(
     module: &Module,
     unit: &Unit,

@@ -25,7 +25,8 @@ impl FusionState<'_> {
         }
     }
 
-    /// Declares or clears the accumulators, before the first folded loop.
+    /// Declares the accumulators of fold `m`, or clears the memory in which it accumulates, before the first
+    /// folded loop.
     pub(crate) fn begin_fold(&mut self, m: usize, depth: usize) -> Result<(), Problem> {
         let node = self.candidates[m].node;
         let (_, identity) = self.identity(m);
@@ -70,7 +71,7 @@ impl FusionState<'_> {
         Ok(())
     }
 
-    /// Defines the results of a fold after its loop.
+    /// Defines the results of a fold from its accumulator variables, after its loop.
     pub(crate) fn end_fold(&mut self, m: usize) {
         let Some(Accumulator::Vars(vars)) = self.accumulators[m].take() else { return };
         let depth = self.bound[m].len();
@@ -96,8 +97,9 @@ impl FusionState<'_> {
         }
     }
 
-    /// Returns the total of a fold that started with its first term instead of the identity. A sum
-    /// of floats starts at 0, which makes a difference only if every term is -0.
+    /// Returns the result of a fold, given the total of a fold that started with its first term instead of
+    /// the identity. For sums of floats, which start at 0, it adds 0; this changes the total only if every
+    /// term is -0.
     pub(crate) fn started(&mut self, m: usize, total: Arg) -> Arg {
         let node = &self.graph.nodes[self.candidates[m].node];
         let sums = match &node.kind {
@@ -112,7 +114,8 @@ impl FusionState<'_> {
         self.code(Code::Add, &[total, Arg::Literal(zero)])
     }
 
-    /// Returns `code total, value`, or `value` if the total is the identity; see [`Self::started`].
+    /// Emits `code total, value`; returns `value` alone if the total is still the identity (see
+    /// [`Self::started`]).
     pub(crate) fn fold_in(&mut self, code: Code, total: Arg, value: Arg) -> Arg {
         let neutral = match (code, total) {
             (Code::Add, Arg::Literal(l)) => l.is_zero(),
@@ -122,8 +125,8 @@ impl FusionState<'_> {
         if neutral { value } else { self.code(code, &[total, value]) }
     }
 
-    /// Returns the better of two (extremum, index) pairs: the first one wins ties, and nan
-    /// is better than any number.
+    /// Emits the choice of the better of two (extremum, index) pairs: `old` wins ties, and nan is better than
+    /// any number.
     pub(crate) fn better(&mut self, m: usize, old: (Arg, Arg), new: (Arg, Arg)) -> (Arg, Arg) {
         let node = &self.graph.nodes[self.candidates[m].node];
         let largest = matches!(node.kind, NodeKind::ArgReduce { largest: true, .. });
@@ -143,7 +146,8 @@ impl FusionState<'_> {
     }
 }
 
-/// Returns a value that is worse than or equal to any element.
+/// Returns the initial extremum of a fold, which no element is worse than: the least value for a maximum, the
+/// greatest for a minimum.
 fn worst(dtype: Dtype, largest: bool) -> Literal {
     let bits = match (dtype, largest) {
         (Dtype::F64, true) => f64::NEG_INFINITY.to_bits(),

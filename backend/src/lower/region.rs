@@ -28,18 +28,20 @@ use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{self, Binding, Direction, TripCount};
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal, Problem};
 
-/// The workspace of a region; offsets are in bytes from its beginning.
+/// The frame of a region, its part of the caller's workspace: the size, and offsets from its beginning, all
+/// in bytes.
 pub(crate) struct Frame {
     pub(crate) bytes: usize,
-    /// The iteration number, if the body uses it.
+    /// The offset of the iteration number, if the body uses it.
     index: usize,
-    /// The value of a condition.
+    /// The offset of the value of a while loop's condition.
     truth: usize,
-    /// The second buffers of exchanged carries, in order.
+    /// The offsets of the second buffers of double-buffered results, in the order of `double_buffered`.
     next: Vec<usize>,
 }
 
-/// Loops with fewer iterations, and bodies without loops and calls, are not limited.
+/// A loop of static trip count below this, whose body has no loops and calls, is not counted against the
+/// limit of iterations.
 const SHORT: usize = 1024;
 
 impl Frame {
@@ -72,28 +74,29 @@ impl Frame {
     }
 }
 
-/// The call of a loop body and its operands.
+/// The call of a loop body, with the memory of its operands and results.
 struct Iteration<'s> {
     step: &'s RegionStep,
     spec: &'s prim::LoopSpec,
     body: KernelId,
     frame: usize,
-    /// The view of the iteration number.
+    /// The view of the memory that holds the iteration number, if the body reads it.
     number: Option<View>,
-    /// Each carried result with its buffers.
+    /// Each carried result, by number, with the buffers from which an iteration reads it and to which it
+    /// writes it.
     carries: Vec<(usize, Carry)>,
     tape_accesses: TapeAccesses,
 }
 
 impl Iteration<'_> {
-    /// Whether the iteration number is used.
+    /// Whether the body or a tape access uses the iteration number.
     fn counts(&self) -> bool {
         self.number.is_some() || !self.tape_accesses.is_empty()
     }
 }
 
 impl Convert<'_> {
-    /// Emits the statement of a region.
+    /// Emits the statement of a region (call, branch or loop).
     pub(crate) fn region(&mut self, r: &RegionStep, out: &mut Vec<Stmt>) -> Result<(), Problem> {
         let graph = self.graph;
         let frame = self.memory.frames.get(&r.first).copied().unwrap_or(0);
@@ -133,12 +136,12 @@ impl Convert<'_> {
         r.results.iter().map(|n| whole(*n)).collect()
     }
 
-    /// Adds a buffer of the frame.
+    /// Adds a buffer at an offset in the workspace, inside the region's frame.
     fn own(&mut self, ty: ArrayType, offset: usize) -> BufferId {
         self.kernel.buffers.push(Buffer::new(ty, Place::Workspace(offset)))
     }
 
-    /// Loads the first element of a view.
+    /// Emits a load of the first element of a view.
     fn scalar(&mut self, view: &View, dtype: Dtype, out: &mut Vec<Stmt>) -> Arg {
         let value = self.kernel.scalars.push(dtype);
         let expr = Expr::Load { held: view.held, address: view.at.clone(), guard: None };
@@ -146,7 +149,8 @@ impl Convert<'_> {
         Arg::Scalar(value)
     }
 
-    /// Emits a branch over calls: a boolean selects (true: the second branch); an integer is clamped to a valid number.
+    /// Emits a branch over calls. A boolean that is true selects the second branch; an integer is clamped to
+    /// a valid branch number.
     fn branch(
         &mut self,
         r: &RegionStep,
@@ -217,7 +221,7 @@ impl Convert<'_> {
         std::iter::once(call).chain(copies).collect()
     }
 
-    /// Copies the elements of a view.
+    /// Emits a loop that copies the elements of view `from` to view `to`.
     fn copy(&mut self, from: &View, to: &View) -> Stmt {
         let index = self.kernel.fresh_index();
         let value = self.kernel.scalars.push(self.kernel.buffers[from.held.buffer].ty.dtype);
@@ -238,7 +242,7 @@ impl Convert<'_> {
         }
     }
 
-    /// Emits a loop that calls the body.
+    /// Emits a loop that calls the body, for a static or run-time trip count.
     fn loop_(
         &mut self,
         r: &RegionStep,
@@ -335,8 +339,9 @@ impl Convert<'_> {
         Ok(Stmt::Nest { body: code })
     }
 
-    /// If loops are limited, adds the statements that count iterations, before the loop and at the beginning of its
-    /// body. Short loops are not counted.
+    /// If loops are limited, adds the statements that count iterations against the limit, before the loop and
+    /// at the beginning of its body. Static loops of fewer than `SHORT` iterations without inner loops and
+    /// calls are not counted.
     fn limit(
         &mut self,
         iteration: &Iteration<'_>,
@@ -357,7 +362,8 @@ impl Convert<'_> {
         body.push(Stmt::Limit(LimitStmt::Count(limit)));
     }
 
-    /// Returns the buffers of each carried result.
+    /// Returns each carried result, by number, with the buffers from which an iteration reads it and to which
+    /// it writes it.
     fn carried(
         &mut self,
         r: &RegionStep,
@@ -389,7 +395,7 @@ impl Convert<'_> {
         Ok(carries)
     }
 
-    /// Emits the call of an iteration.
+    /// Emits the call of the body in one iteration.
     fn call(&self, iteration: &Iteration<'_>, index: IndexId) -> Result<Stmt, Problem> {
         let params = 0..iteration.spec.takes.len();
         let operands =
@@ -412,7 +418,7 @@ impl Convert<'_> {
         Ok(Stmt::Call(Call { callee: iteration.body, operands, outputs, frame: iteration.frame }))
     }
 
-    /// Returns the view that a parameter of the body reads in an iteration.
+    /// Returns the view that parameter `p` of the body reads in iteration `index`.
     fn operand(
         &self,
         iteration: &Iteration<'_>,
@@ -458,7 +464,8 @@ fn repeats(body: &[Stmt]) -> bool {
     found
 }
 
-/// Returns the element of a stacked array that belongs to the iteration.
+/// Returns the view of the element of a stacked array that iteration `index` reads or writes; it has
+/// `elements` numbers.
 fn element(all: &View, spec: &prim::LoopSpec, index: IndexId, elements: usize) -> View {
     let mut at = all.at.clone();
     let stride = elements as i64;

@@ -28,33 +28,33 @@ pub(crate) struct Region {
     pub(crate) kind: RegionKind,
     /// The number of results of the region.
     pub(crate) results: usize,
-    /// Results whose initial value is an operand, as (operand, result). If the operand has no later reader, the result
-    /// takes over its memory; otherwise the operand is copied first.
+    /// Results whose initial value is an operand, as (operand number, result number). If the operand has no
+    /// later reader, the result takes over its memory; otherwise the operand is copied first.
     pub(crate) initial_values: Vec<(usize, usize)>,
-    /// Of a loop: carried results that an iteration does not compute in place, so that two buffers are exchanged. Of a
-    /// branch: results that some branches compute elsewhere and copy.
+    /// Of a loop: numbers of carried results that an iteration does not compute in place, so that two buffers
+    /// are exchanged. Of a branch: numbers of results that some branches compute in other memory and copy.
     pub(crate) double_buffered: Vec<usize>,
-    /// Results that are tapes: each iteration of the loop writes a record.
+    /// Numbers of results that are tapes: each iteration of the loop writes a record to such a tape.
     pub(crate) written: Vec<usize>,
-    /// Operands that are tapes: each iteration of the loop reads a record.
+    /// Numbers of operands that are tapes: each iteration of the loop reads a record of such a tape.
     pub(crate) read: Vec<usize>,
-    /// Whether the region has an ordered effect.
+    /// Whether the region has an ordered effect, such as a print.
     pub(crate) ordered: bool,
 }
 
 /// The kinds of regions.
 #[derive(Clone, Debug)]
 pub(crate) enum RegionKind {
-    /// Calls a function that is compiled once.
+    /// Calls a function that is compiled separately.
     Call(KernelId),
     /// Calls the built-in kernel of a primitive.
     Routine(KernelId),
     /// Runs one of several kernels, selected by the first operand.
     Branch(Vec<KernelId>),
-    /// Runs a kernel in each iteration.
+    /// Runs kernel `body` in each iteration.
     Loop {
         body: KernelId,
-        /// The kernel that decides whether there is another iteration, of a while loop.
+        /// Of a while loop: the kernel that decides whether another iteration runs.
         condition: Option<KernelId>,
         spec: LoopSpec,
     },
@@ -77,12 +77,13 @@ impl RegionKind {
 }
 
 impl Region {
-    /// Whether a result may end in the second of its two buffers, after an odd number of exchanges.
+    /// Whether a loop's result may end in the second of its two buffers, since they are exchanged after each
+    /// iteration.
     pub(crate) fn ends_elsewhere(&self, result: usize) -> bool {
         matches!(self.kind, RegionKind::Loop { .. }) && self.double_buffered.contains(&result)
     }
 
-    /// Returns a region that takes no memory over and has no effect.
+    /// Returns a region whose results take over no memory, without tapes and without an effect.
     pub(crate) fn new(kind: RegionKind, results: usize) -> Region {
         let (initial_values, double_buffered, written, read) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());

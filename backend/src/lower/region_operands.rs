@@ -10,7 +10,8 @@ use super::strided_layout::contiguous;
 use std::collections::{BTreeMap, BTreeSet};
 use tapeloom_ir::Problem;
 
-/// Returns the operands of regions that are copied first, as (node, operand).
+/// Returns the operands of regions that are copied first because they have gaps in memory, as (node, operand
+/// number).
 pub(crate) fn copied(graph: &Graph) -> BTreeSet<(NodeId, usize)> {
     let regions = graph.nodes.iter().filter(|(_, node)| node.kind.region().is_some());
     let slots = regions.flat_map(|(id, node)| {
@@ -24,7 +25,7 @@ pub(crate) fn copied(graph: &Graph) -> BTreeSet<(NodeId, usize)> {
     slots.collect()
 }
 
-/// Returns the results of every region, by the node of the first result.
+/// Returns the result nodes of every region, by the node of the first result.
 pub(crate) fn results(graph: &Graph) -> BTreeMap<NodeId, Vec<NodeId>> {
     let mut all: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
     for (id, node) in &graph.nodes {
@@ -39,7 +40,7 @@ pub(crate) fn results(graph: &Graph) -> BTreeMap<NodeId, Vec<NodeId>> {
     all
 }
 
-/// Returns the step of a region with these results.
+/// Returns the step (a loop-tree statement) of the region node `id`, whose results are `results`.
 pub(crate) fn step(graph: &Graph, id: NodeId, results: Vec<NodeId>) -> Result<RegionStep, Problem> {
     let node = &graph.nodes[id];
     let Some(region) = node.kind.region() else {
@@ -68,7 +69,7 @@ mod tests {
     use crate::lower::tests::check_all;
     use tapeloom_ir::{Module, Tensor, parse_module};
 
-    /// A function with two results, and a caller.
+    /// Returns a module with a function `@step` of two results, and a caller `@f` with this body.
     fn module(body: &str) -> Module {
         let text = format!(
             "func @step(%0: f64[3], %1: f64[]) -> (f64[3], f64[]) {{
@@ -84,7 +85,7 @@ func @f(%0: f64[3], %1: f64[2,3], %2: i64[]) -> {body}"
         parse_module(&text).unwrap()
     }
 
-    /// Returns the number of calls and the number of other statements.
+    /// Returns the number of calls, and of other statements except nests, in the lowered caller.
     fn count(module: &Module) -> (usize, usize) {
         let (program, _) = plan(module, module.iter().last().unwrap().0).unwrap();
         let (mut calls, mut others) = (0, 0);
@@ -162,7 +163,8 @@ func @f(%0: f64[3], %1: f64[2,3], %2: i64[]) -> {body}"
         assert_eq!(others, 3 * 2 + 1);
     }
 
-    /// Calls of functions without elements are inlined, and so are single calls and calls of small functions.
+    /// Calls of functions without elements are inlined, and so are single calls and calls of small functions:
+    /// no call is left.
     #[test]
     fn some_calls_do_not_stay() {
         check(

@@ -1,4 +1,4 @@
-//! Decides which values are recomputed because that is cheaper than memory for them.
+//! Decides which values are recomputed in each reader because that is cheaper than memory for them.
 
 use super::access_maps::equal_axes;
 use super::affine::Index;
@@ -8,20 +8,21 @@ use smallvec::SmallVec;
 use tapeloom_ir::ArrayType;
 use tapeloom_ir::fault::{Fault, planted};
 
-/// A limit on the cost of recomputation.
+/// The cost that the recomputation of one element may still have.
 struct Budget {
     operations: usize,
     loads: usize,
-    /// Loads of intermediate arrays, whose memory then has to live longer.
+    /// The number of loads of intermediate arrays, whose memory then has to live longer.
     intermediates: usize,
-    /// The maximal bytes of an intermediate array.
+    /// The maximal size in bytes of an intermediate array.
     bytes: usize,
     /// Loads of arrays with at most this number of elements are free.
     free: usize,
     /// The counted values, each with the view through which it is read (a position in `views`). A value that is read
     /// through two views is computed twice.
     seen: SmallVec<[(NodeId, usize); 16]>,
-    /// Chains of views: the position of the rest of the chain, and a view. Position 0 is the empty chain.
+    /// Chains of views through which values are read: the position of the rest of the chain, and one more
+    /// view. Position 0 is the empty chain; `views[n]` has position n + 1.
     views: SmallVec<[(usize, NodeId); 8]>,
 }
 
@@ -44,7 +45,7 @@ impl Budget {
         true
     }
 
-    /// Returns the position of the chain with one more view.
+    /// Returns the position of the chain at `place` extended by `view`, and adds it if it is new.
     fn behind(&mut self, place: usize, view: NodeId) -> usize {
         let known = self.views.iter().position(|v| *v == (place, view));
         1 + known.unwrap_or_else(|| {
@@ -58,7 +59,7 @@ impl FusionState<'_> {
     /// Whether the element of a node at an index is to be recomputed, because it is a few cheap operations away from
     /// memory that exists in any case.
     pub(crate) fn recomputed(&self, id: NodeId, index: &Index) -> bool {
-        // Residuals have memory, from which other values are recomputed.
+        // A residual is saved, never recomputed: other values are recomputed from it.
         if self.graph.nodes[id].is_held() {
             return false;
         }
@@ -75,7 +76,8 @@ impl FusionState<'_> {
         };
         let ty = &self.graph.nodes[id].ty;
         let elements = ty.shape.elements();
-        // The intermediate arrays that live longer must take no more memory than the node would.
+        // Intermediate arrays that live longer because of the recomputation must be no larger than the node's
+        // own memory would be.
         let mut uncached = Budget {
             operations: machine.recomputed_operations_uncached,
             intermediates: loads.min(1),
@@ -85,12 +87,13 @@ impl FusionState<'_> {
             views: SmallVec::new(),
             ..few
         };
-        // In loops that read each element many times, the element is in the cache, and would be recomputed each time.
+        // If loops read each element more than twice, it comes from the cache, but would be recomputed each
+        // time.
         let large = elements > machine.cached_elements && self.iterations(index) / 2 <= elements;
         self.cheap(id, 0, &mut few) || large && self.cheap(id, 0, &mut uncached)
     }
 
-    /// Returns how often the open loops read an element at this index, over all elements.
+    /// Returns the number of reads of elements at this index in all iterations of the open loops.
     fn iterations(&self, index: &Index) -> usize {
         let blocks = self.blocks.iter().take(self.level_of(index) + 1);
         blocks.fold(1, |n, block| n.saturating_mul(block.extent.unwrap_or(1)))
@@ -109,7 +112,8 @@ impl FusionState<'_> {
             _ if self.overwritten[id] && !planted(Fault::AgainFromWritten) => return false,
             _ if node.is_held() => return budget.load(&node.ty, false),
             NodeKind::Input(_) => return budget.load(&node.ty, false),
-            // Its memory exists, but has to live longer. That counts once, even if several views read the node.
+            // The node's memory exists, but has to live longer. That counts once, even if several views read
+            // the node.
             _ if self.needs[id] => return budget.load(&node.ty, intermediate),
             NodeKind::Map(code)
                 if code.row().flops as usize <= self.graph.machine.recomputed_flops

@@ -28,7 +28,7 @@ impl FusionState<'_> {
         var
     }
 
-    /// Returns the level of the block in which an argument is defined.
+    /// Returns the level of the block in which an argument is defined; 0 is the outermost.
     pub(crate) fn level(&self, arg: Arg) -> usize {
         match arg {
             Arg::Scalar(s) => self.scalars[s].level,
@@ -47,7 +47,7 @@ impl FusionState<'_> {
         }
     }
 
-    /// Returns the range of a term.
+    /// Returns the range of values of a loop index or i64 scalar.
     pub(crate) fn range_of(&self, term: Term) -> Interval {
         match term {
             Term::Index(i) => Interval::below(self.indices[i].0),
@@ -66,7 +66,7 @@ impl FusionState<'_> {
         Arg::Scalar(value)
     }
 
-    /// Returns the known sign of an argument.
+    /// Returns the known sign of an argument of scalar code.
     pub(crate) fn sign(&self, arg: Arg) -> Sign {
         match arg {
             Arg::Scalar(s) => self.scalars[s].sign,

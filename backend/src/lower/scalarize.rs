@@ -9,16 +9,19 @@ use super::view_boxes::is_pieced;
 use smallvec::SmallVec;
 use tapeloom_ir::OrderedMap;
 
-/// The maximal number of elements that scalarising unrolls in straight-line code, which is cut into portions.
+/// The maximal number of elements that scalarising unrolls in straight-line code, which is later cut into
+/// portions of machine code.
 const SCALARISED_STRAIGHT: usize = 20_000;
 
-/// The same limit in the body of a loop, which cannot be cut: Cranelift's register allocator takes three seconds
-/// for six thousand elements, and 0.4 for two thousand (in a development build).
+/// The maximal number of elements that scalarising unrolls in the body of a loop, which cannot be cut:
+/// Cranelift's register allocator takes three seconds for six thousand elements, and 0.4 for two thousand (in
+/// a development build).
 const SCALARISED_IN_LOOP: usize = STRAIGHT;
 
 impl FusionState<'_> {
-    /// Unrolls the inner axes of small candidates that read elements of each other at other indices. For example, a
-    /// slice of three elements of a small vector is then three scalars that are already defined.
+    /// Unrolls the inner axes of candidates of at most `register_elements` elements that read elements of
+    /// each other at other indices. For example, a slice of three elements of a small vector is then three
+    /// scalars that are already defined.
     pub(crate) fn scalarise(&mut self, members: &[usize], depth: usize) {
         let small = |m: &FusionCandidate| m.rest(depth) <= self.graph.machine.register_elements;
         let mut inside: OrderedMap<NodeId, usize> = OrderedMap::default();
@@ -42,7 +45,8 @@ impl FusionState<'_> {
             candidate.reads.iter().any(|r| {
                 let Some(from) = inside.get(&r.node) else { return false };
                 let axes = self.candidates[*from].axes.iter().skip(depth);
-                // Axes read at an index that is not one of the reader's: sliced, reversed, shifted.
+                // True if an axis is read at an index that is not an index of the reader: sliced, reversed,
+                // shifted.
                 axes.into_iter().any(|a| match a.runs {
                     Runs::Out(o) => r.at[o].is_none(),
                     Runs::Fold(_) => false,
@@ -91,7 +95,8 @@ impl FusionState<'_> {
         }
     }
 
-    /// Returns the index values of the unrolled axes from `depth` on, in row-major order.
+    /// Returns all combinations of index values of the unrolled axes from `depth` on, in row-major order;
+    /// folded axes are included if `folds`.
     pub(crate) fn unrolled(&self, m: usize, depth: usize, folds: bool) -> Vec<Index> {
         let axes = &self.candidates[m].axes;
         let mut all = vec![Index::new()];
@@ -112,7 +117,8 @@ impl FusionState<'_> {
         all
     }
 
-    /// Returns the number of the unrolled output to which an index belongs.
+    /// Returns the number of the unrolled output, in row-major order, to which an index of the candidate
+    /// belongs.
     pub(crate) fn slot(&self, m: usize, index: &[Affine]) -> usize {
         let candidate = &self.candidates[m];
         let mut slot = 0;
@@ -125,7 +131,8 @@ impl FusionState<'_> {
         slot
     }
 
-    /// Returns the output index and the fold indices for given indices along the axes.
+    /// Returns the output index, and (folded axis, index) for each folded axis, given the indices along the
+    /// candidate's axes.
     pub(crate) fn indices_of(
         &self,
         m: usize,

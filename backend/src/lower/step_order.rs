@@ -1,8 +1,9 @@
-//! The items of a block, and the times at which they run.
+//! The items of a block (loops and straight-line code), and the times at which they run.
 //!
-//! An item is straight-line code or a loop, with the candidates in it. A candidate joins the latest item
-//! of its extent that does not run before one of its operands. If there is none, a
-//! new item is inserted. Times have gaps, so that an item can be inserted between others.
+//! An item is straight-line code or a loop, with the fusion candidates in it. A candidate joins the latest
+//! item of its extent that does not run before one of its operands. If there is none, a new item is inserted.
+//! A time is only a position in the order of items; times have gaps, so that an item can be inserted between
+//! others.
 
 use super::graph::NodeId;
 use smallvec::SmallVec;
@@ -10,7 +11,8 @@ use std::collections::BTreeMap;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{OrderedMap, OrderedSet};
 
-/// The maximal number of candidates in a straight-line step, so that machine code comes in portions.
+/// The maximal number of candidates in straight-line code outside of loops, so that machine code comes in
+/// portions.
 pub(crate) const STRAIGHT: usize = 2000;
 
 /// The maximal number of folds that share a loop. Each holds its accumulators in registers for the whole loop, and
@@ -25,17 +27,17 @@ pub(crate) enum Space {
     Straight,
     /// A loop of this extent.
     Loop(usize),
-    /// One candidate that shares the item with no other.
+    /// An update, region or library call, which shares the item with no other candidate.
     Alone,
 }
 
-/// Candidates that run together.
+/// Candidates that run in one loop, or in one piece of straight-line code.
 pub(crate) struct Item {
     pub(crate) space: Space,
     pub(crate) members: Vec<usize>,
     /// The number of candidates that fold along the loop.
     pub(crate) folds: usize,
-    /// The arrays too large for the cache that the candidates read or compute.
+    /// The arrays of more than `cached_elements` elements that the candidates read or compute.
     pub(crate) large: OrderedSet<NodeId>,
 }
 
@@ -44,15 +46,16 @@ pub(crate) struct Item {
 pub(crate) struct Preference {
     /// The candidate folds along the loop; a loop takes at most [`FOLDS`] such candidates.
     pub(crate) folds: bool,
-    /// A new loop runs before existing items, if possible.
+    /// A new loop for the candidate is inserted before existing items, if possible.
     pub(crate) early: bool,
-    /// The arrays too large for the cache: a loop that accesses one of them is preferred.
+    /// The arrays of more than `cached_elements` elements that the candidate reads or computes: a loop that
+    /// accesses one of them is preferred.
     pub(crate) large: SmallVec<[NodeId; 4]>,
-    /// The item that computes one of these arrays.
+    /// The latest item that computes one of the arrays in `large` that the candidate reads.
     pub(crate) producer: Option<usize>,
 }
 
-/// The items of a block and their times.
+/// The items of a block and their times (positions in the order of items).
 #[derive(Default)]
 pub(crate) struct Timeline {
     pub(crate) items: Vec<Item>,
@@ -61,13 +64,14 @@ pub(crate) struct Timeline {
     of_space: OrderedMap<Space, BTreeMap<u64, usize>>,
 }
 
-/// The distance between the times of items.
+/// The distance between the times of items that are appended, so that others can be inserted between them.
 const GAP: u64 = 1 << 32;
 
 impl Timeline {
-    /// Returns the item for a candidate that may run at `earliest` or later. A candidate that accesses large arrays
-    /// joins the last loop if that accesses one of them, or the loop of its producer. Fusing two loops without a
-    /// common large array gains nothing, and needs the memory of both at once.
+    /// Returns the item for a candidate that may run at time `earliest` or later, an existing or a new one. A
+    /// candidate that accesses arrays too large for the cache joins the last loop if that accesses one of
+    /// these arrays, or else the loop of its producer. Fusing two loops without a common large array gains
+    /// nothing, and needs the memory of both at once.
     pub(crate) fn place(
         &mut self,
         space: Space,
@@ -100,7 +104,8 @@ impl Timeline {
         })
     }
 
-    /// Inserts a new item: right after `earliest` if `early` and there is room, otherwise at the end.
+    /// Inserts a new item: right after time `earliest` if `early` is set and a time is free before the next
+    /// item, otherwise at the end.
     pub(crate) fn insert(&mut self, space: Space, earliest: u64, early: bool) -> usize {
         let end = self.all.last_key_value().map_or(0, |(t, _)| *t) + GAP;
         let after = earliest + u64::from(self.all.contains_key(&earliest));

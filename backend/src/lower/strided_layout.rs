@@ -11,7 +11,8 @@ use tapeloom_ir::analysis::affine::flatten;
 use tapeloom_ir::analysis::interval::Interval;
 use tapeloom_ir::{Dtype, Shape};
 
-/// An array whose elements are at constant strides in the memory of a node.
+/// An array whose elements are at constant strides in the memory of `node`, from its element `offset` on; all
+/// in elements.
 pub(crate) struct Strided {
     pub(crate) node: NodeId,
     pub(crate) offset: i64,
@@ -100,7 +101,8 @@ pub(crate) fn strided_within(
     Some(Strided { node: id, offset: flat.offset(), strides, shape })
 }
 
-/// Returns the node and the first element of an array that lies in the node's memory without gaps.
+/// Returns the node in whose memory an array lies in row-major order without gaps, and the offset in elements
+/// of the array's first element.
 pub(crate) fn contiguous(graph: &Graph, source: Source) -> Option<(NodeId, i64)> {
     if graph.array(source).shape.elements() == 0 {
         return source.node().map(|n| (n, 0));

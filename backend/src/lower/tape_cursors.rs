@@ -1,4 +1,5 @@
-//! Lowers the tapes of a loop: the cursors that its iterations move, and the views of the records.
+//! Lowers the tapes of a loop: the cursors, each of which its iterations move from record to record, and the
+//! views of a record's fields.
 //!
 //! See [`tapes`](super::dynamic_tape) for an example.
 
@@ -15,7 +16,7 @@ use tapeloom_ir::{ArrayType, Code, Dtype, Kind, Literal, Problem};
 /// The tape accesses of the iterations of a loop.
 #[derive(Default)]
 pub(super) struct TapeAccesses {
-    /// The cursors that an iteration moves, each with its tape and the record of iteration 0.
+    /// The cursors that an iteration moves, each with its tape and the number of the record of iteration 0.
     cursors: Vec<(CursorId, CursorTarget, Arg)>,
     /// The views to which results of an iteration are written, by result number.
     pub(super) written: Vec<(usize, View)>,
@@ -71,7 +72,7 @@ impl Convert<'_> {
         for slot in &region.read {
             let param = spec.params().nth(slot - lead);
             let ty = param.and_then(|p| inputs.get(p).copied().flatten());
-            // A tape that the body does not read has no type there.
+            // A tape that the body does not read has no type among the body's inputs.
             let Some(ty) = ty else { continue };
             let span = &r.operands[*slot];
             let held = self.held(span.node)?;
@@ -109,7 +110,7 @@ impl Convert<'_> {
         Ok(tape_accesses)
     }
 
-    /// Moves the cursors to the records of iteration `number`.
+    /// Emits statements that move the cursors to the records of iteration `number`.
     pub(super) fn move_cursors(
         &mut self,
         tape_accesses: &TapeAccesses,
@@ -122,14 +123,15 @@ impl Convert<'_> {
         }
     }
 
-    /// Returns a view of a whole field of a record.
+    /// Returns a view of a whole field, at `offset` bytes, of the record at a cursor.
     fn field(&mut self, cursor: CursorId, offset: usize, ty: &ArrayType) -> View {
         let place = Place::Record { cursor, offset };
         let buffer = self.kernel.buffers.push(Buffer::new(ty.clone(), place));
         View::whole(BufferVersion::first(buffer), ty.shape.elements())
     }
 
-    /// Returns the region of which a node is a result, by the region's first result, and the result's number.
+    /// If a node is a result of a region, returns the node of the region's first result, and the result's
+    /// number.
     fn from(&self, node: NodeId) -> Option<(NodeId, usize)> {
         let of = &self.graph.nodes[node];
         let NodeKind::Result { n, .. } = of.kind else { return None };
@@ -137,8 +139,8 @@ impl Convert<'_> {
     }
 }
 
-/// Returns the bytes of a record with fields of these types, and the offset of each field. Fields are sorted by
-/// decreasing element size, so that there is no padding between them.
+/// Returns the size in bytes of a record with fields of these types, and the offset in bytes of each field.
+/// Fields are sorted by decreasing element size, so that there is no padding between them.
 fn layout(types: &[&ArrayType]) -> Result<(usize, Vec<usize>), Problem> {
     let mut order: Vec<usize> = (0..types.len()).collect();
     order.sort_by_key(|i| std::cmp::Reverse(types[*i].dtype.bytes()));
@@ -159,5 +161,5 @@ fn layout(types: &[&ArrayType]) -> Result<(usize, Vec<usize>), Problem> {
     }
 }
 
-/// The maximal bytes of a record: handles have no room for more.
+/// The maximal bytes of a record, since a handle has 32 bits for the offset of a field.
 const MOST_RECORD_BYTES: usize = i32::MAX as usize & !7;

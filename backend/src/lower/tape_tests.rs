@@ -1,11 +1,11 @@
-//! Tapes: every engine computes the results of the interpreter of the language.
+//! Tapes: every engine must compute the results of the interpreter of the language.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::tests::check_all;
 use tapeloom_ir::{Tensor, parse_module};
 
-/// Functions that several programs run.
+/// Functions that programs of several tests run as loop bodies.
 const BODIES: &str = "
 func @ahead(%0: f64[], %1: f64[]) -> (f64[], f64[], bool[], f64[3]) {
   %2: f64[] = mul %0, %1
@@ -43,7 +43,8 @@ func @shrink(%0: f64[], %1: f64[]) -> (f64[]) {
 }
 ";
 
-/// Checks `@f` of `f64[], i64[]` at several trip counts.
+/// Compares `@f` of `f64[], i64[]` in all engines with the interpreter, for six values of the second
+/// argument, the trip count.
 #[track_caller]
 fn same(functions: &str, body: &str) {
     let module =
@@ -85,7 +86,7 @@ fn conditions_write_and_their_count_reads() {
     );
 }
 
-/// Tapes of tapes, through calls and branches, also in loops of static trip count.
+/// Tapes whose records hold tapes, passed through calls and branches, also in loops of static trip count.
 #[test]
 fn tapes_are_passed_on() {
     let functions = "
@@ -143,8 +144,8 @@ func @reverse(%0: i64[], %1: tape<f64[]>, %2: tape<bool[]>, %3: tape<f64[3]>, %4
     }
 }
 
-/// The residuals that an iteration saves for itself are freed when it ends. The memory of a call is the largest amount
-/// needed at one time, plus a chunk.
+/// The records that an iteration writes for its own inner loops are freed when it ends: 100 iterations must
+/// need no more tape memory than one, which is 1000 records of 40 bytes and the rest of a chunk.
 #[test]
 fn iterations_give_back_what_they_kept() {
     let functions = "

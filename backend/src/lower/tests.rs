@@ -1,4 +1,4 @@
-//! Tests of lowering: the kernels of a function compute the results of the function.
+//! Tests of lowering: the kernels of a function must compute the results of the interpreter of the language.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
@@ -58,7 +58,8 @@ pub(super) fn check_all(module: &Module, f: FuncId, all: &[&[Tensor]], tolerance
         let want = eval(module, f, args).unwrap();
         let got = loop_ir::shadow(&program, args).unwrap_or_else(|e| panic!("{e}\n{program}"));
         assert_eq!(got.len(), want.len());
-        // The compiled program has fewer lanes, so float sums have another order.
+        // The compiled program has fewer lanes than `program`, so its float sums have another order: the
+        // interpreter runs it, too.
         let few = loop_ir::eval(&compiled, args).unwrap();
         let native = machine.call(&args.iter().collect::<Vec<_>>()).unwrap();
         let counted = limited.call(&args.iter().collect::<Vec<_>>()).unwrap();
@@ -162,7 +163,7 @@ impl Random {
     fn tensor(&mut self, ty: &ArrayType) -> Tensor {
         let mut t = Tensor::zeros_of(ty).unwrap();
         for i in 0..t.elements() {
-            // Multiples of 1/8, so that sums are exact in any order.
+            // Multiples of 1/8 from -2 to 2, so that sums are exact in any order.
             let x = self.below(33) as f64 / 8.0 - 2.0;
             t.set_literal(i, Literal::of(ty.dtype, x)).unwrap();
         }
@@ -170,7 +171,7 @@ impl Random {
     }
 }
 
-/// Extents of random programs: small ones, larger ones, and one that others divide.
+/// Extents of random programs: 1, small primes, and 12, which several of them divide.
 const EXTENTS: [usize; 5] = [1, 2, 3, 5, 12];
 
 /// Adds a random equation on the values so far.

@@ -1,4 +1,4 @@
-//! Decides which functions are compiled separately: callees, and the bodies of loops and branches.
+//! Decides which functions are compiled separately: outlined callees, and the bodies of loops and branches.
 //!
 //! A function that the user outlined is compiled once and called if that saves code: if inlining would
 //! copy it several times, and it has [`LEAST_NODES`] equations or more. Other calls are inlined.
@@ -23,13 +23,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use tapeloom_ir::prim::{Binding, Effects, LoopSpec, Lowering, Role};
 use tapeloom_ir::{ArrayType, FuncId, Module, Op, OrderedMap, Problem, Type, deeper};
 
-/// Functions with fewer equations are inlined.
+/// Outlined functions with fewer equations are inlined.
 const LEAST_NODES: usize = 4;
 
-/// Bodies of loops and branches with more equations stay kernels, so that machine code comes in portions.
+/// The maximal number of equations of a loop or branch body that is inlined. Larger bodies stay kernels, so
+/// that machine code comes in portions.
 const MOST_SPLICED: usize = 4_000;
 
-/// A function that is compiled separately.
+/// A function that is compiled separately, and the arguments that it may overwrite.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) struct Unit {
     pub(crate) function: FuncId,
@@ -39,42 +40,44 @@ pub(crate) struct Unit {
 /// The arguments whose memory a function may reuse for its results.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) enum Donation {
-    /// None: the function is the program.
+    /// No arguments: the function is the entry of the program.
     None,
-    /// The arguments that the function updates: it is called.
+    /// All arguments that the function updates: it is called.
     Updates,
-    /// The carries of a loop, as (parameter, result): the function is a loop body.
+    /// Only the carries of a loop, as (parameter, result): the function is a loop body.
     LoopCarries(Vec<(usize, usize)>),
-    /// The parameters that every branch returns, changed or not ([`branch_results`]): the function is a branch.
+    /// Only the parameters that every branch returns, changed or not ([`branch_results`]), as (parameter,
+    /// result): the function is a branch.
     BranchResults(Vec<(usize, usize)>),
 }
 
 /// The functions that are compiled separately.
 #[derive(Default)]
 pub(crate) struct Calls {
-    /// The machine for which they are lowered.
+    /// The machine for which the functions are lowered.
     pub(crate) machine: MachineModel,
     kernels: OrderedMap<Unit, KernelId>,
     routines: OrderedMap<String, KernelId>,
-    /// The kernels of routines, which have the first numbers.
+    /// The built-in kernels, which have the first kernel numbers.
     pub(crate) made: Vec<Kernel>,
     /// The other kernels in the order of their numbers (callees before callers), each with whether its body
     /// replaces its calls.
     pub(crate) kept: Vec<(Unit, bool)>,
-    /// The decision for each outlined function.
+    /// For the report: the decision for each function that the user outlined.
     pub(crate) rows: Vec<CallRow>,
 }
 
-/// Facts about a function.
+/// The facts about a function that decide whether it is compiled separately.
 #[derive(Default)]
 struct Known {
-    /// The functions that its equations run, and how.
+    /// The functions that its equations run, and the way in which each is run.
     runs: Vec<(FuncId, Run)>,
     size: usize,
     sites: usize,
     outlined: bool,
     kept: bool,
-    /// The ways in which loops and branches run the function.
+    /// For each different way in which loops and branches run the function, the arguments that it may
+    /// overwrite.
     bodies: BTreeSet<Donation>,
 }
 
@@ -86,7 +89,7 @@ enum Run {
 }
 
 impl Calls {
-    /// Collects the functions that an entry runs.
+    /// Decides, of all functions that run when `entry` runs, which are compiled separately.
     pub(crate) fn of(module: &Module, entry: FuncId) -> Result<Calls, Problem> {
         let mut known: BTreeMap<FuncId, Known> = BTreeMap::new();
         let mut work = vec![entry];
@@ -169,7 +172,7 @@ impl Calls {
         Ok(calls)
     }
 
-    /// Parses the built-in kernels for the equations of a function.
+    /// Parses the built-in kernels that the equations of a function need, unless they are parsed already.
     fn make_routines(&mut self, module: &Module, function: FuncId) -> Result<(), Problem> {
         let f = module.function(function);
         for e in &f.equations {
@@ -185,7 +188,8 @@ impl Calls {
         Ok(())
     }
 
-    /// Returns the built-in kernel of an equation, given the types of its first operand and its output.
+    /// Returns the built-in kernel of an equation, if it has one, given the types of its first operand and
+    /// its output.
     pub(crate) fn routine(
         &self,
         lowering: &Lowering,
@@ -195,7 +199,7 @@ impl Calls {
         self.routines.get(&builtin_kernels::text(lowering, x, y)?).copied()
     }
 
-    /// Returns the kernel of a function that is compiled separately.
+    /// Returns the kernel of a function with this donation, if it is compiled separately.
     pub(crate) fn kernel(&self, function: FuncId, donation: Donation) -> Option<KernelId> {
         self.kernels.get(&Unit { function, donation }).copied()
     }
@@ -210,8 +214,8 @@ fn carried(module: &Module, op: &Op, body: FuncId) -> Donation {
     }
 }
 
-/// Returns the parameters that every branch returns as the same result, changed by updates or unchanged, if at least
-/// one branch changes it. They stay in place.
+/// Returns the parameters that every branch returns as the same result, changed by updates or unchanged, if
+/// at least one branch changes it, as (parameter, result). They stay in place.
 pub(crate) fn branch_results(module: &Module, branches: &[FuncId]) -> Vec<(usize, usize)> {
     let mut pairs: Vec<(usize, usize)> = Vec::new();
     let results = branches.first().map_or(0, |f| module.function(*f).results.len());
@@ -283,7 +287,7 @@ fn has_elements(module: &Module, function: FuncId) -> bool {
         })
 }
 
-/// The callees, and the kernels compiled so far.
+/// The functions that are compiled separately, and the kernels and memory plans made so far.
 #[derive(Clone, Copy)]
 pub(super) struct Made<'a> {
     pub(super) calls: &'a Calls,

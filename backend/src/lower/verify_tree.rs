@@ -23,7 +23,7 @@ use cranelift_entity::{EntityRef, SecondaryMap};
 use std::collections::BTreeMap;
 use tapeloom_ir::{OrderedSet, Problem};
 
-/// Returns the faults of the trees; none if all invariants hold.
+/// Returns one message for each broken invariant of the trees; none if all invariants hold.
 fn faults(
     graph: &Graph,
     donation: &Donation,
@@ -89,7 +89,7 @@ fn faults(
     w.faults
 }
 
-/// Returns the last node that takes over the memory of `from`.
+/// Follows the nodes that take over the memory of `from`, each from the previous one, and returns the last.
 fn last_taker(
     graph: &Graph,
     takes_over: &SecondaryMap<NodeId, Option<NodeId>>,
@@ -100,7 +100,7 @@ fn last_taker(
     later.fold(from, |end, n| if takes_over[n] == Some(end) { n } else { end })
 }
 
-/// Returns the first faults as an error that names the pass.
+/// Checks the invariants of the loop trees. The error names the first broken ones.
 ///
 /// # Errors
 /// [`tapeloom_ir::Kind::Internal`] if an invariant is broken.
@@ -122,7 +122,7 @@ pub(crate) fn check(
     )))
 }
 
-/// The times at which a node is accessed.
+/// The accesses to a node, at times that count all loads and stores before.
 #[derive(Clone, Debug)]
 struct Accesses {
     first: usize,
@@ -147,9 +147,9 @@ struct Walk<'a> {
     steps: SecondaryMap<NodeId, Option<usize>>,
     loads: SecondaryMap<NodeId, Option<Accesses>>,
     stores: SecondaryMap<NodeId, Option<Accesses>>,
-    /// The last region with an effect.
+    /// The last region with an ordered effect.
     effect: Option<NodeId>,
-    /// The number of regions with effects so far.
+    /// The number of regions with ordered effects so far.
     effects: usize,
     faults: Vec<String>,
 }
@@ -266,7 +266,8 @@ mod tests {
     use cranelift_entity::PrimaryMap;
     use tapeloom_ir::{Dtype, Literal, parse_module};
 
-    /// Two updates of one value; the first may take over its memory, the second may not.
+    /// Returns a graph with two updates, `u` and `v`, of one array `e`. Only one of the two may take over the
+    /// memory of `e`; the other one must copy `e` before.
     fn graph() -> Graph {
         let text = "
 func @f(%0: f64[100], %1: i64[]) -> (f64[100], f64[100]) {
@@ -345,7 +346,7 @@ func @f(%0: f64[100], %1: i64[]) -> (f64[100], f64[100]) {
 
     #[test]
     fn sound_trees_have_no_faults() {
-        // The second update copies first; then the first takes over memory that has no later reader.
+        // `v` copies `e` first; then `u` may take over the memory of `e`, which has no later reader.
         assert_eq!(found("(<x >e) (<e >v) >v >u <v <u", &[('u', 'e')]), [""; 0]);
         assert_eq!(found("(<x >e) (<e >v) (<e >u) >u >v", &[]), [""; 0]);
     }

@@ -25,7 +25,8 @@ pub(crate) enum Condition {
     Zero(Affine),
 }
 
-/// Returns the index that a map reads, times its divisor.
+/// Returns the index of the operand that an axis map reads for an output index, before the division by the
+/// map's divisor.
 pub(crate) fn affine_index(map: &AxisMap, index: &Index) -> Affine {
     let sum = |sum: Affine, (axis, factor): &(usize, i64)| sum.plus(&index[*axis], *factor);
     map.terms.iter().fold(Affine::default(), sum).moved(map.offset)
@@ -86,10 +87,11 @@ impl FusionState<'_> {
         let rest = match (rest, fill) {
             (Some(value), _) => value,
             (None, Some(f)) => self.element(node.operands[f], &Index::new(), None)?,
-            // The pieces fill everything, so the last piece has all elements that the others do not have.
+            // Without a fill, the pieces cover the whole view, so the last piece has all elements that the
+            // others do not have.
             (None, None) => match found.pop() {
                 Some((_, value)) => value,
-                // No piece has the element: the guard is never true.
+                // No piece has the element, so the guard of this read is never true, and any value will do.
                 None => Arg::Literal(Literal::zero(node.ty.dtype)),
             },
         };
@@ -131,7 +133,7 @@ impl FusionState<'_> {
         Some((at, conditions))
     }
 
-    /// Returns the conjunction of conditions; `None` if there are none.
+    /// Emits the conjunction of conditions; `None` if there are none.
     pub(crate) fn all(&mut self, conditions: &[Condition]) -> Option<Arg> {
         let mut all = None;
         for c in conditions {
@@ -140,7 +142,7 @@ impl FusionState<'_> {
                 Condition::Below(a, bound) => (Code::Lt, a, *bound),
                 Condition::Zero(a) => (Code::Eq, a, 0),
             };
-            // `i - 1 >= 0` is `i >= 1`.
+            // Emit `i - 1 >= 0` as `i >= 1`.
             let offset = a.offset();
             let value = self.index_value(&a.clone().moved(offset.wrapping_neg()));
             let bound = Arg::Literal(Literal::i64(bound - offset));
@@ -150,7 +152,7 @@ impl FusionState<'_> {
         all
     }
 
-    /// Returns the conjunction of two guards.
+    /// Emits the conjunction of two guards; a guard of `None` is always true.
     pub(crate) fn both(&mut self, a: Option<Arg>, b: Option<Arg>) -> Option<Arg> {
         match (a, b) {
             (Some(a), Some(b)) if a == b => Some(a),

@@ -38,7 +38,7 @@ pub(crate) fn copied_view(graph: &Graph, id: NodeId) -> Option<(&[Piece], bool, 
     Some((pieces, fill.is_some() && filled < shape.elements(), boxes))
 }
 
-/// Returns the outputs that a piece fills, if they are a box.
+/// Returns the output elements that a piece fills, as a box; `None` if they are no box.
 fn piece_box(piece: &Piece, operand: &[usize], shape: &[usize]) -> Option<PieceBox> {
     let mut found: PieceBox = shape.iter().map(|n| (*n, 0, 1)).collect();
     let mut used: SmallVec<[bool; 4]> = SmallVec::from_elem(false, shape.len());
@@ -62,7 +62,7 @@ fn piece_box(piece: &Piece, operand: &[usize], shape: &[usize]) -> Option<PieceB
         }
         let out = shape[axis] as i64;
         if map.divisor == 1 {
-            // 0 <= o * scale + offset < extent
+            // The output indices o with 0 <= o * scale + offset < extent.
             let (mut lo, mut hi) = (0, out);
             if scale > 0 {
                 lo = lo.max(
@@ -78,7 +78,8 @@ fn piece_box(piece: &Piece, operand: &[usize], shape: &[usize]) -> Option<PieceB
             }
             found[axis] = ((hi - lo).max(0) as usize, lo, 1);
         } else if scale.abs() == 1 {
-            // o = ±(k * divisor - offset) for k in 0..extent, as far as it is inside.
+            // The output indices o = ±(k * divisor - offset) for operand indices k in 0..extent, as far as o
+            // is in range.
             let (low, high) = match scale {
                 1 => (map.offset, out + map.offset - 1),
                 _ => (map.offset - out + 1, map.offset),
@@ -115,7 +116,7 @@ fn copied(graph: &Graph, id: NodeId) -> Option<(&Node, &[Piece], Option<usize>)>
     }
 }
 
-/// Returns the view that a node copies and the operand that fills it.
+/// Returns the view that a node copies, and the operand number of the view's fill value.
 pub(crate) fn fill_of(graph: &Graph, id: NodeId) -> Option<(NodeId, usize)> {
     let view = graph.nodes[id].operands[0].node()?;
     match &graph.nodes[view].kind {

@@ -11,10 +11,10 @@
 //! }
 //! ```
 //!
-//! A slice is read from its operand wherever it is used. So a slice that is small compared to the overwritten array
-//! is copied first ([`copied`]), and an update waits for every reader that does not wait
-//! for it ([`in_order`]). Otherwise an update of one element would copy the array, and a loop over
-//! elements, or its gradient, would copy it in every iteration.
+//! A slice has no memory of its own: its readers read its operand. So a slice that is small compared to the
+//! overwritten array is copied first ([`copied`]), and an update waits for every reader that does not wait
+//! for it ([`in_order`]). Otherwise an update of one element would copy the array, and a loop over elements,
+//! or its gradient, would copy it in every iteration.
 
 use super::graph::{Graph, Movement, NodeId, NodeKind, Source};
 use super::iteration_domain::FusionCandidate;
@@ -23,10 +23,12 @@ use super::units::Donation;
 use cranelift_entity::SecondaryMap;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The number of reads that are followed, for each candidate, to find the candidates that wait for an update.
+/// The number of reads per candidate that are followed, in total over all updates, to find the candidates
+/// that wait for an update.
 const FOLLOWED: usize = 64;
 
-/// Returns the small views of overwritten arrays that are copied first, as (node, operand).
+/// Returns the views of overwritten arrays that are copied first, as (node, operand number): those that have
+/// at most 1/`copied_view_ratio` of the array's elements.
 pub(crate) fn copied(graph: &Graph, donation: &Donation) -> BTreeSet<(NodeId, usize)> {
     let mut copied = BTreeSet::new();
     let mut written: SecondaryMap<NodeId, bool> = SecondaryMap::new();
@@ -73,7 +75,7 @@ fn viewed(graph: &Graph, view: Source) -> Option<NodeId> {
     }
 }
 
-/// Returns the bases of a node and of all results of its region.
+/// Returns the bases (arrays whose memory may be overwritten) of a node and of all results of its region.
 fn bases(graph: &Graph, id: NodeId) -> impl Iterator<Item = NodeId> {
     let node = &graph.nodes[id];
     let update = node.kind.is_update().then_some(0);
@@ -102,7 +104,8 @@ pub(crate) fn in_order(graph: &Graph, candidates: Vec<FusionCandidate>) -> Vec<F
         waiting[update] += 1;
         waited[reader].push(update);
     }
-    // For each pass: the candidates that are not ordered yet, and those among them that wait for no other.
+    // For each pass: the candidates that are not yet in the new order, and those among them that wait for no
+    // other.
     let [mut rest, mut ready] = [const { BTreeMap::<u8, BTreeSet<usize>>::new() }; 2];
     for (m, pass) in pass.iter().enumerate() {
         rest.entry(*pass).or_default().insert(m);
@@ -135,12 +138,13 @@ pub(crate) fn in_order(graph: &Graph, candidates: Vec<FusionCandidate>) -> Vec<F
     order
 }
 
-/// Returns the first candidate of each pass, and the pass.
+/// Returns the first candidate of each pass, as (candidate, pass).
 fn first(of: &BTreeMap<u8, BTreeSet<usize>>) -> impl Iterator<Item = (usize, u8)> {
     of.iter().filter_map(|(pass, all)| Some((*all.first()?, *pass)))
 }
 
-/// Returns, for every candidate, the earlier candidates that it must follow.
+/// Returns, for every candidate, the earlier candidates that it must follow: producers of its reads, and for
+/// an ordered effect the effect before.
 fn waits(graph: &Graph, candidates: &[FusionCandidate]) -> Vec<Vec<usize>> {
     let mut made: SecondaryMap<NodeId, Vec<usize>> = SecondaryMap::new();
     let mut effect = None;

@@ -28,26 +28,28 @@ pub(crate) struct Life {
     pub(crate) bytes: usize,
 }
 
-/// The maximal bytes of a workspace: the addressable memory, with room for the rest of the last line.
+/// The maximal bytes of a workspace: the addressable memory, less the rest of the last cache line.
 const MOST_BYTES: usize = isize::MAX as usize - 2 * BUFFER_ALIGNMENT_BYTES;
 
-/// Returns the bytes reserved for a buffer: from a page on, an odd number of lines. So up to 64 consecutive arrays of
-/// one length begin at different offsets in their pages. If an iteration stores to one array and then loads from
-/// another one at the same offset in its page, the load waits, because a processor compares the last twelve address
-/// bits first (4 KiB aliasing). Also, lines at the same offset of many pages fall on the same set of the cache.
+/// Returns the bytes reserved for a buffer of `bytes`: whole cache lines, and from the size of a page on an
+/// odd number of them. So up to 64 consecutive arrays of one length begin at different offsets in their
+/// pages. If an iteration stores to one array and then loads from another one at the same offset in its page,
+/// the load waits, because a processor compares the last twelve address bits first (4 KiB aliasing). Also,
+/// cache lines at the same offset of many pages fall on the same set of the cache.
 fn room(bytes: usize, page_bytes: usize) -> usize {
     let lines = bytes.div_ceil(BUFFER_ALIGNMENT_BYTES);
     let odd = if bytes >= page_bytes { lines | 1 } else { lines };
     odd * BUFFER_ALIGNMENT_BYTES
 }
 
-/// The maximal number of buffers that are placed by size, since that compares each buffer with each other.
+/// The maximal number of buffers that are placed by size, since that compares all pairs of buffers.
 const BY_SIZE: usize = 1000;
 
-/// Returns the offsets in the order of `lives`, and the peak; `None` if the peak is not addressable.
+/// Returns the offset in bytes of each buffer, in the order of `lives`, and the peak; `None` if the peak is
+/// not addressable.
 pub(crate) fn plan(lives: &[Life], page_bytes: usize) -> Option<(Vec<usize>, usize)> {
     let by_time = by_time(lives, page_bytes)?;
-    // An improvement by less than a sixteenth is not worth the time.
+    // Place by size only if that can lower the peak by more than a sixteenth.
     let needed = most_at_once(lives, page_bytes);
     if lives.len() > BY_SIZE || by_time.1 <= needed + needed / 16 {
         return Some(by_time);
@@ -61,7 +63,7 @@ fn begin(life: Life) -> usize {
     life.first + usize::from(planted(Fault::MemoryOverlap))
 }
 
-/// Returns the bytes that live in one step, for the step with the most.
+/// Returns the largest sum of the bytes of all buffers that live in one step.
 fn most_at_once(lives: &[Life], page_bytes: usize) -> usize {
     let mut changes: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
     for life in lives {
@@ -109,7 +111,7 @@ fn by_size(lives: &[Life], page_bytes: usize) -> Option<(Vec<usize>, usize)> {
     Some((offsets, peak))
 }
 
-/// Places buffers in the order of their first steps, in the smallest hole.
+/// Places buffers in the order of their first steps, each in the smallest free hole that holds it.
 fn by_time(lives: &[Life], page_bytes: usize) -> Option<(Vec<usize>, usize)> {
     let mut order: Vec<usize> = (0..lives.len()).collect();
     // Of buffers with the same first step, the largest comes first.
@@ -145,7 +147,7 @@ fn by_time(lives: &[Life], page_bytes: usize) -> Option<(Vec<usize>, usize)> {
     Some((offsets, peak))
 }
 
-/// The free ranges below the top, by offset and by size.
+/// The free ranges below the top (the end of the memory used so far), by offset and by size, in bytes.
 #[derive(Default)]
 struct Holes {
     by_offset: BTreeMap<usize, usize>,
@@ -153,7 +155,7 @@ struct Holes {
 }
 
 impl Holes {
-    /// Takes the smallest hole that is large enough.
+    /// Takes `size` bytes from the smallest hole that is large enough, and returns their offset.
     fn take(&mut self, size: usize) -> Option<usize> {
         let (found, offset) = self.by_size.range((size, 0)..).next().copied()?;
         self.remove(offset, found);
@@ -163,7 +165,7 @@ impl Holes {
         Some(offset)
     }
 
-    /// Frees a range, and returns the new top.
+    /// Frees a range, and returns the new top, which is lower if the range ended at `top`.
     fn free(&mut self, offset: usize, size: usize, top: usize) -> usize {
         if size == 0 {
             return top;

@@ -19,13 +19,13 @@ use tapeloom_ir::{ArrayType, Literal};
 
 /// The replacement of a node, given which of its operands are empty.
 pub(crate) enum Simpler {
-    /// A node.
+    /// A node, possibly of another kind, with its operands.
     Node(NodeKind, SmallVec<[Source; 2]>),
-    /// An operand, unchanged.
+    /// An operand of the node, unchanged.
     Same(Source),
 }
 
-/// Returns the node of type `ty`, without empty operands.
+/// Returns the replacement, of type `ty`, for a node: all operands of the replacement have elements.
 pub(crate) fn simplify(
     kind: NodeKind,
     operands: SmallVec<[Source; 2]>,
@@ -75,7 +75,8 @@ mod tests {
     use crate::lower::schedule;
     use tapeloom_ir::parse_module;
 
-    /// Returns the number of statements in the kernels of a function. `N`, `M` and `NM` stand for extents.
+    /// Returns the number of statements in the kernels of a function. In its text, `N`, `M` and `NM` stand
+    /// for n, m and n * m.
     fn size(text: &str, n: usize, m: usize) -> usize {
         let text = text
             .replace("NM", &(n * m).to_string())
@@ -93,7 +94,7 @@ mod tests {
         statements
     }
 
-    /// The size of the program does not depend on the other extents.
+    /// If an array has an extent of 0, the number of statements must not depend on its other extents.
     #[test]
     fn the_other_extents_do_not_count() {
         for text in [
