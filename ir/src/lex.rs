@@ -19,7 +19,7 @@ pub(crate) enum Tok<'t> {
     Word(&'t str),
     /// A number with its suffix, as text: `2.5f32`.
     Number(&'t str),
-    /// One of `( ) { } [ ] < > , : ; = ?`.
+    /// A sign: one of `( ) { } [ ] < > , : ; = ?`.
     Sign(char),
     /// The arrow `->`.
     Arrow,

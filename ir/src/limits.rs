@@ -225,7 +225,7 @@ pub(crate) fn keeping<T>(room: u64, run: impl FnOnce() -> T) -> T {
 /// Checks that a loop may save `bytes` bytes of residuals for all its iterations.
 ///
 /// # Errors
-/// [`Kind::Budget`] if `bytes` exceeds the limit that [`keeping`] has set.
+/// [`Kind::Budget`] if `bytes` exceeds the limit that `keeping` has set.
 pub(crate) fn kept(bytes: u64) -> Result<(), Problem> {
     match ROOM.get() {
         Some(room) if bytes > room => Err(Problem::new(

@@ -90,7 +90,8 @@ pub fn steps(iterations: usize, carries: usize) -> u128 {
     };
     match times {
         0 => 0,
-        // C(carries + times, times - 1) = C((carries + 1) + (times - 1), times - 1)
+        // The last arm is `r n - C(s + r, r - 1)` with n iterations, s carries and r times: that binomial
+        // coefficient is reach(s + 1, r - 1).
         _ if carries == 1 => (iterations as u128) * (iterations as u128 - 1) / 2,
         _ => (times as u128 * iterations as u128) - reach(carries + 1, times - 1) as u128,
     }

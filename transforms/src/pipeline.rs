@@ -63,7 +63,7 @@ pub fn by_name(name: &str) -> Result<&'static Pass, Problem> {
 /// A pass at its position in a list of passes.
 #[derive(Debug)]
 pub struct Step {
-    /// The pass.
+    /// The pass that runs at this step.
     pub pass: &'static Pass,
     /// If set, the step's result is discarded unless that pass, which follows in the list, changes the function.
     pub kept_if: Option<&'static Pass>,
@@ -255,7 +255,7 @@ pub static BEFORE_ACCELERATOR: List = List {
 };
 
 thread_local! {
-    /// The steps that have changed a function, while [`changes`] records them on this thread; else `None`.
+    /// The steps that have changed a function, while `changes` records them on this thread; else `None`.
     static CHANGES: RefCell<Option<Vec<&'static Step>>> = const { RefCell::new(None) };
 }
 
@@ -268,7 +268,7 @@ pub fn changes<T>(f: impl FnOnce() -> T) -> (T, Vec<&'static Step>) {
 }
 
 impl List {
-    /// All lists.
+    /// All lists of passes.
     pub const ALL: [&'static List; 5] =
         [&BEFORE_REVERSE, &BEFORE_BUDGET, &BEFORE_CODE, &BEFORE_RELAXED_CODE, &BEFORE_ACCELERATOR];
 

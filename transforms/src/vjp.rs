@@ -14,11 +14,11 @@ use tapeloom_ir::{Builder, Draft, FuncId, Kind, Module, Policy, Problem};
 /// A function's reverse derivative, whole and in its two halves.
 #[derive(Clone, Debug)]
 pub struct VjpOf {
-    /// `(x.., ct of the active outputs) -> (y.., ct of the inputs marked in nonzero)`
+    /// The whole derivative: `(x.., ct of the active outputs) -> (y.., ct of the inputs marked in nonzero)`.
     pub function: FuncId,
-    /// `x.. -> (y.., saved..)`
+    /// The forward half: `x.. -> (y.., saved..)`.
     pub fwd: FuncId,
-    /// `(residuals..; ct of the active outputs) -> ct of the inputs marked in nonzero`
+    /// The reverse half: `(residuals..; ct of the active outputs) -> ct of the inputs marked in nonzero`.
     pub bwd: FuncId,
     /// Per residual: whether it is a parameter, a result or a saved value of `fwd`.
     pub residuals: Vec<Residual>,

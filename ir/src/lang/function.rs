@@ -83,7 +83,7 @@ pub type Operands = SmallVec<[Atom; 2]>;
 /// Outputs of an equation; one is the common case.
 pub type Outputs = SmallVec<[ValueId; 1]>;
 
-/// `outputs = op operands`.
+/// An equation `outputs = op operands`: a primitive applied to operands.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Equation {
     /// The values that the equation defines.

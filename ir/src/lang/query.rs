@@ -68,7 +68,7 @@ questions! {
     /// The same derivative as [`Linearize`], with the residuals that the checkpoint planner chose. The function of
     /// this query is the forward half.
     Plan {
-        /// The linear half.
+        /// The linear half of the derivative.
         lin: FuncId,
         /// Per output: whether it has a tangent.
         active_out: Vec<bool>,
@@ -147,7 +147,7 @@ pub enum BatchRequest {
 /// The forward derivative of a function.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JvpOf {
-    /// The derived function.
+    /// The forward derivative: `(x.., dx of the active) -> (y.., dy of the active)`.
     pub function: FuncId,
     /// Per output: whether it has a tangent, and so whether that is a result.
     pub active_out: Vec<bool>,
@@ -191,7 +191,7 @@ impl Residual {
 /// The transpose of a linear function.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TransposeOf {
-    /// The derived function.
+    /// The transpose: `(k..; ct of the nonzero results.., totals..) -> ct of the linear parameters..`.
     pub function: FuncId,
     /// Per linear parameter: whether it has a cotangent, which is then a result.
     pub nonzero: Vec<bool>,
@@ -200,7 +200,7 @@ pub struct TransposeOf {
 /// A function over a batch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BatchOf {
-    /// The derived function.
+    /// The function over a batch; its batched parameters and results have the members on axis 0.
     pub function: FuncId,
     /// Per output: whether it has the batch axis.
     pub batched_out: Vec<bool>,
@@ -218,9 +218,9 @@ pub struct PruneOf {
 /// A function split in two by which parameters are known.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnzipOf {
-    /// `known parameters.. -> (results that depend on them alone.., saved residuals..)`
+    /// The first half: `known parameters.. -> (results that depend on them alone.., saved residuals..)`.
     pub known: FuncId,
-    /// `(residuals.., other parameters..) -> other results..`
+    /// The second half: `(residuals.., other parameters..) -> other results..`.
     pub rest: FuncId,
     /// Per result: whether the first half returns it.
     pub known_out: Vec<bool>,

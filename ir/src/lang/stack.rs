@@ -19,7 +19,7 @@ pub const DEEPEST_CLOSURE: usize = 100;
 /// The bytes of stack that must be left before a level of recursion runs: it may take up to that many.
 const ENOUGH: usize = 256 << 10;
 
-/// The bytes of stack that are allocated if less than [`ENOUGH`] is left.
+/// The bytes of stack that are allocated if less than `ENOUGH` is left.
 const MORE: usize = 4 << 20;
 
 /// Runs one level of a recursive walk; first allocates more stack if less than `ENOUGH` bytes are left.

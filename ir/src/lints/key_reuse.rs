@@ -353,7 +353,7 @@ impl Keys<'_> {
         }
         let start = slots.clone();
         let times = match spec.trip {
-            // If [`DEEP`] or more loops enclose this one, follow one iteration only, since the work doubles with
+            // If `DEEP` or more loops enclose this one, follow one iteration only, since the work doubles with
             // each level.
             _ if path.len() >= DEEP => 1,
             TripCount::Static(n) => n.min(2) as u8,

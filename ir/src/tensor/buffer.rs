@@ -153,7 +153,7 @@ impl Deref for Buffer {
     }
 }
 
-/// Returns whether an allocation of `lines` cache lines would succeed. Tries it only from [`HUGE`] bytes on; below,
+/// Returns whether an allocation of `lines` cache lines would succeed. Tries it only from `HUGE` bytes on; below,
 /// the answer is yes.
 fn has_room(lines: usize) -> bool {
     lines * size_of::<Line>() < HUGE || Vec::<Line>::new().try_reserve_exact(lines + PAGE).is_ok()

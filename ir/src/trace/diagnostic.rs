@@ -22,7 +22,7 @@ use std::panic::Location;
 /// An error of a user's program, at the user's source line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Diagnostic {
-    /// The problem.
+    /// The error: its kind, its message, and how to fix it.
     pub problem: Problem,
     /// The user's source line that caused the problem.
     pub at: Loc,
@@ -82,7 +82,7 @@ pub(super) fn in_standard_library(at: Loc) -> bool {
     })
 }
 
-/// Returns the text of a source line, or [`BY_NAME`] if the line is in the standard library.
+/// Returns the text of a source line, or `BY_NAME` if the line is in the standard library.
 pub(super) fn place(at: &'static Location<'static>) -> String {
     if in_standard_library(Some(at)) { BY_NAME.to_owned() } else { format!("at {at}") }
 }

@@ -147,7 +147,7 @@ pub struct Traced<R> {
     pub function: FuncId,
     /// The captured tensors, in the order of the last parameters of `function`.
     pub tensors: Vec<Tensor>,
-    /// The second part of the closure's return value.
+    /// The other value that the closure returned, beside its results.
     pub output: R,
 }
 

@@ -63,7 +63,7 @@ pub(crate) fn derive(
     let mut forward: SecondaryMap<ValueId, bool> = SecondaryMap::new();
     let b = Builder::new(module, &mut draft);
 
-    // Equations that depend on the linear parameters are transposed in reverse order.
+    // The cotangents of the results come first; then the linear equations are transposed, the last one first.
     for (r, seed) in f.results.iter().zip(seeds) {
         match (r, seed) {
             (Atom::Value(v), Some(seed)) if linear[*v] => {
@@ -73,7 +73,7 @@ pub(crate) fn derive(
         }
     }
     for i in order.into_iter().rev() {
-        // Equations that do not depend on the linear parameters are copied.
+        // Copy the equations, not linear ones, whose results the next linear equation is the first to need.
         for i in due.next().unwrap_or_default() {
             let e = &f.equations[i];
             let made = b.copy(&f, i, known.all(&e.operands));

@@ -82,11 +82,11 @@ impl Halves {
     }
 }
 
-/// The names and the results of the two functions into which [`cut`] splits a function.
+/// The names and the results of the two functions into which `cut` splits a function.
 pub(crate) struct Cut<'a> {
     /// The names of the first and of the second function.
     pub(crate) names: [String; 2],
-    /// Results of the first half.
+    /// The results of the first half, which depend on known parameters alone.
     pub(crate) known: &'a [Atom],
     /// Results of the second half with their types; `None` means an array of zeros.
     pub(crate) rest: &'a [(Option<Atom>, Type)],

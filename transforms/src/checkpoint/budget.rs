@@ -124,7 +124,7 @@ pub(crate) fn derive(
     }
     let mut best = search.fewest(f)?;
     // The plan `best` recomputes straight-line code between loops as a whole. Recompute it in segments instead, if
-    // iterations then run at most [`MORE`] times as often.
+    // iterations then run at most `MORE` times as often.
     let pieces = segments::plans(search.module, &whole, bytes / 2, 0).into_iter().next();
     if let (Some(pieces), Some((least, _))) = (pieces, &best) {
         let (f, least) = (pieces.cut(search.module, &whole)?, *least);
@@ -142,7 +142,7 @@ pub(crate) fn derive(
 struct Few {
     /// The number of loop levels below the outermost one that save carries.
     level: usize,
-    /// The number of iterations per saved carry.
+    /// The number of iterations in a block; one carry is saved per block.
     block: usize,
     /// Selects the number of saved carries: `TIMES[place / PARTS]` is the largest number of reruns per iteration;
     /// the remainder `place % PARTS` interpolates between the number of carries for that entry and for the next.
@@ -409,7 +409,8 @@ impl Search<'_> {
             Some(Tape::Unbounded(at)) => Problem::new(
                 Kind::Budget,
                 "the trip count of this loop is not known before the run, and its residuals cannot be recomputed",
-                // Otherwise a loop reads the records of another loop, as the linear loops of a derivative rule do.
+                // If no Rust function is called, then a loop reads the records of another loop, as the linear loops
+                // of a derivative rule do.
                 match called(self.module, self.f).is_some() {
                     true => "Rust is called once: take that out of the loop, or the loop out of the checkpoint",
                     false => {
@@ -446,7 +447,7 @@ fn called(module: &Module, f: FuncId) -> Loc {
     })
 }
 
-/// Returns the number of levels of nested loops in `f`, at most [`DEEPEST`].
+/// Returns the number of levels of nested loops in `f`, at most `DEEPEST`.
 fn levels(module: &Module, f: FuncId) -> usize {
     let (mut deepest, mut seen, mut open) = (0, OrderedSet::default(), vec![(f, 0)]);
     while let Some((f, above)) = open.pop() {

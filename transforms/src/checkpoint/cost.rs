@@ -41,7 +41,8 @@ const LEAST: u64 = 1;
 /// first-level cache.
 const NEAR_BYTES: usize = 4096;
 
-/// The price of saving a dynamic tape, in units: more than any array, since its length is not known.
+/// The price of saving a dynamic tape, in sixteenths of an addition: more than any array, since its length is not
+/// known.
 const TAPE: u64 = 1 << 40;
 
 /// The prices by which the planner chooses, in sixteenths of an addition: `keep` of saving each value, `again` of
@@ -139,7 +140,7 @@ impl Prices {
         }
     }
 
-    /// Forbids saving a decomposition's output (price [`NEVER`]) of which only some columns are differentiated, so
+    /// Forbids saving a decomposition's output (price `NEVER`) of which only some columns are differentiated, so
     /// that these columns are saved instead: a loop passes saved values from one body to another, where a second
     /// derivative could not see which columns are read.
     fn keep_parts(&mut self, f: &Function, reads: &Reads<'_>) {
@@ -152,7 +153,7 @@ impl Prices {
     }
 }
 
-/// Returns whether saving an array costs next to nothing: it has at most [`NEAR_BYTES`] bytes, and one function
+/// Returns whether saving an array costs next to nothing: it has at most `NEAR_BYTES` bytes, and one function
 /// both computes and reads it (`together`).
 pub(super) fn is_little(ty: &ArrayType, together: bool) -> bool {
     together && ty.bytes() <= NEAR_BYTES
@@ -183,7 +184,7 @@ pub(super) fn constants(
     constant
 }
 
-/// Returns the price of recomputing the equation `e` under a policy; [`NEVER`] if it is not to be recomputed.
+/// Returns the price of recomputing the equation `e` under a policy; `NEVER` if it is not to be recomputed.
 /// `times` multiplies the price of arithmetic.
 fn again(module: &Module, f: &Function, e: &Equation, policy: &Policy, times: u64) -> u64 {
     let once = e.op.effects(module) == Effects::Ordered || module.calls_out(&e.op);

@@ -103,7 +103,8 @@ fn of_iterations(
         let mut settled = true;
         for (p, slot) in spec.takes.iter().enumerate() {
             if let Binding::Carry(r) = slot {
-                // Without iterations, the result of a carry is its initial value.
+                // Without iterations, the output of a carry is its initial value, so a decision on the output is
+                // one on that value.
                 params[p] |= results[*r];
                 settled &= results[*r] == params[p];
                 results[*r] = params[p];

@@ -93,7 +93,7 @@ fn held(module: &mut Module, id: FuncId, residuals: &[Residual]) -> Result<FuncI
     module.add(copy)
 }
 
-/// A value's properties in the linear half, by which [`Unlike`] decides whether it must be isolated from the
+/// A value's properties in the linear half, by which `Unlike` decides whether it must be isolated from the
 /// forward half.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 struct Given {
@@ -189,7 +189,7 @@ impl Unlike {
 /// The properties of a literal: its elements are equal, and the forward half may contain an equal literal.
 const LITERAL: Given = Given { constant: Constant::Uniform, own: false, late: false };
 
-/// Returns whether a region may be inlined before code generation.
+/// Returns whether a function that an equation refers to in this role may be inlined before code generation.
 fn opens(role: Role) -> bool {
     match role {
         // A rule may be inlined in place of the function that it belongs to.

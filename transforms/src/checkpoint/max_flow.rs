@@ -52,7 +52,7 @@ impl Network {
             let mut next = vec![0; self.leaving.len()];
             while self.push(source, sink, &level, &mut next) > 0 {}
         }
-        // The nodes from which the sink is reachable in the residual graph form its side.
+        // The sink side of the cut: the nodes from which the sink is reachable in the residual graph.
         let mut side = vec![false; self.leaving.len()];
         side[sink] = true;
         let mut open = vec![sink];

@@ -63,7 +63,7 @@ pub(super) fn choose(
 }
 
 /// Returns whether the computed values that the linear half reads, over all iterations, have more than
-/// [`CACHE_BYTES`] bytes.
+/// `CACHE_BYTES` bytes.
 fn leaves_the_cache(f: &Function, reads: &Reads<'_>, terms: &PlanRequest) -> bool {
     let made = reads.values.iter().filter(|v| !f.params.contains(v));
     let bytes: usize = made.filter_map(|v| f.types[*v].as_array()).map(|ty| ty.bytes()).sum();
@@ -130,7 +130,7 @@ fn own_work(module: &Module, f: &Function) -> f64 {
             open.extend(runs(module.function(id)));
         }
     }
-    // Callees have smaller ids than their callers.
+    // Callees have smaller ids than their callers, so their sums are computed first.
     let mut order: Vec<FuncId> = reached.keys().copied().collect();
     order.sort();
     for id in order {

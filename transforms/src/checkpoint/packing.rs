@@ -176,7 +176,7 @@ pub(super) fn pack(
         let Some(packed) = packed[*value] else { continue };
         let place = match *residual {
             Residual::Kept(i) => i,
-            // The unpacked value stays a result of the function.
+            // The unpacked value remains a parameter or a result, so the packed one becomes another result.
             Residual::Parameter(_) | Residual::Result(_) => {
                 results.push(packed);
                 results.len() - 1

@@ -29,10 +29,10 @@ use tapeloom_ir::{
 /// The largest number of pieces into which a function is cut.
 const MOST_PIECES: usize = 64;
 
-/// The largest number of plans that [`plans`] returns; the caller tries each.
+/// The largest number of plans that `plans` returns; the caller tries each.
 const TRIED: usize = 8;
 
-/// A function cut into pieces.
+/// A plan that cuts a function into pieces: the cuts, and the pieces that are recomputed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Pieces {
     /// The indices of the equations before which the function is cut, in ascending order.

@@ -24,7 +24,7 @@ const UNPACKED_BYTES: usize = 512;
 
 /// Returns the bytes that stacks of loops take while they are unpacked, in `f` and in all functions that it runs: a
 /// stack whose rows do not fill words is packed as a whole, so it is in memory unpacked before its packing and
-/// after its unpacking. Stacks of at most [`UNPACKED_BYTES`] do not count.
+/// after its unpacking. Stacks of at most `UNPACKED_BYTES` do not count.
 pub(super) fn waiting(module: &Module, f: FuncId) -> u64 {
     let mut open = OrderedSet::default();
     open.insert(f);
@@ -75,7 +75,7 @@ fn waiting_here(module: &Module, f: &Function) -> u64 {
     waiting
 }
 
-/// Returns a copy of `f` whose loops run in blocks of [`WORD`] iterations, so that the rows of a block fill words.
+/// Returns a copy of `f` whose loops run in blocks of `WORD` iterations, so that the rows of a block fill words.
 pub(super) fn in_blocks(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
     let f = module.get(f);
     let copy = rebuild(&f, |draft, i, operands| {

@@ -44,7 +44,7 @@ pub(super) fn tape_of(module: &Module, of: &LinearizeOf) -> Tape {
 /// The number of largest values on a tape that an error message lists.
 const NAMED: usize = 3;
 
-/// Returns a text that lists the [`NAMED`] largest values of a tape with their bytes, for an error message.
+/// Returns a text that lists the `NAMED` largest values of a tape with their bytes, for an error message.
 pub(super) fn largest(module: &Module, of: &LinearizeOf) -> String {
     let mut alike: OrderedMap<String, (u64, usize)> = OrderedMap::default();
     for part in parts(module, of).unwrap_or_default() {

@@ -15,7 +15,7 @@ use crate::passes::pass::{Pass, Run};
 use tapeloom_ir::prim::{Binding, Exactness, TripCount};
 use tapeloom_ir::{Atom, Draft, FuncId, Module, OrderedMap, Problem, ValueRemap};
 
-/// The entry of this pass in the list `PASSES`.
+/// The entry of the pass `dedup_constants` in the list `PASSES`.
 pub(crate) const PASS: Pass = Pass {
     name: "dedup_constants",
     about: "constants of a loop with equal operands become one parameter",

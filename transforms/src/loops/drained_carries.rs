@@ -24,7 +24,7 @@ use tapeloom_ir::{
     ValueRemap,
 };
 
-/// The entry of this pass in the list `PASSES`.
+/// The entry of the pass `drained_carries` in the list `PASSES`.
 pub(crate) const PASS: Pass = Pass {
     name: "drained_carries",
     about: "a carry whose elements a loop reads once each and replaces by a constant becomes a constant operand",

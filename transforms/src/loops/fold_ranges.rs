@@ -16,7 +16,7 @@ use crate::passes::pass::{Pass, Run};
 use tapeloom_ir::prim::{Effects, Exactness, Lowering};
 use tapeloom_ir::{Atom, Code, Equation, Module};
 
-/// The entry of this pass in the list `PASSES`.
+/// The entry of the pass `fold_ranges` in the list `PASSES`.
 pub(crate) const PASS: Pass = Pass {
     name: "fold_ranges",
     about: "integers and truth values with one possible value become constants",

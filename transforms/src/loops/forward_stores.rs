@@ -17,7 +17,7 @@ use crate::passes::pass::{Pass, Run};
 use tapeloom_ir::prim::{Exactness, Write};
 use tapeloom_ir::{Atom, Equation, Function, Operands};
 
-/// The entry of this pass in the list `PASSES`.
+/// The entry of the pass `forward_stores` in the list `PASSES`.
 pub(crate) const PASS: Pass = Pass {
     name: "forward_stores",
     about: "reads of a box of an array that was just written take the written value; overwritten stores are dropped",

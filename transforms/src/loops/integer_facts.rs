@@ -29,7 +29,7 @@ pub(super) struct Fact {
 /// One element of a value (its id, and the element's index), as an unknown in affine forms.
 pub(super) type Symbol = (ValueId, u32);
 
-/// The elements of a scalar or of a vector of at most [`PARTS`] elements, each as an affine form.
+/// The elements of a scalar or of a vector of at most `PARTS` elements, each as an affine form.
 type Parts = SmallVec<[Affine<Symbol>; 1]>;
 
 /// The largest number of terms of an affine form; a value with a longer form becomes a symbol of its own.
@@ -106,7 +106,7 @@ impl<'a> Known<'a> {
         sum.interval(|(v, _)| self.range(v.into()))
     }
 
-    /// Returns the elements of `a` as affine forms, if `a` is an `i64` scalar or a vector of at most [`PARTS`]
+    /// Returns the elements of `a` as affine forms, if `a` is an `i64` scalar or a vector of at most `PARTS`
     /// elements.
     pub(super) fn parts(&self, a: Atom) -> Option<Parts> {
         let v = match a {
@@ -123,7 +123,7 @@ impl<'a> Known<'a> {
         Some((0..n).map(|j| Affine::atom((v, j as u32))).collect())
     }
 
-    /// Returns the number of elements of `v` if it is an `i64` scalar or a vector of at most [`PARTS`] elements,
+    /// Returns the number of elements of `v` if it is an `i64` scalar or a vector of at most `PARTS` elements,
     /// else `None`.
     fn width(&self, v: ValueId) -> Option<usize> {
         let ty = self.f.types[v].as_array()?;

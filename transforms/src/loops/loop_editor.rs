@@ -64,7 +64,7 @@ impl Looped {
     }
 
     /// Adds operands to the loop, bound to new parameters: if `linear`, after all others, else before the linear
-    /// ones. The caller must then set a body with these parameters ([`Looped::run`]).
+    /// ones. The caller must then set a body with these parameters (`Looped::run`).
     pub(super) fn take(&mut self, linear: bool, more: &[(Binding, Atom)]) {
         let last = self.end(linear);
         let before = self.spec.lead() + self.spec.params().filter(|p| *p < last).count();
@@ -73,7 +73,7 @@ impl Looped {
         self.operands.splice(before..before, more.iter().map(|(_, a)| *a));
     }
 
-    /// Removes a parameter with its operand. The caller must then set a body without it ([`Looped::run`]).
+    /// Removes a parameter with its operand. The caller must then set a body without it (`Looped::run`).
     pub(super) fn drop(&mut self, param: usize) {
         if let Some(operand) = self.operand(param) {
             self.operands.remove(operand);

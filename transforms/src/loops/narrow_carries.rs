@@ -33,7 +33,7 @@ use tapeloom_ir::{
     ValueRemap,
 };
 
-/// The entry of this pass in the list `PASSES`.
+/// The entry of the pass `narrow_carries` in the list `PASSES`.
 pub(crate) const PASS: Pass = Pass {
     name: "narrow_carries",
     about: "loops carry the parts of arrays that iterations write, instead of the arrays",
@@ -56,7 +56,7 @@ pub(crate) const EAGER: Pass = Pass {
 
 /// The least average number of accesses to each element of a window (the part of an array that a loop accesses) for
 /// which a loop without derivatives gains from copying the window out before the loop and in again after it. A
-/// window of at most [`SMALL`] elements stays in registers, and gains from one access per element on.
+/// window of at most `SMALL` elements stays in registers, and gains from one access per element on.
 const OFTEN: usize = 4;
 const SMALL: usize = 64;
 
@@ -69,7 +69,7 @@ struct Window {
 
 impl Window {
     /// Returns whether carrying the window pays in place of an array of `array` elements: it has fewer elements,
-    /// and iterations access each of them `often` times on average, or once in a window of at most [`SMALL`]
+    /// and iterations access each of them `often` times on average, or once in a window of at most `SMALL`
     /// elements. Copying the window costs one access per element.
     fn pays(&self, array: usize, often: usize) -> bool {
         let (elements, touched) = (self.area.elements(), self.touched);

@@ -25,7 +25,7 @@ use tapeloom_ir::{
 /// array. The index arithmetic before such a read may use arrays of at most that size.
 const FEW: usize = 64;
 
-/// The entry of this pass in the list `PASSES`.
+/// The entry of the pass `promote_reads` in the list `PASSES`.
 pub(crate) const PASS: Pass = Pass {
     name: "promote_reads",
     about: "branches take the elements of an array that they read, instead of the array",
@@ -84,7 +84,7 @@ fn lifted(
 }
 
 /// Returns the indices of the equations that read elements of parameter `param`; `None` unless all its uses are
-/// reads of at most [`FEW`] elements, at indices computed from other parameters.
+/// reads of at most `FEW` elements, at indices computed from other parameters.
 fn reads(module: &Module, f: &Function, param: usize) -> Option<Vec<usize>> {
     let p = Atom::Value(*f.params.get(param)?);
     let all = match f.type_of(p) {

@@ -44,7 +44,7 @@ use tapeloom_ir::{
 /// the loop stays unchanged.
 const ITERATIONS: usize = 4;
 
-/// The entry of this pass in the list `PASSES`.
+/// The entry of the pass `rolling_buffer` in the list `PASSES`.
 pub(crate) const PASS: Pass = Pass {
     name: "rolling_buffer",
     about: "loops that compute each row of an array from earlier rows carry these rows",
@@ -366,7 +366,7 @@ impl Rows {
             copying.define(e, [row]);
         };
         let reads = |kind: &Kind| matches!(kind, Kind::Before(_) | Kind::Own);
-        // Reads that transposition would visit late ([`reads_late`]) come right after the array's definition here,
+        // Reads that transposition would visit late (`reads_late`) come right after the array's definition here,
         // so that cotangents are added in the same order.
         let read_late = |copying: &mut ValueRemap, array: ValueId| {
             let own =

@@ -21,7 +21,7 @@ use tapeloom_ir::{
     Atom, Builder, Draft, FuncId, Function, Module, Problem, Type, ValueId, ValueRemap,
 };
 
-/// The entry of this pass in the list `PASSES`.
+/// The entry of the pass `stack_outputs` in the list `PASSES`.
 pub(crate) const PASS: Pass = Pass {
     name: "stack_outputs",
     about: "an array that a loop fills element by element and does not read becomes a stacked result",

@@ -10,7 +10,7 @@ use super::region_rewriter::{Better, RegionSite, Rewrite, inside_out};
 use crate::passes::pass::{Pass, Run};
 use tapeloom_ir::prim::{Exactness, TripCount, instantiate};
 
-/// The entry of this pass in the list `PASSES`.
+/// The entry of the pass `zero_trip_loops` in the list `PASSES`.
 pub(crate) const PASS: Pass = Pass {
     name: "zero_trip_loops",
     about: "loops with the trip count 0 are replaced by their initial carries",

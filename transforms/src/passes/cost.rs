@@ -153,7 +153,7 @@ impl Arithmetic {
     }
 }
 
-/// Returns the number of bytes moved when a value is read once; 0 for a value of at most [`REGISTER_BYTES`] bytes.
+/// Returns the number of bytes moved when a value is read once; 0 for a value of at most `REGISTER_BYTES` bytes.
 pub(crate) fn bytes(ty: &Type) -> f64 {
     match ty.as_array().map(|a| a.bytes()) {
         Some(bytes) if bytes > REGISTER_BYTES => bytes as f64,

@@ -10,7 +10,7 @@ use tapeloom_ir::map::Entry;
 use tapeloom_ir::prim::{Effects, Exactness, Op};
 use tapeloom_ir::{Atoms, FuncId, Module, Operands, OrderedMap, Problem, rebuild};
 
-/// The entry of this pass in the list `PASSES`.
+/// The entry of the pass `cse` in the list `PASSES`.
 pub(crate) const PASS: Pass = Pass {
     name: "cse",
     about: "equal equations are computed once",

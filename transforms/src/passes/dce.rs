@@ -7,7 +7,7 @@ use crate::passes::pass::{Pass, Run};
 use tapeloom_ir::prim::{Exactness, Regions};
 use tapeloom_ir::{FuncId, Module, Problem};
 
-/// The entry of this pass in the list `PASSES`.
+/// The entry of the pass `dce` in the list `PASSES`.
 pub(crate) const PASS: Pass = Pass {
     name: "dce",
     about: "equations without readers are dropped",

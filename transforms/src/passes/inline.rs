@@ -9,7 +9,7 @@ use crate::passes::pass::{Pass, Run};
 use tapeloom_ir::prim::{Exactness, Role};
 use tapeloom_ir::{Builder, FuncId, Module, Problem, ValueRemap};
 
-/// The entry of this pass in the list `PASSES`.
+/// The entry of the pass `inline` in the list `PASSES`.
 pub(crate) const PASS: Pass = Pass {
     name: "inline",
     about: "calls are replaced by their bodies",

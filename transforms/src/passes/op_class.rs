@@ -15,7 +15,7 @@ pub(crate) enum OpClass {
     Moves,
     /// Writes elements into an array whose other elements stay.
     Writes,
-    /// Elementwise arithmetic of at most [`DEAR`] additions per element.
+    /// Elementwise arithmetic of at most `DEAR` additions per element.
     Cheap,
     /// All other equations: expensive elementwise codes, reductions, contractions, calls, loops.
     Dear,

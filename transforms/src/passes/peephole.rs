@@ -48,7 +48,7 @@ const WALKS: usize = 3;
 /// sides.
 const FUEL: usize = 12;
 
-/// The entry of this pass in the list `PASSES`.
+/// The entry of the pass `peephole` in the list `PASSES`.
 pub(crate) const PASS: Pass = Pass {
     name: "peephole",
     about: "exact local rules are applied and constants folded",
@@ -137,7 +137,7 @@ struct Peephole<'m> {
     fuel: usize,
     /// Whether this walk has rewritten, folded or merged an equation.
     changed: bool,
-    /// Whether a rule matched and was not applied, because of other readers or of [`FUEL`].
+    /// Whether a rule matched and was not applied, because of other readers or of `FUEL`.
     held_back: bool,
 }
 

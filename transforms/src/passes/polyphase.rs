@@ -13,7 +13,7 @@ use crate::passes::pass::{Pass, Run};
 use tapeloom_ir::prim::{Exactness, Regions, WindowSums};
 use tapeloom_ir::{Atom, Builder, FuncId, Module, Problem, ValueRemap};
 
-/// The entry of this pass in the list `PASSES`.
+/// The entry of the pass `polyphase` in the list `PASSES`.
 pub(crate) const PASS: Pass = Pass {
     name: "polyphase",
     about: "sums over windows skip zeros between elements: one sum for each remainder",

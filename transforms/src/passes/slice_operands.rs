@@ -38,7 +38,7 @@ use tapeloom_ir::{
     Problem, Type, ValueId, ValueRemap, deeper,
 };
 
-/// The entry of this pass in the list `PASSES`.
+/// The entry of the pass `slice_operands` in the list `PASSES`.
 pub(crate) const PASS: Pass = Pass {
     name: "slice_operands",
     about: "slices, indices and gathers move in front of the equations whose results they read",
@@ -368,7 +368,7 @@ fn sliced(module: &mut Module, id: FuncId) -> Result<FuncId, Problem> {
     module.add(f)
 }
 
-/// A function that is being rewritten.
+/// The state of `sliced` while it copies a function.
 struct Rewriting<'r, 'f> {
     reads: &'r PartialReads<'f>,
     draft: Draft,
@@ -420,7 +420,7 @@ impl Rewriting<'_, '_> {
                     });
                 }
                 match (how, &reads.all[read].0) {
-                    // The operand was read through the view.
+                    // The operand was read through the view, so it has the elements already.
                     (Propagation::View, _) => operands[0],
                     (Propagation::Axes(_), Read::Through { equation, then }) => {
                         let sizes = part(reads.f, *equation).map(|part| part.sizes);

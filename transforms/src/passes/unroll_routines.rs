@@ -13,7 +13,7 @@ use crate::passes::pass::{Pass, Run};
 use tapeloom_ir::prim::{Exactness, Lowering, Regions};
 use tapeloom_ir::{Atom, Builder, FuncId, Module, Problem, ValueRemap};
 
-/// The entry of this pass in the list `PASSES`.
+/// The entry of the pass `unroll_routines` in the list `PASSES`.
 pub(crate) const PASS: Pass = Pass {
     name: "unroll_routines",
     about: "library routines of small orders are unrolled into operations on elements",

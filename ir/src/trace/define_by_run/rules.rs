@@ -52,7 +52,7 @@ pub(super) struct Rule {
     pub(super) active: Mask,
     /// Per output: whether it has a tangent.
     pub(super) active_out: Mask,
-    /// The transposes of `linear` derived so far: for each set of given cotangents, the index in [`Rules::backs`].
+    /// The transposes of `linear` derived so far: for each set of given cotangents, the index in `Rules::backs`.
     backs: Vec<(Given, usize)>,
 }
 
@@ -121,7 +121,7 @@ impl Rules {
         }
     }
 
-    /// Returns the index in [`Rules::backs`] of a rule's transpose for the cotangents `given`; derives it the first
+    /// Returns the index in `Rules::backs` of a rule's transpose for the cotangents `given`; derives it the first
     /// time.
     pub(super) fn back(
         &mut self,

@@ -134,7 +134,7 @@ impl Values {
         }
     }
 
-    /// Sets the concrete value of the value id with this number.
+    /// Sets the concrete value of the value with this number.
     pub(super) fn set(&mut self, number: u32, value: Stored) {
         let i = number as usize;
         if value.identity().is_some_and(|buffer| self.seen.insert(buffer)) {

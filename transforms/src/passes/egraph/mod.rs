@@ -126,7 +126,7 @@ impl fmt::Display for Simplification {
     }
 }
 
-/// The entry of this pass in the list `PASSES`.
+/// The entry of the pass `simplify` in the list `PASSES`.
 pub(crate) const PASS: Pass = Pass {
     name: "simplify",
     about: "equality saturation with exact rules; the cheapest program is extracted",

@@ -53,7 +53,7 @@ pub(crate) struct Root<'a, I> {
 /// A match of a rule at a root term, with the values from which the right-hand side is built.
 #[derive(Clone, Debug)]
 pub(crate) struct Found<I> {
-    /// The index of the rule in [`Rules::all`].
+    /// The index of the rule in `Rules::all`.
     pub(crate) rule: usize,
     what: What<I>,
     /// The terms that the left-hand side matched below the root and above its variables. If other terms read them,
