@@ -71,7 +71,8 @@ pub fn reach(carries: usize, times: usize) -> usize {
     usize::try_from(all).unwrap_or(usize::MAX)
 }
 
-/// Returns the smallest number of forward runs per iteration with which `iterations` iterations can be reversed.
+/// Returns the smallest number of forward runs per iteration with which `iterations` iterations can be reversed by
+/// `carries` saved carries.
 fn times(iterations: usize, carries: usize) -> usize {
     let mut times = 0;
     while reach(carries, times) < iterations {

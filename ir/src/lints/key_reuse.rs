@@ -79,10 +79,9 @@ enum Def {
     Result(Op, Vec<Number>, usize),
     /// Random bits drawn from a key with a counter, in an array of this type.
     Bits(Number, Counter, ArrayType),
-    /// The iteration number in the first or second iteration of a loop with this direction. All such loops share
-    /// it.
+    /// The iteration number of a loop with this direction, in its iteration 0 or 1. All such loops share it.
     Index(Direction, u8),
-    /// The row of an array that a loop reads in its first or second iteration.
+    /// The row that a loop reads of the array with this value number, in its iteration 0 or 1.
     Element(Number, u8),
     /// A value about which nothing is known, with a number of its own.
     Unknown(usize),

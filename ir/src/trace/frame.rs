@@ -142,7 +142,8 @@ impl Trace {
         }
     }
 
-    /// Returns whether an equation that is added now is evaluated at once.
+    /// Returns whether an equation that is added now is evaluated at once: whether the top frame is that of a
+    /// recording.
     pub(super) fn is_recording(&self) -> bool {
         self.recording.is_some() && self.frames.len() == 1
     }

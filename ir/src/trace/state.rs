@@ -53,7 +53,7 @@ pub struct Held {
     pub written: bool,
 }
 
-/// The facts that a trace knows about a state.
+/// The entry for a state in its trace: name, type and where it was made and ended.
 #[derive(Debug)]
 pub(super) struct Known {
     /// The number of the frame in which the state was made.

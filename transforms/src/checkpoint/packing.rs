@@ -215,7 +215,7 @@ pub(super) fn pack(
     Ok(LinearizeOf { fwd, lin, active_out: of.active_out, residuals })
 }
 
-/// The packing of one residual.
+/// The packing chosen for one residual.
 struct Way {
     /// The residual's value in the forward half.
     value: ValueId,

@@ -62,7 +62,7 @@ impl Written {
                 before[i] = Some(w);
             }
         }
-        // Find writes to a box whose last write then has no reader: that write is dropped.
+        // Find writes to a box whose earlier write then has no reader left: the earlier write is dropped.
         for (i, e) in f.equations.iter().enumerate() {
             if let (Some(touch), Some(w), Some(_)) = (&touches[i], source(e), sets(i))
                 && let (Some(_), Some(wrote)) = (sets(w), &touches[w])

@@ -84,7 +84,8 @@ pub(crate) fn work_of(
         Lowering::ArgReduce { .. } => of(0) * 2.0,
         // A sort reads its whole operand, even if readers use only a few of its results.
         Lowering::ArgSort { .. } => of(0) * 64.0,
-        // A cumulation is a call of the runtime, in which each element depends on the one before it.
+        // A cumulation (such as a running sum) is a call of the runtime, in which each element depends on the one
+        // before it.
         Lowering::Cumulate { .. } => out * 4.0,
         Lowering::Contract { contract, .. } => {
             let extent = |(axis, _): &(usize, usize)| {
