@@ -35,9 +35,9 @@ pub enum Key {
     U32,
     /// Unsigned integers of 64 bits.
     U64,
-    /// Single precision.
+    /// Floats in single precision.
     F32,
-    /// Double precision.
+    /// Floats in double precision.
     F64,
 }
 
@@ -46,7 +46,7 @@ impl Key {
     pub const ALL: [Key; 7] =
         [Key::Bool, Key::I32, Key::I64, Key::U32, Key::U64, Key::F32, Key::F64];
 
-    /// Returns the type's word in the text form of an argsort.
+    /// Returns the word of the element type in the text form of an argsort.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -60,7 +60,7 @@ impl Key {
         }
     }
 
-    /// Returns the size of one element in bytes.
+    /// Returns the size in bytes of one element of this type.
     #[must_use]
     pub fn bytes(self) -> usize {
         match self {
@@ -76,7 +76,7 @@ impl Key {
 /// in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Argsort {
-    /// The type of the elements.
+    /// The type of the elements that are sorted.
     pub key: Key,
     /// The product of the extents of the axes before the sorted axis.
     pub rows: usize,
@@ -90,7 +90,7 @@ pub struct Argsort {
     pub descending: bool,
 }
 
-/// `argsort{key=f64, rows=1, n=9, columns=1, first=9, descending=false}`
+/// The text form: `argsort{key=f64, rows=1, n=9, columns=1, first=9, descending=false}`.
 impl fmt::Display for Argsort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Argsort { key, rows, n, columns, first, descending } = self;
@@ -104,7 +104,7 @@ impl fmt::Display for Argsort {
 }
 
 impl Argsort {
-    /// Returns the argsort with these printed attributes; `None` if one is missing or invalid.
+    /// Parses an argsort from its attributes in the text form; `None` if one is missing or invalid.
     #[must_use]
     pub fn named(attributes: &[(&str, &str)]) -> Option<Argsort> {
         let word = |name: &str| Some(attributes.iter().find(|(n, _)| *n == name)?.1);
@@ -120,9 +120,9 @@ impl Argsort {
     }
 }
 
-/// The number of bits of a radix digit.
+/// The number of bits of one radix digit.
 const DIGIT: u32 = 11;
-/// The largest number of digits by which words are sorted.
+/// The largest number of radix digits by which words are sorted.
 const DIGITS: u32 = 4;
 /// Rows with fewer elements than this are sorted by comparisons.
 const SHORT: usize = 1024;
@@ -130,12 +130,12 @@ const SHORT: usize = 1024;
 const LONG: usize = 1 << 16;
 /// The number of leading key bits by which a row of more than `LONG` elements is partitioned.
 const PART: u32 = 8;
-/// If sorting by words leaves the order of more than one element in 16 undecided, the row is sorted again by all bits
-/// of the keys.
+/// If, after sorting by words, more than one element in 16 of a row agrees with its predecessor in all key bits
+/// of a word, the row is sorted again by all bits of the keys.
 const MANY: usize = 16;
 /// If more than one element in 8 of a row is requested, the whole row is sorted.
 const FEW: usize = 8;
-/// The number of elements that are compared at once with the largest element selected so far.
+/// The number of elements that are compared at once with the largest element among those selected so far.
 const BLOCK: usize = 64;
 
 impl Argsort {
@@ -147,8 +147,8 @@ impl Argsort {
         words * self.n + counts
     }
 
-    /// Computes the indices. Returns false and writes nothing if a buffer does not have the length that the fields
-    /// describe.
+    /// Computes the indices into `places`. Returns false and writes nothing if a buffer does not have the length
+    /// that the fields describe.
     #[must_use]
     pub fn run(&self, x: &[u8], places: &mut [i64], scratch: &mut [u64]) -> bool {
         let around = self.rows.checked_mul(self.columns);
@@ -201,7 +201,7 @@ impl Argsort {
 trait Element: bytemuck::Pod + PartialOrd {
     /// The number of bits of the integer keys to which elements are mapped.
     const BITS: u32;
-    /// Returns an integer key whose order is that of the elements.
+    /// Returns an integer key: the order of keys is that of the elements.
     fn ordered(self) -> u64;
 }
 
@@ -230,7 +230,7 @@ macro_rules! floats {
             const BITS: u32 = <$unsigned>::BITS;
             #[inline(always)]
             fn ordered(self) -> u64 {
-                // Both zeros become 0, and all NaNs become the same NaN.
+                // Adding 0 turns -0 into 0; all NaNs are replaced by the same NaN.
                 let bits = (self + 0.0).to_bits();
                 let negative = (bits as $signed >> (<$signed>::BITS - 1)) as $unsigned;
                 let ordered = bits ^ (negative | 1 << (<$unsigned>::BITS - 1));
@@ -244,7 +244,7 @@ floats! {
     f64, i64, u64;
 }
 
-/// One row of elements.
+/// One row of elements along the sorted axis.
 struct Row<'a, T> {
     x: &'a [T],
     /// The distance in elements between neighbours along the sorted axis.
@@ -263,8 +263,8 @@ impl<T: Element> Row<'_, T> {
         self.x[place * self.step].ordered() ^ (self.flip >> (64 - T::BITS))
     }
 
-    /// Returns whether any element at `places` comes before the element `other`. Comparisons of
-    /// elements take fewer instructions than comparisons of keys.
+    /// Returns whether at least one element at `places` comes before the element at index `other` in the order.
+    /// Comparing elements takes fewer instructions than comparing keys.
     #[inline(always)]
     fn any_before(&self, places: Range<usize>, other: usize) -> bool {
         let other = self.x[other * self.step];
@@ -274,7 +274,7 @@ impl<T: Element> Row<'_, T> {
             (false, false) => self.any(places, |x| x < other),
             #[expect(clippy::eq_op, reason = "nan alone differs from itself")]
             (false, true) => self.any(places, |x| x == x),
-            // In descending order NaN comes before all numbers.
+            // In descending order NaN comes before all numbers, so `x` comes first if it is not `<= other`.
             #[expect(clippy::neg_cmp_op_on_partial_ord, reason = "true of nan")]
             (true, false) => self.any(places, |x| !(x <= other)),
             (true, true) => false,
@@ -283,7 +283,7 @@ impl<T: Element> Row<'_, T> {
 
     #[inline(always)]
     fn any(&self, places: Range<usize>, holds: impl Fn(T) -> bool) -> bool {
-        // No early exit, so that the loop is vectorised.
+        // The loop has no early exit, so that it is vectorised.
         match self.step {
             1 => self.x[places].iter().fold(false, |any, x| any | holds(*x)),
             step => places.fold(false, |any, place| any | holds(self.x[place * step])),
@@ -297,7 +297,7 @@ impl<T: Element> Row<'_, T> {
     }
 }
 
-/// Sorts one row and writes its first indices into `y`, `step` elements apart.
+/// Sorts one row and writes the indices of its first elements into `y`, `step` positions apart.
 fn sort_row<T: Element>(row: &Row<'_, T>, y: &mut [i64], step: usize, scratch: &mut [u64]) {
     let n = row.len();
     let first = y.len().div_ceil(step);
@@ -319,11 +319,11 @@ fn sort_row<T: Element>(row: &Row<'_, T>, y: &mut [i64], step: usize, scratch: &
     let (least, most, differ) = row.keys().fold((given, given, 0), |(least, most, differ), key| {
         (least.min(key), most.max(key), differ | (key ^ given))
     });
-    // The range of bits in which keys differ. Small integers as floats end in zeros, so the lowest differing
-    // bit matters too.
+    // `low` is the lowest bit in which keys differ, and `bits` the number of differing bits from there on. Small
+    // integers as floats end in zeros, so the lowest differing bit matters too.
     let low = differ.trailing_zeros() % u64::BITS;
     let bits = u64::BITS - ((most - least) >> low).leading_zeros();
-    // The number of these bits that fit in a word beside the index.
+    // `room` is the number of these bits that go into a word beside the index; the rest is lost.
     let room = if bits <= DIGIT * DIGITS { bits } else { DIGIT * (DIGITS - 1) };
     let room = room.min(u64::BITS - place_bits);
     let lost = bits - room;
@@ -341,8 +341,8 @@ fn sort_row<T: Element>(row: &Row<'_, T>, y: &mut [i64], step: usize, scratch: &
     put(&sorted[..first], mask);
 }
 
-/// Sorts runs of words that agree in the bits of the key by the whole keys. Returns false, with nothing sorted, if
-/// more than one word in `MANY` agrees with the word before it.
+/// Sorts each run of words that agree in their key bits by the whole keys. Returns false and leaves the words as
+/// they are if more than one word in `MANY` agrees with its predecessor.
 fn settle<T: Element>(row: &Row<'_, T>, words: &mut [u64], place_bits: u32) -> bool {
     let alike = |a: u64, b: u64| (a ^ b) >> place_bits == 0;
     let many = words.windows(2).filter(|w| alike(w[0], w[1])).count();
@@ -358,7 +358,8 @@ fn settle<T: Element>(row: &Row<'_, T>, words: &mut [u64], place_bits: u32) -> b
     true
 }
 
-/// Returns the indices in ascending order of keys, sorted by all bits in which keys differ.
+/// Returns the indices of all elements in order, sorted by all bits in which keys differ; `bits` is the number of
+/// these bits.
 fn by_all_bits<'a, T: Element>(
     row: &Row<'_, T>,
     (least, low): (u64, u32),
@@ -395,7 +396,7 @@ fn by_all_bits<'a, T: Element>(
             std::mem::swap(&mut pairs, &mut other);
         }
     }
-    // Compact the indices at the front of the scratch memory.
+    // Write the indices one after the other to the front of the scratch memory.
     let words = pairs.as_flattened_mut();
     for i in 0..n {
         words[i] = words[2 * i + 1];
@@ -403,10 +404,10 @@ fn by_all_bits<'a, T: Element>(
     &words[..n]
 }
 
-/// Returns the first `k` elements in order, each as its key and its index.
+/// Returns the first `k` elements of a row in order, each as its key and its index.
 ///
-/// Collects 2k elements and drops the half that comes later. From then on it collects only elements that come
-/// before all dropped ones, and drops the later half again whenever there are 2k.
+/// It collects 2k elements and drops the half that comes later in the order. From then on it collects only
+/// elements that come before all dropped ones, and drops the later half again whenever it holds 2k.
 fn first_few<'a, T: Element>(row: &Row<'_, T>, k: usize, scratch: &'a mut [u64]) -> &'a [[u64; 2]] {
     let (pairs, _) = scratch.as_chunks_mut::<2>();
     let pairs = &mut pairs[..2 * k];
@@ -437,7 +438,8 @@ fn first_few<'a, T: Element>(row: &Row<'_, T>, k: usize, scratch: &'a mut [u64])
     &pairs[..k]
 }
 
-/// Sorts words, which are all different, by the `bits` bits from bit `from` on; the bits below ascend already.
+/// Sorts words, which are all different, by their `bits` bits from bit `from` on; the words ascend by the lower
+/// bits already.
 ///
 /// A row that is larger than a cache is partitioned by its leading bits first, so that each part is sorted
 /// within the cache.
@@ -467,7 +469,7 @@ fn radix(words: &mut [u64], other: &mut [u64], counts: &mut [u32], from: u32, bi
     }
 }
 
-/// Sorts words like [`radix`], but without the partition: digit by digit, from the least significant digit on.
+/// Sorts words like [`radix`], but without partitioning them: digit by digit, from the least significant one on.
 fn by_digits(words: &mut [u64], other: &mut [u64], counts: &mut [u32], from: u32, bits: u32) {
     let digits = bits.div_ceil(DIGIT);
     if digits == 0 {

@@ -8,7 +8,7 @@ impl SvdVectors {
     /// All variants.
     pub const ALL: [SvdVectors; 3] = [SvdVectors::None, SvdVectors::Thin, SvdVectors::Full];
 
-    /// Returns the variant's word in the text form.
+    /// Returns the variant's word in the text form of a routine.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -34,7 +34,7 @@ impl FromStr for SvdVectors {
 }
 
 impl Routine {
-    /// Returns the attributes with their names, in the order of the text form.
+    /// Returns the routine's attributes with their names, in the order of the text form.
     #[must_use]
     pub fn attributes(&self) -> Vec<(&'static str, String)> {
         let size = |name, x: usize| (name, x.to_string());
@@ -72,7 +72,7 @@ impl Routine {
         }
     }
 
-    /// Returns the routine with this name and these attributes, if there is one.
+    /// Parses a routine from its name and attributes; `None` if one is missing or invalid.
     #[must_use]
     pub fn named(name: &str, attributes: &[(&str, &str)]) -> Option<Routine> {
         fn get<T: FromStr>(attributes: &[(&str, &str)], name: &str) -> Option<T> {
@@ -119,7 +119,7 @@ impl Routine {
     }
 }
 
-/// `cholesky{n=9}`
+/// The text form: `cholesky{n=9}`.
 impl fmt::Display for Routine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{{", self.name())?;

@@ -15,8 +15,8 @@ pub(crate) fn need<T: Real>(n: usize) -> Need {
     Need::new().array::<T>(n * n).stack(stack)
 }
 
-/// `a[n, n] -> l[n, n]`. If `a` is not positive definite or not finite, `l` is NaN on and below the diagonal
-/// and zero above, so a product with a triangular mask still shows the failure.
+/// Computes `a[n, n] -> l[n, n]`. If `a` is not positive definite or not finite, `l` is NaN on and below the
+/// diagonal and zero above, so a product with a triangular mask still shows the failure.
 pub(crate) fn run<T: Real>(n: usize, a: &[T], l: &mut [T], scratch: Scratch<'_>) {
     if factor(n, a, l, scratch).is_err() {
         l.fill(T::NAN);
@@ -36,7 +36,7 @@ fn factor<T: Real>(n: usize, a: &[T], l: &mut [T], mut scratch: Scratch<'_>) -> 
         Spec::default(),
     )
     .map_err(|_| Failed)?;
-    // Read by rows, the column-major factor is an upper triangle.
+    // The column-major factor, read in row-major order, is an upper triangle, so transpose its upper triangle.
     transpose_upper(n, columns, l);
     let positive = |row: usize| l[row * n + row].finite();
     (0..n).all(positive).then_some(()).ok_or(Failed)

@@ -1,5 +1,5 @@
-//! Maps a described routine to its implementation: the size of its scratch, the tables of a transform, and the
-//! call.
+//! Maps a `Routine` to its implementation: the size of its scratch memory, the tables of a Fourier transform,
+//! and the call.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -13,18 +13,19 @@ use crate::scratch::{Need, Scratch};
 use crate::triangular::Triangle;
 use crate::{cholesky, eig, eigh, lockstep, lu, qr, schur, svd, triangular, tridiagonal};
 
-/// The largest length of a transform with a plan. rustfft allocates its tables at once (some 4 GB at this
-/// length) and aborts the process if there is not enough memory.
+/// The largest length of a Fourier transform that gets a plan. rustfft allocates its tables at once (some 4 GB at
+/// this length) and aborts the process if there is not enough memory.
 const MOST_POINTS: usize = 1 << 28;
 
-/// The prepared part of a plan: the size of the scratch, the method, and the tables of a transform.
+/// The prepared part of a plan: the size of scratch memory, whether members run in lockstep, and the tables of a
+/// transform.
 pub(crate) struct Kernel {
     scratch_bytes: usize,
     in_lockstep: bool,
     typed: Typed,
 }
 
-/// The tables of a transform, by element type.
+/// The tables of a Fourier transform, by element type.
 enum Typed {
     F32(Tables<f32>),
     F64(Tables<f64>),
@@ -57,8 +58,8 @@ impl Kernel {
         self.scratch_bytes
     }
 
-    /// Executes the routine on the buffers of one batch member. Returns false if it fails, and the results are then
-    /// undefined.
+    /// Runs the routine on the buffers of one batch member. Returns false if the routine fails; the results are
+    /// then undefined.
     pub(crate) fn run(
         &self,
         routine: &Routine,
@@ -73,8 +74,8 @@ impl Kernel {
         })
     }
 
-    /// Executes the routine on all batch members if it has a lockstep version for this size. Returns false if no
-    /// result is valid.
+    /// Runs the routine on all batch members at once, if it has a lockstep version (one member per vector lane)
+    /// for this size. Returns false if no result is valid.
     pub(crate) fn run_in_lockstep(
         &self,
         routine: &Routine,
@@ -93,7 +94,7 @@ impl Kernel {
     }
 }
 
-/// Runs `call` and returns whether it succeeded; a panic counts as a failure.
+/// Runs `call` and returns whether it succeeded; a panic inside counts as a failure.
 ///
 /// Sizes and values that faer does not handle are never passed to it. If one of its assertions fails
 /// nevertheless, only the batch member fails, not the program. The buffers hold plain numbers, so no invariant can be
@@ -121,8 +122,8 @@ fn need<T: Real>(routine: &Routine, tables: &Tables<T>) -> Need {
     }
 }
 
-/// Executes the routine. Fails if the numbers of buffers do not match the description; the plan has checked
-/// them before.
+/// Runs the routine on one batch member. Fails if the numbers of buffers do not match the description, which the
+/// plan has checked before.
 fn call<T: Real>(
     routine: &Routine,
     tables: &Tables<T>,
@@ -193,7 +194,7 @@ fn call<T: Real>(
     }
 }
 
-/// Returns the bytes of a buffer as a slice of numbers; an empty buffer may have any address.
+/// Returns the bytes of a buffer as a slice of numbers. An empty buffer may have any address, so it is not cast.
 pub(crate) fn read<T: Pod>(bytes: &[u8]) -> Result<&[T], Failed> {
     if bytes.is_empty() {
         return Ok(&[]);

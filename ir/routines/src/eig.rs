@@ -15,13 +15,13 @@ pub(crate) fn need<T: Real>(n: usize, vectors: bool) -> Need {
     square.and(square).and(vectors).and(need_reduce::<T>(n))
 }
 
-/// The eigenvectors of a decomposition, in columns.
+/// The buffers for the eigenvectors, one in each column, as real and imaginary parts.
 pub(crate) struct Vectors<'a, T> {
     pub(crate) re: &'a mut [T],
     pub(crate) im: &'a mut [T],
 }
 
-/// Computes the eigenvalues `re[n], im[n]` of `a[n, n]`, and the eigenvectors if `vectors` is given.
+/// Computes the eigenvalues `re[n], im[n]` of `a[n, n]`, and the eigenvectors if their buffers are given.
 pub(crate) fn run<T: Real>(
     n: usize,
     a: &[T],
@@ -62,8 +62,8 @@ pub(crate) fn run<T: Real>(
     Ok(())
 }
 
-/// Reads the eigenvalues off the diagonal of a Schur form. The two eigenvalues of a block are conjugate, the
-/// positive imaginary part first.
+/// Writes the eigenvalues of a Schur form into `re` and `im`. The two eigenvalues of a 2 x 2 block are conjugate,
+/// the positive imaginary part first.
 fn read_values<T: Real>(n: usize, form: &[T], re: &mut [T], im: &mut [T]) {
     for i in 0..n {
         re[i] = form[i * n + i];
@@ -72,7 +72,7 @@ fn read_values<T: Real>(n: usize, form: &[T], re: &mut [T], im: &mut [T]) {
     for i in 1..n {
         let low = form[(i - 1) * n + i];
         if low != T::zero() {
-            // The diagonal entries of a block are equal, `(t - re)^2 = low high < 0`.
+            // The diagonal entries of a block are equal, so its eigenvalues `t` have `(t - re)^2 = low high < 0`.
             let root = low.abs().root() * form[i * n + i - 1].abs().root();
             im[i - 1] = root;
             im[i] = -root;
@@ -80,14 +80,14 @@ fn read_values<T: Real>(n: usize, form: &[T], re: &mut [T], im: &mut [T]) {
     }
 }
 
-/// Computes the eigenvectors of a Schur form, by columns: one column for a real eigenvalue, real and imaginary
-/// parts in neighbouring columns for a conjugate pair.
+/// Computes the eigenvectors of a Schur form, in packed form by columns: one column for a real eigenvalue;
+/// neighbouring columns of real and imaginary parts for a conjugate pair.
 fn solve_all<T: Real>(n: usize, form: &[T], im: &[T], vectors: &mut [T]) {
     let mut norm = T::zero();
     for &entry in form {
         norm = if entry.abs() > norm { entry.abs() } else { norm };
     }
-    // If two eigenvalues are equal, this small number replaces their difference.
+    // If two eigenvalues are equal, this small number replaces their difference as a divisor.
     let least = if norm > T::zero() { T::ULP * norm } else { T::one() };
     let mut k = 0;
     while k < n {
@@ -101,7 +101,8 @@ fn solve_all<T: Real>(n: usize, form: &[T], im: &[T], vectors: &mut [T]) {
                 *x = -entry;
             }
         } else {
-            // A null vector of the block minus its eigenvalue: (1, i im/high), or (-im/low, i).
+            // The start is a null vector of the 2 x 2 block minus its eigenvalue: (1, i im/high), or (-im/low,
+            // i).
             let (high, low) = (form[last * n + k], form[k * n + last]);
             let (first, second) = if high.abs() >= low.abs() {
                 (T::one(), im[k] / high)
@@ -121,9 +122,9 @@ fn solve_all<T: Real>(n: usize, form: &[T], im: &[T], vectors: &mut [T]) {
     }
 }
 
-/// Solves `(t - value) x = right side` for the first `k` rows of a Schur form `t`, in place. `y` holds the
-/// imaginary part, or is empty. If the entries grow too large, both vectors are divided by their largest entry,
-/// including the rows from `k` on: a multiple of an eigenvector is an eigenvector.
+/// Solves `(t - value) x = right side` for the first `k` rows of a Schur form `t`, in place in `x` (real parts)
+/// and `y` (imaginary parts, or empty). If the entries grow too large, `x` and `y` are divided by their largest
+/// entry, including the rows from `k` on: a multiple of an eigenvector is an eigenvector.
 fn back_substitute<T: Real>(
     form: &[T],
     n: usize,
@@ -178,7 +179,7 @@ fn back_substitute<T: Real>(
     }
 }
 
-/// Divides complex numbers; the divisor is scaled against overflow.
+/// Divides the complex number `a + ib` by `c + id`, which is scaled against overflow.
 fn divide<T: Real>([a, b]: [T; 2], [c, d]: [T; 2]) -> [T; 2] {
     let size = c.length(d);
     let (c, d) = (c / size, d / size);
@@ -198,7 +199,8 @@ fn solve_block<T: Real>(
     let minus = |[a, b]: [T; 2], [c, d]: [T; 2]| [a - c, b - d];
     let real = |a: T| [a, T::zero()];
     let size = |[a, b]: [T; 2]| a.length(b);
-    // The rows are `(pivot, across)` and `(below, last)`; the result has the unknown of the pivot first.
+    // Eliminates in the system with the rows `(pivot, across)` and `(below, last)`; the result has the unknown of
+    // the pivot first.
     let eliminate = |pivot, across, below, last, [r, s]: [[T; 2]; 2]| {
         if size(pivot) < least {
             return [r, s].map(|part| part.map(|entry| entry / least));
@@ -214,17 +216,17 @@ fn solve_block<T: Real>(
     if size(p) >= high.abs() && size(p) >= low.abs() {
         eliminate(p, real(high), real(low), p, [r, s])
     } else if high.abs() >= low.abs() {
-        // Exchange the columns.
+        // The pivot is `high`: exchange the columns.
         let [y, x] = eliminate(real(high), p, p, real(low), [r, s]);
         [x, y]
     } else {
-        // Exchange the rows.
+        // The pivot is `low`: exchange the rows.
         eliminate(real(low), p, p, real(high), [s, r])
     }
 }
 
-/// Scales every vector to norm 1 with its largest component real and positive. `re` holds packed vectors
-/// from [`solve_all`], and afterwards the real parts, with the imaginary parts in `im`.
+/// Scales every eigenvector to norm 1 with its largest component real and positive. `re` holds the packed vectors
+/// of [`solve_all`] before the call and the real parts after it; `im` receives the imaginary parts.
 fn normalise<T: Real>(n: usize, values_im: &[T], re: &mut [T], im: &mut [T]) {
     let mut k = 0;
     while k < n {

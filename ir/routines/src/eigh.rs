@@ -19,7 +19,8 @@ pub(crate) fn need<T: Real>(n: usize, vectors: bool) -> Need {
     Need::new().array::<T>(n * n).array::<T>(if vectors { n * n } else { 0 }).stack(stack)
 }
 
-/// Computes `values[n]` of `a[n, n]`, and `vectors[n, n]` if given.
+/// Computes the eigenvalues `values[n]` of the symmetric `a[n, n]`, and the eigenvectors `vectors[n, n]` if that
+/// buffer is given.
 pub(crate) fn run<T: Real>(
     n: usize,
     a: &[T],

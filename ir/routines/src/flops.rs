@@ -7,7 +7,7 @@
 use crate::routine::{Routine, SvdVectors};
 
 impl Routine {
-    /// Returns the number of arithmetic operations for one member, rounded down, at most `u64::MAX`.
+    /// Returns the number of arithmetic operations for one batch member, rounded down, at most `u64::MAX`.
     #[must_use]
     pub fn flops(&self) -> u64 {
         let real = |n: usize| n as f64;
@@ -52,13 +52,13 @@ impl Routine {
             Routine::RealFft { rows, n, columns }
             | Routine::InverseRealFft { rows, n, columns } => transform([rows, columns], n) / 2.0,
         };
-        // A float cast to an integer saturates.
+        // A float that is cast to an integer saturates, so a huge count becomes `u64::MAX`.
         count as u64
     }
 }
 
-/// Returns the operations of an LU factorisation, half of those of a QR factorisation without `q`:
-/// `k^2 (l - k/3)` with `k` the shorter side and `l` the longer.
+/// Returns the number of operations of an LU factorisation, which is half of that of a QR factorisation without
+/// `q`: `k^2 (l - k/3)`, where `k` is the shorter side and `l` the longer one.
 fn factor_flops(m: usize, n: usize) -> f64 {
     let (long, short) = (m.max(n) as f64, m.min(n) as f64);
     short * short * (long - short / 3.0)

@@ -17,31 +17,33 @@ use crate::real::{Failed, Real, all_finite};
 use crate::routine::{Routine, half};
 use crate::scratch::{Need, Scratch};
 
-/// The size of a cache line in bytes. Each row of a block has at least one cache line.
+/// The size of a cache line in bytes. Each row of a block covers at least one cache line.
 const LINE: usize = 64;
 
-/// The largest number of cache lines in a row of a block. Several are used as long as the sequences of the
-/// block take at most `BLOCK_BYTES`, a part of the second-level cache: each row of a large array is on its own
-/// page, and wider rows access fewer pages.
+/// The largest number of cache lines in a row of a block. A row covers several lines as long as the sequences of
+/// the block take at most `BLOCK_BYTES`, a part of the second-level cache: each row of a large array is on its
+/// own page, so wider rows access fewer pages.
 const MOST_LINES: usize = 8;
 const BLOCK_BYTES: usize = 1 << 19;
 
-/// The number of rows of a block that are copied together; their numbers of one sequence fill a cache line of
-/// scratch.
+/// The number of rows of a block that are copied together: in scratch, as many numbers of one sequence fill a
+/// cache line.
 const TILE: usize = 4;
 
-/// The number of complex numbers that are split into real and imaginary parts at a time.
+/// The number of complex numbers that are split into real and imaginary parts at a time, so that they stay in the
+/// first-level cache.
 const PIECE: usize = 512;
 
 /// The transform of a routine, prepared for one length: its extents and its algorithm.
 pub(crate) struct Tables<T> {
-    /// The extents before (`rows`) and after (`columns`) the transformed axis. Sequences of one row are adjacent.
+    /// The extents before (`rows`) and after (`columns`) the transformed axis. The sequences of one row are
+    /// adjacent.
     rows: usize,
     columns: usize,
     algorithm: Algorithm<T>,
 }
 
-/// The algorithm for one length, with its twiddle factors.
+/// The algorithm of rustfft or realfft for one length, with its twiddle factors.
 enum Algorithm<T> {
     /// The routine is not a transform, or its length is zero.
     None,
@@ -92,7 +94,7 @@ impl<T: Real> Tables<T> {
         }
     }
 
-    /// Returns the largest number of sequences in a block.
+    /// Returns the largest number of sequences that a block may hold.
     fn width(&self) -> usize {
         let n = match &self.algorithm {
             Algorithm::None => 0,
@@ -128,8 +130,8 @@ impl<T: Real> Tables<T> {
         }
     }
 
-    /// Executes the transform that the tables were made for. A sequence with a NaN or an infinity becomes NaN
-    /// everywhere.
+    /// Runs the transform that the tables were made for, on all sequences of `x`. A sequence with a NaN or an
+    /// infinity becomes NaN everywhere.
     pub(crate) fn run(&self, x: &[T], y: &mut [T], mut scratch: Scratch<'_>) -> Result<(), Failed> {
         let width = self.width();
         let blocks = || {
@@ -193,7 +195,8 @@ impl<T: Real> Tables<T> {
                 let held = scratch.take::<Complex<T>>(width * pair)?;
                 let work = scratch.take::<Complex<T>>(fft.get_scratch_len())?;
                 let mut transform = |held: &mut [Complex<T>], output: &mut [T]| {
-                    // The spectrum of a real sequence is real at 0 and, for even lengths, at n/2.
+                    // The spectrum of a real sequence is real at 0 and, for even lengths, at n/2: clear the
+                    // imaginary parts there, which are not inputs.
                     held[0].im = T::zero();
                     if n.is_multiple_of(2) {
                         held[n / 2].im = T::zero();
@@ -222,16 +225,16 @@ impl<T: Real> Tables<T> {
     }
 }
 
-/// Returns the distance between sequences in scratch. With several sequences it is one cache line more than
-/// their length: at a distance of a power of two their numbers would compete for the few lines of one cache
-/// set.
+/// Returns the distance between the starts of sequences in scratch, in numbers. For several sequences it is their
+/// length plus one cache line: at a distance of a power of two, their numbers would compete for the few lines of
+/// one cache set.
 fn pitch<N>(width: usize, n: usize) -> usize {
     let line = LINE / size_of::<N>();
     if width <= 1 { n } else { n.next_multiple_of(line).saturating_add(line) }
 }
 
-/// A block of adjacent sequences: number `k` of sequence `c` is element `start + k columns + c`, and its
-/// imaginary part is `part` elements later. In scratch each sequence is contiguous.
+/// A block of adjacent sequences in an array: number `k` of sequence `c` is element `start + k columns + c`, and
+/// its imaginary part is `part` elements later. In scratch each sequence is contiguous.
 struct Block {
     start: usize,
     part: usize,
@@ -242,13 +245,14 @@ struct Block {
 }
 
 impl Block {
-    /// Returns the sequences in scratch.
+    /// Returns the sequences of the block in the scratch array `held`, as mutable slices.
     fn sequences<'a, N>(&self, held: &'a mut [N]) -> impl Iterator<Item = &'a mut [N]> {
         let (n, width) = (self.n, self.width);
         held.chunks_mut(self.pitch.max(1)).take(width).map(move |sequence| &mut sequence[..n])
     }
 
-    /// Copies the sequences to scratch, with the real and imaginary part of a number next to each other.
+    /// Copies the block's sequences from the array to scratch, with the real and imaginary part of a number next
+    /// to each other.
     fn gather<T: Pod, const PARTS: usize>(&self, from: &[T], held: &mut [[T; PARTS]]) {
         let parts: [&[T]; PARTS] = from_fn(|part| &from[self.start + part * self.part..]);
         if self.columns == 1 {
@@ -277,10 +281,11 @@ impl Block {
         }
     }
 
-    /// Copies the sequences from scratch.
+    /// Copies the block's sequences from scratch to the array.
     fn scatter<T: Pod, const PARTS: usize>(&self, held: &[[T; PARTS]], to: &mut [T]) {
         if self.columns == 1 {
-            // In pieces that stay in the first-level cache from one part to the next.
+            // Copy in pieces that stay in the first-level cache while the real parts and then the imaginary parts
+            // are copied.
             for (piece, held) in held[..self.n].chunks(PIECE).enumerate() {
                 for part in 0..PARTS {
                     let to = &mut to[self.start + part * self.part + piece * PIECE..];

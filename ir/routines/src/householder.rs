@@ -21,10 +21,10 @@ use faer::{Accum, Conj, MatMut, MatRef, Par};
 
 use crate::real::Real;
 
-/// The largest number of columns of a panel that is factored column by column.
+/// The largest number of columns of a panel that is factored column by column instead of by halves.
 const NARROW: usize = 8;
 
-/// Returns the number of reflections in a block.
+/// Returns the number of reflections in a block of the factorisation of an `m` by `n` matrix.
 pub(crate) fn block(m: usize, n: usize) -> usize {
     let block = match m.min(n) {
         0..=16 => 16,
@@ -34,14 +34,15 @@ pub(crate) fn block(m: usize, n: usize) -> usize {
     block.min(m).min(n)
 }
 
-/// Returns the stack size of [`factor`] for `m` by `n` and of [`apply`] to `width` columns.
+/// Returns the size of the stack that [`factor`] needs for an `m` by `n` matrix and [`apply`] for `width`
+/// columns.
 pub(crate) fn scratch<T: Real>(m: usize, n: usize, width: usize) -> StackReq {
     let columns = n.max(width);
     apply_block_householder_on_the_left_in_place_scratch::<T>(m, block(m, n), columns)
 }
 
-/// Factors `a[m, n]`, by columns. Afterwards `r` is on and above the diagonal, the vectors of the reflections
-/// are below it, and their factors are in `factors[block, min(m, n)]`.
+/// Factors `a[m, n]`, stored by columns. Afterwards `r` is on and above the diagonal, the vectors of the
+/// reflections are below it, and the triangular factors `f` of the blocks are in `factors[block, min(m, n)]`.
 pub(crate) fn factor<T: Real>(
     m: usize,
     n: usize,
@@ -61,7 +62,7 @@ pub(crate) fn factor<T: Real>(
     }
 }
 
-/// Applies the transposed reflections of a panel to the rows from `top` on of other columns.
+/// Applies the transposed reflections of a factored panel to other columns, in the rows from `top` on.
 fn reflect<T: Real>(
     m: usize,
     top: usize,
@@ -83,8 +84,8 @@ fn reflect<T: Real>(
     }
 }
 
-/// Factors the rows from `top` on of a panel: the left half, then the right half after the reflections of the
-/// left.
+/// Factors the rows from `top` on of a panel (adjacent columns) recursively: the left half, then the right half
+/// after the reflections of the left half are applied to it.
 fn factor_panel<T: Real>(
     m: usize,
     top: usize,
@@ -103,7 +104,8 @@ fn factor_panel<T: Real>(
     reflect(m, top, left, first.rb(), right, stack);
     let middle = top + half;
     factor_panel(m, middle, right, second, stack);
-    // The products of the vectors of both halves; only rows from `middle` on contribute.
+    // The factor of the whole panel needs the products of the vectors of both halves, to which only the rows from
+    // `middle` on contribute.
     let rows = m - middle;
     let rest = width - half;
     let left = MatRef::from_column_major_slice(left, m, half).subrows(middle, rows);
@@ -153,7 +155,7 @@ fn factor_columns<T: Real>(m: usize, top: usize, panel: &mut [T], mut factors: M
     }
 }
 
-/// Returns the scalar product, in eight partial sums.
+/// Returns the scalar product of `a` and `b`, in eight partial sums.
 fn dot<T: Real>(a: &[T], b: &[T]) -> T {
     let (blocks, rest) = a.as_chunks::<8>();
     let (other_blocks, other_rest) = b.as_chunks::<8>();
@@ -170,9 +172,9 @@ fn dot<T: Real>(a: &[T], b: &[T]) -> T {
     ((a + b) + (c + d)) + ((e + f) + (g + h))
 }
 
-/// Multiplies `target[m, width]`, by columns, by all reflections of a factored `a[m, n]` from the left, the
-/// last block first. If the first `n` columns of `target` are upper triangular and the later columns are zero
-/// in their first rows, as for the identity, `triangular` skips products with zeros.
+/// Multiplies `target[m, width]`, stored by columns, from the left by all reflections of a factored `a[m, n]`,
+/// the last block first. `triangular` skips products with zeros: it requires that the first `n` columns of
+/// `target` are upper triangular and the later columns are zero in their first `n` rows, as in the identity.
 pub(crate) fn apply<T: Real>(
     [m, n]: [usize; 2],
     a: &[T],

@@ -13,14 +13,14 @@ pub(crate) fn need<T: Real>(m: usize, n: usize) -> Need {
     Need::new().array::<T>(m * n).array::<u32>(m).array::<u32>(m).stack(stack)
 }
 
-/// The results of a factorisation; `Routine::Lu` defines them.
+/// The result buffers of an LU factorisation; `Routine::Lu` defines their contents.
 pub(crate) struct Results<'a, T> {
     pub(crate) packed: &'a mut [T],
     pub(crate) pivots: &'a mut [i32],
     pub(crate) permutation: &'a mut [i32],
 }
 
-/// Computes `packed[m, n], pivots[k], permutation[m]` of `a[m, n]`.
+/// Computes the LU factorisation `packed[m, n], pivots[k], permutation[m]` of `a[m, n]`.
 pub(crate) fn run<T: Real>(
     m: usize,
     n: usize,
@@ -51,8 +51,9 @@ pub(crate) fn run<T: Real>(
     transpose(n, m, T::one(), columns, packed);
     let regular = |i: usize| packed[i * n + i].divides();
     if all_finite(packed) && (0..m.min(n)).all(regular) {
-        // Recover the exchanges from the final order: step `i` moved the row that ends at position `i` there.
-        // `permutation` holds the rows in their order so far, `places` the position of each row.
+        // faer returns the final order of the rows; compute the exchange of each step from it: step `i` moved the
+        // row that ends at position `i` there. `permutation` holds the rows in the order after the steps so far,
+        // `places` the position of each row.
         for (place, row) in (0..).zip(places.iter_mut()) {
             *row = place;
         }
@@ -64,7 +65,8 @@ pub(crate) fn run<T: Real>(
             places[moved as usize] = place;
         }
     } else {
-        // faer multiplies by the reciprocal of a pivot, which turns zeros into NaN if the pivot is zero.
+        // faer multiplies by the reciprocal of a pivot, which turns zeros into NaN if the pivot is zero. Factor
+        // such a matrix again, by `eliminate`.
         packed.copy_from_slice(a);
         count_up(permutation);
         eliminate(n, packed, pivots, permutation);
@@ -78,8 +80,8 @@ fn count_up(permutation: &mut [i32]) {
     }
 }
 
-/// Eliminates row by row, with true divisions. A column that is zero on and below the diagonal is left
-/// unchanged, and its pivot is zero.
+/// Factors `a[m, n]` row by row, with true divisions instead of reciprocals. A column that is zero on and below
+/// the diagonal is left unchanged, and its pivot is zero.
 fn eliminate<T: Real>(n: usize, a: &mut [T], pivots: &mut [i32], permutation: &mut [i32]) {
     let m = permutation.len();
     for (j, exchanged) in pivots.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! A routine prepared for one element type, and its execution.
+//! Plans: routines prepared for one element type, and their execution.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,17 +8,17 @@ use crate::routine::{Array, Element, Float, Routine};
 /// The reason why a routine has no plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unavailable {
-    /// The crate was built without the feature that brings the implementation.
+    /// The crate was built without the feature that brings the implementation (`linalg`).
     Missing {
         /// The name of the routine.
         routine: &'static str,
         /// The name of the feature.
         feature: &'static str,
     },
-    /// An array or the scratch buffer exceeds the range of memory or of an `i32` index, or a transform has more
-    /// than 2^28 points.
+    /// An array or the scratch buffer exceeds the range of memory or of an `i32` index, or a Fourier transform
+    /// has more than 2^28 points.
     TooLarge {
-        /// The routine.
+        /// The routine that has no plan.
         routine: Routine,
     },
 }
@@ -39,23 +39,23 @@ impl fmt::Display for Unavailable {
 
 impl std::error::Error for Unavailable {}
 
-/// The buffers of a call that do not fit the routine.
+/// The error of a call whose buffers do not fit the routine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WrongBuffers {
-    /// The number of operands or results is wrong.
+    /// The number of operand or result buffers is wrong.
     Count {
         /// The kind of buffer that was counted: `operand` or `result`.
         what: &'static str,
-        /// The number that the routine has.
+        /// The number of buffers that the routine has.
         expected: usize,
         /// The number of buffers that the call passed.
         found: usize,
     },
-    /// The length of one buffer in bytes is wrong. More scratch than needed is not an error.
+    /// The length of one buffer in bytes is wrong. A scratch buffer that is longer than needed is not an error.
     Length {
         /// The kind of buffer: `operand`, `result` or `scratch`.
         what: &'static str,
-        /// The index of the buffer among buffers of its kind.
+        /// The index of the buffer among the buffers of its kind.
         place: usize,
         /// The length that the routine needs, in bytes.
         expected: usize,
@@ -66,7 +66,7 @@ pub enum WrongBuffers {
     Alignment {
         /// The kind of buffer: `operand` or `result`.
         what: &'static str,
-        /// The index of the buffer among buffers of its kind.
+        /// The index of the buffer among the buffers of its kind.
         place: usize,
     },
 }
@@ -90,14 +90,14 @@ impl fmt::Display for WrongBuffers {
 
 impl std::error::Error for WrongBuffers {}
 
-/// A routine prepared for one element type: the size of its scratch, the tables of a transform.
-/// Clones share their tables, and threads may share a plan.
+/// A routine prepared for one element type: the size of its scratch memory, and the tables of a Fourier
+/// transform. Clones share their tables, and threads may share a plan.
 #[derive(Clone)]
 pub struct Plan {
     prepared: Arc<Prepared>,
 }
 
-/// One operand or result that a call must pass: its element type and its size.
+/// One operand or result that a call must pass: its element type, and its size in bytes for one batch member.
 struct Buffer {
     bytes: usize,
     element: Element,
@@ -122,7 +122,7 @@ impl fmt::Debug for Plan {
 }
 
 impl Routine {
-    /// Prepares the routine for one element type.
+    /// Prepares the routine for arrays of one float type.
     ///
     /// # Errors
     /// [`Unavailable::Missing`] in a build without the feature `linalg`, and [`Unavailable::TooLarge`] if an
@@ -159,32 +159,33 @@ impl Plan {
         &self.prepared.routine
     }
 
-    /// Returns the element type.
+    /// Returns the float type for which the routine is planned.
     #[must_use]
     pub fn float(&self) -> Float {
         self.prepared.float
     }
 
-    /// Returns the size of each operand in bytes.
+    /// Returns the size in bytes of each operand, for one batch member.
     pub fn operand_bytes(&self) -> impl ExactSizeIterator<Item = usize> + '_ {
         self.prepared.operands.iter().map(|buffer| buffer.bytes)
     }
 
-    /// Returns the size of each result in bytes.
+    /// Returns the size in bytes of each result, for one batch member.
     pub fn result_bytes(&self) -> impl ExactSizeIterator<Item = usize> + '_ {
         self.prepared.results.iter().map(|buffer| buffer.bytes)
     }
 
-    /// Returns the bytes of scratch that [`Plan::run`] needs, for any alignment of the buffer. Its content is
-    /// neither an input nor a result.
+    /// Returns the number of bytes of scratch memory that [`Plan::run`] needs, sufficient for any alignment of
+    /// the buffer. The content of the buffer is neither an input nor a result.
     #[must_use]
     pub fn scratch_bytes(&self) -> usize {
         self.prepared.kernel.scratch_bytes()
     }
 
-    /// Executes the routine on the members of a batch, without allocation. In each buffer the members are
-    /// contiguous. Every byte of the results is written; if a member fails, its results have the values of a
-    /// failure. The bits of a member depend neither on its position nor on the other members.
+    /// Runs the routine on `members` batch members, without allocation. In each buffer the members are
+    /// contiguous. Every byte of the results is written; if a member fails, its floating-point results are NaN
+    /// and its indices 0, 1, 2 and so on. The bits of a member depend neither on its position nor on the other
+    /// members.
     ///
     /// # Errors
     /// [`WrongBuffers`] if the number of buffers, a length or an alignment is wrong; then nothing is written.
@@ -233,7 +234,7 @@ impl Plan {
     }
 }
 
-/// Calls a function with the buffers of one member after the other.
+/// Calls a function with the operand and result buffers of one batch member after the other.
 fn for_each_member(
     members: usize,
     operands: &[&[u8]],
@@ -246,7 +247,7 @@ fn for_each_member(
             let size = length / members;
             member * size..(member + 1) * size
         };
-        // No routine has more than four operands or five results.
+        // No routine has more than four operands or five results, so arrays of these lengths suffice.
         let (mut x, mut y): ([&[u8]; 4], [&mut [u8]; 5]) = Default::default();
         for (x, all) in x.iter_mut().zip(operands) {
             *x = &all[of(all.len())];
@@ -282,7 +283,7 @@ fn check<'a>(
     Ok(())
 }
 
-/// Writes the value of a failure: NaN, or for indices 0, 1, 2 and so on.
+/// Fills a result of a failed member: with NaN, or with the indices 0, 1, 2 and so on.
 fn fail(result: &mut [u8], element: Element, float: Float) {
     match (element, float) {
         (Element::Float, Float::F32) => {
@@ -305,7 +306,8 @@ fn fail(result: &mut [u8], element: Element, float: Float) {
 #[cfg(feature = "linalg")]
 use crate::dispatch::Kernel;
 
-/// The type of kernels in a build without the feature `linalg`: it has no values, so there are no plans.
+/// The prepared part of a plan in a build without the feature `linalg`: the type has no values, so there are no
+/// plans.
 #[cfg(not(feature = "linalg"))]
 enum Kernel {}
 

@@ -19,7 +19,7 @@ pub(crate) fn need<T: Real>(m: usize, n: usize, full: bool) -> Need {
         .stack(stack::<T>(m, n, width))
 }
 
-/// `a[m, n] -> q[m, width], r[width, n]`, where `width` is `m` if `full` and `min(m, n)` otherwise.
+/// Computes `a[m, n] -> q[m, width], r[width, n]`, where `width` is `m` if `full` and `min(m, n)` otherwise.
 pub(crate) fn run<T: Real>(
     m: usize,
     n: usize,
@@ -43,7 +43,8 @@ pub(crate) fn run<T: Real>(
     factor(m, n, columns, factors, stack);
     set_identity(m, basis);
     apply([m, n], columns, factors, basis, true, stack);
-    // The first `width` rows of the column-major array, including the reflectors below the diagonal.
+    // `upper` is the first `width` rows of the factored column-major array: `r`, and below its diagonal the
+    // reflectors, which are cleared afterwards.
     let upper = Rows { numbers: columns, stride: m };
     transpose_part(n, width, scaling.back, upper, r);
     clear_lower(n, r);

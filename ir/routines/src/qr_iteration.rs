@@ -6,7 +6,7 @@
 use crate::real::{Failed, Real};
 use crate::schur_blocks::{Rotation, standardise};
 
-/// The number of iterations for one eigenvalue after which the decomposition fails.
+/// The number of QR sweeps for one eigenvalue (or pair) after which the decomposition fails.
 const ITERATIONS: usize = 300;
 
 /// A square matrix, stored column by column.
@@ -28,14 +28,14 @@ impl<T: Real> Columns<'_, T> {
         self.at(i, j).abs()
     }
 
-    /// Rotates rows `i` and `i + 1` of the columns from `first` on.
+    /// Applies a rotation to rows `i` and `i + 1`, in the columns from `first` on.
     fn rotate_rows(&mut self, i: usize, first: usize, rotation: Rotation<T>) {
         for column in self.numbers.chunks_exact_mut(self.n).skip(first) {
             [column[i], column[i + 1]] = rotation.turn(column[i], column[i + 1]);
         }
     }
 
-    /// Rotates the first `rows` of columns `j` and `j + 1`.
+    /// Applies a rotation to columns `j` and `j + 1`, in the first `rows` rows.
     fn rotate_columns(&mut self, j: usize, rows: usize, rotation: Rotation<T>) {
         let (left, right) = self.numbers[j * self.n..].split_at_mut(self.n);
         for (x, y) in left[..rows].iter_mut().zip(&mut right[..rows]) {
@@ -43,7 +43,7 @@ impl<T: Real> Columns<'_, T> {
         }
     }
 
-    /// Applies the reflection from the left to rows `k..` of the columns from `first` on.
+    /// Applies a reflection from the left to the two or three rows from `k` on, in the columns from `first` on.
     fn reflect_rows(&mut self, k: usize, first: usize, reflector: &Reflector<T>) {
         let [v1, v2] = reflector.tail;
         let tau = reflector.tau;
@@ -61,7 +61,7 @@ impl<T: Real> Columns<'_, T> {
         }
     }
 
-    /// Applies the reflection from the right to columns `k..` of the first `rows`.
+    /// Applies a reflection from the right to the two or three columns from `k` on, in the first `rows` rows.
     fn reflect_columns(&mut self, k: usize, rows: usize, reflector: &Reflector<T>) {
         let n = self.n;
         let [v1, v2] = reflector.tail;
@@ -86,18 +86,18 @@ impl<T: Real> Columns<'_, T> {
     }
 }
 
-/// `I - tau v v^T` with `v = (1, tail)` in two or three rows.
+/// The Householder reflection `I - tau v v^T` with `v = (1, tail)`, in two or three rows.
 struct Reflector<T> {
     rows: usize,
     tail: [T; 2],
     tau: T,
-    /// The first entry of the reflected vector; its other entries are zero.
+    /// The first entry of the vector that was reflected; the other entries become zero.
     beta: T,
 }
 
 impl<T: Real> Reflector<T> {
-    /// Returns the reflection of a vector to a multiple of the first unit vector; with two rows, the third
-    /// entry is zero.
+    /// Returns the reflection that maps a vector to a multiple of the first unit vector. With two rows, the third
+    /// entry of `vector` is zero.
     fn of(vector: [T; 3], rows: usize) -> Self {
         let [head, v1, v2] = vector;
         let rest = v1.length(v2);
@@ -115,15 +115,15 @@ impl<T: Real> Reflector<T> {
     }
 }
 
-/// Reduces an upper Hessenberg `h` to real Schur form by orthogonal similarity, and multiplies `z`
-/// by the same transformation from the right.
+/// Reduces an upper Hessenberg matrix `h` to real Schur form by orthogonal similarity, and multiplies `z` from
+/// the right by the same transformation. Fails if it does not converge.
 pub(crate) fn iterate<T: Real>(
     h: &mut Columns<'_, T>,
     z: &mut Columns<'_, T>,
 ) -> Result<(), Failed> {
     let mut end = h.n;
     let mut iteration = 0;
-    // Eigenvalues from `end` on have been found.
+    // Eigenvalues in the rows from `end` on have been found.
     while end > 0 {
         let start = active_start(h, end);
         if start > 0 {
@@ -149,7 +149,7 @@ pub(crate) fn iterate<T: Real>(
     Ok(())
 }
 
-/// Returns the first row of the last block before `end` without negligible subdiagonal entries.
+/// Returns the first row of the last diagonal block before row `end` that has no negligible subdiagonal entry.
 fn active_start<T: Real>(h: &Columns<'_, T>, end: usize) -> usize {
     let smallest = T::TINY * (T::of_f64(h.n as f64) / T::ULP);
     for k in (1..end).rev() {
@@ -186,7 +186,8 @@ fn ordered<T: Real>(a: T, b: T) -> (T, T) {
     if a > b { (a, b) } else { (b, a) }
 }
 
-/// Transforms the block in rows `i` and `i + 1` to its standard form.
+/// Transforms the 2 x 2 diagonal block in rows `i` and `i + 1` to its standard form, by a rotation of `h` and
+/// `z`.
 fn split<T: Real>(h: &mut Columns<'_, T>, z: &mut Columns<'_, T>, i: usize) {
     let block = [[h.at(i, i), h.at(i, i + 1)], [h.at(i + 1, i), h.at(i + 1, i + 1)]];
     let ([[a, b], [c, d]], rotation) = standardise(block);
@@ -199,11 +200,12 @@ fn split<T: Real>(h: &mut Columns<'_, T>, z: &mut Columns<'_, T>, i: usize) {
     h.set(i + 1, i + 1, d);
 }
 
-/// Returns two shifts, a conjugate pair or one real number twice: their real parts and the first imaginary
-/// part.
+/// Returns the two shifts of a sweep, a conjugate pair or one real number twice, as `[real part, real part,
+/// imaginary part of the first]`.
 fn shifts<T: Real>(h: &Columns<'_, T>, start: usize, end: usize, iteration: usize) -> [T; 3] {
     let last = end - 1;
-    // An exceptional shift, every tenth iteration, restarts from a matrix of the same size.
+    // Every tenth iteration without success uses exceptional shifts: the eigenvalues of a made-up block of the
+    // same magnitude.
     let exceptional = |diagonal: T, size: T| {
         let diagonal = T::of_f64(0.75) * size + diagonal;
         [[diagonal, T::of_f64(-0.4375) * size], [size, diagonal]]
@@ -237,7 +239,8 @@ fn shifts<T: Real>(h: &Columns<'_, T>, start: usize, end: usize, iteration: usiz
     }
 }
 
-/// Performs one double-shift sweep over the block of rows `start..end`, at least three.
+/// Performs one double-shift sweep over the diagonal block of rows `start..end`, of which there are at least
+/// three.
 fn sweep<T: Real>(
     h: &mut Columns<'_, T>,
     z: &mut Columns<'_, T>,
@@ -246,7 +249,7 @@ fn sweep<T: Real>(
     iteration: usize,
 ) {
     let [first, second, imaginary] = shifts(h, start, end, iteration);
-    // The sweep may begin below two consecutive small subdiagonal entries.
+    // The sweep may begin below two consecutive small subdiagonal entries instead of at `start`.
     let mut vector = [T::zero(); 3];
     let mut begin = end - 2;
     while begin > start {

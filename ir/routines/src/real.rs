@@ -1,4 +1,4 @@
-//! The two element types, with the operations that routines need.
+//! The two element types of the routines, `f32` and `f64`, with the operations that routines need.
 
 use bytemuck::Pod;
 
@@ -6,30 +6,32 @@ use crate::lockstep::pack::Packed;
 
 /// `f32` or `f64`.
 pub(crate) trait Real: faer::traits::RealField + rustfft::FftNum + Pod + Packed {
-    /// Not a number.
+    /// A NaN.
     const NAN: Self;
-    /// The largest exponent of a scaling factor; factors and their reciprocals are normal numbers.
+    /// The largest exponent `e` of a scaling factor `2^e`: factors up to it and their reciprocals are normal
+    /// numbers.
     const FACTOR_EXPONENT: i32;
-    /// A small power of two: numbers from it up to its reciprocal have normal reciprocals.
+    /// A power of two near the smallest normal number: every number from it up to its reciprocal has a normal
+    /// reciprocal.
     const RECIPROCAL: Self;
 
-    /// The distance from one to the next larger number.
+    /// The distance from one to the next larger number (machine epsilon).
     const ULP: Self;
     /// The smallest positive normal number.
     const TINY: Self;
 
-    /// Returns the square root.
+    /// Returns the square root of the number.
     fn root(self) -> Self;
     /// Returns `sqrt(self^2 + other^2)` without overflow or underflow.
     fn length(self, other: Self) -> Self;
     /// Converts a double-precision number to this type, rounding it.
     fn of_f64(value: f64) -> Self;
-    /// Converts a whole number to an `i32`.
+    /// Converts a whole number, an index, to an `i32`.
     fn to_index(self) -> i32;
-    /// Returns `2^exponent`, for an exponent of normal numbers.
+    /// Returns `2^exponent`, for the exponent of a normal number.
     fn power_of_two(exponent: i32) -> Self;
-    /// Returns the `e` with `2^e <= |self| < 2^(e+1)`, for a normal number; for zero and subnormal numbers,
-    /// less than every exponent of a normal number.
+    /// Returns the exponent `e` with `2^e <= |self| < 2^(e+1)` of a normal number; for zero and subnormal
+    /// numbers, a number below the exponents of all normal numbers.
     fn exponent(self) -> i32;
     /// Returns whether the reciprocal is a normal number, so that multiplying by it is as good as dividing.
     fn divides(self) -> bool {
@@ -112,9 +114,9 @@ impl Real for f64 {
     }
 }
 
-/// Returns whether no number of the slice is NaN or infinite.
+/// Returns whether all numbers of the slice are finite.
 ///
-/// `x * 0` is a zero for finite `x` and NaN otherwise; eight partial sums need no branch.
+/// It sums `x * 0`, which is a zero for finite `x` and NaN otherwise; eight partial sums need no branch.
 pub(crate) fn all_finite<T: Real>(values: &[T]) -> bool {
     let mut sums = [T::zero(); 8];
     let (blocks, rest) = values.as_chunks::<8>();
@@ -143,7 +145,7 @@ pub(crate) fn largest<T: Real>(values: &[T]) -> Result<T, Failed> {
     Ok(rest.iter().chain(&most).fold(T::zero(), larger))
 }
 
-/// A power of two by which a routine multiplies its input, with its reciprocal.
+/// A power of two by which a routine multiplies its input, and its reciprocal for the results.
 ///
 /// The largest entry of the scaled input is close to one. Then squares neither overflow nor underflow, and
 /// absolute thresholds become relative to the input: faer's divide and conquer for symmetric matrices loses all
@@ -158,7 +160,7 @@ pub(crate) struct Scaling<T> {
 }
 
 impl<T: Real> Scaling<T> {
-    /// Returns the scaling for an input with this largest absolute value.
+    /// Returns the scaling for an input whose largest absolute value is `largest`.
     pub(crate) fn of(largest: T) -> Self {
         let exponent = if largest == T::zero() {
             0
@@ -169,7 +171,7 @@ impl<T: Real> Scaling<T> {
         Scaling { factor: T::power_of_two(-exponent), back: T::power_of_two(exponent) }
     }
 
-    /// Multiplies every number by the reciprocal of the factor.
+    /// Multiplies every number by `back`, to reverse the scaling in results that are linear in the input.
     pub(crate) fn undo(self, values: &mut [T]) {
         if self.back != T::one() {
             values.iter_mut().for_each(|value| *value *= self.back);
@@ -177,6 +179,6 @@ impl<T: Real> Scaling<T> {
     }
 }
 
-/// The routine fails for this member; its results are the values of a failure.
+/// The error of a routine that fails for one batch member: NaN and default indices become its results.
 #[derive(Debug)]
 pub(crate) struct Failed;

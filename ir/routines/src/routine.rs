@@ -1,4 +1,4 @@
-//! The description of a routine: its name, and the arrays that it reads and writes.
+//! The description of a library routine: its name, and the arrays that it reads and writes.
 
 /// The element type of a routine's floating-point arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -10,7 +10,7 @@ pub enum Float {
 }
 
 impl Float {
-    /// Returns the size of one number in bytes.
+    /// Returns the size in bytes of one number of this type.
     #[must_use]
     pub fn bytes(self) -> usize {
         match self {
@@ -23,14 +23,14 @@ impl Float {
 /// The element type of one array of a routine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Element {
-    /// Numbers of the plan's type.
+    /// Floating-point numbers of the type for which the routine is planned.
     Float,
     /// Row indices as `i32`.
     Index,
 }
 
 impl Element {
-    /// Returns the size of one element in bytes.
+    /// Returns the size of one element in bytes, if `float` is the plan's type.
     #[must_use]
     pub fn bytes(self, float: Float) -> usize {
         match self {
@@ -40,7 +40,7 @@ impl Element {
     }
 }
 
-/// One operand or result of a routine: dense and row-major.
+/// One operand or result of a routine: an array without gaps, in row-major order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Array {
     /// The lengths of the axes for one batch member.
@@ -71,25 +71,26 @@ pub enum SvdVectors {
     Full,
 }
 
-/// A routine for each member of a batch, with the shapes for one member.
+/// A library routine. Each variant describes the work for one member of a batch: the extents of the arrays that
+/// it reads and writes (`operands -> results`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Routine {
     /// `a[n, n] -> l[n, n]` with `a = l l^T`, zeros above the diagonal. Reads the lower triangle. If `a` is not
     /// positive definite, the lower triangle is NaN.
     Cholesky {
-        /// Order of the matrix.
+        /// The order of the matrix.
         n: usize,
     },
     /// `t[n, n], b[n, columns] -> x[n, columns]` with `t x = b` (`t^T x = b` if `transposed`). Reads one
     /// triangle of `t`. A zero on the diagonal has the effect of a division by zero.
     TriangularSolve {
-        /// Order of the matrix.
+        /// The order of the matrix.
         n: usize,
-        /// Number of right-hand sides.
+        /// The number of right-hand sides.
         columns: usize,
         /// Whether the lower triangle of `t` is read instead of the upper one.
         lower: bool,
-        /// Whether the system has the transpose of the triangle.
+        /// Whether the system is `t^T x = b` instead of `t x = b`.
         transposed: bool,
         /// Whether the diagonal is taken as ones and not read.
         unit_diagonal: bool,
@@ -98,26 +99,26 @@ pub enum Routine {
     /// `lower[i] x[i-1] + diagonal[i] x[i] + upper[i] x[i+1] = b[i]`. `lower[0]` and `upper[n-1]`
     /// are not read. Rows are exchanged for stability, as in LAPACK's `gtsv`.
     TridiagonalSolve {
-        /// Order of the matrix.
+        /// The order of the matrix.
         n: usize,
-        /// Number of right-hand sides.
+        /// The number of right-hand sides.
         columns: usize,
     },
     /// `a[m, n] -> packed[m, n], pivots[k], permutation[m]` with `k = min(m, n)` and `a[permutation] = l u`.
     /// `l` has a unit diagonal and is stored below the diagonal of `packed`, `u` on and above it. Row `i` was
     /// exchanged with row `pivots[i] >= i`. A singular `a` has factors too, with zeros on the diagonal of `u`.
     Lu {
-        /// Number of rows.
+        /// The number of rows.
         m: usize,
-        /// Number of columns.
+        /// The number of columns.
         n: usize,
     },
     /// `a[m, n] -> q[m, k], r[k, n]` with `k = min(m, n)`, or `q[m, m], r[m, n]` if `full`; the diagonal of `r`
     /// is non-negative.
     Qr {
-        /// Number of rows.
+        /// The number of rows.
         m: usize,
-        /// Number of columns.
+        /// The number of columns.
         n: usize,
         /// Whether `q` is square, `m` by `m`.
         full: bool,
@@ -126,36 +127,36 @@ pub enum Routine {
     /// triangle is read. Values ascend. In each vector the component of largest absolute value (the first of
     /// several) is positive.
     Eigh {
-        /// Order of the matrix.
+        /// The order of the matrix.
         n: usize,
-        /// Whether the vectors are computed.
+        /// Whether the eigenvectors are computed.
         vectors: bool,
     },
     /// `a[m, n] -> s[k]` or `u[m, k], s[k], vt[k, n]` (thin), `u[m, m], s[k], vt[n, n]` (full), with
     /// `k = min(m, n)` and `a = u diag(s) vt`. Values descend. Signs are chosen by the columns of `u` as for
     /// `Eigh`, and for rows of `vt` without a column of `u` by the row.
     Svd {
-        /// Number of rows.
+        /// The number of rows.
         m: usize,
-        /// Number of columns.
+        /// The number of columns.
         n: usize,
-        /// The vectors that are computed.
+        /// The singular vectors that are computed.
         vectors: SvdVectors,
     },
     /// `a[n, n] -> values_re[n], values_im[n]`, and `vectors_re[n, n], vectors_im[n, n]` in columns if
     /// `vectors` is set. Vectors have norm 1, and the component of largest absolute value (the first of
     /// several) is real and positive. Conjugate values are neighbours, the positive imaginary part first.
     Eig {
-        /// Order of the matrix.
+        /// The order of the matrix.
         n: usize,
-        /// Whether the vectors are computed.
+        /// Whether the eigenvectors are computed.
         vectors: bool,
     },
     /// `a[n, n] -> t[n, n], z[n, n]` with `a = z t z^T`, `z` orthogonal, `t` upper triangular except for 2 x 2
     /// blocks with conjugate eigenvalues and equal diagonal entries. Signs are chosen by the columns of `z` as
     /// for `Eigh`.
     Schur {
-        /// Order of the matrix.
+        /// The order of the matrix.
         n: usize,
     },
     /// `x[2, rows, n, columns] -> y[2, rows, n, columns]`, real parts first, then imaginary parts, with
@@ -164,7 +165,7 @@ pub enum Routine {
     Fft {
         /// The product of the extents of the axes before the transformed axis.
         rows: usize,
-        /// Length of the transform.
+        /// The number of elements along the transformed axis.
         n: usize,
         /// The product of the extents of the axes after the transformed axis.
         columns: usize,
@@ -176,7 +177,7 @@ pub enum Routine {
     RealFft {
         /// The product of the extents of the axes before the transformed axis.
         rows: usize,
-        /// Length of a sequence.
+        /// The number of real numbers in a sequence.
         n: usize,
         /// The product of the extents of the axes after the transformed axis.
         columns: usize,
@@ -187,7 +188,7 @@ pub enum Routine {
     InverseRealFft {
         /// The product of the extents of the axes before the transformed axis.
         rows: usize,
-        /// Length of a sequence.
+        /// The number of real numbers in a sequence.
         n: usize,
         /// The product of the extents of the axes after the transformed axis.
         columns: usize,
@@ -210,7 +211,7 @@ pub fn half(n: usize) -> usize {
 }
 
 impl Routine {
-    /// Returns the name of the routine in snake case.
+    /// Returns the name of the routine in the text form, in snake case.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {

@@ -14,7 +14,8 @@ use crate::real::{Failed, Real, Scaling, largest};
 use crate::scratch::{Need, Scratch};
 use crate::transpose::{negate, points_down, set_identity, transpose};
 
-/// Returns the block size of the reduction; a matrix of order 2 or less is already in Hessenberg form.
+/// Returns the block size of the reduction to Hessenberg form; `None` for a matrix of order 2 or less, which has
+/// that form already.
 fn block<T: Real>(n: usize) -> Option<usize> {
     (n > 2).then(|| recommended_block_size::<T>(n - 1, n - 1))
 }
@@ -53,7 +54,8 @@ pub(crate) fn run<T: Real>(
     for j in 0..n {
         let vector = &mut basis[j * n..(j + 1) * n];
         if points_down(vector) {
-            // If a row and the same column of `t` change signs together, its eigenvalues do not change.
+            // Changing the signs of row `j` and column `j` of `t` together keeps `a = z t z^T` when column `j` of
+            // `z` changes its sign.
             negate(vector);
             negate(&mut form[j * n..(j + 1) * n]);
             form.iter_mut().skip(j).step_by(n).for_each(|entry| *entry = -*entry);
@@ -64,7 +66,7 @@ pub(crate) fn run<T: Real>(
     Ok(())
 }
 
-/// Overwrites `form`, by columns, with its Schur form, and `basis` with the transformation.
+/// Overwrites `form`, stored by columns, with its Schur form, and `basis` with the orthogonal transformation.
 pub(crate) fn reduce<T: Real>(
     n: usize,
     form: &mut [T],

@@ -14,7 +14,7 @@ impl<T: Real> Rotation<T> {
         [self.cosine * x + self.sine * y, self.cosine * y - self.sine * x]
     }
 
-    /// Returns the rotation that applies `other` first, then `self`.
+    /// Returns the product of two rotations: it applies `other` first, then `self`.
     fn after(self, other: Self) -> Self {
         Rotation {
             cosine: other.cosine * self.cosine - other.sine * self.sine,
@@ -27,8 +27,9 @@ fn with_sign<T: Real>(size: T, sign: T) -> T {
     if sign < T::zero() { -size.abs() } else { size.abs() }
 }
 
-/// Returns the rotation `r` and the form `r block r^T`: upper triangular for real eigenvalues, otherwise with
-/// equal diagonal entries and off-diagonal entries of opposite signs.
+/// Returns the standard form `r block r^T` of a 2 x 2 block, and the rotation `r`. The form is upper triangular
+/// for real eigenvalues; otherwise its diagonal entries are equal and its off-diagonal entries have opposite
+/// signs.
 pub(crate) fn standardise<T: Real>([[a, b], [c, d]]: [[T; 2]; 2]) -> ([[T; 2]; 2], Rotation<T>) {
     let zero = T::zero();
     let none = Rotation { cosine: T::one(), sine: zero };
@@ -49,7 +50,7 @@ pub(crate) fn standardise<T: Real>([[a, b], [c, d]]: [[T; 2]; 2]) -> ([[T; 2]; 2
     let (most, least) = if b.abs() > c.abs() { (b.abs(), c.abs()) } else { (c.abs(), b.abs()) };
     let least = if opposite(b, c) { -least } else { least };
     let scale = if p.abs() > most { p.abs() } else { most };
-    // The discriminant divided by the scale.
+    // The discriminant of the characteristic polynomial, divided by 4 and by `scale` against overflow.
     let z = (p / scale) * p + (most / scale) * least;
     if z >= T::of_f64(4.0) * T::ULP {
         let z = p + with_sign(scale.root() * z.root(), p);
@@ -73,14 +74,15 @@ pub(crate) fn standardise<T: Real>([[a, b], [c, d]]: [[T; 2]; 2]) -> ([[T; 2]; 2
         return ([[mean, b], [c, mean]], rotation);
     }
     if b == zero {
-        // Rotate by another quarter turn.
+        // The form is lower triangular: a further quarter turn makes it upper triangular.
         let quarter = Rotation { cosine: zero, sine: T::one() };
         return ([[mean, -c], [zero, mean]], quarter.after(rotation));
     }
     if opposite(b, c) {
         return ([[mean, b], [c, mean]], rotation);
     }
-    // The eigenvalues are real after all.
+    // The off-diagonal entries have the same sign, so the eigenvalues are real: a second rotation makes the form
+    // upper triangular.
     let (root_b, root_c) = (b.abs().root(), c.abs().root());
     let p = with_sign(root_b * root_c, c);
     let tau = T::one() / (b + c).abs().root();

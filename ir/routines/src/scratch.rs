@@ -1,4 +1,4 @@
-//! Pieces of the scratch buffer: typed arrays from its front, the rest as a stack for faer.
+//! The scratch buffer of a call: typed arrays are taken from its front, and the rest becomes a stack for faer.
 //!
 //! The only unsafe code of the crate is [`Scratch::stack`].
 
@@ -9,21 +9,21 @@ use faer::dyn_stack::{MemStack, StackReq};
 
 use crate::real::Failed;
 
-/// Every piece starts at a multiple of this number of bytes, a cache line.
+/// The alignment of every piece in bytes: a cache line.
 const ALIGNMENT: usize = 64;
 
-/// The part of a scratch buffer that has not been taken yet.
+/// The rest of a scratch buffer, from which no array has been taken yet.
 pub(crate) struct Scratch<'a> {
     rest: &'a mut [u8],
 }
 
 impl<'a> Scratch<'a> {
-    /// Returns the whole buffer, from which nothing has been taken.
+    /// Wraps the whole scratch buffer.
     pub(crate) fn new(bytes: &'a mut [u8]) -> Self {
         Scratch { rest: bytes }
     }
 
-    /// Returns the next `length` numbers of the buffer; they may have numbers of an earlier run.
+    /// Takes the next `length` numbers of the buffer; they hold values of earlier calls.
     pub(crate) fn take<T: Pod>(&mut self, length: usize) -> Result<&'a mut [T], Failed> {
         let bytes = std::mem::take(&mut self.rest);
         let start = bytes.as_ptr().align_offset(ALIGNMENT);
@@ -34,7 +34,7 @@ impl<'a> Scratch<'a> {
         bytemuck::try_cast_slice_mut(piece).map_err(|_| Failed)
     }
 
-    /// Returns the remaining bytes as a stack for faer's functions.
+    /// Turns the rest of the buffer into a stack for faer's functions.
     #[allow(unsafe_code)]
     pub(crate) fn stack(self) -> &'a mut MemStack {
         let bytes: *mut [u8] = self.rest;
@@ -46,30 +46,31 @@ impl<'a> Scratch<'a> {
     }
 }
 
-/// The size of a scratch buffer, piece by piece in the order of the calls on [`Scratch`].
+/// The required size of a scratch buffer, computed by listing its pieces in the order of the calls on
+/// [`Scratch`].
 #[derive(Clone, Copy)]
 pub(crate) struct Need {
     bytes: Option<usize>,
 }
 
 impl Need {
-    /// Returns the size of an empty list of pieces.
+    /// Returns the need of an empty list of pieces: 0 bytes.
     pub(crate) fn new() -> Self {
         Need { bytes: Some(0) }
     }
 
-    /// Adds a typed array.
+    /// Adds an array of `length` numbers of type `T`.
     pub(crate) fn array<T>(self, length: usize) -> Self {
         self.more(length.checked_mul(size_of::<T>()))
     }
 
-    /// Adds a stack for one of faer's functions.
+    /// Adds a stack with the size that one of faer's functions requests.
     pub(crate) fn stack(self, request: StackReq) -> Self {
         let fits = request.layout().is_ok();
         self.more(fits.then(|| request.unaligned_bytes_required()))
     }
 
-    /// Returns the pieces of this list, then those of `other`.
+    /// Adds the pieces of `other` after the pieces of this list.
     pub(crate) fn and(self, other: Need) -> Self {
         self.more(other.bytes)
     }
@@ -82,7 +83,8 @@ impl Need {
         Need { bytes: sum() }
     }
 
-    /// Returns the bytes of all pieces, for any alignment of the buffer; `None` if they exceed `isize::MAX`.
+    /// Returns the number of bytes of all pieces, sufficient for any alignment of the buffer; `None` if it
+    /// exceeds `isize::MAX`.
     pub(crate) fn bytes(self) -> Option<usize> {
         match self.bytes? {
             0 => Some(0),

@@ -11,7 +11,8 @@ use crate::routine::SvdVectors;
 use crate::scratch::{Need, Scratch};
 use crate::transpose::{negate, points_down, set_identity, transpose};
 
-/// Returns the number of columns of `u` and of rows of `vt`.
+/// Returns the number of columns of `u` and the number of rows of `vt`, for these vectors of an `m` by `n`
+/// matrix.
 fn widths(m: usize, n: usize, vectors: SvdVectors) -> [usize; 2] {
     match vectors {
         SvdVectors::None => [0, 0],
@@ -20,8 +21,8 @@ fn widths(m: usize, n: usize, vectors: SvdVectors) -> [usize; 2] {
     }
 }
 
-/// Returns whether a QR factorisation comes first, depending on the ratio of the sides (Chan, 1982). faer has
-/// this step too, with the factorisation that [`crate::householder`] replaces.
+/// Returns whether a QR factorisation comes first, because one side is more than 11/6 times as long as the other
+/// (Chan, 1982). faer has this step too, but with the factorisation that [`crate::householder`] replaces.
 fn is_long(m: usize, n: usize) -> bool {
     6 * m.max(n) > 11 * m.min(n)
 }
@@ -50,13 +51,13 @@ pub(crate) fn need<T: Real>(m: usize, n: usize, vectors: SvdVectors) -> Need {
     }
 }
 
-/// The singular vectors of a decomposition: the columns of `u` and the rows of `vt`.
+/// The buffers for the singular vectors: the columns of `u` and the rows of `vt`.
 pub(crate) struct Bases<'a, T> {
     pub(crate) u: &'a mut [T],
     pub(crate) vt: &'a mut [T],
 }
 
-/// `a[m, n] -> s[k]`, and `u`, `vt` if given.
+/// Computes the singular values `a[m, n] -> s[k]`, and the vectors `u`, `vt` if their buffers are given.
 pub(crate) fn run<T: Real>(
     [m, n]: [usize; 2],
     vectors: SvdVectors,
@@ -78,12 +79,12 @@ pub(crate) fn run<T: Real>(
     let basis = scratch.take::<T>(m * left)?;
     let (mut u, mut vt) = (None, None);
     if let Some(bases) = bases {
-        // faer does not write one block of a full basis.
+        // Clear the bases: faer leaves one block of a full basis unwritten.
         basis.fill(T::zero());
         bases.vt.fill(T::zero());
         (u, vt) = (Some(bases.u), Some(bases.vt));
     }
-    // `vt` by rows is `v` by columns.
+    // `vt` in row-major order is `v` in column-major order, so faer writes `v` into the buffer of `vt`.
     let found = u.as_ref().map(|_| &mut *basis).zip(vt.as_deref_mut());
     if !is_long(m, n) {
         transpose(m, n, scaling.factor, a, columns);
@@ -99,7 +100,7 @@ pub(crate) fn run<T: Real>(
         transpose(m, n, scaling.factor, a, columns);
         decompose_long([m, n], columns, s, found, scratch)?;
     } else {
-        // A wide matrix by rows is its transpose, a long matrix, by columns.
+        // A wide matrix in row-major order is its transpose, a long matrix, in column-major order.
         for (to, &from) in columns.iter_mut().zip(a) {
             *to = from * scaling.factor;
         }
@@ -121,8 +122,8 @@ pub(crate) fn run<T: Real>(
     Ok(())
 }
 
-/// Sorts the values in descending order, and the vectors with them; each basis is given with the length of its
-/// contiguous vectors. Needed because faer does not sort values that are nearly zero.
+/// Sorts the singular values `s` in descending order, and the vectors with them: faer does not sort values that
+/// are nearly zero. Each basis is given with the length of its contiguous vectors.
 fn in_order<T: Real>(s: &mut [T], mut bases: Option<[(&mut [T], usize); 2]>) {
     for i in 0..s.len() {
         let mut most = i;
@@ -156,8 +157,8 @@ fn decompose<T: Real>(
     svd(a, s, u, v, Par::Seq, stack, Spec::default()).map_err(|_| Failed)
 }
 
-/// Decomposes `a[m, n]`, by columns and longer than wide, with zeros in the bases: `a = q r`, and the left
-/// vectors of `a` are `q` times the left vectors of `r`.
+/// Decomposes `a[m, n]` with `m > n`, stored by columns, by `a = q r`: the left vectors of `a` are `q` times
+/// those of `r`. The bases must contain zeros.
 fn decompose_long<T: Real>(
     [m, n]: [usize; 2],
     a: &mut [T],
@@ -191,8 +192,9 @@ fn decompose_long<T: Real>(
     Ok(())
 }
 
-/// Makes the largest component of each vector of `u`, by columns, positive, and changes the sign of the row of
-/// `vt` with it. Rows of `vt` without a column of `u` are treated separately.
+/// Makes the largest component of each left vector (column of `u`) positive, and changes the sign of the
+/// corresponding row of `vt` with it. A row of `vt` without a column of `u` is made positive by its own largest
+/// component.
 fn choose_signs<T: Real>([m, n]: [usize; 2], u: &mut [T], vt: &mut [T]) {
     let k = m.min(n);
     for (j, vector) in u.chunks_exact_mut(m).enumerate() {

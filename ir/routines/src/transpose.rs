@@ -1,4 +1,4 @@
-//! Copies between row-major arrays and column-major ones, on which faer is fast.
+//! Copies between row-major arrays and the column-major arrays that faer is fast on.
 //!
 //! A transposing copy of whole rows touches one cache line per element on the other side. These copies use
 //! tiles of 8 x 8 numbers, which are read and written by rows of eight.
@@ -14,14 +14,14 @@ pub(crate) struct Rows<'a, T> {
     pub(crate) stride: usize,
 }
 
-/// Writes `to[j, i] = factor from[i, j]` for `from[rows, columns]`, both row-major: a row-major array becomes
-/// column-major, or a column-major one of `columns` by `rows` row-major.
+/// Writes `to[j, i] = factor from[i, j]` for `from[rows, columns]`, both row-major. So it converts a row-major
+/// array to column-major order, and back if `rows` and `columns` are exchanged.
 pub(crate) fn transpose<T: Real>(rows: usize, columns: usize, factor: T, from: &[T], to: &mut [T]) {
     let from = Rows { numbers: from, stride: columns };
     transpose_part(rows, columns, factor, from, to);
 }
 
-/// Transposes the first `rows` and `columns` of a larger array.
+/// Transposes the first `rows` rows and `columns` columns of a larger array.
 pub(crate) fn transpose_part<T: Real>(
     rows: usize,
     columns: usize,
@@ -36,8 +36,8 @@ pub(crate) fn transpose_part<T: Real>(
     }
 }
 
-/// Transposes the tiles of `from[n, n]` that touch the lower triangle. Entries of `to` in other tiles are
-/// unchanged.
+/// Transposes those tiles of `from[n, n]` that touch the lower triangle, times `factor`. Entries of `to` in other
+/// tiles are unchanged.
 pub(crate) fn transpose_lower<T: Real>(n: usize, factor: T, from: &[T], to: &mut [T]) {
     let from = Rows { numbers: from, stride: n };
     for i in (0..n).step_by(TILE) {
@@ -47,7 +47,8 @@ pub(crate) fn transpose_lower<T: Real>(n: usize, factor: T, from: &[T], to: &mut
     }
 }
 
-/// Transposes the tiles of `from[n, n]` that touch the upper triangle.
+/// Transposes those tiles of `from[n, n]` that touch the upper triangle. Entries of `to` in other tiles are
+/// unchanged.
 pub(crate) fn transpose_upper<T: Real>(n: usize, from: &[T], to: &mut [T]) {
     let from = Rows { numbers: from, stride: n };
     for i in (0..n).step_by(TILE) {
@@ -57,7 +58,7 @@ pub(crate) fn transpose_upper<T: Real>(n: usize, from: &[T], to: &mut [T]) {
     }
 }
 
-/// Transposes one tile, from row `i` and column `j` on.
+/// Transposes one tile, which starts at row `i` and column `j`.
 #[inline]
 fn tile<T: Real>(
     [rows, columns]: [usize; 2],
@@ -87,7 +88,7 @@ fn tile<T: Real>(
     }
 }
 
-/// Writes the identity into a square or rectangular array of `width` columns.
+/// Writes the identity matrix into a square or rectangular array of `width` columns.
 pub(crate) fn set_identity<T: Real>(width: usize, a: &mut [T]) {
     a.fill(T::zero());
     for (i, row) in a.chunks_exact_mut(width.max(1)).enumerate().take(width) {
@@ -95,8 +96,8 @@ pub(crate) fn set_identity<T: Real>(width: usize, a: &mut [T]) {
     }
 }
 
-/// Returns whether the component of largest absolute value (the first of several) is negative, so that the
-/// vector must be negated.
+/// Returns whether the vector's component of largest absolute value (the first of several) is negative, so that
+/// the vector must be negated.
 pub(crate) fn points_down<T: Real>(vector: &[T]) -> bool {
     let mut most = T::zero();
     for &component in vector {
@@ -107,12 +108,12 @@ pub(crate) fn points_down<T: Real>(vector: &[T]) -> bool {
     most < T::zero()
 }
 
-/// Changes the sign of every component.
+/// Changes the sign of every component of a vector.
 pub(crate) fn negate<T: Real>(vector: &mut [T]) {
     vector.iter_mut().for_each(|component| *component = -*component);
 }
 
-/// Fails if an entry on or below the diagonal of `a[n, n]` is not finite.
+/// Checks that all entries on and below the diagonal of `a[n, n]` are finite; fails otherwise.
 pub(crate) fn finite_lower<T: Real>(n: usize, a: &[T]) -> Result<(), Failed> {
     let mut rows = a.chunks_exact(n.max(1)).enumerate();
     let finite = rows.all(|(i, row)| all_finite(&row[..=i]));
@@ -126,7 +127,7 @@ pub(crate) fn clear_upper<T: Real>(n: usize, a: &mut [T]) {
     }
 }
 
-/// Writes zeros below the diagonal of an array of `width` columns.
+/// Writes zeros below the diagonal of an array of `width` columns, row-major.
 pub(crate) fn clear_lower<T: Real>(width: usize, a: &mut [T]) {
     for (i, row) in a.chunks_exact_mut(width.max(1)).enumerate() {
         row[..i.min(width)].fill(T::zero());

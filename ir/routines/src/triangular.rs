@@ -10,10 +10,11 @@ use crate::real::{Failed, Real};
 use crate::scratch::{Need, Scratch};
 use crate::transpose::transpose;
 
-/// The largest order for which plain substitution is faster than the blocked solve.
+/// The largest order for which plain substitution is faster than faer's blocked solve.
 const SMALL: usize = 8;
 
-/// The flags of a triangular solve.
+/// The flags of a triangular solve: which triangle is read, whether it is transposed, and whether its diagonal is
+/// ones.
 #[derive(Clone, Copy)]
 pub(crate) struct Triangle {
     pub(crate) lower: bool,
@@ -25,8 +26,8 @@ pub(crate) fn need<T: Real>(n: usize, columns: usize) -> Need {
     Need::new().array::<T>(n * columns)
 }
 
-/// `t[n, n], b[n, columns] -> x[n, columns]`. A NaN or an infinity propagates through the substitution; it does
-/// not fail the member.
+/// Solves a triangular system `t[n, n], b[n, columns] -> x[n, columns]`. A NaN or an infinity propagates through
+/// the substitution; it does not make the batch member fail.
 pub(crate) fn run<T: Real>(
     n: usize,
     columns: usize,
@@ -35,15 +36,15 @@ pub(crate) fn run<T: Real>(
     x: &mut [T],
     mut scratch: Scratch<'_>,
 ) -> Result<(), Failed> {
-    // faer multiplies by reciprocals: these overflow for the smallest numbers, lose digits for the largest, and
-    // for zero do not distinguish 0/0 from 1/0.
+    // faer multiplies by reciprocals of the diagonal. These overflow for the smallest numbers, lose digits for
+    // the largest, and for zero do not distinguish 0/0 from 1/0: use `substitute` then.
     let extreme = !triangle.unit_diagonal && (0..n).any(|i| !t[i * n + i].divides());
     if extreme || n <= SMALL {
         x.copy_from_slice(b);
         substitute(n, columns, triangle, t, x);
         return Ok(());
     }
-    // One right-hand side has the same layout in both orders.
+    // A single right-hand side has the same layout in row-major and column-major order, so it is not transposed.
     if columns == 1 {
         x.copy_from_slice(b);
         blocked(n, columns, triangle, t, x);
@@ -56,7 +57,7 @@ pub(crate) fn run<T: Real>(
     Ok(())
 }
 
-/// Solves in place, `x` column-major.
+/// Solves with faer's blocked method, in place in `x`, which is column-major.
 fn blocked<T: Real>(n: usize, columns: usize, triangle: Triangle, t: &[T], x: &mut [T]) {
     let x = MatMut::from_column_major_slice_mut(x, n, columns);
     let t = MatRef::from_row_major_slice(t, n, n);
@@ -69,13 +70,13 @@ fn blocked<T: Real>(n: usize, columns: usize, triangle: Triangle, t: &[T], x: &m
     }
 }
 
-/// Solves in place, `x` row-major, row by row: `x[i] = (b[i] - sum_j t[i, j] x[j]) / t[i, i]` over the rows `j`
-/// solved before.
+/// Solves in place in `x`, which is row-major, row by row: `x[i] = (b[i] - sum_j t[i, j] x[j]) / t[i, i]` over
+/// the rows `j` that are solved already.
 fn substitute<T: Real>(n: usize, columns: usize, triangle: Triangle, t: &[T], x: &mut [T]) {
     let forward = triangle.lower != triangle.transposed;
     for step in 0..n {
         let i = if forward { step } else { n - 1 - step };
-        // The rows solved before are all above or all below row `i`.
+        // The solved rows are all above row `i` or all below it.
         let (row, solved, first) = if forward {
             let (solved, rest) = x.split_at_mut(i * columns);
             (&mut rest[..columns], &*solved, 0)

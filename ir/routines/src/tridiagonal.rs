@@ -8,7 +8,7 @@ pub(crate) fn need<T: Real>(n: usize) -> Need {
     Need::new().array::<T>(n).array::<T>(n).array::<T>(n)
 }
 
-/// `lower[n], diagonal[n], upper[n], b[n, columns] -> x[n, columns]`.
+/// Solves a tridiagonal system: `lower[n], diagonal[n], upper[n], b[n, columns] -> x[n, columns]`.
 pub(crate) fn run<T: Real>(
     n: usize,
     columns: usize,
@@ -19,7 +19,7 @@ pub(crate) fn run<T: Real>(
     if n == 0 {
         return Ok(());
     }
-    // The first entry below and the last above the diagonal lie outside the matrix.
+    // Check only the entries that are read: `lower[0]` and `upper[n - 1]` lie outside the matrix.
     let read = [&lower[1..], diagonal, &upper[..n - 1], b];
     if !read.iter().all(|values| all_finite(values)) {
         return Err(Failed);
@@ -37,7 +37,8 @@ pub(crate) fn run<T: Real>(
         let (above, below) = x[i * columns..(i + 2) * columns].split_at_mut(columns);
         let low = lower[i + 1];
         if d[i].abs() >= low.abs() {
-            // A column of zeros means a singular matrix; the division at the end then gives infinity or NaN.
+            // If the pivot candidates of a column are both zero, the matrix is singular: do not divide here; the
+            // division at the end then gives infinity or NaN.
             let multiplier = if low == T::zero() { low } else { low / d[i] };
             d[i + 1] -= multiplier * u[i];
             for (below, above) in below.iter_mut().zip(above) {

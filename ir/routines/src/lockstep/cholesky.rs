@@ -7,7 +7,8 @@ use crate::lockstep::pack::{Lanes, Truth};
 use crate::real::{Failed, Real};
 use crate::scratch::{Need, Scratch};
 
-/// `a[n, n] -> l[n, n]`. The strict upper triangle is not read.
+/// The buffers of a Cholesky factorisation in lockstep, `a[n, n] -> l[n, n]`. The strict upper triangle of `a` is
+/// not read.
 pub(super) struct Cholesky<'a, T> {
     pub(super) n: usize,
     pub(super) a: &'a [T],
@@ -43,9 +44,9 @@ impl<T: Real> Lockstep<T> for Cholesky<'_, T> {
     }
 }
 
-/// Factors in place: `l[j, j] = sqrt(s)`, `l[i, j] = s (1 / l[j, j])` with
-/// `s = a[i, j] - sum_k l[i, k] l[j, k]`, summed from the first term to the last. Returns the lanes in which
-/// all pivots are positive and finite.
+/// Factors `a` in place: `l[j, j] = sqrt(s)` and `l[i, j] = s (1 / l[j, j])`, each with `s = a[i, j] - sum_k l[i,
+/// k] l[j, k]`, summed from the first term (k = 0) to the last (k = j - 1). Returns the lanes in which all pivots
+/// are positive and finite.
 #[inline(always)]
 fn factor<L: Lanes>(a: &mut Grid<'_, L>) -> Truth<L> {
     let (zero, one) = (a.zero(), a.one());

@@ -7,12 +7,13 @@ use crate::lockstep::rotation::{Order, Rotation, SWEEPS, direct, sort};
 use crate::real::{Failed, Real, largest};
 use crate::scratch::{Need, Scratch};
 
-/// `a[n, n] -> values[n], vectors[n, n]`. The strict upper triangle is not read.
+/// The buffers of a symmetric eigenvalue decomposition in lockstep, `a[n, n] -> values[n], vectors[n, n]`. The
+/// strict upper triangle of `a` is not read.
 pub(super) struct Eigh<'a, T> {
     pub(super) n: usize,
     pub(super) a: &'a [T],
     pub(super) values: &'a mut [T],
-    /// The vectors, if requested.
+    /// The buffer of the eigenvectors, if they are requested.
     pub(super) vectors: Option<&'a mut [T]>,
 }
 
@@ -62,11 +63,12 @@ impl<T: Real> Lockstep<T> for Eigh<'_, T> {
     }
 }
 
-/// Makes the lower triangle of `a` diagonal, and multiplies `vectors` by the rotations from the right. Returns
-/// the lanes in which this does not converge.
+/// Makes the lower triangle of `a` diagonal by rotations, and multiplies `vectors` by them from the right.
+/// Returns the lanes in which the iteration does not converge.
 ///
-/// The largest entry of `a` is close to one, and entries below a quarter of an ulp count as zero. A lane in
-/// which all off-diagonal entries do so changes no more, and waits for the others.
+/// The largest entry of `a` is close to one, and an off-diagonal entry below a quarter of an ulp counts as zero.
+/// A lane in which all of these count as zero does not change any more while the iteration continues for the
+/// other lanes.
 #[inline(always)]
 fn diagonalize<L: Lanes>(a: &mut Grid<'_, L>, vectors: &mut Grid<'_, L>) -> Truth<L> {
     let n = a.rows;
@@ -92,7 +94,7 @@ fn diagonalize<L: Lanes>(a: &mut Grid<'_, L>, vectors: &mut Grid<'_, L>) -> Trut
                     if i == p || i == q {
                         continue;
                     }
-                    // Entry `[i, p]` or `[p, i]`, whichever is below the diagonal.
+                    // The positions of entries `[i, p]` and `[i, q]` of the symmetric matrix below its diagonal.
                     let [at_p, at_q] = [p, q].map(|j| [i.max(j), i.min(j)]);
                     let (x, y) = rotation.turn(a.at(at_p[0], at_p[1]), a.at(at_q[0], at_q[1]));
                     a.set(at_p[0], at_p[1], x);

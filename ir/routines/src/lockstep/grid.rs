@@ -1,4 +1,5 @@
-//! [`Grid`]: one matrix for several members, element by element in packs; and [`Group`], these members.
+//! [`Grid`]: the matrices of several batch members, stored element by element in packs; and [`Group`], these
+//! members.
 
 use rustfft::num_traits::{One, Zero};
 
@@ -6,28 +7,28 @@ use crate::lockstep::pack::{Lanes, Pack, Truth};
 use crate::real::{Failed, Real, Scaling};
 use crate::scratch::{Need, Scratch};
 
-/// The size in bytes of the widest vector register. Scratch has room for packs of this size, so that the size of
-/// scratch is the same on every machine.
+/// The size in bytes of the widest vector register. Packs in scratch memory have room for this size, so that the
+/// size of scratch memory is the same on every machine.
 const WIDEST: usize = 64;
 
-/// The largest number of lanes, reached in single precision.
+/// The largest number of lanes of a register, reached with 4-byte numbers.
 const MOST_LANES: usize = WIDEST / size_of::<f32>();
 
-/// Returns the scratch that a grid of `rows` by `columns` packs needs.
+/// Returns the scratch memory that a grid of `rows` by `columns` packs needs.
 pub(super) fn need(rows: usize, columns: usize) -> Need {
     Need::new().array::<[u8; WIDEST]>(rows * columns)
 }
 
-/// Consecutive batch members, at most one for each lane.
+/// Consecutive batch members that are processed together, at most one for each lane.
 pub(super) struct Group<T> {
     first: usize,
     count: usize,
-    /// The scaling of each member's input; `None` for a member that has failed.
+    /// The scaling of each member's input by lane; `None` for a member that has failed.
     scalings: [Option<Scaling<T>>; MOST_LANES],
 }
 
 impl<T: Real> Group<T> {
-    /// Splits all members into groups of `lanes`.
+    /// Splits all batch members into groups of at most `lanes`.
     #[inline(always)]
     pub(super) fn all(members: usize, lanes: usize) -> impl Iterator<Item = Self> {
         (0..members).step_by(lanes).map(move |first| Group {
@@ -37,8 +38,8 @@ impl<T: Real> Group<T> {
         })
     }
 
-    /// Scales each member by its largest absolute value; a member whose largest value cannot be computed has
-    /// failed.
+    /// Sets each member's scaling from its largest absolute value, given by `largest`; a member for which that
+    /// fails (a number is not finite) is marked as failed.
     #[inline(always)]
     pub(super) fn scale(&mut self, largest: impl Fn(usize) -> Result<T, Failed>) {
         let members = self.first..self.first + self.count;
@@ -47,7 +48,7 @@ impl<T: Real> Group<T> {
         }
     }
 
-    /// Marks members that do not pass the check as failed.
+    /// Marks the members for which `passes` returns false as failed.
     #[inline(always)]
     pub(super) fn check(&mut self, passes: impl Fn(usize) -> bool) {
         let members = self.first..self.first + self.count;
@@ -56,7 +57,7 @@ impl<T: Real> Group<T> {
         }
     }
 
-    /// Marks the members of these lanes as failed.
+    /// Marks the members in the lanes where `failed` is true as failed.
     #[inline(always)]
     pub(super) fn fail<L: Lanes<Number = T>>(&mut self, failed: Truth<L>) {
         if failed.any() {
@@ -72,7 +73,8 @@ impl<T: Real> Group<T> {
         }
     }
 
-    /// Iterates over the numbers of each member, with its lane and its scaling.
+    /// Iterates over the members of the group: the lane, the start of the member's `length` numbers, and its
+    /// scaling.
     #[inline(always)]
     fn members(&self, length: usize) -> impl Iterator<Item = (usize, usize, Option<Scaling<T>>)> {
         let scalings = self.scalings[..self.count].iter().enumerate();
@@ -87,14 +89,14 @@ pub(super) enum Layout {
     Columns,
 }
 
-/// Whether results are linear in the input, so that its scaling must be reversed in them.
+/// Whether a result is linear in the input, so that the scaling of the input must be reversed in it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scale {
     Undo,
     Keep,
 }
 
-/// A matrix of packs: element `[i, j]` holds this element of one batch member per lane.
+/// A matrix of packs: element `[i, j]` holds element `[i, j]` of one batch member per lane.
 pub(super) struct Grid<'a, L: Lanes> {
     lanes: L,
     pub(super) rows: usize,
@@ -103,7 +105,7 @@ pub(super) struct Grid<'a, L: Lanes> {
 }
 
 impl<'a, L: Lanes> Grid<'a, L> {
-    /// Takes a grid from the next piece of scratch.
+    /// Takes a grid of `rows` by `columns` packs from the scratch memory.
     #[inline(always)]
     pub(super) fn take(
         lanes: L,
@@ -113,13 +115,13 @@ impl<'a, L: Lanes> Grid<'a, L> {
         Ok(Grid { lanes, rows, columns, packs: scratch.take(rows * columns)? })
     }
 
-    /// Returns the elements of row `i` and column `j`.
+    /// Returns the pack of row `i` and column `j`.
     #[inline(always)]
     pub(super) fn at(&self, i: usize, j: usize) -> Pack<L> {
         Pack { lanes: self.lanes, numbers: self.packs[i * self.columns + j] }
     }
 
-    /// Writes the elements of row `i` and column `j`.
+    /// Writes the pack of row `i` and column `j`.
     #[inline(always)]
     pub(super) fn set(&mut self, i: usize, j: usize, x: Pack<L>) {
         self.packs[i * self.columns + j] = x.numbers;
@@ -149,7 +151,8 @@ impl<'a, L: Lanes> Grid<'a, L> {
         self.splat(L::Number::of_f64(i as f64))
     }
 
-    /// Exchanges the elements at `x` and `y`, each a row and a column, in the lanes of `which`.
+    /// Exchanges the elements at the positions `x` and `y`, each `[row, column]`, in the lanes where `which` is
+    /// true.
     #[inline(always)]
     pub(super) fn exchange(&mut self, x: [usize; 2], y: [usize; 2], which: Truth<L>) {
         let (first, second) = (self.at(x[0], x[1]), self.at(y[0], y[1]));
@@ -167,7 +170,8 @@ impl<'a, L: Lanes> Grid<'a, L> {
         }
     }
 
-    /// Reads the members of a group, scaled; lanes without a member, or with one that has failed, hold zeros.
+    /// Reads the matrices of a group's members into the grid, scaled. Lanes without a member, or with a failed
+    /// one, get zeros.
     #[inline(always)]
     pub(super) fn load(&mut self, group: &Group<L::Number>, from: &[L::Number], layout: Layout) {
         let (rows, columns) = (self.rows, self.columns);
@@ -196,7 +200,8 @@ impl<'a, L: Lanes> Grid<'a, L> {
         }
     }
 
-    /// Writes the first `rows` rows of the members of a group; NaN for members that have failed.
+    /// Writes the first `rows` rows of the grid to the results of a group's members; NaN for members that have
+    /// failed.
     #[inline(always)]
     pub(super) fn store(
         &self,
@@ -234,8 +239,8 @@ impl<'a, L: Lanes> Grid<'a, L> {
         }
     }
 
-    /// Writes one row of integers for the members of a group; the numbers from zero for members that have
-    /// failed.
+    /// Writes the first row of the grid as integers to the results of a group's members; 0, 1, 2 and so on for
+    /// members that have failed.
     #[inline(always)]
     pub(super) fn store_indices(&self, group: &Group<L::Number>, to: &mut [i32]) {
         let numbers: &[L::Number] = bytemuck::cast_slice(self.packs);

@@ -8,7 +8,7 @@ use crate::lu::Results;
 use crate::real::{Failed, Real, all_finite};
 use crate::scratch::{Need, Scratch};
 
-/// `a[m, n] -> packed[m, n], pivots[k], permutation[m]`.
+/// The buffers of an LU factorisation in lockstep, `a[m, n] -> packed[m, n], pivots[k], permutation[m]`.
 pub(super) struct Lu<'a, T> {
     pub(super) shape: [usize; 2],
     pub(super) a: &'a [T],
@@ -43,9 +43,9 @@ impl<T: Real> Lockstep<T> for Lu<'_, T> {
     }
 }
 
-/// Eliminates the elements below the diagonal, column by column. The pivot of a column is its largest element
-/// on or below the diagonal, the first of several; its row is exchanged with row `j` first. A column of zeros
-/// is left unchanged.
+/// Factors `a` in place: eliminates the elements below the diagonal, column by column. The pivot of column `j` is
+/// its largest element on or below the diagonal, the first of several; its row is exchanged with row `j` before
+/// the elimination. A column of zeros is left unchanged.
 #[inline(always)]
 fn eliminate<L: Lanes>(
     a: &mut Grid<'_, L>,
@@ -67,7 +67,8 @@ fn eliminate<L: Lanes>(
         }
         pivots.set(0, j, pivot);
         for i in j + 1..m {
-            // Indices are integers, so this selects the lanes in which row `i` has the pivot.
+            // `pivot` holds row numbers as floats; comparing with the neighbouring numbers selects the lanes in
+            // which row `i` has the pivot.
             let here = pivot.less(a.index(i + 1)) & a.index(i - 1).less(pivot);
             if here.any() {
                 for column in 0..n {

@@ -1,5 +1,5 @@
-//! Routines for small matrices that process several members of a batch at a time, one in each lane of the
-//! vector registers.
+//! Routines for small matrices in *lockstep*: they process several members of a batch at the same time, one in
+//! each lane of the vector registers.
 //!
 //! A single small matrix does not fill vector registers. So the members are read into [packs](pack), each with
 //! element `[i, j]` of one member per lane, and the routine runs once for all of them.
@@ -35,7 +35,7 @@ use crate::scratch::{Need, Scratch};
 use crate::svd::Bases;
 use crate::triangular::Triangle;
 
-/// The largest number of rows and columns of a matrix for which a routine runs in lockstep.
+/// The largest number of rows and of columns of a matrix for which a routine runs in lockstep.
 ///
 /// Chosen such that a batch is much faster per member than with faer, and a single matrix not much slower.
 /// Measured on eight lanes of double precision at order 16, in microseconds per member:
@@ -51,8 +51,8 @@ use crate::triangular::Triangle;
 /// ```
 const MOST: usize = 16;
 
-/// Returns the scratch of a routine in lockstep; `None` if the routine does not run in lockstep. The choice
-/// depends on the routine alone, never on the batch.
+/// Returns the scratch memory of a routine in lockstep; `None` if the routine does not run in lockstep. The
+/// choice depends on the routine alone, never on the batch.
 pub(crate) fn need(routine: &Routine) -> Option<Need> {
     let small = |m: usize, n: usize| 0 < m.min(n) && m.max(n) <= MOST;
     match *routine {
@@ -85,7 +85,7 @@ pub(crate) fn need(routine: &Routine) -> Option<Need> {
     }
 }
 
-/// Executes the routine on all batch members.
+/// Runs the routine in lockstep on all batch members.
 pub(crate) fn run<T: Real>(
     routine: &Routine,
     members: usize,
@@ -149,7 +149,7 @@ pub(crate) fn run<T: Real>(
     }
 }
 
-/// Returns the number of columns of the basis of the longer side.
+/// Returns the number of columns of the basis (`u` or `v`) of the longer side.
 fn svd_width([m, n]: [usize; 2], vectors: SvdVectors) -> usize {
     match vectors {
         SvdVectors::None => 0,
@@ -158,7 +158,7 @@ fn svd_width([m, n]: [usize; 2], vectors: SvdVectors) -> usize {
     }
 }
 
-/// A routine that processes one member per lane at a time.
+/// A routine in lockstep, written for registers with any number of lanes.
 trait Lockstep<T: Real> {
     fn run<L: Lanes<Number = T>>(
         self,
@@ -174,7 +174,8 @@ struct Batch<'a> {
 }
 
 impl Batch<'_> {
-    /// Runs the routine in the widest registers of the processor; a batch of one member runs in scalar registers.
+    /// Runs the routine in the widest registers of the processor; a batch with a single member runs in scalar
+    /// registers.
     fn run<T: Real, R: Lockstep<T>>(self, routine: R) -> Result<(), Failed> {
         let alone = self.members == 1;
         let call = Call { batch: self, routine, number: PhantomData };

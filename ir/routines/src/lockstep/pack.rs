@@ -1,4 +1,4 @@
-//! [`Pack`]: one number for each of several members, one per lane of a vector register.
+//! [`Pack`]: a vector register with one number for each of several batch members, one member per lane.
 //!
 //! Every operation is elementwise and rounds each lane separately, so the value in a lane depends neither on
 //! the other lanes nor on their number. Nothing is contracted: `a * b + c` rounds twice, on every machine.
@@ -10,7 +10,7 @@ use pulp::Simd;
 
 use crate::real::Real;
 
-/// The instructions on packs of one element type: the registers, and their number of lanes.
+/// The vector instructions for one element type: the register type, and its number of lanes.
 pub(crate) trait Lanes: Copy {
     /// The element type: the number in one lane.
     type Number: Real;
@@ -18,7 +18,7 @@ pub(crate) trait Lanes: Copy {
     type Vector: Pod;
     /// A truth value for each lane.
     type Truth: Copy;
-    /// The number of lanes.
+    /// The number of lanes of a register.
     const COUNT: usize = size_of::<Self::Vector>() / size_of::<Self::Number>();
 
     fn splat(self, x: Self::Number) -> Self::Vector;
@@ -36,7 +36,7 @@ pub(crate) trait Lanes: Copy {
     fn select(self, which: Self::Truth, x: Self::Vector, y: Self::Vector) -> Self::Vector;
 }
 
-/// The lanes of an instruction set for an element type.
+/// The vector instructions of an instruction set `S` for the element type `T`.
 #[derive(Clone, Copy)]
 pub(crate) struct LanesOf<S, T> {
     simd: S,
@@ -50,11 +50,11 @@ impl<S, T> LanesOf<S, T> {
     }
 }
 
-/// An element type with packs in every instruction set.
+/// An element type, `f32` or `f64`, with vector instructions in every instruction set.
 pub(crate) trait Packed: Sized {
-    /// The lanes of an instruction set.
+    /// The vector instructions of the instruction set `S` for this type.
     type Lanes<S: Simd>: Lanes<Number = Self>;
-    /// Returns the lanes of an instruction set.
+    /// Returns the vector instructions of an instruction set for this type.
     fn lanes<S: Simd>(simd: S) -> Self::Lanes<S>;
 }
 
@@ -143,14 +143,14 @@ packed!(
     select_f64s
 );
 
-/// One number per lane.
+/// A vector register: one number per lane.
 #[derive(Clone, Copy)]
 pub(crate) struct Pack<L: Lanes> {
     pub(crate) lanes: L,
     pub(crate) numbers: L::Vector,
 }
 
-/// One truth value per lane.
+/// A truth value for each lane, as a comparison of packs returns it.
 #[derive(Clone, Copy)]
 pub(crate) struct Truth<L: Lanes> {
     pub(crate) lanes: L,
@@ -158,37 +158,37 @@ pub(crate) struct Truth<L: Lanes> {
 }
 
 impl<L: Lanes> Pack<L> {
-    /// Returns the same number in every lane.
+    /// Returns a pack with the number `x` in every lane.
     #[inline(always)]
     pub(crate) fn of(lanes: L, x: L::Number) -> Self {
         Pack { lanes, numbers: lanes.splat(x) }
     }
 
-    /// Returns the absolute value.
+    /// Returns the absolute value in every lane.
     #[inline(always)]
     pub(crate) fn abs(self) -> Self {
         Pack { numbers: self.lanes.abs(self.numbers), ..self }
     }
 
-    /// Returns the square root.
+    /// Returns the square root in every lane.
     #[inline(always)]
     pub(crate) fn root(self) -> Self {
         Pack { numbers: self.lanes.sqrt(self.numbers), ..self }
     }
 
-    /// Returns the lanes in which the number is less than `other`; false for NaN.
+    /// Returns, per lane, whether the number is less than `other`; false for NaN.
     #[inline(always)]
     pub(crate) fn less(self, other: Self) -> Truth<L> {
         Truth { lanes: self.lanes, values: self.lanes.less(self.numbers, other.numbers) }
     }
 
-    /// Returns the lanes in which the number is greater than `other`; false for NaN.
+    /// Returns, per lane, whether the number is greater than `other`; false for NaN.
     #[inline(always)]
     pub(crate) fn greater(self, other: Self) -> Truth<L> {
         other.less(self)
     }
 
-    /// Returns the number with its sign changed in the lanes of `which`.
+    /// Returns the numbers with the sign changed in the lanes where `which` is true.
     #[inline(always)]
     pub(crate) fn negated_where(self, which: Truth<L>) -> Self {
         which.select(-self, self)
@@ -196,14 +196,14 @@ impl<L: Lanes> Pack<L> {
 }
 
 impl<L: Lanes> Truth<L> {
-    /// Returns `x` in the lanes where `self` is true, and `y` in the others.
+    /// Returns the numbers of `x` in the lanes where `self` is true, and those of `y` in the others.
     #[inline(always)]
     pub(crate) fn select(self, x: Pack<L>, y: Pack<L>) -> Pack<L> {
         let numbers = self.lanes.select(self.values, x.numbers, y.numbers);
         Pack { lanes: self.lanes, numbers }
     }
 
-    /// Returns whether this holds in any lane.
+    /// Returns whether the truth value of at least one lane is true.
     #[inline(always)]
     pub(crate) fn any(self) -> bool {
         self.lanes.any(self.values)

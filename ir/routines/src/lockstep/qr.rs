@@ -6,7 +6,8 @@ use crate::lockstep::pack::Lanes;
 use crate::real::{Failed, Real, largest};
 use crate::scratch::{Need, Scratch};
 
-/// `a[m, n] -> q[m, width], r[width, n]`, where `width` is `m` or `min(m, n)`.
+/// The buffers of a QR factorisation in lockstep, `a[m, n] -> q[m, width], r[width, n]`, where `width` is `m` or
+/// `min(m, n)`.
 pub(super) struct Qr<'a, T> {
     pub(super) shape: [usize; 2],
     pub(super) width: usize,
@@ -44,8 +45,9 @@ impl<T: Real> Lockstep<T> for Qr<'_, T> {
     }
 }
 
-/// Factors `a` in place: `r` is on and above the diagonal, and below it are the vectors `v` of the reflections
-/// `h = I - tau v v^T`; their first element, a one, is not stored. For a column `x` from the diagonal on,
+/// Factors `a` in place by Householder reflections: afterwards `r` is on and above the diagonal, and below it are
+/// the vectors `v` of the reflections `h = I - tau v v^T`, without their first element, a one. For a column `x`
+/// from the diagonal on,
 ///
 /// ```text
 /// h x = beta e1,   beta = -sign(x1) |x|,   tau = (beta - x1) / beta,   v = x / (x1 - beta) but for v1 = 1
@@ -56,7 +58,8 @@ impl<T: Real> Lockstep<T> for Qr<'_, T> {
 pub(super) fn factor<L: Lanes>(a: &mut Grid<'_, L>, taus: &mut Grid<'_, L>) {
     let (m, n) = (a.rows, a.columns);
     let (zero, one) = (a.zero(), a.one());
-    // Squares of such small columns underflow, so they are computed from scaled columns.
+    // If a column's largest entry is below `small`, squares of its entries underflow, so they are computed from
+    // the scaled column.
     let range = L::Number::FACTOR_EXPONENT;
     let small = a.splat(L::Number::power_of_two(-range * 2 / 5));
     let [up, down] = [1, -1].map(|sign| a.splat(L::Number::power_of_two(sign * range * 5 / 6)));
@@ -99,12 +102,12 @@ pub(super) fn factor<L: Lanes>(a: &mut Grid<'_, L>, taus: &mut Grid<'_, L>) {
     }
 }
 
-/// Writes the first columns of the product of the reflections of a factored `a`.
+/// Writes the first columns of the product of the reflections of a factored `a` into `q`.
 #[inline(always)]
 pub(super) fn multiply<L: Lanes>(a: &Grid<'_, L>, taus: &Grid<'_, L>, q: &mut Grid<'_, L>) {
     q.set_identity();
     for j in (0..a.rows.min(a.columns)).rev() {
-        // The reflections applied so far have not changed the columns before `j`, which are those of the
+        // The reflections applied so far have not changed the columns before `j`: they are still columns of the
         // identity.
         for column in j..q.columns {
             let mut product = q.at(j, column);
@@ -120,7 +123,8 @@ pub(super) fn multiply<L: Lanes>(a: &Grid<'_, L>, taus: &Grid<'_, L>, q: &mut Gr
     }
 }
 
-/// Clears the reflections from `r`, and makes its diagonal non-negative: `q r = (q d) (d r)` for signs `d`.
+/// Writes zeros over the reflections below the diagonal of `r`, and makes its diagonal non-negative: `q r = (q d)
+/// (d r)` for a diagonal `d` of signs.
 #[inline(always)]
 pub(super) fn direct<L: Lanes>(r: &mut Grid<'_, L>, q: &mut Grid<'_, L>) {
     for j in 0..r.rows.min(r.columns) {

@@ -1,13 +1,15 @@
-//! Jacobi rotations, and the following steps: sorting the values, and choosing the signs of the vectors.
+//! Jacobi rotations in lockstep, and the steps that follow them: sorting the values, and choosing the signs of
+//! the vectors.
 
 use crate::lockstep::grid::Grid;
 use crate::lockstep::pack::{Lanes, Pack, Truth};
 use rustfft::num_traits::{One, Zero};
 
-/// The number of sweeps over all pairs after which an iteration has failed. Four to eight are usual.
+/// The number of sweeps over all pairs of columns after which the iteration fails. Four to eight are usual.
 pub(super) const SWEEPS: usize = 40;
 
-/// The rotation that makes two rows or columns orthogonal, in the lanes where they are not orthogonal yet.
+/// A plane rotation per lane that makes two rows or columns orthogonal; in lanes where they are orthogonal
+/// already, it is not applied.
 #[derive(Clone, Copy)]
 pub(super) struct Rotation<L: Lanes> {
     active: Truth<L>,
@@ -33,21 +35,22 @@ impl<L: Lanes> Rotation<L> {
         Rotation { active, cosine: w * reciprocal, sine: y * reciprocal, tangent: y / w }
     }
 
-    /// Returns `(cos x - sin y, sin x + cos y)`; lanes that are not active are unchanged, bit by bit.
+    /// Returns the rotated pair `(cos x - sin y, sin x + cos y)`; in lanes that are not active `x` and `y`
+    /// unchanged, bit by bit.
     #[inline(always)]
     pub(super) fn turn(self, x: Pack<L>, y: Pack<L>) -> (Pack<L>, Pack<L>) {
         let Rotation { active, cosine, sine, tangent: _ } = self;
         (active.select(cosine * x - sine * y, x), active.select(sine * x + cosine * y, y))
     }
 
-    /// Returns the diagonal after the rotation: `(p - tan r, q + tan r)`.
+    /// Returns the diagonal `(p, q)` of the 2 x 2 matrix after the rotation: `(p - tan r, q + tan r)`.
     #[inline(always)]
     pub(super) fn turn_diagonal(self, [p, q, r]: [Pack<L>; 3]) -> (Pack<L>, Pack<L>) {
         let change = self.tangent * r;
         (self.active.select(p - change, p), self.active.select(q + change, q))
     }
 
-    /// Rotates the columns `p` and `q` of `a`.
+    /// Applies the rotation to columns `p` and `q` of `a`.
     #[inline(always)]
     pub(super) fn turn_columns(self, a: &mut Grid<'_, L>, p: usize, q: usize) {
         for i in 0..a.rows {
@@ -58,14 +61,14 @@ impl<L: Lanes> Rotation<L> {
     }
 }
 
-/// The order of sorted values.
+/// The order of sorted singular values or eigenvalues.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     Ascending,
     Descending,
 }
 
-/// Sorts a row of values, and the columns of matrices with them. Equal values stay in their order.
+/// Sorts a row of values in each lane, and the columns of matrices with them. Equal values stay in their order.
 #[inline(always)]
 pub(super) fn sort<L: Lanes, const N: usize>(
     order: Order,
@@ -89,8 +92,8 @@ pub(super) fn sort<L: Lanes, const N: usize>(
     }
 }
 
-/// Makes the component of largest absolute value of a column (the first of several) positive. Returns the lanes
-/// in which the sign was changed.
+/// Makes the component of largest absolute value of a column (the first of several) positive in each lane.
+/// Returns the lanes in which the sign of the column was changed.
 #[inline(always)]
 pub(super) fn direct<L: Lanes>(a: &mut Grid<'_, L>, column: usize) -> Truth<L> {
     let mut most = a.zero();
@@ -103,7 +106,7 @@ pub(super) fn direct<L: Lanes>(a: &mut Grid<'_, L>, column: usize) -> Truth<L> {
     down
 }
 
-/// Changes the signs of a column in the lanes of `which`.
+/// Changes the signs of a column in the lanes where `which` is true.
 #[inline(always)]
 pub(super) fn negate_column<L: Lanes>(a: &mut Grid<'_, L>, column: usize, which: Truth<L>) {
     for i in 0..a.rows {

@@ -14,15 +14,15 @@ use crate::real::{Failed, Real, largest};
 use crate::scratch::{Need, Scratch};
 use crate::svd::Bases;
 
-/// `a[m, n] -> s[k]`, and `u[m, left], vt[right, n]`. A wide matrix is decomposed as its long transpose.
+/// The buffers of a singular value decomposition in lockstep, `a[m, n] -> s[k]`, and `u[m, left], vt[right, n]`.
+/// A wide matrix is decomposed as its long transpose.
 pub(super) struct Svd<'a, T> {
     pub(super) shape: [usize; 2],
-    /// The number of columns of `u` if `m >= n`, otherwise the number of rows of `vt`: the vectors of the longer
-    /// side.
+    /// The number of vectors of the longer side: columns of `u` if `m >= n`, otherwise rows of `vt`.
     pub(super) width: usize,
     pub(super) a: &'a [T],
     pub(super) s: &'a mut [T],
-    /// The bases, if vectors are requested.
+    /// The buffers of `u` and `vt`, if vectors are requested.
     pub(super) bases: Option<Bases<'a, T>>,
 }
 
@@ -92,7 +92,7 @@ impl<T: Real> Lockstep<T> for Svd<'_, T> {
     }
 }
 
-/// Returns the scalar product of two columns.
+/// Returns the scalar product of columns `p` and `q` of `b`.
 #[inline(always)]
 fn product<L: Lanes>(b: &Grid<'_, L>, p: usize, q: usize) -> Pack<L> {
     let mut sum = b.zero();
@@ -102,8 +102,8 @@ fn product<L: Lanes>(b: &Grid<'_, L>, p: usize, q: usize) -> Pack<L> {
     sum
 }
 
-/// Makes the columns of `b` orthogonal by rotations, and multiplies `v` by them from the right. Returns the
-/// lanes in which this does not converge.
+/// Makes the columns of `b` orthogonal by rotations, and multiplies `v` from the right by the rotations. Returns
+/// the lanes in which the iteration does not converge.
 ///
 /// Columns `x`, `y` count as orthogonal if `|x y| <= 4 ulp |x| |y|`, about the error of the product, so small
 /// singular values of columns with different lengths have correct digits too. The entries of `b` are so large

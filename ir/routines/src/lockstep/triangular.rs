@@ -8,8 +8,8 @@ use crate::real::{Failed, Real};
 use crate::scratch::{Need, Scratch};
 use crate::triangular::Triangle;
 
-/// `t[n, n], b[n] -> x[n]`, for one right-hand side; several right-hand sides fill the registers without
-/// lockstep.
+/// The buffers of a triangular solve in lockstep, `t[n, n], b[n] -> x[n]`, for one right-hand side. Several
+/// right-hand sides fill the registers without lockstep.
 pub(super) struct Solve<'a, T> {
     pub(super) n: usize,
     pub(super) triangle: Triangle,
@@ -43,8 +43,8 @@ impl<T: Real> Lockstep<T> for Solve<'_, T> {
     }
 }
 
-/// Solves in place: `x[i] = (b[i] - sum_j t[i, j] x[j]) / t[i, i]` over the rows `j` solved before. Reads one
-/// triangle of `t`.
+/// Solves in place in `x`: `x[i] = (b[i] - sum_j t[i, j] x[j]) / t[i, i]` over the rows `j` that are solved
+/// already. Reads one triangle of `t`.
 #[inline(always)]
 fn substitute<L: Lanes>(triangle: Triangle, t: &Grid<'_, L>, x: &mut Grid<'_, L>) {
     let n = x.columns;

@@ -1,11 +1,11 @@
-//! After the first call, no routine allocates, for any element type.
+//! After the first call, no routine may allocate, for either element type.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use tapeloom_routines::{Element, Float, Routine, SvdVectors};
 
-/// The system's allocator, which counts the calls of the current thread.
+/// The system's allocator, which also counts the allocating calls of the current thread.
 struct Counting;
 
 thread_local! {
@@ -13,7 +13,7 @@ thread_local! {
 }
 
 fn count() {
-    // While a thread ends, its counter may have been dropped already.
+    // While a thread ends, its counter may have been dropped already; such calls are not counted.
     let _ = CALLS.try_with(|calls| calls.set(calls.get() + 1));
 }
 
@@ -79,7 +79,8 @@ fn routines(n: usize) -> Vec<Routine> {
     all
 }
 
-/// Returns numbers between -1 and 1, none zero, with a large diagonal in an array with two axes.
+/// Returns an operand of fixed numbers of both signs near 1 or smaller, none of them zero; a matrix gets a large
+/// diagonal.
 fn operand(shape: &[usize], float: Float) -> Vec<u8> {
     let length: usize = shape.iter().product();
     let number = |place: usize| {
@@ -95,7 +96,7 @@ fn operand(shape: &[usize], float: Float) -> Vec<u8> {
     }
 }
 
-/// Bytes whose address is a multiple of eight.
+/// A buffer of bytes whose address is a multiple of eight.
 struct Aligned {
     words: Vec<u64>,
     length: usize,
@@ -139,7 +140,7 @@ fn a_warm_call_allocates_nothing() {
             let before = CALLS.get();
             plan.run(1, &operands, &mut results, &mut scratch).unwrap();
             assert_eq!(CALLS.get() - before, 0, "{routine:?}, {float:?}");
-            // The call succeeded, and did not take the short path of a failure.
+            // Check that the call succeeded: a failure takes a shorter path, which might not allocate.
             let arrays = routine.results();
             for (array, result) in arrays.iter().zip(&results) {
                 let nan = match (array.element, float) {

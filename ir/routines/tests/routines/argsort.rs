@@ -1,4 +1,5 @@
-//! Argsorts compared with a stable comparison sort, for rows of every length at which the method changes.
+//! Argsorts must return the indices of a stable comparison sort, for rows of every length at which the method
+//! changes.
 
 use std::cmp::Ordering;
 use tapeloom_routines::{Argsort, Key};
@@ -15,7 +16,7 @@ impl Noise {
     }
 }
 
-/// Returns the indices that `argsort` should return, by a comparison sort.
+/// Returns the indices that `argsort` must return, by a stable comparison sort with `compare`.
 fn expected<T: Copy>(argsort: &Argsort, x: &[T], compare: &dyn Fn(T, T) -> Ordering) -> Vec<i64> {
     let Argsort { rows, n, columns, first, descending, .. } = *argsort;
     let mut y = vec![0; rows * first * columns];
@@ -55,15 +56,15 @@ fn check<T: bytemuck::Pod>(
     }
 }
 
-/// Compares two floats; NaN is larger than every number and equal to NaN.
+/// Compares two floats; NaN is larger than every number and equal to another NaN.
 fn floats(x: f64, y: f64) -> Ordering {
     x.partial_cmp(&y).unwrap_or_else(|| x.is_nan().cmp(&y.is_nan()))
 }
 
-/// A generator of the elements of a row.
+/// A function that returns the next element of a row.
 type Source = Box<dyn FnMut() -> f64>;
 
-/// The lengths around which the method changes: comparisons, radix digits, partition by leading bits.
+/// The row lengths around which the method changes: comparisons, radix digits, partition by leading bits.
 const LENGTHS: [usize; 12] = [0, 1, 2, 3, 7, 8, 9, 100, 1023, 1024, 5000, 65_537];
 
 #[test]
@@ -79,7 +80,8 @@ fn floats_are_in_order_whatever_their_bits() {
     let mut random = Noise(9);
     kinds.push(("few", Box::new(move || (random.next() % 40) as f64 - 20.0)));
     let mut random = Noise(11);
-    // The elements near 1 agree in all bits that a word holds, because words also cover ±1e300.
+    // The elements near 1 agree in all key bits that a word holds, because words also cover ±1e300: the row must
+    // be sorted again by whole keys.
     kinds.push((
         "near one another",
         Box::new(move || match random.next() % 50 {
@@ -89,7 +91,7 @@ fn floats_are_in_order_whatever_their_bits() {
         }),
     ));
     let mut random = Noise(13);
-    // Only a few of the elements agree in all bits that a word holds; the others do not.
+    // Only a few elements agree in all key bits that a word holds: their runs are sorted again.
     kinds.push((
         "pairs",
         Box::new(move || match random.next() % 100 {
@@ -133,8 +135,8 @@ fn integers_are_in_order() {
     }
 }
 
-/// Rows in which every element comes before all elements to its left, and rows in which none does. The indices must
-/// equal those of the comparison sort.
+/// Tests rows in which every element comes before all elements to its left, and rows in which none does. The
+/// indices must equal those of the comparison sort.
 #[test]
 fn ascending_and_descending_rows() {
     for n in LENGTHS {

@@ -1,4 +1,4 @@
-//! The text form of routines.
+//! Tests of the text form of routines: printing and parsing must give the same routine.
 
 use tapeloom_routines::{Routine, SvdVectors};
 

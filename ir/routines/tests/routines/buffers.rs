@@ -1,4 +1,4 @@
-//! Buffers with wrong lengths, and buffers at any address.
+//! Buffers with wrong lengths or alignments must give errors; results must not depend on the buffers' addresses.
 
 use crate::checks::random;
 use crate::hostile::{benign, routines};
@@ -37,7 +37,8 @@ fn buffers_that_do_not_fit_are_errors() {
     assert_eq!(error.to_string(), "2 result buffers where the routine has 3");
 }
 
-/// Returns the bytes of all results, computed with each buffer `shift` bytes after a multiple of 64.
+/// Returns the bytes of all results, computed with each operand and result `shift` bytes after a multiple of 64,
+/// and scratch memory `odd` bytes after one.
 fn shifted(routine: &Routine, operands: &[Vec<f64>], shift: usize, odd: usize) -> Vec<u8> {
     let plan = routine.plan(Float::F64).unwrap();
     let place = |bytes: &[u8]| {

@@ -5,12 +5,12 @@ use std::fmt::Debug;
 
 use tapeloom_routines::{Element, Float, Routine};
 
-/// Orders of the matrices in the tests of residuals: all orders with their own methods, and orders below, at
+/// The orders of the matrices in the tests of residuals: all orders with their own methods, and orders below, at
 /// and above the sizes of tiles and blocks.
 pub(crate) const ORDERS: [usize; 20] =
     [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 33, 65, 100];
 
-/// Shapes of rectangular matrices: wide, tall, and with one row or column.
+/// The shapes of rectangular matrices in these tests: wide, tall, and with one row or column.
 pub(crate) const SHAPES: [(usize, usize); 12] = [
     (1, 5),
     (5, 1),
@@ -28,10 +28,10 @@ pub(crate) const SHAPES: [(usize, usize); 12] = [
 
 /// An element type in the tests.
 pub(crate) trait Number: bytemuck::Pod + PartialEq + Debug {
-    /// Not a number.
+    /// A NaN.
     const NAN: Self;
     const FLOAT: Float;
-    /// The unit roundoff times two.
+    /// The machine epsilon: twice the unit roundoff.
     const EPSILON: f64;
     fn of(value: f64) -> Self;
     fn double(self) -> f64;
@@ -65,19 +65,20 @@ impl Number for f64 {
     }
 }
 
-/// The results of one call, in order and by kind.
+/// The results of one call: the floating-point results in order, and the index results in order.
 pub(crate) struct Results<T> {
     pub(crate) floats: Vec<Vec<T>>,
     pub(crate) indices: Vec<Vec<i32>>,
 }
 
 impl<T: Number> Results<T> {
-    /// Returns the floating-point result with this index, converted to double precision.
+    /// Returns the floating-point result with index `place`, converted to double precision.
     pub(crate) fn double(&self, place: usize) -> Vec<f64> {
         self.floats[place].iter().map(|x| x.double()).collect()
     }
 
-    /// Returns whether every number of every floating-point result is NaN, and every index equals its position.
+    /// Returns whether the results are those of a failure: every floating-point number is NaN, and every index
+    /// equals its position.
     pub(crate) fn failed(&self) -> bool {
         let nan = |x: &T| x.double().is_nan();
         let counts = |xs: &Vec<i32>| xs.iter().zip(0..).all(|(&x, place)| x == place);
@@ -95,7 +96,7 @@ pub(crate) fn call<T: Number>(routine: &Routine, operands: &[&[T]]) -> Results<T
     call_batch(routine, 1, operands)
 }
 
-/// Calls a routine on several batch members.
+/// Calls a routine on `members` batch members, as `call` does.
 pub(crate) fn call_batch<T: Number>(
     routine: &Routine,
     members: usize,
@@ -121,7 +122,7 @@ pub(crate) fn call_batch<T: Number>(
     Results { floats, indices }
 }
 
-/// Returns numbers between -1 and 1 from a multiplicative generator.
+/// Returns `length` pseudo-random numbers between -1 and 1.
 pub(crate) fn random<T: Number>(length: usize, seed: u64) -> Vec<T> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -132,7 +133,7 @@ pub(crate) fn random<T: Number>(length: usize, seed: u64) -> Vec<T> {
     (0..length).map(|_| next()).collect()
 }
 
-/// Returns `a a^T + n`, symmetric to the last bit and well conditioned.
+/// Returns the matrix `a a^T + n I` for a random `a`, symmetric to the last bit and well conditioned.
 pub(crate) fn positive<T: Number>(n: usize, seed: u64) -> Vec<T> {
     let a: Vec<f64> = random(n * n, seed);
     let mut product = multiply(n, n, n, &a, &turn(n, n, &a));
@@ -145,7 +146,7 @@ pub(crate) fn positive<T: Number>(n: usize, seed: u64) -> Vec<T> {
     product.into_iter().map(T::of).collect()
 }
 
-/// Converts to double precision.
+/// Converts numbers to double precision.
 pub(crate) fn double<T: Number>(values: &[T]) -> Vec<f64> {
     values.iter().map(|x| x.double()).collect()
 }
@@ -156,29 +157,29 @@ pub(crate) fn multiply(m: usize, k: usize, n: usize, a: &[f64], b: &[f64]) -> Ve
     (0..m * n).map(|place| entry(place / n, place % n)).collect()
 }
 
-/// Returns the transpose of `a[m, n]`.
+/// Returns the transpose of `a[m, n]`, row-major.
 pub(crate) fn turn(m: usize, n: usize, a: &[f64]) -> Vec<f64> {
     (0..m * n).map(|place| a[place % m * n + place / m]).collect()
 }
 
-/// Returns the identity.
+/// Returns the identity matrix of order `n`, row-major.
 pub(crate) fn identity(n: usize) -> Vec<f64> {
     (0..n * n).map(|place| f64::from(u8::from(place / n == place % n))).collect()
 }
 
-/// Returns the square root of the sum of squares, without overflow.
+/// Returns the 2-norm of `a` (the root of the sum of squares), without overflow.
 pub(crate) fn norm(a: &[f64]) -> f64 {
     let most = a.iter().fold(0.0_f64, |most, x| most.max(x.abs()));
     let scale = if most > 0.0 { most } else { 1.0 };
     scale * a.iter().map(|x| (x / scale).powi(2)).sum::<f64>().sqrt()
 }
 
-/// Returns the error bound of a backward stable method of order `n`, in epsilons of the norm.
+/// Returns the permitted error of a backward stable method of order `n`, in epsilons of the norm.
 pub(crate) fn stable(n: usize) -> f64 {
     8.0 * (n as f64).sqrt().max(4.0)
 }
 
-/// Fails unless `|a - b| <= bound epsilon max(|a|, |b|)` in the 2-norm of the entries.
+/// Fails the test unless `|a - b| <= bound epsilon max(|a|, |b|)` in the 2-norm of the entries.
 #[track_caller]
 pub(crate) fn close<T: Number>(bound: f64, a: &[f64], b: &[f64], what: &str) {
     assert_eq!(a.len(), b.len(), "{what}");
@@ -192,8 +193,8 @@ pub(crate) fn close<T: Number>(bound: f64, a: &[f64], b: &[f64], what: &str) {
     );
 }
 
-/// Returns matrices that are hard to factor: with rows or columns that become small, with columns that are
-/// equal, zero or linearly dependent up to the last digit, and with one number only.
+/// Returns matrices that are hard to factor: with rows or columns that become small; with columns that are equal,
+/// zero or linearly dependent up to the last digit; and with a single nonzero entry.
 pub(crate) fn difficult<T: Number>(m: usize, n: usize) -> Vec<Vec<T>> {
     let random: Vec<f64> = random(m * n, (5 * m + n) as u64);
     let of = |entry: &dyn Fn(usize, usize, f64) -> f64| -> Vec<T> {

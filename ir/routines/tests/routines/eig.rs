@@ -10,8 +10,8 @@ fn holds<T: Number>(n: usize, a: &[T]) {
     let what = format!("n = {n}");
     let alone = call(&Routine::Eig { n, vectors: false }, &[a]);
     assert_eq!([alone.double(0), alone.double(1)], [re.clone(), im.clone()]);
-    // Eigenvectors `v` and values `w` must satisfy `a v = v w`; the error of the real and imaginary parts is relative
-    // to `|a| |v|`.
+    // Eigenvectors `v` and eigenvalues `w` must satisfy `a v = v w`; the errors of the real and imaginary parts
+    // are relative to `|a| |v|`.
     let a = double(a);
     let scale = norm(&a).max(f64::MIN_POSITIVE);
     let (left_re, left_im) = (multiply(n, n, n, &a, &v_re), multiply(n, n, n, &a, &v_im));
@@ -51,8 +51,8 @@ fn decomposes<T: Number>() {
         holds::<T>(n, &random(n * n, n as u64));
         holds(n, &vec![T::of(1.0); n * n]);
         holds(n, &vec![T::of(0.0); n * n]);
-        // The cyclic shift, whose eigenvalues are the roots of unity; a Jordan block, whose eigenvectors are all
-        // parallel.
+        // A cyclic shift, whose eigenvalues are the roots of unity, and a Jordan block, whose eigenvectors are
+        // all parallel.
         let entry = |next: bool| T::of(f64::from(u8::from(next)));
         let cycle: Vec<T> =
             (0..n * n).map(|place| entry(place % n == (place / n + 1) % n)).collect();
@@ -60,7 +60,7 @@ fn decomposes<T: Number>() {
         let jordan: Vec<T> = (0..n * n).map(|place| entry(place % n == place / n + 1)).collect();
         holds(n, &jordan);
     }
-    // Sparse matrices: many eigenvalues close to zero, some of them conjugate.
+    // Sparse matrices have many eigenvalues close to zero, some of them conjugate.
     for case in 1..20 {
         let n = 11;
         let places: Vec<f64> = random(n * n, case);
@@ -70,8 +70,8 @@ fn decomposes<T: Number>() {
         }
         holds(n, &sparse);
     }
-    // A block with conjugate eigenvalues, and another eigenvalue that differs by less than an epsilon of the
-    // norm.
+    // A block with conjugate eigenvalues, beside another eigenvalue that differs from them by less than an
+    // epsilon of the norm.
     let e = T::EPSILON;
     let block = [
         [20.0 * e, 0.023, -0.24, 0.1],

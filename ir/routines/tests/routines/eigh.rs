@@ -40,10 +40,10 @@ fn holds<T: Number>(n: usize, mut a: Vec<T>) {
 }
 
 fn decomposes<T: Number>() {
-    // Above order 128 the method is divide and conquer.
+    // Order 150 tests divide and conquer, faer's method above order 128.
     for n in ORDERS.into_iter().chain([150]) {
         holds::<T>(n, random(n * n, n as u64));
-        // Repeated values: a projector, the identity, zeros.
+        // Matrices with repeated eigenvalues: a projector, the identity, zeros.
         let ones = vec![T::of(1.0 / n as f64); n * n];
         holds(n, ones);
         holds(n, identity(n).into_iter().map(T::of).collect());

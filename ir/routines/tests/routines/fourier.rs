@@ -1,15 +1,15 @@
-//! Transforms of every small length compared with the definition; for long ones, some entries.
+//! Transforms of every small length must equal the definition; of long transforms, some entries are compared.
 
 use crate::checks::{Number, call, close, double, norm, random};
 use tapeloom_routines::Routine;
 
-/// Returns the number of entries of half a spectrum.
+/// Returns the number of entries of half a spectrum of `n` real numbers.
 fn half(n: usize) -> usize {
     n / 2 + 1
 }
 
-/// Returns the twiddle factor `exp(-2 pi i k / n)`, computed in the first eighth of the circle, where sine and
-/// cosine of a small angle are accurate to the last bit or so.
+/// Returns the root of unity `exp(-2 pi i k / n)`, computed in the first eighth of the circle, where sine and
+/// cosine of a small angle are accurate to about the last bit.
 fn twiddle(k: usize, n: usize) -> [f64; 2] {
     let k = k % n;
     if 2 * k > n {
@@ -17,7 +17,7 @@ fn twiddle(k: usize, n: usize) -> [f64; 2] {
         return [re, -im];
     }
     if 4 * k > n {
-        // exp(-i (pi - angle)) of the mirrored angle.
+        // Uses the mirrored angle: exp(-i (pi - angle)).
         let angle = std::f64::consts::PI * ((n - 2 * k) as f64 / n as f64);
         return [-angle.cos(), -angle.sin()];
     }
@@ -29,7 +29,7 @@ fn twiddle(k: usize, n: usize) -> [f64; 2] {
     [angle.cos(), -angle.sin()]
 }
 
-/// A sum with its rounding error (Neumaier), of products split exactly by a fused multiply-add.
+/// A sum that carries its rounding error (Neumaier), of products that a fused multiply-add splits exactly.
 #[derive(Default)]
 struct Sum {
     value: f64,
@@ -50,7 +50,7 @@ impl Sum {
     }
 }
 
-/// Returns entry `j` of the transform by its definition.
+/// Returns entry `j` of the transform of `x` by its definition; `table` holds the roots of unity.
 fn direct(x: &[f64], j: usize, inverse: bool, table: &[[f64; 2]]) -> [f64; 2] {
     let n = x.len() / 2;
     let (mut re, mut im) = (Sum::default(), Sum::default());
@@ -70,7 +70,7 @@ fn table(n: usize) -> Vec<[f64; 2]> {
     (0..n).map(|k| twiddle(k, n)).collect()
 }
 
-/// Returns the whole transform by its definition, the real parts before the imaginary parts.
+/// Returns the whole transform of `x` by its definition, the real parts before the imaginary parts.
 fn all_direct(x: &[f64], inverse: bool) -> Vec<f64> {
     let n = x.len() / 2;
     let table = table(n);
@@ -79,7 +79,7 @@ fn all_direct(x: &[f64], inverse: bool) -> Vec<f64> {
     part(0).chain(part(1)).collect()
 }
 
-/// Returns the permitted relative error of a transform of length `n`, in epsilons of the norm.
+/// Returns the permitted error of a transform of length `n`, in epsilons of the norm.
 fn bound(n: usize) -> f64 {
     4.0 * (n as f64).log2().max(1.0)
 }
@@ -96,7 +96,8 @@ fn agrees<T: Number>(n: usize) {
         let wanted = all_direct(&double(&x), inverse);
         close::<T>(bound(n), &y, &wanted, &format!("n = {n}, {inverse}"));
     }
-    // A real sequence, and its inverse from the spectrum. Elements that must not be read are NaN.
+    // Test the transform of a real sequence, and its inverse from the spectrum. Elements that must not be read
+    // are NaN.
     let real = &x[..n];
     let mut complex = double(real);
     complex.resize(2 * n, 0.0);
@@ -110,7 +111,7 @@ fn agrees<T: Number>(n: usize) {
     }
     let back = call(&Routine::InverseRealFft { rows: 1, n, columns: 1 }, &[&y]).double(0);
     let wanted: Vec<f64> = double(real).iter().map(|x| x * n as f64).collect();
-    // The spectrum is an input that has been rounded once, which adds 1 to the bound.
+    // The spectrum is an input that has been rounded once, which adds 1 to the permitted error.
     close::<T>(bound(n) + 1.0, &back, &wanted, &format!("back, n = {n}"));
 }
 
@@ -128,10 +129,10 @@ fn long<T: Number>(n: usize) {
     let x: Vec<T> = random(2 * n, n as u64);
     let y = call(&Routine::Fft { rows: 1, n, columns: 1, inverse: false }, &[&x]);
     let what = format!("n = {n}");
-    // Parseval: the norm grows by the factor √n.
+    // By Parseval's theorem the norm grows by the factor √n.
     let grown = norm(&double(&x)) * (n as f64).sqrt();
     close::<T>(bound(n), &[norm(&y.double(0))], &[grown], &what);
-    // Compare some entries with the definition; their error is relative to the typical size of an entry.
+    // Some entries are compared with the definition; their error is relative to the typical size of an entry.
     let table = table(n);
     let x = double(&x);
     for j in [0, 1, n / 3, n / 2, n - 1] {
@@ -154,7 +155,7 @@ fn long_transforms_agree_in_some_entries_and_return() {
     }
 }
 
-/// Returns the positions of the numbers of part `part` of sequence `(r, c)` in an array
+/// Returns the indices of the numbers of sequence `(r, c)`, part `part` (0 real, 1 imaginary), in an array
 /// `[parts, rows, n, columns]`.
 fn places(
     [rows, n, columns]: [usize; 3],
@@ -164,8 +165,8 @@ fn places(
     (0..n).map(move |k| ((part * rows + r) * n + k) * columns + c)
 }
 
-/// Tests that every sequence of an array has the same bits as alone, and that a NaN affects only its own
-/// sequence.
+/// Tests that every sequence of an array has the same bits as when it is transformed alone, and that a NaN
+/// affects only its own sequence.
 fn every_sequence_is_by_itself<T: Number>(n: usize, columns: usize) {
     let rows = 2;
     let kinds = [
@@ -176,7 +177,8 @@ fn every_sequence_is_by_itself<T: Number>(n: usize, columns: usize) {
     for (routine, [parts, read], [into, written]) in kinds {
         let mut x: Vec<T> = random(parts * rows * read * columns, (n * columns) as u64);
         let spoilt = [rows - 1, columns / 2];
-        // The inverse of a real transform does not read the first number of the imaginary part.
+        // Spoil the last number that is read: the inverse of a real transform does not read the first number of
+        // the imaginary part.
         let of = places([rows, read, columns], 0, spoilt).last().unwrap();
         x[of] = T::NAN;
         let y = call(&routine, &[&x]);

@@ -1,5 +1,5 @@
-//! Transforms compared with a reference in double-double arithmetic: `|y - y'| <= 4 eps log2(n) |y'|` in the
-//! 2-norm.
+//! Transforms `y` compared with a reference `y'` in double-double arithmetic: `|y - y'| <= 4 eps log2(n) |y'|` in
+//! the 2-norm.
 //!
 //! A double-double is a sum of two doubles, with some 32 digits (T. Dekker, *A floating-point technique for
 //! extending the available precision*, 1971). The reference is a fast transform in this arithmetic, so that
@@ -13,17 +13,18 @@ use crate::checks::{Number, call, close, double, random};
 use crate::sweeps::Sweep;
 use tapeloom_routines::{Routine, half};
 
-/// The sum of two doubles; the second is at most half a unit in the last place of the first.
+/// A double-double number: the sum of two doubles, of which the second is at most half a unit in the last place
+/// of the first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Long(f64, f64);
 
-/// Returns `a + b` for `|a| >= |b|`, with its rounding error.
+/// Returns `a + b` with its rounding error, for `|a| >= |b|`.
 fn fast_sum(a: f64, b: f64) -> Long {
     let sum = a + b;
     Long(sum, b - (sum - a))
 }
 
-/// Returns `a + b` with its rounding error (D. Knuth).
+/// Returns `a + b` with its rounding error, for any `a` and `b` (D. Knuth).
 fn exact_sum(a: f64, b: f64) -> Long {
     let sum = a + b;
     let part = sum - a;
@@ -67,7 +68,7 @@ impl Long {
     const ONE: Long = Long(1.0, 0.0);
     const PI: Long = Long(std::f64::consts::PI, 1.224_646_799_147_353_2e-16);
 
-    /// Returns the quotient by a double.
+    /// Returns the quotient `self / d`.
     fn over(self, d: f64) -> Long {
         let first = self.0 / d;
         let rest = self - Long(first, 0.0) * Long(d, 0.0);
@@ -77,7 +78,7 @@ impl Long {
     }
 }
 
-/// A complex number.
+/// A complex number, as its real and imaginary part.
 type Pair = [Long; 2];
 
 fn plus(x: Pair, y: Pair) -> Pair {
@@ -96,14 +97,15 @@ fn conjugate([re, im]: Pair) -> Pair {
     [re, -im]
 }
 
-/// Returns `exp(-2 π i k / n)`. Symmetry reduces the angle to an eighth of the circle, where the series are
-/// short.
+/// Returns the root of unity `exp(-2 π i k / n)`. Symmetry reduces the angle to an eighth of the circle, where
+/// the series are short.
 fn root(k: usize, n: usize) -> Pair {
     let k = k % n;
     if 2 * k > n {
         return conjugate(root(n - k, n));
     }
-    // exp(-i (π - a)) = -exp(i a) and exp(-i (π/2 - a)) = -i exp(i a), with the angle a of (n/2 - k) and (n/4 - k).
+    // Uses exp(-i (π - a)) = -exp(i a) and exp(-i (π/2 - a)) = -i exp(i a), with the angle a of (n/2 - k) and of
+    // (n/4 - k).
     if 4 * k > n {
         let [re, im] = unit(n - 2 * k, 2 * n);
         return [-re, -im];
@@ -115,9 +117,9 @@ fn root(k: usize, n: usize) -> Pair {
     conjugate(unit(k, n))
 }
 
-/// Returns `exp(2 π i k / n)` by the series of cosine and sine.
+/// Returns `exp(2 π i k / n)` by the series of cosine and sine, for an angle of at most a quarter of the circle.
 fn unit(k: usize, n: usize) -> Pair {
-    // Reduce to an eighth of the circle again, by the complement.
+    // Reduce the angle to an eighth of the circle, by the complement.
     if 8 * k > n {
         let [re, im] = unit(n - 4 * k, 4 * n);
         return [im, re];
@@ -134,8 +136,8 @@ fn unit(k: usize, n: usize) -> Pair {
     sums
 }
 
-/// Computes the forward transform of a power-of-two length, with the roots of unity of a multiple of that
-/// length.
+/// Computes the forward transform of a power-of-two length in place; `roots` are the roots of unity of a multiple
+/// of that length.
 fn radix_two(x: &mut [Pair], roots: &[Pair]) {
     let n = x.len();
     let bits = n.trailing_zeros();
@@ -163,7 +165,7 @@ fn roots(n: usize) -> Vec<Pair> {
     (0..n).map(|k| root(k, n)).collect()
 }
 
-/// Computes the forward transform of any length.
+/// Computes the forward transform of any length, in double-double arithmetic.
 ///
 /// ```text
 /// j k = (j² + k² - (j - k)²) / 2        y[j] = c[j] Σ_k (x[k] c[k]) conj(c[j - k])        c[k] = exp(-π i k² / n)
@@ -188,8 +190,8 @@ fn fast(x: &[Pair]) -> Vec<Pair> {
     }
     radix_two(&mut a, &roots);
     radix_two(&mut b, &roots);
-    // The inverse transform is the conjugate of the transform of the conjugate, divided by the length, a power
-    // of two.
+    // `radix_two` computes forward transforms only: the inverse is the conjugate of the transform of the
+    // conjugate, divided by the length, a power of two.
     let mut product: Vec<Pair> = a.iter().zip(&b).map(|(a, b)| conjugate(times(*a, *b))).collect();
     radix_two(&mut product, &roots);
     let size = 1.0 / length as f64;
@@ -198,7 +200,7 @@ fn fast(x: &[Pair]) -> Vec<Pair> {
     turned.map(|(y, c)| times(scaled(conjugate(*y)), *c)).collect()
 }
 
-/// Computes the forward transform by its definition.
+/// Computes the forward transform by its definition, to test `fast`.
 fn direct(x: &[Pair]) -> Vec<Pair> {
     let n = x.len();
     let roots = roots(n);
@@ -209,19 +211,19 @@ fn direct(x: &[Pair]) -> Vec<Pair> {
     (0..n).map(entry).collect()
 }
 
-/// Returns real parts, then imaginary parts, as pairs; missing parts are zero.
+/// Returns complex numbers from `parts`: the real parts, then the imaginary parts; missing parts are zero.
 fn joined(n: usize, parts: &[f64]) -> Vec<Pair> {
     let part = |place: usize| Long(parts.get(place).copied().unwrap_or(0.0), 0.0);
     (0..n).map(|k| [part(k), part(n + k)]).collect()
 }
 
-/// Returns the first parts of pairs in double precision, then the second ones.
+/// Returns the real parts in double precision, then the imaginary parts.
 fn parted(pairs: &[Pair]) -> Vec<f64> {
     (0..2).flat_map(|part| pairs.iter().map(move |pair| pair[part].0)).collect()
 }
 
-/// Returns the reference in either direction: the inverse of `x` is the conjugate of the transform of its
-/// conjugate.
+/// Returns the reference transform in either direction: the inverse transform of `x` is the conjugate of the
+/// transform of its conjugate.
 fn reference(x: &[Pair], inverse: bool) -> Vec<Pair> {
     if !inverse {
         return fast(x);
@@ -230,8 +232,8 @@ fn reference(x: &[Pair], inverse: bool) -> Vec<Pair> {
     fast(&mirrored).into_iter().map(conjugate).collect()
 }
 
-/// Returns the lengths; the first ones are run by the gate: all small ones, then primes and powers of two up to
-/// 2^20.
+/// Returns the lengths that are tested: all up to 64, then primes and powers of two up to 2^20. The gate runs
+/// only the first of these.
 fn lengths() -> impl Iterator<Item = usize> {
     let mixed = [67, 128, 127, 256, 251, 512, 509, 1024, 1021, 2048, 2039, 4096];
     let large = [4093, 8191, 8192, 16_381, 16_384, 32_749, 32_768, 65_521, 65_536, 131_071];
@@ -256,7 +258,7 @@ fn is_accurate<T: Number>(n: usize) {
     let whole = reference(&joined(n, &double(&x[..n])), false);
     close::<T>(bound(n), &y, &parted(&whole[..half(n)]), &format!("{routine}"));
 
-    // Any half of a spectrum; the reference gets the mirrored other half.
+    // Use any numbers as half a spectrum; the reference gets the mirrored other half too.
     let h = half(n);
     let spectrum = &x[..2 * h.min(n)];
     let mut whole = joined(h, &double(spectrum));

@@ -8,7 +8,8 @@ use tapeloom_routines::{Element, Routine, SvdVectors};
 
 const FLAGS: [bool; 2] = [false, true];
 
-/// Returns every routine with every flag, for square matrices of order `n` and one wide and one tall shape.
+/// Returns every routine with every combination of flags, for square matrices of order `n` and one wide and one
+/// tall shape.
 pub(crate) fn routines(n: usize) -> Vec<Routine> {
     let mut all = vec![
         Routine::Cholesky { n },
@@ -45,12 +46,12 @@ pub(crate) fn routines(n: usize) -> Vec<Routine> {
     all
 }
 
-/// Returns the number of entries of half a spectrum.
+/// Returns the number of entries of half a spectrum of `n` real numbers.
 fn half(n: usize) -> usize {
     if n == 0 { 0 } else { n / 2 + 1 }
 }
 
-/// Returns operands on which the routine has an ordinary result.
+/// Returns operands on which the routine succeeds with ordinary results.
 pub(crate) fn benign<T: Number>(routine: &Routine) -> Vec<Vec<T>> {
     let shapes = routine.operands();
     let mut operands: Vec<Vec<T>> = shapes
@@ -76,7 +77,7 @@ pub(crate) fn benign<T: Number>(routine: &Routine) -> Vec<Vec<T>> {
     operands
 }
 
-/// Returns whether the routine reads an element of an operand.
+/// Returns whether the routine reads the element at index `place` of an operand.
 fn reads(routine: &Routine, operand: usize, place: usize) -> bool {
     match *routine {
         Routine::Cholesky { n } | Routine::Eigh { n, .. } => place % n <= place / n,
@@ -99,7 +100,8 @@ fn run<T: Number>(routine: &Routine, operands: &[Vec<T>]) -> Results<T> {
     call(routine, &operands)
 }
 
-/// Returns whether a member has failed: NaN everywhere, for a Cholesky factor in the lower triangle.
+/// Returns whether the results are those of a failure: NaN everywhere, or for a Cholesky factor in its lower
+/// triangle.
 fn failed<T: Number>(routine: &Routine, results: &Results<T>) -> bool {
     match *routine {
         Routine::Cholesky { n } => {
@@ -124,7 +126,8 @@ fn not_finite<T: Number>() {
         assert!(usual.finite(), "{routine:?}");
         for operand in 0..operands.len() {
             let length = operands[operand].len();
-            // All positions of a small array, some of a large one, including the ends.
+            // Spoil every position of a small array, and some positions of a large one, including the first and
+            // the last.
             let places = (0..length).step_by(1 + length / 16).chain([length - 1]);
             for place in places {
                 for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
@@ -134,8 +137,8 @@ fn not_finite<T: Number>() {
                     let what = format!("{routine:?}, operand {operand}, {place}: {value}");
                     let read = reads(&routine, operand, place);
                     match routine {
-                        // Substitution propagates the number to later rows, where a division by infinity gives
-                        // 0.
+                        // Substitution propagates the bad number to later rows, where a division by infinity
+                        // gives 0, so not all results are NaN.
                         Routine::TriangularSolve { .. } if read => {
                             assert!(!value.is_nan() || !results.finite(), "{what}");
                         }
@@ -154,14 +157,15 @@ fn nan_and_infinity_where_read_fail_the_member_and_elsewhere_change_nothing() {
     not_finite::<f64>();
 }
 
-/// Returns the operands to scale together, and the power of the factor in each result.
+/// Returns groups of operands to scale by one factor, and for each result the power of that factor by which it
+/// then changes.
 fn degrees(routine: &Routine) -> Vec<(&'static [usize], Vec<f64>)> {
     match routine {
         Routine::Cholesky { .. } => vec![(&[0], vec![0.5])],
         Routine::TriangularSolve { unit_diagonal: true, .. } => vec![(&[1], vec![1.0])],
         Routine::TriangularSolve { .. } => vec![(&[0], vec![-1.0]), (&[1], vec![1.0])],
         Routine::TridiagonalSolve { .. } => vec![(&[0, 1, 2], vec![-1.0]), (&[3], vec![1.0])],
-        // The two factors scale differently and are compared separately.
+        // The two LU factors, packed in one result, scale by different powers and are compared separately.
         Routine::Lu { .. } => vec![(&[0], vec![0.0])],
         Routine::Qr { .. } => vec![(&[0], vec![0.0, 1.0])],
         Routine::Eigh { .. } => vec![(&[0], vec![1.0, 0.0])],
@@ -175,7 +179,7 @@ fn degrees(routine: &Routine) -> Vec<(&'static [usize], Vec<f64>)> {
     }
 }
 
-/// Tests that inputs times `2^exponent` give the usual results times a power of that factor. Above order 128
+/// Tests that inputs times `2^exponent` give the ordinary results times a power of that factor. Above order 128
 /// the method is divide and conquer, whose thresholds in faer are not relative to the input.
 fn scaled<T: Number>(exponent: i32) {
     let factor = 2_f64.powi(exponent);
@@ -210,18 +214,18 @@ fn scaled<T: Number>(exponent: i32) {
 
 #[test]
 fn huge_and_tiny_inputs_scale_the_results() {
-    // Powers of two near 1e30 and 1e-30 for f32, near 1e300 and 1e-300 for f64.
+    // Scale by powers of two near 1e30 and 1e-30 for f32, near 1e300 and 1e-300 for f64.
     scaled::<f32>(99);
     scaled::<f32>(-99);
     scaled::<f64>(996);
     scaled::<f64>(-996);
-    // Powers of two so moderate that no square overflows or underflows.
+    // Scale by powers of two so moderate that no square overflows or underflows.
     scaled::<f32>(-17);
     scaled::<f64>(-40);
 }
 
-/// Tests operands of zeros: factors and values are zero, bases are orthonormal, and singular systems and Cholesky
-/// factors fail.
+/// Tests operands of zeros: factors and values must be zero, bases orthonormal, and singular systems and Cholesky
+/// factorisations must fail.
 fn zeros<T: Number>() {
     for routine in [1, 4, 65].into_iter().flat_map(routines) {
         let mut operands: Vec<Vec<T>> = benign(&routine);
@@ -291,7 +295,7 @@ fn zeros_have_a_stated_outcome() {
     zeros::<f64>();
 }
 
-/// Tests the matrix of ones: it has rank one, and all its eigenvalues but one are zero.
+/// Tests the matrix of ones: it has rank one, and all its eigenvalues but one must be zero up to rounding.
 fn singular<T: Number>() {
     for n in [2, 4, 65, 80] {
         let ones = vec![T::of(1.0); n * n];
@@ -322,7 +326,7 @@ fn singular<T: Number>() {
                     wanted[n - 1] = n as f64;
                     close::<T>(stable(n), &found.double(0), &wanted, &what);
                     if vectors {
-                        // The vector of the largest value is unique.
+                        // The eigenvector of the largest eigenvalue is unique: all components are equal.
                         let vector: Vec<f64> =
                             found.double(1).into_iter().skip(n - 1).step_by(n).collect();
                         close::<T>(stable(n), &vector, &vec![1.0 / root; n], &what);
@@ -344,7 +348,7 @@ fn singular<T: Number>() {
                     columns,
                     ..
                 } => {
-                    // One zero on the diagonal, in the last row of the substitution.
+                    // Put one zero on the diagonal, in the row that the substitution solves last.
                     let last = if lower != transposed { n - 1 } else { 0 };
                     let mut t = ones.clone();
                     t[last * n + last] = T::of(0.0);
@@ -366,10 +370,10 @@ fn singular_matrices_have_a_stated_outcome() {
     singular::<f64>();
 }
 
-/// Tests the identity: all eigenvalues are one.
+/// Tests the identity matrix: all eigenvalues and singular values must be one.
 fn repeated<T: Number>() {
-    // Above order 128, divide and conquer returns the vectors in another order; the tests of residuals include
-    // that case.
+    // The orders stay below 128: above it, divide and conquer returns the vectors in another order. The tests of
+    // residuals include such an order.
     for n in [1, 4, 65, 80] {
         let one = identity(n);
         let operands: Vec<Vec<T>> = vec![one.iter().copied().map(T::of).collect()];
@@ -402,8 +406,8 @@ fn repeated_eigenvalues_have_a_stated_outcome() {
     repeated::<f64>();
 }
 
-/// Tests arrays without rows, columns or right-hand sides: orthogonal bases are the identity, all other results
-/// are empty.
+/// Tests arrays without rows, columns or right-hand sides: orthogonal bases must be the identity, and all other
+/// results empty.
 fn empty<T: Number>() {
     let mut all = routines(0);
     for (m, n) in [(0, 3), (3, 0)] {
@@ -449,7 +453,7 @@ fn empty_arrays_give_identities_and_nothing() {
     empty::<f64>();
 }
 
-/// Tests matrices of one number `x` against the closed form, for example `q = sign x` and `r = |x|`.
+/// Tests 1 x 1 matrices of the number `x` against the closed form, for example `q = sign x` and `r = |x|`.
 fn single<T: Number>() {
     for x in [3.0, -2.0] {
         let is = |routine: Routine, wanted: &[f64]| {
@@ -481,7 +485,7 @@ fn one_number_is_factored() {
 
 #[test]
 fn operands_in_double_precision_are_what_was_given() {
-    // Test the generator and the conversion that the tests themselves use.
+    // Tests the generator and the conversion that the other tests use.
     let numbers: Vec<f64> = random(1000, 1);
     assert!(numbers.iter().all(|x| x.abs() < 1.0));
     let singles: Vec<f32> = random(1000, 1);

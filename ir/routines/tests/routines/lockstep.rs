@@ -1,15 +1,15 @@
-//! Small matrices: the bits of a member are the same alone and at every position of every batch, whatever its
-//! neighbours are, and the method for small orders agrees with that for larger ones.
+//! Small matrices: the bits of a batch member must be the same alone and at every position of every batch, for
+//! any neighbours, and the method for small orders must agree with that for larger ones.
 
 use crate::checks::{Number, Results, call, call_batch, close, random, stable};
 use crate::hostile::{benign, routines};
 use tapeloom_routines::{Routine, SvdVectors};
 
-/// A number of batch members larger than the number of lanes of the widest registers.
+/// A number of batch members that is larger than the number of lanes of the widest registers.
 const MANY: usize = 33;
 
-/// Returns possible operands of a neighbour: NaN, infinity, zeros, numbers near the ends of the range, repeated
-/// and graded ones, and random ones.
+/// Returns operands of a neighbouring batch member, chosen by `seed`: NaN, infinity, zeros, numbers near the ends
+/// of the range, repeated and graded ones, or random ones.
 fn neighbour<T: Number>(routine: &Routine, seed: usize) -> Vec<Vec<T>> {
     let mut operands = benign::<T>(routine);
     for (place, operand) in operands.iter_mut().enumerate() {
@@ -35,8 +35,8 @@ fn neighbour<T: Number>(routine: &Routine, seed: usize) -> Vec<Vec<T>> {
     operands
 }
 
-/// Returns the bits of all results, with all NaNs replaced by one: which NaN of two an operation returns is not
-/// specified.
+/// Returns the bits of all results, with all NaNs replaced by one: it is not specified which NaN of two operands
+/// an operation returns.
 fn bits<T: Number>(mut results: Results<T>) -> Vec<Vec<u8>> {
     for x in results.floats.iter_mut().flatten() {
         if x.double().is_nan() {
@@ -56,7 +56,7 @@ fn alone_and_in_batches<T: Number>(orders: &[usize], counts: &[usize]) {
         };
         let alone: Vec<Vec<Vec<u8>>> = members.iter().map(one).collect();
         for &count in counts {
-            // Every member is at every position of some batch.
+            // Every member must be at every position of some batch.
             for start in (0..MANY).step_by(if count < MANY { 5 } else { 7 }) {
                 let who: Vec<usize> = (0..count).map(|place| (start + place) % MANY).collect();
                 let operands: Vec<Vec<T>> = (0..members[0].len())
@@ -87,8 +87,8 @@ fn the_bits_of_a_member_are_the_same_alone_and_at_every_place_of_every_batch() {
     alone_and_in_batches::<f64>(&[7, 8, 9, 16, 17], &[2, 7, 17, MANY]);
 }
 
-/// Returns `a[m, n]` in the upper left corner of a matrix with `corner` on the rest of its diagonal and zeros
-/// elsewhere.
+/// Returns a larger matrix with `a[m, n]` in the upper left corner, `corner` on the rest of its diagonal, and
+/// zeros elsewhere.
 fn bordered<T: Number>([m, n]: [usize; 2], a: &[T], border: usize, corner: f64) -> Vec<T> {
     let columns = n + border;
     let entry = |p: usize| match (p / columns, p % columns) {
@@ -99,15 +99,15 @@ fn bordered<T: Number>([m, n]: [usize; 2], a: &[T], border: usize, corner: f64) 
     (0..(m + border) * columns).map(entry).collect()
 }
 
-/// Returns the first `m` rows and `n` columns of `a[.., columns]`.
+/// Returns the first `m` rows and `n` columns of the matrix `a`, which has `columns` columns.
 fn corner(a: &[f64], columns: usize, [m, n]: [usize; 2]) -> Vec<f64> {
     (0..m * n).map(|p| a[p / n * columns + p % n]).collect()
 }
 
-/// Compares the method for small matrices with that for larger ones, in results that are unique.
+/// Checks that the method for small matrices and that for larger ones agree, in results that are unique.
 fn agrees<T: Number>() {
     for n in 1..=16 {
-        // Order 24 is too large for lockstep.
+        // Matrices of order 24 are too large for lockstep, so the bordered matrix uses the other method.
         let (border, bound) = (24 - n, 16.0 * stable(n));
         let mut a: Vec<T> = random(n * n, n as u64 + 40);
         for i in 0..n {

@@ -1,4 +1,4 @@
-//! Plans: sharing between threads, and routines without plans.
+//! Plans can be shared between threads; routines without plans give errors.
 
 use tapeloom_routines::{Float, Routine};
 use tapeloom_routines::{Plan, Unavailable};
@@ -34,7 +34,7 @@ fn without_the_feature_every_plan_is_an_error_that_names_it() {
     }
 }
 
-/// For arrays near the limit of memory, the size of the scratch must not overflow.
+/// For arrays near the limit of memory, the computed size of scratch memory must not overflow.
 #[cfg(feature = "linalg")]
 #[test]
 fn the_scratch_of_the_largest_arrays_does_not_overflow() {

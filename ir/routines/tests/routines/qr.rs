@@ -27,7 +27,7 @@ fn factors<T: Number>() {
         for full in [false, true] {
             let a: Vec<T> = random(m * n, (m + 3 * n) as u64);
             holds(m, n, full, &a);
-            // A rank-deficient matrix, and the matrix of zeros.
+            // A matrix of low rank, and the matrix of zeros.
             let product: Vec<T> = (0..m * n)
                 .map(|place| T::of(((place / n % 5 + 1) * (place % n % 7 + 1)) as f64))
                 .collect();
@@ -44,7 +44,8 @@ fn the_product_of_orthogonal_and_triangular_factors_is_the_matrix() {
     factors::<f64>();
 }
 
-/// Tests that `a = q r` holds for matrices whose last columns differ from the first ones by only `distance`.
+/// Tests that `a = q r` holds for matrices whose last columns differ from the first ones by only `distance`:
+/// faer's own factorisation drops such columns.
 fn almost_dependent<T: Number>(m: usize, distance: f64) {
     let n = 6;
     let mut a: Vec<T> = random(m * n, 2);

@@ -1,4 +1,4 @@
-//! The operation counts.
+//! Tests of the operation counts that cost models use.
 
 use tapeloom_routines::{Routine, SvdVectors};
 

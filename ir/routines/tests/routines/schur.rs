@@ -14,7 +14,8 @@ fn holds<T: Number>(n: usize, a: &[T]) {
             if j + 1 < i {
                 assert_eq!(t[i * n + j], 0.0, "n = {n}: {i}, {j}");
             } else if t[i * n + j] != 0.0 {
-                // A block with conjugate eigenvalues must be in standard form.
+                // A 2 x 2 block with conjugate eigenvalues must be in standard form: equal diagonal entries,
+                // off-diagonal entries of opposite signs.
                 assert_eq!(t[i * n + i], t[j * n + j], "n = {n}: {i}");
                 let (low, high) = (t[i * n + j], t[j * n + i]);
                 assert!(low.signum() == -high.signum(), "n = {n}: {low}, {high}");
@@ -34,7 +35,7 @@ fn decomposes<T: Number>() {
         holds::<T>(n, &random(n * n, n as u64));
         holds(n, &vec![T::of(1.0); n * n]);
         holds(n, &vec![T::of(0.0); n * n]);
-        // A cyclic shift, which unshifted iterations do not change; one Jordan block.
+        // A cyclic shift, which QR iterations without shifts do not change, and a Jordan block.
         let next = |i: usize, j: usize| u8::from(j == (i + 1) % n);
         let cycle: Vec<T> =
             (0..n * n).map(|place| T::of(f64::from(next(place / n, place % n)))).collect();

@@ -40,11 +40,11 @@ fn holds<T: Number>(m: usize, n: usize, a: &[T]) {
 }
 
 fn decomposes<T: Number>() {
-    // Above order 128 the method is divide and conquer.
+    // Order 150 tests divide and conquer, faer's method above order 128.
     let squares = ORDERS.into_iter().chain([150]).map(|n| (n, n));
     for (m, n) in squares.chain(SHAPES) {
         holds::<T>(m, n, &random(m * n, (m + 3 * n) as u64));
-        // Repeated values and rank one, including zero.
+        // The identity (repeated singular values), a matrix of rank one, and zeros.
         let entry = |i: usize, j: usize| f64::from(u8::from(i == j));
         let diagonal: Vec<T> = (0..m * n).map(|p| T::of(entry(p / n, p % n))).collect();
         holds(m, n, &diagonal);
@@ -60,8 +60,8 @@ fn bases_and_values_give_the_matrix_back() {
     decomposes::<f64>();
 }
 
-/// Tests that `a = u diag(s) vt` holds for long and wide matrices whose last columns differ from the first ones by
-/// only `distance`.
+/// Tests that `a = u diag(s) vt` holds for long and wide matrices whose last columns differ from the first ones
+/// by only `distance`.
 fn almost_dependent<T: Number>(distance: f64) {
     let (m, n) = (400, 6);
     let mut a: Vec<T> = random(m * n, 2);

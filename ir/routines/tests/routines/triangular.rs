@@ -1,4 +1,4 @@
-//! Residuals of triangular solves under every flag, and zeros on the diagonal.
+//! Residuals of triangular solves with every combination of flags, and zeros on the diagonal.
 
 use crate::checks::{Number, ORDERS, call, close, double, multiply, random};
 use tapeloom_routines::Routine;
@@ -34,7 +34,7 @@ fn routine(n: usize, columns: usize, triangle: Triangle) -> Routine {
     }
 }
 
-/// Returns the full matrix that the flags describe.
+/// Returns the full matrix of the system that the flags describe.
 fn whole(n: usize, triangle: Triangle, t: &[f64]) -> Vec<f64> {
     let entry = |i: usize, j: usize| {
         let (i, j) = if triangle.transposed { (j, i) } else { (i, j) };
@@ -54,7 +54,7 @@ fn solves<T: Number>() {
         for columns in [1, 3, 17] {
             for triangle in all_triangles() {
                 let mut t: Vec<T> = random(n * n, 5);
-                // Off-diagonal entries of size 1/n give a solution of the size of `b`.
+                // Off-diagonal entries near 1/n keep the solution about as large as `b`.
                 for (place, entry) in t.iter_mut().enumerate() {
                     let (i, j) = (place / n, place % n);
                     let read =
@@ -95,7 +95,7 @@ fn a_zero_on_the_diagonal_divides() {
         b[0] = 0.0;
         let x = call(&routine(n, 1, triangle), &[&t, &b]).double(0);
         assert!(x[0].is_nan());
-        // A subnormal pivot has no finite reciprocal, and division by it is exact.
+        // A subnormal pivot has no finite reciprocal, but the division by it must be exact.
         t[0] = 5e-324;
         b[0] = 1e-323;
         let x = call(&routine(n, 1, triangle), &[&t, &b]).double(0);

@@ -6,7 +6,7 @@ use tapeloom_routines::Routine;
 fn solves<T: Number>() {
     for n in ORDERS {
         for columns in [1, 5] {
-            // Small diagonals force exchanges of rows; a random matrix is nonsingular.
+            // A small diagonal forces exchanges of rows; a random tridiagonal matrix is nonsingular.
             for diagonal in [0.01, 4.0] {
                 let mut lower: Vec<T> = random(n, 1);
                 let mut upper: Vec<T> = random(n, 2);
@@ -25,7 +25,7 @@ fn solves<T: Number>() {
                 upper[n - 1] = T::NAN;
                 let routine = Routine::TridiagonalSolve { n, columns };
                 let x = call(&routine, &[&lower, &d, &upper, &b]).double(0);
-                // The residual of a stable elimination is small compared with |a| |x|.
+                // The residual of a stable elimination must be small compared with |a| |x|.
                 let product = multiply(n, n, columns, &a, &x);
                 let scale = crate::checks::norm(&x).max(1.0);
                 let scaled = |v: &[f64]| v.iter().map(|v| v / scale).collect::<Vec<_>>();
