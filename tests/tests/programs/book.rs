@@ -21,7 +21,7 @@ use tapeloom::prelude::*;
 use tapeloom_ir::{Kind, parse_module, print_module, verify_module};
 use tapeloom_tests::{Failure, TextTest};
 
-/// The chapter whose Rust blocks build on each other; `build.rs` joins them into one program.
+/// The chapter whose Rust blocks are joined into one program by `build.rs`, because they build on each other.
 const ONE_PROGRAM: &str = "from-scratch.md";
 
 #[test]
@@ -64,7 +64,7 @@ fn program_text_is_what_it_says() {
     assert!(seen > 10, "only {seen} blocks");
 }
 
-/// Returns the printed text of a program that parses and verifies.
+/// Parses and verifies a program, and returns it printed again.
 fn same_again(text: &str) -> Result<String, Failure> {
     let module = parse_module(text).map_err(|e| e[0].clone())?;
     match verify_module(&module).first() {
@@ -73,13 +73,13 @@ fn same_again(text: &str) -> Result<String, Failure> {
     }
 }
 
-/// Applies the steps of a text test, here separated by blanks, to a program.
+/// Returns the output of a text test with these steps, separated by blanks, on a program.
 fn steps_of(program: &str, steps: &str) -> Result<String, Failure> {
     let steps = steps.replace(' ', " | ");
     TextTest::read(&format!("// test: {steps}\n{program}\n"))?.output()
 }
 
-/// Returns the loop program and memory plan of the last function.
+/// Lowers the last function of a program, and returns the text of the loop program and of its memory plan.
 fn scheduled(program: &str) -> Result<(String, String), Failure> {
     let prepared = steps_of(program, "expand cse dce peephole")?;
     let module = parse_module(&prepared).map_err(|e| e[0].clone())?;
@@ -95,7 +95,8 @@ fn with(
     f(program.as_ref().ok_or("there is no `ir` block before this one")?)
 }
 
-/// The pictures of the chapter on memory are drawn from its program.
+/// The pictures in the chapter on memory must equal the drawings of this program's tape, with and without a byte
+/// budget.
 #[test]
 fn pictures_of_memory_are_those_of_the_program() {
     let step = |(x, v): (Var, Var)| {
@@ -111,7 +112,7 @@ fn pictures_of_memory_are_those_of_the_program() {
     let all = jit(grad(energy)).explain(&x).unwrap();
     let few = jit(grad(checkpoint(energy, Policy::Bytes(100_000)))).explain(&x).unwrap();
     for (name, picture) in [("memory_all", all.tape()), ("memory_budget", few.tape())] {
-        // Titles contain lines of this file, so they are left out of the comparison.
+        // Titles in the picture contain line numbers of this file, so they are left out of the comparison.
         let mut drawn = String::new();
         for (i, part) in picture.to_svg().split("<title>").enumerate() {
             drawn += if i == 0 { part } else { part.split_once("</title>").unwrap().1 };
@@ -128,7 +129,7 @@ fn pictures_of_memory_are_those_of_the_program() {
     }
 }
 
-/// A page of the book shows 100 columns of code (`book/page.css`); longer lines are cut.
+/// A page of the book shows 100 columns of code (`book/page.css`) and cuts longer lines, so no block may have any.
 #[test]
 fn programs_fit_on_the_page() {
     let mut long = Vec::new();
@@ -213,7 +214,7 @@ fn every_kind_of_error_has_its_section() {
         let heading = format!("\n## {}\n", kind.name());
         let (_, section) = text.split_once(&heading).unwrap_or_else(|| panic!("no {heading}"));
         let section = section.split("\n## ").next().unwrap_or_default();
-        // No program causes internal errors of tapeloom.
+        // `Kind::Internal` needs no section: it is a bug of tapeloom, which no user's program should cause.
         if kind != Kind::Internal {
             let named = section.contains(&format!("Kind::{kind:?}"));
             assert!(section.contains("```rust") && named, "`{kind}` needs a failing program");
@@ -221,7 +222,7 @@ fn every_kind_of_error_has_its_section() {
     }
 }
 
-/// Every function in the last column of the tables of names is a public name of this library.
+/// Every function in the last column of the book's tables of names must be a public name of this library.
 #[test]
 fn names_in_the_tables_exist() {
     let mut names = BTreeSet::new();
@@ -237,7 +238,7 @@ fn names_in_the_tables_exist() {
     for chapter in ["coming-from-jax.md", "arrays.md"] {
         let text = fs::read_to_string(source().join(chapter)).unwrap();
         for row in text.lines().filter(|l| l.starts_with("| ") && !l.starts_with("| numpy")) {
-            // Every second part is a code span; names are the words before brackets.
+            // In the column, every second part between backticks is code; the word before a bracket is a name.
             let ours = row.rsplit(" | ").next().unwrap_or_default();
             let codes = ours.split('`').skip(1).step_by(2);
             for code in codes.filter(|c| !c.starts_with('#')) {
@@ -254,7 +255,8 @@ fn names_in_the_tables_exist() {
     assert!(seen > 80, "only {seen} names");
 }
 
-/// Adds the names after `pub fn`, and the names that macros define in rows `name = Op;` or `name name_axis ..`.
+/// Adds to `names` the names that the file or folder declares with `pub fn`, and the names in macro rows `name = Op;`
+/// or `name name_axis ..`.
 fn public_names(path: &Path, names: &mut BTreeSet<String>) {
     if path.is_dir() {
         for entry in fs::read_dir(path).unwrap() {
@@ -283,7 +285,7 @@ fn the_book_builds() {
     let book = source().parent().unwrap().to_owned();
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("book");
     let build = Command::new("mdbook").arg("build").arg("-d").arg(&out).arg(&book).output();
-    // Without mdbook, only the tests above apply: chapters, links, blocks, and included files.
+    // If mdbook is not installed, only the other tests check chapters, links, blocks and included files.
     let Ok(output) = build else { return };
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
@@ -307,9 +309,9 @@ fn chapters() -> Vec<(String, String)> {
     chapters
 }
 
-/// A fenced block.
+/// A fenced block of a page.
 struct Block {
-    /// The line of its fence.
+    /// The line number of its opening fence.
     line: usize,
     /// The text after the three backticks.
     fence: String,
@@ -336,7 +338,7 @@ fn blocks(text: &str) -> Vec<Block> {
     found
 }
 
-/// Returns a page without its blocks and without inline code.
+/// Returns the text of a page without fenced blocks and inline code.
 fn prose(text: &str) -> String {
     let outside = text.split("\n```").step_by(2).collect::<Vec<_>>().join("\n");
     outside.split('`').step_by(2).collect()

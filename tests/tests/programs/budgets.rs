@@ -74,11 +74,12 @@ const PROGRAMS: [(&str, Program); 8] = [
     ("written", written),
 ];
 
-/// Returns the sufficient budget that the message names.
+/// Returns the smallest sufficient budget, in bytes, that the error message names, and checks that the message explains
+/// the bytes.
 fn least(error: &Error) -> u64 {
     assert_eq!(error.kind(), Kind::Budget, "{error}");
     let text = error.to_string();
-    // The message names the values that take the bytes, with the lines that compute them.
+    // The message must name the values that occupy the bytes, with the lines that compute them.
     assert!(text.contains(" bytes are ") && text.matches("budgets.rs:").count() > 1, "{text}");
     let (_, rest) = text.split_once("at least ").unwrap();
     rest.split(' ').next().unwrap().parse().unwrap()
@@ -89,7 +90,8 @@ fn budgets_are_obeyed_or_refused_with_the_least_number() {
     let x = Tensor::new(&[32], (0..32).map(|i| 0.01 * f64::from(i)).collect::<Vec<_>>()).unwrap();
     for (name, f) in Sweep::TapeOfPrograms.all(PROGRAMS) {
         let want = jit(value_and_grad(f)).call(&x).unwrap();
-        // The gradient's workspace beside its tape, twice: loops that recompute carries need the same again.
+        // The workspace that the gradient may use beside its tape: twice as much as without a budget, because loops
+        // that recompute carries need their workspace again.
         let e = jit(value_and_grad(f)).explain(&x).unwrap();
         let work = 2 * (e.workspace_bytes() - e.tape().bytes()) as u64 + 8192;
         let mut refused = 0;
@@ -117,13 +119,14 @@ fn budgets_are_obeyed_or_refused_with_the_least_number() {
                 assert_eq!(exact.call(&x).unwrap(), plain.call(&x).unwrap(), "{name} in {budget}");
             }
         }
-        // The layers are recomputed from their argument, so they need no tape.
+        // The program `layers` needs no tape: its layers are recomputed from the argument. Every other program must
+        // refuse a budget of 0 bytes.
         assert!(refused > 0 || name == "layers", "{name} has a tape without bytes");
     }
 }
 
-/// Checks that a gradient takes no more bytes than its budget. If the budget is refused, checks the least budget that
-/// the refusal names.
+/// Checks that the tape of a gradient is no larger than its budget in bytes. If a budget is refused, checks the least
+/// budget that the error names instead.
 #[track_caller]
 fn obeyed(name: &str, f: impl Fn(Var) -> Var + Clone, x: &Tensor, budgets: &[u64]) {
     for budget in budgets {
@@ -140,8 +143,8 @@ fn obeyed(name: &str, f: impl Fn(Var) -> Var + Clone, x: &Tensor, budgets: &[u64
     }
 }
 
-/// A factor that the reverse pass recomputes and reads within an iteration is no tape. A factor that lies between the
-/// two passes is tape.
+/// A matrix factorization that the reverse pass recomputes and reads within one iteration does not count as tape; a
+/// factorization that is saved from the forward to the reverse pass does. Every tape must be within its budget.
 #[test]
 fn factors_of_matrices_are_within_budgets() {
     const N: usize = 60;
@@ -170,8 +173,8 @@ fn factors_of_matrices_are_within_budgets() {
     }
 }
 
-/// The states that a loop passes to the loop of the reverse pass count as tape, also if that loop reads a part of them
-/// or reads them from a table.
+/// The states that a loop saves for the loop of the reverse pass must count as tape, also if the reverse loop reads a
+/// part of them or reads them from a table.
 #[test]
 fn states_that_loops_hand_to_loops_are_within_budgets() {
     let handed = |x: Var| {
@@ -205,10 +208,10 @@ fn budgets_compose() {
         let batched =
             move |x: Var| checkpoint(move |x: Var| vmap(f)(x).sum(), Policy::Bytes(60_000))(x);
         same(run(grad(batched), &rows).unwrap(), run(all(f), &rows).unwrap());
-        // The gradient is checkpointed too, and saves more.
+        // The second derivative checkpoints the gradient too, which saves more, so the budget is larger.
         let d = move |x: Var| checkpoint(f, Policy::Bytes(400_000))(x);
         same(run(hessian(d), &x).unwrap(), run(hessian(f), &x).unwrap());
-        // In each iteration of a loop, and in a branch.
+        // A checkpoint with a budget in each iteration of a loop, and in a branch.
         let iterations = |g: &dyn Fn(Var) -> Var, x: Var| {
             fori_loop(3, |(_, x): (Var, Var)| x * 0.5 + g(x) * 0.001, x).sum()
         };
@@ -244,7 +247,8 @@ fn what_cannot_be_made_again_has_no_budget() {
     let error = jit(grad(checkpoint(f, Policy::Bytes(1_000_000)))).call([0.1, 0.2]).unwrap_err();
     assert_eq!(error.kind(), Kind::Budget, "{error}");
     assert!(error.to_string().contains("trip count of this loop is not known"), "{error}");
-    // In a loop of static trip count the bytes are known, and the refusal names the host function.
+    // In a loop of static trip count the number of bytes is known, and the error must name the line of the host
+    // function.
     let asked = |x: Var| {
         let iteration = |(_, x): (Var, Var)| {
             x.sin() + callback("ask", x.stop_gradient(), x.array_type(), |x: Tensor| Ok(x))
@@ -257,7 +261,8 @@ fn what_cannot_be_made_again_has_no_budget() {
     assert!(error.to_string().contains(&said), "{said}: {error}");
 }
 
-/// Recomputed iterations do not repeat their ordered effects.
+/// Recomputed iterations must not repeat ordered effects: gradients with and without a budget must log the same
+/// effects.
 #[test]
 fn iterations_that_run_again_are_silent() {
     let log = Listener::default();
@@ -266,7 +271,7 @@ fn iterations_that_run_again_are_silent() {
         let heard = heard.clone();
         tap(x, move |x: Tensor| heard.hear("x", &[x]))
     };
-    // In a nested loop, on one side of a branch.
+    // The effect stands in a nested loop, on one side of a branch.
     let iteration = move |(i, x): (Var, Var)| {
         let inner = |(_, x): (Var, Var)| cond(i.rem(2).eq(0), &tell, |x: Var| x, x.sin());
         fori_loop(2, inner, x) * 1.1
@@ -284,7 +289,7 @@ fn iterations_that_run_again_are_silent() {
         let tape = jit(|x| grad(f)(x)).explain(&x).unwrap().tape().bytes();
         assert!(tape <= 1_000, "{tape}");
     }
-    // Second derivatives.
+    // Second derivatives must log the same effects with and without a budget.
     let along =
         |f: &dyn Fn(Var) -> Var| (jit(|x: Var| hvp(f)((x, x * 0.5))).call(&x).unwrap(), log.take());
     let ((want, told), (got, heard)) = (along(&run), along(&few));
@@ -292,8 +297,8 @@ fn iterations_that_run_again_are_silent() {
     Agreement::CLOSE.check(&got, &want).unwrap();
 }
 
-/// The effects of custom rules are the same with and without a budget: the effects of the forward rule replace the
-/// function's, and effects on a cotangent occur in the first derivative only.
+/// The effects of functions with custom rules must be the same with and without a budget: effects of the forward rule
+/// replace the effects of the function, and effects on a cotangent occur in the first derivative only.
 #[test]
 fn rules_of_iterations_that_run_again_tell_once() {
     let log = Listener::default();
@@ -343,7 +348,7 @@ fn rules_of_iterations_that_run_again_tell_once() {
     }
 }
 
-/// If the budget suffices for all residuals, the workspace is no larger than without a budget.
+/// If the budget suffices for all residuals, the workspace must be no larger than without a budget.
 #[test]
 fn a_budget_with_room_for_all_costs_nothing() {
     let chain = |x: Var| (x * x.sin() + (x * 2.0).cos()).sin().sum();
@@ -357,7 +362,8 @@ fn a_budget_with_room_for_all_costs_nothing() {
     }
 }
 
-/// Regressions: values between the two passes that were missing in the tape.
+/// Regressions: programs with values between the two passes that the tape once did not count. Tapes must be within the
+/// budget.
 #[test]
 fn what_is_kept_is_all_that_is_kept() {
     let x = Tensor::full(&[1000], 0.3).unwrap();
@@ -369,14 +375,14 @@ fn what_is_kept_is_all_that_is_kept() {
         Agreement::CLOSE.check(&got, &want).unwrap();
         e.workspace_bytes()
     };
-    // Only a slice of an array is read, not the array; weights by position are recomputed.
+    // The reverse pass reads only a slice of the array z, so only the slice is saved; the weights are recomputed.
     let part = |x: Var| {
         let z = while_loop(|x: Var| x.sum().lt(100.0), |x: Var| x.sin(), x.stop_gradient());
         let weights = (arange(1000, Dtype::F64) * 0.7).cos();
         ((x * weights).sin().sum() * z.slice_axis(0, 0..10)).exp().sum()
     };
     tape(part, 100);
-    // The forward pass of an inner loop has no memory for carries that are not read.
+    // The forward pass of an inner loop must not allocate memory for carries that are not read.
     let inside = |x: Var| {
         let iteration = |(_, x): (Var, Var)| tap(x.sin() * 1.1, |_: Tensor| {});
         let iterations = |(_, x): (Var, Var)| {
@@ -388,7 +394,7 @@ fn what_is_kept_is_all_that_is_kept() {
     assert!(tape(inside, 200_000) < 260_000);
 }
 
-/// A loop of unknown trip count takes no more memory than it may need, however large the budget.
+/// The workspace of a loop of unknown trip count must stay small, however large the budget.
 #[test]
 fn generous_budgets_are_not_taken_whole() {
     let f = |x: Var| {
@@ -411,7 +417,7 @@ fn budgets_of_higher_order_and_in_rules() {
     };
     let outer = |g: &dyn Fn(Var) -> Var, x: Var| (g(x) * x.sin()).sum();
     for f in [until, swing, stacked] {
-        // The smallest budget of the first reverse pass suffices for the second.
+        // The smallest budget that suffices for the gradient must also suffice for the derivative of the gradient.
         let first = |bytes| run(grad(checkpoint(f, Policy::Bytes(bytes))), &x);
         for budget in [least(&first(10).unwrap_err()), 10_000, u64::MAX] {
             let c = move |x: Var| checkpoint(f, Policy::Bytes(budget))(x);
@@ -426,8 +432,9 @@ fn budgets_of_higher_order_and_in_rules() {
     assert_eq!(run(grad(rule), &x).unwrap_err().kind(), Kind::Budget);
 }
 
-/// A captured value is also the initial carry, and the block size does not divide the trip count. Cotangents are
-/// still summed in the order of the iterations.
+/// A budget splits a loop into blocks of iterations, of a size that does not divide the trip count; the loop's initial
+/// carry is also a captured value. Gradients must have the same bits as without a budget, so cotangents must be summed
+/// in the order of the iterations.
 #[test]
 fn cuts_of_a_loop_change_no_bit() {
     let x: Tensor = (0..16).map(|i| 0.9 * (1.0 + 0.7 * i as f64).sin()).collect();
@@ -449,7 +456,8 @@ fn cuts_of_a_loop_change_no_bit() {
     }
 }
 
-/// Iterations add to one cotangent the contributions of their reads, also if the value read is an initial carry too.
+/// Regression: a captured value that iterations read is also an initial carry. Its cotangent must be summed in the same
+/// order, to the bit, for every budget.
 #[test]
 fn cuts_of_a_loop_that_begins_with_what_it_reads_change_no_bit() {
     let x: Tensor = (0..3).map(|i| 0.9 * (1.0 + 0.7 * i as f64).sin()).collect();
@@ -467,8 +475,8 @@ fn cuts_of_a_loop_that_begins_with_what_it_reads_change_no_bit() {
     }
 }
 
-/// If there is room for all carries, the last iterations save their residuals, as far as the budget allows, and are
-/// not recomputed.
+/// If a budget exceeds the size of all carries, the rest must hold residuals of the last iterations, which then are not
+/// recomputed: the tape must fill at least four fifths of the budget.
 #[test]
 fn what_a_budget_leaves_is_kept_of_the_last_iterations() {
     let x: Tensor = (0..16).map(|i| (i as f64).sin()).collect();
@@ -490,7 +498,8 @@ fn what_a_budget_leaves_is_kept_of_the_last_iterations() {
     }
 }
 
-/// The reverse pass adds the cotangents of late reads last, for an argument and for a computed array.
+/// An argument and a computed array are read in all layers, which budgets recompute in pieces. Their cotangents must be
+/// summed in the same order, to the bit, for every budget.
 #[test]
 fn cuts_between_reads_of_an_array_change_no_bit() {
     let x = square();
@@ -514,14 +523,14 @@ fn cuts_between_reads_of_an_array_change_no_bit() {
     }
 }
 
-/// Returns an array of 24 by 24.
+/// Returns a matrix of 24 by 24 numbers.
 fn square() -> Tensor {
     let numbers = |n: Var| (n.convert(Dtype::F64) * 0.7).sin().reshape([24, 24]) * 0.2;
     run(|()| numbers(arange(24 * 24, Dtype::I64)), ()).unwrap()
 }
 
-/// Straight-line programs: a chain of layers, layers with residual connections, layers that each read all before, and
-/// layers with custom rules.
+/// Straight-line programs of layers: a chain, layers with residual connections, layers that each read the results of
+/// all earlier layers, and layers with custom rules.
 const STRAIGHT: [(&str, Program); 4] = [
     ("row", |x| (0..40).fold(x, |y, _| y.dot(x).named("h").tanh()).sum()),
     ("around", |x| (0..40).fold(x, |y, _| y + (y.dot(x).named("h").tanh() * 0.3).dot(x)).sum()),
@@ -540,13 +549,14 @@ const STRAIGHT: [(&str, Program); 4] = [
     }),
 ];
 
-/// Recomputed values are computed one after the other, when they are read: the workspace beside the tape is as large
-/// as without a policy, and does not hold all recomputed values at once. Unrounded values are freed after rounding.
+/// A recomputed value must be computed just before it is read: the workspace beside the tape must be about as large as
+/// without a policy, so it cannot hold all recomputed values at once. Under `Rounded`, unrounded values are freed after
+/// rounding.
 #[test]
 fn what_is_computed_again_does_not_wait() {
     let x = square();
     let array = x.bytes().len();
-    // For functions with custom rules, the rules decide the residuals.
+    // Left out: functions with custom rules, whose residuals the rules choose.
     for (name, f) in STRAIGHT.into_iter().filter(|(name, _)| *name != "rules") {
         let plain = jit(value_and_grad(f)).explain(&x).unwrap();
         let (beside, all) = (plain.workspace_bytes() - plain.tape().bytes(), plain.tape().bytes());
@@ -554,7 +564,7 @@ fn what_is_computed_again_does_not_wait() {
             let e = jit(value_and_grad(checkpoint(f, policy.clone()))).explain(&x).unwrap();
             let (tape, work) = (e.tape().bytes(), e.workspace_bytes());
             assert!(tape < all, "{name}, {policy}: {tape} of {all}");
-            // All partial sums of a chain are in memory when the last one is read.
+            // When layers read all earlier results, the partial sums of a cotangent are all in memory at the last read.
             let sums = if name == "row" || policy == Policy::Rounded { 0 } else { all };
             let room = tape + beside + 5 * array + sums;
             assert!(
@@ -567,8 +577,8 @@ fn what_is_computed_again_does_not_wait() {
     }
 }
 
-/// The reverse pass recomputes straight-line code piece by piece, which reduces the whole workspace and not only the
-/// tape: for chains, for residual connections, and for layers that each read all before.
+/// Budgets make the reverse pass recompute straight-line code piece by piece: the whole workspace, not only the tape,
+/// must shrink to the given number of arrays, for every program in `STRAIGHT`.
 #[test]
 fn straight_code_is_undone_in_pieces() {
     let x = square();
@@ -592,13 +602,14 @@ fn straight_code_is_undone_in_pieces() {
             assert_eq!(exact(&f), jit(value_and_grad(f)).interpreted().call(&x).unwrap());
         }
         println!("{name}: {} arrays, at least {}", all / array, least / array);
-        // Arrays of a page or more may be padded by a line.
+        // Arrays of a page or more may be padded by a cache line of 64 bytes.
         let room = most * (array + 64);
         assert!(least <= room, "{name} takes {} arrays of {}", least / array, all / array);
     }
 }
 
-/// Bools are packed into words directly from their bytes, without intermediate words.
+/// Bools must be packed into bits directly from bytes, without an intermediate 64-bit word per bool: the workspace must
+/// be at most twice the bools' bytes and a few rows.
 #[test]
 fn truth_values_are_packed_in_little_memory() {
     let f = |x: Var| {
@@ -614,7 +625,8 @@ fn truth_values_are_packed_in_little_memory() {
     assert!(e.workspace_bytes() < 2 * masks + 16 * row, "{}\n{}", e.memory_plan(), e.tape());
 }
 
-/// Values computed from an argument before a loop are recomputed before the reverse loop, and so are no tape.
+/// If a loop reads a value that is computed from an argument before the loop, the reverse pass recomputes the value,
+/// which therefore is no tape.
 #[test]
 fn what_loops_read_of_arguments_counts_only_where_it_is_kept() {
     let iterations = |w: Var| {
@@ -642,7 +654,7 @@ type Constant = fn(usize) -> Var;
 type Use = fn(Var, Var) -> Var;
 type Place = fn(Use, Var, Constant) -> Var;
 
-/// Constants that a program computes.
+/// Arrays that a program computes from literals alone, given the number of elements.
 const CONSTANTS: [(&str, Constant); 10] = [
     ("numbers", |n| arange(n, Dtype::F64)),
     ("products", |n| arange(n, Dtype::F64) * 0.01),
@@ -656,7 +668,7 @@ const CONSTANTS: [(&str, Constant); 10] = [
     ("written", |n| zeros([n], Dtype::F64).at(arange(n, Dtype::I64).rem(7)).add(full([n], 1.0))),
 ];
 
-/// Programs that read a constant in both passes.
+/// Functions of an argument and a constant that read the constant in both passes.
 const USES: [(&str, Use); 8] = [
     ("iterations", |x, c| map(|t: Var| (x + t.convert(Dtype::F64) * 0.001).sin().sum(), c).sum()),
     ("iterations that carry", |x, c| {
@@ -690,10 +702,10 @@ const USES: [(&str, Use); 8] = [
     }),
 ];
 
-/// The number of elements of a constant.
+/// The number of elements of the array that a constant computes.
 const MANY: usize = 1000;
 
-/// Positions of a function in the program.
+/// Contexts of a function in a program: alone, in a call, in a loop.
 const PLACES: [(&str, Place); 5] = [
     ("alone", |f, x, c| f(x, c(MANY))),
     ("in a call that is marked", |f, x, c| {
@@ -709,14 +721,14 @@ const PLACES: [(&str, Place); 5] = [
     }),
 ];
 
-/// Values that depend on no argument are recomputed for the reverse pass, whatever computes and reads them. Otherwise
-/// they would occupy memory between the passes that the tape does not count.
+/// Arrays that depend on no argument must be recomputed for the reverse pass, whatever computes and reads them.
+/// Otherwise they would occupy memory between the passes that the tape does not count.
 #[test]
 fn constants_do_not_lie_between_the_passes() {
     let x: Tensor = (0..7).map(|i| 0.9 * (1.0 + 0.7 * i as f64).sin()).collect();
     for (k, (place, at)) in PLACES.into_iter().enumerate() {
         for (i, (reader, f)) in USES.into_iter().enumerate() {
-            // All combinations alone, and a sample of them in the other positions.
+            // All pairs of a constant and a reader alone; every sixth pair in the other contexts.
             for (j, (made, c)) in CONSTANTS.into_iter().enumerate() {
                 if k > 0 && (i + j + k) % 6 > 0 {
                     continue;
@@ -746,8 +758,8 @@ fn constants_do_not_lie_between_the_passes() {
     }
 }
 
-/// Masks whose rows fill no whole words are packed within the loop, not after it: the workspace beside the tape does
-/// not grow with the trip count.
+/// Masks whose rows fill no whole words must be packed within the loop, not after it: the workspace must exceed the
+/// tape by at most 8192 bytes, whatever the trip count.
 #[test]
 fn rows_of_a_few_bits_share_words() {
     let choices: [(&str, Program); 3] = [
@@ -785,9 +797,8 @@ fn rows_of_a_few_bits_share_words() {
     }
 }
 
-/// Numbers that each iteration saves in a few bits are unpacked for some iterations at a time, if the budget has room
-/// for the packed numbers but not for the unpacked ones. The workspace beyond the budget does not depend on the trip
-/// count.
+/// If the budget has room for the numbers that iterations save packed in a few bits, but not for the unpacked ones,
+/// some iterations' numbers are unpacked at a time: the workspace beyond the budget must not grow with the trip count.
 #[test]
 fn what_is_packed_is_unpacked_where_it_is_read() {
     type Iterations = fn(usize, Var) -> Var;
@@ -829,7 +840,7 @@ fn what_is_packed_is_unpacked_where_it_is_read() {
             }
             work.saturating_sub(budget as usize)
         };
-        // Three bits per iteration, half a byte, and two bytes, which hold all numbers at once.
+        // Budgets of 3, 4 and 16 bits per iteration; the last has room for the numbers of all iterations unpacked.
         for bits in [3, 4, 16] {
             let budget = |n: usize| (n * bits / 8 + 4000) as u64;
             let (few, many) = (beyond(2000, budget(2000)), beyond(64_000, budget(64_000)));
@@ -838,7 +849,8 @@ fn what_is_packed_is_unpacked_where_it_is_read() {
     }
 }
 
-/// Straight-line code before and after a loop that saves some of its states is also recomputed piece by piece.
+/// Straight-line code before and after a loop that saves some of its states must also be recomputed piece by piece: the
+/// workspace may exceed the budget by 20 arrays.
 #[test]
 fn straight_code_beside_loops_is_undone_in_pieces() {
     let x = square();
@@ -865,13 +877,13 @@ fn straight_code_beside_loops_is_undone_in_pieces() {
     }
 }
 
-/// Returns the gradient with respect to the last two of three arguments.
+/// Returns a function that computes the gradient of `f` with respect to the last two of its three arguments.
 fn of_two(f: impl Fn((Var, Var, Var)) -> Var) -> impl Fn((Var, Var, Var)) -> (Var, Var) {
     move |(k, x, s)| grad(|(x, s): (Var, Var)| f((k, x, s)))((x, s))
 }
 
-/// Branches whose residuals have different shapes share memory too: the tape is as large as the largest branch's, and
-/// a budget of that size recomputes nothing.
+/// Branches must share memory although their residuals have different shapes: the tape is as large as the largest
+/// branch's, and with a budget of that size nothing is recomputed.
 #[test]
 fn sides_of_a_branch_share_what_they_keep() {
     let turns = |n: usize| {
@@ -883,7 +895,7 @@ fn sides_of_a_branch_share_what_they_keep() {
         let y = (s * x).expand_dims(0) + x.expand_dims(1);
         (0..12).fold(y, |y, _| (y * y).sin() + y).sum_axis(0)
     };
-    // Some of the branches; the others return the argument.
+    // Returns a `switch` whose branches are the programs marked in `on`; its other branches return the argument.
     let some = move |on: [bool; 3]| {
         move |(k, x, s): (Var, Var, Var)| {
             let sides: [&dyn Fn((Var, Var)) -> Var; 3] = [&turns(400), &products, &turns(150)];
@@ -918,8 +930,8 @@ fn sides_of_a_branch_share_what_they_keep() {
     }
 }
 
-/// Calls do not change the order of sums, for values that a function returns unchanged and for values passed to it
-/// twice.
+/// Calls, checkpointed or outlined, must not change the order in which cotangents are summed: gradients have the same
+/// bits as without calls. The functions' results and arguments include one value twice.
 #[test]
 fn calls_change_no_order_of_sums() {
     let moved = |x: Var| x + 1.0;
@@ -937,12 +949,12 @@ fn calls_change_no_order_of_sums() {
     assert_eq!(exact(&outlined), exact(&plain));
 }
 
-/// A value is read by rows, read whole, and is the initial carry of a loop. Iterations add to its cotangent in the
-/// same order, for every number of loops into which a budget splits the loop.
+/// A value is read by rows, read whole, and is the initial carry of a loop. Its gradient must have the same bits for
+/// every number of pieces into which a budget splits the loop.
 #[test]
 fn cuts_of_a_loop_that_reads_rows_of_what_it_reads_change_no_bit() {
     let programs: [Program; 5] = [
-        // A row is read twice.
+        // In each iteration the row t is read twice.
         |x| {
             let iteration = |(h, t): (Var, Var)| ((h * 0.9 + t).sin() + t * h * 0.1, ());
             scan(iteration, constant(0.3), x).0 + (x * x.exp()).sum()
@@ -983,7 +995,8 @@ fn cuts_of_a_loop_that_reads_rows_of_what_it_reads_change_no_bit() {
     }
 }
 
-/// Slices of an array are read before and after a recomputed piece that contains the first read of the array.
+/// Slices of an array are read before and after a recomputed piece of code that contains the first read of the array.
+/// Its gradient must have the same bits for every budget.
 #[test]
 fn cuts_behind_the_first_read_of_an_array_change_no_bit() {
     let f = |x: Var| {
@@ -1009,9 +1022,9 @@ fn cuts_behind_the_first_read_of_an_array_change_no_bit() {
     }
 }
 
-/// If a loop that recomputes a value for the reverse pass were merged with the loop that computes it for the forward
-/// pass, the value would stay in memory between the passes. So the workspace must be as large as one of the two
-/// passes needs.
+/// Regression: a loop that recomputes a value for the reverse pass must not be merged with the loop that computes the
+/// value for the forward pass, because the value would stay in memory between the passes. So the workspace must be as
+/// large as one pass needs.
 #[test]
 fn what_is_made_again_is_made_after_the_forward_pass() {
     const N: usize = 9973;
@@ -1029,7 +1042,7 @@ fn what_is_made_again_is_made_after_the_forward_pass() {
         let a = along(x.index(0), x.cumsum(0) * 1e-5);
         a * along(x.index(1), x.exp().cumsum(0) * 1e-5)
     }
-    // After another checkpointed function, which has saved the incoming value.
+    // This function stands after another checkpointed function, which has saved its argument h.
     fn second(x: Var) -> Var {
         let of = |x: Var| (x * 1e-4).sum().exp();
         let h = checkpoint(of, Policy::Bytes(1000))(x);
@@ -1038,7 +1051,7 @@ fn what_is_made_again_is_made_after_the_forward_pass() {
         };
         checkpoint(of, Policy::Bytes(2000))((h, x))
     }
-    // Before code that works in four arrays.
+    // This function stands before a sort, which works in four arrays.
     fn before(x: Var) -> Var {
         let of = |x: Var| (along(x.index(0), (x * 1.1).sin()) * x.index(1)).exp();
         let h = checkpoint(of, Policy::Bytes(2000))(x);
@@ -1046,8 +1059,8 @@ fn what_is_made_again_is_made_after_the_forward_pass() {
         h * u.sort(0).index(5)
     }
     let wave = |n: usize| Tensor::from((0..n).map(|i| (0.7 * i as f64).sin()).collect::<Vec<_>>());
-    // Arrays of the reverse pass: one that the iterations read; or two for both sums, the total, and the cotangents
-    // of rows.
+    // The arrays of N elements that the workspace may hold: for `literal`, the one that iterations read; for the
+    // others, that one, two of sums, and the cotangents of rows.
     for (f, x, arrays) in
         [(literal as Program, wave(5), 1), (argument, wave(N), 4), (twice, wave(N), 4)]
     {
@@ -1064,8 +1077,8 @@ fn what_is_made_again_is_made_after_the_forward_pass() {
         let (y, g) = run(value_and_grad(checkpoint(f, Policy::Bytes(2000))), &x).unwrap();
         Agreement::CLOSE.check_all(&[y, g], &[plain.0, plain.1]).unwrap();
     }
-    // Two arrays for the sums and the ones that iterations read; for the sort, keys and positions, each twice, its
-    // digit table, the cosine and its positions.
+    // For `second`, two arrays for the sums and the ones that iterations read; for `before`, the arrays of the sort:
+    // keys and positions, each twice, its digit table, the cosine and its positions.
     for (f, arrays) in [(second as Program, 4), (before, 7)] {
         let [one, both] = [jit(grad(f)).explain(wave(N)), jit(value_and_grad(f)).explain(wave(N))];
         for e in [one.unwrap(), both.unwrap()] {
@@ -1074,7 +1087,8 @@ fn what_is_made_again_is_made_after_the_forward_pass() {
     }
 }
 
-/// Arithmetic on a residual is fused into its reader, as on an argument.
+/// Arithmetic on a residual must be fused into its reader, as arithmetic on an argument is: the workspace holds two
+/// arrays of 8000 bytes.
 #[test]
 fn what_is_kept_is_read_as_cheaply_as_an_argument() {
     let chain = |h: Var| (0..8).fold(constant(0.1), |t, _| (h * t + 0.3).square().mean().sin());
@@ -1086,8 +1100,9 @@ fn what_is_kept_is_read_as_cheaply_as_an_argument() {
     }
 }
 
-/// A table whose rows are computed from earlier rows becomes a loop that carries rows. The cotangent of a row is the
-/// same sum: the reads of the table after the loop, then the reading iterations, with one partial sum per read.
+/// A table whose rows are computed from earlier rows becomes a loop that carries rows. The gradient must have the same
+/// bits for every budget: the cotangent of a row is the sum over reads after the loop, then over the iterations that
+/// read it, with one partial sum per read.
 #[test]
 fn tables_of_rows_change_no_bit() {
     fn table(x: Var, old: usize) -> Ref {
@@ -1108,7 +1123,7 @@ fn tables_of_rows_change_no_bit() {
         fori_loop(40, iteration, ());
         read(rows)
     };
-    // A row read twice, and a row used twice.
+    // An iteration reads one row twice, and uses another row twice.
     let twice: Program = |x| {
         let rows = table(x, 3);
         let iteration = |(i, ()): (Var, ())| {
@@ -1120,7 +1135,7 @@ fn tables_of_rows_change_no_bit() {
         fori_loop(40, iteration, ());
         read(rows)
     };
-    // The row of the current iteration is read and added to.
+    // An iteration reads the row that it has just written, and adds to it.
     let own: Program = |x| {
         let rows = table(x, 3);
         let iteration = |(i, ()): (Var, ())| {
@@ -1141,7 +1156,7 @@ fn tables_of_rows_change_no_bit() {
         fori_loop(40, iteration, ());
         read(rows)
     };
-    // Each row from the one before, which is read twice.
+    // Each row is computed from the row before, which is read twice.
     let one: Program = |x| {
         let rows = table(x, 1);
         let iteration = |(i, ()): (Var, ())| {
@@ -1165,8 +1180,8 @@ fn tables_of_rows_change_no_bit() {
     }
 }
 
-/// A budget around a gradient covers the residuals of the gradient's derivative; the residuals between the gradient's
-/// own passes have their own budget.
+/// The budget of a checkpoint around a gradient covers the residuals for the gradient's derivative. A budget inside the
+/// gradient covers the residuals between its own passes; both are needed for a tape of 1752 bytes.
 #[test]
 fn gradients_inside_have_budgets_of_their_own() {
     fn inner(x: Var) -> Var {
@@ -1191,7 +1206,8 @@ fn gradients_inside_have_budgets_of_their_own() {
     Agreement::CLOSE.check(&g.call(&x).unwrap(), &f.call(&x).unwrap()).unwrap();
 }
 
-/// Returns derivatives of three orders of a function of a vector.
+/// Returns the gradient of `f`, and two more functions of a vector that are gradients of weighted sums of the one
+/// before: derivatives of first, second and third order.
 fn three_orders(f: impl Fn(Var) -> Var + 'static) -> [Rc<dyn Fn(Var) -> Var>; 3] {
     let next = |f: Rc<dyn Fn(Var) -> Var>, weigh: fn(Var) -> Var| -> Rc<dyn Fn(Var) -> Var> {
         Rc::new(grad(move |x: Var| (f(x) * weigh(x)).sum()))
@@ -1202,7 +1218,8 @@ fn three_orders(f: impl Fn(Var) -> Var + 'static) -> [Rc<dyn Fn(Var) -> Var>; 3]
     [first, second, third]
 }
 
-/// If the budget has room for all residuals, the program equals the one without a budget.
+/// If the budget has room for all residuals, the loop program must equal the one without a budget, for derivatives of
+/// order 1 to 3.
 #[test]
 fn an_ample_budget_costs_nothing() {
     let x: Tensor = (0..8).map(|i| 0.1 * f64::from(i)).collect();
@@ -1228,8 +1245,8 @@ fn an_ample_budget_costs_nothing() {
     }
 }
 
-/// No budget covers the residuals of a loop of unknown trip count in advance; but a large budget is not allocated as
-/// a whole for such a loop.
+/// A loop of unknown trip count may need any number of bytes, but a large budget must not be allocated as a whole for
+/// it: the workspace of ten possible iterations stays small.
 #[test]
 fn a_large_budget_is_not_taken_for_iterations_that_may_not_come() {
     let ten = |x: Var| {
@@ -1245,8 +1262,8 @@ fn a_large_budget_is_not_taken_for_iterations_that_may_not_come() {
     }
 }
 
-/// A host function inside a function with custom rules, in recomputed straight-line code, is called once per layer:
-/// its result is saved.
+/// If straight-line layers with custom rules are recomputed, a host function inside a rule must still be called once
+/// per layer: its effect is not repeated.
 #[test]
 fn pieces_with_rules_call_the_host_once() {
     let log = Listener::default();
@@ -1277,7 +1294,8 @@ fn pieces_with_rules_call_the_host_once() {
     }
 }
 
-/// The gradient of a loop of unknown trip count is differentiated within a budget, of which its loops get a third.
+/// The gradient of a loop of unknown trip count is itself differentiated within a budget: values must equal those
+/// without a budget, for small and unlimited budgets.
 #[test]
 fn a_gradient_of_a_loop_of_unknown_length_has_a_budget() {
     let inner = |x: Var| {
@@ -1294,13 +1312,14 @@ fn a_gradient_of_a_loop_of_unknown_length_has_a_budget() {
             let g = jit(grad(move |x: Var| f(x).square().sum()));
             Agreement::CLOSE.check(&g.call(&x).unwrap(), &want).unwrap();
         }
-        // The gradient alone, without a derivative of it.
+        // The gradient alone must equal, bit for bit, the one without a checkpoint.
         let first = run(checkpoint(slope, Policy::Bytes(bytes)), &x).unwrap();
         assert_eq!(first, run(slope, &x).unwrap());
     }
 }
 
-/// The carries saved by such a gradient and by its derivative share one budget.
+/// The carries saved by a gradient of a loop of unknown trip count and by the gradient's derivative share one budget:
+/// the tape must fill more than half of it, and not exceed it.
 #[test]
 fn a_gradient_of_a_loop_of_unknown_length_and_its_derivative_share_a_budget() {
     let inner = |x: Var| {

@@ -1,4 +1,4 @@
-//! `checkpoint`: the same values and derivatives, with fewer residuals in memory.
+//! `checkpoint`: values and derivatives must be those of the same program without it, with fewer residuals in memory.
 
 use tapeloom::prelude::*;
 use tapeloom_tests::Agreement;
@@ -10,17 +10,17 @@ fn wave(shape: &[usize]) -> Tensor {
         .unwrap()
 }
 
-/// A matrix product and a hyperbolic tangent.
+/// A layer: a matrix product and a hyperbolic tangent.
 fn layer((w, x): (Var, Var)) -> Var {
     x.dot(w).tanh()
 }
 
-/// A feed-forward layer: up, tanh, down, tanh.
+/// A feed-forward layer with a residual connection: to a larger width, tanh, back to the input's width, tanh.
 fn wide((w, x): (Var, Var)) -> Var {
     (x.dot(w).tanh().dot(w.t()) + x).tanh()
 }
 
-/// Returns the workspace in bytes of the gradient of 32 layers, and the gradient.
+/// Returns the workspace in bytes of the gradient of a loss of `layers`, and the gradient.
 fn gradient(layers: impl Fn((Var, Var)) -> Var, w: &Tensor, x: &Tensor) -> (usize, [Tensor; 2]) {
     let loss = |(w, x): (Var, Var)| {
         let y = layers((w, x));
@@ -31,7 +31,7 @@ fn gradient(layers: impl Fn((Var, Var)) -> Var, w: &Tensor, x: &Tensor) -> (usiz
     (bytes, f.call((w, x)).unwrap().into())
 }
 
-/// Returns `n` applications of `f`.
+/// Returns a function that applies `f` to x `n` times.
 fn chain(n: usize, f: impl Fn((Var, Var)) -> Var) -> impl Fn((Var, Var)) -> Var {
     move |(w, x)| (0..n).fold(x, |x, _| f((w, x)))
 }
@@ -41,7 +41,7 @@ fn a_chain_has_one_layer_at_a_time_in_memory() {
     let (w, x) = (wave(&[24, 24]), wave(&[64, 24]));
     let (all, g) = gradient(chain(32, layer), &w, &x);
     let (one, g1) = gradient(chain(32, checkpoint(layer, Policy::Nothing)), &w, &x);
-    // Eight segments of four layers, each in segments of one: 8 + 4 arrays instead of 2 * 32.
+    // Eight checkpointed segments of four checkpointed layers: 8 + 4 arrays are in memory instead of 2 * 32.
     let piece = checkpoint(chain(4, checkpoint(layer, Policy::Nothing)), Policy::Nothing);
     let (nested, g2) = gradient(chain(8, piece), &w, &x);
     println!("everything {all}, each layer {one}, pieces of layers {nested}");
@@ -58,7 +58,8 @@ fn a_chain_has_one_layer_at_a_time_in_memory() {
     assert!(4 * one <= all, "{one} of {all}");
 }
 
-/// The loop program marks the values that the reverse pass reads, at their definitions.
+/// The loop program must mark the definitions of values that the reverse pass reads as `kept rematerialize`, if the
+/// layers are checkpointed.
 #[test]
 fn what_is_kept_is_marked_in_memory() {
     let (w, x) = (wave(&[24, 24]), wave(&[64, 24]));
@@ -69,15 +70,15 @@ fn what_is_kept_is_marked_in_memory() {
     let e = explained(&chain(4, checkpoint(layer, Policy::Nothing)));
     let kernels = e.kernels();
     let marked: Vec<&str> = kernels.lines().filter(|l| l.ends_with("kept rematerialize")).collect();
-    // Both arguments, and the results of the first three layers.
+    // Marked are both arguments, and the results of the first three of four layers.
     assert_eq!(marked.len(), 5, "{e}");
     assert_eq!(marked.iter().filter(|l| l.contains("input")).count(), 2, "{e}");
     assert!(e.to_string().contains("tanh, kept rematerialize"), "{e}");
     assert!(!explained(&chain(4, layer)).to_string().contains("kept"));
 }
 
-/// Outlined and checkpointed, recursion over sizes has a small gradient: one or a few kernels per size, although
-/// there are `n!` calls.
+/// A determinant by recursion over sizes, outlined and checkpointed, must have a small gradient: one or a few kernels
+/// per size, although there are `n!` calls.
 #[test]
 fn gradients_of_recursive_programs_stay_small() {
     let a = wave(&[5, 5]);
@@ -117,8 +118,8 @@ fn it_composes_with_every_transform() {
     same(run(grad(batched), &rows).unwrap(), run(grad(p), &rows).unwrap());
 }
 
-/// Captured values are differentiated like arguments, trees are accepted and returned, integers are passed through,
-/// and an error inside is reported once with its line.
+/// A checkpointed closure may capture values, which are differentiated like arguments, may take and return trees, and
+/// passes integers through; an error inside is reported once, with its line.
 #[test]
 fn it_takes_what_closures_take() {
     let x = wave(&[4]);
@@ -142,8 +143,8 @@ fn it_takes_what_closures_take() {
     }
 }
 
-/// A name in a policy that no value has is an error at the line of the checkpoint, which lists the existing names.
-/// Names that tapeloom uses internally are such names too.
+/// If no value has a name that a policy lists, the error must stand at the line of the checkpoint and list the existing
+/// names.
 #[test]
 fn names_are_those_that_there_are() {
     let f = |x: Var| {
@@ -164,7 +165,7 @@ fn names_are_those_that_there_are() {
         assert!(text.contains(says) && text.contains("`act`, `inner`"), "{text}");
         assert!(text.contains(file!()) && error.diagnostics().len() == 1, "{text}");
     }
-    // Words that tapeloom uses internally may be given as names.
+    // Words that tapeloom uses internally, such as "tape", may be given as names.
     let own = |x: Var| x.exp().named("tape").sin().named("residual").sum();
     let of = |policy: Policy| run(grad(checkpoint(own, policy)), [0.1, 0.2]);
     assert!(of(Policy::named(["residual", "tape"])).is_ok());
@@ -174,7 +175,8 @@ fn names_are_those_that_there_are() {
     assert!(bare.to_string().contains("no value of it has a name"), "{bare}");
 }
 
-/// A value that a policy names is saved once, and is not recomputed when a derivative reads it.
+/// A value that a policy names must be saved once, under its name, and not be recomputed: gradients have the same bits
+/// as without a policy.
 #[test]
 fn what_is_named_is_read_by_its_name() {
     let w = wave(&[24, 24]);
@@ -184,14 +186,14 @@ fn what_is_named_is_read_by_its_name() {
     for (i, f) in functions.into_iter().map(chain).enumerate() {
         let named = checkpoint(f, Policy::named(["h"]));
         let e = jit(grad(&named)).explain(&w).unwrap();
-        // Of the last named value, the operand of the sum, only the derivative is read.
+        // Four arrays are saved at most. The last named value is read by a sum, whose derivative does not need it.
         assert!(e.tape().bytes() <= 4 * 24 * 24 * 8, "{i}: {}", e.tape());
         let made: Vec<&str> = e.tape().again().iter().map(|a| a.what).collect();
         assert!(!made.contains(&"dot") && !made.contains(&"exp"), "{i}: {}", e.tape());
         let exact = |f: &dyn Fn(Var) -> Var| jit(grad(f)).interpreted().call(&w).unwrap();
         assert_eq!(exact(&named), exact(&f), "{i}");
     }
-    // In a loop, for its iterations.
+    // Named values in the body of a loop are saved by each iteration, so no product is recomputed.
     let cell = checkpoint(|(w, h): (Var, Var)| (-h.dot(w)).exp().named("h"), Policy::named(["h"]));
     let loss = |w: Var| fori_loop(20, |(_, h): (Var, Var)| cell((w, h)), w.index(0)).sum();
     let e = jit(grad(loss)).explain(&w).unwrap();
@@ -199,8 +201,8 @@ fn what_is_named_is_read_by_its_name() {
     assert_eq!(products, 0, "{}", e.tape());
 }
 
-/// Decisions of the forward pass are not repeated on rounded values: at a threshold and at a tie, the derivative is
-/// that of the branch taken.
+/// Under `Policy::Rounded`, decisions of the forward pass (comparisons, floors, maxima) must not be repeated on rounded
+/// values: at a threshold and at a tie, the derivative must be that of the branch that was taken.
 #[test]
 fn what_is_rounded_decides_nothing() {
     let under = |f: fn(Var) -> Var, x: f64| {
@@ -215,7 +217,7 @@ fn what_is_rounded_decides_nothing() {
     };
     let slopes = under(threshold, 0.3);
     assert!(near(slopes) && slopes[0] == 8.0, "{slopes:?}");
-    // The comparison is in a call with its own policy.
+    // Here the comparison stands in a call that has another policy.
     let inner = |x: Var| {
         let below = |y: Var| 0.3 + (y - 0.3).sin() * 2.0;
         let iteration = |y: Var| select(y.gt(0.3), y * y * 10.0, below(y));

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
-/// The largest average number of lines for one more program, the user's own lines included.
+/// The largest average number of lines of LLVM IR for one more program, lines of the user's own code included.
 const MOST: usize = 400;
 const PROGRAMS: &[&str] = &[
     "run(|x: Var| x + 1.0, 0.0).is_ok()",
@@ -46,7 +46,7 @@ fn a_closure_more_is_little_to_compile() {
     }
 }
 
-/// Returns the lines of LLVM IR for this number of copies of the programs.
+/// Returns the number of lines of LLVM IR that rustc emits for a file with this number of copies of the programs.
 fn lines(programs: &[&str], copies: usize) -> usize {
     let mut source = "use tapeloom::prelude::*;\nfn main() {\n".to_owned();
     for program in programs.iter().cycle().take(copies * programs.len()) {
@@ -72,8 +72,8 @@ fn lines(programs: &[&str], copies: usize) -> usize {
     text.lines().filter(|l| l.starts_with("  ")).count()
 }
 
-/// Returns the library of this build. Builds with other features leave libraries beside it; cargo has just updated
-/// ours, so the newest is either ours or one of the same source.
+/// Returns the path of the compiled tapeloom library that this test was built with: the newest file. Builds with other
+/// features leave other files beside it; cargo has just updated ours, so the newest is ours or one of the same source.
 fn library() -> PathBuf {
     let folder = std::env::current_exe().unwrap().parent().unwrap().to_owned();
     let age = |path: &PathBuf| -> SystemTime { path.metadata().unwrap().modified().unwrap() };

@@ -36,7 +36,7 @@ fn wrong_programs_are_told_what_to_write() {
             .lines()
             .filter(|l| l.starts_with("error") && !l.starts_with("error: aborting"))
             .count();
-        // Long types are shortened, but lines of notes are not, so each expected text is on one line.
+        // rustc shortens long types but not lines of notes, so each expected text must be within one line.
         let mut missing: Vec<String> =
             says.into_iter().filter(|s| !messages.contains(s.as_str())).collect();
         if found == 0 {
@@ -54,7 +54,7 @@ fn wrong_programs_are_told_what_to_write() {
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }
 
-/// Returns rustc's messages for a program.
+/// Returns rustc's messages for the program in the file `case`.
 fn compile(case: &Path, library: &Path) -> String {
     let rustc = std::env::var_os("RUSTC").unwrap_or("rustc".into());
     let output = Command::new(rustc)
@@ -72,8 +72,8 @@ fn compile(case: &Path, library: &Path) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// Returns the library of this build. Builds with other features leave libraries beside it; cargo has just updated
-/// ours, so the newest is either ours or one of the same source.
+/// Returns the path of the compiled tapeloom library that this test was built with: the newest file. Builds with other
+/// features leave other files beside it; cargo has just updated ours, so the newest is ours or one of the same source.
 fn library() -> PathBuf {
     let folder = std::env::current_exe().unwrap().parent().unwrap().to_owned();
     let age = |path: &PathBuf| -> SystemTime { path.metadata().unwrap().modified().unwrap() };

@@ -7,7 +7,8 @@ use tapeloom_ir::{FuncId, Kind, Module, Problem, Tensor, parse_module};
 use tapeloom_tests::run;
 use tapeloom_transforms::{batch, by_name, jvp, linearize, vjp};
 
-/// sin x with a jvp rule that returns 10 cos x dx, and a reverse rule that returns 100 cos x ct.
+/// The function sin x, with a jvp rule that returns 10 cos x dx and a reverse rule that returns 100 cos x ct: the
+/// factor shows which rule was used.
 const SINE: &str = "
 func @sine(%x: f64[]) -> (f64[]) {
   %y: f64[] = sin %x
@@ -41,7 +42,7 @@ func @sine.clip(%c: f64[], %ct: f64[]) -> (f64[]) {
 }
 ";
 
-/// Returns a module with `sine`, and a function of one scalar that applies it with these rules.
+/// Returns a module with `@sine`, and a function of one scalar that applies `@sine` with the given rules.
 fn with_rules(rules: &str) -> (Module, FuncId) {
     let text = format!(
         "{SINE}
@@ -53,7 +54,7 @@ func @f(%x: f64[]) -> (f64[]) {{
     program(&text)
 }
 
-/// Parses a text and returns its last function.
+/// Parses a module and returns its last function.
 fn program(text: &str) -> (Module, FuncId) {
     let module = parse_module(text).unwrap_or_else(|e| panic!("{e:?}"));
     let f = module.iter().last().unwrap_or_else(|| panic!("no function")).0;
@@ -111,7 +112,8 @@ fn each_mode_uses_its_rule() -> Result<(), Problem> {
 fn derivatives_of_derivatives_differentiate_the_rules() -> Result<(), Problem> {
     for (rules, factor) in [(", jvp=@sine.jvp", 10.0), (", fwd=@sine.fwd, bwd=@sine.bwd", 100.0)] {
         let second = -factor * X.sin();
-        // d/dx of dy, and of the cotangent, each in both modes.
+        // The derivative with respect to x of the first derivative, computed in forward and in reverse mode, by forward
+        // and by reverse mode.
         for reverse_first in [false, true] {
             let (mut m, f) = with_rules(rules);
             let first = match reverse_first {
@@ -138,14 +140,15 @@ fn a_reverse_rule_that_clips_has_no_forward_mode() -> Result<(), Problem> {
     assert!(problem.message.contains("`min` is not linear"), "{problem}");
     assert!(problem.help.contains("jvp rule"), "{problem}");
 
-    // The linear half exists, because its transpose does; running it gives the same error.
+    // The linear half exists, because its transpose (the rule) does; running it must give an error.
     let (mut m, f) = with_rules(rules);
     let of = linearize(&mut m, f, &[true])?;
     let args = [Tensor::from(X.cos()), Tensor::from(1.0)];
     let problem = run(&m, of.lin, &args).map(|_| ()).expect_err("there is nothing to run");
     assert!(problem.to_string().contains("cannot be run forward"), "{problem}");
 
-    // Forward over reverse differentiates the clipping itself: flat at the clip, steep below it.
+    // Forward over reverse mode differentiates the clipping `min(cos x · ct, 0.5)`: slope 0 where it clips, cos x
+    // below.
     let back = vjp(&mut m, f, &[true])?.function;
     let of = jvp(&mut m, back, &[false, true])?;
     close(value(&m, of.function, &[X, 1.0, 1.0])[2], 0.0);
@@ -159,7 +162,8 @@ fn a_jvp_rule_beside_one_that_clips_is_the_forward_mode() -> Result<(), Problem>
     close(forward(rules)?, 10.0 * X.cos());
     close(reverse(rules)?, 0.5);
 
-    // The linear half runs the jvp rule, whose residual is x; its operands beside dx are cos x of `fwd`, and x.
+    // The linear half must run the jvp rule. Its operands are dx, the residual x of the jvp rule, and cos x, which
+    // `fwd` saves.
     let (mut m, f) = with_rules(rules);
     let of = linearize(&mut m, f, &[true])?;
     let args = [X.cos(), X, 1.0];
@@ -191,7 +195,8 @@ func @f(%x: f64[]) -> (f64[]) {
     assert!(problem.message.contains("the jvp rule @id.jvp is not linear"), "{problem}");
 }
 
-/// Rules whose loops and branches carry values and tangents: linear operations are recognised, others are refused.
+/// Rules whose loops and branches carry values and tangents: if they are linear in the tangents, they must be accepted
+/// for reverse mode, otherwise refused.
 #[test]
 fn loops_and_branches_of_rules_are_linear_or_refused() {
     let rule = |functions: &str, dy: &str| {
@@ -257,7 +262,8 @@ func @yes(%x: f64[], %d: f64[]) -> (f64[]) {
     }
 }
 
-/// w x for a shared w, with rules; the reverse rule returns ten times the cotangent of w.
+/// The function w x for a w that batch members share, with rules; the reverse rule returns ten times the cotangent of
+/// w.
 const SCALE: &str = "
 func @scale(%w: f64[], %x: f64[]) -> (f64[], i64[]) {
   %y: f64[] = mul %w, %x
@@ -284,7 +290,7 @@ fn a_shared_operand_gets_the_sum_of_the_batch() -> Result<(), Problem> {
     let (w, x) = (Tensor::from(2.0), Tensor::from([1.0, 3.0, 5.0]));
     let ct = Tensor::from([1.0, 10.0, 100.0]);
 
-    // Reverse mode of a batch: the cotangent of w is summed.
+    // Reverse mode of a batch: the cotangent of the shared w is the sum over members.
     let lifted = batch(&mut m, f, 3, &[false, true])?;
     assert_eq!(lifted.batched_out, [true]);
     let of = vjp(&mut m, lifted.function, &[true, true])?;
@@ -300,13 +306,13 @@ fn a_shared_operand_gets_the_sum_of_the_batch() -> Result<(), Problem> {
     let out = run(&m, of.function, &args).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(out[1], Tensor::from([12.0, 30.0, 50.0]));
 
-    // A batch of reverse derivatives: each member has its own cotangent of w.
+    // A batch of reverse derivatives: each member has its own cotangent of the shared w.
     let of = vjp(&mut m, f, &[true, true])?;
     let lifted = batch(&mut m, of.function, 3, &[false, true, true])?;
     let out = run(&m, lifted.function, &[w, x, ct]).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(out[1], Tensor::from([10.0, 300.0, 5000.0]));
 
-    // A batch of the linear half, over tangents alone.
+    // A batch of the linear half, in which only tangents are batched.
     let of = linearize(&mut m, f, &[true, true])?;
     let lifted = batch(&mut m, of.lin, 2, &[false, false, true, false])?;
     let args = [Tensor::from(2.0), Tensor::from(3.0), Tensor::from([1.0, 0.0]), Tensor::from(1.0)];
@@ -353,7 +359,8 @@ func @f(%x: f64[]) -> (f64[]) {{
     }
 }
 
-/// A rule may be the derivative of a checkpointed function, which is recomputed; also for loops and branches.
+/// A jvp rule may be the derivative of a checkpointed function, which is recomputed: derivatives must agree with those
+/// of the plain function, also for loops and branches.
 #[test]
 fn a_rule_may_be_the_derivative_of_a_checkpoint() {
     use tapeloom::prelude::*;
@@ -380,7 +387,7 @@ fn a_rule_may_be_the_derivative_of_a_checkpoint() {
     ];
     for (name, f) in functions {
         for policy in [Policy::Nothing, Policy::Dots, Policy::Planned, Policy::Bytes(1000)] {
-            // The residuals of a loop of unknown trip count have no bound, and the linear loops of a rule read them.
+            // Left out: the residuals of a loop of unknown trip count have no bound that a budget could check.
             if name == "a loop of some iterations" && policy.bytes().is_some() {
                 continue;
             }
@@ -402,7 +409,8 @@ fn a_rule_may_be_the_derivative_of_a_checkpoint() {
     }
 }
 
-/// A function of `(x, t)` whose derivative in t is infinite at 0, and its rules.
+/// Rules of the function `x √t`, whose derivative with respect to t is infinite at t = 0: an argument that is not
+/// differentiated must have no tangent, instead of a zero, which would give nan.
 mod absent {
     use tapeloom::prelude::*;
 
@@ -424,13 +432,13 @@ mod absent {
         (ct * t.sqrt(), ct * x * 0.5 / t.sqrt())
     }
 
-    /// Does the same as `backward`, with clipped results, so it is not linear.
+    /// A reverse rule like `backward` with clipped results, which is not linear in the cotangent.
     fn clipped(k: Two, ct: Var) -> Two {
         let (x, t) = backward(k, ct);
         (x.clamp(-9.0, 9.0), t.clamp(-9.0, 9.0))
     }
 
-    /// A loop of unknown length, each iteration of which updates values and tangents.
+    /// A jvp rule with a loop of unknown trip count that updates values and tangents in each iteration.
     fn looped(x: Two, dx: Two) -> (Var, Var) {
         let once = |(n, y, dy): (Var, Var, Var)| {
             let (y, dy) = forward((y, x.1), (dy, dx.1));
@@ -445,7 +453,8 @@ mod absent {
         tapeloom::run(f, x).unwrap().item::<f64>().unwrap()
     }
 
-    /// Checks that at a constant t of 0 the derivative with respect to x is 0 in each mode and order.
+    /// Checks that at a constant t = 0 the derivative of `f` with respect to x is 0, and not nan, in each mode and
+    /// order.
     fn check(name: &str, f: &dyn Fn(Two) -> Var) {
         let of = |x: Var| f((x, constant(0.0)));
         let along = |f: &dyn Fn(Var) -> Var, x: Var| jvp(f)((x, x.ones_like())).1;
@@ -456,7 +465,7 @@ mod absent {
         assert_eq!(number(&|x| grad(grad(of))(x), 3.0), 0.0, "{name}, reverse of reverse");
         let batch = |x: Var| vmap(grad(of))(x * arange(2, Dtype::F64)).sum();
         assert_eq!(number(&batch, 3.0), 0.0, "{name}, a batch");
-        // If t is differentiated, the derivative is infinite.
+        // If t is differentiated, the derivative must be infinite.
         let both = |t: Var| f((constant(3.0), t));
         assert_eq!(number(&|t| along(&both, t), 0.0), f64::INFINITY, "{name}, in t");
     }
@@ -497,7 +506,7 @@ mod absent {
         assert_eq!(number(&|x| grad(|x| f(x).0)(x), 0.0), 0.0);
         assert_eq!(number(&|x| grad(grad(|x| f(x).0))(x), 0.0), 2.0);
         assert_eq!(number(&|x| grad(|x| f(x).1)(x), 0.0), f64::INFINITY);
-        // Values captured by the rule alone have no cotangent.
+        // A value that only the rule captures (here t) gets no cotangent, so its infinite slope at 0 does not matter.
         let f = |p: Var| {
             let t = p.sqrt();
             custom_vjp(|x: Var| 2.0 * x, |x: Var| (2.0 * x, ()), move |(), ct: Var| ct * (2.0 + t))(
@@ -521,7 +530,7 @@ mod absent {
     }
 }
 
-/// Linear functions with branches and loops, where each batch member takes its own branch or trip count.
+/// Linear functions with branches and loops, in batches whose members take different branches or trip counts.
 mod batches {
     use tapeloom::Kind;
     use tapeloom::prelude::*;
@@ -534,8 +543,8 @@ mod batches {
 
     type Function = Box<dyn Fn(Two) -> Var>;
 
-    /// Returns functions `k v` with k = 1, 2, 4 for n = 0, 1, 2, by a branch or a loop that only some batch members
-    /// take.
+    /// Returns linear functions of v: `k v` with k = 1, 2, 4 for n = 0, 1, 2, computed by branches or loops that depend
+    /// on n.
     fn functions() -> [(&'static str, Function); 6] {
         let twice = |v: Var| 2.0 * v;
         let branch = move |(n, v): Two| {
@@ -548,7 +557,7 @@ mod batches {
             let go_on = move |(i, _): Two| i.lt(n);
             while_loop(go_on, move |(i, v): Two| (i + 1i64, twice(v)), (constant(0i64), v)).1
         };
-        // The condition reads the second carry. The first carry and a constant are linear.
+        // A loop whose condition reads only the second carry, while the first carry is linear in v.
         let behind = move |(n, v): Two| {
             let go_on = move |(_, i): Two| i.lt(n);
             while_loop(go_on, move |(v, i): Two| (twice(v), i + 1i64), (v, constant(0i64))).0
@@ -585,12 +594,12 @@ mod batches {
             let batch = |v: Var| vmap(&f)((n(), v));
             let back = |x: Var| linear_transpose(batch, x)(x);
             assert_eq!(numbers(&back, &[1.0, 10.0, 100.0]), [1.0, 40.0, 200.0], "{name}");
-            // The transpose is differentiable like any function.
+            // The transpose must be differentiable like any function.
             let along = |x: Var| jvp(back)((x, x.ones_like())).1;
             assert_eq!(numbers(&along, &[1.0, 10.0, 100.0]), [1.0, 4.0, 2.0], "{name}");
             let slope = |x: Var| grad(|x: Var| (back(x) * x).sum())(x);
             assert_eq!(numbers(&slope, &[1.0, 10.0, 100.0]), [2.0, 80.0, 400.0], "{name}");
-            // A batch of batches, and members that share the vector.
+            // A batch of batches, whose members share the vector v.
             let all = |v: Var| vmap(|(n, v)| vmap(&f)((n, v)))((stack(&[n(), n().flip(0)], 0), v));
             let rows = |x: Var| linear_transpose(all, x)(x);
             let found = numbers(&|x| rows(x.reshape([2, 3])).reshape([6]), &[1.0; 6]);

@@ -1,5 +1,5 @@
-//! Nested calls: every traversal of them fits on the stack of an ordinary thread, and deeper nesting than the limit
-//! is refused by name before any traversal begins.
+//! Nested calls: every traversal of them must fit on the stack of an ordinary thread, and calls nested deeper than the
+//! limit must be refused with an error before any traversal.
 
 use std::rc::Rc;
 use tapeloom::prelude::*;
@@ -13,24 +13,25 @@ use tapeloom_ir::{
 use tapeloom_tests::Sweep;
 use tapeloom_transforms as transforms;
 
-/// Runs a closure on a thread with 2 MiB of stack, the default of tests and of `std::thread::spawn`. Without the
-/// limit the process would overflow its stack.
+/// Runs a closure on a thread with 2 MiB of stack, the default of `std::thread::spawn`, and checks that it does not
+/// panic. Traversals deeper than the limit would overflow this stack.
 fn on_a_small_stack(f: impl FnOnce() + Send + 'static) {
     let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(f).unwrap();
     assert!(thread.join().is_ok());
 }
 
-/// A kind of call.
+/// Makes the primitive that calls a function.
 type How = fn(FuncId) -> Op;
 
-/// All kinds of calls.
+/// All kinds of calls: outlined, inlined, with custom rules.
 const CALLS: &[(&str, How)] = &[
     ("outlined", |function| Call::outline(function).into()),
     ("inlined", |function| Call::inline(function).into()),
     ("with rules", |function| CustomCall { function, jvp: None, fwd: None, bwd: None }.into()),
 ];
 
-/// Returns `f0 = sin`, `f{n+1}(x) = g(f{n}(g(x)))`.
+/// Returns the last of `depth` nested functions `f0 = sin`, `f{n+1}(x) = g(f{n}(g(x)))`, which call each other by
+/// `call`.
 fn chain(m: &mut Module, depth: usize, call: How, g: Scalar) -> Result<FuncId, Problem> {
     let mut f = None;
     for i in 0..=depth {
@@ -49,7 +50,7 @@ fn chain(m: &mut Module, depth: usize, call: How, g: Scalar) -> Result<FuncId, P
     f.ok_or_else(|| Problem::internal("no function"))
 }
 
-/// A traversal of the calls of a function.
+/// A traversal of a function and of all functions that it calls.
 type Walk = fn(&mut Module, FuncId) -> Result<(), Problem>;
 
 const WALKS: &[(&str, Walk)] = &[
@@ -81,7 +82,7 @@ const WALKS: &[(&str, Walk)] = &[
 #[test]
 fn every_walk_survives_the_deepest_calls() {
     on_a_small_stack(|| {
-        // Calls that are expanded are traversed in the same way, or not at all.
+        // Calls that are expanded are traversed by the same code, or not at all, so a thousand levels suffice for them.
         for ((how, call), depth) in CALLS.iter().zip([DEEPEST_CALL, 1000, 1000]) {
             for (name, walk) in Sweep::Depth.all(WALKS) {
                 let mut m = Module::new();
@@ -93,7 +94,7 @@ fn every_walk_survives_the_deepest_calls() {
     });
 }
 
-/// Only the first result of every called function is read.
+/// Pruning at the deepest nesting must remove the unread second result of every called function.
 #[test]
 fn pruning_survives_the_deepest_calls() {
     on_a_small_stack(|| {
@@ -120,8 +121,8 @@ fn pruning_survives_the_deepest_calls() {
     });
 }
 
-/// A callee's residuals are residuals of all its callers up to the first: n levels with two residuals each pass on n
-/// (n - 1) of them. This test therefore uses shorter chains.
+/// Traversals of nested calls that save residuals. A callee's residuals are also residuals of all its callers: n levels
+/// with two residuals each pass on n (n - 1) of them, so the chains here are shorter.
 #[test]
 fn every_walk_survives_deep_calls_that_keep_values() {
     on_a_small_stack(|| {
@@ -162,8 +163,8 @@ fn deeper_calls_are_refused() {
     });
 }
 
-/// Functions traced earlier may call each other more deeply than closures can nest. Compiled code runs them on the
-/// stack.
+/// Functions traced earlier may call each other more deeply than closures can nest. Compiled code calls them on the
+/// stack: 450 levels must run, and 510 must be refused with an error that names the limit of 500.
 #[test]
 fn compiled_calls_are_as_deep_as_the_stack_holds() {
     let chain = |n: usize| {
@@ -193,14 +194,15 @@ fn compiled_calls_are_as_deep_as_the_stack_holds() {
 
 type Closure = Box<dyn Fn(Var) -> Var>;
 
-/// A function that runs a closure.
+/// Runs a closure under a transform or on an engine.
 type Run = fn(Closure) -> Result<Tensor, Error>;
 
 fn nested(depth: usize, wrap: fn(Closure) -> Closure) -> Closure {
     (0..depth).fold(Box::new(|x: Var| x.sin()), |f, _| wrap(f))
 }
 
-/// Every transform nested in itself, up to the limit of calls and far beyond.
+/// Closures nested by a transform: 5 levels below the limit `DEEPEST_CLOSURE` they must run, and 2,000 levels must be
+/// refused at the user's line.
 #[test]
 fn nested_closures() {
     const WRAPS: &[fn(Closure) -> Closure] = &[
@@ -238,7 +240,7 @@ fn nested_closures() {
     }
 }
 
-/// A refused trace leaves no state behind.
+/// A trace that was refused for its depth must not affect the trace that encloses it.
 #[test]
 fn the_next_trace_begins_afresh() {
     let f = jit(|x: Var| {

@@ -7,7 +7,8 @@ use tapeloom::prelude::*;
 
 type Rows = Vec<Vec<f64>>;
 
-/// Returns the determinant by expansion along rows, as sums over subsets of columns, without division.
+/// Returns the determinant by expansion along rows, as sums over subsets of columns, without divisions, so that it is
+/// also right for singular matrices.
 fn expanded(a: &Rows) -> f64 {
     let n = a.len();
     let mut minors = vec![0.0; 1 << n];
@@ -25,8 +26,8 @@ fn expanded(a: &Rows) -> f64 {
     minors[(1 << n) - 1]
 }
 
-/// Returns the mixed derivative along `directions`: the sum of the determinants in which rows of `a` are replaced by
-/// rows of the directions, in every way.
+/// Returns the expected derivative of the determinant along all `directions`: the sum of the determinants in which
+/// distinct rows of `a` are replaced by rows of the directions, in every way.
 fn derivative(a: &Rows, directions: &[Rows]) -> f64 {
     fn replaced(a: &Rows, taken: &mut Vec<usize>, directions: &[Rows]) -> f64 {
         let Some((first, others)) = directions.split_first() else { return expanded(a) };
@@ -46,7 +47,7 @@ fn derivative(a: &Rows, directions: &[Rows]) -> f64 {
     replaced(a, &mut Vec::new(), directions)
 }
 
-/// Returns the largest singular value, by iteration.
+/// Returns the largest singular value of `a`, by power iteration.
 fn norm(a: &Rows) -> f64 {
     let n = a.len();
     let largest = a.iter().flatten().fold(0.0f64, |m, x| m.max(x.abs()));
@@ -75,7 +76,7 @@ fn product(a: &Rows, b: &Rows) -> Rows {
     (0..n).map(|i| (0..n).map(|j| element(i, j)).collect()).collect()
 }
 
-/// Returns a rotation, a product of rotations of neighbouring axes.
+/// Returns an orthogonal matrix: a product of rotations of neighbouring axes by `angle`.
 fn rotation(n: usize, angle: f64) -> Rows {
     let mut q = diagonal(&vec![1.0; n]);
     for i in 0..n - 1 {
@@ -98,7 +99,7 @@ fn kahan(n: usize, s: f64) -> Rows {
     (0..n).map(|i| (0..n).map(|j| s.powi(i as i32) * element(i, j)).collect()).collect()
 }
 
-/// Returns diagonal matrices, and the same matrices between two rotations.
+/// Returns the diagonal matrices with these diagonals, and each of them between two rotations.
 fn with_rotated(diagonals: &[&[f64]]) -> Vec<Rows> {
     let turned = |a: &Rows| product(&product(&rotation(a.len(), 0.7), a), &rotation(a.len(), 1.9));
     diagonals.iter().flat_map(|d| [diagonal(d), turned(&diagonal(d))]).collect()
@@ -132,7 +133,7 @@ fn of_order_five() -> Vec<Rows> {
     ])
 }
 
-/// Returns directions with elements between -1 and 1.
+/// Returns `count` matrices with elements between -1 and 1, as directions of derivatives.
 fn directions(n: usize, count: usize) -> Vec<Rows> {
     let element = |k: usize, i: usize, j: usize| ((3 * k + 5 * i + 7 * j + 1) as f64 * 0.9).sin();
     let one = |k: usize| (0..n).map(|i| (0..n).map(|j| element(k, i, j)).collect()).collect();
@@ -146,7 +147,8 @@ fn tensor(matrices: &[Rows], dtype: Dtype) -> Tensor {
     run(|x: Var| x.convert(dtype), &wide).unwrap()
 }
 
-/// Returns the derivative of `f` along the directions, by modes: `f` forward, `r` reverse, the innermost first.
+/// Returns the derivative of `f` at `a` along the directions `d`, one mode per direction: `f` for forward, `r` for
+/// reverse mode, the innermost first.
 fn along(f: &dyn Fn(Var) -> Var, modes: &str, d: &[Var], a: Var) -> Var {
     let Some(mode) = modes.chars().last() else { return f(a) };
     let (inner, last) = (&modes[..modes.len() - 1], d[modes.len() - 1]);
@@ -157,13 +159,14 @@ fn along(f: &dyn Fn(Var) -> Var, modes: &str, d: &[Var], a: Var) -> Var {
     }
 }
 
-/// Checks that errors are a few rounding errors of the derivative or of `|A|^(n - k)`, whichever is larger.
+/// Checks that the errors of derivatives of order k are a few rounding errors of the derivative or of `|A|^(n - k)`,
+/// whichever is larger.
 fn check(matrices: &[Rows], modes: &str, how: fn(Var) -> Var, dtype: Dtype) {
     check_scaled(matrices, &[0], modes, how, dtype);
 }
 
-/// Checks matrices multiplied by powers of two, whose exponents are taken in turn. The expected derivative is the
-/// unscaled one times the (n - k)th power, which must be in range.
+/// Does the same as `check`, with matrix i multiplied by 2 to the power of `exponents[i % len]`. The expected
+/// derivative is the unscaled one times the (n - k)th power of the scale, which must be in range.
 fn check_scaled(
     matrices: &[Rows],
     exponents: &[i32],
@@ -197,7 +200,7 @@ fn check_scaled(
     }
 }
 
-/// Computes the determinants of a batch one by one.
+/// Computes the determinants of a batch in a loop, one matrix after the other.
 fn one_by_one(a: Var) -> Var {
     let count = a.shape()[0] as i64;
     let all: Vec<Var> = (0..count).map(|i| linalg::det(a.index_axis(0, i))).collect();
@@ -257,7 +260,7 @@ fn pivots_do_not_decide_about_the_rank() {
 fn determinants_in_f32_have_derivatives_at_every_rank() {
     let matrices =
         with_rotated(&[&[1.0, 1.0, 1e-4], &[2.0, 2.0, 0.0], &[0.0; 3], &[1.0, 2.0, 4.0]]);
-    // The elements of the rotated matrices are rounded to f32.
+    // The expected derivatives are computed from elements rounded to f32, as the library sees them.
     let rounded = |a: &Rows| -> Rows {
         a.iter().map(|r| r.iter().map(|x| f64::from(*x as f32)).collect()).collect()
     };
@@ -267,7 +270,7 @@ fn determinants_in_f32_have_derivatives_at_every_rank() {
     }
 }
 
-/// Returns matrices of order three of every rank, whose largest singular values are near one.
+/// Returns matrices of order three, of every rank, whose largest singular values are near one, to be scaled.
 fn of_any_scale() -> Vec<Rows> {
     let diagonals: [&[f64]; 5] = [
         &[1.0, 2.0, 4.0],

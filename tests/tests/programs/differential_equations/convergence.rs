@@ -1,15 +1,15 @@
-//! Orders of convergence, and the dependence of errors on the tolerance.
+//! Orders of convergence of the solvers, and the dependence of errors on the tolerance.
 
 use super::{numbers, status};
 use tapeloom::prelude::*;
 use tapeloom_tests::equations::equation;
 
-/// `y' = y cos t`, whose solution is `exp(sin t)`.
+/// The slope of `y' = y cos t`, whose solution from y(0) = 1 is `exp(sin t)`.
 fn growth((t, y): (Var, Var)) -> Var {
     y * t.cos()
 }
 
-/// Returns the largest error of a solution with this number of steps.
+/// Returns the largest error of a solution over times 0 to 2 with this number of steps.
 fn error(solve: impl Fn(Var, f64) -> Var, steps: usize) -> f64 {
     let h = 2.0 / steps as f64;
     let times = move || linspace(0.0, 2.0, steps + 1);
@@ -28,7 +28,7 @@ fn fixed_steps_converge_with_their_order() {
     assert!((found - 1.0).abs() < 0.05, "{found}");
     let found = order(|t, _| ode::rk4().solve(growth, constant(1.0), t).0, 40);
     assert!((found - 4.0).abs() < 0.1, "{found}");
-    // Substeps are equivalent to steps.
+    // Substeps between output times must give the same solution as output times at every step.
     let times = || linspace(0.0, 2.0, 41);
     let fine = run(|()| ode::rk4().solve(growth, constant(1.0), times()).0.index(-1), ()).unwrap();
     let method = ode::rk4().substeps(20);
@@ -40,7 +40,8 @@ fn fixed_steps_converge_with_their_order() {
 
 #[test]
 fn adaptive_methods_and_their_dense_output_converge() {
-    // Steps are limited by the largest step, whatever the error; the solution is read at their ends, and in between.
+    // With a fixed step size, errors at the ends of steps and between them (dense output) must fall with the order of
+    // the method.
     for (method, steps, inside) in [(ode::dopri5(), 20, 4.0), (ode::rodas5p(), 20, 4.0)] {
         let given = |h: f64| method.first_step(h).largest_step(h).rtol(1e9).atol(1e9);
         let ends = |t, h| given(h).solve(growth, constant(1.0), t).0;
@@ -60,7 +61,7 @@ fn errors_follow_the_tolerance() {
         let start = constant([0.5, 0.0, 0.0, 3f64.sqrt()]);
         method.solve(f, start, linspace(0.0, std::f64::consts::TAU, 2))
     };
-    // Tolerances are run-time values, so one program serves all.
+    // The tolerance is a run-time value, so one compiled program serves all tolerances.
     let solve = jit(around);
     let mut before = (f64::INFINITY, 0);
     for tolerance in [1e-4, 1e-6, 1e-8, 1e-10] {
@@ -81,7 +82,8 @@ fn errors_follow_the_tolerance() {
 
 #[test]
 fn stiff_systems_take_few_steps() {
-    // Prothero and Robinson's equation: y = cos t, whatever the stiffness.
+    // Prothero and Robinson's equation: the solution is cos t, however large the stiffness; the number of steps must
+    // not grow with it.
     let steps = |stiffness: f64| {
         let f = move |(t, y): (Var, Var)| -stiffness * (y - t.cos()) - t.sin();
         let solve = |()| ode::rodas5p().solve(f, constant(1.0), linspace(0.0, 10.0, 2));
@@ -93,7 +95,7 @@ fn stiff_systems_take_few_steps() {
         stats.accepted.item::<i64>().unwrap()
     };
     assert!([1e2, 1e5, 1e8].into_iter().all(|stiffness| steps(stiffness) < 200));
-    // An explicit method does not get far: stability limits its steps.
+    // An explicit method must exceed the limit of 1000 steps on this stiff equation, where stability limits its steps.
     let f = |(t, y): (Var, Var)| -1e8 * (y - t.cos());
     let method = ode::dopri5().max_steps(1000);
     let (y, stats) = run(|()| method.solve(f, constant(1.0), linspace(0.0, 10.0, 2)), ()).unwrap();

@@ -1,15 +1,15 @@
-//! Derivatives of solutions, compared with differences, with closed forms, and among modes.
+//! Derivatives of solutions, compared with finite differences, with closed forms, and between modes.
 
 use super::{near, numbers, status};
 use tapeloom::prelude::*;
 use tapeloom_tests::equations::{prey_and_predators, robertson};
 
-/// Returns both adaptive methods, accurate enough to compare with differences.
+/// Returns both adaptive methods, with tolerances small enough to compare derivatives with finite differences.
 fn methods() -> [ode::Adaptive; 2] {
     [ode::dopri5(), ode::rodas5p()].map(|method| method.rtol(1e-10).atol(1e-12))
 }
 
-/// Returns a solver of the predator-prey equations, as a function of rates, initial state and times.
+/// Returns the solution of the predator-prey equations, as a function of rates, initial state and times.
 fn animals(method: ode::Adaptive) -> impl Fn((Var, Var, Var)) -> Var + Copy {
     move |(rates, y0, times)| {
         let f = |(t, y): (Var, Var)| {
@@ -27,7 +27,7 @@ fn adaptive_methods_have_derivatives_of_both_modes_and_orders() {
     for method in methods() {
         check_grads(animals(method), ANIMALS, 2).unwrap();
     }
-    // Backwards in time.
+    // The same with times in descending order.
     let (rates, y0, _) = ANIMALS;
     let [method, _] = methods();
     check_grads(animals(method), (rates, y0, [1.0, 0.7, 0.6, -0.2]), 1).unwrap();
@@ -44,8 +44,8 @@ fn fixed_steps_have_derivatives() {
 
 #[test]
 fn a_derivative_is_that_of_what_was_computed() {
-    // With large steps of fixed size, the derivative of an inaccurate solution is that solution's own, to the last
-    // digits.
+    // With large steps of fixed size the solution is inaccurate; its derivative must be the derivative of that
+    // inaccurate solution, to the last digits.
     let method = ode::dopri5().first_step(0.3).largest_step(0.3).rtol(1e9).atol(1e9);
     let solve = |y0: Var| method.solve(|(_, y): (Var, Var)| -y * y, y0, linspace(0.0, 1.0, 3)).0;
     let (y, dy) = run(jvp(solve), (1.0, 1.0)).unwrap();
@@ -54,13 +54,14 @@ fn a_derivative_is_that_of_what_was_computed() {
     let differences: Vec<f64> =
         above.numbers().zip(below.numbers()).map(|(a, b)| (a - b) / (2.0 * h)).collect();
     assert!(near(&numbers(&dy), &differences, 1e-9, 1.0), "{dy:?} and {differences:?}");
-    // It is not the exact solution's derivative, because the solution is not exact.
+    // The solution differs from the exact one by more than 1e-9, so the check above is not true of its derivative.
     assert!((numbers(&y)[2] - 0.5).abs() > 1e-9);
 }
 
 #[test]
 fn a_try_that_is_no_number_has_no_say_in_a_gradient() {
-    // The first step ends below zero, where the root is nan, and is rejected.
+    // The slope contains the root of y. The first trial step ends below y = 0, where the root is nan, so it must be
+    // rejected, and the derivative must not be nan.
     for method in [ode::dopri5(), ode::rodas5p()] {
         let solve = |k: Var| {
             let f = |(_, y): (Var, Var)| -10.0 * k * y.sqrt();
@@ -68,14 +69,14 @@ fn a_try_that_is_no_number_has_no_say_in_a_gradient() {
             method.first_step(1.0).rtol(1e-8).solve(f, constant(1.0), times)
         };
         let (y, stats) = run(solve, 1.0).unwrap();
-        // √y = 1 - 5 k t
+        // The exact solution is √y = 1 - 5 k t.
         assert!(near(&numbers(&y), &[1.0, 0.0625, 0.0025], 1e-6, 0.0), "{y:?}");
         assert!(stats.rejected.item::<i64>().unwrap() > 0);
         let slope = run(grad(|k: Var| solve(k).0.index(2)), 1.0).unwrap();
         assert!(near(&numbers(&slope), &[-2.0 * 0.05 * 0.95], 1e-5, 0.0), "{slope:?}");
         let (_, slope) = run(jvp(|k: Var| solve(k).0), (1.0, 1.0)).unwrap();
         assert!(near(&numbers(&slope)[2..], &[-2.0 * 0.05 * 0.95], 1e-5, 0.0), "{slope:?}");
-        // Values before the end have derivatives, although the rest of the solution does not exist.
+        // The solution fails at t = 1; states at earlier times must have derivatives.
         let early = |k: Var| {
             let f = |(t, y): (Var, Var)| -k * y * (1.0 - t).sqrt();
             let (y, stats) = method.solve(f, constant(1.0), constant([0.0, 0.5, 2.0]));
@@ -103,7 +104,7 @@ fn reverse_forward_and_adjoint_agree() {
     };
     let (discrete, adjoint) = (of(method), of(method.adjoint()));
     assert!(near(&discrete, &adjoint, 1e-7, 1.0), "{discrete:?}\n{adjoint:?}");
-    // Forward mode: all directions at once, and along one direction for a solution with an adjoint.
+    // Forward mode must agree: all directions at once, and one direction through a solution with an adjoint.
     let (rates, y0, times) = run(jacfwd(|x| loss(&animals(method), x)), ANIMALS).unwrap();
     let forward: Vec<f64> = [rates, y0, times].iter().flat_map(numbers).collect();
     assert!(near(&discrete, &forward, 1e-10, 1.0), "{discrete:?}\n{forward:?}");
@@ -111,7 +112,8 @@ fn reverse_forward_and_adjoint_agree() {
     let ones = ([1.0; 4], [1.0; 2], [1.0; 4]);
     let (_, slope) = run(along, (ANIMALS, ones)).unwrap();
     assert!(near(&numbers(&slope), &[discrete.iter().sum()], 1e-10, 1.0), "{slope:?}");
-    // Second derivatives of the solution with an adjoint: the adjoint equation is differentiated as it was solved.
+    // Second derivatives must agree for a solution with an adjoint: the adjoint equation is differentiated as it was
+    // solved.
     let second = |method| {
         let f = move |rates: Var| {
             let (_, y0, times) = ANIMALS;
@@ -125,7 +127,8 @@ fn reverse_forward_and_adjoint_agree() {
 
 #[test]
 fn transforms_nest() {
-    // Reverse over reverse equals forward over reverse; batches of batches of gradients equal the single ones.
+    // Reverse over reverse mode must equal forward over reverse mode, and batches of batches of gradients the gradients
+    // of their members.
     let place = |method: ode::Adaptive| {
         move |k: Var| {
             let f = |(t, (x, v)): (Var, (Var, Var))| (v, -k * x + t);
@@ -147,7 +150,8 @@ fn transforms_nest() {
 
 #[test]
 fn an_adjoint_reaches_all_that_the_slope_captures() {
-    // A table of integers and a tree of matrices; captured values that are no floats have no derivative.
+    // A slope that captures a table of integers, and a tree of matrices: captured values that are no floats have no
+    // derivative.
     let solve = |adjoint: bool| {
         move |(w, b, y0): (Var, Var, (Var, Var))| {
             let order = constant([1i64, 0]);
@@ -181,7 +185,7 @@ fn adjoints_of_members_are_those_alone() {
     let all = numbers(&run(vmap(grad(loss)), k).unwrap());
     let each = k.map(|k| numbers(&run(grad(loss), k).unwrap())[0]);
     assert!(near(&all, &each, 1e-12, 0.0), "{all:?} {each:?}");
-    // In a loop, and of the loop.
+    // A gradient in a loop, and the gradient of the loop.
     let summed = |k: Var| fori_loop(2, |(_, s): (Var, Var)| s + loss(k + s), 0.0 * k);
     let slope = numbers(&run(grad(summed), 0.5).unwrap())[0];
     let [above, below] = [0.5 + 1e-5, 0.5 - 1e-5].map(|k| numbers(&run(summed, k).unwrap())[0]);
@@ -190,7 +194,8 @@ fn adjoints_of_members_are_those_alone() {
 
 #[test]
 fn the_steps_of_an_adjoint_are_chosen_by_its_own_error() {
-    // At rest the state determines no step size; still d x(t) / d x(0) is cos 3t.
+    // At rest, x(0) = 0, the error gives no step size; still the derivative of x(t) with respect to x(0) must be cos
+    // 3t.
     let place = |x0: Var| {
         let f = |(_, (x, v)): (Var, (Var, Var))| (v, -9.0 * x);
         let method = ode::dopri5().rtol(1e-9).atol(1e-9).adjoint();
@@ -216,8 +221,8 @@ fn an_adjoint_keeps_nothing_of_its_steps() {
     assert_eq!((kept(true, 500.0), kept(true, 2000.0)), (0, 0));
 }
 
-/// `select` leaves failed batch members out of a sum. The derivatives of the other members do not depend on the
-/// failed ones, and the failed ones' are 0, in a batch and alone, also if the slope is infinite at the end.
+/// If `select` leaves failed batch members out of a sum, the derivatives of the other members must not depend on the
+/// failed ones, and those of the failed ones must be 0, in a batch and alone, also if the slope is infinite at the end.
 #[test]
 fn derivatives_of_failures_are_zero() {
     type F = fn(Var, Var, Var) -> Var;
@@ -259,17 +264,17 @@ fn derivatives_of_failures_are_zero() {
         };
         vmap(move |y0: Var| grad(grad(loss))(y0))(y0)
     };
-    // y(t) = y0 / (1 - y0 t)
+    // The exact solution is y(t) = y0 / (1 - y0 t).
     let found = numbers(&run(twice, [0.1, 1.0]).unwrap());
     assert!(near(&found, &[3.0 / 0.85f64.powi(3), 0.0], 1e-4, 0.0), "{found:?}");
 }
 
-/// If the slope is not finite at the initial state, second derivatives are 0 too.
+/// If the slope is not finite at the initial state, second derivatives of the failed member must be 0 too.
 #[test]
 fn second_derivatives_of_failures_at_the_start_are_zero() {
     let methods = [ode::dopri5(), ode::rodas5p(), ode::dopri5().adjoint()];
     for (i, method) in methods.into_iter().enumerate() {
-        // y(t) = y0 / (1 - k y0 t)
+        // The exact solution is y(t) = y0 / (1 - k y0 t).
         let one = move |y0: Var, k: Var| {
             let f = |(_, y): (Var, Var)| k * y * y;
             let (y, stats) = method.rtol(1e-9).solve(f, y0, constant([0.0, 1.0]));
@@ -285,7 +290,8 @@ fn second_derivatives_of_failures_at_the_start_are_zero() {
     }
 }
 
-/// The parameters of a slope need not have the shape of the tolerances.
+/// Tolerances may be arrays in the shape of the state, although the parameters in the adjoint equation have other
+/// shapes.
 #[test]
 fn an_adjoint_takes_arrays_of_tolerances() {
     for method in [ode::dopri5().adjoint(), ode::dopri5().seminorm()] {
@@ -301,8 +307,8 @@ fn an_adjoint_takes_arrays_of_tolerances() {
     }
 }
 
-/// The slope's derivative with respect to a captured value is not smooth in time, although its states and their
-/// cotangents are.
+/// The step size of an adjoint equation must depend on the error of the gradient too: here the slope's derivative with
+/// respect to a captured value is not smooth in time, although states and their cotangents are.
 #[test]
 fn steps_of_an_adjoint_look_at_the_error_of_the_gradient() {
     let off = |method: ode::Adaptive, end: f64| {
@@ -317,7 +323,7 @@ fn steps_of_an_adjoint_look_at_the_error_of_the_gradient() {
         assert!(off(ode::dopri5().adjoint(), end) < 2e-5, "{}", off(ode::dopri5().adjoint(), end));
     }
     assert!(off(ode::dopri5().seminorm(), 8e-3) > 1e-3);
-    // The integral returns to 0: its error is relative to the values in between.
+    // The integral returns to 0 at the end, so its error must be measured relative to the values on the way.
     let turn = |p: Var| {
         let f = |(t, y): (Var, Var)| p * t.cos() + y.zeros_like();
         let times = constant([0.0, 2.0 * std::f64::consts::PI]);
@@ -351,14 +357,15 @@ fn a_stiff_gradient_under_a_budget_is_the_same() {
     assert!(report.records < all.report(rates).unwrap().1.records / 10, "{report}");
     let found = numbers(&found);
     assert!(near(&found, &numbers(&gradient), 1e-10, 0.0), "{found:?} and {gradient:?}");
-    // Forward mode agrees.
+    // Forward mode must give the same derivatives.
     let forward = numbers(&run(jacfwd(|rates: Var| loss(rates).0), rates).unwrap());
     assert!(near(&found, &forward, 1e-9, 0.0), "{found:?} and {forward:?}");
 }
 
 #[test]
 fn events_have_derivatives() {
-    // A stone on a hill x = 1 - s²/2: time and place of landing depend on its speed and on gravity.
+    // A stone lands on a hill x = 1 - s²/2: the time and place of landing (an event) depend on its speed and on gravity
+    // g.
     let landing = |(speed, gravity): (Var, Var)| {
         let f = |(_, (_, v)): (Var, ([Var; 2], [Var; 2]))| (v, [v[0] * 0.0, -gravity + v[1] * 0.0]);
         let ground = |(_, (x, _)): (Var, ([Var; 2], [Var; 2]))| x[1] + 0.5 * x[0].square() - 1.0;
@@ -367,19 +374,20 @@ fn events_have_derivatives() {
             ode::dopri5().solve_until(f, ground, start, linspace(0.0, 9.0, 2));
         (t, x[0], stats.status)
     };
-    // 1 + t/2 - g t²/2 + t²/2 is zero at t = 2 where g is 2.
+    // The event function 1 + t/2 - g t²/2 + t²/2 is zero at t = 2 for g = 2.
     let (t, x, status) = run(landing, (1.0, 2.0)).unwrap();
     assert_eq!(ode::Status::of(&status).unwrap(), ode::Status::Event);
     assert!(near(&[numbers(&t), numbers(&x)].concat(), &[2.0, 2.0], 1e-9, 0.0), "{t:?} {x:?}");
     check_grads(|x: (Var, Var)| (landing(x).0, landing(x).1), (1.0, 2.0), 2).unwrap();
-    // dt/dg = (t²/2) / (1/2 - g t + t)
+    // By the implicit function theorem, dt/dg = (t²/2) / (1/2 - g t + t).
     let slope = run(grad(|g: Var| landing((constant(1.0), g)).0), 2.0).unwrap();
     assert!((slope.item::<f64>().unwrap() - 2.0 / -1.5).abs() < 1e-8, "{slope:?}");
 }
 
 #[test]
 fn members_of_a_batch_are_what_they_are_alone() {
-    // Members with very different numbers of steps; one member's solution ends early.
+    // Batch members need very different numbers of steps, and one member's solution ends early. Derivatives must be
+    // those of the members alone.
     let y0 = [0.1, 1.0, 30.0, -1.0];
     for method in [ode::dopri5(), ode::rodas5p()] {
         let solve = move |y0: Var| {
@@ -404,7 +412,7 @@ fn members_of_a_batch_are_what_they_are_alone() {
             let slope = run(grad(move |y0: Var| solve(y0).0.index(1).tanh()), y0).unwrap();
             let (one, other) = (numbers(&slopes)[i], numbers(&slope)[0]);
             let same = (one - other).abs() <= 1e-10 * other.abs().max(1e-3);
-            // The member without a solution has no derivative either.
+            // The member without a solution has a derivative of nan in the batch and alone.
             assert!(same || (y0 < 0.0 && one.is_nan() && other.is_nan()), "{y0}: {one} {other}");
         }
         assert!(steps[2] > 2 * steps[0], "{steps:?}");
@@ -413,7 +421,7 @@ fn members_of_a_batch_are_what_they_are_alone() {
 
 #[test]
 fn a_loop_around_a_solution_is_compiled_once() {
-    // Gradient descent on the decay rate of data, in one program.
+    // One program with gradient descent on the decay rate of data.
     let fit = |(rate, data): (Var, Var)| {
         let loss = |rate: Var| {
             let f = |(_, y): (Var, Var)| -rate * y;
@@ -429,7 +437,7 @@ fn a_loop_around_a_solution_is_compiled_once() {
 
 #[test]
 fn equations_in_equations() {
-    // A slope that solves an equation and runs a loop; a slope that reads a `Ref`; a recording.
+    // A slope that itself solves an equation and runs a loop; a slope that reads a `Ref`; a solution in a recording.
     let inner = |(k, y): (Var, Var)| {
         let f = |(_, z): (Var, Var)| -k * z;
         ode::rk4().solve(f, y, linspace(0.0, 0.1, 2)).0.index(1)
@@ -443,7 +451,7 @@ fn equations_in_equations() {
         };
         ode::dopri5().rtol(1e-10).solve(slope, constant(1.0), linspace(0.0, 1.0, 3)).0
     };
-    // y' = -k y e^(-0.1 k)
+    // The equation is y' = -k y e^(-0.1 k).
     let want = (-0.3 * (-0.03f64).exp()).exp();
     assert!((numbers(&run(outer, 0.3).unwrap())[2] - want).abs() < 1e-8);
     check_grads(outer, 0.3, 2).unwrap();
@@ -466,7 +474,7 @@ fn equations_in_equations() {
 
 #[test]
 fn no_number_on_the_way_is_none() {
-    // With every equation checked for nan and infinity.
+    // `nan_check`, which tests the result of every equation for nan and infinity, must find none in a solution.
     let swing = |(_, (x, v)): (Var, (Var, Var))| (v, -x);
     for method in [ode::dopri5(), ode::rodas5p()] {
         let solve = move |k: Var| {
