@@ -24,7 +24,7 @@ use std::collections::BTreeSet;
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{Code, Dtype, Literal, Problem};
 
-/// The row of this pass.
+/// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
 pub(super) const PASS: Pass = Pass {
     name: "clamp_bounds",
     about: "accesses that are not proved to stay within their buffer get clamped indices; lanes are chosen again for loops that this changes",
@@ -63,8 +63,8 @@ fn clamp_bounds(program: &mut Program, choice: Choice) -> Result<usize, Problem>
     Ok(unproved.len())
 }
 
-/// Clamps the unproved statements of a block. `next` is the number of the block's first statement within the
-/// kernel.
+/// Clamps the indices of those loads and stores in a block that are not proved to stay in bounds. `next` is
+/// the number of the block's first statement within the kernel.
 fn block(
     kernel: &mut Kernel,
     body: &mut Vec<Stmt>,
@@ -86,7 +86,8 @@ fn block(
     }
 }
 
-/// Returns `at` clamped to the range `0..elements`. Appends the statements that compute it to `body`.
+/// Returns address `at` clamped to the elements `0..elements`. Appends the statements that compute it to
+/// `body`.
 fn inside(kernel: &mut Kernel, body: &mut Vec<Stmt>, at: &Address, elements: usize) -> Address {
     let number = |n: i64| Arg::Literal(Literal::i64(n));
     let mut emit = |code, args: Vec<Arg>| {

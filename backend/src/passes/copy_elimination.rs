@@ -37,7 +37,7 @@ use tapeloom_ir::analysis::interval::Interval;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
 
-/// The row of this pass.
+/// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
 pub(super) const PASS: Pass = Pass {
     name: "copy_elimination",
     about: "a part of an array that is copied out and back is updated in place",
@@ -68,7 +68,7 @@ fn named(stmt: &Stmt, like: impl Fn(BufferId) -> bool) -> usize {
     times
 }
 
-/// Removes copies in a block and in its nested blocks. Returns whether there was one.
+/// Removes copies in a block and in its nested blocks. Returns whether a copy was removed.
 fn block(kernel: &Kernel, mentions: &SecondaryMap<BufferId, usize>, body: &mut Vec<Stmt>) -> bool {
     let mut changed = false;
     for stmt in body.iter_mut() {
@@ -100,7 +100,8 @@ fn block(kernel: &Kernel, mentions: &SecondaryMap<BufferId, usize>, body: &mut V
     changed
 }
 
-/// Returns the first and the last statement of a block that name a buffer; `None` if other blocks name it, too.
+/// Returns the positions of the first and the last statement of a block that name a buffer; `None` if
+/// statements outside of the block name it, too.
 fn users(
     body: &[Stmt],
     mentions: &SecondaryMap<BufferId, usize>,
@@ -113,12 +114,13 @@ fn users(
     Some((here.iter().position(|n| *n > 0)?, here.iter().rposition(|n| *n > 0)?))
 }
 
-/// A loop that copies a part of an array into a whole buffer (the window), or the window back.
+/// A loop that copies a part of an array into a whole buffer (the window), or from the window back into the
+/// array.
 #[derive(Clone, PartialEq, Debug)]
 struct Copied {
     window: BufferId,
     array: BufferVersion,
-    /// The address of the part's first element in the array.
+    /// The address of the copied part's first element in the array.
     start: Address,
     elements: usize,
     /// Whether the loop copies from the window into the array.
@@ -163,7 +165,8 @@ impl Copied {
         Some(Copied { window, array: held, start, elements: extent, back })
     }
 
-    /// Returns the block without this copy, or without both copies; `None` if that would change a result.
+    /// Returns the block without this copy, or without both copies (out of the array, and back); `None` if
+    /// that would change a result.
     fn without_copies(
         &self,
         kernel: &Kernel,
@@ -213,9 +216,9 @@ impl Copied {
         Some(order.map(moved).collect())
     }
 
-    /// Returns the statements among `work` that compute the start of the window, which therefore move ahead of
-    /// `work`. They must be arithmetic on values from before; `None` if they read memory or variables, which may
-    /// hold another value there.
+    /// Returns the positions in `work` of the statements that compute the start of the window, which
+    /// therefore move ahead of `work`. They must be arithmetic on values defined before `work`; `None` if
+    /// they read memory or variables, which may hold another value there.
     fn start_computation(&self, work: &[Stmt]) -> Option<Vec<usize>> {
         let mut wanted: Vec<Arg> = self.start.dynamic.into_iter().collect();
         let mut ahead = Vec::new();
@@ -328,7 +331,8 @@ struct Survey<'a> {
 }
 
 impl Survey<'_> {
-    /// Surveys a loop for which `Copied::fills` holds: its reads of the next element are not counted.
+    /// Surveys a loop for which `Copied::fills` holds: its read of the array element that the iteration is
+    /// about to overwrite does not count.
     fn filled(&mut self, stmt: &Stmt) {
         let Stmt::For { index, body, .. } = stmt else { return self.stmt(stmt) };
         let Copied { array, .. } = self.copied;
@@ -384,7 +388,8 @@ impl Survey<'_> {
         }
     }
 
-    /// Returns whether an element of the array is certainly outside of the copied part.
+    /// Returns whether an element of the array is certainly outside of the copied part, in all iterations of
+    /// the surrounding loops.
     fn is_apart(&self, address: &Address) -> bool {
         let of = |i: IndexId| self.inside.iter().find(|(index, _)| *index == i);
         let mut outer = address.clone();
@@ -461,7 +466,8 @@ mod tests {
     #[test]
     fn what_is_read_is_read_where_it_lies() {
         let read = "for i3 in 4 { %2: f64 = load b2[i3*-1 + 3] %3: f64 = add %2, 1.0";
-        // The result goes to the next row, to the same row, and to all rows.
+        // The result goes to the next row, so the copy is removed; to the same row, which is read in another
+        // order; or to elements of all rows, so the copy stays.
         check(&format!("serial i0 in 3 {{ {OUT} {read} store b1[i0*4 + i3 + 4], %3 }} }}"), 2);
         check(&format!("serial i0 in 3 {{ {OUT} {read} store b1[i0*4 + i3], %3 }} }}"), 3);
         check(&format!("serial i0 in 3 {{ {OUT} {read} store b1[i3*5], %3 }} }}"), 3);
@@ -472,7 +478,8 @@ mod tests {
         let turn = "serial i3 in 4 { %2: f64 = load b2[i3] %3: f64 = load b2[i3*-1 + 3]
                       %4: f64 = add %2, %3 store b2[i3], %4 }";
         check(&format!("serial i0 in 4 {{ {OUT} {turn} {BACK} }}"), 2);
-        // `reads` sees the old row after the window is written, and `later` overwrites what was copied back.
+        // The copies stay: `reads` sees the old row after the window is written, and `later` overwrites the
+        // row that was copied back.
         let reads = "for i4 in 4 { %5: f64 = load b1[i0*4 + i4] store b3[i4], %5 }";
         let later = "for i5 in 4 { %6: f64 = load b3[i5] store b1[i0*4 + i5], %6 }";
         check(&format!("serial i0 in 4 {{ {OUT} {turn} {reads} {BACK} {later} }}"), 6);
@@ -500,14 +507,14 @@ mod tests {
             for i4 in 4 { %3: f64 = load b3[i4] store b1[i0*4 + i4 + 4], %3 }";
         let text = check(&format!("serial i0 in 3 {{ {OUT} {empty} {work} }}"), 3);
         assert!(text.contains("load b1[i0*4 + i3*-1 + 3]"), "{text}");
-        // The emptied row is read, or it is filled with values that are no constants.
+        // The copy stays if the emptied row is read, or is filled with values that are no constants.
         let reads = "for i6 in 4 { %6: f64 = load b1[i0*4 + i6] store b3[i6], %6 }";
         check(&format!("serial i0 in 3 {{ {OUT} {empty} {reads} {work} }}"), 5);
         let other = "for i2 in 4 { %5: f64 = load b0[i2] store b1[i0*4 + i2], %5 }";
         check(&format!("serial i0 in 3 {{ {OUT} {other} {work} }}"), 4);
     }
 
-    /// The start of the window must be computable before the first use of the window.
+    /// The copy is removed only if the start of the window is computable before the first use of the window.
     #[test]
     fn what_begins_where_only_a_later_value_says() {
         let fill = "for i3 in 4 { %2: f64 = load b0[i3] %3: f64 = add %2, 1.0 store b2[i3], %3 }";
@@ -525,7 +532,8 @@ mod tests {
 
     #[test]
     fn memory_in_the_same_place_counts() {
-        // `b5` is stored over the memory of `b4` while the copy of a part of `b4` is still read.
+        // `b5` is stored over the memory of `b4` while the copy of a part of `b4` is still read, so the copy
+        // stays.
         let body = "for i1 in 16 { store b4[i1], 2.0 }
             for i2 in 4 { %0: f64 = load b4[i2 + 4] store b2[i2], %0 }
             for i3 in 16 { store b5[i3], 3.0 }

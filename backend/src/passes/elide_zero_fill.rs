@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use tapeloom_ir::LARGE_BYTES;
 use tapeloom_ir::prim::Exactness;
 
-/// The row of this pass.
+/// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
 pub(super) const PASS: Pass = Pass {
     name: "elide_zero_fill",
     about: "initial zeros of a large result are not stored, because its memory is new",
@@ -45,15 +45,16 @@ fn elide_zero_fill(program: &mut Program) {
 
 struct Search<'a> {
     buffers: &'a PrimaryMap<BufferId, Buffer>,
-    /// The results that an earlier statement loads or stores.
+    /// The results that an earlier statement loads or stores, so that their memory no longer holds the
+    /// caller's zeros.
     touched: BTreeSet<BufferId>,
     /// The results whose fill has been removed.
     zeroed: Vec<BufferId>,
 }
 
 impl Search<'_> {
-    /// Drops the loops that only store zeros to results that nothing has touched yet. Statements inside loops are
-    /// not considered, since they run more than once.
+    /// Drops the loops that only store zeros to large results that no earlier statement has touched.
+    /// Statements inside loops are not considered, since they run more than once.
     fn steps(&mut self, steps: &mut Vec<Stmt>) {
         steps.retain_mut(|step| {
             if let Stmt::Nest { body } = step {
@@ -71,8 +72,8 @@ impl Search<'_> {
         });
     }
 
-    /// Returns whether a statement only stores zeros to large results, as their first value. For a small result,
-    /// the caller's clearing would cost the same as the program's.
+    /// Returns whether a statement only stores zeros to large results (`LARGE_BYTES` or more), as their first
+    /// value. For a small result, the caller's clearing would cost the same as the program's.
     fn clears(&self, stmt: &Stmt, stored: &mut Vec<BufferId>) -> bool {
         match stmt {
             Stmt::Nest { body } => body.iter().all(|s| self.clears(s, stored)),
@@ -143,7 +144,8 @@ mod tests {
     fn zeros_of_new_memory_are_not_stored() {
         let (steps, zeroed) = left(&format!("{CLEARS}{ADDS}"));
         assert_eq!((&steps[..], zeroed), (ADDS, true));
-        // A fill with no use after it, and a fill with another statement beside it.
+        // A fill with no use after it is removed; of a nest of a fill and another statement, only the fill is
+        // removed.
         assert_eq!(left(CLEARS).0, "");
         let part = "  nest {\n    for i2 in 524287 {\n      store b0[i2], 0.0\n    }\n    store b0[524287], 1.0\n  }\n";
         let (steps, _) = left(part);

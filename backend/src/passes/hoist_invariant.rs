@@ -32,7 +32,7 @@ use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{ArrayType, OrderedMap, OrderedSet};
 
-/// The row of this pass.
+/// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
 pub(super) const PASS: Pass = Pass {
     name: "hoist_invariant",
     about: "values of an inner loop that are the same in every iteration of the outer loop are computed once, into an array",
@@ -77,7 +77,8 @@ struct Hoist<'a> {
     /// The end of the workspace of the current step, in bytes.
     free: usize,
     made: Vec<(BufferId, &'static str)>,
-    /// Whether a surrounding loop is not serial. Its iterations would all write to the same array.
+    /// Whether a surrounding loop is not serial. Its iterations would all write to the same array, so nothing
+    /// is hoisted.
     side_by_side: bool,
 }
 
@@ -89,7 +90,7 @@ impl Hoist<'_> {
         }
     }
 
-    /// Returns the loops that must run before `stmt`.
+    /// Hoists values out of a loop. Returns the loops that fill the arrays, which must run before `stmt`.
     fn stmt(&mut self, stmt: &mut Stmt) -> Vec<Stmt> {
         let mut first = Vec::new();
         if let (Stmt::For { extent: Extent::Constant(_), .. }, false) = (&*stmt, self.side_by_side)
@@ -105,8 +106,8 @@ impl Hoist<'_> {
         first
     }
 
-    /// Visits the inner loops that certainly run. `times` is the product of the trip counts between the outer loop
-    /// and `stmt`.
+    /// Hoists values out of the inner loops that certainly run. `times` is the product of the trip counts of
+    /// the loops between the outer loop and `stmt`, the outer loop included.
     fn inner(
         &mut self,
         stmt: &mut Stmt,
@@ -204,7 +205,8 @@ struct InvariantValues {
 }
 
 impl InvariantValues {
-    /// Finds the invariant values; `varies` holds the values that the outer loop changes.
+    /// Returns the values in `body` that are equal in all iterations of the outer loop; `varies` holds the
+    /// values that the outer loop changes.
     fn of(
         kernel: &Kernel,
         machine: MachineModel,
@@ -244,7 +246,7 @@ impl InvariantValues {
         invariant
     }
 
-    /// Returns the expensive values that variant statements read.
+    /// Returns the expensive invariant values that statements with varying values read.
     fn wanted(&self, body: &[Stmt]) -> Vec<ScalarId> {
         let mut read = OrderedSet::default();
         visit(body, &mut |s| {
@@ -336,7 +338,7 @@ mod tests {
             text.contains("for i0 in 5 {\n      for i1 in 8 {\n        %1: f64 = load b3[i1]\n"),
             "{text}"
         );
-        // A serial sum, and a function of the counter only.
+        // A value that depends on the inner counter alone is hoisted out of a serial sum.
         check(
             "serial i0 in 5 { var v0: f64 = 0.0 serial i1 in 8 { %0: f64 = convert{to=f64} i1 %1: f64 = sqrt %0
                %2: f64 = add v0, %1 v0 = %2 store b1[i0*8 + i1], %2 } }",
@@ -373,7 +375,7 @@ mod tests {
             %2: f64 = convert{to=f64} i0 %3: f64 = mul %1, %2 store b1[i2*20 + i0*5 + i1], %3 } } }";
         check(&format!("for {within}"), 0);
         check(&format!("serial {within}"), 1);
-        // Each iteration reads a value that the previous one has stored.
+        // Each iteration reads a value that the previous one has stored, so nothing is hoisted.
         check(
             "for i9 in 8 { store b1[i9], 2.0 } serial i0 in 4 { serial i1 in 8 { %0: f64 = load b1[i1]
                %1: f64 = div %0, 3.0 store b1[i1], %1 store b1[i0*8 + i1 + 8], %1 } }",

@@ -29,7 +29,7 @@ use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{Code, Dtype, Literal, Problem};
 
-/// The row of this pass.
+/// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
 pub(super) const PASS: Pass = Pass {
     name: "index_set_split",
     about: "loops are split where their guards change; tiny loops are unrolled on request",
@@ -78,9 +78,9 @@ fn block(
         for inside in stmt.blocks_mut() {
             *inside = block(program, std::mem::take(inside), tiny, looped)?;
         }
-        // Three kinds of loops are not split. Carried buffers would be exchanged once more between two ranges. Two
-        // vectorized ranges would combine partial sums in another order. A tape cursor starts its reverse pass
-        // within a loop.
+        // Three kinds of loops are not split. Carried buffers would be exchanged once more between two
+        // ranges. Two vectorized ranges would combine partial sums in another order. A tape cursor may be
+        // moved only once in a block, and the copies of the body would move it in each range.
         let one = |l: &Loop<'_>| l.lanes == 1 && l.carries.is_empty() && !moves_cursor(l.body);
         let Some(found) = stmt.counted().filter(one) else {
             out.push(stmt);
@@ -138,14 +138,14 @@ fn is_tiny(k: &Kernel, machine: &MachineModel, found: Loop<'_>) -> bool {
     found
 }
 
-/// Returns whether a tape cursor starts its reverse pass in a block.
+/// Returns whether a block moves a tape cursor to another record.
 pub(super) fn moves_cursor(body: &[Stmt]) -> bool {
     let mut found = false;
     visit(body, &mut |s| found |= s.moved_cursor().is_some());
     found
 }
 
-/// Returns the number of statements, nested ones included.
+/// Returns the number of statements in a block, nested ones included.
 pub(super) fn size(body: &[Stmt]) -> usize {
     let mut n = 0;
     visit(body, &mut |_| n += 1);
@@ -198,7 +198,7 @@ fn at_index(code: &Code, args: &[Arg], index: IndexId, i: i64) -> Option<Literal
     Some(code.eval(&numbers?))
 }
 
-/// Iterations of a loop: `start`, `start + by`, ...
+/// The iterations of a loop whose original index is `start`, `start + by`, ...
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Range {
     pub(super) start: i64,
@@ -302,7 +302,8 @@ impl<'a> Copy<'a> {
         }
     }
 
-    /// Computes the original index from the new one, for uses outside of addresses. Removed later if unused.
+    /// Emits the computation of the original index from the new one, for uses outside of addresses. Removed
+    /// later if unused.
     fn count(&mut self, out: &mut Vec<Stmt>) {
         let Some(inner) = self.inner else { return };
         self.number = Arg::Index(inner);

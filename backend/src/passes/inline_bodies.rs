@@ -28,7 +28,7 @@ use crate::loop_ir::{
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use tapeloom_ir::prim::Exactness;
 
-/// The row of this pass.
+/// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
 pub(super) const PASS: Pass = Pass {
     name: "inline_bodies",
     about: "calls of the bodies of loops and branches are inlined",
@@ -84,9 +84,9 @@ fn block(kernel: &mut Kernel, callees: &PrimaryMap<KernelId, Kernel>, body: &mut
     changed
 }
 
-/// Returns whether all operands of a call have addresses that depend only on loop indices, and the callee exchanges
-/// only its own workspace buffers. An operand or result may be a part of a larger buffer, which cannot be
-/// exchanged.
+/// Returns whether a call can be inlined: all operands have addresses that depend only on loop indices, and
+/// the callee exchanges only its own workspace buffers. An operand or result may be a part of a larger
+/// buffer, which cannot be exchanged.
 fn fits(call: &Call, callee: &Kernel) -> bool {
     let mut own = true;
     visit(&callee.body, &mut |s| {

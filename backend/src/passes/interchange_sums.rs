@@ -32,7 +32,7 @@ use tapeloom_ir::Literal;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
 
-/// The row of this pass.
+/// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
 pub(super) const PASS: Pass = Pass {
     name: "interchange_sums",
     about: "loops over few terms that add to many results in memory become inner loops that add in registers",
@@ -42,14 +42,14 @@ pub(super) const PASS: Pass = Pass {
     run: Run::Kernels(|kernel, _| kernel.rewrite(block)),
 };
 
-/// The largest number of terms. Each term reads its own rows of the input arrays, and more rows would not fit into
-/// a cache.
+/// The largest number of terms of a sum. Each term reads its own rows of the input arrays, and more rows
+/// would not fit into a cache.
 const MOST_TERMS: usize = 64;
 
-/// The largest number of results that an iteration adds to; each needs a variable.
+/// The largest number of results that an iteration adds to; each needs a variable in a register.
 const MOST_SUMS: usize = 16;
 
-/// The smallest number of iterations over results, so that vectorization is worth it.
+/// The smallest number of iterations over results for which vectorization is worth it.
 const LEAST_RESULTS: usize = 8;
 
 fn block(kernel: &mut Kernel, body: &mut Vec<Stmt>) {
@@ -73,7 +73,7 @@ fn block(kernel: &mut Kernel, body: &mut Vec<Stmt>) {
 struct Sums<'a> {
     /// The loops over terms, outermost first, each with the statements before its inner loop.
     terms: Vec<(Loop<'a>, &'a [Stmt])>,
-    /// The loops over results, likewise.
+    /// The loops over results, outermost first, each with the statements before its inner loop.
     results: Vec<(Loop<'a>, &'a [Stmt])>,
     body: &'a [Stmt],
     /// The elements that the body adds to.
@@ -105,7 +105,7 @@ impl<'a> Sums<'a> {
         (worth && !sums.terms.is_empty() && sums.adds(kernel)).then_some(sums)
     }
 
-    /// Returns which accumulated element an address is.
+    /// Returns the position in `elements` of the accumulated element at an address, if there is one.
     fn place(&self, held: BufferVersion, address: &Address) -> Option<usize> {
         self.elements.iter().position(|(h, a)| *h == held && *a == address)
     }
@@ -188,7 +188,8 @@ impl<'a> Sums<'a> {
         (every && these && fill.extent == whole && results == whole).then_some(*first)
     }
 
-    /// Returns the nest with the loops over terms inside the loops over results.
+    /// Returns the nest with the loops over terms inside the loops over results. `first` is the constant with
+    /// which all sums start; `None` if they start with the elements in memory.
     fn interchanged(&self, kernel: &mut Kernel, first: Option<Literal>) -> Stmt {
         let mut inner = InRegisters { elements: Vec::new(), values: SecondaryMap::new() };
         let (mut begin, mut end) = (Vec::new(), Vec::new());
@@ -229,7 +230,8 @@ fn iterations(loops: &[(Loop<'_>, &[Stmt])]) -> usize {
     loops.iter().fold(1, |n, (l, _)| n.saturating_mul(l.extent))
 }
 
-/// Returns whether a statement is cheap enough to be recomputed for every result.
+/// Returns whether a statement (a load, or at most one operation) is cheap enough to be recomputed for every
+/// result.
 fn is_cheap(stmt: &Stmt) -> bool {
     match stmt {
         Stmt::Let { expr: Expr::Load { .. }, .. } => true,
@@ -243,7 +245,7 @@ fn looped(l: &Loop<'_>, body: Vec<Stmt>) -> Stmt {
     Stmt::For { index, extent: Extent::Constant(extent), parallelism, lanes, carries: vec![], body }
 }
 
-/// A rewriter that replaces accumulated elements by variables.
+/// A rewriter that replaces accumulated elements in memory by variables.
 struct InRegisters {
     elements: Vec<(BufferVersion, Address, VarId)>,
     /// Per value that was loaded from an element: the variable of that element.

@@ -25,7 +25,7 @@ use tapeloom_ir::OrderedSet;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
 
-/// The row of this pass.
+/// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
 pub(super) const PASS: Pass = Pass {
     name: "privatize_scalars",
     about: "a variable that each iteration sets before reading becomes local to the iteration",
@@ -71,7 +71,8 @@ fn mentions(stmt: &Stmt, var: VarId) -> bool {
     found
 }
 
-/// Returns whether the variable can be declared in an inner block.
+/// Returns whether the declaration of a variable can move into an inner block: one nest or loop of `body`
+/// holds all uses.
 fn moves_inwards(body: &[Stmt], var: VarId) -> bool {
     let mut users = body.iter().filter(|stmt| mentions(stmt, var));
     let (Some(Stmt::Nest { body: inside } | Stmt::For { body: inside, .. }), None) =
@@ -89,7 +90,7 @@ fn sets_first(body: &[Stmt], var: VarId) -> bool {
     first.is_some_and(sets) || planted(Fault::OwnOfTheIteration)
 }
 
-/// Declares a variable in the inner block that sets it first.
+/// Declares a variable in the block, `body` or one inside, that sets the variable before reading it.
 fn declare(body: &mut Vec<Stmt>, var: VarId) {
     if !sets_first(body, var) {
         for stmt in body {
@@ -141,7 +142,8 @@ mod tests {
 
     #[test]
     fn what_goes_on_stays() {
-        // The value is read in the next iteration, read after the loop, or set only in a branch.
+        // The declaration stays if the value is read in the next iteration, read after the loop, or set only
+        // in a branch.
         for body in [
             "nest { var v0: f64 = 2.0 serial i0 in 4 { %0: f64 = convert{to=f64} v0 store b1[i0], %0
                v0 = 1.0 } }",

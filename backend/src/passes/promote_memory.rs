@@ -33,7 +33,7 @@ use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{Code, Dtype, Literal};
 
-/// The row of this pass.
+/// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
 pub(super) const PASS: Pass = Pass {
     name: "promote_memory",
     about: "elements at fixed indices that a sequential loop updates become variables of the loop",
@@ -95,7 +95,7 @@ fn block(
     changed
 }
 
-/// Counts how often each buffer is named.
+/// Counts how often the statements of a block name each buffer.
 fn count(body: &[Stmt], mentions: &mut SecondaryMap<BufferId, usize>) {
     visit(body, &mut |s| s.buffers(&mut |b| mentions[b] += 1));
 }
@@ -175,7 +175,7 @@ pub(super) fn put_back(held: BufferVersion, address: Address, var: VarId) -> Stm
     Stmt::Store { held, address, value: Arg::Var(var), guard: None }
 }
 
-/// Returns the statement that reads a variable instead of its element.
+/// Returns the statement that reads the variable of a promoted element instead of loading the element.
 pub(super) fn read(value: ScalarId, dtype: Dtype, var: VarId) -> Stmt {
     Stmt::Let { value, expr: Expr::Code(Code::Convert(dtype), vec![Arg::Var(var)]) }
 }
@@ -206,7 +206,7 @@ fn stores_first(body: &[Stmt], element: Element) -> Option<bool> {
 /// The use of a promoted element: its buffer version after the loop, and whether the loop stores it.
 type Use = (u32, bool);
 
-/// Returns the elements to promote.
+/// Returns the elements of a loop's body to promote, each with its use.
 fn chosen(kernel: &Kernel, machine: &MachineModel, body: &[Stmt]) -> BTreeMap<Element, Use> {
     let mut found: BTreeMap<BufferId, BTreeMap<i64, Use>> = BTreeMap::new();
     let mut refused: BTreeSet<BufferId> = BTreeSet::new();
@@ -215,7 +215,7 @@ fn chosen(kernel: &Kernel, machine: &MachineModel, body: &[Stmt]) -> BTreeMap<El
         carried.extend(s.carries());
         let element = s.shape().element.is_some();
         s.accesses(&mut |a| {
-            // Each iteration works in a new tape record, so elements of records are not promoted.
+            // Each iteration works in another record of a tape, so elements of records are not promoted.
             let record = matches!(kernel.buffers[a.held.buffer].place, Place::Record { .. });
             let constant = a.address.terms.is_empty() && a.address.dynamic.is_none();
             if record || !element || !constant || a.guard.is_some() {
@@ -391,7 +391,8 @@ mod tests {
     use crate::loop_ir::interp::test_hosts::bind_recorders;
     use crate::loop_ir::{parse, shadow, verify};
 
-    /// Returns the program after promotion. Checks that it is valid and computes the same results.
+    /// Runs the passes on a program and returns its text. Checks that it is valid and computes the same
+    /// results.
     fn promoted(text: &str) -> String {
         let mut program = parse(text, &|_| None).unwrap();
         assert_eq!(verify(&program), []);

@@ -45,7 +45,7 @@ use nest::{Nest, plain};
 use std::collections::BTreeSet;
 use tapeloom_ir::prim::Exactness;
 
-/// The row of this pass.
+/// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
 pub(super) const PASS: Pass = Pass {
     name: "recognize_contractions",
     about: "loops that compute products of thin matrices become contractions",
@@ -58,10 +58,10 @@ pub(super) const PASS: Pass = Pass {
 // These numbers are not part of the machine model: whether a loop is a contraction, and in how many lanes,
 // determines the bits of its result.
 
-/// The smallest number of multiplications that is worth a call.
+/// The smallest number of multiplications of a contraction that is worth a call.
 const LEAST: usize = 64;
 
-/// The smallest number of adjacent columns or terms that is worth a call.
+/// The smallest number of adjacent columns (or rows, if those are adjacent in memory) that is worth a call.
 const NARROWEST: usize = 4;
 
 /// The largest distance, in statements, between a product and the statement that clears its result.
@@ -91,7 +91,7 @@ fn block(k: &mut Kernel, body: &mut Vec<Stmt>) {
     }
 }
 
-/// The statements that replace a nest.
+/// The statements that replace a nest of two loops.
 #[derive(Default)]
 struct Found {
     /// The positions of the preceding statements that clear the sums, ascending. They are removed.
@@ -105,8 +105,8 @@ impl Found {
         Nest::of(k, stmt)?.contractions(before)
     }
 
-    /// Splits a loop so that each inner loop stands alone, and returns the result if all inner loops become
-    /// contractions.
+    /// Splits a loop into one loop for each inner loop and for the statements between, and returns the result
+    /// if all inner loops become contractions; `before` holds the statements ahead of the loop.
     fn after_fission(k: &mut Kernel, stmt: &Stmt, before: &[Stmt]) -> Option<Found> {
         let mut found = Found::default();
         for SplitLoop { stmt, is_product } in distributed(k, stmt)? {

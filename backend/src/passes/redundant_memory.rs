@@ -25,7 +25,7 @@ use tapeloom_ir::OrderedSet;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
 
-/// The row of this pass.
+/// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
 pub(super) const PASS: Pass = Pass {
     name: "redundant_memory",
     about: "repeated loads and overwritten stores in straight-line code are dropped",
@@ -44,7 +44,8 @@ fn redundant_memory(kernel: &mut Kernel, overlap: bool) {
     kernel.body = stores(&alike, body);
 }
 
-/// The aliasing rules for elements.
+/// The aliasing rules for elements: whether different arrays may overlap, and the arrays that are kept
+/// (tapes).
 struct Alike {
     overlap: bool,
     kept: OrderedSet<BufferId>,
@@ -71,7 +72,7 @@ impl Alike {
         if x != y {
             return self.overlap && !self.kept.contains(&x) && !self.kept.contains(&y);
         }
-        // The addresses have the same terms and differ in the constant.
+        // Addresses with the same terms that differ in the constant offset are different elements.
         let apart = a.address.behind(&b.address).is_some_and(|by| by != 0);
         !(apart && a.is_fixed() || planted(Fault::ReuseAlias))
     }
@@ -129,7 +130,8 @@ impl Rewriter for Loads<'_> {
         }
     }
 
-    /// A block starts with the known elements of its surroundings. Those that become known inside end with it.
+    /// A block starts with the elements known before it. Elements that become known inside the block are
+    /// unknown after it.
     fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
         let before = self.known.clone();
         let mut out = Vec::with_capacity(body.len());
@@ -214,7 +216,8 @@ mod tests {
     use crate::loop_ir::{eval, parse, shadow, verify};
     use tapeloom_ir::Tensor;
 
-    /// Runs the pass without and with `overlap`, checks the results, and expects these numbers of loads and stores.
+    /// Runs the pass without and with `overlap`, checks the results, and expects these numbers of loads and
+    /// stores, first without and then with `overlap`.
     #[track_caller]
     fn check(body: &str, expected: [[usize; 2]; 2]) {
         let text = format!(
@@ -272,7 +275,8 @@ mod tests {
             "nest { store b2[1], 1.0 for i0 in 2 { store b2[i0], 2.0 } %0: f64 = load b2[1] store b2[0], %0 }",
             [[1, 3]; 2],
         );
-        // The addresses have the same terms and differ in the constant.
+        // The two addresses of `b2` have the same terms and differ in the constant, so the store does not
+        // change the loaded element.
         check(
             "serial i0 in 3 { %0: f64 = load b2[i0] store b2[i0 + 1], 3.0 %1: f64 = load b2[i0]
                %2: f64 = add %0, %1 store b2[i0], %2 }",

@@ -19,7 +19,7 @@ use crate::loop_ir::{
 };
 use tapeloom_ir::prim::Exactness;
 
-/// The row of this pass.
+/// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
 pub(super) const PASS: Pass = Pass {
     name: "reverse_loops",
     about: "loops with independent iterations that count down are made to count up",
@@ -55,7 +55,7 @@ fn block(body: &mut [Stmt]) {
     }
 }
 
-/// Returns whether more accesses descend than ascend with an index.
+/// Returns whether the addresses of more accesses descend than ascend as an index counts up.
 pub(super) fn downward(index: IndexId, body: &[Stmt]) -> bool {
     let mut up = 0;
     visit(body, &mut |stmt| stmt.accesses(&mut |a| up += a.address.stride(index).signum()));
@@ -116,7 +116,7 @@ mod tests {
         assert!(text.contains("load b0[i0]") && text.contains("store b1[i0]"), "{text}");
     }
 
-    /// In a loop of one iteration, the stride may be any number.
+    /// In a loop of one iteration, the stride may be any number: extreme ones must not overflow.
     #[test]
     fn strides_at_the_end_of_what_there_is() {
         for stride in [i64::MIN, i64::MIN + 1] {

@@ -36,7 +36,7 @@ use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{Dtype, OrderedMap, OrderedSet};
 
-/// The row of this pass.
+/// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
 pub(super) const PASS: Pass = Pass {
     name: "rotate_registers",
     about: "elements to which neighbouring iterations add are passed on in variables",
@@ -65,9 +65,9 @@ struct Rolling {
     index: IndexId,
     iterations: usize,
     held: BufferVersion,
-    /// The element that no later iteration touches.
+    /// The address of the element of the window that no later iteration touches.
     first: Address,
-    /// The distance between neighbouring elements, which is also the advance per iteration.
+    /// The distance in elements between neighbours in the window, which is also the advance per iteration.
     stride: i64,
     /// The number of elements in the window, not counting the first.
     more: usize,
@@ -107,15 +107,15 @@ impl Rolling {
         if stride == 0 || held.buffer != buffer || !all.iter().all(same) {
             return None;
         }
-        // The elements in use, keyed by their distance from the first one in iterations.
         let lowest = all.iter().min_by_key(|a| a.address.offset * stride.signum())?;
+        // For each element of the window, keyed by its distance from the first one in iterations: whether it
+        // is loaded before it is stored, and whether it is stored.
         let mut found: OrderedMap<i64, (bool, bool)> = OrderedMap::default();
         for a in &all {
             let away = a.address.offset - lowest.address.offset;
             if away % stride != 0 {
                 return None;
             }
-            // Whether the element is loaded before it is stored, and whether it is stored.
             let (_, stored) = found.entry(away / stride).or_insert((!a.write, false));
             *stored |= a.write;
         }
@@ -144,7 +144,7 @@ impl Rolling {
         address
     }
 
-    /// Returns the index of the variable that holds an element.
+    /// Returns the number of the variable that holds an element of the window.
     fn place(&self, held: BufferVersion, address: &Address) -> Option<usize> {
         let away = address.offset - self.first.offset;
         (held == self.held).then(|| usize::try_from(away / self.stride).ok())?
@@ -246,11 +246,12 @@ mod tests {
 
     #[test]
     fn others_stay_in_memory() {
-        // Elements that are not adjacent, elements that do not advance by one, and fewer iterations than elements.
+        // Elements stay in memory if they are not adjacent, if they do not advance by one, or if there are
+        // fewer iterations than elements.
         check(&adding(9, &["i0", "i0 + 2"]), [4, 2]);
         check(&adding(4, &["i0*2", "i0*2 + 1"]), [4, 2]);
         check(&adding(2, &["i0", "i0 + 1", "i0 + 2"]), [6, 3]);
-        // An element that does not advance, and a stored element that was not loaded.
+        // They also stay there if one does not advance, or is stored without being loaded.
         check(&adding(10, &["i0", "i0 + 1", "11"]), [6, 3]);
         check(
             "serial i0 in 9 { %0: f64 = load b1[i0] %1: f64 = add %0, 1.0 store b1[i0 + 1], %1 }",

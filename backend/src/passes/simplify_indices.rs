@@ -34,7 +34,7 @@ use crate::loop_ir::{
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{Code, Literal, OrderedMap};
 
-/// The row of this pass.
+/// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
 pub(super) const PASS: Pass = Pass {
     name: "simplify_indices",
     about: "clamps, guards, branches and comparisons are decided where value ranges allow, and addresses become sums of counters",
@@ -135,8 +135,8 @@ impl<'a> Straight<'a> {
                         self.changed = true;
                         let side = if holds.bits != 0 { then } else { otherwise };
                         if moves_cursor(side) {
-                            // A cursor may start its reverse pass only once in a block, and a neighbouring branch
-                            // may start it, too.
+                            // A cursor may be moved only once in a block, and a neighbouring branch may move
+                            // it, too.
                             let body = self.block(side);
                             out.push(Stmt::Nest { body });
                         } else {
@@ -367,8 +367,8 @@ mod tests {
         assert!(text.contains("for i0 in 6") && text.contains("store b2[i0], %0"), "{text}");
     }
 
-    /// Rows whose columns are split into two loops. Addresses with different indices do not prove independence
-    /// again, so the existing claim of parallelism must be kept.
+    /// A parallel loop over rows whose columns are split into two loops. Addresses with different indices do
+    /// not prove independence again, so the loop must stay parallel as before.
     #[test]
     fn what_is_claimed_is_not_taken_back() {
         let text = straight(

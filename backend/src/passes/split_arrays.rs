@@ -26,7 +26,7 @@ use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{ArrayType, Code, Literal, OrderedMap, Shape};
 
-/// The row of this pass.
+/// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
 pub(super) const PASS: Pass = Pass {
     name: "split_arrays",
     about: "values of different statements are stored in different arrays",
@@ -39,14 +39,14 @@ pub(super) const PASS: Pass = Pass {
     }),
 };
 
-/// The number of saved scalars that straight-line code holds in registers. It belongs to the simulated machine of
-/// the study, and not to a machine model.
+/// The largest number of saved scalars of straight-line code that are promoted to registers. It belongs to
+/// the simulated machine of the study, and not to a machine model.
 const REGISTERS: usize = 64;
 
 /// The largest number of elements of an array that is split.
 const MOST_ELEMENTS: usize = 1 << 24;
 
-/// Gives each statement that fills a part of a kept array its own array.
+/// Gives each statement that fills a part of a kept array (an array of residuals) its own array.
 fn split_arrays(program: &mut Program) {
     let kernel = &mut program.entry;
     let sites = Sites::of(kernel);
@@ -77,7 +77,7 @@ fn split_arrays(program: &mut Program) {
     in_registers(kernel);
 }
 
-/// Returns whether a buffer is in the workspace, has one version, and is kept.
+/// Returns whether a buffer is in the workspace, has one version, and is kept, as an array of residuals.
 fn is_kept(k: &Kernel, id: BufferId) -> bool {
     matches!(k.buffers[id].place, Place::Workspace(_))
         && k.versions[id].is_empty()
@@ -93,7 +93,7 @@ struct Site {
     address: Address,
 }
 
-/// All accesses that fill or read buffers.
+/// All accesses of a kernel to buffers.
 #[derive(Default)]
 struct Sites {
     all: BTreeMap<BufferId, Vec<Site>>,
@@ -102,7 +102,7 @@ struct Sites {
     count: usize,
 }
 
-/// The elements that one statement fills, which become an array.
+/// The elements of an array that one statement fills, which become an array of their own.
 struct NewArray {
     at: usize,
     old: BufferId,
@@ -180,7 +180,7 @@ impl Sites {
     }
 }
 
-/// A loop around an access, and the stride of the access along it.
+/// A loop around an access, and the stride in elements of the access along the loop.
 #[derive(Clone, Copy)]
 struct Term {
     index: IndexId,
@@ -188,7 +188,8 @@ struct Term {
     stride: i64,
 }
 
-/// The address pattern of an access, outer loops first. Loops with one iteration are left out.
+/// The address pattern of an access: an offset and a stride for each loop around it, outer loops first. Loops
+/// with one iteration are left out.
 struct AccessPattern {
     offset: i64,
     terms: Vec<Term>,
@@ -212,7 +213,7 @@ impl AccessPattern {
         moves.then_some(AccessPattern { offset: site.address.offset, terms })
     }
 
-    /// Marks the stored elements; `None` if an element is stored twice.
+    /// Marks the elements that a store with this pattern fills; `None` if an element is stored twice.
     fn fill(&self, filled: &mut [bool]) -> Option<()> {
         let mut at = vec![self.offset];
         for term in &self.terms {
@@ -253,7 +254,7 @@ impl AccessPattern {
     }
 }
 
-/// Per old element: the new one.
+/// For each (array, address) that a statement accessed before splitting, the new array and address.
 type NewAddresses = OrderedMap<(BufferId, Address), (BufferId, Address)>;
 
 fn rewrite(body: &mut [Stmt], new_addresses: &NewAddresses) {

@@ -28,7 +28,7 @@ use crate::loop_ir::{Carry, Kernel, Stmt, visit};
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
 
-/// The row of this pass.
+/// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
 pub(super) const PASS: Pass = Pass {
     name: "unroll",
     about: "several iterations of a loop are written one after the other",
@@ -91,7 +91,8 @@ fn may(found: Loop<'_>, factor: u64) -> bool {
     fits && size(body).saturating_mul(copies) <= MOST_STATEMENTS
 }
 
-/// Returns the ranges of iterations that share a loop: the full blocks and the remainder.
+/// Returns the ranges of iterations, grouped by the loop that they share: the full blocks and the remainder.
+/// If addresses descend (`down`), the remainder comes first.
 fn parts(iterations: i64, factor: i64, down: bool) -> Vec<Vec<Range>> {
     let by = factor.min(iterations);
     let rest = iterations % by;
@@ -165,7 +166,8 @@ mod tests {
         assert!(!unrolled(body, &[5, 2]).contains("serial"));
     }
 
-    /// Variables, indices as values, comparisons of indices, and carried buffers.
+    /// Variables, indices as values, comparisons of indices, and carried buffers: the results must stay equal
+    /// if each iteration needs the one before.
     #[test]
     fn iterations_stay_in_order() {
         for factor in [2, 3, 4, 7] {

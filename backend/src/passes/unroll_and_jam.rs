@@ -29,7 +29,7 @@ use std::collections::BTreeSet;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Exactness;
 
-/// The row of this pass.
+/// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
 pub(super) const PASS: Pass = Pass {
     name: "unroll_and_jam",
     about: "several iterations of an outer loop run together in its sequential inner loop",
@@ -43,7 +43,7 @@ pub(super) const PASS: Pass = Pass {
 /// since loops around a jammed loop may be jammed next.
 const MOST_STATEMENTS: usize = 512;
 
-/// Jams the outer loops of a kernel whose inner loops are chains.
+/// Jams the outer loops of a kernel whose inner loops are chains of dependent operations.
 fn unroll_and_jam(kernel: &mut Kernel, machine: &MachineModel) {
     for step in std::mem::take(&mut kernel.body) {
         // A step must remain one statement, because reports refer to steps by position.
@@ -78,7 +78,7 @@ struct Chains<'a> {
     outer: Loop<'a>,
     /// The position of the inner loop in the body of the outer one.
     inner: usize,
-    /// The number of outer iterations that are jammed.
+    /// The number of outer iterations that run together.
     chains: usize,
 }
 
@@ -101,7 +101,7 @@ impl<'a> Chains<'a> {
         }
         let most = machine.jammed_statements / size(inner.body).max(1);
         let divides = |c: &usize| n.is_multiple_of(*c) && *c <= most;
-        // Prefer the best number of chains, then one more, then fewer.
+        // Prefer `jammed_iterations` chains, then one more, then fewer, so that no remainder is left.
         let best = machine.jammed_iterations;
         let mut numbers = [best, best + 1].into_iter().chain((2..best).rev());
         let chains = numbers.find(divides).unwrap_or(best.min(most));
@@ -122,7 +122,8 @@ fn is_straight(stmt: &Stmt) -> bool {
     stmt.shape().is_scalar()
 }
 
-/// Returns whether iterations pass a float to the next iteration in a variable from outside.
+/// Returns whether iterations pass a float to the next iteration in a variable that is declared outside of
+/// the loop.
 fn waits(kernel: &Kernel, body: &[Stmt]) -> bool {
     let assigned = |s: &Stmt| s.assigned().map(|(var, _)| var);
     let declares = |s: &&Stmt| matches!(s, Stmt::Var { .. });
@@ -181,7 +182,7 @@ mod tests {
 
     #[test]
     fn what_is_no_chain_of_its_own_stays() {
-        // Each iteration adds to a result of the previous one.
+        // None of these loops is jammed. Each iteration adds to a result of the previous one.
         let before = SUM.replace("var v0: f64 = 0.5", "%5: f64 = load b1[0] var v0: f64 = %5");
         let before = before.replace("store b1[i0], v0", "store b1[i0], v0 store b1[0], v0");
         // There is no chain.
@@ -199,7 +200,8 @@ mod tests {
         }
     }
 
-    /// Random loops of this shape, in which an iteration may read elements that another one writes.
+    /// Random nests of two loops, in which an iteration may read elements that another one writes: results
+    /// must stay bit-identical.
     #[test]
     fn no_bit_changes() {
         let (mut r, mut together) = (Random(Sweep::Jam.seed()), 0);

@@ -19,7 +19,7 @@ use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::prim::Gives;
 use tapeloom_ir::{Code, Dtype};
 
-/// The row of this pass.
+/// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
 pub(super) const PASS: Pass = Pass {
     name: "vectorize",
     about: "loops run in vector lanes where that pays",
@@ -32,16 +32,17 @@ pub(super) const PASS: Pass = Pass {
 // These numbers are not part of the machine model: the number of partial sums of a loop determines the bits of its
 // result.
 
-/// The lanes of a 128-bit vector: if all variables have 64 bits, and if some have 32.
+/// The number of lanes of a 128-bit vector: `LANES_F64` if all variables have 64 bits, `LANES_F32` if some
+/// have 32.
 const LANES_F64: usize = 2;
 const LANES_F32: usize = 4;
 
-/// Rows (statements, factor): a folding loop with at most this many statements has `factor` times the lanes of one
-/// vector. Several partial values hide the latency of the additions; longer loops are bound by instruction issue.
-/// The last row holds for all longer loops.
+/// Rows (statements, factor): a folding loop with at most this many statements has `factor` times the lanes
+/// of one 128-bit vector. Several partial values hide the latency of the additions; longer loops are bound by
+/// instruction issue. The last row holds for all longer loops.
 type LaneFactors = &'static [(usize, usize)];
 
-/// Two vectors of 512 bits for short loops, and one for long loops.
+/// Two vectors of 512 bits for loops of at most 8 statements, and one for longer loops.
 const VECTOR_FACTORS: LaneFactors = &[(8, 8), (usize::MAX, 4)];
 
 /// For loops around folding loops, which the 512-bit code does not support, and for machines without vectors.
@@ -78,7 +79,7 @@ fn block(k: &Kernel, factors: LaneFactors, body: &mut [Stmt]) {
     }
 }
 
-/// The lanes of a loop.
+/// The number of lanes chosen for a loop.
 struct Plan {
     lanes: usize,
     /// The estimated number of scalar instructions that a pair of lanes saves.
@@ -137,8 +138,8 @@ struct Survey<'a> {
     /// Whether f32 occurs. Its 128-bit vectors have four lanes.
     narrow: bool,
     declared: Vec<VarId>,
-    /// Whether the loop folds into variables from outside, and whether an inner loop folds into variables of this
-    /// loop.
+    /// Whether the loop folds into variables from outside, and (`folds_inside`) whether an inner loop folds
+    /// into variables of this loop.
     folds: bool,
     folds_inside: bool,
     /// Whether the current statement is inside an inner loop.
@@ -147,7 +148,8 @@ struct Survey<'a> {
     calls: bool,
     /// Whether a called function has an 8-lane version.
     eights: bool,
-    /// Whether an inner loop gains more from lanes.
+    /// Whether an inner loop of `SMALL` iterations or more gains more from lanes, so that this loop gets
+    /// none.
     better_inside: bool,
 }
 

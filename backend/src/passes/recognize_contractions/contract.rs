@@ -118,7 +118,8 @@ impl<'a> Nest<'a> {
         (row != 0).then_some(Summed { contract, cleared: false })
     }
 
-    /// Returns the matrix that begins at the element of the first iterations.
+    /// Returns the matrix that begins at element `e` in the first iterations of both loops, with these
+    /// strides from row to row and from column to column; `None` if a run-time index is involved.
     fn matrix(&self, e: Element<'_>, row: i64, column: i64) -> Option<Matrix> {
         let mut at = e.address.clone();
         at.terms.retain(|(i, _)| *i != self.outer.index && *i != self.inner.index);
@@ -126,7 +127,8 @@ impl<'a> Nest<'a> {
         here.then_some(Matrix { held: e.held, at, row, column })
     }
 
-    /// Returns the contraction, if it is large enough and there is a fast function for its strides.
+    /// Returns the contraction of an m x k and a k x n matrix; `None` if it has fewer than `LEAST`
+    /// multiplications, or there is no fast function for its strides.
     fn lay(
         &self,
         [m, n, k]: [usize; 3],
@@ -162,13 +164,13 @@ impl<'a> Nest<'a> {
     }
 }
 
-/// A contraction, and whether an earlier statement must clear its result.
+/// A contraction, and whether an earlier statement must clear its result (store zeros to it).
 struct Summed {
     contract: Contract,
     cleared: bool,
 }
 
-/// Adds a contraction to the list, or extends the last one by a row or column.
+/// Adds a contraction to the list, or extends the last one of the list by one row or column.
 fn join(all: &mut Vec<Summed>, next: Summed) {
     let more = |Summed { contract: c, cleared }: &mut Summed| {
         let n = &next.contract;
@@ -204,12 +206,14 @@ fn step(from: &Matrix, to: &Matrix) -> Option<i64> {
     (from.held == to.held).then(|| to.at.behind(&from.at))?
 }
 
-/// Returns whether a stride is at least as large as `n` times another stride.
+/// Returns whether the absolute stride `step` is at least `n` times the stride `other`, so that rows of `n`
+/// elements do not overlap.
 fn beyond(step: i64, other: i64, n: usize) -> bool {
     step.unsigned_abs() >= other.unsigned_abs().saturating_mul(n as u64).max(1)
 }
 
-/// Returns the statement that clears the result of a contraction, if no statement after it touches the result.
+/// Returns the position in `before` of the statement that clears the result of a contraction, if it is one of
+/// the last `NEAR` and no statement after it touches the result.
 fn clearing(k: &Kernel, before: &[Stmt], c: &Contract) -> Option<usize> {
     for (at, stmt) in before.iter().enumerate().rev().take(NEAR) {
         if clears(stmt, c) {

@@ -45,7 +45,8 @@ struct Part<'a> {
     is_product: bool,
 }
 
-/// Returns the loops that a loop is split into, each inner loop alone; `None` if the loop cannot be split that way.
+/// Splits a loop into a sequence of loops, each with one inner loop or the statements between; `None` if that
+/// is not possible.
 pub(super) fn distributed(k: &mut Kernel, stmt: &Stmt) -> Option<Vec<SplitLoop>> {
     let Loop { index, extent, body, .. } = plain(stmt)?;
     let parts = parts(body)?;
@@ -196,7 +197,7 @@ impl ValueHomes {
     fn of(k: &Kernel, index: IndexId, parts: &[Part<'_>]) -> Option<ValueHomes> {
         let all: Vec<Access<'_>> = parts.iter().flat_map(Part::accesses).collect();
         let written: Vec<&Access<'_>> = all.iter().filter(|a| a.write).collect();
-        // Whether other accesses touch the memory that is stored.
+        // Whether more than one access for which `also` holds may touch the memory of a stored array.
         let others = |held: BufferVersion, also: fn(&Access<'_>) -> bool| {
             let near = all.iter().filter(|a| !disjoint(k, a.held.buffer, held.buffer) && also(a));
             near.count() > 1
@@ -277,12 +278,13 @@ struct Body<'a> {
     values: OrderedMap<ScalarId, ScalarId>,
     sums: OrderedMap<VarId, ScalarId>,
     loads: Vec<Stmt>,
-    /// Whether the part reads a value that has no place.
+    /// Whether the part reads a value of another part that no element holds.
     failed: bool,
 }
 
 impl Body<'_> {
-    /// Returns the statements of the part without dead ones; `None` if a value has no place.
+    /// Returns the statements of the part without dead ones; `None` if it reads a value of another part that
+    /// no element holds.
     fn part(mut self, part: &Part<'_>) -> Option<Vec<Stmt>> {
         let mut needed: Vec<Stmt> = part.stmts.iter().copied().cloned().collect();
         drop_unread(&mut needed, &|_| true);
@@ -292,7 +294,7 @@ impl Body<'_> {
                 && let Some((held, _)) = self.homes.sums.get(var)
                 && held == stored
             {
-                // The sum is stored there already.
+                // The sum is stored in this element already.
                 continue;
             }
             body.push(self.stmt(stmt));
@@ -310,7 +312,7 @@ impl Body<'_> {
         (!self.failed).then_some(body)
     }
 
-    /// Loads from a place into a new value.
+    /// Adds a load of an element ahead of the part, and returns the loaded value.
     fn load(&mut self, dtype: Dtype, (held, address): (BufferVersion, Address)) -> ScalarId {
         let value = self.k.scalars.push(dtype);
         let (held, address) = self.element(held, &address);
@@ -388,7 +390,8 @@ mod tests {
         assert_eq!(text.matches("contract").count(), contractions, "{text}");
     }
 
-    /// A value is available to other parts if its own part stores it, but not if only a later part does.
+    /// A value is available to other parts if its own part stores it, but not if only a later part does: then
+    /// nothing is split.
     #[test]
     fn values_wait_where_they_are_stored_at_once() {
         let make = "%9: f64 = load b0[i0] %10: f64 = neg %9";

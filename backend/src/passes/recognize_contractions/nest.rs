@@ -1,18 +1,18 @@
-//! Nests of two loops: the products and sums in them.
+//! Nests of two loops: finds the products and sums that they compute.
 
 use crate::loop_ir::shape::Loop;
 use crate::loop_ir::{Address, Arg, BufferVersion, Expr, Kernel, ScalarId, Stmt, VarId};
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::Code;
 
-/// An element that is loaded or stored.
+/// An element of a buffer that is loaded or stored.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) struct Element<'a> {
     pub(super) held: BufferVersion,
     pub(super) address: &'a Address,
 }
 
-/// A loop inside a loop.
+/// A loop inside a loop, with its statements sorted by their role in sums of products.
 pub(super) struct Nest<'a> {
     pub(super) k: &'a Kernel,
     pub(super) outer: Loop<'a>,
@@ -23,7 +23,8 @@ pub(super) struct Nest<'a> {
     pub(super) ahead: Vec<Stmt>,
     /// Variables that are 0 at the start of an outer iteration, and the value that the inner loop folds into them.
     pub(super) sums: Vec<(VarId, Option<Arg>)>,
-    /// The stores in the inner loop, and those in the outer loop after it.
+    /// The stores in the inner loop, and those in the outer loop after the inner one, each with the stored
+    /// value.
     pub(super) inside: Vec<(Element<'a>, Arg)>,
     pub(super) behind: Vec<(Element<'a>, Arg)>,
 }
@@ -61,7 +62,7 @@ impl<'a> Nest<'a> {
         Some(nest)
     }
 
-    /// Collects the statements of the inner loop.
+    /// Collects the statements of the inner loop; `None` if one of them may not occur in products.
     fn iterations(&mut self) -> Option<()> {
         for stmt in self.inner.body {
             match stmt {
@@ -98,7 +99,7 @@ impl<'a> Nest<'a> {
         match arg {
             Arg::Scalar(s) => self.values[s].is_some(),
             Arg::Index(i) => i == self.outer.index || i == self.inner.index,
-            // The variable may be set in between.
+            // The variable may be set between two iterations.
             Arg::Var(_) => true,
             Arg::Literal(_) => false,
         }
@@ -112,7 +113,8 @@ impl<'a> Nest<'a> {
         }
     }
 
-    /// Returns the two operands of a value that is computed by a code for which `is` holds.
+    /// Returns the two operands of a value that a code for which `is` holds computes; `None` for other
+    /// values.
     fn computed(&self, arg: Arg, is: fn(&Code) -> bool) -> Option<[Arg; 2]> {
         let Arg::Scalar(s) = arg else { return None };
         match self.values[s]? {

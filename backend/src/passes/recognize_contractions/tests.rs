@@ -160,7 +160,8 @@ fn sums_that_wait_in_each_others_places() {
     assert_eq!(text.matches("contract").count(), 2, "{text}");
 }
 
-/// A layer and its reverse pass, in one loop over its rows.
+/// A layer of a neural network and its reverse pass, in one loop over rows: three contractions, and a loop
+/// for the rest.
 #[test]
 fn products_before_and_behind_are_taken_apart() {
     let text = products(&format!(
@@ -186,7 +187,7 @@ fn products_before_and_behind_are_taken_apart() {
     assert_eq!(text.matches("for i").count(), 1, "{text}");
 }
 
-/// A loop over two rows, fully unrolled.
+/// A layer and its reverse pass, with the loop over two rows unrolled: products side by side become one.
 #[test]
 fn rows_side_by_side_are_one_product() {
     let text = products(
@@ -242,7 +243,7 @@ fn signs_of_zeros_stay() {
 
 #[test]
 fn what_cannot_be_taken_apart_stays() {
-    // The sum has no place: the element where its result is stored is also read.
+    // No element can hold the sum: the element where its result is stored is also read.
     none(&format!(
         "for i2 in 8 {{ store b2[i2], 1.0 }} for i0 in 8 {{ {FOLD}
               %4: f64 = load b2[i0] %5: f64 = mul %4, v0 store b2[i0], %5 }}"
