@@ -11,7 +11,7 @@
 use super::{exp, hypot};
 use std::f64::consts::TAU;
 
-/// `Jₙ(x)`.
+/// Returns the Bessel function of the first kind, `Jₙ(x)`.
 ///
 /// Domain: all reals; 0 at ±∞. The error is a few ulp of the amplitude, `√(2/(π|x|))` for |x| > n, also at the roots.
 #[must_use]
@@ -23,7 +23,7 @@ pub fn bessel_j(n: u32, x: f64) -> f64 {
     }
 }
 
-/// `Yₙ(x)`.
+/// Returns the Bessel function of the second kind, `Yₙ(x)`.
 ///
 /// Domain: `x ≥ 0`; NaN below. -inf at 0, 0 at inf. The error is a few ulp of the amplitude, also at the roots.
 #[must_use]
@@ -38,7 +38,7 @@ pub fn bessel_y(n: u32, x: f64) -> f64 {
     }
 }
 
-/// `Iₙ(x)`; overflows from |x| ≈ 714 on.
+/// Returns the modified Bessel function of the first kind, `Iₙ(x)`; it overflows from |x| ≈ 714 on.
 ///
 /// Domain: all reals; ±∞ at ±∞ by the parity of n, NaN for NaN.
 #[must_use]
@@ -53,7 +53,7 @@ pub fn bessel_i(n: u32, x: f64) -> f64 {
     with_parity(n, x, value)
 }
 
-/// `e⁻|x| Iₙ(x)`, which does not overflow.
+/// Returns the scaled modified Bessel function `e⁻|x| Iₙ(x)`, which does not overflow.
 ///
 /// Domain: all reals; 0 at ±∞, NaN for NaN.
 #[must_use]
@@ -66,12 +66,12 @@ pub fn bessel_ie(n: u32, x: f64) -> f64 {
 /// The largest |x| at which the power series is used.
 const SERIES: f64 = 20.0;
 
-/// Gives `value` the sign of `x` if the order `n` is odd, since odd orders are odd functions.
+/// Returns `value` with the sign of `x` if the order `n` is odd, since functions of odd order are odd.
 fn with_parity(n: u32, x: f64, value: f64) -> f64 {
     if n.is_multiple_of(2) { value } else { value.copysign(x) }
 }
 
-/// Returns the power series `(x/2)ⁿ/n! Σ (x²/4)ᵏ / (k! (n + 1) … (n + k))` of `Iₙ(x)`.
+/// Returns `Iₙ(x)` by its power series `(x/2)ⁿ/n! Σ (x²/4)ᵏ / (k! (n + 1) … (n + k))`.
 fn series(n: u32, x: f64) -> f64 {
     let (half, order) = (0.5 * x, f64::from(n));
     let mut front = 1.0;
@@ -90,7 +90,7 @@ fn series(n: u32, x: f64) -> f64 {
     front * sum
 }
 
-/// `e⁻ˣ Iₙ(x)` for `x > 20`.
+/// Returns `e⁻ˣ Iₙ(x)` for `x > 20`, by Hankel's series or the backward recurrence.
 fn scaled(n: u32, x: f64) -> f64 {
     let order = f64::from(n);
     if x == f64::INFINITY {
@@ -102,7 +102,8 @@ fn scaled(n: u32, x: f64) -> f64 {
     if order * order <= x {
         return hankel(order, x);
     }
-    // Start at an order so high that the initial ratio 0 does not matter: its effect decays like Kₙ/Iₙ.
+    // Start the recurrence at an order k so high that the ratio 0 assumed there does not matter: its effect
+    // decays like Kₙ/Iₙ.
     let mut k = (hypot(order, (40.0 * x).sqrt()) + 10.0).floor();
     let (mut ratio, mut product) = (0.0, 1.0);
     while k > 0.0 {
@@ -115,8 +116,8 @@ fn scaled(n: u32, x: f64) -> f64 {
     product * hankel(0.0, x)
 }
 
-/// Returns the asymptotic series of `e⁻ˣ Iₙ(x)`, `1/√(2πx) Σ (-1)ᵏ (4n² - 1) (4n² - 9) … (4n² - (2k - 1)²) / (k!
-/// (8x)ᵏ)`.
+/// Returns `e⁻ˣ Iₙ(x)` by Hankel's asymptotic series `1/√(2πx) Σ (-1)ᵏ (4n² - 1) (4n² - 9) … (4n² - (2k - 1)²) /
+/// (k! (8x)ᵏ)`.
 fn hankel(order: f64, x: f64) -> f64 {
     let (mut term, mut sum, mut k): (f64, f64, f64) = (1.0, 1.0, 0.0);
     while term.abs() > f64::EPSILON / 64.0 * sum.abs() && k < 60.0 {

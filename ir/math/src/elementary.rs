@@ -17,7 +17,7 @@ pub fn cbrt(x: f64) -> f64 {
     libm::cbrt(x)
 }
 
-/// `xʸ`, within 1 ulp.
+/// Returns the power `xʸ`, within 1 ulp.
 ///
 /// Domain: `x ≥ 0`, or `y` a whole number; NaN elsewhere. `x⁰ = 1` and `1ʸ = 1` for every float, NaN among them.
 #[must_use]
@@ -25,7 +25,7 @@ pub fn pow(x: f64, y: f64) -> f64 {
     libm::pow(x, y)
 }
 
-/// `√(x² + y²)`, within 1 ulp; the squares neither overflow nor underflow.
+/// Returns the distance `√(x² + y²)`, within 1 ulp; the squares neither overflow nor underflow.
 ///
 /// Domain: all pairs of reals. +∞ if one is infinite, even beside NaN.
 #[must_use]
@@ -61,7 +61,7 @@ pub fn rsqrt(x: f64) -> f64 {
     Rsqrt::here(x)
 }
 
-/// The largest magnitude whose square is certain not to overflow.
+/// A bound on |x| within which x² does not overflow.
 const SQUARE: Constant = Constant(1e150, 1e18);
 
 /// The implementation of [`asinh`] for one argument, for eight arguments, and for recordings.
@@ -75,7 +75,7 @@ impl Parted for Asinh {
 
     #[inline(always)]
     fn straight<N: Number>(x: N) -> N {
-        // asinh a = ln(1 + a + a² / (1 + √(1 + a²))), where the quotient is smaller than a.
+        // By asinh a = ln(1 + a + a² / (1 + √(1 + a²))), where the quotient is smaller than a.
         let (one, a) = (N::of(N::Float::ONE), x.abs());
         let more = a * a / (one + a.fma(a, one).sqrt());
         let sum = a + more;
@@ -106,7 +106,7 @@ impl Parted for Acosh {
 
     #[inline(always)]
     fn straight<N: Number>(x: N) -> N {
-        // acosh x = ln(1 + t + √(t² + 2t)) with t = x - 1.
+        // By acosh x = ln(1 + t + √(t² + 2t)) with t = x - 1.
         let t = x - N::of(N::Float::ONE);
         let (sum, lost) = two_sum(t, t.fma(t, t + t).sqrt());
         log1p_of_sum(sum, lost)
@@ -137,7 +137,7 @@ impl Parted for Atanh {
 
     #[inline(always)]
     fn straight<N: Number>(x: N) -> N {
-        // atanh a = ½ ln(1 + 2a / (1 - a)); the rounding error of the quotient is added back.
+        // By atanh a = ½ ln(1 + 2a / (1 - a)); the rounding error of the quotient is added back.
         let (half, one, a) = (N::of(N::Float::HALF), N::of(N::Float::ONE), x.abs());
         let below = one - a;
         let (by, twice) = (one / below, a + a);

@@ -16,9 +16,9 @@ use super::vector_math::Parted;
 use super::{exp, log, log1p};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, PI};
 
-/// A bound from which on erf rounds to 1.
+/// From this |x| on, erf rounds to ±1.
 const ERF_IS_ONE: Constant = Constant(6.0, 4.0);
-/// Q(0) = 2/√π, rounded, and its rounding error.
+/// The constant Q(0) = 2/√π, rounded, and its rounding error.
 const ERF_SLOPE: [Constant; 2] = [
     Constant(FRAC_2_SQRT_PI, std::f32::consts::FRAC_2_SQRT_PI),
     Constant(1.533_545_961_316_588e-17, -5.863_538e-8),
@@ -75,7 +75,7 @@ impl Parted for Erf {
     #[inline(always)]
     fn straight<N: Number>(x: N) -> N {
         let most = N::constant(ERF_IS_ONE);
-        // The comparison is false for NaN, so NaN is not clamped.
+        // Clamp |x| to the bound where erf is 1. The comparison is false for NaN, so NaN is not clamped.
         let a = N::pick(x.abs().gt(most), most, x.abs());
         let [slope, lacks] = ERF_SLOPE.map(N::constant);
         let y = a.fma(slope, a * a.fma(series(ERF, a), lacks));
@@ -144,7 +144,7 @@ pub fn erf_inv(x: f64) -> f64 {
     }
 
     let mut w = erf_inv_guess(target);
-    // Three steps suffice for the worst guess; most arguments need two.
+    // Three iterations suffice for the worst initial guess; most arguments need two.
     for _ in 0..3 {
         // In the upper half `1 - target` is exact and `erf(w)` is close to
         // 1, so the complement resolves `w` better.
@@ -161,11 +161,11 @@ pub fn erf_inv(x: f64) -> f64 {
     w.copysign(x)
 }
 
-/// √π / 2, the slope of `erf_inv` at zero.
+/// The constant √π / 2, the slope of `erf_inv` at zero.
 const FRAC_SQRT_PI_2: f64 = 0.886_226_925_452_758;
 
-/// Returns Winitzki's approximation of `erf_inv` on `(0, 1)`, with relative error below
-/// 0.2 %.
+/// Returns Winitzki's approximation of `erf_inv(x)` for x in `(0, 1)`, with a relative error below 0.2 %: the
+/// initial guess.
 ///
 /// The formula solves `1 - x² = exp(-w² (4/π + a w²) / (1 + a w²))` for `w`. The code multiplies by the
 /// conjugate of `√(t² - l/a) - t`, because this difference would cancel for small `x`.
@@ -174,7 +174,7 @@ pub fn erf_inv_guess(x: f64) -> f64 {
     winitzki(log1p(-x * x))
 }
 
-/// Returns Winitzki's approximation, given `l = ln(1 - x²)`.
+/// Returns Winitzki's approximation of the inverse error function at x, given `l = ln(1 - x²)`.
 fn winitzki(l: f64) -> f64 {
     const A: f64 = 0.147;
     let t = 2.0 / (PI * A) + 0.5 * l;
@@ -192,14 +192,14 @@ pub fn erfc_inv(x: f64) -> f64 {
         return f64::NAN;
     }
     if x >= 0.5 {
-        // The subtraction `1 - x` is exact here.
+        // Here x is at least 1/2, so the subtraction `1 - x` is exact.
         return erf_inv(1.0 - x);
     }
     if x == 0.0 {
         return f64::INFINITY;
     }
     let mut w = winitzki(log(x * (2.0 - x)));
-    // Newton steps on ln(erfc(w) / x), which is nearly a parabola in w.
+    // Newton's iteration on ln(erfc(w) / x), which is nearly a parabola in w.
     for _ in 0..6 {
         let (log, slope) = if w > 20.0 {
             far_log_erfc(w, x)

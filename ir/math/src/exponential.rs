@@ -5,30 +5,30 @@
 //! `1.5·2⁵²` rounds a number to an integer and leaves that integer, `k`, in the lowest bits; the power of two
 //! is then assembled from its exponent bits.
 //!
-//! Cody and Waite, *Software Manual for the Elementary Functions* (1980), for the two pieces of ln 2.
+//! Source of the two pieces of ln 2: Cody and Waite, *Software Manual for the Elementary Functions* (1980).
 
 use super::number::{Coefficients, Constant, Format, Number, quotient, series, two_sum};
 use super::series::over_factorials;
 use super::vector_math::Parted;
 
-/// ln 2 in two pieces: a high piece with few bits, so that its products with `k` are exact, and the rest.
+/// The high piece of ln 2, with few bits, so that its products with `k` are exact.
 pub(super) const LN2_HIGH: Constant =
     Constant(f64::from_bits(0x3fe6_2e42_fee0_0000), f32::from_bits(0x3f31_7200));
-/// See [`LN2_HIGH`].
+/// The low piece of ln 2: the rest after [`LN2_HIGH`].
 pub(super) const LN2_LOW: Constant =
     Constant(f64::from_bits(0x3dea_39ef_3579_3c76), 1.428_606_8e-6);
-/// 1 / ln 2.
+/// The constant 1 / ln 2.
 const LOG2_E: Constant = Constant(std::f64::consts::LOG2_E, std::f32::consts::LOG2_E);
 /// The coefficients of `(eʳ - 1 - r) / r²` in powers of r.
 pub(super) const EXP: Coefficients = Coefficients(
     &over_factorials::<12>(2, 1, 1.0),
     &[0.5, 0.166_666_67, 0.041_666_467, 0.008_333_310_5, 0.001_393_365, 0.000_198_909_9],
 );
-/// A bound on |x| within which `eˣ` and `e⁻ˣ` are both normal numbers.
+/// The largest |x| for which `eˣ` and `e⁻ˣ` are certain to be normal numbers.
 pub(super) const NORMAL: Constant = Constant(708.0, 87.0);
-/// A bound up to which `eˣ` rounds to 0.
+/// Up to this negative x, `eˣ` rounds to 0.
 const ZERO_UP_TO: Constant = Constant(-746.0, -104.0);
-/// ln 2.
+/// The constant ln 2.
 const LN2: Constant = Constant(std::f64::consts::LN_2, std::f32::consts::LN_2);
 /// The coefficients of `(2ʳ - 1 - r ln 2) / r²` in powers of r.
 const EXP2: Coefficients = Coefficients(
@@ -48,10 +48,10 @@ const EXP2: Coefficients = Coefficients(
     ],
     &[0.240_226_5, 0.055_504_11, 0.009_618_083, 0.001_333_348_3, 0.000_154_531_65, 1.530_34e-5],
 );
-/// A bound on |x| within which `2ˣ` and `2⁻ˣ` are both normal numbers.
+/// The largest |x| for which `2ˣ` and `2⁻ˣ` are both normal numbers.
 const NORMAL_OF_TWO: Constant = Constant(1022.0, 126.0);
 
-/// The reduced argument: `x = k ln 2 + r + c`.
+/// A reduced argument: `x = k ln 2 + r + c`, with an integer k.
 pub(super) struct Reduced<N> {
     /// The integer `k`, in the lowest bits.
     pub(super) k: N,
@@ -65,14 +65,15 @@ pub(super) fn reduce<N: Number>(x: N) -> Reduced<N> {
     let round = N::of(N::Float::ROUND);
     let k = x.fma(N::constant(LOG2_E), round);
     let whole = k - round;
-    // Exact, since the high piece has few bits; the product with the low piece is rounded.
+    // The product of `whole` with the high piece of ln 2 is exact, since that piece has few bits; the product
+    // with the low piece is rounded.
     let high = whole.fma(-N::constant(LN2_HIGH), x);
     let low = whole * N::constant(LN2_LOW);
     let r = high - low;
     Reduced { k, r, c: (high - r) - low }
 }
 
-/// Returns `eʳ⁺ᶜ - 1 - r`, where `c` is the rounding error of `r`.
+/// Returns the rest `eʳ⁺ᶜ - 1 - r`, where `c` is the rounding error of `r`.
 #[inline(always)]
 fn rest<N: Number>(r: N, c: N) -> N {
     (r * r).fma(series(EXP, r), r.fma(c, c))
@@ -90,8 +91,8 @@ fn parts<N: Number>(x: N) -> (N, N) {
     (k, (r * r).fma(series(EXP, r), r))
 }
 
-/// Returns `2ᵏ y`, also where the result or 2ᵏ is not a normal number. Scales in two steps, so that only the
-/// second one rounds.
+/// Returns `2ᵏ y`, also where the result or 2ᵏ is not a normal number. It multiplies in two steps, of which only
+/// the second one rounds.
 fn scaled(k: f64, y: f64) -> f64 {
     let k = k.to_bits().wrapping_sub(f64::ROUND.to_bits()) as i64;
     let half = k / 2;
@@ -101,12 +102,12 @@ fn scaled(k: f64, y: f64) -> f64 {
 
 /// Returns `y eˣ` for a power of two `y` near 1, also where eˣ or the result is not a normal number.
 pub(super) fn exp_times(x: f64, y: f64) -> f64 {
-    // `clamp` passes NaN through.
+    // Clamp x to where the result is 0 or infinite anyway; `clamp` passes NaN through.
     let (k, p) = parts(x.clamp(-750.0, 712.0));
     scaled(k, y * (1.0 + p))
 }
 
-/// Returns `2ᵏ` for an integer `k` in the lowest bits; `2ᵏ` must be a normal number.
+/// Returns `2ᵏ` for an integer `k` in the lowest bits of the float; `2ᵏ` must be a normal number.
 #[inline(always)]
 pub(super) fn power_of_two<N: Number>(k: N) -> N {
     N::of(N::Float::ONE).plus_bits(k.shift_left(N::Float::FRACTION))
@@ -115,13 +116,13 @@ pub(super) fn power_of_two<N: Number>(k: N) -> N {
 /// The implementation of [`exp`] for one argument, for eight arguments, and for recordings.
 pub struct Exp;
 
-/// Returns whether `eˣ` and `e⁻ˣ` are both normal numbers.
+/// Returns whether `eˣ` and `e⁻ˣ` are certain to be normal numbers.
 #[inline(always)]
 fn is_normal<N: Number>(x: N) -> N::Mask {
     x.abs().le(N::constant(NORMAL))
 }
 
-/// Returns `eˣ`, which must be a normal number.
+/// Returns `eˣ`, for an x at which it is a normal number.
 #[inline(always)]
 fn normal<N: Number>(x: N) -> N {
     let (k, p) = parts(x);
@@ -141,7 +142,8 @@ pub(super) fn exp_of_negative<N: Number>(x: N) -> [N; 2] {
 }
 
 impl Parted for Exp {
-    /// Includes very negative numbers, which are frequent in attention masks.
+    /// Returns whether the straight-line part is valid for x: where `eˣ` is normal, and at very negative numbers,
+    /// which are frequent in attention masks.
     #[inline(always)]
     fn inside<N: Number>(x: N) -> N::Mask {
         is_normal(x) | x.le(N::constant(ZERO_UP_TO))
@@ -158,7 +160,7 @@ impl Parted for Exp {
     }
 }
 
-/// `eˣ`, within 1 ulp.
+/// Returns the exponential `eˣ`, within 1 ulp.
 ///
 /// Domain: all reals. 0 at -∞, +∞ at +∞ and from 709.8 on; underflows gradually below -708.
 #[must_use]
@@ -169,7 +171,7 @@ pub fn exp(x: f64) -> f64 {
 /// The implementation of [`exp2`] for one argument, for eight arguments, and for recordings.
 pub struct Exp2;
 
-/// Returns `k`, in the lowest bits, and `2ʳ`, where `x = k + r` exactly.
+/// Splits `x = k + r` exactly, with an integer k; returns `k` in the lowest bits, and `2ʳ`.
 #[inline(always)]
 fn parts_of_two<N: Number>(x: N) -> (N, N) {
     let round = N::of(N::Float::ROUND);
@@ -192,13 +194,13 @@ impl Parted for Exp2 {
     }
 
     fn beyond(x: f64) -> f64 {
-        // `clamp` passes NaN through.
+        // Clamp x to where the result is 0 or infinite anyway; `clamp` passes NaN through.
         let (k, y) = parts_of_two(x.clamp(-1080.0, 1025.0));
         scaled(k, y)
     }
 }
 
-/// `2ˣ`, within 1 ulp; exact for whole numbers.
+/// Returns the power of two `2ˣ`, within 1 ulp; exact for whole numbers.
 ///
 /// Domain: all reals. 0 at -∞, +∞ at +∞ and from 1024 on; underflows gradually below -1022.
 #[must_use]
@@ -218,7 +220,7 @@ impl Parted for Expm1 {
     #[inline(always)]
     fn straight<N: Number>(x: N) -> N {
         let Reduced { k, r, c } = reduce(x);
-        // 2ᵏ (eʳ - 1) + 2ᵏ - 1; `two_sum` adds the two large parts without rounding error.
+        // The result is 2ᵏ (eʳ - 1) + 2ᵏ - 1; `two_sum` adds the two large parts without rounding error.
         let scale = power_of_two(k);
         let (sum, lost) = two_sum(scale - N::of(N::Float::ONE), scale * r);
         (sum + scale.fma(rest(r, c), lost)).copysign(x)
@@ -229,7 +231,7 @@ impl Parted for Expm1 {
     }
 }
 
-/// `eˣ - 1`, within 1.1 ulp, near 0 as well.
+/// Returns `eˣ - 1`, within 1.1 ulp, near 0 as well.
 ///
 /// Domain: all reals. `expm1(±0) = ±0`, -1 at -∞, +∞ at +∞.
 #[must_use]
@@ -249,7 +251,7 @@ impl Parted for Logistic {
     #[inline(always)]
     fn straight<N: Number>(x: N) -> N {
         let (zero, one) = (N::of(N::Float::ZERO), N::of(N::Float::ONE));
-        // On both sides e is raised to a power ≤ 0, so nothing overflows.
+        // The exponent of `e^-|x|` is ≤ 0 for both signs of x, so nothing overflows.
         let [e, e_low] = exp_of_negative(x);
         let negative = x.lt(zero);
         let above = [N::pick(negative, e, one), N::pick(negative, e_low, zero)];

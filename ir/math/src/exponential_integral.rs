@@ -7,10 +7,10 @@
 use super::gamma::digamma;
 use super::{exp, log, log1p};
 
-/// Euler's constant.
+/// Euler's constant γ.
 const EULER: f64 = 0.577_215_664_901_532_9;
 
-/// `Eₙ(x)`, whose derivative is `-Eₙ₋₁(x)`.
+/// Returns the exponential integral `Eₙ(x)`, whose derivative is `-Eₙ₋₁(x)`.
 ///
 /// Domain: `x ≥ 0`; NaN elsewhere. At 0, `1/(n - 1)` for n ≥ 2 and inf for n < 2. `E₀(x) = e⁻ˣ / x`.
 #[must_use]
@@ -31,8 +31,8 @@ pub fn expn(n: u32, x: f64) -> f64 {
     if x <= 1.0 {
         return expn_series(order, x);
     }
-    // E = e⁻ˣ / (x + n - 1·n / (x + n + 2 - 2 (n + 1) / (x + n + 4 - …))), evaluated from the innermost term
-    // outwards.
+    // The continued fraction Eₙ = e⁻ˣ / (x + n - 1·n / (x + n + 2 - 2 (n + 1) / (x + n + 4 - …))), evaluated from
+    // the innermost term outwards.
     let mut k = (10.0 + 90.0 / x).floor();
     let mut fraction = x + order + 2.0 * k;
     while k > 0.0 {
@@ -42,7 +42,8 @@ pub fn expn(n: u32, x: f64) -> f64 {
     exp(-x) / fraction
 }
 
-/// Returns `(-x)ⁿ⁻¹/(n - 1)! (ψ(n) - ln x) - Σ (-x)ᵏ / (k! (k - n + 1))`, where the sum skips k = n - 1.
+/// Returns `Eₙ(x)` by its series `(-x)ⁿ⁻¹/(n - 1)! (ψ(n) - ln x) - Σ (-x)ᵏ / (k! (k - n + 1))`, where the sum
+/// skips k = n - 1.
 fn expn_series(n: f64, x: f64) -> f64 {
     let (mut sum, mut power, mut k) = (0.0, 1.0, 0.0);
     loop {
@@ -57,7 +58,7 @@ fn expn_series(n: f64, x: f64) -> f64 {
     }
 }
 
-/// `Ei(x)`, a principal value for positive x.
+/// Returns the exponential integral `Ei(x)`, a principal value for positive x.
 ///
 /// Domain: all reals. -inf at 0, -0 at -inf, inf at inf and from 716.4 on; NaN for NaN. Relatively accurate
 /// also near the root 0.3725….
@@ -75,7 +76,8 @@ pub fn expi(x: f64) -> f64 {
         return x;
     }
     if (x - ROOT.0).abs() < 0.125 {
-        // Ei(x) = ln(x / root) + Σ (xᵏ - rootᵏ) / (k k!); all terms are proportional to x - root.
+        // The expansion Ei(x) = ln(x / root) + Σ (xᵏ - rootᵏ) / (k k!), all of whose terms are proportional to x
+        // - root.
         let h = (x - ROOT.0) - ROOT.1;
         let (mut sum, mut quotient, mut power, mut factorial) = (0.0, 1.0, 1.0, 1.0);
         for k in 1..20 {

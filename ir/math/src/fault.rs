@@ -12,14 +12,14 @@
 
 macro_rules! faults {
     ($($variant:ident = $name:literal, $about:literal, $caught_by:literal;)*) => {
-        /// A fault that can be planted.
+        /// A fault that can be planted into the code, to test the tests.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub enum Fault {
             $(#[doc = $about] $variant,)*
         }
 
         impl Fault {
-            /// Every fault.
+            /// All faults, in the order of the table.
             pub const ALL: &[Fault] = &[$(Fault::$variant,)*];
 
             /// Returns the fault's name in the environment variable `TAPELOOM_FAULT`.
@@ -27,7 +27,7 @@ macro_rules! faults {
                 match self { $(Fault::$variant => $name,)* }
             }
 
-            /// Returns a description of the wrong behaviour.
+            /// Returns a description of the wrong behaviour that the fault causes.
             pub fn about(self) -> &'static str {
                 match self { $(Fault::$variant => $about,)* }
             }

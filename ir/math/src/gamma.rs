@@ -31,8 +31,8 @@ pub fn lgamma(x: f64) -> f64 {
     }
 }
 
-/// Returns the root of `ln |Γ|` that is so close to `x` that the terms of the usual formula would cancel, if
-/// any.
+/// Returns the root of `ln |Γ|`, as a sum of two doubles, that is so close to `x` that the terms of the usual
+/// formula would cancel; `None` if there is none.
 fn lgamma_root(x: f64) -> Option<(f64, f64)> {
     if !(-18.0 < x && x < -2.0) {
         return None;
@@ -54,14 +54,14 @@ fn lgamma_from(root: (f64, f64), x: f64) -> f64 {
     h * taylor(0, top, h) - down
 }
 
-/// Returns the offsets j of the unit steps from `x` to beyond 10, and the number that they reach.
+/// Returns the offsets j = 0, 1, … of the unit steps from `x` up to a number beyond 10, and that number.
 fn steps_up(x: f64) -> (impl Iterator<Item = f64>, f64) {
     let count = (11.0 - x).floor();
     ((0..count as u32).map(f64::from), x + count)
 }
 
-/// Returns `Σₖ polygamma(n + k, a) hᵏ / (k + 1)!`: the difference quotient, over a step h, of the function
-/// whose derivative is polygamma n. Valid for h small compared with a.
+/// Returns `Σₖ polygamma(n + k, a) hᵏ / (k + 1)!`: the difference quotient over a step h, from a on, of the
+/// function whose derivative is polygamma n. Requires h to be small compared with a.
 fn taylor(n: u32, a: f64, h: f64) -> f64 {
     let (mut sum, mut weight) = (0.0, 1.0);
     for k in 0..16 {
@@ -121,12 +121,12 @@ pub fn digamma(x: f64) -> f64 {
     if x > 0.0 {
         return digamma_positive(x);
     }
-    // Distance to the nearest pole, exact. For -∞ it is NaN, and so is the result.
+    // `offset` is the distance to the nearest pole, which is exact. For x = -∞ it is NaN, and so is the result.
     let offset = x - x.round();
     if offset == 0.0 {
         return f64::NAN;
     }
-    // ψ has one root between neighbouring poles; the root in the interval of x.
+    // ψ has one root between neighbouring poles: take the root in the interval that contains x.
     match DIGAMMA_ROOTS.get((-x.ceil()) as usize) {
         Some(root) if (x - root.0).abs() < 0.25 => digamma_from(*root, x),
         _ => digamma_positive(1.0 - x) - PI * cot_pi(offset),
@@ -143,7 +143,7 @@ fn digamma_from(root: (f64, f64), x: f64) -> f64 {
     h * (taylor(1, top, h) + down)
 }
 
-/// The first negative roots of ψ, each an unevaluated sum of two doubles. Bisected with 60 digits.
+/// The first twenty negative roots of ψ, each an unevaluated sum of two doubles, bisected with 60 digits.
 const DIGAMMA_ROOTS: [(f64, f64); 20] = [
     (-0.504_083_008_264_455_4, -8.154_282_062_438_13e-18),
     (-1.573_498_473_162_390_4, -1.574_185_691_077_347e-17),
@@ -167,7 +167,7 @@ const DIGAMMA_ROOTS: [(f64, f64); 20] = [
     (-19.743_081_672_590_22, 6.505_672_516_695_227e-16),
 ];
 
-/// `ψ(x)` for `x > 0`.
+/// Returns `ψ(x)` for `x > 0`.
 fn digamma_positive(x: f64) -> f64 {
     if x >= 10.0 {
         return digamma_asymptotic(x);
@@ -175,7 +175,7 @@ fn digamma_positive(x: f64) -> f64 {
     if x < 1.0 {
         return digamma_near_root(x + 1.0) - 1.0 / x;
     }
-    // Stepping down is exact, and all terms but the last are positive.
+    // Step down to [1, 2]. The steps are exact, and all terms but the last are positive.
     let mut x = x;
     let mut sum = 0.0;
     while x > 2.0 {
@@ -185,7 +185,7 @@ fn digamma_positive(x: f64) -> f64 {
     digamma_near_root(x) + sum
 }
 
-/// `ψ(x)` on `[1, 2]` as `(x - root) (1 + P(x - 1) / Q(x - 1))`.
+/// Returns `ψ(x)` on `[1, 2]` as `(x - root) (1 + P(x - 1) / Q(x - 1))`.
 ///
 /// The quotient approximates `ψ(x) / (x - root) - 1`, which is smooth and small,
 /// to a relative 1.5e-17 of ψ. The coefficients are a least-squares fit of
@@ -217,14 +217,14 @@ fn digamma_near_root(x: f64) -> f64 {
     distance + distance * (polynomial(&P, z) / polynomial(&Q, z))
 }
 
-/// `ψ(x)` for `x ≥ 10`: `ln x - 1/(2x) - Σₖ B₂ₖ / (2k x²ᵏ)` (DLMF 5.11.2).
+/// Returns `ψ(x)` for `x ≥ 10` by its asymptotic series `ln x - 1/(2x) - Σₖ B₂ₖ / (2k x²ᵏ)` (DLMF 5.11.2).
 fn digamma_asymptotic(x: f64) -> f64 {
     log(x) - asymptotic_rest(x)
 }
 
-/// `ln x - ψ(x)` for `x ≥ 10`.
+/// Returns `ln x - ψ(x)` for `x ≥ 10`.
 fn asymptotic_rest(x: f64) -> f64 {
-    /// `B₂ₖ / 2k` for k = 1, 2, …; the first one left out is below 4e-18 at 10.
+    /// The numbers `B₂ₖ / 2k` for k = 1, 2, …; the first term left out is below 4e-18 at x = 10.
     const TERMS: [f64; 8] = [
         1.0 / 12.0,
         -1.0 / 120.0,
@@ -259,7 +259,7 @@ pub(super) fn polygamma_rise(n: u32, a: f64, h: f64) -> f64 {
 /// Returns the remainder of Stirling's formula: `ln Γ(a) - ((a - 1/2) ln a - a + ln √2π)`, for `a ≥ 10` (DLMF
 /// 5.11.1).
 pub(super) fn stirling(a: f64) -> f64 {
-    /// `B₂ₖ / (2k (2k - 1))` for k = 1, 2, …
+    /// The numbers `B₂ₖ / (2k (2k - 1))` for k = 1, 2, …
     const TERMS: [f64; 8] = [
         1.0 / 12.0,
         -1.0 / 360.0,
@@ -273,12 +273,12 @@ pub(super) fn stirling(a: f64) -> f64 {
     polynomial(&TERMS, 1.0 / (a * a)) / a
 }
 
-/// `cot(π t)` for `0 < |t| ≤ 1/2`.
+/// Returns `cot(π t)` for `0 < |t| ≤ 1/2`.
 fn cot_pi(t: f64) -> f64 {
     if t.abs() <= 0.25 {
         1.0 / tan(PI * t)
     } else {
-        // Near the root of cot, the tangent of the complement is relatively accurate.
+        // Near the root of the cotangent, at 1/2, the tangent of the complementary angle is relatively accurate.
         tan(PI * (0.5 - t.abs())).copysign(t)
     }
 }
@@ -306,13 +306,13 @@ pub fn polygamma(n: u32, x: f64) -> f64 {
     if n == 0 {
         return digamma(x);
     }
-    // (-1)ⁿ⁺¹, the sign on the positive axis.
+    // The sign of polygamma on the positive axis is (-1)ⁿ⁺¹.
     let sign = if n % 2 == 1 { 1.0 } else { -1.0 };
     if x > 0.0 {
         return sign * polygamma_magnitude(n, x);
     }
 
-    // Distance to the nearest pole, exact. (-∞ gives NaN.)
+    // `offset` is the distance to the nearest pole, which is exact; for x = -∞ it is NaN.
     let offset = x - x.round();
     if offset.is_nan() {
         return f64::NAN;
@@ -330,7 +330,7 @@ pub fn polygamma(n: u32, x: f64) -> f64 {
     let near = polygamma_magnitude(n, offset.abs());
     let far = polygamma_magnitude(n, 1.0 - offset.abs());
     let lattice = if offset.abs() == 0.5 && n.is_multiple_of(2) {
-        0.0 // The halves cancel, even where each of them overflows.
+        0.0 // The two halves cancel, even where each of them overflows.
     } else if near.is_infinite() {
         return if offset > 0.0 { sign * near } else { near };
     } else if offset > 0.0 {
@@ -341,8 +341,7 @@ pub fn polygamma(n: u32, x: f64) -> f64 {
     lattice - polygamma_magnitude(n, 1.0 - x)
 }
 
-/// `n! ζ(n + 1, x)`, the absolute value of `polygamma(n, x)`, for `n ≥ 1` and
-/// `x > 0`.
+/// Returns `n! ζ(n + 1, x)`, the absolute value of `polygamma(n, x)`, for `n ≥ 1` and `x > 0`.
 ///
 /// The common factor `n! / xⁿ` is taken out of the sum, which leaves terms that
 /// neither overflow nor underflow before the result does.
@@ -351,7 +350,7 @@ fn polygamma_magnitude(n: u32, x: f64) -> f64 {
         return 0.0;
     }
     let order = f64::from(n);
-    // From here on Euler–Maclaurin gains about a digit per term.
+    // From this argument on, the Euler–Maclaurin formula gains about a decimal digit per term.
     let threshold = 10.0 + 0.5 * order;
 
     let mut sum = 0.0;
@@ -365,7 +364,7 @@ fn polygamma_magnitude(n: u32, x: f64) -> f64 {
         }
         let term = weight / at;
         sum += term;
-        // The remaining terms sum to less than ∫ (x + t)⁻ⁿ⁻¹ dt, here term · at / n.
+        // The remaining terms sum to less than ∫ (x + t)⁻ⁿ⁻¹ dt, here term · at / n. Stop if that is negligible.
         if term * (at / order) <= sum * (f64::EPSILON / 16.0) {
             break;
         }
@@ -376,7 +375,7 @@ fn polygamma_magnitude(n: u32, x: f64) -> f64 {
     root * (front * sum) * root
 }
 
-/// `B₂ₖ / (2k)!` for k = 1, 2, …: the coefficients of the Euler–Maclaurin formula.
+/// The coefficients `B₂ₖ / (2k)!` of the Euler–Maclaurin formula, for k = 1, 2, …
 pub(super) const EULER_MACLAURIN: [f64; 18] = [
     0.083_333_333_333_333_33,
     -0.001_388_888_888_888_889,
@@ -398,8 +397,8 @@ pub(super) const EULER_MACLAURIN: [f64; 18] = [
     -3.685_994_940_665_310_3e-29,
 ];
 
-/// `aⁿ ζ(n + 1, a)` for `a ≥ 10 + n/2`, by the Euler–Maclaurin formula:
-/// `1/n + 1/(2a) + Σₖ B₂ₖ/(2k)! · s (s + 1) … (s + 2k - 2) / a²ᵏ` with `s = n + 1`.
+/// Returns `aⁿ ζ(n + 1, a)` for `a ≥ 10 + n/2`, by the Euler–Maclaurin formula `1/n + 1/(2a) + Σₖ B₂ₖ/(2k)! · s
+/// (s + 1) … (s + 2k - 2) / a²ᵏ` with `s = n + 1`.
 fn euler_maclaurin_tail(n: f64, a: f64) -> f64 {
     let per_square = 1.0 / (a * a);
     let mut sum = 0.0;
@@ -417,7 +416,7 @@ fn euler_maclaurin_tail(n: f64, a: f64) -> f64 {
     1.0 / n + (0.5 / a + sum)
 }
 
-/// `(x / (x + k))ⁿ`.
+/// Returns the power `(x / (x + k))ⁿ`.
 ///
 /// A high power magnifies the rounding error of its base n times. So the relative error of the base is computed
 /// exactly and corrected for.
@@ -426,7 +425,7 @@ fn ratio_power(x: f64, k: f64, n: f64) -> f64 {
         return 1.0;
     }
     let at = x + k;
-    // Knuth's two-sum: x + k = at + at_error, exactly.
+    // By Knuth's two-sum, x + k = at + at_error exactly.
     let k_part = at - x;
     let at_error = (x - (at - k_part)) + (k - k_part);
     let base = x / at;
@@ -434,10 +433,10 @@ fn ratio_power(x: f64, k: f64, n: f64) -> f64 {
     pow(base, n) * exp(n * (residual / x))
 }
 
-/// Returns `n! / xⁿ` as a pair `(root, front)` with the value `root² · front`; neither overflows or underflows
-/// unless the product nearly does.
+/// Returns `n! / xⁿ` as a pair `(root, front)` whose value is `root² · front`; neither number overflows or
+/// underflows unless the product nearly does.
 fn factorial_over_power(n: f64, x: f64) -> (f64, f64) {
-    // Up to 22! the factorial is exact.
+    // Up to 22! the factorial is exact in f64.
     if n <= 22.0 {
         let mut factorial = 1.0;
         let mut k = 2.0;

@@ -11,14 +11,14 @@
 use super::exp;
 use std::sync::LazyLock;
 
-/// Returns `∫₀^∞ f(s) ds` for an analytic `f` that decays on the scale `scale`, or is algebraic beyond it.
+/// Returns `∫₀^∞ f(s) ds` for an analytic `f` that decays on the scale `scale` in s, or is algebraic beyond it.
 pub fn half_line(scale: f64, f: impl Fn(f64) -> f64) -> f64 {
     let (mut sum, mut size, mut vanishing) = (0.0, 0.0, 0);
     for &(s, weight) in RULE.iter() {
         let term = weight * f(scale * s);
         sum += term;
         size += term.abs();
-        // One negligible term may be a root of the integrand; three in a row end the sum.
+        // A single negligible term may be near a root of the integrand; three in a row end the sum.
         let negligible = s > 1.0 && term.abs() <= size * 1e-19;
         vanishing = if negligible { vanishing + 1 } else { 0 };
         if vanishing == 3 {
@@ -28,10 +28,10 @@ pub fn half_line(scale: f64, f: impl Fn(f64) -> f64) -> f64 {
     scale * sum
 }
 
-/// The quadrature rule: points `s` and weights `ds`.
+/// The quadrature rule: pairs of a point `s` and its weight `ds`.
 static RULE: LazyLock<Vec<(f64, f64)>> = LazyLock::new(|| {
     const STEP: f64 = 0.1;
-    // From s = e⁻⁴⁰ to s = e⁷⁰⁰.
+    // The points run from s = e⁻⁴⁰ to s = e⁷⁰⁰.
     (-36..7000)
         .map(|i| {
             let u = STEP * f64::from(i);

@@ -1,4 +1,4 @@
-//! Hyperbolic functions.
+//! Hyperbolic functions: sinh, cosh, tanh and sech.
 //!
 //! `x = k ln 2 + r` with `|r| ≤ ln 2 / 2`, as for the exponential. With `S = (2ᵏ - 2⁻ᵏ)/2`
 //! and `C = (2ᵏ + 2⁻ᵏ)/2`, the addition theorem gives
@@ -24,7 +24,7 @@ const SINH: Coefficients =
 /// The coefficients of `(cosh r - 1 - r²/2) / r⁴` in powers of `r²`.
 const COSH: Coefficients =
     Coefficients(&over_factorials::<6>(4, 2, 1.0), &[1.0 / 24.0, 1.0 / 720.0, 1.0 / 40320.0]);
-/// A bound from which on tanh rounds to 1.
+/// From this |x| on, tanh rounds to ±1.
 const TANH_IS_ONE: Constant = Constant(22.0, 10.0);
 
 /// The parts from which sinh and cosh of `x = k ln 2 + r` are computed.
@@ -33,18 +33,18 @@ struct Parts<N> {
     s: [N; 2],
     /// `C = (2ᵏ + 2⁻ᵏ)/2`, rounded, and its rounding error.
     c: [N; 2],
-    /// `sinh r`
+    /// The number `sinh r`.
     sinh: N,
-    /// `cosh r - 1`
+    /// The number `cosh r - 1`.
     cosh: N,
 }
 
-/// Computes the parts for `x ≥ 0`, where 2ᵏ ≥ 2⁻ᵏ.
+/// Computes the parts for `x ≥ 0`, so that 2ᵏ ≥ 2⁻ᵏ.
 #[inline(always)]
 fn parts<N: Number>(x: N) -> Parts<N> {
     let (half, round) = (N::of(N::Float::HALF), N::of(N::Float::ROUND));
     let Reduced { k, r, c: lost } = reduce(x);
-    // The integer -k, in the lowest bits.
+    // `minus_k` is the integer -k, in the lowest bits.
     let minus_k = round - (k - round);
     let (up, down) = (half * power_of_two(k), half * power_of_two(minus_k));
     let (s, c) = (up - down, up + down);
@@ -123,7 +123,7 @@ impl Parted for Tanh {
     fn straight<N: Number>(x: N) -> N {
         let [one, two] = [N::Float::ONE, N::Float::TWO].map(N::of);
         let most = N::constant(TANH_IS_ONE);
-        // Clamp large arguments, for which tanh is 1. The comparison is false for NaN, so NaN is not clamped.
+        // Clamp |x| to the bound where tanh is 1. The comparison is false for NaN, so NaN is not clamped.
         let a = N::pick(x.abs().gt(most), most, x.abs());
         let Reduced { k, r, c } = reduce(a + a);
         let power = power_of_two(k);
@@ -163,7 +163,7 @@ impl Parted for Sech {
     #[inline(always)]
     fn straight<N: Number>(x: N) -> N {
         let (one, two) = (N::of(N::Float::ONE), N::of(N::Float::TWO));
-        // `1 / cosh x` from `e = e^-|x|`: cosh itself overflows before sech underflows.
+        // Computes `1 / cosh x` from `e = e^-|x|`: cosh itself overflows before sech underflows.
         let [e, e_low] = exp_of_negative(x);
         let below = e.fma(e, one);
         let lacks = e.fma(e, one - below) + two * e * e_low;

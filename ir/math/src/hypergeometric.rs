@@ -14,8 +14,8 @@
 use super::gamma::lgamma;
 use super::{exp, pow};
 
-/// The value of a sum, and the ratio of its largest term to the value; the ratio is infinite if the formula is
-/// not applicable.
+/// The value of a sum, and its loss of digits: the ratio of the largest term to the value. The ratio is infinite
+/// if the formula is not applicable.
 struct Sum {
     value: f64,
     loss: f64,
@@ -25,14 +25,14 @@ impl Sum {
     const NONE: Sum = Sum { value: f64::NAN, loss: f64::INFINITY };
 }
 
-/// The largest number of terms of a series.
+/// The largest number of terms of a series that is summed.
 const TERMS: u32 = 5000;
-/// The largest ratio of a term to the sum at which half of the digits remain.
+/// The largest ratio of a term to the sum (10⁸) at which half of the digits remain.
 const MOST_LOSS: f64 = 1e8;
-/// The exponential of a larger argument overflows.
+/// The largest argument of the exponential that is used: e⁷⁰⁰ does not overflow.
 const LARGE: f64 = 700.0;
 
-/// `₁F₁(a; b; x)`
+/// Returns Kummer's function `₁F₁(a; b; x)`.
 ///
 /// Domain: all reals but the poles b = 0, -1, -2, …, where the value is NaN. Also NaN where every formula here
 /// loses more than half of the digits: for negative a or b - a with large x, unless one of the two is an
@@ -63,7 +63,7 @@ pub fn hyp1f1(a: f64, b: f64, x: f64) -> f64 {
     if found.loss < MOST_LOSS { found.value } else { f64::NAN }
 }
 
-/// Returns whether b is 0 or a negative integer.
+/// Returns whether b is a pole of the gamma function: 0 or a negative integer.
 fn is_pole(b: f64) -> bool {
     b <= 0.0 && b == b.floor()
 }
@@ -75,7 +75,7 @@ fn best(a: f64, b: f64, x: f64) -> Sum {
         if x.abs() <= LARGE {
             return Sum { value: value * exp(x), loss };
         }
-        // Multiply by e^(x/2) twice, so that no intermediate overflows before the value does.
+        // Multiply by e^(x/2) twice, so that no intermediate value overflows before the result does.
         let half = exp(0.5 * x);
         Sum { value: half * value * half, loss }
     };
@@ -116,9 +116,9 @@ fn series(a: f64, b: f64, x: f64) -> Sum {
     Sum::NONE
 }
 
-/// Returns the asymptotic series, if its terms fall below the rounding error.
+/// Returns the asymptotic series for large |x|, if its terms fall below the rounding error.
 fn far(a: f64, b: f64, x: f64) -> Sum {
-    // The series is a factor of eˣ xᵃ⁻ᵇ Γ(b)/Γ(a) for x > 0, and of (-x)⁻ᵃ Γ(b)/Γ(b - a) for x < 0.
+    // The value is this series times eˣ xᵃ⁻ᵇ Γ(b)/Γ(a) for x > 0, and times (-x)⁻ᵃ Γ(b)/Γ(b - a) for x < 0.
     let (c, d, own) = if x > 0.0 { (b - a, 1.0 - a, a) } else { (a, a - b + 1.0, b - a) };
     if is_pole(own) {
         return Sum::NONE;
@@ -129,7 +129,8 @@ fn far(a: f64, b: f64, x: f64) -> Sum {
         let next = term * ((c + k) * (d + k)) / ((k + 1.0) * x.abs());
         if next == 0.0 || next.abs() <= sum.abs() * (f64::EPSILON / 8.0) {
             let sign = sign_of_gamma(b) * sign_of_gamma(own);
-            // Two half powers, so that no intermediate overflows or underflows before the value does.
+            // Multiply by the square root of the power twice, so that no intermediate value overflows or
+            // underflows before the result does.
             let (grown, power) = if x > 0.0 { (exp(0.5 * x), a - b) } else { (1.0, -a) };
             let half = exp(0.5 * (lgamma(b) - lgamma(own))) * pow(x.abs(), 0.5 * power) * grown;
             return Sum { value: half * (sign * sum) * half, loss: 1.0 };

@@ -22,7 +22,7 @@ use super::half_line::half_line;
 use super::incomplete_gamma::{UNDERFLOW, gamma_front};
 use super::{exp, expm1, log, log1p};
 
-/// The highest total order of the derivatives in a and b.
+/// The highest total order m + n of the derivatives in a and b.
 pub const BETAINC_ORDERS: u32 = 4;
 /// The number of orders, 0 to [`BETAINC_ORDERS`].
 const ORDERS: usize = BETAINC_ORDERS as usize + 1;
@@ -55,7 +55,8 @@ pub fn betainc(m: u32, n: u32, a: f64, b: f64, x: f64) -> f64 {
     }
     let scores = Scores::at(m, n, a, b, x, y);
     let from_below = match (m, n) {
-        // Nearly all of the weight lies at the ends; the end 0 has the fraction b / (a + b).
+        // For tiny a and b nearly all of the weight lies at the ends of [0, 1]; the end 0 has the fraction b / (a
+        // + b).
         (0, 0) if a.max(b) < SLOW => b <= a,
         (0, 0) => difference(a, b, x, y) <= 0.0,
         _ if m >= n => scores.u + scores.shifts[0] < 0.0,
@@ -93,7 +94,7 @@ pub fn beta_density(a: f64, b: f64, x: f64) -> f64 {
         end(b, a)
     } else {
         let product = front(a, b, x, y);
-        // xᵃ leaves the range of floats before xᵃ⁻¹ does, so use xᵃ⁻¹ / B(a, b) = xᵃ⁻¹ / B(a - 1, b) (a + b -
+        // xᵃ leaves the range of floats before xᵃ⁻¹ does, so use xᵃ⁻¹ / B(a, b) = xᵃ⁻¹ / B(a - 1, b) · (a + b -
         // 1) / (a - 1).
         let lower = |a: f64, b: f64, x: f64, y: f64| {
             front(a - 1.0, b, x, y) * ((a - 1.0 + b) / (a - 1.0)) / y
@@ -106,7 +107,7 @@ pub fn beta_density(a: f64, b: f64, x: f64) -> f64 {
     }
 }
 
-/// Returns `x b - y a` for `y = 1 - x`, which is `(a + b) (x - a / (a + b))`.
+/// Returns the difference `x b - y a` for `y = 1 - x`, which is `(a + b) (x - a / (a + b))`.
 fn difference(a: f64, b: f64, x: f64, y: f64) -> f64 {
     x.mul_add(b, -(y * a))
 }
@@ -128,7 +129,7 @@ fn small_front(a: f64, b: f64, x: f64, y: f64) -> Option<f64> {
     (a.max(b) < SLOW).then(|| exp(a * ln_x + b * ln_y + ratio()))
 }
 
-/// Returns `ln x` and `ln y`, where `x + y = 1`.
+/// Returns `ln x` and `ln y`, where `x + y = 1`, each from the smaller of x and y.
 fn logarithms(x: f64, y: f64) -> (f64, f64) {
     let ln_x = if x < 0.5 { log(x) } else { log1p(-y) };
     let ln_y = if y < 0.5 { log(y) } else { log1p(-x) };
@@ -144,13 +145,13 @@ fn front(a: f64, b: f64, x: f64, y: f64) -> f64 {
     gamma_front(a, x * c, d) * (gamma_front(b, y * c, -d) / gamma_front(c, c, 0.0))
 }
 
-/// The scores at x (the derivatives of the logarithm of the density in a and b), and the derivatives of the scores in
+/// The scores at x (the derivatives of ln p in a and b, for the density p), and the derivatives of the scores in
 /// a and b, which do not depend on t.
 ///
 /// For a < 1 they are the scores of the density divided by a, and likewise for b, because `1/a` and its powers
 /// would cancel in the polynomial.
 struct Scores {
-    /// `1/a` if a < 1 and otherwise 0; the same for b.
+    /// `1/a` if a < 1, otherwise 0; and likewise `1/b`.
     shifts: [f64; 2],
     u: f64,
     v: f64,
@@ -159,13 +160,14 @@ struct Scores {
 }
 
 impl Scores {
-    /// Computes the scores, and their derivatives up to the orders that the derivative of order (m, n) needs.
+    /// Computes the scores at x, and their derivatives up to the orders that the derivative of order (m, n)
+    /// needs.
     fn at(m: u32, n: u32, a: f64, b: f64, x: f64, y: f64) -> Scores {
         let mut slopes = [[0.0; ORDERS]; ORDERS];
         if m + n == 0 {
             return Scores { shifts: [0.0; 2], u: 0.0, v: 0.0, slopes };
         }
-        // Returns ψ⁽ᵏ⁾(a + b) - ψ⁽ᵏ⁾(a); for a < 1, the subtracted term is taken at a + 1.
+        // Returns ψ⁽ᵏ⁾(a + b) - ψ⁽ᵏ⁾(a), with ψ⁽ᵏ⁾(a + 1) in place of ψ⁽ᵏ⁾(a) if a < 1.
         let rise = |k: u32, a: f64, b: f64| {
             if a < 1.0 {
                 polygamma(k, a + b) - polygamma(k, a + 1.0)
@@ -186,7 +188,7 @@ impl Scores {
         Scores { shifts, u: ln_x + rise(0, a, b), v: ln_y + rise(0, b, a), slopes }
     }
 
-    /// Returns the scores with a and b exchanged.
+    /// Returns the scores of the function with a and b exchanged.
     fn mirrored(self) -> Scores {
         let mut slopes = [[0.0; ORDERS]; ORDERS];
         for (i, row) in slopes.iter_mut().enumerate() {
@@ -196,9 +198,9 @@ impl Scores {
         Scores { shifts: [b, a], u: self.v, v: self.u, slopes }
     }
 
-    /// Returns the derivative of order (m, n) of the density, divided by the density, where the scores are u
-    /// and v. With W the derivatives of the density divided by a b, the product rule gives the derivatives of a
-    /// b W: `W(m, n) + m/a W(m - 1, n) + n/b W(m, n - 1) + m n / (a b) W(m - 1, n - 1)`, times a b.
+    /// Returns the derivative of order (m, n) of the density, divided by the density, where the scores are u and
+    /// v. Let W(i, j) be the derivatives of the density divided by a b. By the product rule, the derivatives of a
+    /// b W are a b times `W(m, n) + m/a W(m - 1, n) + n/b W(m, n - 1) + m n / (a b) W(m - 1, n - 1)`.
     fn weight(&self, m: u32, n: u32, u: f64, v: f64) -> f64 {
         let [a, b] = self.shifts;
         match (m, n) {
@@ -222,8 +224,8 @@ impl Scores {
         sum
     }
 
-    /// Returns the complete Bell polynomials up to order (m, n), by
-    /// `W(i + 1, j) = Σ binom(i, k) binom(j, l) W(i - k, j - l) slope(k + 1, l)`.
+    /// Returns the complete Bell polynomials W up to order (m, n) at the scores u and v, by `W(i + 1, j) = Σ
+    /// binom(i, k) binom(j, l) W(i - k, j - l) slope(k + 1, l)`.
     fn bell(&self, m: usize, n: usize, u: f64, v: f64) -> [[f64; ORDERS]; ORDERS] {
         let slope = |i: usize, j: usize| match (i, j) {
             (1, 0) => u,
@@ -258,7 +260,7 @@ impl Scores {
     }
 }
 
-/// Pascal's triangle.
+/// Pascal's triangle: `BINOMIAL[n][k]` is `binom(n, k)`.
 const BINOMIAL: [[f64; ORDERS]; ORDERS] = [
     [1.0, 0.0, 0.0, 0.0, 0.0],
     [1.0, 1.0, 0.0, 0.0, 0.0],
@@ -267,19 +269,19 @@ const BINOMIAL: [[f64; ORDERS]; ORDERS] = [
     [1.0, 4.0, 6.0, 4.0, 1.0],
 ];
 
-/// Returns the integral from 0 to x of the derivative `∂ᵐ⁺ⁿp/∂aᵐ∂bⁿ` of the density p, for x left of the bulk of the
-/// density.
+/// Returns the integral from 0 to x of the derivative `∂ᵐ⁺ⁿp/∂aᵐ∂bⁿ` of the density p, for an x on the left of
+/// most of the density's weight.
 fn below(m: u32, n: u32, a: f64, b: f64, x: f64, y: f64, scores: &Scores) -> f64 {
     if m + n == 0 && a < SLOW {
-        // For small a the integrand decreases on the scale 1/a in s but may rise on the scale y because of b.
+        // For small a the integrand decreases on the scale 1/a in s, but because of b it may rise on the scale y.
         // Use the recurrence `I(a, b) = xᵃ yᵇ / (a B(a, b)) + I(a + 1, b)` instead.
         return front_over_a(a, b, x, y) + below(m, n, a + 1.0, b, x, y, scores);
     }
     let odds = x / y;
-    // The logarithm of the integrand decreases at this rate at first, and faster and faster for b > 1.
+    // The logarithm of the integrand decreases at this rate at s = 0, and faster and faster for b > 1.
     let rate = (x - difference(a, b, x, y)) / y;
     let curvature = (b - 1.0).max(0.0) * x / y / y;
-    // The integrand is singular at s = ln x, where 1 - t = 0; this lies off the half line.
+    // The integrand has a singularity where 1 - t = 0, at s = ln x, which is negative and so not on the path.
     let singular = if x < 0.5 { log(x) } else { log1p(-y) };
     let scale = (1.0 / rate.max(curvature.sqrt())).min(-singular);
     let integrand = |s: f64| {
@@ -295,13 +297,14 @@ fn below(m: u32, n: u32, a: f64, b: f64, x: f64, y: f64, scores: &Scores) -> f64
     front(a, b, x, y) / y * half_line(scale, integrand)
 }
 
-/// The bound on a below which the integrand of order 0 is too wide for one scale.
+/// Below this a, the integrand of order 0 varies on two scales, for which the quadrature has only one.
 const SLOW: f64 = 0.05;
 
-/// Handles x so small that `(1 - t)ᵇ⁻¹` is 1: returns the derivative of `xᵃ Γ(a + b) / (Γ(a + 1) Γ(b))`.
+/// Returns the derivative of order (m, n) of `I(a, b, x)` for x so small that `(1 - t)ᵇ⁻¹` is 1: that of `xᵃ Γ(a
+/// + b) / (Γ(a + 1) Γ(b))`.
 fn power(m: u32, n: u32, a: f64, b: f64, x: f64) -> f64 {
     let mut scores = Scores::at(m, n, a, b, x, 1.0);
-    // The formula has Γ(a + 1) in place of Γ(a).
+    // This formula has Γ(a + 1) where the density has Γ(a), so the shift for a does not apply.
     if m > 0 {
         scores.shifts[0] = 0.0;
         scores.u = log(x) + polygamma(0, a + b) - polygamma(0, a + 1.0);

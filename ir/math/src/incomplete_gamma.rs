@@ -55,7 +55,7 @@ pub fn gammainc(n: u32, a: f64, x: f64) -> f64 {
     }
 }
 
-/// `Q(a, x) = 1 - P(a, x)`, without the cancellation of this difference.
+/// Returns `Q(a, x) = 1 - P(a, x)`, without the cancellation of this difference.
 ///
 /// Domain and edges: as for [`gammainc`], with 0 and 1 exchanged.
 #[must_use]
@@ -93,7 +93,7 @@ pub fn gamma_density(a: f64, x: f64) -> f64 {
     }
     let front = gamma_front(a, x, x - a);
     if front < UNDERFLOW && x < 1.0 {
-        // xᵃ leaves the range of floats before xᵃ⁻¹ does.
+        // xᵃ leaves the range of floats before xᵃ⁻¹ does, so compute the power a - 1 directly.
         return match a >= 1.0 {
             true => power_over_gamma(a - 1.0, x, x - (a - 1.0)),
             false => pow(x, a - 1.0) * exp(-x) / libm::tgamma(a),
@@ -117,7 +117,7 @@ fn edge(n: u32, a: f64, x: f64) -> Option<f64> {
     }
 }
 
-/// The score at x (the derivative of the logarithm of the density in a), and the derivatives of the score in a, which
+/// The score at x (the derivative of ln p in a, for the density p), and the derivatives of the score in a, which
 /// do not depend on t.
 ///
 /// For a < 1 they belong to `r = tᵃ⁻¹ e⁻ᵗ / Γ(a + 1)`. The density is `a r`, so its derivatives are
@@ -132,7 +132,7 @@ struct Score {
 }
 
 impl Score {
-    /// Returns the score of `tᵃ⁻¹ e⁻ᵗ / Γ(a)`, with the derivatives that order n needs.
+    /// Returns the score of `tᵃ⁻¹ e⁻ᵗ / Γ(a)` at x, with the derivatives that order n needs.
     fn of_density(n: u32, a: f64, x: f64) -> Score {
         if n == 0 {
             return Score { small: None, u: 0.0, slopes: [0.0; ORDERS - 2] };
@@ -140,13 +140,13 @@ impl Score {
         if a < 1.0 {
             return Score::after(Some(a), n, a + 1.0, x);
         }
-        // ln x - ψ(a), whose terms cancel for large a.
+        // `u` is ln x - ψ(a), as ln(x/a) + (ln a - ψ(a)): the terms would cancel for large a.
         let z = (x - a) / a;
         let log = if z.abs() < 0.5 { log1p(z) } else { log(x) - log(a) };
         Score { small: None, u: log + ln_minus_digamma(a), slopes: Score::slopes(n, a) }
     }
 
-    /// Returns the score of `tᵃ⁻¹ e⁻ᵗ / Γ(b)`, where b is a or a + 1.
+    /// Returns the score of `tᵃ⁻¹ e⁻ᵗ / Γ(b)` at x, where b is a or a + 1.
     fn after(small: Option<f64>, n: u32, b: f64, x: f64) -> Score {
         Score { small, u: log(x) - polygamma(0, b), slopes: Score::slopes(n, b) }
     }
@@ -160,12 +160,13 @@ impl Score {
         slopes
     }
 
-    /// Returns whether to integrate from 0 to x, given that x > 1; never for small a with n > 0.
+    /// Returns whether the integral from 0 to x is computed, not the one from x to infinity, for x > 1; always
+    /// false for small a with n > 0.
     fn is_below(self, n: u32, a: f64, x: f64) -> bool {
         if n == 0 { x < a - 0.5 } else { self.small.is_none() && self.u < 0.0 }
     }
 
-    /// Returns `p⁽ⁿ⁾ / p` where the score is u, or `p⁽ⁿ⁾ / r` for small a.
+    /// Returns the ratio `p⁽ⁿ⁾ / p` where the score is u; for small a, `p⁽ⁿ⁾ / r`.
     fn weight(self, n: u32, u: f64) -> f64 {
         match self.small {
             Some(a) => a * self.bell(n, u) + f64::from(n) * self.bell(n - 1, u),
@@ -173,7 +174,7 @@ impl Score {
         }
     }
 
-    /// Returns the complete Bell polynomial in u and its derivatives.
+    /// Returns the complete Bell polynomial of order n in the score u and its derivatives.
     fn bell(self, n: u32, u: f64) -> f64 {
         let [s, t, v] = self.slopes;
         match n {
@@ -206,14 +207,14 @@ fn above(n: u32, a: f64, x: f64, score: Score) -> f64 {
     front * half_line(1.0 / rate.max(x.sqrt()), integrand)
 }
 
-/// Returns `∂ⁿP/∂aⁿ` for `x ≤ 1`: `P = xᵃ e⁻ˣ / Γ(a + 1) · Σₖ xᵏ / ((a + 1) … (a + k))`, both factors as Taylor
-/// polynomials in a.
+/// Returns `∂ⁿP/∂aⁿ` for `x ≤ 1` by the series `P = xᵃ e⁻ˣ / Γ(a + 1) · Σₖ xᵏ / ((a + 1) … (a + k))`, with both
+/// factors as Taylor polynomials in a.
 fn near_zero(n: u32, a: f64, x: f64) -> f64 {
     let n = n as usize;
     let mut term = [1.0, 0.0, 0.0, 0.0, 0.0];
     let mut sum: [f64; ORDERS] = term;
     for k in 1..60 {
-        // x / (a + k) as a Taylor polynomial in a.
+        // `factor` is x / (a + k) as a Taylor polynomial in a.
         let reciprocal = 1.0 / (a + f64::from(k));
         let mut factor = [x * reciprocal; ORDERS];
         for i in 1..=n {
@@ -238,7 +239,7 @@ fn near_zero(n: u32, a: f64, x: f64) -> f64 {
     factorial * power_over_gamma(a, x, x - a) * times(n, &front, &sum)[n]
 }
 
-/// Returns the product of two polynomials, truncated after the power n.
+/// Returns the product of two Taylor polynomials, truncated after the power n.
 fn times(n: usize, x: &[f64; ORDERS], y: &[f64; ORDERS]) -> [f64; ORDERS] {
     let mut product = [0.0; ORDERS];
     for i in 0..=n {
@@ -271,9 +272,9 @@ fn complement_near_zero(a: f64, x: f64) -> f64 {
 
 /// Returns `ln Γ(1 + a)` for `a ≥ 0`, with relative accuracy for small a.
 fn lgamma_1p(a: f64) -> f64 {
-    /// The coefficient of a: 1 - γ, Euler's constant being γ.
+    /// The coefficient of a, `1 - γ`, with Euler's constant γ.
     const FIRST: f64 = 0.422_784_335_098_467_13;
-    /// `ζ(k) - 1` for k = 2, 3, …
+    /// The numbers `ζ(k) - 1` for k = 2, 3, …
     const ZETA_MINUS_ONE: [f64; 26] = [
         0.644_934_066_848_226_4,
         0.202_056_903_159_594_3,
@@ -305,7 +306,7 @@ fn lgamma_1p(a: f64) -> f64 {
     if a > 0.5 {
         return super::gamma::lgamma(1.0 + a);
     }
-    // ln Γ(1 + a) = -ln(1 + a) + (1 - γ) a + Σₖ (ζ(k) - 1) (-a)ᵏ / k
+    // The series ln Γ(1 + a) = -ln(1 + a) + (1 - γ) a + Σₖ (ζ(k) - 1) (-a)ᵏ / k.
     let mut sum = 0.0;
     for (i, c) in ZETA_MINUS_ONE.iter().enumerate().rev() {
         sum = c / (i + 2) as f64 - a * sum;
@@ -325,12 +326,12 @@ fn power_over_gamma(a: f64, x: f64, d: f64) -> f64 {
         let scale = exp(-stirling(a)) / (TAU * a).sqrt();
         let z = d / a;
         if z.abs() < 0.4 {
-            // The logarithm of the first two factors is a ln(x/a) - d, written so that nothing cancels.
+            // The logarithm of the first two of these factors is a ln(x/a) - d, written so that nothing cancels.
             return scale * exp(-a * log_excess(z));
         }
         let half = pow(x, 0.5 * a);
         if a < 250.0 && d.abs() < 700.0 && half.is_finite() {
-            // The square root of the result is a normal number, although eᵃ⁻ˣ or xᵃ may not be.
+            // Compute the square root of the result first: it is a normal number, although eᵃ⁻ˣ or xᵃ may not be.
             let root = half / pow(a, 0.5 * a) * exp(-0.5 * d);
             return scale * root * root;
         }

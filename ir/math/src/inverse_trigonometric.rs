@@ -1,4 +1,4 @@
-//! The inverses of sine, cosine and tangent.
+//! The inverses of sine, cosine and tangent, and `atan2`.
 //!
 //! The arctangent is a polynomial in `t²` for `|t| ≤ 1`, and `atan x = ±π/2 - atan(1/x)` beyond. The arcsine
 //! and arccosine are a polynomial for `|x| ≤ ½`, and `acos x = 2 asin √((1 - x)/2)`, the formula for half the
@@ -8,12 +8,12 @@ use super::number::{Coefficients, Constant, Format, Number, series};
 use super::vector_math::Parted;
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
 
-/// π/2, rounded, and its rounding error.
+/// The constant π/2, rounded, and its rounding error.
 const HALF_PI: [Constant; 2] = [
     Constant(FRAC_PI_2, std::f32::consts::FRAC_PI_2),
     Constant(6.123_233_995_736_766e-17, -4.371_139e-8),
 ];
-/// The polynomial `(atan t / t - 1) / t²` in `t²`, for t² ≤ 1.
+/// The coefficients of the polynomial for `(atan t / t - 1) / t²` in `t²`, for t² ≤ 1.
 const ATAN: Coefficients = Coefficients(
     &[
         -0.333_333_333_333_330_7,
@@ -49,7 +49,7 @@ const ATAN: Coefficients = Coefficients(
         -0.001_791_537_7,
     ],
 );
-/// The polynomial `(asin t / t - 1) / t²` in `t²`, for t² ≤ 1/4.
+/// The coefficients of the polynomial for `(asin t / t - 1) / t²` in `t²`, for t² ≤ 1/4.
 const ASIN: Coefficients = Coefficients(
     &[
         0.166_666_666_666_667_6,
@@ -69,8 +69,8 @@ const ASIN: Coefficients = Coefficients(
     &[0.166_667_54, 0.074_952_7, 0.045_472_946, 0.024_168_987, 0.042_181_39],
 );
 
-/// Evaluates a polynomial by Horner's rule over all powers. Where signs alternate, separate sums of the even
-/// and of the odd powers are larger than their total, and so are their errors.
+/// Returns a polynomial at `x` by Horner's rule over all powers. Where the signs of the coefficients alternate,
+/// separate sums of the even and the odd powers would be larger than their total, and so would their errors.
 #[inline(always)]
 fn one_by_one<N: Number>(of: Coefficients, x: N) -> N {
     let c = N::Float::coefficients(of);
@@ -97,7 +97,7 @@ impl Parted for Atan {
         let rest = (t * square) * one_by_one(ATAN, square);
         let zero = N::of(N::Float::ZERO);
         let [first, second] = HALF_PI.map(|c| N::pick(far, N::constant(c), zero));
-        // The first sum is exact near 1, where the result is small.
+        // The sum `first + t` is exact near |x| = 1, where its terms cancel partly.
         ((first + t) + (rest + second)).copysign(x)
     }
 
@@ -123,8 +123,8 @@ pub fn atan2(y: f64, x: f64) -> f64 {
         return f64::NAN;
     }
     let (a, b) = (y.abs(), x.abs());
-    // The angle lies between 0 and π/2. If a = b (which includes two zeros and two infinities) no quotient is
-    // taken.
+    // `angle` lies between 0 and π/2. If a = b (also for two zeros or two infinities), the quotient is not
+    // computed.
     let angle = match a.partial_cmp(&b) {
         _ if a == 0.0 => 0.0,
         _ if b == 0.0 => return FRAC_PI_2.copysign(y),
@@ -135,11 +135,11 @@ pub fn atan2(y: f64, x: f64) -> f64 {
     angle.copysign(y)
 }
 
-/// The exact value of π minus the rounded constant.
+/// The exact value of π minus the rounded constant `PI`.
 const PI_LACKS: f64 = 1.224_646_799_147_353_2e-16;
 
-/// Returns whether `|x|` is so large that the half-angle formula is used, the reduced argument, at most ½, and
-/// the difference between the arcsine of that argument and the argument.
+/// Returns three values: whether `|x|` is above ½, so that the half-angle formula is used; the reduced argument,
+/// at most ½; and the arcsine of the reduced argument minus the argument.
 #[inline(always)]
 fn halved<N: Number>(x: N) -> (N::Mask, N, N) {
     let (half, a) = (N::of(N::Float::HALF), x.abs());
@@ -163,7 +163,7 @@ impl Parted for Asin {
         let (far, t, rest) = halved(x);
         let two = N::of(N::Float::TWO);
         let [half_pi, lacks] = HALF_PI.map(N::constant);
-        // The first difference is exact near ½, where the result is small.
+        // The difference `half_pi - two * t` is exact near |x| = ½, where its terms cancel partly.
         let by_half = (half_pi - two * t) - (two * rest - lacks);
         N::pick(far, by_half, t + rest).copysign(x)
     }
@@ -196,7 +196,7 @@ impl Parted for Acos {
         let (far, t, rest) = halved(x);
         let y = t + rest;
         let [half_pi, lacks] = HALF_PI.map(N::constant);
-        // For negative x the angle is π minus that of |x|.
+        // For negative x the result is π minus the angle of |x|.
         let negative = two * (half_pi - (y - lacks));
         let by_half = N::pick(x.lt(N::of(N::Float::ZERO)), negative, two * y);
         N::pick(far, by_half, half_pi - (y.copysign(x) - lacks))

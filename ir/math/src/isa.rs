@@ -18,12 +18,12 @@ use std::sync::OnceLock;
 /// The environment variable that selects an instruction set.
 const ASKED: &str = "TAPELOOM_ISA";
 
-/// The error for a `TAPELOOM_ISA` that names no set, or a set that the machine lacks.
+/// The error for a `TAPELOOM_ISA` that names no instruction set, or one that the machine lacks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WrongIsa {
-    /// The reason.
+    /// The reason for the error.
     pub message: String,
-    /// The values that are allowed.
+    /// The values of the variable that are allowed on this machine.
     pub help: String,
 }
 
@@ -40,7 +40,7 @@ pub enum Isa {
 }
 
 impl Isa {
-    /// All sets, in increasing order.
+    /// All instruction sets, in increasing order.
     pub const ALL: [Isa; 3] = [Isa::Baseline, Isa::Avx2, Isa::Avx512];
 
     /// Returns the set in use: the one that `TAPELOOM_ISA` selects, otherwise the highest set of the machine.
@@ -49,7 +49,7 @@ impl Isa {
     /// error.
     pub fn here() -> Isa {
         static HERE: OnceLock<Isa> = OnceLock::new();
-        // Cached, since scalar functions call this at every evaluation.
+        // The result is cached, since scalar functions call this at every evaluation.
         *HERE.get_or_init(|| Isa::asked().unwrap_or_else(|_| Isa::of_machine()))
     }
 
@@ -62,7 +62,7 @@ impl Isa {
         ANSWER.get_or_init(|| chosen(std::env::var(ASKED).ok().as_deref())).clone()
     }
 
-    /// Returns the highest set that the machine has.
+    /// Returns the highest instruction set that the machine has.
     pub fn of_machine() -> Isa {
         #[cfg(target_arch = "x86_64")]
         {
@@ -80,7 +80,7 @@ impl Isa {
         Isa::Baseline
     }
 
-    /// Returns the name of the set, as in `TAPELOOM_ISA`.
+    /// Returns the name of the instruction set, as in `TAPELOOM_ISA`.
     pub const fn name(self) -> &'static str {
         match self {
             Isa::Baseline => "baseline",
@@ -89,7 +89,7 @@ impl Isa {
         }
     }
 
-    /// Returns the size of a vector in bytes.
+    /// Returns the size of a vector register in bytes.
     pub const fn vector_bytes(self) -> usize {
         match self {
             Isa::Baseline => 16,
@@ -105,7 +105,7 @@ impl fmt::Display for Isa {
     }
 }
 
-/// Returns the set called `name`; without a name, the highest set of the machine.
+/// Returns the instruction set called `name`, or the error; without a name, the highest set of the machine.
 #[doc(hidden)]
 pub fn chosen(name: Option<&str>) -> Result<Isa, WrongIsa> {
     let widest = Isa::of_machine();

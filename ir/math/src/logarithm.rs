@@ -13,17 +13,17 @@ use super::exponential::{Exp, LN2_HIGH, LN2_LOW, exp};
 use super::number::{Coefficients, Constant, Format, Number, series};
 use super::vector_math::Parted;
 
-/// √½, rounded to a fraction with few bits.
+/// √½, rounded to a few bits of the fraction.
 const ROOT: Constant = Constant(f64::from_bits(0x3fe6_a09e_0000_0000), f32::from_bits(0x3f35_0000));
-/// 2 to the number of fraction bits, plus the exponent bias.
+/// 2 to the number of fraction bits (2⁵² in f64) plus the exponent bias.
 const WHOLE_AND_BIAS: Constant =
     Constant(f64::WHOLE + f64::BIAS as f64, f32::WHOLE + f32::BIAS as f32);
-/// The bits of 1 minus the bits of `√½`, as integers.
+/// The difference of the bit patterns of 1 and of `√½`, as integers.
 const ABOVE_ROOT: Constant = Constant(
     f64::from_bits(1f64.to_bits() - ROOT.0.to_bits()),
     f32::from_bits(1f32.to_bits() - ROOT.1.to_bits()),
 );
-/// The coefficients `2/3, 2/5, 2/7, …` in s² for f64, those of P for f32.
+/// The coefficients of the series: `2/3, 2/5, 2/7, …` in s² for f64, and those of P in f for f32.
 const LOG: Coefficients = Coefficients(
     &{
         let (mut c, mut i) = ([0.0; 10], 0);
@@ -44,24 +44,25 @@ const LOG: Coefficients = Coefficients(
         -0.079_036_44,
     ],
 );
-/// 1 / ln 2, rounded, and its rounding error.
+/// The constant 1 / ln 2, rounded, and its rounding error.
 const LOG2_E_PIECES: [Constant; 2] = [
     Constant(f64::from_bits(0x3ff7_1547_652b_82fe), f32::from_bits(0x3fb8_aa3b)),
     Constant(f64::from_bits(0x3c77_77d0_ffda_0d24), f32::from_bits(0x32a5_7060)),
 ];
-/// 1 / ln 10, rounded, and its rounding error.
+/// The constant 1 / ln 10, rounded, and its rounding error.
 const LOG10_E_PIECES: [Constant; 2] = [
     Constant(f64::from_bits(0x3fdb_cb7b_1526_e50e), f32::from_bits(0x3ede_5bd9)),
     Constant(f64::from_bits(0x3c69_5355_baaa_fad3), f32::from_bits(0xb22d_91af)),
 ];
-/// log₁₀ 2 in two pieces: a high piece with few bits, so that its products with `k` are exact, and the rest.
+/// The constant log₁₀ 2 in two pieces: a high piece with few bits, so that its products with `k` are exact, and
+/// the rest.
 const LOG10_2_PIECES: [Constant; 2] = [
     Constant(f64::from_bits(0x3fd3_4413_509f_6000), f32::from_bits(0x3e9a_2000)),
     Constant(f64::from_bits(0x3d59_fef3_11f1_2b36), f32::from_bits(0x369a_84fc)),
 ];
 
-/// The parts of `ln x = k ln 2 + f - (half - small)` for a normal number x. `small` includes the low part of
-/// `k ln 2` unless that is left out.
+/// The parts of `ln x = k ln 2 + f - (half - small)` for a normal number x. `small` includes the low part of `k
+/// ln 2` if the caller adds it.
 struct Parts<N> {
     k: N,
     f: N,
@@ -72,7 +73,8 @@ struct Parts<N> {
 #[inline(always)]
 fn parts<N: Number>(x: N, low: impl FnOnce(N) -> N) -> Parts<N> {
     let bits = N::Float::FRACTION;
-    // The exponent of x relative to √½: shifted down and put into the fraction of 2⁵², it becomes a float.
+    // `steps` is the exponent of x, counted from √½. Shifted down and put into the fraction bits of 2⁵², it
+    // becomes a float.
     let steps = x.plus_bits(N::constant(ABOVE_ROOT));
     let whole = steps.shift_right(bits).or_bits(N::of(N::Float::WHOLE));
     let k = whole - N::constant(WHOLE_AND_BIAS);
@@ -90,7 +92,7 @@ fn parts<N: Number>(x: N, low: impl FnOnce(N) -> N) -> Parts<N> {
     Parts { k, f, half, small }
 }
 
-/// Returns `ln x + c` for a normal number x and a c that is small compared with `ln x`.
+/// Returns `ln x + c` for a normal number x and a correction c that is small compared with `ln x`.
 #[inline(always)]
 fn sum<N: Number>(x: N, c: N) -> N {
     let Parts { k, f, half, small } = parts(x, |k| k.fma(N::constant(LN2_LOW), c));
@@ -117,14 +119,15 @@ fn to_base<N: Number>(x: N, c: [Constant; 2], d: [Constant; 2]) -> N {
 /// The implementation of [`log`] for one argument, for eight arguments, and for recordings.
 pub struct Log;
 
-/// Returns whether x is positive and normal.
+/// Returns whether x is a positive normal number.
 #[inline(always)]
 fn is_normal<N: Number>(x: N) -> N::Mask {
     N::of(N::Float::LEAST).le(x) & x.le(N::of(N::Float::LARGEST))
 }
 
 impl Parted for Log {
-    /// Includes 0, which is frequent in data of counts and of probabilities.
+    /// Returns whether the straight-line part is valid for x: for normal numbers, and for 0, which is frequent in
+    /// counts and probabilities.
     #[inline(always)]
     fn inside<N: Number>(x: N) -> N::Mask {
         is_normal(x) | x.same(N::of(N::Float::ZERO))
@@ -141,7 +144,7 @@ impl Parted for Log {
     }
 }
 
-/// `ln x`, within 1 ulp.
+/// Returns the natural logarithm `ln x`, within 1 ulp.
 ///
 /// Domain: `[0, +∞]`. -∞ at ±0, +∞ at +∞, NaN below zero and for NaN.
 #[must_use]
@@ -149,11 +152,10 @@ pub fn log(x: f64) -> f64 {
     Log::here(x)
 }
 
-/// The factor that makes a subnormal number normal, and its binary exponent.
+/// The factor 2⁵⁴, which makes every subnormal number normal, and its binary exponent 54.
 const SCALE: (f64, f64) = ((1u64 << 54) as f64, 54.0);
 
-/// Returns the logarithm of an x that is not a positive normal number; `scaled` computes it for subnormal
-/// numbers.
+/// Returns the logarithm of an x that is not a positive normal number; `scaled` computes it if x is subnormal.
 fn beyond(x: f64, scaled: impl FnOnce(f64) -> f64) -> f64 {
     if x == 0.0 {
         f64::NEG_INFINITY
@@ -185,7 +187,7 @@ impl Parted for Log2 {
     }
 }
 
-/// `log₂ x`, within 1 ulp; exact for powers of two.
+/// Returns the binary logarithm `log₂ x`, within 1 ulp; exact for powers of two.
 ///
 /// Domain: `[0, +∞]`. -∞ at ±0, +∞ at +∞, NaN below zero and for NaN.
 #[must_use]
@@ -208,14 +210,14 @@ impl Parted for Log10 {
     }
 
     fn beyond(x: f64) -> f64 {
-        // Subtract log₁₀(2⁵⁴) in two pieces.
+        // For a subnormal x: the logarithm of 2⁵⁴ x, minus log₁₀(2⁵⁴) in two pieces.
         let [high, low] = LOG10_2_PIECES.map(|c| c.0);
         let less = |x: f64| (Self::straight(x * SCALE.0) - SCALE.1 * high) - SCALE.1 * low;
         beyond(x, less)
     }
 }
 
-/// `log₁₀ x`, within 1 ulp; exact for powers of ten that are numbers.
+/// Returns the decimal logarithm `log₁₀ x`, within 1 ulp; exact for powers of ten that are floats.
 ///
 /// Domain: `[0, +∞]`. -∞ at ±0, +∞ at +∞, NaN below zero and for NaN.
 #[must_use]
@@ -248,12 +250,13 @@ impl Parted for Log1p {
     }
 
     fn beyond(x: f64) -> f64 {
-        // Here x is NaN, at most -1, or at least the largest float, so rounding `1 + x` does not matter.
+        // Here x is NaN, at most -1, or at least the largest float, so the rounding error of `1 + x` does not
+        // matter.
         log(1.0 + x)
     }
 }
 
-/// `ln(1 + x)`, within 1 ulp, near 0 as well.
+/// Returns `ln(1 + x)`, within 1 ulp, near 0 as well.
 ///
 /// Domain: `[-1, +∞]`. `log1p(±0) = ±0`, -∞ at -1, +∞ at +∞, NaN below -1 and for NaN.
 #[must_use]
@@ -281,7 +284,7 @@ impl Parted for Softplus {
     }
 }
 
-/// `ln(1 + eˣ)`, within 2 ulp.
+/// Returns the softplus function `ln(1 + eˣ)`, within 2 ulp.
 ///
 /// Domain: all reals. 0 at -∞, +∞ at +∞, NaN for NaN.
 #[must_use]
@@ -289,7 +292,7 @@ pub fn softplus(x: f64) -> f64 {
     Softplus::here(x)
 }
 
-/// `ln(eˣ + eʸ)`, computed as the larger operand plus a correction from the smaller one.
+/// Returns `ln(eˣ + eʸ)`, computed as the larger operand plus a correction for the smaller one.
 ///
 /// Domain: all pairs of reals; +∞ if one is +∞, the other operand if one is -∞, NaN if one is NaN.
 /// Within 2 ulp where the result has the sign of the larger operand. Where the result passes through 0 the
@@ -297,11 +300,11 @@ pub fn softplus(x: f64) -> f64 {
 #[must_use]
 pub fn logaddexp(x: f64, y: f64) -> f64 {
     if x == y {
-        // Two infinities of one sign: their difference would be NaN.
+        // The operands may be two infinities of one sign, whose difference would be NaN.
         return x + std::f64::consts::LN_2;
     }
     let off = (x - y).abs();
-    // The larger operand; NaN if either is.
+    // `most` is the larger operand, or NaN if one operand is NaN.
     let most = if off.is_nan() { off } else { x.max(y) };
     most + log1p(exp(-off))
 }

@@ -3,7 +3,7 @@
 //! The result depends on the dtype's width, so this is the one function here with a separate f32 form. Source:
 //! IEEE 754-2019 for the steps, C for the edge values.
 
-/// Defines the function for one float type.
+/// Defines `nextafter` for one float type.
 macro_rules! nextafter {
     ($name:ident, $t:ty) => {
         /// Returns the float next to `x` in the direction of `y`.

@@ -1,4 +1,4 @@
-//! The numbers for which functions are written: floats of this machine, or recorded operations.
+//! The numbers for which functions are written: floats of this machine, or recorded operations on them.
 //!
 //! A function of the scalar table is written once, generically over [`Number`]. For f64 and f32 it is plain
 //! arithmetic, which the compiler vectorises where a call has eight arguments
@@ -35,101 +35,102 @@ pub trait Number:
         + BitOr<Output = Self::Mask>
         + Not<Output = Self::Mask>;
 
-    /// Returns the constant `x`.
+    /// Returns the number for the constant `x`.
     fn of(x: Self::Float) -> Self;
-    /// Returns the constant `c`, which has its own value for each format.
+    /// Returns the number for the constant `c`, which has one value for f64 and one for f32.
     #[must_use]
     fn constant(c: Constant) -> Self {
         Self::of(Self::Float::either(c.0, c.1))
     }
-    /// Returns the number with these bits; f32 uses the lower half.
+    /// Returns the number with the bit pattern `bits`; f32 uses the lower half.
     fn of_bits(bits: u64) -> Self;
-    /// `self * y + z`, rounded once.
+    /// Returns `self * y + z`, rounded once (fused multiply-add).
     #[must_use]
     fn fma(self, y: Self, z: Self) -> Self;
-    /// Returns the square root.
+    /// Returns the square root of the number.
     #[must_use]
     fn sqrt(self) -> Self;
-    /// Returns the absolute value.
+    /// Returns the absolute value of the number.
     #[must_use]
     fn abs(self) -> Self;
     /// Returns `self` with the sign of `sign`.
     #[must_use]
     fn copysign(self, sign: Self) -> Self;
-    /// `self < y`; false if an operand is NaN, as for the other comparisons.
+    /// Returns `self < y`; false if an operand is NaN, as for the other comparisons.
     fn lt(self, y: Self) -> Self::Mask;
-    /// `self <= y`
+    /// Returns `self <= y`.
     fn le(self, y: Self) -> Self::Mask;
-    /// `self == y`
+    /// Returns `self == y`.
     fn same(self, y: Self) -> Self::Mask;
-    /// Returns a mask that is constant.
+    /// Returns the mask that is always `holds`.
     fn always(holds: bool) -> Self::Mask;
-    /// `mask ? x : y`; both are computed.
+    /// Returns `mask ? x : y`; both operands are computed.
     fn pick(mask: Self::Mask, x: Self, y: Self) -> Self;
-    /// Returns the sum of the bit patterns as integers; wraps.
+    /// Returns the number whose bit pattern is the sum of the two bit patterns as integers; the sum wraps.
     #[must_use]
     fn plus_bits(self, y: Self) -> Self;
-    /// Returns the bitwise and of the bit patterns.
+    /// Returns the number whose bit pattern is the bitwise and of the two bit patterns.
     #[must_use]
     fn and_bits(self, y: Self) -> Self;
-    /// Returns the bitwise or.
+    /// Returns the number whose bit pattern is the bitwise or of the two bit patterns.
     #[must_use]
     fn or_bits(self, y: Self) -> Self;
-    /// Returns the bitwise exclusive or.
+    /// Returns the number whose bit pattern is the bitwise exclusive or of the two bit patterns.
     #[must_use]
     fn xor_bits(self, y: Self) -> Self;
-    /// Shifts the bits towards the most significant one.
+    /// Returns the number with its bit pattern shifted by `by` bits towards the most significant bit.
     #[must_use]
     fn shift_left(self, by: u32) -> Self;
-    /// Shifts the bits towards the least significant one; fills with zeros.
+    /// Returns the number with its bit pattern shifted by `by` bits towards the least significant bit, filled
+    /// with zeros.
     #[must_use]
     fn shift_right(self, by: u32) -> Self;
 
-    /// `self > y`
+    /// Returns `self > y`.
     fn gt(self, y: Self) -> Self::Mask {
         y.lt(self)
     }
 }
 
-/// A constant with its value for f64 and its value for f32.
+/// A constant as its value for f64 and its value for f32.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Constant(pub f64, pub f32);
 
-/// Coefficients of a polynomial, lowest power first: for f64, and fewer for f32.
+/// The coefficients of a polynomial, lowest power first: those for f64, and fewer for f32.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Coefficients(pub &'static [f64], pub &'static [f32]);
 
 /// A float type of this machine, with the constants of its representation.
 pub trait Format: Number<Float = Self, Mask = bool> + 'static {
-    /// The number of fraction bits.
+    /// The number of fraction bits: 52 for f64, 23 for f32.
     const FRACTION: u32;
-    /// The index of the sign bit.
+    /// The index of the sign bit: 63 for f64, 31 for f32.
     const SIGN_BIT: u32;
-    /// The exponent bias.
+    /// The exponent bias: 1023 for f64, 127 for f32.
     const BIAS: u64;
     /// 1.5 · 2^FRACTION. Adding it to a number below 2^(FRACTION - 1) rounds the number to an integer and
     /// leaves that integer in the lowest bits.
     const ROUND: Self;
-    /// 2 to the number of fraction bits.
+    /// The number 2^FRACTION, from which on all floats are integers.
     const WHOLE: Self;
-    /// 0.
+    /// The number 0.
     const ZERO: Self;
-    /// 0.5.
+    /// The number 0.5.
     const HALF: Self;
-    /// 1.
+    /// The number 1.
     const ONE: Self;
-    /// 2.
+    /// The number 2.
     const TWO: Self;
-    /// ∞.
+    /// The number ∞.
     const INFINITY: Self;
     /// The least positive normal number.
     const LEAST: Self;
     /// The largest finite number.
     const LARGEST: Self;
-    /// Whether this is f64.
+    /// Whether this format is f64, not f32.
     const IS_F64: bool;
 
-    /// Returns the value for this format.
+    /// Returns the one of the two values that is meant for this format: `wide` for f64, `narrow` for f32.
     fn either(wide: f64, narrow: f32) -> Self;
     /// Returns the coefficients of `of` that are meant for this format.
     fn coefficients(of: Coefficients) -> &'static [Self];
@@ -249,8 +250,8 @@ pub(super) fn two_sum<N: Number>(a: N, b: N) -> (N, N) {
     (sum, (a - (sum - of_b)) + (b - of_b))
 }
 
-/// Returns `(n + n_low) / (d + d_low)`. The remainder of the rounded quotient is added back: within little more
-/// than half an ulp.
+/// Returns the quotient `(n + n_low) / (d + d_low)`. The remainder of the rounded quotient is added back, so the
+/// result is within little more than half an ulp.
 #[inline(always)]
 pub(super) fn quotient<N: Number>([n, n_low]: [N; 2], [d, d_low]: [N; 2]) -> N {
     let by = N::of(N::Float::ONE) / d;
@@ -259,14 +260,14 @@ pub(super) fn quotient<N: Number>([n, n_low]: [N; 2], [d, d_low]: [N; 2]) -> N {
     lacks.fma(by, y)
 }
 
-/// Returns `c₀ + c₁x + c₂x² + …`; see [`polynomial`].
+/// Returns the polynomial `c₀ + c₁x + c₂x² + …` for the coefficients of the format; see [`polynomial`].
 #[inline(always)]
 pub(super) fn series<N: Number>(c: Coefficients, x: N) -> N {
     polynomial(N::Float::coefficients(c), x)
 }
 
-/// Returns `c₀ + c₁x + c₂x² + …` for two coefficients or more, by Horner's rule for the even and the odd powers
-/// side by side.
+/// Returns the polynomial `c₀ + c₁x + c₂x² + …` for at least two coefficients. Horner's rule runs for the even
+/// and for the odd powers side by side, so that their operations overlap.
 #[inline(always)]
 pub(super) fn polynomial<N: Number>(c: &[N::Float], x: N) -> N {
     let square = x * x;

@@ -18,74 +18,75 @@ use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
 
-/// The result of an operation: its index in the list.
+/// The result of a recorded operation: the operation's index in the recording.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Noted(pub u32);
 
-/// An operation of a recording.
+/// One operation of a recording; its operands are results of earlier operations.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Operation {
-    /// The argument.
+    /// The argument of the recorded function.
     Argument,
     /// The number with these bits.
     Constant(u64),
-    /// `x + y`
+    /// The sum `x + y`.
     Add(Noted, Noted),
-    /// `x - y`
+    /// The difference `x - y`.
     Sub(Noted, Noted),
-    /// `x * y`
+    /// The product `x * y`.
     Mul(Noted, Noted),
-    /// `x / y`
+    /// The quotient `x / y`.
     Div(Noted, Noted),
-    /// `x * y + z`, rounded once.
+    /// The fused multiply-add `x * y + z`, rounded once.
     Fma(Noted, Noted, Noted),
     /// The square root.
     Sqrt(Noted),
-    /// `x < y`; a truth value, as are the following ones.
+    /// The comparison `x < y`; a truth value, as are the results of the following operations up to `Not`.
     Lt(Noted, Noted),
-    /// `x <= y`
+    /// The comparison `x <= y`.
     Le(Noted, Noted),
-    /// `x == y`
+    /// The comparison `x == y`.
     Eq(Noted, Noted),
     /// A constant truth value.
     Always(bool),
-    /// Logical and.
+    /// The logical and of two truth values.
     Both(Noted, Noted),
-    /// Logical or.
+    /// The logical or of two truth values.
     Either(Noted, Noted),
-    /// Logical not.
+    /// The logical not of a truth value.
     Not(Noted),
-    /// `truth ? x : y`
+    /// The number `truth ? x : y`.
     Pick(Noted, Noted, Noted),
-    /// The sum of the bit patterns as integers.
+    /// The sum of two bit patterns as integers, wrapping.
     PlusBits(Noted, Noted),
-    /// Bitwise and.
+    /// The bitwise and of two bit patterns.
     And(Noted, Noted),
-    /// Bitwise or.
+    /// The bitwise or of two bit patterns.
     Or(Noted, Noted),
-    /// Bitwise exclusive or.
+    /// The bitwise exclusive or of two bit patterns.
     Xor(Noted, Noted),
-    /// A shift towards the most significant bit.
+    /// A bit pattern shifted by a number of bits towards the most significant bit.
     ShiftLeft(Noted, u32),
-    /// A shift towards the least significant bit.
+    /// A bit pattern shifted by a number of bits towards the least significant bit, filled with zeros.
     ShiftRight(Noted, u32),
 }
 
-/// The operations of a function of one argument, in order.
+/// The operations of a function of one argument, in the order of evaluation.
 #[derive(Clone, Debug)]
 pub struct Recording {
-    /// Whether the dtype is f32 instead of f64.
+    /// Whether the function is recorded for f32; otherwise for f64.
     pub narrow: bool,
     /// The operations in evaluation order; a [`Noted`] is an index in this list.
     pub list: Vec<Operation>,
-    /// The truth value that says whether `result` is valid for the argument.
+    /// The truth value that says whether `result` is valid for the argument (the argument is inside the
+    /// interval).
     pub inside: Noted,
     /// The value of the function, if `inside` is true.
     pub result: Noted,
 }
 
 thread_local! {
-    /// The recording in progress on this thread.
+    /// The operations of the recording in progress on this thread.
     static LIST: RefCell<Vec<Operation>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -99,11 +100,11 @@ fn note(operation: Operation) -> Noted {
     })
 }
 
-/// A number in a recording.
+/// A number while a function is recorded: the result of an operation, for the float type `F`.
 #[derive(Clone, Copy, Debug)]
 pub struct Recorded<F>(Noted, PhantomData<F>);
 
-/// A truth value in a recording.
+/// A truth value while a function is recorded: the result of an operation.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordedMask(Noted);
 
@@ -153,11 +154,11 @@ impl<F: Raw> Neg for Recorded<F> {
     }
 }
 
-/// The bit pattern of a float.
+/// A float type with access to its bit pattern.
 pub trait Raw: Format {
-    /// The sign bit.
+    /// The bit pattern with only the sign bit set.
     const SIGN: u64;
-    /// Returns all bits of the float, as the lowest bits of a u64.
+    /// Returns the bit pattern of the float, as the lowest bits of a u64.
     fn raw(self) -> u64;
 }
 
@@ -238,7 +239,8 @@ impl Recording {
         if narrow { record::<S, f32>(true) } else { record::<S, f64>(false) }
     }
 
-    /// Returns whether the recording is valid for an argument, and its result; both as bits of the dtype.
+    /// Evaluates the recording at an argument: returns whether the result is valid, and the result. Argument and
+    /// result are bit patterns of the float type.
     pub fn evaluate(&self, argument: u64) -> (bool, u64) {
         if self.narrow { self.run::<f32>(argument) } else { self.run::<f64>(argument) }
     }
@@ -280,7 +282,7 @@ impl Recording {
 }
 
 fn record<S: Parted, F: Raw>(narrow: bool) -> Recording {
-    // A panic during an earlier recording may have left operations in the list.
+    // A panic during an earlier recording may have left operations in the list: clear it.
     LIST.take();
     let x = recorded::<F>(Operation::Argument);
     let inside = S::inside(x).0;

@@ -16,10 +16,10 @@ use super::exp;
 use super::half_line::half_line;
 use std::f64::consts::FRAC_2_SQRT_PI;
 
-/// The highest order of derivatives.
+/// The highest order of the derivatives of `erfcx` and `dawsn`.
 pub const SCALED_ERF_ORDERS: u32 = 8;
 
-/// Returns `exp(x²)` or `exp(-x²)`, corrected for the rounding error of the square.
+/// Returns `exp(x²)` or `exp(-x²)`, by the sign of `sign`, corrected for the rounding error of the square.
 fn exp_square(x: f64, sign: f64) -> f64 {
     let square = x * x;
     if square > 1e4 {
@@ -42,7 +42,7 @@ pub fn erfcx(n: u32, x: f64) -> f64 {
         return scaled_erfc(x);
     }
     if x <= 0.0 {
-        // y⁽ᵏ⁺¹⁾ = 2 x y⁽ᵏ⁾ + 2 k y⁽ᵏ⁻¹⁾, whose terms have one sign.
+        // The derivatives of y = erfcx satisfy y⁽ᵏ⁺¹⁾ = 2 x y⁽ᵏ⁾ + 2 k y⁽ᵏ⁻¹⁾, whose terms have one sign here.
         let value = scaled_erfc(x);
         if value == f64::INFINITY {
             return if n.is_multiple_of(2) { value } else { -value };
@@ -57,7 +57,7 @@ pub fn erfcx(n: u32, x: f64) -> f64 {
     if n.is_multiple_of(2) { size } else { -size }
 }
 
-/// `eˣ² erfc x`
+/// Returns `eˣ² erfc x`.
 fn scaled_erfc(x: f64) -> f64 {
     if x < 0.0 {
         return 2.0 * exp_square(x, 1.0) - scaled_erfc(-x);
@@ -65,7 +65,7 @@ fn scaled_erfc(x: f64) -> f64 {
     if x < 12.0 {
         return exp_square(x, 1.0) * erfc(x);
     }
-    // DLMF 7.12.1
+    // The asymptotic series of DLMF 7.12.1, in powers of 1/(2x²).
     let (z, mut term, mut sum) = (1.0 / (2.0 * x * x), 1.0, 1.0);
     for k in 1..14 {
         term *= -f64::from(2 * k - 1) * z;
@@ -74,7 +74,7 @@ fn scaled_erfc(x: f64) -> f64 {
     0.5 * FRAC_2_SQRT_PI / x * sum
 }
 
-/// Returns the n-th derivative of a function with value `y` and derivative `slope`, by
+/// Returns the n-th derivative of a function with value `y` and first derivative `slope`, by the recurrence
 /// `y⁽ᵏ⁺¹⁾ = a y⁽ᵏ⁾ + k b y⁽ᵏ⁻¹⁾`.
 fn by_equation(n: u32, y: f64, slope: f64, a: f64, b: f64) -> f64 {
     let (mut before, mut now) = (y, slope);
@@ -84,7 +84,7 @@ fn by_equation(n: u32, y: f64, slope: f64, a: f64, b: f64) -> f64 {
     now
 }
 
-/// A bound on |x| from which on the asymptotic series of Dawson's integral has full f64 precision.
+/// From this |x| on, the asymptotic series of Dawson's integral has full f64 precision.
 const FAR: f64 = 6.0;
 
 /// Returns the n-th derivative of Dawson's integral, for `n ≤ SCALED_ERF_ORDERS`; NaN beyond. The value is within 4

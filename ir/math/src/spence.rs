@@ -11,7 +11,7 @@ use super::half_line::half_line;
 use super::{expm1, log, log1p, pow};
 use std::f64::consts::PI;
 
-/// The highest order of derivatives.
+/// The highest order of the derivatives of `spence`.
 pub const SPENCE_ORDERS: u32 = 8;
 
 /// Returns the n-th derivative of `Li₂(1 - x)`, for `n ≤ SPENCE_ORDERS`; NaN beyond.
@@ -43,7 +43,8 @@ pub fn spence(n: u32, x: f64) -> f64 {
     }
 }
 
-/// `Li₂(z)` for `|z| ≤ 1/2`: `u - u²/4 + Σₖ B₂ₖ u²ᵏ⁺¹ / (2k + 1)!` with `u = -ln(1 - z)`.
+/// Returns `Li₂(z)` for `|z| ≤ 1/2`, by the series `u - u²/4 + Σₖ B₂ₖ u²ᵏ⁺¹ / (2k + 1)!` with `u = -ln(1 - z)`
+/// and Bernoulli numbers B.
 fn dilogarithm(z: f64) -> f64 {
     const TERMS: [f64; 10] = [
         0.027_777_777_777_777_776,
@@ -70,7 +71,7 @@ fn log_quotient(n: u32, x: f64) -> f64 {
         return 0.0;
     }
     if y.abs() < if n == 0 { 0.5 } else { 0.1 } {
-        // Σⱼ (-1)ʲ⁺ⁿ (j + 1) … (j + n) / (j + n + 1) yʲ
+        // The power series Σⱼ (-1)ʲ⁺ⁿ (j + 1) … (j + n) / (j + n + 1) yʲ.
         let sign = if n.is_multiple_of(2) { 1.0 } else { -1.0 };
         let (mut sum, mut power) = (0.0, sign);
         for j in 0..120 {
@@ -91,7 +92,7 @@ fn log_quotient(n: u32, x: f64) -> f64 {
         return if n.is_multiple_of(2) { size * integral } else { -size * integral };
     }
     let mut value = log(x) / y;
-    // (ln x)⁽ᵏ⁾ = (-1)ᵏ⁻¹ (k - 1)! / xᵏ
+    // `log` holds the k-th derivative of ln x: (ln x)⁽ᵏ⁾ = (-1)ᵏ⁻¹ (k - 1)! / xᵏ.
     let mut log = 1.0 / x;
     for k in 1..=n {
         let k = f64::from(k);

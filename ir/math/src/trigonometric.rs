@@ -10,15 +10,15 @@ use super::number::{Coefficients, Constant, Format, Number, quotient, series, tw
 use super::series::over_factorials;
 use super::vector_math::Parted;
 
-/// π/2 in three pieces.
+/// The constant π/2 in three pieces.
 const HALF_PI: [Constant; 3] = [
     Constant(f64::from_bits(0x3ff9_21fb_5440_0000), f32::from_bits(0x3fc9_0fdb)),
     Constant(f64::from_bits(0x3dd0_b461_1a60_0000), f32::from_bits(0xb33b_bd2e)),
     Constant(f64::from_bits(0x3ba3_198a_2e03_7073), f32::from_bits(0xa6f7_2ced)),
 ];
-/// 2/π.
+/// The constant 2/π.
 const TWO_OVER_PI: Constant = Constant(std::f64::consts::FRAC_2_PI, std::f32::consts::FRAC_2_PI);
-/// The largest angle for which three pieces of π/2 are enough.
+/// The largest angle (in radians) for which three pieces of π/2 are enough.
 const NEAR: Constant = Constant(1e6, 1e5);
 /// The coefficients of `(sin r - r) / r³` in powers of `r²`.
 const SINE: Coefficients = Coefficients(
@@ -31,10 +31,10 @@ const COSINE: Coefficients = Coefficients(
     &[0.041_666_668, -0.001_388_888_8, 2.480_06e-5, -2.730_090_8e-7],
 );
 
-/// An angle within `NEAR`: the nearest multiple of π/2, and sine and cosine of the remainder, each with its
-/// rounding error.
+/// The parts of an angle of at most `NEAR`: the nearest multiple of π/2, and the sine and the cosine of the
+/// remainder, each with its rounding error.
 struct Angle<N> {
-    /// The multiple, in the lowest bits.
+    /// The multiple k of π/2, as an integer in the lowest bits.
     k: N,
     sine: [N; 2],
     cosine: [N; 2],
@@ -46,8 +46,8 @@ fn angle<N: Number>(x: N) -> Angle<N> {
     let [first, second, third] = HALF_PI.map(N::constant);
     let rounded = x.fma(N::constant(TWO_OVER_PI), round);
     let k = rounded - round;
-    // x minus k times the first piece is exact; then subtract k times the second piece, with its rounding
-    // errors, and the third.
+    // x minus k times the first piece of π/2 is exact. Then subtract k times the second piece, with its rounding
+    // errors, and k times the third.
     let exact = k.fma(-first, x);
     let product = k * second;
     let rounding = k.fma(second, -product);
@@ -64,7 +64,8 @@ fn angle<N: Number>(x: N) -> Angle<N> {
     };
     let square = r * r;
     let (third, fourth) = (r * square, square * square);
-    // t cos r, where the first terms of the cosine are enough.
+    // `t cos r`, the correction of the sine for the rounding error t of r; the first terms of the cosine are
+    // enough.
     let by = if N::Float::IS_F64 { t * (-half).fma(square, one) } else { t };
     let small = by - third * series(SINE, square);
     let sine = r + small;
@@ -77,19 +78,19 @@ fn angle<N: Number>(x: N) -> Angle<N> {
     Angle { k: rounded, sine, cosine }
 }
 
-/// Returns whether the last bit of `k` is set.
+/// Returns whether the last bit of the integer `k` (in the lowest bits) is set.
 #[inline(always)]
 fn is_odd<N: Number>(k: N) -> N::Mask {
-    // The last bit, shifted into the exponent: 0, or a positive number.
+    // Shift the last bit into the exponent: the float is then 0, or a positive number if the bit is set.
     k.and_bits(N::of_bits(1)).shift_left(N::Float::FRACTION).gt(N::of(N::Float::ZERO))
 }
 
-/// Returns the sine of `x + quarters π/2` for `x` within `NEAR`.
+/// Returns the sine of `x + quarters π/2`, for `x` of at most `NEAR`.
 #[inline(always)]
 fn turned<N: Number>(x: N, quarters: u64) -> N {
     let Angle { k, sine, cosine } = angle(x);
     let k = k.plus_bits(N::of_bits(quarters));
-    // The last bit of k selects sine or cosine, the second-last bit is the sign.
+    // The last bit of k selects sine or cosine, and the second-last bit the sign of the result.
     let y = N::pick(is_odd(k), cosine[0], sine[0]);
     y.xor_bits(k.and_bits(N::of_bits(2)).shift_left(N::Float::SIGN_BIT - 1))
 }
@@ -105,7 +106,7 @@ impl Parted for Sin {
 
     #[inline(always)]
     fn straight<N: Number>(x: N) -> N {
-        // Return -0 for -0.
+        // Return x itself for zeros, so that sin(-0) is -0.
         N::pick(x.same(N::of(N::Float::ZERO)), x, turned(x, 0))
     }
 
@@ -165,7 +166,7 @@ impl Parted for Tan {
         let above = [0, 1].map(|i| N::pick(odd, -cosine[i], sine[i]));
         let below = [0, 1].map(|i| N::pick(odd, sine[i], cosine[i]));
         let tan = quotient(above, below);
-        // Return -0 for -0.
+        // Return x itself for zeros, so that tan(-0) is -0.
         N::pick(x.same(N::of(N::Float::ZERO)), x, tan)
     }
 

@@ -27,36 +27,36 @@ use crate::isa::Isa;
 /// The number of arguments that a vectorised call evaluates at once.
 pub const EIGHT: usize = 8;
 
-/// A function of one argument in two parts, the first generic over [`Number`].
+/// A function of one float argument in two parts, the first of which is generic over [`Number`].
 pub trait Parted: 'static {
-    /// Returns whether the straight-line part is valid for `x`; false for NaN if NaN needs special care.
+    /// Returns whether the straight-line part is valid for `x`; false for NaN if NaN needs the general part.
     fn inside<N: Number>(x: N) -> N::Mask;
 
-    /// Computes the function inside the interval: arithmetic and selects only, the same operations for every
-    /// argument.
+    /// Computes the function for an `x` inside the interval, by arithmetic and selects only: the same operations
+    /// for every argument.
     fn straight<N: Number>(x: N) -> N;
 
-    /// Computes the function outside the interval.
+    /// Computes the function for an `x` outside the interval.
     fn beyond(x: f64) -> f64;
 
-    /// Computes the function outside the interval in f32: through f64 by default.
+    /// Computes the f32 function for an `x` outside the interval: in f64 by default, rounded once.
     fn beyond_f32(x: f32) -> f32 {
         Self::at(f64::from(x)) as f32
     }
 
-    /// Computes the function; compiled with the instruction set of its caller.
+    /// Computes the function for any `x`; inlined, so compiled with the instruction set of its caller.
     #[inline(always)]
     fn at(x: f64) -> f64 {
         if Self::inside(x) { Self::straight(x) } else { Self::beyond(x) }
     }
 
-    /// Computes the f32 function; compiled with the instruction set of its caller.
+    /// Computes the f32 function for any `x`; inlined, so compiled with the instruction set of its caller.
     #[inline(always)]
     fn at_f32(x: f32) -> f32 {
         if Self::inside(x) { Self::straight(x) } else { Self::beyond_f32(x) }
     }
 
-    /// Computes the function with the instruction set of [`Isa::here`].
+    /// Computes the function for any `x`, with the instruction set of [`Isa::here`].
     #[inline]
     fn here(x: f64) -> f64 {
         #[cfg(target_arch = "x86_64")]
@@ -67,7 +67,7 @@ pub trait Parted: 'static {
         Self::at(x)
     }
 
-    /// Computes the f32 function with the instruction set of [`Isa::here`].
+    /// Computes the f32 function for any `x`, with the instruction set of [`Isa::here`].
     #[inline]
     fn here_f32(x: f32) -> f32 {
         #[cfg(target_arch = "x86_64")]
@@ -79,8 +79,8 @@ pub trait Parted: 'static {
     }
 }
 
-/// One argument, compiled with fused multiply-add; without that instruction `mul_add` emulates it, with the
-/// same bits.
+/// The functions of a single argument, compiled with fused multiply-add. On a machine without that instruction,
+/// `mul_add` emulates it with the same bits.
 #[cfg(target_arch = "x86_64")]
 mod one {
     use super::Parted;
@@ -96,13 +96,13 @@ mod one {
     }
 }
 
-/// A function of eight f64 arguments: the results, then the arguments.
+/// A compiled function of eight f64 arguments: its parameters are the array of results, then the arguments.
 pub type Wide = unsafe extern "C" fn(&mut [f64; EIGHT], f64, f64, f64, f64, f64, f64, f64, f64);
 
-/// A function of eight f32 arguments: the results, then the arguments.
+/// A compiled function of eight f32 arguments: its parameters are the array of results, then the arguments.
 pub type Narrow = unsafe extern "C" fn(&mut [f32; EIGHT], f32, f32, f32, f32, f32, f32, f32, f32);
 
-/// A [`Parted`] function of eight arguments, compiled for each instruction set.
+/// The versions of a [`Parted`] function for eight arguments, one for each instruction set.
 ///
 /// Calling a version is unsafe if the machine lacks its instructions; [`Eight::here`] returns the version for
 /// this machine.
@@ -116,7 +116,7 @@ pub struct Eight {
 }
 
 impl Eight {
-    /// Returns the versions of `F`.
+    /// Returns the versions of the function `F`.
     pub const fn of<F: Parted>() -> Eight {
         Eight {
             plain: (plain::wide::<F>, plain::narrow::<F>),
@@ -127,7 +127,7 @@ impl Eight {
         }
     }
 
-    /// Returns the f64 and the f32 version for [`Isa::here`].
+    /// Returns the f64 and the f32 version for the instruction set of [`Isa::here`].
     pub fn here(&self) -> (Wide, Narrow) {
         match Isa::here() {
             #[cfg(target_arch = "x86_64")]
@@ -139,13 +139,13 @@ impl Eight {
     }
 }
 
-/// Defines the function of eight arguments, to be inlined into a caller that fixes the instruction set.
+/// Defines the generic function of eight arguments, to be inlined into a caller that fixes the instruction set.
 macro_rules! eight {
     ($eight:ident, $one_by_one:ident, $float:ident, $here:ident) => {
         #[inline(always)]
         fn $eight<F: Parted>(y: &mut [$float; EIGHT], x: [$float; EIGHT]) {
-            // Not `all`, which would branch at the first argument outside; not `for_each`, which may stay a
-            // separate function, compiled without the vector instructions.
+            // Use `fold`, not `all`, which would branch at the first argument outside the interval, and not
+            // `for_each`, which may stay a separate function, compiled without the vector instructions.
             let inside = x.iter().fold(true, |inside, x| inside & F::inside(*x));
             if inside || planted(Fault::EightInside) {
                 for (y, x) in y.iter_mut().zip(x) {
@@ -157,8 +157,9 @@ macro_rules! eight {
             }
         }
 
-        /// Eight arguments, some of them outside the interval. A separate function with arguments in registers:
-        /// if it were inlined, its loop would force the arguments into memory in the fast path as well.
+        /// Computes eight arguments one by one, because some are outside the interval. It is a separate function
+        /// with its arguments in registers: if it were inlined, its loop would force the arguments into memory on
+        /// the fast path as well.
         #[cold]
         #[inline(never)]
         #[expect(clippy::too_many_arguments, reason = "they are one each")]
@@ -183,7 +184,7 @@ macro_rules! eight {
 eight!(wide, one_by_one, f64, here);
 eight!(narrow, one_by_one_narrow, f32, here_f32);
 
-/// Compiles the two functions for one instruction set.
+/// Compiles the f64 and the f32 function of eight arguments for one instruction set.
 macro_rules! versions {
     ($name:ident $(, $enable:literal)?) => {
         mod $name {

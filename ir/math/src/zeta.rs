@@ -7,7 +7,7 @@
 //! Σ (a + k)⁻ˢ = a⁻ˢ (a / (s - 1) + 1/2 + Σⱼ B₂ⱼ/(2j)! · s (s + 1) … (s + 2j - 2) / a²ʲ⁻¹).
 //! ```
 //!
-//! All of it is computed on Taylor polynomials in s, whose last coefficient gives the derivative
+//! The whole formula is computed on Taylor polynomials in s, whose last coefficient gives the derivative
 //! (Johansson, "Rigorous high-precision computation of the Hurwitz zeta function and its derivatives", 2015).
 
 use super::gamma::{EULER_MACLAURIN, polygamma};
@@ -18,7 +18,7 @@ pub const ZETA_ORDERS: u32 = 4;
 /// The number of orders, 0 to [`ZETA_ORDERS`].
 const ORDERS: usize = ZETA_ORDERS as usize + 1;
 
-/// Taylor coefficients in s.
+/// The Taylor coefficients in s of a term at the point s, from order 0 on.
 type Jet = [f64; ORDERS];
 
 /// Returns the n-th derivative of `ζ(s, q)` in s, for `n ≤ ZETA_ORDERS`; NaN beyond.
@@ -45,18 +45,18 @@ pub fn zeta(n: u32, s: f64, q: f64) -> f64 {
     }
     let order = n as usize;
     if q > HUGE {
-        // Only the first term of the formula, `a¹⁻ˢ / (s - 1)`, matters; a⁻ˢ may underflow to 0 where this term
-        // does not.
+        // Only the first term of the formula, `a¹⁻ˢ / (s - 1)`, matters here; a⁻ˢ may underflow to 0 where this
+        // term does not.
         return times(&power(order, s - 1.0, q), &poles(order, s, 1.0))[order] * factorial(n);
     }
-    // From here on the formula gains about a digit per term.
+    // From q + k = this threshold on, the Euler–Maclaurin formula gains about a decimal digit per term.
     let threshold = 10.0 + 0.5 * s;
     let (mut sum, mut at) = (0.0, q);
     while at < threshold {
         let term = power(order, s, at);
         sum += term[order];
-        // The remaining terms sum to less than ∫ t⁻ˢ (ln t)ⁿ dt, which is little more than the term times at /
-        // (s - 1).
+        // The remaining terms sum to less than ∫ t⁻ˢ (ln t)ⁿ dt from `at` on, which is little more than the last
+        // term times at / (s - 1). Stop if that is negligible.
         let size = term[0] * log(at).abs().max(1.0).powi(n as i32) * (1.0 + at / (s - 1.0));
         if at > 1.0 && size <= sum.abs() * (f64::EPSILON / 64.0) {
             return sum * factorial(n);
@@ -66,10 +66,10 @@ pub fn zeta(n: u32, s: f64, q: f64) -> f64 {
     (sum + times(&power(order, s, at), &tail(order, s, at))[order]) * factorial(n)
 }
 
-/// A bound on q from which on all terms of the formula but the first are below the rounding error.
+/// From this q on, all terms of the formula but the first are below the rounding error.
 const HUGE: f64 = 1e20;
 
-/// Returns the Taylor polynomial of `a / (s - 1)` in s, up to `order`.
+/// Returns the Taylor polynomial of `a / (s - 1)` in s, up to the power `order`.
 fn poles(order: usize, s: f64, a: f64) -> Jet {
     let pole = 1.0 / (s - 1.0);
     let mut jet = [0.0; ORDERS];
@@ -81,12 +81,12 @@ fn poles(order: usize, s: f64, a: f64) -> Jet {
     jet
 }
 
-/// `1 · 2 · … · n`
+/// Returns the factorial `1 · 2 · … · n`.
 fn factorial(n: u32) -> f64 {
     (1..=n).map(f64::from).product()
 }
 
-/// Returns the Taylor polynomial of `a⁻ˢ` in s, up to `order`.
+/// Returns the Taylor polynomial of `a⁻ˢ` in s, up to the power `order`.
 fn power(order: usize, s: f64, a: f64) -> Jet {
     let mut jet = [pow(a, -s); ORDERS];
     let log = log(a);
@@ -96,7 +96,8 @@ fn power(order: usize, s: f64, a: f64) -> Jet {
     jet
 }
 
-/// Returns the factor of `a⁻ˢ` in the Euler–Maclaurin formula, as a Taylor polynomial in s.
+/// Returns the factor of `a⁻ˢ` in the Euler–Maclaurin formula (all terms after the sum), as a Taylor polynomial
+/// in s.
 fn tail(order: usize, s: f64, a: f64) -> Jet {
     let mut sum = poles(order, s, a);
     sum[0] += 0.5;
@@ -119,7 +120,7 @@ fn tail(order: usize, s: f64, a: f64) -> Jet {
     sum
 }
 
-/// Returns the product of `jet` and `(x + δ) / a`, where δ is the change of s.
+/// Returns the product of the polynomial `jet` and `(x + δ) / a`, where δ is the change of s.
 fn times_shifted(jet: &Jet, x: f64, a: f64) -> Jet {
     let mut product = [0.0; ORDERS];
     for i in 0..ORDERS {
@@ -144,7 +145,8 @@ fn reflected(s: f64, q: f64) -> f64 {
         return f64::NAN;
     }
     if s > 170.0 {
-        // Only the two terms next to 0 matter: the following ones are smaller than the larger of these by 2¹⁷⁰.
+        // Only the two terms of the sum next to 0 matter: the others are smaller than the larger of these by a
+        // factor of 2¹⁷⁰ or more.
         let above = q - q.floor();
         let below = 1.0 - above;
         let sign = if s % 2.0 == 0.0 { 1.0 } else { -1.0 };

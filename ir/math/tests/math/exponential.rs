@@ -107,7 +107,8 @@ fn edge_values() {
     );
 }
 
-/// At these x the rounding error of `x - k ln 2` has the largest effect; the values must still be within the bound.
+/// At these x the rounding error of `x - k ln 2` has the largest effect; the results must still be within the
+/// documented bound.
 #[test]
 fn between_multiples_of_ln_2() {
     check_sharply(expm1, 1.1, &[(0.3473841434997022, 0.4153603224217018, 0.2577)]);

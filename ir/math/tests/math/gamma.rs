@@ -234,8 +234,8 @@ fn order_zero_is_digamma() {
 
 #[test]
 fn digamma_obeys_its_recurrence() {
-    // `ψ(x + 1) = ψ(x) + 1/x` must hold across every boundary between formulas. Points on multiples of 1/64 make x +
-    // 1 exact.
+    // `ψ(x + 1) = ψ(x) + 1/x` must hold across every boundary between formulas. The points are multiples of 1/64,
+    // so that x + 1 is exact.
     for x in grid(-12.0 + 1.0 / 64.0, 20.0 - 1.0 / 64.0, 2047) {
         if x == x.round() {
             continue;
@@ -271,13 +271,13 @@ fn polygamma_obeys_its_recurrence() {
 
 #[test]
 fn polygamma_reflects() {
-    // ψ₁(x) + ψ₁(1 - x) = π² / sin²(πx) and
-    // ψ₂(1 - x) - ψ₂(x) = 2π³ cos(πx) / sin³(πx), with x + m exact.
+    // ψ₁(x) + ψ₁(1 - x) must equal π² / sin²(πx), and ψ₂(1 - x) - ψ₂(x) must equal 2π³ cos(πx) / sin³(πx); x + m
+    // is exact.
     for x in grid(1.0 / 64.0, 63.0 / 64.0, 63) {
-        // Evaluated at the nearer end, where the rounding of π·x does not matter.
+        // Evaluate the sine at the end nearer to x, where the rounding error of π·x does not matter.
         let sin = (PI * x.min(1.0 - x)).sin();
         let first = PI * PI / (sin * sin);
-        // cos(πx), accurate also at its root 1/2.
+        // cos(πx) is written as a sine, which is accurate also at its root 1/2.
         let second = 2.0 * PI.powi(3) * (PI * (0.5 - x)).sin() / sin.powi(3);
         for m in [0.0, 1.0, 5.0, 20.0] {
             let one = polygamma(1, x - m) + polygamma(1, 1.0 - x + m);
@@ -297,7 +297,7 @@ fn very_high_orders() {
     assert_eq!(polygamma(u32::MAX, 1.0), INFINITY);
     assert_eq!(polygamma(u32::MAX - 1, 1.0), -INFINITY);
     assert_eq!(polygamma(u32::MAX, 1e10), 0.0);
-    // Both halves of the lattice sum overflow here and cancel.
+    // Both halves of the sum over the lattice x + k overflow here and must cancel.
     assert!(ulps(polygamma(200, -1000.5), polygamma(200, 1001.5)) < 1.0);
     assert_eq!(polygamma(201, -1000.5), INFINITY);
     assert_eq!(polygamma(400, -0.25), INFINITY);
@@ -311,7 +311,7 @@ fn each_order_is_the_slope_of_the_one_below() {
         for n in 0..6 {
             let slope = (polygamma(n, x + STEP) - polygamma(n, x - STEP)) / (2.0 * STEP);
             let exact = polygamma(n + 1, x);
-            // The bound covers STEP² / 6 times the third derivative.
+            // The bound covers the error of a central difference: STEP² / 6 times the third derivative.
             let bound =
                 STEP * STEP * polygamma(n + 3, x).abs() + 1e-9 * (1.0 + polygamma(n, x).abs());
             assert!((slope - exact).abs() < bound, "order {n} at {x}: {slope} {exact}");

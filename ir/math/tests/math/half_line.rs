@@ -9,6 +9,6 @@ fn integrals_that_are_known() {
     close(half_line(1.0, |s| (-s).exp()), 1.0);
     close(half_line(0.02, |s| (-50.0 * s).exp() * s * s), 2.0 / 50f64.powi(3));
     close(half_line(1.0, |s| (-s * s).exp()), 0.5 * std::f64::consts::PI.sqrt());
-    // The integrand is near 1/s from 1e-8 to 1; its integral is E₁(1e-8).
+    // The integrand is near 1/s from 1e-8 to 1; its integral must be E₁(1e-8).
     close(half_line(1e-8, |s| (-s - 1e-8).exp() / (s + 1e-8)), 17.843_465_089_050_83);
 }

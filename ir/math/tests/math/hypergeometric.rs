@@ -5,16 +5,17 @@ use tapeloom_math::hypergeometric::*;
 
 #[test]
 fn known_values() {
-    // `₁F₁(1; 2; x) = (eˣ - 1) / x`
+    // `₁F₁(1; 2; x)` must equal `(eˣ - 1) / x`.
     let quotient = |x: f64| (x, x.exp_m1() / x);
     check(|x| hyp1f1(1.0, 2.0, x), 32.0, &[-700.0, -30.0, -1e-5, 0.5, 20.0, 600.0].map(quotient));
     check(|x| hyp1f1(1.0, 2.0, x), 4.0, &[(-1e6, 1e-6), (-1e300, 1e-300)]);
-    // A polynomial: 1 - 4 x + 4/3 x².
+    // `₁F₁(-2; 1/2; x)` must equal the polynomial 1 - 4 x + 4/3 x².
     check(|x| hyp1f1(-2.0, 0.5, x), 16.0, &[(1.5, -2.0), (-3.0, 25.0)]);
     check(|x| hyp1f1(2.5, 2.5, x), 1.0, &[(1.0, 1f64.exp())]);
 }
 
-/// Values from mpmath for large x: polynomials, and values whose factors leave the range of floats.
+/// Results for large x must equal values from mpmath: polynomials, and values whose factors leave the range of
+/// floats.
 #[test]
 fn values_far_away() {
     let table = [

@@ -4,7 +4,7 @@ use tapeloom_math::incomplete_beta::*;
 
 #[test]
 fn high_orders_match_high_precision_values() {
-    // Expected values from mpmath, by differences with 450 digits.
+    // The expected values come from mpmath, by finite differences with 450 digits.
     let table = [
         ((3, 0), [-10.435789230815738, 0.01438514499608562, -0.0002472660963097415]),
         ((2, 1), [-5.823711077340456, -0.039080704551327, 0.00018848673851132368]),
@@ -54,7 +54,7 @@ fn edge_values() {
     for (a, b, x, want) in [(0.5, 1.0, 0.0, INFINITY), (1.0, 3.0, 0.0, 3.0), (2.0, 1.0, 1.0, 2.0)] {
         assert_eq!(beta_density(a, b, x), want);
     }
-    // xᵃ underflows and xᵃ⁻¹ does not. Expected values from mpmath.
+    // At these x, xᵃ underflows and xᵃ⁻¹ does not. The expected values come from mpmath.
     let table = [
         (2.0, 2.0, 1e-300, 6e-300),
         (1.5, 0.3, 1e-300, 3.513_053_010_210_958e-151),
@@ -103,7 +103,7 @@ fn tiny_parameters_match_high_precision_values() {
 
 #[test]
 fn known_values() {
-    // I(1, 1, x) = x, I(2, 1, x) = x², I(a, b, x) = 1 - I(b, a, 1 - x).
+    // The results must satisfy I(1, 1, x) = x, I(2, 1, x) = x² and I(a, b, x) = 1 - I(b, a, 1 - x).
     for x in [1e-30, 1e-5, 0.125, 0.5, 0.875] {
         assert!((betainc(0, 0, 1.0, 1.0, x) / x - 1.0).abs() < 2e-15, "at {x}");
         assert!((betainc(0, 0, 2.0, 1.0, x) / (x * x) - 1.0).abs() < 2e-15, "at {x}");

@@ -22,7 +22,7 @@ fn both_sides_of_every_seam_agree() {
 
 #[test]
 fn high_orders_match_high_precision_values() {
-    // Expected values from mpmath, by differences of fourth order with 450 digits.
+    // The expected values come from mpmath, by finite differences of fourth order with 450 digits.
     let table = [
         (0.25, 0.5, 1.5077983936733093, -2.047008469031583),
         (0.5, 3.0, -0.06251605647052302, 0.06292312410034617),
@@ -68,7 +68,7 @@ fn edge_values() {
     for (a, want) in [(0.5, INFINITY), (1.0, 1.0), (2.0, 0.0)] {
         assert_eq!(gamma_density(a, 0.0), want);
     }
-    // xᵃ underflows and xᵃ⁻¹ does not. Values from mpmath.
+    // At these x, xᵃ underflows and xᵃ⁻¹ does not. The expected values come from mpmath.
     let table = [
         (1.5, 1e-300, 1.128_379_167_095_512_6e-150),
         (2.0, 1e-300, 1e-300),
@@ -91,7 +91,7 @@ fn edge_values() {
 
 #[test]
 fn known_values() {
-    // Closed forms of P(a, x): `1 - e⁻ˣ` for a = 1, `1 - (1 + x) e⁻ˣ` for a = 2.
+    // P(a, x) must equal the closed forms `1 - e⁻ˣ` for a = 1 and `1 - (1 + x) e⁻ˣ` for a = 2.
     for x in [1e-3f64, 0.5, 1.0, 1.5, 4.0, 50.0] {
         let [one, two] = [1.0, 2.0].map(|a| gammainc(0, a, x));
         assert!((one / -(-x).exp_m1() - 1.0).abs() < 1e-15, "at {x}");

@@ -1,8 +1,8 @@
-//! Comparison helpers shared by the tests of this module.
+//! Comparison helpers that the tests of the functions share.
 
-/// Short names for the tables of edge values.
+/// A short name for ∞, for the tables of edge values.
 pub(super) const INFINITY: f64 = f64::INFINITY;
-/// See [`INFINITY`].
+/// A short name for NaN, for the tables of edge values.
 pub(super) const NAN: f64 = f64::NAN;
 
 /// Returns the distance of `actual` from `expected` in ulps of `expected`; infinite if exactly one of them is
@@ -16,7 +16,7 @@ pub(super) fn ulps(actual: f64, expected: f64) -> f64 {
     if error.is_nan() { f64::INFINITY } else { error }
 }
 
-/// Checks `f(x)` against `expected` for each `(x, expected)`, within `bound` ulps.
+/// Fails the test unless `f(x)` is within `bound` ulps of `expected`, for each `(x, expected)` of the table.
 #[track_caller]
 pub(super) fn check(f: impl Fn(f64) -> f64, bound: f64, table: &[(f64, f64)]) {
     for &(x, expected) in table {
@@ -26,8 +26,8 @@ pub(super) fn check(f: impl Fn(f64) -> f64, bound: f64, table: &[(f64, f64)]) {
     }
 }
 
-/// Checks like [`check`], for `(x, expected, lost)`, where `lost` is the rounding error of the expected value
-/// in ulps.
+/// Fails the test like [`check`], for `(x, expected, lost)`, where `lost` is the rounding error of the expected
+/// value in ulps.
 #[track_caller]
 pub(super) fn check_sharply(f: impl Fn(f64) -> f64, bound: f64, table: &[(f64, f64, f64)]) {
     for &(x, expected, lost) in table {
@@ -37,8 +37,8 @@ pub(super) fn check_sharply(f: impl Fn(f64) -> f64, bound: f64, table: &[(f64, f
     }
 }
 
-/// Checks `f(x)` against `expected` bit for bit, except that all NaN are alike.
-/// Meant for edge values, where the sign of a zero matters.
+/// Fails the test unless `f(x)` equals `expected` bit for bit, where all NaNs are equal. Meant for edge values,
+/// where the sign of a zero matters.
 #[track_caller]
 pub(super) fn check_exact(f: impl Fn(f64) -> f64, table: &[(f64, f64)]) {
     for &(x, expected) in table {
@@ -47,7 +47,7 @@ pub(super) fn check_exact(f: impl Fn(f64) -> f64, table: &[(f64, f64)]) {
     }
 }
 
-/// Returns whether both are NaN or have the same bits.
+/// Returns whether the two numbers are both NaN or have the same bits.
 pub(super) fn same(a: f64, b: f64) -> bool {
     (a.is_nan() && b.is_nan()) || a.to_bits() == b.to_bits()
 }

@@ -12,13 +12,14 @@ fn known_values() {
         3.0,
         &[(2.0, PI * PI / 6.0), (4.0, PI.powi(4) / 90.0), (60.0, 1.0), (1e6, 1.0)],
     );
-    // The expected value of ζ'(2); then ζ(2, q), which is the trigamma function.
+    // The value of ζ'(2); and ζ(2, q), which must equal the trigamma function at q.
     check(|s| zeta(1, s, 1.0), 4.0, &[(2.0, -0.937_548_254_315_843_8)]);
     check(|q| zeta(0, 2.0, q), 4.0, &[(0.25, polygamma(1, 0.25)), (-1.5, polygamma(1, -1.5))]);
     check(|q| zeta(0, 3.0, q), 4.0, &[(-1.5, -0.5 * polygamma(2, -1.5))]);
 }
 
-/// a¹⁻ˢ is finite and nonzero where a⁻ˢ underflows; for large s and negative q the terms next to 0 matter.
+/// Values where a⁻ˢ underflows but a¹⁻ˢ is finite and nonzero; for large s and negative q only the terms next to
+/// 0 matter.
 #[test]
 fn values_beyond_the_range_of_their_terms() {
     check(|q| zeta(0, 2.0, q), 1.0, &[(1e200, 1e-200), (1e30, 1e-30), (1e308, 1e-308)]);
