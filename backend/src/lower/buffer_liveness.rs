@@ -1,4 +1,4 @@
-//! Computes which nodes share memory, the lifetime of the memory, and its axes.
+//! Computes which nodes share memory, the lifetime of this memory in steps, and the axes that need memory.
 //!
 //! An axis of a node along which every access uses the index of one loop needs no memory: the node
 //! lives within one iteration, and its buffer holds one iteration (a row of exponentials between
@@ -54,7 +54,8 @@ impl Liveness {
         };
         for id in graph.nodes.keys() {
             if let Some(taken) = emitted.takes_over[id] {
-                // The overwritten node comes earlier, so its owner is known.
+                // The node that `id` overwrites has a smaller number, so the owner of its memory is known
+                // already.
                 let owner = liveness.memory_owner(taken);
                 liveness.owners[id] = Some(owner);
                 liveness.fixed[owner] = true;

@@ -8,8 +8,8 @@
 //!
 //! ```text
 //! func @step(%0: f64[100], %1: i64[], ..) -> (f64[100], ..) {
-//!   %3: f64[100] = dynamic_update_slice %0, %2, %1          in the place of %0
-//!   %4: f64[100] = scatter_add{..} %3, ..                   in the place of %3
+//!   %3: f64[100] = dynamic_update_slice %0, %2, %1          in the memory of %0
+//!   %4: f64[100] = scatter_add{..} %3, ..                   in the memory of %3
 //!   return %4, ..
 //! }
 //! ```

@@ -2,9 +2,9 @@
 //!
 //! In the graph a tape is an array of two numbers, its handle ([`crate::loop_ir::handle`]), which is
 //! passed and stored like any other array. A loop that writes tapes has one tape of the program to itself.
-//! A record of this tape has a field for each of the loop's results that are tapes, so the residuals of an iteration
-//! are adjacent. A loop that reads tapes finds the records by the handles. If handles
-//! are results of the same loop, they name one tape, and their fields are read from one record.
+//! A record of this tape (the residuals of one iteration) has a field for each of the loop's results that are tapes,
+//! so the residuals of an iteration are adjacent. A loop that reads tapes finds the records by the handles. If
+//! handles are results of the same loop, they name one tape, and their fields are read from one record.
 //!
 //! ```text
 //! loop{.. trip=runtime ..} -> tape<{f64[]}>, tape<{bool[]}>
@@ -14,7 +14,7 @@
 //! store b2[0], handle(t0, 8)   store b2[1], %1
 //! serial i0 in (%0) {
 //!   %2: i64 = add %1, i0
-//!   turn c0 to t0[%2]
+//!   turn c0 to t0[%2]                           moves cursor c0 to the record of the iteration
 //!   call k0(..) to (b3[0; 1], b4[0; 1])         b3: f64[] record c0 0,  b4: bool[] record c0 8
 //! }
 //! ```

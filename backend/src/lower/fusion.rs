@@ -45,7 +45,7 @@ pub(crate) struct FusedTrees {
     pub(crate) vars: PrimaryMap<VarId, Dtype>,
     /// Whether a node needs memory: it is loaded, overwritten, or an operand of a region or library call.
     pub(crate) needs: SecondaryMap<NodeId, bool>,
-    /// For each update, the node whose memory it takes over.
+    /// For each node that takes over the memory of its base (the array that it overwrites), the base.
     pub(crate) takes_over: SecondaryMap<NodeId, Option<NodeId>>,
 }
 
@@ -211,7 +211,7 @@ impl FusionState<'_> {
         }
     }
 
-    // --- loops ---
+    // --- emitting items as steps and loops ---
 
     /// If an item is a library contraction or a region, emits it as a step (a top-level statement) and
     /// returns true.
@@ -303,7 +303,7 @@ impl FusionState<'_> {
         // the position of the extremum (of argmax and argmin).
         let mut totals: Vec<Option<(Index, Arg, Arg)>> = Vec::new();
         if folds && accumulator.is_none() {
-            // Each total starts at the identity.
+            // Each total starts at the identity of the fold.
             for index in self.unrolled(m, depth, false) {
                 let mut along = self.bound[m].clone();
                 along.extend(index);

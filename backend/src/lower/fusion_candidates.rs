@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Piece;
 
-/// Returns the candidates of a graph in topological order.
+/// Returns the fusion candidates of a graph (computed nodes, or parts of them) in topological order.
 pub(crate) fn candidates(graph: &Graph) -> Vec<FusionCandidate> {
     let mut all = Vec::new();
     for (id, node) in graph.nodes.iter() {
@@ -160,7 +160,7 @@ pub(crate) fn last_readers(
     for (position, m) in candidates.iter().enumerate() {
         let base = graph.base(m.node).and_then(|(of, slot)| graph.nodes[of].operands[slot].node());
         let written = |n: NodeId| planted(Fault::UpdateTakesOver) && base == Some(n);
-        // The parts of a node are not its readers.
+        // A candidate that is a part of a node (fill or piece) does not count as a reader of the node.
         for r in m.reads.iter().filter(|r| r.node != m.node && !written(r.node)) {
             last[r.node] = position;
         }

@@ -75,10 +75,10 @@ pub(crate) struct ScalarInfo {
 /// The key of an element that is already in a scalar: node, index and guard.
 pub(crate) type Key = (NodeId, Index, Option<ScalarId>);
 
-/// An index in which `None` stands for any index along an axis.
+/// An index of a node's element in which `None` stands for any index along an axis.
 pub(crate) type Pattern = SmallVec<[Option<Affine>; 4]>;
 
-/// A block under construction.
+/// A block (the program or the body of a loop) under construction.
 #[derive(Default)]
 pub(crate) struct Block {
     pub(crate) code: Vec<Tree>,
@@ -98,6 +98,6 @@ pub(crate) enum Accumulator {
     /// One variable for each unrolled output; for argmax and argmin also a second one, the position of the
     /// extremum.
     Vars(Vec<(VarId, Option<VarId>)>),
-    /// The node's memory.
+    /// The memory of the reduction's node.
     Memory,
 }

@@ -50,11 +50,14 @@ pub(crate) enum NodeKind {
     Input(usize),
     /// Scalar code applied to corresponding elements of the operands.
     Map(Code),
-    /// See [`Lowering::Reduce`](tapeloom_ir::prim::Lowering::Reduce).
+    /// Folds the `axes` of the operand with `code`; see
+    /// [`Lowering::Reduce`](tapeloom_ir::prim::Lowering::Reduce).
     Reduce { code: Code, identity: Literal, axes: Vec<usize> },
-    /// See [`Lowering::ArgReduce`](tapeloom_ir::prim::Lowering::ArgReduce).
+    /// The position of the maximum or minimum along an axis; see
+    /// [`Lowering::ArgReduce`](tapeloom_ir::prim::Lowering::ArgReduce).
     ArgReduce { axis: usize, largest: bool },
-    /// See [`Lowering::Contract`](tapeloom_ir::prim::Lowering::Contract).
+    /// A matrix product, generalized to arrays with batch axes; see
+    /// [`Lowering::Contract`](tapeloom_ir::prim::Lowering::Contract).
     Contract { batch: Vec<(usize, usize)>, contract: Vec<(usize, usize)> },
     /// The first operand with some elements overwritten.
     Update(Update),
@@ -70,9 +73,11 @@ pub(crate) enum NodeKind {
 /// The elements that an update overwrites.
 #[derive(Clone, Debug)]
 pub(crate) enum Update {
-    /// See [`Lowering::DynamicUpdateSlice`](tapeloom_ir::prim::Lowering::DynamicUpdateSlice).
+    /// A box that begins at a run-time index; see
+    /// [`Lowering::DynamicUpdateSlice`](tapeloom_ir::prim::Lowering::DynamicUpdateSlice).
     Slice,
-    /// See [`Lowering::Scatter`](tapeloom_ir::prim::Lowering::Scatter).
+    /// Elements at the positions in an array of indices; see
+    /// [`Lowering::Scatter`](tapeloom_ir::prim::Lowering::Scatter).
     Scatter { combine: Combine, batch: usize, axes: Vec<usize>, bounds: Bounds },
 }
 
@@ -81,15 +86,19 @@ pub(crate) enum Update {
 pub(crate) enum Movement {
     /// No elements: an array with an extent of 0.
     Empty,
-    /// See [`Lowering::View`](tapeloom_ir::prim::Lowering::View).
+    /// Elements of one or several operands at constant offsets and strides; see
+    /// [`Lowering::View`](tapeloom_ir::prim::Lowering::View).
     View { pieces: Vec<Piece>, fill: Option<usize> },
-    /// See [`Lowering::Reshape`](tapeloom_ir::prim::Lowering::Reshape).
+    /// The elements of the operand in row-major order, with another shape; see
+    /// [`Lowering::Reshape`](tapeloom_ir::prim::Lowering::Reshape).
     Reshape,
-    /// See [`Lowering::Iota`](tapeloom_ir::prim::Lowering::Iota).
+    /// The index of each element along an axis; see [`Lowering::Iota`](tapeloom_ir::prim::Lowering::Iota).
     Iota { axis: usize },
-    /// See [`Lowering::DynamicSlice`](tapeloom_ir::prim::Lowering::DynamicSlice).
+    /// A box of the operand that begins at a run-time index; see
+    /// [`Lowering::DynamicSlice`](tapeloom_ir::prim::Lowering::DynamicSlice).
     Slice,
-    /// See [`Lowering::Gather`](tapeloom_ir::prim::Lowering::Gather).
+    /// Elements of the operand at the positions in an array of indices; see
+    /// [`Lowering::Gather`](tapeloom_ir::prim::Lowering::Gather).
     Gather { batch: usize, axes: Vec<usize>, bounds: Bounds },
 }
 
@@ -279,7 +288,7 @@ impl Graph {
         if copies.is_empty() {
             return;
         }
-        // The copies must precede the updates: rebuild the nodes in order.
+        // A copy must precede its reader: rebuild the list of nodes in order.
         let old = std::mem::take(&mut self.nodes);
         let mut new: SecondaryMap<NodeId, Option<NodeId>> = SecondaryMap::new();
         let rename = |s: Source, new: &SecondaryMap<NodeId, Option<NodeId>>| match s {

@@ -1,6 +1,7 @@
 //! Lowers updates: arrays of which some elements are overwritten.
 //!
-//! If the base has no later reader, the update takes over its memory; otherwise the base is copied first.
+//! If the base (the array that is overwritten) has no later reader, the update takes over its memory; otherwise the
+//! base is copied first.
 
 use super::affine::{Affine, Index, Term};
 use super::fusion_state::{Block, FusionState};

@@ -295,7 +295,7 @@ fn random_program(random: &mut impl FnMut(usize) -> usize) -> String {
                 let wide = emit("f64[100]", wide);
                 emit("f64[100]", format!("sub %{y}, %{wide}"))
             }
-            // Equations after this one wait for the end of a pass.
+            // Equations that read this barrier wait for the end of a pass.
             11 | 12 => {
                 emit("f64[100]", format!("barrier{{mark=after_forward, id={equation}}} %{x}"))
             }

@@ -12,7 +12,7 @@
 use super::graph::NodeId;
 use smallvec::SmallVec;
 
-/// The role of an axis of a candidate.
+/// The role of a loop axis of a fusion candidate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Runs {
     /// An axis of the output.
@@ -21,7 +21,7 @@ pub(crate) enum Runs {
     Fold(usize),
 }
 
-/// A loop that a candidate needs. The index along the output's axis is `start + step * loop index`.
+/// A loop that a fusion candidate needs. The index along the output's axis is `start + step * loop index`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Axis {
     pub(crate) extent: usize,
@@ -36,7 +36,7 @@ impl Axis {
     }
 }
 
-/// The elements of a node that a candidate computes.
+/// The elements of a node that a fusion candidate computes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
     /// All elements.
@@ -50,7 +50,7 @@ pub(crate) enum Part {
 /// For each axis of an array, the candidate's axis with the same index, if there is one.
 pub(crate) type Along = SmallVec<[Option<usize>; 4]>;
 
-/// An array that a candidate reads.
+/// An array that a fusion candidate reads.
 #[derive(Clone, Debug)]
 pub(crate) struct Read {
     pub(crate) node: NodeId,

@@ -102,7 +102,8 @@ fn carries_elements_and_numbers_of_iterations() {
 }
 
 /// Carried arrays that are updated in place, computed element by element, or swapped with another carry.
-/// Their initial values have later readers or none, or are shared by two carries.
+/// Their initial values have later readers or none, or are shared by two carries. The results must be the
+/// interpreter's.
 #[test]
 fn carried_arrays() {
     same(
@@ -131,7 +132,8 @@ fn carried_arrays() {
     );
 }
 
-/// Loops whose trip count is a run-time number, or decided by a condition.
+/// Loops whose trip count is a run-time number, or decided by a condition: the results must be the
+/// interpreter's.
 #[test]
 fn numbers_and_conditions_decide() {
     same(
@@ -186,7 +188,8 @@ func @which(%0: f64[4], %1: f64[], %2: i64[]) -> (f64[4], f64[], f64[]) {
     );
 }
 
-/// Loops in loops and in called functions, of arrays without elements, and of constants alone.
+/// Loops in loops and in called functions, of arrays without elements, and of constants alone: the results
+/// must be the interpreter's.
 #[test]
 fn loops_within_loops_and_functions() {
     let functions = "
@@ -397,7 +400,7 @@ fn places_that_are_read_and_written_copy_no_array() {
   %8: f64[40] = dynamic_update_slice %3, %7, %1
   return %8
 }",
-        // A fold of old elements, after the update in the program.
+        // A sum of old elements, which the program lists after the update.
         "func @iteration(%0: f64[40], %1: i64[]) -> (f64[40]) {
   %2: f64[1] = broadcast{shape=[1], dims=[]} 0.25
   %3: f64[40] = dynamic_update_slice %0, %2, %1

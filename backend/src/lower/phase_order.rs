@@ -33,8 +33,8 @@ pub(crate) fn passes_before_results(op: &Op, phase: Phase, operands: u8) -> u8 {
     }
 }
 
-/// Returns, for every node, the number of passes that must end before it runs. A copy waits as long as its operand, and
-/// a copy of an argument as long as its first reader.
+/// Returns, for every node, the number of forward and reverse passes that must end before it runs. A copy
+/// waits as long as its operand, and a copy of an argument as long as its first reader.
 pub(crate) fn required_passes(graph: &Graph) -> SecondaryMap<NodeId, u8> {
     let mut least: SecondaryMap<NodeId, Option<u8>> = SecondaryMap::new();
     let mut required_passes = SecondaryMap::with_capacity(graph.nodes.len());

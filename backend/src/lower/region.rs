@@ -192,8 +192,8 @@ impl Convert<'_> {
         Ok(Stmt::Nest { body: code })
     }
 
-    /// Emits the call of a branch. If the other branches update a result in place and this one computes it elsewhere,
-    /// the result is copied afterwards.
+    /// Emits the call of a branch. If the other branches update a result in place and this one computes it in
+    /// other memory, the result is copied afterwards.
     fn called(
         &mut self,
         r: &RegionStep,

@@ -1,4 +1,4 @@
-//! Regions: nodes with several results, or with effects.
+//! Regions: nodes with several results or with effects (calls, branches, loops, external functions).
 //!
 //! Calls of functions that are compiled once, loops and branches are regions. The functions that they run are
 //! kernels, lowered separately; the workspace of a kernel is a frame in the workspace of the caller, which
@@ -26,7 +26,6 @@ entity_impl!(RegionId, "r");
 #[derive(Clone, Debug)]
 pub(crate) struct Region {
     pub(crate) kind: RegionKind,
-    /// The number of results of the region.
     pub(crate) results: usize,
     /// Results whose initial value is an operand, as (operand number, result number). If the operand has no
     /// later reader, the result takes over its memory; otherwise the operand is copied first.

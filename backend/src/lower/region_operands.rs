@@ -1,4 +1,4 @@
-//! Assigns memory to the operands and results of regions.
+//! Assigns memory to the operands and results of regions (calls, branches, loops, external functions).
 //!
 //! Operands lie in memory without gaps: an array, or a view of consecutive elements of an array. Other operands are
 //! copied first, once. Results are written to the memory that the caller assigns. If the initial value of a result is
@@ -17,7 +17,7 @@ pub(crate) fn copied(graph: &Graph) -> BTreeSet<(NodeId, usize)> {
     let slots = regions.flat_map(|(id, node)| {
         let initial_values =
             node.kind.region().map_or(&[][..], |r| &graph.regions[r].initial_values);
-        // The initial value of a result is copied to the memory of the result.
+        // An operand that is the initial value of a result is copied to the memory of the result instead.
         let begun = move |s: &usize| initial_values.iter().any(|(slot, _)| slot == s);
         let gaps = move |s: &usize| !begun(s) && contiguous(graph, node.operands[*s]).is_none();
         (0..node.operands.len()).filter(gaps).map(move |slot| (id, slot))
@@ -158,7 +158,8 @@ func @f(%0: f64[3], %1: f64[2,3], %2: i64[]) -> {body}"
   return %7, %9, %11, %15
 }";
         check(body, 4);
-        // The reversed array and the number are copied, element by element: four loads and stores.
+        // The reversed array is copied once, by three loads and three stores, and the number 2.0 is stored
+        // once.
         let (_, others) = count(&module(body));
         assert_eq!(others, 3 * 2 + 1);
     }

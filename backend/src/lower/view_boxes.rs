@@ -46,7 +46,7 @@ fn piece_box(piece: &Piece, operand: &[usize], shape: &[usize]) -> Option<PieceB
         let extent = *extent as i64;
         let (axis, scale) = match map.terms[..] {
             [term] => term,
-            // A map of two axes does not fill a box.
+            // If an axis of the operand depends on two axes of the output, the piece does not fill a box.
             [_, _, ..] => return None,
             [] => {
                 let inside = map.offset.rem_euclid(map.divisor) == 0

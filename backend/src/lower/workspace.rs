@@ -20,7 +20,7 @@ use crate::loop_ir::BUFFER_ALIGNMENT_BYTES;
 use std::collections::{BTreeMap, BTreeSet};
 use tapeloom_ir::fault::{Fault, planted};
 
-/// The lifetime of a buffer (first and last step) and its size.
+/// The lifetime of a buffer (first and last step) and its size in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Life {
     pub(crate) first: usize,
@@ -248,7 +248,8 @@ mod tests {
 
     #[test]
     fn small_buffers_do_not_stand_in_the_way_of_large_ones() {
-        // By first step, the small buffer lies where the second large array would go.
+        // In the order of first steps, the small buffer lies where the second large array would go; the test
+        // expects a lower peak.
         let lives = [life(0, 1, 9000), life(1, 4, 9000), life(2, 4, 100), life(3, 4, 9000)];
         let (_, peak) = plan(&lives, PAGE).unwrap();
         let (_, in_order) = by_time(&lives, PAGE).unwrap();

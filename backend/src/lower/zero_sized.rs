@@ -129,7 +129,7 @@ mod tests {
                return %4, %5
              }",
         ] {
-            // Not 1, since axes of extent 1 have no loop.
+            // The smaller extents are 2, not 1, since axes of extent 1 have no loop.
             assert_eq!(size(text, 4000, 5000), size(text, 2, 2), "{text}");
         }
         // Identities are filled by loops. Fills of arrays that are too large for the cache share no loop.

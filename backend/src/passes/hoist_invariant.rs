@@ -200,7 +200,7 @@ impl Hoist<'_> {
 /// The values of an inner loop that are equal in all iterations of the outer loop.
 struct InvariantValues {
     values: OrderedSet<ScalarId>,
-    /// The values among them whose arithmetic costs more than a load.
+    /// The invariant values whose arithmetic costs more than a load.
     expensive: OrderedSet<ScalarId>,
 }
 

@@ -116,7 +116,9 @@ fn block(
     Ok(out)
 }
 
-/// Returns whether a loop is short, and its index alone addresses the elements of a small workspace array.
+/// Returns whether a loop has at most `written_out_iterations` iterations and, unrolled,
+/// `written_out_statements` statements, and its index alone addresses the elements of a small workspace
+/// array.
 fn is_tiny(k: &Kernel, machine: &MachineModel, found: Loop<'_>) -> bool {
     let Loop { index, extent, parallelism, body, .. } = found;
     let small = extent <= machine.written_out_iterations

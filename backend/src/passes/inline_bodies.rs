@@ -1,7 +1,7 @@
 //! Inlining of loop and branch bodies.
 //!
 //! Lowering emits the body of a loop or a branch as a kernel of its own, which is called. So its memory is planned
-//! like that of any callee, the call names the places that it reads and writes, and
+//! like that of any callee, the call names the memory that it reads and writes, and
 //! [`shadow`](crate::loop_ir::shadow) distinguishes its buffer versions from those of the caller. Before code
 //! generation, its statements replace the call:
 //!
@@ -65,7 +65,7 @@ fn spliced(kernel: &mut Kernel, callees: &PrimaryMap<KernelId, Kernel>) {
     }
 }
 
-/// Inlines calls in a block and in its nested blocks. Returns whether there was one.
+/// Inlines calls in a block and in its nested blocks. Returns whether a call was inlined.
 fn block(kernel: &mut Kernel, callees: &PrimaryMap<KernelId, Kernel>, body: &mut [Stmt]) -> bool {
     let mut changed = false;
     for stmt in body {

@@ -133,7 +133,8 @@ impl<'a> Sums<'a> {
         let mut before: SecondaryMap<ScalarId, Option<usize>> = SecondaryMap::new();
         let ahead = self.terms.iter().chain(&self.results).flat_map(|(_, ahead)| *ahead);
         for stmt in ahead.chain(self.body) {
-            // Such a value is read after its element was stored; by then the variable holds another value.
+            // Whether a value in `before` is read after its element was stored; by then the variable that
+            // replaces the element holds another value.
             let mut late = false;
             stmt.args(&mut |arg| {
                 late |= matches!(arg, Arg::Scalar(s) if before[s].is_some_and(|e| stored[e]));

@@ -86,7 +86,7 @@ impl Alike {
 /// A rewriter that removes loads of known elements.
 struct Loads<'a> {
     alike: &'a Alike,
-    /// The known elements with their values.
+    /// The elements whose values are known at this point, with the values.
     known: Vec<(Element, Arg)>,
     same: SecondaryMap<ScalarId, Option<Arg>>,
 }

@@ -185,7 +185,7 @@ mod tests {
         // None of these loops is jammed. Each iteration adds to a result of the previous one.
         let before = SUM.replace("var v0: f64 = 0.5", "%5: f64 = load b1[0] var v0: f64 = %5");
         let before = before.replace("store b1[i0], v0", "store b1[i0], v0 store b1[0], v0");
-        // There is no chain.
+        // The inner loop is no chain of dependent operations.
         let free = "store b1[i0], 1.0 for i1 in 20 { %0: f64 = load b0[i0*20 + i1]
             store b2[i0*20 + i1], %0 }";
         // The inner loop is too short.
@@ -208,7 +208,7 @@ mod tests {
         for case in 0..Sweep::Jam.cases() {
             let (n, m) = (2 + r.below(9), 4 + r.below(4));
             let all = n * m;
-            // An element of the own row, of another row, or a single element.
+            // In three of four cases the row of the iteration, otherwise one fixed row.
             let row = |r: &mut Random| {
                 let at = r.below(n).to_string();
                 r.of(&["i0", "i0", "i0", &at]).to_owned()

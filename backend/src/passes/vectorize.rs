@@ -42,10 +42,11 @@ const LANES_F32: usize = 4;
 /// instruction issue. The last row holds for all longer loops.
 type LaneFactors = &'static [(usize, usize)];
 
-/// Two vectors of 512 bits for loops of at most 8 statements, and one for longer loops.
+/// Lane factors for 512-bit code: two vectors for loops of at most 8 statements, and one for longer loops.
 const VECTOR_FACTORS: LaneFactors = &[(8, 8), (usize::MAX, 4)];
 
-/// For loops around folding loops, which the 512-bit code does not support, and for machines without vectors.
+/// Lane factors for loops around folding loops, which the 512-bit code does not support, and for machines without
+/// vectors.
 const SCALAR_FACTORS: LaneFactors = &[(8, 4), (24, 2), (usize::MAX, 1)];
 
 /// The smallest trip count of an inner loop that gets lanes of its own.
@@ -135,7 +136,7 @@ struct Survey<'a> {
     /// The saved scalar instructions, less those that split and assemble vectors.
     gain: i64,
     statements: usize,
-    /// Whether f32 occurs. Its 128-bit vectors have four lanes.
+    /// Whether f32 occurs in the body: a 128-bit vector of f32 has four lanes.
     narrow: bool,
     declared: Vec<VarId>,
     /// Whether the loop folds into variables from outside, and (`folds_inside`) whether an inner loop folds
@@ -144,7 +145,7 @@ struct Survey<'a> {
     folds_inside: bool,
     /// Whether the current statement is inside an inner loop.
     inside: bool,
-    /// Whether functions are called. Calls preserve no vector register.
+    /// Whether the body calls functions. Calls preserve no vector register.
     calls: bool,
     /// Whether a called function has an 8-lane version.
     eights: bool,

@@ -201,7 +201,7 @@ fn join(all: &mut Vec<Summed>, next: Summed) {
     }
 }
 
-/// Returns the offset of one matrix from another one in the same array.
+/// Returns the offset in elements of one matrix from another one in the same array.
 fn step(from: &Matrix, to: &Matrix) -> Option<i64> {
     (from.held == to.held).then(|| to.at.behind(&from.at))?
 }

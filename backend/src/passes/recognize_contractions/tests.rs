@@ -117,9 +117,9 @@ fn loops_around_go_into_it() {
 fn what_is_not_cleared_or_has_other_work_stays() {
     none(&format!("nest {{ for i0 in 8 {{ store b2[i0], 1.0 }} {ROW} }}"));
     none(&format!("nest {{ {CLEARED} nest {{ {ROW} }} }}"));
-    // Only half of the sums are cleared.
+    // No contraction, since only half of the sums are cleared.
     none(&format!("nest {{ {CLEARED} for i3 in 4 {{ store b2[i3], 0.0 }} {ROW} }}"));
-    // Neither operand is a vector.
+    // No contraction, since neither operand is a vector.
     none(
         "for i0 in 8 { var v0: f64 = 0.0 fold i1 in 8 {
               %0: f64 = load b1[i0*8 + i1] %1: f64 = load b1[i1*8 + i0] %2: f64 = mul %0, %1
