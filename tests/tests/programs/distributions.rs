@@ -1,5 +1,6 @@
-//! Distributions sampled by rejection: numbers of JAX (`tests/data/random/record_distributions.py`), moments, the
-//! Kolmogorov-Smirnov test, derivatives compared with differences of expectations.
+//! Samples of distributions drawn by rejection, compared with samples of JAX
+//! (`tests/data/random/record_distributions.py`), with moments and by the Kolmogorov-Smirnov test; derivatives compared
+//! with formulas.
 
 use serde_json::Value;
 use tapeloom::prelude::*;
@@ -50,7 +51,8 @@ fn samples_are_those_of_jax() {
         };
         let got = run(sample, ()).unwrap();
         assert_eq!(got.ty(), want.ty(), "{f}");
-        // JAX's own normal numbers have errors of some units in the last place, and its subnormal numbers are 0.
+        // JAX's normal numbers, from which it makes these samples, have errors of some units in the last place, and JAX
+        // rounds subnormal numbers to 0.
         let (within, least) = match dtype {
             Dtype::F32 => (2e-4, f64::from(f32::MIN_POSITIVE)),
             _ => (1e-11, f64::MIN_POSITIVE),
@@ -65,8 +67,8 @@ fn samples_are_those_of_jax() {
     assert_eq!(seen, 34);
 }
 
-/// Returns the Kolmogorov-Smirnov statistic: the largest distance between the empirical and the given distribution
-/// function, scaled such that 1.95 is exceeded once in a thousand.
+/// Returns the Kolmogorov-Smirnov statistic of samples against a distribution function `below`: their largest distance,
+/// times the root of the number of samples, so that 1.95 is exceeded once in a thousand.
 fn distance(samples: &[f64], below: impl Fn(f64) -> f64) -> f64 {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -84,7 +86,7 @@ fn samples(f: impl Fn(Var) -> Var) -> Vec<f64> {
     run(|()| f(random::key(11)).convert(Dtype::F64), ()).unwrap().to_vec().unwrap()
 }
 
-/// Converts a function of one number to a Rust function.
+/// Compiles a function of one number, and returns it as a Rust function.
 fn scalar(f: impl Fn(Var) -> Var + 'static) -> impl Fn(f64) -> f64 {
     let f = jit(f);
     move |x| f.call(x).unwrap().item().unwrap()
@@ -125,7 +127,8 @@ fn continuous_samples_follow_their_distribution_functions() {
     }
 }
 
-/// Checks counts by Pearson's test, and means and variances of large counts.
+/// Counts of Poisson and binomial samples are compared with their probabilities by Pearson's test, and means and
+/// variances for rates of 1e12 with the exact ones.
 #[test]
 fn counts_follow_their_probabilities() {
     let pearson = |name: &str, samples: Vec<f64>, p: &dyn Fn(f64) -> f64| {
@@ -177,11 +180,11 @@ fn counts_follow_their_probabilities() {
     assert!(mean.abs() < 0.08, "{mean}");
 }
 
-/// Checks derivatives of expectations against formulas, of first and second order; and the derivative of the sample
-/// itself against its distribution function.
+/// Derivatives of expectations, of first and second order, are compared with formulas; and derivatives of a sample with
+/// respect to its parameter, with the distribution function, which is constant along them.
 #[test]
 fn samples_move_as_their_distributions_do() {
-    // E x² = a (a + 1), E ln x = ψ(a).
+    // The expected moments of a gamma distribution with shape a are E x² = a (a + 1) and E ln x = ψ(a).
     for a in [0.3, 1.7, 20.0] {
         let square = |a: Var| random::gamma(random::key(5), a, [40_000]).square().mean();
         let slope = run(grad(square), a).unwrap().item::<f64>().unwrap();
@@ -194,7 +197,8 @@ fn samples_move_as_their_distributions_do() {
         let bend = run(grad(grad(square)), a).unwrap().item::<f64>().unwrap();
         assert!((bend - 2.0).abs() < 0.4, "{a}: {bend}");
     }
-    // P(a, x(a)) is constant: move the sample along its derivative, to second order.
+    // Moved along its first and second derivatives, a sample x(a) must have a constant distribution function P(a,
+    // x(a)).
     let quantile = |a: Var| {
         let x = random::gamma(random::key(3), a, [50]);
         let (dx, ddx) = jvp(|a: Var| {
@@ -209,7 +213,7 @@ fn samples_move_as_their_distributions_do() {
     assert!(near < 1e-8 && far < 1e-5, "{near} {far}");
     let bound = |(a, b): (Var, Var)| random::beta(random::key(9), a, b, [40_000]).square().mean();
     let (da, db) = run(grad(bound), (2.0, 3.0)).unwrap();
-    // a (a + 1) / ((a + b) (a + b + 1)) = 1/5
+    // The expected second moment of a beta distribution is a (a + 1) / ((a + b) (a + b + 1)), here 1/5.
     let (da, db) = (da.item::<f64>().unwrap(), db.item::<f64>().unwrap());
     assert!((da - 0.2 * (0.5 + 1.0 / 3.0 - 0.2 - 1.0 / 6.0)).abs() < 0.004, "{da}");
     assert!((db + 0.2 * (0.2 + 1.0 / 6.0)).abs() < 0.004, "{db}");
@@ -219,14 +223,15 @@ fn samples_move_as_their_distributions_do() {
     for (got, want) in slope.iter().zip([0.09, -0.01, -0.01]) {
         assert!((got - want).abs() < 0.002, "{slope:?}");
     }
-    // A sample that underflows has no derivative; its logarithm has one.
+    // A sample that underflows must have a finite derivative; the sample's logarithm has a large one.
     let tiny = |a: Var| random::gamma(random::key(1), a, [20]).sum();
     assert!(run(grad(tiny), 1e-4).unwrap().item::<f64>().unwrap().is_finite());
     let log = |a: Var| random::loggamma(random::key(1), a, [20]).sum();
     assert!(run(grad(log), 1e-4).unwrap().item::<f64>().unwrap() > 1e5);
 }
 
-/// Checks mean and variance of counts so large that differences of logarithms of factorials lose all digits.
+/// Mean and variance of binomial and Poisson counts around 1e9 to 1e18 must be right; there, differences of logarithms
+/// of factorials lose all digits.
 #[test]
 fn large_counts_have_their_variance() {
     type Of = fn(Var) -> Var;
@@ -262,7 +267,8 @@ fn large_counts_have_their_variance() {
     assert_eq!(run(beyond, 1e19).unwrap().to_vec::<i64>().unwrap(), [-1, -1]);
 }
 
-/// At shapes so small that the derivatives of their logarithms overflow, samples are 0 or 1, with derivatives of 0.
+/// For shape parameters so small that derivatives of the samples' logarithms overflow, samples must be 0 or 1, with
+/// derivatives of 0 in both modes and both orders.
 #[test]
 fn samples_at_tiny_shapes_stay_where_they_are() {
     type Of = fn(Var) -> Var;
@@ -296,8 +302,8 @@ fn samples_at_tiny_shapes_stay_where_they_are() {
     }
 }
 
-/// Shapes at the ends of their ranges: for -0 all samples are 0, and for infinitely many degrees of freedom samples
-/// are normal.
+/// Extreme shape parameters: for a shape of -0 all samples must be 0, and for infinitely many degrees of freedom
+/// samples must be normal.
 #[test]
 fn shapes_at_the_ends_of_their_ranges() {
     let x = run(|a: Var| random::gamma(random::key(0), a, [4]), -0.0).unwrap();
@@ -312,7 +318,7 @@ fn shapes_at_the_ends_of_their_ranges() {
     assert_eq!(slope.unwrap().item::<f64>().unwrap(), 0.0);
 }
 
-/// Batches agree with single calls; parameters outside of their domain; errors.
+/// Batches must equal single calls; parameters outside their domain give nan; wrong arguments give errors.
 #[test]
 fn edges_and_mistakes() {
     let f = |(key, a): (Var, Var)| random::gamma(key, a, [3]);
@@ -350,7 +356,7 @@ fn edges_and_mistakes() {
         let message = run(mistake, [1.0, 2.0, 3.0]).unwrap_err().to_string();
         assert!(message.contains("distributions.rs"), "{i}: {message}");
     }
-    // A key used by two distributions is used twice.
+    // A key given to two distributions is an error, as a key used twice.
     let twice = |()| {
         let key = random::key(1);
         random::gamma(key, 1.0, [2]) + random::beta(key, 1.0, 1.0, [2])

@@ -1,4 +1,5 @@
-//! Ordered effects: a program performs its effects after every pass and in every transform, once and in order.
+//! Ordered effects (host callbacks): a program must perform them once and in program order, after every pass and in
+//! every transform.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -8,8 +9,8 @@ use tapeloom_ir::{FuncId, Module, Tensor, eval, parse_module, print_functions};
 use tapeloom_tests::{Heard, Listener};
 use tapeloom_transforms::{BEFORE_CODE, PASSES, batch, jvp, linearize, vjp};
 
-/// Effects between equations that simplify: two equal ones, one in a function that is called twice, one in a function
-/// without read results, one of a constant.
+/// A program with effects between equations that passes simplify: two equal effects, one in a function that is called
+/// twice, one in a function whose result is not read, and one on a constant.
 const PROGRAM: &str = "
 func @twice(%0: f64[]) -> (f64[]) {
   callback{host=&p1, results=[]} %0
@@ -37,14 +38,15 @@ func @f(%0: f64[]) -> (f64[]) {
 }
 ";
 
-/// Returns the effects of a program that is interpreted.
+/// Interprets a program and returns the effects that it performs, in order.
 fn told(m: &Module, f: FuncId, args: &[Tensor], log: &Listener) -> Heard {
     let answer = eval(m, f, args);
     assert!(answer.is_ok(), "{answer:?}");
     log.take()
 }
 
-/// Returns the expected effects at these arguments: equation by equation, one batch member after the other.
+/// Returns the effects expected of `PROGRAM` for a batch of arguments: equation by equation, one batch member after the
+/// other.
 fn want(x: &[f64]) -> Heard {
     let each = |name: &str, factor: f64| {
         x.iter().map(|x| (name.to_owned(), vec![factor * x])).collect::<Heard>()
@@ -99,7 +101,8 @@ fn transforms_report_what_the_program_does() {
     assert_eq!(told(&m, of.function, &[Tensor::from([1.5, 7.0])], &log), want(&[1.5, 7.0]));
 }
 
-/// Checks that every target performs the interpreter's effects, before and after the passes.
+/// Checks that compiled programs on every target perform the same effects as the interpreter, before and after the
+/// passes.
 #[track_caller]
 fn reports_when_compiled(m: &mut Module, f: FuncId, args: &[Tensor], log: &Listener) {
     let want = told(m, f, args, log);
@@ -114,8 +117,9 @@ fn reports_when_compiled(m: &mut Module, f: FuncId, args: &[Tensor], log: &Liste
     }
 }
 
-/// Effects between loops and updates that may be moved: outlined calls, one without results and one with an unread
-/// result; views, slices, constants and empty arrays; the base of an update.
+/// A program with effects between loops and updates that lowering may move: outlined calls, one without results and one
+/// with an unread result; effects on views, slices, constants and empty arrays; and on the array that an update
+/// overwrites.
 const ARRAYS: &str = "
 func @log(%0: f64[3]) -> () {
   %1: f64[3] = exp %0

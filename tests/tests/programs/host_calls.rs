@@ -1,5 +1,5 @@
-//! Host calls through the public API: operands, order and number of calls are the same compiled and interpreted, and
-//! a failure of the host is an error at the user's line.
+//! Host calls through the public API: compiled and interpreted programs must make the same calls in the same order with
+//! the same operands, and a failure of the host function must be an error at the user's line.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -9,19 +9,19 @@ use tapeloom::prelude::*;
 use tapeloom::{ArrayType, Error, Kind};
 use tapeloom_tests::{Heard, Listener};
 
-/// Logs `x` under this name.
+/// Logs the value of `x` under `name` when the program runs, and returns `x`.
 fn see(log: &Listener, name: &'static str, x: Var) -> Var {
     let log = log.clone();
     tap(x, move |x: Tensor| log.hear(name, &[x]))
 }
 
-/// Logs the cotangent of `x` under this name.
+/// Logs the cotangent of `x` under `name` in a reverse pass, and returns `x`.
 fn see_back(log: &Listener, name: &'static str, x: Var) -> Var {
     let log = log.clone();
     tap_cotangent(x, move |x: Tensor| log.hear(name, &[x]))
 }
 
-/// Returns the log of a program as text; both engines must agree.
+/// Runs a program compiled and interpreted, checks that both logs are equal, and returns the log as text.
 #[track_caller]
 fn heard(f: impl Fn(&Listener, Var) -> Var + Copy, x: &Tensor) -> String {
     let told = |interpreted: bool| -> Heard {
@@ -31,7 +31,7 @@ fn heard(f: impl Fn(&Listener, Var) -> Var + Copy, x: &Tensor) -> String {
         let g = if interpreted { g.interpreted() } else { g };
         g.call(x).unwrap();
         let once = log.take();
-        // A second call runs the same program again.
+        // The second call of the same program must log the same.
         g.call(x).unwrap();
         assert_eq!(log.take(), once);
         once
@@ -45,7 +45,7 @@ fn heard(f: impl Fn(&Listener, Var) -> Var + Copy, x: &Tensor) -> String {
     words.collect::<Vec<String>>().join(", ")
 }
 
-/// Returns the sum of a closure over a batch, to be differentiated.
+/// Returns the sum of `f` over the elements of `x` as a batch, a scalar to be differentiated.
 fn total(f: impl Fn(Var) -> Var, x: Var) -> Var {
     vmap(f)(x).sum()
 }
@@ -107,7 +107,7 @@ fn for_each_member_that_takes_part_in_their_order() {
     let x = Tensor::from([3.0, -1.0, 2.0]);
     let straight = |log: &Listener, x: Var| total(|x| see(log, "b", see(log, "a", x) * 2.0), x);
     assert_eq!(heard(straight, &x), "a 3, a -1, a 2, b 6, b -2, b 4");
-    // A value that all members share is logged once for each.
+    // A value that all batch members share must be logged once for each member.
     let shared = |log: &Listener, x: Var| {
         let whole = x.sum();
         total(|x| x + see(log, "s", whole), x)
@@ -118,7 +118,7 @@ fn for_each_member_that_takes_part_in_their_order() {
         total(|x| cond(x.gt(0.0), side("yes"), side("no"), x), x)
     };
     assert_eq!(heard(branches, &x), "yes 6, no -2, yes 4");
-    // Only members that still iterate are logged.
+    // In each iteration, only members whose loop has not ended are logged.
     let iterations = |log: &Listener, x: Var| {
         total(|x| while_loop(|c: Var| c.lt(4.0), |c: Var| see(log, "c", c + 1.0), x), x)
     };
@@ -161,7 +161,7 @@ fn once_under_every_derivative() {
     assert_eq!(heard(third, &x), want);
     let both = |log: &Listener, x: Var| linearize(|x: Var| f(log, x))(x).1(x);
     assert_eq!(heard(both, &x), want);
-    // A call is made once, wherever its body is moved; recomputation does not repeat it.
+    // An outlined call, wherever its body is moved, and recomputation under any policy must log each effect once.
     assert_eq!(heard(|log, x| grad(outline(|x: Var| f(log, x)))(x), &x), want);
     for policy in Policy::samples() {
         let once = |log: &Listener, x: Var| grad(checkpoint(|x: Var| f(log, x), policy.clone()))(x);
@@ -186,7 +186,7 @@ fn reverse_mode_over_batches_and_batches_of_reverse_mode() {
         let y = cond(x.gt(0.0), side("yes"), side("no"), x);
         while_loop(|y: Var| y.lt(6.0), |y: Var| see(log, "up", y + 3.0), y)
     };
-    // In the branch one member after the other; then the iterations, each one member after the other.
+    // The branch is logged for one member after the other; then each iteration for one member after the other.
     let want = "yes 6, no -2, yes 4, up 1, up 7, up 4, up 7";
     assert_eq!(heard(|log, x| total(|x| f(log, x), x), &x), want);
     assert_eq!(heard(|log, x| grad(|x: Var| total(|x| f(log, x), x))(x), &x), want);
@@ -205,7 +205,8 @@ fn cotangents_on_their_way_back() {
     };
     assert_eq!(heard(f, &x), "");
     assert_eq!(heard(|log, x| grad(|x: Var| f(log, x))(x), &x), "z 5, y 30");
-    // Forward mode has no cotangents; a reverse mode inside another one is part of its primal.
+    // Forward mode has no cotangents, so it logs none. In a second derivative the first reverse pass is part of the
+    // function, so its cotangents are logged first.
     assert_eq!(heard(|log, x| jvp(|x: Var| f(log, x))((x, x)).1, &x), "");
     assert_eq!(
         heard(|log, x| grad(grad(|x: Var| f(log, x)))(x), &x)
@@ -223,7 +224,7 @@ fn cotangents_on_their_way_back() {
         grad(|x: Var| cond(x.gt(0.0), side("yes"), side("no"), x))(x)
     };
     assert_eq!(heard(branch, &x), "yes 3");
-    // Inactive members are not logged.
+    // Cotangents of batch members are logged only for the iterations that each member ran.
     let x = Tensor::from([3.0, -1.0, 2.0]);
     let members = |log: &Listener, x: Var| {
         let up = |c: Var| see_back(log, "c", c + 1.0);
@@ -250,7 +251,8 @@ fn rules_are_seen_where_they_run() {
     assert_eq!(heard(f, &x), "in the function 0.5");
     let forward = |log: &Listener, x: Var| jvp(|x: Var| f(log, x))((x, x * 4.0)).1;
     assert_eq!(heard(forward, &x), "in the rule 0.5, tangent 2");
-    // Transposed, the rule gets no tangent.
+    // For reverse mode the rule is linearized and transposed, so it is called without a tangent: only the value is
+    // logged.
     assert_eq!(heard(|log, x| grad(|x: Var| f(log, x))(x), &x), "in the rule 0.5");
     let halves = |log: &Listener, x: Var| {
         let fwd = |x: Var| (see(log, "fwd", x).sin(), x.cos());
@@ -260,7 +262,8 @@ fn rules_are_seen_where_they_run() {
     assert_eq!(heard(halves, &x), "fwd 0.5, bwd 1");
 }
 
-/// ln by a host function, with a derivative rule up to this order: the value in the rule has a rule too.
+/// Returns ln x, computed by a host function, with derivatives up to this order: the value that the rule returns is ln
+/// x with derivatives of one order less.
 fn ln_to(order: usize, x: Var) -> Var {
     let by_rust =
         |x: Var| callback("ln", x, x.array_type(), |x: Tensor| Ok(x.map_numbers(f64::ln)));
@@ -354,7 +357,8 @@ fn a_rule_for_batches_is_asked_once() {
     assert_eq!(log.take().len(), 1);
 }
 
-/// Returns the error of a call, the same from both engines; it must name the line of the closure's first statement.
+/// Returns the error of a call, which must be the same compiled and interpreted, contain the texts `want`, and name the
+/// line of the closure's first statement.
 #[track_caller]
 fn error(f: impl Fn(Var) -> Var + Copy, x: &Tensor, want: &[&str]) -> Error {
     let [native, interpreted] = [jit(f), jit(f).interpreted()].map(|f| f.call(x).unwrap_err());
@@ -408,7 +412,7 @@ fn what_goes_wrong_outside_is_an_error_with_the_line() {
         fori_loop(2, |(_, x): (Var, Var)| outline(f)(x) + x, x)
     };
     error(deep, &x, &["`f` panicked: deep"]);
-    // The program runs again after an error.
+    // After an error, the same program must run again.
     let f = jit(|x: Var| {
         callback("positive", x, x.array_type(), |x: Tensor| {
             if x.item::<f64>()? > 0.0 { Ok(x) } else { Err("not positive".into()) }
@@ -430,7 +434,7 @@ fn what_cannot_be_is_said_when_it_is_traced() {
     assert_eq!(e.kind(), Kind::NotDifferentiable);
     error(|x: Var| jvp(|x: Var| f(x))((x, x)).1, &x, &["without a derivative rule"]);
     error(|x: Var| vmap(grad(f))(x), &x, &["without a derivative rule"]);
-    // An integer index has no derivative, and needs no rule.
+    // An integer result of a host function has no derivative and needs no rule.
     let place = |x: Var| {
         let at = |x: Tensor| Ok(Tensor::from(i64::from(x.to_vec::<f64>()?[0] > 1.0)));
         x.at(callback("place", x, ArrayType::new(Dtype::I64, []), at)).get()
@@ -455,7 +459,7 @@ fn what_cannot_be_is_said_when_it_is_traced() {
     error(wrong, &x, &["cannot broadcast shapes [2] and [3]"]);
 }
 
-/// Returns the first line of the `nan_check` error.
+/// Returns the first line of the error that `nan_check` gives, or "finite" if there is none.
 #[track_caller]
 fn checked(f: impl Fn(Var) -> Var, x: &Tensor) -> String {
     match jit(f).nan_check().call(x) {
@@ -485,18 +489,18 @@ fn what_is_not_finite_is_found_where_it_appears() {
         checked(|x: Var| (x * 1e200).exp().sum(), &x),
         here("`exp` gave inf at [0], from 1e200")
     );
-    // Where the results do not show it.
+    // An infinity that does not appear in the results must be found.
     assert_eq!(
         checked(|x: Var| (1.0 / x).atan(), &x),
         here("`div` gave inf at [1], from 1.0 and 0.0")
     );
-    // nan from infinities in the program or in an argument.
+    // A nan computed from infinities, of the program or of an argument.
     let y = Tensor::from([f64::INFINITY, 1.0]);
     assert_eq!(checked(|x: Var| x - x, &y), here("`sub` gave nan at [0], from inf and inf"));
     assert_eq!(checked(|x: Var| x * 2.0, &y), "result 0 is not finite, and neither is argument 0");
     assert_eq!(checked(|x: Var| x.atan(), &y), "finite");
     assert_eq!(checked(|x: Var| x.minimum(f64::INFINITY), &x), "finite");
-    // In loops, branches, calls.
+    // The first nan or infinity in loops, branches and calls.
     let iterations = |x: Var| fori_loop(2000, |(_, c): (Var, Var)| c * 2.0, x);
     assert_eq!(
         checked(iterations, &Tensor::from(1.0)),
@@ -511,7 +515,7 @@ fn what_is_not_finite_is_found_where_it_appears() {
     };
     let zero = Tensor::from([1.0, 0.0]);
     assert_eq!(checked(swallowed, &zero), here("`log` gave -inf at [1], from 0.0"));
-    // In the reverse pass.
+    // The first nan or infinity in the reverse pass.
     let norm = |x: Var| grad(|x: Var| (x * x).sum().sqrt())(x);
     let text = checked(norm, &Tensor::from([0.0, 0.0]));
     assert!(text.starts_with(FIRST) && text.contains("`div` gave inf, from 0.5 and 0.0"), "{text}");
@@ -541,14 +545,15 @@ fn what_is_not_taken_does_not_count() {
     assert_eq!(checked(move |x: Var| vmap(sides)(x), &x), "finite");
     assert_eq!(checked(move |x: Var| vmap(grad(sides))(x), &x), "finite");
     assert_eq!(checked(move |x: Var| grad(move |x: Var| vmap(sides)(x).sum())(x), &x), "finite");
-    // Members that have finished would reach a pole in further iterations.
+    // Batch members that have finished would reach a pole in further iterations: no error may be reported for them.
     let iterations = |x: Var| while_loop(|x: Var| x.lt(0.5), |x: Var| 1.0 / (1.0 - x), x);
     assert_eq!(checked(move |x: Var| vmap(iterations)(x), &x), "finite");
     assert_eq!(checked(move |x: Var| vmap(grad(iterations))(x), &x), "finite");
-    // The gradient of a `select` is different: zero times the infinite slope of the other side.
+    // In the gradient of a `select`, zero is multiplied by the infinite slope of the other side: this nan must be
+    // reported.
     let trap = |x: Var| grad(|x: Var| select(x.gt(0.0), x.sqrt(), x).sum())(x);
     assert!(checked(trap, &x).starts_with(FIRST));
-    // Numbers inside a callback, and programs that it runs, are not checked.
+    // Numbers that a host function computes, and programs that it runs, are not checked.
     let own = |x: Var| {
         callback("own", x, x.array_type(), |x: Tensor| {
             let g = jit(|x: Var| select(x.gt(2.0), 1.0 / (x - x), 1.0)).interpreted();
@@ -570,8 +575,8 @@ fn programs_show_names() {
     assert!(text.contains("ask &my_spline_ (b0[0; 1]: f64[]) to"), "{text}");
 }
 
-/// The result of a host function is saved: the function is called once per iteration, whatever the policy, and
-/// however few carries a loop saves.
+/// A host function must be called once per iteration, whatever the policy: its results are saved, also if a loop saves
+/// only some carries.
 #[test]
 fn callbacks_in_loops_are_asked_once_under_every_policy() {
     let x = Tensor::from([0.5, 0.25]);
@@ -594,7 +599,7 @@ fn callbacks_in_loops_are_asked_once_under_every_policy() {
     let once = |what: &str, f: &dyn Fn(&Arc<AtomicUsize>, Var) -> Var| {
         let asked = Arc::new(AtomicUsize::new(0));
         let got = gradient(&|x| f(&asked, x));
-        // Rounded residuals are right to six digits.
+        // Residuals rounded under `Policy::Rounded` give gradients that are right to six digits.
         let near = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-6 * b.abs();
         let rounded = got.to_vec::<f64>().unwrap().iter().zip(&want.to_vec().unwrap()).all(near);
         assert!(got == want || what == "rounded" && rounded, "{what}: {got} {want}");
@@ -609,7 +614,7 @@ fn callbacks_in_loops_are_asked_once_under_every_policy() {
     once("carries", &|asked, x| checkpoint_carries(3, 1, |x: Var| program(asked, x))(x));
 }
 
-/// `debug_print` in a branch prints the whole array, also if the branch reads single elements of it.
+/// `debug_print` in a branch must print the whole array, also if the branch reads only single elements of the array.
 #[test]
 fn branches_show_the_arrays_of_which_they_read_elements() {
     let shown = |(x, i): (Var, Var)| {

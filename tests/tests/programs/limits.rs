@@ -1,5 +1,5 @@
-//! Limits of calls, on every engine: a call beyond its limit ends with an error that names the loop's line, and other
-//! results do not change.
+//! Limits on iterations and time of calls, on every engine: a call beyond its limit must end with an error that names
+//! the loop's line, and results of calls within the limit must not change.
 
 use std::time::{Duration, Instant};
 use tapeloom::prelude::*;
@@ -8,7 +8,7 @@ use tapeloom::{Error, Kind, Target};
 type F = fn(Var) -> Var;
 
 /// Returns functions of f64[] with at least one loop of run-time trip count: a name, the function, and the trip count
-/// of the longest loop at 10.0.
+/// of its longest loop at the argument 10.0.
 fn functions() -> Vec<(&'static str, F, u64)> {
     fn down(x: Var) -> Var {
         while_loop(
@@ -52,7 +52,8 @@ fn functions() -> Vec<(&'static str, F, u64)> {
     ]
 }
 
-/// Calls a function on every engine, with this limit of iterations.
+/// Calls a function on every engine with a limit of `most` iterations per loop, and returns each result with the
+/// engine's name.
 fn calls(f: F, x: f64, most: Option<u64>) -> Vec<(&'static str, Result<f64, Error>)> {
     let limited = || match most {
         Some(n) => jit(f).max_steps(n),
@@ -84,14 +85,15 @@ fn a_loop_runs_as_many_iterations_as_it_may() {
             let said = ["did not end after 9 iterations", "would run 10 iterations, and may run 9"];
             assert!(said.iter().any(|s| text.contains(s)), "{name}, {engine}: {text}");
         }
-        // A loop without iterations.
+        // At 0.0 the loops run no iteration, which a limit of 0 must allow (for the nested loop, 3: its inner loop).
         for (engine, found) in calls(f, 0.0, Some(if name == "inside another" { 3 } else { 0 })) {
             found.unwrap_or_else(|e| panic!("{name}, {engine}: {e}"));
         }
     }
 }
 
-/// A trip count beyond the limit is refused before the loop, even if the first iteration would not end.
+/// If a loop's trip count is a value that exceeds the limit, the loop must be refused before its first iteration, even
+/// if that iteration would not end.
 #[test]
 fn known_counts_are_refused_before_the_first_iteration() {
     let f = |n: Var| fori_loop(n, |(_, x): (Var, Var)| x + 1.0, constant(0.5));
@@ -103,7 +105,7 @@ fn known_counts_are_refused_before_the_first_iteration() {
             assert!(error.to_string().contains(&format!("would run {n} iterations")), "{error}");
             assert!(start.elapsed() < Duration::from_secs(5), "it ran");
         }
-        // A negative trip count runs no iterations, which is within any limit.
+        // A negative trip count runs no iterations, which any limit must allow.
         assert_eq!(f.call(-1i64).unwrap().item::<f64>().unwrap(), 0.5);
     }
 }
@@ -116,14 +118,14 @@ fn the_largest_limit_is_none() {
     }
 }
 
-/// A static trip count is not limited: the user has chosen it.
+/// A limit does not apply to a static trip count, which the user has written: 5000 iterations under a limit of 3.
 #[test]
 fn loops_of_known_length_are_not_bounded() {
     let f = jit(|x: Var| fori_loop(5000, |(_, x): (Var, Var)| x * 0.5 + 1.0, x)).max_steps(3);
     assert_eq!(f.call(1.0).unwrap().item::<f64>().unwrap(), 2.0);
 }
 
-/// A handle cancels calls that would not end, in any kind of loop.
+/// A cancelled handle must end a running call with an error, in every kind of loop that would not end by itself.
 #[test]
 fn running_calls_are_cancelled() {
     fn forever(x: Var) -> Var {
@@ -156,7 +158,7 @@ fn running_calls_are_cancelled() {
     ];
     for (name, f) in all {
         for interpreted in [false, true] {
-            // The interpreter saves the residuals of such a loop slowly.
+            // Left out: the interpreter takes long to save the residuals of a loop that does not end.
             if interpreted && name.starts_with("gradient") {
                 continue;
             }
@@ -183,7 +185,7 @@ fn running_calls_are_cancelled() {
     assert_eq!(f.call(0.0).unwrap().item::<f64>().unwrap(), 9.0);
 }
 
-/// A call that was cancelled before it begins does not run, whether its loops are unrolled, absent or ordinary.
+/// If a call is cancelled before it begins, it must not run, whether its loops are unrolled, absent or ordinary.
 #[test]
 fn calls_that_were_cancelled_do_not_begin() {
     let all: [(&str, F); 4] = [
@@ -231,7 +233,7 @@ fn calls_that_were_cancelled_do_not_begin() {
 
 #[test]
 fn reports_count() {
-    // A triangle of iterations: an inner loop of i iterations in each of n.
+    // Iterations counted by `report`: n outer iterations, each with an inner loop of i iterations.
     let zero = Tensor::from(0.0);
     let triangle = |n: Var| {
         fori_loop(
@@ -252,7 +254,7 @@ fn reports_count() {
         (16, 8, 0),
         "what is captured, too"
     );
-    // The branch that is not taken does not count.
+    // Loops in the branch that is not taken must not count.
     let side =
         |n: Var| cond(n.gt(0), |n: Var| fori_loop(n, |(_, x): (Var, Var)| x + 1, n), |n| n, n);
     for (n, counts) in [(5i64, (1, 5, 5)), (-5, (0, 0, 0))] {
@@ -260,13 +262,13 @@ fn reports_count() {
         let l = &report.loops[0];
         assert_eq!((l.entered, l.iterations, l.most), counts);
     }
-    // Only machine code counts iterations.
+    // Only machine code counts iterations; other targets must refuse a report.
     let machine = tapeloom::accelerator::Machine::cal();
     for target in [Target::Interpreter, Target::Accelerator(machine)] {
         let error = jit(side).on(target).report(5i64).unwrap_err();
         assert_eq!(error.kind(), Kind::Target, "{error}");
     }
-    // Residuals: one f64 per iteration, and the unused part of the last chunk.
+    // The reported bytes of records: one f64 per iteration, and the unused end of the tape's last allocation.
     let f = |(x, n): (Var, Var)| fori_loop(n, |(_, x): (Var, Var)| x.sin(), x);
     let slope = jit(grad(move |x: Var| f((x, constant(100_000i64)))));
     let (_, report) = slope.report(0.5).unwrap();
@@ -279,13 +281,12 @@ fn reports_count() {
             && text.contains("limits.rs:"),
         "{text}"
     );
-    // A limit also holds while iterations are counted.
+    // A limit must also hold for a call that reports its iterations.
     let error = jit(triangle).max_steps(50).report(100i64).unwrap_err();
     assert_eq!(error.kind(), Kind::Limit);
 }
 
-/// An array of equal elements takes no memory, and its folds are computed at compile time, for any number of
-/// elements.
+/// Sums of 2⁴⁰ equal elements must be computed at compile time: an array of equal elements takes no memory.
 #[test]
 fn folds_of_huge_arrays_of_one_number_are_known() {
     let n = 1usize << 40;

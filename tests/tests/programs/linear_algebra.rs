@@ -1,15 +1,16 @@
-//! Linear algebra under every transform: second order, batches of gradients, loops, budgets, both engines; batch
-//! members that fail without affecting the others.
+//! Linear algebra under every transform: second derivatives, batches of gradients, loops, budgets, both engines; and
+//! batch members whose factorization fails, which must not affect the others.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use tapeloom::prelude::*;
 use tapeloom::{Error, Kind};
 
-/// A function of square matrices that does not depend on the free choices of a factorization.
+/// A function of a square matrix that does not depend on the free choices of a factorization, such as signs of vectors.
 type Of = fn(Var) -> Var;
 
-/// Each function maps a symmetric positive definite matrix with distinct eigenvalues to an array.
+/// The tested functions, each with a name. Their arguments are symmetric positive definite matrices with distinct
+/// eigenvalues.
 const ALL: &[(&str, Of)] = &[
     ("cholesky", linalg::cholesky),
     ("cho_solve", |a| linalg::cho_solve(linalg::cholesky(a), a.slice_axis(-1, 0..2))),
@@ -67,7 +68,8 @@ const ALL: &[(&str, Of)] = &[
     ("condition", linalg::cond_number),
 ];
 
-/// Returns `1 / (1 + i + j + b)`, with 2, 3, .. added to the diagonal.
+/// Returns a batch of n by n matrices with elements `1 / (1 + i + j + b)`, b the batch index, and 2, 3, .. added to the
+/// diagonal.
 fn matrices(batch: &[usize], n: usize, dtype: Dtype) -> Tensor {
     let shape = [batch, &[n, n]].concat();
     let rank = shape.len();
@@ -80,7 +82,7 @@ fn matrices(batch: &[usize], n: usize, dtype: Dtype) -> Tensor {
     run(make, ()).unwrap()
 }
 
-/// Returns a scalar function of all elements.
+/// Returns the sum of all elements of `x` with weights cos 0, cos 1, ..: a scalar to be differentiated.
 fn weighed(x: Var) -> Var {
     let all = x.reshape([x.size()]);
     (all * arange(x.size(), x.dtype()).cos()).sum()
@@ -131,7 +133,8 @@ fn both_engines_have_the_same_bits() {
             let a = matrices(&[2], n, Dtype::F64);
             let (native, interpreted) = (jit(*f), jit(*f).interpreted());
             let (x, y) = (native.call(&a).unwrap(), interpreted.call(&a).unwrap());
-            // The library sums matrix products in another order than the interpreter.
+            // These functions contain no matrix product, which the matrix library sums in another order than the
+            // interpreter.
             if ["cholesky", "lu_solve", "qr", "eigvalsh", "svdvals", "eigvals"].contains(name) {
                 assert_eq!(bits(&x), bits(&y), "{name} of {n}");
             }
@@ -158,7 +161,7 @@ fn gradients_through_loops_obey_every_policy() {
 
 #[test]
 fn single_precision_is_near_double() {
-    // The order of general eigenvalues depends on the algorithm, and differs between the two.
+    // Left out: general eigenvalues, whose order may differ between f32 and f64.
     for (name, f) in ALL.iter().filter(|(name, _)| !name.starts_with("eig") || name.contains('h')) {
         let gradient = grad(|a: Var| weighed(f(a)));
         let wide = run(&gradient, matrices(&[], 4, Dtype::F64)).unwrap();
@@ -169,7 +172,8 @@ fn single_precision_is_near_double() {
     }
 }
 
-/// One member has a nan, and one is not positive definite: the others have the same bits as alone.
+/// If one batch member has a nan, and another is not positive definite, the remaining members must have the same bits
+/// as when computed alone.
 #[test]
 fn a_member_that_fails_is_alone() {
     for (name, f) in ALL {
@@ -237,7 +241,8 @@ fn an_accelerator_refuses_a_library_routine() {
     );
 }
 
-/// Functions of equal eigenvalues have derivatives if they do not depend on the eigenvalues' order.
+/// If eigenvalues are equal, functions that do not depend on the order of the eigenvalues must still have finite
+/// derivatives: here the unit matrix.
 #[test]
 fn symmetric_functions_of_equal_eigenvalues_have_their_derivative() {
     let unit = [[1.0, 0.0], [0.0, 1.0]];
@@ -249,7 +254,7 @@ fn symmetric_functions_of_equal_eigenvalues_have_their_derivative() {
     close("nuclear", &run(grad(nuclear), unit).unwrap(), &Tensor::from(unit), 1e-14);
 }
 
-/// A matrix without a square root has no derivative of its root.
+/// If a matrix has no real square root, the root and its derivatives must be nan.
 #[test]
 fn a_root_that_does_not_exist_has_derivatives_of_nan() {
     let a = [[1.0, 0.3], [0.3, -1.0]];
@@ -267,12 +272,12 @@ fn deficient_matrices_have_the_values_and_derivatives_that_exist() {
     let (sign, log) = run(|a: Var| linalg::slogdet(a), singular).unwrap();
     assert_eq!((sign.item::<f64>().unwrap(), log.item::<f64>().unwrap()), (0.0, f64::NEG_INFINITY));
     assert_eq!(run(linalg::det, [[0.0; 3]; 3]).unwrap().item::<f64>().unwrap(), 0.0);
-    // The adjugate of a matrix of rank n - 2 is zero.
+    // The gradient of the determinant is the adjugate, which is zero for a matrix of rank n - 2 or less.
     let zero = run(grad(linalg::det), [[0.0; 3]; 3]).unwrap();
     assert_eq!(zero, Tensor::from([[0.0; 3]; 3]));
     let x = run(|(a, b): (Var, Var)| linalg::solve(a, b), (singular, [1.0, 1.0])).unwrap();
     assert!(x.to_vec::<f64>().unwrap().iter().all(|x| !x.is_finite()));
-    // A matrix of rank one and its neighbours of rank one, with the same row space.
+    // Least squares with matrices t A of rank one: along t the rank does not change, so derivatives exist.
     let along = |t: Var| {
         let a = stack(&[stack(&[t, 2.0 * t], 0), stack(&[2.0 * t, 4.0 * t], 0)], 0);
         linalg::lstsq(a, t.ones_like().broadcast_to([2])).sum()
@@ -280,8 +285,8 @@ fn deficient_matrices_have_the_values_and_derivatives_that_exist() {
     check_grads(along, 1.5, 2).unwrap();
 }
 
-/// Every multiple of a matrix has the same vectors, so derivatives of functions of vectors must be right for every
-/// scale, also if squares of the values overflow or underflow.
+/// Multiples of a matrix have the same eigenvectors, so derivatives of functions of the vectors must be the same for
+/// scales of 2^-900 to 2^900, although squares of the eigenvalues overflow or underflow.
 #[test]
 fn derivatives_of_vectors_far_from_one_are_kept() {
     for (name, f) in
@@ -297,7 +302,8 @@ fn derivatives_of_vectors_far_from_one_are_kept() {
     }
 }
 
-/// Magnitudes whose squares leave the range, and singular matrices.
+/// Norms of matrices whose squared elements overflow or underflow, and norms and condition numbers of singular
+/// matrices: values and derivatives must be right.
 #[test]
 fn measures_are_right_at_the_ends_of_the_range() {
     let norm = |a: Var| linalg::matrix_norm(a, MatrixNorm::Frobenius);
@@ -311,7 +317,8 @@ fn measures_are_right_at_the_ends_of_the_range() {
     assert_eq!(run(norm, [[f64::INFINITY, 0.0]]).unwrap().item::<f64>().unwrap(), f64::INFINITY);
     let (value, slope) = run(value_and_grad(norm), [[f64::NAN, 2.0]]).unwrap();
     assert!(value.numbers().chain(slope.numbers()).all(|x| x.is_nan()), "{slope:?}");
-    // |A|² has a second derivative of 2 everywhere, although |A|, from which it is made, has none at 0.
+    // The Frobenius norm squared has a second derivative of 2 everywhere, although the norm, from which it is computed
+    // here, has no derivative at 0.
     let square = |a: Var| norm(a) * norm(a);
     let slope = run(grad(square), [[0.0, 0.0]]).unwrap();
     assert_eq!(slope, Tensor::from([[0.0, 0.0]]));
@@ -321,7 +328,8 @@ fn measures_are_right_at_the_ends_of_the_range() {
     {
         assert!(bend.unwrap().numbers().all(f64::is_nan));
     }
-    // Zeros beside other elements, or beside another batch member, have this derivative too.
+    // A zero element beside other elements, and a zero matrix beside another batch member, must have this second
+    // derivative too.
     let batch = [[[0.0, 2.0]], [[0.0, 0.0]]];
     let bend = run(grad(|a: Var| grad(|a: Var| square(a).sum())(a).sum()), batch).unwrap();
     assert_eq!(bend.numbers().take(2).collect::<Vec<_>>(), [2.0, 2.0]);
@@ -334,8 +342,8 @@ fn measures_are_right_at_the_ends_of_the_range() {
     assert!(error.to_string().contains("linear_algebra.rs"), "{error}");
 }
 
-/// Functions of the leading vector alone, `[.., n, n]` or `[.., m, m]`: right singular, left singular, eigenvector of
-/// the symmetric part, and principal component of the rows.
+/// Functions of the leading vector alone, the projector `[.., n, n]` or `[.., m, m]` onto it: right singular, left
+/// singular, eigenvector of the symmetric part, and principal component of the rows.
 const LEADING: &[(&str, Of)] = &[
     ("right", |a| {
         let v = linalg::svd(a).2.slice_axis(-2, 0..1);
@@ -354,7 +362,7 @@ const LEADING: &[(&str, Of)] = &[
     }),
 ];
 
-/// Regressions: derivatives that were wrong if eigenvalues are equal, or equal up to rounding.
+/// Regressions: derivatives that were wrong at eigenvalues that are equal, or equal up to rounding.
 #[test]
 fn no_derivative_is_wrong_where_values_are_equal() {
     let numbers = |x: Tensor| x.to_vec::<f64>().unwrap();
@@ -381,14 +389,15 @@ fn no_derivative_is_wrong_where_values_are_equal() {
         (w * (u * s).matmul(vt)).sum()
     };
     right_or_nan(slope(by_svd).unwrap(), &w.concat(), "svd");
-    // The projector onto one vector of a repeated value has no derivative.
+    // The projector onto one eigenvector of a repeated eigenvalue has no derivative, so the gradient must not be
+    // finite.
     let projector = |(a, w): (Var, Var)| {
         let v = linalg::eigh(a).1.slice_axis(-1, 0..1);
         (w * v.matmul(v.t())).sum()
     };
     assert!(numbers(slope(projector).unwrap()).iter().any(|x| x.is_nan()));
-    // x' exp(A) x with two pairs of values that are equal up to rounding, compared with the series of the
-    // exponential.
+    // x' exp(A) x for a matrix with two pairs of eigenvalues that are equal up to rounding; expected is the gradient of
+    // the series of the exponential.
     let turned = |a: Var| {
         let q = linalg::qr(a).0;
         (q * constant([1.0, 1.0, 2.0, 2.0])).matmul(q.t())
@@ -421,7 +430,7 @@ fn no_derivative_is_wrong_where_values_are_equal() {
         &a,
     );
     right_or_nan(got.unwrap(), &want, "curvature of exp");
-    // Σ w² = 2 t².
+    // The sum Σ w² of squared eigenvalues is 2 t² here.
     let squares = |t: Var| {
         let zero = t.zeros_like();
         let a = stack(&[stack(&[zero, t], 0), stack(&[t, zero], 0)], 0);
@@ -431,7 +440,8 @@ fn no_derivative_is_wrong_where_values_are_equal() {
     right_or_nan(run(jvp(grad(squares)), (0.0, 1.0)).unwrap().1, &[4.0], "forward over reverse");
 }
 
-/// The projector onto the eigenvector of the largest of four eigenvalues, read by different slices.
+/// The projector onto the eigenvector of the largest of four eigenvalues; each function slices the vector from the
+/// result in another way.
 const WAYS: &[(&str, Of)] = &[
     ("slice", |a| onto(linalg::eigh(a).1.slice_axis(-1, 3..))),
     ("eigh_range", |a| onto(linalg::eigh_range(a, 3..).1)),
@@ -475,8 +485,8 @@ fn onto(v: Var) -> Var {
     v.matmul(v.t())
 }
 
-/// The compiler sees through slices of every form which vectors a program reads; unread vectors of equal values do no
-/// harm.
+/// The compiler must see through slices of every form which eigenvectors a program reads: the derivative must be right
+/// although the unread vectors belong to equal eigenvalues.
 #[test]
 fn vectors_that_are_read_are_seen_through_slices_of_every_form() {
     let turned = |a: Var| {
@@ -494,10 +504,10 @@ fn vectors_that_are_read_are_seen_through_slices_of_every_form() {
         close(name, &run(grad(|a: Var| weighed(f(a))), &a).unwrap(), &want, 1e-12);
         close(name, &run(curvature(*f), &a).unwrap(), &second, 1e-10);
     }
-    // In a recording, `eigh_range` is one equation.
+    // In a recording, `eigh_range` must be one equation, which reads only the slice.
     let recorded = record(|a: Var| weighed(onto(linalg::eigh_range(a, 3..).1)), &a).unwrap();
     close("recorded", &recorded.pull(1.0).unwrap(), &want, 1e-12);
-    // A third derivative along a direction.
+    // A third derivative along the direction sin a.
     let third = |f: Of| {
         let slope = move |a: Var| (grad(move |a: Var| weighed(f(a)))(a) * a.sin()).sum();
         move |a: Var| grad(move |a: Var| (grad(slope)(a) * a.cos()).sum())(a)
@@ -506,8 +516,8 @@ fn vectors_that_are_read_are_seen_through_slices_of_every_form() {
     assert!(got.to_vec::<f64>().unwrap().iter().all(|x| x.is_finite()), "{got}");
 }
 
-/// Vectors of other values that are equal, or equal up to rounding, do not spoil the derivative of a vector with a
-/// separate value.
+/// The derivative of a vector whose eigenvalue or singular value is separate must be right, although other values are
+/// equal, or equal up to rounding.
 #[test]
 fn leading_vectors_have_derivatives_beside_equal_values() {
     let twice = [[1.0, 2.0, 0.5, -1.0], [0.3, -0.7, 1.0, 0.4]];
@@ -536,19 +546,19 @@ fn leading_vectors_have_derivatives_beside_equal_values() {
             }
         }
     }
-    // Vectors of equal values have no derivative: the result is not finite.
+    // A vector of two equal eigenvalues has no derivative: the result must not be finite.
     let last = |a: Var| weighed(linalg::eigh(a).1.slice_axis(-1, 0..1));
     let lost = run(grad(last), &diagonal).unwrap().to_vec::<f64>().unwrap();
     assert!(lost.iter().any(|x| !x.is_finite()), "{lost:?}");
 }
 
-/// Returns a matrix and its double.
+/// Returns the batch of a matrix and its double.
 fn stack_of(a: &Tensor) -> Tensor {
     run(|a: Var| stack(&[a, a * 2.0], 0), a).unwrap()
 }
 
-/// Solutions do not change if matrix and right-hand sides are scaled alike, also if squares of the scale overflow or
-/// underflow.
+/// If matrix and right-hand sides are scaled alike, solutions and derivatives of `lstsq` must not change, also if
+/// squares of the scale overflow or underflow.
 #[test]
 fn least_squares_far_from_one_keep_their_derivatives() {
     let (a, b) = (matrices(&[], 3, Dtype::F64), Tensor::from([1.0, -2.0, 0.5]));
@@ -571,8 +581,8 @@ fn least_squares_far_from_one_keep_their_derivatives() {
     }
 }
 
-/// The symmetric part of a symmetric matrix is the matrix, at both ends of the range; norms of empty arrays are
-/// errors or 0.
+/// The symmetric part of a symmetric matrix must be the matrix itself, at the largest and smallest magnitudes; norms of
+/// empty arrays are errors or 0.
 #[test]
 fn symmetric_parts_and_norms_have_no_edges() {
     let large = [[f64::MAX, 0.0], [0.0, f64::MAX / 4.0]];

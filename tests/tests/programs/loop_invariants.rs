@@ -1,15 +1,15 @@
-//! Loops whose body computes an invariant value, compared with the same loops with the value in front.
+//! Loops whose body computes an invariant value, compared with the same loops with the value computed before the loop.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use tapeloom::Kind;
 use tapeloom::prelude::*;
 
-/// A function of an array and of a trip count.
+/// A function of an array and of a run-time trip count.
 type Program = fn(Var, Var) -> Var;
 
-/// Programs that compute an invariant in each iteration, and the same with the invariant in front of the loop. The
-/// trip count is a run-time value.
+/// A name, a program that computes an invariant in each iteration, and the same program with the invariant computed
+/// before the loop. The trip count is a run-time value.
 const PAIRS: &[(&str, Program, Program)] = &[
     (
         "a row of a table of sines",
@@ -95,7 +95,7 @@ fn values_and_gradients_are_those_of_the_value_outside() {
     }
 }
 
-/// The derivative of a loop without iterations is zero, also if the derivative of an invariant is infinite.
+/// If a loop runs no iteration, its derivative must be zero, also if the derivative of a hoisted invariant is infinite.
 #[test]
 fn a_loop_without_an_iteration_has_no_derivative() {
     for (name, inside, _) in PAIRS {
@@ -105,7 +105,8 @@ fn a_loop_without_an_iteration_has_no_derivative() {
     }
 }
 
-/// The trip counts of a batch differ, and the first member has no iterations.
+/// In a batch with different trip counts, the member with no iterations must have a derivative of zero, and the other
+/// its own.
 #[test]
 fn members_without_an_iteration_have_no_derivative() {
     let (name, inside, _) = PAIRS[3];
@@ -118,7 +119,7 @@ fn members_without_an_iteration_have_no_derivative() {
     assert_eq!(both[3..], one.to_vec::<f64>().unwrap()[..], "{name}");
 }
 
-/// The body of the loop contains no sine after the pass.
+/// After the passes, the loop's body must contain no sine: the invariant is computed before the loop.
 #[test]
 fn the_invariant_is_in_front_of_the_loop() {
     let (_, inside, _) = PAIRS[0];
@@ -128,7 +129,8 @@ fn the_invariant_is_in_front_of_the_loop() {
     assert!(!bodies.contains("= sin ") && entry.contains("= sin "), "{text}");
 }
 
-/// Each of 64 functions calls the next one twice. The cost of a call must be found in one visit per function.
+/// Each of 64 functions calls the next one twice, so there are 2⁶³ paths of calls. The cost of a call must be computed
+/// once per function, or this test would not end.
 #[test]
 fn the_price_of_calls_takes_one_visit_of_each_function() {
     use std::fmt::Write;
@@ -159,7 +161,7 @@ func @loops(%0: f64[], %1: f64[]) -> (f64[]) {
     assert_eq!(moved.op.name(), "call", "{moved:?}");
 }
 
-/// Returns the counted work of a function of one array f64[n, n].
+/// Returns the counted work of `f` for an argument f64[n, n].
 fn work(n: usize, f: impl Fn(Var) -> Var + Clone + 'static) -> u64 {
     let x = Tensor::full(&[n, n], 0.5).unwrap();
     jit(f).explain(x).unwrap().work().unwrap()
@@ -176,11 +178,11 @@ fn a_product_is_computed_once_however_few_rows_an_inner_loop_reads() {
     };
     let product = (n * n * n) as u64;
     assert!(work(n, nested) < 3 * product / 2, "{}", work(n, nested));
-    // A loop that reads two rows computes two rows.
+    // A single loop that reads two rows of a product must compute only two rows.
     let single =
         |x: Var| fori_loop(2, move |(j, h): (Var, Var)| h + x.dot(x.sin()).index(j), x.index(0));
     assert!(work(n, single) < product / 4, "{}", work(n, single));
-    // A loop that reads half of the rows takes them from one product, which is computed in blocks.
+    // A loop that reads half of the rows must read them from one product, computed before the loop in blocks.
     let half =
         |x: Var| fori_loop(64, move |(j, h): (Var, Var)| h + x.dot(x.sin()).index(j), x.index(0));
     assert!(work(n, half) >= product, "{}", work(n, half));
@@ -197,9 +199,9 @@ fn the_work_of_branches_is_that_of_one() {
     assert!(both >= one && 4 * both < 5 * one, "{both} beside {one}");
 }
 
-/// The result of a Rust function is kept and never computed again. If a loop's body computes it, or a function of it, from
-/// what no iteration changes, that value is moved in front of the loop: a budget that it does not fit in says its type,
-/// without an axis of iterations, and the line of the body.
+/// The result of a host function is saved and never recomputed. If a loop's body computes it from values that no
+/// iteration changes, alone or in a further function, the value is hoisted: the error of a budget that is too small for
+/// it must name its type without an axis of iterations, and the line in the body.
 #[test]
 fn a_budget_names_the_invariant_that_does_not_fit() {
     fn table(a: Var) -> Var {

@@ -1,10 +1,10 @@
-//! Programs with a sum for each of many arrays, whose size must stay proportional to the number of arrays.
+//! A program with a sum of each of many arrays: its number of loops must be proportional to the number of arrays.
 
 use tapeloom::prelude::*;
 
-/// Sums over one extent share loops, so that arrays are read together, but at most 16 sums share one: each holds its
-/// accumulators in registers, and the time of register allocation grows faster than their number. Sums of 200 arrays
-/// in one loop took 19 seconds to compile.
+/// Sums over one extent share loops, so that arrays are read together, but at most 16 sums share one loop: each holds
+/// its accumulators in registers, and the time of register allocation grows faster than their number. Sums of 200
+/// arrays in one loop took 19 seconds to compile.
 #[test]
 fn sums_of_many_arrays_share_loops_in_groups() {
     let loops = |arrays: usize| {
@@ -17,7 +17,7 @@ fn sums_of_many_arrays_share_loops_in_groups() {
     for arrays in [16, 80, 160] {
         let (folds, kernels) = loops(arrays);
         let groups = arrays / 16;
-        // A loop may have a remainder behind its lanes.
+        // A loop in vectors may have a second loop for the remainder.
         assert!(folds >= groups && folds <= 2 * groups, "{folds} loops for {arrays}:\n{kernels}");
     }
 }

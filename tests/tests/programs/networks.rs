@@ -5,7 +5,7 @@ use serde_json::Value;
 use tapeloom::optim::{self, Optimizer};
 use tapeloom::prelude::*;
 
-/// Two leaves, of three and of two numbers.
+/// A tree of parameters with two leaves, of three and of two numbers.
 type Params<T> = (T, T);
 
 fn numbers(list: &Value) -> Vec<f64> {
@@ -18,14 +18,14 @@ fn cases(kind: &str) -> Vec<(String, Value)> {
     lines.filter_map(|l| Some((l[kind].as_str()?.to_owned(), l))).collect()
 }
 
-/// Returns `(i + 1) x³`.
+/// Returns the gradients `(i + 1) x³` of the parameters, i the index over both leaves: the same as in the script.
 fn gradient((x, y): Params<Var>) -> Params<Var> {
     let i = arange(5, Dtype::F64) + 1.0;
     let (a, b) = (i.slice_axis(0, ..3), i.slice_axis(0, 3..).reshape([1, 2]));
     (a * x.powi(3), b * y.powi(3))
 }
 
-/// Returns the parameters, as one list, after each of six steps.
+/// Returns all five parameters, as one list, after each of six steps of the optimiser.
 fn steps<O: Optimizer<Params<Var>>>(optimiser: O) -> Vec<Vec<f64>> {
     let all = jit(move |p: Params<Var>| {
         let start = (p, optimiser.init(&p));
@@ -64,7 +64,7 @@ fn steps_are_those_of_optax() {
             "accumulate" => steps(optim::accumulate(2, optim::sgd(0.01).momentum(0.9))),
             other => panic!("{other} is recorded, and not compared"),
         };
-        // optax accumulates means in f32.
+        // optax accumulates these means in f32, hence the larger tolerance.
         let within = if name == "accumulate" { 1e-7 } else { 1e-12 };
         let want: Vec<Vec<f64>> = case["steps"].as_array().unwrap().iter().map(numbers).collect();
         for (step, (got, want)) in got.iter().zip(&want).enumerate() {
@@ -86,7 +86,7 @@ fn schedules_are_those_of_optax() {
             "linear" => optim::linear_schedule(1.0, 0.25, 8),
             "cosine" => optim::cosine_decay(2.0, 8),
             "exponential" => optim::exponential_decay(1.0, 4, 0.5),
-            // Boundaries are given unordered.
+            // The boundaries are given in another order than in the script.
             "piecewise" => optim::piecewise_constant(1.0, &[(7, 0.05), (3, 0.5)]),
             "warm up" => optim::cosine_decay(1.0, 8).warm_up(4),
             "joined" => optim::linear_schedule(0.0, 1.0, 5).then(5, 0.5),
@@ -101,7 +101,7 @@ fn schedules_are_those_of_optax() {
     assert_eq!(seen, 6);
 }
 
-/// A phase of no steps ends when it begins.
+/// A learning rate schedule with a phase of 0 steps must begin with the phase that follows.
 #[test]
 fn schedules_of_no_steps_have_ended() {
     let schedules = [
@@ -154,7 +154,7 @@ fn normalizations_have_derivatives() {
     check_grads(similar, (input(), input()), 2).unwrap();
 }
 
-/// Directions of vectors whose squares leave the range.
+/// `cosine_similarity` of vectors whose squared elements overflow or underflow must be right.
 #[test]
 fn angles_are_those_of_vectors_of_any_length() {
     let similar = |x: Var| x.cosine_similarity(constant([4e200, 3e200]), -1);
@@ -170,7 +170,8 @@ fn angles_are_those_of_vectors_of_any_length() {
     .unwrap();
 }
 
-/// After long training on one batch, the running state equals the batch's statistics, and both modes agree.
+/// After sixty steps on one batch, the running statistics must equal the batch's, so that training and evaluation give
+/// the same result.
 #[test]
 fn batch_norm_learns_the_batch() {
     let norm = nn::BatchNorm::new(-1).momentum(0.5);
@@ -200,7 +201,7 @@ fn dropout_keeps_the_mean_and_has_its_derivative() {
     let slope = run(grad(move |x: Var| f((x, constant(0.25))).sum()), [1.0; 20]).unwrap();
     let slope = slope.to_vec::<f64>().unwrap();
     assert!(slope.contains(&0.0) && slope.contains(&(4.0 / 3.0)), "{slope:?}");
-    // Each batch member drops elements by its own key.
+    // Each batch member must drop elements by its own key.
     let both =
         run(|k: Var| vmap(|k: Var| nn::dropout(k, ones([50], Dtype::F64), 0.5))(k), [1u64, 2]);
     let both = both.unwrap().to_vec::<f64>().unwrap();

@@ -5,7 +5,7 @@ use tapeloom::prelude::*;
 use tapeloom_tests::Agreement;
 use tapeloom_tests::repeated::{determinant, doubling, rnn, rnn_arguments, rnn_written_out};
 
-/// Returns the text of the called kernels, and of the program.
+/// Returns the text of the kernels that are called, and the text of the program that calls them.
 fn kernels(explained: &Explanation) -> (String, String) {
     let text = explained.kernels();
     let (callees, entry) = text.split_at(text.find("program @").unwrap());
@@ -24,7 +24,8 @@ fn iterations_of_a_network_are_those_written_out() {
     Agreement::CLOSE.check_all(&[y, g.0, g.1, g.2], &[y2, g2.0, g2.1, g2.2]).unwrap();
 }
 
-/// `d det(A) = det(A) tr(A⁻¹ dA)`, so the gradient is the matrix of cofactors, and `A · (∂det)ᵀ = det(A) · 1`.
+/// The gradient of the determinant by cofactors is compared by `A · (∂det)ᵀ = det(A) · 1`: since `d det(A) = det(A)
+/// tr(A⁻¹ dA)`, it must be the matrix of cofactors.
 #[test]
 fn a_determinant_by_cofactors_has_the_cofactors_as_gradient() {
     for n in [1, 2, 4, 5] {
@@ -58,7 +59,7 @@ fn a_body_that_calls_itself_twice_is_the_body_written_out() {
     }
 }
 
-/// The compiled code does not depend on the number of iterations: the same kernels, and calls of them.
+/// For any number of iterations of an outlined body, the program must have the same kernels and one call per iteration.
 #[test]
 fn iterations_of_a_network_are_calls_of_one_kernel() {
     let (w, u, x) = rnn_arguments(2, 3).unwrap();
@@ -76,27 +77,29 @@ fn iterations_of_a_network_are_calls_of_one_kernel() {
     let (ten, _) = slope(10);
     let (many, entry) = slope(100);
     assert_eq!(many, ten);
-    // One kernel for the forward and one for the reverse pass; the first and the last reverse iteration differ from
-    // the others.
+    // One kernel for the forward and one for the reverse pass. The first and the last reverse iteration differ from the
+    // others, and are no calls.
     assert_eq!(count(&ten, "kernel "), 2, "{ten}");
     assert_eq!(count(&entry, "call "), 198, "{entry}");
 }
 
-/// One kernel per size; each contains the calls of its own text.
+/// The determinant by cofactors, recursive over sizes, must have one kernel per size, each with calls of the next
+/// smaller size.
 #[test]
 fn a_determinant_by_cofactors_is_a_kernel_a_size() {
     for n in [4, 6, 8, 10] {
         let numbers = (0..n * n).map(|i| (1.0 + i as f64 * i as f64).sin());
         let a = Tensor::new(&[n, n], numbers.collect::<Vec<f64>>()).unwrap();
         let (callees, entry) = kernels(&jit(determinant(n)).explain(&a).unwrap());
-        // Neither for size one, which is smaller than a call, nor for the largest size, which is called once.
+        // No kernel for size one, whose body is smaller than a call, and none for size n, which is called once.
         assert_eq!(count(&callees, "kernel "), n - 2);
         assert_eq!(count(&entry, "call "), n);
         assert_eq!(count(&callees, "call "), (3..n).sum::<usize>());
     }
 }
 
-/// The text of nested calls is linear in their depth, although their run time is exponential.
+/// A function that calls itself twice per level, over 26 levels: the number of kernels must be linear in the levels,
+/// although the number of calls is exponential.
 #[test]
 fn a_body_that_calls_itself_twice_is_a_kernel_a_level() {
     let explained = jit(doubling(26)).explain(0.5).unwrap();
@@ -108,8 +111,8 @@ fn a_body_that_calls_itself_twice_is_a_kernel_a_level() {
     assert!(plan.contains("inlined (268435455 equations, 1 times)"), "{plan}");
 }
 
-/// Callers that read different small results share a function. A caller that needs much less work has a function of
-/// its own.
+/// Callers that read different scalars or small results of a call must share one kernel; a caller that does not need a
+/// third of the work must get a kernel of its own.
 #[test]
 fn what_is_read_of_a_call_makes_no_kernel_of_its_own() {
     let program = |masks: &'static [[bool; 3]]| {
@@ -135,8 +138,9 @@ fn what_is_read_of_a_call_makes_no_kernel_of_its_own() {
     assert_eq!(count(&heavy, "kernel "), 2, "{heavy}");
 }
 
-/// Operands of calls: rows of a matrix are read in place, columns are copied, and a column used twice is copied once.
-/// A result may be overwritten, and may be the program's result.
+/// Operands of calls: rows of a matrix must be read in place, columns are copied, and a column used twice is copied
+/// once. The program overwrites one result of a call and returns others; values are compared with a computation by
+/// hand.
 #[test]
 fn operands_and_results_of_calls() {
     let f = |(a, s): (Var, Var)| {

@@ -1,7 +1,7 @@
-//! The programs outside of the suite with which the book measures the gains of some passes, and a test that these
-//! passes change them.
+//! Programs, besides the suite's, with which the book measures the gains of some passes, and a test that these passes
+//! change them.
 //!
-//! They are gradients of loops over numbers. The table in the book was measured at larger sizes.
+//! The programs are gradients of loops over numbers. The table in the book was measured at larger sizes.
 
 use tapeloom::prelude::*;
 
@@ -17,7 +17,7 @@ fn numbers(shape: &[usize]) -> Tensor {
     Tensor::new(shape, x.collect::<Vec<f64>>()).unwrap()
 }
 
-/// Rows of a mixture whose weights are exponentials.
+/// The log-likelihood of rows x under a mixture whose weights are exponentials of `logits`.
 fn mixture(logits: Var, x: Var) -> Var {
     let [n, m] = [x.shape()[0], x.shape()[1]];
     let total = Ref::new(0.0);
@@ -29,7 +29,7 @@ fn mixture(logits: Var, x: Var) -> Var {
     total.get()
 }
 
-/// State that decays at individual rates.
+/// A state of which each element decays at its own rate, driven by `u`.
 fn decays(rate: Var, u: Var) -> Var {
     let [n, m] = [u.shape()[0], u.shape()[1]];
     let s = Ref::new(zeros([m], Dtype::F64));
@@ -41,7 +41,7 @@ fn decays(rate: Var, u: Var) -> Var {
     s.get().square().sum()
 }
 
-/// Independent scalar Kalman filters whose noise is an exponential.
+/// The loss of independent scalar Kalman filters whose process noise is the exponential of `q`.
 fn kalman(q: Var, y: Var) -> Var {
     let [n, m] = [y.shape()[0], y.shape()[1]];
     let (x, p) = (Ref::new(zeros([m], Dtype::F64)), Ref::new(ones([m], Dtype::F64)));
@@ -59,7 +59,7 @@ fn kalman(q: Var, y: Var) -> Var {
     loss.get()
 }
 
-/// Heat in a rod, step by step in place.
+/// Heat conduction in a rod: an explicit time step in place, repeated.
 fn rod(x: Var, p: Var) -> Var {
     let u = Ref::new(x);
     iterations(100, |_| {
@@ -71,7 +71,7 @@ fn rod(x: Var, p: Var) -> Var {
     u.get().square().sum()
 }
 
-/// Relaxation of a plate in place.
+/// Relaxation of the temperatures of a plate, in place.
 fn plate(x: Var, p: Var) -> Var {
     let [n, m] = [x.shape()[0], x.shape()[1]];
     let u = Ref::new(x);
@@ -87,7 +87,7 @@ fn plate(x: Var, p: Var) -> Var {
     u.get().square().sum()
 }
 
-/// Heat in a rod, with all steps as rows of one array.
+/// Heat conduction in a rod, with the states of all 200 time steps as rows of one array.
 fn history(x: Var, p: Var) -> Var {
     let (m, steps) = (x.shape()[0], 200);
     let u = Ref::new(zeros([steps + 1, m], Dtype::F64));
@@ -102,7 +102,7 @@ fn history(x: Var, p: Var) -> Var {
     u.get().index(steps).square().sum()
 }
 
-/// The knapsack problem for every size.
+/// The knapsack problem: the best value for every capacity up to 500.
 fn knapsack(value: Var, p: Var) -> Var {
     let (n, room) = (value.shape()[0], 500);
     let best = Ref::new(zeros([n + 1, room + 7], Dtype::F64));
@@ -115,7 +115,7 @@ fn knapsack(value: Var, p: Var) -> Var {
     best.get().index(n).sum()
 }
 
-/// The price of an American option on a lattice.
+/// The price of an American option on a binomial lattice.
 fn option(x: Var, p: Var) -> Var {
     let m = x.shape()[0];
     let v = Ref::new(zeros([m, m], Dtype::F64));
@@ -130,7 +130,7 @@ fn option(x: Var, p: Var) -> Var {
     v.get().index((m - 1, 0))
 }
 
-/// Layers whose outputs are adjacent in one array.
+/// Layers of a network whose outputs are adjacent parts of one array.
 fn layers(w: Var, x: Var) -> Var {
     let n = x.shape()[0];
     let memory = Ref::new(zeros([4 * n], Dtype::F64));
@@ -148,7 +148,8 @@ fn layers(w: Var, x: Var) -> Var {
     memory.get().index(-1)
 }
 
-/// Passes, a program that they change, its name in the table, and the shapes of its arguments.
+/// The name of a pass, a program that it must change, the program's name in the book's table, and the shapes of its
+/// arguments.
 const PROGRAMS: [(&str, Program, &str, [&[usize]; 2]); 9] = [
     ("hoist_invariant", mixture, "mixture", [&[30], &[30, 30]]),
     ("hoist_invariant", decays, "decays", [&[50], &[30, 50]]),

@@ -1,5 +1,5 @@
-//! Linear functions called in loops: pullbacks and tangent maps of a loop whose trip count is unknown before the run.
-//! The loop leaves a dynamic tape, which every iteration of the calling loop reads.
+//! Linear functions called in loops: the pullbacks and tangent maps of a loop whose trip count is unknown before the
+//! run. That loop leaves a dynamic tape, which every iteration of the calling loop reads.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -9,8 +9,8 @@ use tapeloom_tests::Agreement;
 type Two = (Var, Var);
 type Linear = Box<dyn Fn(Var) -> Var>;
 
-/// Returns the pullback or the tangent map, at `x`, of a loop with three iterations; the trip count is static or a
-/// run-time value.
+/// Returns the tangent map (if `forward`) or the pullback at `x` of a loop with three iterations; the trip count is
+/// static (if `known`) or a run-time value.
 fn linear(x: Var, forward: bool, known: bool) -> Linear {
     let step = |(_, x): Two| x + x.sin() * 0.1;
     let number = (x.sum().stop_gradient() * 0.0 + 3.0).convert(Dtype::I64);
@@ -18,10 +18,10 @@ fn linear(x: Var, forward: bool, known: bool) -> Linear {
     if forward { Box::new(linearize(run)(x).1) } else { Box::new(vjp(run)(x).1) }
 }
 
-/// A function of a linear function and an array.
+/// A program that applies a linear function in loops, to an array.
 type Calls = fn(&dyn Fn(Var) -> Var, Var) -> Var;
 
-/// Returns programs whose loops call a linear function in every iteration.
+/// Returns names and programs whose loops call a linear function in every iteration.
 fn loops() -> [(&'static str, Calls); 5] {
     [
         ("a loop", |f, x| fori_loop(2, |(_, y): Two| f(y).sin(), x)),
@@ -56,8 +56,8 @@ fn what_loops_call_has_derivatives() {
     let x = Tensor::from([0.7, -0.3]);
     for (name, repeat) in loops() {
         for (mode, derived) in modes {
-            // Batch members with different trip counts cannot carry a tape, and a tape carried by an outer loop has
-            // no known number of records when it is repeated over a batch: both are refused.
+            // In a batch, members with different trip counts cannot carry a dynamic tape, and a tape carried by an
+            // outer loop has no known number of iterations per member: both must be refused with an error.
             let refused = mode == "a batch" && !["a loop", "elements"].contains(&name);
             for forward in [false, true] {
                 let f = |known: bool| {

@@ -1,5 +1,5 @@
-//! Samples compared with those of JAX, or with exact values where JAX loses digits, recorded by
-//! `tests/data/random/record.py`; and the guarantees of keys under transforms.
+//! Random samples compared with recorded ones (`tests/data/random/record.py`): JAX's, or exact values where JAX loses
+//! digits; and properties of keys under transforms.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -8,20 +8,22 @@ use tapeloom_ir::Literal;
 use tapeloom_tests::conformance::tensor;
 use tapeloom_tests::{Agreement, Elements};
 
-/// The bound on the distance of a sample from the recorded one, in units in the last place: of the number, or of 1 if
-/// that is larger, because near a root a function has the absolute error of its argument.
+/// For each distribution, the largest distance of a sample from the recorded one, in units in the last place: of the
+/// number itself (`Own`), or of 1 if that is larger (`One`), because near a root a function has the absolute error of
+/// its argument.
 const ULPS: &[(&str, f64, Place)] = &[
     ("normal", 2.0, Place::Own),
     ("exponential", 1.0, Place::Own),
     ("laplace", 1.0, Place::Own),
     ("gumbel", 2.0, Place::One),
-    // Compared with JAX's own inverse error function: its bounds are rounded, so there are no exact values.
+    // JAX's bounds are rounded, so there are no exact values: compared with JAX, which uses its own inverse error
+    // function.
     ("truncated_normal", 16.0, Place::One),
-    // XLA uses fused multiply-add if the machine has it.
+    // XLA fuses multiply and add if the machine has such an instruction, so the last bit may differ.
     ("uniform_between", 2.0, Place::One),
 ];
 
-/// The number whose last place is the unit.
+/// The number whose unit in the last place measures an error: the sample itself, or 1 if that is larger.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
     Own,
@@ -35,7 +37,7 @@ fn cases() -> Vec<Value> {
     lines[1..].to_vec()
 }
 
-/// Draws the sample of a case.
+/// Draws the sample of a recorded case with this library.
 fn sample(case: &Value) -> Result<Tensor, tapeloom::Error> {
     let args = case["args"].clone();
     let seed = case["seed"].as_i64().unwrap();
@@ -96,7 +98,7 @@ fn sample(case: &Value) -> Result<Tensor, tapeloom::Error> {
     )
 }
 
-/// Returns the distance of two floats of a dtype, in units in the last place of the second.
+/// Returns the distance of `got` from `want`, in units in the last place of `want` (or of 1) in this dtype.
 fn ulps(got: f64, want: f64, dtype: Dtype, place: Place) -> f64 {
     let size = if place == Place::One { want.abs().max(1.0) } else { want.abs() };
     let place = match dtype {
@@ -133,7 +135,7 @@ fn samples_are_those_of_jax() {
     assert!(wrong.is_empty(), "{}\n{worst:?}", wrong.join("\n"));
 }
 
-/// A batch of keys gives the samples of each key, and a key under a derivative gives the same samples.
+/// A batch over keys must give the samples of each key, and samples under a derivative must be the same as without.
 #[test]
 fn samples_are_the_same_under_transforms() {
     let normal = |key: Var| random::normal(key, [7], Dtype::F64);
@@ -144,14 +146,15 @@ fn samples_are_the_same_under_transforms() {
         stack(&(0..4).map(|i| normal(all.index(i))).collect::<Vec<_>>(), 0)
     };
     assert_eq!(batch, run(one_by_one, 3i64).unwrap());
-    // d/ds of Σ s z is Σ z, with the same z in both passes, saved or recomputed.
+    // The derivative of Σ s z with respect to s is Σ z: both passes must draw the same z, whether it is saved or
+    // recomputed.
     let scaled = |s: Var| (s * random::normal(random::key(3), [7], Dtype::F64)).sum();
     let total = run(|()| random::normal(random::key(3), [7], Dtype::F64).sum(), ()).unwrap();
     assert_eq!(run(grad(scaled), 2.0).unwrap(), total);
     assert_eq!(run(grad(checkpoint(scaled, Policy::Nothing)), 2.0).unwrap(), total);
 }
 
-/// Parameters have derivatives of every order, also bounds and tails.
+/// Samples must have derivatives with respect to parameters, to second order, also with respect to bounds and in tails.
 #[test]
 fn samples_move_with_their_parameters() {
     let bounds = |(low, high): (Var, Var)| {
@@ -164,7 +167,7 @@ fn samples_move_with_their_parameters() {
     check_grads(truncated, (-0.5, 1.5), 2).unwrap();
 }
 
-/// Wrong keys, seeds, dtypes and bounds give an error at the user's line.
+/// Wrong keys, seeds, dtypes and bounds must each give an error that names the user's line.
 #[test]
 fn mistakes_are_errors_with_the_line() {
     type Draw = fn(Var) -> Var;
@@ -214,7 +217,7 @@ fn mistakes_are_errors_with_the_line() {
     }
 }
 
-/// Samples inside loops depend on their keys only, also if the reverse pass recomputes them.
+/// Samples drawn inside loops must depend on their keys only, also if the reverse pass recomputes them.
 #[test]
 fn samples_in_loops_are_those_of_their_keys() {
     let draw = |key: Var| random::normal(key, [2], Dtype::F64);

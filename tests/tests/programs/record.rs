@@ -35,14 +35,15 @@ fn every_primitive_is_recorded_and_pulled_back_twice() {
     assert!(failures.is_empty(), "{} fail\n{}", failures.len(), failures.join("\n\n"));
 }
 
-/// Returns central differences of a recorded function; each point has its own path.
+/// Returns the derivative of a recorded function at `x` by central differences; each evaluation may take another path
+/// of branches.
 fn difference(f: impl Fn(Var) -> Var, x: f64) -> f64 {
     let h = 1e-5;
     let at = |x: f64| number(&record(&f, x).unwrap().value());
     (at(x + h) - at(x - h)) / (2.0 * h)
 }
 
-/// Returns the derivative of a scalar function, by a recording inside a recording.
+/// Returns the derivative of a scalar function, computed by pulling back a recording inside a recording.
 fn slope(f: impl Fn(Var) -> Var) -> impl Fn(Var) -> Var {
     move |x| {
         let (y, pull) = recorded_vjp(&f)(x);
@@ -50,8 +51,8 @@ fn slope(f: impl Fn(Var) -> Var) -> impl Fn(Var) -> Var {
     }
 }
 
-/// Checks first, second and third derivatives of a function that reads values against differences, and the compiled
-/// path against the tape.
+/// Checks the first, second and third derivative of a recorded function, whose control flow reads values, against
+/// central differences, and the compiled recording against the tape.
 #[track_caller]
 fn derivatives(f: impl Fn(Var) -> Var + Clone, x: f64) {
     let tape = record(f.clone(), x).unwrap();
@@ -162,7 +163,8 @@ fn collatz_by_integers() {
     assert_eq!(tape.value().0, Tensor::from(1i64));
 }
 
-/// Programs that read no values agree with `jit`, whatever they contain.
+/// Programs that read no values in their control flow must give the same values and pullbacks when recorded and under
+/// `jit`.
 #[test]
 fn what_asks_for_nothing_is_what_jit_makes_of_it() {
     type F = Box<dyn Fn(Var) -> Var>;
@@ -255,7 +257,7 @@ fn what_asks_for_nothing_is_what_jit_makes_of_it() {
         let want = jit(bent).interpreted().call(&x).unwrap();
         let got = tape.pull(ct).unwrap_or_else(|e| panic!("{name}, second order: {e}"));
         check("second order", &got, &want);
-        // Outside a recording, `recorded_vjp` acts as `vjp`.
+        // In a closure that is traced and not recorded, `recorded_vjp` must act as `vjp`.
         let traced = jit(|x: Var| recorded_vjp(&f)(x).1(ones([], Dtype::F64))).call(&x).unwrap();
         check("not recorded", &traced, &back);
     }
@@ -265,17 +267,17 @@ fn what_asks_for_nothing_is_what_jit_makes_of_it() {
 
 #[test]
 fn perturbations_are_kept_apart() {
-    // d/dx (x · d/dy (x + y)) = 1
+    // Perturbations must not be confused: d/dx (x · d/dy (x + y)) is 1.
     let f = |x: Var| {
         let inner = |y: Var| x + y;
         x * slope(inner)(x)
     };
     assert_eq!(record(f, 3.0).unwrap().pull(1.0).unwrap(), Tensor::from(1.0));
-    // The outer argument is a constant inside, although it is the same value.
+    // Inside the inner derivative, the outer argument x is a constant, although y has the same value.
     let f = |x: Var| slope(|y: Var| y * x)(x);
     let tape = record(f, 3.0).unwrap();
     assert_eq!((tape.value(), tape.pull(1.0).unwrap()), (Tensor::from(3.0), Tensor::from(1.0)));
-    // A transform inside a function that is pulled back, and around it.
+    // A `grad` inside a function that a recording pulls back, inside another recording.
     let f = |x: Var| slope(|y: Var| grad(|z: Var| z * z * y * x)(y))(x);
     let tape = record(f, 2.0).unwrap();
     assert_eq!((tape.value(), tape.pull(1.0).unwrap()), (Tensor::from(16.0), Tensor::from(16.0)));
@@ -295,7 +297,7 @@ fn a_pullback_is_used_as_often_as_one_likes() {
     let (y, slope) = jit(value_and_grad(plain)).call(0.8).unwrap();
     close(&tape.value(), &y);
     close(&tape.pull(1.0).unwrap(), &slope);
-    // Also in a closure given to a transform.
+    // `recorded_vjp` in a closure that `grad` or another transform traces.
     let f = |x: Var| {
         let (_, pull) = recorded_vjp(|x: Var| x.sin() * x)(x);
         grad(|ct: Var| pull(ct) * ct)(x)
@@ -319,10 +321,10 @@ fn recordings_in_recordings_are_data() {
     let tape = record(f, 3.0).unwrap();
     assert_eq!(tape.value(), Tensor::from(18.0));
     assert_eq!(tape.pull(1.0).unwrap(), Tensor::from(6.0));
-    // Also in a closure that `jit` traces.
+    // A recording inside a closure that `jit` traces.
     let f = jit(|x: Var| x * number(&record(|y: Var| y * 2.0, 4.0).unwrap().value()));
     assert_eq!(f.call(1.0).unwrap(), Tensor::from(8.0));
-    // A recorded path can be recorded again.
+    // The program of a recording, applied inside another recording.
     let cube = record(|x: Var| x * x * x, 1.0).unwrap();
     let tape = record(|x: Var| cube.apply(x) + x, 2.0).unwrap();
     assert_eq!(tape.pull(1.0).unwrap(), Tensor::from(13.0));
@@ -382,7 +384,8 @@ fn what_pulling_back_reads_is_kept_and_no_more() {
     let x = Tensor::full(&[n], 0.5).unwrap();
     let size = |f: fn(Var) -> Var| record(f, &x).unwrap().bytes();
     let array = n * 8;
-    // The reverse pass of a sum reads nothing; of a sine, its operand; of an exponential, its result.
+    // The tape's size in arrays: the reverse pass of a sum reads nothing, that of a sine its operand, that of an
+    // exponential its result.
     let sums = |k: usize, bytes: usize| {
         assert!((k * array..k * array + 20_000).contains(&bytes), "{bytes} for {k} arrays");
     };
@@ -390,7 +393,7 @@ fn what_pulling_back_reads_is_kept_and_no_more() {
     sums(1, size(|x| x.sin().sum()));
     sums(1, size(|x| (x + 1.0).exp().sum()));
     sums(2, size(|x| (x * (x + 1.0)).sum()));
-    // A buffer used twice is stored once.
+    // One buffer read by two operations under two shapes is stored once.
     sums(1, size(|x| x.reshape([100, 100]).sin().sum() + x.cos().sum()));
 }
 

@@ -1,4 +1,4 @@
-//! Bad inputs of recordings: each must give one error of its kind at the user's line, and no panic.
+//! Wrong uses of recordings: each must give one error of its kind at the user's line, and no panic.
 
 #![allow(clippy::unwrap_used, unused_must_use, reason = "tests")]
 
@@ -7,15 +7,15 @@ use tapeloom::prelude::*;
 use tapeloom::{ArrayType, Error, Kind};
 use tapeloom_tests::error_asserts::{Lines, check};
 
-/// Stores the current line.
+/// Stores the line of the macro call in a cell, as the expected line of an error.
 macro_rules! here {
     ($of:expr) => {
         $of.set(line!())
     };
 }
 
-/// A name, the error kind, a part of the message, and an expression with an error, in which `here!` stores the
-/// expected lines.
+/// Declares cases: a name, the kind of the expected error, a part of its message, and an expression that makes the
+/// error, in which `here!` stores the expected lines.
 macro_rules! cases {
     ($($name:literal, $kind:ident, $says:literal, |$l:ident| $body:expr)*) => {{
         let mut failures = Vec::new();
@@ -35,7 +35,7 @@ macro_rules! cases {
     }};
 }
 
-/// Records a function of three numbers, for its errors.
+/// Records a function of three numbers, and returns its error.
 macro_rules! recorded {
     ($l:ident, |$x:ident| $body:expr) => {{ record(|$x: Var| $body, [0.5, 1.0, 2.0]).map(|_| ()) }};
 }
@@ -46,10 +46,10 @@ fn bad_inputs_are_errors_at_their_lines() {
     let slot: Cell<Option<Var>> = Cell::new(None);
     let pull = Cell::new(None);
     let (count, failures) = cases! {
-        // Exceeds the memory limit.
+        // The recording exceeds its limit of 100 bytes.
         "a budget", Budget, "and may hold 100", |l|
             record_within(100, |x: Var| { here!(l.wrong); x.exp() * x }, [0.5, 1.0, 2.0]).map(|_| ())
-        // Reads of values where there are none.
+        // Values are read in traces that have none.
         "value in jit", NoValue, "`value` of f64[3] in the closure given to `run`", |l|
             run(|x: Var| { here!(l.wrong); x.value(); x }, [0.5, 1.0, 2.0]).map(|_| ())
         "item in jit", NoValue, "`item` of f64[] in the closure given to `run`", |l|
@@ -87,7 +87,7 @@ fn bad_inputs_are_errors_at_their_lines() {
                 recorded_vjp(f)(x).0
             })(x))
 
-        // Values of another shape or dtype.
+        // Values are read as another shape or dtype.
         "an item of many", Shape, "`item` needs a tensor with one element, got f64[3]", |l| recorded!(l, |x| {
             here!(l.wrong); x.item::<f64>();
             x
@@ -97,7 +97,7 @@ fn bad_inputs_are_errors_at_their_lines() {
             x
         })
 
-        // Values of other traces.
+        // Values of another trace are used.
         "a value after its closure", Escaped, "the closure given to `grad`", |l| recorded!(l, |x| {
             grad(|x: Var| { here!(l.other); slot.set(Some(x.sin())); x.sum() })(x);
             here!(l.wrong); slot.get().unwrap().value();
@@ -126,7 +126,7 @@ fn bad_inputs_are_errors_at_their_lines() {
             recorded!(l, |x| pull(x.sum()))
         }
 
-        // Failed operations, and reads of their results.
+        // An operation fails, and its result is read.
         "a wrong operation, then a value of it", Shape, "cannot broadcast", |l| recorded!(l, |x| {
             here!(l.wrong); let y = x + zeros([2], Dtype::F64);
             while y.sum().item::<f64>() < 10.0 {}
@@ -142,7 +142,7 @@ fn bad_inputs_are_errors_at_their_lines() {
             here!(l.wrong); fori_loop(3, |(_, c): (Var, Var)| c.convert(Dtype::F32), x)
         })
 
-        // Pullbacks.
+        // Pullbacks get wrong cotangents.
         "a cotangent of another shape", Shape, "`cotangent` must have its primal's type f64[], got f64[2]", |l| {
             here!(l.wrong); let tape = record(|x: Var| x.sum(), [0.5, 1.0])?;
             tape.pull([1.0, 2.0]).map(|_| ())
@@ -185,7 +185,7 @@ fn bad_inputs_are_errors_at_their_lines() {
         "a recorded cotangent of another shape", Shape, "`cotangent` must have its primal's type f64[]", |l|
             record(|x: Var| { here!(l.wrong); let f = recorded_vjp(|x: Var| x.sin()); f(x).1(zeros([2], Dtype::F64)) }, 3.0).map(|_| ())
 
-        // The recorded path as a program.
+        // The program of a recording gets wrong arguments.
         "applied to another shape", Shape, "`argument` was f64[2] and is f64[3]", |l| {
             let tape = record(|x: Var| x.sum(), [0.5, 1.0])?;
             run(|x: Var| { here!(l.wrong); tape.apply(x) }, [1.0, 2.0, 3.0]).map(|_| ())
@@ -203,7 +203,7 @@ fn bad_inputs_are_errors_at_their_lines() {
     assert!(count >= 30);
 }
 
-/// Outside any trace an error cannot be reported: the result is a nan.
+/// Outside any trace no error can be returned, so reading a value must give nan.
 #[test]
 fn outside_any_trace() {
     let slot = Cell::new(None);
@@ -218,7 +218,7 @@ fn outside_any_trace() {
     let x = slot.get().unwrap();
     assert!(x.item::<f64>().is_nan());
     assert!(x.value().item::<f64>().unwrap().is_nan());
-    // A constant has its value everywhere.
+    // A constant has its value in every trace.
     assert_eq!(zeros([], Dtype::I64).item::<i64>(), 0);
     let y = grad(|x: Var| if x.item::<f64>().is_nan() { x * 2.0 } else { x })(x);
     assert!(y.item::<f64>().is_nan());

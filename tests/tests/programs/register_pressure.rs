@@ -1,5 +1,5 @@
-//! Loops and branches with more values than the machine has registers: values and derivatives by machine code agree
-//! with the interpreter.
+//! Loops and branches with more live values than the machine has registers: values and derivatives by machine code are
+//! compared with the interpreter.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -8,7 +8,7 @@ use tapeloom_ir::{Dtype, Tensor, parse_module};
 use tapeloom_tests::wide::{Compile, FAMILIES, FUNCTIONS, Family, arguments};
 use tapeloom_tests::{Agreement, run};
 
-/// Fourteen arrays: more buffers than registers.
+/// With fourteen arrays, a loop has more buffers than registers.
 #[test]
 fn of_few_values() {
     for family in FAMILIES {
@@ -16,7 +16,8 @@ fn of_few_values() {
     }
 }
 
-/// 150 arrays: enough values for the backend to spill and split live ranges itself.
+/// With 150 arrays, a loop has enough values that the code generator splits live ranges itself before it calls
+/// Cranelift.
 #[test]
 fn of_many_values() {
     for family in FAMILIES {
@@ -36,7 +37,7 @@ fn agree(family: Family, (name, explain): Compile, n: usize) {
     Agreement::CLOSE.check_all(&got, &run(&m, id, &args).unwrap()).map_err(wrong).unwrap();
 }
 
-/// Returns numbers between 0 and 1 for an argument.
+/// Returns an argument of type `ty` with numbers between 0 and 1, which depend on the index `i` of the argument.
 fn numbers((i, ty): (usize, &tapeloom_ir::Type)) -> Tensor {
     let ty = ty.as_array().unwrap();
     assert_eq!(ty.dtype, Dtype::F64);

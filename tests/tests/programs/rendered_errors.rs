@@ -1,4 +1,4 @@
-//! Errors print as the book shows them: with the user's lines, the operands, their origins, and a fix.
+//! Errors must print as the book shows them: with the user's lines, the operands, their origins, and a fix.
 //!
 //! `BLESS=1 cargo test -p tapeloom-tests --test programs rendered_errors::` writes the printed errors into the
 //! chapters: read the difference before you commit it.
@@ -8,7 +8,7 @@
 use std::fs;
 use std::path::Path;
 
-/// A block of a chapter; returns the text of its errors.
+/// A Rust block of a chapter as a function; it returns the texts of the errors of the block.
 type Block = fn() -> Result<Vec<String>, Box<dyn std::error::Error>>;
 
 include!(concat!(env!("OUT_DIR"), "/errors.rs"));
@@ -23,7 +23,7 @@ fn errors_print_as_the_book_says() {
         if printed.iter().any(|text| text == expected) {
             continue;
         }
-        // The closest error is one of the same kind.
+        // If no error equals the expected text, report one of the same kind.
         let kind = expected.split(']').next();
         let closest = printed.iter().find(|text| text.split(']').next() == kind);
         let Some(text) = closest.or(printed.first()) else { panic!("{chapter}: no error") };
@@ -39,7 +39,7 @@ fn errors_print_as_the_book_says() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// Replaces locations in the generated file by locations in `src/main.rs`, where the block would begin at line 1.
+/// Replaces locations in the generated file by locations in `src/main.rs`, as if the block began at its line 1.
 fn as_in_a_program(text: &str, line: usize) -> String {
     let mut pieces = text.split(concat!(env!("OUT_DIR"), "/errors.rs:"));
     let mut result = pieces.next().unwrap_or_default().to_owned();

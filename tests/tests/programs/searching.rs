@@ -1,5 +1,5 @@
-//! Searches in sorted vectors, compared with counts over all pairs, on every engine; for vectors that are compared
-//! elementwise and for vectors that are bisected; and the work of a search.
+//! Searches in sorted vectors, on every engine, compared with counts over all pairs of element and query; vectors up to
+//! a length are compared with all queries elementwise, longer ones bisected. Also the work of a search.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -8,13 +8,14 @@ use tapeloom::accelerator::Machine;
 use tapeloom::prelude::*;
 use tapeloom_tests::{Agreement, Elements};
 
-/// Lengths around the longest vector that is compared with every query, and around powers of two.
+/// Lengths of the sorted vector around the longest one (64) that is compared elementwise with each query, and around
+/// powers of two.
 const LENGTHS: &[usize] = &[
     0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 66, 100, 127, 128, 129, 200, 1023,
     1024, 1025,
 ];
 
-/// Returns `n` ascending elements, with ties, both zeros and infinities; nan last.
+/// Returns a sorted vector of `n` elements with ties, both zeros and infinities, and nan at the end.
 fn table(n: usize) -> Vec<f64> {
     let mut x: Vec<f64> =
         (0..n).map(|i| ((i * 7919) % n.max(1) / 3) as f64 - (n / 6) as f64).collect();
@@ -29,14 +30,15 @@ fn table(n: usize) -> Vec<f64> {
     x
 }
 
-/// Returns elements of the table, numbers between them, and numbers beyond both ends.
+/// Returns queries: elements of the table, numbers between elements, numbers beyond both ends, infinities and nan.
 fn queries(table: &[f64]) -> Vec<f64> {
     let few = table.iter().step_by(table.len() / 40 + 1);
     let near = few.flat_map(|x| [*x, x - 0.5, x + 0.5]);
     near.chain([0.0, -0.0, 1e300, -1e300, f64::INFINITY, f64::NEG_INFINITY, f64::NAN]).collect()
 }
 
-/// Returns for each query the number of elements before it, and of elements not after it.
+/// Returns the expected result for each query: the number of elements less than the query, and the number of elements
+/// not greater.
 fn counts(table: &Tensor, x: &Tensor) -> (Vec<i64>, Vec<i64>) {
     let (t, x) = (numbers(table), numbers(x));
     let below = |t: f64, x: f64| t < x || (x.is_nan() && !t.is_nan());
@@ -50,7 +52,7 @@ fn numbers(x: &Tensor) -> Vec<f64> {
     (0..x.elements()).map(|i| x.at(i).to_f64()).collect()
 }
 
-/// Returns a sorted vector of this dtype. Sorting happens after the conversion, because conversions saturate.
+/// Returns the sorted vector `x` converted to this dtype; integers leave out infinities and nan.
 fn of(dtype: Dtype, x: &[f64]) -> Tensor {
     let x: Tensor = x.iter().copied().filter(|x| dtype.is_float() || x.is_finite()).collect();
     let to = |x: Var| if dtype == Dtype::Bool { x.gt(0.0) } else { x.convert(dtype) };
@@ -116,8 +118,8 @@ fn edges_fall_or_rise() {
                 (x.iter().copied().collect::<Tensor>(), edges.iter().copied().collect::<Tensor>());
             run(|(x, e): (Var, Var)| x.digitize(e), args).unwrap().to_vec::<i64>().unwrap()
         };
-        // Edges in ascending order: count the edges not above the element; descending: count the edges above. No edge
-        // is above nan.
+        // `digitize` with ascending edges counts the edges not above the element, with descending edges the edges above
+        // it. No edge is above nan.
         let count = |holds: &dyn Fn(f64, f64) -> bool| -> Vec<i64> {
             x.iter().map(|x| rising.iter().filter(|e| holds(**e, *x)).count() as i64).collect()
         };
@@ -137,7 +139,7 @@ fn elements_of_a_set_of_any_size() {
     for n in LENGTHS {
         let x = queries(&table(*n));
         for dtype in DTYPES {
-            // Unordered.
+            // A set that is not sorted.
             let mut set = table(*n);
             set.reverse();
             set.rotate_left(n / 2);
@@ -153,7 +155,7 @@ fn elements_of_a_set_of_any_size() {
     }
 }
 
-/// Batches of vectors, of queries, and of both agree with the single calls.
+/// A batch of vectors, of queries, or of both must give the same results as single calls.
 #[test]
 fn batches_are_their_members() {
     for n in [7, 64, 65, 100] {
@@ -183,13 +185,13 @@ fn batches_are_their_members() {
     }
 }
 
-/// Interpolation by bisection of many points equals interpolation between the two neighbouring points, and so do
-/// derivatives.
+/// Interpolation at many points of a polygon, which bisects, must equal interpolation between the two known
+/// neighbouring points, and so must derivatives.
 #[test]
 fn a_polygon_through_many_points_has_the_derivatives_of_its_pieces() {
     let at: Tensor = (0..50).map(|i| 0.37 + 1.9 * i as f64).collect();
     let values = |xp: Var| (0.1 * xp).sin() * xp;
-    // Here the neighbouring points are known.
+    // The neighbouring points are floor(x) and floor(x) + 1.
     let piece = |x: Var| {
         let (x0, x1) = (x.stop_gradient().floor(), x.stop_gradient().floor() + 1.0);
         values(x0) + (x - x0) * (values(x1) - values(x0))
@@ -206,7 +208,7 @@ fn a_polygon_through_many_points_has_the_derivatives_of_its_pieces() {
     let slopes = |f: &dyn Fn(Var) -> Var| run(|x: Var| jvp(|x: Var| f(x))((x, x)), &at).unwrap();
     let ((y, dy), (z, dz)) = (slopes(&polygon), slopes(&piece));
     Agreement::CLOSE.check_all(&[y, dy], &[z, dz]).unwrap();
-    // With respect to the values, each position has two weights, which add to one.
+    // With respect to the values of the polygon, each position has two weights, whose sum is 1.
     let by_value =
         |f: Var| interp(constant(0.5) + arange(99, Dtype::F64), arange(100, Dtype::F64), f);
     let g = run(grad(move |f: Var| by_value(f).sum()), Tensor::full(&[100], 3.0).unwrap()).unwrap();
@@ -214,14 +216,15 @@ fn a_polygon_through_many_points_has_the_derivatives_of_its_pieces() {
     assert_eq!((g[0], g[1], g[98], g[99]), (0.5, 1.0, 1.0, 0.5));
 }
 
-/// Returns the counted work of a function of a table and of queries.
+/// Returns the counted work of `f` for a table and queries of these lengths.
 fn work(f: &dyn Fn(Var, Var) -> Var, table: usize, queries: usize) -> u64 {
     let x: Tensor = (0..queries).map(|i| i as f64).collect();
     let t: Tensor = (0..table).map(|i| i as f64).collect();
     jit(|(t, x): (Var, Var)| f(t, x)).explain((&t, &x)).unwrap().work().unwrap()
 }
 
-/// With four times the table and four times the queries, the work grows by little more than four times, not sixteen.
+/// With four times the table and four times the queries, the work of a search must grow by little more than four times,
+/// not sixteen times.
 #[test]
 fn searches_are_no_comparison_of_all_pairs() {
     let search = |t: Var, x: Var| t.searchsorted(x);
@@ -245,7 +248,7 @@ fn searches_are_no_comparison_of_all_pairs() {
         let (some, many) = (work(f, 500, 500), work(f, 2000, 2000));
         assert!(many <= 6 * some, "{name}: {some} for 500, {many} for 2000");
     }
-    // Each further query is one further bisection.
+    // Each further query must cost one bisection, of at most 12 steps with at most 12 operations.
     let (few, more) = (work(&search, 4000, 100), work(&search, 4000, 200));
     assert!(more - few <= 100 * 12 * 12, "{few} for 100 queries, {more} for 200");
 }

@@ -1,14 +1,15 @@
-//! Slices of results, compared with the same operations on sliced operands: values, derivatives and counted work.
+//! Slices of results, compared with the same operations on sliced operands: values and derivatives must agree, and the
+//! program must compute no more than it reads.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use tapeloom::prelude::*;
 use tapeloom_tests::Agreement;
 
-/// A function of a matrix, an index and two indices.
+/// A function of a matrix, of an index, and of two indices in an array.
 type Program = fn(Var, Var, Var) -> Var;
 
-/// Programs that slice a result, and the same with sliced operands.
+/// A name, a program that slices a result, and the same program with sliced operands.
 const PAIRS: &[(&str, Program, Program)] = &[
     (
         "a slice of a chain",
@@ -89,7 +90,7 @@ fn matrix() -> Tensor {
     Tensor::from(elements.collect::<Vec<_>>()).reshape(&[20, 12]).unwrap()
 }
 
-/// Indices inside the range, at both ends, and outside.
+/// Indices of rows: inside the range, at both ends, and outside (clamped).
 const INDICES: [i64; 5] = [4, 0, 19, -3, 400];
 
 #[test]
@@ -121,7 +122,7 @@ fn values_and_derivatives_are_those_of_operands_that_are_read_first() {
     }
 }
 
-/// Batch members read at different positions.
+/// In a batch over the index, each member must read its own row.
 #[test]
 fn batches_read_at_their_own_places() {
     let (x, rows) = (matrix(), Tensor::from([7i64, 2]));
@@ -139,7 +140,7 @@ fn batches_read_at_their_own_places() {
     }
 }
 
-/// No equation computes the whole table, neither in the value nor in the gradient.
+/// No sine, cosine, exponential or tanh may be computed for the whole table, neither in the value nor in the gradient.
 #[test]
 fn no_more_is_computed_than_is_read() {
     let (x, rows) = (matrix(), Tensor::from([7i64, 2]));
@@ -157,7 +158,8 @@ fn no_more_is_computed_than_is_read() {
     }
 }
 
-/// The derivative of an unread element is zero, also if the equation's derivative is infinite there.
+/// The derivative of an unread element must be zero, also if the derivative of the operation is infinite there (√x at
+/// 0).
 #[test]
 fn elements_that_are_not_read_have_a_derivative_of_zero() {
     let x = Tensor::from((0..32).map(f64::from).collect::<Vec<_>>());

@@ -1,4 +1,4 @@
-//! Sorts by the function that machine code calls, compared with the interpreters, which run a kernel.
+//! Sorts by the library function that machine code calls, compared with the interpreters, which run a loop program.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -8,7 +8,7 @@ use tapeloom::prelude::*;
 use tapeloom_backend::loop_ir;
 use tapeloom_tests::{Agreement, Elements};
 
-/// Returns numbers with ties, nan, both zeros and infinities.
+/// Returns `n` numbers with ties, nan, both zeros and infinities.
 fn numbers(n: usize) -> Tensor {
     let special = [f64::NAN, 0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY];
     let mut state = n as u64 + 1;
@@ -84,7 +84,7 @@ fn orders_along_axes_and_in_batches_are_those_of_their_rows() {
     assert_eq!(few.1.1, by_rows);
 }
 
-/// `top_k` equals the first k of a full sort, and so do its derivatives.
+/// `top_k` must equal the first k elements of a full descending sort, and so must its derivatives and indices.
 #[test]
 fn the_largest_few_have_the_derivatives_of_a_whole_order() {
     let x: Tensor = (0..200).map(|i| (1.3 * i as f64).sin()).collect();
@@ -105,7 +105,7 @@ fn the_largest_few_have_the_derivatives_of_a_whole_order() {
     }
 }
 
-/// Machine code calls the function. The text of the program names it, and parses.
+/// Machine code must call the sort function: the text of the program names it, and parses.
 #[test]
 fn programs_name_the_function_that_sorts() {
     let kernels = jit(|x: Var| x.top_k(3)).explain(numbers(50)).unwrap().kernels();
@@ -114,7 +114,7 @@ fn programs_name_the_function_that_sorts() {
     let program = loop_ir::parse(&kernels, &|_| None).unwrap();
     assert_eq!(program.to_string(), kernels);
     loop_ir::check(&program).unwrap();
-    // Calls with memory of other sizes are refused: machine code would access memory out of bounds.
+    // The verifier must refuse a call whose memory has other sizes than the function accesses.
     for (right, wrong) in
         [("n=50", "n=51"), ("first=3", "first=4"), ("rows=1", "rows=2"), ("key=f64", "key=i64")]
     {

@@ -1,5 +1,5 @@
-//! Bad inputs of programs with state: each must give one error of its kind at the user's line, which also names the
-//! other line involved, and no panic.
+//! Wrong uses of state (`Ref`): each must give one error of its kind at the user's line, which also names the other
+//! line involved, and no panic.
 
 #![allow(clippy::unwrap_used, clippy::panic, unused_must_use, reason = "tests")]
 
@@ -27,7 +27,7 @@ macro_rules! cases {
     }};
 }
 
-/// Stores the current line.
+/// Stores the line of the macro call in a cell, as the expected line of an error.
 macro_rules! here {
     ($of:expr) => {
         $of.set(line!())
@@ -288,7 +288,7 @@ fn bad_inputs_are_errors_at_their_lines() {
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }
 
-/// A `Ref` of another trace, or of none, must be refused.
+/// A `Ref` that belongs to another trace, or to no trace, must be refused.
 #[test]
 fn state_belongs_to_its_trace() {
     let slot: Cell<Option<Ref>> = Cell::new(None);
@@ -335,7 +335,7 @@ fn state_belongs_to_its_trace() {
     assert_eq!(seen.get(), Some(Kind::Escaped));
 }
 
-/// After a mistake in a body, errors that follow from it are not reported.
+/// After a mistake in a closure, only the mistake must be reported, not errors that follow from it.
 #[test]
 fn what_follows_is_silent() {
     let f = |x: Var| {

@@ -8,7 +8,7 @@ use std::process::Command;
 use tapeloom_ir::fault::Fault;
 use tapeloom_tests::Sweep;
 
-/// The crates of this repository that each crate may use.
+/// For each crate of this repository, the crates of this repository that it may use.
 const EDGES: &[(&str, &[&str])] = &[
     ("ir/math", &[]),
     ("ir/routines", &[]),
@@ -107,7 +107,7 @@ fn passes_and_backends_name_no_primitive() {
         if !library || name.ends_with("tests.rs") {
             continue;
         }
-        // Tests may build programs out of primitives.
+        // Left out: tests in a source file, which may build programs out of primitives.
         let code = code(&read(&file)).split("#[cfg(test)]").next().unwrap_or_default().to_owned();
         for primitive in &names {
             let mut uses = code.split("use ").skip(1).filter_map(|u| u.split(';').next());
@@ -148,7 +148,7 @@ fn no_path_of_a_machine() {
     let mut wrong = Vec::new();
     for file in files("") {
         let Ok(text) = std::fs::read_to_string(&file) else { continue };
-        // In two parts, so that this file does not contain the path.
+        // The patterns are written in two parts, so that this file does not contain them.
         for (a, b) in [("/wor", "k/"), ("/hom", "e/"), ("/roo", "t/"), ("/Use", "rs/")] {
             if text.contains(&format!("{a}{b}")) {
                 wrong.push(format!("{} mentions {a}{b}", show(&file)));
@@ -158,7 +158,8 @@ fn no_path_of_a_machine() {
     assert_eq!(wrong, [""; 0]);
 }
 
-/// Float functions that the standard library takes from the platform, with platform-dependent bits.
+/// Float functions that the standard library takes from the platform's C library, so that their bits differ between
+/// platforms. The library must not call them.
 const OF_THE_PLATFORM: &[&str] = &[
     "exp", "exp2", "exp_m1", "ln", "log2", "log10", "ln_1p", "sin", "cos", "tan", "sin_cos",
     "sinh", "cosh", "tanh", "asin", "acos", "atan", "asinh", "acosh", "atanh", "cbrt", "powf",
@@ -173,7 +174,7 @@ fn functions_have_the_same_bits_on_every_platform() {
         let calls = OF_THE_PLATFORM.iter().filter(|name| code.contains(&format!(".{name}(")));
         wrong.extend(calls.map(|name| format!("{} calls f64::{name}", show(file))));
     }
-    // In the scalar table, functions are paths.
+    // The scalar table passes functions as paths, such as `f64::exp`.
     for file in files("rs").iter().filter(|f| f.starts_with(root().join("ir/src/prim/scalar"))) {
         let source = read(file);
         let rows = OF_THE_PLATFORM.iter().filter(|name| source.contains(&format!(" f64::{name})")));
@@ -185,7 +186,7 @@ fn functions_have_the_same_bits_on_every_platform() {
     );
 }
 
-/// The file with the numbers of cases.
+/// The file with the table of sweeps: every test over many cases, with its number of cases.
 const SWEEPS: &str = "tests/src/sweeps.rs";
 
 #[test]
@@ -194,7 +195,7 @@ fn every_sweep_is_a_row_of_the_table() {
     let mut all = String::new();
     for file in files("rs") {
         let name = show(&file);
-        // This file contains the patterns that are searched for.
+        // Left out: this file and the table contain the patterns that are searched for.
         if name == SWEEPS || name.ends_with("programs/tidy.rs") {
             continue;
         }
@@ -208,7 +209,7 @@ fn every_sweep_is_a_row_of_the_table() {
     assert_eq!(unused, [""; 0], "rows of {SWEEPS} that no test asks for");
 }
 
-/// The limits in seconds of one core on all sweeps together, at the gate and nightly.
+/// The limits on the stated times of all sweeps together, in seconds of one core: at the gate and at night.
 const BUDGETS: [f64; 2] = [120.0, 3600.0];
 
 #[test]
@@ -219,8 +220,8 @@ fn sweeps_are_within_their_budget() {
     }
 }
 
-/// Returns lines that draw cases without a row of the table: loops over seeds, and switches of the environment. A
-/// loop over a grid looks like any other loop; its author must add the row.
+/// Returns the lines that draw random cases without a row in the table of sweeps: loops over seeds, and reads of
+/// environment variables. A loop over a grid looks like any other loop; its author must add the row.
 fn unlisted(code: &str) -> Vec<&str> {
     let drawn = |line: &&str| {
         let seeds = line.contains("for seed in ") && !line.contains(".seeds()");
@@ -228,7 +229,7 @@ fn unlisted(code: &str) -> Vec<&str> {
         let asks = line.contains("env::var") || line.contains("number(");
         seeds || asks && switch.iter().any(|name| line.contains(&format!("\"{name}")))
     };
-    // The command `fuzz` takes its numbers from the command line, and `replay` compares two builds on the same
+    // Exceptions: `fuzz` takes its number of cases from the command line, and `replay` compares two builds on the same
     // programs.
     let own = |line: &&str| !line.contains("seeds(seed)") && !line.contains("SEEDS[");
     code.lines().map(str::trim).filter(drawn).filter(own).collect()
@@ -260,8 +261,8 @@ fn rows_of_sweeps_name_tests() {
     assert_eq!(wrong, [""; 0], "{SWEEPS} names tests that do not exist");
 }
 
-/// Returns whether `path` is a test or a module of tests. A path begins with the binary of the test; the path of a
-/// test in a library begins with the library's module.
+/// Returns whether the path of a sweep is that of a test, or of a module of tests. A path begins with the name of the
+/// test binary; for a test inside a library, with the module of the library.
 fn is_test_or_module(path: &str) -> bool {
     const FOLDERS: &[&str] = &[
         "tests/tests",
@@ -285,12 +286,13 @@ fn is_test_or_module(path: &str) -> bool {
         let text = read(&file);
         [format!("fn {test}("), format!("mod {test} {{")].iter().any(|item| text.contains(item))
     };
-    // The tests of one file may stand in a module `tests` inside it.
+    // The tests of a file may stand in a module `tests` inside the file.
     let inside = last > 2 && parts[last - 2] == "tests" && file(last - 2).is_some_and(holds);
     last >= 2 && (file(last).is_some() || file(last - 1).is_some_and(holds) || inside)
 }
 
-/// Crates whose integration tests are binaries, and how many each may have.
+/// Crates with integration tests, and the number of test binaries that each may have, because each binary is linked
+/// with all dependencies.
 const BINARIES: &[(&str, usize)] = &[
     ("ir", 1),
     ("ir/math", 1),
@@ -300,8 +302,7 @@ const BINARIES: &[(&str, usize)] = &[
     ("tests", 5),
 ];
 
-/// The documentation of `tapeloom::prelude` lists its names in groups. A name that the module exports and that the
-/// list lacks is an error.
+/// The documentation of `tapeloom::prelude` must list every name that the module exports.
 #[test]
 fn the_prelude_lists_its_names() {
     let library = read(&root().join("prelude/src/lib.rs"));
@@ -321,8 +322,8 @@ fn the_prelude_lists_its_names() {
     assert!(names.is_empty(), "the documentation of the prelude lacks {names:?}");
 }
 
-/// The names that `pub use` exports at any depth of `code`, and its public functions. Names of modules whose items are
-/// all exported (`path::*`) are left out, and so are hidden names.
+/// Returns the names that `pub use` exports at any depth of `code`, and its public functions, without modules of which
+/// all items are exported (`path::*`) and without hidden names.
 fn exported(code: &str) -> Vec<String> {
     let mut names = Vec::new();
     for (before, statement) in code.match_indices("pub use ").map(|(at, _)| code.split_at(at)) {
@@ -345,7 +346,7 @@ fn exported(code: &str) -> Vec<String> {
     names
 }
 
-/// The names that the module `functions` of the operations exports.
+/// Returns the names that the module `functions` of the prelude's operations exports.
 fn library_functions(code: &str) -> Vec<String> {
     let (_, module) = code.split_once("mod functions {").expect("the module of functions");
     exported(module.split_once("\n}").map_or(module, |(body, _)| body))
@@ -356,7 +357,7 @@ fn test_binaries_are_few() {
     for (folder, _) in EDGES {
         let most = BINARIES.iter().find(|(name, _)| name == folder).map_or(0, |(_, n)| *n);
         let roots = std::fs::read_dir(root().join(folder).join("tests")).into_iter().flatten();
-        // A folder with a `main.rs`, or a file, is a binary, which is linked with everything.
+        // A folder with a `main.rs`, or a file of its own, is a test binary.
         let binary = |path: &PathBuf| {
             path.join("main.rs").exists() || path.extension().is_some_and(|e| e == "rs")
         };
@@ -365,7 +366,7 @@ fn test_binaries_are_few() {
     }
 }
 
-/// If a manifest disables tests of a library, its tests would never run.
+/// If a manifest disables the tests of a library (`test = false`), the library must contain none: they would never run.
 #[test]
 fn libraries_that_are_compiled_once_have_their_tests_elsewhere() {
     let mut wrong = Vec::new();
@@ -397,7 +398,7 @@ fn commands_have_no_tests_of_their_own() {
     }
 }
 
-/// A file that no `mod` names is never compiled.
+/// Every file of tests must be declared by a `mod`: otherwise it is never compiled.
 #[test]
 fn every_file_of_tests_is_a_module() {
     let mut wrong = Vec::new();
@@ -406,7 +407,7 @@ fn every_file_of_tests_is_a_module() {
         for file in files("rs").iter().filter(|file| file.starts_with(&tests)) {
             let stem = |path: &Path| path.file_stem().unwrap_or_default().display().to_string();
             let parent = file.parent().unwrap();
-            // A folder is named by the file beside it.
+            // The module of a folder is declared in the file beside the folder.
             let (name, list) = match stem(file).as_str() {
                 "main" => continue,
                 "mod" => (stem(parent), parent.parent().unwrap()),
@@ -428,7 +429,7 @@ fn formatting_is_that_of_rustfmt() {
     let fmt =
         |args: &[&str]| Command::new(&cargo).arg("fmt").args(args).current_dir(root()).output();
     if !fmt(&["--version"]).is_ok_and(|o| o.status.success()) {
-        // A minimal toolchain has no rustfmt; `.ci/run` installs it.
+        // Without rustfmt in the toolchain this test checks nothing; `.ci/run` installs it.
         return;
     }
     let output = fmt(&["--all", "--check"]).unwrap();
@@ -450,7 +451,8 @@ fn show(file: &Path) -> String {
     file.strip_prefix(root()).unwrap_or(file).display().to_string().replace('\\', "/")
 }
 
-/// Returns the files of the repository with this extension (any, if empty), without build outputs and recorded data.
+/// Returns the files of the repository with this extension (all files, if it is empty), without build outputs and
+/// recorded data.
 fn files(extension: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![root()];
@@ -474,7 +476,7 @@ fn files(extension: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Returns the lines of a manifest, each with its section.
+/// Returns the lines of a manifest, each with the name of its section.
 fn entries(manifest: &str) -> Vec<(String, String)> {
     let mut section = String::new();
     let mut entries = Vec::new();
@@ -487,7 +489,7 @@ fn entries(manifest: &str) -> Vec<(String, String)> {
     entries
 }
 
-/// Returns the dependencies of a manifest: the section and the name.
+/// Returns the dependencies of a manifest, each as its section and its name.
 fn dependencies(manifest: &str) -> impl Iterator<Item = (String, String)> {
     let of_dependencies = |(section, _): &(String, String)| section.ends_with("dependencies");
     entries(manifest).into_iter().filter(of_dependencies).map(|(section, line)| {
@@ -496,8 +498,8 @@ fn dependencies(manifest: &str) -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// Returns the dependencies whose name begins no path: in the library or, for test dependencies, anywhere in the
-/// crate.
+/// Returns the dependencies of a manifest that no path in the code begins with: in the library's code, or, for test
+/// dependencies, anywhere in the crate.
 fn unused(manifest: &str, library: &str, all: &str) -> impl Iterator<Item = String> {
     dependencies(manifest).filter_map(move |(section, name)| {
         let source = if section == "dependencies" { library } else { all };
@@ -507,13 +509,13 @@ fn unused(manifest: &str, library: &str, all: &str) -> impl Iterator<Item = Stri
     })
 }
 
-/// Returns the source without line comments.
+/// Returns a source without the text behind `//` on each line.
 fn code(source: &str) -> String {
     let line = |l: &str| l.split("//").next().unwrap_or_default().to_owned() + "\n";
     source.lines().map(line).collect()
 }
 
-/// Returns whether a text contains a word that is not part of a longer name.
+/// Returns whether a text contains `word`, not as a part of a longer name.
 fn has_word(text: &str, word: &str) -> bool {
     let letter = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(word).any(|(at, _)| {

@@ -6,10 +6,11 @@ use std::ops::RangeInclusive;
 use tapeloom::prelude::*;
 use tapeloom::{Error, Kind};
 
-/// Both adaptive methods.
+/// Both adaptive methods with default tolerances.
 const METHODS: [fn() -> ode::Adaptive; 2] = [ode::dopri5, ode::rodas5p];
 
-/// Returns a solution at these times, its status, and its number of tries.
+/// Solves `y' = f(t, y)`, `y(t0) = 1`, and returns y at these times, the status, and the number of accepted and
+/// rejected steps.
 fn solved(
     method: fn() -> ode::Adaptive,
     f: impl Fn((Var, Var)) -> Var + Copy,
@@ -32,7 +33,7 @@ fn spans_of_every_kind() {
         assert!(status == Status::Done && near(&y, &[1.0, 1f64.exp(), 2f64.exp()], 1e-5, 0.0));
         let (y, ..) = solved(method, decay, &[0.0, 0.0, 1.0, 1.0]);
         assert!(y[0] == 1.0 && y[1] == 1.0 && y[2] == y[3]);
-        // Times far from zero, and short intervals.
+        // Times far from zero, then intervals down to 1e-320.
         let (y, ..) = solved(method, decay, &[1e6, 1e6 + 1.0]);
         assert!(near(&y[1..], &[(-1f64).exp()], 1e-5, 0.0), "{y:?}");
         for end in [1e-30, 1e-300, 1e-320] {
@@ -41,7 +42,8 @@ fn spans_of_every_kind() {
         }
         let (y, status, _) = solved(method, decay, &[0.0, 700.0]);
         assert!(status == Status::Done && y[1].abs() < 1e-8, "{y:?}");
-        // Unordered or non-finite times. If the last time equals the first, there is no direction.
+        // Unordered or non-finite times must give `UnorderedTimes`, also if the last time equals the first, so that
+        // there is no direction.
         let unordered: [&[f64]; 6] = [
             &[0.0, 1.0, 0.5],
             &[0.0, 1.0, 0.0],
@@ -73,19 +75,20 @@ fn slopes_of_every_kind() {
         assert!(status == Status::NotFinite && tries < 60 && y[0] == 1.0 && y[1].is_nan());
         let (y, status, tries) = solved(method, |(_, y)| y / y.zeros_like(), &[0.0, 1.0]);
         assert!(status == Status::NotFinite && tries < 60 && y[1].is_nan());
-        // The slope becomes nan at 1, and the solution ends there; earlier values are finite.
+        // The slope is nan after t = 1: the solution must end there with `NotFinite`, and states at earlier times must
+        // be finite.
         let (y, status, tries) = solved(method, |(t, y)| (1.0 - t).sqrt() * y, &[0.0, 0.5, 2.0]);
         assert!(status == Status::NotFinite && tries < 2000 && !y[1].is_nan() && y[2].is_nan());
-        // Up to its end, the solution exists.
+        // With t = 1 as the last time, the same solution must be complete.
         let (y, status, _) = solved(method, |(t, y)| (1.0 - t).sqrt() * y, &[0.0, 1.0]);
         assert!(status == Status::Done && near(&y[1..], &[(2.0 / 3f64).exp()], 1e-5, 0.0));
-        // A pole.
+        // The solution of y' = y² has a pole at t = 1.
         let (y, status, _) = solved(method, |(_, y)| y * y, &[0.0, 0.5, 2.0]);
         assert!(
             status == Status::StepTooSmall && near(&y[1..2], &[2.0], 1e-4, 0.0) && y[2].is_nan(),
             "{status} {y:?}"
         );
-        // A discontinuous slope: steps become short around it and long again.
+        // The slope jumps at t = 0.3: steps must become short around it and long again, and the solution must be right.
         let (y, status, _) =
             solved(method, |(t, y)| select(t.lt(0.3), y.ones_like(), -1.0), &[0.0, 1.0]);
         assert!(status == Status::Done && near(&y[1..], &[0.6], 1e-4, 0.0), "{y:?}");
@@ -94,7 +97,8 @@ fn slopes_of_every_kind() {
 
 #[test]
 fn an_end_is_reached_and_not_passed() {
-    // End times that `t + (end - t)` misses by a rounding error; the slope is nan beyond them.
+    // `t + (end - t)` differs from `end` by a rounding error at these end times; the slope is nan beyond `end`, so the
+    // solution must reach `end` exactly, in one step.
     for method in METHODS {
         let solve = jit(|(start, end): (Var, Var)| {
             let f = |(t, y): (Var, Var)| y.ones_like() + 0.0 * (end - t).sqrt();
@@ -123,14 +127,14 @@ fn options_are_obeyed() {
         assert_eq!(count(method().first_step(1.0).rtol(1.0).atol(1.0)), (1, Status::Done));
         assert_eq!(count(method().largest_step(0.01).max_steps(7)), (7, Status::TooManySteps));
         assert_eq!(count(method().max_steps(0)).1, Status::TooManySteps);
-        // With a zero tolerance the error is the rounding error, and the end is reached.
+        // With a relative tolerance of 0, rounding errors limit the accuracy, and the end must still be reached.
         assert_eq!(count(method().rtol(0.0).atol(1e-12)).1, Status::Done);
     }
 }
 
 #[test]
 fn states_of_every_kind() {
-    // Two dtypes in one state, times of a third kind; a large leaf beside a small one; an empty state.
+    // A state with leaves of two dtypes and times of a third; a large leaf beside a small one; an empty state.
     let mixed = |(x, y): (Var, Var)| {
         let f = |(t, (x, y)): (Var, (Var, Var))| {
             (-x + y.sum().convert(Dtype::F32), -y * t.convert(Dtype::F64))
@@ -178,13 +182,13 @@ fn events_at_their_edges() {
         let (_, (t, (x, _)), stats) = run(solve, [0.0, end]).unwrap();
         (t.item::<f64>().unwrap(), x.item::<f64>().unwrap(), status(&stats))
     };
-    // A zero at the start is no event; the next zero is.
+    // An event function that is zero at the start is no event there; its next zero is.
     let (t, x, status) = until(|_, x| x, 1.0, 5.0);
     assert!((t - 2.0).abs() < 1e-9 && x.abs() < 1e-9 && status == Status::Event);
-    // Without an event: the end, and the state there.
+    // Without an event, the result is the end time and the state there.
     let (t, x, status) = until(|_, x| x - 10.0, 1.0, 5.0);
     assert!(t == 5.0 && (x + 7.5).abs() < 1e-9 && status == Status::Done);
-    // An event at the end time, and backwards in time.
+    // An event at the end time, and events with times in descending order.
     let at_end = |times: Var| {
         let event = |(t, _): (Var, Var)| t - 5.0;
         ode::dopri5().solve_until(|(_, y): (Var, Var)| -y, event, constant(1.0), times).0
@@ -194,7 +198,7 @@ fn events_at_their_edges() {
     assert!(t == 5.0 && status == Status::Event);
     let (t, _, status) = until(|_, x| x + 1.5, 1.0, -5.0);
     assert!((t + 1.0).abs() < 1e-9 && status == Status::Event);
-    // Downward crossings only: upward ones do not count.
+    // With `Crossing::Down`, upward crossings of zero are no events.
     let down = |crossing: ode::Crossing| {
         let f = |(_, (_, v)): (Var, (Var, Var))| (v, -v.ones_like());
         let level = |(_, (x, _)): (Var, (Var, Var))| x - 0.375;
@@ -211,16 +215,16 @@ fn events_at_their_edges() {
         let (t, status) = down(crossing);
         assert!((t - want).abs() < 1e-9 && status == Status::Event, "{crossing:?}: {t}");
     }
-    // An event function that is always nan has no event.
+    // An event function that is always nan must give no event.
     let (t, _, status) = until(|_, x| x * f64::NAN, 1.0, 5.0);
     assert!(t == 5.0 && status == Status::Done);
-    // A discontinuous event function.
+    // An event function that jumps from 1 to -1 at t = 0.75 must give an event there.
     let (t, _, status) = until(|t, _| select(t.lt(0.75), -1.0, 1.0), 1.0, 5.0);
     assert!((t - 0.75).abs() < 1e-12 && status == Status::Event);
-    // An interval of length zero.
+    // The start equals the end: an interval of length zero has no event.
     let (t, _, status) = until(|_, x| x - 10.0, 1.0, 0.0);
     assert!(t == 0.0 && status == Status::Done);
-    // Without an event, the gradient is that of the state at the end.
+    // Without an event, the gradient must be that of the state at the end.
     let late = |end: Var| {
         let f = |(_, y): (Var, Var)| y;
         let event = |(_, y): (Var, Var)| y - 100.0;
@@ -230,7 +234,7 @@ fn events_at_their_edges() {
     };
     let slope = run(grad(late), 1.0).unwrap().item::<f64>().unwrap();
     assert!((slope - 1.0 - 1f64.exp()).abs() < 1e-6, "{slope}");
-    // Batch members end at their own events.
+    // Each batch member must end at its own event.
     let landing = |speed: Var| {
         let f = |(_, (_, v)): (Var, (Var, Var))| (v, -v.ones_like());
         let event = |(_, (x, _)): (Var, (Var, Var))| x;
@@ -242,7 +246,7 @@ fn events_at_their_edges() {
     assert!(near(&numbers(&slopes), &[2.0, 2.0, 0.0], 1e-8, 1.0), "{slopes:?}");
 }
 
-/// Checks for one error of this kind, at one of these lines of this file, with this text.
+/// Checks that `result` is one error of this kind, at one of these lines of this file, whose text contains `says`.
 fn wrong<B>(result: Result<B, Error>, kind: Kind, lines: RangeInclusive<u32>, says: &str) {
     let Err(error) = result else { panic!("{says}: the program is wrong and ran") };
     let text = error.to_string();
@@ -252,10 +256,10 @@ fn wrong<B>(result: Result<B, Error>, kind: Kind, lines: RangeInclusive<u32>, sa
     assert!(text.contains(says), "{text}");
 }
 
-/// A slope, an initial state, and times.
+/// A wrong problem: its slope, initial state, and times.
 type Problem = (fn((Var, Var)) -> Var, fn() -> Var, fn() -> Var);
 
-/// A wrong problem, with the kind and text of its error.
+/// Wrong problems, each with the kind of its error and a part of the error's text.
 const MISTAKES: [(Problem, Kind, &str); 6] = [
     ((|(_, y)| y.sum(), pair, three), Kind::Shape, "the slope of `state`, f64[2], is f64[]"),
     ((|(_, y)| y.convert(Dtype::F32), pair, three), Kind::Dtype, "is f32[2]"),
@@ -303,7 +307,7 @@ fn mistakes_name_the_line() {
     let first = line!();
     let result = run(|()| ode::rodas5p().adjoint().solve(f, pair(), three()), ());
     wrong(result, Kind::Arguments, first..=line!(), "no adjoint method");
-    // A list of another length than the state's.
+    // The slope returns a list with another number of leaves than the state.
     let f = |(_, y): (Var, Vec<Var>)| vec![y[0]];
     let start = || vec![constant(1.0); 2];
     let first = line!();
@@ -314,7 +318,8 @@ fn mistakes_name_the_line() {
 
 #[test]
 fn a_slope_that_draws_draws_once() {
-    // Random numbers are the same at every evaluation in every step: the system is random, but it has no noise.
+    // A slope with a fixed key draws the same random numbers at every evaluation: the system is random, but has no
+    // noise in time.
     let walk = |key: u64| {
         move |y0: Var| {
             let rng = random::Rng::new(key);

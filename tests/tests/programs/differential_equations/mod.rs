@@ -11,19 +11,18 @@ mod relatives;
 
 use tapeloom::prelude::*;
 
-/// Returns whether two lists of numbers differ by at most `share`, relative to the larger of both numbers and
-/// `least`.
+/// Returns whether each pair of numbers differs by at most `share` times the largest magnitude of the pair and `least`.
 fn near(x: &[f64], y: &[f64], share: f64, least: f64) -> bool {
     let close = |(x, y): (&f64, &f64)| (x - y).abs() <= share * x.abs().max(y.abs()).max(least);
     x.len() == y.len() && x.iter().zip(y).all(close)
 }
 
-/// Returns the elements of an array.
+/// Returns the elements of an array as f64.
 fn numbers(x: &Tensor) -> Vec<f64> {
     x.numbers().collect()
 }
 
-/// Returns the status of a solution.
+/// Returns the status in the statistics of a solution.
 fn status(stats: &ode::Stats<Tensor>) -> ode::Status {
     ode::Status::of(&stats.status).unwrap()
 }

@@ -1,4 +1,4 @@
-//! Comparison with values that `tests/data/ode/record.py` recorded.
+//! Solutions, events and integrals compared with values that `tests/data/ode/record.py` recorded from scipy.
 
 use super::{near, numbers, status};
 use interpolate::{Ends, cubic_spline, pchip};
@@ -40,7 +40,7 @@ fn solutions_are_those_of_scipy() {
         let (y, stats) = jit(solve).call((&y0, &times)).unwrap();
         assert_eq!(status(&stats), ode::Status::Done, "{line}");
         let want = list(&line["out"]);
-        // Small components of a stiff state must be right too.
+        // In stiff problems, components of a state down to 1e-5 must be right relative to their own magnitude.
         let least = if stiff { 1e-5 } else { 1.0 };
         assert!(near(&numbers(&y), &want, share, least), "{}: {y:?}\nnot {want:?}", line["f"]);
     }
@@ -77,7 +77,7 @@ fn events_are_those_of_scipy() {
         let (path, (t, y), stats) = run(solve, Tensor::from(list(&line["y0"]))).unwrap();
         assert_eq!(status(&stats), ode::Status::Event, "{line}");
         let t = t.item::<f64>().unwrap();
-        // The dense output has order four.
+        // Events are located on the dense output, which has order four, so their times have larger errors than states.
         assert!((t - number(&line["t"])).abs() < 1e-8, "{line}: {t}");
         assert!(near(&numbers(&y), &list(&line["out"]), 1e-7, 1.0), "{line}: {y:?}");
         let width = y.shape()[0];

@@ -1,4 +1,5 @@
-//! Integrals, bracketed roots and curves: derivatives, batches, edges.
+//! Integrals (`quad`), bracketed roots (`root_between`) and curves (`cubic_spline`): derivatives, batches, and edge
+//! cases.
 
 use super::{near, numbers};
 use interpolate::{Ends, cubic_spline, pchip};
@@ -13,11 +14,11 @@ fn integrals_have_derivatives_in_parameters_and_limits() {
     };
     check_grads(f, (2.0, -0.5, 3.0), 3).unwrap();
     check_grads(f, (2.0, 3.0, -0.5), 1).unwrap();
-    // To infinity: with respect to parameters and the finite limit.
+    // An integral to infinity has derivatives with respect to parameters and to the finite limit.
     let tail =
         |(c, a): (Var, Var)| quad(|x: Var| (-c * x * x).exp(), (a, f64::INFINITY), precision).0;
     check_grads(tail, (1.5, 0.25), 2).unwrap();
-    // Of a tree, whose leaves share the same intervals.
+    // An integral of a tree: all leaves share the same intervals.
     let both =
         |c: Var| quad(|x: Var| (x.cos() * c, stack(&[x, c * x * x], 0)), (0.0, 1.0), precision).0;
     let (y, z) = run(both, 2.0).unwrap();
@@ -48,7 +49,8 @@ fn integrals_at_their_edges() {
     assert_eq!((y.item::<f64>(), error.item::<f64>()), (Ok(0.0), Ok(0.0)));
     let slope = run(grad(|b: Var| f((constant(1.0), b)).0), 1.0).unwrap();
     assert!((slope.item::<f64>().unwrap() - 1f64.exp()).abs() < 1e-14);
-    // The search is limited only by the number of intervals; the error estimate shows that it did not converge.
+    // For sin(1/x) the search ends at the given number of intervals, and the error estimate must show that it did not
+    // converge.
     let wild = |most| Precision { most, ..Precision::default() };
     let f = |most| move |b: Var| quad(|x: Var| (1.0 / x).sin(), (0.0, b), wild(most));
     for most in [0, 1, 20] {
@@ -57,7 +59,7 @@ fn integrals_at_their_edges() {
     }
     let nan = run(|b: Var| quad(|x: Var| x.ln(), (-1.0, b), Precision::default()), 1.0).unwrap();
     assert!(nan.0.item::<f64>().unwrap().is_nan());
-    // Limits that are nan; and the same infinity twice, where the integral is zero whatever f is.
+    // Limits that are nan give nan; if both limits are the same infinity, the integral is zero, whatever f is.
     let inf = f64::INFINITY;
     let between = |c: Var| {
         move |(a, b): (Var, Var)| quad(|x: Var| (c * x).exp(), (a, b), Precision::default())
@@ -76,11 +78,11 @@ fn integrals_at_their_edges() {
     }
     let (y, _) = run(|x| between(constant(-2.0))(x), (inf, 0.0)).unwrap();
     assert!((y.item::<f64>().unwrap() + 0.5).abs() < 1e-12);
-    // Another dtype.
+    // Limits of dtype f32.
     let single =
         run(|b: Var| quad(|x: Var| x * x, (0f32, b), Precision::default()).0, 3f32).unwrap();
     assert!((single.item::<f32>().unwrap() - 9.0).abs() < 1e-5);
-    // A function that does not depend on its argument.
+    // The integral of a function that does not depend on x.
     let flat = run(|c: Var| quad(|_: Var| c, (0.0, 2.0), Precision::default()).0, 3.0).unwrap();
     assert!((flat.item::<f64>().unwrap() - 6.0).abs() < 1e-14);
     let error =
@@ -99,18 +101,19 @@ fn roots_have_derivatives_and_edges() {
     let of = |f: fn(Var) -> Var, a: f64, b: f64| {
         run(|(a, b): (Var, Var)| root_between(f, a, b), (a, b)).unwrap().item::<f64>().unwrap()
     };
-    // Roots at an end, without a root, at zero, and far away.
+    // A root at an end, no root (nan), a root at zero, and roots of very small or large magnitude.
     assert_eq!(of(|x| x * x - 4.0, 2.0, 5.0), 2.0);
     assert_eq!(of(|x| x * x - 4.0, -1.0, 2.0), 2.0);
     assert!(of(|x| x * x + 1.0, -1.0, 2.0).is_nan());
     assert!(of(|x| x.ln() - 1.0, -1.0, 2.0).is_nan());
-    // The last point tried is nan, and the other end of the bracket is no root.
+    // The function is nan at the last point tried, 0, and neither end of the remaining bracket is a root: the result is
+    // nan.
     let tiny = 2.0 * f64::MIN_POSITIVE;
     assert!(of(|x| select(x.eq(0.0), f64::NAN, x), -tiny, tiny).is_nan());
     assert!(of(|x| x.sin(), -1.0, 2.0).abs() < 1e-300);
     assert!(of(|x| x, f64::NEG_INFINITY, 2.0).is_nan() && of(|x| x, f64::NAN, 2.0).is_nan());
     assert_eq!(of(|x| x - 1e-200, -1.0, 1e200), 1e-200);
-    // The distance between the ends is infinite.
+    // The difference between the ends overflows to infinity.
     assert_eq!(of(|x| x - 3.0, -1e308, 1e308), 3.0);
     assert!((of(|x| x.powi(3) + 8.0, -f64::MAX, f64::MAX) + 2.0).abs() < 1e-15);
     assert!((of(|x| select(x.gt(0.25), 1.0, -1.0), 0.0, 1.0) - 0.25).abs() < 1e-15);
@@ -144,7 +147,7 @@ fn curves_have_derivatives() {
         check_grads(f, (x, y, [[-0.3, 0.2], [0.9, 3.5]]), 2).unwrap();
         let at = run(f, (x, y, [[-0.3, 0.2], [0.9, 3.5]])).unwrap();
         assert_eq!(at.shape(), [2, 2, 2]);
-        // A curve passes through its points, and its derivative is continuous there.
+        // A curve must pass through its points, and its derivative must be continuous there.
         let through = run(f, (x, y, x)).unwrap();
         let want: Vec<f64> = y.into_iter().flatten().collect();
         assert!(near(&numbers(&through), &want, 1e-14, 1.0), "{through:?}");
@@ -160,7 +163,7 @@ fn a_curve_is_a_tree() {
     let curve = make.call(([0.0, 1.0, 3.0], [0.0, 2.0, 3.0])).unwrap();
     let ask = jit(|(c, p): (interpolate::Curve<Var>, Var)| c.at(p));
     assert!((ask.call((&curve, 1.0)).unwrap().item::<f64>().unwrap() - 2.0).abs() < 1e-15);
-    // Batch members have their own points.
+    // Batch members have their own points of the curve.
     let f = |(x, y): (Var, Var)| cubic_spline(x, y, Ends::NotAKnot).at(0.5);
     let (x, y) = (
         [[0.0, 1.0, 2.0, 4.0], [0.0, 0.3, 1.0, 2.0]],

@@ -16,52 +16,53 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The path of a module inside its crate.
+/// The path of a module from the root of its crate.
 type Path = Vec<String>;
 
-/// A module: a file, or `mod name { .. }` in one.
+/// A module of a crate: a file, or `mod name { .. }` in a file.
 #[derive(Default)]
 struct Module {
-    /// The file of the module.
+    /// The path of the module's file below `src`.
     file: String,
     defined: BTreeSet<String>,
     uses: Vec<Import>,
-    /// Paths of two words and more in its code.
+    /// Paths of two or more words in the module's code, outside of `use`.
     paths: BTreeSet<Path>,
-    /// Words of its code, outside of `use` and paths, that may name an item: capitalized, or called.
+    /// Words of the module's code, outside of `use` and paths, that may name an item: capitalized words, and words that
+    /// are called.
     words: BTreeSet<String>,
 }
 
-/// A name imported by a `use` declaration; `*` for all names.
+/// A name that a `use` declaration imports; `*` stands for all names of a module.
 struct Import {
     public: bool,
     path: Path,
     name: String,
 }
 
-/// The modules of a crate.
+/// The modules of a crate, parsed from its sources.
 #[derive(Default)]
 pub struct Crate {
     modules: BTreeMap<Path, Module>,
-    /// Modules compiled for tests only.
+    /// Paths of modules that are compiled for tests only.
     tests: BTreeSet<Path>,
 }
 
-/// The target of a path.
+/// The thing to which a path in the code leads.
 enum Found {
-    /// An item of this file.
+    /// An item defined in this file.
     Item(String),
-    /// A module.
+    /// A module of this crate.
     Module(Path),
     /// An item of another crate.
     Outside,
 }
 
-/// The largest number of re-exports that are followed in sequence.
+/// The largest number of re-exports that are followed for one path, so that cycles end.
 const FOLLOWED: usize = 6;
 
 impl Crate {
-    /// Returns a crate with these files, given as paths below `src` and texts.
+    /// Returns the crate that consists of these files, each a path below `src` and the text.
     pub fn of(files: impl IntoIterator<Item = (String, String)>) -> Crate {
         let mut all = Crate::default();
         for (file, text) in files {
@@ -73,13 +74,13 @@ impl Crate {
         all
     }
 
-    /// Returns the files that are not for tests only.
+    /// Returns the paths of the files that are not compiled for tests only.
     pub fn files(&self) -> BTreeSet<&str> {
         let module = |(path, _): &(&Path, &Module)| !self.is_test(path);
         self.modules.iter().filter(module).map(|(_, m)| m.file.as_str()).collect()
     }
 
-    /// Returns the dependencies, as pairs of a file and the file it needs. Files for tests only are left out.
+    /// Returns the dependencies between files, as pairs (file, file that it needs), without files for tests only.
     pub fn arrows(&self) -> BTreeSet<(String, String)> {
         let files = self.files();
         let mut arrows = BTreeSet::new();
@@ -97,7 +98,7 @@ impl Crate {
         (0..=path.len()).any(|n| self.tests.contains(&path[..n]))
     }
 
-    /// Returns the files that a module needs, its own file included.
+    /// Returns the files that a module's imports and paths lead to, its own file included.
     fn needs(&self, path: &[String], module: &Module) -> Vec<String> {
         let mut found = Vec::new();
         for import in &module.uses {
@@ -112,7 +113,7 @@ impl Crate {
                         words.map(|word| self.look(&of, std::slice::from_ref(word), FOLLOWED)),
                     );
                 }
-                // A `mod.rs` that only re-exports a name does not need its file.
+                // A `pub use` alone is no need of the file that defines the name; the module must also use the name.
                 target if !import.public || module.words.contains(&import.name) => {
                     found.push(target);
                 }
@@ -122,13 +123,13 @@ impl Crate {
         found.extend(module.paths.iter().map(|path_in| self.resolve(path, path_in, FOLLOWED)));
         let file = |found| match found {
             Some(Found::Item(file)) => Some(file),
-            // A path to a module needs no file by itself; longer paths name the items needed.
+            // A path to a module needs no file; paths to the items in the module follow.
             Some(Found::Module(_) | Found::Outside) | None => None,
         };
         found.into_iter().filter_map(file).collect()
     }
 
-    /// Resolves a path that occurs in a module.
+    /// Resolves a path that occurs in the code of a module; `left` counts the re-exports followed so far.
     fn resolve(&self, module: &[String], path: &[String], left: usize) -> Option<Found> {
         let (first, rest) = path.split_first()?;
         match first.as_str() {
@@ -148,7 +149,7 @@ impl Crate {
         }
     }
 
-    /// Resolves a path that starts at a module.
+    /// Resolves a path from a module downwards, through re-exports; `left` counts the re-exports followed so far.
     fn look(&self, module: &[String], path: &[String], left: usize) -> Option<Found> {
         let here = self.modules.get(module)?;
         let Some((name, rest)) = path.split_first() else {
@@ -158,7 +159,7 @@ impl Crate {
         let child = [module, std::slice::from_ref(name)].concat();
         let below = self.modules.get(&child);
         if let Some(below) = below.filter(|_| !rest.is_empty()) {
-            // An item missing in a module may be defined by a macro.
+            // If the module has no such item, a macro may define it: count the module's file.
             let found = self.look(&child, rest, left + 1);
             return found.or_else(|| Some(Found::Item(below.file.clone())));
         }
@@ -185,11 +186,11 @@ impl Crate {
         })
     }
 
-    /// Adds a file.
+    /// Adds the modules, imports, paths and words of a file, given as tokens.
     fn read(&mut self, file: &str, module: Path, tokens: &[&str]) {
         let new = || Module { file: file.to_owned(), ..Module::default() };
         let mut here = module;
-        // The brace depth at which each enclosing module begins.
+        // For each enclosing `mod name {`, the number of braces that are open before it.
         let mut around: Vec<usize> = Vec::new();
         let (mut at, mut depth) = (0, 0);
         self.modules.insert(here.clone(), new());
@@ -221,7 +222,7 @@ impl Crate {
                     around.push(depth);
                     at += 3;
                 }
-                // `mod name;` is no use of the file.
+                // `mod name;` alone is no dependency on the file of that module.
                 "mod" if next(2) == ";" => at += 3,
                 "use" if next(1) != "<" => {
                     let public = before(1) == "pub" || before(1) == ")";
@@ -258,14 +259,14 @@ impl Crate {
     }
 }
 
-/// The tokens with which attributes for test-only items begin.
+/// The first tokens of attributes that mark an item as test-only.
 const TESTS: [&[&str]; 2] =
     [&["#", "[", "cfg", "(", "test", ")"], &["#", "[", "cfg", "(", "all", "(", "test", ","]];
 
-/// Keywords that precede the name in a definition.
+/// Keywords that stand before the name in a definition of an item.
 const ITEMS: [&str; 8] = ["fn", "struct", "enum", "union", "trait", "type", "const", "static"];
 
-/// Returns the position of an item after its attributes and visibility.
+/// Returns the index of the token after an item's attributes and visibility, which begin at token `at`.
 fn attributes(tokens: &[&str], mut at: usize) -> usize {
     while tokens.get(at) == Some(&"#") {
         at = group(tokens, at + 1);
@@ -279,7 +280,7 @@ fn attributes(tokens: &[&str], mut at: usize) -> usize {
     at
 }
 
-/// Returns the end of the item, statement or field that begins at a position.
+/// Returns the index of the token after the item, statement or field that begins at token `at`.
 fn item(tokens: &[&str], mut at: usize) -> usize {
     let lists = ["mod", "use", "impl", "unsafe", "macro_rules", "let"];
     let first = tokens.get(at).copied().unwrap_or_default();
@@ -297,7 +298,7 @@ fn item(tokens: &[&str], mut at: usize) -> usize {
     at
 }
 
-/// Returns the end of the brackets that open at a position.
+/// Returns the index of the token after the brackets that open at token `at`.
 fn group(tokens: &[&str], mut at: usize) -> usize {
     let mut depth = 0;
     while at < tokens.len() {
@@ -314,7 +315,7 @@ fn group(tokens: &[&str], mut at: usize) -> usize {
     at
 }
 
-/// Adds the names of a `use` tree, and returns its end.
+/// Adds the names of the `use` tree that begins at a token, and returns the index of the token after the tree.
 fn tree(
     tokens: &[&str],
     mut at: usize,
@@ -339,7 +340,7 @@ fn tree(
                 return at + 1;
             }
             word if is_word(word) && word != "as" => {
-                // `self` in braces is the path before them.
+                // `self` in braces means the path before the braces.
                 if word != "self" || path.is_empty() {
                     path.push(word.to_owned());
                 }
@@ -354,7 +355,7 @@ fn tree(
         at += 2;
     }
     uses.push(Import { public, path, name });
-    // Skips a token that does not belong to the tree, so that it is not read again.
+    // If the tree ends at a token that cannot follow a tree, skip it, so that it is not read again.
     let ends = tokens.get(at).is_none_or(|t| ["}", ",", ";"].contains(t));
     at + usize::from(!ends)
 }
@@ -367,7 +368,7 @@ fn is_word(token: &str) -> bool {
     token.starts_with(letter)
 }
 
-/// Returns the words and signs of a source, `::` as one token, without comments and string literals.
+/// Splits a source into words and signs, `::` as one token, without comments and string literals.
 fn tokens(source: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut rest = source;
@@ -389,7 +390,7 @@ fn tokens(source: &str) -> Vec<&str> {
     found
 }
 
-/// Returns the length of the comment, string or character literal with which a source begins.
+/// Returns the length in bytes of the comment, string or character literal at the start of `rest`, or `None`.
 fn skipped(rest: &str) -> Option<usize> {
     let to = |from: usize, end: &str| {
         let found = rest.get(from..)?.find(end);
@@ -424,6 +425,6 @@ fn skipped(rest: &str) -> Option<usize> {
     }
     let mut inside = text.strip_prefix('\'')?.chars();
     let first = inside.next()?;
-    // Otherwise it is a lifetime.
+    // A quote that closes after one character (or an escape) is a character literal; otherwise a lifetime.
     if first == '\\' || inside.next() == Some('\'') { escaped('\'') } else { None }
 }

@@ -1,4 +1,4 @@
-//! Layering: dependencies inside a crate run one way too.
+//! Layering: dependencies between the files of a crate follow an order of its folders.
 //!
 //! A *room* is a folder of a crate, or a file beside its folders. Each crate has an order of its rooms, and a file
 //! imports from its own room and earlier ones. Few files may form a cycle of imports.
@@ -9,7 +9,8 @@ use imports::Crate;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// The rooms of each crate in order: each may use earlier ones.
+/// The rooms (folders, or files beside them) of each crate in order: the files of a room may need files of the same
+/// room and of earlier ones.
 const ROOMS: [(&str, &str); 4] = [
     (
         "ir",
@@ -29,9 +30,10 @@ const ROOMS: [(&str, &str); 4] = [
     ),
 ];
 
-/// Dependencies against the order: the crate, the file, and the file it needs. This list may only become shorter.
+/// Known dependencies on a later room: the crate, the file, and the file that it needs. This list may only become
+/// shorter.
 const AGAINST: [(&str, &str, &str); 15] = [
-    // Values are tensors, and programs are made of primitives.
+    // Reason: constants in a program are tensors, and functions hold primitives.
     ("ir", "lang/builder.rs", "prim/mod.rs"),
     ("ir", "lang/builder.rs", "prim/rules/mod.rs"),
     ("ir", "lang/eval.rs", "tensor/mod.rs"),
@@ -49,14 +51,14 @@ const AGAINST: [(&str, &str, &str); 15] = [
     ("ir", "lang/verify.rs", "text/print.rs"),
 ];
 
-/// The largest number of files in a cycle.
+/// The largest number of files that may need one another in a cycle.
 const CIRCLE: usize = 6;
 
-/// The cycle that may be larger: a program holds primitives, and a primitive's rules make programs, so the closed
-/// list of primitives and the language depend on each other. Its files are in these rooms.
+/// The crate and rooms of the one cycle that may be larger: functions hold primitives, and a primitive's rules make
+/// functions, so the closed list of primitives and the language depend on each other.
 const LANGUAGE: (&str, [&str; 2]) = ("ir", ["lang", "prim"]);
 
-/// The further files of that cycle.
+/// Files of other rooms that belong to this larger cycle.
 const WITH_LANGUAGE: &[&str] = &["text/print.rs"];
 
 type Arrows = BTreeSet<(String, String)>;
@@ -101,7 +103,7 @@ fn circles_are_small() {
             if name == of && outside.iter().all(|file| WITH_LANGUAGE.contains(file)) {
                 with_language.extend(outside.into_iter().map(String::from));
             } else {
-                // If the cycle contains the language, report only the other files.
+                // If files of the `LANGUAGE` cycle are among them, report only the dependencies of the other files.
                 let all = outside.len() == circle.len();
                 let told = |file: &str| all || outside.contains(&file);
                 let inside = |(a, b): &&(String, String)| {
@@ -118,18 +120,18 @@ fn circles_are_small() {
     assert_eq!(with_language, listed, "files in the circle of the language");
 }
 
-/// Returns the room of a file.
+/// Returns the room of a file: its first folder, or its own name without `.rs`.
 fn room(file: &str) -> &str {
     file.split_once('/').map_or(file.trim_end_matches(".rs"), |(room, _)| room)
 }
 
-/// Returns the dependencies on a later room.
+/// Returns the dependencies of files on files of a later room.
 fn back(arrows: &Arrows, order: &[&str]) -> Arrows {
     let place = |file: &str| order.iter().position(|r| *r == room(file));
     arrows.iter().filter(|(from, to)| place(from) < place(to)).cloned().collect()
 }
 
-/// Returns the cycles of files that need one another, the largest first.
+/// Returns the sets of files that need one another, directly or through others, the largest first.
 fn circles(arrows: &Arrows) -> Vec<Vec<String>> {
     let mut next: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (from, to) in arrows {
@@ -154,7 +156,7 @@ fn circles(arrows: &Arrows) -> Vec<Vec<String>> {
     found
 }
 
-/// Returns the sources of a crate.
+/// Parses the files in `src` of the crate `name`.
 fn sources(name: &str) -> Crate {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join(name).join("src");
     let (mut files, mut folders) = (Vec::new(), vec![root.clone()]);
@@ -173,7 +175,7 @@ fn sources(name: &str) -> Crate {
     Crate::of(files)
 }
 
-/// Returns the dependencies in a crate of these files.
+/// Returns the dependencies `from -> to` between the given files, for the tests of the parser.
 fn arrows_of(files: &[(&str, &str)]) -> Vec<String> {
     let files = files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
     let arrows = Crate::of(files).arrows();
@@ -182,7 +184,8 @@ fn arrows_of(files: &[(&str, &str)]) -> Vec<String> {
 
 #[test]
 fn arrows_follow_imports_to_definitions() {
-    // A crate with a folder `a` of two files, whose `mod.rs` reexports a type and a module.
+    // Each row below is the text of a file `b.rs`, and the files that it needs, in a crate with a folder `a` of two
+    // files, whose `mod.rs` re-exports a type and a module.
     let lib = "pub mod a;\nmod b;\npub use a::One;\npub use a::two as second;\npub use std::fmt::Outer;\npub use b::*;";
     let list = "mod one;\npub mod two;\npub use one::{One, make};";
     let one = "pub struct One;\npub fn make() -> One { One }\n";
@@ -200,14 +203,14 @@ fn arrows_follow_imports_to_definitions() {
         ("use crate::a::*; struct One;", ""),
         ("use crate::a::*; impl X { fn make() {} } fn g() { make() }", "a/one.rs"),
         ("mod inside { struct One; } use crate::a::*; fn g(_: One) {}", "a/one.rs"),
-        // Items made by macros belong to the module that the path names.
+        // An item that a macro defines counts as defined by the module that the path names.
         ("use crate::a::two::Made;", "a/two.rs"),
         ("fn g() { $crate::a::two::m!() }", "a/two.rs"),
         ("mod inside { use super::super::a::One; }", "a/one.rs"),
         ("use crate::Outer; fn g() -> crate::Outer {}", ""),
         ("use crate::a::*; fn g(make: u8) -> u8 { make }", ""),
         ("use std::fmt; use other::a::One; fn g() { fmt::f(); other::a::one::make() }", ""),
-        // Comments and string literals are no code; tests are no part of the library.
+        // Paths in comments, string literals and test-only items must not count.
         ("// crate::a::One\n/* crate::One */ const X: &str = \"crate::a::One\";", ""),
         (
             "const X: &str = r#\"\" crate::a::One\"#; const Y: char = '\"'; use crate::One;",
@@ -241,7 +244,7 @@ fn lists_need_what_they_use_themselves() {
     let glob = ("b.rs", "use crate::a::*;\nfn f(_: T) {}");
     let lib = ("lib.rs", "mod a;\nmod b;");
     assert_eq!(arrows_of(&[lib, listed, types, glob]), ["b.rs -> a/types.rs"]);
-    // A file that only tests include has no dependencies.
+    // A file whose module is test-only must have no dependencies.
     let tests = ("a/mod.rs", "mod types;\n#[cfg(test)]\nmod cases;\nfn f() { cases::x() }");
     let cases = ("a/cases.rs", "use super::types::T;\npub fn x() {}");
     assert_eq!(arrows_of(&[tests, types, cases]), [""; 0]);
