@@ -33,7 +33,7 @@ pub fn hypot(x: f64, y: f64) -> f64 {
     libm::hypot(x, y)
 }
 
-/// The implementation of [`rsqrt`] for one argument, for eight arguments, and for recordings.
+/// The implementation of [`rsqrt`]: for one argument, for eight at once, and as a recorded list of operations.
 pub struct Rsqrt;
 
 impl Parted for Rsqrt {
@@ -64,7 +64,7 @@ pub fn rsqrt(x: f64) -> f64 {
 /// A bound on |x| within which x² does not overflow.
 const SQUARE: Constant = Constant(1e150, 1e18);
 
-/// The implementation of [`asinh`] for one argument, for eight arguments, and for recordings.
+/// The implementation of [`asinh`]: for one argument, for eight at once, and as a recorded list of operations.
 pub struct Asinh;
 
 impl Parted for Asinh {
@@ -95,7 +95,7 @@ pub fn asinh(x: f64) -> f64 {
     Asinh::here(x)
 }
 
-/// The implementation of [`acosh`] for one argument, for eight arguments, and for recordings.
+/// The implementation of [`acosh`]: for one argument, for eight at once, and as a recorded list of operations.
 pub struct Acosh;
 
 impl Parted for Acosh {
@@ -126,7 +126,7 @@ pub fn acosh(x: f64) -> f64 {
     Acosh::here(x)
 }
 
-/// The implementation of [`atanh`] for one argument, for eight arguments, and for recordings.
+/// The implementation of [`atanh`]: for one argument, for eight at once, and as a recorded list of operations.
 pub struct Atanh;
 
 impl Parted for Atanh {

@@ -63,7 +63,7 @@ const ERF: Coefficients = Coefficients(
     ],
 );
 
-/// The implementation of [`erf()`] for one argument, for eight arguments, and for recordings.
+/// The implementation of [`erf()`]: for one argument, for eight at once, and as a recorded list of operations.
 pub struct Erf;
 
 impl Parted for Erf {
@@ -111,7 +111,7 @@ pub fn erfc(x: f64) -> f64 {
 /// `ndtr(-∞) = 0`, `ndtr(+∞) = 1`, NaN for NaN.
 #[must_use]
 pub fn ndtr(x: f64) -> f64 {
-    /// The exact value of √½ minus the rounded constant.
+    /// The rounding error of the constant: √½ minus `FRAC_1_SQRT_2`.
     const FRAC_1_SQRT_2_LOW: f64 = -4.833_646_656_726_457e-17;
     let z = -x * FRAC_1_SQRT_2;
     let tail = 0.5 * erfc(z);

@@ -53,10 +53,10 @@ const NORMAL_OF_TWO: Constant = Constant(1022.0, 126.0);
 
 /// A reduced argument: `x = k ln 2 + r + c`, with an integer k.
 pub(super) struct Reduced<N> {
-    /// The integer `k`, in the lowest bits.
+    /// The integer `k`, held in the lowest bits of the float.
     pub(super) k: N,
     pub(super) r: N,
-    /// The rounding error of `r`.
+    /// The rounding error of `r`, so that `k ln 2 + r + c` is more accurate.
     pub(super) c: N,
 }
 
@@ -113,7 +113,7 @@ pub(super) fn power_of_two<N: Number>(k: N) -> N {
     N::of(N::Float::ONE).plus_bits(k.shift_left(N::Float::FRACTION))
 }
 
-/// The implementation of [`exp`] for one argument, for eight arguments, and for recordings.
+/// The implementation of [`exp`]: for one argument, for eight at once, and as a recorded list of operations.
 pub struct Exp;
 
 /// Returns whether `eˣ` and `e⁻ˣ` are certain to be normal numbers.
@@ -129,7 +129,7 @@ fn normal<N: Number>(x: N) -> N {
     (N::of(N::Float::ONE) + p).plus_bits(k.shift_left(N::Float::FRACTION))
 }
 
-/// Returns `e^-|x|` and its rounding error, for `x` inside the range of [`Exp`].
+/// Returns `e^-|x|` and its rounding error, for an `x` at which the straight-line part of [`Exp`] is valid.
 #[inline(always)]
 pub(super) fn exp_of_negative<N: Number>(x: N) -> [N; 2] {
     let (zero, one) = (N::of(N::Float::ZERO), N::of(N::Float::ONE));
@@ -168,7 +168,7 @@ pub fn exp(x: f64) -> f64 {
     Exp::here(x)
 }
 
-/// The implementation of [`exp2`] for one argument, for eight arguments, and for recordings.
+/// The implementation of [`exp2`]: for one argument, for eight at once, and as a recorded list of operations.
 pub struct Exp2;
 
 /// Splits `x = k + r` exactly, with an integer k; returns `k` in the lowest bits, and `2ʳ`.
@@ -208,7 +208,7 @@ pub fn exp2(x: f64) -> f64 {
     Exp2::here(x)
 }
 
-/// The implementation of [`expm1`] for one argument, for eight arguments, and for recordings.
+/// The implementation of [`expm1`]: for one argument, for eight at once, and as a recorded list of operations.
 pub struct Expm1;
 
 impl Parted for Expm1 {
@@ -239,7 +239,7 @@ pub fn expm1(x: f64) -> f64 {
     Expm1::here(x)
 }
 
-/// The implementation of [`logistic`] for one argument, for eight arguments, and for recordings.
+/// The implementation of [`logistic`]: for one argument, for eight at once, and as a recorded list of operations.
 pub struct Logistic;
 
 impl Parted for Logistic {

@@ -193,7 +193,7 @@ fn digamma_positive(x: f64) -> f64 {
 /// times with the weights `1 / Q` of the previous iteration (Loeb's iteration), in
 /// arithmetic of 50 digits.
 fn digamma_near_root(x: f64) -> f64 {
-    /// The positive root of ψ, as an unevaluated sum of two doubles.
+    /// The positive root 1.4616… of ψ, as an unevaluated sum of two doubles.
     const ROOT: (f64, f64) = (1.461_632_144_968_362_2, 9.549_995_429_965_697e-17);
     const P: [f64; 6] = [
         0.250_380_137_503_405_4,

@@ -29,9 +29,9 @@ const TANH_IS_ONE: Constant = Constant(22.0, 10.0);
 
 /// The parts from which sinh and cosh of `x = k ln 2 + r` are computed.
 struct Parts<N> {
-    /// `S = (2ᵏ - 2⁻ᵏ)/2`, rounded, and its rounding error.
+    /// The number `S = (2ᵏ - 2⁻ᵏ)/2`, rounded, and its rounding error.
     s: [N; 2],
-    /// `C = (2ᵏ + 2⁻ᵏ)/2`, rounded, and its rounding error.
+    /// The number `C = (2ᵏ + 2⁻ᵏ)/2`, rounded, and its rounding error.
     c: [N; 2],
     /// The number `sinh r`.
     sinh: N,
@@ -54,7 +54,7 @@ fn parts<N: Number>(x: N) -> Parts<N> {
     Parts { s: [s, (up - s) - down], c: [c, (up - c) + down], sinh, cosh }
 }
 
-/// The implementation of [`sinh`] for one argument, for eight arguments, and for recordings.
+/// The implementation of [`sinh`]: for one argument, for eight at once, and as a recorded list of operations.
 pub struct Sinh;
 
 impl Parted for Sinh {
@@ -82,7 +82,7 @@ pub fn sinh(x: f64) -> f64 {
     Sinh::here(x)
 }
 
-/// The implementation of [`cosh`] for one argument, for eight arguments, and for recordings.
+/// The implementation of [`cosh`]: for one argument, for eight at once, and as a recorded list of operations.
 pub struct Cosh;
 
 impl Parted for Cosh {
@@ -110,7 +110,7 @@ pub fn cosh(x: f64) -> f64 {
     Cosh::here(x)
 }
 
-/// The implementation of [`tanh`] for one argument, for eight arguments, and for recordings.
+/// The implementation of [`tanh`]: for one argument, for eight at once, and as a recorded list of operations.
 pub struct Tanh;
 
 impl Parted for Tanh {
@@ -151,7 +151,7 @@ pub fn tanh(x: f64) -> f64 {
     Tanh::here(x)
 }
 
-/// The implementation of [`sech`] for one argument, for eight arguments, and for recordings.
+/// The implementation of [`sech`]: for one argument, for eight at once, and as a recorded list of operations.
 pub struct Sech;
 
 impl Parted for Sech {

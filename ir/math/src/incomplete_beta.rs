@@ -24,7 +24,7 @@ use super::{exp, expm1, log, log1p};
 
 /// The highest total order m + n of the derivatives in a and b.
 pub const BETAINC_ORDERS: u32 = 4;
-/// The number of orders, 0 to [`BETAINC_ORDERS`].
+/// The number of orders of derivatives: 0 to [`BETAINC_ORDERS`].
 const ORDERS: usize = BETAINC_ORDERS as usize + 1;
 
 /// Returns the derivative of `I(a, b, x)` of order m in a and n in b, for `m + n ≤ BETAINC_ORDERS`; NaN beyond.
@@ -112,7 +112,7 @@ fn difference(a: f64, b: f64, x: f64, y: f64) -> f64 {
     x.mul_add(b, -(y * a))
 }
 
-/// Returns `xᵃ yᵇ / (a B(a, b))`, where `y = 1 - x`.
+/// Returns `xᵃ yᵇ / (a B(a, b))` for `y = 1 - x`, with the beta function B.
 fn front_over_a(a: f64, b: f64, x: f64, y: f64) -> f64 {
     match small_front(a, b, x, y) {
         Some(front) => b / (a + b) * front,
@@ -136,7 +136,7 @@ fn logarithms(x: f64, y: f64) -> (f64, f64) {
     (ln_x, ln_y)
 }
 
-/// Returns `xᵃ yᵇ / B(a, b)`, where `y = 1 - x`.
+/// Returns `xᵃ yᵇ / B(a, b)` for `y = 1 - x`, with the beta function B.
 fn front(a: f64, b: f64, x: f64, y: f64) -> f64 {
     if let Some(front) = small_front(a, b, x, y) {
         return a * (b / (a + b)) * front;

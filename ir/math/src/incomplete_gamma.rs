@@ -28,9 +28,9 @@ use super::half_line::half_line;
 use super::{exp, expm1, log, log1p, pow};
 use std::f64::consts::TAU;
 
-/// The highest order of the derivatives in a.
+/// The highest order of the derivatives of `gammainc` in a.
 pub const GAMMAINC_ORDERS: u32 = 4;
-/// The number of orders, 0 to [`GAMMAINC_ORDERS`].
+/// The number of orders of derivatives: 0 to [`GAMMAINC_ORDERS`].
 const ORDERS: usize = GAMMAINC_ORDERS as usize + 1;
 
 /// Returns the n-th derivative of `P(a, x)` in a, for `n ≤ GAMMAINC_ORDERS`; NaN beyond.
@@ -125,7 +125,7 @@ fn edge(n: u32, a: f64, x: f64) -> Option<f64> {
 /// polynomial.
 #[derive(Clone, Copy)]
 struct Score {
-    /// The parameter a, if it is below 1.
+    /// The parameter a if it is below 1, otherwise `None`.
     small: Option<f64>,
     u: f64,
     slopes: [f64; ORDERS - 2],

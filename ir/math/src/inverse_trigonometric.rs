@@ -78,7 +78,7 @@ fn one_by_one<N: Number>(of: Coefficients, x: N) -> N {
     rest.iter().rev().fold(N::of(last), |sum, c| sum.fma(x, N::of(*c)))
 }
 
-/// The implementation of [`atan`] for one argument, for eight arguments, and for recordings.
+/// The implementation of [`atan`]: for one argument, for eight at once, and as a recorded list of operations.
 pub struct Atan;
 
 impl Parted for Atan {
@@ -149,7 +149,7 @@ fn halved<N: Number>(x: N) -> (N::Mask, N, N) {
     (far, t, (t * square) * series(ASIN, square))
 }
 
-/// The implementation of [`asin`] for one argument, for eight arguments, and for recordings.
+/// The implementation of [`asin`]: for one argument, for eight at once, and as a recorded list of operations.
 pub struct Asin;
 
 impl Parted for Asin {
@@ -181,7 +181,7 @@ pub fn asin(x: f64) -> f64 {
     Asin::here(x)
 }
 
-/// The implementation of [`acos`] for one argument, for eight arguments, and for recordings.
+/// The implementation of [`acos`]: for one argument, for eight at once, and as a recorded list of operations.
 pub struct Acos;
 
 impl Parted for Acos {

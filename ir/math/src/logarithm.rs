@@ -116,7 +116,7 @@ fn to_base<N: Number>(x: N, c: [Constant; 2], d: [Constant; 2]) -> N {
     sum + (((first - sum) + product) + k.fma(c_low, rest))
 }
 
-/// The implementation of [`log`] for one argument, for eight arguments, and for recordings.
+/// The implementation of [`log`]: for one argument, for eight at once, and as a recorded list of operations.
 pub struct Log;
 
 /// Returns whether x is a positive normal number.
@@ -168,7 +168,7 @@ fn beyond(x: f64, scaled: impl FnOnce(f64) -> f64) -> f64 {
     }
 }
 
-/// The implementation of [`log2`] for one argument, for eight arguments, and for recordings.
+/// The implementation of [`log2`]: for one argument, for eight at once, and as a recorded list of operations.
 pub struct Log2;
 
 impl Parted for Log2 {
@@ -195,7 +195,7 @@ pub fn log2(x: f64) -> f64 {
     Log2::here(x)
 }
 
-/// The implementation of [`log10`] for one argument, for eight arguments, and for recordings.
+/// The implementation of [`log10`]: for one argument, for eight at once, and as a recorded list of operations.
 pub struct Log10;
 
 impl Parted for Log10 {
@@ -235,7 +235,7 @@ pub(super) fn log1p_of_sum<N: Number>(x: N, x_low: N) -> N {
     sum(u, (lost + x_low) / u)
 }
 
-/// The implementation of [`log1p`] for one argument, for eight arguments, and for recordings.
+/// The implementation of [`log1p`]: for one argument, for eight at once, and as a recorded list of operations.
 pub struct Log1p;
 
 impl Parted for Log1p {
@@ -264,7 +264,7 @@ pub fn log1p(x: f64) -> f64 {
     Log1p::here(x)
 }
 
-/// The implementation of [`softplus`] for one argument, for eight arguments, and for recordings.
+/// The implementation of [`softplus`]: for one argument, for eight at once, and as a recorded list of operations.
 pub struct Softplus;
 
 impl Parted for Softplus {

@@ -27,9 +27,9 @@ pub trait Number:
     + Div<Output = Self>
     + Neg<Output = Self>
 {
-    /// The float type that the number is or represents.
+    /// The float type, f32 or f64, that the number is or represents.
     type Float: Format;
-    /// The type of a comparison's result.
+    /// The type of truth values, the results of comparisons.
     type Mask: Copy
         + BitAnd<Output = Self::Mask>
         + BitOr<Output = Self::Mask>
@@ -53,7 +53,7 @@ pub trait Number:
     /// Returns the absolute value of the number.
     #[must_use]
     fn abs(self) -> Self;
-    /// Returns `self` with the sign of `sign`.
+    /// Returns the number `self` with the sign of the number `sign`.
     #[must_use]
     fn copysign(self, sign: Self) -> Self;
     /// Returns `self < y`; false if an operand is NaN, as for the other comparisons.
@@ -125,7 +125,7 @@ pub trait Format: Number<Float = Self, Mask = bool> + 'static {
     const INFINITY: Self;
     /// The least positive normal number.
     const LEAST: Self;
-    /// The largest finite number.
+    /// The largest finite number of the format.
     const LARGEST: Self;
     /// Whether this format is f64, not f32.
     const IS_F64: bool;

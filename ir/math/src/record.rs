@@ -27,7 +27,7 @@ pub struct Noted(pub u32);
 pub enum Operation {
     /// The argument of the recorded function.
     Argument,
-    /// The number with these bits.
+    /// A constant: the number with this bit pattern.
     Constant(u64),
     /// The sum `x + y`.
     Add(Noted, Noted),
@@ -39,7 +39,7 @@ pub enum Operation {
     Div(Noted, Noted),
     /// The fused multiply-add `x * y + z`, rounded once.
     Fma(Noted, Noted, Noted),
-    /// The square root.
+    /// The square root of a number.
     Sqrt(Noted),
     /// The comparison `x < y`; a truth value, as are the results of the following operations up to `Not`.
     Lt(Noted, Noted),
@@ -81,7 +81,7 @@ pub struct Recording {
     /// The truth value that says whether `result` is valid for the argument (the argument is inside the
     /// interval).
     pub inside: Noted,
-    /// The value of the function, if `inside` is true.
+    /// The value of the function, valid if `inside` is true.
     pub result: Noted,
 }
 
@@ -234,7 +234,7 @@ impl<F: Raw> Number for Recorded<F> {
 }
 
 impl Recording {
-    /// Records the function `S` in f32 if `narrow`, otherwise in f64.
+    /// Records the function `S`: in f32 if `narrow`, otherwise in f64.
     pub fn of<S: Parted>(narrow: bool) -> Recording {
         if narrow { record::<S, f32>(true) } else { record::<S, f64>(false) }
     }

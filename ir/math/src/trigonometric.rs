@@ -95,7 +95,7 @@ fn turned<N: Number>(x: N, quarters: u64) -> N {
     y.xor_bits(k.and_bits(N::of_bits(2)).shift_left(N::Float::SIGN_BIT - 1))
 }
 
-/// The implementation of [`sin`] for one argument, for eight arguments, and for recordings.
+/// The implementation of [`sin`]: for one argument, for eight at once, and as a recorded list of operations.
 pub struct Sin;
 
 impl Parted for Sin {
@@ -123,7 +123,7 @@ pub fn sin(x: f64) -> f64 {
     Sin::here(x)
 }
 
-/// The implementation of [`cos`] for one argument, for eight arguments, and for recordings.
+/// The implementation of [`cos`]: for one argument, for eight at once, and as a recorded list of operations.
 pub struct Cos;
 
 impl Parted for Cos {
@@ -150,7 +150,7 @@ pub fn cos(x: f64) -> f64 {
     Cos::here(x)
 }
 
-/// The implementation of [`tan`] for one argument, for eight arguments, and for recordings.
+/// The implementation of [`tan`]: for one argument, for eight at once, and as a recorded list of operations.
 pub struct Tan;
 
 impl Parted for Tan {

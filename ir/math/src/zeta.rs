@@ -13,9 +13,9 @@
 use super::gamma::{EULER_MACLAURIN, polygamma};
 use super::{log, pow};
 
-/// The highest order of the derivatives in s.
+/// The highest order of the derivatives of `zeta` in s.
 pub const ZETA_ORDERS: u32 = 4;
-/// The number of orders, 0 to [`ZETA_ORDERS`].
+/// The number of orders of derivatives: 0 to [`ZETA_ORDERS`].
 const ORDERS: usize = ZETA_ORDERS as usize + 1;
 
 /// The Taylor coefficients in s of a term at the point s, from order 0 on.

@@ -25,7 +25,7 @@ use std::ops::Range;
 /// The type of the elements that are sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Key {
-    /// Bytes; 0 is false.
+    /// Bools of one byte each; 0 is false.
     Bool,
     /// Signed integers of 32 bits.
     I32,
@@ -124,7 +124,7 @@ impl Argsort {
 const DIGIT: u32 = 11;
 /// The largest number of radix digits by which words are sorted.
 const DIGITS: u32 = 4;
-/// Rows with fewer elements than this are sorted by comparisons.
+/// Rows with fewer elements than this are sorted by comparisons, not by radix.
 const SHORT: usize = 1024;
 /// Rows with more elements than this are first partitioned by the leading bits of their keys.
 const LONG: usize = 1 << 16;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 impl SvdVectors {
-    /// All variants.
+    /// All variants of `SvdVectors`.
     pub const ALL: [SvdVectors; 3] = [SvdVectors::None, SvdVectors::Thin, SvdVectors::Full];
 
     /// Returns the variant's word in the text form of a routine.

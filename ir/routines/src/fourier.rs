@@ -45,7 +45,7 @@ pub(crate) struct Tables<T> {
 
 /// The algorithm of rustfft or realfft for one length, with its twiddle factors.
 enum Algorithm<T> {
-    /// The routine is not a transform, or its length is zero.
+    /// The routine is not a Fourier transform, or its length is zero.
     None,
     Complex(Arc<dyn Fft<T>>),
     Forward(Arc<dyn RealToComplex<T>>),
@@ -53,7 +53,7 @@ enum Algorithm<T> {
 }
 
 impl<T: Real> Tables<T> {
-    /// Returns the length of a transform; `None` for other routines.
+    /// Returns the length of a Fourier transform; `None` for other routines.
     pub(crate) fn points(routine: &Routine) -> Option<usize> {
         match *routine {
             Routine::Fft { rows: _, n, columns: _, inverse: _ }

@@ -10,9 +10,9 @@ use crate::routine::{Array, Element, Float, Routine};
 pub enum Unavailable {
     /// The crate was built without the feature that brings the implementation (`linalg`).
     Missing {
-        /// The name of the routine.
+        /// The name of the routine that is not available.
         routine: &'static str,
-        /// The name of the feature.
+        /// The name of the feature that the build lacks.
         feature: &'static str,
     },
     /// An array or the scratch buffer exceeds the range of memory or of an `i32` index, or a Fourier transform
@@ -153,7 +153,7 @@ impl Routine {
 }
 
 impl Plan {
-    /// Returns the planned routine.
+    /// Returns the routine that this plan runs.
     #[must_use]
     pub fn routine(&self) -> &Routine {
         &self.prepared.routine

@@ -4,7 +4,7 @@ use bytemuck::Pod;
 
 use crate::lockstep::pack::Packed;
 
-/// `f32` or `f64`.
+/// An element type of the routines: `f32` or `f64`.
 pub(crate) trait Real: faer::traits::RealField + rustfft::FftNum + Pod + Packed {
     /// A NaN.
     const NAN: Self;

@@ -3,9 +3,9 @@
 /// The element type of a routine's floating-point arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Float {
-    /// Single precision.
+    /// Single precision, 4 bytes.
     F32,
-    /// Double precision.
+    /// Double precision, 8 bytes.
     F64,
 }
 
@@ -63,7 +63,7 @@ impl Array {
 /// The singular vectors that a decomposition returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SvdVectors {
-    /// Singular values only.
+    /// Only singular values, no vectors.
     None,
     /// The first `min(m, n)` left and right singular vectors.
     Thin,
@@ -169,7 +169,7 @@ pub enum Routine {
         n: usize,
         /// The product of the extents of the axes after the transformed axis.
         columns: usize,
-        /// Whether the transform is the inverse one.
+        /// Whether the transform is the inverse one, with `exp(+2 pi i j k / n)`.
         inverse: bool,
     },
     /// `x[rows, n, columns] -> y[2, rows, n/2 + 1, columns]`, the first halves of the forward transforms of

@@ -24,7 +24,7 @@ use smallvec::SmallVec;
 pub type PartialFn =
     for<'b, 'm> fn(t: Expr<'b, 'm>, x: &[Expr<'b, 'm>], y: Expr<'b, 'm>) -> Expr<'b, 'm>;
 
-/// The derivative with respect to one operand.
+/// The partial derivative of an elementwise function with respect to one operand.
 #[derive(Clone, Copy)]
 pub enum Partial {
     /// The partial is zero wherever it exists, or the operand's dtype has no tangents; the text gives
@@ -48,9 +48,9 @@ pub enum Partial {
 pub enum Linear {
     /// The function is linear in no operand.
     No,
-    /// Linear in each of these operands alone, with the others fixed (a product).
+    /// The function is linear in each of these operands alone, with the others fixed (a product).
     Each(&'static [usize]),
-    /// Linear in all of these operands together (a sum).
+    /// The function is linear in all of these operands together (a sum).
     Joint(&'static [usize]),
 }
 

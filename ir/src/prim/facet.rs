@@ -27,7 +27,7 @@ pub(super) enum Facet<'a> {
     Barrier(&'a Barrier),
     /// A call of a function of the module, possibly with a checkpointing policy.
     Call(&'a Call),
-    /// A loop (`loop`).
+    /// A loop (the primitive `loop`).
     Loop(&'a Loop),
     /// A loop in the linear half of a linearized function that recomputes iterations from checkpoint
     /// slots.

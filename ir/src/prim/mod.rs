@@ -137,10 +137,10 @@ pub trait Primitive: Notation {
     where
         Self: Sized;
 
-    /// Returns the number of outputs.
+    /// Returns the number of the primitive's outputs.
     fn outputs(&self, module: &Module) -> usize;
 
-    /// Returns the types of the outputs, or the error in the operands.
+    /// Returns the types of the outputs for these operands, or the error in the operands.
     fn infer(&self, module: &Module, operands: &[Operand<'_>]) -> Result<Types, Problem>;
 
     /// Evaluates the primitive: returns outputs for concrete operands. Literal operands of elementwise
@@ -205,7 +205,7 @@ pub trait Primitive: Notation {
         used: &[bool],
     ) -> Result<Prune, Problem>;
 
-    /// Returns the target-neutral instruction for backends.
+    /// Lowers the primitive to the target-neutral instruction that backends implement.
     fn lower(&self, module: &Module, operands: &[Operand<'_>]) -> Lowering;
 
     /// Returns the class of effects, which decides whether an equation may be dropped, moved or merged.
@@ -258,7 +258,7 @@ macro_rules! primitives {
             }
         }
 
-        /// The static functions of each primitive, one entry per primitive.
+        /// The table of the static functions (catalogue, parser, rewrites, samples) of all primitives.
         const ALL: &[Entry] = &[$(Entry::of::<$prim>()),*];
     };
 }

@@ -3,7 +3,7 @@
 use crate::test_support::{INFINITY, NAN, check, check_exact, grid};
 use tapeloom_math::elementary::*;
 
-// Expected values in the tables: mpmath with 60 digits, rounded once.
+// The expected values in the tables come from mpmath with 60 digits, rounded once.
 
 #[test]
 fn roots_match_high_precision_values() {

@@ -4,7 +4,7 @@ use crate::test_support::{INFINITY, NAN, check, check_exact, grid, ulps};
 use std::f64::consts::PI;
 use tapeloom_math::gamma::*;
 
-// Expected values in the tables: mpmath with 60 digits, rounded once.
+// The expected values in the tables come from mpmath with 60 digits, rounded once.
 
 #[test]
 fn lgamma_matches_high_precision_values() {

@@ -3,7 +3,7 @@
 use crate::test_support::{INFINITY, NAN, check, check_exact, check_sharply};
 use tapeloom_math::hyperbolic::*;
 
-// Expected values in the table: mpmath with 90 digits, rounded once.
+// The expected values in the table come from mpmath with 90 digits, rounded once.
 
 #[test]
 fn values_match_high_precision_ones() {
@@ -78,7 +78,7 @@ fn values_match_high_precision_ones() {
     check(cosh, 1.1, &[(708.5, 2.492358049722083e+307), (-710.4, 1.6663642832806496e+308)]);
 }
 
-/// Arguments beyond 708, where `eˣ` or `e⁻ˣ` is not a normal number.
+/// Results for arguments beyond 708, where `eˣ` or `e⁻ˣ` is not a normal number, must be within the usual bounds.
 #[test]
 fn near_overflow_and_underflow() {
     let x = 709.0235409393127;

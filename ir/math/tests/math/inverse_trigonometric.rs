@@ -4,7 +4,7 @@ use crate::test_support::{INFINITY, NAN, check, check_exact};
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
 use tapeloom_math::inverse_trigonometric::*;
 
-// Expected values in the table: mpmath with 90 digits, rounded once.
+// The expected values in the table come from mpmath with 90 digits, rounded once.
 
 #[test]
 fn values_match_high_precision_ones() {

@@ -3,7 +3,7 @@
 use crate::test_support::{INFINITY, NAN, check, check_exact};
 use tapeloom_math::logarithm::*;
 
-// Expected values in the table: mpmath with 90 digits, rounded once.
+// The expected values in the table come from mpmath with 90 digits, rounded once.
 
 #[test]
 fn values_match_high_precision_ones() {

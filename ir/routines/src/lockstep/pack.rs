@@ -12,11 +12,11 @@ use crate::real::Real;
 
 /// The vector instructions for one element type: the register type, and its number of lanes.
 pub(crate) trait Lanes: Copy {
-    /// The element type: the number in one lane.
+    /// The element type of the lanes: `f32` or `f64`.
     type Number: Real;
-    /// A vector register: the numbers of all lanes.
+    /// The type of a vector register, which holds the numbers of all lanes.
     type Vector: Pod;
-    /// A truth value for each lane.
+    /// The type of a comparison's result: a truth value for each lane.
     type Truth: Copy;
     /// The number of lanes of a register.
     const COUNT: usize = size_of::<Self::Vector>() / size_of::<Self::Number>();

@@ -22,24 +22,24 @@ fn count() {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller of this method guarantees what the system's allocator requires.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller of this method guarantees what the system's allocator requires.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller of this method guarantees what the system's allocator requires.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count();
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller of this method guarantees what the system's allocator requires.
         unsafe { System.realloc(pointer, layout, size) }
     }
 }

@@ -353,7 +353,7 @@ impl ArrayPrimitive for Dot {
             Sample::smooth(dot(&[], &[(0, 1)]), vec![vector.clone(), matrix.clone()]),
             Sample::smooth(dot(&[], &[(1, 1)]), vec![matrix.clone(), matrix.clone()]),
             Sample::smooth(dot(&[], &[]), vec![matrix.clone(), vector]),
-            // Batched products, axes out of order, two contractions, two batch axes.
+            // Samples: batched products, axes that are not in order, two contracted axes, two batch axes.
             Sample::smooth(dot(&[(0, 0)], &[(1, 1)]), vec![cube.clone(), matrix.clone()]),
             Sample::smooth(dot(&[(1, 1)], &[(0, 0)]), vec![cube.clone(), cube.clone()]),
             Sample::smooth(dot(&[(2, 2)], &[(1, 1), (0, 0)]), vec![cube.clone(), cube.clone()]),

@@ -188,7 +188,7 @@ impl ArrayPrimitive for Gather {
             all.push(Sample::smooth(gather(0, &[0], bounds), vec![matrix.clone(), none]));
             let whole = Tensor::from([[0i64; 0]; 2]);
             all.push(Sample::smooth(gather(0, &[], bounds), vec![vector.clone(), whole]));
-            // One column for each row: `take_along_axis`.
+            // One column is read for each row, as numpy's `take_along_axis` does.
             if let Ok(along) = Tensor::new(&[2, 2, 1], vec![2u32, 0, 1, 9]) {
                 all.push(Sample::smooth(gather(1, &[1], bounds), vec![matrix.clone(), along]));
             }

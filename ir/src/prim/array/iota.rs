@@ -22,7 +22,7 @@ pub struct Iota {
     pub shape: Shape,
     /// The axis along which each element holds its index.
     pub axis: usize,
-    /// The result's dtype.
+    /// The dtype of the result.
     pub dtype: Dtype,
 }
 

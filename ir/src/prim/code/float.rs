@@ -4,7 +4,7 @@ use super::{Code, Library, LibraryFn, Number, Outcome, power};
 use crate::lang::literal::Literal;
 use crate::lang::types::Dtype;
 
-/// Evaluates a code on floats.
+/// Evaluates the scalar operation `code` on floats.
 fn float<T: Float>(code: Code, [a, b, c]: [T; 3]) -> Outcome<T> {
     Outcome::Number(match code {
         Code::Add => a + b,

@@ -5,7 +5,7 @@ use super::{Code, Number, Outcome, power};
 use crate::lang::literal::Literal;
 use crate::lang::types::Dtype;
 
-/// Evaluates a code on integers.
+/// Evaluates the scalar operation `code` on integers.
 fn integer<T: Int>(code: Code, [a, b, c]: [T; 3]) -> Outcome<T> {
     Outcome::Number(match code {
         Code::Add => a.wrapping_add(b),

@@ -17,7 +17,7 @@ pub struct Library {
     pub name: &'static str,
     /// The approximate cost of a call, relative to an addition, for the cost model.
     pub flops: u32,
-    /// Whether the function has jumps or a branch cut.
+    /// Whether the function's value may jump, also at a branch cut.
     pub continuity: Continuity,
     /// The rule for the sign of the result.
     pub sign: SignOf,
@@ -37,9 +37,9 @@ impl Hash for Library {
 pub enum LibraryFn {
     /// A function of one float argument.
     Unary {
-        /// The f64 version.
+        /// The version for f64.
         f64: extern "C" fn(f64) -> f64,
-        /// The f32 version.
+        /// The version for f32.
         f32: extern "C" fn(f32) -> f32,
         /// The version for eight arguments at once, for vectorised loops; returns the same bits.
         eight: Option<Eight>,
@@ -47,27 +47,27 @@ pub enum LibraryFn {
         /// recording.
         recording: Option<fn(Dtype) -> &'static Recording>,
     },
-    /// A function of two arguments.
+    /// A function of two float arguments.
     Binary {
-        /// The f64 version.
+        /// The version for f64.
         f64: extern "C" fn(f64, f64) -> f64,
-        /// The f32 version.
+        /// The version for f32.
         f32: extern "C" fn(f32, f32) -> f32,
     },
-    /// A function of three arguments.
+    /// A function of three float arguments.
     Ternary {
-        /// The f64 version.
+        /// The version for f64.
         f64: extern "C" fn(f64, f64, f64) -> f64,
-        /// The f32 version.
+        /// The version for f32.
         f32: extern "C" fn(f32, f32, f32) -> f32,
     },
-    /// A function of a constant natural number `n` and one argument.
+    /// A function of a constant natural number `n` and one float argument.
     Indexed {
-        /// The constant `n`.
+        /// The constant first argument, which is fixed when the code is built.
         n: u32,
-        /// The f64 version.
+        /// The version for f64.
         f64: extern "C" fn(u32, f64) -> f64,
-        /// The f32 version.
+        /// The version for f32.
         f32: extern "C" fn(u32, f32) -> f32,
     },
 }

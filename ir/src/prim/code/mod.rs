@@ -43,7 +43,7 @@ macro_rules! codes {
         ---
         $($(#[$doc2:meta])* $code2:ident($x:ident: $of:ty) = $($column2:expr),*;)*
     ) => {
-        /// An operation on single elements.
+        /// A scalar operation: the operation of an elementwise primitive on single elements.
         #[derive(Clone, Copy, Hash, Debug)]
         pub enum Code {
             $($(#[$doc])* $code,)*
@@ -86,15 +86,15 @@ codes! {
     Abs = "abs", Equal(1), Numbers, Same, false, No, 1, Continuous, None;
     /// -1, 0 or 1; NaN and zeros of either sign are returned unchanged.
     Sign = "sign", Equal(1), Numbers, Same, false, No, 2, Jumps, None;
-    /// Largest integral value not above `x`.
+    /// The largest integral value not above `x`.
     Floor = "floor", Equal(1), Float, Same, false, No, 1, Jumps, None;
-    /// Smallest integral value not below `x`.
+    /// The smallest integral value not below `x`.
     Ceil = "ceil", Equal(1), Float, Same, false, No, 1, Jumps, None;
-    /// Square root.
+    /// The square root of `x`.
     Sqrt = "sqrt", Equal(1), Float, Same, false, No, 5, Continuous, None;
-    /// Larger of two; nan if either is; `max(-0, 0) = 0`. On bool: or.
+    /// The larger of `x` and `y`; nan if one of them is; `max(-0, 0) = 0`. On bool: or.
     Max = "max", Equal(2), Any, Same, true, Exact(Least), 1, Continuous, None;
-    /// Smaller of two; nan if either is; `min(-0, 0) = -0`. On bool: and.
+    /// The smaller of `x` and `y`; nan if one of them is; `min(-0, 0) = -0`. On bool: and.
     Min = "min", Equal(2), Any, Same, true, Exact(Greatest), 1, Continuous, None;
     /// `x == y`
     Eq = "eq", Equal(2), Any, Truth, true, No, 1, Jumps, None;
@@ -108,13 +108,13 @@ codes! {
     Gt = "gt", Equal(2), Any, Truth, false, No, 1, Jumps, None;
     /// `x >= y`
     Ge = "ge", Equal(2), Any, Truth, false, No, 1, Jumps, None;
-    /// Bitwise (logical on bool) and.
+    /// `x and y`, bitwise; logical on bool.
     And = "and", Equal(2), Bits, Same, true, Exact(Ones), 1, Jumps, None;
-    /// Bitwise (logical on bool) or.
+    /// `x or y`, bitwise; logical on bool.
     Or = "or", Equal(2), Bits, Same, true, Exact(Zero), 1, Jumps, None;
-    /// Bitwise (logical on bool) exclusive or.
+    /// `x xor y`, bitwise; logical on bool.
     Xor = "xor", Equal(2), Bits, Same, true, Exact(Zero), 1, Jumps, None;
-    /// Bitwise (logical on bool) not.
+    /// `not x`, bitwise; logical on bool.
     Not = "not", Equal(1), Bits, Same, false, No, 1, Jumps, None;
     /// `x << y`; 0 where `y` is not below the number of bits.
     ShiftLeft = "shift_left", Equal(2), Integer, Same, false, No, 1, Jumps, None;
@@ -128,7 +128,7 @@ codes! {
     Clamp = "clamp", Equal(3), Numbers, Same, false, No, 2, Continuous, None;
     /// `c ? x : y` for a bool `c`.
     Select = "select", Choice, Any, Same, false, No, 1, Jumps, None;
-    /// Neither infinite nor nan.
+    /// Whether `x` is neither infinite nor nan.
     IsFinite = "is_finite", Equal(1), Float, Truth, false, No, 1, Jumps, None;
 
     ---
@@ -136,10 +136,10 @@ codes! {
 
     /// `x` in another dtype: floats to integers saturate with NaN to 0, integers wrap, bool is `x != 0`.
     Convert(to: Dtype) = "convert", Some(Parameter::To(to)), Equal(1), Any, Gives::Dtype(to), false, No, 1, Continuity::of_conversion(to), None;
-    /// The same bits in another dtype of the same width.
+    /// The bits of `x` as a number of another dtype of the same width.
     Bitcast(to: Dtype) = "bitcast", Some(Parameter::To(to)), Equal(1), Numbers, Gives::Dtype(to), false, No, 1, Jumps, None;
     /// `x` to an integer power by repeated squaring; a negative power is the reciprocal.
     IntegerPow(n: i32) = "integer_pow", Some(Parameter::N(n as i64)), Equal(1), Numbers, Same, false, No, power::flops(n), Continuous, None;
-    /// A function from the library.
+    /// A function from the library, computed by a call.
     Library(l: Library) = l.name, l.function.parameter(), l.function.takes(), Float, Same, false, No, l.flops, l.continuity, Some(l);
 }

@@ -11,7 +11,7 @@ pub struct CodeRow {
     pub name: &'static str,
     /// The parameter besides the operands, if the code has one.
     pub parameter: Option<Parameter>,
-    /// The number and dtypes of the operands.
+    /// The number of the code's operands, and the relation of their dtypes.
     pub takes: Takes,
     /// The dtypes of the last operand for which the code is defined.
     pub domain: Domain,
@@ -63,18 +63,18 @@ impl CodeRow {
 /// A parameter of a code besides its operands.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Parameter {
-    /// A dtype to convert to: `{to=f32}`.
+    /// The dtype to which the operand is converted: `{to=f32}`.
     To(Dtype),
-    /// A number: `{n=3}`.
+    /// A number, such as an exponent: `{n=3}`.
     N(i64),
 }
 
 /// The number and dtypes of a code's operands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Takes {
-    /// This number of operands, all of one dtype.
+    /// This number of operands, all of the same dtype.
     Equal(usize),
-    /// A bool, and two operands of one dtype.
+    /// Three operands: a bool, then two operands of one dtype.
     Choice,
 }
 
@@ -130,9 +130,9 @@ impl Domain {
 /// The rule for the dtype of a code's result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Gives {
-    /// The dtype of the last operand.
+    /// The result has the dtype of the last operand.
     Same,
-    /// Bool.
+    /// The result is a bool.
     Truth,
     /// This dtype, for operands of every dtype.
     Dtype(Dtype),
@@ -144,16 +144,16 @@ pub enum Gives {
 pub enum Fold {
     /// The code does not fold elements.
     No,
-    /// Any order and grouping gives the same bits.
+    /// The code folds elements; any order and grouping of them gives the same bits.
     Exact(Neutral),
-    /// Another order of the elements rounds floats differently.
+    /// The code folds elements; another order of them rounds floats differently.
     Rounded(Neutral),
 }
 
 /// The neutral value of a fold: folding it in changes no other value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Neutral {
-    /// Zero; on floats -0, because -0 + x = x for every x, whereas 0 + -0 is 0.
+    /// The number zero; on floats -0, because -0 + x = x for every x, whereas 0 + -0 is 0.
     Zero,
     /// The number one.
     One,
@@ -170,7 +170,7 @@ pub enum Neutral {
 pub enum Continuity {
     /// The result changes by about as much as the operand, except at poles.
     Continuous,
-    /// The result may change by any amount.
+    /// The result may change by any amount, for example at a jump.
     Jumps,
 }
 

@@ -15,7 +15,7 @@ const PARITY: u32 = 0x1bd1_1bda;
 
 /// The arithmetic of 32-bit words: on numbers in the interpreter, as instructions in a code generator.
 pub trait Words {
-    /// One word.
+    /// The type of a 32-bit word: a number or a value of generated code.
     type Word: Copy;
     /// Returns a word with the constant value `x`.
     fn word(&mut self, x: u32) -> Self::Word;

@@ -98,9 +98,9 @@ impl Eigenvectors<'_> {
 /// The divisor in the tangents of vectors, from the values `p[i]` and `p[j]` of two vectors.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Gaps {
-    /// `p[j] - p[i]`
+    /// The difference `p[j] - p[i]`.
     Differences,
-    /// `p[j]² - p[i]²`
+    /// The difference of squares `p[j]² - p[i]²`.
     OfSquares,
 }
 

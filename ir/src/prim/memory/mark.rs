@@ -45,7 +45,7 @@ pub enum Mark {
 /// One use of a random key, by a draw or a split.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct KeyUse {
-    /// The number that identifies the use; copies of the use have the same one.
+    /// The number that identifies the use within a function; copies of the use have the same number.
     pub number: u32,
     /// The branches that contain the use: for each, the number of its `cond`, and the index of the branch.
     pub branches: Arc<[(u32, u32)]>,

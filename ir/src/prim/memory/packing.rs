@@ -35,7 +35,7 @@ use crate::prim::{Broadcast, Convert, Iota, Pad, Reduce, Reducer, Reshape, Scala
 /// The form in which an array is stored in fewer bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Packing {
-    /// Each element is converted to another dtype.
+    /// Each element is converted to a smaller dtype.
     As(Dtype),
     /// Several neighbouring elements share a word, each as its difference to the least element.
     Words {

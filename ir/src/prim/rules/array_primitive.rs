@@ -34,7 +34,7 @@ pub trait ArrayPrimitive: Notation + Clone + Into<Op> {
     /// Returns the primitive's entries on the generated page of primitives: one, or one per row of a table.
     fn docs() -> Vec<Doc>;
 
-    /// Returns the type of the output, or the error in the operands.
+    /// Returns the type of the output for these operands, or the error in the operands.
     fn infer(&self, operands: &[Operand<'_>]) -> Result<ArrayType>;
 
     /// Evaluates the primitive: returns the output for concrete operands. Literal operands of elementwise
@@ -58,7 +58,7 @@ pub trait ArrayPrimitive: Notation + Clone + Into<Op> {
     /// batch on axis 0, and so must the output.
     fn batch(&self, b: &Builder<'_>, size: usize, x: &[Atom], batched: &[bool]) -> Result<Atom>;
 
-    /// Returns the target-neutral instruction for backends.
+    /// Lowers the primitive to the target-neutral instruction that backends implement.
     fn lower(&self, operands: &[Operand<'_>]) -> Lowering;
 
     /// Returns the primitive's rewrite rules for the e-graph and the peephole pass.

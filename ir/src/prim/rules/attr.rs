@@ -9,7 +9,7 @@ use crate::lang::types::{ArrayType, Dtype};
 use std::borrow::Cow;
 use std::fmt;
 
-/// The value of an attribute.
+/// The value of an attribute of a primitive, in the text format.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Attr {
     /// An integer: `3`, `-1`.

@@ -62,7 +62,7 @@ pub(crate) fn clamped(x: &[usize], sizes: &[usize], starts: &[Tensor]) -> Vec<us
 /// Axes along which the box has the array's extent need no index. Along each other axis, the indices
 /// are listed one by one: the clamped start plus 0, 1, ...
 pub(crate) struct Boxes {
-    /// The indexed axes, not counting the batch axis.
+    /// The indexed axes of the array, numbered without the batch axis.
     axes: Vec<usize>,
     /// The indices of the box's elements along the indexed axes, an i64 array of shape `[batch, extents of the box
     /// along the axes.., number of axes]`.

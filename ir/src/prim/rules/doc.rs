@@ -3,9 +3,9 @@
 /// One entry of the generated page of primitives: a primitive, or a row of the scalar table.
 #[derive(Clone, Debug)]
 pub struct Doc {
-    /// The family, that is the page's table in which the entry stands.
+    /// The family of the entry: the table of the page in which the entry stands.
     pub family: Family,
-    /// Name in the text format, with attributes: `reduce_sum{axes}`.
+    /// The name in the text format, with attributes: `reduce_sum{axes}`.
     pub name: String,
     /// The computed function, as mathematics.
     pub math: String,

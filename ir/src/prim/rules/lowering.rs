@@ -17,7 +17,7 @@ use smallvec::{SmallVec, smallvec};
 /// The target-neutral operation of an equation with one output (or with several outputs, if it runs functions).
 #[derive(Clone, Debug)]
 pub enum Lowering {
-    /// `y[i] = code(x0[i], x1[i], ..)`; literals, and only literals, have no shape.
+    /// The elementwise operation `y[i] = code(x0[i], x1[i], ..)`; literals, and only literals, have no shape.
     Elementwise(Code),
     /// `y[i]` is an element of one of the operands, found by index arithmetic: broadcast, permute, slice, rev,
     /// pad, concatenate. The first piece that contains `i` provides the element; if there is none, the element
@@ -28,14 +28,14 @@ pub enum Lowering {
         /// The index of the scalar operand that fills all other elements; `None` if the pieces cover the output.
         fill: Option<usize>,
     },
-    /// The same elements in row-major order under another shape.
+    /// The elements of the operand in row-major order under another shape.
     Reshape,
     /// The output is the operand itself, with no computation: `stop_gradient` and barriers.
     Alias {
         /// The purpose of the barrier, if the primitive is one.
         mark: Option<Mark>,
     },
-    /// `y[i]` is the index along `axis`, in the output's dtype.
+    /// Each element `y[i]` is its own index along `axis`, in the output's dtype.
     Iota {
         /// The axis whose index the elements contain.
         axis: usize,
@@ -50,7 +50,7 @@ pub enum Lowering {
         /// The folded axes, ascending.
         axes: Vec<usize>,
     },
-    /// Index (i64) of the first extremum along `axis`; NaN counts as more extreme than numbers.
+    /// The index (i64) of the first extremum along `axis`; NaN counts as more extreme than numbers.
     ArgReduce {
         /// The axis along which the extremum is searched.
         axis: usize,
@@ -79,9 +79,9 @@ pub enum Lowering {
     },
     /// `y[batch, m, n] = sum_k x0[batch, m, k] x1[batch, k, n]`; pairs are (axis of x0, axis of x1).
     Contract {
-        /// Axes that are shared and appear in the result.
+        /// Batch axes, shared and kept in the result, as pairs (axis of x0, axis of x1).
         batch: Vec<(usize, usize)>,
-        /// Axes that are shared and summed.
+        /// Contracted axes, shared and summed over, as pairs (axis of x0, axis of x1).
         contract: Vec<(usize, usize)>,
     },
     /// `y[i] = x0[start + i]`; operands after the first are the scalar starts, clamped to fit.
@@ -91,9 +91,9 @@ pub enum Lowering {
     DynamicUpdateSlice,
     /// See [`crate::prim::Gather`]: operands (array, indices).
     Gather {
-        /// Leading axes shared by array and indices.
+        /// The number of leading axes that array and indices share.
         batch: usize,
-        /// Axes of the array that the last axis of the indices addresses.
+        /// The axes of the array to which the numbers on the last axis of the indices belong.
         axes: Vec<usize>,
         /// The treatment of out-of-range indices.
         bounds: Bounds,
@@ -103,9 +103,9 @@ pub enum Lowering {
     Scatter {
         /// The operation that combines an update with the array's element.
         combine: Combine,
-        /// Leading axes shared by array, indices and updates.
+        /// The number of leading axes that array, indices and updates share.
         batch: usize,
-        /// Axes of the array that the last axis of the indices addresses.
+        /// The axes of the array to which the numbers on the last axis of the indices belong.
         axes: Vec<usize>,
         /// The treatment of out-of-range indices.
         bounds: Bounds,
@@ -136,20 +136,20 @@ pub enum Lowering {
 /// One step of a computation along an axis.
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
-    /// `y[i] = code(y[i-1], x0[i])`
+    /// A running fold: `y[i] = code(y[i-1], x0[i])`.
     Fold(Code),
-    /// `y[i] = x0[i] y[i-1] + x1[i]`
+    /// A linear recurrence: `y[i] = x0[i] y[i-1] + x1[i]`.
     Affine,
-    /// `y[i] = y[i-1] + x1[i]` where `x0[i]` is true, `x1[i]` where it is false
+    /// A running sum that restarts: `y[i] = y[i-1] + x1[i]` where `x0[i]` is true, `x1[i]` where it is false.
     Segments,
 }
 
 /// One source of a [`Lowering::View`]: an operand, and the index that is read along each of its axes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Piece {
-    /// The index of the operand.
+    /// The index of the operand that the piece reads.
     pub operand: usize,
-    /// One map per axis of the operand.
+    /// For each axis of the operand, the map from the output's indices to the operand's index.
     pub axes: Vec<AxisMap>,
 }
 

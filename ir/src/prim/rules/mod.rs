@@ -33,7 +33,7 @@ pub struct Operand<'a> {
 pub struct Dual {
     /// The outputs of the equation.
     pub y: SmallVec<[Atom; 1]>,
-    /// Per output: its tangent.
+    /// Per output: its tangent; `None` is zero.
     pub dy: SmallVec<[Option<Atom>; 1]>,
 }
 
@@ -101,7 +101,7 @@ impl std::ops::Neg for Accumulator {
 }
 
 impl Accumulator {
-    /// Returns the sum of this and another cotangent.
+    /// Returns the sum of this cotangent and `other`; the sign flags are taken into account.
     pub fn plus(self, b: &Builder<'_>, other: Accumulator) -> Accumulator {
         let [x, y] = [self.atom, other.atom];
         match (self.negated, other.negated) {
@@ -299,7 +299,8 @@ pub trait Regions {
         kept: &[bool],
     ) -> Result<PruneOf, Problem>;
 
-    /// See [`crate::lang::query::Unzip`].
+    /// Splits a function into a part that depends on known parameters alone and the rest; see
+    /// [`crate::lang::query::Unzip`].
     fn unzip(&mut self, module: &mut Module, f: FuncId, known: &[bool])
     -> Result<UnzipOf, Problem>;
 }
@@ -322,9 +323,9 @@ pub enum Prune {
     Smaller {
         /// The primitive that replaces the old one.
         op: Op,
-        /// Per operand: whether it remains.
+        /// Per operand of the old primitive: whether it remains.
         operands: Vec<bool>,
-        /// Per output: whether it remains.
+        /// Per output of the old primitive: whether it remains.
         outputs: Vec<bool>,
     },
 }
@@ -332,7 +333,7 @@ pub enum Prune {
 /// The effects of an equation besides defining its outputs; later variants are more restrictive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, PartialOrd, Ord)]
 pub enum Effects {
-    /// None: the equation may be dropped, duplicated, merged and reordered.
+    /// No effects: the equation may be dropped, duplicated, merged and reordered.
     #[default]
     Pure,
     /// The equation is dropped if its outputs are not read. Otherwise it represents a decision about the

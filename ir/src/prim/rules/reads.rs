@@ -28,7 +28,7 @@ impl Ranges {
         Ranges::one(0..extent)
     }
 
-    /// Returns the set of the indices of one range.
+    /// Returns the set of the indices in one range.
     pub fn one(range: Range<usize>) -> Ranges {
         Ranges::of(std::iter::once(range))
     }

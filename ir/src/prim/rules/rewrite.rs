@@ -19,12 +19,12 @@ use crate::lang::types::{Dtype, Shape, Type};
 use crate::prim::facet::Facet;
 use crate::prim::{Broadcast, Code, Lowering, Op, Scalar, Sign};
 
-/// Whether the two sides of a rewrite rule are equal bit by bit.
+/// Whether the two sides of a rewrite rule are equal bit by bit or in real arithmetic only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Exactness {
-    /// Equal in every bit of every number, including signs of zeros; all NaNs count as equal.
+    /// The sides are equal in every bit of every number, including signs of zeros; all NaNs count as equal.
     Exact,
-    /// Equal in real arithmetic only; used in relaxed mode.
+    /// The sides are equal in real arithmetic only; such rules are used in relaxed mode.
     Reassociates,
 }
 
@@ -63,12 +63,12 @@ pub enum Equality {
     Identity(fn(op: &Op, x: &Type) -> bool),
     /// Any other equality of an equation, given the definitions of its operands.
     Site {
-        /// The primitives at the root that the rule applies to.
+        /// Whether the rule may apply to an equation with this primitive.
         outer: fn(&Op) -> bool,
         /// The primitives that the rule needs among the definitions of operands. The rule is called for every
         /// combination of such definitions, and once without definitions.
         inner: fn(&Op) -> bool,
-        /// Returns a term that the equation equals.
+        /// Returns a term that the equation equals; `None` if the rule does not apply.
         equal: fn(&Site<'_>) -> Option<Term>,
     },
 }
@@ -265,6 +265,6 @@ pub struct Rewrite {
     pub when: When,
     /// Whether both sides are equal bit by bit.
     pub exactness: Exactness,
-    /// The reason why the rule helps, for the documentation.
+    /// The reason why the rule helps, as text: `one product instead of two`.
     pub why: &'static str,
 }

@@ -27,7 +27,7 @@ use crate::prim::{Combine, Lowering, Op, Operand, Step};
 /// A fact about the signs of an array's elements; each variant implies the ones before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Sign {
-    /// No fact.
+    /// Nothing is known about the signs.
     #[default]
     Any,
     /// No element is -0.

@@ -34,13 +34,13 @@ pub struct SliceAccess {
 /// The first index of a box along an axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Start {
-    /// A constant index.
+    /// The index is this constant.
     Number(i64),
     /// The index is a component of an integer operand of the equation.
     Given {
-        /// The index of the operand.
+        /// The index of the operand that holds the start.
         operand: usize,
-        /// The row-major position of the component in the operand.
+        /// The row-major position within that operand of the component for this axis.
         component: usize,
     },
 }
@@ -73,7 +73,7 @@ pub struct Within<'a> {
     pub starts: &'a [Option<Atom>],
     /// The size of the box along each axis.
     pub sizes: &'a [usize],
-    /// The value that is written, if any.
+    /// The value that is written, `None` if the access reads.
     pub update: Option<Atom>,
 }
 

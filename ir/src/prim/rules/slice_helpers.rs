@@ -34,7 +34,7 @@ pub fn component(b: &Builder<'_>, a: Atom, at: usize) -> Atom {
     reshaped(b, one, &[])
 }
 
-/// Emits a vector whose components are these scalars.
+/// Emits a vector whose components are the scalars `parts`.
 pub(super) fn vector(b: &Builder<'_>, parts: &[Atom]) -> Atom {
     let parts: Vec<Atom> = parts.iter().map(|a| reshaped(b, *a, &[1])).collect();
     match parts.as_slice() {

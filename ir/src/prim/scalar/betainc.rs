@@ -15,9 +15,9 @@ use crate::prim::{Code, Doc, Family, LibraryFn, Op, Polygamma, Sample};
 /// The derivative of the incomplete beta function `I(a, b, x)` of order m in a and n in b. In text: `betainc{m, n}`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Betainc {
-    /// The order of the derivative in a.
+    /// The order m of the derivative in a.
     pub m: u32,
-    /// The order of the derivative in b; `m + n` is at most [`BETAINC_ORDERS`].
+    /// The order n of the derivative in b; `m + n` is at most [`BETAINC_ORDERS`].
     pub n: u32,
 }
 

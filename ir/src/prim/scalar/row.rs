@@ -9,19 +9,19 @@ use crate::tensor::Tensor;
 /// The dtypes that a scalar function accepts, and the dtype of its result, as a rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Signature {
-    /// Floats of one dtype to that dtype.
+    /// Operands of one float dtype to that dtype.
     Float,
-    /// Numbers of one dtype to that dtype.
+    /// Operands of one numeric dtype to that dtype.
     Number,
-    /// Signed numbers of one dtype to that dtype.
+    /// Operands of one signed numeric dtype to that dtype.
     Signed,
     /// Two operands of one dtype to bool.
     Compare,
     /// A float to bool.
     Test,
-    /// Bool or integers of one dtype to that dtype.
+    /// Operands of one dtype, bool or an integer, to that dtype.
     Bits,
-    /// Integers of one dtype to that dtype.
+    /// Operands of one integer dtype to that dtype.
     Integer,
     /// u64 operands to u64.
     Wide,

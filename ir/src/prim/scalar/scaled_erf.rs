@@ -13,9 +13,9 @@ use crate::prim::{Code, Doc, Family, Sample};
 /// The function whose n-th derivative is computed: `erfcx` or `dawsn`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum ScaledErfKind {
-    /// `eˣ² erfc x`
+    /// The scaled complementary error function `eˣ² erfc x`.
     Erfcx,
-    /// `e⁻ˣ² ∫₀ˣ eˢ² ds`
+    /// Dawson's integral `e⁻ˣ² ∫₀ˣ eˢ² ds`.
     Dawsn,
 }
 

@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 /// The definition of a function of floats with integer attributes. The value of the implementing type holds the
 /// attributes.
 pub(crate) trait SpecialFunction: Notation + Copy + Into<Op> {
-    /// The number of operands.
+    /// The number of the function's operands.
     const ARITY: usize;
 
     /// Returns the function's entries on the generated page of primitives.

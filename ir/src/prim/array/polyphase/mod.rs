@@ -137,7 +137,7 @@ struct Sum {
     /// The labels of the result's axes, in order.
     target: Vec<Label>,
     plans: Vec<AxisPlan>,
-    /// Whether matrix products come before the sums over windows.
+    /// Whether the matrix products are computed before the sums over windows.
     products_first: bool,
 }
 

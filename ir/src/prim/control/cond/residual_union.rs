@@ -27,7 +27,7 @@ const LITTLE: usize = 4096;
 
 /// The record of the residuals of a `cond`: the fields in which every branch returns its saved residuals.
 pub(super) struct Record {
-    /// The types of the record's fields.
+    /// The types of the record's fields, in order.
     fields: Vec<Type>,
     /// For each branch, the place of each of its saved values in the record.
     places: Vec<Vec<Place>>,
@@ -46,7 +46,7 @@ struct Place {
     /// The offset of the value within the field, in elements, if it shares the field with others; otherwise
     /// `None`.
     behind: Option<usize>,
-    /// The type of the value.
+    /// The type of the saved value.
     ty: Type,
 }
 
