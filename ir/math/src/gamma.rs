@@ -44,9 +44,9 @@ fn lgamma_root(x: f64) -> Option<(f64, f64)> {
     LGAMMA_ROOTS.iter().skip(first).take(2).find(near).copied()
 }
 
-/// Returns `ln |Γ(x)|` for `x` next to a root r. With h = x - r, and the recurrence up to arguments near 10,
-/// `ln |Γ(r + h)| - ln |Γ(r)| = ln Γ(r + N + h) - ln Γ(r + N) - Σⱼ ln(1 + h / (r + j))`. Each term is
-/// proportional to h, so the sum is relatively accurate.
+/// Returns `ln |Γ(x)|` for `x` next to a root r. With h = x - r, and the N unit steps from r to a number beyond
+/// 10, `ln |Γ(r + h)| - ln |Γ(r)| = ln Γ(r + N + h) - ln Γ(r + N) - Σⱼ ln(1 + h / (r + j))` over j = 0 … N - 1.
+/// Each term is proportional to h, so the sum is relatively accurate.
 fn lgamma_from(root: (f64, f64), x: f64) -> f64 {
     let h = (x - root.0) - root.1;
     let (steps, top) = steps_up(root.0);
@@ -133,9 +133,9 @@ pub fn digamma(x: f64) -> f64 {
     }
 }
 
-/// Returns `ψ(x)` for `x` next to a root r, where the terms of the reflection formula cancel. With h = x - r,
-/// as in [`lgamma_from`], `ψ(r + h) - ψ(r) = ψ(r + N + h) - ψ(r + N) + Σⱼ h / ((r + j) (x + j))`, where all
-/// terms have one sign.
+/// Returns `ψ(x)` for `x` next to a root r, where the terms of the reflection formula cancel. With h = x - r and
+/// N unit steps as in [`lgamma_from`], `ψ(r + h) - ψ(r) = ψ(r + N + h) - ψ(r + N) + Σⱼ h / ((r + j) (x + j))`,
+/// where all terms have one sign.
 fn digamma_from(root: (f64, f64), x: f64) -> f64 {
     let h = (x - root.0) - root.1;
     let (steps, top) = steps_up(root.0);

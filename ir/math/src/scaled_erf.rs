@@ -123,8 +123,8 @@ fn growing(x: f64) -> f64 {
     sum
 }
 
-/// Returns Dawson's integral as a sum over odd k, `1/√π Σ exp(-(x - k h)²) / k`, with an error of
-/// `exp(-(π/2h)²)` (Rybicki, *Dawson's integral and the sampling theorem*, 1989).
+/// Returns Dawson's integral as a sum over odd k with the spacing h = `STEP`, `1/√π Σ exp(-(x - k h)²) / k`, with
+/// an error of `exp(-(π/2h)²)` (Rybicki, *Dawson's integral and the sampling theorem*, 1989).
 fn sampled(x: f64) -> f64 {
     const STEP: f64 = 0.25;
     let middle = 2.0 * ((x / STEP - 1.0) / 2.0).round() + 1.0;

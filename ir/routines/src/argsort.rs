@@ -249,7 +249,8 @@ struct Row<'a, T> {
     x: &'a [T],
     /// The distance in elements between neighbours along the sorted axis.
     step: usize,
-    /// The mask that is exclusive-ored to keys: all ones if the largest element comes first, otherwise zero.
+    /// The mask that is exclusive-ored to keys to reverse their order: all ones if the largest element comes
+    /// first, otherwise zero.
     flip: u64,
 }
 

@@ -101,7 +101,7 @@ fn solve_all<T: Real>(n: usize, form: &[T], im: &[T], vectors: &mut [T]) {
                 *x = -entry;
             }
         } else {
-            // The start is a null vector of the 2 x 2 block minus its eigenvalue: (1, i im/high), or (-im/low,
+            // Back substitution starts with a null vector of the 2 x 2 block minus its eigenvalue: (1, i im/high), or (-im/low,
             // i).
             let (high, low) = (form[last * n + k], form[k * n + last]);
             let (first, second) = if high.abs() >= low.abs() {

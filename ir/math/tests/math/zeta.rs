@@ -18,8 +18,8 @@ fn known_values() {
     check(|q| zeta(0, 3.0, q), 4.0, &[(-1.5, -0.5 * polygamma(2, -1.5))]);
 }
 
-/// Values where a⁻ˢ underflows but a¹⁻ˢ is finite and nonzero; for large s and negative q only the terms next to
-/// 0 matter.
+/// Results must be accurate where a⁻ˢ underflows but a¹⁻ˢ is finite and nonzero, and for large s and negative q,
+/// where only the terms next to 0 matter.
 #[test]
 fn values_beyond_the_range_of_their_terms() {
     check(|q| zeta(0, 2.0, q), 1.0, &[(1e200, 1e-200), (1e30, 1e-30), (1e308, 1e-308)]);

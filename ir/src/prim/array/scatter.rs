@@ -93,7 +93,7 @@ pub struct Scatter {
     pub batch: usize,
     /// The indexed axes of the array, ascending; batch axes count in the numbering.
     pub axes: Vec<usize>,
-    /// The treatment of out-of-range indices.
+    /// The treatment of out-of-range indices: they are clamped, or their reads and writes are dropped.
     pub bounds: Bounds,
 }
 

@@ -78,7 +78,7 @@ codes! {
     /// `x / y`; integers truncate towards zero, and division by zero gives -1 (all bits set), as in
     /// XLA; the least integer divided by -1 is itself.
     Div = "div", Equal(2), Numbers, Same, false, No, 4, Continuous, None;
-    /// Remainder with the sign of `x`; for integers, `x` where `y` is zero, as in XLA.
+    /// The remainder of `x / y`, with the sign of `x`; for integers, `x` where `y` is zero, as in XLA.
     Rem = "rem", Equal(2), Numbers, Same, false, No, 8, Jumps, Some(library::REM);
     /// `-x`; integers wrap.
     Neg = "neg", Equal(1), Numbers, Same, false, No, 1, Continuous, None;
@@ -118,7 +118,8 @@ codes! {
     Not = "not", Equal(1), Bits, Same, false, No, 1, Jumps, None;
     /// `x << y`; 0 where `y` is not below the number of bits.
     ShiftLeft = "shift_left", Equal(2), Integer, Same, false, No, 1, Jumps, None;
-    /// `x >> y` copying the sign bit whatever the dtype; shifts too far give all sign bits.
+    /// `x >> y` filled with copies of the top bit, for unsigned dtypes too; copies only, where `y` is not below
+    /// the number of bits.
     ShiftRightArithmetic = "shift_right_arithmetic", Equal(2), Integer, Same, false, No, 1, Jumps, None;
     /// `x >> y` filling with zeros; 0 where `y` is not below the number of bits.
     ShiftRightLogical = "shift_right_logical", Equal(2), Integer, Same, false, No, 1, Jumps, None;

@@ -22,7 +22,8 @@ use crate::prim::{
 use crate::tensor::Tensor;
 use tapeloom_routines::{Routine, half};
 
-/// The `n` real numbers with half a spectrum, times `n`. In text: `irfft{n, rank, axis}`.
+/// The inverse of `rfft`, times `n`: the `n` real numbers with a given half spectrum. In text: `irfft{n, rank,
+/// axis}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Irfft {
     /// The length of each resulting sequence.

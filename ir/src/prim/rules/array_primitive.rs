@@ -41,17 +41,17 @@ pub trait ArrayPrimitive: Notation + Clone + Into<Op> {
     /// primitives are passed as scalars.
     fn eval(&self, operands: &[Tensor]) -> Result<Tensor>;
 
-    /// `dy = Σ ∂f/∂xᵢ dxᵢ`: emits the tangent of the output `y`, which has been emitted already. `dx[i]` is
-    /// `None` if operand i does not depend on the variables of differentiation (at least one does); a tangent
-    /// of `None` means the same. Every emitted equation is independent of `dx` or linear in it.
+    /// Emits the tangent `dy = Σ ∂f/∂xᵢ dxᵢ` of the output `y`, which has been emitted already. `dx[i]` is `None`
+    /// if operand i does not depend on the variables of differentiation (at least one does); a tangent of `None`
+    /// means the same. Every emitted equation is independent of `dx` or linear in it.
     fn jvp(&self, b: &Builder<'_>, x: &[Atom], y: Atom, dx: &[Tangent]) -> Result<Tangent>;
 
     /// Returns whether `f` is a linear map of the operands marked [`Linearity::Linear`] together (at least one
     /// is), for fixed other operands.
     fn is_linear(&self, operands: &[Linearity]) -> bool;
 
-    /// `ct of xᵢ = (∂f/∂xᵢ)ᵀ ct`: adds to `into` the cotangents of the operands that are [`Arg::Linear`].
-    /// Called only if `is_linear` holds.
+    /// Adds to `into` the cotangents `(∂f/∂xᵢ)ᵀ ct` of the operands that are [`Arg::Linear`]. Called only if
+    /// `is_linear` holds.
     fn transpose(&self, b: &Builder<'_>, x: &[Arg], ct: Atom, into: &mut Cotangents) -> Result<()>;
 
     /// vmap: emits the primitive over a batch of `size`. The operands marked batched (at least one) have the

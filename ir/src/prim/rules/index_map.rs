@@ -109,7 +109,7 @@ impl Addressing<'_> {
     }
 
     /// For concrete indices, returns the row-major position in the array at which each window starts (`None` if
-    /// it is out of range and dropped), and the positions of the window's elements relative to that.
+    /// the index is out of range and dropped), and the positions of a window's elements relative to its start.
     pub(crate) fn places(
         &self,
         array: &[usize],

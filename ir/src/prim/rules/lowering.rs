@@ -19,9 +19,9 @@ use smallvec::{SmallVec, smallvec};
 pub enum Lowering {
     /// The elementwise operation `y[i] = code(x0[i], x1[i], ..)`; literals, and only literals, have no shape.
     Elementwise(Code),
-    /// `y[i]` is an element of one of the operands, found by index arithmetic: broadcast, permute, slice, rev,
-    /// pad, concatenate. The first piece that contains `i` provides the element; if there is none, the element
-    /// is the scalar operand `fill`.
+    /// A view: `y[i]` is an element of one of the operands, found by index arithmetic (broadcast, permute, slice,
+    /// rev, pad, concatenate, window). The first piece that contains `i` provides the element; if there is none,
+    /// the element is the scalar operand `fill`.
     View {
         /// The sources of elements: operands, each with the index that is read.
         pieces: Vec<Piece>,
@@ -57,8 +57,8 @@ pub enum Lowering {
         /// Whether the maximum is searched instead of the minimum.
         largest: bool,
     },
-    /// Along an axis, each element is computed from the one before it: `y[i] = step(y[i-1], ..)`, starting with
-    /// the last operand's element.
+    /// A scan along an axis: each element is computed from the one before it, `y[i] = step(y[i-1], ..)`, and the
+    /// first one is that of the last operand.
     Cumulate {
         /// The axis along which elements are computed one after the other.
         axis: usize,
@@ -67,7 +67,7 @@ pub enum Lowering {
         /// The computation of an element from the one before it.
         step: Step,
     },
-    /// Indices (i64) of the elements along an axis in ascending or descending order; equal elements stay in
+    /// The indices (i64) of the elements along an axis in ascending or descending order; equal elements stay in
     /// their order, and NaN is largest.
     ArgSort {
         /// The sorted axis.
@@ -77,17 +77,18 @@ pub enum Lowering {
         /// The number of indices that are computed: the extent of the sorted axis in the output.
         first: usize,
     },
-    /// `y[batch, m, n] = sum_k x0[batch, m, k] x1[batch, k, n]`; pairs are (axis of x0, axis of x1).
+    /// A contraction, `y[batch, m, n] = sum_k x0[batch, m, k] x1[batch, k, n]`, with possibly several axes of
+    /// each kind.
     Contract {
         /// Batch axes, shared and kept in the result, as pairs (axis of x0, axis of x1).
         batch: Vec<(usize, usize)>,
         /// Contracted axes, shared and summed over, as pairs (axis of x0, axis of x1).
         contract: Vec<(usize, usize)>,
     },
-    /// `y[i] = x0[start + i]`; operands after the first are the scalar starts, clamped to fit.
+    /// A box of an array, `y[i] = x0[start + i]`; operands after the first are the scalar starts, clamped to fit.
     DynamicSlice,
-    /// `y = x0` with `x1` written at `start`; operands after the second are the scalar starts,
-    /// clamped to fit.
+    /// An array with a box replaced: `y = x0` with `x1` written at `start`; operands after the second are the
+    /// scalar starts, clamped to fit.
     DynamicUpdateSlice,
     /// See [`crate::prim::Gather`]: operands (array, indices).
     Gather {
@@ -95,7 +96,7 @@ pub enum Lowering {
         batch: usize,
         /// The axes of the array to which the numbers on the last axis of the indices belong.
         axes: Vec<usize>,
-        /// The treatment of out-of-range indices.
+        /// The treatment of out-of-range indices: they are clamped, or their reads and writes are dropped.
         bounds: Bounds,
     },
     /// See [`crate::prim::Scatter`]: operands (array, indices, updates), combined in row-major order of
@@ -107,7 +108,7 @@ pub enum Lowering {
         batch: usize,
         /// The axes of the array to which the numbers on the last axis of the indices belong.
         axes: Vec<usize>,
-        /// The treatment of out-of-range indices.
+        /// The treatment of out-of-range indices: they are clamped, or their reads and writes are dropped.
         bounds: Bounds,
     },
     /// Calls a Rust function with the operands; once and in program order, if it has no results.

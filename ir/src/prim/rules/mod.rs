@@ -191,7 +191,7 @@ impl Cotangents {
     }
 }
 
-/// The context of a derivative or batching rule.
+/// The arguments of a derivative or batching rule besides the operands and their tangents or cotangents.
 pub struct RuleCx<'b, 'm> {
     /// The builder that receives the equations.
     pub b: &'b Builder<'m>,

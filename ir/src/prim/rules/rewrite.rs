@@ -59,7 +59,7 @@ pub enum Equality {
     /// order, give the same value (an empty list is `x` itself), or `None` if the rule does not apply. The type
     /// is the type of `x`.
     Compose(fn(outer: &Op, inner: &Op, x: &Type) -> Option<Vec<Op>>),
-    /// `op(x)` for a primitive of one operand that equals `x`, given the type of `x`.
+    /// Returns whether `op(x) = x`, for a primitive `op` of one operand, given the type of `x`.
     Identity(fn(op: &Op, x: &Type) -> bool),
     /// Any other equality of an equation, given the definitions of its operands.
     Site {

@@ -200,8 +200,8 @@ impl Loop {
         let given: Vec<Vec<Type>> = read.iter().map(operands).collect();
         cx.ask(|_, m| {
             let f = m.get(lin);
-            // The parameters for such a residual: the iteration number, the carry's start, and the stacked
-            // results.
+            // A residual that is a carry at the start of an iteration has these parameters: the iteration number,
+            // the carry's value before the first iteration, and the stacked results.
             let types =
                 read.iter().zip(&f.params).zip(given).flat_map(|((r, p), given)| match r.before {
                     true => [vec![Type::scalar(Dtype::I64)], given].concat(),

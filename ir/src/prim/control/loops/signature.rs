@@ -79,8 +79,8 @@ pub enum Binding {
 }
 
 impl LoopSpec {
-    /// Returns the number of operands before the operands of slots: one if the trip count is an operand,
-    /// otherwise none.
+    /// Returns the number of operands that precede those of the body's parameters: 1 if the trip count is an
+    /// operand, otherwise 0.
     pub fn lead(&self) -> usize {
         match self.trip {
             TripCount::Runtime => 1,
