@@ -1,28 +1,30 @@
-//! Values defined by equations: derivatives are the equation's, whatever solves it.
+//! Values defined by equations (`custom_linear_solve`, roots, fixed points): derivatives must be those of the equation,
+//! whatever solver computes the value.
 
 use std::rc::Rc;
 use tapeloom::prelude::*;
 use tapeloom_tests::{Agreement, Sweep};
 
-/// The accuracy of the solvers.
+/// The tolerance of comparisons with values that iterative solvers compute.
 const SOLVED: Agreement = Agreement::Within { relative: 1e-7, absolute: 1e-7 };
 
 type F = Rc<dyn Fn((Var, Var)) -> Var>;
 
-/// A name, and a transform of a function.
+/// A name, and a transform of a function of `(a, b)`.
 type Transform = (&'static str, fn(F) -> F);
 
-/// A part of the message, a program, and its argument.
+/// A part of the expected error message, a wrong program, and its argument.
 type Bad = (&'static str, Box<dyn Fn(Var) -> Var>, Tensor);
 
-/// Returns `a + 3`, with the 3 on the diagonal, so that no row is small.
+/// Returns the matrix `a` plus 3 on the diagonal, so that it is well conditioned.
 fn matrix(a: Var) -> Var {
     a + 3.0 * eye(3, Dtype::F64)
 }
 
-/// Returns pairs: a name, the function by an equation, the same by a formula. `a: f64[3,3]`, `b: f64[3]`.
+/// Returns triples: a name, a function of `a: f64[3,3]` and `b: f64[3]` whose value a solver computes, and the same
+/// function as an explicit formula.
 fn pairs() -> Vec<(&'static str, F, F)> {
-    // Cramer's rule.
+    // Solves `m x = b` by Cramer's rule: the explicit formula.
     fn solution(m: Var, b: Var) -> Var {
         let det = |m: Var| {
             let e = |i: i64, j: i64| m.index((i, j));
@@ -42,7 +44,7 @@ fn pairs() -> Vec<(&'static str, F, F)> {
     let plain: F = Rc::new(|(a, b)| solution(matrix(a), b));
     vec![
         ("gmres", with(|a, b| gmres(a, b, Until { relative: 1e-13, most: 100 })), plain.clone()),
-        // Iterates x + (b - A x) / 4, with a static trip count.
+        // The solver iterates x + (b - A x) / 4, with a static trip count.
         (
             "richardson",
             with(|a, b| fori_loop(80, |(_, x): (Var, Var)| x + (b - a(x)) * 0.25, b)),
@@ -69,7 +71,7 @@ fn pairs() -> Vec<(&'static str, F, F)> {
                 x + y
             }),
             Rc::new(|(a, b)| {
-                // y = (s - s x0) / 2, inserted into the first rows.
+                // The explicit formula: y = (s - s x0) / 2, inserted into the first rows.
                 let (m, s) = (matrix(a), b.sum());
                 let m = m - concat(&[full([3, 1], 0.25) * s, zeros([3, 2], Dtype::F64)], 1);
                 let x = solution(m, b - 0.25 * s);
@@ -97,7 +99,7 @@ fn pairs() -> Vec<(&'static str, F, F)> {
         ),
         (
             "a fixed point",
-            // x = (x + c / x) / 2
+            // The solver iterates x = (x + c / x) / 2, whose limit is √c.
             Rc::new(|(a, b)| {
                 let c = b.square() + a.sum().square() + 1.0;
                 fixed_point(|x: Var| 0.5 * (x + c / x), c.ones_like())
@@ -189,7 +191,7 @@ fn solutions(transforms: &[Transform]) {
             };
             check("native", jit(|x| f(x)).call((&a, &b)).unwrap(), &want);
             check("interpreted", jit(|x| f(x)).interpreted().call((&a, &b)).unwrap(), &want);
-            // For batches, these transforms suffice.
+            // Batches are tried only under these transforms.
             if !matches!(*transform, "value" | "gradient" | "forward in a") {
                 continue;
             }
@@ -199,8 +201,8 @@ fn solutions(transforms: &[Transform]) {
     }
 }
 
-/// Returns `n` equations: a growing diagonal with neighbours beside it; symmetric positive definite for equal
-/// weights.
+/// Returns the linear map of `n` equations with a growing diagonal and the factors `left` and `right` beside it; for
+/// equal factors it is symmetric positive definite.
 fn chain(n: usize, left: f64, right: f64) -> impl Fn(Var) -> Var + Copy {
     move |x: Var| {
         let of = x.dtype();
@@ -221,7 +223,7 @@ fn solvers_meet_their_equations_at_every_size_and_dtype() {
             residual(&even, x, b).maximum(residual(&odd, y, b)).convert(Dtype::F64)
         })
     };
-    // Sizes below, at and beyond the number of directions that gmres saves.
+    // Numbers of equations below, at and beyond the number of directions (30) that gmres saves before it restarts.
     for n in [1, 30, 31, 95] {
         let b: Vec<f64> = (0..n).map(|i| (i as f64 * 1.3).sin() + 0.2).collect();
         let zero = vec![0.0; n];
@@ -231,7 +233,8 @@ fn solvers_meet_their_equations_at_every_size_and_dtype() {
             let found = worst(dtype, n).call(zero.clone()).unwrap().item::<f64>().unwrap();
             assert_eq!(found, 0.0, "{n} {dtype}: nothing is the solution for nothing");
         }
-        // One batch member is solved before its first iteration.
+        // In a batch, the member with a right-hand side of zero is solved before its first iteration; results must be
+        // those of the members alone.
         let rows = Tensor::from([b.clone(), zero, b].concat()).reshape(&[3, n]).unwrap();
         let many = jit(vmap(move |b: Var| gmres(chain(n, -1.5, 0.5), b, Until::default())));
         let one = jit(move |b: Var| gmres(chain(n, -1.5, 0.5), b, Until::default()));
@@ -246,7 +249,8 @@ fn solvers_meet_their_equations_at_every_size_and_dtype() {
     }
 }
 
-/// Solvers work for right-hand sides of every magnitude, and a nan in a right-hand side gives nan.
+/// `cg` and `gmres` must solve for right-hand sides of magnitudes 1e-300 to 1e300; a nan or infinity in a right-hand
+/// side must give a result that is not finite.
 #[test]
 fn solvers_take_right_hand_sides_of_every_size() {
     type Solver = fn(Var) -> Var;
@@ -271,7 +275,7 @@ fn solvers_take_right_hand_sides_of_every_size() {
             assert!((rows[2] - 1.0).abs() + (rows[3] - 2.0).abs() < 1e-9, "{rows:?}");
         }
         assert!(jit(solve).call(Vec::<f64>::new()).unwrap().to_vec::<f64>().unwrap().is_empty());
-        // The same for the matrix.
+        // Matrices of magnitudes 1e-200 and 1e200, and a matrix with a nan.
         for by in [1e-200, 1e200] {
             let f = |b: Var| gmres(|x: Var| x * by, b, Until::default()) * by;
             let x = jit(f).call([2.0, 1.0]).unwrap().to_vec::<f64>().unwrap();
@@ -280,7 +284,7 @@ fn solvers_take_right_hand_sides_of_every_size() {
         let bad = |b: Var| gmres(|x: Var| x * constant([1.0, f64::NAN]), b, Until::default());
         let x = jit(bad).call([2.0, 1.0]).unwrap().to_vec::<f64>().unwrap();
         assert!(x.iter().any(|x| x.is_nan()), "{x:?}");
-        // Cotangents are right-hand sides too.
+        // The reverse pass solves for cotangents, here of magnitude 1e-200.
         let back = jit(grad(move |b: Var| {
             (custom_linear_solve(|x: Var| x * 2.0, b, |_, b| solve(b)) * 1e-200).sum()
         }));
@@ -289,7 +293,7 @@ fn solvers_take_right_hand_sides_of_every_size() {
     }
 }
 
-/// Fixed points are found for values of every magnitude.
+/// `fixed_point` must converge for values of magnitudes 1e-300 to 1e300.
 #[test]
 fn fixed_points_are_found_at_every_size() {
     let f = |a: Var| fixed_point(|x: Var| x * 0.5 + a, a);
@@ -319,7 +323,7 @@ fn solvers_stop_at_the_number_of_products_they_are_given() {
                 count.add(1);
                 a(x)
             };
-            // The map of an equation may not write to state.
+            // The map of an equation may not write to state unless the solver is differentiated through its iterations.
             let how = Krylov::new().until(until).through_iterations();
             (with(&counted, b, how), count.get())
         });
@@ -327,13 +331,14 @@ fn solvers_stop_at_the_number_of_products_they_are_given() {
     };
     assert_eq!(products(0, |a, b, how| cg_with(a, b, how)), 0);
     assert_eq!(products(5, |a, b, how| cg_with(a, b, how)), 5);
-    // Plus one product for the residual of the equation, after each cycle.
+    // `gmres` computes one more product per cycle (30 products), for the residual of the equation.
     for (most, found) in [(0, 0), (1, 2), (5, 6), (30, 31), (31, 31), (32, 33)] {
         assert_eq!(products(most, |a, b, how| gmres_with(a, b, how)), found, "{most}");
     }
 }
 
-/// Iterations of a solver leave no residuals: the gradient has two solves, whatever they do.
+/// The iterations of a solver must leave no residuals: the gradient solves two equations, and its workspace is the same
+/// for any number of iterations.
 #[test]
 fn solvers_are_not_differentiated() {
     let bytes = |iterations: usize| {
@@ -401,7 +406,7 @@ fn what_is_wrong_is_said() {
             }),
             x(),
         ),
-        // An error inside is reported once, at its line.
+        // An error inside the map of an equation must be reported once, at its line.
         (
             "`dot` of f64[2] and f64[3,3] sums over axis 0 with axis 0",
             Box::new(|b| fixed_point(|x: Var| x.dot(zeros([3, 3], Dtype::F64)), b)),
@@ -414,8 +419,8 @@ fn what_is_wrong_is_said() {
     }
 }
 
-/// `gmres` gives nan for a singular matrix whose Krylov space has no solution. It gives numbers if the space has a
-/// solution, if the matrix is only badly conditioned, and if the limit of products is too low.
+/// For a singular matrix, `gmres` must give nan if its Krylov space contains no solution. It must give numbers if the
+/// space contains one, if the matrix is only badly conditioned, and if the limit on the number of products is too low.
 #[test]
 fn gmres_gives_nan_where_a_singular_matrix_has_no_solution() {
     let solve = |a: &Tensor, b: &Tensor, until: Until| {
@@ -447,7 +452,7 @@ fn gmres_gives_nan_where_a_singular_matrix_has_no_solution() {
         let (x, _) = solve(a, &vector(a.shape()[0]), Until::default());
         assert!(x.iter().all(|x| x.is_nan()), "{name}: {x:?}");
     }
-    // The Krylov space has a solution, b is zero, or the limit of products is too low.
+    // Numbers are expected: the Krylov space contains a solution, b is zero, or the limit on products is too low.
     let (x, off) = solve(&singular[0].1, &Tensor::from([1.0, 2.0]), Until::default());
     assert!(off < 1e-12, "{x:?} is off by {off}");
     let (x, _) = solve(&singular[0].1, &Tensor::from([0.0, 0.0]), Until::default());

@@ -1,11 +1,11 @@
-//! Loops with invariant carries, under budgets: gradients have the same bits as without a budget.
+//! Loops with invariant carries, under byte budgets: gradients must have the same bits as without a budget.
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "tests")]
 
 use tapeloom::prelude::*;
 use tapeloom_tests::Agreement;
 
-/// x, an invariant vector, and an invariant number.
+/// The carries of a loop: x, which changes, an invariant vector, and an invariant number.
 type State = (Var, Var, Var);
 
 fn step((x, y, s): State) -> State {
@@ -20,18 +20,18 @@ fn start(x: Var) -> State {
     (x, x.cos() * 0.9, x.sum() * 0.1)
 }
 
-/// Some carries are invariant.
+/// A loop of 9 iterations with two invariant carries.
 fn known(x: Var) -> Var {
     sum(fori_loop(9, |(_, s): (Var, State)| step(s), start(x)))
 }
 
-/// The trip count is a run-time value.
+/// The same loop with a run-time trip count.
 fn told(x: Var) -> Var {
     let n = (x.sum() * 0.0).convert(Dtype::I64) + 9;
     sum(fori_loop(n, |(_, s): (Var, State)| step(s), start(x)))
 }
 
-/// The condition reads an invariant carry.
+/// A loop whose condition reads an invariant carry.
 fn until(x: Var) -> Var {
     let end = (x.sum() * 0.0) + 8.5;
     let more = |(i, end, _): (Var, Var, State)| i.lt(end);
@@ -43,12 +43,12 @@ fn until(x: Var) -> Var {
     sum(s) + i * 0.1 + end * 0.2
 }
 
-/// All carries are invariant.
+/// A loop of which all carries are invariant.
 fn all(x: Var) -> Var {
     sum(fori_loop(9, |(_, s): (Var, State)| s, start(x)))
 }
 
-/// One value is carried twice, and captured.
+/// A loop in which one value is two invariant carries, and captured by the body.
 fn twice(x: Var) -> Var {
     let y = x.cos() * 0.9;
     let iteration = |(_, (z, a, b)): (Var, State)| ((z * a + b * y).sin() * 0.6, a, b);
@@ -56,7 +56,7 @@ fn twice(x: Var) -> Var {
     (z * a + b).sum()
 }
 
-/// A carry whose tangent alone is invariant, because each iteration adds a constant.
+/// A loop with a carry whose tangent is invariant, although the carry changes: each iteration adds a constant.
 fn added(x: Var) -> Var {
     let iteration =
         |(i, (z, a)): (Var, (Var, Var))| ((z * a).sin() * 0.8, a + i.convert(Dtype::F64) * 0.01);
@@ -64,13 +64,13 @@ fn added(x: Var) -> Var {
     (z * a).sum()
 }
 
-/// Nested loops that both have the invariant carries.
+/// Two nested loops with the same invariant carries.
 fn nested(x: Var) -> Var {
     let inner = |s: State| fori_loop(5, |(_, s): (Var, State)| step(s), s);
     sum(fori_loop(6, |(_, s): (Var, State)| inner(step(s)), start(x)))
 }
 
-/// A loop that reads and stacks rows.
+/// A loop with invariant carries that reads rows and stacks rows.
 fn scanned(x: Var) -> Var {
     let rows = x.reshape([1, x.size()]) * arange(7, Dtype::F64).reshape([7, 1]) * 0.1;
     let iteration = |(s, row): (State, Var)| {
@@ -81,8 +81,8 @@ fn scanned(x: Var) -> Var {
     sum(s) + told.sin().sum() * 0.1
 }
 
-/// An outer loop reads the inner loop's invariant carry, so the accumulated cotangent goes through both. The carry is
-/// seen to be invariant only when the inner call is differentiated.
+/// An outer loop reads the inner loop's invariant carry, so the sum of its cotangents passes through both loops. Only
+/// when the inner call is differentiated is the carry found to be invariant.
 fn mapped(x: Var) -> Var {
     let (_, y, s) = start(x);
     let same = checkpoint(step, Policy::Everything);
@@ -93,14 +93,14 @@ fn mapped(x: Var) -> Var {
     map(row, arange(5, Dtype::F64) * 0.1).sin().sum()
 }
 
-/// A gradient, the gradients of a batch of two, a derivative of the gradient along a direction, and a gradient of the
-/// gradient.
+/// The derivatives of a function that are compared: the gradient, the gradients of a batch of two, the derivative of
+/// the gradient along a direction, and the gradient of the gradient.
 type Asked = (Var, Var, Var, Var);
 
-/// A name, and a function.
+/// A name, and a function of a vector.
 type Named = (&'static str, fn(Var) -> Var);
 
-/// Returns the four derivatives of a function.
+/// Returns a function that computes the four derivatives of `f` that are compared.
 fn asked(f: impl Fn(Var) -> Var + Clone) -> impl Fn(Var) -> Asked {
     move |x| {
         let gradient = grad(f.clone());
@@ -137,7 +137,7 @@ fn gradients_within_budgets_have_the_bits_of_those_that_keep_everything() {
             met += 1;
             let checked = Agreement::CLOSE.check_all(&native, &want);
             checked.unwrap_or_else(|e| panic!("{name} in {bytes} bytes: {e}"));
-            // A gradient of a gradient sums in another order.
+            // A gradient of a gradient sums cotangents in another order, so it is compared up to rounding.
             let checked = Agreement::CLOSE.check(&interpreted[3], &want[3]);
             checked.unwrap_or_else(|e| panic!("{name} in {bytes} bytes, second order: {e}"));
             let checked = Agreement::Exact.check_all(&interpreted[..3], &want[..3]);

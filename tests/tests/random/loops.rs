@@ -1,4 +1,4 @@
-//! Loops and branches under transforms: cases that the laws over samples and examples do not cover.
+//! Loops and branches under transforms: regressions that the laws over samples and examples do not cover.
 
 use tapeloom_ir::lang::query::Residual;
 use tapeloom_ir::prim::{Direction, Lowering, Operand};
@@ -7,7 +7,8 @@ use tapeloom_tests::calculus::{check_differences, check_products};
 use tapeloom_tests::{Agreement, Case, EXAMPLES, Elements, Failure, Rng, run};
 use tapeloom_transforms::{batch, jvp, linearize, transpose, vjp};
 
-/// Runs a function by the interpreter and by machine code, and returns the interpreter's results.
+/// Runs a function by the interpreter and as machine code, checks that both agree, and returns the interpreter's
+/// results.
 fn both(m: &Module, f: FuncId, args: &[Tensor]) -> Result<Vec<Tensor>, Failure> {
     let want = run(m, f, args)?;
     let compiled = tapeloom_backend::compile(m, f, &tapeloom_backend::Options::default())?;
@@ -22,7 +23,7 @@ fn read(text: &str) -> (Module, FuncId) {
     (module, f)
 }
 
-/// Returns the directions of the loops of a function.
+/// Returns the directions, up or down, of the loops in a function.
 fn directions(m: &Module, f: FuncId) -> Vec<Direction> {
     let f = m.function(f);
     let direction = |i: usize| match lowering(m, f, i) {
@@ -61,7 +62,8 @@ fn transposed_twice_a_loop_is_itself() {
     Agreement::relative(1e-14).check_all(&got, &want).unwrap();
 }
 
-/// Under vmap every member takes its own branch; members that do not take a branch have poles there.
+/// In a batch each member takes its own branch. A branch has poles at members that do not take it, which must not
+/// appear in the gradients.
 #[test]
 fn what_is_not_taken_is_not_seen() {
     let (mut m, f) = read(
@@ -99,7 +101,7 @@ func @f(%0: f64[], %1: f64[]) -> (f64[]) {
                 assert_eq!(got.at(lane).to_f64(), want.at(0).to_f64(), "{x}");
             }
         }
-        // The shared argument's cotangent is the sum over the members.
+        // The cotangent of an argument that all members share must be the sum over the members.
         let shared = batch(&mut m, f, 5, &[true, false]).unwrap();
         let shared = vjp(&mut m, shared.function, &[false, true]).unwrap();
         let args = [Tensor::from(xs), w.clone(), Tensor::from(cts)];
@@ -109,7 +111,7 @@ func @f(%0: f64[], %1: f64[]) -> (f64[]) {
     }
 }
 
-/// Returns the number of elements that a function computes; for an update, the number of changed elements.
+/// Returns the number of elements that a function and its loops compute; an update counts only the changed elements.
 fn work(m: &Module, f: FuncId) -> usize {
     let of = |i: usize| {
         let g = m.function(f);
@@ -128,7 +130,8 @@ fn work(m: &Module, f: FuncId) -> usize {
     (0..m.function(f).equations.len()).map(of).sum()
 }
 
-/// Returns two loops of n iterations: one sums `sin x[i]`, the other sets `x[i] <- sin x[i]`.
+/// Returns a program of two loops of n iterations over an array x of `size` elements: one sums `sin x[i]`, the other
+/// sets `x[i] <- sin x[i]`.
 fn reads_and_updates(n: usize, size: usize) -> (Module, FuncId) {
     read(&format!(
         "func @read(%0: i64[], %1: f64[{size}], %2: f64[1]) -> (f64[1]) {{
@@ -151,8 +154,8 @@ func @f(%0: f64[{size}], %1: f64[1]) -> (f64[1], f64[{size}]) {{
     ))
 }
 
-/// Reading one element of a constant in every iteration costs the elements and one array, not an array per iteration.
-/// For an update of one element, that element is saved and not the array.
+/// In the gradient of these loops, a read of one element in each iteration may cost that element, and one array for all
+/// iterations, not an array per iteration. An update of one element saves that element and not the array.
 #[test]
 fn places_cost_what_they_are() {
     let cost = |n: usize, size: usize| {
@@ -176,8 +179,8 @@ fn places_cost_what_they_are() {
     assert_eq!(cost(64, 4096).0 - less, cost(64, 128).0 - cost(8, 128).0);
 }
 
-/// An iteration saves no residuals that can be read again: constants, elements, the iteration number and invariant
-/// carries. Values computed from constants alone are computed once.
+/// Iterations must save no residual that the reverse pass can read again: constants, elements of arrays, the iteration
+/// number and invariant carries. A value computed from constants alone is saved once, not stacked.
 #[test]
 fn only_what_changes_is_stacked() {
     let (mut m, f) = read(
@@ -201,11 +204,11 @@ func @f(%0: f64[3], %1: f64[3], %2: f64[3], %3: f64[5,3]) -> (f64[3], f64[3]) {
     let of = linearize(&mut m, f, &[false, true, true, true]).unwrap();
     let kept: Vec<String> =
         m.function(of.fwd).result_types().iter().skip(2).map(Type::to_string).collect();
-    // `exp k`, once.
+    // The only residual is `exp k`, of the constant k, and it is not stacked.
     assert_eq!(kept, ["f64[3]"], "{}", print_function(&m, of.fwd));
 }
 
-/// Doubles x, plus a sine, until it is at least 1.
+/// A loop on a condition: it replaces x by 2 x plus a sine until x is at least 1.
 const DOUBLED: &str = "func @below(%0: f64[]) -> (bool[]) {
   %1: bool[] = lt %0, 1.0
   return %1
@@ -222,7 +225,7 @@ func @f(%0: f64[], %1: f64[]) -> (f64[], i64[]) {
   return %2, %3
 }";
 
-/// A loop of a run-time trip count; each iteration takes a logarithm, which is nan after a few iterations.
+/// A loop of run-time trip count, in which each iteration takes a logarithm, so that further iterations would give nan.
 const COUNTED: &str = "func @step(%0: i64[], %1: f64[], %2: f64[]) -> (f64[]) {
   %3: f64[] = log %1
   %4: f64[] = mul %3, %2
@@ -233,7 +236,7 @@ func @f(%0: i64[], %1: f64[], %2: f64[]) -> (f64[]) {
   return %3
 }";
 
-/// Checks forward mode of loops on a condition.
+/// Compares forward mode of a loop on a condition with finite differences.
 #[test]
 fn forward_mode_follows_a_condition() {
     let (mut m, f) = read(DOUBLED);
@@ -250,8 +253,8 @@ fn forward_mode_follows_a_condition() {
     assert!((y[2].at(0).to_f64() - slope).abs() < 1e-7 * slope.abs(), "{y:?} {slope}");
 }
 
-/// A loop on a condition in a loop over elements in a loop on a condition; the innermost loop and a branch around it
-/// have residuals.
+/// A loop on a condition, in a loop over elements, in a loop on a condition; the innermost loop, and a branch that
+/// contains it, have residuals.
 const NESTED: &str = "func @below(%0: f64[]) -> (bool[]) {
   %1: bool[] = lt %0, 2.0
   return %1
@@ -295,7 +298,7 @@ func @f(%0: f64[], %1: f64[3]) -> (f64[], f64[]) {
   return %2, %3
 }";
 
-/// A loop of three iterations around a loop whose trip count and values are constants, and whose residuals are on a
+/// A loop of three iterations around a loop whose trip count and values are constants, and whose residuals lie on a
 /// dynamic tape.
 const INNER: &str = "func @step(%0: f64[]) -> (f64[]) {
   %1: f64[] = sin %0
@@ -311,7 +314,7 @@ func @f(%0: f64[], %1: i64[], %2: f64[]) -> (f64[]) {
   return %3
 }";
 
-/// A loop without residuals except its trip count.
+/// A loop on a condition whose reverse pass needs no residual but the trip count.
 const HALVED: &str = "func @above(%0: f64[]) -> (bool[]) {
   %1: bool[] = gt %0, 1.0
   return %1
@@ -325,7 +328,8 @@ func @f(%0: f64[]) -> (f64[]) {
   return %1
 }";
 
-/// Compares reverse mode with forward mode, for words of transforms.
+/// Compares reverse mode with forward mode, for words of up to two transforms of programs with loops on a condition or
+/// of run-time trip count.
 #[test]
 fn reverse_mode_follows_a_condition() {
     let cases = [
@@ -341,7 +345,8 @@ fn reverse_mode_follows_a_condition() {
     for (text, args) in cases {
         let (mut m, f) = read(text);
         let case = Case { name: "while".into(), f, args, smooth: true };
-        // (x, ct -> y, ctx) and (x, dx -> y, dy), each applied to the other and to itself.
+        // Each step replaces a case by its jvp `(x, dx -> y, dy)` and its vjp `(x, ct -> y, ctx)`, so that each is
+        // applied to the other and to itself.
         let mut words = vec![case];
         for letters in 0..3 {
             for case in std::mem::take(&mut words) {
@@ -359,7 +364,7 @@ fn reverse_mode_follows_a_condition() {
     assert!(failures.is_empty(), "{} fail, the first: {}", failures.len(), failures[0]);
 }
 
-/// Returns the jvp and the vjp of a case as cases.
+/// Returns the jvp and the vjp of a case, as cases with drawn tangents and cotangents.
 fn longer(m: &mut Module, case: &Case) -> [Case; 2] {
     let floats = case.floats();
     let (forward, back) = (jvp(m, case.f, &floats).unwrap(), vjp(m, case.f, &floats).unwrap());
@@ -372,7 +377,7 @@ fn longer(m: &mut Module, case: &Case) -> [Case; 2] {
     })
 }
 
-/// Checks `<ct, J dx> = <Jᵀ ct, dx>`, and `J dx` against differences.
+/// Checks `<ct, J dx> = <Jᵀ ct, dx>` for a case, and compares `J dx` with finite differences.
 fn reverse(m: &mut Module, case: &Case) -> Result<(), Failure> {
     let floats = case.floats();
     let (forward, back) = (jvp(m, case.f, &floats)?, vjp(m, case.f, &floats)?);
@@ -393,7 +398,7 @@ fn reverse(m: &mut Module, case: &Case) -> Result<(), Failure> {
     check_products(1e-10, [&ct, &dy], [&ctx, &dx], 1e-10)
 }
 
-/// Returns the arguments of one batch member.
+/// Returns the arguments of the batch member with index `lane`; scalars are shared by all members.
 fn alone(args: &[Tensor], lane: usize) -> Vec<Tensor> {
     let one = |t: &Tensor| match t.shape().is_empty() {
         true => t.clone(),
@@ -402,8 +407,8 @@ fn alone(args: &[Tensor], lane: usize) -> Vec<Tensor> {
     args.iter().map(one).collect()
 }
 
-/// Values computed from constants alone must not be hoisted out of a loop that might not run, if computing them might
-/// not end: without an iteration nothing is computed.
+/// A value computed from constants alone must not be hoisted out of a loop that may run no iteration: here its
+/// computation does not end.
 #[test]
 fn a_loop_without_iterations_runs_nothing() {
     let (mut m, f) = read(
@@ -424,14 +429,14 @@ func @f(%0: f64[], %1: i64[], %2: f64[]) -> (f64[]) {
   return %3
 }",
     );
-    // A single iteration would never end.
+    // The trip count is 0; computing a single iteration would never end.
     let args = [Tensor::from(0.5), Tensor::scalar(0i64), Tensor::from(1.0), Tensor::from(3.0)];
     let of = vjp(&mut m, f, &[true, false, true]).unwrap();
     let y = both(&m, of.function, &args).unwrap();
     assert_eq!(y, [0.5, 3.0, 0.0].map(Tensor::from));
 }
 
-/// The gradient of a batch whose members have different trip counts is the gradient of each member.
+/// A batch of gradients, whose members have different trip counts, must have the bits of each member's gradient alone.
 #[test]
 fn gradients_of_a_batch_are_those_of_its_members() {
     let starts = [0.05, 2.0, 0.3, 1.0, 1e-9];
@@ -457,7 +462,7 @@ fn gradients_of_a_batch_are_those_of_its_members() {
             }
             shared += want.last().unwrap().at(0).to_f64();
         }
-        // In the other order, a shared argument gets the sum.
+        // The gradient of a batch: the cotangent of a shared argument is the sum over members.
         let last = args.len() - 1;
         let all = batch(&mut m, f, 5, &lifted[..last]).unwrap();
         let of = vjp(&mut m, all.function, &floats).unwrap();
@@ -467,8 +472,8 @@ fn gradients_of_a_batch_are_those_of_its_members() {
     }
 }
 
-/// In a batch, members with different trip counts have the same values and tangents as alone, although further
-/// iterations would have poles.
+/// Batch members with different trip counts must have the same values and tangents as alone, although further
+/// iterations of a member that has ended would reach poles.
 #[test]
 fn members_of_a_batch_end_by_themselves() {
     let xs = [0.05, 2.0, 0.3, 1.0, 1e-9];
@@ -505,8 +510,8 @@ fn members_of_a_batch_end_by_themselves() {
     }
 }
 
-/// In derivatives of high order, the branch without a loop passes on the cotangents accumulated so far by the reverse
-/// pass of the loop.
+/// Regression: derivatives to fourth order of a batch over a branch with a loop. The branch without a loop must pass on
+/// the cotangents that the reverse pass of the loop has accumulated.
 #[test]
 fn batches_of_a_branch_with_a_loop_have_every_derivative() {
     use tapeloom::prelude::*;

@@ -1,5 +1,5 @@
-//! Random programs for other machine models: results must agree, and numbers that only affect code generation must
-//! not change a bit.
+//! Random programs compiled for other machine models: results must agree, and if a number of the model affects only
+//! code generation, the loop program and the results must not change.
 
 use tapeloom_backend::{Effect, MachineModel, Options, Runnable, Target, compile};
 use tapeloom_ir::{Module, Tensor, parse_module};
@@ -10,7 +10,7 @@ use tapeloom_tests::{Agreement, Case, Failure, Rng, Sweep};
 
 const MEASURED: MachineModel = MachineModel::MEASURED;
 
-/// Returns the measured model with all numbers of one effect at their lower or upper ends.
+/// Returns the measured model, with all numbers that have this effect at the least or greatest value that `end` picks.
 fn at_end(effect: Effect, end: fn(usize, usize) -> usize) -> MachineModel {
     let mut model = MEASURED;
     for n in MachineModel::NUMBERS.iter().filter(|n| n.effect == effect) {
@@ -19,7 +19,7 @@ fn at_end(effect: Effect, end: fn(usize, usize) -> usize) -> MachineModel {
     model
 }
 
-/// Returns models that differ much from the measured one.
+/// Returns models with numbers far from the measured ones.
 fn models() -> [MachineModel; 7] {
     let (least, most): (fn(_, _) -> _, fn(_, _) -> _) = (|least, _| least, |_, most| most);
     [
@@ -33,7 +33,7 @@ fn models() -> [MachineModel; 7] {
     ]
 }
 
-/// Returns the text of the loop program without the offsets of buffers in the workspace.
+/// Returns the text of the loop program without the offsets of buffers, which may differ between equal programs.
 fn statements(of: &Runnable) -> String {
     let text = of.report().program.to_string();
     let lines = text.lines().filter(|l| !l.contains(" workspace "));
@@ -65,9 +65,9 @@ fn programs_mean_the_same_for_every_model() {
     for_all(Sweep::Models, for_every_model);
 }
 
-/// Returns models with caches of a few elements, for which the arrays of random programs count as large: in
-/// recomputation, in fusion, and in sharing memory with operands of products. The matrix library computes the
-/// products of all matrices, or of all but the smallest.
+/// Returns models with caches of 1 to 4 elements, for which the arrays of random programs count as large: in
+/// recomputation, in fusion, and in sharing memory with operands of products. The matrix library computes the products
+/// of all matrices, or of all but the smallest.
 fn small_caches() -> [MachineModel; 3] {
     let of_products = MachineModel {
         cached_elements: 1,
@@ -89,7 +89,7 @@ fn small_caches() -> [MachineModel; 3] {
     ]
 }
 
-/// Checks a program, its gradient, and a transform of that, each for another of the models.
+/// Checks a program, its gradient, and a transform of the gradient, each with another of the three models.
 fn for_small_caches(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure> {
     let mut rng = Rng::new(recipe.genes.len() as u64);
     let first = rng.index(3);
@@ -110,8 +110,8 @@ fn gradients_are_right_where_nothing_stays_in_the_cache() {
     for_all(Sweep::SmallCaches, for_small_caches);
 }
 
-/// Small caches do change random programs: without recomputation of values that do not fit in them, many programs
-/// have other loops.
+/// Many random programs must have other loops with small caches than with the measured ones: otherwise the test above
+/// would test nothing.
 #[test]
 fn small_caches_shape_loops() {
     let mut different = 0;
@@ -129,7 +129,7 @@ fn small_caches_shape_loops() {
     assert!(different * 20 >= Sweep::SmallCaches.cases(), "{different}");
 }
 
-/// A number that affects loops changes them: the models do not all give the same program.
+/// The models must not all give the same loop program: numbers that affect loops must change loops.
 #[test]
 fn models_shape_loops() {
     let text = "func @f(%0: f64[4,8]) -> (f64[4]) {\n  %1: f64[4] = reduce_sum{axes=[1]} %0\n  return %1\n}";
@@ -143,7 +143,7 @@ fn models_shape_loops() {
     assert!(!of(MEASURED).contains("serial") && of(loops).contains("serial"), "{}", of(loops));
 }
 
-/// Regression: with an unlimited unroll factor, nested loops stay loops; the number of unrolled statements
+/// Regression: with an unlimited unroll factor, nested loops must stay loops; the number of statements after unrolling
 /// overflowed.
 #[test]
 fn nests_are_counted_without_overflow() {

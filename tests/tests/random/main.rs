@@ -1,4 +1,4 @@
-//! Sweeps: random programs, and programs of every kind under every transform, checked against laws.
+//! Sweeps: random programs, and programs with loops under every transform, checked against laws.
 
 mod fuzz;
 mod implicit;

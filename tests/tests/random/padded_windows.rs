@@ -1,5 +1,5 @@
-//! Products of windows of padded arrays: the transpose of such a product computes no cotangent of the padding, and
-//! must still be the transpose.
+//! Products of windows of padded arrays. The transpose of such a product computes no cotangent of the padding, and must
+//! still satisfy `<ct, f x> = <fᵀ ct, x>`.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -8,8 +8,8 @@ use tapeloom_ir::{Atom, Builder, Draft, Dtype, FuncId, Literal, Module, Type};
 use tapeloom_tests::transform_words::{Choice, Demand, Letter, append, same_numbers};
 use tapeloom_tests::{Case, Failure, Rng, Sweep};
 
-/// Appends a padding around and between the elements of a matrix; some elements may be cropped, and the fill need not
-/// be zero.
+/// Emits a `pad` of a matrix, around and between its elements; negative amounts crop elements, and the fill need not be
+/// zero.
 fn padded(b: &Builder<'_>, x: Atom, rng: &mut Rng) -> Atom {
     let mut pad = Pad { low: vec![0; 2], high: vec![0; 2], interior: vec![0; 2] };
     for axis in 0..2 {
@@ -19,7 +19,7 @@ fn padded(b: &Builder<'_>, x: Atom, rng: &mut Rng) -> Atom {
             pad.interior[axis] = [0, 0, 1, 2][rng.index(4)];
         }
         if b.shape_of(x)[axis] == 1 {
-            // If both ends are cropped, one end crops an element less.
+            // Crop at most one end of an axis, so that elements remain.
             pad.low[axis] = pad.low[axis].max(0);
         }
     }
@@ -27,7 +27,7 @@ fn padded(b: &Builder<'_>, x: Atom, rng: &mut Rng) -> Atom {
     b.emit1(pad, &[x, fill.into()])
 }
 
-/// Appends windows along the first axis of a matrix, with their positions as a third axis.
+/// Emits windows along the first axis of a matrix: the result has the position in the window as a third axis.
 fn windows(b: &Builder<'_>, x: Atom, rng: &mut Rng) -> Atom {
     let shape = b.shape_of(x);
     let (n, places) = (shape[0], 1 + rng.index(3));
@@ -37,7 +37,7 @@ fn windows(b: &Builder<'_>, x: Atom, rng: &mut Rng) -> Atom {
     let (scale, divisor) = ([1, 1, 2, -1, -2][rng.index(5)], [1, 1, 2][rng.index(3)]);
     let step = [1, 1, 2, -1, 0][rng.index(5)];
     let extent = 1 + rng.index(6);
-    // The offset lies near an end of the array, so that most windows read elements of it.
+    // The windows begin within two elements of an end of the array, so that most of them read elements.
     let begin = if scale < 0 { (n * divisor) as i64 - 1 } else { 0 };
     let offset = begin + rng.index(4) as i64 - 2;
     let of = Window { moves: vec![Move { axis: 0, tap: 2, scale, step, offset, divisor, extent }] };
@@ -45,8 +45,8 @@ fn windows(b: &Builder<'_>, x: Atom, rng: &mut Rng) -> Atom {
     b.emit1(of, &[x, fill.into()])
 }
 
-/// Returns `Σ_kc windows(padded x)[o,c,k] w[k,c,p]`, or the same without the sum over `c`; or a product of a padded
-/// matrix with windows of another one.
+/// Returns a program that computes `Σ_kc windows(padded x)[o,c,k] w[k,c,p]` (o the window, k the position in it, c a
+/// channel), or the same without the sum over `c`; or the product of a padded matrix with windows of another one.
 fn program(m: &mut Module, rng: &mut Rng) -> FuncId {
     let mut draft = Draft::new("windows");
     let matrix = |rng: &mut Rng| Type::array(Dtype::F64, &[2 + rng.index(4), 1 + rng.index(3)]);
@@ -54,7 +54,7 @@ fn program(m: &mut Module, rng: &mut Rng) -> FuncId {
     let b = Builder::new(m, &mut draft);
     let left = padded(&b, x, rng);
     let (y, dot, right) = match rng.index(3) {
-        // Cotangents of the left factor are products with windows.
+        // This form occurs in reverse passes: the cotangent of the left factor is a product with windows.
         0 => {
             let mut right = padded(&b, w, rng);
             right = windows(&b, right, rng);

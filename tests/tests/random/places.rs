@@ -1,5 +1,5 @@
-//! Loops that read and write arrays at random sums of their counters: the passes that let them carry windows and rows
-//! instead of arrays must not change results or derivatives.
+//! Loops that read and write arrays at random sums of their counters. Passes that make such loops carry windows or rows
+//! instead of whole arrays must not change results or derivatives.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
@@ -11,20 +11,20 @@ use tapeloom_tests::transform_words::{Demand, same_numbers};
 use tapeloom_tests::{Agreement, Case, Failure, Rng, Sweep, run};
 use tapeloom_transforms::{by_name, jvp, vjp};
 
-/// A program as text: nested loops over a matrix or a vector.
+/// A random program in text form: nested loops over a matrix or a vector.
 struct Text {
     rng: Rng,
     shape: Vec<usize>,
     trips: Vec<usize>,
-    /// If set, each iteration of the outer loop writes one row: the row of its number plus this offset.
+    /// If set, each iteration of the outer loop writes the row whose index is the iteration number plus this offset.
     series: Option<usize>,
-    /// Whether the trip count is a run-time value.
+    /// Whether the outer loop's trip count is a run-time value.
     runtime: bool,
-    /// The finished functions, and the lines of the current one.
+    /// The text of the finished functions; `out` holds the lines of the current one.
     functions: String,
     out: String,
     values: usize,
-    /// The indices of the last write in the current function.
+    /// The indices of the last write in the current function, which later reads may repeat.
     place: Vec<String>,
 }
 
@@ -40,13 +40,13 @@ impl Text {
         v
     }
 
-    /// Returns the array type without its first `from` axes.
+    /// Returns the type of the array without its first `from` axes, as text.
     fn ty(&self, from: usize) -> String {
         let extents: Vec<String> = self.shape[from..].iter().map(usize::to_string).collect();
         format!("f64[{}]", extents.join(","))
     }
 
-    /// Returns a sum of counters, in range or sometimes not.
+    /// Emits an index for an axis of this extent: a random sum of counters, which may be out of range.
     fn index(&mut self, counters: &[String], extent: usize) -> String {
         let mut sum: Option<String> = None;
         let (mut least, mut most) = (0i64, 0i64);
@@ -77,7 +77,7 @@ impl Text {
             0 => sum,
             _ => self.line("i64[]", &format!("add {sum}, {shift}")),
         };
-        // Negative indices count from the end, as in user code.
+        // As in user code, negative indices count from the end.
         let negative = self.line("bool[]", &format!("lt {at}, 0"));
         let moved = self.line("i64[]", &format!("add {at}, {extent}"));
         self.line("i64[]", &format!("select {negative}, {moved}, {at}"))
@@ -117,19 +117,19 @@ impl Text {
         format!("{:?}", (0..n).collect::<Vec<_>>()).replace(' ', "")
     }
 
-    /// Draws whether an iteration writes one element of a row that the loop fills.
+    /// Draws whether iterations of an inner loop write the elements of a row one by one, as many as there are.
     fn is_filled(&mut self, counters: &[String]) -> bool {
         let fits = self.shape.len() == 2 && counters.len() == 2 && self.shape[1] == self.trips[1];
         fits && !self.coin(3)
     }
 
-    /// Appends a read of `x` and a write to it; returns the array.
+    /// Emits a read of the array `x` and a write to it, and returns the name of the written array.
     fn step(&mut self, counters: &[String], x: String, seen: &mut Vec<String>) -> String {
         let rank = self.shape.len();
         let again = !self.place.is_empty() && self.coin(2);
         let n = match again {
             true => self.place.len(),
-            // An element of a row, by the number of the inner iteration.
+            // The write is to one element of a row, at the number of the inner iteration.
             false if self.series.is_some() => 1 + usize::from(self.is_filled(counters)),
             false if self.coin(3) => 1,
             false => rank,
@@ -195,7 +195,7 @@ impl Text {
         }
     }
 
-    /// Writes a function of counters and other parameters, with a body written by a closure.
+    /// Emits a function of the loops' counters and other parameters; the closure emits its body.
     fn function(
         &mut self,
         name: &str,
@@ -220,7 +220,7 @@ impl Text {
         name
     }
 
-    /// Writes a loop around a body with counters; `slots` binds the other parameters.
+    /// Emits a loop with this body; `slots` says how the loop binds the body's parameters after the counters.
     fn looped(
         &mut self,
         body: &str,
@@ -242,7 +242,7 @@ impl Text {
         self.line(ty, &format!("{of} {lead}{outer}{operands}"))
     }
 
-    /// Writes a branch that does a step, or nothing.
+    /// Emits a branch of which one side reads and writes `x`, and the other returns `x`.
     fn branch(&mut self, counters: &[String], x: String) -> String {
         let ty = self.ty(0);
         let param = format!("%x: {ty}");
@@ -258,7 +258,7 @@ impl Text {
         self.line(&ty, &of)
     }
 
-    /// Writes a loop that reads an array, updates its own copy, and returns a number.
+    /// Emits a loop that reads the array `x`, updates a copy of its own, and returns a number.
     fn reader(&mut self, depth: usize, x: &str) -> String {
         let ty = self.ty(0);
         let params = [&format!("%x: {ty}")[..], "%sum: f64[]"];
@@ -280,7 +280,7 @@ impl Text {
         self.looped(&body, depth, "const,carry0", &format!("{x}, 0.5"), "f64[]")
     }
 
-    /// Writes the body of the loop at this depth.
+    /// Emits the body of the loop at this depth, which may contain the next loop.
     fn body(&mut self, depth: usize) -> String {
         let ty = self.ty(0);
         self.function("iteration", depth + 1, &[&format!("%x: {ty}")], |text, counters| {
@@ -308,7 +308,7 @@ impl Text {
     }
 }
 
-/// Returns a random program and its argument.
+/// Returns a random program, and its argument.
 fn program(seed: u64) -> (String, Tensor) {
     let mut rng = Rng::new(seed);
     let rank = 1 + rng.index(2);
@@ -327,7 +327,7 @@ fn program(seed: u64) -> (String, Tensor) {
     let (values, place) = (0, Vec::new());
     let mut text = Text { rng, shape, trips, series, runtime, functions, out, values, place };
     if text.coin(12) {
-        // A loop without iterations.
+        // Give one of the loops no iterations.
         let depth = text.rng.index(text.trips.len());
         text.trips[depth] = 0;
     }
@@ -337,7 +337,7 @@ fn program(seed: u64) -> (String, Tensor) {
         let all = text.looped(&body, 0, "carry0", "%x", &ty);
         let down = text.out.contains("direction=down");
         let Some(behind) = text.series.filter(|_| !text.coin(4)) else { return vec![(all, ty)] };
-        // One row of the series, mostly the row that the last iteration writes.
+        // The result is one row of the series, mostly the row that the last iteration writes.
         let row = match text.rng.index(8) {
             0 => text.rng.index(text.shape[0]),
             _ if down => behind,
@@ -355,7 +355,8 @@ fn program(seed: u64) -> (String, Tensor) {
     (text.functions, x)
 }
 
-/// Passes on loops in sequence; an indented one starts from the result of the unindented ones before.
+/// The passes on loops, in sequence; a pass whose name is indented starts from the result of the unindented passes
+/// before it.
 const PASSES: [&str; 11] = [
     "dedup_constants",
     "fold_ranges",
@@ -370,7 +371,8 @@ const PASSES: [&str; 11] = [
     " dce rolling_buffer_last",
 ];
 
-/// Checks one program; returns for each pass whether it changed the program.
+/// Checks that results and derivatives of one program are the same before and after each pass; returns for each pass
+/// whether it changed the program.
 fn check(text: &str, x: &Tensor, compiled: bool) -> Result<[bool; PASSES.len()], Failure> {
     let mut m = parse_module(text).map_err(|e| e[0].clone())?;
     let f = m.iter().map(|(id, _)| id).last().unwrap();
@@ -427,7 +429,7 @@ fn narrow_loops_mean_what_arrays_did() {
         changed.iter_mut().zip(found).for_each(|(n, on)| *n += u64::from(on));
     }
     let all = Sweep::Places.cases();
-    // The passes must apply to enough programs.
+    // Each pass must change a minimum share of the programs: otherwise it would not be tested.
     for (names, n) in PASSES.iter().zip(changed) {
         println!("{names}: {n} of {all}");
         let least = match names.trim() {
@@ -440,7 +442,8 @@ fn narrow_loops_mean_what_arrays_did() {
     }
 }
 
-/// The written value is computed from the array, and the index of the write is known only after that.
+/// Regression: an iteration computes the value to write from the array, and then the index of the write. Passes must
+/// not place the read after the index.
 #[test]
 fn parts_that_are_made_before_their_place_is_known() {
     let x = Tensor::new(&[36], (0..36).map(f64::from).collect::<Vec<_>>()).unwrap();

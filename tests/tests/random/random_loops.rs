@@ -1,5 +1,5 @@
-//! Random programs with loops under random policies and budgets, and on random machines; see
-//! [`tapeloom_tests::random_loops`].
+//! Random programs with loops under random policies and budgets, and on random simulated machines; see
+//! [`tapeloom_tests::random_loops`] for the programs and laws.
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "tests")]
 
@@ -20,8 +20,9 @@ fn values_gradients_and_effects_are_those_of_every_policy() {
     for_all(Sweep::Policies, Program::draw, random_loops::policies);
 }
 
-/// A call under `checkpoint_carries` is inlined into its caller under every policy: where it reads an element of an
-/// array, the element's cotangent is added after those of the whole array.
+/// Regression: a call under `checkpoint_carries` is inlined into its caller under every policy. Gradients must have the
+/// same bits: where the call reads an element of an array, the element's cotangent is added after those of the whole
+/// array.
 #[test]
 fn calls_that_say_what_loops_carry_change_no_bit() {
     let until = Step::Iterations(Iterations::Until, 1, vec![Step::Code(13), Step::Code(11)]);
@@ -41,8 +42,8 @@ fn calls_that_say_what_loops_carry_change_no_bit() {
     }
 }
 
-/// A loop takes one value twice: as a constant, and as an invariant carry. A plan within a budget cuts the loop into
-/// two; the cotangents of the value must be added in the same order as without the cut.
+/// Regression: a loop takes one value twice, as a constant and as an invariant carry, and a budget splits the loop into
+/// two. The cotangents of the value must be added in the same order as without a budget.
 #[test]
 fn cuts_of_loops_that_take_a_value_twice_change_no_bit() {
     let series = Step::Iterations(Iterations::Series, 0, vec![]);
@@ -70,8 +71,9 @@ fn budgets_are_obeyed_or_refused_with_the_least_number() {
     for_all(Sweep::Budgets, Program::draw, random_loops::budgets);
 }
 
-/// A checkpoint inside a budget: the reverse pass of the first loop is behind two barriers, that of the second loop
-/// behind one. The cotangent that passes from one to the other is not part of the tape.
+/// Regression: in a checkpoint inside a budget, the reverse pass of the first loop stands behind two barriers, that of
+/// the second loop behind one. The cotangent that passes between them must not count as tape: the tape must be within
+/// the budget.
 #[test]
 fn cotangents_between_loops_of_one_reverse_pass_are_no_tape() {
     let reverse = Step::Iterations(Iterations::Reverse, 5, vec![Step::Code(8)]);
@@ -109,7 +111,8 @@ fn derivatives_of_what_is_rounded_are_near() {
     for_all(Sweep::Rounding, Program::draw, random_loops::rounding);
 }
 
-/// Decisions are exact: for values on thresholds and at ties, another decision would give another derivative.
+/// Under `Policy::Rounded`, decisions must be those of the forward pass: arguments lie on thresholds and at ties, where
+/// another decision would give another derivative.
 #[test]
 fn what_is_rounded_decides_as_the_forward_pass_did() {
     for_all(Sweep::Thresholds, Program::at_thresholds, random_loops::rounding);

@@ -1,5 +1,5 @@
-//! Random programs that read slices of computed arrays, in straight-line code and in loops: moving reads before
-//! operations changes no bit of a value, and gradients are the transposes of tangents.
+//! Random programs that read slices of computed arrays, in straight-line code and in loops: passes that move reads
+//! before operations must change no bit of a value, and gradients must be the transposes of tangents.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -7,10 +7,10 @@ use tapeloom::prelude::*;
 use tapeloom_ir::parse_module;
 use tapeloom_tests::{Agreement, Rng, Sweep};
 
-/// A program: for each step an operation, and the values and indices it takes.
+/// A random program: for each step the number of an operation, and of the values and indices that it takes.
 type Steps = Vec<[usize; 4]>;
 
-/// Computes an array from a matrix, a vector with as many elements as the matrix has columns, and an index.
+/// Runs the steps on a matrix `x`, a vector `h` with one element per column of `x`, and an index `i`.
 fn compute(steps: &Steps, x: Var, h: Var, i: Var) -> Var {
     let mut all = vec![x, (x * h).sin()];
     for [what, a, b, c] in steps {
@@ -62,7 +62,7 @@ fn program(rng: &mut Rng) -> impl Fn((Var, Var, Var)) -> Var + Clone + use<> {
         match trips {
             0 => part(h, i),
             n => {
-                // Iterations contract differences: sums in another order stay near.
+                // Each iteration multiplies differences by less than one, so sums in another order stay close.
                 let step = |(k, h): (Var, Var)| h * 0.5 + (part(h, i + k) * 1e-3).sin() * 0.01;
                 fori_loop(n, step, h).sum()
             }
@@ -95,7 +95,7 @@ fn parts_are_those_of_the_whole() {
             let told = got.and_then(|got| how.check(&got, want));
             told.unwrap_or_else(|e| panic!("SWEEP_SEED={seed}: {e}"));
         };
-        // The traced program without any pass.
+        // The expected values come from the traced program, before any pass.
         let want = traced(value.explain((&x, &h, &i)).unwrap(), &args);
         let interpreted = jit(f.clone()).interpreted();
         check(Agreement::Exact, interpreted.call((&x, &h, &i)), &want[0]);

@@ -1,5 +1,5 @@
-//! Loops under `checkpoint_carries`: the saved carries, the number of iterations run, and equality of values and
-//! derivatives with the plain loop.
+//! Loops under `checkpoint_carries`: the number of saved carries, the number of iterations that run, and values and
+//! derivatives equal to the plain loop's.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,13 +14,14 @@ use tapeloom_tests::equivalences::{
 use tapeloom_tests::{Agreement, Sweep};
 use tapeloom_transforms::Transforms;
 
-/// Moves a pendulum. The iterations are counted by an inner loop of one iteration (`one` is 1) in the next line.
+/// Moves a pendulum by one time step. The step is the body of an inner loop of one iteration (`one` is 1), in the next
+/// line, whose iterations `report` counts.
 fn counted(one: Var, (x, v): (Var, Var)) -> (Var, Var) {
     fori_loop(one, |(_, (x, v)): (Var, (Var, Var))| (x + v * 0.01, v - x.sin() * 0.01), (x, v))
 }
 
-/// Returns the number of forward iterations in a call with a gradient of `n` iterations. In the reverse pass each
-/// iteration also runs forward once to save its residuals, and once in reverse; both are subtracted.
+/// Returns the number of times that `report` counts a forward iteration in a gradient of `n` iterations. In the reverse
+/// pass each iteration also runs forward once to save its residuals, and once in reverse; these 2 n are subtracted.
 fn runs(report: &CallReport, n: usize) -> usize {
     let line = include_str!("schedules.rs").lines().position(|l| l.contains("fori_loop(one,"));
     let here = |l: &&LoopCount| l.location.map(|at| at.line() as usize) == line.map(|l| l + 1);
@@ -28,9 +29,10 @@ fn runs(report: &CallReport, n: usize) -> usize {
     all as usize - 2 * n
 }
 
-/// In the forward pass every iteration runs once, and saves carries where the schedule says. In the reverse pass
-/// iterations run as often as the schedule says, except that the advance to the last saved carry is not repeated. If
-/// the trip count is unknown, only the initial carry is saved, and the reverse pass runs the whole schedule.
+/// The number of iterations must be that of the binomial schedule (Revolve): in the forward pass every iteration runs
+/// once, and the reverse pass recomputes as the schedule says, except the advance to the last carry that the forward
+/// pass saved. If the trip count is unknown, the forward pass saves only the initial carry, and the reverse pass runs
+/// the whole schedule.
 #[test]
 fn iterations_run_as_often_as_the_schedule_says() {
     for (n, s) in [(2, 1), (3, 2), (7, 1), (10, 2), (40, 3), (57, 5), (130, 8), (12, 11)] {
@@ -55,7 +57,7 @@ fn iterations_run_as_often_as_the_schedule_says() {
     }
 }
 
-/// Returns the iteration that begins with the last carry saved in the forward pass.
+/// Returns the number of the iteration that starts from the last carry saved in the forward pass.
 fn last_kept(schedule: &Schedule) -> usize {
     use tapeloom_ir::revolve::Action;
     let (mut at, mut last) = (0, 0);
@@ -69,8 +71,7 @@ fn last_kept(schedule: &Schedule) -> usize {
     last
 }
 
-/// The memory between the passes is this number of carries, whatever the trip count; the residuals of one iteration
-/// come on top, once.
+/// The workspace must hold this number of saved carries, whatever the trip count, and the residuals of one iteration.
 #[test]
 fn memory_is_that_of_the_carries() {
     const WIDE: usize = 500;
@@ -83,7 +84,8 @@ fn memory_is_that_of_the_carries() {
             move |x: Var| fori_loop(n, |(_, c): (Var, (Var, Var))| swing(c), (x, x * 0.5)).0.sum();
         let few = jit(grad(checkpoint_carries(s, 1, f)));
         let found = few.explain(&x).unwrap().workspace_bytes();
-        // The carries with a number each; a current carry, its cotangent, and single numbers.
+        // In bytes: the saved carries with an iteration number each; the current carry and its cotangent; and 4096 for
+        // scalars.
         let most = s * (carry + 8) + 2 * carry + 4096;
         assert!(found <= most, "{n} iterations, {s} carries: {found} bytes, at most {most}");
         bytes.push(found);
@@ -99,7 +101,8 @@ fn memory_is_that_of_the_carries() {
     );
 }
 
-/// Forward over reverse and reverse over forward save the same number of carries, each with its tangent.
+/// A second derivative along a direction, forward over reverse or reverse over forward, must save the same number of
+/// carries, each with its tangent.
 #[test]
 fn second_derivatives_along_a_direction_keep_pairs() {
     const WIDE: usize = 500;
@@ -124,7 +127,8 @@ fn second_derivatives_along_a_direction_keep_pairs() {
     }
 }
 
-/// A carry per block, and the residuals of one block's iterations: the derivative of `sin x` reads x.
+/// With blocks of iterations, the workspace must hold the saved carries, one per block, and the residuals of one block:
+/// x of each iteration, which the derivative of `sin x` reads.
 #[test]
 fn memory_of_blocks_is_that_of_carries_and_one_block() {
     const WIDE: usize = 500;
@@ -143,8 +147,8 @@ fn memory_of_blocks_is_that_of_carries_and_one_block() {
     }
 }
 
-/// The size of a saved carry is known in advance: it contains the carries that recomputation reads. If no carry is
-/// needed, or iterations cannot be recomputed, there are none.
+/// The size in bytes of a saved carry is known at compile time: it counts the carries that recomputation reads. If the
+/// reverse pass needs no carry, or iterations cannot be recomputed, there is no such size.
 #[test]
 fn what_a_place_takes_is_known() {
     let of = |step: &str, takes: &str| {
@@ -178,7 +182,7 @@ func @f(%0: f64[4], %1: f64[], %2: i64[], %3: f64[9,4]) -> (f64[4], f64[], i64[]
     assert_eq!(of(sums, "carry0,carry1,carry2,xs"), None);
 }
 
-/// A loop on a condition has no dynamic tape.
+/// A loop on a condition under `checkpoint_carries` must have no dynamic tape: `report` counts no bytes of records.
 #[test]
 fn loops_on_a_condition_keep_no_records() {
     let f = |x: Var| {
@@ -195,8 +199,8 @@ fn loops_on_a_condition_keep_no_records() {
     assert!(few.workspace <= 4 * 816 + 3 * 800 + 4096, "{few}");
 }
 
-/// Returns loops of every kind, as functions of `f64[4]`: carries and elements, either direction, a run-time trip
-/// count, a condition, nested loops, loops in branches, mutable state.
+/// Returns loops of every kind, as functions of `f64[4]`: with carries and elements, in either direction, with a
+/// run-time trip count or a condition, nested, in branches, and with mutable state.
 fn loops() -> Vec<(&'static str, F)> {
     let f = |name, f: fn(Var) -> Var| (name, Rc::new(f) as F);
     vec![
@@ -303,7 +307,8 @@ fn recorded_they_are_those_of_the_loop() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Small trip counts and zero, known only at run time; in a single call, and per batch member.
+/// Trip counts from 0 up that are known only at run time, in a single call and per batch member: values and gradients
+/// must equal those of the plain loop.
 #[test]
 fn any_number_of_iterations_at_run_time() {
     fn plain((x, n): (Var, Var)) -> Var {
@@ -325,7 +330,8 @@ fn any_number_of_iterations_at_run_time() {
     assert_eq!(other.call(&all).unwrap(), one.call(&all).unwrap());
 }
 
-/// Cotangents are computed by the same operations in the same order.
+/// Gradients must have the same bits as the plain loop's, because cotangents are computed by the same operations in the
+/// same order.
 #[test]
 fn gradients_are_the_same_in_every_bit() {
     for (name, f) in loops() {
@@ -338,7 +344,8 @@ fn gradients_are_the_same_in_every_bit() {
     }
 }
 
-/// Effects happen once: such iterations save their residuals instead of being recomputed.
+/// Iterations with ordered effects must save their residuals instead of being recomputed, so that each effect happens
+/// once.
 #[test]
 fn iterations_that_print_are_not_run_again() {
     let count = Arc::new(AtomicUsize::new(0));
@@ -355,7 +362,7 @@ fn iterations_that_print_are_not_run_again() {
         fori_loop(20, iteration, x)
     };
     let g = jit(grad(checkpoint_carries(2, 1, f)));
-    // The first call of a small program may be checked by a second run.
+    // The first call may run a small program a second time, to check it, so only the next call is counted.
     g.call(0.5).unwrap();
     count.store(0, Relaxed);
     g.call(0.5).unwrap();

@@ -1,12 +1,12 @@
 //! Products of a vector and a matrix, of a few rows and a matrix, and outer products, in many shapes and strides:
-//! machine code agrees with the loop IR interpreter in every bit, and with a loop in Rust up to rounding.
+//! machine code must agree with the loop IR interpreter in every bit, and with a loop in Rust up to rounding.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use tapeloom::{Target, prelude::*};
 use tapeloom_tests::{Agreement, Rng, Sweep};
 
-/// Extents around the widths of vectors.
+/// Extents below, at and above the numbers of elements in a vector register.
 const EXTENTS: [usize; 9] = [1, 2, 4, 7, 8, 9, 16, 19, 33];
 
 fn numbers(shape: &[usize], dtype: Dtype, phase: f64) -> Tensor {
@@ -20,7 +20,7 @@ fn floats(x: &Tensor) -> Vec<f64> {
     x.literals().map(|l| l.to_f64()).collect()
 }
 
-/// Returns `x[m, k] w[k, n]`, row by row.
+/// Returns the product `x[m, k] w[k, n]` by three loops in Rust, as the expected value.
 fn product(x: &[f64], w: &[f64], [m, k, n]: [usize; 3]) -> Vec<f64> {
     let mut y = vec![0.0; m * n];
     for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
@@ -42,7 +42,7 @@ fn near(got: &[f64], want: &[f64], dtype: Dtype, what: &str) {
     }
 }
 
-/// Calls machine code, which must agree with the loop IR interpreter in every bit.
+/// Calls a function as machine code, checks that the loop IR interpreter gives the same bits, and returns the results.
 macro_rules! call {
     ($f:expr, $args:expr, $what:expr) => {{
         let (native, kernels) =
@@ -52,7 +52,7 @@ macro_rules! call {
     }};
 }
 
-/// Checks a layer of `m` rows and its reverse pass: `y = tanh(x w + b)`, and the gradient of `Σ c y`.
+/// Checks a layer of `m` rows, `y = tanh(x w + b)`, and the gradient of `Σ c y`, against loops in Rust.
 fn layer([m, k, n]: [usize; 3], dtype: Dtype) {
     let what = format!("{m} x {k} x {n} of {dtype}");
     let (x, w) = (numbers(&[m, k], dtype, 0.1), numbers(&[k, n], dtype, 0.2));
@@ -81,7 +81,8 @@ fn layer([m, k, n]: [usize; 3], dtype: Dtype) {
     near(&floats(&dw), &product(&turned, &back, [k, m, n]), dtype, &what);
 }
 
-/// Checks `W v` and `v W` for vectors, with a contiguous matrix, a transposed one, and a slice of a larger one.
+/// Checks the products `W v` and `v W` with vectors, for a contiguous matrix, a transposed one, and a slice of a larger
+/// one.
 fn vectors([k, n]: [usize; 2], dtype: Dtype) {
     let (v, u) = (numbers(&[k], dtype, 0.1), numbers(&[n], dtype, 0.2));
     let (w, wide) = (numbers(&[k, n], dtype, 0.3), numbers(&[k, 2 * n + 3], dtype, 0.4));
@@ -128,7 +129,8 @@ fn vectors_and_matrices() {
     }
 }
 
-/// In the iterations of a recurrent network, products are contractions, forward and reverse.
+/// In the loop of a recurrent network, the matrix products of the forward and of the reverse pass must be lowered as
+/// contractions.
 #[test]
 fn iterations_of_a_loop_have_contractions() {
     let (w, xs) = (numbers(&[19, 19], Dtype::F64, 0.1), numbers(&[5, 19], Dtype::F64, 0.2));
@@ -144,7 +146,7 @@ fn iterations_of_a_loop_have_contractions() {
     call!(gradient, (&w, &xs), "a recurrent network");
 }
 
-/// Returns a function with a few products and operations on them, whose results are the operands of the next ones.
+/// Returns a function of a few random products and operations, whose results are the operands of the next ones.
 fn compose(
     rng: &mut Rng,
     steps: usize,
@@ -175,7 +177,7 @@ fn compose(
     }
 }
 
-/// Gradients of random compositions, in straight-line code and in loops, agree with the interpreter.
+/// Gradients of random compositions of products, in straight-line code and in loops, must agree with the interpreter.
 #[test]
 fn random_compositions() {
     for seed in Sweep::Products.seeds() {
@@ -197,8 +199,8 @@ fn random_compositions() {
         let (native, interpreted) = (jit(gradient.clone()), jit(gradient).interpreted());
         let got: [Tensor; 3] = native.call(args).unwrap().into();
         let want: [Tensor; 3] = interpreted.call(args).unwrap().into();
-        // Iterations can turn small numbers into numbers of six digits, and amplify rounding errors. The
-        // amplification is measured by changing the last bit of each argument.
+        // Iterations can turn small numbers into numbers of six digits, and amplify rounding errors. The tolerance is
+        // the amplification, measured by changing the last bit of each argument.
         let up = jit(|x: Var| x * (1.0 + f64::EPSILON));
         let moved = [up.call(&x).unwrap(), up.call(&y).unwrap(), up.call(&w).unwrap()];
         let moved = [(&moved[0], &y, &w), (&x, &moved[1], &w), (&x, &y, &moved[2])];

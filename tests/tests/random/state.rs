@@ -1,4 +1,4 @@
-//! Programs with mutable state, compared with their pure forms.
+//! Programs with mutable state (`Ref`), compared with the same programs in pure form.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -15,7 +15,8 @@ fn points() -> [Tensor; 2] {
     [Tensor::from([0.5, -1.25, 2.0, 0.75]), Tensor::from([-0.5, -1.5, 0.3, -0.75])]
 }
 
-/// Returns the differences between the three meanings of a program.
+/// Returns messages for the differences between three evaluations of a random program: with state, in pure form, and by
+/// a model on plain vectors.
 fn wrong(program: &Rc<Vec<Statement>>, transforms: &[Transform]) -> Vec<String> {
     let (p, q) = (program.clone(), program.clone());
     let f: F = Rc::new(move |x| mutated(&p, x));
@@ -42,7 +43,8 @@ fn wrong(program: &Rc<Vec<Statement>>, transforms: &[Transform]) -> Vec<String> 
     wrong
 }
 
-/// Returns the smallest program found that still fails: statements are left out, or replaced by their bodies.
+/// Shrinks a failing program as long as it still fails: statements are left out, or replaced by their bodies. Returns
+/// it with its failures.
 fn shrunk(mut program: Vec<Statement>, transforms: &[Transform]) -> (Vec<Statement>, Vec<String>) {
     let mut found = wrong(&Rc::new(program.clone()), transforms);
     let mut i = 0;
@@ -93,7 +95,8 @@ fn for_all(sweep: Sweep, transforms: &[Transform]) {
     }
 }
 
-/// Views alias: programs give the results of the same operations on plain vectors.
+/// Values of random programs with state, in which views alias, must equal the results of the same operations on plain
+/// vectors.
 #[test]
 fn random_programs_mean_what_they_do_to_numbers() {
     for_all(Sweep::WritesMean, &FIRST[..1]);
@@ -109,7 +112,7 @@ fn random_programs_have_higher_derivatives() {
     for_all(Sweep::WritesHigher, HIGHER);
 }
 
-/// Returns pairs: a name, a function with state, and its pure form.
+/// Returns triples: a name, a function with state, and the same function in pure form.
 fn pairs() -> Vec<(&'static str, F, F)> {
     let mut pairs: Vec<(&'static str, F, F)> = Vec::new();
     macro_rules! pair {
@@ -330,7 +333,7 @@ fn mutated_programs_are_recorded() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Writes in loops and branches are in place: there is no further array of that size, and no copy.
+/// Writes in loops and branches must be in place: the program has no further array of that size, and no copy.
 #[test]
 fn arrays_are_written_in_place() {
     const N: usize = 10_000;
@@ -349,12 +352,13 @@ fn arrays_are_written_in_place() {
     let explained = sums.explain(&x).unwrap();
     assert!(explained.workspace_bytes() < 1000, "{explained}");
     assert!(!explained.to_string().contains("copy"), "{explained}");
-    // Reverse mode saves two elements per iteration, and no array per iteration.
+    // Reverse mode may save two elements per iteration, but no array per iteration.
     assert!(slope.explain(&x).unwrap().workspace_bytes() < 8 * 5 * N);
     assert_eq!(slope.call(&x).unwrap(), Tensor::full(&[N], 1.0).unwrap());
 }
 
-/// For an update, reverse mode saves its index and the elements that it needs, never the array.
+/// For an update of a `Ref` in a loop, reverse mode may save its index and the elements that it needs, but never the
+/// array: the workspace must be below 200 bytes per iteration.
 #[test]
 fn iterations_keep_elements_and_no_arrays() {
     const N: usize = 1000;
@@ -384,8 +388,8 @@ fn iterations_keep_elements_and_no_arrays() {
     }
 }
 
-/// The cotangent of an array that is only added to is the same in every iteration: it is read in place, and no
-/// iteration copies it.
+/// If iterations only add to an array, the cotangent of the array is the same in every iteration: iterations of the
+/// reverse pass must read it in place, and not copy it.
 #[test]
 fn iterations_that_add_copy_no_cotangents() {
     const N: usize = 1000;
@@ -401,13 +405,14 @@ fn iterations_that_add_copy_no_cotangents() {
     let (x, ct) = (Tensor::full(&[N], 0.5).unwrap(), Tensor::full(&[N], 3.0).unwrap());
     let explained = pulled.explain((&x, &ct)).unwrap();
     let kernels = explained.kernels();
-    // The iterations of the reverse pass carry their accumulator, and contain no loop over an array.
+    // The reverse loops carry only the cotangent of x, and contain no loop over an array.
     let (_, iterations) = kernels.split_once("carry").unwrap();
     assert!(!iterations.contains("for i"), "{kernels}");
     assert_eq!(pulled.call((&x, &ct)).unwrap(), Tensor::full(&[N], 6.0).unwrap());
 }
 
-/// Sums of rows, each of which starts from an earlier sum: iterations depend on each other.
+/// Each iteration sums a row, starting from the sum of an earlier row: iterations depend on each other, so they must
+/// run in order, with the same bits on both engines.
 #[test]
 fn sums_wait_for_sums_that_they_begin_with() {
     const N: usize = 12;
@@ -423,7 +428,7 @@ fn sums_wait_for_sums_that_they_begin_with() {
     };
     let want = jit(f).interpreted().call(&rows).unwrap();
     assert_eq!(jit(f).call(&rows).unwrap(), want);
-    // The reference, computed on numbers.
+    // The expected sums, computed in Rust.
     let x: Vec<f64> = rows.to_vec().unwrap();
     let mut sums = vec![1.0];
     for (i, row) in x.chunks(20).enumerate() {

@@ -14,7 +14,7 @@ fn element(x: Var, i: usize) -> Var {
     x.index(i as i64)
 }
 
-/// Returns pairs: a name, the function with loops, the same unrolled.
+/// Returns triples: a name, a function with loops or branches, and the same function with its iterations written out.
 fn pairs() -> Vec<(&'static str, F, F)> {
     let mut pairs: Vec<(&'static str, F, F)> = Vec::new();
     macro_rules! pair {
@@ -575,7 +575,7 @@ fn pairs() -> Vec<(&'static str, F, F)> {
             (power(3, x) + power(2, x * 0.5) + power(0, x)).sum()
         }
     );
-    // Rules in which values and tangents pass through one loop or one branch.
+    // Custom rules in which values and tangents pass through the same loop or the same branch.
     pair!(
         "jvp of a loop as its own rule",
         |x: Var| {
@@ -627,7 +627,7 @@ fn pairs() -> Vec<(&'static str, F, F)> {
     pair!(
         "reverse rule with a loop",
         |x: Var| {
-            // y[i] = x[i] + y[i-1] sin y[i-1], whose reverse is the same recurrence from the end.
+            // The recurrence y[i] = x[i] + y[i-1] sin y[i-1]; its reverse rule is a recurrence from the end.
             let run = |x: Var| scan(|(y, x): (Var, Var)| (x + y * y.sin(), y), full([], 0.0), x);
             let f = custom_vjp(
                 move |x: Var| run(x).0,
@@ -658,7 +658,7 @@ fn pairs() -> Vec<(&'static str, F, F)> {
             linear_transpose(filter, x)(x * x).dot(x)
         },
         |x: Var| {
-            // s[i+1] = s[i] sin x[i] + v[i], y[i] = s[i]
+            // The expected gradient of the recurrence s[i+1] = s[i] sin x[i] + v[i] with outputs y[i] = s[i].
             let mut ct = element(x, 0) * 0.0;
             let mut total = ct;
             for i in (0..4).rev() {
@@ -672,7 +672,7 @@ fn pairs() -> Vec<(&'static str, F, F)> {
     pairs
 }
 
-/// Returns a number as a run-time value.
+/// Returns `n` as a run-time value, so that loops have no static trip count.
 fn number(n: i64) -> Var {
     constant([n]).sum()
 }
@@ -714,8 +714,9 @@ fn loops_and_their_bodies_written_out_are_recorded() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Neither the program nor its loop program grows with the trip count, in the forward or reverse pass. Two sizes are
-/// compared that both exceed the cache, because smaller ones are lowered differently.
+/// The program and the loop program of a value and gradient must have the same number of lines for any trip count. Trip
+/// counts are compared in pairs, below and above the size of the cache, because arrays beyond it are lowered
+/// differently.
 #[test]
 fn a_hundred_thousand_iterations_are_as_small_a_program_as_a_hundred() {
     let lines = |n: usize| {
@@ -727,7 +728,8 @@ fn a_hundred_thousand_iterations_are_as_small_a_program_as_a_hundred() {
     assert_eq!(lines(100_000), lines(1_000_000));
 }
 
-/// A carry that the closure returns unchanged becomes a constant of the loop, forward and reverse.
+/// A carry that the closure returns unchanged must become a constant of the loop, in the forward and in the reverse
+/// pass.
 #[test]
 fn what_no_iteration_changes_is_a_constant() {
     let iteration = |(i, (s, w, k)): (Var, (Var, Var, Var))| (s + w.index(i).sin() * s.cos(), w, k);
@@ -748,7 +750,7 @@ fn what_no_iteration_changes_is_a_constant() {
     };
     let (got, want) = (run(hessian(f), &x).unwrap(), run(hessian(written), &x).unwrap());
     Agreement::relative(1e-12).check(&got, &want).unwrap();
-    // A loop without iterations, and a condition that reads an invariant carry.
+    // The gradient with respect to an invariant carry that the loop's condition reads; and a loop without iterations.
     let below = |(x, most): (Var, Var)| x.lt(most);
     let g = |x: Var| while_loop(below, |(x, most): (Var, Var)| (x * x, most), (x, x + 90.0)).1;
     assert_eq!(run(grad(g), 3.0).unwrap().item::<f64>().unwrap(), 1.0);

@@ -1,11 +1,11 @@
-//! Recorded conversations of GradBench's evals: our answers must agree with the reference's.
+//! Recorded conversations with GradBench's evaluations: our answers must agree with the recorded ones of the reference.
 
 use serde_json::Value;
 use std::fs;
 use tapeloom_tests::gradbench::answer;
 
-/// Compares as GradBench does: equal structure, equal integers, numbers within a relative tolerance, here 1e-8
-/// instead of 1e-4.
+/// Compares two answers as GradBench does: equal structure, equal integers, and floats within a relative tolerance,
+/// here 1e-8 instead of 1e-4.
 fn agree(path: &str, ours: &Value, theirs: &Value) -> Result<(), String> {
     const TOLERANCE: f64 = 1e-8;
     match (ours, theirs) {

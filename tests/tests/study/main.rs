@@ -1,4 +1,5 @@
-//! Kernels from other projects, the simulated accelerator, and the study that compares them there.
+//! The nine kernels of the Tapeflow paper and GradBench's, the simulated accelerator, and the study that compares
+//! systems on it.
 
 mod accelerator;
 mod gradbench;

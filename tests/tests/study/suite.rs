@@ -1,4 +1,4 @@
-//! The nine kernels and their gradients agree with the versions by hand.
+//! The suite's nine kernels and their gradients must agree with versions written by hand.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
@@ -10,7 +10,7 @@ fn all() -> impl Iterator<Item = &'static Kernel> {
     KERNELS.iter().chain(READINGS)
 }
 
-/// Compares the value and gradients of an engine, under a policy, with the ones by hand.
+/// Compares value and gradients of a kernel, natively or interpreted and under a policy, with those by hand.
 fn agree(kernel: &Kernel, size: &'static [usize], way: &Way, interpreted: bool) {
     let inputs = (kernel.inputs)(size);
     let (variables, data, seed) = kernel.arguments(&inputs).unwrap();
@@ -49,7 +49,7 @@ fn those_of_the_study_agree() {
     }
 }
 
-/// A step of the variables along a direction changes the result as the gradients predict.
+/// The gradients by hand must predict the change of the value along a direction.
 #[test]
 fn gradients_by_hand_are_slopes() {
     for kernel in all() {
@@ -80,7 +80,7 @@ fn gradients_by_hand_are_slopes() {
     }
 }
 
-/// The derivatives of the mutated logsum are 1, except the first, which is 2 - n.
+/// The expected gradient of the mutated logsum: 1 for every x[i] but the first, whose derivative is 2 - n.
 #[test]
 fn slopes_of_a_logarithm_of_a_product() {
     let kernel = KERNELS.iter().find(|k| k.name == "logsum").unwrap();
@@ -92,8 +92,8 @@ fn slopes_of_a_logarithm_of_a_product() {
     Agreement::CLOSE.check(&slopes[0], &Tensor::from(want)).unwrap();
 }
 
-/// The residuals of all mutated kernels at the sizes of the study: the bound is near the current size, so that growth
-/// is noticed.
+/// The residuals of all mutated kernels together, at the sizes of the study, must be at most 900,000 bytes: near the
+/// current size, so that growth is noticed.
 #[test]
 fn what_is_kept_does_not_grow() {
     let mut sum = 0;
@@ -109,8 +109,9 @@ fn what_is_kept_does_not_grow() {
     assert!(sum <= 900_000, "{sum} bytes");
 }
 
-/// The residuals equal the authors' tables: two numbers for each product (one if the image is not learned), and one
-/// weight for each iteration of the outer loops of the last two layers, which their inner loops share.
+/// lenet's residuals must equal those in the authors' tables: two numbers for each product (one if the image is not
+/// learned), and one weight for each iteration of the outer loops of the last two layers, which their inner loops
+/// share.
 #[test]
 fn what_loops_over_memory_read_alike_is_kept_once() {
     let kernel = KERNELS.iter().find(|k| k.name == "lenet" && k.form == Form::Mutated).unwrap();
@@ -120,8 +121,8 @@ fn what_loops_over_memory_read_alike_is_kept_once() {
     assert_eq!(kept.planned, 8 * 43_944);
 }
 
-/// The honest pathfinder saves the direction of each step in two bits per cell; each row of bits is packed by the
-/// iteration that computes it.
+/// The honest pathfinder must save the direction of each step in two bits per cell, if a budget asks for packing; each
+/// row of bits is packed by the iteration that computes it.
 #[test]
 fn a_way_down_a_grid_takes_two_bits_a_cell() {
     let kernel = KERNELS.iter().find(|k| k.name == "pathfinder" && k.form == Form::Honest).unwrap();
@@ -130,15 +131,16 @@ fn a_way_down_a_grid_takes_two_bits_a_cell() {
     let kept = |f| Kept::of(f, &given).unwrap().planned;
     let cells = (size[0] - 1) * size[1];
     assert_eq!(kept(kernel.gradient(size)), 2 * cells);
-    // A row has 100 bits of each kind, in four words of 32.
+    // Two kinds of bits per cell: the 100 bits of a row fill four words of 32 bits, 16 bytes.
     assert_eq!(kept(kernel.under(size, Policy::Bytes(8_000))), 2 * (size[0] - 1) * 16);
-    // The mutated pathfinder also saves the costs of the chosen cells, but no masks that follow from the column.
+    // The mutated pathfinder also saves the costs of the chosen cells, but no masks that can be computed from the
+    // column.
     let mutated =
         KERNELS.iter().find(|k| k.name == "pathfinder" && k.form == Form::Mutated).unwrap();
     let of_mutated = mutated.arguments(&(mutated.inputs)(size)).unwrap();
     let within = Kept::of(mutated.under(size, Policy::Bytes(90_000)), &of_mutated).unwrap();
     assert_eq!(within.planned, 8 * cells + 2 * (size[0] - 1) * 16);
-    // Policies that model other systems do not pack.
+    // `Policy::Everything` models another system, so it must not pack bits.
     assert!(kept(kernel.under(size, Policy::Everything)) >= 2 * cells);
     let arguments = (&given.0, &given.1, &given.2);
     let (value, gradients) = jit(kernel.gradient(size)).call(arguments).unwrap();
@@ -147,7 +149,7 @@ fn a_way_down_a_grid_takes_two_bits_a_cell() {
     Agreement::Exact.check_all(&others, &gradients).unwrap();
 }
 
-/// `Policy::Rounded` saves the same residuals in half the bytes, for kernels with many residuals in loops.
+/// `Policy::Rounded` must save the same residuals in half the bytes, for the two kernels with many residuals in loops.
 #[test]
 fn what_is_rounded_takes_half() {
     for kernel in KERNELS.iter().filter(|k| ["somier", "mass spring"].contains(&k.name)) {
@@ -156,12 +158,13 @@ fn what_is_rounded_takes_half() {
         let [all, half] = [Policy::Planned, Policy::Rounded]
             .map(|policy| Kept::of(kernel.under(size, policy), &given).unwrap().planned);
         println!("{:24} {all:>10} bytes, rounded {half}", kernel.to_string());
-        // Masks and indices are not rounded.
+        // Masks and indices are not rounded: they may add a fiftieth.
         assert!(2 * half <= all + all / 50, "{kernel}: {all} {half}");
     }
 }
 
-/// A budget far below the default tape gives the same bits.
+/// With a budget of 8,000 bytes, far below the default tape, values and gradients of every kernel must have the same
+/// bits.
 #[test]
 fn eight_thousand_bytes_are_enough() {
     let budget = 8_000;
@@ -183,8 +186,9 @@ fn eight_thousand_bytes_are_enough() {
     println!("{sum} bytes in all");
 }
 
-/// Residuals that do not fit in the cache cost memory traffic: a loop with many residuals recomputes them instead.
-/// `Policy::Everything` saves them all, in every iteration.
+/// If the residuals of a loop do not fit in the cache, the default plan must recompute them, because saving costs
+/// memory traffic: somier saves residuals for 10 points per axis and none for 40. `Policy::Everything` saves residuals
+/// in every iteration.
 #[test]
 fn what_leaves_the_cache_is_made_again() {
     let of =
@@ -201,8 +205,8 @@ fn what_leaves_the_cache_is_made_again() {
     assert!(kept(mttkrp, mttkrp.sizes.study, Policy::Everything) >= 3 * 8 * 8 * 8 * 8 * 8);
 }
 
-/// In loops over labels and pixels, each pass divides a pixel once: the quotients are in memory for one statement of
-/// the program, and are no tape.
+/// In nn's loops over labels and pixels, each pass must divide a pixel once, not once per label: the quotients are in
+/// memory for one statement of the program, and are no tape.
 #[test]
 fn what_depends_on_one_counter_is_computed_once() {
     const SIZE: &[usize] = &[1 << 15, 10];

@@ -1,4 +1,4 @@
-//! The study of streamed tapes: a smoke test, the residuals of its kernels, and the quick form of the command.
+//! The study of streamed tapes: a test of its command, the residuals of its kernels, and the quick form of its tables.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -14,8 +14,8 @@ fn within(found: u64, expected: u64, part: f64) {
     assert!(off.abs() <= part, "{found} is not about {expected}");
 }
 
-/// MTTKRP, written with the public API, compiled as by the study's compiler, and replayed with the authors'
-/// addresses, has the misses of their simulator.
+/// MTTKRP written with the public API, compiled with the options that model the authors' compiler, and replayed at the
+/// authors' addresses, must have the misses of their simulator to 2 %.
 #[test]
 fn a_program_replayed_misses_what_the_authors_simulator_misses() {
     let mut runs = Runs::new(|_| ());
@@ -34,8 +34,8 @@ fn a_program_replayed_misses_what_the_authors_simulator_misses() {
     assert_eq!(streamed, 1_536);
 }
 
-/// Compares the residuals with the paper, for kernels whose paper figure agrees with the authors' code; prints the
-/// numbers of the others.
+/// For kernels whose figure in the paper agrees with the authors' code, the number of tape loads must be the paper's to
+/// 0.5 %; other kernels' numbers are printed.
 #[test]
 fn kernels_keep_what_the_study_says() {
     let mut runs = Runs::new(|_| ());
@@ -50,8 +50,8 @@ fn kernels_keep_what_the_study_says() {
     }
 }
 
-/// A layer is one execution of a block of unrolled code. The quick form has the paper's numbers for all five kernels
-/// whose unroll factors are known.
+/// A layer is one execution of a block of unrolled code: the number of blocks must be the paper's number of layers, for
+/// three of the kernels whose unroll factors are known.
 #[test]
 fn blocks_of_unrolled_loops_are_the_layers_of_the_paper() {
     let mut runs = Runs::new(|_| ());
@@ -61,19 +61,19 @@ fn blocks_of_unrolled_loops_are_the_layers_of_the_paper() {
         let s = runs.get(&study, Run::of(System::ENZYME, CACHE).unrolled(study.unroll)).unwrap();
         assert_eq!(s.reverse.blocks, study.paper[1], "{}", study.name);
     }
-    // The stored values go through the scratchpad in the same number of layers.
+    // Streamed through the scratchpad, MTTKRP's tape must have the same number of layers: 512.
     let study = STUDIES.iter().find(|study| study.name == "mttkrp").unwrap();
     let s = runs.get(study, Run::of(System::TFLOW, CACHE).unrolled(study.unroll)).unwrap();
     assert_eq!((s.forward.layers, s.reverse.layers), (512, 512));
 }
 
-/// Returns the studies with these names.
+/// Returns the studies of the kernels with these names.
 fn named(names: &[&str]) -> Vec<Study> {
     STUDIES.into_iter().filter(|s| names.contains(&s.name)).collect()
 }
 
-/// Cotangents are accumulated in the same way, so the tapes differ only in saved and reread values; the command
-/// prints all nine kernels.
+/// With the smallest tapes on streams, four of the kernels must move no more lines and take no more time than the
+/// study's tapes. The tapes differ only in saved and reread values; the command prints all nine kernels.
 #[test]
 fn smallest_tapes_on_streams_move_and_take_no_more() {
     let mut runs = Runs::new(|_| ());
@@ -82,15 +82,16 @@ fn smallest_tapes_on_streams_move_and_take_no_more() {
         assert_eq!(row.holds(), [true, true], "{row}");
         assert!(row.bytes[0] <= row.bytes[1], "{row}");
     }
-    // If adjacent arrays conflict in the cache, reread values are fetched again.
+    // If adjacent arrays conflict in the cache, reread values are fetched again, so somier moves more lines; with the
+    // best addresses it does not.
     let somier = named(&["somier"]);
     let lines = [Places::Behind, Places::Best]
         .map(|places| smallest(&mut runs, &somier, places).unwrap()[0].holds()[0]);
     assert_eq!(lines, [false, true]);
 }
 
-/// Misses, lines and speed are within their bands around the authors' for programs with the same accesses; the
-/// command prints all nine kernels.
+/// Misses, lines and speed must be within their bands around the authors' figures, for programs with the authors'
+/// accesses; the command prints all nine kernels.
 #[test]
 fn programs_with_the_authors_accesses_are_inside_their_bands() {
     let mut runs = Runs::new(|_| ());

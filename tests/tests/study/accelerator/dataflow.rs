@@ -1,9 +1,9 @@
-//! Timing of operations: small programs whose ticks are counted by hand.
+//! The timing of operations on the simulated machine: small programs whose ticks (clock cycles) are counted by hand.
 
 use crate::accelerator::kernel::{At, Emit};
 use tapeloom_backend::accelerator::*;
 
-/// Returns the ticks of a program on arrays `x` and `y` of 1024 elements each.
+/// Returns the number of ticks of a program on arrays `x` and `y` of 1024 elements of 8 bytes.
 fn ticks(machine: &Machine, system: System, program: impl FnOnce(&mut Emit<'_>)) -> u64 {
     let mut arrays = Arrays::bump(Arrays::BASE, 0, 0);
     arrays.push("x", 1024, 8);
@@ -14,7 +14,8 @@ fn ticks(machine: &Machine, system: System, program: impl FnOnce(&mut Emit<'_>))
     e.finish().unwrap().forward.ticks
 }
 
-/// Returns a machine on which every memory line has the same latency, independent of earlier accesses.
+/// Returns a machine on which every cache line that comes from memory has the same latency, whatever was accessed
+/// before.
 fn flat() -> Machine {
     Machine { row: 0, ..Machine::cal() }
 }
@@ -54,14 +55,15 @@ fn operations_wait_for_operands_and_units() {
     };
     check(5, many(Opcode::Add, 16));
     check(6, many(Opcode::Add, 17));
-    // A dividing unit accepts no other operation.
+    // A unit that divides accepts no other operation until it is done.
     check(16, many(Opcode::Div, 16));
     check(32, many(Opcode::Div, 17));
     check(0, many(Opcode::Free, 1000));
     let realistic = Machine { latencies: Latencies::REALISTIC, ..flat() };
     check_on(&realistic, 30, many(Opcode::Tanh, 1));
     check_on(&Machine { window: 4, ..flat() }, 10, many(Opcode::Add, 8));
-    // On a strict machine, instances of one operation issue one at a time.
+    // With `strict: 1`, instances of one operation of the program's text issue one after the other, and instances of
+    // three operations in parallel.
     check_on(&Machine { strict: 1, ..flat() }, 15, many(Opcode::Add, 3));
     check_on(&Machine { strict: 1, ..flat() }, 5, |e| {
         for site in 0..3 {
@@ -75,7 +77,7 @@ fn a_port_has_one_read_and_one_write_under_way() {
     check(10, |e| loads(e, [0]));
     check(10, |e| loads(e, [0, 8]));
     check(20, |e| loads(e, [0, 8, 16]));
-    // The fourth load waits for the first free port, not for both.
+    // Two ports are busy; the fourth load waits for the first one that is free, not for both.
     check(13, |e| loads(e, [0, 1, 2, 3]));
     let other_set = [0, 8, 16, 24];
     check(20, |e| loads(e, other_set));
@@ -88,27 +90,28 @@ fn a_port_has_one_read_and_one_write_under_way() {
     let open = Machine { blocking: 0, ..free };
     check_on(&open, 11, |e| loads(e, other_set));
     check_on(&Machine { mshrs: 1, ..open.clone() }, 40, |e| loads(e, other_set));
-    // A load of a line in flight waits for it, up to the number of `targets`.
+    // A load of a cache line that is being fetched waits for that line, if fewer than `targets` loads wait already.
     check_on(&open, 10, |e| loads(e, [0, 1, 2]));
     check_on(&Machine { targets: 1, ..open }, 13, |e| loads(e, [0, 1, 2]));
     let at_once = Machine { targets: 0, ports: 1, ..flat() };
     check_on(&at_once, 16, |e| loads(e, [0, 1, 2]));
 }
 
-/// Loads one after the other. Rows have 8 kB: 1,024 elements of 8 bytes, and x and y are in two banks.
+/// Latencies of loads that run one after the other. A row of memory has 8 kB, 1,024 elements of 8 bytes; x and y are in
+/// two banks.
 #[test]
 fn a_row_of_memory_stays_open() {
     let one = Machine { ports: 1, ..Machine::cal() };
     let of =
         |elements: &'static [usize]| move |e: &mut Emit<'_>| loads(e, elements.iter().copied());
-    // An access takes 96 ns if it opens the row, 82 ns if the row is open.
+    // A tick is 10 ns. An access takes 96 ns if it opens the row, 82 ns if the row is open.
     check_on(&one, 10, of(&[0]));
     check_on(&one, 10 + 9 + 9, of(&[0, 8, 16]));
     check_on(&Machine { row: 64, row_banks: 4, ..one.clone() }, 10 + 10 + 10, of(&[0, 8, 16]));
-    // If another row is open in the bank, it takes 110.2 ns, which end in the twelfth tick.
+    // If another row of the bank is open, an access takes 110.2 ns, which end in the twelfth tick.
     let narrow = Machine { row: 64, row_banks: 2, ..one.clone() };
     check_on(&narrow, 10 + 10 + 12 + 12, of(&[0, 8, 16, 24]));
-    // Writing back a line also opens its row. The store runs beside the first load.
+    // Writing a cache line back to memory also opens its row. The store runs in parallel to the first load.
     let tiny = Machine { row: 1 << 10, row_banks: 1, ..one.with_cache(1 << 10, 1) };
     check_on(&tiny, 10 + 12 + 9, of(&[0, 128, 136]));
     check_on(&tiny, 12 + 12, |e| {
@@ -121,29 +124,30 @@ fn a_row_of_memory_stays_open() {
 fn memory_moves_a_line_at_a_time() {
     let lines = |n: usize| move |e: &mut Emit<'_>| loads(e, (0..n).map(|i| 8 * i));
     let wide = Machine { ports: 16, ..flat() };
-    // Three lines per tick, the fourth 10 ns later: 96, 99.3, 102.7, 106 ns.
+    // Memory delivers three cache lines per tick, the fourth 10 ns after the first: 96, 99.3, 102.7, 106 ns.
     check_on(&wide, 10, lines(2));
     check_on(&wide, 11, lines(4));
     let fast = Machine { ports: 16, row: 0, ..Machine::fast() };
     assert_eq!((flat().missed(), fast.missed()), (10, 136));
     check_on(&fast, 136, lines(1));
-    // Nineteen lines before the last one, 6.67 ticks each; with more than twenty, one must finish first.
+    // At 6.67 ticks per cache line, nineteen lines precede the last one; with more than twenty, a fetch must finish
+    // first.
     check_on(&fast, 263, lines(20));
     check_on(&fast, 272, lines(21));
-    // Lines are written back when there are no reads, or when the write buffers are full.
+    // Changed lines are written back when there are no reads, or when the write buffers are full.
     let conflict = |e: &mut Emit<'_>| {
         let store = |e: &mut Emit<'_>, i: usize| e.store(x(), 8 * i, Token::READY);
         (0..32).for_each(|i| store(e, i));
     };
     let tiny = Machine { burst: 100_000, ..flat().with_cache(1 << 10, 2) };
-    // Fifteen write-backs before the last line is read; eight of them can wait.
+    // Fifteen lines must be written back before the last line is read; eight of them can wait in write buffers.
     check_on(&tiny, 320 + 7 * 10, conflict);
     check_on(&Machine { write_buffers: 40, ..tiny }, 320, conflict);
 }
 
 #[test]
 fn accesses_to_a_word_keep_their_order() {
-    // A load waits for the store, a store for the load, a store for the store.
+    // Accesses to one word keep their order: a load waits for the store before, a store for the load or store before.
     check(13, |e| {
         e.store(x(), 0, Token::READY);
         loads(e, [0]);
@@ -156,9 +160,9 @@ fn accesses_to_a_word_keep_their_order() {
         e.store(x(), 0, Token::READY);
         e.store(x(), 0, Token::READY);
     });
-    // Ten for the load, five for the sum, three for the store.
+    // Ten ticks for the load, five for the sum, three for the store.
     check(18, |e| e.accumulate(x(), 0, Token::READY));
-    // An access to the next word is independent.
+    // An access to the next word does not wait.
     check(18, |e| {
         e.accumulate(x(), 0, Token::READY);
         e.accumulate(x(), 1, Token::READY);
@@ -195,14 +199,15 @@ fn lines_of_the_tape_are_fetched_ahead() {
     };
     let (plain, ahead) = (run(System::AOS), run(System::PREFETCH));
     assert_eq!((plain.forward.tape.misses, plain.forward.prefetched), (10, 0));
-    // The second store to a line merges with the first.
+    // Stores to lines that are being fetched merge with the fetch: one per line.
     assert_eq!(plain.forward.merged, 10);
-    // The prefetcher fetches one line too many at the end.
+    // The prefetcher fetches one line beyond the end of the tape.
     assert_eq!((ahead.forward.tape.misses, ahead.forward.prefetched), (1, 10));
     assert!(ahead.forward.ticks < plain.forward.ticks);
 }
 
-/// Checks the ticks of layers that are stored and then loaded, in the forward and the reverse phase.
+/// Checks the ticks of the forward and the reverse phase for layers (parts of the tape that fill the scratchpad at
+/// once), with these numbers of entries, that are stored forward and loaded in reverse order.
 #[track_caller]
 fn check_layers(machine: &Machine, layers: &[usize], expected: (u64, u64)) {
     let mut tape = Tape::at(Tape::BASE);
@@ -234,7 +239,8 @@ fn check_layers(machine: &Machine, layers: &[usize], expected: (u64, u64)) {
 
 #[test]
 fn a_bank_takes_one_access_in_a_tick() {
-    // Stores 1, barrier 1, one request to memory 10; the request 10, loads 1, barrier 1.
+    // Forward: 1 tick for the stores, 1 for the barrier, 10 for one request to memory. Reverse: the request 10, the
+    // loads 1, the barrier 1.
     check_layers(&flat(), &[8], (12, 12));
     check_layers(&flat(), &[16], (2 + 1 + 11, 11 + 2 + 1));
     check_layers(&Machine { banks: 4, ..flat() }, &[8], (13, 13));
@@ -244,13 +250,14 @@ fn a_bank_takes_one_access_in_a_tick() {
 
 #[test]
 fn a_half_is_used_while_the_other_one_is_streamed() {
-    // A layer of 32 takes 5 ticks, and its four requests 3 + 10.
+    // A layer of 32 entries takes 5 ticks to store or load, and its four requests to memory 3 + 10.
     let cal = flat();
     check_layers(&cal, &[32], (5 + 13, 13 + 5));
     check_layers(&cal, &[32, 32], (5 + 5 + 13, 13 + 5 + 5));
-    // The third layer waits until the first layer's half is free, 13 ticks after it, in both phases.
+    // The third layer waits for the scratchpad's half that the first layer used, which is free 13 ticks after that
+    // layer, in both phases.
     check_layers(&cal, &[32, 32, 32], (5 + 13 + 5 + 13, 13 + 5 + 13 + 5));
-    // If there is no other half, the second layer waits too.
+    // A scratchpad with a single half: the second layer waits too.
     let single = Machine { halves: 1, entries: 32, ..cal };
     check_layers(&single, &[32, 32], (5 + 13 + 5 + 13, 13 + 5 + 13 + 5));
     let slow = Machine { outstanding: 1, ..single };

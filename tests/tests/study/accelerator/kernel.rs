@@ -1,18 +1,19 @@
-//! Support for generators of operations: tokens, layers, and a run on a system.
+//! Support for kernels that are written as sequences of operations: tokens (results of operations), layers of the tape,
+//! and a run on a simulated system.
 
 use tapeloom_backend::accelerator::*;
 use tapeloom_ir::Problem;
 
-/// A kernel with its gradient.
+/// A kernel with its gradient, as operations of the forward and of the reverse phase.
 pub(crate) trait Kernel {
-    /// Returns the arrays that the kernel uses.
+    /// Returns the arrays that the kernel accesses, with their addresses.
     fn arrays(&self) -> Arrays;
     fn tape(&self) -> Tape;
     fn forward(&self, e: &mut Emit<'_>);
     fn reverse(&self, e: &mut Emit<'_>);
 }
 
-/// Feeds operations to a simulation. After the first problem, which is stored, further operations are ignored.
+/// Passes operations to a simulation. The first problem is stored, and operations after it are ignored.
 pub(crate) struct Emit<'a> {
     run: Simulation<'a>,
     problem: Option<Problem>,
@@ -23,14 +24,14 @@ impl<'a> Emit<'a> {
         Emit { run, problem: None }
     }
 
-    /// Ends the forward phase.
+    /// Ends the forward phase and begins the reverse phase.
     pub(crate) fn reverse(&mut self) {
         if self.problem.is_none() {
             self.problem = self.run.reverse().err();
         }
     }
 
-    /// Ends the program, after one phase or both.
+    /// Ends the program, after the forward phase or after both phases, and returns its counts.
     pub(crate) fn finish(self) -> Result<Statistics, Problem> {
         match self.problem {
             Some(problem) => Err(problem),
@@ -48,7 +49,7 @@ impl<'a> Emit<'a> {
         })
     }
 
-    /// Pushes an arithmetic operation that does not belong to a site of the program's text.
+    /// Emits an arithmetic operation that belongs to no particular operation of the program's text (site 0).
     pub(crate) fn op(&mut self, opcode: Opcode, operands: &[Token]) -> Token {
         self.push(0, Work::Compute(opcode), operands)
     }
@@ -69,14 +70,14 @@ impl<'a> Emit<'a> {
         self.push(0, Work::Store(array, element as u64), &[value]);
     }
 
-    /// `array[element] += value`, through memory.
+    /// Emits `array[element] += value` as a load, an addition and a store.
     pub(crate) fn accumulate(&mut self, array: ArrayId, element: usize, value: Token) {
         let old = self.load(array, element);
         let new = self.add(old, value);
         self.store(array, element, new);
     }
 
-    /// Reads the cotangent of an element that was overwritten, and resets it to zero.
+    /// Emits a load of the cotangent of an element that the forward phase overwrote, and a store of zero to it.
     pub(crate) fn take(&mut self, array: ArrayId, element: usize) -> Token {
         let value = self.load(array, element);
         self.store(array, element, Token::READY);
@@ -100,14 +101,14 @@ impl<'a> Emit<'a> {
         self.push(0, Work::TapeLoad(at.entry(x)), &[])
     }
 
-    /// Ends a block in a loop: the next block is known a tick later.
+    /// Emits the increment of a loop's index: operations of the next block must wait for it, one tick.
     pub(crate) fn next(&mut self, index: &mut Token) {
         *index = self.op(Opcode::Integer, &[*index]);
         self.push(0, Work::Branch, &[*index]);
     }
 }
 
-/// A value of the tape, and its offset in its layer.
+/// The home of a value on the tape, and its offset in its layer.
 #[derive(Clone, Copy)]
 pub(crate) struct At {
     pub(crate) home: Home,
@@ -124,7 +125,7 @@ impl At {
     }
 }
 
-/// Runs a kernel.
+/// Runs both phases of a kernel on a machine and a system, and returns the counts.
 pub(crate) fn run(kernel: &dyn Kernel, machine: &Machine, system: System) -> Statistics {
     try_run(kernel, machine, system).unwrap()
 }
@@ -142,12 +143,12 @@ pub(crate) fn try_run(
     e.finish()
 }
 
-/// Returns a machine that runs a trace in order.
+/// Returns a machine with a window of one operation, which runs a trace in order.
 pub(crate) fn replay() -> Machine {
     Machine { window: 1, ..Machine::cal() }
 }
 
-/// Returns the kernels' input numbers: frac(sin(12.9898 (i + 1)) 43758.5453) - 1/2.
+/// Returns input number `i` of the kernels: frac(sin(12.9898 (i + 1)) 43758.5453) - 1/2.
 pub(crate) fn noise(i: usize) -> f64 {
     let x = (12.9898 * (i as f64 + 1.0)).sin() * 43758.5453;
     x - x.floor() - 0.5

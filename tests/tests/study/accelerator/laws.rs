@@ -1,4 +1,4 @@
-//! Properties of every machine: its text, and that its scratchpad loses no values.
+//! Properties of every simulated machine: its text form, and that its scratchpad loses no values.
 
 use crate::accelerator::kernel::{At, Emit, Kernel, noise, replay, run, try_run};
 use tapeloom_backend::accelerator::*;
@@ -14,7 +14,7 @@ fn the_text_of_a_machine_is_the_machine() {
     }
 }
 
-/// Checks the error for the text of a machine with one change.
+/// Checks that the text of a machine, with `from` replaced by `to`, is refused with the expected error.
 #[track_caller]
 fn refused(from: &str, to: &str, expected: &str) {
     let text = Machine::cal().to_string();
@@ -84,34 +84,34 @@ fn machines_that_make_no_sense_are_errors() {
     refused("request 64", "request 60", &cannot("a request of 60 bytes is not entries of 8"));
 }
 
-/// Layers with these numbers of entries, nest by nest, all of which are stored and then loaded.
+/// A program that stores layers of the tape with these numbers of entries, nest by nest, and then loads them all.
 struct Layers {
     nests: Vec<(Order, bool, Vec<u64>)>,
-    /// The planted mistake.
+    /// The planted mistake, which the scratchpad must report.
     wrong: Option<Wrong>,
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Wrong {
-    /// Nests that are read in order are read backward, and vice versa.
+    /// Nests whose layers are read in order are read backward, and vice versa.
     Order,
-    /// The first entry of a layer is stored at the offset of the second.
+    /// The first entry of a layer is stored at the offset of the second entry.
     Offset,
-    /// Loads expect bits that were not stored.
+    /// Loads expect other bits than were stored.
     Bits,
-    /// An offset beyond the layer is loaded.
+    /// An entry beyond the end of the layer is loaded.
     Beyond,
     /// The last entry of each layer is not stored.
     Short,
     /// No barrier ends a layer.
     Open,
-    /// The reverse phase omits the first nest.
+    /// The reverse phase does not read the layers of the first nest.
     Left,
-    /// A value is stored in the reverse phase.
+    /// A value is stored on the tape in the reverse phase.
     Late,
-    /// The reverse phase reads more layers than there are.
+    /// The reverse phase reads more layers than were stored.
     More,
-    /// The values of a layer are used after its barrier.
+    /// Values of a layer are loaded after the layer's barrier.
     Closed,
 }
 
@@ -236,7 +236,8 @@ impl Kernel for Layers {
     }
 }
 
-/// Returns programs of layers: reversed, in order, mixed, of all sizes; some layers are in memory.
+/// Returns programs of layers: read in reverse order, in order, and mixed; with layers of all sizes; some layers go to
+/// memory and not to the scratchpad.
 fn programs() -> Vec<Vec<(Order, bool, Vec<u64>)>> {
     let same = |nest| Order::Same { nest };
     let many = |n: u64, size: u64| (0..n).map(|i| 2 + (i * 7) % size).collect::<Vec<_>>();
@@ -300,7 +301,7 @@ fn what_goes_wrong_in_a_scratchpad_ends_the_run() {
     for wrong in CASES {
         let mut seen = false;
         for nests in programs() {
-            // One layer is the same in every order.
+            // With one layer per nest all orders are the same, so the planted mistake `Order` changes nothing.
             let blind = wrong == Wrong::Order && nests.iter().all(|n| n.2.len() < 2);
             let layers = Layers { nests, wrong: Some(wrong) };
             for (machine, system) in pairs() {

@@ -1,5 +1,5 @@
-//! Programs of the public API on the simulated machine: results agree with machine code on every system, and accesses
-//! agree with counts by hand.
+//! Programs of the public API on the simulated machine: results must equal those of machine code on every system, and
+//! counted accesses must equal counts by hand.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,12 +9,12 @@ use tapeloom::{Kind, Target};
 use tapeloom_tests::suite::{Form, KERNELS, WAYS};
 use tapeloom_tests::{Agreement, Sweep};
 
-/// Returns a small machine, so that runs are short and caches fill up.
+/// Returns a machine with a small cache and window, so that runs are short and caches fill up.
 fn small() -> Machine {
     Machine { window: 64, ..Machine::cal().with_cache(1 << 10, 2) }
 }
 
-/// Computes `A[i,j] += B[i,k,l] D[l,j] C[k,j]`, loops i, k, l, j, all to n.
+/// Computes MTTKRP, `A[i,j] += B[i,k,l] D[l,j] C[k,j]`, by loops over i, k, l and j, each of n iterations.
 fn mttkrp(n: usize, (b, c, d): (Var, Var, Var)) -> Var {
     let innermost = |(i, k, l): (Var, Var, Var), a: Var| {
         let step = |(j, a): (Var, Var)| {
@@ -46,28 +46,28 @@ fn mttkrp_accesses_what_its_loops_say() {
     let f = jit(|x| mttkrp(8, x)).on(Target::Accelerator(Machine::cal()));
     let (a, statistics) = f.simulate((&b, &c, &d), Machine::cal()).unwrap();
     assert_eq!(a, f.call((&b, &c, &d)).unwrap());
-    // Three loads and a store per innermost iteration, one load of B per iteration of the loop around it, and the
-    // initial zeros.
+    // Three loads and a store per innermost iteration, one load of B per iteration of the loop around it, and stores of
+    // the initial zeros of A.
     let (others, n) = (statistics.forward.others, 8u64.pow(4));
     assert_eq!((others.loads, others.stores), (3 * n + 512, n + 64));
-    // Arrays of 5.6 kB fit in the cache: each line is fetched once.
+    // The arrays of 5.6 kB fit in the cache, so each cache line is fetched once.
     assert_eq!(others.misses, (512 + 3 * 64) / 8);
     let State { input, output, tape } = statistics.state;
     assert_eq!((input, tape), (8 * (512 + 2 * 64), 0));
     assert!((512..1024).contains(&output), "the result, and counts of loops: {output}");
-    // There is one phase, printed as one column.
+    // A program without gradient has one phase, printed as one column.
     assert_eq!(statistics.reverse, Counts::default());
     assert!(statistics.to_string().starts_with("Enzyme_32k                all\n"));
 }
 
-/// Returns a configuration for every system, on one machine.
+/// Returns a run configuration for every system (cache, scratchpad, ..) on this machine.
 fn setups(machine: &Machine) -> impl Iterator<Item = RunConfig> {
     System::ALL.into_iter().map(|system| RunConfig { system, ..machine.clone().into() })
 }
 
 #[test]
 fn gradients_are_the_same_bits_in_all_systems() {
-    // Nested loops, with a matrix that iterations replace and one that they add to.
+    // Nested loops with two matrices: iterations replace one, and add to the other.
     let iterations = |x: Var| {
         let inner = |c: Var| fori_loop(5, |(_, c): (Var, Var)| (c * x).sin() + c * c, c);
         let outer = |(i, (c, sum)): (Var, (Var, Var))| {
@@ -87,7 +87,7 @@ fn gradients_are_the_same_bits_in_all_systems() {
         assert!(stores > 0 && loads >= stores, "{s}");
         assert_eq!(s.lifetimes.len() as u64, loads);
         taped.push(loads);
-        // Values that are loaded more than once do not go through the scratchpad.
+        // Only values that are loaded once go through the scratchpad, so all its accesses are streamed values.
         assert_eq!(s.forward.streamed, s.forward.scratchpad.stores);
         assert_eq!(s.reverse.streamed, s.reverse.scratchpad.loads);
     }
@@ -97,7 +97,7 @@ fn gradients_are_the_same_bits_in_all_systems() {
 
 #[test]
 fn tapes_are_stored_forward_and_loaded_back() {
-    // An iteration saves its factor and the cosine.
+    // Each iteration saves two numbers: its factor x and the cosine.
     let chain = |x: Var| scan(|(c, x): (Var, Var)| ((c * x).sin(), c), constant(1.0), x).0;
     let x: Vec<f64> = (0..500).map(|i| 0.01 * i as f64).collect();
     let f = jit(grad(chain));
@@ -110,7 +110,7 @@ fn tapes_are_stored_forward_and_loaded_back() {
     let (cache, ideal, full) = (of(System::ENZYME), of(System::TFLOW_IDEAL), of(System::TFLOW));
     assert_eq!((cache.forward.tape.stores, cache.reverse.tape.loads), (1000, 1000));
     assert_eq!(cache.state.tape, 8000);
-    // 32 entries are 16 iterations: 500 iterations are 31 layers and a quarter.
+    // A layer of 32 entries holds 16 iterations, so 500 iterations need 32 layers.
     assert_eq!((full.forward.layers, full.reverse.layers, full.tiles), (32, 32, 32));
     for s in [&ideal, &full] {
         assert_eq!((s.forward.tape, s.reverse.tape), Default::default());
@@ -118,14 +118,14 @@ fn tapes_are_stored_forward_and_loaded_back() {
         assert_eq!(s.forward.others.loads, cache.forward.others.loads);
     }
     assert!(ideal.ticks() <= full.ticks() && full.ticks() <= cache.ticks() + 64);
-    // Layers as for a loop unrolled by three: three iterations each, because no iteration is split.
+    // A layer of 7 entries holds three iterations, as for a loop unrolled by three, because no iteration is split.
     let unrolled = RunConfig { system: System::TFLOW, layer: 7, ..Machine::cal().into() };
     let (got, s) = f.simulate(&x, unrolled).unwrap();
     assert_eq!(got, want);
     assert_eq!((s.forward.layers, s.reverse.layers, s.tiles), (167, 167, 34));
 }
 
-/// Returns the ticks of a program of one phase.
+/// Returns the ticks of a program without a reverse phase, and checks its result.
 #[track_caller]
 fn ticks(f: impl Fn(Var) -> Var, x: f64) -> u64 {
     let (y, s) = jit(&f).simulate(x, Machine::cal()).unwrap();
@@ -134,7 +134,7 @@ fn ticks(f: impl Fn(Var) -> Var, x: f64) -> u64 {
     s.ticks()
 }
 
-/// Returns the ticks that a hundred more iterations of a chain add.
+/// Returns the number of ticks that a hundred more iterations of `f(iterations, x)` add.
 #[track_caller]
 fn hundred(f: impl Fn(usize, Var) -> Var) -> u64 {
     ticks(|x| f(300, x), 1.0001) - ticks(|x| f(200, x), 1.0001)
@@ -142,26 +142,26 @@ fn hundred(f: impl Fn(usize, Var) -> Var) -> u64 {
 
 #[test]
 fn operations_wait_for_the_values_that_they_take() {
-    // A product takes four ticks and waits for the one before; the loop's own iteration takes one, in parallel.
+    // A product takes four ticks and waits for the product before; the loop's own counter takes one tick, in parallel.
     assert_eq!(hundred(|n, x| fori_loop(n, |(_, x): (Var, Var)| x * x, x)), 400);
-    // Two chains run side by side.
+    // Two chains that do not depend on each other run in parallel.
     let both = |n, x: Var| {
         let (a, b) = fori_loop(n, |(_, (a, b)): (Var, (Var, Var))| (a * a, b * b), (x, x + 1e-4));
         a + b
     };
     assert_eq!(hundred(both), 400);
-    // The next iteration waits for the loop condition: a comparison takes one more tick, and follows the product.
+    // The next iteration waits for the loop's condition, a comparison that follows the product and takes one tick.
     let until = |n: usize, x: Var| {
         let more = move |(x, k): (Var, Var)| x.gt(0.0) & k.lt(n as i64);
         while_loop(more, |(x, k): (Var, Var)| (x * 1.0001, k + 1), (x, constant(0i64))).0
     };
     assert!(hundred(until) >= 500, "{}", hundred(until));
-    // A fold has a partial sum per vector lane, so it does not wait for each term.
+    // A fold has one accumulator per vector lane, so terms need not wait for each other.
     let sum = |n: usize, x: Var| (arange(n, Dtype::F64) * x).sum();
     assert!(hundred(sum) < 500 / 2, "{}", hundred(sum));
 }
 
-/// Checks that the simulated machine agrees with machine code.
+/// Checks that all systems of the simulated machine give the same bits, and agree with machine code to `within`.
 #[track_caller]
 fn same(within: f64, f: impl Fn(Var) -> Var + Copy, x: &Tensor) {
     let native = jit(f).call(x).unwrap();
@@ -179,7 +179,7 @@ fn same(within: f64, f: impl Fn(Var) -> Var + Copy, x: &Tensor) {
 #[test]
 fn programs_of_every_kind_run() {
     let x: Tensor = (0..6).map(|i| 0.3 + (i as f64).sin().abs()).collect();
-    // Elementwise operations, folds, matrix products.
+    // Elementwise operations, folds, and matrix products.
     same(0.0, |x| x.exp().sin() / (1.0 + x), &x);
     same(0.0, |x| (x.sum() * x).max(), &x);
     let products = |x: Var| {
@@ -188,7 +188,7 @@ fn programs_of_every_kind_run() {
     };
     same(1e-12, products, &x);
     same(1e-12, |x| grad(|x: Var| products(x).sum())(x), &x);
-    // Branches; loops of run-time trip count and their residuals; batches.
+    // Branches, loops of run-time trip count with their dynamic tapes, and batches.
     let branch = |x: Var| cond(x.sum().gt(1.0), |x: Var| x.sin(), |x: Var| x * x, x);
     same(0.0, branch, &x);
     let iterations = |x: Var| {
@@ -203,12 +203,12 @@ fn programs_of_every_kind_run() {
     let nested = |x: Var| fori_loop(5, |(_, x): (Var, Var)| x + iterations(x).ln(), x);
     same(0.0, |x| map(grad(nested), x), &x);
     same(0.0, |x| map(grad(grad(nested)), x), &x);
-    // Residuals of a checkpoint, and recomputation.
+    // Checkpoints, whose layers are recomputed.
     let layers = |x: Var| {
         (0..6).fold(x, |x, _| checkpoint(|x: Var| (x * x.sin()).tanh(), Policy::Nothing)(x))
     };
     same(0.0, |x| grad(|x: Var| layers(x).sum())(x), &x);
-    // An outlined function; a sort; mutable state.
+    // An outlined function, a sort, and mutable state.
     let outlined = |x: Var| {
         let f = outline(|x: Var| x.sort(0) * x);
         f(f(f(x)))
@@ -257,7 +257,7 @@ fn machines_that_cannot_be_are_errors_of_the_call() {
     let error = jit(|x: Var| x).on(Target::Accelerator(machine)).call(1.0).unwrap_err();
     assert_eq!(error.kind(), Kind::Target);
     assert!(error.to_string().contains("is not made of sets of 3 lines"), "{error}");
-    // The energy of an access must be known for the cache's size.
+    // A machine must state the energy of an access for its size of cache.
     let error = jit(|x: Var| x).simulate(1.0, Machine::cal().with_cache(64, 1)).unwrap_err();
     assert!(error.to_string().contains("`energies` has 1024, "), "{error}");
     assert!(error.to_string().contains(" bytes, and no cache of 64"), "{error}");
@@ -288,7 +288,7 @@ fn the_nine_kernels_run_on_every_system() {
         let (variables, data, seed) = kernel.arguments(&inputs).unwrap();
         let f = jit((WAYS[0].gradient)(kernel, size));
         let by_machine = |setup| f.simulate((&variables, &data, &seed), setup).unwrap();
-        // The largest kernel runs on one of them only.
+        // lenet, the largest kernel, runs on one system only, to save time.
         let few = if kernel.name == "lenet" { 1 } else { 5 };
         let (want, cached) = by_machine(RunConfig { system: System::TFLOW, ..small().into() });
         for setup in setups(&small()).take(few) {
@@ -335,14 +335,15 @@ fn unrolled_loops_compute_the_same_bits_with_no_more_accesses() {
                 let (got, s) = on(system, unroll, overlap);
                 assert_eq!(got, want, "{kernel} by {unroll:?}, {}", s.system);
                 let (few, all) = (count(&s), count(&as_written));
-                // If arrays may overlap, arguments are reread.
+                // If arrays may overlap, unrolled code rereads arguments after stores, so only without overlap must
+                // accesses not increase.
                 assert!(overlap || few <= all, "{kernel} by {unroll:?}: {few}, {all}");
             }
         }
     }
 }
 
-/// Computes a convolution along rows by three loops.
+/// Computes a convolution along rows by three nested loops.
 fn convolution([rows, places, taps]: [usize; 3], x: Var) -> Var {
     let (v, w) = (x.reshape([rows, places + taps]), x.slice_axis(0, 0..taps).sin());
     let tap = |i: Var, j: Var| {
@@ -374,8 +375,8 @@ fn convolutions_run_unrolled_and_mirrored() {
     }
 }
 
-/// Runs a program whose second statement reads the tape of the first one, on every system: the results must agree,
-/// and this number of entries must be streamed.
+/// Runs a loop program, whose second statement reads the tape of the first, on every system: results must be the same,
+/// and with a scratchpad this number of tape entries must be streamed through it.
 #[track_caller]
 fn streams(text: &str, streamed: u64) {
     let program = tapeloom_backend::loop_ir::parse(text, &|_| None).unwrap();
@@ -416,7 +417,7 @@ fn kept(store: &str, load: &str) -> String {
     )
 }
 
-/// Returns a program with a loop that saves two arrays, and this reverse pass.
+/// Returns a loop program whose first loop saves two arrays as tape, followed by the reverse pass `back`.
 fn two_kept(back: &str) -> String {
     format!(
         "program @two {{
@@ -436,7 +437,8 @@ fn two_kept(back: &str) -> String {
     )
 }
 
-/// The tape of one loop that two statements read is in two streams, each as long as its reading statement.
+/// If two statements read the tape of one loop, the tape must be two streams, each as long as the statement that reads
+/// it.
 #[test]
 fn what_is_read_in_two_steps_is_in_two_streams() {
     let back = "  for i1 in 192 {
@@ -455,18 +457,18 @@ fn what_is_read_in_two_steps_is_in_two_streams() {
 fn tapes_are_streamed_last_in_first_out_or_first_in_first_out() {
     streams(&kept("i0*3 + i1", "i2*-3 + i3*-1 + 191"), 192);
     streams(&kept("i0*3 + i1", "i2*3 + i3"), 192);
-    // Outer iterations in order and inner ones backward, and the other way round.
+    // The outer loop reads in order and the inner one backward, and vice versa.
     streams(&kept("i0*3 + i1", "i2*3 + i3*-1 + 2"), 192);
     streams(&kept("i0*3 + i1", "i2*-3 + i3 + 189"), 192);
-    // The same for stores.
+    // The inner loop stores backward.
     streams(&kept("i0*3 + i1*-1 + 2", "i2*3 + i3"), 192);
-    // By columns: through the cache.
+    // Reads or stores by columns cannot be streamed: the tape goes through the cache.
     streams(&kept("i0*3 + i1", "i2 + i3*64"), 0);
     streams(&kept("i0 + i1*64", "i2*3 + i3"), 0);
 }
 
-/// Each array is read in reverse order, but between two reads of one array more entries of the other are read than a
-/// layer holds.
+/// Two arrays are read in reverse order, but in turns: between two reads of one array, more entries of the other are
+/// read than a layer holds. Each array must be a stream of its own.
 #[test]
 fn arrays_that_are_read_one_after_the_other_are_in_two_streams() {
     let back = "  for i1 in 8 {
@@ -483,7 +485,8 @@ fn arrays_that_are_read_one_after_the_other_are_in_two_streams() {
     streams(&two_kept(back), 384);
 }
 
-/// Prepared copies are read by no operation, so no stream waits for them.
+/// With `prepared`, copies of arguments on the tape are assumed to be there and no operation reads the argument, so no
+/// stream may wait for it.
 #[test]
 fn what_is_prepared_is_not_streamed() {
     let text = "program @copied {
@@ -515,7 +518,7 @@ fn what_is_prepared_is_not_streamed() {
         (s.reverse.inputs, s.whole().blocks)
     };
     assert_eq!((counts(false, false), counts(true, false)), ((192, 384), (0, 384)));
-    // A reread argument counts as tape if it is read.
+    // With `again`, an argument that the reverse pass rereads counts as tape, if it is read.
     assert_eq!((counts(false, true), counts(true, true)), ((192, 576), (0, 384)));
 }
 
@@ -560,12 +563,13 @@ fn a_layer_has_one_record_at_least() {
         let setup = RunConfig { layer, system: System::TFLOW, ..Machine::cal().into() };
         counts(&setup, body).layers
     };
-    // Forward and reverse, with half of the scratchpad's 64 entries: eight records fill whole lines.
+    // The number of layers, forward and reverse, for layers of at most 1, 3, 6 and any number of entries: at most half
+    // of the scratchpad's 64 entries, of which eight iterations' records fill whole lines.
     assert_eq!([1, 3, 6, u64::MAX].map(layers), [128, 128, 64, 16]);
 }
 
-/// Iterations are recomputed during the reverse pass, so there is one phase; their stores and loads still count as
-/// tape.
+/// Under a budget, iterations are recomputed during the reverse pass, so there is one phase; their stores and loads
+/// must still count as tape.
 #[test]
 fn runs_of_one_phase_read_the_tape() {
     let f = |x: Var| fori_loop(200, |(_, x): (Var, Var)| x + 0.1 * (x * x).sin(), x).sum();
@@ -579,7 +583,8 @@ fn runs_of_one_phase_read_the_tape() {
     }
 }
 
-/// If arrays may overlap, an iteration finds the record that it stores or loads by loading a pointer.
+/// If arrays may overlap, an iteration must load a pointer to find the record (its residuals on the dynamic tape) that
+/// it stores or loads.
 #[test]
 fn records_are_found_again_where_arrays_may_overlap() {
     let f = |(x, n): (Var, Var)| fori_loop(n, |(_, x): (Var, Var)| x.sin(), x);
@@ -627,7 +632,8 @@ fn arguments_that_are_read_again_come_from_where_they_lie() {
     assert!(fetched.iter().any(|n| *n > 0), "{fetched:?}");
 }
 
-/// Returns a loop program with one argument of 192 numbers, and a tape of the same size.
+/// Returns the text of a loop program with this body, one argument b0 of 192 numbers, a result b1, and a tape b2 of the
+/// same size.
 fn counted(body: &str) -> String {
     format!(
         "program @counted {{
@@ -639,7 +645,7 @@ fn counted(body: &str) -> String {
     )
 }
 
-/// Returns the counts of a program with this body.
+/// Runs the program with this body, and returns the counts of both phases together.
 fn counts(setup: &RunConfig, body: &str) -> Counts {
     let program = tapeloom_backend::loop_ir::parse(&counted(body), &|_| None).unwrap();
     let x: Tensor = (0..192).map(f64::from).collect();
@@ -664,7 +670,7 @@ fn a_row_that_many_iterations_read_is_moved_once() {
 ";
     let setup = RunConfig { system: System::TFLOW_INPUTS, ..Machine::cal().into() };
     let counts = counts(&setup, body);
-    // Six rows of four lines.
+    // The rows are read five times, but moved once: six rows of four cache lines.
     assert_eq!((counts.inputs, counts.fetched + counts.snooped), (6 * 5 * 32, 6 * 4));
 }
 
@@ -693,7 +699,7 @@ fn what_callers_have_prepared_is_there() {
         (counts.others.loads, counts.others.stores)
     };
     assert_eq!(accesses(false), (288, 576));
-    // Only initial contents are prepared: memory filled later is not.
+    // `prepared` covers initial contents of an array only, not contents stored later.
     assert_eq!(accesses(true), (192, 384));
 }
 
@@ -718,7 +724,7 @@ fn a_loop_that_stores_on_the_tape_reads_again_where_arrays_may_overlap() {
     assert_eq!((loads(false), loads(true)), (4, 192));
 }
 
-/// A tape array that begins with zeros is stored even if other arrays are prepared.
+/// A tape array that begins with zeros must be stored, even if the run configuration assumes other arrays as prepared.
 #[test]
 fn what_is_kept_is_never_prepared() {
     let counts = |x: Var| {
@@ -740,8 +746,8 @@ fn what_is_kept_is_never_prepared() {
     }
 }
 
-/// Random nests reread an argument at random strides, alone or beside a tape array. Every streamed word must be the
-/// one that is read (the scratchpad compares), and results must agree with the cache.
+/// Random nests of loops reread an argument at random strides, alone or beside a tape array. Every word that is
+/// streamed must be the word that is read, which the scratchpad compares, and results must agree with the cache.
 #[test]
 fn random_nests_read_what_streams_bring() {
     let mut streamed = 0;
@@ -754,7 +760,7 @@ fn random_nests_read_what_streams_bring() {
         let extents = [1 + below(4), 1 + below(5), 2 + below(15)];
         let mut loads = String::new();
         for n in 0..1 + below(4) {
-            // Backward from the far end, or forward.
+            // The argument is read forward from its start or backward from its end.
             let (mut most, mut terms) = (0, String::new());
             let back = below(2) == 0;
             for (i, extent) in extents.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! Our figures, compared with those of the specification's prototype and of the authors' simulator.
+//! Ticks, misses and speedups of the kernels, compared with those of the specification's prototype and of the authors'
+//! simulator.
 //!
 //! The prototype is another implementation of the same model, in which a line counts as present as soon as it is
 //! requested, and every memory line has the same latency; so its figures are compared on a machine with `targets 0`
@@ -25,12 +26,12 @@ fn mttkrp_replayed_misses_what_the_authors_simulator_misses() {
     assert_eq!(of(System::ENZYME, &machine), ((12_452, 12_002), 24_454, 36_903));
     assert_eq!(of(System::TFLOW, &machine), ((74, 54), 128 + 1_536, 3_200));
     assert_eq!(of(System::ENZYME_PAD, &machine).1, 2_782);
-    // With the four ways that Table III gives a cache of this size, there are no conflicts from the start.
+    // With four ways, which Table III gives for a cache of this size, no lines of the arrays conflict at the start.
     assert_eq!(of(System::ENZYME, &machine.with_cache(32 << 10, 4)).1, 2_782);
 }
 
-/// Figures of a kernel: ticks and misses through the cache, forward and reverse; the speedup by streams, forward,
-/// reverse and in total; and the factor by which streams reduce the lines moved.
+/// Expected figures of a kernel: ticks and misses through the cache, forward and reverse; the factor by which streams
+/// make it faster, forward, reverse and in total; and the factor by which streams reduce the cache lines moved.
 struct Figures {
     ticks: [f64; 2],
     misses: [f64; 2],
@@ -58,7 +59,7 @@ fn figures(kernel: &dyn Kernel, machine: &Machine, system: System) -> Figures {
     }
 }
 
-/// Compares with the prototype's figures, within a relative tolerance.
+/// Compares the figures of a kernel with those of the prototype, within a relative tolerance.
 #[track_caller]
 fn check(kernel: &dyn Kernel, within: f64, expected: &Figures) {
     let found = figures(kernel, &prototype(), System::TFLOW);
@@ -106,12 +107,12 @@ fn pathfinder_takes_the_ticks_of_the_prototype() {
 
 #[test]
 fn logsum_takes_the_ticks_of_the_prototype() {
-    // We have 3,485 misses in the reverse phase, the prototype 3,269: more of its lines remain from the forward
-    // phase.
+    // The reverse phase misses 3,485 times here and 3,269 times in the prototype, where more lines remain in the cache
+    // from the forward phase.
     let (ticks, misses) = ([40_017.0, 56_459.0], [3_750.0, 3_269.0]);
     let expected = Figures { ticks, misses, faster: [1.0, 1.41, 1.21], lines: 1.40 };
     check(&Logsum { first: false }, 0.07, &expected);
-    // The sum for x[0] is a chain of 10,000 additions, which no layout makes shorter.
+    // With the sum for x[0], a chain of 10,000 additions limits the speed of the reverse phase, whatever the layout.
     let found = figures(&Logsum { first: true }, &prototype(), System::TFLOW);
     assert!((1.13..1.16).contains(&found.faster[1]), "{:?}", found.faster);
 }
@@ -167,8 +168,8 @@ fn state_lifetimes_and_edges_are_counted() {
     let (matrix, tensor) = (8 * 64, 8 * 512);
     let expected = State { input: 2 * matrix + tensor, output: 4 * matrix + tensor, tape: 98_304 };
     assert_eq!(s.state, expected);
-    // Two operands each of both products and of the sum, four stored values, and the index of each block but the
-    // first.
+    // Dependencies per iteration: two operands each of both products and of the sum, four stored values; and the index
+    // of each block but the first.
     let blocks = 512;
     assert_eq!(s.forward.edges, 4_096 * (6 + 4) + blocks - 1);
     assert_eq!(s.forward.operations, 4_096 * 3 + blocks);
@@ -182,8 +183,8 @@ fn state_lifetimes_and_edges_are_counted() {
     assert_eq!((mean / s.mean_alive()).round(), 38.0);
 }
 
-/// Compares with the authors' tables (32 kB, 2 ways, streams that cost no time): lines moved through the cache and
-/// with streams and their ratio within a tenth, total speedup within a relative tolerance.
+/// Compares a kernel with the authors' tables (32 kB, 2 ways, streams that cost no time): cache lines moved without and
+/// with streams, and their ratio, within a tenth; the total speedup within a relative tolerance.
 #[track_caller]
 fn check_authors(kernel: &dyn Kernel, lines: [f64; 2], faster: f64, within: f64) {
     let machine = Machine::cal();
@@ -209,8 +210,8 @@ fn gravity_nn_logsum_and_somier_are_near_the_authors_tables() {
 #[test]
 fn mttkrp_is_near_the_authors_tables() {
     check_authors(&Mttkrp, [24_649.0, 1_728.0], 2.41, 0.1);
-    // If all lines have the same latency, the speedup is 2.84: the three arrays of its tape are in rows of three
-    // banks, and almost every line is in an open row.
+    // If every line had the same latency, the speedup would be 2.84: the three arrays of its tape lie in rows of three
+    // memory banks, so almost every line is in an open row.
     let flat = Machine { row: 0, ..Machine::cal() };
     let [a, b] = [System::ENZYME, System::TFLOW_IDEAL].map(|s| run(&Mttkrp, &flat, s).ticks());
     assert!((a as f64 / b as f64 / 2.84 - 1.0).abs() < 0.01, "{a} {b}");

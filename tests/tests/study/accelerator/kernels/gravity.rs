@@ -12,10 +12,10 @@ use tapeloom_backend::accelerator::*;
 pub(crate) struct Gravity;
 
 const N: usize = 256;
-/// Pairs in a block.
+/// The number of pairs in a block of unrolled code.
 const UNROLLED: usize = 8;
 
-/// Returns the pairs (i, j) of each block, row by row.
+/// Returns the pairs (i, j) of each block of unrolled code, row by row.
 fn blocks() -> Vec<Vec<(usize, usize)>> {
     let row = |i: usize| (i + 1..N).map(move |j| (i, j)).collect::<Vec<_>>();
     let rows = (0..N - 1).map(row);
@@ -26,7 +26,8 @@ fn array(n: u32) -> ArrayId {
     ArrayId::from_u32(n)
 }
 
-/// Returns the elements (i, j) and (j, i), and their positions in a layer.
+/// Returns the elements (i, j) and (j, i) of x for pair number `at` of a layer, each with its entry of the layer: reads
+/// of x in the reverse phase count as tape.
 fn inputs(at: usize, (i, j): (usize, usize)) -> [(usize, At); 2] {
     [(0, i * N + j), (1, j * N + i)].map(|(which, element)| {
         let home = Home::Array(array(0), element as u64);

@@ -7,7 +7,8 @@ use crate::accelerator::kernel::{At, Emit, Kernel, noise};
 use tapeloom_backend::accelerator::*;
 
 pub(crate) struct Logsum {
-    /// Whether the cotangent of x[0] is summed: a chain of additions, which the specification's prototype omitted.
+    /// Whether the cotangent of x[0] is summed, in a chain of additions, which the prototype of the specification
+    /// omitted.
     pub(crate) first: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The paper's kernels, as sequences of accesses.
+//! The kernels of the Tapeflow paper, as sequences of memory accesses.
 
 pub(crate) mod gravity;
 pub(crate) mod logsum;

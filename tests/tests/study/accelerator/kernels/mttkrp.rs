@@ -19,7 +19,7 @@ struct Ids {
     c: ArrayId,
 }
 
-/// Returns the elements of A, B, D, C in iteration (i, k, l, j).
+/// Returns the indices of the elements of A, B, D and C that iteration n = (i, k, l, j) accesses.
 fn elements(n: usize) -> [usize; 4] {
     let (i, k, l, j) = (n / (N * N * N), n / (N * N) % N, n / N % N, n % N);
     [i * N + j, (i * N + k) * N + l, l * N + j, k * N + j]

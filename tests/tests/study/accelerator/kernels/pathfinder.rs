@@ -14,17 +14,17 @@ pub(crate) struct Pathfinder;
 const N: usize = 100;
 const ROWS: usize = N - 1;
 const CELLS: usize = N - 1;
-/// Cells in a block; a row has 33 blocks.
+/// The number of cells in a block of unrolled code; a row has 33 blocks.
 const UNROLLED: usize = 3;
 
-/// Returns the columns of the candidates of a cell.
+/// Returns the columns of the three cells, or two at an edge, from which a path may come to column n.
 fn candidates(n: usize) -> Vec<usize> {
     let left = (n > 0).then(|| n - 1);
     let right = (n < CELLS - 1).then_some(n + 1);
     [Some(n), left, right].into_iter().flatten().collect()
 }
 
-/// Returns the values on the tape for a cell.
+/// Returns the four values on the tape for a cell: two comparisons, the minimum, and the wall.
 fn values(t: usize, n: usize) -> [f64; 4] {
     let wall = 1.0 + 0.02 * noise((t + 1) * N + n);
     [f64::from(t as u32 % 2), f64::from(n as u32 % 2), noise(t * N + n), wall]

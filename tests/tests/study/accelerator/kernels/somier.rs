@@ -11,14 +11,14 @@ use crate::accelerator::kernel::{At, Emit, Kernel, noise};
 use tapeloom_backend::accelerator::*;
 
 pub(crate) struct Somier {
-    /// Whether the cotangents of F are loaded. The accesses of the authors' code suggest that they are constants
-    /// there.
+    /// Whether the cotangents of F are loaded from memory. The accesses of the authors' code suggest that they are
+    /// constants there.
     pub(crate) seeds: bool,
 }
 
 const N: usize = 10;
 
-/// Returns the point and its neighbours at (i-1), (i+1), (j-1), for every interior point.
+/// Returns, for every interior point, its index and those of its neighbours at (i-1), (i+1), (j-1).
 fn points() -> Vec<[usize; 4]> {
     let inner = || 1..N - 1;
     let all = inner().flat_map(|i| inner().flat_map(move |j| inner().map(move |k| (i, j, k))));
@@ -26,7 +26,7 @@ fn points() -> Vec<[usize; 4]> {
     all.map(|(i, j, k)| [at(i, j, k), at(i - 1, j, k), at(i + 1, j, k), at(i, j - 1, k)]).collect()
 }
 
-/// Returns the position of component c of a point, in a structure of arrays.
+/// Returns the index of component c of a point, in an array with all first components before all second ones.
 fn element(c: usize, point: usize) -> usize {
     c * N * N * N + point
 }
