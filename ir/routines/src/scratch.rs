@@ -54,7 +54,7 @@ pub(crate) struct Need {
 }
 
 impl Need {
-    /// Returns the need of an empty list of pieces: 0 bytes.
+    /// Returns the size for an empty list of pieces: 0 bytes.
     pub(crate) fn new() -> Self {
         Need { bytes: Some(0) }
     }

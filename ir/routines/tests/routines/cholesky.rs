@@ -1,4 +1,4 @@
-//! Residuals of Cholesky factorisations, and matrices that have none.
+//! The residuals of Cholesky factorisations must be small, and matrices without a factor must fail.
 
 use crate::checks::{Number, ORDERS, call, close, double, multiply, positive, turn};
 use tapeloom_routines::Routine;

@@ -1,4 +1,4 @@
-//! Residuals of eigenvalue decompositions of real matrices.
+//! The residuals of eigenvalue decompositions of real matrices must be small.
 
 use crate::checks::{Number, ORDERS, call, close, double, multiply, norm, random, stable};
 use tapeloom_routines::Routine;

@@ -1,4 +1,4 @@
-//! Residuals of symmetric eigenvalue decompositions, repeated values included.
+//! The residuals of symmetric eigenvalue decompositions must be small, also with repeated eigenvalues.
 
 use crate::checks::{
     Number, ORDERS, call, close, difficult, double, identity, multiply, random, stable, turn,

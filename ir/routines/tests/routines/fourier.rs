@@ -129,7 +129,7 @@ fn long<T: Number>(n: usize) {
     let x: Vec<T> = random(2 * n, n as u64);
     let y = call(&Routine::Fft { rows: 1, n, columns: 1, inverse: false }, &[&x]);
     let what = format!("n = {n}");
-    // By Parseval's theorem the norm grows by the factor √n.
+    // By Parseval's theorem the norm must grow by the factor √n.
     let grown = norm(&double(&x)) * (n as f64).sqrt();
     close::<T>(bound(n), &[norm(&y.double(0))], &[grown], &what);
     // Some entries are compared with the definition; their error is relative to the typical size of an entry.

@@ -1,4 +1,4 @@
-//! Residuals of LU factorisations, including singular matrices.
+//! The residuals of LU factorisations must be small, also for singular matrices.
 
 use crate::checks::{Number, ORDERS, Results, SHAPES, call, close, double, multiply, random};
 use tapeloom_routines::Routine;

@@ -1,4 +1,4 @@
-//! Residuals of QR factorisations, and the orthogonality of their bases.
+//! The residuals of QR factorisations must be small, and their bases orthogonal.
 
 use crate::checks::{
     Number, ORDERS, SHAPES, call, close, difficult, double, identity, multiply, random, turn,

@@ -1,4 +1,4 @@
-//! Residuals and structure of real Schur forms.
+//! The residuals of real Schur forms must be small, and their blocks in standard form.
 
 use crate::checks::{
     Number, ORDERS, call, close, double, identity, multiply, random, stable, turn,

@@ -1,4 +1,4 @@
-//! Residuals of singular value decompositions, including repeated values.
+//! The residuals of singular value decompositions must be small, also with repeated values.
 
 use crate::checks::{
     Number, ORDERS, SHAPES, call, close, difficult, double, identity, multiply, random, stable,

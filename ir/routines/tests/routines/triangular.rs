@@ -1,4 +1,4 @@
-//! Residuals of triangular solves with every combination of flags, and zeros on the diagonal.
+//! The residuals of triangular solves must be small, with every combination of flags; also zeros on the diagonal.
 
 use crate::checks::{Number, ORDERS, call, close, double, multiply, random};
 use tapeloom_routines::Routine;

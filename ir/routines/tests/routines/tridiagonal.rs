@@ -1,4 +1,4 @@
-//! Residuals of tridiagonal solves, with exchanges of rows, and singular matrices.
+//! The residuals of tridiagonal solves must be small, also with exchanges of rows; a singular matrix must give infinities or NaN.
 
 use crate::checks::{Number, ORDERS, call, close, double, multiply, random};
 use tapeloom_routines::Routine;

@@ -1,4 +1,4 @@
-//! The meaning of codes: their values at concrete operands.
+//! The meaning of scalar operations (codes): their evaluation at concrete operands.
 
 use super::Code;
 use super::convert::convert;

@@ -1,4 +1,4 @@
-//! The codes on floats.
+//! The interpreter's scalar operations (codes) on floats.
 
 use super::{Code, Library, LibraryFn, Number, Outcome, power};
 use crate::lang::literal::Literal;

@@ -1,4 +1,4 @@
-//! The codes on integers.
+//! The interpreter's scalar operations (codes) on integers.
 
 use super::threefry;
 use super::{Code, Number, Outcome, power};

@@ -1,4 +1,4 @@
-//! `irfft{n, rank, axis} y`: the `n` real numbers with half a spectrum, times `n`.
+//! `irfft{n, rank, axis} y`: the `n` real numbers with a given half spectrum, times `n`.
 //!
 //! ```text
 //! x[k] = Re Σ_j w[j] y[j] exp(+2 π i j k / n)    j = 0 ..= n/2

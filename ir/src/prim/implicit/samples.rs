@@ -1,4 +1,4 @@
-//! Equations with closed-form solutions, so that the tests see exact solutions.
+//! Samples for the law tests: equations with closed-form solutions, so that the solver is exact.
 
 use super::super::{IntegerPow, Sample, Scalar};
 use super::{LinearSolve, Root};

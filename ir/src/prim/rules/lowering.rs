@@ -90,7 +90,7 @@ pub enum Lowering {
     /// An array with a box replaced: `y = x0` with `x1` written at `start`; operands after the second are the
     /// scalar starts, clamped to fit.
     DynamicUpdateSlice,
-    /// See [`crate::prim::Gather`]: operands (array, indices).
+    /// A gather with the operands (array, indices): see [`crate::prim::Gather`].
     Gather {
         /// The number of leading axes that array and indices share.
         batch: usize,
@@ -99,8 +99,8 @@ pub enum Lowering {
         /// The treatment of out-of-range indices: they are clamped, or their reads and writes are dropped.
         bounds: Bounds,
     },
-    /// See [`crate::prim::Scatter`]: operands (array, indices, updates), combined in row-major order of
-    /// the updates.
+    /// A scatter with the operands (array, indices, updates), combined in row-major order of the updates: see
+    /// [`crate::prim::Scatter`].
     Scatter {
         /// The operation that combines an update with the array's element.
         combine: Combine,

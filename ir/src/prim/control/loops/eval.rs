@@ -1,4 +1,4 @@
-//! The evaluation of a loop: one iteration after the other.
+//! The interpreter's evaluation of a loop, one iteration after the other.
 
 use super::{Binding, Direction, Loop, TripCount};
 use crate::lang::eval::{eval_owned, eval_values};

@@ -378,7 +378,7 @@ impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
             let fwd = m.get(derived.fwd);
             // Values of a function with ordered effects stay inside the loop.
             let mut known = vec![false; fwd.results.len()];
-            // So do values of a function that reads arrays that these iterations may overwrite.
+            // Values of a function that reads arrays that these iterations may overwrite stay inside too.
             let written = memory == Memory::Written && m.writes(derived.fwd);
             if m.effects(derived.fwd) != Effects::Ordered && !written {
                 let parts = regions.unzip(m, derived.fwd, &constant)?;
