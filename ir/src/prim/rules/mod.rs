@@ -37,7 +37,7 @@ pub struct Dual {
     pub dy: SmallVec<[Option<Atom>; 1]>,
 }
 
-/// The dependence of a value on the linear parameters of its function, as far as analyses need it.
+/// The dependence of a value on the linear parameters of its function: none, zero, or linear.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Linearity {
     /// The value does not depend on the linear parameters.
