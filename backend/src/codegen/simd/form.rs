@@ -16,12 +16,12 @@
 use cranelift_entity::{PrimaryMap, entity_impl};
 use smallvec::SmallVec;
 
-/// A virtual register.
+/// A virtual register of the vector IR, by its number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Reg(u32);
 entity_impl!(Reg, "m");
 
-/// The kind of a virtual register.
+/// The kind of a virtual register: vector or mask.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Class {
     /// One number per element of the vector.
@@ -30,7 +30,7 @@ pub(crate) enum Class {
     Mask,
 }
 
-/// The type of an element of a vector.
+/// The type of a vector's elements: a float or an integer of 32 or 64 bits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Lane {
     F64,
@@ -62,43 +62,43 @@ impl Ty {
     }
 }
 
-/// An operation with two operands.
+/// An operation on two vectors, element by element.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Binary {
     Add,
     Sub,
     Mul,
     Div,
-    /// The larger operand; +0 is larger than -0. Arbitrary if one operand is nan.
+    /// The larger operand; +0 is larger than -0. Any value if one operand is nan.
     Largest,
-    /// The smaller operand; -0 is smaller than +0. Arbitrary if one operand is nan.
+    /// The smaller operand; -0 is smaller than +0. Any value if one operand is nan.
     Smallest,
     And,
     Or,
     Xor,
-    /// Shifts the first operand left by the second; 0 if the amount is at least the width.
+    /// Shifts the first operand left by the second; gives 0 if the second is at least the element's width in bits.
     ShiftLeft,
-    /// Shifts right with zeros; 0 if the amount is at least the width.
+    /// Shifts right logically; gives 0 if the second operand is at least the element's width in bits.
     ShiftRight,
-    /// Shifts right with copies of the sign.
+    /// Shifts right arithmetically, with copies of the sign bit.
     ShiftRightArithmetic,
 }
 
-/// An operation with one operand.
+/// An operation on one vector, element by element.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Unary {
     Sqrt,
     Floor,
     Ceil,
-    /// Shifts left with zeros.
+    /// Shifts left by this number of bits.
     ShiftLeft(u8),
-    /// Shifts right with zeros.
+    /// Shifts right logically by this number of bits.
     ShiftRight(u8),
-    /// Rotates left.
+    /// Rotates left by this number of bits.
     Rotate(u8),
 }
 
-/// A comparison of two operands. All but [`Order::Ne`] and [`Order::Unordered`] are false on nan.
+/// A comparison of two operands. If an operand is nan, only [`Order::Ne`] and [`Order::Unordered`] are true.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Order {
     Eq,
@@ -111,11 +111,11 @@ pub(crate) enum Order {
     Unordered,
 }
 
-/// An operation on masks.
+/// A logical operation on masks.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Logic {
     And,
-    /// The logical and of the second operand with the complement of the first.
+    /// The logical and of the second mask with the complement of the first.
     AndNot,
     Or,
     Xor,
@@ -136,10 +136,10 @@ pub(crate) enum Conversion {
     U32ToF32,
     I32ToI64,
     U32ToI64,
-    /// Truncates: the result is the lower half of the bits.
+    /// Truncates: the result is the lower 32 bits.
     I64ToI32,
-    // Rounds towards zero. Values out of range, and nan, become the bits of the least integer, or of the greatest
-    // unsigned one.
+    // Rounds towards zero. A value out of range, or nan, becomes the least integer of a signed type, or the greatest
+    // integer of an unsigned type.
     F64ToI64,
     F64ToU64,
     F32ToI64,
@@ -151,7 +151,7 @@ pub(crate) enum Conversion {
 }
 
 impl Conversion {
-    /// Returns the element types before and after the conversion.
+    /// Returns the element types of the conversion's operand and of its result.
     pub(crate) const fn lanes(self) -> (Lane, Lane) {
         match self {
             Conversion::F32ToF64 => (Lane::F32, Lane::F64),
@@ -170,29 +170,30 @@ impl Conversion {
     }
 }
 
-/// An outer loop of the nest.
+/// The number of an outer loop of the nest: a loop without lanes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct LoopId(u32);
 entity_impl!(LoopId, "l");
 
-/// The address of accesses of a loop with lanes: a pointer from the row, advanced by the outer loops.
+/// The base address of accesses in a loop with lanes: a pointer from the row, advanced by the outer loops' counters
+/// times their strides.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Stream {
-    /// The index of the word in the row that holds the pointer.
+    /// The index of the word that holds the pointer in the row (the nest's arguments).
     pub(crate) word: usize,
-    /// The outer loops, with their strides in bytes.
+    /// The outer loops whose counters advance the pointer, with their strides in bytes.
     pub(crate) outer: SmallVec<[(LoopId, i64); 2]>,
-    /// A uniform integer (equal in all elements) in a register, and the bytes by which it is multiplied.
+    /// A uniform integer (equal in all elements) and a number of bytes, whose product is added to the pointer.
     pub(crate) computed: Option<(Reg, i64)>,
 }
 
-/// The address of an access.
+/// The address of an access, relative to a stream (a base pointer).
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum At {
-    /// In a loop with lanes: the index of its stream, the bytes per iteration, inner loops with their strides in
-    /// bytes, and a constant offset in bytes.
+    /// An access in a loop with lanes: the index of its stream, the bytes per iteration of that loop, the loops inside
+    /// that loop with their strides in bytes, and a constant offset in bytes.
     Lane { stream: usize, stride: i64, inner: SmallVec<[(LoopId, i64); 2]>, offset: i32 },
-    /// Outside of loops with lanes.
+    /// An access outside of loops with lanes: its stream, and a constant offset in bytes.
     Outer { stream: Stream, offset: i32 },
 }
 
@@ -208,13 +209,13 @@ impl At {
 /// The arrangement of a vector's elements in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Access {
-    /// Contiguous.
+    /// The elements are contiguous.
     Unit,
-    /// One element, which a load repeats in all elements of the vector; a store stores one element.
+    /// One element: a load repeats it in the whole vector; a store writes only the vector's first element.
     One,
-    /// This number of bytes between neighbouring elements.
+    /// Neighbouring elements are this number of bytes apart.
     Strided(i64),
-    /// An arbitrary offset per element, in a register, in units of the element size (gather and scatter).
+    /// Each element has its own offset, from a vector register, in units of the element size (gather and scatter).
     Places(Reg),
 }
 
@@ -227,52 +228,53 @@ impl Access {
     }
 }
 
-/// The condition under which a call is made.
+/// The condition under which a scalar function is called.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum When {
-    /// Always, since there is no inline result.
+    /// Calls the function for all active elements, since there is no inline result.
     Always,
-    /// If an active element is not in this mask, which holds the elements with a valid inline result.
+    /// Calls the function for the active elements outside of this mask, which holds the elements whose inline result is
+    /// valid.
     Outside(Reg),
 }
 
-/// An instruction of the vector IR.
+/// An instruction of the vector IR; `to` is the register of its result.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Inst {
-    /// Sets all elements to the same bits.
+    /// Sets all elements to a constant with these bits.
     Constant {
         to: Reg,
         lane: Lane,
         bits: u64,
     },
-    /// The vector 0, 1, 2, ... times `step`, as i64.
+    /// Sets element i to i times `step`, as i64.
     Ramp {
         to: Reg,
         step: i64,
     },
-    /// Loads a word of the row (the nest's arguments) into every element.
+    /// Loads a word of the row (the nest's arguments) and repeats it in every element.
     Word {
         to: Reg,
         lane: Lane,
         word: usize,
     },
-    /// Sets the truth values of a mask to whether a word of the row (the nest's arguments) is not 0.
+    /// Sets all truth values of a mask: true if a word of the row (the nest's arguments) is not 0.
     WordTruth {
         to: Reg,
         word: usize,
     },
-    /// Stores the first element to a word of the row.
+    /// Stores the first element of a vector to a word of the row (the nest's arguments).
     SetWord {
         word: usize,
         x: Reg,
         lane: Lane,
     },
-    /// Stores the first truth value to a word of the row.
+    /// Stores the first truth value of a mask to a word of the row (the nest's arguments).
     SetWordTruth {
         word: usize,
         x: Reg,
     },
-    /// The counter of an outer loop, or, if `None`, of the loop with lanes, in every element.
+    /// Sets every element to the counter of an outer loop, or, if `None`, of the loop with lanes.
     Counter {
         to: Reg,
         of: Option<LoopId>,
@@ -298,7 +300,7 @@ pub(crate) enum Inst {
         x: Reg,
         y: Reg,
     },
-    /// `x y + z`, rounded once.
+    /// `x * y + z`, rounded once.
     Fma {
         ty: Ty,
         to: Reg,
@@ -314,7 +316,7 @@ pub(crate) enum Inst {
         x: Reg,
         y: Reg,
     },
-    /// `mask ? x : y`
+    /// Sets each element to `mask ? x : y`.
     Pick {
         ty: Ty,
         to: Reg,
@@ -334,23 +336,23 @@ pub(crate) enum Inst {
         x: Reg,
         y: Reg,
     },
-    /// Sets a mask to all elements, or to none.
+    /// Sets all truth values of a mask to one constant.
     Truth {
         to: Reg,
         all: bool,
     },
-    /// Copies the lower eight truth values of a uniform mask to the upper eight.
+    /// Copies the lower eight truth values of a uniform mask to the upper eight, for vectors of 16 elements.
     Widen {
         to: Reg,
         x: Reg,
     },
-    /// Moves the upper half of a register to the lower half.
+    /// Moves the upper half of a vector to the lower half.
     UpperHalf {
         ty: Ty,
         to: Reg,
         x: Reg,
     },
-    /// Copies the first element to every element.
+    /// Copies the first element of a vector to every element.
     Broadcast {
         lane: Lane,
         to: Reg,
@@ -370,7 +372,7 @@ pub(crate) enum Inst {
         access: Access,
         guard: Option<Reg>,
     },
-    /// Loads bools (bytes in memory) as the truth values of a mask.
+    /// Loads bools (one byte each in memory) as the truth values of a mask.
     LoadTruth {
         n: usize,
         to: Reg,
@@ -385,8 +387,8 @@ pub(crate) enum Inst {
         access: Access,
         guard: Option<Reg>,
     },
-    /// Calls a function from the row, element by element, with `args` and possibly a number. Elements without a
-    /// call keep their value in `to`.
+    /// Calls the scalar function whose address is a word of the row, element by element, with `args` and, for some
+    /// functions, a constant number. Elements without a call keep their value in `to`.
     Call {
         ty: Ty,
         word: usize,
@@ -395,7 +397,7 @@ pub(crate) enum Inst {
         args: SmallVec<[Reg; 3]>,
         when: When,
     },
-    /// The beginning of an outer loop.
+    /// The beginning of an outer loop: a loop without lanes.
     Loop {
         of: LoopId,
         extent: usize,
@@ -404,8 +406,8 @@ pub(crate) enum Inst {
         of: LoopId,
         extent: usize,
     },
-    /// The beginning of a loop with lanes, with its start, end and step. If there is only one iteration, there is
-    /// no jump.
+    /// The beginning of a loop with lanes, with its start, end and step in elements. If there is only one iteration,
+    /// the code has no jump.
     Lanes {
         streams: Vec<Stream>,
         from: usize,
@@ -416,18 +418,19 @@ pub(crate) enum Inst {
         to: usize,
         by: usize,
     },
-    /// Sets a register to the mask of the active elements among `n`: all but the unused ones of a last vector.
+    /// Sets a mask to the active ones of `n` elements: all, except in a loop's last, partly used vector.
     ActiveMask {
         to: Reg,
         n: usize,
     },
-    /// Sets the number of active elements for the following instructions: fewer than a vector's only in a last vector.
+    /// Sets the number of active elements for the instructions that follow. Only in a loop's last vector is it less
+    /// than the vector's length.
     Active {
         n: usize,
     },
 }
 
-/// The instructions of a nest, in program order.
+/// The instructions of a nest of loops, in program order.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct VectorProgram {
     pub(crate) regs: PrimaryMap<Reg, Class>,
@@ -436,8 +439,8 @@ pub(crate) struct VectorProgram {
 }
 
 impl Inst {
-    /// Returns the result of the instruction if it is `reg` and may be replaced, because the instruction does not
-    /// also read it.
+    /// Returns the instruction's result register, to be replaced, if that register is `reg` and the instruction does
+    /// not also read `reg`.
     pub(crate) fn replaceable_result(&mut self, reg: Reg) -> Option<&mut Reg> {
         match self {
             Inst::Unary { to, .. }
@@ -453,7 +456,7 @@ impl Inst {
         }
     }
 
-    /// Returns the register that is assigned, and those that are read.
+    /// Returns the register that the instruction assigns, if any, and the registers that it reads.
     pub(crate) fn registers(&self) -> (Option<Reg>, SmallVec<[Reg; 4]>) {
         use smallvec::smallvec as of;
         match self {
@@ -489,7 +492,7 @@ impl Inst {
             Inst::Call { to, args, when, .. } => {
                 let mut read: SmallVec<[Reg; 4]> = args.iter().copied().collect();
                 if let When::Outside(inside) = when {
-                    // A call does not change the elements inside the mask, so it reads the mask and `to`.
+                    // Elements inside the mask keep their value in `to`, so the call reads the mask and `to`.
                     read.extend([*inside, *to]);
                 }
                 (Some(*to), read)

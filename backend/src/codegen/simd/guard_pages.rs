@@ -17,10 +17,10 @@ use region::{Allocation, Protection};
 use tapeloom_ir::prim::{Code, LibraryFn};
 use tapeloom_ir::{Dtype, Isa, Literal, Tensor};
 
-/// Bytes between two protected pages.
+/// Memory of an array between two pages on which every access ends the process.
 struct Guarded {
     pages: Allocation,
-    /// The offset in the pages of the array's first byte.
+    /// The offset in bytes of the array's first element from the start of the pages.
     at: usize,
 }
 
@@ -31,7 +31,7 @@ impl Guarded {
         let mut pages = region::alloc(room + 2 * page, Protection::READ_WRITE).unwrap();
         let at = if at_end { page + room - bytes.len() } else { page };
         let base = pages.as_mut_ptr::<u8>();
-        // SAFETY: the bytes are in the pages, and nothing refers to the two protected pages.
+        // SAFETY: the bytes are in the mapped pages, and nothing refers to the two pages that become protected.
         unsafe {
             base.add(at).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
             for forbidden in [base, base.add(page + room)] {
@@ -42,7 +42,7 @@ impl Guarded {
     }
 
     fn start(&mut self) -> *mut u8 {
-        // SAFETY: the offset is within the pages.
+        // SAFETY: the offset is within the mapped pages.
         unsafe { self.pages.as_mut_ptr::<u8>().add(self.at) }
     }
 }
@@ -58,7 +58,7 @@ fn literal(dtype: Dtype, bytes: &[u8]) -> Literal {
     Literal { dtype, bits: u64::from_le_bytes(bits) }
 }
 
-/// Returns the address of a function for a dtype.
+/// Returns the address of a library function for elements of a dtype.
 fn address(function: LibraryFn, dtype: Dtype) -> usize {
     let narrow = dtype == Dtype::F32;
     match function {
@@ -93,13 +93,13 @@ fn address(function: LibraryFn, dtype: Dtype) -> usize {
     }
 }
 
-/// Returns the instruction sets for SIMD code that this machine has.
+/// Returns the instruction sets (AVX2, AVX-512) that this machine has.
 fn sets() -> impl Iterator<Item = Isa> {
     [Isa::Avx2, Isa::Avx512].into_iter().filter(|set| *set <= Isa::of_machine())
 }
 
-/// Runs the first nest of a program with its arrays at either end of their pages, and compares the results. Returns
-/// false if the nest has no SIMD code.
+/// Runs the first nest of a program with its arrays at the end, and then at the start, of their pages, and compares the
+/// results with `wanted`. Returns false if the nest has no SIMD code.
 fn runs(p: &Program, set: Isa, args: &[Tensor], wanted: &[Tensor]) -> bool {
     let mut nest = None;
     visit(&p.entry.body, &mut |s| {
@@ -111,7 +111,7 @@ fn runs(p: &Program, set: Isa, args: &[Tensor], wanted: &[Tensor]) -> bool {
     let Ok(unit) = unit else { return false };
     let Ok(code) = emit(&unit.program, set) else { return false };
     let mut text = region::alloc(code.len(), Protection::READ_WRITE).unwrap();
-    // SAFETY: the code fits in its pages, which become executable and are not written any more.
+    // SAFETY: the code fits in its pages, which become executable and are not written afterwards.
     let f: extern "sysv64" fn(*mut u64) = unsafe {
         text.as_mut_ptr::<u8>().copy_from_nonoverlapping(code.as_ptr(), code.len());
         region::protect(text.as_ptr::<u8>(), code.len(), Protection::READ_EXECUTE).unwrap();
@@ -172,8 +172,8 @@ fn nothing_outside_of_arrays_is_touched() {
     assert!(4 * taken >= all, "only {taken} of {all} nests are taken");
 }
 
-/// A guard of a single address may hold for inactive elements, which must not be read. Here the address is behind the end
-/// of the array. (No program that verifies has such an address in such a plain form.)
+/// A guard on an access to one element may hold for inactive elements, which must not be read: the test gives them an
+/// address behind the end of the array. (No program that verifies has such an address in so plain a form.)
 #[test]
 fn a_guard_of_elements_that_are_not_active_reads_nothing() {
     for (dtype, one) in [(Dtype::F64, "f64"), (Dtype::Bool, "bool")] {
@@ -202,8 +202,8 @@ fn a_guard_of_elements_that_are_not_active_reads_nothing() {
     }
 }
 
-/// The address of a stored bool is computed from a value without a register: the constants of the exponential take
-/// all registers. In a past fault, the stored byte was in the register into which that value was loaded.
+/// A bool must be stored correctly at an address that depends on a value without a register: the constants of the
+/// exponential take all registers. In a past fault, loading that value overwrote the register of the stored byte.
 #[test]
 fn a_truth_is_stored_at_an_index_without_a_register() {
     let text = "program @nest {

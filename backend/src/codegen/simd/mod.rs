@@ -1,4 +1,4 @@
-//! SIMD code: nests of loops in vectors of 256 and 512 bits.
+//! SIMD code: nests of loops compiled for vectors of 256 and 512 bits.
 //!
 //! Cranelift has vectors of 128 bits. So a nest of loops with lanes becomes a separate function that is not
 //! compiled by Cranelift. Cranelift's code calls it with a row of words: pointers, scalars, and variables that are

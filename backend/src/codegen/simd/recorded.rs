@@ -1,4 +1,4 @@
-//! Inlining of library functions, from their recordings: lists of the operations that compute them.
+//! Inlining of library functions (such as `exp`) from their recordings: lists of the operations that compute them.
 
 use super::form::{Binary, Lane, Logic, Order, Reg, Ty, Unary};
 use super::select::Select;
@@ -6,8 +6,8 @@ use tapeloom_ir::Dtype;
 use tapeloom_ir::math::{Noted, Operation, Recording};
 use tapeloom_ir::prim::Library;
 
-/// Emits a recorded function. Returns the result, and the mask of elements for which it is valid (`None`: for all).
-/// Returns nothing if the function has no recording.
+/// Emits the recorded operations of a library function. Returns the result, and the mask of elements for which the
+/// result is valid (`None`: for all). Returns nothing if the function has no recording.
 pub(super) fn inline_recording(
     s: &mut Select<'_>,
     library: Library,
@@ -17,7 +17,7 @@ pub(super) fn inline_recording(
 ) -> Option<(Reg, Option<Reg>)> {
     let (recording, [x]) = (library.recording(dtype)?, x) else { return None };
     let always = matches!(at(recording, recording.inside), Operation::Always(true));
-    // The integer type of the same width, for operations on bits.
+    // The integer type of the floats' width, for operations on their bits.
     let bits = Ty { lane: if ty.lane == Lane::F32 { Lane::I32 } else { Lane::I64 }, n: ty.n };
     let mut made: Vec<Reg> = Vec::with_capacity(recording.list.len());
     for operation in &recording.list {

@@ -1,36 +1,36 @@
 //! Register allocation: a linear scan over live intervals (Poletto and Sarkar, 1999).
 //!
-//! An interval begins with the first assignment of a register and ends with its last use. If a loop reads a value
-//! from before the loop, the interval extends to the end of that loop. If more intervals overlap than there are
-//! registers, the one with the least spill cost per length is in the frame for all of its life. A constant or a
-//! word of the row costs least, because it is read from its source.
+//! An interval begins with the first assignment of a virtual register and ends with its last use. If a loop reads a
+//! value from before the loop, the interval extends to the end of that loop. If more intervals overlap than there are
+//! machine registers, the interval with the least spill cost per length is in the frame from its start to its end. A
+//! constant or a word of the row (the nest's arguments) costs least to spill, because it is read from its source.
 //!
 //! Poletto and Sarkar, *Linear scan register allocation* (1999).
 
 use super::form::{Class, Inst, Reg, VectorProgram};
 use cranelift_entity::SecondaryMap;
 
-/// The location of a virtual register.
+/// The location of a virtual register's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Home {
-    /// The register is unused.
+    /// The virtual register is unused.
     #[default]
     Nowhere,
     /// A register of the machine, by its number.
     Register(u8),
-    /// A slot of the frame: its number among the slots of its class.
+    /// A slot of the stack frame, by its number among the slots for vectors, or for masks.
     Slot(usize),
-    /// No location of its own: the constant or the word of the row that defines it.
+    /// No register and no slot: each use reads the constant, or the word of the row, that defines the value.
     Source,
 }
 
-/// The locations of all virtual registers.
+/// The result of register allocation: the location of every virtual register.
 #[derive(Debug)]
 pub(crate) struct Allocation {
     pub(crate) homes: SecondaryMap<Reg, Home>,
     /// Per virtual register: its live interval from the first assignment to the last use, as indices of instructions.
     pub(crate) live: SecondaryMap<Reg, Option<(usize, usize)>>,
-    /// The number of slots for vectors, and for masks.
+    /// The numbers of frame slots for vectors, and for masks.
     pub(crate) slots: (usize, usize),
 }
 
@@ -43,8 +43,8 @@ struct Interval {
     rematerialized: bool,
 }
 
-/// Allocates the machine registers `vectors` and `masks` to virtual registers. If `masks` is empty, masks are in
-/// vector registers.
+/// Assigns to each virtual register one of the machine registers numbered `vectors` or `masks`, or a slot of the frame.
+/// If `masks` is empty, masks are in vector registers.
 pub(crate) fn allocate(program: &VectorProgram, vectors: &[u8], masks: &[u8]) -> Allocation {
     let intervals = intervals(program);
     let mut all =
@@ -62,7 +62,8 @@ pub(crate) fn allocate(program: &VectorProgram, vectors: &[u8], masks: &[u8]) ->
         let mut slots = 0;
         for i in intervals.iter().filter(|i| classes.contains(&program.regs[i.reg])) {
             active.retain(|a| {
-                // The instruction that reads a register for the last time may assign its result to it.
+                // An interval that ends at this instruction does not overlap: the instruction may write its result to a
+                // register that it reads for the last time.
                 let open = a.end > i.start;
                 if !open && let Home::Register(r) = all.homes[a.reg] {
                     free.push(r);
@@ -135,7 +136,7 @@ fn intervals(program: &VectorProgram) -> Vec<Interval> {
             source[*to] = true;
         }
     }
-    // A register that is assigned again, as those of variables are, cannot be read from its source.
+    // A virtual register that is assigned more than once, as those of variables are, cannot be read from its source.
     for inst in &program.body {
         if let Some(to) = inst.registers().0
             && !matches!(inst, Inst::Constant { .. } | Inst::Word { .. })
@@ -143,7 +144,7 @@ fn intervals(program: &VectorProgram) -> Vec<Interval> {
             source[to] = false;
         }
     }
-    // A value from before a loop that is read inside is live until the end of the loop. Inner loops come first.
+    // A value from before a loop that is read inside the loop is live until the loop's end. Inner loops come first.
     for (from, to) in &loops {
         for at in *from..=*to {
             let (assigned, read) = program.body[at].registers();

@@ -1,4 +1,4 @@
-//! Random nests: the interpreter, Cranelift's code and SIMD code agree in every bit.
+//! Random nests: the interpreter, Cranelift's code and SIMD code must agree in every bit.
 //!
 //! A nest has loops around a loop with lanes, arrays of every dtype, strides, guards, variables, folds and
 //! functions. The trip counts are near multiples of vector lengths. The bytes of each nest are decoded and checked.
@@ -23,16 +23,16 @@ use tapeloom_ir::prim::{Continuity, Library, LibraryFn, SignOf};
 use tapeloom_ir::{ArrayType, Code, Dtype, Isa, Literal, Scalar, Tensor};
 use target_lexicon::Triple;
 
-/// The number of elements of every array.
+/// The number of elements of every array in a generated nest.
 const SIZE: usize = 700;
 
-/// The trip count of loops inside loops with lanes; no other loop has it.
+/// The trip count of loops inside loops with lanes; no other loop has this trip count.
 const INNER: usize = 6;
 
 const DTYPES: [Dtype; 7] =
     [Dtype::F64, Dtype::F32, Dtype::I64, Dtype::I32, Dtype::U32, Dtype::U64, Dtype::Bool];
 
-/// Codes that compute or read masks.
+/// Codes whose results or operands are bools, so that generated nests have many masks.
 const DECISIONS: [Code; 8] =
     [Code::Lt, Code::Ge, Code::Ne, Code::And, Code::Or, Code::Xor, Code::Not, Code::Select];
 
@@ -48,7 +48,7 @@ struct Generator<'a> {
     values: Vec<Arg>,
     vars: Vec<VarId>,
     folded: Vec<VarId>,
-    /// The number of variables before the loop with lanes.
+    /// The number of variables that were declared before the loop with lanes.
     before: usize,
     outputs: usize,
     bare: bool,
@@ -74,7 +74,7 @@ impl Generator<'_> {
     fn value(&mut self, dtype: Dtype) -> Arg {
         let mut fit: Vec<Arg> =
             self.values.iter().copied().filter(|v| self.k.dtype(*v) == dtype).collect();
-        // A variable that is folded into is not read elsewhere in the loop.
+        // A variable that the loop folds into is not read elsewhere in the loop.
         let own =
             self.vars.iter().filter(|v| !self.folded.contains(v) && self.k.vars[**v] == dtype);
         fit.extend(own.map(|v| Arg::Var(*v)));
@@ -95,7 +95,8 @@ impl Generator<'_> {
         Arg::Scalar(value)
     }
 
-    /// Returns a random address within the arrays of `SIZE` elements. If `apart`, no two iterations have equal addresses.
+    /// Returns a random address within the arrays of `SIZE` elements. If `apart`, no two iterations access the same
+    /// element.
     fn address(&mut self, apart: bool) -> Address {
         let mut a = Address::default();
         let (mut low, mut high) = (0i64, 0i64);
@@ -118,7 +119,7 @@ impl Generator<'_> {
             a.terms.push((index, stride));
         }
         let room = (SIZE as i64 - (high - low)).max(1);
-        // If the nest is the whole program, its accesses reach one end of the arrays.
+        // If the nest is the whole program, its accesses reach the first or the last element of the arrays.
         let first =
             if self.bare { self.r.of(&[0, room - 1]) } else { self.r.below(room as usize) as i64 };
         a.offset = first - low;
@@ -218,8 +219,8 @@ impl Generator<'_> {
                 if lanes && !vars.is_empty() {
                     let var = self.r.of(&vars);
                     let value = self.value(self.k.vars[var]);
-                    // Each variable has one code, because its partial values start with the neutral element of the
-                    // code.
+                    // Each variable is always folded by the same code, because its partial values start with the
+                    // neutral element of that code.
                     let code = [Code::Add, Code::Max, Code::Min][var.index() % 3];
                     body.push(Stmt::Fold { var, code, value });
                 }
@@ -227,7 +228,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Adds a computed number to an address, within the arrays.
+    /// Adds a computed index to an address, which remains within the arrays.
     fn compute(&mut self, body: &mut Vec<Stmt>, a: &mut Address) {
         if self.r.below(4) > 0 || !self.dtypes.contains(&Dtype::I64) {
             return;
@@ -241,7 +242,7 @@ impl Generator<'_> {
         a.dynamic = Some(self.code(body, Code::Clamp, vec![bound(0), x, bound(room.min(9))]));
     }
 
-    /// Generates a loop inside a loop with lanes.
+    /// Generates a loop of `INNER` iterations inside a loop with lanes.
     fn inner(&mut self) -> Stmt {
         let (index, mut body) = (self.index(), Vec::new());
         self.loops.push((index, INNER));
@@ -256,7 +257,7 @@ impl Generator<'_> {
         Stmt::For { index, extent, parallelism, lanes: 1, carries: Vec::new(), body }
     }
 
-    /// Generates a loop, with its inner loops.
+    /// Generates a loop, with the loops inside it; the innermost loop has lanes.
     fn nest(&mut self, depth: usize) -> Stmt {
         let index = self.index();
         let lanes = depth == 0;
@@ -271,7 +272,7 @@ impl Generator<'_> {
             self.before = vars;
             self.folded =
                 self.vars.iter().copied().filter(|v| self.k.vars[*v] != Dtype::Bool).collect();
-            // Sometimes generate more values than registers, and more arrays than pointer registers.
+            // Sometimes generate more values than vector registers, and more arrays than registers for pointers.
             let most = self.r.of(&[14, 14, 14, 90]);
             for _ in 0..2 + self.r.below(most) {
                 self.statement(&mut body, true);
@@ -295,10 +296,10 @@ impl Generator<'_> {
     }
 }
 
-/// Generates a program of a nest. If `bare`, the program contains nothing else.
+/// Generates a program with a nest. If `bare`, the program contains nothing but the nest.
 pub(super) fn program(seed: u64, codes: &[Code], bare: bool) -> Program {
     let mut r = Random(seed);
-    // Only decisions, so that more masks are live than there are registers.
+    // Sometimes generate only codes on bools, so that more masks are live than there are mask registers.
     let decisions = r.below(6) == 0;
     let codes = if decisions { &DECISIONS } else { codes };
     let dtypes = match r.below(5) {
@@ -331,7 +332,7 @@ pub(super) fn program(seed: u64, codes: &[Code], bare: bool) -> Program {
     let depth = g.r.below(3);
     let nest = g.nest(depth);
     body.push(nest);
-    // The final values of variables are results.
+    // The final values of variables are stored as results.
     for var in g.vars.clone() {
         let to = g.buffer(g.k.vars[var], Place::Output(g.outputs));
         g.outputs += 1;
@@ -352,15 +353,15 @@ extern "C" fn times_f32(n: u32, x: f32) -> f32 {
     n as f32 * x
 }
 
-/// Returns codes of every kind, including functions.
+/// Returns codes of every kind for random nests, including library functions.
 pub(super) fn codes() -> Vec<Code> {
     let mut all = Code::PLAIN.to_vec();
     all.extend(DTYPES.map(Code::Convert));
     all.extend([-2, 3].map(Code::IntegerPow));
-    // Functions that are cheap to interpret.
+    // Library functions of at most 40 operations, which are cheap to interpret.
     let cheap = |code: &Code| code.row().library.is_some_and(|l| l.flops <= 40);
     all.extend(Scalar::ALL.iter().map(|s| s.row().code).filter(cheap));
-    // A function with a number, which is a part of its identity.
+    // Functions with a constant number (`n` below), which is a part of their identity.
     all.extend([2, 3].map(|n| {
         let function = LibraryFn::Indexed { n, f64: times, f32: times_f32 };
         let (continuity, sign) = (Continuity::Continuous, SignOf::Unknown);
@@ -374,8 +375,8 @@ pub(super) fn arguments(r: &mut Random) -> Vec<Tensor> {
         .iter()
         .map(|d| {
             let element = |r: &mut Random| {
-                // Thirds, so that a change in the order of sums changes bits; sometimes values at which functions
-                // have special cases.
+                // Numbers are multiples of a third, so that a change in the order of a sum changes bits; sometimes
+                // values at which functions have special cases.
                 let x = match r.below(40) {
                     0 => r.of(&[0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN]),
                     1 => r.of(&[1e-310, -800.0, 1e30, 1e7, -1.0, 1e300]),
@@ -464,7 +465,7 @@ fn random_nests() {
     assert!(taken * 3 > all, "{taken} of {all} nests are taken: {reasons:?}");
 }
 
-/// Offsets of four-byte elements have 32 bits. If a vector's elements are further apart, the nest must be refused.
+/// Offsets between 4-byte elements of a vector have 32 bits. A nest whose elements are further apart must be refused.
 #[test]
 fn elements_that_are_far_apart() {
     for set in [Isa::Avx2, Isa::Avx512] {
@@ -522,7 +523,7 @@ fn more_masks_than_registers() {
     ));
 }
 
-/// A code without effect must return its operand's value at that time, even if the operand is a variable that is set
+/// A code without effect on a variable must return the variable's value at that time, even if the variable is set
 /// later.
 #[test]
 fn a_value_is_not_the_variable_that_it_came_from() {
@@ -563,7 +564,7 @@ fn agrees(text: &str) {
     }
 }
 
-/// Returns edge values at which instructions differ; their number is equal for all dtypes.
+/// Returns the edge values of a dtype at which instructions differ; every dtype has 12.
 fn edges(dtype: Dtype) -> [Literal; 12] {
     let floats = [
         0.0,
@@ -601,12 +602,12 @@ fn edges(dtype: Dtype) -> [Literal; 12] {
     })
 }
 
-/// The number of elements of an operand: all pairs of edge values, and three more, so that the last vector is not
-/// full.
+/// The number of elements of an operand: all pairs of the 12 edge values, and three more, so that the last vector is
+/// not full.
 const PAIRS: usize = 12 * 12 + 3;
 
-/// Generates a nest that applies a code to pairs of edge values, possibly with elements of eight bytes, possibly
-/// under a guard.
+/// Generates a nest that applies a code to pairs of edge values, optionally with elements of eight bytes beside them,
+/// and optionally under a guard.
 fn one_code(
     code: Code,
     dtype: Dtype,

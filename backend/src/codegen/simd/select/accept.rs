@@ -1,14 +1,14 @@
-//! Checks whether a nest can become SIMD code, before any instruction is selected for it.
+//! Checks whether a nest of loops can become SIMD code, before any instruction is selected for the nest.
 
 use super::Refused;
 use crate::loop_ir::{BufferId, Extent, Stmt, visit};
 
-/// The smallest number of executed statements, counted per element, for which a nest becomes SIMD code. Filling the
-/// row and the call cost about as much as a dozen vectors (an estimate).
+/// The fewest executed statements, counted once per element, of a nest that becomes SIMD code. Filling the row (the
+/// nest's arguments) and the call cost about as much as a dozen vectors (an estimate).
 const LEAST_STATEMENTS: usize = 128;
 
-/// Refuses a nest with an unsupported statement or extent, with an array that is promoted to registers, or with fewer
-/// than `LEAST_STATEMENTS` executed statements.
+/// Returns an error for a nest with an unsupported statement or trip count, with an array that is promoted to
+/// registers, or with fewer than `LEAST_STATEMENTS` executed statements.
 pub(super) fn acceptable(stmt: &Stmt, in_memory: &dyn Fn(BufferId) -> bool) -> Result<(), Refused> {
     if !matches!(stmt, Stmt::For { .. }) {
         return Err(Refused("it is no loop"));
@@ -54,7 +54,7 @@ pub(super) fn acceptable(stmt: &Stmt, in_memory: &dyn Fn(BufferId) -> bool) -> R
     Ok(())
 }
 
-/// Returns whether a statement contains a loop that has no lanes, and neither contains a loop with lanes nor is in one.
+/// Returns whether a statement contains a loop that is neither a loop with lanes, nor around one, nor inside one.
 fn without_lanes(stmt: &Stmt) -> bool {
     match stmt {
         Stmt::For { lanes: 2.., .. } => false,
@@ -67,7 +67,7 @@ fn without_lanes(stmt: &Stmt) -> bool {
     }
 }
 
-/// Counts the executed statements in loops with lanes.
+/// Adds to `statements` the statements that `body`, executed `times` times, executes in loops with lanes.
 fn count(body: &[Stmt], times: usize, in_lanes: bool, statements: &mut usize) {
     for stmt in body {
         let (mut inner, mut in_lanes) = (times, in_lanes);

@@ -1,4 +1,4 @@
-//! Selection of instructions for scalar codes.
+//! Selection of vector instructions for scalar codes (the loop IR's operations on single elements).
 
 use super::{FunctionOf, Numbered, Refused, Select, Val, Word, lane};
 use crate::codegen::simd::form::{
@@ -12,7 +12,7 @@ use tapeloom_ir::prim::{Library, LibraryFn, Words, power, threefry2x32};
 use tapeloom_ir::{Code, Dtype, Literal};
 
 impl Select<'_> {
-    /// Selects instructions for a code on operands, the last of which has the dtype `dtype`.
+    /// Selects instructions for a scalar code (an operation on single elements). `dtype` is that of the last operand.
     pub(super) fn code(&mut self, code: Code, dtype: Dtype, args: &[Val]) -> Result<Val, Refused> {
         let uniform = args.iter().all(|a| a.uniform);
         self.uniform = uniform;
@@ -30,7 +30,7 @@ impl Select<'_> {
         Ok(Val { regs, uniform })
     }
 
-    /// Selects instructions for a code on one register per operand, of type `ty`.
+    /// Selects instructions for a scalar code on one vector of each operand, whose elements have type `ty`.
     pub(super) fn one(
         &mut self,
         code: Code,
@@ -270,7 +270,8 @@ impl Select<'_> {
         Ok(self.converted(by, ty, x))
     }
 
-    /// Emits a conversion. A uniform value must end in all elements of a whole register.
+    /// Emits a conversion of one vector. The result of a uniform value must fill a whole machine register with equal
+    /// elements.
     fn converted(&mut self, by: Conversion, ty: Ty, x: Reg) -> Reg {
         let (from, to) = by.lanes();
         let wide = from.bytes().max(to.bytes());
@@ -282,7 +283,7 @@ impl Select<'_> {
         self.make(Class::Vector, |all| Inst::Broadcast { lane: to, to: all, x: result })
     }
 
-    /// Converts a float to the nearest integer towards zero that the dtype represents; nan becomes 0.
+    /// Emits the conversion of a float, rounded towards zero and clamped to the range of dtype `to`; nan becomes 0.
     fn saturated(&mut self, by: Conversion, to: Dtype, ty: Ty, x: Reg) -> Reg {
         let (lane, unsigned) = (by.lanes().1, !to.is_signed());
         let bits = lane.bytes() as i32 * 8;
@@ -300,7 +301,7 @@ impl Select<'_> {
         if unsigned {
             return self.pick(result, nan, none, whole);
         }
-        // The conversion already returns the least integer for values below the range.
+        // The instruction already returns the least integer for values below the range, so correct only those above.
         let end = self.float(ty.lane, 2f64.powi(bits - 1));
         let beyond = self.compare(Order::Ge, true, ty, x, end);
         let greatest = self.constant(lane, (1 << (bits - 1)) - 1);
@@ -308,7 +309,8 @@ impl Select<'_> {
         self.pick(result, nan, none, number)
     }
 
-    /// Emits the block function of Threefry for a key and a counter, on both halves of each element at once.
+    /// Emits the block function of the Threefry generator for a key and a counter, each two 32-bit words in a 64-bit
+    /// element.
     fn random_bits(&mut self, ty: Ty, key: Reg, counter: Reg) -> Reg {
         let mut words = |x: Reg| [self.unary(Unary::ShiftRight(32), ty, x), x];
         let (key, counter) = (words(key), words(counter));
@@ -321,8 +323,8 @@ impl Select<'_> {
         self.binary(Binary::Or, ty, high, low)
     }
 
-    /// Emits a library function: its recording, if there is one, with calls for elements outside of the recording's
-    /// domain. Otherwise calls for all elements.
+    /// Emits a library function. If the function has a recording (an inlined list of operations), calls only handle the
+    /// elements outside of the recording's domain; otherwise calls handle all elements.
     pub(super) fn library(
         &mut self,
         library: Library,
@@ -346,7 +348,8 @@ impl Select<'_> {
             None => (self.vector(), When::Always),
             Some((to, None)) => return Ok(to),
             Some((to, Some(_))) if planted(Fault::EightInside) => return Ok(to),
-            // The calls change elements of the result, and other code may read the register of the recording.
+            // Copy the recording's result: the calls overwrite some of its elements, and other code may read its
+            // register.
             Some((x, Some(mask))) if x.index() < first => {
                 let to = self.vector();
                 self.push(Inst::Move { to, x });
@@ -373,7 +376,8 @@ impl Select<'_> {
     }
 }
 
-/// An emitter of Threefry's operations on vectors of 32-bit words, of which every second word is used.
+/// An emitter of Threefry's operations on vectors of 32-bit words, of which every second word is used (one per 64-bit
+/// element).
 struct InLanes<'s, 'k> {
     s: &'s mut Select<'k>,
     ty: Ty,

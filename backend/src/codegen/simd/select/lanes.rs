@@ -1,4 +1,4 @@
-//! Loops with lanes: strips of vectors, remaining elements, and folds.
+//! Loops with lanes: full strips of vectors, the remaining elements, and folds.
 
 use super::{Refused, Select, Strip, Val, class, lane};
 use crate::codegen::simd::form::{Binary, Class, Inst, Lane, Logic, Order, Reg, Ty};
@@ -10,7 +10,8 @@ use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{Code, Dtype, Literal};
 
 impl Select<'_> {
-    /// Selects instructions for a loop with lanes: for full strips, and for the remaining elements.
+    /// Selects instructions for a loop with lanes: first a loop over full strips (one or more vectors at once), then
+    /// the remaining elements.
     pub(super) fn in_lanes(
         &mut self,
         stmt: &Stmt,
@@ -47,7 +48,8 @@ impl Select<'_> {
         }
         let (full, rest) = (extent - extent % strip, extent % strip);
 
-        // A folded variable has a partial value for each element of a strip.
+        // A variable that is folded into has a partial value for each element of a strip; they are combined after the
+        // loop.
         let mut partial = Vec::new();
         if !folds.is_empty() && full > 0 {
             for (var, code) in &folds {
@@ -78,8 +80,8 @@ impl Select<'_> {
             self.lanes = Some(Strip { index, n, units });
             self.strips(0, full, strip, body)?;
         }
-        // The remaining elements are processed vector by vector, the last vector with fewer active elements. Each
-        // vector folds into its own partial values.
+        // The remaining elements are processed vector by vector; the last vector may have fewer active elements. The
+        // vector number `unit` folds into the partial values of vector `unit` of a strip.
         for unit in 0..rest.div_ceil(n) {
             let from = full + unit * n;
             let mut active = n.min(extent - from);
@@ -128,8 +130,8 @@ impl Select<'_> {
         Ok(())
     }
 
-    /// Emits one step of a fold by `max` or `min`. A separate mask records nans, so that a step depends on the
-    /// previous one by only one instruction.
+    /// Emits one step of a fold by `max` or `min`. A separate mask records nans, so that each step depends on the step
+    /// before by only one instruction.
     pub(super) fn fold_extreme(
         &mut self,
         code: Code,
@@ -181,7 +183,7 @@ impl Select<'_> {
         Ok(())
     }
 
-    /// Returns the sizes in bytes of the smallest and the largest element type in a loop, without bools.
+    /// Returns the sizes in bytes of the smallest and the largest element type of values in a loop; bools do not count.
     pub(super) fn sizes(&self, body: &[Stmt]) -> (usize, usize) {
         let (mut least, mut most) = (8, 4);
         let mut dtype = |d: Dtype| {
@@ -194,7 +196,7 @@ impl Select<'_> {
             let shape = s.shape();
             shape.defines.iter().for_each(|v| dtype(self.k.scalars[*v]));
             shape.assigns.iter().for_each(|(v, _)| dtype(self.k.vars[*v]));
-            // Indices in addresses do not count, since they are not values.
+            // Integers used only in addresses do not count, since they occupy no vector elements.
             if matches!(shape.flow, Flow::Straight) {
                 shape.operands.iter().for_each(|a| match a {
                     Arg::Index(_) | Arg::Scalar(_) | Arg::Var(_) => dtype(self.k.dtype(*a)),
@@ -206,7 +208,7 @@ impl Select<'_> {
         (least, most)
     }
 
-    /// Selects new values for active elements and old values for the others.
+    /// Returns the new value for active elements, and the old value for the others.
     pub(super) fn merged(
         &mut self,
         mask: Reg,
@@ -221,7 +223,7 @@ impl Select<'_> {
         Ok(Val { regs: smallvec![to], uniform: false })
     }
 
-    /// Combines partial values to a uniform one: the halves first.
+    /// Folds the partial values of a variable to one uniform value, by halves: the upper half into the lower half.
     pub(super) fn combine(
         &mut self,
         code: Code,
@@ -251,7 +253,7 @@ impl Select<'_> {
             let high = self.vector();
             self.push(Inst::UpperHalf { ty: Ty { lane, n: left }, to: high, x: last });
             left /= 2;
-            // The vector has at least 128 bits; the additional elements do not matter.
+            // A vector register has at least 128 bits; its elements beyond `left` are ignored.
             let ty = Ty { lane, n: left.max(16 / lane.bytes()) };
             last = self.one(code, dtype, ty, &[last, high])?;
         }

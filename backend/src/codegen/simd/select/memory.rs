@@ -1,4 +1,4 @@
-//! Loads and stores: addresses from pointers of the row and the loops around.
+//! Loads and stores: addresses from pointers in the row (the nest's arguments) and the counters of loops.
 
 use super::{Refused, Select, Val, Word, class, lane};
 use crate::codegen::simd::form::{
@@ -9,8 +9,8 @@ use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
 
 impl Select<'_> {
-    /// Returns the address of an access, the bytes per iteration, and the element offsets of lanes that are not
-    /// evenly spaced.
+    /// Returns the address of an access, the stride in bytes per iteration of the loop with lanes, and, for lanes that
+    /// are not evenly spaced, their offsets in elements.
     fn place(
         &mut self,
         buffer: BufferId,
@@ -40,7 +40,8 @@ impl Select<'_> {
             Some(arg) if self.inside(arg) => {
                 let computed = self.arg(arg)?;
                 let reg = computed.at(0);
-                // An index that was computed before the loop with lanes becomes a part of the stream's pointer.
+                // An index that was computed before the loop with lanes is added to the stream's pointer, once, before
+                // the loop.
                 let found = self.lanes.is_none() || reg.index() < self.before.1;
                 if computed.uniform && found && !self.homes.contains(&reg) {
                     stream.computed = Some((reg, size));
@@ -75,7 +76,7 @@ impl Select<'_> {
         Ok((At::Lane { stream, stride, inner, offset }, stride, places))
     }
 
-    /// Returns whether an operand is computed in the nest, and not passed in from outside.
+    /// Returns whether an operand is computed in the nest (instead of being an argument, a literal or a loop index).
     fn inside(&self, arg: Arg) -> bool {
         match arg {
             Arg::Scalar(s) => self.defined.contains(&s),
@@ -84,7 +85,7 @@ impl Select<'_> {
         }
     }
 
-    /// Returns the offset in elements for each lane: the computed index plus the steps of the loop with lanes.
+    /// Returns the offset in elements for each lane: the computed index plus the lane's loop index times `step`.
     fn places(&mut self, computed: Val, step: i64) -> Result<Val, Refused> {
         let Some(strip) = self.lanes else {
             return Err(Refused("an address outside of lanes is a variable"));
@@ -105,7 +106,8 @@ impl Select<'_> {
         Ok(Val { regs, uniform: false })
     }
 
-    /// Returns the address of a vector of the strip, and the arrangement of its elements.
+    /// Returns the address of vector number `unit` of the strip, and the arrangement of that vector's elements in
+    /// memory.
     fn unit(
         &self,
         (at, stride, places): &(At, i64, Option<Val>),
@@ -125,7 +127,8 @@ impl Select<'_> {
         let moved = i64::from(*offset) + stride * (unit * strip.n) as i64;
         let offset = i32::try_from(moved).map_err(|_| Refused("a stride is too long"))?;
         let access = if *stride == size as i64 { Access::Unit } else { Access::Strided(*stride) };
-        // Offsets within a vector have the width of its elements.
+        // Offsets within a vector have the width of its elements, so for 4-byte elements the last one must fit in 32
+        // bits.
         let last = stride * (strip.n as i64 - 1);
         if access != Access::Unit && size == 4 && i32::try_from(last).is_err() {
             return Err(Refused("a stride is too long"));
@@ -146,7 +149,7 @@ impl Select<'_> {
         let single = self.lanes.is_none();
         let one = place.1 == 0 && place.2.is_none();
         let uniform = single || (one && guard.as_ref().is_none_or(|g| g.uniform));
-        // For inactive elements, a guard may hold although the single address is out of bounds.
+        // A guard may hold for inactive elements although a single element's address is then out of bounds.
         let units = if uniform { 1 } else { self.lanes.map_or(1, |s| s.units) };
         let n = if uniform { 1 } else { self.lanes.map_or(1, |s| s.n) };
         let active =

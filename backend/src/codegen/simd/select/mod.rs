@@ -1,8 +1,8 @@
-//! Instruction selection: from a nest of loops to the vector IR.
+//! Instruction selection: from a nest of loops of the loop IR to the vector IR.
 //!
 //! A nest is taken as a whole or not at all ([`Refused`] holds the reason). It consists of loops with constant trip
-//! counts around loops with lanes, with values, variables, loads and stores. Values from outside come in the words
-//! of a row ([`Word`]).
+//! counts around loops with lanes, with values, variables, loads and stores. Values from outside of the nest come in
+//! the words of a *row* ([`Word`]), the argument of the nest's function.
 //!
 //! In a loop with lanes, a value has one register for every vector of a [`Strip`], or one register if it is
 //! uniform. A folding loop processes the number of elements at once that its program states, because bits depend on
@@ -26,24 +26,25 @@ use smallvec::{SmallVec, smallvec};
 use tapeloom_ir::prim::Library;
 use tapeloom_ir::{Dtype, Literal, OrderedMap, OrderedSet};
 
-/// The reason why a nest has no SIMD code.
+/// The reason why a nest of loops has no SIMD code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Refused(pub(crate) &'static str);
 
-/// A word of the row that the nest receives.
+/// A word of the row: one argument of the nest's code.
 #[derive(Clone, PartialEq, Hash, Debug)]
 pub(crate) enum Word {
-    /// A pointer to the element that is accessed in the first iterations of the nest's loops.
+    /// A pointer to the element that an access has in the first iterations of the nest's loops.
     Pointer(BufferId, Address),
     /// A scalar that is defined outside of the nest.
     Scalar(Arg),
     /// A variable that is declared outside of the nest: its value before the nest, and, if `changed`, after the nest.
     Var { var: VarId, changed: bool },
-    /// The address of a scalar function, which is called element by element: its symbol, library function and dtype.
+    /// The address of a scalar function, which is called element by element: the symbol's name, the library function
+    /// and its dtype.
     Function(&'static str, FunctionOf),
 }
 
-/// The library function, on elements of a dtype, that a word of the row points to.
+/// A library function, on elements of one dtype, whose address is a word of the row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FunctionOf {
     pub(crate) library: Library,
@@ -62,20 +63,20 @@ impl std::hash::Hash for FunctionOf {
     }
 }
 
-/// A nest after instruction selection.
+/// A nest after instruction selection: its vector program, and the words of its row (its arguments).
 #[derive(Debug)]
 pub(crate) struct Unit {
     pub(crate) program: VectorProgram,
     pub(crate) row: Vec<Word>,
-    /// The number of elements of a vector, for each loop with lanes that is not empty.
+    /// The number of elements of a vector, for each loop with lanes that has at least one iteration.
     pub(crate) elements: Vec<(IndexId, usize)>,
 }
 
-/// The largest number of instructions of a nest. It bounds the code size and the time of register allocation.
+/// The most vector instructions of a nest. The limit bounds the code size and the time of register allocation.
 const MOST_INSTRUCTIONS: usize = 2500;
 
-/// Selects instructions for a nest, for vectors of `vector_bytes` bytes. `in_memory` says whether the elements of a
-/// buffer are in memory.
+/// Selects instructions for a nest, for vectors of `vector_bytes` bytes (32 or 64). `in_memory` returns whether the
+/// elements of a buffer are in memory (not promoted to registers).
 pub(crate) fn select(
     k: &Kernel,
     stmt: &Stmt,
@@ -115,7 +116,7 @@ pub(crate) fn select(
     s.finish()
 }
 
-/// A value: one register for every vector of a strip, or one register if it is uniform.
+/// A value during selection: one virtual register for every vector of a strip, or one register if it is uniform.
 #[derive(Clone, Debug)]
 struct Val {
     regs: SmallVec<[Reg; 2]>,
@@ -127,57 +128,57 @@ impl Val {
         Val { regs: smallvec![reg], uniform: true }
     }
 
-    /// Returns the register of vector number `unit` of the strip; a uniform value has one register for all.
+    /// Returns the register of vector number `unit` of the strip; a uniform value has one register for all vectors.
     fn at(&self, unit: usize) -> Reg {
         if self.uniform { self.regs[0] } else { self.regs[unit] }
     }
 }
 
-/// A key of value numbering: an instruction without its result register, or a function of registers.
+/// A key of value numbering: an instruction without its result register, or a library function with its operands.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Numbered {
     Inst(Inst),
     Function(&'static str, Option<u32>, Ty, SmallVec<[Reg; 3]>),
 }
 
-/// The elements that one iteration of a loop with lanes processes.
+/// The elements that one iteration of the vectorized loop processes: one or more vectors.
 #[derive(Clone, Copy, Debug)]
 struct Strip {
     index: IndexId,
-    /// The number of elements of a vector.
+    /// The number of elements of one vector.
     n: usize,
-    /// The number of vectors of the strip, the elements of one iteration.
+    /// The number of vectors that one iteration of the vectorized loop processes.
     units: usize,
 }
 
 pub(super) struct Select<'a> {
     k: &'a Kernel,
-    /// The bytes of a whole vector register: 32 or 64.
+    /// The bytes of a vector register of the machine: 32 or 64.
     vector_bytes: usize,
     program: VectorProgram,
     row: Vec<Word>,
     values: OrderedMap<ScalarId, Val>,
     vars: OrderedMap<VarId, Val>,
-    /// The surrounding loops, outermost first.
+    /// The loops around the statement being selected, outermost first.
     open: Vec<(IndexId, LoopId)>,
     lanes: Option<Strip>,
-    /// The addresses of accesses in the loop with lanes.
+    /// The streams (base pointers of accesses) of the loop with lanes.
     streams: Vec<Stream>,
-    /// The number of surrounding loops, and of virtual registers, when the loop with lanes began. A register with a
-    /// smaller number was defined before the loop.
+    /// The number of surrounding loops, and the number of virtual registers, at the start of the loop with lanes. A
+    /// virtual register with a smaller number was defined before that loop.
     before: (usize, usize),
     constants: OrderedMap<(Lane, u64), Reg>,
-    /// The values that were computed in the surrounding blocks, in order. `None` if the register has been reused.
+    /// The values computed in the surrounding blocks, for value numbering. `None` if the register has been reused.
     numbers: OrderedMap<Numbered, Option<Reg>>,
-    /// The virtual registers of variables. They are assigned several times, so value numbering leaves them out.
+    /// The virtual registers of variables. They are assigned several times, so value numbering excludes them.
     homes: OrderedSet<Reg>,
     /// The number of elements of a vector, for each loop with lanes.
     elements: Vec<(IndexId, usize)>,
     /// Instructions that are placed before all others.
     prologue: Vec<Inst>,
-    /// If fewer elements are active than a vector has: their mask, and the variables that are folded into.
+    /// For a last vector with fewer active elements: their mask, and the variables that the loop folds into.
     merge: Option<(Reg, OrderedSet<VarId>)>,
-    /// Per variable into which floats are folded by `max` or `min`: the mask of elements that were nan.
+    /// Per variable that floats are folded into by `max` or `min`: the mask of elements that were nan so far.
     nans: OrderedMap<VarId, Val>,
     /// Whether the instruction being selected is uniform: its result is equal in all elements.
     uniform: bool,
@@ -197,7 +198,7 @@ fn lane(dtype: Dtype) -> Option<Lane> {
 }
 
 impl Select<'_> {
-    /// Places the prologue at the front, and stores changed variables to the row.
+    /// Returns the selected nest: the prologue is placed first, and changed variables are stored to the row at the end.
     fn finish(mut self) -> Result<Unit, Refused> {
         let mut back = Vec::new();
         for (i, word) in self.row.iter().enumerate() {
@@ -219,7 +220,7 @@ impl Select<'_> {
         Ok(Unit { program: self.program, row: self.row, elements: self.elements })
     }
 
-    /// Returns the type of a whole vector.
+    /// Returns the type of a vector that fills a machine register.
     fn whole(&self, lane: Lane) -> Ty {
         Ty { lane, n: self.vector_bytes / lane.bytes() }
     }
@@ -228,7 +229,8 @@ impl Select<'_> {
         self.program.body.push(inst);
     }
 
-    /// Returns the result of an instruction, which is emitted unless a surrounding block has emitted the same one.
+    /// Returns the register of an instruction's result. The instruction is emitted unless a surrounding block has
+    /// emitted the same instruction.
     fn make(&mut self, class: Class, inst: impl Fn(Reg) -> Inst) -> Reg {
         let key = inst(Reg::new(0));
         if let Some(Some(reg)) = self.numbers.get(&Numbered::Inst(key.clone())) {
@@ -241,16 +243,16 @@ impl Select<'_> {
         to
     }
 
-    /// Records that a register holds the result of an instruction, for the rest of the block.
+    /// Records, for value numbering until the end of the block, that register `to` holds the result of an instruction.
     fn record_value(&mut self, what: Numbered, read: &[Reg], to: Reg) {
-        // Do not record instructions that read variables, which may change later. An entry that was set to `None`
-        // stays so, because it may belong to a surrounding block.
+        // Do not record instructions that read variables, which may change later. An entry that was set to `None` is
+        // not replaced, because it may belong to a surrounding block.
         if !read.iter().any(|x| self.homes.contains(x)) {
             self.numbers.entry(what).or_insert(Some(to));
         }
     }
 
-    /// Removes the record of a register's instruction, because the register is reused.
+    /// Removes the instruction of register `reg` from value numbering, because the register is reused.
     fn drop_record(&mut self, reg: Reg) {
         if let Some((_, made)) = self.numbers.iter_mut().rev().find(|(_, made)| **made == Some(reg))
         {
@@ -274,7 +276,7 @@ impl Select<'_> {
         self.row.len() - 1
     }
 
-    /// Returns a register with the same bits in every element; there is one register for each constant.
+    /// Returns the register with the same bits in every element; all uses of a constant share one register.
     pub(super) fn constant(&mut self, lane: Lane, bits: u64) -> Reg {
         if let Some(reg) = self.constants.get(&(lane, bits)) {
             return *reg;
@@ -374,8 +376,8 @@ impl Select<'_> {
         }
     }
 
-    /// Copies a value if it is in the registers of a variable. (A code without effect returns the registers of its
-    /// operand, and variables change.)
+    /// Copies a value to new registers if it is in the registers of a variable, which may change. (A code without
+    /// effect, such as a conversion to the same type, returns the registers of its operand.)
     fn own(&mut self, x: Val) -> Val {
         if !x.regs.iter().any(|reg| self.homes.contains(reg)) {
             return x;
@@ -393,7 +395,7 @@ impl Select<'_> {
         Val { regs: regs.into_iter().map(copy).collect(), uniform }
     }
 
-    /// Returns the registers of a variable. A variable from outside is loaded from the row.
+    /// Returns the registers of a variable. A variable from outside of the nest is loaded from the row.
     fn var(&mut self, var: VarId) -> Result<Val, Refused> {
         if let Some(val) = self.vars.get(&var) {
             return Ok(val.clone());
@@ -427,7 +429,7 @@ impl Select<'_> {
         Ok(())
     }
 
-    /// Like [`Self::set`]. If the value was defined after the register `first` and has no other name, its
+    /// Like [`Self::set`]. If the value was defined after the register `first` and nothing else uses its register, its
     /// instruction writes directly to the variable's register.
     fn set_new(&mut self, var: VarId, x: &Val, first: usize) -> Result<(), Refused> {
         if let ([to], [x]) = (self.vars[&var].regs.as_slice(), x.regs.as_slice())
@@ -442,7 +444,7 @@ impl Select<'_> {
         self.set(var, x)
     }
 
-    /// Returns new registers for a variable.
+    /// Returns `units` new registers for a variable.
     fn new_homes(&mut self, class: Class, units: usize) -> SmallVec<[Reg; 2]> {
         let regs: SmallVec<[Reg; 2]> = (0..units).map(|_| self.program.regs.push(class)).collect();
         self.homes.extend(regs.iter().copied());
@@ -513,7 +515,7 @@ impl Select<'_> {
         self.make(Class::Mask, |to| Inst::Truth { to, all })
     }
 
-    /// Emits a comparison. A uniform mask needs as many truth values as a register of four-byte elements.
+    /// Emits a comparison. A uniform mask must have a truth value for each four-byte element of a whole register.
     pub(super) fn compare(&mut self, order: Order, signed: bool, ty: Ty, x: Reg, y: Reg) -> Reg {
         let to = self.make(Class::Mask, |to| Inst::Compare { order, signed, ty, to, x, y });
         if self.uniform && ty.lane.bytes() == 8 {

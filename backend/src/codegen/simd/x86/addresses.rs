@@ -1,4 +1,4 @@
-//! Loops with lanes, their streams, and addresses.
+//! Loops with lanes, their streams (the base pointers of accesses in such a loop), and addresses.
 
 use super::super::form::{At, LoopId, Stream};
 use super::emit::{Emit, STREAMS, memory, sized};
@@ -36,7 +36,8 @@ impl Emit<'_> {
         memory(Register::RSP, at as i64)
     }
 
-    /// Emits the computation of a stream's pointer (the base of accesses in a loop with lanes) into `to`. Changes r15.
+    /// Emits the computation of a stream's pointer (the base of accesses in a loop with lanes) into `to`. Overwrites
+    /// r15.
     fn point(&mut self, to: Register, stream: &Stream) -> Result<(), &'static str> {
         let word = self.word(stream.word, false);
         self.put(Instruction::with2(Code::Mov_r64_rm64, to, word));
@@ -59,7 +60,8 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Returns the address of an access. For elements that are `apart`, returns the address of the first one.
+    /// Returns the base, index, scale and offset of an access's address. If the elements are not contiguous (`apart`),
+    /// the address is that of the vector's first element.
     pub(super) fn address(&mut self, at: &At, apart: bool) -> (Register, Register, u32, i64) {
         match at {
             At::Outer { stream, offset } => {
@@ -95,7 +97,8 @@ impl Emit<'_> {
         }
     }
 
-    /// Emits the addition of inner loops' offsets (counter times stride) to the pointer `base`. Returns r15, the sum.
+    /// Emits the addition of inner loops' offsets (counter times stride in bytes) to the pointer `base`. Returns r15,
+    /// which holds the sum.
     fn moved(&mut self, base: Register, inner: &[(LoopId, i64)]) -> Register {
         let (r14, r15) = (Register::R14, Register::R15);
         if base != r15 {

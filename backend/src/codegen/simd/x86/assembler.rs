@@ -1,12 +1,13 @@
-//! The assembler: labels, and constants after the code, which instructions address relative to their position.
+//! The assembler: labels, and constants after the code, which instructions address relative to the instruction pointer.
 
 use iced_x86::{Code, Encoder, Instruction, MemoryOperand, Register};
 
-/// A label: a position in the code, possibly not bound yet.
+/// A label: an offset in the code that jumps refer to, possibly not bound yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Label(usize);
 
-/// A 32-bit distance from the end of an instruction to a target, to be filled in.
+/// A 32-bit distance in bytes from the end of an instruction to its target (a label or a constant), to be filled in by
+/// `finish`.
 struct Distance {
     at: usize,
     end: usize,
@@ -19,21 +20,22 @@ enum Target {
     Constant(usize),
 }
 
-/// Code under construction.
+/// Code under construction: the encoded bytes, labels, and distances to be filled in.
 pub(crate) struct Assembler {
     encoder: Encoder,
     length: usize,
     labels: Vec<Option<usize>>,
     distances: Vec<Distance>,
-    /// The constants that are placed after the code.
+    /// The bytes of the constants that are placed after the code.
     constants: Vec<u8>,
     failed: Option<String>,
 }
 
-/// The placeholder distance of a constant in bytes, replaced at the end. It fits 32 bits for every instruction.
+/// The placeholder for the distance to a constant, in bytes; `finish` replaces it. It fits in 32 bits after the
+/// subtraction of any instruction's address.
 const FAR: i64 = 1 << 30;
 
-/// The alignment of the constants in bytes.
+/// The alignment of the constants after the code, in bytes.
 const ALIGNMENT: usize = 64;
 
 impl Assembler {
@@ -53,12 +55,12 @@ impl Assembler {
         Label(self.labels.len() - 1)
     }
 
-    /// Binds a label to the current position.
+    /// Binds a label to the current offset in the code.
     pub(crate) fn bind(&mut self, label: Label) {
         self.labels[label.0] = Some(self.length);
     }
 
-    /// Returns the offset of a constant among the constants. Equal constants are stored once.
+    /// Returns the offset in bytes of a constant from the start of all constants. Equal constants are stored once.
     pub(crate) fn constant(&mut self, bytes: &[u8]) -> usize {
         let size = bytes.len();
         if let Some(i) = self.constants.chunks_exact(size).position(|c| c == bytes) {
@@ -70,7 +72,8 @@ impl Assembler {
         at
     }
 
-    /// Appends an instruction. If it refers to [`constant_operand`], its address is that of `constant`.
+    /// Appends an instruction. If its memory operand is [`constant_operand`], the operand will address the constant at
+    /// offset `constant`.
     pub(crate) fn put(&mut self, instruction: &Instruction, constant: Option<usize>) {
         match self.encoder.encode(instruction, self.length as u64) {
             Ok(size) => {
@@ -108,7 +111,7 @@ impl Assembler {
         self.failed.get_or_insert(why);
     }
 
-    /// Returns the bytes of code and constants.
+    /// Returns the bytes of the code and of the constants after it, with all distances filled in.
     pub(crate) fn finish(mut self) -> Result<Vec<u8>, String> {
         if let Some(why) = self.failed {
             return Err(why);
@@ -116,7 +119,7 @@ impl Assembler {
         let mut bytes = self.encoder.take_buffer();
         let constants = (bytes.len() + 1).next_multiple_of(ALIGNMENT);
         if !self.constants.is_empty() {
-            // Fill the space after the code with `int3`, at least one, to mark the end of the code.
+            // Fill the space between code and constants with `int3`, at least one, to mark the end of the code.
             bytes.resize(constants, 0xcc);
             bytes.extend(&self.constants);
         }
@@ -131,7 +134,7 @@ impl Assembler {
         Ok(bytes)
     }
 
-    /// Returns a memory operand that stands for a constant, whose address `put` fills in.
+    /// Returns a memory operand that stands for a constant; `put` makes it address that constant.
     pub(crate) fn constant_operand(&self, broadcast: bool) -> MemoryOperand {
         let to = self.length as i64 + FAR;
         MemoryOperand::new(Register::RIP, Register::None, 1, to, 8, broadcast, Register::None)

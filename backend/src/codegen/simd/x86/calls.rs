@@ -1,4 +1,4 @@
-//! Calls of functions on single elements.
+//! Calls of scalar functions, element by element.
 
 use super::super::form::{Class, Inst, When};
 use super::super::regalloc::Home;
@@ -8,7 +8,7 @@ use iced_x86::{Code, Instruction, MemoryOperand, Register};
 use smallvec::SmallVec;
 
 impl Emit<'_> {
-    /// Emits calls of a function for the active elements that are outside of its inline domain.
+    /// Emits calls of a scalar function for the active elements that are outside of the domain of its inline code.
     pub(super) fn call(&mut self, at: usize) -> Result<(), &'static str> {
         let program = self.program;
         let Inst::Call { ty, word, number, to, args, when } = &program.body[at] else {
@@ -17,7 +17,7 @@ impl Emit<'_> {
         let frame = |at: usize| memory(Register::RSP, at as i64);
         let (m, first) = (self.m, self.m.operands[0]);
 
-        // Save the live registers.
+        // Save the vector and mask registers that are live across the call.
         let mut vectors: SmallVec<[u8; 32]> = SmallVec::new();
         let mut masks: SmallVec<[u8; 8]> = SmallVec::new();
         for (reg, class) in &program.regs {
@@ -43,7 +43,8 @@ impl Emit<'_> {
             let k = Register::K0 + u32::from(*r);
             self.put(Instruction::with2(Code::VEX_Kmovw_m16_kr, slot, k));
         }
-        // Save general registers: first the pointer to the row, then the index of the lanes and the streams' pointers.
+        // Save general registers: rdi (the pointer to the row), rax (the counter of the loop with lanes) and the
+        // streams' pointers.
         let streams = self.streams.iter().flatten();
         let in_use =
             |r: &Register| CALLER_SAVED[..2].contains(r) || streams.clone().any(|s| s == r);
@@ -80,7 +81,7 @@ impl Emit<'_> {
         self.put(Instruction::with2(Code::Mov_rm64_r64, frame(self.frame.left), Register::RAX));
         self.put(Ok(Instruction::with(Code::VEX_Vzeroupper)));
 
-        // Loop over the elements: the lowest set bit of the remaining mask is the next one.
+        // Loop over the elements: the lowest set bit of the mask of remaining elements is the next element's index.
         let (again, done) = (self.a.label(), self.a.label());
         self.a.bind(again);
         self.put(Instruction::with2(Code::Mov_r64_rm64, Register::RAX, frame(self.frame.left)));
@@ -102,7 +103,7 @@ impl Emit<'_> {
             let load = by_size(m.load_one, ty.lane);
             self.put(Instruction::with2(load, sized(i as u8, 16), from));
         }
-        // Reload the pointer to the row, which was in rdi.
+        // Reload the pointer to the row (the nest's arguments), which was in rdi.
         let row = frame(self.frame.saved_general);
         self.put(Instruction::with2(Code::Mov_r64_rm64, Register::RAX, row));
         let function = memory(Register::RAX, 8 * *word as i64);

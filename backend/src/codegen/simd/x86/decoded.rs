@@ -1,4 +1,4 @@
-//! Checks of SIMD code after decoding: only expected instructions occur.
+//! Checks of generated SIMD code: it is decoded, and may contain only expected instructions.
 //!
 //! The address sanitiser does not see generated code, so this test checks the instructions instead. There is no
 //! legacy SSE, which would wait for the upper halves of registers; no instruction changes the state of the machine;
@@ -9,7 +9,7 @@ use iced_x86::{
 };
 use tapeloom_ir::Isa;
 
-/// The registers that may be the base of an address.
+/// The registers that may be the base of a memory operand's address.
 const BASES: [Register; 17] = [
     Register::RSP,
     Register::RBP,
@@ -30,7 +30,8 @@ const BASES: [Register; 17] = [
     Register::R15,
 ];
 
-/// Checks the code up to its constants: only instructions of `set` may occur.
+/// Checks that the code before the constants has only instructions of `set`, and accesses memory only through permitted
+/// base registers.
 pub(crate) fn check(bytes: &[u8], set: Isa) -> Result<(), String> {
     let mut decoder = Decoder::with_ip(64, bytes, 0, DecoderOptions::NONE);
     let mut targets = Vec::new();
@@ -42,7 +43,8 @@ pub(crate) fn check(bytes: &[u8], set: Isa) -> Result<(), String> {
             break;
         }
         if i.is_invalid() {
-            // If there is no padding, the constants follow the code immediately.
+            // An invalid instruction after a return is a constant: without padding, constants follow the code
+            // immediately.
             if cold || returns > 0 {
                 break;
             }

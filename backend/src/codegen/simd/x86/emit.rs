@@ -1,11 +1,12 @@
-//! Emission of machine code from the vector IR: a leaf function of a row.
+//! Emission of machine code from the vector IR: a leaf function, whose argument points to a *row* of words (the nest's
+//! arguments).
 //!
 //! ```text
-//! rdi        the row
-//! rax        the index of the lanes
-//! rcx ..     streams
-//! r14, r15   addresses
-//! rbp        the caller's stack
+//! rdi        the pointer to the row
+//! rax        the counter of the loop with lanes
+//! rcx ..     pointers of streams
+//! r14, r15   computed addresses
+//! rbp        the caller's stack pointer
 //! ```
 //!
 //! The vector and mask registers depend on the instruction set ([`Machine`]): [`avx512`](super::avx512) and
@@ -23,7 +24,8 @@ use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 use tapeloom_ir::Isa;
 use tapeloom_ir::fault::{Fault, planted};
 
-/// The general registers that hold the pointers of streams. Caller-saved registers come first.
+/// The general registers that hold the pointers of streams (base pointers of accesses in a loop with lanes).
+/// Caller-saved registers come first.
 pub(super) const STREAMS: [Register; 10] = [
     Register::RCX,
     Register::RDX,
@@ -40,44 +42,44 @@ pub(super) const STREAMS: [Register; 10] = [
 const CALLEE_SAVED: [Register; 5] =
     [Register::RBX, Register::R12, Register::R13, Register::R14, Register::R15];
 
-/// The largest number of bytes of spilled vectors of a nest that becomes SIMD code.
+/// The most bytes that a nest's spilled vectors may take; a nest with more is left to Cranelift.
 const MOST_SPILLS: usize = 4096;
-/// The bytes of a page. A stack grows only when the page directly below it is touched.
+/// The bytes of a page of memory. A stack grows only when the page directly below it is touched.
 const PAGE_BYTES: usize = 4096;
 
-/// The registers of an instruction set with their purposes, and its basic instructions.
+/// The registers of an instruction set (AVX2 or AVX-512) with their purposes, and its basic instructions.
 pub(super) struct Machine {
     /// The bytes of a vector register.
     pub(super) bytes: usize,
-    /// The vector registers for allocation.
+    /// The numbers of the vector registers that register allocation may use.
     pub(super) vectors: &'static [u8],
-    /// The mask registers for allocation; empty if masks are in vector registers.
+    /// The numbers of the mask registers that register allocation may use; empty if masks are in vector registers.
     pub(super) masks: &'static [u8],
-    /// The scratch registers for operands in memory.
+    /// The numbers of the two scratch registers for operands that are in memory.
     pub(super) operands: [u8; 2],
-    /// The scratch register for results in memory.
+    /// The number of the scratch register for a result whose location is the frame.
     pub(super) result: u8,
-    /// The instructions that load and store a vector.
+    /// The instructions that load and store a whole vector, unaligned.
     pub(super) load: Code,
     pub(super) store: Code,
     /// The instruction that copies a vector register.
     pub(super) copy: Code,
-    /// The instructions that load one element into all elements: for eight and for four bytes.
+    /// The instructions that repeat a number from memory in every element: for numbers of eight bytes, and of four.
     pub(super) broadcast: [Code; 2],
-    /// The instructions that load and store the first element: for eight and for four bytes.
+    /// The instructions that load and store the first element only: for elements of eight bytes, and of four.
     pub(super) load_one: [Code; 2],
     pub(super) store_one: [Code; 2],
-    /// The instruction that moves the first eight bytes to a general register.
+    /// The instruction that moves the first eight bytes of a vector to a general register.
     pub(super) to_general: Code,
-    /// The mask register of the active elements, if there is one.
+    /// The number of the mask register that holds the active elements; `None` if the set has no mask registers.
     pub(super) active: Option<u8>,
-    /// Emits a move of a mask of that number of elements, as bits, to a general 32-bit register.
+    /// Emits a move of a mask, as one bit per element, to a general 32-bit register. The number is that of elements.
     pub(super) bits: fn(&mut Emit<'_>, Reg, usize) -> Register,
-    /// Emits the instructions that depend on the instruction set.
+    /// Emits the vector IR's instruction at an index, if its code depends on the instruction set.
     pub(super) lower: fn(&mut Emit<'_>, usize) -> Result<(), &'static str>,
 }
 
-/// Selects between the codes for eight and for four bytes.
+/// Returns the first code for elements of eight bytes, and the second for elements of four.
 pub(super) fn by_size(codes: [Code; 2], lane: Lane) -> Code {
     match lane {
         Lane::F64 | Lane::I64 => codes[0],
@@ -85,7 +87,7 @@ pub(super) fn by_size(codes: [Code; 2], lane: Lane) -> Code {
     }
 }
 
-/// Returns the machine code of a program, or the reason why the program is refused.
+/// Returns the machine code of a program in the vector IR, or the reason why the program is refused.
 pub(crate) fn emit(program: &VectorProgram, isa: Isa) -> Result<Vec<u8>, &'static str> {
     let m = match isa {
         Isa::Avx512 => &avx512::MACHINE,
@@ -138,26 +140,28 @@ pub(crate) fn emit(program: &VectorProgram, isa: Isa) -> Result<Vec<u8>, &'stati
     e.a.finish().map_err(|_| "an instruction cannot be encoded")
 }
 
-/// A constant or a word that is read from its source instead of from a register.
+/// The origin of a value without a register: a constant, or a word of the row (the nest's arguments).
 #[derive(Clone, Copy)]
 pub(super) enum Source {
     Constant(Lane, u64),
     Word(Lane, usize),
 }
 
-/// An operand of an instruction: a register, or memory, possibly with the offset of a constant after the code.
+/// An operand of an instruction: a register, or memory. For a constant, also its offset among the constants after the
+/// code.
 pub(super) enum Operand {
     Register(Register),
     Memory(MemoryOperand, Option<usize>),
 }
 
-/// A call that is seldom needed. Its code is placed after all other code.
+/// A call that few executions reach. Its code is placed after all other code, so that the common path has no jumps over
+/// it.
 pub(super) struct Cold {
-    /// The position of the call in the program.
+    /// The index of the call in the program's instructions.
     pub(super) at: usize,
-    /// The stream registers of the surrounding loop.
+    /// The registers of stream pointers in the surrounding loop; `None` for pointers in the frame.
     pub(super) streams: Vec<Option<Register>>,
-    /// The number of active elements.
+    /// The number of active elements of the vector at the call.
     pub(super) active: usize,
     pub(super) begin: Label,
     pub(super) join: Label,
@@ -170,11 +174,12 @@ pub(super) struct Emit<'a> {
     pub(super) allocation: Allocation,
     pub(super) frame: Frame,
     pub(super) sources: SecondaryMap<Reg, Option<Source>>,
-    /// The registers of the streams of the loop with lanes; `None` for streams in the frame.
+    /// The registers of stream pointers in the loop with lanes; `None` for pointers in the frame.
     pub(super) streams: Vec<Option<Register>>,
-    /// The number of active elements.
+    /// The number of active elements of a vector: fewer than all in the last vector of a loop.
     pub(super) active: usize,
-    /// The label of the beginning of each loop being emitted, outermost first; `None` for a loop without a jump.
+    /// The label at the start of each surrounding loop's body, outermost first; `None` for a loop with one iteration,
+    /// which does not jump.
     pub(super) tops: Vec<Option<Label>>,
     pub(super) cold: Vec<Cold>,
 }
@@ -197,8 +202,8 @@ impl Emit<'_> {
         self.put_with(made, None, None, false);
     }
 
-    /// Emits an instruction, with the constant that it refers to, under a mask. Excluded elements become zero or
-    /// keep their value.
+    /// Emits an instruction under a mask, with the constant that its memory operand refers to. Elements outside of the
+    /// mask become zero (`zeroing`) or keep their value.
     pub(super) fn put_with(
         &mut self,
         made: Result<Instruction, IcedError>,
@@ -225,7 +230,7 @@ impl Emit<'_> {
             self.put(Instruction::with1(Code::Push_r64, r));
         }
         self.put(Instruction::with2(Code::And_rm64_imm8, Register::RSP, -64));
-        // A frame larger than a page touches each page in the order in which a stack grows.
+        // If the frame is larger than a page, touch each page in the order in which a stack grows.
         for page in 1..=(self.frame.bytes / PAGE_BYTES) as i64 {
             let between = memory(Register::RSP, -page * PAGE_BYTES as i64);
             self.put(Instruction::with2(Code::Or_rm64_imm8, between, 0));
@@ -245,12 +250,13 @@ impl Emit<'_> {
         self.put(Ok(Instruction::with(Code::Retnq)));
     }
 
-    /// Returns a whole vector register.
+    /// Returns vector register `number` at the machine's full width.
     pub(super) fn whole(&self, number: u8) -> Register {
         sized(number, self.m.bytes)
     }
 
-    /// Loads a whole vector from memory, with the constant that it refers to.
+    /// Loads a whole vector from memory into register `to`. `constant` is the offset of the constant that `from` refers
+    /// to, if any.
     pub(super) fn load_whole(&mut self, to: u8, from: MemoryOperand, constant: Option<usize>) {
         let made = Instruction::with2(self.m.load, self.whole(to), from);
         self.put_with(made, constant, None, false);
@@ -266,7 +272,7 @@ impl Emit<'_> {
         }
     }
 
-    /// Loads the first element in memory into all elements.
+    /// Loads one number from memory and repeats it in every element of register `to`.
     pub(super) fn broadcast_from(
         &mut self,
         lane: Lane,
@@ -288,7 +294,7 @@ impl Emit<'_> {
         }
     }
 
-    /// Returns the offset, among the constants after the code, of a constant that is repeated `copies` times.
+    /// Returns the offset of a constant of `copies` equal elements, from the start of the constants after the code.
     pub(super) fn constant(&mut self, lane: Lane, bits: u64, copies: usize) -> usize {
         let one = &bits.to_le_bytes()[..lane.bytes()];
         let at = self.a.constant(&one.repeat(copies));
@@ -300,7 +306,8 @@ impl Emit<'_> {
         MemoryOperand::new(Register::RDI, Register::None, 1, at, 1, broadcast, Register::None)
     }
 
-    /// Loads a value that has no register from its source: the constant, or the word of the row, that defines it.
+    /// Loads a value that has no register into register `to`, from its source: a constant, or a word of the row (the
+    /// nest's arguments).
     pub(super) fn load_source(&mut self, reg: Reg, to: u8) {
         match self.sources[reg] {
             Some(Source::Constant(lane, bits)) => {
@@ -317,7 +324,7 @@ impl Emit<'_> {
     }
 
     /// Returns the number of the vector register that holds a value. If the value has no register, loads it into
-    /// `scratch`.
+    /// register `scratch` and returns that.
     pub(super) fn vector(&mut self, reg: Reg, scratch: u8) -> u8 {
         match self.allocation.homes[reg] {
             Home::Register(r) => return r,
@@ -331,7 +338,8 @@ impl Emit<'_> {
         scratch
     }
 
-    /// Returns the number of the vector register for a result: its own, or the scratch register if it is in the frame.
+    /// Returns the number of the vector register to compute a result in: the result's own, or the scratch register if
+    /// its location is the frame.
     pub(super) fn target(&self, reg: Reg) -> u8 {
         match self.allocation.homes[reg] {
             Home::Register(r) => r,
@@ -339,7 +347,8 @@ impl Emit<'_> {
         }
     }
 
-    /// Stores the result `reg` from the scratch register to the frame, if its location is the frame.
+    /// Stores the result `reg` from the scratch register to the frame, if register allocation placed `reg` in the
+    /// frame.
     pub(super) fn settle(&mut self, reg: Reg) {
         if let Home::Slot(_) = self.allocation.homes[reg]
             && !planted(Fault::WideSpill)
@@ -385,8 +394,8 @@ impl Emit<'_> {
         }
     }
 
-    /// Emits `to = x y + z`, in the form that overwrites an operand that is already in the target. `codes`: the
-    /// form that overwrites a factor, and the form that overwrites the summand.
+    /// Emits `to = x * y + z`, rounded once. `codes` are the instructions that overwrite a factor, and the summand; the
+    /// one whose overwritten operand is already in `to` is preferred.
     pub(super) fn fma(
         &mut self,
         codes: [Code; 2],
@@ -406,7 +415,7 @@ impl Emit<'_> {
             self.three(added, sized(r, bytes), x, &y, None);
         } else {
             let (x, y) = if is(self, y) { (y, x) } else { (x, y) };
-            // Load `y` first, because the target may be its register.
+            // Load `y` before `to` is overwritten, because `to` may be the register of `y`.
             let y = sized(self.vector(y, second), bytes);
             let x = self.vector(x, self.m.result);
             self.copy_whole(r, x);
@@ -484,14 +493,14 @@ impl Emit<'_> {
         memory(Register::RSP, (self.frame.counters + 8 * of.index()) as i64)
     }
 
-    /// Sets all bits of r15d if r15 is not 0, and no bit otherwise.
+    /// Emits `r15d = r15 != 0 ? -1 : 0`.
     pub(super) fn truth_of_r15(&mut self) {
         self.put(Instruction::with1(Code::Neg_rm64, Register::R15));
         self.put(Instruction::with2(Code::Sbb_r32_rm32, Register::R15D, Register::R15D));
     }
 
-    /// Emits a conditional jump to the call at a position. The code of the call is placed after all other code, and
-    /// jumps back.
+    /// Emits a conditional jump to the code of the call at index `at` of the program. That code is placed after all
+    /// other code, and jumps back.
     pub(super) fn rarely(&mut self, at: usize, jump: Code) {
         let (begin, join) = (self.a.label(), self.a.label());
         self.a.jump(jump, begin);

@@ -4,7 +4,8 @@ use super::super::regalloc::Allocation;
 use super::emit::{Machine, STREAMS};
 use iced_x86::Register;
 
-/// The caller-saved general registers in use: the row, the index of the lanes, and streams.
+/// The caller-saved general registers in use: rdi (the row's pointer), rax (the counter of the loop with lanes), and
+/// stream pointers.
 pub(super) const CALLER_SAVED: [Register; 9] = [
     Register::RDI,
     Register::RAX,
@@ -22,14 +23,14 @@ pub(super) struct Frame {
     pub(super) masks: usize,
     pub(super) counters: usize,
     pub(super) streams: usize,
-    /// The arguments of a call (three vectors), and its results.
+    /// The offset of a call's arguments (three vectors); `results` is that of its result (one vector).
     pub(super) arguments: usize,
     pub(super) results: usize,
-    /// Saved live vectors, masks and general registers.
+    /// The offset of vector registers saved around a call; then of saved mask registers and general registers.
     pub(super) saved: usize,
     pub(super) saved_masks: usize,
     pub(super) saved_general: usize,
-    /// Three vectors whose elements are accessed one by one, for sets with masks in vector registers.
+    /// The offset of three vectors whose elements are accessed one by one; used if masks are in vector registers.
     pub(super) elements: usize,
     /// The offsets of two words of a call: the mask of remaining elements, and (`element`) the current element's index.
     pub(super) left: usize,

@@ -1,4 +1,4 @@
-//! SIMD code for x86-64.
+//! SIMD code for x86-64: AVX2 and AVX-512.
 
 mod addresses;
 pub(crate) mod assembler;

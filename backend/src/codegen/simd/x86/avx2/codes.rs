@@ -3,18 +3,18 @@
 use super::super::super::form::{Conversion, Lane};
 use iced_x86::Code;
 
-/// The operation of an instruction.
+/// The operation of an AVX2 instruction, without its element type and vector width.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Operation {
     Add,
     Sub,
     Mul,
-    /// Multiplies the lower halves of 64-bit elements; the products have 64 bits.
+    /// Multiplies the lower halves of 64-bit elements as unsigned numbers; the products have 64 bits.
     MulHalves,
     Div,
-    /// The larger operand; the second one if both are zeros or one is nan.
+    /// The larger of two floats; the second operand if both are zeros or one is nan.
     Largest,
-    /// The smaller operand; the second one if both are zeros or one is nan.
+    /// The smaller of two floats; the second operand if both are zeros or one is nan.
     Smallest,
     And,
     /// The bitwise and of the second operand with the complement of the first.
@@ -28,12 +28,12 @@ pub(super) enum Operation {
     ShiftLeftBy,
     ShiftRightBy,
     ShiftArithmeticBy,
-    /// `to = to y + z`
+    /// `to = to * y + z`: the target holds a factor.
     Fma213,
-    /// `to = x y + to`
+    /// `to = x * y + to`: the target holds the summand.
     Fma231,
     Blend,
-    /// Compares floats by a predicate.
+    /// Compares floats by a predicate, an immediate operand.
     Compare,
     Equal,
     Greater,
@@ -42,13 +42,14 @@ pub(super) enum Operation {
     MaskedLoad,
     MaskedStore,
     Gather,
-    /// Gathers with 64-bit offsets, for elements of any size.
+    /// Gathers with 64-bit offsets, for elements of 4 or 8 bytes.
     GatherFar,
 }
 
 macro_rules! table {
     ($(($operation:ident, $($lane:ident)|+) = $x:ident, $y:ident;)*) => {
-        /// Returns the instruction for registers of `bytes` bytes.
+        /// Returns the instruction that does `operation` on elements of type `lane` in registers of `bytes` bytes, if
+        /// AVX2 has one.
         pub(super) fn code(operation: Operation, lane: Lane, bytes: usize) -> Option<Code> {
             let all = match (operation, lane) {
                 $((Operation::$operation, $(Lane::$lane)|+) => [Code::$x, Code::$y],)*
@@ -123,7 +124,7 @@ table! {
     (MaskedLoad, F32 | I32) = VEX_Vmaskmovps_xmm_xmm_m128, VEX_Vmaskmovps_ymm_ymm_m256;
     (MaskedStore, F64 | I64) = VEX_Vmaskmovpd_m128_xmm_xmm, VEX_Vmaskmovpd_m256_ymm_ymm;
     (MaskedStore, F32 | I32) = VEX_Vmaskmovps_m128_xmm_xmm, VEX_Vmaskmovps_m256_ymm_ymm;
-    // For `Gather`, offsets have the width of the elements: 64 bits here.
+    // `Gather` takes offsets of the elements' width: 64 bits here.
     (Gather, F64 | I64) = VEX_Vgatherqpd_xmm_vm64x_xmm, VEX_Vgatherqpd_ymm_vm64y_ymm;
     (Gather, F32 | I32) = VEX_Vgatherdps_xmm_vm32x_xmm, VEX_Vgatherdps_ymm_vm32y_ymm;
     (GatherFar, F64 | I64) = VEX_Vgatherqpd_xmm_vm64x_xmm, VEX_Vgatherqpd_ymm_vm64y_ymm;
@@ -131,8 +132,8 @@ table! {
     (GatherFar, F32 | I32) = VEX_Vgatherqps_xmm_vm64y_xmm, INVALID;
 }
 
-/// Returns the instruction of a conversion on `n` elements, if AVX2 has one, and the bytes of its operand and of
-/// its result.
+/// Returns AVX2's instruction for a conversion of `n` elements, if there is one, and the sizes in bytes of the
+/// operand's vector and of the result's.
 pub(super) fn conversion(by: Conversion, n: usize) -> Option<(Code, usize, usize)> {
     let (from, to) = by.lanes();
     let codes = match by {

@@ -1,4 +1,4 @@
-//! Conversions of AVX2. A missing conversion is composed of exact parts that are joined with one rounding, or is
+//! Conversions of AVX2. A conversion without an instruction is composed of exact parts whose sum is rounded once, or is
 //! done element by element.
 
 use super::super::super::form::{Conversion, Lane, Ty};
@@ -7,13 +7,13 @@ use super::codes::{Operation, conversion};
 use super::{EXTRA, RESULT};
 use iced_x86::{Code, Instruction, Register};
 
-/// The bits of 2⁵². An integer below it is added by replacing the low bits.
+/// The bits of the f64 2⁵². Replacing the low 52 bits by an integer below 2⁵² gives the f64 of 2⁵² plus that integer.
 const TWO_52: u64 = 0x4330_0000_0000_0000;
-/// The bits of 2⁸⁴, whose last bit has the value 2³².
+/// The bits of the f64 2⁸⁴, whose last mantissa bit has the value 2³².
 const TWO_84: u64 = 0x4530_0000_0000_0000;
 
 impl Emit<'_> {
-    /// Converts `n` elements of `x` to `r`.
+    /// Emits the conversion of the `n` elements in register `x` to register `r`.
     pub(super) fn convert_256(
         &mut self,
         by: Conversion,
@@ -42,7 +42,7 @@ impl Emit<'_> {
                 self.op_with(Operation::Sub, Ty { lane: Lane::F64, n }, r, EXTRA, &two_52);
             }
             Conversion::U32ToF32 => {
-                // upper * 2¹⁶ + lower, rounded once.
+                // The float of a u32 is upper * 2¹⁶ + lower, its 16-bit halves, rounded once.
                 let (ints, floats) = (Ty { lane: Lane::I32, n }, Ty { lane: Lane::F32, n });
                 let (code, bytes, _) =
                     conversion(Conversion::I32ToF32, n).ok_or("a conversion is not there")?;
@@ -71,8 +71,9 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Computes upper * 2³² + lower, rounded once: both parts are exact as low bits of 2⁸⁴ and of 2⁵². For signed
-    /// numbers, `bias` makes the upper half nonnegative.
+    /// Emits the conversion of 64-bit integers to f64: upper * 2³² + lower, the 32-bit halves, rounded once at the
+    /// addition. Both halves are exact as low bits of the floats 2⁸⁴ and 2⁵². For signed integers, `bias` flips the
+    /// sign bit, so that the upper half is nonnegative.
     fn join_halves(&mut self, n: usize, r: u8, x: u8, bias: u64) {
         let (ints, floats) = (Ty { lane: Lane::I64, n }, Ty { lane: Lane::F64, n });
         let lower = self.repeated_bits(Lane::I64, u32::MAX.into());
@@ -82,13 +83,14 @@ impl Emit<'_> {
         self.shift(Operation::ShiftRight, ints, RESULT, x, 32);
         let two_84 = self.repeated_bits(Lane::I64, TWO_84 | bias);
         self.op_with(Operation::Xor, ints, RESULT, RESULT, &two_84);
-        // 2⁸⁴ + bias 2³² + 2⁵². The last bit of this number has the value 2³².
+        // Subtract 2⁸⁴ + bias * 2³² + 2⁵². The last mantissa bit of this number has the value 2³².
         let both = self.repeated_bits(Lane::I64, (TWO_84 | bias) + (1 << 20));
         self.op_with(Operation::Sub, floats, RESULT, RESULT, &both);
         self.op(Operation::Add, floats, r, RESULT, EXTRA);
     }
 
-    /// Converts element by element in general registers, through the frame.
+    /// Converts the `n` elements of `x` one by one in general registers: they are stored to the frame, and `r` is
+    /// loaded from there.
     fn one_by_one(&mut self, by: Conversion, n: usize, r: u8, x: u8) {
         let (from, to) = by.lanes();
         let start = self.frame.elements;
@@ -114,7 +116,7 @@ impl Emit<'_> {
                 self.put(Instruction::with2(Code::Mov_rm64_r64, result, r15));
                 continue;
             }
-            // Values out of range become the greatest integer.
+            // Values out of the range of u32 become its greatest integer.
             self.put(Instruction::with2(Code::Mov_r32_imm32, Register::R14D, -1));
             self.put(Instruction::with2(Code::Cmp_r64_rm64, r15, r14));
             self.put(Instruction::with2(Code::Cmova_r64_rm64, r15, r14));

@@ -1,4 +1,4 @@
-//! Loads and stores of AVX2: under masks that are vectors, gathered, and element by element.
+//! Loads and stores of AVX2: with vector registers as masks, gathers, and accesses element by element.
 
 use super::super::super::form::{Access, At, Lane, Reg, Ty};
 use super::super::assembler::Label;
@@ -13,21 +13,21 @@ fn further(mut at: MemoryOperand, bytes: usize) -> MemoryOperand {
     at
 }
 
-/// Returns the bytes of an element of a mask of `n` elements: 4 for eight elements, otherwise 8.
+/// Returns the bytes of each element in a mask of `n` elements: 4 for eight elements, otherwise 8.
 fn mask_bytes(n: usize) -> usize {
     32 / n.max(4)
 }
 
 impl Emit<'_> {
-    /// Returns the constant of a mask in which the first `active` elements, of `bytes` bytes each, are set.
+    /// Returns the offset of a constant, a mask whose first `active` elements are set; each element has `bytes` bytes.
     pub(super) fn active_bits(&mut self, bytes: usize, active: usize) -> usize {
         let mut mask = vec![0xff; bytes * active];
         mask.resize(self.m.bytes, 0);
         self.a.constant(&mask)
     }
 
-    /// Returns the mask of an access, for elements of type `ty`: the active elements for which the guard holds;
-    /// `None` if these are all elements.
+    /// Returns the register with the mask of an access to elements of type `ty`: the active elements for which the
+    /// guard holds. Returns `None` if the access is to all elements.
     fn allowed(&mut self, ty: Ty, guard: Option<Reg>) -> Option<u8> {
         let all = self.active >= ty.n;
         let guard = guard.map(|guard| self.mask_for(guard, ty));
@@ -46,13 +46,13 @@ impl Emit<'_> {
         Some(EXTRA)
     }
 
-    /// Returns a frame slot for a vector whose elements are accessed one by one.
+    /// Returns frame slot `number` (0 to 2) for a vector whose elements are accessed one by one.
     fn elements(&self, number: usize) -> MemoryOperand {
         memory(Register::RSP, (self.frame.elements + number * self.m.bytes) as i64)
     }
 
-    /// Computes in r14 the address of an access if the guard holds for any element, otherwise the address of a
-    /// zero.
+    /// Computes in r14 the address of an access, or the address of a constant zero if the guard holds for no element,
+    /// so that a load reads only valid memory.
     fn address_if_any(&mut self, at: &At, guard: Reg, n: usize) -> MemoryOperand {
         let from = self.place(at);
         let (r14, r15) = (Register::R14, Register::R15);
@@ -108,7 +108,7 @@ impl Emit<'_> {
     }
 
     fn gather(&mut self, ty: Ty, r: u8, at: &At, access: Access, guard: Option<Reg>) {
-        // The gather instruction clears its mask register, so copy the mask first.
+        // The gather instruction clears its mask register, so give it a copy of the mask.
         match self.allowed(ty, guard) {
             None => self.all_bits(EXTRA),
             Some(mask) => self.copy_whole(EXTRA, mask),
@@ -131,13 +131,13 @@ impl Emit<'_> {
                 return self.a.fail("elements are side by side".to_owned());
             }
         };
-        // Four offsets of 64 bits fill a register, even if elements have 32 bits.
+        // Four offsets of 64 bits fill a 256-bit register, even if the gathered elements have 32 bits.
         let code = self.known_256(operation, ty);
         let (base, _, _, offset) = self.address(at, true);
         let offsets_in = sized(offsets, bytes);
         let none = Register::None;
         let from = MemoryOperand::new(base, offsets_in, scale, offset, 1, false, none);
-        // A gather must not write the register that holds its offsets. Elements that are not loaded are zero.
+        // A gather must not write the register that holds its offsets. Elements that the mask excludes must be zero.
         let into = if offsets == r { RESULT } else { r };
         self.no_bits(into);
         let (to, mask) = (sized(into, ty.bytes()), sized(EXTRA, ty.bytes()));
@@ -182,7 +182,8 @@ impl Emit<'_> {
         }
     }
 
-    /// Emits a jump over the following code for a uniform guard that is false. Changes r15.
+    /// Emits a jump over the code that follows, taken if the uniform guard is false. Returns the jump's label, to be
+    /// bound after that code. Overwrites r15.
     fn unless(&mut self, guard: Reg) -> Label {
         let bits = self.bits_256(guard, 1);
         let skip = self.a.label();
@@ -191,7 +192,7 @@ impl Emit<'_> {
         skip
     }
 
-    /// Stores elements one by one, in order.
+    /// Stores elements one by one, in order of their index in the vector.
     fn scatter(&mut self, ty: Ty, x: u8, at: &At, access: Access, guard: Option<Reg>) {
         let size = ty.lane.bytes();
         self.store_whole(self.elements(0), x);
@@ -230,7 +231,8 @@ impl Emit<'_> {
         }
     }
 
-    /// Emits a jump over the following code for 32 bits in the frame that are 0.
+    /// Emits a jump over the code that follows, taken if the 32 bits at `of`, in the frame, are 0. Returns the jump's
+    /// label, to be bound after that code.
     fn skip(&mut self, of: MemoryOperand) -> Label {
         let skip = self.a.label();
         self.put(Instruction::with2(Code::Cmp_rm32_imm8, of, 0));
@@ -277,7 +279,7 @@ impl Emit<'_> {
         self.settle(to);
     }
 
-    /// Loads contiguous bytes. Bytes that are inactive, or excluded by the guard, are 0.
+    /// Loads `n` contiguous bytes. The bytes of inactive elements, or of elements that the guard excludes, are 0.
     fn load_bytes(&mut self, n: usize, at: &At, guard: Option<Reg>) {
         let bytes = sized(FIRST, 16);
         let insert = Code::VEX_Vpinsrb_xmm_xmm_r32m8_imm8;

@@ -26,13 +26,13 @@ use codes::{Operation, code};
 use iced_x86::{Code, Instruction, Register};
 use tapeloom_ir::fault::{Fault, planted};
 
-/// The scratch register, ymm12, for masks from memory and intermediate results.
+/// The number of the scratch register ymm12, for masks from memory and intermediate results.
 const EXTRA: u8 = 12;
 const FIRST: u8 = 13;
 const SECOND: u8 = 14;
 const RESULT: u8 = 15;
 
-/// A 256-bit vector of 64-bit elements.
+/// The type of a full 256-bit register, as four 64-bit elements.
 const WHOLE: Ty = Ty { lane: Lane::I64, n: 4 };
 
 pub(super) const MACHINE: Machine = Machine {
@@ -53,13 +53,15 @@ pub(super) const MACHINE: Machine = Machine {
     lower: |e, at| e.avx2(at),
 };
 
-/// Returns whether a vector of type `ty` has four-byte elements, and a mask with eight bytes for each of them.
+/// Returns whether a vector of type `ty` has elements of four bytes, but a mask with eight bytes for each of them (2 or
+/// 4 elements).
 fn is_narrow(ty: Ty) -> bool {
     ty.lane.bytes() == 4 && ty.bytes() < MACHINE.bytes
 }
 
 impl Emit<'_> {
-    /// Returns the last operand of an instruction: a register, or memory. Words of the row are loaded into `scratch`.
+    /// Returns the last operand of an instruction: the value's register, or memory. Words of the row (the nest's
+    /// arguments) are first loaded into `scratch`.
     fn operand_256(&mut self, reg: Reg, ty: Ty, scratch: u8) -> Operand {
         match (self.allocation.homes[reg], self.sources[reg]) {
             (Home::Slot(_), _) => Operand::Memory(self.slot(reg), None),
@@ -71,7 +73,7 @@ impl Emit<'_> {
         }
     }
 
-    /// Returns an operand with the same bits in every element.
+    /// Returns a constant operand with the same bits in every element.
     fn repeated_bits(&mut self, lane: Lane, bits: u64) -> Operand {
         let one = &bits.to_le_bytes()[..lane.bytes()];
         let at = self.a.constant(&one.repeat(MACHINE.bytes / lane.bytes()));
@@ -85,7 +87,7 @@ impl Emit<'_> {
         })
     }
 
-    /// Emits an instruction on registers of one type, given by their numbers.
+    /// Emits `operation` on vectors of one type, in the registers numbered `to`, `x` and `y`.
     fn op(&mut self, operation: Operation, ty: Ty, to: u8, x: u8, y: u8) {
         let y = Operand::Register(sized(y, ty.bytes()));
         self.op_with(operation, ty, to, x, &y);
@@ -97,14 +99,14 @@ impl Emit<'_> {
         self.three(code, to, x, y, None);
     }
 
-    /// Emits a shift of bits by a constant.
+    /// Emits a shift of the elements of `x` by `by` bits, a constant.
     fn shift(&mut self, operation: Operation, ty: Ty, to: u8, x: u8, by: u8) {
         let code = self.known_256(operation, ty);
         let [to, x] = [to, x].map(|r| sized(r, ty.bytes()));
         self.put(Instruction::with3(code, to, x, i32::from(by)));
     }
 
-    /// Emits `mask ? x : y` on registers. The mask has bits for elements of type `ty`.
+    /// Emits `mask ? x : y` on registers, element by element. The mask's elements are as large as those of `ty`.
     fn blend(&mut self, ty: Ty, to: u8, mask: u8, x: &Operand, y: u8) {
         let code = self.known_256(Operation::Blend, ty);
         let [to, y, mask] = [to, y, mask].map(|r| sized(r, ty.bytes()));
@@ -124,7 +126,7 @@ impl Emit<'_> {
         self.op(Operation::Xor, WHOLE, to, to, to);
     }
 
-    /// Copies r15d to every 32 bits of a register.
+    /// Copies r15d to every 32-bit element of vector register `to`.
     fn spread_r15(&mut self, to: u8) {
         let low = sized(to, 16);
         self.put(Instruction::with2(Code::VEX_Vmovd_xmm_rm32, low, Register::R15D));
@@ -132,7 +134,7 @@ impl Emit<'_> {
         self.put(Instruction::with2(spread, self.whole(to), low));
     }
 
-    /// Packs the lower halves of four 64-bit elements. Changes `temporary`.
+    /// Packs the lower halves of four 64-bit elements into four 32-bit elements. Overwrites `temporary`.
     fn lower_halves(&mut self, to: u8, x: u8, temporary: u8) {
         let extract = Code::VEX_Vextractf128_xmmm128_ymm_imm8;
         self.put(Instruction::with3(extract, sized(temporary, 16), self.whole(x), 1));
@@ -141,7 +143,8 @@ impl Emit<'_> {
         self.put(Instruction::with4(shuffle, to, x, high, 0x88));
     }
 
-    /// Returns the register of a mask with bits for elements of type `ty`. May change `EXTRA` and `RESULT`.
+    /// Returns the register of a mask, converted to elements as large as those of `ty`. May overwrite `EXTRA` and
+    /// `RESULT`.
     fn mask_for(&mut self, mask: Reg, ty: Ty) -> u8 {
         let m = self.vector(mask, EXTRA);
         if !is_narrow(ty) {
@@ -187,7 +190,7 @@ impl Emit<'_> {
                 self.put(Instruction::with2(spread, self.whole(r), low));
                 self.settle(*to);
             }
-            // A uniform mask is valid for elements of every size.
+            // A uniform mask has all bits set or none, so it is valid for elements of every size.
             Inst::MoveMask { to, x } | Inst::Widen { to, x } => {
                 let x = self.vector(*x, RESULT);
                 self.copy_whole(self.target(*to), x);
@@ -317,7 +320,7 @@ impl Emit<'_> {
                 self.two(code, sized(r, ty.bytes()), &x);
             }
             Unary::Floor | Unary::Ceil => {
-                // Round towards -∞ or +∞, without an exception.
+                // The immediate operand: round towards -∞ (9) or +∞ (10), without raising the inexact exception.
                 let by = if op == Unary::Floor { 9 } else { 10 };
                 let x = self.vector(x, FIRST);
                 self.shift(Operation::Round, ty, r, x, by);
@@ -363,7 +366,8 @@ impl Emit<'_> {
             Binary::ShiftLeft => Operation::ShiftLeftBy,
             Binary::ShiftRight => Operation::ShiftRightBy,
             Binary::ShiftRightArithmetic if ty.lane == Lane::I64 => {
-                // AVX2 has no arithmetic 64-bit shift: of negative numbers, the complement is shifted and complemented.
+                // AVX2 has no arithmetic shift of 64-bit elements: of a negative number, the complement is shifted
+                // logically, and the result complemented.
                 let (x, y) = (self.vector(x, FIRST), self.vector(y, SECOND));
                 self.no_bits(EXTRA);
                 self.op(Operation::Greater, ty, EXTRA, EXTRA, x);
@@ -380,7 +384,7 @@ impl Emit<'_> {
         self.settle(to);
     }
 
-    /// Computes, in `r`, the lower 64 bits of the products of 64-bit elements, from products of 32-bit halves.
+    /// Computes in register `r` the lower 64 bits of the products of 64-bit elements, from products of 32-bit halves.
     fn product(&mut self, ty: Ty, r: u8, x: u8, y: u8) {
         self.shift(Operation::ShiftRight, ty, EXTRA, x, 32);
         self.op(Operation::MulHalves, ty, EXTRA, EXTRA, y);
@@ -392,8 +396,9 @@ impl Emit<'_> {
         self.op(Operation::Add, ty, r, RESULT, EXTRA);
     }
 
-    /// Emits the maximum or minimum of floats with +0 above -0. The machine's instruction returns its second operand if
-    /// both operands are zeros, so the instruction is run in both orders and the bits are combined.
+    /// Emits the maximum or minimum of floats, with +0 above -0. The machine's instruction returns its second operand
+    /// if both operands are zeros. So it runs in both orders, and the results are combined by bitwise and (maximum) or
+    /// or (minimum).
     fn extreme(&mut self, largest: bool, ty: Ty, r: u8, x: u8, y: u8) {
         let (operation, join) = if largest {
             (Operation::Largest, Operation::And)

@@ -3,7 +3,7 @@
 use super::super::super::form::{Conversion, Lane};
 use iced_x86::Code;
 
-/// The operation of an instruction.
+/// The operation of an AVX-512 instruction, without its element type and vector width.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Operation {
     Add,
@@ -22,9 +22,9 @@ pub(super) enum Operation {
     ShiftLeftBy,
     ShiftRightBy,
     ShiftArithmeticBy,
-    /// `to = to y + z`
+    /// `to = to * y + z`: the target holds a factor.
     Fma213,
-    /// `to = x y + to`
+    /// `to = x * y + to`: the target holds the summand.
     Fma231,
     Blend,
     Load,
@@ -33,15 +33,16 @@ pub(super) enum Operation {
     CompareUnsigned,
     Gather,
     Scatter,
-    /// Gathers with 64-bit offsets, for elements of any size.
+    /// Gathers with 64-bit offsets, for elements of 4 or 8 bytes.
     GatherFar,
-    /// Scatters with 64-bit offsets, for elements of any size.
+    /// Scatters with 64-bit offsets, for elements of 4 or 8 bytes.
     ScatterFar,
 }
 
 macro_rules! table {
     ($($(#[$doc:meta])* ($operation:ident, $lane:ident) = $x:ident, $y:ident, $z:ident;)*) => {
-        /// Returns the instruction for registers of `bytes` bytes.
+        /// Returns the instruction that does `operation` on elements of type `lane` in registers of `bytes` bytes, if
+        /// AVX-512 has one.
         pub(super) fn code(operation: Operation, lane: Lane, bytes: usize) -> Option<Code> {
             let all = match (operation, lane) {
                 $((Operation::$operation, Lane::$lane) => [Code::$x, Code::$y, Code::$z],)*
@@ -127,7 +128,7 @@ table! {
     (ShiftRightBy, I32) = EVEX_Vpsrlvd_xmm_k1z_xmm_xmmm128b32, EVEX_Vpsrlvd_ymm_k1z_ymm_ymmm256b32, EVEX_Vpsrlvd_zmm_k1z_zmm_zmmm512b32;
     (ShiftArithmeticBy, I32) = EVEX_Vpsravd_xmm_k1z_xmm_xmmm128b32, EVEX_Vpsravd_ymm_k1z_ymm_ymmm256b32, EVEX_Vpsravd_zmm_k1z_zmm_zmmm512b32;
     (Rotate, I32) = EVEX_Vprold_xmm_k1z_xmmm128b32_imm8, EVEX_Vprold_ymm_k1z_ymmm256b32_imm8, EVEX_Vprold_zmm_k1z_zmmm512b32_imm8;
-    // For `Gather`, offsets have the width of the elements: 64 bits here.
+    // `Gather` takes offsets of the elements' width: 64 bits here.
     (Gather, F64) = EVEX_Vgatherqpd_xmm_k1_vm64x, EVEX_Vgatherqpd_ymm_k1_vm64y, EVEX_Vgatherqpd_zmm_k1_vm64z;
     (Gather, I64) = EVEX_Vgatherqpd_xmm_k1_vm64x, EVEX_Vgatherqpd_ymm_k1_vm64y, EVEX_Vgatherqpd_zmm_k1_vm64z;
     (Gather, F32) = EVEX_Vgatherdps_xmm_k1_vm32x, EVEX_Vgatherdps_ymm_k1_vm32y, EVEX_Vgatherdps_zmm_k1_vm32z;
@@ -146,7 +147,8 @@ table! {
     (Scatter, I32) = EVEX_Vscatterdps_vm32x_k1_xmm, EVEX_Vscatterdps_vm32y_k1_ymm, EVEX_Vscatterdps_vm32z_k1_zmm;
 }
 
-/// Returns the instruction of a conversion on `n` elements, and the bytes of its operand and of its result.
+/// Returns AVX-512's instruction for a conversion of `n` elements, if there is one, and the sizes in bytes of the
+/// operand's vector and of the result's.
 pub(super) fn conversion(by: Conversion, n: usize) -> Option<(Code, usize, usize)> {
     let (from, to) = by.lanes();
     let wide = from.bytes().max(to.bytes()) * n;

@@ -1,4 +1,4 @@
-//! Loads and stores of AVX-512: under masks, gathered and scattered.
+//! Loads and stores of AVX-512: under masks, gathers and scatters.
 
 use super::super::super::form::{Access, At, Reg, Ty};
 use super::super::emit::{Emit, by_size, sized};
@@ -7,8 +7,8 @@ use super::codes::Operation;
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
 impl Emit<'_> {
-    /// Returns the mask of an access: the active elements of `n` for which the guard holds; `None` if these are all
-    /// elements.
+    /// Returns the mask register of an access: the active ones of `n` elements for which the guard holds. Returns
+    /// `None` if the access is to all `n` elements.
     fn access_mask(&mut self, n: usize, guard: Option<Reg>) -> Option<Register> {
         match guard {
             None if n == 1 || self.active >= n => None,
@@ -16,7 +16,7 @@ impl Emit<'_> {
             Some(guard) => {
                 let guard = self.mask(guard, Register::K1);
                 if n == 1 {
-                    // A uniform guard is a mask whose truth values are all equal; use the first for this single element.
+                    // All truth values of a uniform guard are equal, so use the first one for this single element.
                     let code = Code::VEX_Kmovw_r32_kr;
                     self.put(Instruction::with2(code, Register::R15D, guard));
                     self.put(Instruction::with2(Code::And_rm32_imm8, Register::R15D, 1));
@@ -31,7 +31,8 @@ impl Emit<'_> {
         }
     }
 
-    /// Returns the instruction for elements that are not contiguous, and its operand with a vector of offsets.
+    /// Returns the gather or scatter instruction for elements that are not contiguous, and its memory operand with a
+    /// vector of offsets.
     fn apart(
         &mut self,
         ty: Ty,
@@ -81,7 +82,7 @@ impl Emit<'_> {
         let r = self.target(to);
         match access {
             Access::One => {
-                // For a uniform value, the guard has all truth values or none; otherwise it has those of active
+                // The truth values of the guard of a uniform value are all equal; any other guard holds only for active
                 // elements.
                 let guard = guard.map(|g| self.mask(g, Register::K1));
                 let from = self.place(at);
@@ -98,13 +99,14 @@ impl Emit<'_> {
             }
             Access::Strided(_) | Access::Places(_) => {
                 let mask = self.access_mask(ty.n, guard).unwrap_or(ACTIVE);
-                // Elements that are not loaded must be zero, and the instruction clears its mask.
+                // Elements that are not loaded must be zero, and the gather instruction clears its mask register, so
+                // give it a copy.
                 if mask != Register::K1 {
                     self.put(Instruction::with2(Code::VEX_Kmovw_kr_km16, Register::K1, mask));
                 }
                 let (code, from) =
                     self.apart(ty, at, access, [Operation::Gather, Operation::GatherFar]);
-                // A gather must not write the register that holds its offsets.
+                // A gather must not write the register that holds its offsets, at any vector width.
                 let overlap = [16, 32, 64].iter().any(|bytes| from.index == sized(r, *bytes));
                 let into = if overlap { 31 } else { r };
                 let clear = Code::EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32;
@@ -176,7 +178,8 @@ impl Emit<'_> {
                 self.put(Instruction::with2(Code::VEX_Kmovw_kr_r32, r, Register::R15D));
             }
             (Access::One, Some(guard)) => {
-                // Load one byte if the guard holds for any element, and copy it to the elements for which it holds.
+                // Load the single byte if the guard holds for any element, and copy the byte to the elements for which
+                // the guard holds.
                 let mask = mask.unwrap_or(ACTIVE);
                 let (to_mask, to_general) = (Code::VEX_Kmovw_kr_r32, Code::VEX_Kmovw_r32_kr);
                 self.put(Instruction::with2(to_general, Register::R15D, mask));
@@ -217,7 +220,8 @@ impl Emit<'_> {
         let ones = self.a.constant_operand(false);
         let (load, store) =
             (Code::EVEX_Vmovdqu8_xmm_k1z_xmmm128, Code::EVEX_Vmovdqu8_xmmm128_k1z_xmm);
-        // The address of the store may use the first scratch register, if a computed index has no register.
+        // Use zmm31 for the byte: the address of the store may occupy the first scratch register, if its index has no
+        // register.
         let bytes = sized(31, 16);
         self.put_with(Instruction::with2(load, bytes, ones), Some(constant), Some(x), true);
         let mask = match (self.access_mask(n, guard), access) {

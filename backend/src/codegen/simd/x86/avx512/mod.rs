@@ -40,7 +40,8 @@ pub(super) const MACHINE: Machine = Machine {
 };
 
 impl Emit<'_> {
-    /// Returns the source of a value (a constant or a word of the row) as a memory operand repeated in every element.
+    /// Returns the memory operand that repeats a value (a constant or a word of the row) in every element, and, for a
+    /// constant, its offset after the code.
     fn repeated(&mut self, reg: Reg) -> (MemoryOperand, Option<usize>) {
         match self.sources[reg] {
             Some(Source::Constant(lane, bits)) => {
@@ -55,7 +56,7 @@ impl Emit<'_> {
         }
     }
 
-    /// Returns the last operand of an instruction: a register, or memory if the value has no register.
+    /// Returns the last operand of an instruction: the value's register, or memory if the value has no register.
     fn operand_512(&mut self, reg: Reg, ty: Ty) -> Operand {
         match self.allocation.homes[reg] {
             Home::Register(r) => Operand::Register(sized(r, ty.bytes())),
@@ -135,7 +136,7 @@ impl Emit<'_> {
             Inst::Unary { op, ty, to, x } => {
                 let (operation, by) = match op {
                     Unary::Sqrt => (Operation::Sqrt, None),
-                    // Round towards -∞ or +∞, without an exception.
+                    // The immediate operand: round towards -∞ (9) or +∞ (10), without raising the inexact exception.
                     Unary::Floor => (Operation::Round, Some(9)),
                     Unary::Ceil => (Operation::Round, Some(10)),
                     Unary::ShiftLeft(n) => (Operation::ShiftLeft, Some(i32::from(*n))),
@@ -174,7 +175,8 @@ impl Emit<'_> {
                 let x = sized(self.vector(*x, 29), ty.bytes());
                 let y = self.operand_512(*y, *ty);
                 let r = sized(self.target(*to), ty.bytes());
-                // The sign of the result is the sign of the selected operand.
+                // The immediate operand: minimum (4) or maximum (5), with the sign of the selected operand, also if it
+                // is zero.
                 let by = match op {
                     Binary::Smallest if planted(Fault::WideZero) => Some(0),
                     Binary::Largest if planted(Fault::WideZero) => Some(1),
@@ -297,7 +299,7 @@ impl Emit<'_> {
                         self.put(Instruction::with2(Code::Test_rm32_imm32, Register::R15D, 1));
                         self.rarely(at, Code::Je_rel32_64);
                     } else if self.active == ty.n && (ty.n == 8 || ty.n == 16) {
-                        // `kortest` sets the carry flag if all elements are in the mask: no call is needed.
+                        // `kortest` sets the carry flag if the mask holds for all elements, which then need no call.
                         let test = if ty.n == 8 {
                             Code::VEX_Kortestb_kr_kr
                         } else {
