@@ -10,14 +10,14 @@ use crate::exactness::{Trust, trusts};
 use crate::{Elements, show_tensor};
 use tapeloom_ir::{Dtype, FuncId, Literal, Module, Tensor};
 
-/// How close two numbers must be.
+/// The largest difference at which two numbers still agree.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Agreement {
     /// Equal bits.
     Exact,
     /// Equal numbers: zeros may differ in sign.
     Equal,
-    /// At most this number of floats lies between the two.
+    /// At most this number of floats of the dtype lies between the two numbers.
     Ulps(u64),
     /// `|got - want| <= relative * (largest finite |want| of the array) + absolute`; integers and
     /// bools exactly.
@@ -30,7 +30,7 @@ pub enum Agreement {
 }
 
 impl Agreement {
-    /// Agreement up to the order of summation, in double precision.
+    /// Agreement up to the order of summation in f64: relative and absolute 1e-12.
     pub const CLOSE: Agreement = Agreement::Within { relative: 1e-12, absolute: 1e-12 };
 
     /// Returns the mode with this relative bound, and a hundredth of it as absolute bound.
@@ -38,7 +38,7 @@ impl Agreement {
         Agreement::Within { relative, absolute: relative / 100.0 }
     }
 
-    /// Compares two tensors.
+    /// Compares a tensor `got` with the expected tensor `want`.
     ///
     /// # Errors
     /// Names the first element that disagrees, and prints both tensors.
@@ -63,7 +63,7 @@ impl Agreement {
         Ok(())
     }
 
-    /// Compares two lists of tensors.
+    /// Compares two lists of tensors, one by one; `want` is expected.
     ///
     /// # Errors
     /// Names the first disagreement and the index of its tensor.
@@ -77,8 +77,8 @@ impl Agreement {
         Ok(())
     }
 
-    /// Compares the results of `f` from two engines, or from before and after a pass. Results that depend on no order
-    /// of summation must have equal bits; the others are compared in this mode.
+    /// Compares the results `got` of `f` from another engine, or from after a pass, with the expected ones. Results
+    /// that depend on no order of summation must have equal bits; the others are compared in this mode.
     ///
     /// # Errors
     /// Names the first disagreement and the index of its result.
@@ -124,7 +124,7 @@ pub fn rounded(m: &Module, f: FuncId) -> Vec<bool> {
     trusts(m, f, false).into_iter().map(|t| t != Trust::Exact).collect()
 }
 
-/// Returns the position of a float among all floats of its dtype; both zeros are at 0.
+/// Returns the number of floats of the dtype between 0 and `x`, negative below 0; both zeros are at 0.
 fn ulps(x: Literal) -> i64 {
     let sign_bit = match x.dtype {
         Dtype::F32 => 1 << 31,

@@ -22,7 +22,7 @@ use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{FuncId, Module, Tensor, eval, print_functions};
 use tapeloom_transforms as transforms;
 
-/// The outcome of a bisection.
+/// The outcome of a search for the first pass that changes results.
 #[derive(Debug)]
 pub enum Verdict {
     /// The results are the same after every step.
@@ -38,7 +38,7 @@ pub enum Verdict {
         /// The program before the step and after it, printed.
         programs: [String; 2],
     },
-    /// The pass list returned an error.
+    /// The pass list itself returned this error.
     Refused(String),
 }
 
@@ -55,10 +55,10 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// A search for the first step that changes the results of a program.
+/// The state of a search for the first step (a pass in a list) that changes the results of a program.
 struct Search {
     want: Vec<Tensor>,
-    /// Results of the program after the previous step, and its text.
+    /// The results of the program after the previous step, and the program's text.
     before: (Vec<Tensor>, String),
     steps: usize,
     wrong: Option<Verdict>,
@@ -69,8 +69,8 @@ impl Search {
         Search { before: (want.clone(), program), want, steps: 0, wrong: None }
     }
 
-    /// Compares the results after a step with the ones before. After an exact pass every bit must be equal; after any
-    /// pass the results must agree with the original ones to 1e-9.
+    /// Compares the results after a step with the results before the step. After an exact pass every bit must be equal;
+    /// after any pass the results must agree with those of the original program to 1e-9.
     fn step(
         &mut self,
         step: &dyn fmt::Display,
@@ -99,7 +99,7 @@ impl Search {
         self.steps += 1;
     }
 
-    /// Returns the verdict after the list has ended.
+    /// Returns the verdict after the whole list ran, or failed with an error.
     fn verdict<E: fmt::Display>(self, ran: Result<(), E>) -> Verdict {
         match (self.wrong, ran) {
             (Some(wrong), _) => wrong,
@@ -109,7 +109,7 @@ impl Search {
     }
 }
 
-/// Runs a list of passes on a loop program and finds the first step that changes its results.
+/// Runs a list of passes on a loop program, step by step, and returns the first step that changes the results.
 ///
 /// # Errors
 /// If the program itself cannot be run.
@@ -124,7 +124,7 @@ pub fn bisect(list: &List, program: &Program, args: &[Tensor]) -> Result<Verdict
     Ok(search.verdict(ran))
 }
 
-/// Runs a list of passes on a function and finds the first step that changes its results.
+/// Runs a list of passes on a function, step by step, and returns the first step that changes the results.
 ///
 /// # Errors
 /// If the function itself cannot be run.
@@ -143,8 +143,8 @@ pub fn bisect_function(
     Ok(search.verdict(ran.map(|_| ())))
 }
 
-/// Returns the program with every access proved, which the interpreter requires: if the check fails, indices are
-/// clamped.
+/// Returns the program with every access proved to lie in its buffer, which the interpreter requires: if the check
+/// fails, indices are clamped.
 fn proved(program: &Program) -> Result<Program, Failure> {
     let mut program = program.clone();
     if loop_ir::check(&program).is_err() {

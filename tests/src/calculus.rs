@@ -20,13 +20,13 @@ pub fn rounding(m: &Module, f: FuncId) -> f64 {
     if single(m, f) { 1e-5 } else { 1e-12 }
 }
 
-/// Returns whether any value of the function is f32.
+/// Returns whether any value that the function computes or takes is f32.
 fn single(m: &Module, f: FuncId) -> bool {
     let mut types = m.function(f).types.values().filter_map(Type::as_array);
     types.any(|t| t.dtype == Dtype::F32)
 }
 
-/// Returns whether all elements are finite.
+/// Returns whether all elements of a tensor are finite.
 pub fn finite(t: &Tensor) -> bool {
     (0..t.elements()).all(|i| t.at(i).to_f64().is_finite())
 }
@@ -36,7 +36,7 @@ pub fn marked(all: &[Tensor], mask: &[bool]) -> Vec<Tensor> {
     all.iter().zip(mask).filter(|(_, on)| **on).map(|(t, _)| t.clone()).collect()
 }
 
-/// Returns the arguments, the active ones moved by `t` along `dx`.
+/// Returns the arguments, with the active ones replaced by `x + t dx`.
 pub fn moved(args: &[Tensor], active: &[bool], dx: &[Tensor], t: f64) -> Vec<Tensor> {
     let mut dx = dx.iter();
     let mut args = args.to_vec();
@@ -116,8 +116,8 @@ pub fn split(
     (results, derived)
 }
 
-/// Returns the largest magnitude among all intermediate values of a program. If terms of that size cancel, its
-/// rounding error remains in the result.
+/// Returns the largest magnitude among all intermediate values of a program. If terms of this magnitude cancel, the
+/// rounding error of the terms remains in the result.
 ///
 /// # Errors
 /// The error of a primitive.
@@ -128,7 +128,7 @@ pub fn largest(m: &mut Module, f: FuncId, args: &[Value]) -> Result<f64, Failure
     Ok(eval_values(m, all, args)?.iter().map(size).fold(0.0, f64::max))
 }
 
-/// Returns the largest magnitude in a value; for a tape, over all its records.
+/// Returns the largest magnitude in a value: an array, or all records of a dynamic tape.
 fn size(value: &Value) -> f64 {
     match value {
         Value::Array(t) => (0..t.elements()).map(|i| t.at(i).to_f64().abs()).fold(0.0, f64::max),
@@ -136,7 +136,7 @@ fn size(value: &Value) -> f64 {
     }
 }
 
-/// Checks that `<ct, dy> = <ctx, dx>` within a relative and an absolute bound.
+/// Checks that `<ct, dy> = <ctx, dx>`, for lists of tensors, within a relative and an absolute bound.
 ///
 /// # Errors
 /// Both sides, if they differ.
@@ -156,7 +156,7 @@ pub fn check_products(
     Ok(())
 }
 
-/// Returns the terms of the inner product.
+/// Returns the terms of the inner product of two lists of tensors.
 fn products(x: &[Tensor], y: &[Tensor]) -> Result<Vec<f64>, Failure> {
     if x.len() != y.len() {
         return Err(format!("{} cotangents for {} tangents", x.len(), y.len()).into());
@@ -205,7 +205,7 @@ pub fn check_batch(
     Ok(())
 }
 
-/// Stacks tensors of the model's type along a new axis 0.
+/// Stacks tensors of the type of `model` along a new axis 0; there may be none.
 pub fn stack<'t>(model: &Tensor, parts: impl ExactSizeIterator<Item = &'t Tensor>) -> Tensor {
     let shape = model.ty().shape.with_leading(parts.len());
     let mut elements = parts.flat_map(Tensor::literals);

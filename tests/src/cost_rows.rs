@@ -1,24 +1,25 @@
-//! Programs whose time depends on where equations are computed: in front of a loop or in it, of a whole array or of the
-//! elements that are read, with or without the zeros between elements. `bench cost` measures them, and
-//! `tests/peers/cost.py` measures the same programs in JAX.
+//! Programs whose time depends on where equations are computed: before a loop or in it, of a whole array or only of the
+//! elements that are read, with or without multiplications by the zeros of padding. `bench cost` measures the programs,
+//! and `tests/peers/cost.py` measures the same programs in JAX.
 
 use tapeloom::conv::{self, Conv, windows};
 use tapeloom::prelude::*;
 
-/// A program with its arguments.
+/// A measured program with its arguments.
 pub struct CostRow {
     /// The name of the row.
     pub name: &'static str,
-    /// The number of arguments, from the first on, in which the gradient is taken; 0 if none is measured.
+    /// The number of leading arguments with respect to which the gradient is measured; 0 if no gradient is measured.
     pub differentiated: usize,
-    /// The arguments.
+    /// Returns the arguments of the program.
     pub arguments: fn() -> Vec<Tensor>,
-    /// The program.
+    /// The program, as a function of all arguments.
     pub program: fn(&[Var]) -> Var,
 }
 
 impl CostRow {
-    /// Returns the gradient of half the sum of squares of the program in its first arguments.
+    /// Returns the gradient of half the sum of squares of the program's result, with respect to the first
+    /// `differentiated` arguments.
     pub fn gradient(&'static self, all: &[Var]) -> Vec<Var> {
         let rest = all[self.differentiated..].to_vec();
         let loss =
@@ -27,7 +28,7 @@ impl CostRow {
     }
 }
 
-/// Returns numbers between -0.5 and 0.5 in an irregular order: those of `numbers` in `tests/peers/cost.py`.
+/// Returns an array of irregular numbers between -0.5 and 0.5, the same as `numbers` in `tests/peers/cost.py`.
 fn numbers(shape: &[usize], dtype: Dtype) -> Tensor {
     let n: usize = shape.iter().product();
     let number = |k: usize| ((k * 7919) % 10_007) as f64 / 10_007.0 - 0.5;
@@ -46,7 +47,7 @@ fn f32s(shape: &[usize]) -> Tensor {
     numbers(shape, Dtype::F32)
 }
 
-/// Returns indices below `below` in an irregular order.
+/// Returns `n` indices less than `below` in an irregular order.
 fn indices(n: usize, below: usize) -> Tensor {
     (0..n).map(|k| ((k * 7919) % below) as i64).collect()
 }
@@ -57,7 +58,7 @@ fn one() -> Tensor {
 
 macro_rules! rows {
     ($($name:literal, $differentiated:literal, [$($args:expr),*], |$v:pat_param| $body:expr;)*) => {
-        /// The programs.
+        /// The measured programs.
         pub const COST_ROWS: &[CostRow] = &[$(CostRow {
             name: $name,
             differentiated: $differentiated,
@@ -69,7 +70,7 @@ macro_rules! rows {
 
 type Pair = (Var, Var);
 
-/// Returns `n` steps of `h = tanh(0.9 h + step(i))`.
+/// Returns h after `n` steps of the recurrence `h = tanh(0.9 h + step(i))`.
 fn recur(n: usize, h: Var, step: impl Fn(Var) -> Var + 'static) -> Var {
     fori_loop(n, move |(i, h): Pair| (h * 0.9 + step(i)).tanh(), h)
 }
@@ -83,7 +84,7 @@ fn strided(v: &[Var], stride: usize, padding: i64) -> Var {
 }
 
 rows! {
-    // Loops with an invariant.
+    // Loops that compute an invariant value, in the loop or before it.
     "loop_sine", 1, [f64s(&[4000, 64]), f64s(&[64])], |v| { let e = v[0]; recur(4000, v[1], move |i| e.sin().index(i)) };
     "loop_sine_outside", 1, [f64s(&[4000, 64]), f64s(&[64])], |v| { let e = v[0].sin(); recur(4000, v[1], move |i| e.index(i)) };
     "while_sine", 0, [f64s(&[4000, 64]), f64s(&[64])], |v| {
@@ -112,7 +113,7 @@ rows! {
         let m = v[0] + 200.0 * eye(200, Dtype::F64);
         map(move |b: Var| linalg::solve(m, b), v[1])
     };
-    // Parts of results.
+    // Slices of results, of which only a part is read.
     "slice_sine", 1, [f64s(&[1_000_000])], |v| v[0].sin().slice_axis(0, ..16);
     "last_sine", 1, [f64s(&[1_000_000])], |v| v[0].sin().index(-1);
     "dynamic_slice_sine", 1, [f64s(&[1_000_000]), one()], |v| v[0].sin().dynamic_slice(&[v[1]], [16]);
@@ -126,7 +127,7 @@ rows! {
         }, v[1])
     };
     "einsum_chain", 1, [f64s(&[600, 600]), f64s(&[600, 600]), f64s(&[600, 600]), f64s(&[600])], |v| einsum("ij,jk,kl,l->i", &[v[0], v[1], v[2], v[3]]);
-    // Windows.
+    // Convolutions, pools and their windows, with strides.
     "patches_16", 2, [f32s(&[4, 3, 224, 224]), f32s(&[192, 3, 16, 16])], |v| strided(v, 16, 0);
     "stem_7_stride_2", 2, [f32s(&[4, 3, 224, 224]), f32s(&[64, 3, 7, 7])], |v| strided(v, 2, 3);
     "residual_3_stride_2", 2, [f32s(&[4, 64, 56, 56]), f32s(&[128, 64, 3, 3])], |v| strided(v, 2, 1);
@@ -139,7 +140,7 @@ rows! {
     "max_pool_3_stride_2", 1, [f32s(&[64, 128, 128])], |v| conv::max_pool(v[0], windows([3, 3]).strides([2, 2]));
     "avg_pool_2", 1, [f32s(&[64, 128, 128])], |v| conv::avg_pool(v[0], windows([2, 2]).strides([2, 2]));
     "avg_pool_global", 1, [f32s(&[64, 128, 128])], |v| conv::avg_pool(v[0], windows([128, 128]));
-    // Searches, orders, updates, scans.
+    // Searches, sorts, updates and scans.
     "search_1000", 0, [f64s(&[1000]), f64s(&[100_000])], |v| v[0].sort(0).searchsorted(v[1]);
     "search_10000", 0, [f64s(&[10_000]), f64s(&[100_000])], |v| v[0].sort(0).searchsorted(v[1]);
     "search_10000_f32", 0, [f32s(&[10_000]), f32s(&[100_000])], |v| v[0].sort(0).searchsorted(v[1]);

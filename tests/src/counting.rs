@@ -1,4 +1,4 @@
-//! An allocator that counts bytes, for tests of memory use. A test binary declares it:
+//! An allocator that counts bytes, for tests that compare memory use. A test binary declares it:
 //!
 //! ```
 //! use tapeloom_tests::Counting;
@@ -18,7 +18,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// The initial value of the counters. They need room below, because a thread may free memory that another thread
+/// The initial value of the counters. It lies far above zero, because a thread may free memory that another thread
 /// allocated.
 const BEGIN: usize = usize::MAX / 2;
 
@@ -28,18 +28,19 @@ thread_local! {
     static MOST: Cell<usize> = const { Cell::new(BEGIN) };
 }
 
-/// The system's allocator, with two counters per thread: the bytes allocated now, and their maximum.
+/// The system's allocator, with two counters per thread: the bytes that the thread holds now, and their maximum.
 #[derive(Debug, Default)]
 pub struct Counting;
 
 impl Counting {
-    /// Returns the number of bytes that this thread holds, plus a large constant: only differences mean anything.
+    /// Returns the number of bytes that this thread holds, plus a large constant: only differences of results are
+    /// meaningful.
     pub fn held() -> usize {
         HELD.get()
     }
 
-    /// Returns the result of a closure, and the peak of bytes allocated by this thread during the call, above the
-    /// number before it.
+    /// Returns the result of `f`, and the largest number of bytes that this thread held during the call, beyond the
+    /// bytes held before the call.
     pub fn most<T>(f: impl FnOnce() -> T) -> (T, usize) {
         let before = Counting::held();
         MOST.set(before);

@@ -4,7 +4,7 @@ use crate::Agreement;
 use std::sync::{Arc, Mutex, PoisonError};
 use tapeloom_ir::{Module, Tensor};
 
-/// The log: for each call, the name of the callback and the elements of all its operands.
+/// The log: for each call of a callback, its name and the elements of all its operands.
 pub type Heard = Vec<(String, Vec<f64>)>;
 
 impl Agreement {
@@ -24,12 +24,13 @@ impl Agreement {
     }
 }
 
-/// A log shared by all bound callbacks.
+/// A log that is shared by all callbacks that write to it; clones share the log too.
 #[derive(Clone, Debug, Default)]
 pub struct Listener(Arc<Mutex<Heard>>);
 
 impl Listener {
-    /// Binds every callback of a module that was parsed from text to this log. The callbacks return no results.
+    /// Binds every callback of a module that was parsed from text to a function that logs its operands and returns no
+    /// results; returns the log.
     pub fn of(module: &Module) -> Listener {
         let all = Listener::default();
         for host in module.hosts() {
@@ -42,7 +43,7 @@ impl Listener {
         all
     }
 
-    /// Appends a call to the log.
+    /// Appends a call of the callback `name` with the operands `x` to the log.
     pub fn hear(&self, name: &str, x: &[Tensor]) {
         let elements = x.iter().flat_map(|x| x.literals().map(|l| l.to_f64())).collect();
         let mut heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);

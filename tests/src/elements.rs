@@ -4,12 +4,12 @@
 
 use tapeloom_ir::{ArrayType, Literal, Tensor};
 
-/// Elements by row-major position.
+/// Access to the elements of a tensor by row-major position.
 pub trait Elements {
-    /// Returns the element at a position.
+    /// Returns the element at a row-major position.
     fn at(&self, position: usize) -> Literal;
 
-    /// Overwrites the element at a position.
+    /// Overwrites the element at a row-major position.
     fn put(&mut self, position: usize, x: Literal);
 }
 
@@ -23,7 +23,7 @@ impl Elements for Tensor {
     }
 }
 
-/// Returns a tensor of a small type, with the elements that `f` returns for their positions.
+/// Returns a tensor of type `ty`, whose elements `f` returns for their row-major positions.
 pub fn tensor_of(ty: &ArrayType, mut f: impl FnMut(usize) -> Literal) -> Tensor {
     let mut t = Tensor::zeros_of(ty).expect("a test's tensors are small");
     for i in 0..t.elements() {

@@ -1,12 +1,12 @@
-//! Differential equations to solve and to measure; `tests/data/ode/record.py` and `tests/peers/equations.py` solve
-//! the same ones.
+//! Differential equations that tests solve and benchmarks measure; `tests/data/ode/record.py` and
+//! `tests/peers/equations.py` solve the same equations.
 
 use tapeloom::prelude::*;
 
 /// `dy/dt` as a function of time and of a state vector.
 pub type Slope = fn(Var, Var) -> Var;
 
-/// The equations by name.
+/// The slopes of the equations that have recorded solutions, by name.
 pub const EQUATIONS: &[(&str, Slope)] = &[
     ("lotka_volterra", |_, y| prey_and_predators(y, [1.5, 1.0, 1.0, 3.0].map(constant))),
     ("orbit", |_, y| orbit(y)),
@@ -40,7 +40,7 @@ pub const EQUATIONS: &[(&str, Slope)] = &[
     }),
 ];
 
-/// Returns an equation by name.
+/// Returns the slope of the equation of this name.
 ///
 /// # Panics
 /// If there is no equation of this name.
@@ -50,21 +50,21 @@ pub fn equation(name: &str) -> Slope {
     found.unwrap_or_else(|| panic!("no equation {name}")).1
 }
 
-/// The predator-prey equations of Lotka and Volterra.
+/// Returns the slope of the predator-prey equations of Lotka and Volterra, with rates a, b, c, d.
 #[must_use]
 pub fn prey_and_predators(y: Var, [a, b, c, d]: [Var; 4]) -> Var {
     let (x, z) = (y.index(0), y.index(1));
     stack(&[a * x - b * x * z, c * x * z - d * z], 0)
 }
 
-/// A body that orbits a sun: position and velocity in the plane.
+/// Returns the slope of a body that orbits a sun in the plane; the state is position and velocity.
 #[must_use]
 pub fn orbit(y: Var) -> Var {
     let (x, v) = (y.slice_axis(0, ..2), y.slice_axis(0, 2..));
     concat(&[v, -x / x.dot(x).powf(1.5)], 0)
 }
 
-/// Robertson's reaction, a stiff system whose rates differ by nine orders of magnitude.
+/// Returns the slope of Robertson's chemical reaction, a stiff system whose rates differ by nine orders of magnitude.
 #[must_use]
 pub fn robertson(y: Var, [slow, back, fast]: [Var; 3]) -> Var {
     let [a, b, c] = [0, 1, 2].map(|i| y.index(i));
@@ -72,20 +72,20 @@ pub fn robertson(y: Var, [slow, back, fast]: [Var; 3]) -> Var {
     stack(&[r2 - r1, r1 - r2 - r3, r3], 0)
 }
 
-/// A problem whose solution time is measured.
+/// A differential equation whose solution is measured.
 #[derive(Debug)]
 pub struct Measured {
-    /// The name of the problem.
+    /// The name of the problem in rows of the benchmark.
     pub name: &'static str,
     /// The parameters that the slope captures.
     pub rates: &'static [f64],
-    /// The solver: from the parameters and a tolerance to the state at the end.
+    /// Returns the state at the end, from the parameters and a relative tolerance.
     pub solve: fn((Var, Var)) -> Var,
-    /// The expected result, by SciPy at a tolerance of 1e-13.
+    /// The expected result: SciPy's at a tolerance of 1e-13.
     pub want: &'static [f64],
 }
 
-/// The measured problems: one that is not stiff, one that is stiff, and one that ends at an event.
+/// The measured problems: one that is not stiff, one that is stiff, and one with an event that ends it.
 pub const MEASURED: [Measured; 3] = [
     Measured {
         name: "lotka_volterra",

@@ -8,13 +8,13 @@ use tapeloom::prelude::*;
 /// A function from `f64[4]` to a scalar.
 pub type F = Rc<dyn Fn(Var) -> Var>;
 
-/// Equal up to the order of summation.
+/// Agreement up to the order of summation.
 const CLOSE: Agreement = Agreement::Within { relative: 1e-10, absolute: 1e-10 };
 
-/// The name of a transform, and the transform.
+/// A transform of a function, with its name.
 pub type Transform = (&'static str, fn(F) -> F);
 
-/// The identity, first derivatives, and batches.
+/// The transforms of first order: the identity, first derivatives, and batches.
 pub const FIRST: &[Transform] = &[
     ("value", |f| f),
     ("grad", |f| Rc::new(grad(move |x| f(x)))),
@@ -23,7 +23,7 @@ pub const FIRST: &[Transform] = &[
     ("vmap of grad", |f| Rc::new(move |x| vmap(grad(|x| f(x)))(batch(x)))),
 ];
 
-/// Higher derivatives, and transforms composed with `vmap`, `hessian` or `checkpoint`.
+/// The transforms of higher order: higher derivatives, and transforms composed with `vmap`, `hessian` or `checkpoint`.
 pub const HIGHER: &[Transform] = &[
     ("hessian", |f| Rc::new(hessian(move |x| f(x)))),
     ("jacrev of grad", |f| Rc::new(jacrev(grad(move |x| f(x))))),
@@ -42,8 +42,8 @@ fn batch(x: Var) -> Var {
     stack(&[x, x * -0.5, x + 1.0], 0)
 }
 
-/// Returns a message for each difference between two functions under the transforms. Each transform is tried at one
-/// of the points, in turn.
+/// Returns a message for each difference between `one` and `other` under these transforms. Each transform is tried at
+/// one of the points, in turn.
 pub fn differences(
     name: &str,
     one: &F,
@@ -72,8 +72,9 @@ pub fn differences(
     wrong
 }
 
-/// Returns a message for each difference between the recorded `one` and the traced `other`: value, slope by a tape,
-/// value of the compiled recording, and derivative of the recorded slope along a direction.
+/// Returns a message for each difference between `one` when it is recorded and `other` when it is traced: their values,
+/// the slope by the tape, the value of the compiled recording, and the derivative of the recorded slope along a
+/// direction.
 pub fn recorded_differences(name: &str, one: &F, other: &F, points: &[Tensor]) -> Vec<String> {
     let mut wrong = Vec::new();
     for x in points {

@@ -1,19 +1,19 @@
-//! Checks that an error has the right kind, says the expected words, and names the user's line and possibly a second
-//! one.
+//! Checks that an error has the expected kind, contains the expected text, and names the user's line and possibly a
+//! second line.
 
 use std::cell::Cell;
 use tapeloom::{Error, Kind};
 
-/// The lines that an error must name.
+/// The line numbers that an error must name.
 #[derive(Default, Debug)]
 pub struct Lines {
     /// The line of the mistake.
     pub wrong: Cell<u32>,
-    /// The second line, or 0 if there is none.
+    /// A second line that the error must name, or 0 if there is none.
     pub other: Cell<u32>,
 }
 
-/// Returns a message with everything that the error lacks, or `None` if it is as expected.
+/// Returns a message with all properties that the error lacks, or `None` if the error is as expected.
 pub fn check(
     file: &str,
     name: &str,

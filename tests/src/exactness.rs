@@ -13,21 +13,21 @@ use tapeloom_ir::prim::{
 };
 use tapeloom_ir::{FuncId, Literal, Module, Tensor, Type};
 
-/// The guaranteed accuracy of a value.
+/// The guaranteed accuracy of a value, when two engines or a pass compute it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Trust {
     /// Equal bits.
     Exact,
     /// Agreement up to rounding.
     Rounded,
-    /// None: the value depends discontinuously on a rounded one.
+    /// No guarantee: the value depends discontinuously on a rounded value.
     Open,
 }
 
 /// Returns the guaranteed accuracy of every result of a function.
 ///
-/// In a `wild` program values may be near poles. There a rounded value may become anything, so only data movement
-/// preserves `Trust::Rounded`.
+/// In a `wild` program values may be infinite, nan or near poles, where an operation on a rounded value may return any
+/// number; so only data movement preserves `Trust::Rounded`.
 pub fn trusts(m: &Module, f: FuncId, wild: bool) -> Vec<Trust> {
     let params = vec![Trust::Exact; m.function(f).param_types().len()];
     results(m, f, &params, wild)
@@ -35,7 +35,7 @@ pub fn trusts(m: &Module, f: FuncId, wild: bool) -> Vec<Trust> {
 
 fn results(m: &Module, id: FuncId, params: &[Trust], wild: bool) -> Vec<Trust> {
     let f = m.function(id);
-    // Functions are numbered densely: parameters first, then outputs in order.
+    // A function's values have consecutive numbers: parameters first, then the outputs of equations in order.
     let mut trust: Vec<Trust> = params.to_vec();
     let of = |trust: &[Trust], a: &tapeloom_ir::Atom| match a.value() {
         Some(v) => trust[v.as_u32() as usize],
@@ -56,7 +56,7 @@ fn results(m: &Module, id: FuncId, params: &[Trust], wild: bool) -> Vec<Trust> {
                 continue;
             }
             Lowering::Branch { branches } => {
-                // A rounded predicate may select another branch.
+                // If the predicate is rounded, another branch may be selected.
                 let which = if x[0] == Trust::Exact { Trust::Exact } else { Trust::Open };
                 let all = branches.iter().map(|g| results(m, *g, &x[1..], wild));
                 let worst =
@@ -86,7 +86,8 @@ fn results(m: &Module, id: FuncId, params: &[Trust], wild: bool) -> Vec<Trust> {
     f.results.iter().map(|r| of(&trust, r)).collect()
 }
 
-/// Returns the guaranteed accuracy of the outputs of a loop, by iterating the body over its carries to a fixed point.
+/// Returns the guaranteed accuracy of the outputs of a loop: the body is analysed repeatedly, until the accuracy of its
+/// carries no longer changes.
 fn after_iterations(
     m: &Module,
     body: FuncId,
@@ -131,7 +132,7 @@ fn after_iterations(
 
 fn one(lowering: &Lowering, float: bool, x: &[Trust], wild: bool) -> Trust {
     let all = x.iter().copied().max().unwrap_or(Trust::Exact);
-    // A discontinuous function of a rounded value may return anything.
+    // A discontinuous function of a rounded value may return any number.
     let jump = |of: Trust| if of == Trust::Exact { all } else { Trust::Open };
     let folded = if float { all.max(Trust::Rounded) } else { jump(all) };
     match lowering {
@@ -157,7 +158,7 @@ fn one(lowering: &Lowering, float: bool, x: &[Trust], wild: bool) -> Trust {
         Lowering::ArgReduce { .. } | Lowering::ArgSort { .. } => jump(all),
         Lowering::Cumulate { step: Step::Fold(Code::Max | Code::Min), .. } => all,
         Lowering::Cumulate { step: Step::Segments, .. } if x[0] != Trust::Exact => Trust::Open,
-        // Every engine uses the same order.
+        // Cumulative sums have the same order on every engine.
         Lowering::Cumulate { .. } if wild => Trust::Open,
         Lowering::Cumulate { .. } => folded,
         Lowering::Contract { .. } => {
@@ -188,7 +189,7 @@ fn one(lowering: &Lowering, float: bool, x: &[Trust], wild: bool) -> Trust {
     }
 }
 
-/// Whether a lowering combines terms in an unspecified order that changes float results.
+/// Whether a lowering combines float terms in an order that engines may choose, which changes the rounding.
 trait Sums {
     fn sums(&self) -> bool;
 }
@@ -205,9 +206,9 @@ impl Sums for Lowering {
     }
 }
 
-/// Compares results, each with its guaranteed accuracy; `relative` and `absolute` bound the rounded ones. In wild
-/// programs the order of summation may decide whether a sum overflows, so there only finite elements of rounded
-/// results are compared.
+/// Compares the results `got` with `want`, each by its guaranteed accuracy; `relative` and `absolute` bound the
+/// differences of rounded results. In wild programs the order of summation may decide whether a sum overflows, so only
+/// finite elements of rounded results are compared there.
 ///
 /// # Errors
 /// Names the first result that differs.
@@ -235,7 +236,7 @@ pub fn check(
     Ok(())
 }
 
-/// Returns `x` with zeros where `x` or `y` is not finite.
+/// Returns `x` with zeros at the elements where `x` or `y` is not finite.
 fn numbers(x: &Tensor, y: &Tensor) -> Tensor {
     let mut z = x.clone();
     for i in 0..x.elements().min(y.elements()) {

@@ -1,4 +1,4 @@
-//! Small functions as text, with arguments, for tests that compose transforms.
+//! Small functions in text form, with arguments, for tests that apply several transforms.
 //!
 //! Together they cover the cases in which transforms tend to fail: values that are read twice or never, results that
 //! are parameters or constants, integers beside floats, zeros in products, array elements that are both read and
@@ -7,21 +7,21 @@
 use crate::{Case, Failure, read_tensors};
 use tapeloom_ir::{Module, parse_module};
 
-/// A function as text, with a description and arguments. The last function of the text is the example.
+/// An example: a module in text form, with a description and arguments. The last function of the text is the example.
 #[derive(Clone, Copy, Debug)]
 pub struct Example {
     /// The name of the function.
     pub name: &'static str,
-    /// The feature that distinguishes this example from the others.
+    /// The feature that the example covers and others do not.
     pub about: &'static str,
-    /// The text of the program.
+    /// The text of the module.
     pub text: &'static str,
-    /// Arguments, separated by `;`.
+    /// The arguments as text, separated by `;`.
     pub args: &'static str,
 }
 
 impl Example {
-    /// Parses the text into a fresh module, and returns the module and the function with its arguments.
+    /// Parses the text into a new module, and returns the module, and the example with its arguments.
     ///
     /// # Errors
     /// If the text does not parse.
@@ -34,7 +34,7 @@ impl Example {
     }
 }
 
-/// All examples. Each function is smooth around its arguments.
+/// All examples. Each function is smooth near its arguments, so that finite differences apply.
 pub const EXAMPLES: &[Example] = &[
     Example {
         name: "chain",

@@ -5,7 +5,7 @@ use std::ops::Range;
 use tapeloom_ir::prim::LibraryFn;
 use tapeloom_ir::{Code, Scalar};
 
-/// A function of one argument with implementations of its own in f32 and f64.
+/// A scalar function of one argument that has separate implementations in f32 and in f64.
 #[derive(Clone, Copy)]
 pub struct F32Function {
     /// The name of the function in the scalar table.
@@ -14,7 +14,7 @@ pub struct F32Function {
     wide: extern "C" fn(f64) -> f64,
 }
 
-/// The largest error found.
+/// The largest error found, and its argument.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Worst {
     /// The error in units in the last place of an f32.
@@ -29,7 +29,7 @@ impl fmt::Display for Worst {
     }
 }
 
-/// Returns every such function, in the order of the table.
+/// Returns every function with separate implementations in f32 and f64, in the order of the scalar table.
 pub fn all() -> Vec<F32Function> {
     let of = |s: &Scalar| match s.row().code {
         Code::Library(l) => match l.function {
@@ -44,13 +44,13 @@ pub fn all() -> Vec<F32Function> {
 }
 
 impl F32Function {
-    /// Returns the error at an argument, in units in the last place.
+    /// Returns the error of the f32 implementation at `x`, in units in the last place.
     pub fn error(&self, x: f32) -> f64 {
         distance((self.narrow)(x), (self.wide)(x.into()))
     }
 
-    /// Returns the largest error over all bit patterns that are multiples of `step`, and the first argument that has
-    /// it. With `step` 1 these are all f32. The search uses all cores.
+    /// Returns the largest error over all f32 whose bit patterns are multiples of `step`, and the first argument that
+    /// has this error. With a `step` of 1 these are all f32. The search uses all cores.
     pub fn worst(&self, step: u32) -> Worst {
         let cores = std::thread::available_parallelism().map_or(1, usize::from) as u64;
         let arguments = (1u64 << 32).div_ceil(step.into());
@@ -67,7 +67,7 @@ impl F32Function {
         })
     }
 
-    /// Returns the largest error over these multiples of `step`.
+    /// Returns the largest error over the bit patterns `step * m`, for `m` in `multiples`.
     fn worst_of(&self, step: u32, multiples: Range<u64>) -> Worst {
         let mut worst = NONE;
         for n in multiples {
@@ -81,11 +81,11 @@ impl F32Function {
     }
 }
 
-/// An error of zero.
+/// The start of a search: an error of zero.
 const NONE: Worst = Worst { ulp: 0.0, at: 0.0 };
 
-/// Returns the distance of `y` from the f64 result `want`, in units in the last place of an f32 at `want`. The
-/// distance is infinite where only one of the two is nan, or only one is infinite after rounding.
+/// Returns the distance of `y` from the f64 result `want`, in units in the last place of an f32 at `want`. The distance
+/// is infinite if only one of the two is nan, or only one is infinite after rounding to f32.
 fn distance(y: f32, want: f64) -> f64 {
     let rounded = want as f32;
     if y == rounded || y.is_nan() && rounded.is_nan() {
@@ -97,7 +97,7 @@ fn distance(y: f32, want: f64) -> f64 {
     f64::INFINITY
 }
 
-/// Returns the distance between neighbouring f32 at a number.
+/// Returns the distance between neighbouring f32 at `x`.
 fn unit(x: f64) -> f64 {
     let exponent = (x.abs().max(f32::MIN_POSITIVE.into()).to_bits() >> 52) as i32 - 1023;
     2f64.powi(exponent.min(127) - 23)

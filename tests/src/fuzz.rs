@@ -1,4 +1,4 @@
-//! Random programs checked against laws: seeds, shrinking of failures, and reports.
+//! Laws that random programs must satisfy: the seeds, the shrinking of failures, and reports.
 //!
 //! The table of [`Sweep`] says how many programs a test tries, and from which seed on.
 
@@ -19,12 +19,12 @@ use tapeloom_transforms::PASSES;
 /// A property that must hold for a program.
 pub type Law = fn(&mut Module, &Case, &Recipe) -> Result<(), Failure>;
 
-/// Bounds on shrinking a failure: smaller recipes tried, and time. If checking takes seconds, the failure is reported
-/// before it is minimal.
+/// The bounds on shrinking one failure: the number of smaller recipes that are tried, and the time. If each check takes
+/// seconds, the failure is reported before it is minimal.
 const SHRINKS: usize = 4000;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Checks a law on the programs of a sweep.
+/// Checks a law on all random programs of a sweep.
 ///
 /// # Panics
 /// If a program breaks the law; the message has the smallest one found.
@@ -38,14 +38,14 @@ pub fn for_all(sweep: Sweep, law: Law) {
     }
 }
 
-/// Returns seeds that begin with `first`, for the command `fuzz`. Sequences of neighbouring first seeds do not
-/// overlap.
+/// Returns the seeds of the command `fuzz`, beginning with `first`. Sequences of seeds for neighbouring values of
+/// `first` do not overlap.
 pub fn seeds(first: u64) -> impl Iterator<Item = u64> {
     (0..).map(move |i: u64| first.wrapping_add(i << 32))
 }
 
-/// Returns a report if the program of a seed breaks the law: the seed, and the smallest failing program found as a
-/// text test, ready for a file `tests/filetests/run/issue-N.ir`.
+/// Returns a report if the program of a seed breaks the law: the seed, and the smallest failing program found, as a
+/// text test for a file `tests/filetests/run/issue-N.ir`.
 pub fn failure(seed: u64, law: Law) -> Option<String> {
     let mut recipe = Recipe::draw(seed);
     let mut wrong = broken(&recipe, law)?;
@@ -68,7 +68,7 @@ pub fn failure(seed: u64, law: Law) -> Option<String> {
     Some(format!("SWEEP_SEED={seed}: {what}\n\n{test}"))
 }
 
-/// Returns the error and the program as a text test, if a recipe breaks the law.
+/// Returns the error and the program as a text test, if the program of a recipe breaks the law.
 fn broken(recipe: &Recipe, law: Law) -> Option<(String, String)> {
     let mut m = Module::new();
     let made = catch_unwind(AssertUnwindSafe(|| recipe.program(&mut m)));
@@ -87,7 +87,7 @@ fn broken(recipe: &Recipe, law: Law) -> Option<(String, String)> {
     Some((what, format!("// test: run\n// args: {args}\n{text}")))
 }
 
-/// Returns the message of a panic.
+/// Returns the message of a caught panic.
 pub(crate) fn said(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
@@ -96,7 +96,7 @@ pub(crate) fn said(panic: &(dyn std::any::Any + Send)) -> String {
 
 // -- Laws -------------------------------------------------------------------------------------------
 
-/// Checks that a program prints, parses and prints again the same, and that the parsed program has the same results.
+/// Checks that a printed program parses, prints as the same text again, and has the same results.
 pub fn text(m: &mut Module, case: &Case, _: &Recipe) -> Result<(), Failure> {
     let text = print_functions(m, &[case.f]);
     let parsed = parse_module(&text).map_err(|e| e[0].clone())?;
@@ -113,13 +113,13 @@ pub fn text(m: &mut Module, case: &Case, _: &Recipe) -> Result<(), Failure> {
     Ok(Agreement::Exact.check_all(&run(&parsed, f, &case.args)?, &want)?)
 }
 
-/// Checks that passes, loop programs and machine code preserve the results.
+/// Checks that passes, the loop program and machine code give the interpreter's results.
 pub fn values(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure> {
     let relaxed = !recipe.wild && recipe.genes.len().is_multiple_of(4);
     same_numbers(m, case, Demand { relaxed, wild: recipe.wild, ..Demand::default() })
 }
 
-/// Checks that no pass looks through a barrier ([`crate::marks`]).
+/// Checks that no pass looks through a `barrier`, by the test of [`crate::marks`].
 pub fn marks(m: &mut Module, case: &Case, _: &Recipe) -> Result<(), Failure> {
     let other = replaced(m, case.f)?;
     let want = run(m, other, &case.args)?;
@@ -141,12 +141,12 @@ pub fn derivatives(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), F
         .try_for_each(|letter| transformed(m, case, demand, letter, &mut rng).map(|_| ()))
 }
 
-/// Checks that a batched program agrees with a map over the batch members.
+/// Checks that a batched program gives the same results as the program applied to each batch member.
 pub fn batches(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure> {
     transformed(m, case, demand(recipe), Letter::Vmap, &mut Rng::new(2)).map(|_| ())
 }
 
-/// Checks two transforms, one applied after the other.
+/// Checks two random transforms, the second applied to the result of the first.
 pub fn words(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure> {
     let mut rng = Rng::new(recipe.genes.len() as u64);
     let mut letter = || Letter::ALL[rng.index(3)];
@@ -188,20 +188,21 @@ pub fn policies(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Fail
 /// order.
 pub fn recordings(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure> {
     if recipe.wild {
-        // Where numbers overflow, an absent tangent and zero times infinity differ.
+        // In wild programs only values are compared: where numbers overflow, an absent tangent and zero times infinity
+        // differ.
         return recorded::values(m, case);
     }
     recorded::first_order(m, case)?;
     recorded::second_order(m, case)
 }
 
-/// Returns the options of the comparison for the program of a recipe.
+/// Returns the options of [`same_numbers`] for the program of a recipe.
 fn demand(recipe: &Recipe) -> Demand {
     Demand { wild: recipe.wild, ..Demand::default() }
 }
 
-/// Applies one more transform. If the program is tame, its result is checked against the definition of the transform;
-/// in any case engines are compared. Returns `None` where the program has no derivative.
+/// Applies one more transform to a case. If the program is tame, the result is checked against the definition of the
+/// transform; in any case engines are compared. Returns `None` if the program has no derivative.
 ///
 /// # Errors
 /// The failed check, with the program.

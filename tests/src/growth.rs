@@ -10,37 +10,39 @@ use std::time::Instant;
 use tapeloom::conv;
 use tapeloom::prelude::*;
 
-/// A program parametrised by its size.
+/// A row of the table: a program whose size is a parameter n.
 pub struct Growing {
     /// The name of the row.
     pub name: &'static str,
-    /// The smaller size.
+    /// The smaller of the two sizes n and 4 n at which the program is compiled.
     pub n: usize,
-    /// The power of n by which counted work grows; 1.2 for n log n.
+    /// The power of n as which the value's counted work may grow; 1.2 for n log n.
     pub power: f64,
-    /// The power for the gradient in the first argument; none if the program has no derivative.
+    /// The power of n as which the work of the gradient with respect to the first argument may grow; `None` if the
+    /// program has no derivative.
     pub gradient: Option<f64>,
-    /// The arguments at a size.
+    /// Returns the arguments at size n.
     pub arguments: fn(usize) -> Vec<Tensor>,
-    /// The program at a size.
+    /// The program at size n, as a function of its arguments.
     pub program: fn(usize, &[Var]) -> Var,
 }
 
-/// Counts of a program at one size.
+/// The counts of a compiled program at one size.
 #[derive(Clone, Copy, Debug)]
 pub struct Counts {
-    /// Counted work; none if it depends on a trip count unknown before the run.
+    /// The counted work; `None` if it depends on a trip count that is known only at run time.
     pub work: Option<u64>,
-    /// Bytes of workspace.
+    /// The size of the workspace in bytes.
     pub workspace: usize,
-    /// The number of equations that are compiled, in all functions.
+    /// The number of equations that are compiled, summed over all functions.
     pub equations: usize,
     /// The shortest time of three calls in seconds, if measured.
     pub seconds: Option<f64>,
 }
 
 impl Growing {
-    /// Returns the counts at a size, of the value or of the gradient. If `timed`, calls are also measured in seconds.
+    /// Returns the counts at size n, of the value or, if `gradient`, of the gradient. If `timed`, calls are also
+    /// measured in seconds.
     ///
     /// # Errors
     /// The error of compiling or of a call.
@@ -65,7 +67,7 @@ impl Growing {
     }
 }
 
-/// Returns numbers between 0.1 and 0.9 in an irregular order.
+/// Returns an array of irregular numbers between 0.1 and 0.9.
 fn floats(shape: &[usize]) -> Tensor {
     let n: usize = shape.iter().product();
     let number = |k: usize| 0.1 + 0.8 * ((k * 7919) % 10_007) as f64 / 10_007.0;
@@ -73,7 +75,7 @@ fn floats(shape: &[usize]) -> Tensor {
     flat.reshape(shape).unwrap_or(flat)
 }
 
-/// Returns indices below `below` in an irregular order.
+/// Returns `n` indices less than `below` in an irregular order.
 fn indices(n: usize, below: usize) -> Tensor {
     Tensor::from((0..n).map(|k| ((k * 7919) % below) as i64).collect::<Vec<i64>>())
 }
@@ -82,7 +84,7 @@ type Pair = (Var, Var);
 
 macro_rules! rows {
     ($($name:literal, $n:literal, $power:literal, $gradient:expr, |$size:pat_param| $args:expr, |$m:pat_param, $v:pat_param| $body:expr;)*) => {
-        /// The programs.
+        /// The rows of the table: programs with the powers of n as which their work may grow.
         pub const GROWING: &[Growing] = &[$(Growing {
             name: $name,
             n: $n,
@@ -95,7 +97,7 @@ macro_rules! rows {
 }
 
 rows! {
-    // Loops with an invariant.
+    // Loops that compute an invariant value.
     "loop, sine of a table inside", 50, 1.0, Some(1.0), |n| vec![floats(&[n, 16]), floats(&[16])],
         |n, v| { let (e, h) = (v[0], v[1]); fori_loop(n, move |(i, h): Pair| (h * 0.9 + e.sin().index(i)).tanh(), h) };
     "loop, sine of a table outside", 50, 1.0, Some(1.0), |n| vec![floats(&[n, 16]), floats(&[16])],
@@ -116,7 +118,7 @@ rows! {
         |n, v| { let (e, h, w) = (v[0], v[1], v[2]); fori_loop(n, move |(i, h): Pair| (h * 0.9 + (e * h).dot(w).index(i)).tanh(), h) };
     "loop, a row in a branch", 50, 1.0, Some(1.0), |n| vec![floats(&[n, 16]), floats(&[16])],
         |n, v| { let (e, h) = (v[0], v[1]); fori_loop(n, move |(i, h): Pair| { let t = (e * h).sin(); cond(h.index(0).gt(0.0), move |h: Var| h * 0.9 + t.index(i), |h: Var| h + 0.5, h) }, h) };
-    // Parts of results.
+    // Slices of results, of which only a part is read.
     "a slice of a sine", 1000, 0.0, Some(1.0), |n| vec![floats(&[n])], |_, v| v[0].sin().slice_axis(0, ..16);
     "the last element of a chain", 1000, 0.0, Some(1.0), |n| vec![floats(&[n])], |_, v| (v[0].sin() * v[0]).exp().index(-1);
     "a dynamic slice of a sine", 1000, 0.0, Some(1.0), |n| vec![floats(&[n]), Tensor::from(3i64)],
@@ -146,7 +148,7 @@ rows! {
         |n, v| (v[0].reshape([n, 1, 3]) - v[0].reshape([1, n, 3])).square().sum_axis(2).sqrt().sum_axis(1);
     "attention", 32, 2.0, Some(2.0), |n| vec![floats(&[n, 8]), floats(&[n, 8]), floats(&[n, 8])],
         |_, v| v[0].dot(v[1].t()).softmax(1).dot(v[2]);
-    // Windows.
+    // Convolutions, pools and other windows.
     "a convolution", 64, 1.0, Some(1.0), |n| vec![floats(&[1, 2, n]), floats(&[3, 2, 5])], |_, v| conv::conv(v[0], v[1], conv::Conv::new());
     "a convolution with strides", 64, 1.0, Some(1.0), |n| vec![floats(&[1, 2, n]), floats(&[3, 2, 5])],
         |_, v| conv::conv(v[0], v[1], conv::Conv::new().strides([3]));
@@ -176,7 +178,7 @@ rows! {
     "a search in a table", 2048, 1.2, None, |n| vec![floats(&[n]), floats(&[n])], |_, v| v[0].sort(0).searchsorted(v[1]).convert(Dtype::F64);
     "a polygon through points", 256, 1.2, Some(1.2), |n| vec![floats(&[n]), floats(&[n])],
         |n, v| interp(v[0] * n as f64, arange(n, Dtype::F64), v[1]);
-    // Loops.
+    // Loops whose trip count is the size n.
     "a recurrence", 256, 1.0, Some(1.0), |_| vec![floats(&[8])], |n, v| fori_loop(n, |(_, h): Pair| (h * 1.01).sin(), v[0]);
     "a scan", 256, 1.0, Some(1.0), |n| vec![floats(&[n])],
         |_, v| scan(|(h, x): Pair| { let h = (h * 0.5 + x).tanh(); (h, h) }, v[0].index(0), v[0]).1;
@@ -188,7 +190,7 @@ rows! {
         |n, v| checkpoint(move |x: Var| fori_loop(n, |(_, h): Pair| (h * 1.01).sin(), x), Policy::Bytes(1 << 12))(v[0]);
     "a neural network by layers", 4, 1.0, Some(1.0), |n| vec![floats(&[8]), floats(&[n, 8, 8])],
         |n, v| (0..n).fold(v[0], |x, k| v[1].index(k).dot(x).tanh());
-    // Many equations.
+    // Programs whose number of equations is proportional to n.
     "sums of many leaves", 16, 1.0, Some(1.0), |n| vec![floats(&[n, 64])],
         |n, v| (0..n).map(|k| v[0].index(k).square().sum()).reduce(|a, b| a + b).map_or(v[0], |x| x.sqrt());
     "a chain of scalar equations", 64, 1.0, Some(1.0), |_| vec![floats(&[2])],

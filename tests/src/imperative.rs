@@ -1,27 +1,27 @@
-//! Random programs that write to arrays, whole and through views, in loops and branches.
+//! Random programs that write to arrays (`Ref`s), as a whole and through views, in loops and branches.
 //!
-//! A program is a list of statements on a few arrays, with three meanings: [`mutated`] traces it with `Ref`s;
+//! A program is a list of statements on a few arrays. It is evaluated in three ways: [`mutated`] traces it with `Ref`s;
 //! [`pure`] traces it on immutable arrays alone, with loops unrolled and each access as indices into the flattened
-//! array; and [`model`] runs it on vectors of numbers without tracing. Tests check that the three agree.
+//! array; and [`model`] runs it on vectors of numbers without tracing. Tests check that the three results agree.
 
 use crate::Rng;
 use tapeloom::ops::Index;
 use tapeloom::prelude::*;
 
-/// A statement.
+/// A statement of a random program.
 #[derive(Clone, Debug)]
 pub enum Statement {
-    /// Combines a part of an array with a value.
+    /// Combines a part of an array with a value, and writes the result to the part.
     Write(Combine, Place, Value),
-    /// A loop of this kind and trip count. Positions inside may depend on the iteration number.
+    /// A loop of this kind, trip count and body. Positions in the body may depend on the iteration number.
     Iterations(Kind, usize, Vec<Statement>),
-    /// Runs one of two lists, by the sign of an element.
+    /// Runs the first or the second list, by the sign of the element at this place.
     Branch(Place, Vec<Statement>, Vec<Statement>),
-    /// A local array of four elements with this initial value, visible in this list alone.
+    /// Adds a local array of four elements with this initial value, which only statements of this list see.
     Local(Value, Vec<Statement>),
 }
 
-/// The operation of a write.
+/// The operation by which a write combines the old elements with the value.
 #[derive(Clone, Copy, Debug)]
 pub enum Combine {
     /// `set`
@@ -57,37 +57,38 @@ pub enum Kind {
     While,
 }
 
-/// A part of an array: a view of views.
+/// A part of an array: a view of an array, or a view of a view.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// The index of the array.
+    /// The number of the array in the program.
     pub array: usize,
     /// The views, each applied to the result of the one before.
     pub steps: Vec<Step>,
 }
 
-/// A view.
+/// A view of an array or of another view, by a method of `Ref`.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// `at_axis`
+    /// `at_axis`: the axis and the index.
     At(usize, Position),
-    /// `slice_axis`
+    /// `slice_axis`: the axis, the start and the end.
     Slice(usize, usize, usize),
-    /// `dynamic_slice`
+    /// `dynamic_slice`: for each axis the start and the extent.
     Window(Vec<(Position, usize)>),
 }
 
-/// An index.
+/// An index into an axis.
 #[derive(Clone, Copy, Debug)]
 pub enum Position {
     /// An index known while tracing.
     Static(i64),
-    /// `a + b i`, where i is the iteration number of the loop this number of levels outwards.
+    /// `a + b i`, where i is the iteration number of an enclosing loop: 0 for the innermost loop, 1 for the next, and
+    /// so on.
     Iteration(i64, i64, usize),
 }
 
-/// The written value, `sin(scale x) + shift`. x is read from a place: one element, or an array of the shape that is
-/// written.
+/// The value of a write, `sin(scale x) + shift`. x is read from a place: a single element, or a view of the shape that
+/// is written.
 #[derive(Clone, Debug)]
 pub struct Value {
     from: Place,
@@ -95,7 +96,7 @@ pub struct Value {
     shift: f64,
 }
 
-/// The shapes of the arrays.
+/// The shapes of the arrays that every program has.
 const SHAPES: [&[usize]; 3] = [&[4], &[3, 4], &[]];
 /// The shape of a local array.
 const LOCAL: &[usize] = &[4];
@@ -108,7 +109,7 @@ struct Draw {
     loops: usize,
 }
 
-/// Returns the program of a seed.
+/// Returns the random program of a seed.
 pub fn draw(seed: u64) -> Vec<Statement> {
     let shapes = SHAPES.iter().map(|s| s.to_vec()).collect();
     let mut draw = Draw { rng: Rng::new(seed), shapes, loops: 0 };
@@ -175,7 +176,7 @@ impl Draw {
         }
     }
 
-    /// Draws a view of an array of this shape; returns the view and its shape.
+    /// Draws a view of an array of this shape; returns the view and the view's shape.
     fn step(&mut self, shape: &[usize]) -> (Step, Vec<usize>) {
         let axis = self.rng.index(shape.len());
         let mut left = shape.to_vec();
@@ -214,7 +215,7 @@ impl Draw {
         Place { array, steps }
     }
 
-    /// Draws a place of one element.
+    /// Draws a place that has a single element.
     fn element(&mut self) -> Place {
         let mut place = self.place();
         let mut shape = self.shapes[place.array].clone();
@@ -234,7 +235,7 @@ impl Draw {
         self.scaled(from)
     }
 
-    /// Draws a value of the shape of `to`: from the same array, at other positions.
+    /// Draws a value of the shape of `to` that is read from the same array, at other positions.
     fn alike(&mut self, to: &Place) -> Value {
         let mut shape = self.shapes[to.array].clone();
         let mut steps = Vec::new();
@@ -261,7 +262,7 @@ impl Draw {
     }
 }
 
-/// Returns the shape of a view.
+/// Returns the shape of a view of an array of this shape.
 fn seen(step: &Step, shape: &[usize]) -> Vec<usize> {
     let mut left = shape.to_vec();
     match step {
@@ -274,9 +275,9 @@ fn seen(step: &Step, shape: &[usize]) -> Vec<usize> {
 
 // -- Places as lists of elements --------------------------------------------------------------------
 
-/// Returns the positions of the elements of a place in the flattened array, the shape of the place, and whether a
-/// write is dropped, which happens if an index is out of bounds. `iterations` are the current iteration numbers,
-/// outermost first.
+/// Returns the positions in the flattened array of a place's elements, the shape of the place, and whether a write to
+/// the place is dropped, which happens if an index is out of bounds. `iterations` holds the current iteration numbers,
+/// outermost loop first.
 fn elements(place: &Place, shape: &[usize], iterations: &[i64]) -> (Vec<usize>, Vec<usize>, bool) {
     let mut shape = shape.to_vec();
     let mut all: Vec<usize> = (0..shape.iter().product()).collect();
@@ -322,7 +323,7 @@ fn number(position: Position, iterations: &[i64]) -> i64 {
     }
 }
 
-/// Returns the iteration numbers of a loop in the order of execution.
+/// Returns the iteration numbers of a loop with `n` iterations, in the order of execution.
 fn order(kind: Kind, n: usize) -> Vec<i64> {
     let up = 0..n as i64;
     match kind {
@@ -336,14 +337,14 @@ fn order(kind: Kind, n: usize) -> Vec<i64> {
 struct Traced {
     refs: Vec<Ref>,
     iterations: Vec<Var>,
-    /// The number 1 as a run-time value.
+    /// The number 1 as a run-time value, for trip counts and indices that no pass can fold.
     one: Var,
 }
 
-/// Traces the program with `Ref`s, on arrays whose initial values are functions of `x: f64[4]`. Returns a sum over
-/// their final values.
+/// Traces the program with `Ref`s, on arrays whose initial values are functions of `x: f64[4]`. Returns a weighted sum
+/// over the arrays' final elements.
 pub fn mutated(program: &[Statement], x: Var) -> Var {
-    // An `i64` that no pass can fold to a constant.
+    // The number 1, computed from x so that no pass can fold it to a constant.
     let one = (x.sum() * 0.0).convert(Dtype::I64) + 1;
     let refs = begin(x).into_iter().map(Ref::new).collect();
     let traced = Traced { refs, iterations: Vec::new(), one };
@@ -364,7 +365,7 @@ fn end(arrays: impl Iterator<Item = Var>) -> Var {
     arrays.enumerate().map(weighted).reduce(|x, y| x + y).unwrap_or_else(|| zeros([], Dtype::F64))
 }
 
-/// A static or dynamic index.
+/// An index that is known while tracing, or a run-time value.
 #[derive(Clone, Copy)]
 enum Either {
     Static(i64),
@@ -479,7 +480,7 @@ fn windowed<I: Index>(r: Ref, starts: &[I], sizes: Vec<usize>) -> Ref {
 
 // -- Meaning: traced with immutable arrays ----------------------------------------------------------
 
-/// Traces the same function as [`mutated`], without state and without loops.
+/// Traces the same function as [`mutated`] on immutable arrays, with loops unrolled.
 pub fn pure(program: &[Statement], x: Var) -> Var {
     let shapes = SHAPES.iter().map(|s| s.to_vec()).collect();
     end(Pure { shapes, iterations: Vec::new() }.list(program, begin(x)).into_iter())
@@ -560,7 +561,7 @@ fn put(x: Var, at: &[usize], value: Var) -> Var {
 
 // -- Meaning: computed on numbers -------------------------------------------------------------------
 
-/// Runs the program on arrays of numbers and returns their final values.
+/// Runs the program on vectors of numbers in Rust, and returns the arrays' final elements.
 pub fn model(program: &[Statement], arrays: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
     let shapes = SHAPES.iter().map(|s| s.to_vec()).collect();
     let mut model = Model { shapes, arrays, iterations: Vec::new() };

@@ -1,5 +1,5 @@
-//! The same tape in four memory layouts, written by hand, to measure the gain of a compiler that could choose among
-//! them.
+//! The same tape in four memory layouts, written by hand in Rust, to measure how much a compiler could gain by choosing
+//! among them.
 //!
 //! Two arrays change over iterations. Each iteration saves six numbers per element, and the reverse pass reads them
 //! from the last iteration to the first. Every loop handles eight elements at once, so that it compiles to vector
@@ -12,26 +12,26 @@
 //! tiles                                           6 (t n + i - i mod 8) + 8 s + i mod 8
 //! ```
 
-/// Numbers saved per element in each iteration.
+/// The number of values that each iteration saves per element.
 pub const VALUES: usize = 6;
-/// Elements of a vector.
+/// The number of elements that a loop handles at once, as a vector.
 const LANES: usize = 8;
-/// The step size of the integration.
+/// The step size of the Euler integration.
 const STEP: f64 = 0.01;
 
-/// The numbers saved for eight elements in one iteration.
+/// The values saved for eight elements in one iteration.
 type Eight = [[f64; LANES]; VALUES];
 
-/// The layout of the numbers of a tape. `before` is the number of elements saved before these eight, `all` the total
-/// number of elements.
+/// The layout of a tape in memory. `before` is the number of elements that precede these eight, over all iterations,
+/// and `all` the total number of elements.
 trait Layout {
-    /// Returns the size of the tape for `all` elements, in numbers.
+    /// Returns the length of the tape for `all` elements, as a number of f64.
     fn size(all: usize) -> usize;
     fn store(tape: &mut [f64], before: usize, all: usize, kept: &Eight);
     fn load(tape: &[f64], before: usize, all: usize) -> Eight;
 }
 
-/// A layout in which each value's eight numbers are contiguous.
+/// A layout in which the eight numbers of each value are contiguous.
 trait Together {
     fn place(before: usize, value: usize, all: usize) -> usize;
 }
@@ -90,10 +90,11 @@ impl Layout for Records {
     }
 }
 
-/// Returns the sums of the gradients over all elements after `iterations`; `tape` is reused memory.
+/// Computes a gradient over `iterations` iterations, and returns its sums over all elements of both arrays; the memory
+/// of `tape` is reused.
 pub type Gradient = fn(elements: usize, iterations: usize, tape: &mut Vec<f64>) -> [f64; 2];
 
-/// The layouts by name.
+/// The measured layouts by name.
 pub const LAYOUTS: [(&str, Gradient); 4] = [
     ("arrays", gradient::<Arrays<0>>),
     ("skewed", gradient::<Arrays<{ 37 * LANES }>>),

@@ -3,19 +3,19 @@
 //! - [`Rng`]: reproducible random tensors;
 //! - [`Agreement`]: comparison of the results of two engines;
 //! - [`bisect`]: finds the first pass of a list that changes results;
-//! - [`calculus`]: derivatives and batches by definition, to test transforms against;
+//! - [`calculus`]: derivatives and batches by definition, with which transforms are compared;
 //! - [`cases`]: every primitive's samples as programs, for the laws;
 //! - [`Vocabulary`]: random programs, for the same laws;
 //! - [`EXAMPLES`]: functions as text, to compose transforms on;
 //! - [`program_generator`]: random programs, attributes drawn to fit shapes;
 //! - [`Elements`]: elements by position; [`read_tensor`]: tensors as text;
-//! - [`Counting`]: an allocator that counts;
+//! - [`Counting`]: an allocator that counts the bytes that are allocated;
 //! - [`conformance`]: golden numbers computed by JAX;
 //! - [`equations`]: differential equations, to solve and to measure;
 //! - [`gradbench`]: the evals of GradBench and its protocol;
 //! - [`imperative`]: random programs that write to arrays, and their reference results;
 //! - [`layouts`]: the same tape in four memory layouts, to measure;
-//! - [`marks`]: test that no pass looks through a `barrier`;
+//! - [`marks`]: a check that no pass looks through a `barrier`;
 //! - [`equivalences`]: pairs of functions that must be equal under every transform;
 //! - [`random_loops`]: random programs with loops, under policies and budgets;
 //! - [`recorded`]: comparison of recordings with reverse mode;
@@ -27,8 +27,8 @@
 //! - [`transformer`]: blocks of a transformer, to measure;
 //! - [`Listener`]: a log of ordered effects;
 //! - [`wide`]: loops and branches with very many values, to measure compile time;
-//! - [`transform_words`]: transforms one after the other, each tested against the program before it;
-//! - [`TextTest`]: a program, a pipeline, and the expected output.
+//! - [`transform_words`]: transforms applied one after the other, each tested against the program before it;
+//! - [`TextTest`]: a test as a text file, with a program, a pipeline, and the expected output.
 
 mod agreement;
 pub mod bisect;
@@ -86,10 +86,10 @@ pub use text_test::TextTest;
 
 use tapeloom_ir::{FuncId, Module, Problem, Tensor, Value, eval_values, print_function, verify};
 
-/// The error of a test: any message.
+/// The error of a test, with any message.
 pub type Failure = Box<dyn std::error::Error>;
 
-/// Verifies a function and runs it by the interpreter.
+/// Verifies a function, interprets it, and returns its results.
 ///
 /// # Errors
 /// Broken invariants, with the program; the error of a primitive.
@@ -97,12 +97,12 @@ pub fn run(module: &Module, f: FuncId, args: &[Tensor]) -> Result<Vec<Tensor>, F
     Ok(Value::arrays(&run_values(module, f, &values(args))?)?)
 }
 
-/// Converts arrays to values.
+/// Converts tensors to interpreter values.
 pub fn values(x: &[Tensor]) -> Vec<Value> {
     x.iter().cloned().map(Value::from).collect()
 }
 
-/// Does the same as [`run`], for values that may be tapes.
+/// Does the same as [`run`], for arguments and results that may be dynamic tapes.
 ///
 /// # Errors
 /// As [`run`].

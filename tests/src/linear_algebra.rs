@@ -4,7 +4,7 @@
 
 use tapeloom::prelude::*;
 
-/// A measured function: from matrices `[.., n, n]`, symmetric and positive definite, to a scalar.
+/// A measured scalar function of symmetric positive definite matrices `[.., n, n]`.
 pub type Loss = fn(Var) -> Var;
 
 /// Returns `Σ x³ + x`: a cheap scalar function of all elements whose derivative is not constant.
@@ -12,7 +12,7 @@ fn cubed(x: Var) -> Var {
     ((x * x + 1.0) * x).sum()
 }
 
-/// The routines, each with a scalar function of all its results.
+/// The measured routines, each with a scalar function of all its results.
 pub const ROUTINES: [(&str, Loss); 5] = [
     ("cholesky", |a| cubed(linalg::cholesky(a))),
     ("solve", |a| cubed(linalg::solve(a, a.slice_axis(-1, 0..1)))),
@@ -30,7 +30,7 @@ pub const ROUTINES: [(&str, Loss); 5] = [
     }),
 ];
 
-/// The batch size, if any, and the order of the matrices.
+/// The measured sizes: the number of matrices in a batch, if any, and the order of the matrices.
 pub const SIZES: [(Option<usize>, usize); 7] = [
     (None, 4),
     (None, 16),
@@ -61,8 +61,8 @@ pub fn matrices(batch: Option<usize>, n: usize) -> Result<Tensor, tapeloom::Erro
     )
 }
 
-/// Returns `-ln p(y)` of a Gaussian process at n points, up to a constant. `length` and `noise` are logarithms of the
-/// length scale and of the noise.
+/// Returns `-ln p(y)` of a Gaussian process with observations y at n points x, up to a constant. `length` and `noise`
+/// are logarithms of the length scale and of the noise.
 pub fn gaussian_process((length, noise, x, y): (Var, Var, Var, Var)) -> Var {
     let distance = (x.expand_dims(1) - x) / length.exp();
     let unit = eye(x.len(), Dtype::F64);
@@ -86,8 +86,8 @@ pub fn gaussian_process_arguments(n: usize) -> Result<(f64, f64, Tensor, Tensor)
     Ok((0.0, -1.0, x, y))
 }
 
-/// Returns `-ln p(observations)` of a Kalman filter, up to a constant: a state of four numbers moves by `f` and is
-/// observed through `h`.
+/// Returns `-ln p(observations)` of a Kalman filter, up to a constant: the state of four numbers moves by the matrix
+/// `f` and is observed through the matrix `h`.
 pub fn kalman((f, h, observations): (Var, Var, Var)) -> Var {
     let (n, m) = (f.shape()[0], h.shape()[0]);
     let unit = |n| eye(n, Dtype::F64);
@@ -104,7 +104,7 @@ pub fn kalman((f, h, observations): (Var, Var, Var)) -> Var {
     scan(step, (zeros([n], Dtype::F64), unit(n)), observations).1.sum()
 }
 
-/// Returns the arguments of [`kalman`] for `steps` steps.
+/// Returns the arguments of [`kalman`] for `steps` observations.
 ///
 /// # Errors
 /// The errors of a call.

@@ -1,4 +1,4 @@
-//! Test that barriers are opaque: a pass must assume that a `barrier` returns an arbitrary function of its operand.
+//! A check that barriers are opaque: a pass must assume that a `barrier` returns an unknown function of its operand.
 //!
 //! A `barrier` returns its operand, so a pass that looks through it changes no values and is not noticed. Therefore
 //! the test replaces every barrier by another function, once before a pass and once after it, and compares the two
@@ -7,7 +7,7 @@
 use crate::Failure;
 use tapeloom_ir::{FuncId, Module, Op, Problem, Scalar, Type, rebuild};
 
-/// Returns the function with another function of the operand in place of every barrier, in called functions too.
+/// Returns the function `id` with every barrier, in called functions too, replaced by another function of its operand.
 ///
 /// # Errors
 /// None for a well-formed module.

@@ -1,15 +1,15 @@
-//! Convolutional networks to measure: values and gradients with respect to their weights.
+//! Convolutional networks that benchmarks measure: losses, and gradients with respect to all weights.
 //!
 //! `tests/peers/networks.py` has the same networks in JAX and in PyTorch, with the same numbers.
 
 use tapeloom::conv::{self, Conv, windows};
 use tapeloom::prelude::*;
 
-/// A network: its name, the shapes of its input and of its weights, and the loss.
+/// A measured network: its name, the shapes of its input and of its weights, and the loss.
 pub struct Network {
     /// The name of the network in benchmark rows.
     pub name: &'static str,
-    /// `[batch, height, width, channels]`.
+    /// The shape of the input, `[batch, height, width, channels]`.
     pub input: &'static [usize],
     /// The shapes of the weights; convolution kernels are `[height, width, inputs, outputs]`.
     pub weights: &'static [&'static [usize]],
@@ -39,7 +39,7 @@ pub const NETWORKS: [Network; 3] = [
     },
 ];
 
-/// LeNet-5 (LeCun et al., 1998) with mean pooling, and the cross entropy with labels 0, 1, .. 9, 0, ..
+/// Returns the loss of LeNet-5 (LeCun et al., 1998) with mean pooling: the cross entropy with labels 0, 1, .. 9, 0, ..
 fn lenet(w: &[Var], x: Var) -> Var {
     let pool = |x: Var| conv::avg_pool(x, windows([2, 2]).along([1, 2]).strides([2, 2]));
     let how = || Conv::new().channels_last();
@@ -50,7 +50,8 @@ fn lenet(w: &[Var], x: Var) -> Var {
     x.cross_entropy(arange(n, Dtype::I64).mod_floor(10)).mean()
 }
 
-/// Two convolutions with batch normalization, and a residual connection (He et al., 2016).
+/// Returns the loss of a block of two convolutions with batch normalization and a residual connection (He et al.,
+/// 2016).
 fn resnet_block(w: &[Var], x: Var) -> Var {
     let normal = |x: Var| {
         let off = x - x.mean_keepdims([0, 1, 2]);
@@ -61,7 +62,7 @@ fn resnet_block(w: &[Var], x: Var) -> Var {
     (x + y).relu().square().mean()
 }
 
-/// A depthwise separable convolution (Howard et al., 2017).
+/// Returns the loss of a depthwise separable convolution (Howard et al., 2017).
 fn separable_block(w: &[Var], x: Var) -> Var {
     let how = || Conv::new().channels_last().same();
     let x = conv::conv(x, w[0], how().groups(64)).relu();
@@ -69,7 +70,8 @@ fn separable_block(w: &[Var], x: Var) -> Var {
 }
 
 impl Network {
-    /// Returns fixed weights and a fixed input: sines of a growing number, scaled by the number of summed terms.
+    /// Returns fixed weights and a fixed input: sines of a growing number; weights are scaled by the number of terms
+    /// that are summed.
     ///
     /// # Errors
     /// None, for these shapes.

@@ -118,7 +118,7 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// Prints the table of growth, with sizes multiplied by `factor`.
+/// Prints the table of growth for [`GROWING`], with each size n multiplied by `factor`.
 fn growth(factor: usize) -> Outcome<()> {
     let title = ["work", "of 4 n", "ratio", "workspace", "equations", "us", "of 4 n", "ratio"];
     print!("{:40} {:>8} {:>6}", "program", "", "n");
@@ -141,13 +141,13 @@ fn growth(factor: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// Prints a row: name, value, unit.
+/// Prints a row of the results: name, value, unit.
 type Print<'a> = &'a dyn Fn(&str, f64, &str);
 
-/// The name of a group, and the function that measures it.
+/// The name of a group of benchmarks, and the function that measures the group.
 type Group = (&'static str, fn(Print<'_>) -> Outcome<()>);
 
-/// Groups that are measured only if named.
+/// Groups that are measured only if the command line names them, because they take minutes.
 const LONG: [&str; 1] = ["native"];
 
 const GROUPS: [Group; 21] = [
@@ -373,7 +373,7 @@ const GROUPS: [Group; 21] = [
     }),
 ];
 
-/// Returns the words on the command line that are neither options nor groups.
+/// Returns the words on the command line that are neither options nor names of groups.
 fn words() -> impl Iterator<Item = String> {
     let is_word = |w: &String| !w.starts_with("--") && !GROUPS.iter().any(|g| g.0 == w);
     std::env::args().skip(1).filter(is_word)
@@ -392,7 +392,7 @@ fn label(kernel: &Kernel) -> String {
     kernel.to_string().replace(' ', "_").replace(['(', ')'], "")
 }
 
-/// Returns the milliseconds of a call with the arguments of a kernel.
+/// Returns the milliseconds of a call of `f` with the arguments of a kernel: the median of several calls.
 fn called<B: Tree<Var>, F: Fn(Given<Var>) -> B>(
     f: &Jit<Given<Var>, B, F>,
     (variables, data, seed): &Given<Tensor>,
@@ -403,7 +403,7 @@ fn called<B: Tree<Var>, F: Fn(Given<Var>) -> B>(
     })
 }
 
-/// Returns the milliseconds of the gradient by hand.
+/// Returns the median milliseconds of the kernel's gradient that is written by hand in Rust.
 fn by_hand(kernel: &Kernel, size: &[usize], inputs: &Inputs) -> Outcome<f64> {
     patient(|| {
         black_box((kernel.by_hand)(size, inputs));
@@ -411,7 +411,7 @@ fn by_hand(kernel: &Kernel, size: &[usize], inputs: &Inputs) -> Outcome<f64> {
     })
 }
 
-/// Returns the median milliseconds of about a second of runs, three at least.
+/// Returns the median milliseconds of runs that take about a second together, at least three.
 fn patient(mut run: impl FnMut() -> Outcome<()>) -> Outcome<f64> {
     run()?;
     let start = Instant::now();
@@ -420,9 +420,9 @@ fn patient(mut run: impl FnMut() -> Outcome<()>) -> Outcome<f64> {
     Ok(1e3 * median(samples, 1, run)?)
 }
 
-/// Returns the median milliseconds of several runs measured in turn, so that other load affects all of them alike. In
-/// its turn a run is called repeatedly, the first time unmeasured, because memory that another run has freed may be
-/// slow to get.
+/// Returns the median milliseconds of each of `runs` programs. The programs are measured in turn, so that other load
+/// affects all of them alike. In its turn a program is called repeatedly, the first time unmeasured, because memory
+/// that another program has freed may be slow to get.
 fn by_turns(runs: usize, mut run: impl FnMut(usize) -> Outcome<()>) -> Outcome<Vec<f64>> {
     const TURNS: usize = 3;
     const SECONDS: f64 = 0.7;
@@ -441,11 +441,12 @@ fn by_turns(runs: usize, mut run: impl FnMut(usize) -> Outcome<()>) -> Outcome<V
     Ok(times.into_iter().map(middle).collect())
 }
 
-/// The number of arrays that a step of [`keeping`] saves: an index, the element read there, and three computed
+/// The number of arrays that one step of [`keeping`] saves: an index, the element read at the index, and three computed
 /// values.
 const KEPT: usize = 5;
 
-/// Returns the seconds per iteration of the gradient of a loop that saves about this number of arrays.
+/// Returns the seconds per iteration of the gradient of a loop whose iterations save about `arrays` arrays of whole
+/// pages.
 fn keeping(iterations: usize, arrays: usize) -> Outcome<f64> {
     let steps = arrays / KEPT;
     let f = move |x: Var| {
@@ -500,8 +501,8 @@ fn record_and_pull() -> Outcome<[f64; 4]> {
     Ok([run, pull, bytes as f64 / 1048576.0, peak.unwrap_or(f64::NAN) / 1024.0])
 }
 
-/// Returns the seconds for the steps of x' = p x (1 - x) by Euler's method: in Rust, compiled here, with the
-/// gradient, and with a handle that may cancel the call.
+/// Returns the seconds for 100,000 steps of x' = p x (1 - x) by Euler's method: as a loop in Rust, compiled by
+/// tapeloom, compiled with the gradient, and compiled with a handle that may cancel the call.
 fn ode() -> Outcome<[f64; 4]> {
     const STEPS: usize = 100_000;
     let (x, p) = (0.01, 1.5);
@@ -536,10 +537,11 @@ fn ode() -> Outcome<[f64; 4]> {
     Ok([by_rust, value, median(101, 1, gradient)?, median(101, 1, limited)?])
 }
 
-/// A measurement of a batch with this number of members.
+/// Measures a batch with this number of members, and returns a ratio of times.
 type Members = fn(usize) -> Outcome<f64>;
 
-/// Iterates until the number has shrunk to 1, for a logarithmic number of iterations.
+/// Multiplies x by 0.9 until it is at most 1, so that the number of iterations grows with its logarithm; returns a sum
+/// over the iterations.
 fn shrunk(x: Var) -> Var {
     while_loop(
         |(x, _): (Var, Var)| x.gt(1.0),
@@ -549,13 +551,13 @@ fn shrunk(x: Var) -> Var {
     .1
 }
 
-/// Returns the time of a loop over a batch whose members run 1 to 100 iterations, as one batch over one member after
-/// the other.
+/// Returns the time of a loop over a batch whose members run 1 to 100 iterations, divided by the time of one member
+/// after the other.
 fn of_members(members: usize) -> Outcome<f64> {
     beside_map(shrunk, members)
 }
 
-/// Returns the time ratio of `of_members` for the gradient.
+/// Returns the ratio of [`of_members`] for the gradient of the loop.
 fn of_gradients(members: usize) -> Outcome<f64> {
     beside_map(|x: Var| grad(shrunk)(x), members)
 }
@@ -574,7 +576,8 @@ fn beside_map(f: impl Fn(Var) -> Var + Copy, members: usize) -> Outcome<f64> {
     Ok(time(&|| together.call(&starts))? / time(&|| apart.call(&starts))?)
 }
 
-/// Returns the time for the primes below a million over the time of Rust.
+/// Returns the time for the primes below a million, by a program that writes to an array, divided by the time of a loop
+/// in Rust.
 fn written_primes() -> Outcome<f64> {
     const N: usize = 1_000_000;
     let by_rust = || {
@@ -596,7 +599,8 @@ fn written_primes() -> Outcome<f64> {
     Ok(median(31, 1, ours)? / median(31, 1, by_rust)?)
 }
 
-/// Returns the time for prefix sums of a million numbers over the time of Rust.
+/// Returns the time for the prefix sums of a million numbers, by a program that writes to an array, divided by the time
+/// of a loop in Rust.
 fn written_sums() -> Outcome<f64> {
     const N: usize = 1_000_000;
     let numbers: Vec<f64> = (0..N).map(|i| (i as f64).sin()).collect();
@@ -616,8 +620,8 @@ fn written_sums() -> Outcome<f64> {
     Ok(median(31, 1, ours)? / median(31, 1, by_rust)?)
 }
 
-/// Returns the milliseconds of `steps` iterations of a recurrent network of 32 units: value, gradient, compilation of
-/// the gradient, and the gradient and tape under a budget.
+/// Returns four times in milliseconds, and a size, for `steps` iterations of a recurrent network of 32 units: value,
+/// gradient, compilation of the gradient, gradient under a budget of 256 kB, and the tape of the latter in kB.
 fn recurrent(steps: usize) -> Outcome<[f64; 5]> {
     let numbers = |n: usize, scale: f64| -> Tensor {
         (0..n).map(|i| scale * (i as f64 * 0.7 + (i as f64).sqrt()).sin()).collect()
@@ -653,7 +657,7 @@ fn recurrent(steps: usize) -> Outcome<[f64; 5]> {
     Ok([value * 1e3, gradient * 1e3, compile * 1e3, little * 1e3, tape / 1e3])
 }
 
-/// Returns the seconds of a call.
+/// Returns the seconds of a call of `f` with the arguments of the outlined step.
 fn iterations<B: Tree<Var>>(
     f: impl Fn((Var, Var, Var)) -> B,
     (w, u, x): &(Tensor, Tensor, Tensor),
@@ -666,7 +670,8 @@ fn iterations<B: Tree<Var>>(
     median(31, 5, call)
 }
 
-/// A block whose products are large, in both dtypes, and two small blocks.
+/// The measured transformers by row name: a block whose matrix products are large, in f64 and in f32, and two small
+/// blocks in f64.
 const TRANSFORMERS: [(&str, Extents, Dtype); 3] = {
     let block = Extents { batch: 4, tokens: 128, width: 256, heads: 8, blocks: 1 };
     let small = Extents { batch: 8, tokens: 32, width: 64, heads: 4, blocks: 2 };
@@ -687,7 +692,8 @@ fn transformer_step(size: Extents, dtype: Dtype) -> Outcome<f64> {
     Ok(1e3 * median(31, 1, call)?)
 }
 
-/// Returns the milliseconds of the gradient of eight blocks under a policy, and the megabytes of its workspace.
+/// Returns the milliseconds of the gradient of eight transformer blocks under a policy, and the megabytes of its
+/// workspace.
 fn deep(policy: Policy) -> Outcome<[f64; 2]> {
     let size = Extents { blocks: 8, ..TRANSFORMERS[0].1 };
     let (blocks, x) = transformer::data(size, Dtype::F64)?;
@@ -748,7 +754,7 @@ fn programs(as_json: bool) -> Outcome<()> {
     Ok(())
 }
 
-/// Returns the median of several timings in seconds, each of `batch` runs.
+/// Returns the median of `samples` timings in seconds per run; each sample times `batch` runs.
 fn median(samples: usize, batch: usize, mut run: impl FnMut() -> Outcome<()>) -> Outcome<f64> {
     run()?;
     let mut times = Vec::with_capacity(samples);
@@ -861,8 +867,8 @@ fn equations(print: Print<'_>) -> Outcome<()> {
     Ok(())
 }
 
-/// Returns the median time of calls, measured for a second but at least three times; a sample of short calls is a
-/// hundred calls.
+/// Returns the median time of a call in seconds, from calls over one second but at least three; short calls are timed
+/// in samples of a hundred.
 fn time<T>(call: impl Fn() -> Result<T, tapeloom::Error>) -> Outcome<f64> {
     let once = || -> Outcome<()> {
         call()?;
@@ -873,13 +879,13 @@ fn time<T>(call: impl Fn() -> Result<T, tapeloom::Error>) -> Outcome<f64> {
     median(((1.0 / (rough * batch as f64)) as usize).clamp(3, 15), batch, once)
 }
 
-/// Returns the median.
+/// Returns the median of a list of times.
 fn middle(mut times: Vec<f64>) -> f64 {
     times.sort_by(f64::total_cmp);
     times[times.len() / 2]
 }
 
-/// Returns the gradient of a function of one number.
+/// Returns the gradient of x sin x, a scalar function.
 fn scalar() -> impl Fn(Var) -> Var {
     grad(|x: Var| x.sin() * x)
 }
@@ -894,12 +900,12 @@ fn scalar_call() -> Outcome<f64> {
     Ok(1e9 * median(101, 10_000, call)?)
 }
 
-/// Applies `n` scalar operations, unrolled by a host loop.
+/// Applies `n` scalar operations to `x`, unrolled by a loop in Rust.
 fn chain(x: Var, n: usize) -> Var {
     (0..n / 4).fold(x, |y, i| (y * (1.0 + 1e-6 * i as f64)).sin() * 0.5 + x)
 }
 
-/// Returns the milliseconds by stage for the gradient of [`chain`], which is then run once.
+/// Compiles the gradient of [`chain`] and runs it once; returns the milliseconds of each stage of compilation.
 fn unrolled(n: usize) -> Outcome<Vec<(&'static str, f64)>> {
     let f = jit(grad(move |x| chain(x, n)));
     let x = Tensor::from(0.5);
@@ -933,10 +939,11 @@ fn rows(rows: usize, columns: usize) -> Vec<Vec<f64>> {
     uniform(rows * columns).chunks(columns.max(1)).map(<[f64]>::to_vec).take(rows).collect()
 }
 
-/// A name for the rows, the eval, its objective, its gradient, and the input.
+/// A row of the GradBench measurements: its name, the eval, the functions for the objective and the gradient, and the
+/// input.
 type Row = (String, &'static str, &'static str, &'static str, Value);
 
-/// Returns the measured evals of GradBench, with inputs.
+/// Returns the measured functions of GradBench's evals, with inputs.
 fn evals() -> Outcome<Vec<Row>> {
     let (d, k, n) = (10, 50, 1000);
     let points = rows(10_000, 8);
@@ -977,7 +984,7 @@ fn evals() -> Outcome<Vec<Row>> {
         ("saddle".to_owned(), "saddle", "ff", "rr", json!({"start": [1.0, 1.0]})),
         ("particle".to_owned(), "particle", "ff", "rr", json!({"w": 0.0})),
     ];
-    // The first size is not part of the name, the others are.
+    // The name of a row contains the sizes, except for the first size of an eval.
     let named = |eval: &str, sizes: &[usize], first: bool| match first {
         true => eval.to_owned(),
         false => {
@@ -1007,7 +1014,7 @@ fn evals() -> Outcome<Vec<Row>> {
     Ok(all)
 }
 
-/// Returns the first input of a recorded conversation.
+/// Returns the input of the first request in the recorded conversation of an eval.
 fn recorded(name: &str) -> Outcome<Value> {
     let path = format!("{}/data/gradbench/{name}.jsonl", env!("CARGO_MANIFEST_DIR"));
     for line in std::fs::read_to_string(path)?.lines() {
@@ -1019,7 +1026,7 @@ fn recorded(name: &str) -> Outcome<Value> {
     Err("nothing is recorded".into())
 }
 
-/// Returns the median `evaluate` time of a function of an eval.
+/// Returns the median time in seconds of a run of a function of an eval.
 fn seconds(eval: &str, function: &str, input: &Value) -> Outcome<f64> {
     let mut input = input.clone();
     input["min_runs"] = json!(15);
@@ -1034,7 +1041,7 @@ fn seconds(eval: &str, function: &str, input: &Value) -> Outcome<f64> {
     Ok(times.get(times.len() / 2).ok_or("no timings")? * 1e-9)
 }
 
-/// Returns a mixture of five components and two hundred points in the plane.
+/// Returns the mixture of five components that is fitted, and two hundred points in the plane.
 fn fit_data() -> Outcome<(gradbench::Mixture<Tensor>, Tensor)> {
     let (k, d, n) = (5, 2, 200);
     let table =
@@ -1048,7 +1055,7 @@ fn fit_data() -> Outcome<(gradbench::Mixture<Tensor>, Tensor)> {
     Ok((mixture, table(n, d)?))
 }
 
-/// Computes one step of descent on the mixture.
+/// Computes one step of gradient descent on the parameters of the mixture, and the objective.
 fn fit((p, x): (gradbench::Mixture<Var>, Var)) -> (Var, gradbench::Mixture<Var>) {
     let n = x.len() as f64;
     let loss = |p: gradbench::Mixture<Var>| -gradbench::gmm_objective(&p, x, 1.0, 0) / n;

@@ -49,10 +49,12 @@ fn succeed(command: &mut Command) -> Result<(), Box<dyn Error>> {
     if status.success() { Ok(()) } else { Err(format!("{command:?}: {status}").into()) }
 }
 
-/// Returns the processor time of all finished child processes, in seconds; Linux counts hundredths.
+/// Returns the processor time of all child processes that have finished, in seconds; Linux counts hundredths of a
+/// second.
 fn processors() -> Result<f64, Box<dyn Error>> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
-    // The program's name may contain anything; the fields after it begin with the third.
+    // The fields follow the program's name in parentheses, which may contain anything; the first of them is the third
+    // field.
     let (_, fields) = stat.rsplit_once(')').ok_or("no fields in /proc/self/stat")?;
     let ticks = fields.split_whitespace().skip(13).take(2).map(str::parse::<f64>);
     Ok(ticks.sum::<Result<f64, _>>()? / 100.0)

@@ -18,16 +18,17 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use tapeloom_ir::fault::Fault;
 
-/// The environment variable that makes this program act as the wrapper of the compiler.
+/// The environment variable that makes this program act as the compiler's wrapper (`RUSTC_WRAPPER`), which adds the
+/// flag.
 const WRAPPER: &str = "TAPELOOM_FAULTS_WRAPPER";
-/// The environment variable with the name of the enabled fault.
+/// The environment variable that holds the name of the enabled fault, which the tested code reads.
 const FAULT: &str = "TAPELOOM_FAULT";
-/// The test modules most likely to catch a fault, run after the module that the table names. A name without a module
-/// is a whole binary.
+/// The test modules most likely to catch a fault. They run after the module that the table of faults names. A name
+/// without a module is a whole binary.
 const FIRST: &[&str] = &["random::fuzz", "random::random_loops", "laws"];
-/// Binaries with the tests of single files.
+/// Binaries with the tests of single files, which do not count.
 const OF_FILES: &[&str] = &["ir", "math", "routines"];
-/// A test that runs longer than this hangs, which counts as caught.
+/// The time after which a test counts as hanging, and its fault as caught.
 const LIMIT: Duration = Duration::from_secs(600);
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
@@ -67,14 +68,14 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     Ok(if caught == faults.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// A test binary, and the folder of its crate, in which it runs.
+/// A test binary, and the folder of its crate, in which the binary must run.
 struct Binary {
     name: String,
     path: PathBuf,
     folder: PathBuf,
 }
 
-/// Builds the integration tests of all crates, with faults.
+/// Builds the integration tests of all crates with `--cfg tapeloom_faults`, and returns their binaries.
 fn build() -> Result<Vec<Binary>, Box<dyn Error>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
@@ -108,7 +109,7 @@ fn build() -> Result<Vec<Binary>, Box<dyn Error>> {
     Ok(binaries)
 }
 
-/// The test that caught a fault, if any did, and the time in seconds.
+/// The name of the test that caught a fault, if any did, and the time in seconds.
 type Outcome = (Result<Option<String>, std::io::Error>, f64);
 
 /// Tries several faults in parallel, each in its own processes.
@@ -135,14 +136,14 @@ fn try_all(faults: &[Fault], binaries: &[Binary]) -> Vec<Outcome> {
     all.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
-/// A set of tests: one module of a binary, or all but some modules.
+/// A set of tests, as arguments of a test binary: one module of the binary, or all but some modules.
 struct Tests<'a> {
     binary: &'a Binary,
     args: Vec<String>,
 }
 
-/// Returns the tests to try for a fault, in order: the ones that the table names, the ones likely to catch a fault,
-/// and all others.
+/// Returns the sets of tests to try for a fault, in order: the module that the table of faults names, the modules
+/// likely to catch a fault, and all other tests.
 fn in_order(fault: Fault, binaries: &[Binary]) -> Vec<Tests<'_>> {
     let first: Vec<&str> =
         std::iter::once(fault.caught_by()).chain(FIRST.iter().copied()).collect();
@@ -166,7 +167,7 @@ fn in_order(fault: Fault, binaries: &[Binary]) -> Vec<Tests<'_>> {
     all
 }
 
-/// Returns the first test that fails with the fault and passes without it.
+/// Returns the first test that fails with the fault enabled and passes without it.
 fn try_one(fault: Fault, binaries: &[Binary]) -> Result<Option<String>, std::io::Error> {
     for Tests { binary, args } in in_order(fault, binaries) {
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -181,7 +182,8 @@ fn try_one(fault: Fault, binaries: &[Binary]) -> Result<Option<String>, std::io:
     Ok(None)
 }
 
-/// Returns the first failing test of a binary, and how it failed if the process crashed.
+/// Runs tests of a binary with a fault enabled, and returns the first that fails, with the signal if the process
+/// crashed.
 fn first_failure(
     binary: &Binary,
     fault: Option<Fault>,
@@ -201,7 +203,7 @@ fn first_failure(
         let mut line = Vec::new();
         for byte in stdout.into_iter().flat_map(|s| BufReader::new(s).bytes()).flatten() {
             line.push(byte);
-            // The text is the name of a test, or its outcome.
+            // The line so far is the name of a test, before the test runs, or its outcome.
             if line.ends_with(b" ... ") || byte == b'\n' {
                 let text = String::from_utf8_lossy(&line).into_owned();
                 if sender.send(text).is_err() {

@@ -20,14 +20,14 @@ use tapeloom_tests::program_generator::Recipe;
 use tapeloom_tests::random_loops::{self, Program};
 use tapeloom_tests::{Case, Failure};
 
-/// A family of random programs.
+/// A family of random programs, with the laws that are checked on it.
 #[derive(Clone, Copy)]
 struct Family {
     /// The command line flag that gives the number of programs.
     flag: &'static str,
-    /// Returns the failure of the program of a seed.
+    /// Returns a report if the program of this seed breaks a law.
     failure: fn(u64) -> Option<String>,
-    /// Prints the program of a seed.
+    /// Returns the program of this seed as text.
     show: fn(u64) -> String,
 }
 
@@ -47,9 +47,9 @@ const FAMILIES: [Family; 3] = [
     },
 ];
 
-/// The number of programs per process.
+/// The number of programs that one child process checks.
 const CHUNK: u64 = 500;
-/// The time limit for a program with all its engines.
+/// The time limit for all checks of one program.
 const LIMIT: Duration = Duration::from_secs(10);
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
@@ -64,7 +64,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         }
         match name.as_str() {
             "--seed" => seed = value.parse()?,
-            // The index of the first program of a chunk.
+            // This process is a child that checks one chunk: the index of its first program.
             "--chunk" => child = Some(value.parse()?),
             _ => return Err(usage()),
         }
@@ -100,8 +100,9 @@ fn usage() -> Box<dyn Error> {
     "usage: fuzz --cases|--planned|--machines N [--seed S]".into()
 }
 
-/// Runs a chunk in a child process, prints its reports, and returns the number of failures. If the process crashes,
-/// its current program counts as a failure, and another process continues with the next program.
+/// Checks `count` programs from index `first` in a child process, prints its reports, and returns the number of
+/// failures. If the process crashes, its current program counts as a failure, and another process continues with the
+/// next program.
 fn supervise(of: Family, seed: u64, mut first: u64, mut count: u64) -> Result<u64, Box<dyn Error>> {
     let mut wrong = 0;
     while count > 0 {
@@ -116,7 +117,7 @@ fn supervise(of: Family, seed: u64, mut first: u64, mut count: u64) -> Result<u6
             let line = line?;
             if let Some(number) = line.strip_prefix("@ ") {
                 at = number.parse()?;
-                // Print a whole report at once: other threads print too.
+                // Print a report as a whole, because other threads print too.
                 print!("{}", std::mem::take(&mut report));
                 continue;
             }
@@ -136,7 +137,7 @@ fn supervise(of: Family, seed: u64, mut first: u64, mut count: u64) -> Result<u6
     Ok(wrong)
 }
 
-/// Checks the programs of a chunk; prints the index of each and its failure.
+/// Checks the programs of a chunk, in the child process: prints the index of each before its check, and its failure.
 fn chunk(of: Family, seed: u64, first: u64, count: u64) {
     for (i, seed) in seeds(seed).skip(first as usize).take(count as usize).enumerate() {
         println!("@ {i}");
@@ -146,14 +147,14 @@ fn chunk(of: Family, seed: u64, first: u64, count: u64) {
     }
 }
 
-/// Returns the program of a recipe as text.
+/// Returns the program of a seed as text.
 fn recipe(seed: u64) -> String {
     let mut m = Module::new();
     let program = Recipe::draw(seed).program(&mut m);
     format!("{:?}", program.map(|case| tapeloom_ir::print_functions(&m, &[case.f])))
 }
 
-/// Checks every law, of the costlier ones one per program in turn.
+/// Checks all laws on a program; of the expensive laws only one, by the number of the program's genes.
 fn everything(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure> {
     let start = Instant::now();
     let turns: [Law; 8] = [

@@ -18,7 +18,7 @@ use tapeloom_tests::tapeflow::{
     CLAIMS, Claim, FIGURES, Outcome, Places, Runs, STUDIES, Study, acceptance, smallest,
 };
 
-/// Claims of the quick form, and its kernels.
+/// The numbers of the claims, and the names of the kernels, that the quick form measures.
 const QUICK: [usize; 3] = [7, 14, 20];
 const FEW: [&str; 2] = ["mttkrp", "nn"];
 
@@ -83,7 +83,7 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints the records of a claim, one object per line.
+/// Prints the measured numbers of a claim, one JSON object per line.
 fn lines(claim: &Claim, outcome: &Outcome) {
     for record in &outcome.records {
         let line = json!({

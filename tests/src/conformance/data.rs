@@ -5,7 +5,8 @@ use serde_json::Value;
 use tapeloom::Tensor;
 use tapeloom_ir::{ArrayType, Dtype, Literal, Shape};
 
-/// Parses a tensor from `{"dtype", "shape", "data"}`; non-finite numbers are strings.
+/// Parses a tensor from `{"dtype", "shape", "data"}`, in which non-finite numbers are strings; `None` if it is
+/// something else.
 pub fn tensor(value: &Value) -> Option<Tensor> {
     let dtype = Dtype::from_name(value["dtype"].as_str()?)?;
     let shape: Shape = value["shape"]
@@ -25,7 +26,7 @@ pub fn tensor(value: &Value) -> Option<Tensor> {
     Some(t)
 }
 
-/// Parses a list of tensors.
+/// Parses a list of tensors; `None` if one does not parse.
 pub fn tensors(value: &Value) -> Option<Vec<Tensor>> {
     value.as_array()?.iter().map(tensor).collect()
 }
@@ -50,14 +51,14 @@ fn literal(dtype: Dtype, value: &Value) -> Option<Literal> {
     }
 }
 
-/// How close two tensors must be.
+/// The largest difference at which two tensors still agree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Agreement {
-    /// `|got - expected| <= 1e-10 max |expected| + 1e-12` for f64, 1e-5 and 1e-6 for f32.
+    /// `|got - expected| <= relative * max |expected| + absolute`, with 1e-10 and 1e-12 for f64, 1e-5 and 1e-6 for f32.
     Close,
     /// Equal bits, up to the sign of zero.
     Exact,
-    /// As `Close` where the expected number is finite; elsewhere anything agrees.
+    /// As `Close` where the expected number is finite; where it is not, any number agrees.
     CloseWhereFinite,
 }
 

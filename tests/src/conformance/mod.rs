@@ -15,28 +15,28 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use tapeloom::prelude::*;
 
-/// A golden operation, written with the public API.
+/// A golden operation as a function of this library, from its inputs to its outputs.
 pub type Operation = Rc<dyn Fn(&[Var]) -> Vec<Var>>;
 
-/// The outcome of a case.
+/// The outcome of one golden case.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// Everything agrees.
+    /// The value and all derivatives agree on both engines.
     Passed,
-    /// The difference.
+    /// The first difference, or an error.
     Failed(String),
-    /// The operation is not supported yet.
+    /// The library has no function for the operation.
     Skipped,
 }
 
-/// Outcomes by operation.
+/// The outcomes of golden cases, by operation.
 #[derive(Clone, Debug, Default)]
 pub struct Score {
     outcomes: BTreeMap<String, Vec<Outcome>>,
 }
 
 impl Score {
-    /// Adds an outcome.
+    /// Adds the outcome of a case of the operation `op`.
     pub fn add(&mut self, op: &str, outcome: Outcome) {
         self.outcomes.entry(op.to_owned()).or_default().push(outcome);
     }
@@ -57,7 +57,7 @@ impl Score {
         names.map(|(name, _)| name.as_str()).collect()
     }
 
-    /// Returns a line for each operation with failures or unsupported cases, then the totals.
+    /// Returns a printed line for each operation with failed or skipped cases, then the totals.
     pub fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for (op, outcomes) in &self.outcomes {
@@ -81,7 +81,7 @@ impl Score {
     }
 }
 
-/// Runs the cases of a file, one JSON object per line.
+/// Runs the golden cases of a file, one JSON object per line.
 ///
 /// # Errors
 /// If a line is not a case.
@@ -102,11 +102,11 @@ pub fn run_ops(text: &str) -> Result<Score, Box<dyn std::error::Error>> {
     Ok(score)
 }
 
-/// Operations whose derivatives at edges deliberately differ from JAX's, with the reason.
+/// Operations whose derivatives at edges deliberately differ from JAX's, each with the reason.
 const OTHERWISE: &[(&str, &str)] =
     &[("bessel_i1e", "the derivative at nan is nan; JAX's is the one at 0")];
 
-/// Compares the value and derivatives of one case.
+/// Compares the value, jvp, vjp and second derivatives of one golden case with the recorded ones.
 fn run_case(case: &Value, f: &Operation) -> Result<(), String> {
     let edge = case["tag"] == "edge";
     let name = case["op"].as_str().unwrap_or("");
@@ -154,7 +154,7 @@ fn run_case(case: &Value, f: &Operation) -> Result<(), String> {
     Ok(())
 }
 
-/// An operation as a function of some inputs to some outputs.
+/// An operation as a function of its differentiated inputs to its differentiated outputs, with the other inputs fixed.
 #[derive(Clone)]
 struct Part {
     f: Operation,
@@ -179,7 +179,7 @@ impl Part {
     }
 }
 
-/// Runs a closure on both engines and compares.
+/// Runs a closure natively and by the interpreter, and compares both results with the expected tensors.
 fn check<A: Tree<Var>>(
     what: &str,
     f: impl Fn(A) -> Vec<Var> + Clone,

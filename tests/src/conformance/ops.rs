@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::rc::Rc;
 use tapeloom::prelude::*;
 
-/// Returns the operation of this name, if it is supported.
+/// Returns the golden operation of this name with these parameters, or `None` if the library does not have it.
 pub(super) fn operation(name: &str, params: &Value) -> Option<Operation> {
     if let Some(f) = unary(name) {
         return Some(Rc::new(move |x| vec![f(x[0])]));
@@ -16,7 +16,7 @@ pub(super) fn operation(name: &str, params: &Value) -> Option<Operation> {
     structural(name, params)
 }
 
-/// Returns the function of one array of this name, if it is supported.
+/// Returns the golden function of one array of this name, or `None` if the library does not have it.
 pub(super) fn unary(name: &str) -> Option<fn(Var) -> Var> {
     Some(match name {
         "neg" => |x| -x,
@@ -144,13 +144,13 @@ fn one(f: impl Fn(&[Var]) -> Var + 'static) -> Option<Operation> {
     Some(Rc::new(move |x| vec![f(x)]))
 }
 
-/// Returns a reduction over the `axes` of the parameters, or over all axes.
+/// Returns a reduction over the axes in the parameter `axes`, or over all axes if it is null.
 fn reduction(params: &Value, f: fn(Var, Vec<usize>) -> Var) -> Option<Operation> {
     let axes = (!params["axes"].is_null()).then(|| sizes(&params["axes"]));
     one(move |x| f(x[0], axes.clone().unwrap_or((0..x[0].rank()).collect())))
 }
 
-/// Returns a fold along the `axis` of the parameters, in either direction.
+/// Returns a cumulative fold along the axis in the parameter `axis`, forward or reversed.
 fn cumulative(
     params: &Value,
     forward: fn(Var, i64) -> Var,
@@ -166,7 +166,7 @@ fn padding(params: &Value) -> Vec<(i64, i64)> {
     all.map(|each| (each[0].as_i64().unwrap_or(0), each[1].as_i64().unwrap_or(0))).collect()
 }
 
-/// Returns a fold over the windows of the parameters.
+/// Returns a fold over the windows that the parameters describe.
 fn pool(params: &Value, f: fn(Var, conv::Windows) -> Var) -> Option<Operation> {
     let windows = conv::windows(sizes(&params["window"]))
         .strides(sizes(&params["strides"]))
@@ -201,7 +201,7 @@ fn structural(name: &str, params: &Value) -> Option<Operation> {
             }))
         }
         "threefry2x32" => one(|x| {
-            // Keys and counters are pairs of 32-bit words, the high word first; so are the bits.
+            // The file has keys, counters and random bits as pairs of 32-bit words, the high word first.
             let wide = |words: Var| words.convert(Dtype::U64);
             let half = x[1].len() / 2;
             let key = (wide(x[0].index(0)) << 32) | wide(x[0].index(1));
@@ -308,7 +308,7 @@ fn structural(name: &str, params: &Value) -> Option<Operation> {
         "take_along_axis" => {
             one(move |x| x[0].take_along_axis(x[1], p["axis"].as_i64().unwrap_or(0)))
         }
-        // x[i[:, 0], i[:, 1]]
+        // The elements x[i[:, 0], i[:, 1]].
         "gather_nd" => one(|x| x[0].index((x[1].index_axis(1, 0), x[1].index_axis(1, 1)))),
         "scatter_set_unique" => one(|x| x[0].at(x[1]).set(x[2])),
         "scatter_add" => one(|x| x[0].at(x[1]).add(x[2])),

@@ -1,4 +1,4 @@
-//! Golden derivatives of order 0 to 4 of scalar functions.
+//! Golden derivatives of order 0 to 4 of scalar functions, computed by JAX.
 
 use super::ops::unary;
 use super::{Agreement, Outcome, Score, disagreement};
@@ -8,7 +8,7 @@ use tapeloom::prelude::*;
 /// The number of derivatives in the file, of order 0 to 4.
 const ORDERS: usize = 5;
 
-/// Runs the functions of a file.
+/// Runs the scalar functions of a golden file, and compares their derivatives with the recorded ones.
 ///
 /// # Errors
 /// If the file is not of the form `{"fns": {name: {"x", "d"}}}`.
@@ -29,7 +29,8 @@ pub fn run_scalar(text: &str) -> Result<Score, Box<dyn std::error::Error>> {
     Ok(score)
 }
 
-/// Compares every derivative at every point, by nested gradients, on both engines.
+/// Compares the derivatives of `f` of order 0 to 4 at every recorded point, by nested gradients, natively and by the
+/// interpreter.
 fn orders(entry: &Value, f: fn(Var) -> Var) -> Result<(), String> {
     let row = |v: &Value| -> Vec<f64> {
         let number = |x: &Value| x.as_f64().or(x.as_str().and_then(|s| s.parse().ok()));
@@ -48,7 +49,7 @@ fn orders(entry: &Value, f: fn(Var) -> Var) -> Result<(), String> {
     for (engine, result) in results {
         let got: [Tensor; ORDERS] = result.map_err(|e| format!("({engine}) {e}"))?;
         for (order, got) in got.iter().enumerate() {
-            // Orders that JAX cannot compute are empty.
+            // The list of an order that JAX could not compute is empty.
             let expected = Tensor::from(row(&entry["d"][order]));
             if expected.elements() == 0 {
                 continue;
@@ -61,7 +62,8 @@ fn orders(entry: &Value, f: fn(Var) -> Var) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the function of this name if it is supported: a unary operation or a formula.
+/// Returns the golden scalar function of this name, a unary operation or a formula, or `None` if the library does not
+/// have it.
 fn function(name: &str) -> Option<fn(Var) -> Var> {
     Some(match name {
         "log2" => Var::log2,

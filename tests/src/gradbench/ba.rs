@@ -45,7 +45,8 @@ fn weight_error(w: Var) -> Var {
     1.0 - w * w
 }
 
-/// Cameras, points, weights, features, and the camera and point of each observation.
+/// The inputs of the objective: cameras, points, weights, features, and for each observation the index of its camera
+/// and of its point.
 type Scene<T> = (T, T, T, T, T, T);
 
 struct Problem {
@@ -55,7 +56,7 @@ struct Problem {
     scene: Scene<Tensor>,
 }
 
-/// Reads one camera, point, weight and feature, and repeats them as the protocol says.
+/// Reads one camera, point, weight and feature from the input, and repeats each as often as the protocol says.
 fn read(input: &Value) -> Result<Problem, Failure> {
     let (n, m, p) = (natural(&input["n"])?, natural(&input["m"])?, natural(&input["p"])?);
     let repeated = |name: &str, rows: usize| -> Result<Tensor, Failure> {
@@ -96,7 +97,7 @@ fn objective(input: &Value) -> Result<Answer, Failure> {
     )
 }
 
-/// The Jacobian in compressed rows.
+/// A sparse Jacobian in compressed rows.
 struct Sparse {
     rows: Vec<usize>,
     cols: Vec<usize>,
@@ -128,7 +129,7 @@ fn jacobian(input: &Value) -> Result<Answer, Failure> {
     )
 }
 
-/// Assembles two rows of 15 entries per observation, then one entry per weight.
+/// Returns the sparse Jacobian: two rows of 15 entries per observation, then a row of one entry per weight.
 fn assemble(
     n: usize,
     m: usize,
@@ -158,7 +159,7 @@ fn assemble(
     Ok(Sparse { rows, cols, vals })
 }
 
-/// Returns the first thirty elements and the last, as the protocol requires.
+/// Returns the first thirty elements of a list and its last, which the protocol asks for.
 fn ends<T: Copy>(list: &[T]) -> Vec<T> {
     list.iter().take(30).chain(list.last()).copied().collect()
 }

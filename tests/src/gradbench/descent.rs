@@ -1,15 +1,15 @@
-//! The gradient descent of GradBench's `saddle` and `particle`, with gradients in either mode.
+//! The gradient descent that GradBench's `saddle` and `particle` prescribe, with gradients in forward or reverse mode.
 
 use tapeloom::prelude::*;
 
-/// The mode of differentiation.
+/// The mode in which a gradient is computed.
 #[derive(Clone, Copy)]
 pub(super) enum Mode {
     Forward,
     Reverse,
 }
 
-/// Returns the gradient of `f` at the vector `x`.
+/// Returns the gradient of `f` at the vector `x`, computed in this mode.
 pub(super) fn gradient(mode: Mode, f: &impl Fn(Var) -> Var, x: Var) -> Var {
     match mode {
         Mode::Forward => vmap(|along| jvp(&f)((x, along)).1)(eye(x.len(), x.dtype())),
@@ -17,11 +17,12 @@ pub(super) fn gradient(mode: Mode, f: &impl Fn(Var) -> Var, x: Var) -> Var {
     }
 }
 
-/// A point, the value and gradient there, the rate, and the number of successful steps since the rate changed.
+/// The carry of the descent: a point, the value and gradient there, the step rate, and the number of successful steps
+/// since the rate changed.
 type Descent = (Var, Var, Var, Var, Var);
 
-/// Descends from `start` until a step or the gradient is no longer than 1e-5. After ten successful steps the rate is
-/// doubled; if a step would increase the value, the rate is halved.
+/// Returns a minimum of `f` by descent from `start`, until the step or the gradient has a length of at most 1e-5. After
+/// ten successful steps the rate is doubled; if a step would increase the value, the rate is halved.
 pub(super) fn argmin(mode: Mode, f: impl Fn(Var) -> Var, start: Var) -> Var {
     let slope = |x| gradient(mode, &f, x);
     let long = |v: Var| v.square().sum().sqrt().gt(1e-5);

@@ -11,7 +11,7 @@ use tapeloom::prelude::*;
 pub(super) const EVAL: Eval =
     Eval { module: "gmm", functions: &[("objective", value), ("jacobian", jacobian)] };
 
-/// The parameters of k components in d dimensions.
+/// The parameters of a mixture of k Gaussians in d dimensions.
 #[derive(Clone, Tree)]
 pub struct Mixture<T> {
     /// Logarithms of the weights up to a constant, `[k]`.
@@ -24,8 +24,8 @@ pub struct Mixture<T> {
     pub l: T,
 }
 
-/// Returns the position of each entry of a `d` by `d` matrix in the strictly lower part, column by column. All other
-/// entries point one past the end, where a zero is appended.
+/// Returns for each entry of a `d` by `d` matrix its position in the list of the strictly lower entries, column by
+/// column. All other entries get the position after the end of the list, where a zero is appended.
 fn lower_positions(d: usize) -> Tensor {
     let none = d * d.saturating_sub(1) / 2;
     let mut position = vec![none as i64; d * d];
@@ -39,7 +39,7 @@ fn lower_positions(d: usize) -> Tensor {
     Tensor::from(position)
 }
 
-/// Returns the matrices Q, `[k, d, d]`.
+/// Returns the lower triangular matrices Q of all components, `[k, d, d]`.
 fn triangular(p: &Mixture<Var>) -> Var {
     let (k, d) = (p.q.shape()[0], p.q.shape()[1]);
     let padded = concat(&[p.l, zeros([k, 1], p.q.dtype())], 1);
@@ -47,7 +47,8 @@ fn triangular(p: &Mixture<Var>) -> Var {
     lower + p.q.exp().reshape([k, d, 1]) * eye(d, p.q.dtype())
 }
 
-/// Returns the log-posterior at the points `x`, `[n, d]`, with a Wishart prior of parameters `gamma` and `m`.
+/// Returns the log-posterior of the mixture at the points `x`, `[n, d]`, with a Wishart prior of parameters `gamma` and
+/// `m`.
 pub fn objective(p: &Mixture<Var>, x: Var, gamma: f64, m: usize) -> Var {
     let (n, d, k) = (x.shape()[0], x.shape()[1], p.alpha.len());
     let sum_q = p.q.sum_axis(1);
@@ -61,7 +62,7 @@ pub fn objective(p: &Mixture<Var>, x: Var, gamma: f64, m: usize) -> Var {
     likelihood - prior + constant_part(n, d, k, gamma, m)
 }
 
-/// Returns the terms that do not depend on the parameters.
+/// Returns the sum of the terms of the log-posterior that do not depend on the parameters of the mixture.
 fn constant_part(n: usize, d: usize, k: usize, gamma: f64, m: usize) -> f64 {
     let nu = (d + m + 1) as f64;
     let (n, d, k) = (n as f64, d as f64, k as f64);

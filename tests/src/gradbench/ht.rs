@@ -21,13 +21,13 @@ struct Hand<T> {
     inverse: T,
     /// The vertices at rest, `[vertices, 4]`, homogeneous.
     rest: T,
-    /// The weight of each bone for each vertex, `[vertices, bones]`.
+    /// The weights with which bones move vertices, `[vertices, bones]`.
     weights: T,
-    /// The vertices to which each point belongs, `[1 or 3, points]`.
+    /// For each point, the vertex to which it belongs or the three vertices of its triangle, `[1 or 3, points]`.
     corners: T,
-    /// The points, `[points, 3]`.
+    /// The measured points, `[points, 3]`.
     points: T,
-    /// The parent of each bone, which precedes it.
+    /// The index of each bone's parent, which precedes the bone; `None` for the root.
     #[tree(static)]
     parents: Vec<Option<usize>>,
     /// Whether the model is mirrored, for the other hand.
@@ -35,7 +35,8 @@ struct Hand<T> {
     mirrored: bool,
 }
 
-/// Returns the rotation of a joint by `x` about the first axis, then by `z` about the third: `[4, 4]`, homogeneous.
+/// Returns the rotation of a joint, by the angle `x` about the first axis, then by `z` about the third: `[4, 4]`,
+/// homogeneous.
 fn joint((x, z): (Var, Var)) -> Var {
     let (sx, cx, sz, cz) = (x.sin(), x.cos(), z.sin(), z.cos());
     let (zero, one) = (x.zeros_like(), x.ones_like());
@@ -63,17 +64,17 @@ fn rotation(r: Var) -> Var {
     select(turned, cos * same + sin * cross + (1.0 - cos) * axis.outer(axis), same)
 }
 
-/// Returns the transform of the vertices from rest by each bone, `[bones, 4, 4]`.
+/// Returns for each bone the transform of vertices from their rest position, `[bones, 4, 4]`.
 ///
 /// A finger has four bones. The first does not move, the second rotates about two axes, the others about one.
 fn bones(hand: &Hand<Var>, fingers: Var) -> Var {
     let fingers = fingers.reshape([5, 4]);
-    // The wrist comes before the fingers and the forearm after them; neither moves.
+    // The bones are the wrist, the fingers, and the forearm; wrist and forearm do not rotate.
     let every = |angles: Var| angles.pad(&[(0, 0), (1, 0)], 0.0).reshape([20]).pad(&[(1, 1)], 0.0);
     let x = every(fingers.take(constant([0i64, 2, 3]), 1));
     let z = every(fingers.slice_axis(1, 1..2).pad(&[(0, 0), (0, 2)], 0.0));
     let posed = hand.relative.matmul(vmap(joint)((x, z)));
-    // Bones of equal depth are multiplied together, after all bones of less depth.
+    // The transforms of bones of equal depth in the tree are multiplied in one batch, after all bones of less depth.
     let parents = &hand.parents;
     let depth = |mut bone: usize| {
         let mut depth = 0;
@@ -105,11 +106,11 @@ fn bones(hand: &Hand<Var>, fingers: Var) -> Var {
     pick(placed.unwrap_or(posed), back).matmul(hand.inverse)
 }
 
-/// Returns the measured points minus the model's, `[points, 3]`. `theta` holds the rotation of the hand, its
-/// position, and the fingers.
+/// Returns the measured points minus the points of the posed model, `[points, 3]`. `theta` holds the rotation of the
+/// hand, its position, and the angles of the fingers.
 fn objective(hand: &Hand<Var>, theta: Var, us: Var) -> Var {
     let turns = bones(hand, theta.slice_axis(0, 6..)).slice_axis(1, ..3);
-    // If the points need fewer vertices than there are, only those vertices are moved.
+    // If the points need fewer vertices than the model has, only those vertices are transformed.
     let few = hand.corners.shape().iter().product::<usize>() < hand.rest.shape()[0];
     let needed = |of: Var| if few { of.take(hand.corners.flatten(), 0) } else { of };
     let spread = einsum("vb,bij->vij", &[needed(hand.weights), turns]);
@@ -144,14 +145,14 @@ fn table(value: &Value) -> Result<Tensor, Failure> {
     Ok(Tensor::new(&[rows, columns], flat)?)
 }
 
-/// Parses matrices of 4 by 4.
+/// Parses a list of 4 by 4 matrices.
 fn frames(value: &Value) -> Result<Tensor, Failure> {
     let each: Vec<Vec<f64>> =
         list(value)?.iter().map(|m| Ok(matrix(m)?.0)).collect::<Result<_, Failure>>()?;
     Ok(Tensor::new(&[each.len(), 4, 4], each.concat())?)
 }
 
-/// Returns the vertices of each point: the corners of its triangle, or its vertex.
+/// Returns the vertices of each point: the three corners of its triangle, or its vertex.
 fn corners(data: &Value, in_triangles: bool) -> Result<Tensor, Failure> {
     let of = list(&data["correspondences"])?;
     let vertex = |i: &Value| natural(i).map(|i| i as i64);
@@ -180,7 +181,7 @@ fn read(input: &Value) -> Result<Input, Failure> {
             weights: table(&model["weights"])?,
             corners: corners(data, located > 0)?,
             points,
-            // The parent of a root is -1.
+            // The input has -1 as the parent of a root.
             parents: list(&model["parents"])?.iter().map(|p| natural(p).ok()).collect(),
             mirrored: model["is_mirrored"] == true,
         },
@@ -198,7 +199,7 @@ fn value(input: &Value) -> Result<Answer, Failure> {
     )
 }
 
-/// Returns one row per coordinate of a point; the columns of `us` precede the ones of `theta`.
+/// Returns the Jacobian with one row per coordinate of a point; the columns for `us` precede those for `theta`.
 fn jacobian(input: &Value) -> Result<Answer, Failure> {
     let Input { hand, theta, us } = read(input)?;
     let f = jit(|(hand, theta, us): (Hand<Var>, Var, Var)| {

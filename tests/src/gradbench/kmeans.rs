@@ -1,4 +1,4 @@
-//! `kmeans`: the cost of centroids, and the Newton direction, gradient over Hessian diagonal.
+//! `kmeans`: the cost of centroids, and the Newton direction, the gradient divided by the diagonal of the Hessian.
 
 use super::{Answer, Eval, Failure, matrix, measure, rows};
 use serde_json::{Value, json};
@@ -6,16 +6,16 @@ use tapeloom::prelude::*;
 
 pub(super) const EVAL: Eval = Eval { module: "kmeans", functions: &[("cost", cost), ("dir", dir)] };
 
-/// Returns `Σ_i min_j |p_i - c_j|²`. The nearest centroid is found first, without the term `|p|²`, which is equal for
-/// all centroids; the cost is then a function of the nearest centroids.
+/// Returns `Σ_i min_j |p_i - c_j|²` for points p and centroids c. The nearest centroid is found first, without the term
+/// `|p|²`, which is equal for all centroids; the cost is then a function of the nearest centroids.
 fn objective(points: Var, centroids: Var) -> Var {
     let distances = centroids.square().sum_axis(1) - 2.0 * points.dot(centroids.t());
     let nearest = distances.argmin(1);
     (points - centroids.take(nearest, 0)).square().sum()
 }
 
-/// Returns gradient over Hessian diagonal. The Hessian of the cost is diagonal, so its product with ones is its
-/// diagonal.
+/// Returns the gradient of the cost divided by the diagonal of the Hessian. The Hessian is a diagonal matrix, so its
+/// product with ones is the diagonal.
 fn direction(points: Var, centroids: Var) -> Var {
     let gradient = grad(|c| objective(points, c));
     let (g, h) = jvp(gradient)((centroids, centroids.ones_like()));

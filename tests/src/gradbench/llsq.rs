@@ -7,8 +7,8 @@ use tapeloom::prelude::*;
 pub(super) const EVAL: Eval =
     Eval { module: "llsq", functions: &[("primal", primal), ("gradient", gradient)] };
 
-/// Returns the powers `t^0 .. t^(m-1)` of every element of `t`, one column each, by doubling: powers `w` to `2w - 1`
-/// are the powers below `w` times `t^w`.
+/// Returns the powers `t^0 .. t^(m-1)` of every element of `t`, one column per power. They are computed by doubling:
+/// powers `w` to `2w - 1` are the powers below `w` times `t^w`.
 fn powers(t: Var, m: usize) -> Var {
     let n = t.len();
     let mut columns = ones([n, 1], t.dtype());
@@ -21,7 +21,8 @@ fn powers(t: Var, m: usize) -> Var {
     columns.slice_axis(1, 0..m)
 }
 
-/// Returns `½ Σ_i (sign t_i - Σ_j x_j t_i^j)²`.
+/// Returns the loss `½ Σ_i (sign t_i - Σ_j x_j t_i^j)²` of the polynomial with coefficients x, at n points t in [-1,
+/// 1].
 fn objective(x: Var, n: usize) -> Var {
     let t = linspace(-1.0, 1.0, n);
     let residual = t.signum() - powers(t, x.len()).dot(x);

@@ -11,7 +11,7 @@ use tapeloom::prelude::*;
 pub(super) const EVAL: Eval =
     Eval { module: "lstm", functions: &[("objective", value), ("jacobian", jacobian)] };
 
-/// Computes one layer at one time step, from its state and its input to the next state.
+/// Returns the next state of one layer, from its state (hidden, cell) and its input at a time step.
 fn layer(weight: Var, bias: Var, (hidden, cell): (Var, Var), input: Var) -> (Var, Var) {
     let gate = |k: usize, x: Var| x * weight.index(k) + bias.index(k);
     let forget = gate(0, input).sigmoid();
@@ -22,11 +22,11 @@ fn layer(weight: Var, bias: Var, (hidden, cell): (Var, Var), input: Var) -> (Var
     (outgate * cell.tanh(), cell)
 }
 
-/// The parameters of the layers `[2 l, 4 b]`, the parameters of input and output `[3, b]`, the initial state
-/// `[2 l, b]`, and the sequence `[c, b]`.
+/// The inputs: parameters of the l layers `[2 l, 4 b]`, parameters of input and output `[3, b]`, the initial state `[2
+/// l, b]`, and a sequence of c elements of b bits `[c, b]`.
 type Network<T> = (T, T, T, T);
 
-/// Returns the mean negative log-likelihood of each next element of the sequence.
+/// Returns the mean negative log-likelihood of each element of the sequence, given the elements before.
 fn objective((main, extra, state, sequence): Network<Var>) -> Var {
     let (layers, c, b) = (main.shape()[0] / 2, sequence.shape()[0], sequence.shape()[1]);
     let main = main.reshape([2 * layers, 4, b]);
@@ -43,7 +43,7 @@ fn objective((main, extra, state, sequence): Network<Var>) -> Var {
         (next, signal * extra.index(1) + extra.index(2))
     };
     let (_, predicted) = scan(step, start, sequence.slice_axis(0, ..c - 1));
-    // The benchmark defines the normaliser with 2 added to the sum.
+    // The benchmark defines the normaliser so: 2 is added to the sum.
     let normaliser = (predicted.exp().sum_axis(1) + 2.0).ln();
     let gold = sequence.slice_axis(0, 1..);
     -(gold * (predicted - normaliser.reshape([c - 1, 1]))).mean()
@@ -63,7 +63,7 @@ fn value(input: &Value) -> Result<Answer, Failure> {
     measure(input, || f.explain(&network), || f.call(&network), |y| Ok(json!(y.item::<f64>()?)))
 }
 
-/// Returns the gradient with respect to both tables of parameters, flattened and concatenated.
+/// Returns the gradient of the loss with respect to both tables of parameters, flattened and concatenated.
 fn jacobian(input: &Value) -> Result<Answer, Failure> {
     let network = read(input)?;
     let f = jit(|(main, extra, state, sequence): Network<Var>| {

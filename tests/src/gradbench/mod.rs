@@ -1,4 +1,4 @@
-//! GradBench: its evals written with the public API, and its protocol.
+//! GradBench: its evals (evaluations) written with the public API, and its protocol.
 //!
 //! GradBench (a benchmark suite for automatic differentiation) talks to a tool in JSON, one message per line:
 //! `define` names a module, and `evaluate` requests one of its functions at an input. The answer has the output and
@@ -28,33 +28,33 @@ use std::io::{self, BufRead, Write};
 use std::time::{Duration, Instant};
 use tapeloom::{Error, Explanation, Tensor};
 
-/// The error of an evaluation, as text for the protocol.
+/// The error of a request, as text for the protocol's answer.
 pub type Failure = Box<dyn std::error::Error>;
 
-/// The result of an evaluation.
+/// The result of running a function of an eval.
 pub struct Answer {
-    /// The function's output.
+    /// The function's output, as the protocol's JSON.
     pub output: Value,
     /// The time of tracing, compiling and a first run.
     pub prepare: Duration,
-    /// The times of the further runs.
+    /// The times of the runs after the first.
     pub evaluate: Vec<Duration>,
     /// The explanation of the compilation, if the input requests it with `explain`.
     pub explanation: Option<Explanation>,
 }
 
-/// A function of an eval.
+/// A function of an eval: from the protocol's input to its answer.
 pub type Function = fn(&Value) -> Result<Answer, Failure>;
 
-/// An eval: its module and its functions.
+/// An eval of GradBench: its module name and its functions.
 pub struct Eval {
     /// The module's name in the protocol.
     pub module: &'static str,
-    /// The names and functions.
+    /// The functions, each with its name in the protocol.
     pub functions: &'static [(&'static str, Function)],
 }
 
-/// All implemented evals.
+/// All evals that are implemented here.
 pub const EVALS: &[Eval] = &[
     hello::EVAL,
     lse::EVAL,
@@ -70,7 +70,7 @@ pub const EVALS: &[Eval] = &[
     particle::EVAL,
 ];
 
-/// Returns the explanation of compiling a function of an eval for an input.
+/// Compiles a function of an eval for an input, and returns the explanation of the compilation.
 ///
 /// # Errors
 /// If there is no such function, or the input does not fit it.
@@ -85,7 +85,7 @@ pub fn explain(module: &str, function: &str, input: &Value) -> Result<Explanatio
     Ok(run(&input)?.explanation.ok_or("the function does not explain itself")?)
 }
 
-/// Returns the answer to a message.
+/// Returns the protocol's answer to a message.
 pub fn answer(message: &Value) -> Value {
     let id = &message["id"];
     let eval = || EVALS.iter().find(|e| Some(e.module) == message["module"].as_str());
@@ -113,7 +113,7 @@ pub fn answer(message: &Value) -> Value {
     }
 }
 
-/// Serves the protocol until the input ends.
+/// Serves GradBench's protocol, one line per message, until the input ends.
 ///
 /// # Errors
 /// Errors of reading and writing, and lines that are not JSON.
@@ -127,9 +127,9 @@ pub fn serve(input: impl BufRead, mut output: impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Runs once to prepare, then runs repeatedly until the input's `min_runs` and `min_seconds` are reached. `write`
-/// converts the last result to the protocol's output. If the input has `explain`, the answer contains the
-/// explanation.
+/// Calls `run` once to prepare, then repeatedly until the input's `min_runs` and `min_seconds` are reached. `write`
+/// converts the last result to the protocol's output. If the input has `explain`, the answer contains the explanation
+/// of the compilation.
 ///
 /// # Errors
 /// The errors of the runs.
@@ -166,7 +166,8 @@ pub fn numbers(value: &Value) -> Result<Vec<f64>, Failure> {
     list.iter().map(|x| x.as_f64().ok_or_else(|| "a number is missing".into())).collect()
 }
 
-/// Parses a list of lists of numbers of equal length; returns the numbers in row-major order, rows and columns.
+/// Parses a list of lists of numbers of equal length; returns the numbers in row-major order, the number of rows, and
+/// the number of columns.
 ///
 /// # Errors
 /// If the value is something else.
@@ -188,7 +189,7 @@ pub fn natural(value: &Value) -> Result<usize, Failure> {
     Ok(usize::try_from(value.as_u64().ok_or("a natural number is missing")?)?)
 }
 
-/// Returns the rows of a matrix as lists of numbers.
+/// Returns the rows of a matrix as JSON lists of numbers.
 ///
 /// # Errors
 /// If the tensor is not f64.

@@ -21,7 +21,7 @@ pub(super) const EVAL: Eval = Eval {
     ],
 };
 
-/// Returns the squared position at which the particle crosses the axis, for the control `w`, `[1]`.
+/// Returns the squared distance from the origin at which the particle crosses the axis, for the control `w`, `[1]`.
 fn miss(mode: Mode, w: Var) -> Var {
     const TIME: f64 = 0.1;
     let point = |p: [f64; 2]| constant(p);
@@ -29,7 +29,7 @@ fn miss(mode: Mode, w: Var) -> Var {
         [concat(&[point([10.0, 10.0]).slice_axis(0, ..1), 10.0 - w], 0), point([10.0, 0.0])];
     let potential =
         move |x: Var| charges.iter().map(|c| 1.0 / (x - *c).square().sum().sqrt()).sum::<Var>();
-    // The state: a position, the next position, and the velocity between them.
+    // The carry is a position, the next position, and the velocity between them.
     let above = |(_, next, _): (Var, Var, Var)| next.index(1).gt(0.0);
     let fall = |(x, next, v): (Var, Var, Var)| {
         let v = v - TIME * gradient(mode, &potential, x);
@@ -37,7 +37,7 @@ fn miss(mode: Mode, w: Var) -> Var {
     };
     let (x, v) = (point([0.0, 8.0]), point([0.75, 0.0]));
     let (_, x, v) = while_loop(above, fall, (x, x + TIME * v, v));
-    // The last step is shortened or extended to end on the axis.
+    // The last step is shortened or extended, so that it ends on the axis.
     (x.index(0) - x.index(1) / v.index(1) * v.index(0)).square()
 }
 

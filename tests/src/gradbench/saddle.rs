@@ -22,7 +22,7 @@ fn height(x: Var, y: Var) -> Var {
     x.square().sum() - y.square().sum()
 }
 
-/// Returns both points, concatenated.
+/// Returns the point x of the minimum and the point y of the maximum, concatenated.
 fn saddle(minimum: Mode, maximum: Mode, start: Var) -> Var {
     let highest = |x: Var| argmin(maximum, move |y| -height(x, y), start);
     let x = argmin(minimum, |x| height(x, highest(x)), start);
