@@ -10,15 +10,15 @@ use tapeloom_ir::{
     ArrayType, Atom, Builder, Draft, Dtype, Module, Op, Operands, Problem, Tensor, eval,
 };
 
-/// The primitives that programs are built from.
+/// The primitives, with their numbers of operands, of which random programs are built.
 pub struct Vocabulary {
     ops: Vec<(Op, usize)>,
 }
 
-/// Attempts to find operands that fit a primitive.
+/// The number of attempts to find operands that fit a drawn primitive.
 const TRIES: usize = 12;
 
-/// Values beyond this magnitude are not used as operands, to keep rounding errors small.
+/// The largest magnitude of values that may be operands, so that rounding errors stay small.
 const LARGE: f64 = 1e3;
 
 impl Vocabulary {
@@ -39,7 +39,8 @@ impl Vocabulary {
         Vocabulary { ops }
     }
 
-    /// Returns a program with arguments at which its values are finite and not large.
+    /// Returns the program of these choices, with arguments at which all its values have a magnitude of at most
+    /// `LARGE`.
     ///
     /// # Errors
     /// The error of a primitive.
@@ -65,7 +66,7 @@ impl Vocabulary {
             let mut rng = Rng::new(*choice);
             let (op, arity) = &self.ops[rng.index(self.ops.len())];
             for _ in 0..TRIES {
-                // Half of the operands are recent values, so that programs become deep.
+                // Half of the operands are among the latest four values, so that programs become deep.
                 let mut pick = || {
                     let reach = if rng.index(2) == 0 { 4 } else { values.len() };
                     values.len() - 1 - rng.index(reach)
@@ -83,7 +84,7 @@ impl Vocabulary {
                 }
             }
         }
-        // Floats first: derivatives have the most to go wrong.
+        // Results are the latest unread values, floats first, because only floats have derivatives.
         unread.sort_by_key(|i| (!values[*i].1.dtype().is_float(), usize::MAX - i));
         let results = unread.iter().take(5).map(|i| values[*i].0).collect();
         let f = draft.finish(module, results)?;
@@ -92,7 +93,7 @@ impl Vocabulary {
     }
 }
 
-/// Returns the outputs, if the operands type-check.
+/// Evaluates a primitive; returns its outputs, or `None` if the operands do not type-check.
 fn fits(module: &Module, op: &Op, operands: &[Atom], tensors: &[Tensor]) -> Option<Vec<Tensor>> {
     use tapeloom_ir::prim::Operand;
     let types: Vec<tapeloom_ir::Type> = tensors.iter().map(|t| t.ty().clone().into()).collect();

@@ -4,7 +4,7 @@ use crate::tensor_of;
 use tapeloom_ir::{ArrayType, Dtype, Literal, Tensor};
 
 /// Floats at which functions and rewrites tend to fail: zeros of both signs, infinities, nan, the smallest and the
-/// largest, and repeated numbers.
+/// largest number, and repeated numbers.
 pub const EDGES: [f64; 14] = [
     0.0,
     -0.0,
@@ -22,14 +22,15 @@ pub const EDGES: [f64; 14] = [
     f64::MAX,
 ];
 
-/// Returns tensors of this type made of [`EDGES`] in several orders, and tensors of zeros of one sign. Returns none
-/// if the type is no float.
+/// Returns tensors of this type whose elements are [`EDGES`] in several orders, and tensors of zeros of one sign.
+/// Returns none if the type is no float.
 pub fn edge_tensors(ty: &ArrayType) -> Vec<Tensor> {
     if !ty.dtype.is_float() {
         return Vec::new();
     }
     let all = |x: &dyn Fn(usize) -> f64| tensor_of(ty, |i| Literal::of(ty.dtype, x(i)));
-    // The strides share no factor with the number of edges, so that all edges occur.
+    // Each order begins at another edge with another stride; strides share no factor with the number of edges, so that
+    // all edges occur.
     let orders = [(0, 1), (3, 5), (8, 9)];
     let turn = |(from, by): (usize, usize)| all(&|i| edge(ty.dtype, from + i * by));
     let mut tensors: Vec<Tensor> = orders.into_iter().map(turn).collect();
@@ -37,7 +38,7 @@ pub fn edge_tensors(ty: &ArrayType) -> Vec<Tensor> {
     tensors
 }
 
-/// Returns an edge in a dtype; the smallest and the largest float are replaced by the ones of the dtype.
+/// Returns edge number `i` in a dtype; the smallest and the largest number are those of the dtype.
 fn edge(dtype: Dtype, i: usize) -> f64 {
     let x = EDGES[i % EDGES.len()];
     match dtype {
@@ -47,7 +48,7 @@ fn edge(dtype: Dtype, i: usize) -> f64 {
     }
 }
 
-/// A generator of random numbers.
+/// A reproducible generator of random numbers.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 

@@ -1,5 +1,5 @@
-//! Checks of recordings: the values of a recording are the values of its program, and its first and second pullback
-//! agree with reverse mode.
+//! Checks of recordings: a recording must have the values of its program, and its first and second pullback must agree
+//! with reverse mode.
 
 use crate::{Agreement, Case, Failure, Rng, run};
 use tapeloom_ir::prim::Call;
@@ -7,8 +7,8 @@ use tapeloom_ir::trace::{self, Handle, Recorded};
 use tapeloom_ir::{Dtype, FuncId, Function, Kind, Module, Problem, Tensor, Type};
 use tapeloom_transforms::{Transforms, VjpOf, vjp};
 
-/// Returns the agreement to require. The interpreter runs both, but terms are summed in other orders and grouped
-/// differently.
+/// Returns the tolerance of the comparison with reverse mode. The interpreter runs both, but terms are summed in
+/// another order and grouping.
 fn close(m: &Module, f: FuncId) -> Agreement {
     let single =
         |f: &Function| f.types.values().filter_map(Type::as_array).any(|ty| ty.dtype == Dtype::F32);
@@ -17,7 +17,7 @@ fn close(m: &Module, f: FuncId) -> Agreement {
     Agreement::relative(if any { 1e-3 } else { 1e-9 })
 }
 
-/// Runs a function by a recording.
+/// Runs a function inside a recording, equation by equation.
 fn record(
     m: &Module,
     f: FuncId,
@@ -35,12 +35,12 @@ fn record(
     recorded.map(|(recorded, ())| recorded).map_err(|e| e[0].problem.clone())
 }
 
-/// Returns random cotangents of the types of `y`.
+/// Returns random cotangents for results of the types of `y`.
 fn cotangents(y: &[Tensor], rng: &mut Rng) -> Vec<Tensor> {
     y.iter().map(|y| rng.tensor(y.ty())).collect()
 }
 
-/// Returns the reverse derivative of a function for all arguments: zeros where it is absent.
+/// Returns the cotangents of all arguments by reverse mode; zeros where a cotangent is absent.
 fn reverse(
     m: &Module,
     of: &VjpOf,
@@ -67,8 +67,8 @@ pub fn values(m: &mut Module, case: &Case) -> Result<(), Failure> {
     Ok(Agreement::Exact.check_all(recorded.outputs(), &want)?)
 }
 
-/// Checks that a recording has the values of its program, bit for bit, and that its pullbacks agree with reverse
-/// mode. The repeatable pullback is called twice, the consuming one once.
+/// Checks that a recording has the values of its program, bit for bit, and that its pullbacks agree with reverse mode:
+/// `pull`, which can be repeated, is called twice, and the pullback that consumes the tape once.
 ///
 /// # Errors
 /// The difference.
@@ -102,7 +102,7 @@ pub fn first_order(m: &mut Module, case: &Case) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Checks the second order: records the program together with its reverse pass, and compares the pullback of this
+/// Checks second derivatives: records the program together with its reverse pass, and compares the pullback of this
 /// recording with reverse mode over reverse mode.
 ///
 /// # Errors

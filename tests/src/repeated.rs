@@ -1,4 +1,4 @@
-//! Programs that run one piece of code many times through [`outline`], for which compiled calls exist.
+//! Programs that run one piece of code many times through [`outline`], or write to an array in loops.
 //!
 //! The size of the compiled code must not depend on the number of runs. `rnn` repeats a step in sequence.
 //! `determinant` calls a function of each smaller size from the next larger one. `doubling` calls the function one
@@ -7,7 +7,7 @@
 use std::rc::Rc;
 use tapeloom::prelude::*;
 
-/// A function of one array; recursion over sizes builds such closures.
+/// A function of one array; recursion over sizes builds closures of this type.
 type Closure = Rc<dyn Fn(Var) -> Var>;
 
 /// Returns a function that iterates `h ← tanh(h w + x u)` and returns the mean of squares of the last `h`.
@@ -21,7 +21,7 @@ pub fn rnn(iterations: usize) -> impl Fn((Var, Var, Var)) -> Var {
     }
 }
 
-/// Returns [`rnn`] without the outlined call: every iteration is traced.
+/// Returns the function of [`rnn`] without the outlined call: every iteration is traced.
 pub fn rnn_written_out(iterations: usize) -> impl Fn((Var, Var, Var)) -> Var {
     move |(w, u, x): (Var, Var, Var)| {
         let h = (0..iterations).fold(x, |h, _| (h.dot(w) + x.dot(u)).tanh());
@@ -29,7 +29,7 @@ pub fn rnn_written_out(iterations: usize) -> impl Fn((Var, Var, Var)) -> Var {
     }
 }
 
-/// Returns for each number below n whether it is prime, by the sieve of Eratosthenes in place.
+/// Returns for each number below n whether it is prime, by the sieve of Eratosthenes, which writes to one array.
 pub fn sieve(n: usize) -> Var {
     let prime = Ref::new(full([n], true));
     prime.slice_axis(0, ..n.min(2)).set(false);
@@ -43,14 +43,14 @@ pub fn sieve(n: usize) -> Var {
     prime.get()
 }
 
-/// Returns `x[0]`, `x[0] + x[1]`, .., computed in place.
+/// Returns the prefix sums `x[0]`, `x[0] + x[1]`, .., computed in place by a loop.
 pub fn prefix_sums(x: Var) -> Var {
     let s = Ref::new(x);
     fori_loop(x.len() - 1, |(i, ()): (Var, ())| s.at(i + 1).add(s.at(i).get()), ());
     s.get()
 }
 
-/// Returns arguments of [`rnn`].
+/// Returns arguments w, u and x of [`rnn`].
 pub fn rnn_arguments(batch: usize, n: usize) -> Result<(Tensor, Tensor, Tensor), tapeloom::Error> {
     let numbers = |rows: usize, scale: f64| {
         let wave = |i: usize| scale * (1.0 + i as f64 * 0.7).sin();
@@ -65,8 +65,8 @@ pub fn determinant(n: usize) -> impl Fn(Var) -> Var {
     cofactors(n, |f| Rc::new(outline(move |a| f(a))))
 }
 
-/// Returns [`determinant`] with every size under `checkpoint`: otherwise the residuals of all calls, and with them
-/// the signatures of the functions, would grow as `n!`.
+/// Returns the function of [`determinant`] with every size under `checkpoint`: otherwise the residuals of all calls,
+/// and with them the signatures of the functions, would grow as `n!`.
 pub fn determinant_checkpointed(n: usize) -> impl Fn(Var) -> Var {
     cofactors(n, |f| Rc::new(outline(checkpoint(move |a| f(a), Policy::Nothing))))
 }
@@ -95,7 +95,7 @@ fn cofactors(n: usize, once: fn(Closure) -> Closure) -> impl Fn(Var) -> Var {
     move |a| f(a)
 }
 
-/// Returns `fₙ(x) = fₙ₋₁(sin fₙ₋₁(x))`; inlined, it has `2ⁿ` copies of the body.
+/// Returns the function `fₙ(x) = fₙ₋₁(sin fₙ₋₁(x))` for n levels; inlined, it has `2ⁿ` copies of the body.
 pub fn doubling(levels: usize) -> impl Fn(Var) -> Var {
     let mut f: Closure = Rc::new(|x: Var| x.sin() + 0.1 * x);
     for _ in 0..levels {

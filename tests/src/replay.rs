@@ -1,4 +1,5 @@
-//! Replay: the fingerprints of every available program, to find out whether a change of the code changed any of them.
+//! Replay: the fingerprints of all programs of the repository at every stage, to find out whether a change of the code
+//! changed any program.
 //!
 //! A change that only moves or renames code leaves every line as it is. A change that is meant to affect loop programs
 //! changes the lines that its commit announces, and no other. See [`tapeloom_ir::fingerprint`] for the contents of a
@@ -31,24 +32,24 @@ use tapeloom_ir::fingerprint::{Stage, collect};
 use tapeloom_ir::{FuncId, Module};
 use tapeloom_transforms::{BEFORE_ACCELERATOR, BEFORE_CODE, List};
 
-/// The number of random programs of each of the two kinds.
+/// The number of random programs without loops, and of random programs with loops.
 const RANDOM: u64 = 250;
-/// The first seeds of programs without loops and with loops.
+/// The first seeds of random programs without loops, and with loops.
 const SEEDS: [u64; 2] = [26_000, 27_000];
 
-/// Fingerprints by program name, `family/program`.
+/// The lines of each program, by `family/program`.
 pub type Replay = BTreeMap<String, Vec<Line>>;
 
-/// A line of a replay: a stage of a compilation, or an error.
+/// A line of a program's replay: a stage of its compilation, or an error.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Line {
-    /// A stage of the compilation.
+    /// A stage of the compilation, with the fingerprints of its input and output.
     Stage(Stage),
     /// The program is refused. The error message is not compared.
     Refused,
 }
 
-/// Returns the replay of all programs, or of the named families.
+/// Compiles all programs, or those of the named families, and returns their fingerprints.
 ///
 /// # Errors
 /// If programs cannot be read at all.
@@ -77,11 +78,11 @@ pub fn replay(families: &[String]) -> Result<Replay, Failure> {
     Ok(replay)
 }
 
-/// A consumer of programs: takes a name and a closure that compiles the program.
+/// Adds a program to the replay, given its name and a closure that compiles the program.
 type Add<'a> = dyn FnMut(String, &mut dyn FnMut() -> Result<(), Failure>) + 'a;
 type Family = fn(&mut Add<'_>) -> Result<(), Failure>;
 
-/// Returns the machine on which programs are compiled for the accelerator.
+/// Returns the simulated machine for which programs are compiled.
 fn accelerator() -> Target {
     Target::Accelerator(Machine::cal())
 }
@@ -93,7 +94,7 @@ fn run(m: &Module, f: FuncId, passes: &List, target: Target) -> Result<(), Failu
     Ok(())
 }
 
-/// Adds a function and its derivatives, for both targets or for machine code alone.
+/// Adds a function and its derivatives, compiled to machine code and, if `both`, for the accelerator.
 fn derivatives(add: &mut Add<'_>, m: &mut Module, case: &Case, both: bool) -> Result<(), Failure> {
     let Ok(words) = words(m, case) else {
         add(case.name.clone(), &mut || Err("a derivative is refused".into()));
@@ -169,7 +170,7 @@ fn filetests(add: &mut Add<'_>) -> Result<(), Failure> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("filetests");
     for file in files(&root, "ir")? {
         let text = fs::read_to_string(&file)?;
-        // The relative path is the name: file names repeat across folders.
+        // Programs are named by relative path, because file names repeat across folders.
         let name = file.strip_prefix(&root).unwrap_or(&file).display().to_string();
         add(name, &mut || TextTest::read(&text)?.output().map(|_| ()));
     }
@@ -206,7 +207,7 @@ fn loops(add: &mut Add<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the files of a folder and of its subfolders, by name.
+/// Returns the files with this extension in a folder and its subfolders, sorted by path.
 fn files(folder: &Path, extension: &str) -> Result<Vec<PathBuf>, Failure> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -221,7 +222,7 @@ fn files(folder: &Path, extension: &str) -> Result<Vec<PathBuf>, Failure> {
     Ok(found)
 }
 
-/// Prints a replay as text, a line per stage: `family/program: stage input output`.
+/// Prints a replay as text, one line per stage: `family/program: stage input output`.
 pub fn print(replay: &Replay) -> String {
     let mut text = String::new();
     for (name, lines) in replay {
@@ -237,9 +238,9 @@ pub fn print(replay: &Replay) -> String {
     text
 }
 
-/// Returns the differences of two replays, given as texts of [`print()`]. Each message names a program and the stages
-/// whose fingerprints differ, or says that the program is in only one of the replays. If `only` names stages, only
-/// the outputs of these stages are compared.
+/// Returns the differences between two replays, given as texts of [`print()`]. Each message names a program, and the
+/// stages whose fingerprints differ, or says that the program is in only one of the replays. If `only` is not empty,
+/// only the outputs of these stages are compared.
 pub fn differences(before: &str, now: &str, only: &[String]) -> Vec<String> {
     let (before, now) = (by_program(before), by_program(now));
     let names: BTreeSet<&str> = before.keys().chain(now.keys()).copied().collect();
@@ -266,7 +267,7 @@ pub fn differences(before: &str, now: &str, only: &[String]) -> Vec<String> {
                 if differ.is_empty() && !only.is_empty() {
                     continue;
                 }
-                // If the outputs of all stages agree, then their inputs differ.
+                // If the outputs of all stages are equal, the inputs differ.
                 let what = if differ.is_empty() { "inputs".to_owned() } else { differ.join(", ") };
                 all.push(format!("{name}: {what}"));
             }

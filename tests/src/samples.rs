@@ -7,10 +7,10 @@ use tapeloom_ir::{
     prim::{Lowering, Operand, Sample},
 };
 
-/// A function with arguments.
+/// A function with arguments, on which a law is checked.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// The name of the case: of a sample, its primitive.
+    /// The name of the case; for a sample, the name of its primitive.
     pub name: String,
     /// The function. For a sample it has one equation, and literal operands are not parameters.
     pub f: FuncId,
@@ -20,8 +20,9 @@ pub struct Case {
     pub smooth: bool,
 }
 
-/// Returns all samples as cases. For each operand of an elementwise sample of several operands, there is another case
-/// with that operand as a literal: only literals may differ in shape from the other operands.
+/// Returns the samples of all primitives as cases. For each operand of an elementwise sample with several operands,
+/// there is another case in which that operand is a literal, because only literals may differ in shape from the other
+/// operands.
 ///
 /// # Panics
 /// If a sample's operands do not fit its primitive.
@@ -45,7 +46,7 @@ pub fn cases(module: &mut Module) -> Vec<Case> {
                 let mut literal = sample.clone();
                 literal.operands[i] = Tensor::from(operand.at(0));
                 let mask: Vec<bool> = (0..n).map(|k| k == i).collect();
-                // One element of an array as literal may not be smooth together with all elements of the other
+                // A derivative may exist at all elements but not at the literal with all elements of the other
                 // operands.
                 literal.smooth &= scalar[i];
                 all.extend(program(module, &literal, &mask));
@@ -56,12 +57,12 @@ pub fn cases(module: &mut Module) -> Vec<Case> {
 }
 
 impl Case {
-    /// Returns for each argument whether it is a float, and so can have a tangent.
+    /// Returns for each argument whether it is a float, so that it can have a tangent.
     pub fn floats(&self) -> Vec<bool> {
         self.args.iter().map(|t| t.dtype().is_float()).collect()
     }
 
-    /// Returns random directions for the active arguments.
+    /// Returns random tangents for the active arguments.
     pub fn directions(&self, rng: &mut Rng, active: &[bool]) -> Vec<Tensor> {
         let marked = self.args.iter().zip(active).filter(|(_, on)| **on);
         marked.map(|(t, _)| rng.tensor(t.ty())).collect()
@@ -74,7 +75,7 @@ fn elementwise(module: &Module, sample: &Sample) -> bool {
     matches!(sample.op.lower(module, &operands), Lowering::Elementwise(_))
 }
 
-/// Returns the sample with the marked operands as literals, or `None` if it does not type-check.
+/// Returns a case for the sample in which the marked operands are literals, or `None` if it does not type-check.
 fn program(module: &mut Module, sample: &Sample, literal: &[bool]) -> Option<Case> {
     let mut draft = Draft::new(sample.op.name());
     let mut args = Vec::new();

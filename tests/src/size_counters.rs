@@ -1,4 +1,4 @@
-//! Tallies of program sizes at compilation, to compare before and after a change.
+//! Counts of the sizes of compiled programs, to compare before and after a change of the compiler.
 //!
 //! A change of a rewrite row or of a derivative rule shows here first: in the numbers of equations, loops and
 //! operations of the derivatives of all examples and of every primitive's samples, added up by name.
@@ -11,16 +11,16 @@ use tapeloom_backend::{Options, compile};
 use tapeloom_ir::{FuncId, Module, parse_module};
 use tapeloom_transforms::{BEFORE_CODE, Cost, jvp, vjp};
 
-/// The sizes and costs of a program, or the sums over several.
+/// The sizes and costs of a program, or their sums over several programs.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Tally {
-    /// The number of equations after inlining, before the other passes.
+    /// The number of equations after inlining, before other passes.
     pub emitted: usize,
     /// The number of equations that are compiled.
     pub equations: usize,
     /// The number of top-level statements of the loop program: loop nests and contractions.
     pub kernels: usize,
-    /// Arithmetic and traffic, by the cost model of the passes.
+    /// Arithmetic and memory traffic, by the cost model of the passes.
     pub cost: Cost,
     /// The time of passes, lowering and code generation.
     pub time: Duration,
@@ -41,7 +41,7 @@ impl Tally {
         }
     }
 
-    /// Returns the tally of a function before any pass.
+    /// Compiles a function that no pass has changed, and returns its tally.
     ///
     /// # Errors
     /// The error of a pass or of the backend.
@@ -64,7 +64,7 @@ impl Tally {
         })
     }
 
-    /// Returns the tally of a program that a `Jit` explains.
+    /// Returns the tally of a program from the explanation of its compilation.
     ///
     /// # Errors
     /// If its texts do not parse.
@@ -85,8 +85,8 @@ impl Tally {
     }
 }
 
-/// Returns the tallies of the examples and of the primitives' samples with their derivatives: jvp, vjp, and jvp of
-/// vjp.
+/// Returns the tallies of the examples, and of the samples of each primitive added up, each with its derivatives: jvp,
+/// vjp, and jvp of vjp.
 ///
 /// # Errors
 /// The error of a transform, of a pass or of the backend.
@@ -112,7 +112,7 @@ pub fn derivatives() -> Result<Vec<(String, Tally)>, Failure> {
     Ok(all)
 }
 
-/// Returns a function and its derivatives with respect to all floats.
+/// Returns a function and its derivatives with respect to all float arguments, each with the name of the transform.
 ///
 /// # Errors
 /// The error of a transform.

@@ -1,4 +1,4 @@
-//! Sweeps: the tests over random cases or over a large grid of cases, and their numbers of cases.
+//! Sweeps: the table of all tests over random cases or over a large grid of cases, with their numbers of cases.
 //!
 //! Each sweep is one row. `cargo test` runs the number of cases of the gate, from a committed seed: it changes with a
 //! commit and never with the clock. `SWEEP=nightly cargo test --workspace` runs the nightly number of cases from a
@@ -16,10 +16,10 @@ use std::io::Write;
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
-/// The first seed of the gate.
+/// The first seed of random cases at the gate.
 const SEED: u64 = 2000;
 
-/// A row: the path of the sweep's test, and its cases and seconds at the gate and nightly.
+/// A row of the table: the path of the sweep's test, and its numbers of cases and seconds, at the gate and nightly.
 struct Row {
     test: &'static str,
     gate: u64,
@@ -29,7 +29,7 @@ struct Row {
 
 macro_rules! sweeps {
     ($($name:ident = $test:literal, gate $gate:literal in $seconds:literal s, nightly $nightly:literal;)*) => {
-        /// A test over many cases.
+        /// A test over many cases, named in the table.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub enum Sweep {
             $(#[doc = $test] $name,)*
@@ -105,7 +105,7 @@ sweeps! {
     Forms = "ir::analysis::affine::forms_are_the_numbers_that_they_say", gate 4000 in 0.1 s, nightly 200_000;
     Scans = "accelerator::reference_issue::queues_issue_what_a_scan_of_the_window_issues", gate 60 in 0.1 s, nightly 3000;
     Thin = "runtime::small_gemm::tests::versions_agree_with_the_definition", gate 3000 in 1.9 s, nightly 100_000;
-    // A list, of which the gate takes the beginning: the long transforms at its end take three minutes.
+    // A list of lengths, of which the gate takes the beginning: the long transforms at the end take three minutes.
     TransformLengths = "routines::fourier_accuracy::transforms_are_as_accurate_as_their_order", gate 76 in 1.0 s, nightly 93;
     // Grids, whole in both.
     Samples = "laws::for_all", gate 1984 in 9.0 s, nightly 1984;
@@ -125,14 +125,15 @@ sweeps! {
     Unrolled = "study::accelerator::programs::unrolled_loops_compute_the_same_bits_with_no_more_accesses", gate 9 in 1.5 s, nightly 9;
 }
 
-/// The mode of a run: whether it is nightly, and the first seed.
+/// The mode of a test run: whether it is nightly, and the first seed of random cases.
 struct Mode {
     nightly: bool,
     seed: u64,
 }
 
 impl Mode {
-    /// Returns the mode that the environment requests, the same for all tests of a process.
+    /// Returns the mode that the environment variables `SWEEP` and `SWEEP_SEED` request, the same for all tests of a
+    /// process.
     #[allow(clippy::panic, reason = "a word that means nothing is no gate")]
     fn of_the_run() -> &'static Mode {
         static MODE: OnceLock<Mode> = OnceLock::new();
@@ -148,13 +149,13 @@ impl Mode {
                 Some(Err(e)) => panic!("SWEEP_SEED is no seed: {e}"),
                 None if nightly => {
                     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-                    // Below a million, so that it is easily copied.
+                    // The nightly seed is below a million, so that it is easily copied.
                     since.map_or(SEED, |since| since.as_nanos() as u64 / 1000 % 1_000_000)
                 }
                 None => SEED,
             };
             if nightly {
-                // Not `eprintln`: the test harness captures its output and drops it if the test passes.
+                // `eprintln` would not do: the test harness captures its output, and drops it if the test passes.
                 let said = writeln!(std::io::stderr(), "SWEEP=nightly SWEEP_SEED={seed}");
                 drop(said);
             }
@@ -164,23 +165,23 @@ impl Mode {
 }
 
 impl Sweep {
-    /// Returns the number of cases to draw.
+    /// Returns the number of cases to draw in this mode.
     pub fn cases(self) -> u64 {
         let row = self.row();
         if Mode::of_the_run().nightly { row.nightly } else { row.gate }
     }
 
-    /// Returns the first seed.
+    /// Returns the first seed in this mode.
     pub fn seed(self) -> u64 {
         Mode::of_the_run().seed
     }
 
-    /// Returns the seed of each case, beginning with the first.
+    /// Returns the seed of each case to draw, beginning with the first seed.
     pub fn seeds(self) -> impl Iterator<Item = u64> {
         (0..self.cases()).map(move |i| self.seed().wrapping_add(i))
     }
 
-    /// Collects the cases of a grid.
+    /// Collects the cases of a grid, and checks their number.
     ///
     /// # Panics
     /// If there are fewer cases than the table says.
@@ -192,12 +193,12 @@ impl Sweep {
         cases
     }
 
-    /// Returns the path of the sweep's test, or of the module with its tests.
+    /// Returns the path of the sweep's test, or of the module that contains its tests.
     pub fn test(self) -> &'static str {
         self.row().test
     }
 
-    /// Returns the seconds of one core, at the gate and nightly.
+    /// Returns the seconds of one core that the sweep takes, at the gate and nightly.
     pub fn seconds(self) -> [f64; 2] {
         let row = self.row();
         [row.seconds, row.seconds * row.nightly as f64 / row.gate as f64]

@@ -1,10 +1,10 @@
-//! Tensors as text that parses again, exact in every bit: `f64[2,2] {1.0, 2.0, 3.0, 4.0}`.
+//! Tensors as text that parses as the same bits: `f64[2,2] {1.0, 2.0, 3.0, 4.0}`.
 //!
 //! In the braces, a literal without suffix takes the tensor's dtype. A literal alone, like `2.5`, is a scalar.
 
 use tapeloom_ir::{Dtype, Kind, Literal, Problem, Tensor, Type, parse_type};
 
-/// Parses a tensor.
+/// Parses a tensor in this form, or a literal as a scalar.
 ///
 /// # Errors
 /// The part that does not parse.
@@ -32,7 +32,7 @@ pub fn read_tensor(text: &str) -> Result<Tensor, Problem> {
     Ok(t)
 }
 
-/// Parses tensors separated by `;`.
+/// Parses a list of tensors separated by `;`.
 ///
 /// # Errors
 /// The part that does not parse.
@@ -40,12 +40,12 @@ pub fn read_tensors(text: &str) -> Result<Vec<Tensor>, Problem> {
     text.split(';').filter(|t| !t.trim().is_empty()).map(read_tensor).collect()
 }
 
-/// Prints tensors separated by `; `.
+/// Prints a list of tensors, separated by `; `.
 pub fn show_tensors(tensors: &[Tensor]) -> String {
     tensors.iter().map(show_tensor).collect::<Vec<_>>().join("; ")
 }
 
-/// Prints a tensor; a long one is truncated and does not parse again.
+/// Prints a tensor; one with more than 32 elements is truncated, and does not parse again.
 pub fn show_tensor(t: &Tensor) -> String {
     /// Elements printed before truncation.
     const SHOWN: usize = 32;

@@ -50,17 +50,17 @@ use tapeloom_transforms::{
     Pass, Transforms, as_linear, batch, by_name as function_pass, jvp, linearize, transpose, vjp,
 };
 
-/// A step and its options.
+/// A step of a pipeline, and its options by name.
 type Step<'t> = (&'t str, BTreeMap<&'t str, &'t str>);
 
-/// A text test.
+/// A parsed text test.
 #[derive(Debug)]
 pub struct TextTest<'t> {
     /// The steps with their options.
     pipeline: Vec<Step<'t>>,
-    /// Arguments, per run.
+    /// The arguments of each `// args:` line.
     args: Vec<Vec<Tensor>>,
-    /// The text before the expected output.
+    /// The text of the file before the expected output.
     input: &'t str,
     /// The expected output, without comment signs.
     pub expected: String,
@@ -70,7 +70,7 @@ pub struct TextTest<'t> {
 const EXPECT: &str = "// expect:\n";
 
 impl<'t> TextTest<'t> {
-    /// Parses a test.
+    /// Parses a text test.
     ///
     /// # Errors
     /// If the first line is not `// test: ..`, or if arguments do not parse.
@@ -91,7 +91,7 @@ impl<'t> TextTest<'t> {
         })
     }
 
-    /// Returns the text of the file with `output` as the expected output.
+    /// Returns the text of the test file with `output` in place of its expected output.
     pub fn blessed(&self, output: &str) -> String {
         let comment = |line: &str| format!("// {line}").trim_end().to_owned() + "\n";
         let expected: String = output.lines().map(comment).collect();
@@ -106,7 +106,7 @@ impl<'t> TextTest<'t> {
         self.watched(&mut |_, _| {})
     }
 
-    /// Returns the names of the steps on functions that change the function.
+    /// Returns the names of the pipeline's passes on functions that change the function.
     ///
     /// # Errors
     /// The errors of [`TextTest::output`].
@@ -184,13 +184,14 @@ impl<'t> TextTest<'t> {
         Ok(printed)
     }
 
-    /// Applies passes to a loop program and returns its text, or the layout of its tape. If there are lines
-    /// `// args: ..`, the interpreter runs the program after each pass, and machine code runs the final one.
+    /// Applies the pipeline's passes to a loop program, and returns the program's text, or the layout of its tape. If
+    /// there are lines `// args: ..`, the interpreter runs the program after each pass, and machine code runs the final
+    /// program; results must agree.
     fn kernels(&self) -> Result<String, Failure> {
         let lines = self.input.lines().filter(|line| !line.starts_with("//"));
         let text: String = lines.map(|line| format!("{line}\n")).collect();
         let mut program = loop_ir::parse(&text, &|_| None)?;
-        // For given arguments, results must stay the same.
+        // With `// args: ..`, compare the results after each pass with those of the original program.
         let proved = loop_ir::check(&program).is_ok();
         let (mut holds, mut exact) =
             (if proved { Invariant::Proved } else { Invariant::Form }, true);
@@ -246,7 +247,7 @@ impl<'t> TextTest<'t> {
         }
     }
 
-    /// Returns the text of the layout of a loop program.
+    /// Applies passes to the layout of a loop program's tape, and returns the layout as text.
     fn layout(
         program: &loop_ir::Program,
         name: &str,
@@ -292,7 +293,7 @@ impl<'t> TextTest<'t> {
     }
 }
 
-/// The results of a function for the given arguments, which passes must preserve.
+/// The results of the function for the test's arguments, which passes must preserve.
 struct Kept<'t> {
     passes: Vec<&'static Pass>,
     args: &'t [Vec<Tensor>],
@@ -300,7 +301,7 @@ struct Kept<'t> {
 }
 
 impl<'t> Kept<'t> {
-    /// Computes the expected results. If a step is no pass, nothing is compared.
+    /// Computes the expected results, or none if a step of the pipeline is no pass.
     fn of(
         module: &Module,
         f: FuncId,
@@ -313,7 +314,7 @@ impl<'t> Kept<'t> {
         Ok(Kept { passes: passes.unwrap_or_default(), args, wanted })
     }
 
-    /// Returns the agreement to require after the first `passes` passes.
+    /// Returns the tolerance for the results after the first `passes` passes: none if all are exact.
     fn agreement(&self, passes: usize) -> Agreement {
         match self.passes.iter().take(passes).all(|pass| pass.exactness == Exactness::Exact) {
             true => Agreement::Exact,
@@ -341,7 +342,7 @@ impl<'t> Kept<'t> {
     }
 }
 
-/// Returns the options of a pass on the loop IR.
+/// Returns the context of a pass on the loop IR, from the options of its step.
 fn context(options: &BTreeMap<&str, &str>) -> Result<Context, Failure> {
     let mut context = Context::default();
     for (key, value) in options {
@@ -359,7 +360,7 @@ fn context(options: &BTreeMap<&str, &str>) -> Result<Context, Failure> {
     Ok(context)
 }
 
-/// Returns the functions that a step makes, or `None` if there is no such step.
+/// Applies a step to a function, and returns the functions that the step makes, or `None` if there is no such step.
 fn apply(
     module: &mut Module,
     f: FuncId,
@@ -408,7 +409,7 @@ fn apply(
     })
 }
 
-/// Returns the planner's request from the options of a step.
+/// Returns the planner's request that the options of a `plan` step describe.
 fn terms(options: &BTreeMap<&str, &str>) -> Result<PlanRequest, Failure> {
     let prices = |key: &str| -> Result<Vec<Price>, Failure> {
         let list = options.get(key).map_or("", |list| list.trim_matches(['[', ']']));
@@ -440,7 +441,7 @@ fn step(text: &str) -> Result<(&str, BTreeMap<&str, &str>), Failure> {
     Ok((name, options.collect::<Result<_, _>>()?))
 }
 
-/// Checks that printed text parses and prints the same.
+/// Checks that printed text parses and prints as the same text.
 fn same_again(text: &str) -> Result<(), Failure> {
     let module = parse_module(text).map_err(|e| format!("{} in\n{text}", e[0]))?;
     let again = print_module(&module);

@@ -25,13 +25,13 @@ use tapeloom_ir::{
 };
 use tapeloom_transforms::{BEFORE_CODE, PASSES, batch, by_name, changes, jvp, vjp};
 
-/// The extent of a batch.
+/// The number of batch members under `vmap`.
 const BATCH: usize = 2;
 /// A pipeline that preserves derivatives even at ties: it only drops and merges equations. Rewrites do not belong
 /// here: `max(x, max(x, 1))` equals `max(x, 1)`, but has another slope at 1.
 const TIDY: [&str; 3] = ["inline", "cse", "dce"];
 
-/// A transform.
+/// A transform of a function: a letter of a word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Letter {
     /// Forward mode.
@@ -43,7 +43,7 @@ pub enum Letter {
 }
 
 impl Letter {
-    /// All letters.
+    /// All transforms.
     pub const ALL: [Letter; 3] = [Letter::Jvp, Letter::Vjp, Letter::Vmap];
 
     /// Returns the name of the transform.
@@ -56,21 +56,22 @@ impl Letter {
     }
 }
 
-/// The choice of active or batched arguments.
+/// The choice of the arguments that are active or batched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Choice {
-    /// All arguments that can be.
+    /// All arguments that can be active or batched.
     All,
     /// Each argument with probability 3/4, and at least one.
     Some,
 }
 
-/// Returns the function with calls inlined, equal equations merged and dead ones removed.
+/// Returns the function after the passes of `TIDY`: with calls inlined, equal equations merged and dead ones removed.
 fn tidied(m: &mut Module, f: FuncId) -> Result<FuncId, Failure> {
     TIDY.iter().try_fold(f, |f, name| Ok(by_name(name)?.apply(m, f)?))
 }
 
-/// Applies one more transform and tests the new case against the given one.
+/// Applies one more transform to a case, and tests the new case against the given one, by the definition of the
+/// transform.
 ///
 /// # Errors
 /// The failed check, with the program.
@@ -100,8 +101,8 @@ pub fn append(
     Ok(next)
 }
 
-/// Applies one more transform to a wild program, whose derivatives are compared with no limit of differences. Returns
-/// `None` if there is no derivative. A batch is still compared with the map.
+/// Applies one more transform to a case of a wild program, whose derivatives are not compared with finite differences.
+/// Returns `None` if there is no derivative. A batch is still compared with the map over its members.
 ///
 /// # Errors
 /// Other errors of a transform, or a batch that differs from the map.
@@ -137,7 +138,7 @@ pub fn unchecked(
     Ok(Some(Case { f: function, args, ..named(case, letter.name()) }))
 }
 
-/// Returns a subset of the mask: all of it, or each with probability 3/4 but at least one.
+/// Returns a subset of the mask: the whole mask, or each marked element with probability 3/4 but at least one.
 fn chosen(mask: &[bool], choice: Choice, rng: &mut Rng) -> Vec<bool> {
     let mut chosen: Vec<bool> =
         mask.iter().map(|on| *on && (choice == Choice::All || rng.index(4) > 0)).collect();
@@ -149,7 +150,7 @@ fn chosen(mask: &[bool], choice: Choice, rng: &mut Rng) -> Vec<bool> {
     chosen
 }
 
-/// Checks the jvp: its values are the function's, its tangents are limits of differences.
+/// Checks a jvp: its values must be the function's, and its tangents limits of finite differences.
 fn forward(
     m: &mut Module,
     case: &Case,
@@ -176,7 +177,7 @@ fn forward(
     Ok(Case { f: of.function, args, ..named(case, "jvp") })
 }
 
-/// Checks the vjp: `<ct, J dx> = <Jᵀ ct, dx>`.
+/// Checks a vjp: its values must be the function's, and `<ct, J dx> = <Jᵀ ct, dx>`.
 fn reverse(
     m: &mut Module,
     case: &Case,
@@ -220,7 +221,7 @@ fn reverse(
     Ok(Case { f: of.function, args, ..named(case, "vjp") })
 }
 
-/// Checks the vmap: its results are the function's on each batch member.
+/// Checks a vmap: its results must be the function's on each batch member.
 fn mapped(
     m: &mut Module,
     case: &Case,
@@ -249,7 +250,8 @@ fn mapped(
     Ok(Case { f: batch(m, case.f, BATCH, batched)?.function, args, ..named(case, "vmap") })
 }
 
-/// Returns floats moved by at most 0.05, so that the function is still smooth there; integers stay as they are.
+/// Returns a tensor with floats moved by at most 0.05, so that a function is still smooth there; integers are
+/// unchanged.
 fn nearby(x: &Tensor, rng: &mut Rng) -> Tensor {
     let mut y = x.clone();
     for i in (0..x.elements()).filter(|_| x.dtype().is_float()) {
@@ -264,14 +266,14 @@ fn nearby(x: &Tensor, rng: &mut Rng) -> Tensor {
 pub struct Demand {
     /// Whether passes that treat floats as real numbers are run too.
     pub relaxed: bool,
-    /// Whether floats may be anything, so that a rounded value may become anything.
+    /// Whether the program is wild: floats may be anything, so that a rounded value may become anything.
     pub wild: bool,
     /// The machine model that loop programs are compiled for.
     pub machine: MachineModel,
 }
 
-/// Compares every pipeline, the loop programs and the machine code with the interpreter, and checks a budget of
-/// program size and memory.
+/// Compares the results of every pipeline, of the loop programs and of machine code with the interpreter's, and checks
+/// bounds on program size and memory.
 ///
 /// # Errors
 /// The first difference or exceeded budget, with its program.
@@ -288,7 +290,7 @@ pub fn same_numbers(m: &mut Module, case: &Case, demand: Demand) -> Result<(), F
         exactness::check(&rounded, [&run(m, f, &case.args)?, &want], bounds, demand.wild)
             .map_err(|e| format!("after `{pass:?}`: {e}\n{}", print_function(m, f)))?;
     }
-    // The interpreter defines the order of a sum, so passes that do not reassociate must preserve every bit of it.
+    // The interpreter defines the order of a sum, so passes that do not reassociate must preserve every bit.
     let tidy = tidied(m, case.f)?;
     let (f, steps) = changes(|| BEFORE_CODE.run(m, case.f));
     let f = f?;
@@ -303,7 +305,7 @@ pub fn same_numbers(m: &mut Module, case: &Case, demand: Demand) -> Result<(), F
     }
     let args: Vec<&Tensor> = case.args.iter().collect();
     let (mut in_order, mut by_kernels): (bool, Option<Vec<Tensor>>) = (false, None);
-    // Counting iterations (`limited`) must not change the results.
+    // Machine code is also run with iterations counted (`limited`), which must not change the results.
     for (target, limited) in
         [(Target::Interpreter, false), (Target::host(), false), (Target::host(), true)]
     {
@@ -352,7 +354,7 @@ pub fn simulated(code: &Runnable, args: &[&Tensor], want: &[Tensor]) -> Result<(
     Ok(Agreement::Exact.check_all(&got, want).map_err(wrong)?)
 }
 
-/// Returns whether a program has sequential loops, whose iterations can be counted.
+/// Returns whether a loop program has sequential loops, whose iterations can be counted and limited.
 fn goes_in_order(program: &Program) -> bool {
     let mut found = false;
     for (_, kernel) in program.kernels() {
@@ -366,11 +368,11 @@ fn goes_in_order(program: &Program) -> bool {
     found
 }
 
-/// Checks that passes do not grow a program much, and that code and memory are proportional to its size.
+/// Checks bounds: passes must not grow a program much, and machine code and workspace must be proportional to its size.
 fn within_budget(m: &Module, written: FuncId, f: FuncId, report: &Report) -> Result<(), String> {
     let size = |f: FuncId| total(m, f);
     let (before, after) = (size(written), size(f));
-    // A routine is unrolled into a few operations for each of its own.
+    // A library routine is unrolled into up to eight operations for each of its own.
     let unrolled = 8 * routine_flops(m, written);
     let scalars = report.program.entry.scalars.len();
     let bytes: usize =
@@ -388,8 +390,8 @@ fn within_budget(m: &Module, written: FuncId, f: FuncId, report: &Report) -> Res
     Ok(())
 }
 
-/// Returns the operations of one batch member of each library routine in a function and its callees; routines without
-/// arithmetic count a little.
+/// Returns the number of operations of the library routines in a function and its callees, for one batch member each;
+/// routines without arithmetic count a little.
 fn routine_flops(m: &Module, f: FuncId) -> usize {
     let function = m.function(f);
     let of = |e: &Equation| -> usize {
@@ -410,14 +412,14 @@ pub fn total(m: &Module, f: FuncId) -> usize {
     m.function(f).equations.iter().map(|e| 1 + of(&e.op)).sum()
 }
 
-/// Returns bounds on the distance of rounded values: relative to their size, and absolute by the rounding of the
-/// largest number that `f` computes.
+/// Returns the bounds on the difference of rounded results: relative to their magnitude, and absolute, the rounding of
+/// the largest number that `f` computes.
 fn bounds(m: &mut Module, f: FuncId, args: &[Tensor]) -> Result<[f64; 2], Failure> {
     let relative = rounding(m, f);
     Ok([relative, relative / 100.0 * largest(m, f, &values(args))?])
 }
 
-/// Checks agreement up to the rounding of the largest number that `f` computes.
+/// Checks that two lists of results agree up to the rounding of the largest number that `f` computes.
 fn agree(
     m: &mut Module,
     f: FuncId,
@@ -431,15 +433,15 @@ fn agree(
     exactness::check(&rounded, [got, want], bounds, false)
 }
 
-/// Returns the guaranteed accuracy of the derivatives among the results, one per mask entry; absent derivatives are
-/// zeros.
+/// Returns the guaranteed accuracy of the derivatives among a function's results, one per element of the mask;
+/// derivatives that are absent are zeros, which are exact.
 fn spread(trust: &[Trust], mask: &[bool], own: usize) -> Vec<Trust> {
     let mut rest = trust[own.min(trust.len())..].iter().copied();
     let one = |on: &bool| if *on { rest.next().unwrap_or(Trust::Open) } else { Trust::Rounded };
     mask.iter().map(one).collect()
 }
 
-/// Returns the derivatives with zeros of the model's type in place of absent ones.
+/// Returns the derivatives with zeros, of the type of the model's tensor, in place of absent ones.
 fn dense(derivatives: &[Option<Tensor>], model: &[Tensor]) -> Vec<Tensor> {
     let zero = |(d, x): (&Option<Tensor>, &Tensor)| match d {
         Some(d) => d.clone(),
@@ -458,7 +460,7 @@ pub fn outlined(m: &Module, f: FuncId) -> bool {
     m.function(f).equations.iter().any(|e| e.op.regions().iter().any(kept))
 }
 
-/// Returns the case with the letter added to its name.
+/// Returns the case with the transform `letter` added to its name.
 fn named(case: &Case, letter: &str) -> Case {
     Case { name: format!("{letter}({})", case.name), ..case.clone() }
 }

@@ -1,10 +1,11 @@
-//! Blocks of a transformer, to measure: attention, a gated feed-forward layer, and the gradient of all weights.
+//! Blocks of a transformer that benchmarks measure: attention, a gated feed-forward layer, and the gradient of all
+//! weights.
 //!
 //! `tests/peers/transformer.py` is the same function in JAX, with the same numbers.
 
 use tapeloom::prelude::*;
 
-/// The weights of a block.
+/// The weight matrices of one block.
 #[derive(Tree, Clone)]
 pub struct Block<T> {
     /// The projections to queries, keys and values.
@@ -50,12 +51,12 @@ pub fn loss(size: Extents, blocks: &[Block<Var>], x: Var) -> Var {
 /// The weights of all blocks, in order.
 pub type Blocks<T> = Vec<Block<T>>;
 
-/// Returns a function that computes the loss and its gradient with respect to the weights.
+/// Returns a function that computes the loss and its gradient with respect to all weights.
 pub fn step(size: Extents) -> impl Fn((Blocks<Var>, Var)) -> (Var, Blocks<Var>) {
     move |(blocks, x)| value_and_grad(move |b: Blocks<Var>| loss(size, &b, x))(blocks)
 }
 
-/// Returns fixed weights and sequences.
+/// Returns fixed weights and input sequences.
 ///
 /// # Errors
 /// If there is no memory.
@@ -90,14 +91,14 @@ mod tests {
 
     use super::*;
 
-    /// Splitting, permuting and merging the axis of heads must not hinder lowering: every product of the gradient is
-    /// still a library call, and no index needs a division.
+    /// Splitting, permuting and merging the axis of heads must not hinder lowering: every matrix product of the
+    /// gradient must be a library call, and no index may need a division.
     #[test]
     fn products_are_the_library_s() {
         let size = Extents { batch: 2, tokens: 24, width: 64, heads: 4, blocks: 2 };
         let (blocks, x) = data(size, Dtype::F64).unwrap();
         let explained = jit(step(size)).explain((&blocks, &x)).unwrap();
-        // A stage that changes nothing has no text.
+        // A stage that changes nothing has no text: take the last text.
         let program = explained.stages().iter().rev().map(|s| &s.text).find(|t| !t.is_empty());
         let program = program.unwrap();
         let kernels = explained.kernels();

@@ -1,18 +1,18 @@
-//! Elementwise functions, folds and their compositions, to measure vector code.
+//! Elementwise functions, folds and their compositions, with which benchmarks measure vector code.
 //!
 //! `tests/peers/vectors.py` is the same in JAX and numpy, with the same numbers.
 
 use tapeloom::prelude::*;
 
-/// A program of one array: its name, the measured sizes, its shape at a size, and the function.
+/// A measured program of one array: its name, the measured sizes, the array's shape at a size, and the function.
 pub struct Program {
     /// The name of the program in benchmark rows.
     pub name: &'static str,
     /// The measured numbers of elements.
     pub sizes: &'static [usize],
-    /// Returns the shape for a number of elements.
+    /// Returns the shape of the array for a number of elements.
     pub shape: fn(usize) -> Vec<usize>,
-    /// The function.
+    /// The measured function.
     pub run: fn(Var) -> Var,
 }
 
@@ -36,7 +36,7 @@ macro_rules! program {
 
 const FEW: [usize; 2] = [1000, 100_000];
 
-/// The measured programs; arguments are between 0.1 and 2.1.
+/// The measured programs; the elements of arguments are between 0.1 and 2.1.
 pub const PROGRAMS: [Program; 24] = [
     program!("exp", FEW, flat, |x| x.exp()),
     program!("log", FEW, flat, |x| x.ln()),
@@ -69,7 +69,7 @@ pub const PROGRAMS: [Program; 24] = [
 ];
 
 impl Program {
-    /// Returns the array of `n` elements.
+    /// Returns the argument: an array of `n` elements.
     ///
     /// # Errors
     /// The errors of a run.

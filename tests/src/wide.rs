@@ -6,10 +6,11 @@
 use tapeloom::Explanation;
 use tapeloom::prelude::*;
 
-/// A name, and a scalar function of many arrays of one shape.
+/// A program whose number of values grows with the number of its arguments: a name, and a scalar function of many
+/// arrays of one shape.
 pub type Family = (&'static str, fn(Vec<Var>) -> Var);
 
-/// The families, each with many values of one kind.
+/// The programs, each with many values of one kind: captured, carried, stacked, returned.
 pub const FAMILIES: [Family; 11] = [
     ("captures", captures),
     ("captured_numbers", |x| captures(numbers(x))),
@@ -61,12 +62,12 @@ fn numbers(x: Vec<Var>) -> Vec<Var> {
     x.into_iter().map(Var::sum).collect()
 }
 
-/// Folds `s / 2 + cos x` over the arrays.
+/// Returns `s / 2 + cos x`, folded over the arrays x.
 fn blend(x: &[Var], s: Var) -> Var {
     x.iter().fold(s, |s, x| s * 0.5 + x.cos())
 }
 
-/// Combines each array with the next one.
+/// Returns for each array its sine plus the next array.
 fn mixed(x: &[Var]) -> Vec<Var> {
     (0..x.len()).map(|i| x[i].sin() + x[(i + 1) % x.len()]).collect()
 }
@@ -75,10 +76,11 @@ fn total(x: Vec<Var>) -> Var {
     x.into_iter().map(Var::sum).fold(zeros([], Dtype::F64), |a, b| a + b)
 }
 
-/// A name, and a function that compiles a family.
+/// A name, and a function that compiles a program of a family for these arguments.
 pub type Compile = (&'static str, fn(Family, &[Tensor]) -> Result<Explanation, tapeloom::Error>);
 
-/// The value, first and second derivatives, and many gradients at once.
+/// The functions that are compiled for each family: the value, first and second derivatives, and many gradients at
+/// once.
 pub const FUNCTIONS: [Compile; 4] = [
     ("value", |(_, f), x| jit(f).explain(x.to_vec())),
     ("grad", |(_, f), x| jit(grad(f)).explain(x.to_vec())),
@@ -92,7 +94,7 @@ pub const FUNCTIONS: [Compile; 4] = [
     }),
 ];
 
-/// Returns `n` arrays of three numbers.
+/// Returns `n` arguments: arrays of three numbers.
 pub fn arguments(n: usize) -> Vec<Tensor> {
     (0..n).map(|i| [0.1, 0.2, 0.3].map(|a| a + 1.0 / (i + 2) as f64).into()).collect()
 }

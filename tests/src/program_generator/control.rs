@@ -1,4 +1,4 @@
-//! Genes that append loops and branches over the callees of a program.
+//! Steps (genes) that emit loops and branches over the callees of a random program.
 //!
 //! A callee becomes a loop body once its parameters are bound: to constants, elements, the iteration number, or
 //! carries, for which a result of the same type is needed. Carries are brought within the bounds of an argument.
@@ -13,7 +13,7 @@ use tapeloom_ir::prim::{
 use tapeloom_ir::{ArrayType, Atom, Builder, Draft, Dtype, FuncId, Literal, Scalar, Shape, Type};
 
 impl Generator<'_, '_> {
-    /// Appends a loop over a callee with 0 to 4 iterations.
+    /// Emits a loop over a callee with 0 to 4 iterations.
     pub(super) fn iterations(&mut self, gene: Gene) {
         let Some(body) = self.body() else { return };
         let (params, results) = self.signature(body);
@@ -48,12 +48,12 @@ impl Generator<'_, '_> {
         self.push(Loop { body, spec, carries }, &operands, super::BOUND);
     }
 
-    /// Draws the number of carries that a loop saves, or none for every second loop.
+    /// Draws the attribute `carries` of a loop: the number of carries to save, or none for every second loop.
     fn carries(&mut self) -> Option<NonZeroU32> {
         NonZeroU32::new([0, 0, 0, 1, 1, 2][self.rng.index(6)])
     }
 
-    /// Appends a branch of two or three variants of a callee.
+    /// Emits a branch whose two or three sides are variants of one callee.
     pub(super) fn branch(&mut self, gene: Gene) {
         let chosen = self.rng.index(self.callees.len().max(1));
         let count = 2 + self.rng.index(2);
@@ -94,7 +94,7 @@ impl Generator<'_, '_> {
             let mut operands: Vec<Atom> =
                 params.iter().map(|ty| draft.param(ty.clone().into())).collect();
             let b = Builder::new(m, &mut draft);
-            // The trip count is two, or a number of the program modulo 3.
+            // The trip count of the inner loop is two, or a number of the program modulo 3.
             let number = params.iter().position(|ty| *ty == ArrayType::new(Dtype::I64, []));
             let trip = match number.filter(|_| counts) {
                 Some(i) => {
@@ -119,7 +119,8 @@ impl Generator<'_, '_> {
         })
     }
 
-    /// Returns a variant of a callee: its floats within the bounds of arguments, and negated if `turn` is odd.
+    /// Returns a function that calls the callee: in tame programs it bounds the callee's float results by tanh, and
+    /// negates them if `turn` is odd; it also writes a number into its vector operand.
     fn like(&self, callee: usize, turn: usize) -> Option<FuncId> {
         let function = *self.callees.get(callee)?;
         self.b.with_module(|m| {
@@ -147,7 +148,7 @@ impl Generator<'_, '_> {
                     *y = b.emit1(Scalar::Tanh, &[*y]);
                 }
             }
-            // Reads both vectors after one of them was written.
+            // This equation reads the old and the written vector.
             let both = b.emit1(Scalar::Mul, &[params[0], early.unwrap_or(params[0])]);
             results.push(b.emit1(Scalar::Sin, &[both]));
             results.extend(if turn.is_multiple_of(2) { early } else { put() });
@@ -156,7 +157,7 @@ impl Generator<'_, '_> {
         })
     }
 
-    /// Returns a value brought to this type, and within the bounds of an argument.
+    /// Returns a value converted to this type and, in tame programs, of magnitude at most 8, as an operand of a call.
     pub(super) fn argument(&mut self, ty: &ArrayType, gene: Gene, i: usize) -> Atom {
         let x = self.pick(ty.dtype, gene.operands[i % 2].wrapping_add(i as u8 / 2));
         let x = self.matching(&x, &ty.shape);

@@ -1,4 +1,4 @@
-//! Genes that fold axes: reductions, searches, contractions.
+//! Steps (genes) that emit folds of axes: reductions, searches, contractions.
 
 use super::{Gene, Generator, Value};
 use tapeloom_ir::prim::{
@@ -22,7 +22,7 @@ impl Generator<'_, '_> {
                 (Reducer::Prod, x.bound.max(1.0).powi(n as i32)),
             ],
         };
-        // The maximum of an empty axis is defined for some dtypes only.
+        // Integers have no maximum of an empty axis.
         if n > 0 {
             all.extend(extremes);
         }
@@ -65,14 +65,14 @@ impl Generator<'_, '_> {
         let Some((axis, n)) = self.some_axis(&x) else { return };
         let a = self.pick(x.ty.dtype, gene.operands[1]);
         let a = self.matching(&a, &x.ty.shape);
-        // Factors are at most 1, so that results grow only by summation.
+        // Factors of magnitude at most 1: the results of a cumulative product must not grow.
         let a = self.within(&a, 1.0);
         let reverse = self.rng.index(2) == 0;
         let bound = (n as f64 * x.bound).max(1.0);
         self.push(Recurrence { axis, reverse }, &[a.atom, x.atom], bound);
     }
 
-    /// Returns an axis and its extent.
+    /// Draws an axis of `x`, and returns it with its extent.
     fn some_axis(&mut self, x: &Value) -> Option<(usize, usize)> {
         let rank = x.ty.shape.len();
         let axis = (rank > 0).then(|| self.rng.index(rank))?;
@@ -107,7 +107,7 @@ impl Generator<'_, '_> {
         let shape: Shape =
             shared.chain(left.iter().copied()).chain(right.iter().copied()).collect();
         let n: usize = contract.iter().map(|p| x.ty.shape[p.0]).product();
-        // Bounds the number of terms, because the interpreter visits each.
+        // Bound the number of terms of a contraction, because the interpreter computes one term after the other.
         if self.small(&shape) && shape.elements().saturating_mul(n) <= 16 * self.most {
             let bound = (n as f64 * x.bound * y.bound).max(1.0);
             self.push(Dot { batch, contract }, &[x.atom, y.atom], bound);

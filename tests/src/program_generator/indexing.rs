@@ -1,17 +1,17 @@
-//! Genes that read and write at computed indices.
+//! Steps (genes) that emit reads and writes at computed indices.
 
 use super::{Gene, Generator, Value};
 use tapeloom_ir::prim::{Bounds, Combine, DynamicSlice, DynamicUpdateSlice, Gather, Scatter};
 use tapeloom_ir::{ArrayType, Atom, Scalar, Shape};
 
-/// The operands of a gather or scatter: indexed axes, number of batch axes, treatment of indices out of bounds, and
-/// the indices.
+/// The attributes and indices of a gather or scatter: the number of batch axes, the indexed axes, the treatment of
+/// indices out of bounds, and the indices.
 struct Places {
     batch: usize,
     axes: Vec<usize>,
     bounds: Bounds,
     indices: Atom,
-    /// The shape of the elements that are read or written.
+    /// The shape of the slices that are read or written.
     windows: Shape,
 }
 
@@ -42,13 +42,13 @@ impl Generator<'_, '_> {
         self.boxed(&x, gene.operands[1]);
     }
 
-    /// Appends several updates of one value, with reads before and after. Each reads or updates the value itself, an
-    /// update of it, or another update of the same value.
+    /// Emits several updates of one value, with reads before and after. Each operand is the value itself, an update of
+    /// the value, or another update of the same value, so that updates in place may conflict.
     pub(super) fn updates(&mut self, gene: Gene) {
         let [i, j] = gene.operands;
         let mut x = self.any(i);
         if self.rng.index(2) == 0 && x.ty.dtype.is_float() {
-            // A value that is not a parameter may be updated in place.
+            // A computed value may be updated in place, a parameter may not.
             let bound = x.bound;
             let Some(own) = self.push(Scalar::Sin, &[x.atom], bound.max(1.0)) else { return };
             x = own;
@@ -68,7 +68,7 @@ impl Generator<'_, '_> {
         }
     }
 
-    /// Appends a small equation that reads a value.
+    /// Emits an elementwise equation that reads `x`.
     fn reader(&mut self, x: &Value) {
         if x.ty.dtype == tapeloom_ir::Dtype::Bool {
             self.push(Scalar::Not, &[x.atom], 1.0);
@@ -131,7 +131,7 @@ impl Generator<'_, '_> {
         self.push(DynamicUpdateSlice, &operands, x.bound.max(u.bound));
     }
 
-    /// Returns the start of a box along each axis.
+    /// Draws the start of a box along each axis, as a scalar of the program or a literal.
     fn starts(&mut self, x: &Value, back: u8) -> Vec<Atom> {
         let extents = x.ty.shape.clone();
         let scalar = Shape::scalar();

@@ -1,10 +1,10 @@
-//! Genes that append elementwise equations.
+//! Steps (genes) that emit elementwise equations.
 
 use super::{Gene, Generator, HUGE};
 use tapeloom_ir::prim::{Broadcast, Convert, Dropped, IntegerPow, Iota, Mark, StopGradient};
 use tapeloom_ir::{ArrayType, Dtype, Literal, Op, Scalar, Shape};
 
-/// Functions of one float that are smooth everywhere and stay small.
+/// Functions of one float that are smooth everywhere and have results of small magnitude.
 const SMALL: [Scalar; 8] = [
     Scalar::Sin,
     Scalar::Cos,
@@ -17,7 +17,7 @@ const SMALL: [Scalar; 8] = [
 ];
 /// Functions of one float whose results grow quickly.
 const LARGE: [Scalar; 4] = [Scalar::Exp, Scalar::Expm1, Scalar::Sinh, Scalar::Cosh];
-/// Functions of positive numbers.
+/// Functions of one float that need a positive operand.
 const POSITIVE: [Scalar; 5] =
     [Scalar::Log, Scalar::Sqrt, Scalar::Rsqrt, Scalar::Cbrt, Scalar::Log1p];
 const COMPARISONS: [Scalar; 6] =
@@ -27,7 +27,7 @@ const SHIFTS: [Scalar; 3] =
     [Scalar::ShiftLeft, Scalar::ShiftRightArithmetic, Scalar::ShiftRightLogical];
 
 impl Generator<'_, '_> {
-    /// Appends a negation, absolute value, sign, small power or the like.
+    /// Emits a negation, an absolute value, a sign, a small power, or a similar unary equation.
     pub(super) fn unary(&mut self, gene: Gene) {
         let x = self.number(gene.operands[0]);
         match self.rng.index(6) {
@@ -61,13 +61,13 @@ impl Generator<'_, '_> {
         }
     }
 
-    /// Appends a barrier on any value.
+    /// Emits a `barrier` on a value of any dtype.
     pub(super) fn marked(&mut self, gene: Gene) {
         let x = self.any(gene.operands[0]);
         self.push(Op::barrier(Mark::Named("mark".into())), &[x.atom], x.bound);
     }
 
-    /// Appends a sum, difference, product, maximum or minimum of numbers, or a quotient or shift of integers.
+    /// Emits a sum, difference, product, maximum or minimum of numbers, or a quotient or shift of integers.
     pub(super) fn binary(&mut self, gene: Gene) {
         let [i, j] = gene.operands;
         let x = self.number(i);
@@ -87,7 +87,7 @@ impl Generator<'_, '_> {
         self.push(op, &pair, bound);
     }
 
-    /// Appends a function of floats: one that is smooth at its operands if the program is tame, any if it is wild.
+    /// Emits a function of floats: in tame programs one that is smooth at its operands, in wild programs any.
     pub(super) fn function(&mut self, gene: Gene) {
         let [i, j] = gene.operands;
         let x = self.float(i);
@@ -98,7 +98,7 @@ impl Generator<'_, '_> {
             for k in 1..op.row().arity() {
                 operands.push(self.second(&x, j.wrapping_add(k as u8)).atom);
             }
-            // An operation that does not take floats fails to type-check and is not appended.
+            // An operation that does not take floats fails to type-check, so `push` emits nothing.
             self.push(op, &operands, HUGE);
             return;
         }
@@ -142,12 +142,12 @@ impl Generator<'_, '_> {
         let p = self.condition(j, &x.ty.shape);
         let y = self.second(&x, j);
         let pair = if self.rng.index(2) == 0 { [x.atom, y.atom] } else { [y.atom, x.atom] };
-        // With a literal for both, the shape of the result would be unknown.
+        // At least one side is a value: if both were literals, the shape of the result would be unknown.
         self.push(Scalar::Select, &[p, pair[0], pair[1]], x.bound.max(y.bound));
     }
 
-    /// Appends a selection by the position along an axis, as in a triangular matrix or a mask. The compiler may split
-    /// a loop there.
+    /// Emits a selection by the position along an axis, as in a triangular matrix or a mask: the compiler may split a
+    /// loop at the position where the selection changes.
     pub(super) fn masked(&mut self, gene: Gene) {
         let x = self.any(gene.operands[0]);
         let Some(axis) = self.filled_axis(&x) else { return };
@@ -163,7 +163,7 @@ impl Generator<'_, '_> {
         self.push(Scalar::Select, &[p, x.atom, y.atom], x.bound.max(y.bound));
     }
 
-    /// Appends an operation on two constants, and an equation that reads its result.
+    /// Emits an operation on two constants, which passes can fold, and an equation that reads the result.
     pub(super) fn folded(&mut self, gene: Gene) {
         let x = self.number(gene.operands[0]);
         let dtype = x.ty.dtype;
@@ -176,7 +176,7 @@ impl Generator<'_, '_> {
         self.push(Scalar::Add, &[x.atom, folded], x.bound + 16.0);
     }
 
-    /// Returns a bool of this shape; half of the time it is a comparison with zero, so that it varies.
+    /// Returns a bool value of this shape; half of the time a comparison with zero, whose elements differ.
     fn condition(&mut self, back: u8, shape: &Shape) -> tapeloom_ir::Atom {
         if self.rng.index(2) == 0 {
             let y = self.float(back);
@@ -208,12 +208,12 @@ impl Generator<'_, '_> {
         }
     }
 
-    /// Appends a clamp between two bounds, or the distance to a point other than the origin.
+    /// Emits a clamp between two bounds, or the distance `hypot(x, 1)`.
     pub(super) fn clamped(&mut self, gene: Gene) {
         let [i, j] = gene.operands;
         let x = self.number(i);
         if x.ty.dtype.is_float() && self.rng.index(4) == 0 {
-            // The derivative of `hypot` at the origin is nan.
+            // The second operand is 1, because the derivative of `hypot` at the origin is nan.
             let one = Literal::of(x.ty.dtype, 1.0).into();
             self.push(Scalar::Hypot, &[x.atom, one], x.bound + 1.0);
             return;
@@ -225,7 +225,7 @@ impl Generator<'_, '_> {
         self.push(Scalar::Clamp, &[low, x.atom, y.atom], bound);
     }
 
-    /// Returns integers of this shape as indices along an axis of this extent: some in range, some not.
+    /// Returns integers of this shape to be used as indices along an axis of this extent: some in range, some not.
     pub(super) fn places(&mut self, back: u8, shape: &Shape, extent: usize) -> tapeloom_ir::Atom {
         let dtypes = [Dtype::I64, Dtype::I64, Dtype::I32, Dtype::U32, Dtype::U64];
         let dtype = dtypes[self.rng.index(dtypes.len())];
@@ -239,7 +239,7 @@ impl Generator<'_, '_> {
         self.b.emit1(Convert { to: Dtype::I64 }, &[x])
     }
 
-    /// Returns a value of this type, made from an existing value.
+    /// Returns a value of this type, computed from a value of the program.
     pub(super) fn of_type(&mut self, back: u8, ty: &ArrayType) -> super::Value {
         let x = self.pick(ty.dtype, back);
         self.matching(&x, &ty.shape)

@@ -1,4 +1,4 @@
-//! Genes that factor matrices, solve systems and transform sequences.
+//! Steps (genes) that emit factorizations of matrices, solves, and Fourier transforms.
 
 use super::{Gene, Generator, Value};
 use tapeloom_ir::prim::{
@@ -7,8 +7,8 @@ use tapeloom_ir::prim::{
 use tapeloom_ir::{Atom, Dtype, Literal, Op, Scalar, Shape};
 
 impl Generator<'_, '_> {
-    /// Appends a decomposition of a matrix with separated eigenvalues: `x xᵀ / 4 + diag(2, 3, ..)`, with entries of x
-    /// up to 1.
+    /// Emits a decomposition of the matrix `x xᵀ / 4 + diag(2, 3, ..)`, whose eigenvalues are separate, with entries of
+    /// x up to 1.
     pub(super) fn decomposed(&mut self, gene: Gene) {
         let Some((matrix, n)) = self.positive(gene.operands[0]) else { return };
         let bound = n as f64 + 2.0;
@@ -23,7 +23,7 @@ impl Generator<'_, '_> {
         self.push(op, &[matrix], bound);
     }
 
-    /// Appends a triangular solve with such a matrix.
+    /// Emits a triangular solve with a matrix as in [`Generator::decomposed`].
     pub(super) fn solved(&mut self, gene: Gene) {
         let Some((matrix, n)) = self.positive(gene.operands[0]) else { return };
         let of = self.b.shape_of(matrix);
@@ -40,7 +40,7 @@ impl Generator<'_, '_> {
         self.push(op, &[matrix, right.atom], bound);
     }
 
-    /// Appends a Fourier transform along any axis: a real transform and its inverse, or a complex transform in either
+    /// Emits a Fourier transform along any axis: a real transform and its inverse, or a complex transform in either
     /// direction.
     pub(super) fn transformed(&mut self, gene: Gene) {
         let x: Value = self.float(gene.operands[0]);
@@ -74,7 +74,7 @@ impl Generator<'_, '_> {
         }
     }
 
-    /// Returns symmetric positive definite matrices and their order.
+    /// Returns a batch of symmetric positive definite matrices, and their order.
     fn positive(&mut self, back: u8) -> Option<(Atom, usize)> {
         let x: Value = self.float(back);
         let n = *x.ty.shape.last()?;

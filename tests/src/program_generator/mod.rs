@@ -1,4 +1,4 @@
-//! Random programs: attributes and literals are drawn to fit the operands.
+//! Random programs from a seed, whose attributes and literals are drawn to fit the operands.
 //!
 //! [`crate::Vocabulary`] takes primitives with the attributes of their samples, and so covers every primitive. This
 //! generator starts from the values of the program and draws slices, paddings, axes, indices, literals and callees
@@ -31,7 +31,7 @@ use tapeloom_ir::{
 
 /// The largest magnitude of floats in tame programs.
 const BOUND: f64 = 16.0;
-/// The largest magnitude of an integer converted to a float.
+/// The bound on integers that are converted to floats: 2⁶⁴ is below it.
 const HUGE: f64 = 2e19;
 
 impl Recipe {
@@ -42,7 +42,7 @@ impl Recipe {
     pub fn program(&self, module: &mut Module) -> Result<Case, Problem> {
         let mut callees = Vec::new();
         for (i, genes) in self.callees.iter().enumerate() {
-            // Callees take operands that every caller has: a vector, two numbers, an index.
+            // The parameters of a callee are values that every caller has: a vector, two floats, an index.
             let vector = ArrayType::new(Dtype::F64, [self.extents[0]]);
             let number = |dtype| ArrayType::new(dtype, Shape::scalar());
             let params = [vector, number(Dtype::F64), number(Dtype::I64), number(Dtype::F64)];
@@ -68,7 +68,7 @@ impl Recipe {
         let mut values = Vec::new();
         for ty in params {
             let atom = draft.param(ty.clone().into());
-            // Arguments are drawn from this range.
+            // Arguments have magnitudes of at most 8.
             values.push(Value { atom, ty: ty.clone(), bound: 8.0, read: false });
         }
         let own = values.len();
@@ -80,7 +80,8 @@ impl Recipe {
             g.rng = Rng::new(gene.seed.into());
             g.step(*gene);
         }
-        // Unread values are results, the latest first; then any values, parameters and duplicates included.
+        // The results are up to two values that nothing reads, the latest first, and then any values, parameters and
+        // duplicates included.
         let unread = g.values[own..].iter().rev().filter(|v| !v.read).take(2).map(|v| v.atom);
         let mut results: Vec<Atom> = unread.collect();
         let n = g.values.len();
@@ -91,10 +92,12 @@ impl Recipe {
         draft.finish(module, results)
     }
 
-    /// Returns elements for a parameter: small ones with duplicates if tame, any if wild.
+    /// Returns the argument for a parameter of this type: small numbers with duplicates in tame programs, any numbers
+    /// in wild programs.
     fn argument(&self, rng: &mut Rng, ty: &ArrayType) -> Tensor {
         let mut t = rng.tensor(ty);
-        // Many equal elements; or elements of one sign, to catch folds that wrongly start at zero; or as drawn.
+        // One of three: many equal elements; elements of one sign, which show folds that wrongly start at zero;
+        // elements as drawn.
         let sort = rng.index(6);
         for i in 0..t.elements() {
             let x = match sort {
@@ -152,7 +155,7 @@ fn wild_number(rng: &mut Rng, dtype: Dtype) -> Literal {
 struct Value {
     atom: Atom,
     ty: ArrayType,
-    /// The largest magnitude of the elements; used only for floats of tame programs.
+    /// The largest magnitude of the elements; valid only for floats of tame programs.
     bound: f64,
     read: bool,
 }
@@ -163,11 +166,11 @@ struct Generator<'g, 'm> {
     callees: &'g [FuncId],
     rng: Rng,
     wild: bool,
-    /// The largest number of elements of an array.
+    /// The largest number of elements that an array of the program may have.
     most: usize,
 }
 
-/// The function of a kind of gene; the first kind does nothing.
+/// Emits the equations of one gene, by the gene's kind; the first kind emits nothing.
 type Step = fn(&mut Generator<'_, '_>, Gene);
 
 /// The kinds of genes. A kind listed twice is drawn twice as often.
@@ -229,7 +232,8 @@ impl Generator<'_, '_> {
 
     // -- Picking ------------------------------------------------------------------------------------
 
-    /// Returns a value of this dtype, the latest or `back` positions before it; a converted one if there is none.
+    /// Returns the latest value of this dtype, or the one `back` positions before it; if there is none, a converted
+    /// value.
     fn pick(&mut self, dtype: Dtype, back: u8) -> Value {
         let of: Vec<usize> =
             (0..self.values.len()).filter(|k| self.values[*k].ty.dtype == dtype).collect();
@@ -244,7 +248,7 @@ impl Generator<'_, '_> {
         self.convert(&x, dtype)
     }
 
-    /// Returns a value of any dtype.
+    /// Returns the latest value of any dtype, or the one `back` positions before it.
     fn any(&mut self, back: u8) -> Value {
         let n = self.values.len();
         let k = n - 1 - usize::from(back) % n;
@@ -252,13 +256,13 @@ impl Generator<'_, '_> {
         self.values[k].clone()
     }
 
-    /// Returns a value that is not bool.
+    /// Returns a value as [`Generator::any`], with bools converted to i32.
     fn number(&mut self, back: u8) -> Value {
         let x = self.any(back);
         if x.ty.dtype == Dtype::Bool { self.convert(&x, Dtype::I32) } else { x }
     }
 
-    /// Returns a float.
+    /// Returns a value as [`Generator::any`] if it is a float, otherwise an f64.
     fn float(&mut self, back: u8) -> Value {
         let x = self.any(back);
         if x.ty.dtype.is_float() { x } else { self.pick(Dtype::F64, back) }
@@ -271,7 +275,7 @@ impl Generator<'_, '_> {
         let mut x = x.clone();
         let narrowed = !self.wild && x.ty.dtype.is_integer() && to.is_float();
         if narrowed && self.rng.index(2) == 0 {
-            // Small integers convert exactly, and later results do not all sit at the bounds.
+            // Half of the integers are taken modulo 5: they convert exactly, and results do not all reach the bound.
             let five = Literal::of(x.ty.dtype, 5.0).into();
             x.atom = self.b.emit1(Scalar::Rem, &[x.atom, five]);
             x.bound = 4.0;
@@ -294,7 +298,8 @@ impl Generator<'_, '_> {
         Literal::of(dtype, all[self.rng.index(all.len())])
     }
 
-    /// Returns a second operand for an elementwise function: a value brought to the shape of `x`, or a literal.
+    /// Returns a second operand for an elementwise operation on `x`: a value converted to the shape of `x`, or a
+    /// literal.
     fn second(&mut self, x: &Value, back: u8) -> Value {
         if self.rng.index(4) == 0 {
             let l = self.literal(x.ty.dtype);
@@ -305,7 +310,7 @@ impl Generator<'_, '_> {
         self.matching(&y, &x.ty.shape)
     }
 
-    /// Returns the value in this shape: unchanged, reshaped, broadcast, or reduced and broadcast.
+    /// Returns `x` in this shape: unchanged, reshaped, broadcast, or reduced to a scalar and broadcast.
     fn matching(&mut self, x: &Value, shape: &Shape) -> Value {
         if x.ty.shape == *shape {
             return x.clone();
@@ -334,7 +339,7 @@ impl Generator<'_, '_> {
         Value { atom: self.b.emit1(op, &[total.atom]), ty, ..total }
     }
 
-    /// Reduces all elements to one.
+    /// Returns a scalar computed from all elements of `x`: their sum, minimum, or disjunction.
     fn scalar(&mut self, x: &Value) -> Value {
         if x.ty.shape.is_empty() {
             return x.clone();
@@ -342,7 +347,8 @@ impl Generator<'_, '_> {
         let n = x.ty.shape.elements();
         let (reducer, n) = match x.ty.dtype {
             Dtype::Bool => (Reducer::Or, 1),
-            // The minimum: a sum of wild floats could be compared up to rounding only.
+            // Floats of wild programs are reduced by the minimum, which is exact: sums could be compared up to rounding
+            // only.
             Dtype::F32 | Dtype::F64 if self.wild && n > 0 => (Reducer::Min, 1),
             _ => (Reducer::Sum, n),
         };
@@ -353,7 +359,7 @@ impl Generator<'_, '_> {
         if x.ty.dtype.is_float() { self.within(&total, BOUND) } else { total }
     }
 
-    /// Returns the value if it is within the bound or the program is wild, else its tanh.
+    /// Returns `x` if its bound is at most `bound` or the program is wild, otherwise tanh x.
     fn within(&mut self, x: &Value, bound: f64) -> Value {
         if self.wild || !x.ty.dtype.is_float() || x.bound <= bound {
             return x.clone();
@@ -365,7 +371,7 @@ impl Generator<'_, '_> {
         (0..x.ty.shape.len()).filter(|_| self.rng.index(2) == 0).collect()
     }
 
-    /// Draws an axis that is not empty.
+    /// Draws an axis whose extent is not 0.
     fn filled_axis(&mut self, x: &Value) -> Option<usize> {
         let filled: Vec<usize> = (0..x.ty.shape.len()).filter(|a| x.ty.shape[*a] > 0).collect();
         (!filled.is_empty()).then(|| filled[self.rng.index(filled.len())])
@@ -373,7 +379,8 @@ impl Generator<'_, '_> {
 
     // -- Emitting -----------------------------------------------------------------------------------
 
-    /// Appends an equation if its outputs are not too large. Returns the last output, or `None`.
+    /// Emits an equation and makes its outputs values of the program, floats bounded by tanh in tame programs. Returns
+    /// the last output, or `None` if the equation does not type-check.
     fn push(&mut self, op: impl Into<Op>, operands: &[Atom], bound: f64) -> Option<Value> {
         let outputs = self.b.try_emit(op.into(), operands).ok()?;
         let mut last = None;
@@ -387,7 +394,7 @@ impl Generator<'_, '_> {
         last
     }
 
-    /// Returns whether an array of this shape is small enough.
+    /// Returns whether an array of this shape has at most `most` elements.
     fn small(&self, shape: &[usize]) -> bool {
         shape.iter().product::<usize>() <= self.most
     }
@@ -408,7 +415,7 @@ impl Generator<'_, '_> {
         self.push(Broadcast { shape, dims: Vec::new() }, &[l.into()], l.to_f64().abs());
     }
 
-    /// Appends a call of one of the callees, with values brought to its parameters.
+    /// Emits a call of one of the callees, with values converted to the types of its parameters.
     fn call(&mut self, gene: Gene) {
         if self.callees.is_empty() {
             return;

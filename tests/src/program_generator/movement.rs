@@ -1,4 +1,4 @@
-//! Genes that move elements: views, slices, paddings, broadcasts, concatenations.
+//! Steps (genes) that emit movements of elements: views, slices, paddings, broadcasts, concatenations.
 
 use super::{Gene, Generator, Value};
 use tapeloom_ir::prim::{
@@ -7,7 +7,7 @@ use tapeloom_ir::prim::{
 use tapeloom_ir::{Atom, Shape};
 
 impl Generator<'_, '_> {
-    /// Appends an equation that returns the same elements in another order or shape.
+    /// Emits an equation that returns the elements of a value in another order or shape.
     pub(super) fn view(&mut self, gene: Gene) {
         let x = self.any(gene.operands[0]);
         let rank = x.ty.shape.len();
@@ -41,7 +41,7 @@ impl Generator<'_, '_> {
         }
     }
 
-    /// Appends a strided slice, empty now and then.
+    /// Emits a strided slice, sometimes an empty one.
     pub(super) fn sliced(&mut self, gene: Gene) {
         let x = self.any(gene.operands[0]);
         let mut op = Slice { start: Vec::new(), limit: Vec::new(), strides: Vec::new() };
@@ -59,7 +59,7 @@ impl Generator<'_, '_> {
         self.push(op, &[x.atom], x.bound);
     }
 
-    /// Appends windows along one axis of an array, with their positions along another axis, in any direction.
+    /// Emits windows along one axis of an array, in any direction, with the position in the window as another axis.
     fn windowed(&mut self, x: &Value) {
         let axis = self.rng.index(x.ty.shape.len());
         let tap = (axis + 1 + self.rng.index(x.ty.shape.len() - 1)) % x.ty.shape.len();
@@ -81,7 +81,7 @@ impl Generator<'_, '_> {
         }
     }
 
-    /// Appends a padding around and between elements, where negative amounts crop; or windows.
+    /// Emits a `pad` around and between elements, whose negative amounts crop; or windows.
     pub(super) fn padded(&mut self, gene: Gene) {
         let x = self.any(gene.operands[0]);
         if x.ty.shape.len() > 1 && self.rng.index(2) == 0 {
@@ -116,7 +116,7 @@ impl Generator<'_, '_> {
         self.push(op, &[x.atom, fill], x.bound.max(bound));
     }
 
-    /// Appends a broadcast along a new axis, or along an axis of extent 1.
+    /// Emits a broadcast along a new axis, or along an axis of extent 1.
     pub(super) fn repeated(&mut self, gene: Gene) {
         let x = self.any(gene.operands[0]);
         let rank = x.ty.shape.len();
@@ -137,7 +137,7 @@ impl Generator<'_, '_> {
         }
     }
 
-    /// Appends a concatenation of two or three pieces along an axis, of different extents if one is cut.
+    /// Emits a concatenation along an axis of two or three arrays, of different extents if one is a slice.
     pub(super) fn joined(&mut self, gene: Gene) {
         let x = self.any(gene.operands[0]);
         let rank = x.ty.shape.len();
@@ -163,7 +163,7 @@ impl Generator<'_, '_> {
         self.push(Concatenate { axis }, &pieces, bound);
     }
 
-    /// Returns the value, or half of the time its beginning along an axis.
+    /// Returns `x` or, half of the time, a slice from the beginning of an axis.
     fn cut(&mut self, x: &Value, axis: usize) -> Value {
         let extent = x.ty.shape[axis];
         if extent < 2 || self.rng.index(2) == 0 {

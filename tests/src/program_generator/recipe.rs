@@ -1,45 +1,45 @@
-//! Random programs as data, and their shrinking.
+//! Random programs as data (recipes), and their shrinking.
 
 use super::KINDS;
 use crate::Rng;
 use tapeloom_ir::{ArrayType, Dtype, Shape};
 
-/// One step of a program: its kind, its operands, and a seed for its attributes.
+/// One step of a random program, which emits a few equations: its kind, its operands, and a seed for its attributes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Gene {
-    /// The index of the step's kind in `KINDS`; 0 does nothing.
+    /// The index of the kind in `KINDS`; kind 0 emits nothing.
     pub kind: u8,
-    /// The operands: 0 is the latest value of its dtype, 1 the one before, and so on.
+    /// The operands, counted backwards: 0 is the latest value of the needed dtype, 1 the value before, and so on.
     pub operands: [u8; 2],
-    /// The seed of attributes and literals.
+    /// The seed from which attributes and literals are drawn.
     pub seed: u16,
 }
 
-/// A random program as data.
+/// A random program as data, from which a function is built.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Recipe {
-    /// Whether floats may be anything: infinities, nan, numbers near poles.
+    /// Whether floats may be infinities, nan and numbers near poles (a wild program).
     pub wild: bool,
     /// The extents from which the shapes of parameters are drawn.
     pub extents: [usize; 3],
-    /// A dtype and a shape per parameter, as indices into tables.
+    /// For each parameter a dtype and a shape, as indices into tables.
     pub params: Vec<[u8; 2]>,
-    /// Bodies of functions; each may call the ones before it.
+    /// The bodies of the functions that the program may call; each may also call earlier ones.
     pub callees: Vec<Vec<Gene>>,
     /// The body of the program.
     pub genes: Vec<Gene>,
-    /// Additional results, as positions counted back from the latest value. Values that nothing reads are results
-    /// too.
+    /// Additional results, as positions counted backwards from the latest value. Up to two values that nothing reads
+    /// are results too.
     pub results: Vec<u8>,
 }
 
-/// The largest number of genes of a program and of a callee.
+/// The largest number of genes in the body of a program, and in the body of a callee.
 const LENGTH: [usize; 2] = [14, 5];
-/// Extents: small ones, ones around the number of vector lanes, and ones of many vectors.
+/// Extents of arrays: small ones, ones around the number of vector lanes, and ones of many vectors.
 const SMALL: [usize; 6] = [1, 2, 3, 4, 5, 2];
 const MIDDLE: [usize; 8] = [6, 7, 8, 9, 15, 16, 17, 31];
 const LARGE: [usize; 8] = [32, 33, 63, 65, 100, 127, 257, 1000];
-/// Dtypes of parameters, f64 most often, since derivatives need it.
+/// Dtypes of parameters; f64 is the most frequent, because derivatives need floats.
 const DTYPES: [Dtype; 12] = [
     Dtype::F64,
     Dtype::F64,
@@ -56,10 +56,10 @@ const DTYPES: [Dtype; 12] = [
 ];
 
 impl Recipe {
-    /// Returns the recipe of a seed.
+    /// Draws the recipe of a seed.
     pub fn draw(seed: u64) -> Recipe {
         let mut rng = Rng::new(seed);
-        // Mixing the bits gives close seeds unrelated sequences.
+        // Mix the bits of the seed, so that neighbouring seeds give unrelated sequences.
         let mut rng = Rng::new(rng.bits() ^ seed.rotate_left(32));
         let (small, middle, large) = match rng.index(10) {
             0..6 => (3, 0, 0),
@@ -87,7 +87,7 @@ impl Recipe {
             let n = 1 + rng.index(most);
             let gene = |_| Gene {
                 kind: rng.index(KINDS.len()) as u8,
-                // Mostly recent values, so that programs become deep.
+                // Two thirds of the operands are among the latest three values, so that programs become deep.
                 operands: [(); 2].map(|()| {
                     let reach = if rng.index(3) == 0 { 16 } else { 3 };
                     rng.index(reach) as u8
@@ -107,7 +107,7 @@ impl Recipe {
         Recipe { wild: rng.index(3) == 0, extents, params, callees, genes: body, results }
     }
 
-    /// Returns the largest number of elements of an array in this program.
+    /// Returns the largest number of elements that an array of this program may have.
     pub(super) fn most_elements(&self) -> usize {
         match self.extents.iter().max() {
             Some(n) if *n > 31 => 1024,
@@ -116,7 +116,7 @@ impl Recipe {
         }
     }
 
-    /// Returns the type of a parameter.
+    /// Returns the type of a parameter, given as indices of its dtype and its shape.
     pub(super) fn parameter(&self, [dtype, shape]: [u8; 2]) -> ArrayType {
         let [a, b, c] = self.extents;
         let shapes: [&[usize]; 12] = [
@@ -140,7 +140,7 @@ impl Recipe {
         ArrayType::new(DTYPES[usize::from(dtype) % DTYPES.len()], Shape::from(shape))
     }
 
-    /// Returns recipes with one part left out, largest parts first.
+    /// Returns simpler recipes, each with one part left out, larger parts first, to shrink a failure.
     pub fn smaller(&self) -> Vec<Recipe> {
         let mut all = Vec::new();
         let n = self.genes.len();
@@ -161,7 +161,7 @@ impl Recipe {
             }
         };
         for i in 0..self.callees.len() {
-            // A callee is emptied instead of removed, because others are called by number.
+            // A callee is emptied and not removed, because calls name callees by number.
             change(&|r| r.callees[i].clear());
             for k in 0..self.callees[i].len() {
                 change(&|r| {
@@ -181,7 +181,7 @@ impl Recipe {
             });
             change(&|r| r.results[i] = 0);
         }
-        // The first parameter stays, so that there is always a float.
+        // The first parameter is not removed, because a program needs a float.
         for i in 1..self.params.len() {
             change(&|r| {
                 r.params.remove(i);

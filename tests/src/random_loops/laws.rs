@@ -1,4 +1,4 @@
-//! Laws that hold for a program under every policy and every budget.
+//! Laws that a random program with loops must satisfy under every policy and every budget.
 
 use super::meaning::{NARROW, meaning};
 use super::program::{Iterations, Program, Step, about, each, policy};
@@ -8,15 +8,16 @@ use tapeloom::prelude::*;
 use tapeloom::{Error, Explanation, Jit, Kind};
 use tapeloom_ir::{parse_module, print_module};
 
-/// A value and a gradient.
+/// The value and the gradient of a scalar function.
 pub type Gradient = (Var, Var);
 
-/// Compiles a program's value and its gradient.
+/// Compiles a function that returns the value and the gradient of `f`.
 fn gradient(f: impl Fn(Var) -> Var) -> Jit<Var, Gradient, impl Fn(Var) -> Gradient> {
     jit(move |x: Var| value_and_grad(&f)(x))
 }
 
-/// Compiles a program's value and its gradient under a policy, whose names must occur in the program.
+/// Compiles the value and the gradient of a program under a policy; checkpoint names in the policy must occur in the
+/// program.
 pub fn gradient_under(
     program: &Program,
     policy: Policy,
@@ -30,7 +31,7 @@ pub fn policy_of(program: &Program, seed: u64) -> Policy {
     about(&policy(&mut Rng::new(seed)), &program.steps)
 }
 
-/// Runs a program and returns its results and effects, or `None` if a budget inside is refused.
+/// Runs a program, and returns its results and its log of effects; `None` if a budget inside the program is refused.
 fn outcome<F: Fn(Var) -> Gradient>(
     f: &Jit<Var, Gradient, F>,
     x: &Tensor,
@@ -68,8 +69,8 @@ pub fn policies(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the sufficient budget that a refusal names, or `None` if there is none, because the residuals of a run
-/// have no bound.
+/// Returns the smallest sufficient budget in bytes that the error of a refused budget names, or `None` if the residuals
+/// have no bound, because a trip count is unknown.
 fn least(error: &Error) -> Result<Option<u64>, Failure> {
     let text = error.to_string();
     if error.kind() != Kind::Budget || !text.contains("random_loops/laws.rs:") {
@@ -88,8 +89,8 @@ fn taken(e: &Explanation) -> (u64, u64) {
     (tape as u64, (e.workspace_bytes() - tape) as u64)
 }
 
-/// Returns the bytes of the rows that loops read, stack and write. If the reverse pass of such a loop runs within an
-/// iteration of another loop, its rows are part of the reported tape and of the iteration's workspace.
+/// Returns the size in bytes of the rows that loops of the program read, stack and write. If the reverse pass of such a
+/// loop runs in an iteration of another loop, its rows are part of the reported tape and of the iteration's workspace.
 fn rows(program: &Program) -> usize {
     let (mut program, mut bytes) = (program.clone(), 0);
     let extent = program.extent;
@@ -98,9 +99,9 @@ fn rows(program: &Program) -> usize {
             bytes += 8 * match kind {
                 Iterations::Known | Iterations::Told | Iterations::Counted | Iterations::Until => 0,
                 Iterations::Scan => *n,
-                // Each iteration stacks a vector or writes a row.
+                // Each iteration stacks a vector, or writes a row.
                 Iterations::Map | Iterations::Reverse | Iterations::Table => *n * extent,
-                // A series starts with three rows.
+                // A series starts with three given rows.
                 Iterations::Series => (*n + 3) * extent,
             };
         }
@@ -108,9 +109,9 @@ fn rows(program: &Program) -> usize {
     bytes
 }
 
-/// Returns a bound on the workspace of a gradient under a budget beside its tape. The bound allows the workspace with
-/// one iteration in every loop (several times, for recomputed values), the arrays that all iterations read and write,
-/// and the matrices of a recomputed iteration.
+/// Returns a bound in bytes on the workspace, beside the tape, of a gradient under a budget. The bound allows three
+/// times the workspace with one iteration in every loop (for recomputed values), the arrays that all iterations read
+/// and write, and the matrices of a recomputed iteration.
 fn work(program: &Program) -> Result<u64, Failure> {
     let mut once = program.clone();
     each(&mut once.steps, &mut |step| {
@@ -124,8 +125,8 @@ fn work(program: &Program) -> Result<u64, Failure> {
     Ok((3 * e.workspace_bytes() + 8 * rows(program) + matrices + 8192) as u64)
 }
 
-/// Checks that a budget is obeyed or refused. If it is refused with a sufficient number, one byte less is refused
-/// with the same number, and a budget of that number is obeyed.
+/// Checks that a budget is obeyed or refused. If the error names a sufficient budget, one byte less must be refused
+/// with the same number, and a budget of that number must be obeyed.
 pub fn budgets(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     let (program, log, x) = (Rc::new(program.clone()), Listener::default(), program.argument());
     let plain = gradient(meaning(program.clone(), log.clone(), true));
@@ -160,21 +161,20 @@ pub fn budgets(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     if budget < u64::MAX && e.tape().to_string().contains("more for each iteration") {
         return Err(format!("no bound in {budget} bytes:\n{}", e.tape()).into());
     }
-    // The refusal names the bytes of the plan. Later passes may find that a residual is not read: in calls, which are
-    // inlined later, and in iterations that save all products.
+    // The error names the bytes of the plan. The compiled tape may be smaller, because later passes find residuals that
+    // are not read: in calls, which are inlined later, and in iterations that save all products.
     let own = program.has(&|s| matches!(s, Step::Rule(_)));
     let called = program.has(&|s| matches!(s, Step::Call(_) | Step::Carries(..)));
-    // Here a policy inside saves all values of its function.
+    // A policy inside the program saves all values of its function, matrix products included.
     let under = program.has(&|s| matches!(s, Step::Under(..)));
     let products = if under { 4 * 8 * (program.extent * program.extent) as u64 } else { 0 };
     let about = 3 * tape + 512 + products + 2 * rows(&program) as u64;
     if refused && budget > about && !own && !called {
         return Err(format!("{budget} bytes are said, and {tape} taken:\n{}", e.tape()).into());
     }
-    // The tape may include numbers with which the program begins.
+    // The tape may exceed the budget by 64 bytes, for numbers with which the program begins.
     let room = budget.saturating_add(64);
-    // A branch in the reverse pass, or an iteration of an enclosing loop, may write to a copy of the memory of
-    // carries.
+    // A branch in the reverse pass, or an iteration of an enclosing loop, may write to a copy of the carries' memory.
     let branches = program.has(&|s| matches!(s, Step::Branch(..)));
     let around = program.has(&|s| {
         let Step::Iterations(_, _, body) = s else { return false };
@@ -206,9 +206,9 @@ pub fn budgets(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
         .map_err(|e| format!("interpreted, {}", failed(e)).into())
 }
 
-/// Checks the report of a gradient's program: the text of each stage parses and prints the same, and the reported
-/// tape is complete. Complete means that the rest of the workspace does not grow with the number of iterations. For
-/// the derivative of a gradient, the rest may include the cotangents of the gradient's own tape.
+/// Checks the report of a gradient's program: the text of each stage must parse and print the same, and the reported
+/// tape must be complete, that is, the rest of the workspace must not grow with the number of iterations. For the
+/// derivative of a gradient, the rest may include the cotangents of the gradient's own tape.
 pub fn figures(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     let (program, log, x) = (Rc::new(program.clone()), Listener::default(), program.argument());
     let policy = about(&policy(rng), &program.steps);
@@ -249,8 +249,9 @@ pub fn figures(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Checks that the workspace of a gradient beyond its budget does not depend on the number of iterations, except for
-/// the rows that loops read and write. The budget is proportional to the tape without a budget.
+/// Checks that the workspace of a gradient under a budget, as far as it exceeds the budget, does not depend on the
+/// number of iterations, except for the rows that loops read and write. The budget is a share of the tape without a
+/// budget.
 pub fn growth(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     // A custom rule may need any amount of memory in the reverse pass.
     if program.has(&|s| matches!(s, Step::Rule(_))) {
@@ -281,7 +282,7 @@ pub fn growth(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     else {
         return Ok(());
     };
-    // The slack covers fragmentation: arrays with disjoint lifetimes need not share memory.
+    // The tolerance covers fragmentation: arrays whose lifetimes are disjoint need not share memory.
     let room = 2 * few + 4 * (many_rows - few_rows) + budget / 4 + 4096;
     if many > room {
         let text = format!(
@@ -297,10 +298,10 @@ pub fn growth(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A trip count large enough for memory per iteration to dominate.
+/// The trip count of the smaller of two compared programs: large enough for memory per iteration to dominate.
 const FEW_ITERATIONS: usize = 500;
 
-/// The name of a transform, and the transform of a function of a vector.
+/// A transform of a function of a vector, with its name.
 pub(super) type Order = (&'static str, fn(Rc<dyn Fn(Var) -> Var>) -> Box<dyn Fn(Var) -> Var>);
 
 pub(super) const ORDERS: &[Order] = &[
@@ -319,9 +320,10 @@ pub(super) const ORDERS: &[Order] = &[
     }),
 ];
 
-/// Checks that derivatives of the gradient, and gradients of batches, are the same under a policy and without it.
+/// Checks that derivatives of the gradient, and gradients of batches, are the same under a random policy and without
+/// one.
 pub fn orders(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
-    // A batch performs effects in another order.
+    // Left out: ordered effects, which a batch performs in another order.
     let told = |s: &Step| matches!(s, Step::Told);
     if program.has(&told) {
         return policies(program, rng);
@@ -345,8 +347,8 @@ pub fn orders(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     close.check(&got, &want).map_err(|e| format!("{name}, {policy}: {e}").into())
 }
 
-/// Checks that with residuals rounded to f32, values are the same and derivatives are near: the program contracts, so
-/// rounding errors do not grow.
+/// Checks that under `Policy::Rounded`, which rounds residuals to f32, values are the same and derivatives are close:
+/// the program's steps contract, so rounding errors do not grow.
 pub fn rounding(program: &Program, _: &mut Rng) -> Result<(), Failure> {
     // A custom rule runs any code on rounded residuals in the reverse pass, so its effects may be rounded too.
     let rule = program.has(&|s| matches!(s, Step::Rule(_)));
@@ -365,7 +367,7 @@ pub fn rounding(program: &Program, _: &mut Rng) -> Result<(), Failure> {
             return Err("a budget where there is none".into());
         };
         Agreement::CLOSE.check(&z, &y)?;
-        // f32 ends at 3.4e38, and a residual of so large a derivative may lie beyond.
+        // Skip derivatives beyond 1e30: a residual may exceed the largest f32, 3.4e38.
         if dy.to_vec::<f64>()?.iter().any(|x| x.abs() > 1e30) {
             return Ok(());
         }

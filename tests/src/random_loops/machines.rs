@@ -1,4 +1,4 @@
-//! The law of simulated machines: results do not depend on the configuration of a run.
+//! The law of simulated machines: results must not depend on the configuration of a run.
 //!
 //! The addresses of arrays, the placement of the tape, the order in which it is read, and unroll factors are part of
 //! a run's configuration. So one compiled program is run under random configurations. Its results and its effects
@@ -15,15 +15,15 @@ use tapeloom::accelerator::*;
 use tapeloom::prelude::*;
 use tapeloom::{Error, Kind, Target};
 
-/// The number of configurations per program.
+/// The number of run configurations that are tried per program.
 const SETUPS: usize = 3;
-/// A program of more operations is run under one configuration only.
+/// If a program runs more operations than this, only one configuration is tried.
 const LONG: u64 = 100_000;
 
-/// The gradient, which is drawn half of the time.
+/// The transform to the gradient, which is drawn half of the time.
 const GRADIENT: Order = ("a gradient", |f| Box::new(grad(move |x| f(x))));
 
-/// Draws a policy; `Aliased` and `Disjoint`, which model compilers of loads and stores, are drawn often.
+/// Draws a policy for the gradient; `Aliased` and `Disjoint`, which model other compilers, are drawn often.
 fn kept(rng: &mut Rng) -> Policy {
     match rng.index(5) {
         0 | 1 => Policy::Aliased,
@@ -57,7 +57,7 @@ fn machine(rng: &mut Rng) -> Machine {
     }
 }
 
-/// Streamed arguments at no cost.
+/// A system that streams tape and arguments at no cost in time.
 const INPUTS_IDEAL: System =
     System { tape: Route::Scratchpad { ideal: true }, ..System::TFLOW_INPUTS };
 
@@ -78,7 +78,7 @@ fn setup(rng: &mut Rng) -> RunConfig {
     let systems: Vec<System> = System::ALL.into_iter().chain([INPUTS_IDEAL]).collect();
     let streams = |s: &&System| matches!(s.tape, Route::Scratchpad { .. });
     let streaming: Vec<System> = systems.iter().filter(streams).copied().collect();
-    // Mostly streaming systems: streams have the most to go wrong.
+    // Three quarters of the drawn systems stream the tape.
     let among = if rng.index(4) == 0 { systems } else { streaming };
     let system = among[rng.index(among.len())];
     RunConfig { machine, system, map, layer, unroll, prepared, mirrored, overlap, again }
@@ -123,15 +123,15 @@ pub fn machines(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns whether a batch is refused because its members run one after the other and each saves a tape of its own
-/// length. Members do so where they perform ordered effects in a loop of unknown trip count.
+/// Returns whether an error refuses a batch because its members run one after the other and each saves a dynamic tape
+/// of its own length. Members run so if they perform ordered effects in a loop of unknown trip count.
 fn keeps_a_tape_a_member(error: &Error) -> bool {
     let text = error.to_string();
     error.kind() == Kind::Target
         && text.contains("members of a batch that run one after the other save")
 }
 
-/// Compares the counts of a system with the counts through the cache.
+/// Compares the accesses that a system counts with those of the run through the cache.
 fn counted(
     program: &Program,
     setup: &RunConfig,
@@ -143,16 +143,16 @@ fn counted(
         false => Err(format!("{what}: {a}, and {b}")),
     };
     for (a, b) in [(&found.forward, &cached.forward), (&found.reverse, &cached.reverse)] {
-        // Streamed values are counted among the loads.
+        // Streamed values count as loads.
         let accesses = |c: &Counts| c.others.count() + c.taped() + c.inputs;
         same("accesses", accesses(a), accesses(b))?;
         same("stores", a.others.stores, b.others.stores)?;
-        // An argument may be read from its place instead of the tape.
+        // An argument may be read from its own memory instead of the tape.
         let taped = a.inputs == 0;
         if taped {
             same("blocks", a.blocks, b.blocks)?;
         }
-        // If arguments are not reread, the number of operations does not change. Rereads take no operations where
+        // If arguments are not reread, the number of operations must be the same. Rereads are no operations where
         // streams are free.
         if !setup.again {
             if taped {
@@ -173,7 +173,7 @@ fn counted(
     if setup.system.layout != System::TFLOW_INPUTS.layout {
         same("layers that come back", reverse.layers, forward.layers)?;
     }
-    // Records of dynamic tapes have sizes of their own.
+    // The entries of dynamic tapes, of loops with unknown trip count, have sizes of their own.
     let told = [Iterations::Told, Iterations::Counted, Iterations::Until];
     let recorded = program.has(&|s| matches!(s, Step::Iterations(kind, ..) if told.contains(kind)));
     if setup.map.word == 8 && !recorded {

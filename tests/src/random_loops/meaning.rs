@@ -1,4 +1,4 @@
-//! The meaning of a program as a function of a vector.
+//! Random programs traced as functions of a vector.
 
 use super::program::{Iterations, Nest, Program, Step, about};
 use crate::Listener;
@@ -6,10 +6,10 @@ use std::rc::Rc;
 use tapeloom::linalg;
 use tapeloom::prelude::*;
 
-/// The state: two vectors, a number, a counter.
+/// The state that a program's steps change: two vectors, a number, and a counter.
 type State = (Var, Var, Var, Var);
 
-/// A number larger than any trip count in these programs.
+/// A number of saved carries larger than any trip count in these programs.
 const ALL: usize = 1000;
 
 pub(super) const CODES: &[fn(State, Var) -> State] = &[
@@ -40,7 +40,7 @@ pub(super) const CODES: &[fn(State, Var) -> State] = &[
         (narrow, y, s, k + x.gt(0.0).convert(Dtype::I64).sum())
     },
     |(x, y, s, k), _| {
-        // At each position, the largest of three values.
+        // Selects, at each position, the largest of three values.
         let three = stack(&[x, y * 0.9, x * s], 0);
         let which = three.argmax(0).reshape([1, x.size()]);
         (three.take_along_axis(which, 0).reshape([x.size()]) * 0.9, y, s, k)
@@ -54,7 +54,7 @@ pub(super) const CODES: &[fn(State, Var) -> State] = &[
         let flags = x.gt(0.0) | y.lt(s);
         (select(flags, x * 0.9, y * 0.5), select(flags, y * 0.9, x * -0.8), s, k)
     },
-    // Values on thresholds and at ties, with decisions there. None of the thresholds is representable in f32.
+    // Steps that put values on thresholds and at ties, and decide there. No threshold is representable in f32.
     |(x, y, s, k), _| ((x * 1.3).clamp(-0.3, 0.3), select(x.gt(0.3), y * 0.9, y * -0.6), s, k),
     |(x, y, s, k), _| (select(y.gt(0.7), x * -0.8, x * 0.9), (y * 1.3).clamp(-0.7, 0.7), s, k),
     |(x, y, s, k), c| (x.minimum(c), (y * 1.1).minimum(c), s, k),
@@ -65,16 +65,16 @@ pub(super) const CODES: &[fn(State, Var) -> State] = &[
     },
 ];
 
-/// Those [`CODES`] whose residuals are bools and indices, not floats.
+/// The indices of the [`CODES`] whose residuals are bools and indices, not floats.
 pub(super) const CHOICES: &[usize] = &[9, 11, 14, 17, 18, 19, 20, 20, 21, 22, 23, 24, 25];
 
-/// Those [`CODES`] that put values on thresholds and at ties and decide there, and some that compute.
+/// The indices of the [`CODES`] that put values on thresholds and at ties and decide there, and of some that compute.
 pub(super) const THRESHOLDS: &[usize] = &[0, 2, 14, 21, 21, 22, 22, 23, 24, 24, 25, 25];
 
-/// The code among [`CODES`] that converts to `f32`.
+/// The index of the one of the [`CODES`] that converts to `f32`.
 pub(super) const NARROW: usize = 16;
 
-/// Codes that factor matrices, numbered after [`CODES`]: matrices of the state, and loop-invariant ones.
+/// Steps that factor matrices, of the state or loop-invariant ones; their numbers follow those of [`CODES`].
 pub(super) const FACTORS: &[fn(State, Var) -> State] = &[
     |(x, y, s, k), _| (linalg::solve(regular(x, y), x).sin(), y, s, k),
     |(x, y, s, k), c| (linalg::solve(regular(c, c), x).sin() * 1.5, y * 0.9, s, k),
@@ -84,13 +84,13 @@ pub(super) const FACTORS: &[fn(State, Var) -> State] = &[
     |(x, y, s, k), _| ((linalg::qr(regular(x, y)).1.dot(x) * 0.4).sin(), y, s, k),
 ];
 
-/// Returns a regular matrix, which is symmetric positive definite if both vectors are equal.
+/// Returns a regular matrix computed from two vectors; if the vectors are equal, it is symmetric positive definite.
 fn regular(x: Var, y: Var) -> Var {
     let n = x.size();
     x.reshape([n, 1]) * y.reshape([1, n]) * 0.1 + eye(n, Dtype::F64) * 2.0
 }
 
-/// The environment of a step.
+/// The environment in which a step is traced.
 #[derive(Clone)]
 struct Around {
     /// The argument of the program, which all functions capture.
@@ -98,11 +98,11 @@ struct Around {
     /// The number 1 as a run-time value.
     one: Var,
     log: Listener,
-    /// Whether everything is saved, whatever the policies in the program say.
+    /// Whether policies and `checkpoint_carries` in the program are replaced by ones that save everything.
     all: bool,
 }
 
-/// Returns the program as a function of a vector.
+/// Returns the program as a scalar function of a vector; effects go to the log.
 pub(super) fn meaning(
     program: Rc<Program>,
     log: Listener,
@@ -143,7 +143,7 @@ impl Around {
             }
             Step::Call(body) => outline(|s: State| self.list(body, s))(state),
             Step::Rule(body) => {
-                // A custom rule takes floats only, and may not capture a differentiated value.
+                // A custom rule takes floats only, and must not capture a differentiated value.
                 let (of, k) = (self.clone(), k.stop_gradient());
                 let around = |x: Var| Around { c: x, ..of.clone() };
                 let f = |(x, y, s): (Var, Var, Var)| {
@@ -164,8 +164,8 @@ impl Around {
             Step::Under(_, body) if self.all => {
                 checkpoint(|s: State| self.list(body, s), Policy::Everything)(state)
             }
-            // With more carries than any loop here has iterations, all are saved. The call remains, because
-            // loop-invariant equations are hoisted out of loops, but not out of calls.
+            // More saved carries than any loop has iterations: all are saved. The call remains, because loop-invariant
+            // equations are hoisted out of loops but not out of calls.
             Step::Carries(_, _, body) if self.all => {
                 checkpoint_carries(ALL, 1, |s: State| self.list(body, s))(state)
             }
@@ -221,7 +221,7 @@ impl Around {
                 while_loop(more, |(i, s): (Var, State)| (i + 1, list(s)), (self.one - 1, state)).1
             }
             Iterations::Until => {
-                // Every iteration adds at least one.
+                // Every iteration adds at least 1 to z, so the loop ends.
                 let more = |(z, _): (Var, State)| z.lt(n as f64);
                 let iteration = |(z, s): (Var, State)| {
                     let s = list(s);
@@ -258,7 +258,7 @@ impl Around {
     }
 }
 
-/// Runs loops over elements. A vector with too few elements is repeated.
+/// Runs three nested loops over elements of matrices. A vector with too few elements is repeated.
 fn nest(kind: Nest, [rows, places, taps]: [usize; 3], (x, y, s, k): State) -> State {
     let spread = |v: Var, n: usize| v.take(arange(n, Dtype::I64).rem(v.size() as i64), 0);
     let v = spread(x, rows * (places + taps)).reshape([rows, places + taps]);

@@ -28,20 +28,20 @@ use crate::{Failure, Rng};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-/// A property that must hold for a program.
+/// A property that must hold for a random program; the generator draws policies and budgets.
 pub type Law = fn(&Program, &mut Rng) -> Result<(), Failure>;
 
-/// Checks a random law, budgets most often.
+/// Checks one law, drawn at random; budgets are drawn most often.
 pub fn in_turn(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     let laws: [Law; 8] = [policies, budgets, budgets, orders, rounding, figures, growth, machines];
     laws[rng.index(laws.len())](program, rng)
 }
 
-/// The time limit for shrinking a program.
+/// The time limit for shrinking a failing program.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Returns a report if a program breaks the law, which is called with this seed. The report shows the smallest
-/// failing program found.
+/// Returns a report if a program breaks the law, whose generator has this seed. The report shows the smallest failing
+/// program found.
 pub fn failure(mut program: Program, seed: u64, law: Law) -> Option<String> {
     let broken = |program: &Program| {
         let outcome = catch_unwind(AssertUnwindSafe(|| law(program, &mut Rng::new(seed))));

@@ -1,38 +1,39 @@
-//! Random programs: statements drawn from a seed, and their shrinking.
+//! Random programs with loops: steps drawn from a seed, and their shrinking.
 
 use super::meaning::{CHOICES, CODES, FACTORS, THRESHOLDS};
 use crate::Rng;
 use std::sync::Arc;
 use tapeloom::prelude::*;
 
-/// A change of the state.
+/// A step of a random program, which changes the state of two vectors, a number and a counter.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Step {
-    /// One of the `CODES`, or of the `FACTORS`, which are numbered after them.
+    /// An elementary step: the index of one of the `CODES` or, from the number of `CODES` on, of the `FACTORS`.
     Code(usize),
-    /// A checkpoint name on the first vector.
+    /// Gives the first vector a checkpoint name.
     Named(&'static str),
-    /// An ordered effect with the number of the state as operand.
+    /// An ordered effect that logs the state's number.
     Told,
-    /// A loop with this trip count.
+    /// A loop of this kind and trip count, with this body.
     Iterations(Iterations, usize, Vec<Step>),
-    /// Loops over the elements of arrays, with these numbers of rows, places and taps.
+    /// Three nested loops over the elements of matrices, with these numbers of rows, places and taps (the innermost
+    /// loop).
     Nest(Nest, [usize; 3]),
-    /// One of two lists, by the sign of a difference.
+    /// A branch, by the sign of a difference: one of two lists of steps.
     Branch(Vec<Step>, Vec<Step>),
-    /// A call of an outlined function.
+    /// A call of an outlined function with these steps.
     Call(Vec<Step>),
-    /// A function with a custom rule, which computes its true derivative.
+    /// A function with these steps and a custom rule, which computes the true derivative.
     Rule(Vec<Step>),
-    /// A batch of two members.
+    /// A batch of two members that run these steps.
     Batch(Vec<Step>),
-    /// A list under a policy.
+    /// Steps in a checkpoint with this policy.
     Under(Policy, Vec<Step>),
-    /// A list under `checkpoint_carries`: the number of saved carries, and the number of iterations in a block.
+    /// Steps under `checkpoint_carries`: the number of saved carries, the number of iterations in a block, the steps.
     Carries(usize, usize, Vec<Step>),
 }
 
-/// The kind of a loop.
+/// The kind of a loop in a random program.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Iterations {
     /// `fori_loop` with a static trip count.
@@ -55,65 +56,65 @@ pub enum Iterations {
     Series,
 }
 
-/// The statement of the innermost of three loops on an element of a matrix.
+/// The statement in the innermost of three nested loops, on an element of a matrix.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Nest {
     /// Adds a product, as a convolution does.
     Taps,
     /// Adds a function of a product.
     Sines,
-    /// Replaces the element by a function of itself.
+    /// Replaces the element by a function of the element.
     Within,
-    /// Carries a number, whose last value is the element.
+    /// Carries a number through the innermost loop; its last value becomes the element.
     Carried,
     /// Adds a product to one element after the other, as a matrix product by rows does.
     Rows,
 }
 
-/// A program.
+/// A random program with loops.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Program {
-    /// The extent of the vectors.
+    /// The extent of the two vectors of the state.
     pub extent: usize,
     /// The steps of the program.
     pub steps: Vec<Step>,
 }
 
-/// The largest product of the trip counts of nested loops.
+/// The largest product of the trip counts of loops that are nested in each other.
 const ITERATIONS: usize = 240;
 
 const NAMES: [&str; 2] = ["a", "b.c"];
 
 struct Draw {
     rng: Rng,
-    /// The codes to draw from, if not all.
+    /// The indices of the elementary steps to draw from; all, if `None`.
     only: Option<&'static [usize]>,
-    /// Whether to draw loops over elements.
+    /// Whether to draw loops over elements ([`Step::Nest`]).
     nests: bool,
-    /// Whether to draw factorizations of matrices.
+    /// Whether to draw steps that factor matrices.
     factors: bool,
-    /// The largest trip count at this depth, given the enclosing loops.
+    /// The largest trip count of a loop drawn here: `ITERATIONS` over the product of the enclosing loops' trip counts.
     room: usize,
 }
 
 impl Program {
-    /// Returns the program of a seed.
+    /// Draws the program of a seed.
     pub fn draw(seed: u64) -> Program {
         Program::drawn(seed, [false, false], None)
     }
 
-    /// Returns the program of a seed, with factorizations of matrices.
+    /// Draws the program of a seed, which may contain factorizations of matrices.
     pub fn with_factors(seed: u64) -> Program {
         Program::drawn(seed, [false, true], None)
     }
 
-    /// Returns the program of a seed, with values on thresholds and at ties.
+    /// Draws the program of a seed, with values on thresholds and at ties.
     pub fn at_thresholds(seed: u64) -> Program {
         Program::drawn(seed, [false, false], Some(THRESHOLDS))
     }
 
-    /// Returns the program of a seed, with loops over elements of arrays. Planning them within a budget takes long,
-    /// so laws of budgets do not use them.
+    /// Draws the program of a seed, which may contain loops over elements of matrices. Planning these within a budget
+    /// takes long, so laws of budgets do not use such programs.
     pub fn with_nests(seed: u64) -> Program {
         Program::drawn(seed, [true, false], None)
     }
@@ -125,12 +126,12 @@ impl Program {
         let only = only.or((rng.index(3) == 0).then_some(CHOICES));
         let mut draw = Draw { rng, only, nests, factors, room: ITERATIONS };
         let mut steps = draw.list(3, 3);
-        // There is always a loop.
+        // Every program ends with a loop.
         steps.push(if nests { draw.nest() } else { draw.iterations(2) });
         Program { extent, steps }
     }
 
-    /// Returns programs with one part left out or reduced.
+    /// Returns simpler programs, each with one part left out or reduced, to shrink a failure.
     pub fn smaller(&self) -> Vec<Program> {
         let mut all: Vec<Program> =
             smaller(&self.steps).into_iter().map(|steps| Program { steps, ..*self }).collect();
@@ -144,19 +145,19 @@ impl Program {
         within(&self.steps, what)
     }
 
-    /// Returns the argument of the program.
+    /// Returns the argument at which the program is run: a vector of `extent` numbers.
     pub fn argument(&self) -> Tensor {
         let x = |i: usize| 0.9 * (1.0 + 0.7 * i as f64).sin();
         (0..self.extent).map(x).collect()
     }
 }
 
-/// Returns whether a list has such a step at any depth.
+/// Returns whether a list of steps contains, at any depth, a step for which `what` is true.
 fn within(list: &[Step], what: &dyn Fn(&Step) -> bool) -> bool {
     list.iter().any(|s| what(s) || s.bodies().iter().any(|b| within(b, what)))
 }
 
-/// Changes every step, at any depth.
+/// Calls `change` on every step of a list, at any depth.
 pub(super) fn each(list: &mut [Step], change: &mut dyn FnMut(&mut Step)) {
     for step in list {
         change(step);
@@ -166,7 +167,8 @@ pub(super) fn each(list: &mut [Step], change: &mut dyn FnMut(&mut Step)) {
     }
 }
 
-/// Returns the policy with only the checkpoint names that occur in the list: unknown names are refused.
+/// Returns the policy without the checkpoint names that do not occur in the steps, since a policy with unknown names is
+/// refused.
 pub(super) fn about(policy: &Policy, list: &[Step]) -> Policy {
     let there = |name: &&Arc<str>| within(list, &|s| matches!(s, Step::Named(n) if *n == &***name));
     let names: Vec<Arc<str>> = policy.names().iter().filter(there).cloned().collect();
@@ -201,7 +203,8 @@ impl Step {
     }
 }
 
-/// Returns lists with one part reduced: without a step, with a step's body in its place, or with fewer iterations.
+/// Returns lists of steps with one part reduced: without a step, with a step's body in the step's place, or with fewer
+/// iterations.
 fn smaller(list: &[Step]) -> Vec<Vec<Step>> {
     let mut all = Vec::new();
     for (i, step) in list.iter().enumerate() {
@@ -306,7 +309,7 @@ impl Draw {
     }
 }
 
-/// Draws a policy; budgets are small or large.
+/// Draws a policy; byte budgets are small or large.
 pub(super) fn policy(rng: &mut Rng) -> Policy {
     match rng.index(8) {
         0 => Policy::Everything,

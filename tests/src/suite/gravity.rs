@@ -8,33 +8,36 @@
 use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, iterations, noise};
 use tapeloom::prelude::*;
 
-/// Pairs with j > i: each row is shorter by one than the row before, so the inner loop has a run-time trip count.
+/// The mutated form over pairs with j > i: each row is shorter by one than the row before, so the inner loop has a
+/// run-time trip count.
 pub(super) const TRIANGULAR: Kernel = Kernel {
     name: "gravity",
     form: Form::Mutated,
     sizes: Sizes { test: &[9], study: &[256], large: &[8192] },
-    // In the upper triangle alone, factors must be near 1, so that the product of 32,640 of them does not underflow.
+    // The factors are near 1, so that the product of all 32,640 of the upper triangle does not underflow.
     inputs: |size| matrix(size[0], 0.999),
     program: |_, x, _| triangular(x[0]),
     by_hand: |size, inputs| product(size[0], inputs, |i| i + 1),
 };
 
-/// The kernel as the study measured it: the chain of products has a division for each pair, a latency of 31.6 ticks.
+/// The mutated form as the study's tables measure it: the chain of products has a division for each pair, a latency of
+/// 31.6 ticks.
 pub(super) const MEASURED: Kernel =
     Kernel { form: Form::Measured, program: |_, x, _| quotients(x[0]), ..TRIANGULAR };
 
-/// All pairs.
+/// The mutated form over all pairs (i, j).
 pub(super) const SQUARE: Kernel = Kernel {
     name: "gravity square",
     form: Form::Mutated,
     sizes: Sizes { test: &[9], study: &[256], large: &[5794] },
-    // The diagonal contributes a factor of 1000 to each row, which the other pairs of the row cancel.
+    // The diagonal contributes a factor of 1000 to each row; the factors of the other pairs are such that they cancel
+    // it.
     inputs: |size| matrix(size[0], 10f64.powf(3.0 / (size[0] as f64 - 1.0))),
     program: |_, x, _| square(x[0]),
     by_hand: |size, inputs| product(size[0], inputs, |_| 0),
 };
 
-/// Bodies in space.
+/// The honest form: bodies in space.
 pub(super) const BODIES: Kernel = Kernel {
     name: "gravity",
     form: Form::Honest,
@@ -94,7 +97,7 @@ fn matrix(n: usize, rho: f64) -> Inputs {
     }
 }
 
-/// Computes the gradient by hand; the tape is u alone, since du/dr = u c.
+/// Computes the value and gradient of the mutated form by hand; the tape is u alone, since du/dr = u c.
 fn product(n: usize, inputs: &Inputs, first: fn(usize) -> usize) -> ByHand {
     let x = &inputs.variables[0].numbers;
     let c = |i: usize, j: usize| -1.0 / (x[i * n + j] - x[j * n + i] + 0.001);

@@ -1,18 +1,19 @@
-//! The size of the residuals of a compiled gradient: bytes in memory between the forward and the reverse pass.
+//! The size of the residuals of a compiled gradient: the bytes that are in memory between the forward and the reverse
+//! pass.
 
 use super::{Given, Gradient};
 use crate::Failure;
 use tapeloom::prelude::*;
 
-/// Bytes of residuals, and the peak memory of a call.
+/// The bytes of a gradient's residuals, and the peak memory of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Kept {
     /// The bytes of the workspace that the forward pass writes and the reverse pass reads.
     pub planned: usize,
-    /// The peak bytes of recordings of loops of unknown trip count, including iterations that the reverse pass
+    /// The peak bytes of the dynamic tapes of loops with unknown trip count, including iterations that the reverse pass
     /// recomputes.
     pub records: usize,
-    /// The bytes of arguments, results, workspace and recordings together.
+    /// The peak bytes of arguments, results, workspace and dynamic tapes together.
     pub peak: usize,
 }
 
@@ -22,7 +23,7 @@ impl Kept {
         self.planned + self.records
     }
 
-    /// Measures a gradient, which is called once.
+    /// Calls a gradient once, and returns the size of its residuals.
     ///
     /// # Errors
     /// The errors of the compiler.

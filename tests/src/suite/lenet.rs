@@ -12,7 +12,7 @@ use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, iterations, noise, unit}
 use tapeloom::conv::Conv;
 use tapeloom::prelude::*;
 
-/// The mutated form.
+/// The mutated form: products of matrices, written with loops.
 pub(super) const PRODUCTS: Kernel = Kernel {
     name: "lenet",
     form: Form::Mutated,
@@ -26,7 +26,7 @@ pub(super) const PRODUCTS: Kernel = Kernel {
     by_hand: products_by_hand,
 };
 
-/// The honest form.
+/// The honest form: the loss of the network, written with arrays.
 pub(super) const NETWORK: Kernel = Kernel {
     name: "lenet",
     form: Form::Honest,
@@ -49,14 +49,14 @@ pub(super) const NETWORK: Kernel = Kernel {
     by_hand: loss_by_hand,
 };
 
-/// The number of columns of a filter, and the edge of a pooling window.
+/// The number of columns and rows of a filter, and the edge of a pooling window, in elements.
 const FILTER: usize = 5;
 const WINDOW: usize = 2;
-/// The number of filters of the first two layers, and of outputs of the last three.
+/// The number of filters of each of the first two layers, and of outputs of each of the last three.
 const FILTERS: [usize; 2] = [6, 16];
 const OUTPUTS: [usize; 3] = [120, 84, 10];
 
-/// The widths of the inputs and outputs of the layers.
+/// The edges, in elements, of the inputs and outputs of the layers.
 #[derive(Clone, Copy)]
 struct Widths {
     image: usize,
@@ -74,7 +74,7 @@ impl Widths {
         Widths { image, first, pooled, second, third: second / WINDOW }
     }
 
-    /// Returns the position of the first weight of each layer.
+    /// Returns the position of the first weight of each layer in the array of all weights.
     fn filters(self) -> [usize; 5] {
         let area = FILTER * FILTER;
         let second = FILTERS[0] * area;
@@ -83,14 +83,15 @@ impl Widths {
         [0, second, third, fourth, fourth + OUTPUTS[1]]
     }
 
-    /// Returns the number of weights, including the memory behind them that the last filter of the first layer reads.
+    /// Returns the length of the array of all weights, including the memory behind the weights that the last filter of
+    /// the first layer reads.
     fn weights(self) -> usize {
         let behind = (FILTERS[0] - 1) * FILTER * FILTER + FILTER * self.image;
         behind.max(self.filters()[4] + OUTPUTS[2])
     }
 
-    /// Returns the positions of the layers' outputs in memory: products and sums of the first two layers, then the
-    /// last three, then the end.
+    /// Returns the positions of the layers' outputs in the array of all outputs: products and sums of the first two
+    /// layers, then the outputs of the last three, then the end.
     fn places(self) -> [usize; 8] {
         let of_first = FILTERS[0] * self.first * self.first;
         let sizes = [
@@ -111,7 +112,7 @@ impl Widths {
 fn products(widths: Widths, weights: Var, image: Var) -> Var {
     let places = widths.places();
     let memory = Ref::new(zeros([places[7]], Dtype::F64));
-    // A square matrix times a matrix of five columns.
+    // Adds the product of a square matrix and a matrix of five columns, the filter.
     let product = |matrix: &dyn Fn(Var) -> Var, width: usize, filter: Var, to: Var| {
         iterations(width, |i| {
             iterations(FILTER, |j| {
@@ -159,13 +160,13 @@ fn products(widths: Widths, weights: Var, image: Var) -> Var {
     memory.slice_axis(0, places[6]..places[7]).get()
 }
 
-/// Computes the gradient by hand. Of the first layer only the filter that reaches the result is computed; the tape is
-/// the operands of the products.
+/// Computes value and gradient of the mutated form by hand. Of the first layer only the filter that affects the result
+/// is computed; the tape is the operands of the products.
 fn products_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     let widths = Widths::of(size[0]);
     let filters = widths.filters();
     let (weights, image) = (&inputs.variables[0].numbers, &inputs.data[0].numbers);
-    // The memory behind a product is zero until all its sums are computed.
+    // Sums over windows read memory behind the products, which is zero until all sums are computed.
     let pool = |x: &[f64], width: usize, n: usize| -> Vec<f64> {
         let at = |i: usize| x.get(i).copied().unwrap_or(0.0);
         let window = |i: usize| i / width * WINDOW * width + i % width * WINDOW;
@@ -243,9 +244,9 @@ fn products_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     ByHand { value, gradients: vec![slope], tape: 8 * kept }
 }
 
-/// The edge of an image.
+/// The edge of an image of the honest form, in pixels.
 const EDGE: usize = 32;
-/// The shapes of the weights: outputs, then inputs.
+/// The shapes of the honest form's weights: outputs, then inputs.
 const LAYERS: [&[usize]; 5] =
     [&[6, 1, 5, 5], &[16, 6, 5, 5], &[120, 16, 5, 5], &[84, 120], &[10, 84]];
 
@@ -273,7 +274,7 @@ fn average(x: Var) -> Var {
     conv::avg_pool(x, conv::windows([2, 2]).strides([2, 2]))
 }
 
-/// Square maps: one row-major map per channel.
+/// Square feature maps: one row-major matrix per channel.
 struct Maps {
     channels: usize,
     edge: usize,
@@ -295,7 +296,7 @@ impl Maps {
         out
     }
 
-    /// Adds the cotangents of weights, biases and these maps.
+    /// Adds the cotangents of weights, biases and these maps, given the cotangent `ct` of the convolution's result.
     fn back(&self, w: &[f64], ct: &Maps, of_w: &mut [f64], of_b: &mut [f64], of_x: &mut [f64]) {
         let maps = ct.numbers.chunks(ct.edge * ct.edge);
         of_b.iter_mut().zip(maps).for_each(|(b, map)| *b += map.iter().sum::<f64>());
@@ -306,8 +307,8 @@ impl Maps {
         });
     }
 
-    /// Calls `f` for each weight and row with the index of the weight, the start of the elements that it reads, the
-    /// start of the elements that it writes, and their number.
+    /// Calls `f` for each weight and each row of the output, with the index of the weight, the start of the elements
+    /// that are read, the start of the elements that are written, and their number.
     fn taps(&self, outputs: usize, mut f: impl FnMut(usize, usize, usize, usize)) {
         let edge = self.edge + 1 - FILTER;
         for tap in 0..outputs * self.channels * FILTER * FILTER {
@@ -326,7 +327,7 @@ impl Maps {
         self
     }
 
-    /// Returns the position of the mean to which an element contributes.
+    /// Returns the position in the pooled maps of the mean to which element `i` contributes.
     fn mean(&self, i: usize) -> usize {
         let (row, column) = (i / self.edge, i % self.edge);
         (row / self.edge * self.edge + row % self.edge) / 2 * (self.edge / 2) + column / 2
@@ -338,7 +339,7 @@ impl Maps {
         out
     }
 
-    /// Returns the cotangent of the operand of the hyperbolic tangent whose averaged results have the cotangent `ct`.
+    /// Returns the cotangent of the operand of tanh, given the cotangent `ct` of the averaged results of tanh.
     fn back_averaged(&self, ct: &[f64]) -> Maps {
         let of = |(i, y): (usize, &f64)| ct[self.mean(i)] / 4.0 * (1.0 - y * y);
         let numbers = self.numbers.iter().enumerate().map(of).collect();
@@ -346,7 +347,7 @@ impl Maps {
     }
 }
 
-/// Computes the gradient by hand; the tape is the results of the hyperbolic tangents of one image.
+/// Computes value and gradient of the honest form by hand; the tape is the results of tanh for one image.
 fn loss_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     let weights: Vec<&[f64]> = inputs.variables.iter().map(|x| &x.numbers[..]).collect();
     let seed = inputs.seed.numbers[0];

@@ -10,7 +10,7 @@ use tapeloom::prelude::*;
 
 const SIZES: Sizes = Sizes { test: &[12], study: &[10_000], large: &[1 << 24] };
 
-/// The mutated form.
+/// The mutated form: the logarithm of a product.
 pub(super) const PRODUCT: Kernel = Kernel {
     name: "logsum",
     form: Form::Mutated,
@@ -20,7 +20,7 @@ pub(super) const PRODUCT: Kernel = Kernel {
     by_hand: product_by_hand,
 };
 
-/// The honest form.
+/// The honest form: the logarithm of a sum.
 pub(super) const SUM: Kernel = Kernel {
     name: "logsum",
     form: Form::Honest,
@@ -47,8 +47,8 @@ fn inputs(size: &[usize]) -> Inputs {
     Inputs { variables: vec![Array::of(size, x)], data: vec![], seed: Array::full(&[], 1.0) }
 }
 
-/// Computes the gradient by hand; the tape is the product: the product of all other factors is the product over the
-/// factor.
+/// Computes value and gradient of the mutated form by hand. The tape is the product: divided by one factor it is the
+/// product of all other factors.
 fn product_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     let (n, x, seed) = (size[0], &inputs.variables[0].numbers, inputs.seed.numbers[0]);
     let first = x[0];

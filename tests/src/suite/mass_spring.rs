@@ -10,7 +10,7 @@
 use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, iterations, noise, unit};
 use tapeloom::prelude::*;
 
-/// The mutated form.
+/// The mutated form: one time step.
 pub(super) const STEP: Kernel = Kernel {
     name: "mass spring",
     form: Form::Mutated,
@@ -38,7 +38,7 @@ pub(super) const STEP: Kernel = Kernel {
     by_hand: step_by_hand,
 };
 
-/// The honest form.
+/// The honest form: several time steps.
 pub(super) const WALK: Kernel = Kernel {
     name: "mass spring",
     form: Form::Honest,
@@ -61,14 +61,15 @@ pub(super) const WALK: Kernel = Kernel {
     by_hand: walk_by_hand,
 };
 
-/// The number of wave weights. All but the first are multiplied by zero, because `1 / (j + 1)` divides integers.
+/// The number of weights of sine waves. All but the first are multiplied by zero, because the study's `1 / (j + 1)`
+/// divides integers.
 const WAVES: usize = 16;
 
 fn wave(j: usize) -> f64 {
     ((1 / (j + 1)) as f64).sin()
 }
 
-/// Returns the number of positions: the masses, and one behind them, which is read too.
+/// Returns the number of positions that the mutated form reads: those of the masses, and one behind them.
 fn reach(size: &[usize]) -> usize {
     (size[0] + 1).max(2 * size[1])
 }
@@ -108,13 +109,14 @@ fn step(size: &[usize], variables: &[Var]) -> Var {
     force.get()
 }
 
-/// Computes the gradient by hand; the tape is the hidden units and the actuation of each spring.
+/// Computes value and gradient of the mutated form by hand; the tape is the hidden units and the actuation of each
+/// spring.
 fn step_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     let [masses, springs, hidden] = [size[0], size[1], size[2]];
     let [x, v, w1, b1, w2, b2, length, reach] =
         [0, 1, 2, 3, 4, 5, 6, 7].map(|k| &inputs.variables[k].numbers);
     let waves: f64 = (0..WAVES).map(|j| w1[j] * wave(j)).sum();
-    // The factors of the weights of a mass.
+    // The inputs of the network for mass j: two positions and two velocities.
     let seen = |j: usize| [x[j], x[j + 1], v[j * masses], v[j * masses + 1]];
     let units: Vec<f64> = (0..hidden)
         .map(|h| {
@@ -194,21 +196,22 @@ fn step_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     ByHand { value: force, gradients, tape: 8 * (hidden + springs) }
 }
 
-/// The number of sines that the network reads, their frequency, and the target position.
+/// The number of sines that the network reads, their angular frequency, and the target position.
 const SINES: usize = 10;
 const OMEGA: f64 = 10.0;
 const GOAL: [f64; 2] = [0.9, 0.2];
-/// The time step in seconds, the damping per second, gravity, and the height of the floor.
+/// The time step in seconds, the damping per second, gravity in m/s², and the height of the floor in metres.
 const SECONDS: f64 = 0.004;
 const DAMPING: f64 = 15.0;
 const GRAVITY: f64 = -4.8;
 const FLOOR: f64 = 0.1;
-/// The distance between neighbours in metres, the stiffness of springs, and the largest relative actuation.
+/// The distance between neighbouring masses in metres, the stiffness of springs, and the largest relative change of a
+/// spring's rest length.
 const SPACING: f64 = 0.05;
 const STIFFNESS: f64 = 3000.0;
 const DRIVEN: f64 = 0.1;
 
-/// The springs, as two masses and a rest length each, and the initial positions.
+/// The lattice: for each spring its two masses and its rest length, and the initial positions of the masses.
 struct Body {
     springs: Vec<(usize, usize, f64)>,
     start: Vec<[f64; 2]>,
@@ -268,7 +271,7 @@ fn walk(size: &[usize], weights: &[Var]) -> Var {
         let impulse = (SECONDS * STIFFNESS * (long - target) / long).expand_dims(1) * d;
         let pushed = x.zeros_like().at(from).add(-impulse).at(to).add(impulse);
         let v = (-SECONDS * DAMPING).exp() * v + constant([0.0, SECONDS * GRAVITY]) + pushed;
-        // A mass that would fall through the floor stops there.
+        // A mass that would fall through the floor within the time step stops on it.
         let (height, falls) = (x.index_axis(1, 1), v.index_axis(1, 1));
         let lands = (height + SECONDS * falls).lt(FLOOR) & falls.lt(-1e-4);
         let time = select(lands, (FLOOR - height) / select(lands, falls, -1.0), SECONDS);
@@ -279,14 +282,14 @@ fn walk(size: &[usize], weights: &[Var]) -> Var {
     -x.index((0, 0))
 }
 
-/// The intermediate values of a step that the reverse pass needs beside the state.
+/// The intermediate values of a time step that the reverse pass needs in addition to the state.
 struct Worked {
     seen: Vec<f64>,
     units: Vec<f64>,
     acts: Vec<f64>,
-    /// The velocities before masses land.
+    /// The velocities before the floor stops masses.
     v: Vec<[f64; 2]>,
-    /// The time for which each mass moves.
+    /// The time, in seconds, for which each mass moves within the step.
     time: Vec<f64>,
 }
 
@@ -331,7 +334,7 @@ fn apart(x: &[[f64; 2]], a: usize, b: usize) -> ([f64; 2], f64) {
     (d, (d[0] * d[0] + d[1] * d[1]).sqrt() + 1e-4)
 }
 
-/// Computes the gradient by hand; the tape is the state before each step.
+/// Computes value and gradient of the honest form by hand; the tape is the state before each time step.
 fn walk_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     let body = Body::of(size);
     let weights = [0, 1, 2, 3].map(|k| &inputs.variables[k].numbers[..]);

@@ -10,7 +10,7 @@ use tapeloom::prelude::*;
 
 const SIZES: Sizes = Sizes { test: &[5, 6], study: &[400, 400], large: &[8192, 8192] };
 
-/// The mutated form.
+/// The mutated form: a product of the elements of a vector.
 pub(super) const PRODUCT: Kernel = Kernel {
     name: "matdescent",
     form: Form::Mutated,
@@ -23,7 +23,7 @@ pub(super) const PRODUCT: Kernel = Kernel {
     by_hand: product_by_hand,
 };
 
-/// The honest form.
+/// The honest form: a sum of the elements of a vector.
 pub(super) const SUM: Kernel = Kernel {
     name: "matdescent",
     form: Form::Honest,
@@ -56,7 +56,8 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// Computes the gradient by hand; the tape is the elements and the partial product before each.
+/// Computes value and gradient of the mutated form by hand; the tape is the elements and the partial product before
+/// each.
 fn product_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     let (matrix, v) = (&inputs.data[0].numbers, &inputs.variables[0].numbers);
     let (mut s, mut tape) = (1.0, Vec::with_capacity(size[0]));

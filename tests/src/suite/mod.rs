@@ -34,7 +34,7 @@ pub use kept::Kept;
 use std::fmt;
 use tapeloom::prelude::*;
 
-/// The nine kernels, the mutated form of each before the honest one.
+/// The nine kernels; the mutated form of each precedes the honest one.
 pub const KERNELS: &[Kernel] = &[
     gravity::TRIANGULAR,
     gravity::BODIES,
@@ -56,7 +56,7 @@ pub const KERNELS: &[Kernel] = &[
     mass_spring::WALK,
 ];
 
-/// Other readings of the study's kernels.
+/// Other variants of the study's kernels: those that its tables measure, and gravity over all pairs.
 pub const READINGS: &[Kernel] =
     &[gravity::SQUARE, gravity::MEASURED, nn::MEASURED, somier::MEASURED];
 
@@ -64,38 +64,39 @@ pub const READINGS: &[Kernel] =
 pub struct Kernel {
     /// The name of the kernel.
     pub name: &'static str,
-    /// The form of the kernel.
+    /// Whether the kernel is the study's, the mathematically meaningful one, or the one that the study's tables
+    /// measure.
     pub form: Form,
-    /// The extents; the kernel's module explains them.
+    /// The extents at which the kernel is run; the kernel's module explains them.
     pub sizes: Sizes,
     /// Returns the inputs for given extents.
     pub inputs: fn(&[usize]) -> Inputs,
-    /// The kernel as a function of extents, variables and data.
+    /// The kernel as a function of extents, variables and data, written with the public API.
     pub program: fn(&[usize], &[Var], &[Var]) -> Var,
-    /// The gradient by hand.
+    /// The gradient by hand, in plain Rust.
     pub by_hand: fn(&[usize], &Inputs) -> ByHand,
 }
 
-/// The function that a kernel computes.
+/// Which of its functions a kernel computes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Form {
-    /// The function of the study's program.
+    /// The function of the study's program, with its changed mathematics.
     Mutated,
-    /// The function that the name says.
+    /// The function that the kernel's name says, with the right mathematics.
     Honest,
-    /// The mutated form with the accesses and the dependence chains that the study's tables count, where the tables
-    /// have more than the study's program.
+    /// The mutated form, with the memory accesses and the dependence chains that the study's tables count, if the
+    /// tables have more than the study's program.
     Measured,
 }
 
 /// The extents at which a kernel is run.
 pub struct Sizes {
-    /// Extents for tests.
+    /// Extents for tests, which run fast.
     pub test: &'static [usize],
     /// Extents of the study.
     pub study: &'static [usize],
-    /// Extents at which saving an array for every value that the reverse pass reads would take eight times a cache of
-    /// 32 MB.
+    /// Extents at which a tape with an array for every value that the reverse pass reads would be eight times as large
+    /// as a cache of 32 MB.
     pub large: &'static [usize],
 }
 
@@ -109,16 +110,16 @@ pub struct Inputs {
     pub seed: Array,
 }
 
-/// An array: its shape and its elements.
+/// An input array: its shape and its elements.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Array {
-    /// The extents.
+    /// The extents of the axes.
     pub shape: Vec<usize>,
     /// The elements in row-major order.
     pub numbers: Vec<f64>,
 }
 
-/// The results of a gradient by hand.
+/// The results of a gradient that is written by hand.
 pub struct ByHand {
     /// The value of the kernel.
     pub value: Vec<f64>,
@@ -129,13 +130,13 @@ pub struct ByHand {
 }
 
 impl Array {
-    /// Returns an array with elements given as a function of their position.
+    /// Returns an array whose elements `number` returns for their row-major positions.
     pub fn of(shape: &[usize], number: impl Fn(usize) -> f64) -> Array {
         let n = shape.iter().product();
         Array { shape: shape.to_vec(), numbers: (0..n).map(number).collect() }
     }
 
-    /// Returns an array of equal elements.
+    /// Returns an array of this shape with all elements equal to `x`.
     pub fn full(shape: &[usize], x: f64) -> Array {
         Array::of(shape, |_| x)
     }
@@ -149,21 +150,21 @@ impl Array {
     }
 }
 
-/// Variables, data, and the cotangent of the result.
+/// The arguments of a kernel: variables, data, and the cotangent of the result.
 pub type Given<T> = (Vec<T>, Vec<T>, T);
 
 /// A function that returns a kernel's result and the cotangents of its variables.
 pub type Gradient = Box<dyn Fn(Given<Var>) -> (Var, Vec<Var>)>;
 
-/// A choice of residuals: a checkpoint policy or the default.
+/// A choice of residuals for a kernel's gradient: a checkpoint policy, or the default.
 pub struct Way {
-    /// The name of the choice.
+    /// The name of the choice in benchmark rows.
     pub name: &'static str,
-    /// Returns the gradient of a kernel.
+    /// Returns the gradient of a kernel with this choice.
     pub gradient: fn(&Kernel, &'static [usize]) -> Gradient,
 }
 
-/// The measured choices; the default is first.
+/// The choices of residuals that are measured; the default is first.
 pub const WAYS: &[Way] = &[
     Way { name: "default", gradient: Kernel::gradient },
     Way { name: "everything", gradient: |kernel, size| kernel.under(size, Policy::Everything) },
@@ -182,7 +183,7 @@ impl Kernel {
         })
     }
 
-    /// Returns the gradient under a checkpoint policy.
+    /// Returns the function of [`Kernel::gradient`] under a checkpoint policy.
     pub fn under(&self, size: &'static [usize], policy: Policy) -> Gradient {
         let program = self.program;
         Box::new(move |(variables, data, seed)| {
@@ -219,18 +220,18 @@ impl fmt::Display for Kernel {
     }
 }
 
-/// Returns a pseudorandom number in 0..1.
+/// Returns pseudorandom number `i`, in 0..1.
 fn unit(i: usize) -> f64 {
     let x = (12.9898 * (i as f64 + 1.0)).sin() * 43758.5453;
     x - x.floor()
 }
 
-/// Returns a pseudorandom number in -0.5..0.5.
+/// Returns pseudorandom number `i`, in -0.5..0.5.
 fn noise(i: usize) -> f64 {
     unit(i) - 0.5
 }
 
-/// Runs a loop without carries of its own; the body writes to `Ref`s.
+/// Runs `body` for each of `n` iteration numbers, in a loop without carries; the body writes to `Ref`s.
 fn iterations(n: impl tapeloom::Count, body: impl Fn(Var)) {
     fori_loop(n, |(i, ()): (Var, ())| body(i), ());
 }

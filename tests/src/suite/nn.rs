@@ -24,8 +24,8 @@ pub(super) const LOOPS: Kernel = Kernel {
 pub(super) const ARRAYS: Kernel =
     Kernel { form: Form::Honest, program: |_, x, data| arrays(x[0], x[1], data[0]), ..LOOPS };
 
-/// The kernel written with loops, as the study measured it: weights are 16 bytes apart, since eight weights cause two
-/// misses there.
+/// The kernel written with loops, as the study's tables measure it: weights are 16 bytes apart, since eight weights
+/// cause two misses there.
 pub(super) const MEASURED: Kernel = Kernel {
     form: Form::Measured,
     inputs: |size| {
@@ -81,7 +81,7 @@ fn inputs(size: &[usize]) -> Inputs {
     }
 }
 
-/// Computes the gradient by hand; the tape is the activations.
+/// Computes value and gradient by hand; the tape is the activations of the labels.
 fn by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     let [pixels, labels] = [size[0], size[1]];
     let [w, b] = [0, 1].map(|k| &inputs.variables[k].numbers);

@@ -14,7 +14,7 @@ use tapeloom::prelude::*;
 
 const SIZES: Sizes = Sizes { test: &[5, 7], study: &[100, 100], large: &[4096, 8192] };
 
-/// The mutated form.
+/// The mutated form: products of costs.
 pub(super) const PRODUCTS: Kernel = Kernel {
     name: "pathfinder",
     form: Form::Mutated,
@@ -31,7 +31,7 @@ pub(super) const PRODUCTS: Kernel = Kernel {
     by_hand: products_by_hand,
 };
 
-/// The honest form.
+/// The honest form: sums of costs.
 pub(super) const SUMS: Kernel = Kernel {
     name: "pathfinder",
     form: Form::Honest,
@@ -74,7 +74,8 @@ fn sums(wall: Var) -> Var {
     scan(step, wall.index(0), wall.slice_axis(0, 1..)).0.sum()
 }
 
-/// Returns the column of the cheapest of up to three cells above a cell.
+/// Returns the column of the cheapest of the up to three cells in `row` from which a path leads to column `n`; columns
+/// above `last_with_right` have no right neighbour.
 fn cheapest(row: &[f64], n: usize, last_with_right: usize) -> usize {
     let mut least = n;
     if n > 0 && row[n - 1] < row[least] {
@@ -86,7 +87,7 @@ fn cheapest(row: &[f64], n: usize, last_with_right: usize) -> usize {
     least
 }
 
-/// Computes the gradient by hand; the tape is the rows.
+/// Computes value and gradient of the mutated form by hand; the tape is the rows of costs.
 fn products_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     let [of_rows, columns] = [size[0], size[1]];
     let [start, wall] = [0, 1].map(|k| &inputs.variables[k].numbers);
@@ -117,7 +118,8 @@ fn products_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     ByHand { value, gradients: vec![of_start, of_wall], tape: 8 * (of_rows - 1) * columns }
 }
 
-/// Computes the gradient by hand; the tape is the position of the cheapest cell: left, straight or right.
+/// Computes value and gradient of the honest form by hand; the tape is, for each cell, the direction of the cheapest
+/// cell before: left, straight or right.
 fn sums_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     let [of_rows, columns] = [size[0], size[1]];
     let wall = &inputs.variables[0].numbers;

@@ -8,16 +8,16 @@
 use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, iterations, noise, unit};
 use tapeloom::prelude::*;
 
-/// A quarter of the stiffness of a spring.
+/// A quarter of the stiffness of a spring, and the time step.
 const STIFF: f64 = 2.5;
 const STEP: f64 = 0.001;
 
-/// The mutated form.
+/// The mutated form: forces.
 pub(super) const FORCES: Kernel = Kernel {
     name: "somier",
     form: Form::Mutated,
     sizes: Sizes { test: &[4], study: &[10], large: &[192] },
-    // Structure of arrays: all first components, then all second, then all third.
+    // The elements of an array are ordered by component: all first components, then all second, then all third.
     inputs: |size| {
         let (masses, all) = (size[0].pow(3), places(size[0]).numbers);
         let apart = |i: usize| all[3 * (i % masses) + i / masses];
@@ -31,8 +31,8 @@ pub(super) const FORCES: Kernel = Kernel {
     by_hand: forces_by_hand,
 };
 
-/// The mutated form as the study measured it. The sum of all forces follows the forces in the result, and the sum
-/// alone is differentiated, because the study's program reads no cotangents of forces.
+/// The mutated form as the study's tables measure it. The result contains the sum of all forces behind the forces, and
+/// only the sum is differentiated, because the study's program reads no cotangents of forces.
 pub(super) const MEASURED: Kernel = Kernel {
     form: Form::Measured,
     inputs: |size| {
@@ -52,7 +52,7 @@ pub(super) const MEASURED: Kernel = Kernel {
     ..FORCES
 };
 
-/// The honest form.
+/// The honest form: several time steps.
 pub(super) const STEPS: Kernel = Kernel {
     name: "somier",
     form: Form::Honest,
@@ -72,7 +72,7 @@ fn forces(n: usize, x: Var) -> Var {
     force.get()
 }
 
-/// Returns the forces and their sum; only the sum is differentiated.
+/// Returns the forces followed by their sum; the forces themselves have no derivative.
 fn summed(n: usize, x: Var) -> Var {
     let all = 3 * n * n * n;
     let (force, sum) = (Ref::new(zeros([all + 1], x.dtype())), Ref::new(0.0));
@@ -84,7 +84,7 @@ fn summed(n: usize, x: Var) -> Var {
     force.get()
 }
 
-/// Calls `add` with the contribution of each spring to a component of a force.
+/// Calls `add` with the index of a force's component and the contribution of a spring to it, for each spring.
 fn springs(n: usize, x: Var, add: impl Fn(Var, Var)) {
     let (inner, masses) = (n - 2, n * n * n);
     let point = |i: Var, j: Var, k: Var| {
@@ -125,7 +125,7 @@ fn displacement(start: Var, rest: Var, steps: usize) -> Var {
     (x - rest).square().sum()
 }
 
-/// Returns the rest position of a component of a mass.
+/// Returns the rest position of component `i % 3` of mass `i / 3`.
 fn lattice(n: usize, i: usize) -> f64 {
     let (point, axis) = (i / 3, i % 3);
     (point / [n * n, n, 1][axis] % n) as f64
@@ -135,7 +135,7 @@ fn places(n: usize) -> Array {
     Array::of(&[n, n, n, 3], |i| lattice(n, i) + 0.1 * noise(i))
 }
 
-/// Returns the positions at which the components of the inner masses begin.
+/// Returns, for each inner mass, the position of its first component in the array.
 fn inner(n: usize) -> impl Iterator<Item = usize> {
     let at = move |i: usize, j: usize, k: usize| 3 * ((i * n + j) * n + k);
     (1..n - 1).flat_map(move |i| (1..n - 1).flat_map(move |j| (1..n - 1).map(move |k| at(i, j, k))))
@@ -151,7 +151,7 @@ fn dot(a: [f64; 3], b: [f64; 3]) -> f64 {
     a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 }
 
-/// Computes the gradient by hand without a tape: springs are recomputed.
+/// Computes value and gradient of the mutated form by hand, without a tape: springs are recomputed.
 fn forces_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     let (n, x, seed) = (size[0], &inputs.variables[0].numbers, &inputs.seed.numbers);
     let masses = n * n * n;
@@ -184,7 +184,7 @@ fn forces_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     ByHand { value: force, gradients: vec![slope], tape: 0 }
 }
 
-/// Computes the gradient by hand; the tape is the positions before each step.
+/// Computes value and gradient of the honest form by hand; the tape is the positions before each time step.
 fn displacement_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     let [n, steps] = [size[0], size[1]];
     let (rest, seed) = (&inputs.data[0].numbers, inputs.seed.numbers[0]);

@@ -11,27 +11,28 @@ use crate::Failure;
 use std::fmt;
 use tapeloom::accelerator::{Counts, System};
 
-/// Kernels whose time is modelled most accurately; their speed has a narrower band.
+/// Kernels whose time is modelled most accurately; the band around their speedup is narrower.
 const NEAR: [&str; 4] = ["mttkrp", "somier", "lenet", "pathfinder"];
 
-/// The comparison for a kernel with a 2-way cache of 32 kB and streams that cost no time.
+/// A kernel's figures, with a 2-way cache of 32 kB and streams that cost no time, compared with the authors' tables.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Row {
-    /// The kernel.
+    /// The name of the kernel.
     pub kernel: &'static str,
-    /// Misses through the cache and with streams, ours over theirs.
+    /// The ratio of our misses to the authors': without streams, and with streams.
     pub misses: [f64; 2],
-    /// The factor by which streams reduce the lines moved: ours, theirs.
+    /// The factor by which streams reduce the cache lines moved: ours, the authors'.
     pub lines: [f64; 2],
-    /// The speedup by streams: ours, theirs.
+    /// The speedup by streams: ours, the authors'.
     pub faster: [f64; 2],
-    /// Accesses outside the tape and to the tape, forward and reverse: ours over theirs.
+    /// The ratio of our accesses to the authors', outside the tape and to the tape, each in the forward and the reverse
+    /// phase.
     pub accesses: [[f64; 2]; 2],
 }
 
 impl Row {
-    /// Returns whether misses, lines and speed are within their bands. Misses are the ones through the cache; misses
-    /// of streams are included in the lines.
+    /// Returns whether misses, lines and speedup are within their bands. Misses are those of the run without streams;
+    /// misses of streams are included in the lines.
     pub fn inside(&self) -> [bool; 3] {
         let near = |x: f64, y: f64, within: f64| (x / y - 1.0).abs() <= within;
         let speed = if NEAR.contains(&self.kernel) { 0.15 } else { 0.25 };
@@ -43,7 +44,7 @@ impl Row {
     }
 }
 
-/// Compares these kernels.
+/// Runs the simulations of these kernels, and compares them with the authors' tables.
 ///
 /// # Errors
 /// The errors of the compiler and the simulator.
@@ -77,36 +78,37 @@ fn row(runs: &mut Runs, study: &Study) -> Result<Row, Failure> {
     })
 }
 
-/// The smallest tape with streamed arguments, compared with the study's tape on streams; cotangents are accumulated
-/// in the same way.
+/// A comparison of two tapes on streams: the smallest tape, with streamed arguments, and the study's. Cotangents are
+/// accumulated in the same way.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Smallest {
-    /// The kernel.
+    /// The name of the kernel.
     pub kernel: &'static str,
-    /// Bytes of the tape: smallest, study's.
+    /// Bytes of the tape: of the smallest, of the study's.
     pub bytes: [u64; 2],
-    /// Lines moved: smallest, study's.
+    /// Cache lines moved: with the smallest tape, with the study's.
     pub lines: [u64; 2],
-    /// Ticks: smallest, study's.
+    /// Ticks (clock cycles): with the smallest tape, with the study's.
     pub ticks: [u64; 2],
 }
 
 impl Smallest {
-    /// Returns whether lines and ticks are at most the study's, within 1 %.
+    /// Returns whether the smallest tape moves at most the study's lines, and takes at most its ticks, within 1 %.
     pub fn holds(&self) -> [bool; 2] {
         [self.lines, self.ticks].map(|[few, all]| 100 * few <= 101 * all)
     }
 }
 
-/// The placement of arrays in memory, on either side of a comparison.
+/// The placement of arrays in memory, on both sides of a comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Places {
-    /// The placement of each system: adjacent arrays for the study, arrays 37 lines apart for the smallest tape.
+    /// A placement for each side: adjacent arrays for the study's tape, arrays 37 cache lines apart for the smallest
+    /// tape.
     Own,
     /// Adjacent arrays on both sides.
     Behind,
-    /// The gap that moves the fewest lines, of eight tried on each side, so that array sizes do not decide which
-    /// arrays conflict in the cache.
+    /// The gap between arrays, of eight tried on each side, that moves the fewest lines, so that array sizes do not
+    /// decide which arrays conflict in the cache.
     Best,
 }
 
@@ -118,7 +120,7 @@ impl Places {
         (Places::Best, "where they meet least"),
     ];
 
-    /// Returns the gaps to try for a run.
+    /// Returns the gaps between arrays, in bytes, to try for a run.
     fn gaps(self, run: &Run) -> Vec<u64> {
         const TRIED: u64 = 8;
         match self {
@@ -158,7 +160,7 @@ pub fn smallest(
 }
 
 impl fmt::Display for Smallest {
-    /// Prints a line of the table.
+    /// Prints the comparison as a line of a table; an asterisk marks a figure that is larger than the study's.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [lines, ticks] = self.holds().map(|holds| if holds { ' ' } else { '*' });
         let Smallest { kernel, bytes, lines: [a, b], ticks: [c, d] } = self;
@@ -168,7 +170,7 @@ impl fmt::Display for Smallest {
 }
 
 impl fmt::Display for Row {
-    /// Prints a line of the table: figures, bands, and accesses if a figure is outside its band.
+    /// Prints the comparison as a line of a table: figures, bands, and accesses if a figure is outside its band.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inside = self.inside();
         let mark = |i: usize| if inside[i] { ' ' } else { '*' };

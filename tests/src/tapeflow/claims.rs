@@ -1,5 +1,5 @@
-//! The claims of the study, one per row: the measurement, and the criterion by which the claim is reproduced or
-//! beaten.
+//! The claims of the study, one per row of a table: the measurement, and the criterion by which the claim counts as
+//! reproduced or beaten.
 //!
 //! Verdicts are computed from our measurements. If a criterion names no number of kernels, it applies to the mean of
 //! the nine, geometric for ratios.
@@ -17,15 +17,15 @@ pub struct Claim {
     pub number: usize,
     /// The text of the claim.
     pub claim: &'static str,
-    /// The paper's figures.
+    /// The figures in the paper, as text.
     pub paper: &'static str,
-    /// The figures of the authors' tables.
+    /// The figures in the authors' published tables, as text.
     pub raw: &'static str,
     /// The conditions under which the claim is reproduced, and beaten.
     pub criterion: &'static str,
     /// Whether the claim is arithmetic on constants of the model, which every simulator reproduces.
     pub arithmetic: bool,
-    /// The measurement.
+    /// Runs the simulations for the claim, and applies the criterion.
     pub measure: fn(&mut Runs) -> Result<Outcome, Failure>,
 }
 
@@ -36,33 +36,33 @@ pub struct Outcome {
     pub records: Vec<Record>,
     /// Whether the claim is reproduced.
     pub reproduced: bool,
-    /// Whether the claim is beaten; none if there is no criterion for that.
+    /// Whether the claim is beaten; `None` if it has no criterion for that.
     pub beaten: Option<bool>,
-    /// A summary in a few words.
+    /// A summary of our numbers in a few words.
     pub ours: String,
 }
 
-/// A measured number.
+/// A number that was measured for a claim.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Record {
     /// The kernel, or "all".
     pub kernel: &'static str,
-    /// The system.
+    /// The name of the simulated system, and of the quantity.
     pub system: String,
-    /// The number.
+    /// Our number.
     pub value: f64,
-    /// The number in the paper.
+    /// The number in the paper, if it states one.
     pub paper: Option<f64>,
-    /// The number in the authors' tables.
+    /// The number in the authors' tables, if they have one.
     pub raw: Option<f64>,
 }
 
 const K: u64 = 1024;
 const SIZES: [u64; 8] = [K, 2 * K, 4 * K, 8 * K, 16 * K, 32 * K, 64 * K, 128 * K];
-/// Cache sizes up to the baseline's.
+/// Cache sizes in bytes, up to the baseline's 32 kB.
 const SMALL: [u64; 6] = [K, 2 * K, 4 * K, 8 * K, 16 * K, 32 * K];
 
-/// The statistics of all kernels on one system.
+/// The statistics of each kernel on one system.
 type Column = Vec<(&'static Study, Rc<Statistics>)>;
 
 fn column(runs: &mut Runs, run: Run) -> Result<Column, Failure> {
@@ -90,7 +90,7 @@ fn count(x: &[f64], on: impl Fn(f64) -> bool) -> usize {
     x.iter().filter(|x| on(**x)).count()
 }
 
-/// Returns a record per kernel.
+/// Returns a record for each kernel, with these values.
 fn records(system: &str, kernels: &Column, value: &[f64]) -> Vec<Record> {
     let record = |((study, _), value): (&(&'static Study, Rc<Statistics>), &f64)| Record {
         kernel: study.name,
@@ -102,7 +102,7 @@ fn records(system: &str, kernels: &Column, value: &[f64]) -> Vec<Record> {
     kernels.iter().zip(value).map(record).collect()
 }
 
-/// Adds the numbers of the authors' tables to the records.
+/// Adds to each record the number in the authors' tables for its kernel and this size of cache.
 fn with_raw(records: Vec<Record>, of: impl Fn(&super::Raw) -> f64, cache: u64) -> Vec<Record> {
     let known = |record: Record| Record { raw: raw(record.kernel, cache).map(&of), ..record };
     records.into_iter().map(known).collect()
@@ -112,7 +112,7 @@ fn all(system: &str, value: f64, paper: Option<f64>, raw: Option<f64>) -> Record
     Record { kernel: "all", system: system.into(), value, paper, raw }
 }
 
-/// Returns the ratio of a statistic of each kernel on two systems.
+/// Returns for each kernel the ratio of a statistic on system `a` to the statistic on system `b`.
 fn over(a: &Column, b: &Column, of: impl Fn(&Statistics) -> u64) -> Vec<f64> {
     a.iter().zip(b).map(|((_, a), (_, b))| ratio(of(a), of(b))).collect()
 }
@@ -183,7 +183,7 @@ fn lifetimes(runs: &mut Runs) -> Result<Outcome, Failure> {
         let lifetimes = s.lifetimes.iter().map(|x| *x as f64).collect::<Vec<_>>();
         mean(&lifetimes) / s.mean_alive()
     };
-    // The share of values whose lifetime is within half to twice the mean of their cluster.
+    // The share of values whose lifetime is between half and twice the mean of their cluster.
     let held = |s: &Statistics| {
         let clusters = s.clusters();
         let near = |x: &u64| {
@@ -203,8 +203,8 @@ fn lifetimes(runs: &mut Runs) -> Result<Outcome, Failure> {
     })
 }
 
-/// The speedup by streams over a cache of 32 kB, in one phase or in total: with streams that cost no time, with timed
-/// streams, and with timed streams that also reread arguments, which free streams have at no cost.
+/// The speedups of the kernels by streams over a cache of 32 kB, in one phase or in total: with streams that cost no
+/// time (`ideal`), with timed streams (`full`), and with timed streams that also reread arguments (`inputs`).
 struct Faster {
     ideal: Vec<f64>,
     full: Vec<f64>,
@@ -227,19 +227,19 @@ impl Faster {
         Ok(Faster { ideal, full, inputs, records: all })
     }
 
-    /// Returns whether timed streams are as fast as free ones, within 1 %.
+    /// Returns whether timed streams are, in the geometric mean, as fast as free ones, within 1 %.
     fn reaches(&self) -> bool {
         geometric(&self.full) >= 0.99 * geometric(&self.ideal)
     }
 
-    /// Returns the summary of a phase, with the mean of the authors' tables.
+    /// Returns the summary of a phase as text, with the mean `raw` of the authors' tables.
     fn phase(&self, raw: f64) -> String {
         let (ideal, in_time) = (&self.ideal, self.in_time());
         let [mean, least, most] = [geometric(ideal), lowest(ideal), highest(ideal)];
         format!("{mean:.2} (raw {raw:.2}), {least:.2} to {most:.2}; {in_time}")
     }
 
-    /// Returns the mean speedups with timed streams, as text.
+    /// Returns the geometric means of the speedups with timed streams, as text.
     fn in_time(&self) -> String {
         let [full, inputs] = [&self.full, &self.inputs].map(|x| geometric(x));
         format!("with real streams {full:.2}, of arguments, too, {inputs:.2}")
@@ -360,7 +360,7 @@ fn lines_of_mttkrp(runs: &mut Runs) -> Result<Outcome, Failure> {
     })
 }
 
-/// Returns the factors by which streams reduce the lines moved.
+/// Returns, for each named kernel, the factor by which streams reduce the cache lines moved.
 fn fewer(runs: &mut Runs, names: &[&'static str], cache: u64) -> Result<Vec<Record>, Failure> {
     let mut all = Vec::new();
     for name in names {
@@ -378,7 +378,7 @@ fn fewer(runs: &mut Runs, names: &[&'static str], cache: u64) -> Result<Vec<Reco
     Ok(all)
 }
 
-/// Returns an outcome that is reproduced if every record satisfies `on`.
+/// Returns an outcome with these records, reproduced if every value satisfies `on`.
 fn every(records: Vec<Record>, on: impl Fn(f64) -> bool) -> Outcome {
     let ours: Vec<String> =
         records.iter().map(|r| format!("{} {:.2}", r.kernel, r.value)).collect();
@@ -409,7 +409,8 @@ fn layouts(runs: &mut Runs) -> Result<Outcome, Failure> {
     };
     let (aos, pad) = (saved(System::AOS)?, saved(System::ENZYME_PAD)?);
     let ahead = saved(System::PREFETCH)?;
-    // Arrays conflict in the cache if padding saves more lines than an array of structures may.
+    // If padding arrays saves more than 0.3 of the lines, arrays conflict in the cache; then an array of structures
+    // must save much too, otherwise at most 0.3.
     let fits = |(aos, pad): (&f64, &f64)| match *pad > 0.3 {
         true => (0.4..=0.9).contains(aos),
         false => (-0.01..=0.3).contains(aos),
@@ -432,7 +433,8 @@ fn layouts(runs: &mut Runs) -> Result<Outcome, Failure> {
     })
 }
 
-/// Returns the factors by which streams with a cache of this size save energy over a cache of 32 kB alone.
+/// Returns, for each kernel, the factor by which streams with a cache of this size save energy over a cache of 32 kB
+/// alone.
 fn energy(runs: &mut Runs, cache: u64) -> Result<Vec<f64>, Failure> {
     let enzyme = column(runs, Run::of(System::ENZYME, 32 * K))?;
     let tflow = column(runs, Run::of(System::TFLOW_IDEAL, cache))?;
@@ -515,8 +517,8 @@ fn plane(runs: &mut Runs) -> Result<Outcome, Failure> {
     })
 }
 
-/// Returns for each kernel the factor by which the cache can shrink before a run takes longer than the baseline; 0 if
-/// even 32 kB is too slow.
+/// Returns for each kernel the factor by which the cache can shrink before `run` takes longer than the baseline, a
+/// cache of 32 kB without streams; 0 if even 32 kB is too slow.
 fn alike(runs: &mut Runs, run: impl Fn(u64) -> Run) -> Result<Vec<f64>, Failure> {
     let mut found = Vec::new();
     for study in &STUDIES {
@@ -547,7 +549,7 @@ fn smaller(runs: &mut Runs) -> Result<Outcome, Failure> {
     })
 }
 
-/// Entries of the scratchpad, for 64 bytes to 1 MB.
+/// The tried numbers of entries of the scratchpad, for 64 bytes to 1 MB.
 const ENTRIES: [u64; 9] = [8, 16, 32, 64, 128, 256, 1 << 10, 1 << 13, 1 << 17];
 
 fn scratchpads(runs: &mut Runs) -> Result<Outcome, Failure> {
@@ -559,7 +561,7 @@ fn scratchpads(runs: &mut Runs) -> Result<Outcome, Failure> {
         for entries in ENTRIES {
             let run = Run { entries, layer: Some(entries / 2), ..Run::of(System::TFLOW, 32 * K) };
             let s = runs.get(study, run)?;
-            // A request moves a whole line, even if a part of it suffices.
+            // A request to memory moves a whole cache line, even if a part of the line suffices.
             let moved = s.forward.fills() + s.reverse.fills() + s.reverse.requests;
             all.push(Record {
                 kernel: study.name,
@@ -572,7 +574,7 @@ fn scratchpads(runs: &mut Runs) -> Result<Outcome, Failure> {
         }
         let last = lines[ENTRIES.len() - 1].0;
         monotone &= lines.windows(2).all(|w| w[1].0 <= 1.01 * w[0].0);
-        // Cycles may depend on the size below 16 entries, but must not between 32 and 256.
+        // Ticks may depend on the number of entries below 32, but must not between 32 and 256.
         let ticks = lines[5].1;
         saturated &=
             near(lines[5].0, last, 0.02) && lines[2..5].iter().all(|l| near(l.1, ticks, 0.05));
@@ -597,10 +599,10 @@ fn scratchpads(runs: &mut Runs) -> Result<Outcome, Failure> {
     })
 }
 
-/// Unroll factors of the inner loop of pathfinder.
+/// The tried unroll factors of the inner loop of pathfinder.
 const FACTORS: [&[u64]; 5] = [&[4], &[32], &[64], &[128], &[256]];
 
-/// The entries of a scratchpad whose half holds the largest block.
+/// The number of entries of a scratchpad, half of which holds the largest block of unrolled code.
 const WIDE: u64 = 4096;
 
 fn depths(runs: &mut Runs) -> Result<Outcome, Failure> {
@@ -627,7 +629,7 @@ fn depths(runs: &mut Runs) -> Result<Outcome, Failure> {
     }
     let grows = faster.windows(2).all(|w| w[1] >= w[0]);
     let extremes = faster[FACTORS.len() - 1] / faster[0];
-    // The paper says 2x, to one digit.
+    // The paper states a factor of 2, to one digit.
     let twice = extremes >= 1.95;
     Ok(Outcome {
         records: all,
@@ -682,7 +684,8 @@ fn table(runs: &mut Runs) -> Result<Outcome, Failure> {
     let (mut all, mut sizes, mut layers) = (Vec::new(), 0, 0);
     for study in &STUDIES {
         let study = Study { size: study.table, ..*study };
-        // A layer is one execution of a block, with the values that it stores on the tape or rereads from arguments.
+        // A layer is one execution of a block of unrolled code, with the values that the block stores on the tape or
+        // rereads from arguments.
         let s = runs.get(&study, Run::of(System::ENZYME, 32 * K).unrolled(study.unroll))?;
         let kilobytes = 8.0 * s.reverse.taped() as f64 / 1000.0;
         let [paper, paper_layers] = study.paper.map(|x| x as f64);

@@ -5,19 +5,19 @@ use super::runs::Runs;
 use crate::Failure;
 use std::fmt::Write;
 
-/// A figure.
+/// A figure of the paper, drawn again.
 pub struct Figure {
     /// The number of the figure in the paper.
     pub number: usize,
     /// The title of the figure.
     pub title: &'static str,
-    /// The numbers of the claims whose records are drawn.
+    /// The numbers of the claims whose records are drawn as bars.
     claims: &'static [usize],
 }
 
 macro_rules! figures {
     ($($number:literal $title:literal $($claim:literal)+;)*) => {
-        /// All figures.
+        /// All figures of the study that are drawn.
         pub const FIGURES: &[Figure] =
             &[$(Figure { number: $number, title: $title, claims: &[$($claim),+] },)*];
     };
@@ -43,7 +43,7 @@ const BAR: usize = 14;
 const WIDTH: usize = 420;
 
 impl Figure {
-    /// Returns the figure as SVG.
+    /// Measures the claims of the figure, and returns the figure as SVG.
     ///
     /// # Errors
     /// The errors of the compiler and the simulator.

@@ -4,23 +4,24 @@
 //! (`TflowIdeal` here), and caches have two ways at every size. Mass spring is from another set of tables than the
 //! rest.
 
-/// A run, with its forward and reverse phase.
+/// A row of the authors' tables: a kernel's run with a cache of one size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Raw {
-    /// The kernel.
+    /// The name of the kernel.
     pub kernel: &'static str,
     /// The size of the cache in bytes.
     pub cache: u64,
-    /// Cache accesses, misses and cycles of each phase, with all accesses through the cache.
+    /// Cache accesses, misses and cycles of the forward and of the reverse phase, with all accesses through the cache.
     pub enzyme: [[u64; 3]; 2],
-    /// Cache accesses, misses and cycles of each phase, with a streamed tape.
+    /// Cache accesses, misses and cycles of the forward and of the reverse phase, with a streamed tape.
     pub tflow: [[u64; 3]; 2],
-    /// Lines moved by either: cache fills, and lines streamed back, as the authors counted them.
+    /// The cache lines moved without and with streams: cache fills, and lines streamed back, as the authors counted
+    /// them.
     pub lines: [u64; 2],
 }
 
 impl Raw {
-    /// Returns the accesses to the tape by phase.
+    /// Returns the number of accesses to the tape, in the forward and in the reverse phase.
     pub fn taped(&self) -> [u64; 2] {
         [0, 1].map(|phase| self.enzyme[phase][0] - self.tflow[phase][0])
     }
@@ -33,14 +34,14 @@ impl Raw {
     }
 }
 
-/// Returns the table of a kernel for a cache of this size in bytes.
+/// Returns the authors' row for a kernel and a size of the cache in bytes, if there is one.
 pub fn raw(kernel: &str, cache: u64) -> Option<&'static Raw> {
     RAW.iter().find(|raw| raw.kernel == kernel && raw.cache == cache)
 }
 
 const K: u64 = 1024;
 
-/// All tables.
+/// All rows of the authors' tables.
 pub const RAW: &[Raw] = &[
     Raw {
         kernel: "gravity",

@@ -1,4 +1,4 @@
-//! Simulations, each run once.
+//! Simulations of the study's kernels; each configuration is simulated once.
 
 use super::study::Study;
 use crate::Failure;
@@ -9,21 +9,21 @@ use tapeloom::Target;
 use tapeloom::accelerator::{AddressMap, Machine, RunConfig, Statistics, System};
 use tapeloom::prelude::*;
 
-/// The planner of the gradient.
+/// The checkpoint policy under which a kernel's gradient is planned.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Emission {
-    /// The planner of the study's compiler: [`Policy::Aliased`].
+    /// The policy that models the study's compiler: [`Policy::Aliased`].
     Enzyme,
-    /// The fewest bytes, with cotangents accumulated as by the study's compiler: [`Policy::Disjoint`].
+    /// The policy with the fewest bytes, and cotangents accumulated as by the study's compiler: [`Policy::Disjoint`].
     Minimal,
-    /// The default planner.
+    /// The default policy.
     Clean,
 }
 
 /// The configuration of a simulation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Run {
-    /// The planner of the gradient.
+    /// The policy of the gradient.
     pub emission: Emission,
     /// The name of one of [`System::ALL`].
     pub system: &'static str,
@@ -33,7 +33,7 @@ pub struct Run {
     pub ways: u64,
     /// The number of entries of the scratchpad.
     pub entries: u64,
-    /// The largest number of values in a layer; none for the study's.
+    /// The largest number of values in a layer of the tape; `None` for the study's layers.
     pub layer: Option<u64>,
     /// The size of the instruction window; 1 replays the trace in order.
     pub window: u64,
@@ -43,11 +43,12 @@ pub struct Run {
     pub gap: u64,
 }
 
-/// The gap between arrays with the smallest tape: an odd number of lines, like [`System::ENZYME_PAD`].
+/// The gap in bytes between arrays in runs with the smallest tape: an odd number of cache lines, as in
+/// [`System::ENZYME_PAD`].
 const APART: u64 = 37 * 64;
 
 impl Run {
-    /// Returns a run of the study's compiler on a system, with a 2-way cache.
+    /// Returns the configuration of the study's compiler on a system, with a 2-way cache of this size in bytes.
     pub fn of(system: System, cache: u64) -> Run {
         let Machine { entries, window, .. } = Machine::cal();
         let (emission, ways, layer) = (Emission::Enzyme, 2, None);
@@ -55,13 +56,13 @@ impl Run {
         Run { emission, system, cache, ways, entries, layer, window, unroll, gap }
     }
 
-    /// Returns a run of the smallest tape on streams, arguments included, with padded arrays.
+    /// Returns the configuration with the smallest tape on streams, streamed arguments, and arrays padded by `APART`.
     pub fn smallest(cache: u64) -> Run {
         let streamed = Run::of(System::TFLOW_INPUTS, cache);
         Run { emission: Emission::Minimal, gap: APART, ..streamed }
     }
 
-    /// Returns the run with loops unrolled; a layer is then one execution of a block.
+    /// Returns the configuration with loops unrolled; a layer is then one execution of a block of unrolled code.
     pub fn unrolled(self, unroll: &'static [u64]) -> Run {
         Run { layer: Some(1), unroll, ..self }
     }
@@ -69,29 +70,29 @@ impl Run {
 
 type Compiled = (Given<Tensor>, Jit<Given<Var>, (Var, Vec<Var>), Gradient>);
 
-/// A kernel, its form and its size.
+/// A compiled kernel: its name, its form and its size.
 type Which = (&'static str, Form, &'static [usize]);
 
-/// Finished simulations and compiled kernels.
+/// A store of compiled kernels and of finished simulations.
 pub struct Runs {
     compiled: BTreeMap<(Which, Emission), Rc<Compiled>>,
     done: BTreeMap<(Which, Run), Rc<Statistics>>,
-    /// Called with the description of each new simulation.
+    /// Is called with the description of each new simulation.
     heard: Box<dyn Fn(&str)>,
 }
 
 impl Runs {
-    /// Returns an empty store; `heard` is called before each new simulation.
+    /// Returns an empty store; `heard` is called with a description before each new simulation.
     pub fn new(heard: impl Fn(&str) + 'static) -> Runs {
         Runs { compiled: BTreeMap::new(), done: BTreeMap::new(), heard: Box::new(heard) }
     }
 
-    /// Returns the number of simulations.
+    /// Returns the number of simulations in the store.
     pub fn made(&self) -> usize {
         self.done.len()
     }
 
-    /// Returns the statistics of a run, which is simulated if it is new.
+    /// Returns the statistics of a kernel with this configuration, which is simulated if it is new.
     ///
     /// # Errors
     /// The errors of the compiler and the simulator.
@@ -107,7 +108,8 @@ impl Runs {
         let system = System::ALL.into_iter().find(|system| system.name == run.system);
         let mut map = AddressMap { gap: run.gap, ..study.map() };
         if run.emission != Emission::Enzyme {
-            // Only the study's compiler puts values on the tape as words of eight bytes; here bools take one byte.
+            // The study's compiler stores each value on the tape as a word of eight bytes; with other policies bools
+            // take one byte.
             map.word = 1;
         }
         let setup = RunConfig {
@@ -139,7 +141,7 @@ impl Runs {
             Emission::Clean => kernel.gradient(study.size),
         };
         let arguments = kernel.arguments(&(kernel.inputs)(study.size))?;
-        // This target compiles loops as they are written: no pass narrows their carries.
+        // For this target loops are compiled as they are written: no pass narrows their carries.
         let machine = Target::Accelerator(Machine::cal());
         let compiled = Rc::new((arguments, jit(gradient).on(machine)));
         self.compiled.insert(which, compiled.clone());

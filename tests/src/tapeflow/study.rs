@@ -1,4 +1,4 @@
-//! The nine kernels as the study ran them: sizes, blocks, and addresses of arrays.
+//! The nine kernels as the study ran them: sizes, unroll factors, and addresses of arrays.
 //!
 //! All kernels use the machine parameters of [`Machine::cal`](tapeloom::accelerator::Machine); none was chosen to fit
 //! a figure. The authors' compiler unrolls inner loops, and a layer is one execution of such a block. The unroll
@@ -8,24 +8,24 @@
 use crate::suite::{Form, KERNELS, Kernel, READINGS};
 use tapeloom::accelerator::{AddressMap, Place};
 
-/// A kernel of the study.
+/// A kernel of the study, with the figures that the paper states for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Study {
     /// The name of the kernel in the suite.
     pub name: &'static str,
-    /// The form of the kernel.
+    /// The form of the kernel in the suite.
     pub form: Form,
     /// The extents in the authors' tables of runs.
     pub size: &'static [usize],
-    /// The number of values that a block stores, if the unroll factor is known.
+    /// The number of values that a block of unrolled code stores, if the unroll factor is known.
     pub block: u64,
     /// The unroll factors; empty if unknown or 1.
     pub unroll: &'static [u64],
-    /// The extents in the second table of the paper.
+    /// The extents in the paper's second table.
     pub table: &'static [usize],
-    /// The extents at which fully unrolled code is about an instruction window; empty if there are none.
+    /// The extents at which fully unrolled code fills about one instruction window; empty if there are none.
     pub small: &'static [usize],
-    /// The row of the paper's second table: bytes of the tape in kB, and layers.
+    /// The kernel's row in the paper's second table: the size of the tape in kB, and the number of layers.
     pub paper: [u64; 2],
     /// The number of values on the tape by our count of the authors' code.
     pub values: u64,
@@ -33,7 +33,7 @@ pub struct Study {
     pub certain: bool,
 }
 
-/// The nine kernels.
+/// The nine kernels of the study.
 pub const STUDIES: [Study; 9] = [
     Study {
         name: "gravity",
@@ -146,13 +146,13 @@ pub const STUDIES: [Study; 9] = [
 ];
 
 impl Study {
-    /// Returns the kernel.
+    /// Returns the kernel in the suite.
     pub fn kernel(&self) -> &'static Kernel {
         self.find(self.form).unwrap_or(&KERNELS[0])
     }
 
-    /// Returns the study with the accesses and chains that the authors' tables count, if the tables have more than
-    /// the program.
+    /// Returns the study of the form [`Form::Measured`], if the kernel has that form: the authors' tables then count
+    /// more accesses and longer chains than their program.
     pub fn measured(self) -> Option<Study> {
         self.find(Form::Measured).map(|kernel| Study { form: kernel.form, ..self })
     }
@@ -161,7 +161,7 @@ impl Study {
         KERNELS.iter().chain(READINGS).find(|k| k.form == form && k.name == self.name)
     }
 
-    /// Returns the addresses of the arrays: adjacent, with words on the tape.
+    /// Returns the addresses of the arrays: adjacent, with words of eight bytes on the tape.
     ///
     /// For MTTKRP the authors' addresses are known: structures with a header of 48 bytes, 864 apart whatever they
     /// hold, in the order A, B, D, C and their cotangents, the last one 8 bytes behind the one before.
