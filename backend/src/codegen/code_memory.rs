@@ -1,4 +1,4 @@
-//! Memory of machine code: one mapping for each program.
+//! Memory of machine code: one mapping of pages for each program.
 //!
 //! Instructions address functions and constants of their own program by 32-bit distances. In a process that holds
 //! large arrays and has freed small ones, two mappings may be terabytes apart. So all functions and constants of a
@@ -15,7 +15,7 @@ use region::{Allocation, Protection};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The largest size of a program, in bytes: distances within it fit in 32-bit signed integers.
+/// The largest size of a program's code and constants, in bytes: distances within it fit in 32-bit signed integers.
 pub(super) const LARGEST: usize = 1 << 30;
 
 /// Pages for the functions and constants of one program; freed on drop.
@@ -24,13 +24,13 @@ pub(super) struct CodeMemory {
     used: usize,
 }
 
-// SAFETY: an `Allocation` is an address and a size. Any thread may read them, and only the owner frees the pages.
+// SAFETY: an `Allocation` is an address and a size. Any thread may read these, and only the owner frees the pages.
 unsafe impl Send for CodeMemory {}
 // SAFETY: nothing can be changed through a shared reference.
 unsafe impl Sync for CodeMemory {}
 
 impl CodeMemory {
-    /// Maps `bytes` writable bytes, rounded up to whole pages.
+    /// Maps memory of at least `bytes` writable bytes, rounded up to whole pages.
     pub(super) fn new(bytes: usize) -> io::Result<CodeMemory> {
         if bytes > LARGEST {
             return Err(io::Error::other(format!("a program has at most {LARGEST} bytes of code")));
@@ -39,10 +39,10 @@ impl CodeMemory {
         Ok(CodeMemory { pages, used: 0 })
     }
 
-    /// Returns the address of `bytes` unused bytes of the mapping; `None` if there are too few or `align` exceeds a
-    /// page.
+    /// Returns the address of `bytes` unused bytes of the mapping, aligned to `align` bytes; `None` if too few bytes
+    /// are left or `align` exceeds a page.
     pub(super) fn take(&mut self, bytes: usize, align: usize) -> Option<*mut u8> {
-        // An offset is aligned only as far as the mapping itself, which begins at a page.
+        // The mapping itself begins at a page, so offsets can be aligned to at most a page.
         let aligned = align <= region::page::size();
         let start = self.used.checked_next_multiple_of(align).filter(|_| aligned)?;
         let end = start.checked_add(bytes).filter(|end| *end <= self.pages.len())?;
@@ -62,8 +62,8 @@ impl CodeMemory {
     }
 }
 
-/// The memory of a module; empty until the size of the module is known. The module and its owner share it, so that it
-/// outlives the module.
+/// The code memory of a module; empty until the size of the module is known. The module and the program's code share
+/// it, so that the memory outlives the module.
 #[derive(Clone, Default)]
 pub(super) struct SharedMemory(Arc<Mutex<Option<CodeMemory>>>);
 
@@ -73,7 +73,7 @@ impl SharedMemory {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(memory);
     }
 
-    /// Removes the memory, after the module is finished.
+    /// Removes and returns the memory, after the module is finished.
     pub(super) fn take(&self) -> Option<CodeMemory> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -106,7 +106,7 @@ impl JITMemoryProvider for SharedMemory {
     }
 }
 
-/// The instruction caches of x86 and s390x are coherent with data; on other processors they have to be cleared.
+/// Clears the instruction cache, except on x86 and s390x, whose instruction caches are coherent with data.
 #[cfg(any(target_arch = "x86_64", target_arch = "s390x"))]
 fn clear_cache(_: *const u8, _: usize) -> io::Result<()> {
     Ok(())

@@ -1,4 +1,4 @@
-//! Tests that programs compile and run however fragmented the address space is.
+//! Tests that programs compile and run although the address space is fragmented.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -10,7 +10,7 @@ use region::{Allocation, Protection};
 use std::process::Command;
 use tapeloom_ir::Tensor;
 
-/// A program with a matrix product, whose extents are constants in memory, and a loop.
+/// A program with a loop and a matrix product, whose extents are constants in memory.
 const PRODUCT: &str = "program @f {
   buffer b0: f64[4,4] input 0
   buffer b1: f64[4,4] output 0
@@ -23,7 +23,8 @@ const PRODUCT: &str = "program @f {
   }
 }";
 
-/// Runs a test of this file in a process of its own; `within` is the body of the test.
+/// Runs the test named `test` in a process of its own, because it changes the address space; `within` is the test's
+/// body.
 fn in_a_process(test: &str, within: fn()) {
     const WITHIN: &str = "TAPELOOM_TEST_WITHIN";
     if std::env::var(WITHIN).is_ok_and(|name| name == test) {
@@ -40,8 +41,8 @@ fn in_a_process(test: &str, within: fn()) {
     assert!(output.status.success() && said.contains("1 passed"), "{said}\n{complaint}");
 }
 
-/// Returns the mappings of a process that holds large arrays and has freed small ones. Its holes are one to sixteen
-/// pages long and gigabytes apart.
+/// Fragments the address space, as a process that holds large arrays and has freed small ones does. Returns the
+/// mappings to keep; the holes between them are one to sixteen pages long and gigabytes apart.
 fn with_holes() -> Vec<Allocation> {
     const LARGE: usize = 6 << 30;
     let none = |bytes| region::alloc(bytes, Protection::NONE).unwrap();
@@ -92,8 +93,8 @@ fn what_does_not_fit_is_refused() {
     assert!(CodeMemory::new(0).is_err());
 }
 
-/// A process may have 65,530 mappings, and neighbouring programs' mappings merge: thousands of live programs must add
-/// only few mappings.
+/// A process may have 65,530 mappings, and mappings of neighbouring programs merge: thousands of programs that exist at
+/// once must add only few mappings.
 #[test]
 #[cfg(target_os = "linux")]
 fn programs_alive_are_few_mappings() {

@@ -17,11 +17,11 @@ use cranelift_module::{
 use std::io;
 use tapeloom_ir::{Kind, Problem};
 
-/// The bytes of an indirect jump. A call of AArch64 reaches 128 MB, so `cranelift-jit` reserves room for one jump per
-/// call after each function.
+/// The bytes reserved for an indirect jump. A call of AArch64 reaches 128 MB, so `cranelift-jit` reserves memory for
+/// one jump per call after each function.
 const JUMP: usize = 24;
 
-/// A module that computes its size before it allocates memory.
+/// A module that stores its definitions and computes their total size before it allocates memory.
 pub(super) struct Deferred {
     module: JITModule,
     memory: SharedMemory,
@@ -34,7 +34,7 @@ enum Definition {
 }
 
 impl Definition {
-    /// Returns the largest number of bytes that the definition adds to the module, with padding. Functions are
+    /// Returns the largest number of bytes that the definition adds to the module's memory, with padding. Functions are
     /// aligned to at least `least` bytes.
     fn bytes(&self, least: u64) -> usize {
         let (align, bytes) = match self {
@@ -55,14 +55,15 @@ impl Definition {
 }
 
 impl Deferred {
-    /// Returns an empty module.
+    /// Returns a module without definitions.
     pub(super) fn new(mut builder: JITBuilder) -> Deferred {
         let memory = SharedMemory::default();
         builder.memory_provider(Box::new(memory.clone()));
         Deferred { module: JITModule::new(builder), memory, definitions: Vec::new() }
     }
 
-    /// Places all definitions. Returns the address of the function `entry`, and the memory that contains the code.
+    /// Places all definitions in memory. Returns the address of the function `entry`, and the memory that contains the
+    /// code.
     ///
     /// # Errors
     /// [`Kind::Target`] if the system has no executable memory left. The message contains `name`.
@@ -95,7 +96,7 @@ impl Deferred {
     }
 }
 
-/// Returns the problem for a program whose code gets no memory from the system.
+/// Returns the error for a program whose code gets no memory from the system.
 fn no_memory(name: &str, e: &io::Error) -> Problem {
     let help = "drop compiled programs that are not called any more, or raise the limits of this process \
                 (`ulimit -v`, `vm.max_map_count`)";

@@ -12,18 +12,18 @@ use cranelift_jit::JITBuilder;
 use std::time::Instant;
 use tapeloom_ir::{Isa, Problem};
 
-/// The compiled entry of a program: takes a pointer to its call record and returns a status.
+/// The machine code of a program's entry kernel: takes a pointer to its call record and returns a status (0: success).
 type Entry = unsafe extern "C" fn(*const *mut u8) -> i32;
 
-/// The machine code of one program.
+/// The machine code of one program, in executable memory.
 pub(crate) struct MachineCode {
     entry: Entry,
-    /// Owns the pages of the code.
+    /// The pages of the code, freed on drop.
     _memory: CodeMemory,
 }
 
 impl MachineCode {
-    /// Compiles a verified program.
+    /// Compiles a verified program to machine code in memory.
     pub(crate) fn new(
         program: &Program,
         machine: MachineModel,
@@ -49,7 +49,7 @@ impl MachineCode {
         Ok((MachineCode { entry, _memory: memory }, report))
     }
 
-    /// Runs the code.
+    /// Runs the program's code and returns its status (0: success).
     ///
     /// # Safety
     /// `record` is a call record of the program's entry: see the invariants in [`crate::runtime::abi`]. The frame
@@ -60,7 +60,7 @@ impl MachineCode {
     }
 }
 
-/// A function that Cranelift calls where the machine lacks an instruction (rounding before SSE4.1).
+/// A function that Cranelift calls instead of an instruction that the machine lacks (rounding before SSE4.1).
 #[derive(Clone, Copy)]
 enum Libcall {
     F64(extern "C" fn(f64) -> f64),

@@ -1,4 +1,4 @@
-//! Machine code from the loop IR.
+//! Machine code from the loop IR, by Cranelift and by the SIMD code generator.
 
 pub(crate) mod clif;
 mod code_memory;

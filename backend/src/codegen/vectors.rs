@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::OnceLock;
 use tapeloom_ir::Isa;
 
-/// The vector widths of a program's loops with lanes, as `explain` prints them.
+/// The vector widths of a program's vectorized loops (*loops with lanes*), as `explain` prints them.
 ///
 /// ```
 /// use tapeloom_backend::Vectors;
@@ -14,31 +14,31 @@ use tapeloom_ir::Isa;
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Vectors {
-    /// The instruction set that the code is compiled for.
+    /// The instruction set for which the code is compiled.
     pub isa: Isa,
-    /// The loops with lanes, in the order of their code.
+    /// The vectorized loops, in the order of their code.
     pub loops: Vec<LaneLoop>,
     /// The bytes of code in vectors of 256 or 512 bits.
     pub simd_bytes: usize,
 }
 
-/// A loop with lanes.
+/// The report of one vectorized loop (*loop with lanes*).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LaneLoop {
     /// The name of the kernel that contains the loop.
     pub kernel: String,
-    /// The first line of the loop's text: `fold i0 in 100 lanes 16`.
+    /// The first line of the loop's text, such as `fold i0 in 100 lanes 16`.
     pub header: String,
-    /// The vector width of the loop, and the generator of its code.
+    /// The vector width of the loop, and the code generator (SIMD or Cranelift).
     pub code: LaneCode,
 }
 
-/// The vectors of a loop with lanes.
+/// The code generator and the vector width of a vectorized loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LaneCode {
-    /// 256-bit or 512-bit vectors of the instruction set, with this number of elements.
+    /// Vectors of 256 or 512 bits by the SIMD code generator, with this number of elements.
     Simd(usize),
-    /// 128-bit vectors by Cranelift, with the reason why the loop has no larger ones.
+    /// Vectors of 128 bits by Cranelift, with the reason why the loop has no larger vectors.
     Cranelift(&'static str),
 }
 
@@ -49,12 +49,12 @@ impl Default for Vectors {
 }
 
 impl Vectors {
-    /// Returns the number of loops with 256-bit or 512-bit vectors.
+    /// Returns the number of loops in vectors of 256 or 512 bits.
     pub fn simd_loops(&self) -> usize {
         self.loops.iter().filter(|l| matches!(l.code, LaneCode::Simd(_))).count()
     }
 
-    /// Prints the report to standard error if `TAPELOOM_LOG` is `vectors`.
+    /// Prints the report to standard error if the environment variable `TAPELOOM_LOG` is `vectors`.
     pub(crate) fn log(&self) {
         static WANTED: OnceLock<bool> = OnceLock::new();
         if *WANTED.get_or_init(|| std::env::var("TAPELOOM_LOG").is_ok_and(|log| log == "vectors")) {

@@ -1,4 +1,4 @@
-//! Loads and stores: the addresses of elements per lane, and the memory accesses.
+//! Loads and stores: the addresses of elements in each lane (loop iterations that run at once), and the accesses.
 //!
 //! An address is a sum of terms, added from the outermost loop inwards. So the sum of the outer terms is invariant
 //! in inner loops, and Cranelift's mid-end moves it out. A stride that an addressing mode can scale (1, 2, 4 or 8
@@ -15,13 +15,14 @@ use cranelift_codegen::ir::{Block, InstBuilder, MemFlagsData, Type, Value, types
 use smallvec::SmallVec;
 use tapeloom_ir::{Code, Dtype, Literal, Problem};
 
-/// The addresses of an access per lane: pointers with immediate offsets.
+/// The addresses of an access in each lane of the loop: a pointer plus an immediate offset.
 enum LaneAddresses {
-    /// The same element in every lane: pointer and offset in bytes.
+    /// All lanes access one element: its pointer and offset in bytes.
     One(Value, i32),
-    /// A constant number of bytes between lanes: pointer of the first lane, offset in bytes, stride in bytes.
+    /// Neighbouring lanes are a constant number of bytes apart: the pointer of the first lane, the offset in bytes, and
+    /// the stride in bytes.
     Strided(Value, i32, i64),
-    /// An arbitrary address per lane: pointer and offset in bytes.
+    /// Each lane has an unrelated address: its pointer and offset in bytes.
     Each(SmallVec<[(Value, i32); 4]>),
 }
 
@@ -47,9 +48,9 @@ impl Translator<'_, '_, '_> {
         let guard = guard.map(|g| self.arg(g)).transpose()?;
         let addresses = self.lane_addresses(buffer, address)?;
         let input = matches!(self.p.buffers[buffer].place, Place::Input(_));
-        // A load inside a branch or a `while` must not move out, because its bounds may be proved only there. Loads
-        // also stay in place if many values compete for registers, so that they occupy no register during the
-        // iterations.
+        // A load inside a branch or a `while` must not be moved out, because its bounds may be proved only there. Loads
+        // also stay in place if the loop needs more values than registers, so that they occupy no register throughout
+        // the iterations.
         let calm = self.cut.spilled.is_empty() && !self.crowded;
         let moves = guard.is_none() && input && self.inside == 0 && calm;
         let mut flags = MemFlagsData::trusted();
@@ -77,7 +78,8 @@ impl Translator<'_, '_, '_> {
                     && self.registers(dtype).is_some() =>
             {
                 let Some((ty, count)) = self.registers(dtype) else { return Err(lost()) };
-                // Elements are aligned to their own size, but vectors of them need not be aligned.
+                // Elements are aligned to their own size, but a vector of them need not be aligned to the vector's
+                // size.
                 let mut flags = MemFlagsData::new().with_notrap();
                 if moves {
                     flags = flags.with_readonly().with_can_move();
@@ -103,8 +105,8 @@ impl Translator<'_, '_, '_> {
         }
     }
 
-    /// Normalizes a loaded bool to 0 or 1, because the workspace may have held anything before. (Bools in arguments
-    /// of programs were checked.)
+    /// Normalizes a loaded bool to 0 or 1: memory of the workspace may have held another byte before. (Bools in
+    /// arguments of programs were checked.)
     fn truth(&mut self, buffer: BufferId, value: Value) -> Value {
         let Buffer { ty, place, .. } = &self.p.buffers[buffer];
         let checked = self.entry && matches!(place, Place::Input(_));
@@ -114,7 +116,7 @@ impl Translator<'_, '_, '_> {
         self.b.ins().icmp_imm_u(IntCC::NotEqual, value, 0)
     }
 
-    /// Returns the address of an element, or the address of zeros if the guard is false.
+    /// Returns the address of an element if the guard is true, otherwise the address of zeros in the call's context.
     fn guarded(
         &mut self,
         guard: &Option<Lanes>,
@@ -201,8 +203,8 @@ impl Translator<'_, '_, '_> {
         }
     }
 
-    /// Returns the vector type and the number of registers that hold a value per lane; `None` if the dtype uses no
-    /// vectors.
+    /// Returns the vector type of a dtype, and the number of such registers that hold one value in all lanes; `None` if
+    /// the dtype uses no vectors.
     fn registers(&self, dtype: Dtype) -> Option<(Type, usize)> {
         let ty = self.vector(dtype)?;
         Some((ty, self.width() / ty.lane_count() as usize))
@@ -220,7 +222,7 @@ impl Translator<'_, '_, '_> {
         begin(self.b, join);
     }
 
-    /// Returns the addresses of an access in each lane.
+    /// Returns the addresses of an access to `buffer` in each lane of the loop.
     fn lane_addresses(&mut self, buffer: BufferId, a: &Address) -> Result<LaneAddresses, Problem> {
         let size = self.p.buffers[buffer].ty.dtype.bytes() as i64;
         let mut offset = a.offset * size;
@@ -248,7 +250,7 @@ impl Translator<'_, '_, '_> {
             pointer = self.b.ins().iadd(pointer, term);
         }
         let between = self.lanes.map_or(0, |(index, _)| a.stride(index) * size);
-        // The offset of the last lane must fit an immediate if that of the first does.
+        // The offset in bytes of the last lane must fit an immediate if that of the first lane does.
         let far = (between.saturating_mul(self.width() as i64)).saturating_add(offset);
         let (pointer, offset) = match i32::try_from(far) {
             Ok(_) => self.place(pointer, offset),
@@ -282,8 +284,8 @@ impl Translator<'_, '_, '_> {
         Ok(LaneAddresses::Strided(base, offset, between))
     }
 
-    /// Returns a pointer to a buffer. For a buffer in the workspace, returns the workspace pointer, and adds the buffer's
-    /// place in the workspace to `offset`.
+    /// Returns a pointer to a buffer's current memory. For a buffer in the workspace, returns the pointer to the
+    /// workspace, and adds the buffer's offset in the workspace to `offset` (in bytes).
     pub(super) fn pointer(&mut self, buffer: BufferId, offset: &mut i64) -> Value {
         match self.exchanged.get(&buffer).copied() {
             Some(at) => self.current_address(buffer, at),
@@ -292,7 +294,7 @@ impl Translator<'_, '_, '_> {
     }
 
     /// Like [`Self::pointer`], for a buffer that no surrounding loop exchanges (swaps with another buffer), or for its
-    /// place before any exchange.
+    /// memory before any exchange.
     pub(super) fn fixed(&mut self, buffer: BufferId, offset: &mut i64) -> Value {
         let place = self.p.buffers[buffer].place;
         if let Place::Record { cursor, offset: at } = place
@@ -323,7 +325,8 @@ impl Translator<'_, '_, '_> {
         pointer
     }
 
-    /// Returns a pointer to the first element of an operand that is the same in all lanes.
+    /// Returns a pointer to the element at `at`, an address that is the same in all lanes: the first of a block of
+    /// elements.
     pub(super) fn first(&mut self, buffer: BufferId, at: &Address) -> Result<Value, Problem> {
         match self.lane_addresses(buffer, at)? {
             LaneAddresses::One(base, offset) => {
@@ -335,7 +338,8 @@ impl Translator<'_, '_, '_> {
         }
     }
 
-    /// Splits an offset into a pointer and an immediate: the offset becomes an immediate if it fits.
+    /// Splits an address into a pointer and an immediate: the offset in bytes becomes the immediate if it fits in 32
+    /// bits.
     pub(super) fn place(&mut self, base: Value, offset: i64) -> (Value, i32) {
         match i32::try_from(offset) {
             Ok(small) => (base, small),

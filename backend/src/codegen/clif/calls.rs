@@ -15,7 +15,7 @@ use cranelift_frontend::FunctionBuilder;
 use tapeloom_ir::Problem;
 use tapeloom_routines::Argsort;
 
-/// Emits the body of a kernel that is a built-in sort: a call of the runtime function.
+/// Emits the body of a kernel that is a built-in sort: a call of the runtime's `argsort`.
 pub(super) fn argsort(
     p: &Kernel,
     argsort: Argsort,
@@ -39,7 +39,7 @@ pub(super) fn argsort(
 }
 
 impl Translator<'_, '_, '_> {
-    /// Emits a call of the function for a contraction.
+    /// Emits a call of the function that computes a contraction.
     pub(super) fn contract(&mut self, c: &Contract) -> Result<(), Problem> {
         let function = self.functions.contraction(self.b.func, c)?;
         let description = self.functions.constant(self.b.func, gemm::describe(c))?;
@@ -51,7 +51,7 @@ impl Translator<'_, '_, '_> {
         Ok(())
     }
 
-    /// Emits a call of an external function. It gets a row of pointers to its operands and results on the stack.
+    /// Emits a call of an external function, which gets an array of pointers to its operands and results on the stack.
     pub(super) fn external(&mut self, a: &CallExternal) -> Result<(), Problem> {
         let (function, number) = self.functions.external(self.b.func, &a.signature)?;
         let mut row = Vec::with_capacity(a.operands.len() + a.outputs.len());
@@ -65,7 +65,7 @@ impl Translator<'_, '_, '_> {
         Ok(())
     }
 
-    /// Emits a call of another kernel.
+    /// Emits a call of another kernel of the program, with its call record on the stack.
     pub(super) fn call(&mut self, c: &Call) -> Result<(), Problem> {
         let missing = || Problem::internal(format!("{} is called before it is compiled", c.callee));
         let function = *self.kernels.get(c.callee).ok_or_else(missing)?;
@@ -88,7 +88,7 @@ impl Translator<'_, '_, '_> {
         self.b.create_sized_stack_slot(slot)
     }
 
-    /// Stores 8-byte words one after the other in a stack slot. Returns the address of the first word.
+    /// Stores 8-byte words contiguously in a stack slot. Returns the address of the first word.
     fn on_stack(&mut self, slot: StackSlot, words: &[Value]) -> Value {
         for (i, word) in words.iter().enumerate() {
             self.b.ins().stack_store(types::I64, *word, slot, (i * abi::WORD) as i32);

@@ -1,4 +1,4 @@
-//! Dynamic tapes: the addresses of records.
+//! Dynamic tapes (tapes that grow during the run): the addresses of records. A record holds one iteration's residuals.
 //!
 //! A cursor is a Cranelift variable that holds the address of its record. [`crate::runtime::tape_memory`] says how
 //! the address is computed from the record's number.
@@ -13,7 +13,8 @@ use cranelift_entity::EntityRef;
 use std::mem::offset_of;
 use tapeloom_ir::Problem;
 
-/// The location of a field in the records of a tape: the tape's state, the bytes of a record, and the offset in it.
+/// The location of a field in a tape's records: the address of the tape's run-time state, the bytes of a record, and
+/// the field's offset in a record in bytes.
 struct Field {
     state: Value,
     record: Value,
@@ -53,7 +54,8 @@ impl Translator<'_, '_, '_> {
                 let (state, to) = (self.state(*tape), self.uniform(*to)?);
                 let flags = MemFlagsData::trusted();
                 let length = self.b.ins().load(types::I64, flags, state, LENGTH);
-                // A negative new length is a large unsigned number, so this minimum leaves the tape's length as it is.
+                // A negative new length is a large unsigned number, so this unsigned minimum leaves the tape's length
+                // unchanged.
                 let shorter = self.b.ins().umin(to, length);
                 self.b.ins().store(flags, shorter, state, LENGTH);
                 Ok(())
@@ -71,7 +73,7 @@ impl Translator<'_, '_, '_> {
         self.b.ins().iadd_imm_s(states, (tape.index() * size_of::<State>()) as i64)
     }
 
-    /// Emits code that grows the dynamic tape, if necessary, so that record number `index` may be written.
+    /// Emits code that grows the dynamic tape if it has no memory for record number `index`, which is written next.
     fn room(&mut self, tape: TapeId, index: Value) -> Result<Field, Problem> {
         let state = self.state(tape);
         let flags = MemFlagsData::trusted();
@@ -94,12 +96,12 @@ impl Translator<'_, '_, '_> {
         Ok(Field { state, record, at: self.b.ins().iconst(types::I64, 0) })
     }
 
-    /// Emits code that checks that record number `index` of a dynamic tape exists, so that it may be read.
+    /// Emits code that returns an error unless record number `index` of the dynamic tape exists, which is read next.
     fn found(&mut self, cursor: CursorId, word: Arg, index: Value) -> Result<Field, Problem> {
         let flags = MemFlagsData::trusted();
         let literal = if let Arg::Literal(word) = word { Some(word.bits as i64) } else { None };
         let (field, fits) = match literal {
-            // The verifier has checked a constant handle.
+            // The handle (the word that names the tape) is constant, so the verifier has already checked it.
             Some(word) => {
                 let (tape, at) = opened(word);
                 let tape =
@@ -142,10 +144,10 @@ impl Translator<'_, '_, '_> {
         Ok(field)
     }
 
-    /// Emits the computation of the address of a dynamic tape's record number `index`, which exists.
+    /// Emits the computation of the address of a field in the dynamic tape's record number `index`, which must exist.
     fn record_at(&mut self, field: &Field, index: Value) -> Value {
         let b = &mut *self.b;
-        // The table of chunks does not move during a call.
+        // The array of pointers to the tape's chunks (blocks of records) does not move during a call.
         let fixed = MemFlagsData::trusted();
         let chunks = b.ins().load(types::I64, fixed, field.state, CHUNKS);
         let n = b.ins().iadd_imm_s(index, 4);
@@ -159,7 +161,8 @@ impl Translator<'_, '_, '_> {
         let number = b.ins().iadd(four, top);
         let bytes = b.ins().ishl_imm_u(number, 3);
         let entry = b.ins().iadd(chunks, bytes);
-        // Chunk k of the tape has number k + 4 in this computation, so its 8-byte pointer is at -32 bytes from `entry`.
+        // The computation above gives chunk k (a block of records) the number k + 4, so its pointer is 32 bytes before
+        // `entry`.
         let chunk = b.ins().load(types::I64, MemFlagsData::trusted(), entry, -32);
         let offset = b.ins().imul(within, field.record);
         let place = b.ins().iadd(chunk, offset);

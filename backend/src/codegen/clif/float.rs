@@ -1,4 +1,4 @@
-//! Codes on floats that are single instructions, for scalars and vectors.
+//! Scalar codes on floats that are single instructions, for scalars and vectors.
 //!
 //! Cranelift has the same instructions for scalars and vectors, so the type `ty` selects between them. Codes that
 //! [`Code::called`] names are calls instead. Selections, clamps and conversions are expressed by other operations
@@ -12,8 +12,8 @@ use cranelift_frontend::FunctionBuilder;
 use tapeloom_ir::Code;
 use tapeloom_ir::prim::power;
 
-/// Emits a code on floats of type `ty`, a scalar or a vector; `None` if the code is not an instruction on them.
-/// Truth is 0 or 1 for scalars, and all bits or no bits of each lane for vectors.
+/// Emits a scalar code on floats of type `ty`, a scalar or a vector; returns `None` if the code is not a single
+/// instruction. A comparison gives 0 or 1 for scalars, and all bits or no bits of each lane for vectors.
 pub(super) fn emit(
     b: &mut FunctionBuilder<'_>,
     ty: Type,
@@ -56,7 +56,7 @@ pub(super) fn emit(
             let infinity = constant(b, ty, f64::INFINITY);
             b.ins().fcmp(FloatCC::LessThan, size, infinity)
         }
-        // All comparisons are false on nan, except `ne`.
+        // All comparisons except `ne` are false if an operand is nan.
         Code::Eq => b.ins().fcmp(FloatCC::Equal, x, y),
         Code::Ne => b.ins().fcmp(FloatCC::NotEqual, x, y),
         Code::Lt => b.ins().fcmp(FloatCC::LessThan, x, y),
@@ -80,7 +80,7 @@ pub(super) fn emit(
     })
 }
 
-/// Returns a constant; for a vector type, in every lane.
+/// Returns the constant `x`; for a vector type, in every lane.
 fn constant(b: &mut FunctionBuilder<'_>, ty: Type, x: f64) -> Value {
     let x =
         if ty.lane_type() == types::F64 { b.ins().f64const(x) } else { b.ins().f32const(x as f32) };
@@ -105,7 +105,7 @@ pub(super) fn choose(
             let chosen = if zeros[0] == zeros[1] {
                 b.ins().select(truth, x, y)
             } else {
-                // A mask of all ones where the other value is chosen, and of no bits where zero is chosen.
+                // A mask with all bits set if `other` is chosen, and no bits if zero is chosen.
                 let wide = b.ins().uextend(bits, truth);
                 let (other, mask) = match zeros[1] {
                     true => (x, b.ins().ineg(wide)),
@@ -131,7 +131,7 @@ fn is_zero(b: &FunctionBuilder<'_>, x: Value) -> bool {
     })
 }
 
-/// Returns whether a truth was loaded from memory: it is a byte, or a comparison of a byte with 0.
+/// Returns whether a condition was loaded from memory: it is a loaded byte, or a comparison of a loaded byte with 0.
 fn is_loaded(b: &FunctionBuilder<'_>, truth: Value) -> bool {
     let dfg = &b.func.dfg;
     let made = |value: Value| dfg.value_def(value).inst();

@@ -1,4 +1,4 @@
-//! Code for limited loops: see [`crate::runtime::loop_limits`].
+//! Code for loops with a limit on their iterations: see [`crate::runtime::loop_limits`].
 
 use super::translate::{Translator, begin, call};
 use crate::loop_ir::LimitStmt;
@@ -40,7 +40,8 @@ impl Translator<'_, '_, '_> {
                 let [look, stop, on, join] = std::array::from_fn(|_| self.b.create_block());
                 [look, stop, on].into_iter().for_each(|b| self.b.set_cold_block(b));
                 self.b.ins().brif(is, look, &[], join, &[]);
-                // until = min(count + LOOK_EVERY, most + 1), unless the limit is exceeded or the call is cancelled.
+                // until = min(count + LOOK_EVERY, most + 1), the iteration of the next check (`most`: the limit);
+                // return an error if the limit is exceeded or the call is cancelled.
                 begin(self.b, look);
                 let most = self.b.ins().load(types::I64, flags, rows, at + MOST);
                 let more = self.b.ins().icmp(IntCC::UnsignedGreaterThan, count, most);

@@ -1,4 +1,4 @@
-//! Loops: counted loops, with lanes and without, and `while` loops.
+//! Translation of loops: counted loops, with lanes and without, and `while` loops.
 //!
 //! A loop counts upwards and tests at its end. A loop whose trip count is known only at run time also tests before
 //! its first iteration.
@@ -12,9 +12,10 @@
 //!   brif i1' < 100, block1(i1'), block2
 //! ```
 //!
-//! Two exchanged buffers are two pointers in Cranelift variables, which are swapped; after the loop, a buffer that
-//! ended in the wrong place is copied. A loop exchanges all its pairs in every iteration. So if there are more
-//! pairs than registers, a single variable states for all of them whether they are exchanged.
+//! If a loop exchanges (swaps) two buffers, each is a pointer in a Cranelift variable, and the pointers are swapped;
+//! after the loop, a buffer that ended in the memory of the other is copied back. A loop swaps all its pairs in every
+//! iteration. So if there are more pairs than registers, a single variable states for all pairs whether they are
+//! swapped.
 
 use super::scalar;
 use super::translate::{At, Counter, Translator, begin};
@@ -38,11 +39,12 @@ struct Exchange {
     state: ExchangeState,
 }
 
-/// The Cranelift variables that represent which buffers are swapped.
+/// The Cranelift variables that represent which buffers are currently swapped.
 enum ExchangeState {
-    /// Per pair: the variables that hold the two pointers, and the original pointer of the first buffer.
+    /// For each pair: the variables that hold the two pointers, and the original pointer of the first buffer.
     Pointers(Vec<([Variable; 2], Value)>),
-    /// One variable for all pairs: 0 if the buffers are in their original places, and -1 if they are exchanged.
+    /// One variable for all pairs: 0 if the buffers are in their original memory, and -1 if each is in that of the
+    /// other.
     All(Variable),
 }
 
@@ -51,22 +53,22 @@ impl Exchange {
         Exchange { pairs: Vec::new(), state: ExchangeState::Pointers(Vec::new()) };
 }
 
-/// The remaining iterations of a loop with lanes, while they run one by one.
+/// The iterations of a loop with lanes that remain after the full vectors, while they run one by one.
 #[derive(Clone)]
 pub(super) struct Rest {
     index: IndexId,
     /// The number of the first remaining iteration, a multiple of the number of lanes.
     from: usize,
-    /// The stack slots with the partial values of variables, one value per lane.
+    /// The stack slots of the variables that the loop folds into: one partial value per lane.
     vars: Vec<(VarId, StackSlot)>,
 }
 
-/// The current place of a buffer that a loop exchanges (swaps with another buffer) in each iteration.
+/// The current memory of a buffer that a loop exchanges (swaps with another buffer) in each iteration.
 #[derive(Clone, Copy)]
 pub(super) enum Exchanged {
-    /// The address in this variable.
+    /// This variable holds the buffer's address.
     At(Variable),
-    /// The original place if this variable is 0; the original place of the other buffer if it is -1.
+    /// The buffer is in its original memory if this variable is 0, and in that of the other buffer if it is -1.
     Masked(Variable, BufferId),
 }
 
@@ -77,8 +79,8 @@ impl Translator<'_, '_, '_> {
         match extent {
             Extent::Constant(extent) => {
                 let folds = if *lanes > 1 { folds(body) } else { Vec::new() };
-                // Without vector instructions lanes gain nothing, but the loop still determines the number of
-                // partial values.
+                // If the machine lacks vector instructions, lanes gain no speed, but a folding loop must still have the
+                // program's number of partial values.
                 if *lanes > 1 && (self.vectors || !folds.is_empty()) {
                     return self.in_lanes(*index, *extent, *lanes, &folds, body);
                 }
@@ -102,10 +104,10 @@ impl Translator<'_, '_, '_> {
         }
     }
 
-    /// Translates a loop or a branch with these blocks. Pointers in the call record do not change, so they are
-    /// loaded before the loop and stay in registers. If a loop uses more buffers than there are registers, each
-    /// access loads its pointer, or an inner loop with few buffers does. (Otherwise, Cranelift would spill all
-    /// pointers, in a time quadratic in their number.)
+    /// Translates a loop or a branch with these blocks. The pointers to its buffers, which do not change, are loaded
+    /// from the call record before the loop and stay in registers. If the loop uses more buffers than there are
+    /// registers for pointers, each access loads its pointer, or an inner loop with fewer buffers does. (Otherwise,
+    /// Cranelift would spill all pointers, in a time quadratic in their number.)
     pub(super) fn with_hoisted_values(
         &mut self,
         blocks: &[&[Stmt]],
@@ -131,7 +133,7 @@ impl Translator<'_, '_, '_> {
         if read.is_empty() || read.len() > self.machine.held_values {
             return self.with_hoisted_pointers(named, translate);
         }
-        // Values that are spilled to memory and used in the iterations are loaded before the loop.
+        // Values that are spilled to memory and used in every iteration are loaded once, before the loop.
         let mut loaded = Vec::new();
         for value in read {
             loaded.push((value, self.state.scalars[value].clone(), self.state.made[value]));
@@ -147,7 +149,8 @@ impl Translator<'_, '_, '_> {
         done
     }
 
-    /// Like [`Self::with_hoisted_values`], for blocks that access the buffers `named`.
+    /// Like [`Self::with_hoisted_values`], for blocks that access the buffers `named`: loads their pointers before the
+    /// loop.
     fn with_hoisted_pointers(
         &mut self,
         mut named: OrderedSet<BufferId>,
@@ -174,8 +177,8 @@ impl Translator<'_, '_, '_> {
         done
     }
 
-    /// Translates a loop with lanes: first the full vectors, then the remaining iterations one by one. Each of
-    /// these folds into the partial value of its lane.
+    /// Translates a loop with lanes: first the full vectors, then the remaining iterations one by one. Each remaining
+    /// iteration folds into the partial value of one lane.
     fn in_lanes(
         &mut self,
         index: IndexId,
@@ -232,8 +235,8 @@ impl Translator<'_, '_, '_> {
         Ok(())
     }
 
-    /// Translates the remaining iterations, fewer than there are lanes, one by one. Each loads the partial values
-    /// of its lane from the stack, and stores them there again.
+    /// Translates the remaining iterations of a loop with lanes (fewer than there are lanes), one by one. Each loads
+    /// the partial values of its lane from the stack, and stores them back.
     fn rest(
         &mut self,
         index: IndexId,
@@ -272,7 +275,7 @@ impl Translator<'_, '_, '_> {
         Ok(())
     }
 
-    /// Translates the body of a loop for the iteration in the innermost counter.
+    /// Translates a loop's body for one iteration, whose number is in the innermost counter.
     fn iteration(&mut self, index: IndexId, body: &[Stmt]) -> Result<(), Problem> {
         let at = self.loops.last().map(|c| c.at);
         let (Some(rest), Some(at)) = (self.rest.clone().filter(|r| r.index == index), at) else {
@@ -309,7 +312,7 @@ impl Translator<'_, '_, '_> {
         Ok(())
     }
 
-    /// Translates the iterations `from..to`. The step is the number of lanes if this is the loop with lanes,
+    /// Translates the iterations `from..to` of a loop. The step is the number of lanes if this is the loop with lanes,
     /// otherwise 1.
     fn range(
         &mut self,
@@ -340,7 +343,7 @@ impl Translator<'_, '_, '_> {
         self.count(index, from, to, step, body, exchange)
     }
 
-    /// Translates a loop of at least one iteration, from `from` by `step` until `to`.
+    /// Translates a loop of at least one iteration, which counts from `from` to before `to` by `step`.
     fn count(
         &mut self,
         index: IndexId,
@@ -384,7 +387,7 @@ impl Translator<'_, '_, '_> {
         Ok(())
     }
 
-    /// Translates a loop that tests a condition before each iteration.
+    /// Translates a `while` loop, which tests its condition before each iteration.
     pub(super) fn while_(
         &mut self,
         head: &[Stmt],
@@ -448,7 +451,7 @@ impl Translator<'_, '_, '_> {
         }
     }
 
-    /// Returns the address of a buffer before any loop has swapped it with another buffer.
+    /// Returns the original address of a buffer: before any loop swaps it with another buffer.
     fn home(&mut self, buffer: BufferId) -> Value {
         let mut offset = 0;
         let pointer = self.fixed(buffer, &mut offset);
@@ -514,7 +517,8 @@ impl Translator<'_, '_, '_> {
             ExchangeState::All(mask) => {
                 let away = self.b.use_var(*mask);
                 let join = self.begin_if(away);
-                // While `inside` is above 0, no value is cached for later code: this branch does not dominate that code.
+                // This branch does not dominate the code after it: `inside` above 0 keeps values computed here from
+                // being reused there.
                 self.inside += 1;
                 for pair in &exchange.pairs {
                     let [home, from] = pair.map(|b| self.home(b));
@@ -549,9 +553,9 @@ impl Translator<'_, '_, '_> {
         }
     }
 
-    /// Emits, before the loop, the loads of the body that read the same element in every iteration. (Cranelift
-    /// itself moves loads from inputs, which nothing writes.) Returns the number of values that had been hoisted
-    /// already, to which the caller truncates `hoisted` after the loop.
+    /// Emits, before the loop, the body's loads of elements that are the same in every iteration. (Cranelift itself
+    /// moves loads from inputs, which are never written.) Returns the length of `hoisted` before this call, to which
+    /// the caller truncates it after the loop.
     fn hoist(
         &mut self,
         index: IndexId,
@@ -579,7 +583,8 @@ impl Translator<'_, '_, '_> {
         Ok(before)
     }
 
-    /// Collects the strides of `index`, in bytes, that no addressing mode can scale.
+    /// Collects the strides in bytes, per iteration of loop `index`, that no addressing mode can scale (all but 1, 2, 4
+    /// and 8).
     fn strides(&self, index: IndexId, body: &[Stmt], found: &mut SmallVec<[i64; 4]>) {
         visit(body, &mut |stmt| {
             stmt.accesses(&mut |access| {
@@ -597,7 +602,7 @@ impl Translator<'_, '_, '_> {
     }
 }
 
-/// Returns the neutral element with which the lanes of a fold start.
+/// Returns the neutral element of a fold's code, with which each lane's partial value starts.
 fn neutral(code: Code, dtype: Dtype) -> Option<Literal> {
     let neutral = code.neutral(dtype);
     if planted(Fault::MinIdentity) && matches!(code, Code::Min) && dtype == Dtype::I32 {
@@ -606,7 +611,7 @@ fn neutral(code: Code, dtype: Dtype) -> Option<Literal> {
     neutral
 }
 
-/// Returns the number of statements of a body without loops; for a body with loops, a number above all limits.
+/// Returns the number of statements in the body of an innermost loop; for a body with loops, a number above all limits.
 fn simple(body: &[Stmt]) -> usize {
     let alone = |s: &Stmt| s.blocks().is_empty() && !matches!(s, Stmt::Contract(_));
     if body.iter().all(alone) { body.len() } else { usize::MAX / 8 }

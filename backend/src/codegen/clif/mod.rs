@@ -1,4 +1,4 @@
-//! Code generation by Cranelift.
+//! Code generation by Cranelift from the loop IR.
 //!
 //! Each kernel becomes a function of its call [`record`](crate::runtime::abi), callees before their callers. A long
 //! kernel is cut into several functions ([`partition`]), which an entry calls in order; values that are live too
@@ -55,21 +55,21 @@ use tapeloom_ir::{Isa, Problem};
 /// The durations and sizes of the code generation of one program.
 #[derive(Clone, Debug, Default)]
 pub struct CodeReport {
-    /// The time to build Cranelift's IR.
+    /// The time to translate the loop program to Cranelift's IR.
     pub translate: Duration,
-    /// The time of optimisation, register allocation and emission.
+    /// The time of Cranelift's optimisation, register allocation and emission.
     pub compile: Duration,
-    /// The time of linking and of making the memory executable.
+    /// The time of linking and of making the code's memory executable.
     pub finalize: Duration,
     /// The number of machine-code functions. A long kernel is cut into several.
     pub functions: usize,
     /// The number of Cranelift instructions before optimisation.
     pub instructions: usize,
-    /// The bytes of machine code.
+    /// The bytes of machine code of all functions.
     pub code_bytes: usize,
-    /// The bytes of workspace of a call, including spills between functions.
+    /// The bytes of workspace that a call needs, including values spilled between functions.
     pub workspace_bytes: usize,
-    /// The vector width of each loop with lanes.
+    /// The vector width of each vectorized loop (*loop with lanes*).
     pub vectors: Vectors,
 }
 
@@ -91,7 +91,7 @@ impl fmt::Display for CodeReport {
     }
 }
 
-/// Translates a program into functions of a module. Returns the function to call.
+/// Translates a program into functions of a module. Returns the entry function, which runs the program.
 pub(crate) fn translate(
     program: &Program,
     machine: MachineModel,
@@ -106,7 +106,7 @@ pub(crate) fn translate(
         signature: signature(functions.module()),
         machine,
         report: CodeReport {
-            // Spills are placed after the entry's frame.
+            // Spilled values are placed after the entry kernel's frame in the workspace, aligned to 8 bytes.
             workspace_bytes: program.entry.workspace.next_multiple_of(8),
             ..CodeReport::default()
         },
@@ -140,7 +140,7 @@ struct Compiler {
 }
 
 impl Compiler {
-    /// Emits the functions of one kernel. Returns the function to call.
+    /// Emits the functions of one kernel. Returns the function that runs the whole kernel.
     fn kernel(
         &mut self,
         functions: &mut Functions<'_>,
@@ -148,8 +148,8 @@ impl Compiler {
         (id, p): (Option<KernelId>, &Kernel),
         kernels: &PrimaryMap<KernelId, FuncId>,
     ) -> Result<FuncId, Problem> {
-        // The `@` distinguishes the name from symbols that code calls; the number distinguishes kernels with equal
-        // names.
+        // The `@` distinguishes the function's name from symbols of called library functions; the number distinguishes
+        // kernels with equal names.
         let name = id.map_or(format!("@{}", p.name), |id| format!("{id}@{}", p.name));
         if let Some(argsort) = p.argsort {
             return self.function(functions, &name, |b, functions, record| {
@@ -194,7 +194,7 @@ impl Compiler {
         })
     }
 
-    /// Emits one function with the body that `fill` emits.
+    /// Emits one function, whose body the closure `fill` emits.
     fn function(
         &mut self,
         functions: &mut Functions<'_>,

@@ -16,46 +16,48 @@ use crate::machine::MachineModel;
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::{OrderedMap, OrderedSet};
 
-/// The number of operations per function. Measured with Cranelift's backtracking allocator: it takes 1.2
-/// microseconds per operation at this size, and 3.4 for 100,000 operations in one function.
+/// The number of operations of a part, above which a new function begins. Cranelift's backtracking allocator takes 1.2
+/// microseconds per operation at this size, and 3.4 for 100,000 operations in one function (measured).
 pub(super) const LIMIT: usize = 2000;
 
-/// A sequence of top-level statements that becomes one function.
+/// A sequence of top-level statements of a kernel that becomes one function.
 pub(super) struct Part<'a> {
-    /// The statements, in order.
+    /// The statements of the part, in program order.
     pub(super) items: Vec<&'a Stmt>,
 }
 
-/// A kernel that is cut into parts.
+/// A kernel that is cut into parts: sequences of statements, each a function.
 #[derive(Default)]
 pub(super) struct Parts<'a> {
-    /// The parts, in order.
+    /// The parts, in program order.
     pub(super) parts: Vec<Part<'a>>,
-    /// Scalars that are used in later parts: the part that defines the scalar, and the offset of its spill in bytes
-    /// in the workspace of the whole program.
+    /// The scalars that are used in later parts than their own: the number of the part that defines the scalar, and the
+    /// offset in bytes of its copy in the whole program's workspace.
     pub(super) spills: OrderedMap<ScalarId, (usize, usize)>,
-    /// The bytes of the whole program's workspace, including the spills so far.
+    /// The bytes of the whole program's workspace, including the spills of the kernels translated so far.
     pub(super) workspace: usize,
-    /// Values that are spilled to memory within their part, with their offsets in bytes in the program's workspace.
+    /// Values that are stored in memory between their definition and their uses in the same part, with their offsets in
+    /// bytes in the program's workspace.
     pub(super) spilled: OrderedMap<ScalarId, usize>,
     pub(super) variables: OrderedMap<VarId, usize>,
     /// Values that must be computed at the position of their statement ([`super::spill`]).
     pub(super) pinned: OrderedSet<ScalarId>,
     pub(super) pin: usize,
-    /// Per buffer: whether its elements are promoted to values instead of being in memory.
+    /// Per buffer: whether its elements are promoted to values, or are in memory.
     pub(super) buffers: SecondaryMap<BufferId, Promotion>,
 }
 
-/// Whether the elements of a buffer can be promoted to values.
+/// Whether the elements of a buffer can be promoted to values: variables of the code instead of memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Promotion {
-    /// No access to the buffer was found yet.
+    /// No access to the buffer was found so far.
     #[default]
     Unused,
-    /// All accesses are at constant addresses and in this part, and stores are outside loops.
+    /// The buffer can be promoted: all accesses are at constant addresses and in the part with this number, and stores
+    /// are outside loops.
     Local(usize),
-    /// Like `Local`, but several parts access the buffer: elements are values within a part, and in memory between
-    /// parts.
+    /// Like `Local`, but several parts access the buffer: its elements are values within a part, and are stored in
+    /// memory between parts.
     Shared,
     /// The buffer's elements must be in memory: some access is not at a constant address, or a store is in a loop.
     Memory,
@@ -66,7 +68,7 @@ pub(super) fn constant(a: &Address) -> Option<i64> {
     (a.terms.is_empty() && a.dynamic.is_none()).then_some(a.offset)
 }
 
-/// Cuts a kernel into parts. The kernel's spills begin at the offset `spills`, in bytes, of the workspace.
+/// Cuts a kernel into parts. Its spilled values begin at the offset `spills`, in bytes, of the program's workspace.
 pub(super) fn cut<'a>(
     program: &'a Kernel,
     machine: &MachineModel,
@@ -83,11 +85,11 @@ pub(super) fn cut<'a>(
     };
     let mut cost = 0;
     for step in &program.body {
-        // Values are local to a step. A long step may be cut between its statements.
+        // Scalars are local to a top-level statement. A long one may be cut between its inner statements.
         cutter.defined.clear();
         let alone = std::slice::from_ref(step);
         let items = if let Stmt::Nest { body } = step { body } else { alone };
-        // Variables do not cross parts, so there is no cut between a variable's declaration and its last use.
+        // A variable cannot be used in another part, so there is no cut between its declaration and its last use.
         let last = last_uses(items);
         let mut open_until = 0;
         for (i, stmt) in items.iter().enumerate() {
@@ -123,7 +125,7 @@ struct Cutter<'a> {
     program: &'a Kernel,
     parts: Vec<Part<'a>>,
     buffers: SecondaryMap<BufferId, Promotion>,
-    /// The parts that define the top-level scalars of the current step.
+    /// For each scalar defined at the top level of the current step: the number of the part that defines it.
     defined: OrderedMap<ScalarId, usize>,
     spills: OrderedMap<ScalarId, (usize, usize)>,
     workspace: usize,
@@ -194,7 +196,7 @@ impl<'a> Cutter<'a> {
 fn weight(stmt: &Stmt) -> usize {
     let inside = stmt.blocks().into_iter().flatten().map(weight).sum::<usize>();
     match stmt {
-        // A loop may become a vector loop and a scalar loop for the remaining iterations.
+        // A loop may become two loops, one in vectors and one for the remaining iterations, so its body counts twice.
         Stmt::For { .. } => 10 + 2 * inside,
         Stmt::While { .. } | Stmt::If { .. } => 10 + inside,
         Stmt::Nest { .. } => inside,

@@ -1,4 +1,4 @@
-//! Tests that code contains no address of the process: the same translation into a module that stores bytes.
+//! Tests that generated code contains no address of the process: it is translated into a module that stores bytes.
 //!
 //! The library does not write object files yet; this test checks their prerequisites. Like an object file, the
 //! module holds the bytes of each function and the names that they refer to. A linker could resolve every name, and
@@ -19,13 +19,13 @@ use cranelift_module::{
 use tapeloom_ir::{Code, Scalar};
 use target_lexicon::Triple;
 
-/// A module that stores bytes and names.
+/// A module that stores the bytes of its definitions, and the names to which they refer.
 struct Kept {
     isa: OwnedTargetIsa,
     declarations: ModuleDeclarations,
-    /// The machine code of every function, and the data.
+    /// The machine code of every function, and the bytes of every constant.
     bytes: Vec<Vec<u8>>,
-    /// The symbols that the functions refer to.
+    /// The symbols to which the functions refer.
     references: Vec<ModuleRelocTarget>,
 }
 
@@ -137,7 +137,7 @@ fn what_code_calls_it_calls_by_name() {
                 let of = kept.declarations.get_function_decl(id);
                 called.push(of.linkage_name(id).into_owned());
             }
-            // Constants of the module need no name.
+            // Constants of the module are placed with the code, so they need no name.
             ModuleRelocTarget::User { namespace: 1, .. } => {}
             other => panic!("{other} has no name"),
         }

@@ -28,34 +28,34 @@ use std::collections::BTreeSet;
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal, Tensor};
 
-/// The number of elements of every buffer of the entry, and of a callee.
+/// The number of elements of every buffer: of the entry kernel's, and of a callee's.
 const ENTRY: usize = 24;
 const CALLEE: usize = 8;
-/// The absolute value to which stored and folded numbers are clamped.
+/// The absolute value to which stored and folded numbers are clamped, so that they do not grow.
 const BOUND: f64 = 64.0;
 
 struct Generator<'a> {
     r: &'a mut Random,
     callees: &'a PrimaryMap<KernelId, Kernel>,
-    /// The tapes of the program so far.
+    /// The tapes of the program that were generated so far.
     tapes: &'a mut PrimaryMap<TapeId, Tape>,
     k: Kernel,
     size: usize,
-    /// Whether contractions are generated.
+    /// Whether contractions (matrix products) are generated.
     contracts: bool,
-    /// The arguments, which are never written.
+    /// The kernel's arguments, which are never written: one of f64, one of i64.
     inputs: [BufferId; 2],
     /// Buffers of f64 that are fully written, with their current versions.
     arrays: Vec<BufferVersion>,
-    /// Buffers of f64 that hold no values and are not exchanged in a surrounding loop.
+    /// Buffers of f64 whose contents are unused, and that no surrounding loop swaps with another buffer.
     spare: Vec<BufferId>,
     /// A buffer that is only written, and in which some elements are never written.
     unread: BufferId,
-    /// A buffer that contractions write, and that is no operand of a contraction.
+    /// A buffer into which contractions accumulate, and that is never an operand of a contraction.
     sums: BufferId,
     /// A buffer that is accessed only at constant addresses, so that it may be promoted to values.
     cells: BufferId,
-    /// The offset of the callees' frames.
+    /// The offset in bytes of the callees' frames in the workspace.
     frame: usize,
     /// The surrounding loops with constant trip counts, and the indices of all surrounding loops.
     loops: Vec<(IndexId, usize)>,
@@ -63,7 +63,7 @@ struct Generator<'a> {
     values: Vec<Arg>,
     vars: Vec<VarId>,
     depth: usize,
-    /// The number of statements that may still be generated.
+    /// The number of statements that may still be generated, which bounds the program's size.
     budget: usize,
 }
 
@@ -148,7 +148,7 @@ fn kernel(
         let step = g.block();
         body.push(Stmt::Nest { body: step });
     }
-    // The final contents of the arrays go into the results.
+    // Copy the final contents of the arrays to the results, so that they are compared.
     for from in g.arrays.clone() {
         let (i, mut last) = (g.index(), Vec::new());
         let x = g.load(&mut last, from, at_index(i), None);
@@ -204,7 +204,7 @@ impl Generator<'_> {
         self.code(body, Code::Clamp, &[float(-BOUND), x, float(BOUND)])
     }
 
-    /// Fills an array with the elements of another one plus a constant.
+    /// Generates a loop that sets each element of `to` to that of `from` plus a constant.
     fn fill(&mut self, to: BufferVersion, from: BufferVersion) -> Stmt {
         let (i, mut body) = (self.index(), Vec::new());
         let x = self.load(&mut body, from, at_index(i), None);
@@ -215,7 +215,7 @@ impl Generator<'_> {
         self.for_(i, Extent::Constant(self.size), Vec::new(), body)
     }
 
-    /// Returns a random operand of a dtype that is in scope.
+    /// Returns a random operand of a dtype: a value in scope, a variable, a loop index or a literal.
     fn value(&mut self, dtype: Dtype) -> Arg {
         let fit: Vec<Arg> =
             self.values.iter().copied().filter(|v| self.k.dtype(*v) == dtype).collect();
@@ -278,7 +278,7 @@ impl Generator<'_> {
         self.r.below(self.arrays.len())
     }
 
-    /// Generates a nested block with its own scope.
+    /// Generates a nested block of at most five statements, with its own scope.
     fn block(&mut self) -> Vec<Stmt> {
         self.depth += 1;
         let (values, vars) = (self.values.len(), self.vars.len());
@@ -405,7 +405,8 @@ impl Generator<'_> {
         let n = self.array();
         let input = self.arrays[n];
         let output = match self.spare.pop() {
-            // A carry of two buffers that the loop exchanges (swaps); each iteration first fills the second buffer.
+            // A carry of two buffers that the loop exchanges (swaps): each iteration begins by filling the second
+            // buffer.
             Some(buffer) if input.version == 0 && self.r.below(2) == 0 => {
                 let output = BufferVersion { buffer, version: 0 };
                 begin.push(self.fill(output, input));
@@ -426,8 +427,8 @@ impl Generator<'_> {
         (carries, begin)
     }
 
-    /// Updates the generator's state after a loop: each carried array has the loop's input version again, and the second
-    /// buffer of an exchanged pair is spare.
+    /// Updates the generator's state after a loop: each carried array has the version of the loop's input again, and
+    /// the second buffer of a swapped pair is spare (its contents are unused).
     fn settle(&mut self, carries: &[Carry]) {
         for Carry { input, output } in carries {
             for held in self.arrays.iter_mut().filter(|h| **h == *output) {
@@ -439,13 +440,13 @@ impl Generator<'_> {
         }
     }
 
-    /// Generates the body of a loop. Inner loops must not exchange the buffers that this loop exchanges.
+    /// Generates the body of a loop, in which inner loops must not swap the buffers that this loop swaps.
     fn iterations(&mut self, carries: &[Carry], begin: Vec<Stmt>) -> Vec<Stmt> {
         let turned = carries.first().filter(|c| c.input.buffer != c.output.buffer).copied();
         let mut body = begin;
         let held = self.arrays.clone();
         if let Some(c) = turned {
-            // An inner loop with this buffer would exchange it a second time.
+            // An inner loop that carries this buffer would swap it a second time.
             self.arrays.retain(|h| *h != c.output);
         }
         body.extend(self.block());
@@ -494,7 +495,7 @@ impl Generator<'_> {
         let mut head = Vec::new();
         let condition = self.code(&mut head, Code::Lt, &[Arg::Var(var), limit]);
         let (carries, begin) = self.carries();
-        // Values that the head defines are visible in the body.
+        // Values defined in a `while` loop's head (the condition) are visible in its body.
         let values = self.values.len();
         self.values.push(condition);
         let mut inside = self.iterations(&carries, begin);
@@ -527,7 +528,7 @@ impl Generator<'_> {
         self.vars.push(var);
     }
 
-    /// Generates a loop that writes records, and a loop that reads them in the same or in the reverse order.
+    /// Generates a loop that writes tape records, and a loop that reads them in equal or in reverse order.
     fn taped(&mut self, body: &mut Vec<Stmt>) {
         const FIELD: usize = 2;
         let bytes = 8 * FIELD;
@@ -628,7 +629,7 @@ impl Generator<'_> {
     }
 }
 
-/// Generates a program. Returns whether it has contractions.
+/// Generates a program from a seed. Returns the program and whether it has contractions.
 pub(crate) fn program(seed: u64) -> (Program, bool) {
     let mut r = Random(seed);
     let (mut callees, mut tapes) = (PrimaryMap::new(), PrimaryMap::new());
@@ -641,10 +642,10 @@ pub(crate) fn program(seed: u64) -> (Program, bool) {
     (Program { tapes, callees, entry, ..Program::new("") }, contracts)
 }
 
-/// The results of a run, and the performed effects.
+/// The results of a run, and its effects in the order in which they were performed.
 type Outcome = (Vec<Tensor>, RecordedCalls);
 
-/// Runs the passes of a list, and checks after each pass that the program computes the same. Only passes that
+/// Runs the passes of a list, and checks after each pass that the interpreter computes equal results. Only passes that
 /// choose lanes may change the order of sums. Returns the program after all passes.
 fn passed(
     list: &List,
@@ -656,7 +657,7 @@ fn passed(
 ) -> Program {
     let run = |p: &Program| {
         let mut proved = p.clone();
-        // Machine code needs proved accesses, and a later pass of the list finds some of the proofs.
+        // Machine code needs accesses that are proved in bounds, and a later pass of the list adds some of the proofs.
         if verify(p).iter().any(|e| e.unproved.is_some()) {
             passes::apply("clamp_bounds", &mut proved)
                 .unwrap_or_else(|e| panic!("{what}: {e}\n{p}"));
@@ -674,7 +675,8 @@ fn passed(
             *n += usize::from(before != text);
         }
         match name {
-            // Contractions have the lanes that `vectorize` would give to the loops.
+            // This pass gives contractions the lanes that `vectorize` would give to the loops, so the order of sums may
+            // change.
             "recognize_contractions" => (lanes, want) = (lanes.take(), found),
             "vectorize" => {
                 if let Some(lanes) = lanes.take() {
@@ -705,12 +707,12 @@ fn random_recursive_kernels() {
         tensor(dtype, &x)
     };
     let integers = [numbers(Dtype::F64, 1.0), numbers(Dtype::I64, 1.0)];
-    // With thirds, a change in the order of a sum changes bits.
+    // Numbers are multiples of a third, so that a change in the order of a sum changes bits.
     let thirds = [numbers(Dtype::F64, 3.0), integers[1].clone()];
     let mut met = [0; 11];
-    // The number of programs that each pass of the lists changed. A pass that needs a specific pattern needs an
-    // idiom. Three passes are excluded: results here are too small for zero-fill elimination, all accesses here are
-    // proved before clamping, and jammed nests have their own sweep.
+    // The sweep counts the programs that each pass of the lists changed: every pass must change some. (A pass that
+    // needs a specific pattern needs an idiom in the generator.) Three passes are excluded: results here are too small
+    // for zero-fill elimination, all accesses here are proved before clamping, and unroll-and-jam has its own sweep.
     const ELSEWHERE: [&str; 3] = ["elide_zero_fill", "clamp_bounds", "unroll_and_jam"];
     let names = NATIVE.steps.iter().chain(AS_WRITTEN.steps).map(|step| step.pass.name);
     let names: BTreeSet<&str> = names.filter(|name| !ELSEWHERE.contains(name)).collect();
@@ -733,7 +735,7 @@ fn random_recursive_kernels() {
         let what = format!("seed {seed}");
         for (list, simulated) in [(&NATIVE, false), (&AS_WRITTEN, true)] {
             let made = passed(list, &p, args, &want, &what, &mut changed);
-            // An element that was never written may be loaded and stored again.
+            // An element that was never written may be loaded and stored again, so evaluate the changed program anew.
             let results = (eval(&made, args).unwrap(), take_recorded_calls());
             assert!(!contracts || results == want, "{what}\n{p}\n{made}");
             if simulated {
@@ -774,7 +776,7 @@ fn random_recursive_kernels() {
         if seed % 4 > 0 {
             passes::apply("vectorize", &mut made).unwrap();
         }
-        // Vectorization changes the order of sums, so compute the expected results again.
+        // Vectorization changes the order of sums, so the interpreter computes the expected results again.
         let (results, recorded) = match plain {
             true => told_by(&made),
             false => (eval(&made, args).unwrap(), take_recorded_calls()),
@@ -815,8 +817,8 @@ fn random_recursive_kernels() {
     assert!(changed.iter().all(|(_, n)| *n > 3), "{changed:?}");
 }
 
-/// Runs each pass alone, on programs for which only its required invariant holds. The invariants of before must
-/// hold after it, results must be equal, and the pass must report a change exactly if the text changed.
+/// Runs each pass alone, on programs for which only its required invariants hold. The invariants that held before must
+/// hold after the pass, results must be equal, and the pass must report a change exactly if the program's text changed.
 #[test]
 fn passes_require_no_more_than_they_say() {
     let mut r = Random(11);
@@ -837,7 +839,7 @@ fn passes_require_no_more_than_they_say() {
             assert_eq!(verify(&made), [], "{what}\n{made}");
             let changed = printed(&made) != printed(&p);
             assert_eq!(changed, made.to_string() != p.to_string(), "{what}\n{made}");
-            // Sums of small integers are exact in any order.
+            // Sums of small integers are exact in any order, so programs of integers must always give the same bits.
             if whole || pass.exactness == Exactness::Exact {
                 assert_eq!(
                     (eval(&made, &args).unwrap(), take_recorded_calls()),

@@ -21,7 +21,7 @@ use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{LibraryFn, power};
 use tapeloom_ir::{Code, Dtype, Literal, Problem};
 
-/// Returns the register type of a dtype. A bool is a byte that is 0 or 1, as in memory.
+/// Returns the Cranelift register type of a dtype. A bool is a byte that is 0 or 1, as in memory.
 pub(super) fn register(dtype: Dtype) -> Type {
     match dtype {
         Dtype::Bool => types::I8,
@@ -32,7 +32,7 @@ pub(super) fn register(dtype: Dtype) -> Type {
     }
 }
 
-/// Returns a constant.
+/// Returns the constant with the value of a literal.
 pub(super) fn literal(b: &mut FunctionBuilder<'_>, x: Literal) -> Value {
     match x.dtype {
         Dtype::F64 => b.ins().f64const(Ieee64::with_bits(x.bits)),
@@ -43,7 +43,7 @@ pub(super) fn literal(b: &mut FunctionBuilder<'_>, x: Literal) -> Value {
     }
 }
 
-/// Emits a code on operands whose last one has the dtype `dtype`.
+/// Emits a scalar code (an operation on single elements) on operands, the last of which has the dtype `dtype`.
 pub(super) fn emit(
     b: &mut FunctionBuilder<'_>,
     functions: &mut Functions<'_>,
@@ -203,7 +203,7 @@ fn int_code(
     })
 }
 
-/// Returns a divisor that cannot trap, and the tests that select the corrected results.
+/// Returns a divisor with which division cannot trap, and the tests for 0 and -1 that select the corrected results.
 fn safe_divisor(
     b: &mut FunctionBuilder<'_>,
     ty: Type,
@@ -237,7 +237,7 @@ fn divide(b: &mut FunctionBuilder<'_>, ty: Type, signed: bool, x: Value, y: Valu
 }
 
 fn remainder(b: &mut FunctionBuilder<'_>, ty: Type, signed: bool, x: Value, y: Value) -> Value {
-    // If the divisor was -1, it is now 1; the remainder is 0 in both cases.
+    // A divisor of -1 was replaced by 1; the remainder is 0 for both divisors.
     let (safe, is_zero, _) = safe_divisor(b, ty, signed, y);
     let r = if signed { b.ins().srem(x, safe) } else { b.ins().urem(x, safe) };
     b.ins().select(is_zero, x, r)
@@ -270,12 +270,12 @@ fn convert(b: &mut FunctionBuilder<'_>, x: Value, from: Dtype, to: Dtype) -> Val
         (_, Dtype::I64 | Dtype::U64) => widen(b, x, from),
         (Dtype::I64 | Dtype::U64, _) => b.ins().ireduce(ty, x),
         (Dtype::Bool, _) => b.ins().uextend(ty, x),
-        // Between i32 and u32 the bits do not change.
+        // A conversion between i32 and u32 does not change the bits.
         _ => x,
     }
 }
 
-/// Reinterprets bits. Between integers of one width nothing is emitted.
+/// Reinterprets the bits of `x` as another dtype of equal width. Between two integer dtypes nothing is emitted.
 fn bitcast(b: &mut FunctionBuilder<'_>, x: Value, to: Dtype) -> Value {
     let ty = register(to);
     if b.func.dfg.value_type(x) == ty {

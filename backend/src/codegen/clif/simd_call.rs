@@ -14,16 +14,17 @@ use cranelift_codegen::ir::{
 use cranelift_codegen::isa::CallConv;
 use tapeloom_ir::Problem;
 
-/// The SIMD code of a nest of loops, as a function of a row of argument words.
+/// The SIMD code of a nest of loops, a function whose argument points to a row of words (the nest's arguments).
 struct SimdCode {
-    /// The number of elements of a vector, for each loop with lanes that is not empty.
+    /// The number of elements of a vector, for each loop with lanes that has at least one iteration.
     elements: Vec<(IndexId, usize)>,
     row: Vec<Word>,
     bytes: Vec<u8>,
 }
 
 impl Translator<'_, '_, '_> {
-    /// Emits a nest in vectors of 256 or 512 bits, if possible. Returns false if the caller must translate it.
+    /// Emits a nest of loops in vectors of 256 or 512 bits, if possible. Returns false if the caller must translate the
+    /// nest with Cranelift.
     pub(super) fn simd_call(&mut self, stmt: &Stmt) -> Result<bool, Problem> {
         if self.lanes.is_some() {
             return Ok(false);
@@ -31,7 +32,7 @@ impl Translator<'_, '_, '_> {
         let SimdCode { elements, row, bytes } = match self.simd_code(stmt) {
             Ok(code) => code,
             Err(Refused(why)) => {
-                // If a loop without lanes is refused, its inner loops are reported on their own.
+                // If an outer loop (without lanes) is refused, its inner loops are tried, and reported, on their own.
                 if let Stmt::For { lanes: 2.., .. } = stmt {
                     self.vectorized(stmt, LaneCode::Cranelift(why));
                 }
@@ -59,7 +60,7 @@ impl Translator<'_, '_, '_> {
                     self.b.ins().func_addr(types::I64, f)
                 }
             };
-            // A bool takes a whole 8-byte word of the row.
+            // A bool takes a whole 8-byte word of the row (the nest's arguments).
             let is_bool = self.b.func.dfg.value_type(value) == types::I8;
             let value = if is_bool { self.b.ins().uextend(types::I64, value) } else { value };
             let at = self.b.ins().stack_addr(types::I64, slot, 8 * i as i32);
@@ -92,7 +93,7 @@ impl Translator<'_, '_, '_> {
         Ok(SimdCode { elements: unit.elements, row: unit.row, bytes })
     }
 
-    /// Declares a function with `bytes` as its machine code. Its argument is a pointer to the row of argument words.
+    /// Declares a function whose machine code is `bytes`. Its argument is a pointer to the row of argument words.
     fn leaf(&mut self, bytes: &[u8]) -> Result<cranelift_codegen::ir::FuncRef, Problem> {
         let module = self.functions.module();
         let mut signature = Signature::new(CallConv::triple_default(module.isa().triple()));

@@ -25,32 +25,32 @@ use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 use tapeloom_ir::OrderedSet;
 
-/// The number of statements after its definition for which a value is assumed to be in a register.
+/// The number of statements after a value's definition for which the value is assumed to be in a register.
 pub(super) const STATEMENTS_IN_REGISTER: usize = 100;
 
 /// The largest number of statements by which the computation of a value may be delayed without being pinned.
 const LATE: usize = 50;
 
-/// The largest number of long-lived values and variables for which nothing is spilled.
+/// The largest number of long-lived values and variables of a part (one function) for which nothing is spilled.
 const MANY: usize = 128;
 
-/// The largest number of statements of a top-level loop or branch for which nothing is spilled. Long sequences
-/// outside of loops are cut into parts.
+/// The largest number of statements of a top-level loop or branch for which nothing is spilled. Longer sequences
+/// outside of loops are cut into parts instead.
 const LONG: usize = 300;
 
-/// The values and variables of a part that are stored in memory.
+/// The values and variables of a part (one function) that are stored in memory.
 #[derive(Default)]
 pub(super) struct SpillSet {
-    /// The spilled values, with the bytes of all lanes.
+    /// The spilled values, each with its bytes in all lanes.
     pub(super) values: OrderedSet<(ScalarId, usize)>,
     pub(super) vars: OrderedSet<VarId>,
-    /// The values that are pinned, and the largest number of bytes of one.
+    /// The values that are pinned (computed at their statement); `pin` is the largest number of bytes of one.
     pub(super) pinned: OrderedSet<ScalarId>,
     pub(super) pin: usize,
 }
 
 impl SpillSet {
-    /// Returns the values and variables to spill in a part.
+    /// Returns the values and variables to store in memory in a part (one function).
     pub(super) fn of(kernel: &Kernel, machine: &MachineModel, part: &[&Stmt]) -> SpillSet {
         let most = machine.held_variables;
         let mut all = Variables { most, ..Variables::default() };
@@ -72,9 +72,9 @@ impl SpillSet {
     }
 }
 
-/// A statement, as the analysis of live values sees it.
+/// A statement in the analysis of live values: the value that it defines, and the values that it reads.
 struct Event {
-    /// The earliest time of the computation: the number of the statement.
+    /// The number of the statement in program order, the earliest time of its computation.
     clock: usize,
     makes: Option<ScalarId>,
     reads: SmallVec<[ScalarId; 3]>,
@@ -83,17 +83,17 @@ struct Event {
 }
 
 enum Done {
-    /// Computed at this time (a statement's number), whether the value is used or not.
+    /// The value is computed at this statement's number, whether it is used or not.
     At(usize),
-    /// Computed when the value is first used.
+    /// Cranelift computes the value right before its first use.
     WhenAsked,
 }
 
-/// Returns the values to spill, if values that are computed more than `late` statements after their position are
-/// pinned.
+/// Returns the values to spill. Values that would be computed more than `late` statements after their definition are
+/// pinned: computed at their definition.
 fn spill_set(events: &[Event], late: usize) -> SpillSet {
     let mut spill_set = SpillSet::default();
-    // Per value: the times of its first and its last use.
+    // Per value: the statement numbers of its first and of its last use.
     let mut asked: SecondaryMap<ScalarId, Option<(usize, usize)>> = SecondaryMap::new();
     for e in events.iter().rev() {
         let wanted = e.makes.and_then(|value| asked[value]);
@@ -146,7 +146,7 @@ impl Walk<'_> {
         {
             done = Done::WhenAsked;
         }
-        // The new value of a variable is used at the end of the block.
+        // The new value of a variable is used at the end of the block that assigns it.
         if let Some((var, Assign::Set | Assign::Fold(_))) = stmt.assigned()
             && !self.vars.contains(&var)
         {
@@ -168,7 +168,7 @@ impl Walk<'_> {
     }
 }
 
-/// The variables that loops carry: those of loops with too many variables, and the others.
+/// The variables that loops carry: of loops with more variables than registers (`crowded`), and of other loops.
 #[derive(Default)]
 struct Variables {
     /// The largest number of variables of a loop that remain in registers: `held_variables` of the machine model.
@@ -178,7 +178,7 @@ struct Variables {
 }
 
 impl Variables {
-    /// Adds the variables that a statement assigns and that are declared outside of it.
+    /// Adds to `set` the variables that a statement assigns and that are declared outside of the statement.
     fn stmt(&mut self, stmt: &Stmt, set: &mut OrderedSet<VarId>) {
         if let Some((var, Assign::Set | Assign::Fold(_))) = stmt.assigned() {
             set.insert(var);

@@ -19,26 +19,26 @@ use std::sync::Arc;
 use tapeloom_ir::prim::{Library, LibraryFn};
 use tapeloom_ir::{Code, Dtype, Isa, OrderedMap, Problem};
 
-/// The callable functions with their addresses and signatures.
+/// All functions that a program's code can call, with their addresses and signatures.
 pub(crate) struct Symbols {
     list: Vec<Symbol>,
     index: OrderedMap<String, usize>,
-    /// The external functions, which code calls by number.
+    /// The external functions of the program, which code calls by their number in this list.
     externals: Vec<Arc<ExternalSignature>>,
 }
 
 /// A function that generated code may call.
 pub(crate) struct Symbol {
-    /// The unique name.
+    /// The unique name by which generated code refers to the function.
     pub(crate) name: String,
-    /// The address in this process.
+    /// The address of the function in this process.
     pub(crate) address: *const u8,
     params: Vec<ir::Type>,
     result: Option<ir::Type>,
 }
 
 impl Symbols {
-    /// Lists the functions that a program calls.
+    /// Lists the functions that a program's code can call.
     pub(crate) fn of(program: &Program) -> Symbols {
         let (list, index, externals) = (Vec::new(), OrderedMap::default(), program.externals());
         let mut symbols = Symbols { list, index, externals };
@@ -127,16 +127,17 @@ impl Symbols {
     }
 }
 
-/// The functions of a module. Each is declared at its first call.
+/// The functions of a module, each declared at its first call.
 pub(crate) struct Functions<'a> {
     module: &'a mut dyn Module,
     symbols: &'a Symbols,
     declared: OrderedMap<usize, FuncId>,
-    /// The functions that are imported into the function under construction.
+    /// The module's functions that are already imported into the function under construction.
     imported: OrderedMap<FuncId, FuncRef>,
-    /// Constants in memory.
+    /// The constant words that are data of the module; equal ones are stored once.
     constants: OrderedMap<Vec<i64>, DataId>,
-    /// The vector widths of the loops so far, and the instruction set of the code in 256-bit and 512-bit vectors.
+    /// The report of vector widths of the loops translated so far, with the instruction set for 256-bit and 512-bit
+    /// vectors.
     vectors: Vectors,
 }
 
@@ -164,22 +165,22 @@ impl<'a> Functions<'a> {
         }
     }
 
-    /// Reports the vectors of a loop with lanes.
+    /// Adds a loop with lanes to the report of vector widths.
     pub(super) fn vectorized(&mut self, of: LaneLoop) {
         self.vectors.loops.push(of);
     }
 
-    /// Adds to the bytes of code in 256-bit or 512-bit vectors.
+    /// Adds `bytes` to the report's bytes of code in 256-bit or 512-bit vectors.
     pub(super) fn emitted(&mut self, bytes: usize) {
         self.vectors.simd_bytes += bytes;
     }
 
-    /// Takes the report of the vector widths of all loops with lanes.
+    /// Removes and returns the report of the vector widths of all loops with lanes.
     pub(super) fn vectors(&mut self) -> Vectors {
         std::mem::take(&mut self.vectors)
     }
 
-    /// Returns the module.
+    /// Returns the Cranelift module that receives the functions.
     pub(super) fn module(&mut self) -> &mut dyn Module {
         self.module
     }
@@ -198,18 +199,18 @@ impl<'a> Functions<'a> {
         }
     }
 
-    /// Begins another function: clears the imports.
+    /// Starts a new function: none of the module's functions is imported into it yet.
     pub(super) fn begin(&mut self) {
         self.imported.clear();
     }
 
-    /// Imports a function of the module into the function under construction.
+    /// Imports a function of the module into the function under construction, once.
     pub(super) fn import(&mut self, func: &mut ir::Function, id: FuncId) -> FuncRef {
         let module = &mut *self.module;
         *self.imported.entry(id).or_insert_with(|| module.declare_func_in_func(id, func))
     }
 
-    /// Returns the address of constant numbers in memory for the function under construction.
+    /// Returns the address of constant words in the module's data, for the function under construction.
     pub(super) fn constant(
         &mut self,
         func: &mut ir::Function,
@@ -231,7 +232,8 @@ impl<'a> Functions<'a> {
         Ok(self.module.declare_data_in_func(id, func))
     }
 
-    /// Returns a library function.
+    /// Returns a library function (such as `exp`) for elements of a dtype, imported into the function under
+    /// construction.
     pub(super) fn library(
         &mut self,
         func: &mut ir::Function,
@@ -241,8 +243,8 @@ impl<'a> Functions<'a> {
         self.symbol(func, &name(library, dtype))
     }
 
-    /// Returns the 8-lane version of a library function. Its arguments are the address of the results, and the
-    /// eight arguments.
+    /// Returns the version of a library function for 8 elements at once. Its arguments are the address for the results,
+    /// and the eight elements.
     pub(super) fn library_of_eight(
         &mut self,
         func: &mut ir::Function,
@@ -252,8 +254,8 @@ impl<'a> Functions<'a> {
         self.symbol(func, &of_eight(&name(library, dtype)))
     }
 
-    /// Returns the function that calls an external function, and the external function's number. Arguments:
-    /// context, number, row of pointers. Returns a status.
+    /// Returns the runtime function that calls an external function, and the external function's number. Its arguments
+    /// are the context, that number, and an array of pointers to operands and results. It returns a status.
     pub(super) fn external(
         &mut self,
         func: &mut ir::Function,
@@ -265,25 +267,26 @@ impl<'a> Functions<'a> {
         Ok((self.symbol(func, EXTERNAL)?, number))
     }
 
-    /// Returns the function that grows a tape for a record. Arguments: context, tape, number of the record. Returns
-    /// a status.
+    /// Returns the runtime function that grows a dynamic tape. Its arguments are the context, the tape, and the number
+    /// of the record that must fit. It returns a status.
     pub(super) fn grow(&mut self, func: &mut ir::Function) -> Result<FuncRef, Problem> {
         self.symbol(func, GROW)
     }
 
-    /// Returns the function that enters a limited loop. Arguments: context, loop, iterations or -1. Returns a
-    /// status.
+    /// Returns the runtime function that is called before a limited loop. Its arguments are the context, the loop, and
+    /// the number of iterations, or -1 if that is unknown. It returns a status.
     pub(super) fn enter(&mut self, func: &mut ir::Function) -> Result<FuncRef, Problem> {
         self.symbol(func, ENTER)
     }
 
-    /// Returns the sort function. Arguments: description, elements, indices, scratch memory. Returns a status.
+    /// Returns the runtime's sort function. Its arguments are a description, the elements, the indices (the result),
+    /// and scratch memory. It returns a status.
     pub(super) fn argsort(&mut self, func: &mut ir::Function) -> Result<FuncRef, Problem> {
         self.symbol(func, ARGSORT)
     }
 
-    /// Returns the function of a contraction. Arguments: description, lhs, rhs, out. The library's functions return
-    /// a status, the functions for thin matrices nothing.
+    /// Returns the function that computes a contraction. Its arguments are a description, lhs, rhs and out. The
+    /// library's functions return a status, the functions for thin matrices return nothing.
     pub(super) fn contraction(
         &mut self,
         func: &mut ir::Function,
@@ -323,7 +326,7 @@ const GROW: &str = "grow";
 const ENTER: &str = "enter";
 const EXTERNAL: &str = "external";
 
-/// Returns the name of the function of a contraction.
+/// Returns the symbol's name of the function that computes a contraction.
 fn contraction(c: &Contract) -> String {
     match c.sums {
         Sums::Library => format!("contract_{}", c.dtype),
@@ -340,7 +343,7 @@ fn name(l: Library, dtype: Dtype) -> String {
     if dtype == Dtype::F64 { wide } else { narrow }
 }
 
-/// Returns the name of the 8-lane version of a function.
+/// Returns the symbol's name of the version of a library function for 8 elements.
 fn of_eight(name: &str) -> String {
     format!("{name}_of_eight")
 }

@@ -20,7 +20,7 @@ use tapeloom_ir::prim::{Continuity, Library, LibraryFn, SignOf};
 use tapeloom_ir::{ArrayType, Code, Dtype, Isa, Literal, Tensor};
 use target_lexicon::Triple;
 
-/// A builder of programs.
+/// A builder of test programs with one kernel.
 struct Make {
     p: Kernel,
 }
@@ -90,7 +90,7 @@ fn at(index: IndexId) -> Address {
     Address { offset: 0, terms: vec![(index, 1)], dynamic: None }
 }
 
-/// Returns the program after `vectorize`.
+/// Returns the program after the pass `vectorize`, which gives lanes to its loops.
 fn in_lanes(mut p: Program) -> Program {
     passes::apply("vectorize", &mut p).unwrap();
     assert_eq!(verify(&p), [], "{p}");
@@ -114,7 +114,7 @@ fn check(p: &Program, args: &[Tensor], tolerance: f64) {
     compare(p, args, &eval(p, args).unwrap(), tolerance, "");
 }
 
-/// Checks that machine code returns the expected results. Returns the performed effects.
+/// Checks that machine code returns the results `want`. Returns the effects that were performed.
 #[track_caller]
 pub(super) fn compare(
     p: &Program,
@@ -309,7 +309,7 @@ fn every_code_at_the_edges() {
                 continue;
             }
             let values = edges(dtype);
-            // All pairs of edge values.
+            // The arrays hold all pairs of edge values.
             let n = values.len() * values.len();
             let first: Vec<_> = (0..n).map(|i| values[i / values.len()]).collect();
             let second: Vec<_> = (0..n).map(|i| values[i % values.len()]).collect();
@@ -333,7 +333,7 @@ fn every_code_at_the_edges() {
 }
 
 /// A selection between a value and zero, by a condition from memory, is emitted as operations on bits: at edge values
-/// it must give the same bits as the interpreter.
+/// machine code must give the same bits as the interpreter.
 #[test]
 fn choices_of_nothing_at_the_edges() {
     for dtype in [Dtype::F64, Dtype::F32] {
@@ -465,9 +465,10 @@ struct Generator {
     values: Vec<Arg>,
     /// The accumulators in scope, with the number of loops around their declarations.
     vars: Vec<(VarId, usize)>,
-    /// Whether only operations are used that keep numbers small.
+    /// Whether only codes are used that keep numbers small.
     tame: bool,
-    /// The last generated address, with the number of loops around it and the range of its offset.
+    /// The last generated address, with the number of loops around it, and the least and greatest element that its
+    /// terms reach.
     last: Option<(usize, Address, (i64, i64))>,
 }
 
@@ -513,7 +514,7 @@ impl Generator {
             let body = self.block();
             self.m.step(body);
         }
-        // Write every output.
+        // Access every output at least once.
         for n in 0..DTYPES.len() {
             let b = self.outputs[n];
             let mut body = Vec::new();
@@ -530,7 +531,7 @@ impl Generator {
             && depth == self.loops.len()
             && self.r.below(2) == 0
         {
-            // A small change of the last address.
+            // Change the last address by at most 2 elements, so that accesses overlap.
             let shift = self.r.below(5) as i64 - 2;
             let offset = (address.offset + shift).clamp(room.0, room.1);
             return Address { offset, ..address };
@@ -600,7 +601,7 @@ impl Generator {
                     let mut address = self.address();
                     let guard = self.guard(&mut body);
                     if self.r.below(6) == 0 {
-                        // A dynamic index, clamped to the buffer.
+                        // Compute an index at run time, clamped to the buffer.
                         let i = self.value(Dtype::I64);
                         let bound = |x: usize| Arg::Literal(Literal::i64(x as i64));
                         let i =
@@ -694,7 +695,7 @@ impl Generator {
 #[test]
 fn random_kernels() {
     let mut r = Random(1);
-    // Floats are thirds, so that a change in the order of a sum changes bits.
+    // Floats are multiples of a third, so that a change in the order of a sum changes bits.
     let third = |d: Dtype, x: f64| if d.is_float() { x / 3.0 } else { x };
     let mut element = |d: Dtype| Literal::of(d, third(d, r.below(9) as f64 - 4.0));
     let args: Vec<Tensor> = DTYPES
@@ -713,7 +714,8 @@ fn random_kernels() {
     }
 }
 
-/// The loop program determines the lanes, so a machine without vectors must compute the same bits.
+/// Checks that code for a machine without vector instructions computes the interpreter's bits: the program itself
+/// determines its lanes.
 #[track_caller]
 fn without_vectors(p: &Program, args: &[Tensor]) {
     let code = Executable::made(
@@ -749,7 +751,7 @@ fn many_steps_and_one_long_nest() {
             if one_nest {
                 let args = [values[values.len() - 1], values[values.len() - far]];
                 let z = m.code(&mut body, code, &args);
-                // Keep numbers small.
+                // Clamp the number to at most 2, so that it does not grow.
                 values.push(m.code(&mut body, Code::Min, &[z, Arg::Literal(Literal::f64(2.0))]));
             } else {
                 let mut body = Vec::new();
@@ -907,7 +909,7 @@ fn executables_run_on_threads_and_free_their_memory() {
             });
         }
     });
-    // The bytes of executable memory without a file. Other tests may have some at the same time.
+    // The bytes of executable memory of this process that belongs to no file. Other tests may have some at this time.
     let code = || -> usize {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
         let ours = maps.lines().filter(|l| l.contains("r-xp") && !l.contains(['/', '[']));
@@ -922,7 +924,7 @@ fn executables_run_on_threads_and_free_their_memory() {
     for _ in 0..1000 {
         Executable::new(&p).unwrap();
     }
-    // A leak would be one page per program.
+    // If code were not freed, at least one page per program would remain.
     let after = code();
     assert!(after < before + 500 * 4096, "{before} -> {after}");
 }

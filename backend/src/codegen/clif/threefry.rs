@@ -13,7 +13,7 @@ pub(super) fn bits(b: &mut FunctionBuilder<'_>, key: Value, counter: Value) -> V
     b.ins().bor(high, low)
 }
 
-/// Returns the high and the low word.
+/// Splits 64 bits into the high and the low 32-bit word.
 fn words(b: &mut FunctionBuilder<'_>, x: Value) -> [Value; 2] {
     let high = b.ins().ushr_imm_u(x, 32);
     [b.ins().ireduce(types::I32, high), b.ins().ireduce(types::I32, x)]

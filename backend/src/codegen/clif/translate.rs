@@ -23,11 +23,11 @@ use cranelift_module::FuncId;
 use smallvec::SmallVec;
 use tapeloom_ir::{Dtype, OrderedMap, Problem};
 
-/// Tables that all parts of a kernel share, so that they are allocated once.
+/// Tables of values and variables that all parts of a kernel share, so that they are allocated once.
 #[derive(Default)]
 pub(super) struct State {
     pub(super) scalars: SecondaryMap<ScalarId, Option<Lanes>>,
-    /// Per value: the number of statements that had been translated when it was defined.
+    /// Per value: `clock` (the number of translated statements) at its definition.
     pub(super) made: SecondaryMap<ScalarId, usize>,
     pub(super) clock: usize,
     pub(super) vars: SecondaryMap<VarId, Option<Binding>>,
@@ -36,20 +36,21 @@ pub(super) struct State {
 /// A loop whose body is being translated: its index, and counters derived from the index.
 pub(super) struct Counter {
     pub(super) index: IndexId,
-    /// The value of the index (in the first lane).
+    /// The value of the loop's index (in the first lane).
     pub(super) at: At,
-    /// Counters for strides that addressing modes cannot scale: the bytes per iteration, and the value.
+    /// Counters for strides that addressing modes cannot scale (not 1, 2, 4 or 8 bytes): the stride in bytes, and the
+    /// counter's value.
     pub(super) scaled: SmallVec<[(i64, Value); 2]>,
 }
 
-/// The value of a loop index.
+/// The current value of a loop index.
 #[derive(Clone, Copy)]
 pub(super) enum At {
     Constant(i64),
     Value(Value),
 }
 
-/// The part to translate, with its context.
+/// A part of a kernel to translate (statements that become one function), with its context.
 #[derive(Clone, Copy)]
 pub(super) struct Subject<'a> {
     pub(super) machine: MachineModel,
@@ -57,13 +58,13 @@ pub(super) struct Subject<'a> {
     pub(super) p: &'a Kernel,
     /// Whether the kernel is the program's entry.
     pub(super) entry: bool,
-    /// The functions of the kernels that were compiled before.
+    /// The functions of the kernels that were translated before.
     pub(super) kernels: &'a PrimaryMap<KernelId, FuncId>,
     pub(super) cut: &'a Parts<'a>,
     pub(super) part: usize,
 }
 
-/// The translation of one part.
+/// The translation of one part of a kernel to one Cranelift function.
 pub(super) struct Translator<'a, 'f, 'm> {
     pub(super) machine: MachineModel,
     pub(super) program: &'a Program,
@@ -76,7 +77,7 @@ pub(super) struct Translator<'a, 'f, 'm> {
     pub(super) b: &'a mut FunctionBuilder<'f>,
     pub(super) functions: &'a mut Functions<'m>,
     pub(super) layout: Layout,
-    /// The call record, and the context and frame that it points to.
+    /// The call record (the kernel's argument), and the context and the frame that it points to.
     pub(super) record: Value,
     pub(super) context: Value,
     pub(super) frame: Value,
@@ -84,23 +85,25 @@ pub(super) struct Translator<'a, 'f, 'm> {
     pub(super) loops: Vec<Counter>,
     /// The number of branches and `while` loops around the statement being translated.
     pub(super) inside: usize,
-    /// Values of loads that were emitted before the loop that contains them.
+    /// The values whose loads were emitted before the loop that contains them.
     pub(super) hoisted: Vec<ScalarId>,
     /// The loop with lanes that is being translated, and its number of lanes.
     pub(super) lanes: Option<(IndexId, usize)>,
-    /// The remaining iterations of a loop with lanes, while they are translated one by one.
+    /// The remaining iterations of a loop with lanes (after the full vectors), while they are translated one by one.
     pub(super) rest: Option<Rest>,
-    /// Whether this machine has the vector instructions.
+    /// Whether this machine has the vector instructions that are emitted.
     pub(super) vectors: bool,
-    /// The current values of elements of promoted buffers.
+    /// The current values of the elements of promoted buffers: buffers that are not in memory. Key: buffer and element
+    /// offset.
     pub(super) elements: OrderedMap<(BufferId, i64), Value>,
-    /// The addresses of buffers that were computed at the top level.
+    /// The addresses of buffers that were computed outside of loops and branches, so that all later code may use them.
     pub(super) pointers: OrderedMap<BufferId, Value>,
     /// Whether the surrounding loop uses more buffers than `held_pointers`, so that each access loads its pointer.
     pub(super) crowded: bool,
-    /// The buffers that a surrounding loop swaps in each iteration (*exchanged*), with their current places.
+    /// The buffers that a surrounding loop swaps with another buffer in each iteration (*exchanged*), with their
+    /// current memory.
     pub(super) exchanged: OrderedMap<BufferId, Exchanged>,
-    /// Per cursor: the variable that holds the address of its record.
+    /// Per cursor of a tape: the variable that holds the address of the cursor's current record.
     pub(super) cursors: SecondaryMap<CursorId, Option<Variable>>,
 }
 
@@ -112,7 +115,7 @@ impl<'a, 'f, 'm> Translator<'a, 'f, 'm> {
         functions: &'a mut Functions<'m>,
         record: Value,
     ) -> Self {
-        // A call record does not change during a call.
+        // A call record does not change during a call, so these loads may be moved.
         let flags = MemFlagsData::trusted().with_readonly().with_can_move();
         let context = b.ins().load(types::I64, flags, record, abi::CONTEXT as i32);
         let frame = b.ins().load(types::I64, flags, record, abi::FRAME as i32);
@@ -146,7 +149,7 @@ impl<'a, 'f, 'm> Translator<'a, 'f, 'm> {
         }
     }
 
-    /// Emits a return with status 0.
+    /// Emits the function's final return, with status 0 (success).
     pub(super) fn finish(&mut self) {
         let done = self.b.ins().iconst(types::I32, 0);
         self.b.ins().return_(&[done]);
@@ -156,7 +159,8 @@ impl<'a, 'f, 'm> Translator<'a, 'f, 'm> {
         body.iter().try_for_each(|stmt| self.stmt(stmt))
     }
 
-    /// Returns whether the current position is at the top level, so that values defined here dominate all later code.
+    /// Returns whether the code under construction is outside of loops and branches, so that its values dominate all
+    /// later code.
     pub(super) fn top(&self) -> bool {
         self.loops.is_empty() && self.inside == 0
     }
@@ -252,13 +256,13 @@ impl<'a, 'f, 'm> Translator<'a, 'f, 'm> {
         self.state.scalars[value] = Some(x);
     }
 
-    /// Returns the offset of the memory that holds a spilled value, once the value is no longer in a register.
+    /// Returns the workspace offset, in bytes, of a spilled value that is no longer assumed to be in a register.
     pub(super) fn spill_slot(&self, value: ScalarId) -> Option<usize> {
         let at = self.cut.spilled.get(&value).copied()?;
         (self.state.clock - self.state.made[value] > STATEMENTS_IN_REGISTER).then_some(at)
     }
 
-    /// Stores the lanes of a spilled or pinned value.
+    /// Stores all lanes of a spilled or pinned value at an offset of the workspace, in bytes.
     fn store_spill(&mut self, offset: usize, x: &Lanes) {
         let (base, mut offset) = self.spill_address(offset);
         for x in x.registers() {
@@ -267,7 +271,7 @@ impl<'a, 'f, 'm> Translator<'a, 'f, 'm> {
         }
     }
 
-    /// Loads the lanes of a spilled value.
+    /// Loads all lanes of a spilled value from an offset of the workspace, in bytes.
     fn load_spill(&mut self, offset: usize, x: &mut Lanes) {
         let (base, mut offset) = self.spill_address(offset);
         for x in x.registers_mut() {
@@ -340,26 +344,28 @@ impl<'a, 'f, 'm> Translator<'a, 'f, 'm> {
         }
     }
 
-    /// Returns the address of a spill, which is in the workspace of the whole program.
+    /// Returns the address (pointer and immediate offset) of a spilled value at `offset` bytes of the whole program's
+    /// workspace.
     pub(super) fn spill_address(&mut self, offset: usize) -> (Value, i32) {
         let workspace = self.of_context(abi::WORKSPACE);
         self.place(workspace, offset as i64)
     }
 
-    /// Loads the word at offset `at` of the call's context. The word does not change during a call, so the load may move.
+    /// Loads the word at byte `at` of the call's context. The word does not change during a call, so the load may be
+    /// moved.
     pub(super) fn of_context(&mut self, at: usize) -> Value {
         let flags = MemFlagsData::trusted().with_readonly().with_can_move();
         self.b.ins().load(types::I64, flags, self.context, at as i32)
     }
 }
 
-/// Continues in a block whose predecessors are all known.
+/// Continues the code in a block whose predecessors have all been emitted.
 pub(super) fn begin(b: &mut FunctionBuilder<'_>, block: Block) {
     b.switch_to_block(block);
     b.seal_block(block);
 }
 
-/// Emits a call, and a return of its status if the status is not 0.
+/// Emits a call, and a return of the callee's status if that is not 0 (success).
 pub(super) fn call(b: &mut FunctionBuilder<'_>, function: FuncRef, args: &[Value]) {
     let call = b.ins().call(function, args);
     if let [status] = *b.inst_results(call) {
@@ -367,7 +373,7 @@ pub(super) fn call(b: &mut FunctionBuilder<'_>, function: FuncRef, args: &[Value
     }
 }
 
-/// Emits a return of a status if the status is not 0.
+/// Emits a return of `status` if it is not 0 (success).
 fn return_unless_zero(b: &mut FunctionBuilder<'_>, status: Value) {
     let (bad, good) = (b.create_block(), b.create_block());
     b.set_cold_block(bad);

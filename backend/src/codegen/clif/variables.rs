@@ -9,22 +9,23 @@ use cranelift_frontend::Variable;
 use smallvec::SmallVec;
 use tapeloom_ir::Problem;
 
-/// The representation of a loop program's variable in Cranelift's IR.
+/// The representation of a loop program's variable in Cranelift's IR: one value for all lanes, or one value per lane.
 #[derive(Clone)]
 pub(super) enum Binding {
     /// One value for all lanes.
     One(Variable),
-    /// A value per lane, in vector registers of this type.
+    /// One value per lane, in vector registers of this type.
     Vector(Type, SmallVec<[Variable; 4]>),
-    /// A value per lane, in scalar registers.
+    /// One value per lane, each in a scalar register.
     Each(SmallVec<[Variable; 4]>),
-    /// One value of this type for all lanes, at this offset of the workspace, because the loop has too many
-    /// variables.
+    /// One value of this type for all lanes, at this offset in bytes of the workspace, because the loop has more
+    /// variables than registers.
     Memory(Type, usize),
 }
 
 impl Translator<'_, '_, '_> {
-    /// Declares the Cranelift variables of a variable: one, or enough for the current number of lanes.
+    /// Declares the Cranelift variables that represent a loop program's variable: one, or enough for the current number
+    /// of lanes.
     pub(super) fn declare(&mut self, var: VarId) -> Binding {
         let (dtype, width) = (self.p.vars[var], self.width());
         let scalar = scalar::register(dtype);

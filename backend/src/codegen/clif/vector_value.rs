@@ -1,4 +1,4 @@
-//! Values in a loop with lanes.
+//! Values in a loop with lanes (a vectorized loop).
 //!
 //! In such a loop, a scalar of the program stands for one value per lane. [`Lanes`] is its representation: one
 //! value if all lanes agree, 128-bit registers for floats, masks for comparisons of floats, and otherwise one
@@ -18,16 +18,16 @@ use tapeloom_ir::math::EIGHT;
 use tapeloom_ir::prim::{Gives, Library};
 use tapeloom_ir::{Code, Dtype, Literal, Problem};
 
-/// A scalar of the program in all lanes.
+/// The value of a program's scalar in all lanes of a loop.
 #[derive(Clone, Debug)]
 pub(super) enum Lanes {
-    /// The same value in every lane.
+    /// All lanes have this value.
     One(Value),
     /// Floats, lanes in order: `f64x2` or `f32x4` registers.
     Vector(Registers),
-    /// Truth values, with all bits set or none: `i64x2` or `i32x4` registers.
+    /// Truth values, each with all bits set or none, lanes in order: `i64x2` or `i32x4` registers.
     Mask(Registers),
-    /// A value per lane, each in a scalar register.
+    /// One value per lane, each in a scalar register.
     Each(Registers),
 }
 
@@ -49,10 +49,10 @@ impl Lanes {
     }
 }
 
-/// Registers, first lanes first.
+/// The registers of a value; those with the first lanes come first.
 pub(super) type Registers = SmallVec<[Value; 4]>;
 
-/// Returns the vector type of a dtype, if the machine has one and `width` lanes fill at least one register.
+/// Returns the 128-bit vector type of a dtype, if the machine has one and `width` lanes fill at least one register.
 pub(super) fn vector(vectors: bool, dtype: Dtype, width: usize) -> Option<Type> {
     match dtype {
         Dtype::F64 if vectors && width >= 2 => Some(types::F64X2),
@@ -67,18 +67,18 @@ pub(super) fn vector(vectors: bool, dtype: Dtype, width: usize) -> Option<Type> 
     }
 }
 
-/// Emits operations on lanes.
+/// An emitter of scalar codes on values in all lanes.
 pub(super) struct LaneBuilder<'a, 'f, 'm> {
     pub(super) b: &'a mut FunctionBuilder<'f>,
     pub(super) functions: &'a mut Functions<'m>,
     /// The number of lanes.
     pub(super) width: usize,
-    /// Whether the machine has the vector instructions.
+    /// Whether the machine has the vector instructions that are emitted.
     pub(super) vectors: bool,
 }
 
 impl LaneBuilder<'_, '_, '_> {
-    /// Emits a code on operands, the last of which has the dtype `dtype`.
+    /// Emits a scalar code in all lanes, on operands the last of which has the dtype `dtype`.
     pub(super) fn code(&mut self, code: Code, dtype: Dtype, x: &[Lanes]) -> Result<Lanes, Problem> {
         let ones: SmallVec<[Value; 3]> =
             x.iter().filter_map(|x| if let Lanes::One(v) = x { Some(*v) } else { None }).collect();
@@ -112,7 +112,7 @@ impl LaneBuilder<'_, '_, '_> {
         let f = self.functions.library_of_eight(self.b.func, library, dtype)?;
         let scalar = scalar::register(dtype);
         let bytes = EIGHT as u32 * scalar.bytes();
-        // The slot is aligned to a cache line.
+        // The slot is aligned to a cache line, 2⁶ bytes.
         let data = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 6);
         let slot = self.b.create_sized_stack_slot(data);
         let ty = self.vector(dtype).unwrap_or(scalar);
@@ -132,7 +132,7 @@ impl LaneBuilder<'_, '_, '_> {
         vector(self.vectors, dtype, self.width)
     }
 
-    /// Emits a code by vector instructions; `None` if there are none.
+    /// Emits a scalar code by vector instructions; returns `None` if it has none.
     fn in_vectors(
         &mut self,
         code: Code,
@@ -189,7 +189,7 @@ impl LaneBuilder<'_, '_, '_> {
                     x.iter().map(|x| self.b.ins().fcmp(FloatCC::NotEqual, *x, zero)).collect(),
                 ))
             }
-            // Converts a truth to a number.
+            // Convert a truth value to a number.
             (Lanes::Mask(_), _, Some(ty)) => {
                 let mask = self.mask(x, ty.as_truthy());
                 let one = self.splat(Literal::one(to), ty);
@@ -202,7 +202,7 @@ impl LaneBuilder<'_, '_, '_> {
         }
     }
 
-    /// Emits logic on masks.
+    /// Emits a logical operation on masks.
     fn logic(&mut self, code: Code, x: &[Lanes]) -> Option<Lanes> {
         let ty = x.iter().find_map(|x| match x {
             Lanes::Mask(m) => Some(self.b.func.dfg.value_type(m[0])),
@@ -256,7 +256,7 @@ impl LaneBuilder<'_, '_, '_> {
         Some(Lanes::Mask(z))
     }
 
-    /// Returns a value as one scalar per lane.
+    /// Returns a value's lanes as scalars, one per lane.
     pub(super) fn each(&mut self, x: &Lanes, dtype: Dtype) -> Registers {
         match x {
             Lanes::One(v) => std::iter::repeat_n(*v, self.width).collect(),
@@ -280,7 +280,7 @@ impl LaneBuilder<'_, '_, '_> {
         }
     }
 
-    /// Returns a value as registers of type `ty`.
+    /// Returns a value's lanes in vector registers of type `ty`.
     pub(super) fn vectors(&mut self, x: &Lanes, dtype: Dtype, ty: Type) -> Registers {
         let count = self.width / ty.lane_count() as usize;
         match x {
@@ -296,7 +296,7 @@ impl LaneBuilder<'_, '_, '_> {
         }
     }
 
-    /// Returns truth values as registers of type `ty`, a vector of integers.
+    /// Returns truth values as masks in registers of type `ty`, a vector of integers.
     fn mask(&mut self, x: &Lanes, ty: Type) -> Registers {
         if let Lanes::Mask(m) = x
             && self.b.func.dfg.value_type(m[0]) == ty
@@ -318,7 +318,7 @@ impl LaneBuilder<'_, '_, '_> {
         each.chunks(ty.lane_count() as usize).map(|lanes| self.join(ty, lanes)).collect()
     }
 
-    /// Joins scalars into one register.
+    /// Joins the scalars `lanes` into one vector register of type `ty`.
     fn join(&mut self, ty: Type, lanes: &[Value]) -> Value {
         let mut register = self.b.ins().scalar_to_vector(ty, lanes[0]);
         for (i, v) in lanes.iter().enumerate().skip(1) {
@@ -332,13 +332,13 @@ impl LaneBuilder<'_, '_, '_> {
         lanes.map(|((m, x), y)| float::choose(self.b, ty, *m, *x, *y)).collect()
     }
 
-    /// Returns a constant in every lane of a register.
+    /// Returns a vector register of type `ty` with the constant `x` in every lane.
     pub(super) fn splat(&mut self, x: Literal, ty: Type) -> Value {
         let x = scalar::literal(self.b, x);
         self.b.ins().splat(ty, x)
     }
 
-    /// Folds all lanes into one scalar: first whole registers, until one is left, and then its lanes.
+    /// Folds all lanes into one scalar: first whole registers, until one register is left, and then its lanes.
     pub(super) fn reduce(
         &mut self,
         code: Code,

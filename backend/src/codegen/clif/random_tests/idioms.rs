@@ -5,11 +5,11 @@ use super::{Generator, Stmt, at_index, float, store};
 use crate::loop_ir::{Address, Arg, Buffer, BufferVersion, Extent, IndexId, Place};
 use tapeloom_ir::{ArrayType, Code, Dtype};
 
-/// The number of elements of a window: a contiguous part of an array that is copied.
+/// The number of elements of a window: a contiguous part of an array, which is copied out, modified and copied back.
 const WINDOW: usize = 4;
 
 impl Generator<'_> {
-    /// Generates, at random, one of the patterns of this file.
+    /// Appends to `body`, at random, one of the patterns of this file.
     pub(super) fn idiom(&mut self, body: &mut Vec<Stmt>) {
         match self.r.below(5) {
             0 => self.window(body),
@@ -20,7 +20,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Returns a random array, possibly one that is only read.
+    /// Returns a random array to read: one that may be written, or one that is only read.
     fn some_array(&mut self) -> BufferVersion {
         let n = self.array();
         match self.r.below(3) {
@@ -39,8 +39,8 @@ impl Generator<'_> {
         self.for_(index, Extent::Constant(extent), Vec::new(), body)
     }
 
-    /// Generates a window of an array that is copied out or computed, then modified, and copied back or elsewhere.
-    /// The start of the window may be computed before or after its first use.
+    /// Generates a window of an array (a contiguous part) that is copied out or computed, then modified, and copied
+    /// back or elsewhere. The start of the window may be computed before or after its first use.
     fn window(&mut self, body: &mut Vec<Stmt>) {
         let place = Place::Workspace(self.k.workspace);
         self.k.workspace += 64;
@@ -85,7 +85,7 @@ impl Generator<'_> {
         body.push(self.copied((to, start), (window, Address::default())));
     }
 
-    /// Generates a loop that copies a window.
+    /// Generates a loop that copies a window of `WINDOW` elements from `from` to `to`.
     fn copied(&mut self, to: (BufferVersion, Address), from: (BufferVersion, Address)) -> Stmt {
         let (i, mut iterations) = (self.index(), Vec::new());
         let [to, from] = [to, from].map(|(held, mut at)| {
@@ -97,7 +97,8 @@ impl Generator<'_> {
         self.plain(i, WINDOW, iterations)
     }
 
-    /// Generates rows times a vector with a use of each sum; or scaled rows that are summed; or outer products.
+    /// Generates a matrix times a vector with a use of each row's sum; or scaled rows that are summed; or an outer
+    /// product.
     fn product(&mut self, body: &mut Vec<Stmt>) {
         let (m, n) = (self.r.of(&[4, 8]), self.r.of(&[8, 9]));
         // Arrays are short, so neighbouring rows overlap. If the row stride is 1, rows are adjacent like columns; a
@@ -123,7 +124,7 @@ impl Generator<'_> {
         let each = with(room(self, m), &[(i, 1)]);
         let (mut outer, mut inner) = (Vec::new(), Vec::new());
         if self.r.below(3) == 0 {
-            // y[j] += x[i] w[i, j]
+            // y[j] += x[i] * w[i, j], after y is set to zero
             let clear = self.index();
             let mut at = row.clone();
             at.terms = vec![(clear, 1)];
@@ -138,7 +139,7 @@ impl Generator<'_> {
             body.push(self.plain(i, m, outer));
             return;
         }
-        // A value that is loaded before the sum is computed, and read or stored after it.
+        // Load a value before the sum is computed, and read or store it after the sum.
         let early = (self.r.below(2) == 0).then(|| {
             let from = self.some_array();
             let x = self.load(&mut outer, from, each.clone(), None);
@@ -168,7 +169,7 @@ impl Generator<'_> {
         body.push(self.plain(i, m, outer));
     }
 
-    /// Generates iterations that add to an element and to its neighbours.
+    /// Generates a loop whose iterations add to an element and to its neighbours.
     fn in_a_row(&mut self, body: &mut Vec<Stmt>) {
         let (i, mut iterations, to) = (self.index(), Vec::new(), self.own_array());
         let (more, down) = (1 + self.r.below(3), self.r.below(2) == 0);
@@ -194,8 +195,8 @@ impl Generator<'_> {
         body.push(self.plain(i, n, iterations));
     }
 
-    /// Generates sums in memory, where one loop over results follows another. An iteration adds to one or two
-    /// results, possibly to their neighbours for the next term, and possibly after a store to all of them.
+    /// Generates sums in memory: one loop over results follows another. An iteration adds to one or two results,
+    /// possibly to their neighbours for the next term, and possibly after a store to all of them.
     fn in_memory(&mut self, body: &mut Vec<Stmt>) {
         let (terms, n, each) = (self.r.of(&[2, 3]), self.r.of(&[8, 9]), 1 + self.r.below(2));
         let moved = i64::from(self.r.below(6) == 0);
@@ -235,7 +236,7 @@ impl Generator<'_> {
         let [from, with, to] = [self.some_array(), self.some_array(), self.own_array()];
         let (mut outer, mut inner) = (Vec::new(), Vec::new());
         let x = self.load(&mut inner, from, at_index(j), None);
-        // Integers must remain integers if sums must not depend on their order.
+        // If sums must not depend on their order (`contracts`), integers must remain integers.
         let by = if self.contracts { float(1.0) } else { float(3.0) };
         let x = self.code(&mut inner, Code::Div, &[x, by]);
         let y = self.load(&mut inner, with, at_index(j), None);
