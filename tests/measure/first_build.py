@@ -1,15 +1,15 @@
-"""How long the first build of the README's main job takes, and which crates take the time.
+"""Measures the time of the first build of the README's main job, and the share of each crate.
 
     python tests/measure/first_build.py [--jobs N] [--offline] [--rows N] [--json FILE] [-- CARGO ARGUMENTS]
 
 Clones the last commit of this repository into a temporary directory, which is removed at the end, and runs
-`cargo build --release --example fit_gmm` there, or cargo with the arguments behind `--`. It prints the wall time, the
-CPU-seconds (user and system, all processes) and the size of the example, then one row for each crate, dearest first.
+`cargo build --release --example fit_gmm` there, or cargo with the arguments behind `--`. Prints the wall time, the
+CPU-seconds (user and system, of all processes) and the size of the example, then one row per crate, most expensive first.
 
-The CPU-seconds of a crate are those of its rustc and linker, which this file counts as cargo's `RUSTC_WRAPPER`.
-Other work on the same cores makes wall times meaningless and CPU-seconds a tenth to a third larger: figures
-are comparable if they were measured one behind the other on a machine that does nothing else.
-Sources of dependencies are downloaded first (`cargo fetch`), and that time is not counted. Needs Linux or macOS.
+The CPU-seconds of a crate are those of its rustc and linker, which this file measures as cargo's `RUSTC_WRAPPER`.
+Other work on the same cores makes wall times meaningless and CPU-seconds a tenth to a third larger: compare only
+figures that were measured one after the other on an otherwise idle machine.
+Sources of dependencies are downloaded first (`cargo fetch`); that time is not counted. Needs Linux or macOS.
 """
 
 import argparse
@@ -27,12 +27,12 @@ LOG = "FIRST_BUILD_LOG"
 
 
 def as_wrapper(command):
-    """Runs rustc and appends a line on it to the log: a line is one write, so rustcs beside each other do not mix."""
+    """Runs rustc and appends a line about it to the log; a line is one write, so lines of parallel rustcs do not mix."""
     status = subprocess.call(command, close_fds=False)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     if "--crate-name" in command:
         name = command[command.index("--crate-name") + 1]
-        # All build scripts have one name, so theirs is that of the crate that they belong to.
+        # All build scripts have the same crate name, so name each after the package to which it belongs.
         if name.startswith("build_script_"):
             name = os.environ.get("CARGO_PKG_NAME", "?") + " (build script)"
         line = {"crate": name, "seconds": used.ru_utime + used.ru_stime, "rss": used.ru_maxrss}
@@ -62,7 +62,7 @@ def main():
         wrapper.chmod(0o755)
         environment = dict(os.environ, RUSTC_WRAPPER=str(wrapper), CARGO_INCREMENTAL="0")
         environment[LOG] = str(log)
-        # The build lies in the clone, wherever other builds of this machine lie.
+        # Build inside the clone, even if the environment sets another target directory.
         environment["CARGO_TARGET_DIR"] = str(clone / "target")
         jobs = [f"--jobs={options.jobs}"] if options.jobs else []
         before = resource.getrusage(resource.RUSAGE_CHILDREN)

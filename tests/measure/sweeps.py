@@ -1,10 +1,10 @@
-"""Measures the seconds of the sweeps at the gate and writes them into the rows of tests/src/sweeps.rs.
+"""Measures the seconds of the sweeps at the gate, and writes them into the rows of tests/src/sweeps.rs.
 
     python tests/measure/sweeps.py [--log FILE] [--write]
 
 Runs `cargo test --workspace` with one test at a time, or reads FILE, the output of such a run with `.ci/timed` as the
-runner. For each row it prints the seconds in the table beside the seconds measured; a row that names a module gets the
-sum of the module's tests. `--write` replaces the numbers in the table. Other work on the machine makes them larger.
+runner. For each row, prints the seconds in the table and the measured seconds; a row that names a module gets the
+sum over the module's tests. `--write` replaces the numbers in the table. Other work on the machine makes them larger.
 """
 
 import argparse
@@ -20,7 +20,7 @@ ROW = re.compile(r'(\w+ = "([\w:]+)", gate [\d_]+ in )([\d.]+)( s)')
 
 
 def run():
-    """Returns the output of all tests, one at a time."""
+    """Runs all tests one at a time, and returns their output with the seconds of each test."""
     host = re.search("host: (.*)", subprocess.check_output(["rustc", "-vV"], text=True))[1]
     runner = f"CARGO_TARGET_{host.upper().replace('-', '_')}_RUNNER"
     environment = dict(os.environ, CARGO_INCREMENTAL="0", RUST_TEST_THREADS="1")
@@ -31,7 +31,7 @@ def run():
 
 
 def measured(log):
-    """Returns (path, seconds) of each test; a path begins with the name of the binary, that of a library without it."""
+    """Returns (path, seconds) per test; a path begins with the name of the test binary, or, in a library, of the module."""
     tests, binary = [], ""
     for line in log.splitlines():
         if found := re.search(r"Running (unittests )?(\S+) \(.*deps/(\w+)-", line):

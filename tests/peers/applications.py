@@ -1,10 +1,10 @@
 """Six programs in JAX: pip install jax optax diffrax, then run this file with one core.
 
-Each is here what it is there: a convolutional network (`prelude/examples/cnn.rs`), a language model with a chain of
-optimisers (`transformer.rs`), an adaptive integration with an event (`orbit.rs`), an image filter (`image_filter.rs`), a robust
-regression (the chapter *Networks* of the book), and variational inference (*Special functions and distributions*). Prints how
-many lines of code either form has, without blank lines, comments, documentation and closing brackets, and the seconds that
-a program takes, compilation included, after its imports. `--lines` counts alone.
+Each program is also written with tapeloom: a convolutional network (`prelude/examples/cnn.rs`), a language model with a chain
+of optimisers (`transformer.rs`), an adaptive integration with an event (`orbit.rs`), an image filter (`image_filter.rs`), a
+robust regression (the chapter *Networks* of the book), and variational inference (*Special functions and distributions*).
+Prints the number of lines of code of both forms, without blank lines, comments, documentation and closing brackets, and the
+seconds of each JAX program, compilation included, imports excluded. `--lines` prints the numbers of lines only.
 """
 
 import re
@@ -282,7 +282,7 @@ def variational_inference():
 
 
 def lines(text):
-    """Lines with a letter, a digit or an operator in them, without comments, attributes and imports."""
+    """Returns the lines that contain a letter, a digit or an operator, without comments, attributes and imports."""
     code = [re.sub(r"(^|\s)(//|#).*", "", line).strip() for line in text.splitlines()]
     imports = ("use ", "import ", "from ")
     return sum(bool(re.search(r"[\w=|+*<-]", line)) and not line.startswith(imports) for line in code)

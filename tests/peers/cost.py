@@ -1,9 +1,9 @@
 """The rows `cost_*` of the command `bench` in JAX: pip install jax, then run this file.
 
-Prints one object {"name", "value", "unit"} a line, as `bench --json cost` does; times are medians. Words on the command line
-choose rows by a part of their names. `--beside COMMAND` runs `COMMAND --json cost ROW` before each row, and prints the ratio
-of the times of tapeloom and JAX: `taskset -c 0 python tests/peers/cost.py --beside target/release/bench`. JAX uses one
-thread.
+Prints one object {"name", "value", "unit"} per line, as `bench --json cost` does; times are medians. Words on the command
+line choose rows by a part of their names. `--beside COMMAND` runs `COMMAND --json cost ROW` before each row, and prints the
+time of tapeloom divided by the time of JAX: `taskset -c 0 python tests/peers/cost.py --beside target/release/bench`. JAX uses
+one thread.
 """
 
 import json
@@ -79,7 +79,7 @@ def conv(x, w, stride, padding):
 
 
 def conv_transpose(x, w, stride):
-    # Both have the padding VALID here.
+    # VALID padding, as in the tapeloom program.
     return lax.conv_transpose(x, w, (stride, stride), "VALID", dimension_numbers=("NCHW", "OIHW", "NCHW"))
 
 

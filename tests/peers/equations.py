@@ -1,9 +1,9 @@
 """The rows `equations_*` of the command `bench` in SciPy and diffrax: pip install scipy diffrax, then run this file.
 
-Prints one object {"name", "value", "unit"} a line, as `bench --json equations` does, with `scipy_` or `diffrax_` in front;
-times are medians. SciPy has RK45 (the same pair) and DOP853, and Radau and BDF for the stiff problem; diffrax has Dopri5 and
-Kvaerno5, compiled, with gradients by its own checkpointed reverse mode. On a machine with several cores JAX takes them
-all: `taskset -c 0` gives it one, as tapeloom takes. Arguments are names of problems, if not all are wanted.
+Prints one object {"name", "value", "unit"} per line, as `bench --json equations` does, with `scipy_` or `diffrax_` before the
+name; times are medians. SciPy uses RK45 (the pair of `dopri5`) and DOP853, and Radau and BDF for the stiff problem; diffrax
+uses Dopri5 and Kvaerno5, compiled, with gradients by its own checkpointed reverse mode. JAX uses all cores of a machine, and
+tapeloom one: run this file with `taskset -c 0`. Arguments on the command line choose problems by name.
 """
 
 import json
@@ -99,7 +99,7 @@ def in_diffrax(name, make, rates, y0, end, want):
     term = diffrax.ODETerm(make(jnp))
     event = None
     if name == "orbit":
-        # The event's sign changes where the distance begins to shrink; it is zero nowhere before.
+        # The event's sign changes where the distance begins to shrink; before that it is not zero.
         event = diffrax.Event(turn, optimistix.Newton(rtol=1e-12, atol=1e-12), direction=False)
 
     def solve(rates, tolerance):

@@ -1,10 +1,10 @@
-"""Rows `gradbench_*` of the command `bench` in JAX, those with loops among them: pip install jax, then run this file.
+"""The rows `gradbench_*` of the command `bench` in JAX, programs with loops included: pip install jax, then run this file.
 
-Prints one object {"name", "value", "unit"} a line, as `bench --json` does; times are medians. On a machine
-with several cores JAX takes them all: `taskset -c 0` gives it one, as tapeloom takes.
+Prints one object {"name", "value", "unit"} per line, as `bench --json` does; times are medians. JAX uses all cores of a
+machine, and tapeloom one: run this file with `taskset -c 0`.
 
-JAX has no reverse mode through `while_loop`, so `saddle` and `particle` are forward mode in forward mode.
-A determinant takes all minors of a size as one batch, since JAX's loops within loops are slower.
+JAX has no reverse mode through `while_loop`, so `saddle` and `particle` are computed by forward mode in forward mode.
+The determinant computes all minors of a size as one batch, since JAX's nested loops are slower.
 """
 
 import json
@@ -197,7 +197,7 @@ posed = lambda theta, us: ht(hand, theta, us)
 moved = lambda shift, theta, us: posed(theta, us + shift)
 columns = lambda theta, us: jax.jacfwd(moved, (0, 1))(jnp.zeros(2), theta, us)
 report("ht", columns, posed, theta, us)
-# Forward mode in forward mode: `rr` of ours stands beside nothing here.
+# Computed by forward mode in forward mode: JAX has no counterpart of tapeloom's rows `rr`.
 for name, f, start in [("saddle", saddle, jnp.ones(2)), ("particle", lambda w: argmin(miss, w), jnp.zeros(1))]:
     print(json.dumps({"name": f"gradbench_{name}_ff_ms", "value": median(jax.jit(f), (start,)) * 1e3, "unit": "ms"}))
 for i, (n, s) in enumerate([(1000, 100), (100, 100), (10_000, 100), (1000, 1000)]):

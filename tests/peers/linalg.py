@@ -1,8 +1,8 @@
 """The rows `linalg_*` of the command `bench` in JAX, and values in numpy: pip install jax, then run this file.
 
-Prints one object {"name", "value", "unit"} a line, as `bench --json linalg` does; times are medians. On a machine
-with several cores JAX takes them all: `taskset -c 0` gives it one, as tapeloom takes. Rows of numpy are named
-`numpy_ROUTINE_SIZE_us`, and are of the factorization alone.
+Prints one object {"name", "value", "unit"} per line, as `bench --json linalg` does; times are medians. JAX uses all cores of
+a machine, and tapeloom one: run this file with `taskset -c 0`. Rows of numpy are named `numpy_ROUTINE_SIZE_us`, and measure
+the factorization without the scalar function.
 """
 
 import json
@@ -73,7 +73,7 @@ def kalman(f, h, observations):
 
 
 def seconds(run):
-    """The median of calls that take a second together, but of three at least; a sample of short ones is a hundred."""
+    """Returns the median time of calls over a second, at least three; short calls are timed in samples of a hundred."""
     run()
     start = time.perf_counter()
     run()

@@ -1,9 +1,9 @@
 """The rows `networks_*` of the command `bench` in JAX, and in PyTorch: pip install jax torch, then run this file.
 
-Prints one object {"name", "value", "unit"} a line, as `bench --json networks` does; times are medians. On a
-machine with several cores `taskset -c 0` gives it one, as tapeloom takes. Rows of PyTorch are named
-`torch_NAME_..`, and are left out where it is not installed (`--jax` and `--torch` take one alone); its arrays
-have channels first, which is what its kernels are written for.
+Prints one object {"name", "value", "unit"} per line, as `bench --json networks` does; times are medians. JAX and PyTorch use
+all cores of a machine, and tapeloom one: run this file with `taskset -c 0`. Rows of PyTorch are named `torch_NAME_..`, and are
+left out if it is not installed (`--jax` and `--torch` measure one library only); its arrays have channels first, the layout
+for which its kernels are written.
 """
 
 import json

@@ -1,8 +1,9 @@
 """Four programs of linear algebra and transforms in JAX: pip install jax scipy, then run this file.
 
-Each is here what it is there: a Gaussian process (`prelude/examples/gaussian_process.rs`), principal components and a Kalman
-filter (the chapter *Linear algebra* of the book), deconvolution (`prelude/examples/fft_deconvolution.rs`). After running
-them, prints how many lines of code either form has, without blank lines, comments, documentation and closing brackets.
+Each program is also written with tapeloom: a Gaussian process (`prelude/examples/gaussian_process.rs`), principal components
+and a Kalman filter (the chapter *Linear algebra* of the book), deconvolution (`prelude/examples/fft_deconvolution.rs`). After
+running them, prints the number of lines of code of both forms, without blank lines, comments, documentation and closing
+brackets.
 """
 
 import re
@@ -131,7 +132,7 @@ def deconvolution():
 
 
 def lines(text):
-    """Lines with a letter, a digit or an operator in them, without comments and attributes."""
+    """Returns the lines that contain a letter, a digit or an operator, without comments and attributes."""
     code = [re.sub(r"(^|\s)(//|#).*", "", line).strip() for line in text.splitlines()]
     return sum(bool(re.search(r"[\w=|+*<-]", line)) and not line.startswith(("use ", "import ", "from ")) for line in code)
 

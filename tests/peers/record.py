@@ -1,7 +1,7 @@
 """The rows `record_*` of the command `bench`, in PyTorch's eager mode: pip install torch, then run this file.
 
-Prints one object {"name", "value", "unit"} a line, as `bench --json` does; times are medians. The numbers
-are f64, on one thread.
+Prints one object {"name", "value", "unit"} per line, as `bench --json` does; times are medians. Arrays are f64, and PyTorch
+uses one thread.
 """
 
 import json

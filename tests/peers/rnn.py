@@ -1,7 +1,7 @@
 """The rows `rnn_*` of the command `bench`, in JAX: pip install jax, then run this file.
 
-Prints one object {"name", "value", "unit"} a line, as `bench --json` does; `value` is a median. On a
-machine with several cores JAX takes them all: `taskset -c 0` gives it one, as tapeloom takes.
+Prints one object {"name", "value", "unit"} per line, as `bench --json` does; `value` is a median. JAX uses all cores of a
+machine, and tapeloom one: run this file with `taskset -c 0`.
 """
 
 import json
@@ -25,7 +25,7 @@ def loss(w, xs):
 
 
 def little(w, xs):
-    """The same, in blocks of about the square root of the steps, each of which is computed again."""
+    """Computes `loss` in blocks of about the square root of the number of steps; the reverse pass recomputes each block."""
     steps = xs.shape[0]
     block = next(n for n in range(int(steps**0.5), 0, -1) if steps % n == 0)
 

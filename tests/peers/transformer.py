@@ -1,7 +1,7 @@
 """The rows `transformer_*` of the command `bench`, in JAX: pip install jax, then run this file.
 
-Prints one object {"name", "value", "unit"} a line, as `bench --json` does; `value` is a median. On a
-machine with several cores JAX takes them all: `taskset -c 0` gives it one, as tapeloom takes.
+Prints one object {"name", "value", "unit"} per line, as `bench --json` does; `value` is a median. JAX uses all cores of a
+machine, and tapeloom one: run this file with `taskset -c 0`.
 """
 
 import json
@@ -80,7 +80,7 @@ for name, (batch, tokens, width, blocks), heads, dtype in ROWS:
     ms = 1e3 * median(step, args, 31)
     print(json.dumps({"name": name, "value": ms, "unit": "ms", "loss": float(value), "slope": slope}))
 
-# Eight blocks, and the same with a checkpoint around each.
+# Eight blocks without checkpoints, and with a checkpoint around each.
 args = data(4, 128, 256, 8, np.float64)
 for name, one in [("all", block), ("little", jax.checkpoint(block, static_argnums=0))]:
     step = jax.jit(jax.value_and_grad(lambda blocks, x: loss(8, blocks, x, one)))

@@ -1,7 +1,8 @@
 """The rows `vectors_*` of the command `bench` in JAX and numpy: pip install jax numpy scipy, then run this file.
 
-Prints one object {"name", "value", "unit"} a line, as `bench --json vectors` does; times are medians. `taskset -c 0`
-gives it one core, as tapeloom takes. Rows of numpy are named `numpy_..`; they are of single functions alone.
+Prints one object {"name", "value", "unit"} per line, as `bench --json vectors` does; times are medians. JAX uses all cores of
+a machine, and tapeloom one: run this file with `taskset -c 0`. Rows of numpy are named `numpy_..`, and measure single
+functions only.
 """
 
 import json

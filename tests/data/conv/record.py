@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Records values.jsonl: what JAX computes for convolutions and windows.
+"""Records values.jsonl: the results and gradients that JAX computes for convolutions and windows.
 
 Run `python3 record.py > values.jsonl` with jax 0.10.2.
 
-One case a line: the function's name, how windows move ("how"), arguments, what it gives ("out"), and the derivative of the sum of
-its elements, weighted by cos(1), cos(2), .. ("grad"). Elements are small numbers that differ, so that no two are the
-largest of a window.
+Each line is one case: the function's name, the movement of windows ("how"), the arguments, the result ("out"), and the
+derivative of the sum of the result's elements, weighted by cos(1), cos(2), .. ("grad"). Elements of arguments are small
+numbers that all differ, so that the largest element of a window is unique.
 """
 
 import itertools
@@ -85,19 +85,19 @@ def pool(name, x, sizes, axes, strides=None, padding="VALID", dilation=None, inp
         return lax.reduce_window(x, np.float64(init), op, spread(sizes, 1), spread(strides, 1), pads,
                                  base_dilation=spread(input_dilation, 1), window_dilation=spread(dilation, 1))
 
-    # The transpose of windows with a dilated array is not written for extrema in JAX.
+    # JAX does not implement the transpose of extrema over windows of a dilated array.
     grad = name == "sum_pool" or not (dilation or input_dilation)
     case(name, how, f, numbers(x), grad=grad)
 
 
 def some(*lists):
-    """Every fourth combination: 4 has no factor in common with lists of three and five, so their entries meet in all ways."""
+    """Returns every fourth combination: 4 has no factor in common with 3 and 5, the lengths of the lists, so all pairs of entries occur."""
     return itertools.islice(itertools.product(*lists), 0, None, 4)
 
 
 def main():
     print(json.dumps({"version": VERSION, "jax": jax.__version__}))
-    # One axis, with remainders, kernels larger than the array, and nothing.
+    # Convolutions along one axis: with remainders, with kernels larger than the array, and with empty arrays.
     for padding, n, k, stride, dilation, spread in some(
             ["VALID", "SAME", "SAME_LOWER", [[2, 1]], [[-1, 0]]], [0, 1, 5], [1, 3, 4], [1, 2, 3], [2, 1, 1], [1, 1, 2]):
         if n == 0 and (padding == [[-1, 0]] or spread == 2):
@@ -106,7 +106,7 @@ def main():
             conv([1, 2, n], [2, 2, k], strides=[stride], padding=padding, dilation=[dilation], input_dilation=[spread])
         except ValueError:
             pass  # a negative extent
-    # Two axes, groups, layouts, dtypes.
+    # Convolutions along two axes: groups, layouts and dtypes.
     for dtype, groups, strides, padding in itertools.product(
             [np.float64, np.float32], [1, 2, 4], [[1, 1], [2, 3]], ["VALID", "SAME"]):
         conv([2, 4, 5, 4], [4, 4 // groups, 3, 2], dtype, strides, padding, groups=groups)
@@ -130,7 +130,7 @@ def main():
                                       dimension_numbers=("NCW", "OIW", "NCW"))
 
         case("conv_transpose", how, f, numbers([1, 2, n]), numbers([3, 2, k]))
-    # Windows.
+    # Sums and extrema over windows.
     for name, k, stride, padding in itertools.product(
             ["max_pool", "min_pool", "sum_pool"], [1, 2, 3, 6], [1, 2], ["VALID", "SAME", [[1, 2]]]):
         pool(name, [5], [k], [0], [stride], padding)
@@ -139,7 +139,7 @@ def main():
         pool(name, [3, 4], [2, 2], [1, 0], [1, 2])
         pool(name, [7], [3], [0], [2], [[2, 3]], dilation=[2])
         pool(name, [4], [3], [0], [1], [[1, 1]], input_dilation=[3])
-    # Sequences.
+    # `convolve` and `correlate` of sequences.
     for name, n, m, mode in itertools.product(["convolve", "correlate"], [1, 4, 5], [1, 2, 3, 6], ["full", "same", "valid"]):
         f = {"convolve": jnp.convolve, "correlate": jnp.correlate}[name]
         case(name, {"mode": mode}, lambda a, v: f(a, v, mode=mode), numbers([n]), numbers([m]))

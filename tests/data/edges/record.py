@@ -1,23 +1,23 @@
 #!/usr/bin/env python3
-"""Records the edge table: values, gradients and Hessians of public functions where mathematics or
-floats have their edges.
+"""Records the edge table: values, gradients and Hessians of public functions at points where mathematics or
+floating-point numbers have edges.
 
     pip install jax==0.10.2 mpmath==1.4.1 optax==0.2.8
     python3 record.py            # writes edges.jsonl beside this file
-    python3 record.py tanh erf   # records these again and keeps the other lines
+    python3 record.py tanh erf   # records these functions again and keeps the other lines
 
-One line of FUNCTIONS is one function: its name in Rust, its JAX form, and its mathematics in mpmath
-(None for functions whose values are all conventions). To add a function, add its line here, run this
-script with its name, and add a line to `tests/tests/laws/edges/functions.rs`.
+Each line of FUNCTIONS is one function: its name in Rust, its form in JAX, and its form in mpmath (None for
+functions whose values are conventions). To add a function, add its line here, run this script with its name,
+and add a line to `tests/tests/laws/edges/functions.rs`.
 
-Of each point two answers are recorded. `jax` is what JAX computes. `exact` is the mathematical value,
-from differences in mpmath with hundreds of digits, where it exists: the arguments are finite, the
-function is real there, and the differences from all sides agree. Elsewhere (`null`) the answer is a
-convention, and JAX's is the one to follow.
+Two answers are recorded for each point. `jax` is computed by JAX. `exact` is the mathematical value, from
+differences in mpmath with hundreds of digits, if it exists: the arguments are finite, the function is real
+there, and the differences from all sides agree. Otherwise `exact` is `null`: the answer is a convention, and
+JAX's is followed.
 
-An answer is the list f, then the gradient, then the Hessian by rows. A function of two arrays is
-differentiated in one of them at a time. A function of a row that gives a row has one gradient, that of
-the sum of its elements weighted by WEIGHTS.
+An answer is the list of the value, then the gradient, then the Hessian by rows. A function of two arrays is
+differentiated in one of them at a time. If a function of a row returns a row, the sum of the row's elements,
+weighted by WEIGHTS, is differentiated.
 """
 
 import functools, json, os, sys, time
@@ -33,7 +33,7 @@ import jax.numpy as jnp
 from jax import lax, nn
 from jax.scipy import special
 
-VERSION = 1  # Raise it when a recorded line changes its meaning.
+VERSION = 1  # Increment it if the meaning of a recorded line changes.
 
 inf, nan = float("inf"), float("nan")
 TINY = 5e-324
@@ -50,7 +50,7 @@ ROWS = [[1.0, 2.0, 3.0], [2.0, 2.0, 1.0], [1.0, 1.0, 1.0], [0.0, -0.0, 0.0], [-0
 WEIGHTS = [1.0, 2.0, -1.5]
 POINTS = {"one": [[x] for x in ONE], "two": TWO, "row": ROWS}
 
-# -- What mpmath lacks ------------------------------------------------------------------------------
+# -- Functions that mpmath lacks -------------------------------------------------------------------
 
 
 def real(x):
@@ -82,14 +82,14 @@ def zeta(k, digits):
 def psi(n, x):
     if x < -1e-3 and x == mp.floor(x):
         raise ValueError("a pole")
-    if x < -1e-3:  # By reflection; mpmath would count up from x.
+    if x < -1e-3:  # By reflection: mpmath would recur upwards from x.
         pi, sin, cos = mp.pi, mp.sin(mp.pi * x), mp.cos(mp.pi * x)
         slope = [cos / sin, -pi / sin**2, 2 * pi**2 * cos / sin**3][n]
         return (-1) ** n * psi(n, 1 - x) - pi * slope
     if x > 1e-3:
         return mp.psi(n, x)
-    # Beside the pole mpmath raises its precision without end. There the Taylor series at 1 serves:
-    # psi(1 + x) = -euler + sum of (-1)^(k + 1) zeta(k + 1) x^k, one step of the recurrence away.
+    # Near the pole mpmath would raise its precision without end, so the Taylor series at 1 is used:
+    # psi(1 + x) = -euler + sum of (-1)^(k + 1) zeta(k + 1) x^k, and one step of the recurrence.
     k, total, power = n, -(-1) ** n * mp.factorial(n) / x ** (n + 1), mpf(1)
     while power > mpf(10) ** -mp.dps:
         total += (-1) ** (k + 1) * zeta(k + 1, mp.dps) * mp.ff(k, n) * x ** (k - n)
@@ -405,7 +405,7 @@ def jax_answers(kind, order, f, points):
         return jax.grad(total)(v), jax.hessian(total)(v)
 
     def separate(v):
-        # Each operand alone, the others being constants: 0 times a nan of theirs is nothing of this one's.
+        # Each operand is differentiated alone, with the others constant: 0 times a nan of another would be nan.
         g = [jax.grad(lambda *x: f(x), i) for i in range(len(v))]
         h = [jax.jacfwd(gi, j)(*v) for gi in g for j in range(len(v))]
         return jnp.stack([gi(*v) for gi in g]), jnp.stack(h)
@@ -416,15 +416,15 @@ def jax_answers(kind, order, f, points):
             parts += [jnp.ravel(p) for p in (row if kind == "row" else separate)(v)]
         return jnp.concatenate(parts)
 
-    # One point at a time: what XLA does with a vector must not depend on its neighbours.
+    # Compile for one point, because XLA may compute an element of a vector differently depending on its neighbours.
     compiled = jax.jit(answer)
     return [[float(a) for a in compiled(jnp.array(p))] for p in points]
 
 
 def limit(sides):
-    """The number to which differences from several sides tend, by two step widths; None if they do not.
+    """Returns the limit of differences taken from several sides with two step widths, or None if there is none.
 
-    At a kink their spread stays as wide as it was, at a pole they grow."""
+    At a kink the spread of the differences does not shrink with the step; at a pole the differences grow."""
     (a, wide), (b, narrow) = sides(1), sides(mpf(1) / 1000)
     if narrow > max(wide / 100, abs(b) * mpf(10) ** -12):
         return None
@@ -434,7 +434,7 @@ def limit(sides):
 
 
 def differences(total, v, steps):
-    """Gradient and Hessian, with None where there is none."""
+    """Returns the gradient and the Hessian by differences, with None for elements that do not exist."""
     n = len(v)
     memo = {}
 
@@ -492,7 +492,7 @@ def double(x):
 def exact_answer(order, f, point, size):
     if f is None or not all(abs(x) < inf for x in point):
         return None
-    # Steps that are small beside each coordinate, and digits to tell what they change.
+    # Steps are small relative to each coordinate, with enough digits to resolve the change of the function.
     far = any(abs(x) > 1e15 or 0 < abs(x) < 1e-15 for x in point)
     mp.dps = 1500 if far else 700
     v = [mpf(x) for x in point]

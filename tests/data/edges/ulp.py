@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Records values of functions to measure the error in units of the last place (ulp).
+"""Records values of functions, with which errors are measured in units in the last place (ulp).
 
     pip install jax==0.10.2 mpmath==1.4.1
     python3 ulp.py        # writes ulp.jsonl beside this file
 
-The functions are those of `record.py` that have derivatives to speak of; of each, the value is recorded
-on its own stretch of the axis, evenly and at random, over all magnitudes, and beside its roots. A value
-is that of mpmath, computed with digits to spare and rounded once.
+The functions are those of `record.py` with nontrivial derivatives. Each is recorded on an interval of its own
+(evenly spaced and random arguments), over all magnitudes, and near its roots. Values are computed by mpmath with
+additional digits and rounded once to f64.
 """
 
 import json, math, os, random
@@ -16,7 +16,7 @@ from record import FUNCTIONS, ONE, double, real
 
 VERSION = 1
 
-# Where a function is interesting, if not on [-5, 5].
+# The interval of arguments of a function, if it is not [-5, 5].
 STRETCH = {
     "exp": (-745, 709), "exp2": (-1074, 1023), "exp_m1": (-40, 709), "sinh": (-710, 710),
     "cosh": (-710, 710), "sech": (-744, 744), "tanh": (-22, 22), "asin": (-1, 1), "acos": (-1, 1),
@@ -28,7 +28,7 @@ STRETCH = {
     "powf(2.5)": (0, 10), "entr": (0, 3), "logit": (0, 1), "ndtri": (0, 1), "log_ndtr": (-40, 9),
     "celu(1.5)": (-60, 3), "selu": (-40, 3), "mish": (-740, 9), "sinc": (-20, 20),
 }
-# Beside which numbers it is tested at the nearest doubles.
+# The roots of each function: the nearest f64 on both sides are recorded.
 ROOTS = {
     "ln": [1.0], "log2": [1.0], "log10": [1.0], "acosh": [1.0], "acos": [1.0],
     "sin": [math.pi * k for k in (1, 2, 7, 1000)], "tan": [math.pi * k for k in (1, 2, 7, 1000)],
@@ -39,15 +39,15 @@ ROOTS = {
     "digamma": [1.4616321449683622, -0.5040830082644554, -1.5734984731623904, -2.6107208684441447,
                 -3.635293366436901, -5.6671624415568855, -9.702672540001863, -19.74308167259022],
 }
-# What is exact by construction, and what is a sum, whose error is that of its largest term. `beta` and
-# its logarithm are compositions of `lgamma` with cancellation, `sinc` is the sine of a rounded product,
+# Functions left out: those that are exact by construction, and sums, whose error is that of the largest term. `beta`
+# and its logarithm are compositions of `lgamma` with cancellation, `sinc` is the sine of a rounded product,
 # and `squareplus` overflows a little early.
 LEFT_OUT = ("floor", "ceil", "round", "trunc", "neg", "abs", "signum", "relu", "leaky", "clamp", "is_",
             "powf(0)", "powf(1)", "powi(0)", "nan", "to_", "ldexp", "hard_", "sparse", "maximum", "minimum",
             "fmax", "fmin", "rem", "div_floor", "mod_floor", "copysign", "heaviside", "beta", "kl_div",
             "rel_entr", "sinc", "squareplus")
 
-# Below, a unit of the last place is no measure of relative error any more.
+# The smallest normal f64; below it, a unit in the last place does not measure relative error.
 SMALLEST = 2.2250738585072014e-308
 
 

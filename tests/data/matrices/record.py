@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Records values.jsonl: what JAX computes for linear algebra and Fourier transforms at their edges.
+"""Records values.jsonl: the results and gradients that JAX computes for linear algebra and Fourier transforms at edges.
 
 Run `python3 record.py > values.jsonl` with jax 0.10.2.
 
-One case a line: the function's name, what is at its edge ("at"), its arguments, what it gives ("out"), and the derivative of
-the sum of its float results, weighted by cos(1), cos(2), .. ("grad"), or null where there is none or JAX has none. Complex arrays are two
-arrays, real and imaginary parts, in arguments, results and derivatives. Signs and bases of vectors are a convention, so
-vectors are recorded as functions that do not depend on it: projectors, products, and factors with a positive diagonal.
+Each line is one case: the function's name, the kind of edge ("at"), the arguments, the results ("out"), and the derivative of
+the sum of the float results, weighted by cos(1), cos(2), .. ("grad"), or null if there is none or JAX has none. A complex array
+is recorded as two arrays, real and imaginary parts, in arguments, results and derivatives. Signs and bases of vectors are
+conventions, so functions that do not depend on them are recorded: projectors, products, factors with a positive diagonal.
 """
 
 import json
@@ -61,7 +61,7 @@ def case(name, at, f, *args, differentiable=True):
 
 
 def numbers(*shape):
-    """Numbers between -1 and 1 without a pattern, the same everywhere."""
+    """Returns an array of irregular numbers between -1 and 1, the same on every machine."""
     size = int(np.prod(shape))
     return np.sin(1.0 + 2.3 * np.arange(size) + 0.7 * np.arange(size) ** 2).reshape(shape)
 
@@ -129,7 +129,7 @@ for lower in [True, False]:
         for unit in [False, True]:
             flags = f"{'lower' if lower else 'upper'}{' transposed' if trans else ''}{' unit' if unit else ''}"
             solve = lambda t, b: sla.solve_triangular(t, b, trans=int(trans), lower=lower, unit_diagonal=unit)
-            # The other triangle holds numbers that are not read.
+            # The triangle that is not read holds arbitrary numbers.
             case(f"solve_triangular {flags}", "3x3", solve, regular(3, 3), numbers(3, 2))
             case(f"solve_triangular {flags}", "1x1", solve, [[2.0]], [[3.0]])
 case("solve_triangular lower", "a vector", lambda t, b: sla.solve_triangular(t, b, lower=True), regular(3, 3), numbers(3))
@@ -187,7 +187,7 @@ for at, *shape in RECTANGLES:
     case("svdvals", at, lambda a: la.svd(a, compute_uv=False), regular(*shape))
     if len(shape) == 2 and min(shape) > 1:
         case("svd_polar", at, polar, regular(*shape))
-# The value 0 is an absolute value at 0: either sign of its vectors gives it another derivative.
+# The singular value 0 is an absolute value at 0: each sign of its vectors gives another derivative, so none is recorded.
 case("svdvals", "deficient", lambda a: la.svd(a, compute_uv=False), deficient(3, 3, 2), differentiable=False)
 case("svd_polar", "square", polar, regular(3, 3))
 case("expm", "zero", sla.expm, np.zeros((3, 3)))

@@ -4,9 +4,9 @@
     pip install jax==0.10.2 optax==0.2.8
     python3 record.py            # writes values.jsonl beside this file
 
-One case a line: the optimiser, and the parameters, two leaves as one list, after each of six steps from
-the start below along gradients `(i + 1) x³` of the i-th element; or the schedule, and its numbers at
-counts 0 to 12; or the initial weights, of key 7, shape [2, 3, 4] and f64.
+Each line is one case. An optimiser: its name, and the parameters (two leaves as one list) after each of six steps from
+the start below, with gradients `(i + 1) x³` of element i. A schedule: its name, and its values at counts 0 to 12.
+Initial weights: the function's name, and the weights for key 7, shape [2, 3, 4] and f64.
 """
 
 import json, os

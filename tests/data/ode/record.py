@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Records values.jsonl: what SciPy computes for differential equations, integrals, roots and curves.
+"""Records values.jsonl: solutions of SciPy for differential equations, integrals, roots and curves.
 
 Run `python3 record.py > values.jsonl` with scipy 1.17.1 and mpmath 1.4.1.
 
-One case a line. "ode": a problem of tests/src/equations.rs by name, its first state, times and the states there, by
-DOP853 or Radau at a relative tolerance of 1e-13 (for stiff problems 1e-11), in a row-major list. "event": the same until
-an event, with the time and the state there. "quad": an integrand by name, its limits and the integral, by mpmath
-with 30 digits. "root": an equation by name, a bracket and the root, by mpmath. "curve": the kind of a curve, its points and
-values, places, and values and slopes there.
+Each line is one case. "ode": the name of a problem of tests/src/equations.rs, its initial state, the times and the states at
+these times, by DOP853 or Radau at a relative tolerance of 1e-13 (stiff problems: 1e-11), as a row-major list. "event": the same
+until an event, with its time and state. "quad": the name of an integrand, the limits and the integral, by mpmath with 30
+digits. "root": the name of an equation, a bracket and the root, by mpmath. "curve": the kind of curve, its points and values,
+positions, and the curve's values and slopes at these positions.
 """
 
 import json
@@ -102,7 +102,7 @@ ode(robertson, [1.0, 0.0, 0.0], [0.0, 0.4, 40.0, 4e3, 4e5], stiff=True)
 ode(van_der_pol, [2.0, 0.0], [0.0, 1.0, 500.0, 1200.0], stiff=True)
 ode(hires, [1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0057], [0.0, 1.0, 100.0, 321.8122], stiff=True)
 
-# Where x changes its sign, where the distance begins to shrink (the apocentre), and where there are five of prey.
+# The events: x changes its sign; the distance begins to shrink (the apocentre); the prey numbers five.
 event(orbit, lambda t, y: y[0], "x", [0.5, 0.0, 0.0, 3.0**0.5], 10.0)
 event(orbit, lambda t, y: y[0] * y[2] + y[1] * y[3], "turn", [0.5, 0.1, 0.0, 1.6], 10.0)
 event(lotka_volterra, lambda t, y: y[0] - 5.0, "five", [1.0, 1.0], 10.0)
@@ -143,7 +143,7 @@ for n in [2, 3, 4, 6]:
     ]:
         write(kind="curve", f=kind, x=x[:n], y=y[:n], places=places, out=curve(places), slopes=curve(places, 1))
 
-# Ends that would overshoot, and turn.
+# Values for which an unlimited curve would overshoot at the ends and at turning points.
 y = np.array([0.0, 0.1, -1.9, -2.0, 3.0, 3.1])
 curve = PchipInterpolator(x, y)
 write(kind="curve", f="pchip", x=x, y=y, places=places, out=curve(places), slopes=curve(places, 1))

@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""Records values.jsonl: what JAX samples, for `tests/tests/programs/randomness.rs`.
+"""Records values.jsonl: samples of JAX, for `tests/tests/programs/randomness.rs`.
 
     pip install jax==0.10.2 mpmath==1.4.1
     python3 record.py            # writes values.jsonl beside this file
 
-One case a line: the function, the seed of its key, its arguments, the dtype and shape of the sample, and
-the numbers, written so that reading them gives their bits. Where JAX computes the sample by functions that
-are off by dozens of units in the last place (its logarithms near 1/2, its inverse error function), the
-numbers are those of mathematics (mpmath) at JAX's uniform numbers. Keys are JAX's pairs of words as one number,
-the first word high.
+Each line is one case: the function, the seed of its key, its arguments, the dtype and shape of the sample, and the
+sample's numbers, printed such that they parse to the same bits. Where JAX's functions have errors of dozens of units in
+the last place (its logarithms near 1/2, its inverse error function), the sample is computed by mpmath from JAX's uniform
+numbers. A key is JAX's pair of 32-bit words as one number, the first word high.
 """
 
 import json, os

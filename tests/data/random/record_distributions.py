@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Records distributions.jsonl: what JAX samples by rejection, for `tests/tests/programs/distributions.rs`.
+"""Records distributions.jsonl: samples that JAX draws by rejection, for `tests/tests/programs/distributions.rs`.
 
     pip install jax==0.10.2
     python3 record_distributions.py            # writes distributions.jsonl beside this file
 
-One case a line: the function, the seed of its key, its parameters, the dtype and shape of the sample, and
-the numbers.
+Each line is one case: the function, the seed of its key, its parameters, the dtype and shape of the sample, and the
+sample's numbers.
 """
 
 import json, os

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Records values.jsonl: special functions and derivatives in their parameters, by mpmath.
+"""Records values.jsonl: special functions and their derivatives with respect to parameters, by mpmath.
 
     pip install mpmath==1.4.1 gmpy2
     python3 record.py            # writes values.jsonl beside this file; takes a quarter of an hour
 
-One line a function: its name, how its arguments are drawn, and the values, as f64 in little-endian bytes in base64.
-Arguments are drawn alike here and in `tests/tests/laws/special/data.rs`, from a congruential generator and by
-arithmetic that rounds alike everywhere; every second row of arguments is rounded to f32, so that it serves for both
-dtypes. Values that are not normal numbers are recorded as nan, and not compared.
+Each line is one function: its name, the way in which arguments are drawn, and the values, as little-endian f64 in base64.
+Arguments are drawn here and in `tests/tests/laws/special/data.rs` by the same congruential generator and by arithmetic
+that rounds the same on every machine; every second row of arguments is rounded to f32, so that it serves for both
+dtypes. Values that are not normal numbers are recorded as nan, and are not compared.
 """
 
 import base64, json, math, multiprocessing, os, struct
@@ -28,7 +28,7 @@ class Dice:
 
 
 def draw(dice, piece, before):
-    """One argument, from what is to be drawn and the arguments before it."""
+    """Returns one argument, drawn as `piece` says from the generator and from the arguments before it."""
     kind, low, high = piece
     u = dice.roll()
     if kind == "even":
@@ -36,7 +36,7 @@ def draw(dice, piece, before):
     if kind == "scale":  # (1 + u) 2ᵏ for an integer k
         k = math.floor(low + (high - low) * dice.roll())
         return math.ldexp(1.0 + u, k)
-    if kind == "gamma":  # within so many standard deviations of a gamma distribution
+    if kind == "gamma":  # the mean plus low to high standard deviations of a gamma distribution
         a = before[0]
         return abs(a + (low + (high - low) * u) * math.sqrt(a))
     if kind == "beta":
@@ -52,7 +52,7 @@ def narrow(x):
 
 
 def arguments(seed, count, pieces):
-    """Rows of arguments; of each argument the kinds take turns, each argument's at its own pace."""
+    """Returns rows of arguments; each argument cycles through its kinds, such that all combinations of kinds occur."""
     dice, rows = Dice(seed), []
     for i in range(count):
         row, turn = [], i // 2
@@ -89,7 +89,7 @@ def dawson(x):
 
 
 def slope(f, i, order):
-    """The derivative of that order in argument i, by differences with digits to spare."""
+    """Returns the derivative of this order with respect to argument i, by differences with additional digits."""
     def g(*x):
         h = mpf(10) ** -30
         at = lambda k: f(*[x + k * h if j == i else x for j, x in enumerate(x)])
@@ -115,7 +115,7 @@ def upper(a, x):
 
 
 def beta(a, b, x):
-    # The series of positive terms, from the side where it converges fast.
+    # Sum the series of positive terms from the side on which it converges fast.
     if x > 0.6:
         return 1 - beta_series(b, a, 1 - x)
     return beta_series(a, b, x)
@@ -178,8 +178,8 @@ FUNCTIONS = {
 
 
 def value(f, row):
-    # Differences of second order lose sixty digits, the magnitudes of arguments as many as they have, and a
-    # complement as many as its magnitude.
+    # Second differences lose sixty digits, large or small arguments as many digits as their magnitudes have, and a
+    # complement (1 - p) as many as its magnitude has.
     mp.dps = (450 if len(row) == 3 else 130) + int(max(abs(math.log10(abs(x))) if x else 0 for x in row)) * 2
     try:
         y = float(mp.re(f(*[mpf(x) for x in row])))

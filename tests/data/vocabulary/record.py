@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Records values.jsonl: what numpy, scipy and JAX compute for the composed functions.
+"""Records values.jsonl: the results and gradients that numpy, scipy and JAX compute for the composed functions.
 
 Run `python3 record.py > values.jsonl` with jax 0.10.2, numpy 2 and scipy 1.16 or newer.
 
-One case a line: the function's name, its arguments, what it gives ("out"), and for arguments of floats
-the derivative of the sum of its float results, weighted by cos(1), cos(2), .. ("grad"). Values are those
-of "ref" where it is given (scipy or numpy, which are more exact), else JAX's; derivatives are those of
-"slopes" where it is given (where JAX's lose digits), else JAX's.
-Cases with "edge" hold points where a function has a kink, a pole or an end.
+Each line is one case: the function's name, its arguments, the results ("out"), and for float arguments the derivative
+of the sum of the float results, weighted by cos(1), cos(2), .. ("grad"). Values are computed by "ref" if it is given
+(scipy or numpy, which are more exact), otherwise by JAX; derivatives by "slopes" if it is given (where JAX's lose
+digits), otherwise by JAX. The arguments of cases with "edge" are points where a function has a kink, a pole or an
+end of its domain.
 """
 
 import json
@@ -153,7 +153,7 @@ one("log_ndtr", jsp.special.log_ndtr, ref=sp.log_ndtr, x=np.array([-30.0, -15.0,
 one("ndtri", jsp.special.ndtri, ref=sp.ndtri, x=uniform(0.001, 0.999, 9),
     edges=[-0.1, 0.0, 1e-300, 1e-20, 1e-3, 0.1353352832366127, 0.1353352832366128, 0.5, 0.87, 0.999, 1.0 - 1e-15, 1.0, 1.1, NAN])
 def psi(a, b):
-    # scipy's digamma near 0 and far away loses what the difference needs; mpmath does not.
+    # Differences of scipy's digamma lose digits near 0 and for large arguments; mpmath's do not.
     import mpmath
     mpmath.mp.dps = 50
     one = lambda a, b: float(mpmath.digamma(mpmath.mpf(a)) - mpmath.digamma(mpmath.mpf(a) + mpmath.mpf(b)))
@@ -214,7 +214,7 @@ def cross_entropy(x, labels):
 case("cross_entropy", cross_entropy, normal(2, 3), np.array([2, 0]))
 case("cross_entropy", cross_entropy, normal(2, 3), np.array([[0.2, 0.8, 0.0], [0.0, 0.0, 1.0]]))
 def attend(q, k, v, bias=None, mask=None, scale=None, is_causal=False):
-    """`jax.nn.dot_product_attention`, whose softmax is in single precision, in double."""
+    """Computes `jax.nn.dot_product_attention` in f64; JAX's own computes the softmax in f32."""
     k, v = (jnp.repeat(x, q.shape[-2] // x.shape[-2], axis=-2) for x in (k, v))
     logits = jnp.einsum("bqhn,bkhn->bhqk", q, k) * (1 / np.sqrt(q.shape[-1]) if scale is None else scale)
     logits = logits if bias is None else logits + bias
@@ -332,18 +332,18 @@ case("vdot", jnp.vdot, normal(2, 3), normal(3, 2))
 case("vecdot", jnp.vecdot, normal(2, 3), normal(3))
 case("matrix_power", lambda x: jnp.linalg.matrix_power(x, 5), normal(2, 2))
 
-# as many results as the data say, with a stated size
+# functions whose number of results depends on the data; JAX needs a stated size
 SPARSE = np.array([[0.0, 2.0, -0.0, NAN], [0.0, 0.0, 1.5, -3.0], [2.0, 0.0, 2.0, 0.0]])
 for n in [0, 3, 20]:
     case(f"flatnonzero.{n}", lambda x, n=n: jnp.flatnonzero(x, size=n, fill_value=-1), SPARSE)
     case(f"argwhere.{n}", lambda x, n=n: jnp.argwhere(x, size=n, fill_value=-1), SPARSE)
     case(f"nonzero.{n}", lambda x, n=n: jnp.nonzero(x, size=n, fill_value=7), SPARSE > 1.0)
-    m = min(n, 12)  # More is an error in JAX.
+    m = min(n, 12)  # JAX refuses more than 12.
     case(f"extract.{m}", lambda x, n=m: jnp.extract(x > 0.5, x, size=n, fill_value=9.0), normal(3, 4))
     case(f"unique.{n}", lambda x, n=n: jnp.unique(x, size=n, fill_value=9.0, return_index=True, return_inverse=True, return_counts=True), SPARSE, grad=False)
     case(f"unique.{n}", lambda x, n=n: jnp.unique(x, size=n, fill_value=9, return_index=True, return_inverse=True, return_counts=True), np.array([5, -2, 5, 5, 7, -2, 0]))
     case(f"unique_values.{n}", lambda x, n=n: jnp.unique(x, size=n, fill_value=9.0), np.array([1.5, -2.0, 7.0, 1.0]))
     case(f"intersect1d.{n}", lambda x, y, n=n: jnp.intersect1d(x, y, size=n, fill_value=-1), np.array([5, 2, 7, 5, 2]), np.array([[1, 5], [2, 9]]))
-# JAX fills with 0 where there is no element at all.
+# For an array without elements JAX fills with 0 instead of the fill value, so the expected result is given here.
 case("flatnonzero.3", lambda x: jnp.flatnonzero(x, size=3, fill_value=-1), np.zeros((0, 2)), ref=lambda x: np.full(3, -1))
 case("argwhere.3", lambda x: jnp.argwhere(x, size=3, fill_value=-1), np.zeros((2, 0)), ref=lambda x: np.full((3, 2), -1))
