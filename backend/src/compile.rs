@@ -32,18 +32,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tapeloom_ir::{ArrayType, FuncId, Kind, Limits, Module, Problem, Tensor};
 
-/// A compiled function.
+/// A compiled function with the engine that runs it, which can be called on tensors.
 #[derive(Clone)]
 pub struct Runnable {
     running: Running,
     params: Vec<ArrayType>,
     report: Report,
-    /// Whether the interpreter has already checked the memory accesses of a first call (debug builds only).
+    /// Whether a first call has been checked by the interpreter, in debug builds only.
     checked: Arc<AtomicBool>,
 }
 
-/// The largest number of executed statements for which a debug build checks the first call: it also runs the call
-/// in the interpreter that checks every access to memory.
+/// The most executed statements of a program whose first call a debug build checks, by also running the call in the
+/// interpreter that checks every memory access.
 const CHECKED: u64 = 1 << 15;
 
 #[derive(Clone)]
@@ -56,26 +56,26 @@ enum Running {
 /// A report about the compilation, which `explain` prints.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// The target of the compilation.
+    /// The engine for which the program is compiled.
     pub target: Target,
-    /// The machine model of the compilation.
+    /// The machine model (performance parameters) of the compilation.
     pub machine: MachineModel,
-    /// The loop program.
+    /// The loop program, after all passes.
     pub program: Arc<Program>,
     /// The memory plan: the size, lifetime and offset of each buffer of the program.
     pub plan: Plan,
-    /// The exact number of workspace bytes of a call, besides arguments and results.
+    /// The exact number of bytes of workspace of a call, without arguments and results.
     pub peak: usize,
     /// The number of loads and stores whose index is clamped, because no proof was found that it is in bounds
     /// ([`crate::passes::clamp_bounds`]).
     pub clamped: usize,
     /// The passes that changed the program, in the order in which they ran.
     pub passes: Vec<&'static Step>,
-    /// The vector width of each loop in machine code.
+    /// The vector width of each vectorized loop in machine code.
     pub vectors: Vectors,
-    /// The duration of lowering and passes: from the IR function to the loop program.
+    /// The time of lowering and passes: from the IR function to the loop program.
     pub lower: Duration,
-    /// The duration of code generation: from the loop program to machine code.
+    /// The time of code generation: from the loop program to machine code.
     pub code: Duration,
 }
 
@@ -117,7 +117,8 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
         }
     };
     let code = start.elapsed();
-    // Machine code may add workspace: values that cross between the functions of a long program are stored there.
+    // Machine code may enlarge the workspace: values that cross between the functions of a long program are stored
+    // there.
     let (peak, vectors) = match &running {
         Running::Native(e) => (e.report().workspace_bytes, e.report().vectors.clone()),
         Running::Interpreter(_) | Running::Simulated(..) => (plan.peak, Vectors::default()),
@@ -140,7 +141,7 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
 }
 
 impl Runnable {
-    /// Runs the function.
+    /// Runs the function on tensors, and returns its results.
     ///
     /// # Errors
     /// [`Kind::Arguments`] if the arguments do not fit the parameters; [`Kind::TooLarge`] if there is not enough
@@ -212,7 +213,7 @@ impl Runnable {
         loop_ir::shadow(program, &owned(args)).map(|_| ())
     }
 
-    /// Checks the number and the types of the arguments. (Machine code has its own check.)
+    /// Checks the number and the types of the arguments. (Machine code has its own check, in `Executable`.)
     fn check(&self, args: &[&Tensor]) -> Result<(), Problem> {
         if args.len() != self.params.len() {
             return Err(Problem::new(
@@ -233,8 +234,8 @@ impl Runnable {
         Ok(())
     }
 
-    /// Returns the bytes of tape records that are kept allocated for the next call; `None` without machine code or
-    /// tapes.
+    /// Returns the bytes of memory for tape records that stay allocated for the next call; `None` without machine code
+    /// or before any tape was used.
     #[cfg(test)]
     pub(crate) fn records(&self) -> Option<usize> {
         match &self.running {
@@ -254,7 +255,7 @@ fn owned(args: &[&Tensor]) -> Vec<Tensor> {
 }
 
 impl Report {
-    /// Returns the table of memory that is in use between the forward pass and the reverse pass.
+    /// Returns the table of the tape: the values in memory between the forward pass and the reverse pass.
     pub fn tape(&self) -> TapePlan<'_> {
         let model = match &self.target {
             Target::Accelerator(machine) => RunConfig::from(machine.clone()).scratchpad_model(),
@@ -263,7 +264,7 @@ impl Report {
         TapePlan::of(&self.plan, Pipeline::TFLOW.run(&self.program, &model).ok())
     }
 
-    /// Returns the passes that changed the program as a line: `inline_bodies, vectorize`.
+    /// Returns the names of the passes that changed the program, in one line: `inline_bodies, vectorize`.
     pub fn passes(&self) -> String {
         let names: Vec<String> = self.passes.iter().map(|step| step.to_string()).collect();
         if names.is_empty() { "no pass changed them".to_owned() } else { names.join(", ") }
@@ -293,8 +294,8 @@ mod tests {
 
     use super::*;
 
-    /// A program that loads a wrong buffer version, though the values happen to be right: a call must fail on
-    /// every target. (Machine code is checked because tests are debug builds.)
+    /// A call must fail on every target if the program loads a wrong buffer version, although the values happen to be
+    /// right. (Machine code detects it because tests are debug builds, which check the first call.)
     #[test]
     fn calls_check_memory() {
         let text = "program @f {

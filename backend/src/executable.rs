@@ -55,15 +55,14 @@ use tapeloom_ir::{
 };
 use target_lexicon::Triple;
 
-/// A result of the program.
+/// A result of the program: its type, and how its memory is allocated.
 struct Output {
     ty: ArrayType,
-    /// Whether every call writes all elements and reads no element before its write, so that the memory need not be
-    /// zeroed.
+    /// Whether every call writes all elements before it reads any of them, so that the memory need not be zeroed.
     filled: bool,
 }
 
-/// A compiled program. Cloning shares the code, which is freed with the last clone.
+/// A program compiled to machine code. Cloning shares the code, which is freed with the last clone.
 #[derive(Clone)]
 pub struct Executable(Arc<Inner>);
 
@@ -73,7 +72,7 @@ struct Inner {
     /// Per argument: its type; `None` if the program has no buffer for the argument.
     inputs: Vec<Option<ArrayType>>,
     outputs: Vec<Output>,
-    /// The size of the workspace in bytes.
+    /// The size of the workspace of a call in bytes.
     workspace: usize,
     /// The workspace memory of the last call, in 64-byte lines; the next call reuses it.
     pool: Mutex<Vec<Line>>,
@@ -88,15 +87,14 @@ struct Inner {
     report: CodeReport,
 }
 
-/// The resources that a call used, besides arguments and results.
+/// The resources that a call used: iterations and memory, besides arguments and results.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Taken {
-    /// The iterations of the limited loops, in the order in which they are compiled.
+    /// The counts of iterations of the limited loops, in the order in which the loops are compiled.
     pub loops: Vec<LoopCount>,
-    /// The bytes of workspace.
+    /// The bytes of workspace that the call used.
     pub workspace: usize,
-    /// The largest number of bytes, at any time, of the dynamic tapes: residuals of loops whose trip count is known
-    /// only at run time.
+    /// The peak bytes of the dynamic tapes: residuals of loops whose trip count is known only at run time.
     pub records: usize,
 }
 
@@ -133,14 +131,15 @@ impl Executable {
         Executable::made(program, machine, isa(triple)?, Isa::here())
     }
 
-    /// Compiles a verified program: `isa` for code by Cranelift, `set` for nests in vectors of 256 and 512 bits.
+    /// Compiles a verified program. `isa` is Cranelift's target, `set` the instruction set for nests in 256-bit or
+    /// 512-bit vectors.
     pub(crate) fn made(
         program: &Program,
         machine: MachineModel,
         isa: OwnedTargetIsa,
         set: Isa,
     ) -> Result<Executable, Problem> {
-        // Cranelift reports its own faults by panicking; panics must not cross this function.
+        // Cranelift reports its internal errors by panicking; these panics must not leave this function.
         let compiled =
             catch_unwind(AssertUnwindSafe(|| MachineCode::new(program, machine, isa, set)));
         let (code, report) = compiled.unwrap_or_else(|_| {
@@ -167,7 +166,7 @@ impl Executable {
         })))
     }
 
-    /// Runs the program.
+    /// Runs the program on arguments, and returns its results.
     ///
     /// # Errors
     /// [`Kind::Arguments`] if an argument is missing or has another type; [`Kind::TooLarge`] if there is not enough
@@ -198,7 +197,7 @@ impl Executable {
         (!self.0.limited.is_empty()).then(|| LoopLimits::of(&self.0.limited, limits))
     }
 
-    /// Returns the results, and the bytes of dynamic tapes.
+    /// Runs the program. Returns the results, and the bytes that its dynamic tapes took.
     fn run(
         &self,
         args: &[&Tensor],
@@ -227,7 +226,7 @@ impl Executable {
         }
         let mut space = Vec::new();
         if *workspace > 0 {
-            // If another call holds the lock or the workspace, this call allocates its own.
+            // If another call uses the workspace in the pool, this call allocates its own.
             space = match pool.try_lock() {
                 Ok(mut kept) => std::mem::take(&mut *kept),
                 Err(TryLockError::WouldBlock | TryLockError::Poisoned(_)) => Vec::new(),
@@ -311,7 +310,7 @@ impl Executable {
         Ok((results, bytes))
     }
 
-    /// Returns the bytes of tape records that are kept allocated for the next call.
+    /// Returns the bytes of memory for tape records that stay allocated for the next call.
     #[cfg(test)]
     pub(crate) fn records(&self) -> Option<usize> {
         Some(self.0.records.lock().ok()?.as_ref()?.bytes())
@@ -348,13 +347,13 @@ impl Executable {
 }
 
 impl Output {
-    /// Allocates the memory of the result: zeroed, unless the call overwrites all of it.
+    /// Allocates the memory of a result: zeroed, unless the call overwrites all of it.
     fn allocate(&self) -> Result<Fresh, Problem> {
         let bytes = self.ty.bytes();
         let count = bytes.div_ceil(size_of::<Line>());
         let mut lines = if self.filled { Fresh::new(count) } else { Fresh::zeros(count) }
             .ok_or_else(|| no_memory(&format!("a result of type {}", self.ty), bytes))?;
-        // The bytes after the last element of the last line must be zero, too.
+        // The bytes after the last element, up to the end of its 64-byte line, must be zero, too.
         lines.lines()[bytes / size_of::<Line>()..].fill(MaybeUninit::zeroed());
         Ok(lines)
     }

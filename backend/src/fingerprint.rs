@@ -9,17 +9,17 @@ use crate::target::Target;
 use std::hash::{Hash, Hasher};
 use tapeloom_ir::{FuncId, Module, fingerprint};
 
-/// Writes the fingerprints of the stages of a compilation, if they were requested.
+/// Writes the fingerprints of a compilation's results (loop program, plan, layouts), if the user requested them.
 pub(crate) fn tell(module: &Module, func: FuncId, target: &Target, program: &Program, plan: &Plan) {
     let of = || fingerprint::function(module, func);
     let kernels = || fingerprint::of(program);
     fingerprint::tell("kernels", of, kernels);
     fingerprint::tell("plan", of, || fingerprint::of(plan));
     fingerprint::tell("tape", of, || fingerprint::of(&Told(plan)));
-    // Only the simulated accelerator lays out tapes, so other targets have no layout to fingerprint.
+    // Only simulated accelerators lay out tapes, so other targets have no layout to fingerprint.
     if matches!(target, Target::Accelerator(_)) && fingerprint::wanted() {
         for pipeline in Pipeline::ALL {
-            // A program without residuals has no layout, and then no fingerprint of one.
+            // A program without residuals has no layout, and therefore no fingerprint of a layout.
             if let Ok(layout) = pipeline.run(program, &ScratchpadModel::default()) {
                 fingerprint::tell("layout", kernels, || fingerprint::of(&layout));
             }
@@ -69,7 +69,8 @@ impl Hash for Row {
     }
 }
 
-/// The part of a memory plan that is only printed in tables of the tape. It does not affect any byte of memory.
+/// The fields of a memory plan that are only printed in tables of the tape: they affect no byte of memory, so they have
+/// a fingerprint of their own.
 struct Told<'p>(&'p Plan);
 
 impl Hash for Told<'_> {

@@ -40,19 +40,19 @@ pub enum Effect {
     Code,
 }
 
-/// A parameter of a [`MachineModel`].
+/// A parameter of a [`MachineModel`]: its name, effect, range and access functions.
 pub struct Number {
-    /// The name of the field, with its unit.
+    /// The name of the parameter's field in the model, which contains its unit.
     pub name: &'static str,
     /// The effect of the parameter.
     pub effect: Effect,
     /// The least valid value of the parameter.
     pub least: usize,
-    /// The greatest valid value. Above it, code size or compile time explode.
+    /// The greatest valid value of the parameter. Above it, code size or compile time explode.
     pub most: usize,
-    /// Returns the parameter's value in a model.
+    /// Returns the parameter's value in a given model.
     pub get: fn(&MachineModel) -> usize,
-    /// Sets the parameter's value in a model.
+    /// Sets the parameter's value in a given model.
     pub set: fn(&mut MachineModel, usize),
 }
 
@@ -65,10 +65,10 @@ macro_rules! model {
         }
 
         impl MachineModel {
-            /// The model of the machine on which the parameters were measured.
+            /// The default model: the values measured on one x86-64 machine.
             pub const MEASURED: MachineModel = MachineModel { $($field: $measured,)* };
 
-            /// All parameters.
+            /// All parameters of the model.
             pub const NUMBERS: &[Number] = &[$(Number {
                 name: stringify!($field),
                 effect: Effect::$effect,
@@ -82,7 +82,7 @@ macro_rules! model {
 }
 
 model! {
-    // Lowering: the choice of axes that are loops, and fusion.
+    // Parameters of lowering: the choice of axes that become loops, and fusion.
 
     /// The largest number of elements of an array (per batch member) that is held in registers: such arrays are
     /// unrolled, updated and concatenated there.
@@ -92,11 +92,13 @@ model! {
     Loops unrolled_elements = 9 in 1..=256;
     /// The largest extent of an axis whose loop lowering moves inside the loops of longer axes.
     Loops inner_extent = 4 in 0..=1024;
-    /// The number of elements that remain in the cache until their next use.
+    /// The number of array elements that are assumed to remain in the cache until their next use.
     Loops cached_elements = 65_536 in 0..=1 << 40;
-    /// A value is recomputed at each use, instead of stored and loaded, if that takes at most this number of loads.
+    /// A value is recomputed at each use, instead of stored and loaded, if recomputation takes at most this number of
+    /// loads.
     Loops recomputed_loads = 2 in 0..=16;
-    /// A value is recomputed at each use, instead of stored and loaded, if that takes at most this number of operations.
+    /// A value is recomputed at each use, instead of stored and loaded, if recomputation takes at most this number of
+    /// operations.
     Loops recomputed_operations = 3 in 0..=16;
     /// The largest number of operations for which a value is recomputed if its array does not remain in the cache.
     /// Loads of arrays that are smaller by this factor count as free.
@@ -104,13 +106,14 @@ model! {
     /// The largest cost, in flops, of an operation that is recomputed or is left in a loop although it is
     /// invariant.
     Loops recomputed_flops = 2 in 0..=1000;
-    /// A view of an array that an in-place update overwrites is copied first, if the array has at least this number
-    /// of times the elements of the view.
+    /// Before an in-place update of an array, a view of it is copied if the array has at least this number of times the
+    /// elements of the view.
     Loops copied_view_ratio = 4 in 1..=1 << 20;
 
-    // Contractions by the matrix library instead of loops.
+    // Parameters of contractions: by the matrix library, or as loops.
 
-    /// The smallest extent of a matrix for which a contraction calls the matrix library instead of becoming loops.
+    /// The smallest extent (rows, columns or terms) for which a contraction calls the matrix library instead of
+    /// becoming loops.
     Loops library_extent = 4 in 0..=1 << 20;
     /// The smallest number of multiplications for which a contraction calls the matrix library.
     Loops library_products = 4096 in 0..=1 << 40;
@@ -118,7 +121,7 @@ model! {
     /// copied.
     Loops library_copy_reads = 16 in 0..=1 << 20;
 
-    // Passes on the loop IR.
+    // Parameters of passes on the loop IR.
 
     /// The largest trip count of an inner loop that is unrolled fully because its index alone addresses the
     /// elements of a small array.
@@ -132,23 +135,23 @@ model! {
     Loops promoted_elements = 64 in 0..=1024;
     /// The largest number of elements of one array that a serial loop promotes to variables.
     Loops promoted_elements_of_one = 16 in 0..=1024;
-    /// The largest number of array elements that a loop passes from iteration to iteration in variables instead of
+    /// The largest number of array elements that a loop holds in variables from one iteration to the next, instead of
     /// reloading them.
     Loops rotated_elements = 4 in 0..=64;
     /// The smallest number of iterations with an equal value for which the value is hoisted, if it costs more than
     /// [`recomputed_flops`](Self::recomputed_flops).
     Loops hoisted_iterations = 4 in 1..=1 << 20;
-    /// The number of chains of additions that hide one another's latency, and so the number of outer iterations
-    /// that are jammed. One more, or fewer, are jammed if that divides the trip count. More chains gain nothing,
+    /// The number of outer iterations that unroll-and-jam joins: the number of chains of additions that hide one
+    /// another's latency. One more, or fewer, are joined if that divides the trip count. More chains gain nothing,
     /// since each reads its own rows, which may conflict in the cache.
     Loops jammed_iterations = 4 in 1..=16;
-    /// The smallest trip count of an inner loop for which outer iterations are jammed (unroll-and-jam).
+    /// The smallest trip count of an inner loop whose outer iterations are joined by unroll-and-jam.
     Loops jammed_inner_iterations = 4 in 0..=1 << 20;
-    /// The largest number of statements of an inner iteration over all chains; the values of more would not fit in
-    /// registers.
+    /// The largest number of statements of an inner iteration over all chains of unroll-and-jam; the values of more
+    /// statements would not fit in registers.
     Loops jammed_statements = 48 in 0..=512;
 
-    // Instructions and memory addresses.
+    // Parameters of machine code: instructions and memory addresses.
 
     /// The largest trip count of a loop that is unrolled into code without a branch.
     Code unrolled_iterations = 4 in 0..=16;
@@ -160,10 +163,10 @@ model! {
     Code held_addresses = 4 in 0..=64;
     /// The largest number of pointers to buffers that a loop keeps in registers; with more, it keeps none.
     Code held_pointers = 12 in 0..=64;
-    /// The number of variables that a loop keeps in registers in a function with hundreds of values.
+    /// The most variables that a loop keeps in registers, in a function with hundreds of values.
     Code held_variables = 16 in 0..=1024;
-    /// The bytes of an address that processors compare first to detect conflicts (4K aliasing). Arrays of at least
-    /// this size begin at different offsets within their pages.
+    /// The bytes of a page: processors first compare addresses within a page to detect conflicts (4K aliasing). Arrays
+    /// of at least this size begin at different offsets within their pages.
     Code page_bytes = 4096 in 64..=1 << 30;
 }
 

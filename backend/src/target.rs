@@ -20,24 +20,24 @@ use std::fmt;
 use tapeloom_ir::{Isa, Kind, Problem};
 use target_lexicon::Triple;
 
-/// An engine that runs loop programs.
+/// An engine that runs loop programs: machine code, the interpreter or a simulated accelerator.
 #[expect(
     clippy::large_enum_variant,
     reason = "targets are few, and are read where they are written"
 )]
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Target {
-    /// Machine code, with the instructions of [`Isa::here`].
+    /// Machine code of a target triple, with the instructions that this machine has ([`Isa::here`]).
     Native(Triple),
     /// The interpreter of the loop IR, which checks every access to memory. It is slow and meant for tests.
     Interpreter,
-    /// A simulated accelerator on which everything goes through the cache. It computes the same results as machine
-    /// code, and [returns](crate::Runnable::simulate) statistics.
+    /// A simulated accelerator on which every memory access goes through the cache. It computes the same results as
+    /// machine code, and [returns](crate::Runnable::simulate) statistics.
     Accelerator(accelerator::Machine),
 }
 
 impl Target {
-    /// Returns the native target of the machine on which this process runs.
+    /// Returns machine code for the machine on which this process runs.
     pub fn host() -> Target {
         Target::Native(Triple::host())
     }
@@ -59,19 +59,19 @@ impl fmt::Display for Target {
     }
 }
 
-/// Options of a compilation.
+/// Options of a compilation: the engine, limits, and the machine model.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Options {
     /// The engine that runs the program.
     pub target: Target,
-    /// Whether calls can be limited and report their resources. If so, loops count their iterations.
+    /// Whether calls can be limited and report the resources that they used. If so, loops count their iterations.
     pub limited: bool,
-    /// The machine model, on every target: the interpreter and the simulator run the same loop programs as machine
-    /// code.
+    /// The machine model, which applies to every target: the interpreter and the simulator run the same loop programs
+    /// as machine code.
     pub machine: MachineModel,
 }
 
-/// Returns Cranelift's instruction set for a triple, which must be this machine.
+/// Returns Cranelift's code generator for a triple, which must be that of this machine.
 pub(crate) fn isa(triple: &Triple) -> Result<OwnedTargetIsa, Problem> {
     let (host, help) = (Triple::host(), "use `Target::Interpreter`, which runs everywhere");
     isa::lookup(triple.clone()).map_err(|e| {
@@ -101,11 +101,11 @@ pub(crate) fn isa(triple: &Triple) -> Result<OwnedTargetIsa, Problem> {
     builder.finish(flags().map_err(|e| failed(&e))?).map_err(|e| failed(&e))
 }
 
-/// The AVX-512 features that Cranelift uses.
+/// The names of Cranelift's settings for the AVX-512 features that it uses.
 const AVX512_FLAGS: [&str; 5] =
     ["has_avx512f", "has_avx512dq", "has_avx512vl", "has_avx512vbmi", "has_avx512bitalg"];
 
-/// Returns the instruction set that all machines of a triple support.
+/// Returns Cranelift's code generator for only the instructions that all machines of a triple support.
 #[cfg(test)]
 pub(crate) fn baseline(triple: &Triple) -> Option<OwnedTargetIsa> {
     isa::lookup(triple.clone()).ok()?.finish(flags().ok()?).ok()

@@ -1,8 +1,8 @@
-//! Prints rows of cells as text in aligned columns.
+//! Prints rows of table cells as text in aligned columns.
 
 use std::fmt;
 
-/// Prints rows of cells, with each column padded to its widest cell.
+/// Prints rows of `N` cells as text, with each column padded to its widest cell.
 pub(crate) fn table<const N: usize>(
     f: &mut fmt::Formatter<'_>,
     lines: &[[String; N]],

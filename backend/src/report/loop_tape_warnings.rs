@@ -15,24 +15,25 @@ use tapeloom_ir::{ArrayType, Equation, FuncId, Function, Loc, Module, OrderedSet
 /// A residual that each iteration of a loop saves.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LargeResidual {
-    /// The name of the primitive that computes the residual; `the carry` if the residual is the value of the carry at
-    /// the start of the iteration.
+    /// The name of the primitive that computes the residual, or `the carry` if the residual is the value of the loop's
+    /// carry at the start of the iteration.
     pub what: &'static str,
     /// The type of the residual that one iteration saves.
     pub ty: ArrayType,
-    /// The user's source line that computes the residual.
+    /// The user's source line of the equation that computes the residual.
     pub location: Loc,
     /// The user's source line of the loop.
     pub loop_location: Loc,
-    /// The trip count of the loop, if it is static.
+    /// The trip count of the loop; `None` if it is known only at run time.
     pub iterations: Option<usize>,
 }
 
-/// Residuals of at most 64 bytes in each iteration cause no warning.
+/// The most bytes that a residual may have in each iteration without a warning.
 const LITTLE_BYTES: usize = 64;
 
-/// Returns the stacked residuals of all loops that `function` runs, directly or in its regions, whose type in one
-/// iteration is the type of a carry and that a loop in the opposite direction reads. Each function is visited once.
+/// Returns the residuals that cause a warning: those of loops that `function` runs, directly or in its regions, whose
+/// type in one iteration is the type of a carry, and that a loop in the opposite direction reads. Each function is
+/// visited once.
 pub(crate) fn large_residuals(module: &Module, function: FuncId) -> Vec<LargeResidual> {
     let (mut found, mut seen, mut open) = (Vec::new(), OrderedSet::default(), vec![function]);
     while let Some(id) = open.pop() {
@@ -81,8 +82,7 @@ pub(crate) fn large_residuals(module: &Module, function: FuncId) -> Vec<LargeRes
     found
 }
 
-/// Returns the arrays of which the loops of a function read one slice in each iteration, each with the loop's
-/// direction.
+/// Returns the arrays from which a loop of the function reads one slice in each iteration, with that loop's direction.
 fn read(f: &Function) -> OrderedSet<(ValueId, Direction)> {
     let mut read = OrderedSet::default();
     for e in &f.equations {

@@ -16,101 +16,101 @@ use std::sync::Arc;
 use tapeloom_ir::prim::Mark;
 use tapeloom_ir::{ArrayType, Loc, Origin};
 
-/// The memory plan: the place and the lifetime of every buffer of a program.
+/// The memory plan: the memory (workspace or result) and the lifetime of every buffer of a program.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// The buffers: results first, then the workspace.
+    /// The table's rows, one for each buffer: results first, then buffers in the workspace.
     pub rows: Vec<Row>,
-    /// The number of steps (top-level statements) of the program.
+    /// The number of steps of the program: its top-level statements, in whose indices lifetimes are counted.
     pub steps: usize,
-    /// The bytes of workspace of one call: the exact peak, without arguments and results.
+    /// The exact peak of a call's workspace in bytes, without arguments and results.
     pub peak: usize,
-    /// The functions for which the user requested that they be compiled once instead of inlined.
+    /// The functions that the user requested to compile once, instead of inlining each call.
     pub calls: Vec<CallRow>,
     /// The dynamic tapes: residuals of loops whose trip count is known only at run time.
     pub tapes: PrimaryMap<TapeId, Tape>,
     /// The residuals that loops save in each iteration and that are as large as a carry of their loop.
     pub large_residuals: Vec<LargeResidual>,
-    /// The equations that the reverse pass recomputes instead of reading a saved result.
+    /// The equations whose results the reverse pass recomputes instead of reading them from the tape.
     pub rematerialized: Vec<Rematerialized>,
-    /// The tapes that exist only while one step runs, because a forward pass and its reverse pass both lie in that
-    /// step: in an iteration of a loop, in a branch, or in a called function.
+    /// The tapes that exist only while one step runs, because a forward pass and its reverse pass both lie in that step
+    /// (in an iteration of a loop, in a branch, or in a called function).
     pub inside: Vec<TapeInStep>,
-    /// The scratch memory of steps that call functions, beside the buffers that the steps read and write.
+    /// The scratch memory of steps that call functions, in addition to the buffers that these steps read and write.
     pub workspaces: Vec<StepWorkspace>,
 }
 
-/// The scratch memory of one step in the workspace.
+/// The scratch memory that one step uses in the workspace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StepWorkspace {
-    /// The number of the step in the program.
+    /// The index of the step in the program.
     pub step: usize,
-    /// The offset of the scratch memory in the workspace, in bytes.
+    /// The offset in bytes of the scratch memory in the workspace.
     pub offset: usize,
     /// The size of the scratch memory in bytes.
     pub bytes: usize,
 }
 
-/// The tape in the scratch memory of one step, if a forward pass and its reverse pass both lie in that step.
+/// A tape in the scratch memory of one step: a forward pass and its reverse pass both lie in that step.
 #[derive(Clone, Debug)]
 pub struct TapeInStep {
-    /// The number of the step in the program.
+    /// The index of the step in the program.
     pub step: usize,
-    /// The largest number of bytes of residuals that the step holds at one time.
+    /// The largest number of bytes that the step's residuals take at one time.
     pub bytes: usize,
-    /// The buffers of the tape inside the step, including those of nested steps.
+    /// The table rows of the buffers of the tape inside the step, including those of nested steps.
     pub rows: Vec<Row>,
 }
 
-/// A function for which the user requested that it be compiled once, and the outcome.
+/// A function that the user requested to compile once instead of inlining it, and whether that was done.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CallRow {
     /// The name of the function.
     pub name: Arc<str>,
     /// The number of equations of the function, including those of the functions that it calls.
     pub equations: usize,
-    /// The number of copies of the function that inlining would make.
+    /// The number of copies of the function's body that inlining all calls would make.
     pub sites: usize,
-    /// The kernel as which the function is compiled; `None` if its calls are inlined.
+    /// The kernel into which the function is compiled; `None` if its calls are inlined nevertheless.
     pub kernel: Option<KernelId>,
 }
 
 /// A row of the memory plan: one buffer.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// The id of the buffer.
+    /// The id of the buffer in the loop program.
     pub buffer: BufferId,
     /// The type of the array that the buffer holds.
     pub ty: ArrayType,
-    /// The memory in which the buffer lies, with its offset.
+    /// The memory in which the buffer lies (workspace, argument or result), with its offset there.
     pub place: Place,
-    /// The index of the first step that writes the buffer.
+    /// The index of the first step (top-level statement) that writes the buffer.
     pub first: usize,
-    /// The index of the last step that reads or writes the buffer.
+    /// The index of the last step (top-level statement) that reads or writes the buffer.
     pub last: usize,
-    /// The primitive whose output the buffer holds: the first primitive, if several equations write the buffer one
-    /// after the other.
+    /// The name of the primitive whose output the buffer holds; of the first one, if several equations write the
+    /// buffer.
     pub primitive: &'static str,
-    /// The user's source line of that equation.
+    /// The user's source line of the equation whose output the buffer holds.
     pub location: Loc,
     /// Whether a forward pass writes the buffer and a reverse pass reads it.
     pub tape: bool,
-    /// The equations of the reverse pass that read the buffer.
+    /// The equations of the reverse pass that read the buffer, with their source lines.
     pub read_back: Vec<Origin>,
-    /// The marks of the values in the buffer that are saved for the reverse pass.
+    /// The marks on values in the buffer that request that they are saved for the reverse pass.
     pub kept: Vec<Mark>,
-    /// The names that the user gave to values in the buffer.
+    /// The names that the user gave to values that the buffer holds.
     pub names: Vec<Arc<str>>,
 }
 
-/// The representation of a value in its buffer.
+/// The representation of a residual in its buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Representation {
-    /// The unchanged value.
+    /// The value is stored unchanged.
     Stored,
-    /// In fewer bytes, without loss.
+    /// The value is packed into fewer bytes, without loss.
     Packed,
-    /// In fewer bytes, rounded to nearby numbers ([`ROUNDING`](tapeloom_ir::ROUNDING)).
+    /// The value is stored in fewer bytes, each number rounded ([`ROUNDING`](tapeloom_ir::ROUNDING)).
     Rounded,
 }
 
@@ -125,13 +125,13 @@ impl fmt::Display for Representation {
 }
 
 impl Row {
-    /// Whether the buffer takes workspace between a forward pass and its reverse pass. Results lie outside the
-    /// workspace, so they do not count.
+    /// Returns whether the buffer occupies workspace between a forward pass and its reverse pass. Results lie outside
+    /// the workspace, so they do not count.
     pub fn is_tape(&self) -> bool {
         self.tape && self.is_workspace()
     }
 
-    /// Returns the representation of the value: unchanged, packed or rounded.
+    /// Returns the representation of the buffer's value: unchanged, packed or rounded.
     pub fn how(&self) -> Representation {
         let marked = |mark: Mark| self.kept.contains(&mark);
         match (marked(Mark::Packed), marked(Mark::Rounded)) {
@@ -141,7 +141,7 @@ impl Row {
         }
     }
 
-    /// Returns the text of the table's value column: the type, after the user's names if there are any.
+    /// Returns the text of the table's value column: the user's names, if there are any, and the type.
     pub fn value(&self) -> String {
         match self.names.join(", ") {
             names if names.is_empty() => self.ty.to_string(),
@@ -149,12 +149,12 @@ impl Row {
         }
     }
 
-    /// Whether the buffer lies in the workspace.
+    /// Returns whether the buffer lies in the workspace.
     pub fn is_workspace(&self) -> bool {
         self.offset().is_some()
     }
 
-    /// Returns the offset of the buffer in the workspace, in bytes; `None` if it lies elsewhere.
+    /// Returns the offset in bytes of the buffer in the workspace; `None` if the buffer lies elsewhere.
     pub fn offset(&self) -> Option<usize> {
         match self.place {
             Place::Workspace(offset) => Some(offset),
@@ -164,7 +164,7 @@ impl Row {
         }
     }
 
-    /// Returns the cells of this row of the printed table.
+    /// Returns the cells of this buffer's row of the printed memory plan.
     pub(crate) fn cells(&self) -> [String; 7] {
         [
             self.buffer.to_string(),
@@ -192,7 +192,7 @@ impl Row {
 }
 
 impl StepWorkspace {
-    /// Returns the cells of the table row for the step's scratch memory.
+    /// Returns the cells of the printed memory plan's row for the step's scratch memory.
     pub(crate) fn cells(&self) -> [String; 7] {
         let StepWorkspace { step, offset, bytes } = *self;
         let [buffer, ty, line] = [const { String::new() }; 3];
@@ -202,7 +202,7 @@ impl StepWorkspace {
 }
 
 impl Plan {
-    /// Adds rows for the buffers that passes allocated when they hoisted statements out of loops.
+    /// Adds table rows for the buffers that passes allocated when they hoisted statements out of loops.
     pub(crate) fn ahead(&mut self, kernel: &Kernel, made: &[Hoisted]) {
         for Hoisted { buffer, step, operation } in made {
             let of = &kernel.buffers[*buffer];
@@ -223,7 +223,7 @@ impl Plan {
         self.peak = self.peak.max(kernel.workspace);
     }
 
-    /// Returns the largest number of bytes of workspace that residuals take at one time.
+    /// Returns the peak of the tape: the largest number of bytes of workspace that residuals take at one time.
     pub fn tape(&self) -> usize {
         let rows = || self.rows.iter().filter(|row| row.is_tape());
         let at = |step: usize| {
@@ -232,12 +232,12 @@ impl Plan {
             let own: usize = alive.map(|row| row.ty.bytes()).sum();
             own + inside.map(|inside| inside.bytes).sum::<usize>()
         };
-        // The maximum is reached where a residual's lifetime begins, or in a step with a tape inside.
+        // The maximum is reached in a step where a residual's lifetime begins, or in a step with a tape inside it.
         let steps = rows().map(|row| row.first).chain(self.inside.iter().map(|i| i.step));
         steps.map(at).max().unwrap_or(0)
     }
 
-    /// Writes one text line for each dynamic tape: the bytes that each iteration adds to the tape.
+    /// Writes one line of text for each dynamic tape: the number of bytes by which each iteration extends the tape.
     pub(crate) fn records(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (id, Tape { record, loc, within }) in &self.tapes {
             let at =

@@ -1,4 +1,4 @@
-//! Lists the equations that the reverse pass recomputes, with the lines that read their results.
+//! Lists the equations that the reverse pass recomputes, with the source lines that read their results.
 
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::prim::Lowering;
@@ -6,23 +6,23 @@ use tapeloom_ir::{
     Equation, FuncId, Function, Loc, Module, OrderedMap, OrderedSet, Origin, Type, ValueId,
 };
 
-/// An equation that the reverse pass recomputes; equal equations of one source line are one entry with a count.
+/// An equation that the reverse pass recomputes. Equal equations of one source line are listed once, with a count.
 #[doc(alias = "Again")]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rematerialized {
-    /// The name of the primitive.
+    /// The name of the equation's primitive.
     pub what: &'static str,
-    /// The type of the first output.
+    /// The type of the equation's first output.
     pub ty: Type,
     /// The user's source line of the equation.
     pub location: Loc,
-    /// The equations that read the results, at most `READERS`.
+    /// The equations that read the recomputed results; at most `READERS` are listed.
     pub read_at: Vec<Origin>,
-    /// The number of equal equations on this source line in the program.
+    /// The number of such equations: with this primitive, type and source line.
     pub times: usize,
 }
 
-/// Returns the equations that a program recomputes, one entry for each primitive, type and source line.
+/// Returns the equations that a program recomputes, listed once for each primitive, type and source line.
 pub(crate) fn rematerialized(module: &Module, function: FuncId) -> Vec<Rematerialized> {
     let mut found: OrderedMap<(&'static str, Type, Origin), (Vec<Origin>, usize)> =
         OrderedMap::default();
@@ -36,7 +36,7 @@ pub(crate) fn rematerialized(module: &Module, function: FuncId) -> Vec<Remateria
         for (i, e) in f.equations.iter().enumerate().rev() {
             open.extend(e.op.regions().iter().filter(|r| r.role.runs()).map(|r| r.function));
             let at = f.origin(i);
-            // Marks (barriers and names) compute nothing.
+            // Marks (barriers and names) compute nothing, so they are not listed.
             let recomputed = at.phase.rematerialized && !is_mark(module, f, e);
             if let Some(y) = e.outputs.first().filter(|_| recomputed) {
                 let key = (e.op.name(), f.types[*y].clone(), at);
@@ -64,11 +64,11 @@ fn is_mark(module: &Module, f: &Function, e: &Equation) -> bool {
     matches!(e.lower(module, f), Lowering::Alias { .. })
 }
 
-/// The maximal number of reading equations that the reports list for one value.
+/// The most readers (equations that read a value) that a report lists for one value.
 pub(crate) const READERS: usize = 5;
 
-/// Adds a reading equation to a list, unless the list has a reader of this source line and pass or already has
-/// `READERS` readers.
+/// Adds an equation to the readers of a value, unless a reader of this source line and pass is listed already, or
+/// `READERS` readers are.
 pub(crate) fn add_reader(readers: &mut Vec<Origin>, at: Origin) {
     let line = |of: &Origin| (of.loc.map(|loc| (loc.file(), loc.line())), of.phase.order);
     let same = |b: &Origin| line(b) == line(&at);

@@ -1,4 +1,4 @@
-//! The tape as a table: the values in memory between forward and reverse pass, the lines that compute and read
+//! The tape as a table: the values in memory between forward and reverse pass, the source lines that compute and read
 //! them, and the values that are recomputed instead.
 //!
 //! ```text
@@ -28,7 +28,7 @@ use std::fmt;
 use std::panic::Location;
 use tapeloom_ir::{Loc, Origin, ROUNDING};
 
-/// The values in memory between forward and reverse pass. Displays as a table.
+/// The tape: the values in memory between forward and reverse pass. Displays as a table.
 #[derive(Clone, Debug)]
 pub struct TapePlan<'p> {
     plan: &'p Plan,
@@ -41,17 +41,18 @@ impl<'p> TapePlan<'p> {
         TapePlan { plan, layout }
     }
 
-    /// Returns the buffers that the reverse pass reads, results included.
+    /// Returns the memory plan's rows of the buffers that the reverse pass reads, results included.
     pub fn rows(&self) -> impl Iterator<Item = &'p Row> {
         self.plan.rows.iter().filter(|row| row.tape)
     }
 
-    /// Returns the layout by which the tape would be streamed.
+    /// Returns the memory layout by which the tape would be streamed, if there is one.
     pub fn layout(&self) -> Option<&Layout> {
         self.layout.as_ref()
     }
 
-    /// Returns the cells for the region and the layer in which the row's buffer lies; a cell is empty if there is none.
+    /// Returns the cells for a buffer's region (its interleaved arrays) and layer (the loop iterations whose records
+    /// are in the scratchpad at once); empty if the buffer has none.
     fn streamed(&self, row: &Row) -> [String; 2] {
         let region = self.layout.as_ref().and_then(|l| Some((l, l.region(row.buffer)?)));
         let Some((layout, id)) = region else { return [String::new(), String::new()] };
@@ -68,19 +69,19 @@ impl<'p> TapePlan<'p> {
         self.plan.inside.iter()
     }
 
-    /// Returns the largest number of bytes of workspace that residuals take at one time, including the tapes inside
-    /// steps. Records of dynamic tapes ([`Plan::tapes`]) are not included.
+    /// Returns the peak of the tape: the largest number of bytes of workspace that residuals take at one time,
+    /// including the tapes inside steps. Records of dynamic tapes ([`Plan::tapes`]) are not included.
     pub fn bytes(&self) -> usize {
         self.plan.tape()
     }
 
-    /// Returns the equations that the reverse pass recomputes.
+    /// Returns the equations whose results the reverse pass recomputes.
     pub fn again(&self) -> &'p [Rematerialized] {
         &self.plan.rematerialized
     }
 
-    /// Draws the lifetimes and offsets of the workspace as an SVG picture. Time runs to the right and memory upward;
-    /// each buffer and each step's scratch memory is a rectangle, tape in red, with its table row as the title.
+    /// Draws the lifetimes and offsets of the workspace as an SVG picture. Steps run to the right and memory upward.
+    /// Each buffer and each step's scratch memory is a rectangle, red for the tape, with its table row as the title.
     pub fn to_svg(&self) -> String {
         let (wide, high) = (800.0, 400.0);
         let steps = self.plan.steps.max(1) as f64;
@@ -111,7 +112,7 @@ impl<'p> TapePlan<'p> {
                 draw([row.first, row.last], [offset, row.ty.bytes()], colour, &title);
             }
         }
-        // The scratch memory of steps, with the tape inside the step at the bottom.
+        // Draw the scratch memory of steps, with the tape inside each step at the bottom.
         for work in &self.plan.workspaces {
             let StepWorkspace { step, offset, bytes } = *work;
             let tape = self.inside().filter(|i| i.step == step).map(|i| i.bytes).sum::<usize>();
@@ -142,17 +143,17 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// The column headings of the tape table.
+/// The column headings of the printed tape table.
 const HEADS: [&str; 10] =
     ["value", "bytes", "how", "made by", "read at", "region", "layer", "buffer", "place", "steps"];
 
-/// A line of the tape table, which may stand for several values with equal text.
+/// A text line of the tape table. It stands for `times` values whose cells `about` are equal.
 struct Line {
-    /// The cells: value, representation, computing equation and reading lines.
+    /// The cells that equal values share: value, representation, computing equation and reading source lines.
     about: [String; 4],
-    /// The bytes of one value; `None` if the value is recomputed.
+    /// The bytes of one of the values; `None` if the value is recomputed.
     bytes: Option<usize>,
-    /// The cells: region, layer, buffer, place and steps of the first of the equal values.
+    /// The cells that may differ, those of the first value: region, layer, buffer, place and steps.
     lies: [String; 5],
     times: usize,
 }
@@ -177,7 +178,7 @@ fn line(at: &Location<'_>) -> String {
     format!("{}:{}", at.file(), at.line())
 }
 
-/// Prints the primitive and the source line that compute a value, as `exp, src/main.rs:7`.
+/// Prints the primitive that computes a value, and its source line, as `exp, src/main.rs:7`.
 fn made(what: &str, at: Loc) -> String {
     at.map_or(what.to_owned(), |at| format!("{what}, {}", line(at)))
 }
@@ -198,7 +199,7 @@ fn readers(all: &[Origin]) -> String {
 }
 
 impl TapePlan<'_> {
-    /// Returns the lines of the table: values with the most bytes first, recomputed values last.
+    /// Returns the lines of the printed table: values with the most bytes first, recomputed values last.
     fn lines(&self) -> Vec<Line> {
         let own = self.rows().map(|row| {
             let [buffer, _, _, _, place, steps, _] = row.cells();

@@ -1,4 +1,4 @@
-//! The calling convention of compiled kernels: the call record.
+//! The calling convention of compiled kernels: a kernel's only argument is its call record.
 //!
 //! Every kernel, and every part of a kernel that is compiled in parts, becomes `fn(record) -> status`. A record is a
 //! row of words that the caller fills:
@@ -20,14 +20,14 @@
 use crate::loop_ir::loop_counters::Row;
 use crate::loop_ir::{Kernel, Place};
 
-/// The size of a word of the call record in bytes.
+/// The size of a word of a call record in bytes.
 pub(crate) const WORD: usize = 8;
-/// The offset of the pointer to the context in a call record, in bytes.
+/// The offset in bytes of the pointer to the context in a call record.
 pub(crate) const CONTEXT: usize = 0;
-/// The offset of the pointer to the frame (the kernel's workspace) in a call record, in bytes.
+/// The offset in bytes of the pointer to the frame (the kernel's workspace) in a call record.
 pub(crate) const FRAME: usize = WORD;
 
-/// The data that all kernels of one call share.
+/// The data that all kernels of one call of a program share.
 #[repr(C)]
 pub(crate) struct Context {
     /// Zeros that a guarded load reads instead of an element if its guard is false.
@@ -38,41 +38,41 @@ pub(crate) struct Context {
     pub(crate) external_calls: *const u8,
     /// Points to the array of [`State`], one for each dynamic tape of the program.
     pub(crate) tapes: *mut State,
-    /// Points to the [`Records`](crate::runtime::tape_memory::Records) that the states belong to.
+    /// Points to the [`Records`](crate::runtime::tape_memory::Records), the memory of the tapes in `tapes`.
     pub(crate) records: *mut u8,
     /// Points to the array of [`Row`](crate::loop_ir::loop_counters::Row), one for each limited loop of the program.
     pub(crate) rows: *mut Row,
-    /// Points to the byte that another thread sets to cancel the call.
+    /// Points to a byte that another thread sets to nonzero to cancel the call.
     pub(crate) flag: *const u8,
-    /// Points to the [`LoopLimits`](crate::loop_ir::loop_counters::LoopLimits) that the rows belong to.
+    /// Points to the [`LoopLimits`](crate::loop_ir::loop_counters::LoopLimits) of the loops in `rows`.
     pub(crate) loop_limits: *mut u8,
 }
 
 /// The state of a dynamic tape, as machine code reads and writes it.
 #[repr(C)]
 pub(crate) struct State {
-    /// The number of records on the tape.
+    /// The number of records (each with one iteration's residuals) on the tape.
     pub(crate) length: u64,
     /// The number of records for which memory (chunks) is allocated.
     pub(crate) capacity: u64,
-    /// Points to the table of pointers to the tape's chunks of memory (`runtime/tape_memory.rs`).
+    /// Points to the array of pointers to the tape's chunks (blocks of records; `runtime/tape_memory.rs`).
     pub(crate) chunks: *const *mut u8,
     /// The size of one record in bytes.
     pub(crate) record: u64,
 }
 
-/// The offset of the workspace pointer in the context, in bytes.
+/// The offset in bytes of the workspace pointer in the context.
 pub(crate) const WORKSPACE: usize = std::mem::offset_of!(Context, workspace);
-/// The offset of the pointer to the states of tapes in the context, in bytes.
+/// The offset in bytes of the pointer to the states of dynamic tapes in the context.
 pub(crate) const TAPES: usize = std::mem::offset_of!(Context, tapes);
-/// The offset of the pointer to the rows of limited loops in the context, in bytes.
+/// The offset in bytes of the pointer to the rows (counters) of limited loops in the context.
 pub(crate) const ROWS: usize = std::mem::offset_of!(Context, rows);
-/// The offset of the pointer to the cancellation flag in the context, in bytes.
+/// The offset in bytes of the pointer to the cancellation flag in the context.
 pub(crate) const FLAG: usize = std::mem::offset_of!(Context, flag);
-/// The offset of the zeros for guarded loads in the context, in bytes.
+/// The offset in bytes of the zeros for guarded loads in the context.
 pub(crate) const ZEROS: usize = std::mem::offset_of!(Context, zeros);
 
-/// The layout of the call records of a kernel.
+/// The layout of a kernel's call record: context, frame, operands, results.
 #[derive(Clone, Copy)]
 pub(crate) struct Layout {
     inputs: usize,
@@ -85,8 +85,8 @@ impl Layout {
         Layout { inputs: kernel.inputs().len(), outputs: kernel.outputs().len() }
     }
 
-    /// Returns the offset, in bytes, of the pointer to a buffer in the call record; `None` for buffers in the frame
-    /// and in records of tapes, which have no pointer there.
+    /// Returns the offset in bytes of the pointer to a buffer in the call record; `None` for a buffer in the frame or
+    /// in records of a tape, which has no pointer in the call record.
     pub(crate) fn pointer(self, place: Place) -> Option<usize> {
         match place {
             Place::Input(n) => Some((2 + n) * WORD),

@@ -1,5 +1,5 @@
-//! The argsort that generated code calls. A kernel in the loop IR defines its meaning, and interpreters run that
-//! kernel.
+//! The argsort that generated code calls. A kernel in the loop IR defines its meaning; the interpreters run that kernel
+//! instead.
 
 #![expect(unsafe_code, reason = "reads and writes elements through pointers from generated code")]
 
@@ -15,7 +15,7 @@ pub(crate) fn describe(of: Argsort) -> Vec<i64> {
     sizes.into_iter().chain([i64::from(descending)]).collect()
 }
 
-/// Writes to `places` the positions of the sorted elements, and returns a status.
+/// Writes to `places` the indices of the elements in sorted order, and returns a status (0: success).
 ///
 /// # Safety
 /// `description` points to the words of [`describe`]. `x`, `places` and `scratch` point to memory of the sizes that the

@@ -18,15 +18,15 @@ use std::slice;
 use std::sync::Arc;
 use tapeloom_ir::{ArrayType, HostCall, Problem, Tensor};
 
-/// The external functions of a program during one call.
+/// The external functions of a program (the user's Rust functions, library routines) during one call.
 pub(crate) struct ExternalCalls<'a> {
     /// The external functions that the program calls, indexed by the number that generated code passes.
     pub(crate) calls: &'a [Arc<ExternalSignature>],
-    /// The error of the first call that failed.
+    /// The error of the first external function that failed.
     pub(crate) failed: RefCell<Option<Problem>>,
 }
 
-/// Calls the external function `number`, and returns a status.
+/// Calls the external function `number` of the program, and returns a status (0: success).
 ///
 /// # Safety
 /// `context` is that of the call, whose `external_calls` is alive and was made for this program. `row` points
@@ -60,7 +60,7 @@ pub(crate) unsafe extern "C" fn call(
     if answered { caught } else { PANICKED }
 }
 
-/// Calls a Rust function on copies of its operands, and copies its results to their buffers.
+/// Calls a user's Rust function on copies of its operands, and copies its results to their buffers.
 ///
 /// # Safety
 /// `row` is that of [`call`], for operands of these types.
@@ -86,7 +86,7 @@ unsafe fn call_host(
     Ok(())
 }
 
-/// Runs a library routine on all batch members, which are consecutive in memory.
+/// Runs a library routine on all batch members, which are contiguous in memory.
 ///
 /// # Safety
 /// `row` is that of [`call`], for the operands and results of `planned`; the results overlap nothing else.
@@ -99,7 +99,7 @@ unsafe fn call_routine(planned: &PlannedRoutine, row: *const *mut u8) -> Result<
         // SAFETY: the row has a pointer to the members of every operand.
         operands.push(unsafe { slice::from_raw_parts(*row.add(i), members * bytes) });
     }
-    // The scratch memory, if the routine needs any, is its last result and has the last pointer of `row`.
+    // If the routine needs scratch memory, that is its last result, with the last pointer of `row`.
     let scratch = Some(plan.scratch_bytes()).filter(|bytes| *bytes > 0);
     for (i, bytes) in plan.result_bytes().map(|b| members * b).chain(scratch).enumerate() {
         // SAFETY: the row has a pointer to every result and to the scratch memory, which overlap nothing else.

@@ -1,4 +1,4 @@
-//! Contractions by the `gemm` library, as functions that generated code calls.
+//! Contractions by the matrix library `gemm`, as functions that generated code calls.
 //!
 //! One call performs one [`Contract`]: a product of matrices with arbitrary strides, repeated over
 //! batches, described by numbers that lie in memory beside the code. It runs on one thread, so that results do not
@@ -12,29 +12,29 @@ use gemm_common::Parallelism;
 use smallvec::SmallVec;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The status of a successful call.
+/// The status of a call that succeeded.
 pub(crate) const DONE: i32 = 0;
 /// The status of a call that panicked.
 pub(crate) const PANICKED: i32 = 1;
 
-/// The sizes and strides of a contraction, as its function reads them from memory. The batches follow.
+/// The sizes and strides of a contraction, as its function reads them from memory; its `Batch` loops follow there.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Matrices {
-    /// The numbers of rows and columns of the result, and of terms of each sum.
+    /// The number of the result's rows, of its columns, and of the terms of each sum.
     pub(crate) sizes: [i64; 3],
-    /// The row and column strides of lhs, rhs and out, in elements, in this order.
+    /// The row and column strides of lhs, rhs and out, in elements: `[[row, column] of lhs, of rhs, of out]`.
     pub(crate) strides: [[i64; 2]; 3],
-    /// 1 if the sums are added to the values in `out`, otherwise 0.
+    /// 1 if the contraction adds to the values in `out`, 0 if it overwrites them.
     pub(crate) accumulate: i64,
-    /// The number of accumulators of each sum; 0 if the library chooses the order.
+    /// The number of partial sums of each element; 0 if the library chooses the order of summation.
     pub(crate) lanes: i64,
     /// The number of `Batch` loops that follow in memory.
     batches: i64,
 }
 
 impl Matrices {
-    /// Reads a contraction and its batches.
+    /// Reads the description of a contraction, and of its batch loops.
     ///
     /// # Safety
     /// `numbers` points to the output of [`describe`], which lives as long as the returned batches.
@@ -48,13 +48,13 @@ impl Matrices {
     }
 }
 
-/// A loop around a contraction: its extent, and the distances in elements by which lhs, rhs and out move in each
+/// A loop around a contraction: its trip count, and the distances in elements by which lhs, rhs and out move in each
 /// iteration.
 pub(crate) type Batch = [i64; 4];
 
-/// Iterates over all iterations of the batch loops. Returns the offsets of lhs, rhs and out in elements, and whether
-/// the iteration is the first that writes its matrix `out` (batch loops with step 0 for `out` write one matrix again,
-/// to add to it).
+/// An iterator over all iterations of the batch loops. Yields the offsets of lhs, rhs and out in elements, and whether
+/// the iteration is the first that writes its matrix `out` (loops that do not move `out` write one matrix again, to add
+/// to it).
 pub(crate) struct Steps<'a> {
     batches: &'a [Batch],
     index: SmallVec<[i64; 4]>,
@@ -92,7 +92,7 @@ impl Iterator for Steps<'_> {
     }
 }
 
-/// Returns the numbers that describe a contraction to [`contract_f64`], [`contract_f32`] and the functions of
+/// Returns the words that describe a contraction to [`contract_f64`], [`contract_f32`] and the functions of
 /// [`thin`](crate::runtime::small_gemm).
 pub(crate) fn describe(c: &Contract) -> Vec<i64> {
     let mut numbers: Vec<i64> = [c.m, c.n, c.k].map(|n| n as i64).to_vec();
@@ -107,7 +107,7 @@ pub(crate) fn describe(c: &Contract) -> Vec<i64> {
     numbers
 }
 
-/// Computes a contraction of f64, and returns a status.
+/// Computes a contraction of f64 and returns a status (`DONE` or `PANICKED`).
 ///
 /// # Safety
 /// `numbers` points to the output of [`describe`] for a verified contraction, and `lhs`, `rhs`, `out` to
@@ -125,7 +125,7 @@ pub(crate) unsafe extern "C" fn contract_f64(
     })
 }
 
-/// Computes a contraction of f32, and returns a status.
+/// Computes a contraction of f32 and returns a status (`DONE` or `PANICKED`).
 ///
 /// # Safety
 /// As for [`contract_f64`].
@@ -151,8 +151,8 @@ pub(crate) fn status(callback: impl FnOnce()) -> i32 {
     status
 }
 
-/// Clears the upper halves of the vector registers, which AVX code in libraries leaves dirty. Spills in generated code
-/// are SSE instructions (`movdqu`), and each would wait for a state transition. Without this function, the gradient of
+/// Clears the upper halves of the vector registers, which AVX code in libraries leaves dirty. Then generated code's SSE
+/// instructions (`movdqu` for spills) would each wait for a state transition. Without this function, the gradient of
 /// `eigh` of order 64 took 714 us, of which 328 us were such waits.
 fn zero_upper_halves() {
     #[cfg(target_arch = "x86_64")]
@@ -168,8 +168,8 @@ fn zero_upper_halves() {
     }
 }
 
-/// A function of the library for one element type. Parameters: sizes; destination, its column and row stride, and
-/// whether to accumulate; both operands with their strides; two factors; conjugation flags; threads.
+/// The type of the matrix library's function for one element type. Parameters: sizes; destination, its column and row
+/// stride, and whether to accumulate; both operands with their strides; two factors; conjugation flags; threads.
 type Library<T> = unsafe fn(
     usize,
     usize,
@@ -222,7 +222,7 @@ unsafe fn run<T: Copy>(
             let (l, r) = (lhs.wrapping_offset(at[0]), rhs.wrapping_offset(at[1]));
             let o = out.wrapping_offset(at[2]);
             if k == 0 && accumulate {
-                // Without terms every sum is 0, so if the contraction accumulates, `out` stays unchanged.
+                // A sum without terms is 0; if the contraction accumulates, `out` stays unchanged.
             } else if k == 0 {
                 for row in 0..m as isize {
                     for column in 0..n as isize {
@@ -240,7 +240,7 @@ unsafe fn run<T: Copy>(
     }
 }
 
-/// The first element of a matrix and its strides.
+/// A matrix in memory: the pointer to its first element, and its strides in elements.
 #[derive(Clone, Copy)]
 struct Matrix<T> {
     start: *mut T,
@@ -265,9 +265,9 @@ impl<T> Matrix<T> {
     }
 }
 
-/// Calls the library in the same way as its front-end crate `gemm`, which is not used because it also has complex
-/// numbers and half precision and takes long to compile. The destination is made column-major, and negative
-/// strides of the destination and along the terms are made positive.
+/// Computes a matrix product by the library, in the same way as the front-end crate `gemm`, which is not used because
+/// it also has complex numbers and half precision and takes long to compile. The destination is made column-major, and
+/// negative strides of the destination and along the terms are made positive.
 ///
 /// # Safety
 /// The matrices lie in buffers that are valid for reads, and the destination for writes. The
@@ -326,12 +326,12 @@ pub(crate) mod tests {
     use std::cell::Cell;
 
     thread_local! {
-        /// If true, the contractions of this thread panic.
+        /// A switch for tests: if true, the contractions of this thread panic.
         pub(crate) static PANIC: Cell<bool> = const { Cell::new(false) };
     }
 
-    /// Returns the row and column strides of row-major and column-major matrices, with each axis forward or backward,
-    /// and the index of element (0, 0) in memory.
+    /// Returns strides of a matrix to test: row-major and column-major, with each axis forward or backward, each with
+    /// the index of element (0, 0) in the array.
     fn layouts([rows, columns]: [i64; 2]) -> Vec<([i64; 2], usize)> {
         let mut all = Vec::new();
         for by_rows in [false, true] {

@@ -1,4 +1,4 @@
-//! Counts and limits the iterations of a call, and ends it on request.
+//! Limits on the iterations of a call's loops, and cancellation of a call.
 //!
 //! Generated code counts iterations in a [`Row`](crate::loop_ir::loop_counters::Row) by a few instructions. If the
 //! count reaches `Row::until`, it checks whether another iteration is allowed. It calls [`enter`] only where a loop
@@ -13,10 +13,11 @@ use crate::runtime::gemm::PANICKED;
 use cranelift_entity::EntityRef;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The status of a call that reached a limit on iterations or was cancelled.
+/// The status of a call that reached its limit on iterations, or was cancelled.
 pub(crate) const STOPPED: i32 = 4;
 
-/// Enters a limited loop of `trip` iterations (negative if unknown), and returns a status.
+/// Checks a limited loop before it starts: `trip` is its number of iterations (negative if unknown). Returns a status:
+/// 0, or `STOPPED` if the limit does not allow the loop.
 ///
 /// # Safety
 /// `context` is that of the call, whose limits no other code uses meanwhile. `limit` is the number of a loop

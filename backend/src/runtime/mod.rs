@@ -1,4 +1,4 @@
-//! The run-time support of compiled programs: calls, tape memory, library functions.
+//! The run-time support of compiled programs: external calls, tape memory, matrix products, sorts, limits.
 
 pub(crate) mod abi;
 pub(crate) mod argsort;

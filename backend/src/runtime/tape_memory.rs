@@ -1,4 +1,4 @@
-//! The records of a call's dynamic tapes: memory that grows while machine code runs.
+//! The records of a call's dynamic tapes (one iteration's residuals each): memory that grows while machine code runs.
 //!
 //! Records lie in chunks and never move. There are four chunks of one record, four of two, four
 //! of four, and so on. Each new chunk has about a quarter of the records allocated so far, so little memory is unused.
@@ -25,22 +25,22 @@ use crate::runtime::gemm::PANICKED;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use tapeloom_ir::{Kind, Line, Loc, Problem, try_zeros};
 
-/// The maximal number of chunks (blocks of consecutive records) of a tape: four of each size 2^0 to 2^59 records.
+/// The most chunks (blocks of consecutive records) of a tape: four of each size from 2^0 to 2^59 records.
 const CHUNKS: usize = 4 * 60;
-/// The minimal number of bytes of one allocation for chunks.
+/// The least bytes of one allocation, which may hold several chunks.
 const BLOCK: usize = 4096;
-/// If the tapes of a call take at most this number of bytes, their memory stays allocated for the next call.
+/// The most bytes of a call's tapes that stay allocated for the next call; if the tapes take more, all is freed.
 const KEPT: usize = 16 << 20;
 
-/// Before an allocation of at least this number of bytes, the available memory of the system is checked.
+/// The least bytes of an allocation before which the system's available memory is checked.
 const LARGE: usize = 64 << 20;
 
-/// The status of a call that could not allocate memory for the records of its tapes.
+/// The status of a call that could not allocate memory for its tape records.
 pub(crate) const NO_ROOM: i32 = 2;
 /// The status of a call that read a tape record that does not exist.
 pub(crate) const NO_RECORD: i32 = 3;
 
-/// The records of all tapes of a program, for one call at a time.
+/// The memory of the records of all dynamic tapes of a program, for one call at a time.
 pub(crate) struct Records {
     pub(crate) states: Box<[State]>,
     tables: Box<[[*mut u8; CHUNKS]]>,
@@ -54,7 +54,7 @@ pub(crate) struct Records {
 unsafe impl Send for Records {}
 
 impl Records {
-    /// Creates tapes without records; `record_bytes` has the size of a record for each tape.
+    /// Creates the memory of tapes that have no records yet; `record_bytes` has the size of a record for each tape.
     pub(crate) fn of(record_bytes: &[usize]) -> Records {
         let tables: Box<[[*mut u8; CHUNKS]]> =
             record_bytes.iter().map(|_| [std::ptr::null_mut(); CHUNKS]).collect();
@@ -69,12 +69,13 @@ impl Records {
         Records { states, tables, blocks, refused: None }
     }
 
-    /// Allocates chunks up to the one that holds record `index`. Returns whether there was enough memory.
+    /// Allocates all chunks (blocks of records) up to the one that holds record `index`. Returns whether there was
+    /// enough memory.
     fn reach(&mut self, tape: usize, index: u64) -> bool {
         let record = self.states[tape].record as usize;
         while self.states[tape].capacity <= index {
             let first = chunk(self.states[tape].capacity);
-            // Take chunks until their bytes fill a block.
+            // Allocate consecutive chunks together, until they have at least `BLOCK` bytes.
             let (mut end, mut records) = (first, 0usize);
             while end < CHUNKS && (end == first || records.saturating_mul(record.max(1)) < BLOCK) {
                 records += 1 << (end / 4);
@@ -99,7 +100,7 @@ impl Records {
         true
     }
 
-    /// Returns the error of a failed allocation; `lines` has the user's line of each tape's loop.
+    /// Returns the error of the allocation that failed; `lines` has the user's source line of each tape's loop.
     pub(crate) fn problem(&self, lines: &[Loc]) -> Problem {
         let (tape, bytes) = self.refused.unwrap_or_default();
         let records = self.states.get(tape).map_or(0, |s| s.length);
@@ -122,7 +123,7 @@ impl Records {
         self.blocks.iter().flatten().map(|b| size_of_val(b.as_slice())).sum()
     }
 
-    /// Removes the records of all tapes before the next call, and frees their memory if it exceeds `KEPT` bytes.
+    /// Removes the records of all tapes before the next call, and frees the memory if it exceeds `KEPT` bytes.
     pub(crate) fn empty(&mut self) {
         let large = self.bytes() > KEPT;
         for (tape, state) in self.states.iter_mut().enumerate() {
@@ -136,7 +137,7 @@ impl Records {
     }
 }
 
-/// Whether the system has this number of bytes of memory available. Linux overcommits memory: the allocation would
+/// Returns whether the system has `bytes` bytes of memory available. Linux overcommits memory: the allocation would
 /// succeed, and the process would be killed when it uses the memory. If the system does not report its available
 /// memory, returns true, and the allocation decides.
 fn is_there(bytes: usize) -> bool {
@@ -149,19 +150,19 @@ fn is_there(bytes: usize) -> bool {
     bytes / 1024 < available.saturating_add(of("SwapFree:").unwrap_or(0))
 }
 
-/// Returns the number of the chunk that holds record `index`.
+/// Returns the number of the chunk (block of records) that holds record `index`.
 fn chunk(index: u64) -> usize {
     home(index).0
 }
 
-/// Returns the number of the chunk that holds record `index`, and the position of the record in the chunk, in records.
+/// Returns the number of the chunk that holds record `index`, and the record's index within the chunk.
 pub(crate) fn home(index: u64) -> (usize, u64) {
     let n = index + 4;
     let s = 61 - n.leading_zeros() as usize;
     (4 * s + (n >> s) as usize - 4, n & ((1 << s) - 1))
 }
 
-/// Returns the index of the first record in a chunk.
+/// Returns the index of the first record in chunk number `chunk`.
 pub(crate) fn first(chunk: usize) -> u64 {
     let (s, quarter) = (chunk as u64 / 4, chunk as u64 % 4);
     ((quarter + 4) << s) - 4
@@ -172,7 +173,7 @@ pub(crate) fn sizes(program: &Program) -> Vec<usize> {
     program.tapes.values().map(|t: &Tape| t.record).collect()
 }
 
-/// Allocates chunks up to the one that holds record `index`, and returns a status.
+/// Allocates chunks up to the one that holds record `index`, and returns a status (0, or `NO_ROOM`).
 ///
 /// # Safety
 /// `context` is that of the call, whose records no other code uses meanwhile. `tape` is the number of one of its
@@ -194,7 +195,7 @@ pub(crate) unsafe extern "C" fn grow(context: *const Context, tape: i64, index: 
 mod tests {
     use super::*;
 
-    /// Chunks follow each other without gaps, and a new chunk has at most a quarter of the records before it.
+    /// Records must fill the chunks without gaps, and a new chunk may have at most a quarter of the records before it.
     #[test]
     fn records_have_places() {
         let (mut chunk_of, mut first) = (0, 0);

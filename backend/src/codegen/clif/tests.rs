@@ -467,8 +467,8 @@ struct Generator {
     vars: Vec<(VarId, usize)>,
     /// Whether only codes are used that keep numbers small.
     tame: bool,
-    /// The last generated address, with the number of loops around it, and the least and greatest element that its
-    /// terms reach.
+    /// The last generated address, with the number of loops around it, and the least and greatest offset with which it
+    /// stays in bounds.
     last: Option<(usize, Address, (i64, i64))>,
 }
 

@@ -29,12 +29,12 @@ use std::ops::{Add, Mul};
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{Dtype, Isa};
 
-/// A contraction of matrices. Its arguments are the numbers that describe it, and the first elements of lhs, rhs and
-/// out.
+/// A function that computes a contraction of matrices. Arguments: the words that describe it, and the first elements of
+/// lhs, rhs and out.
 pub(crate) type Function<T> = unsafe extern "C" fn(*const i64, *const T, *const T, *mut T);
 
-/// Returns the function that computes contractions of a dtype, in the version with the widest vectors of
-/// [`Isa::here`].
+/// Returns the function that computes contractions of a dtype, in the version with the widest vectors of this machine
+/// ([`Isa::here`]).
 pub(crate) fn here(dtype: Dtype) -> *const u8 {
     let version = |plain: (Function<f64>, Function<f32>)| match dtype {
         Dtype::F64 => plain.0 as *const u8,
@@ -49,7 +49,7 @@ pub(crate) fn here(dtype: Dtype) -> *const u8 {
     }
 }
 
-/// Defines the functions for f64 and f32, compiled for an instruction set.
+/// Defines the contraction functions for f64 and f32, compiled for one instruction set.
 ///
 /// # Safety
 /// `numbers` points to the output of [`describe`](crate::runtime::gemm::describe) for a verified contraction whose sums
@@ -80,15 +80,15 @@ versions!(avx2, super::x86::F64x4, super::x86::F32x8, "avx2");
 #[cfg(target_arch = "x86_64")]
 versions!(avx512, super::x86::F64x8, super::x86::F32x16, "avx512f");
 
-/// A tile is computed at once: `ROWS` rows, or `LINES` lines (vectors of 64 bytes) of one row, so that independent
-/// sums hide the latency of additions.
+/// The rows of a tile, the part of the result that is computed at once: `ROWS` rows of one line (a vector of 64 bytes),
+/// or `LINES` lines of one row, so that independent sums hide the latency of additions.
 const ROWS: usize = 4;
 const LINES: usize = 4;
 
-/// The largest number of elements in a line: a line has 64 bytes, and an f32 has 4.
+/// The most elements of a line: a line has 64 bytes, and an f32 has 4.
 const MOST_OF_A_LINE: usize = 16;
 
-/// A matrix: its first element, and its row and column strides in elements.
+/// A matrix in memory: the pointer to its first element, and its row and column strides in elements.
 #[derive(Clone, Copy)]
 struct Matrix<P> {
     at: P,
@@ -156,7 +156,7 @@ impl<T: Element> Product<T> {
         Product { m: self.n, n: self.m, lhs, rhs, out, ..self }
     }
 
-    /// Whether the columns of a row are adjacent in memory, in `rhs` and in `out`.
+    /// Returns whether each row's columns are adjacent in memory (or there is one column), in `rhs` and in `out`.
     fn lined(&self) -> bool {
         self.n == 1 || (self.rhs.column == 1 && self.out.column == 1)
     }
@@ -184,7 +184,7 @@ impl<T: Element> Product<T> {
         }
     }
 
-    /// Computes adjacent columns of `out` side by side in vectors, with one accumulator for each sum.
+    /// Computes adjacent columns of `out` in the lanes of vectors, with one accumulator for each sum.
     ///
     /// # Safety
     /// As for [`Product::run`]; columns are adjacent in memory.
@@ -204,7 +204,7 @@ impl<T: Element> Product<T> {
         }
     }
 
-    /// Computes `R` rows of `out`, a tile of `C` lines (vectors) at a time.
+    /// Computes `R` rows of `out`, by tiles of `C` lines (vectors of 64 bytes).
     ///
     /// # Safety
     /// As for [`Product::columns`], and there are `R` rows from `row` on.
@@ -227,7 +227,7 @@ impl<T: Element> Product<T> {
         }
     }
 
-    /// Computes a tile: `R` rows of `C` lines of `out`, or of a partial line.
+    /// Computes a tile of `out`: `R` rows of `C` lines (vectors of 64 bytes), or of one partial line.
     ///
     /// # Safety
     /// As for [`Product::strip`], and the columns of the tile exist from `column` on.
@@ -280,7 +280,7 @@ impl<T: Element> Product<T> {
         }
     }
 
-    /// Computes sums whose terms are side by side in vectors, with one accumulator for each vector lane.
+    /// Computes each element of `out` with the terms of its sum in the lanes of vectors, one accumulator for each lane.
     ///
     /// # Safety
     /// As for [`Product::run`]; terms are adjacent in memory, and sums have one accumulator for each element of a line.
@@ -306,7 +306,7 @@ impl<T: Element> Product<T> {
         }
     }
 
-    /// Computes the elements of `out` in `R` rows of one column; each sum has one accumulator for each vector lane.
+    /// Computes the per-lane accumulators of `R` elements of `out`, in `R` rows of one column.
     ///
     /// # Safety
     /// As for [`Product::dots`], and there are `R` rows from `row` on.
@@ -329,7 +329,7 @@ impl<T: Element> Product<T> {
                 k += V::N;
             }
             if k < self.k {
-                // The missing terms are 0 and change no sum: no sum is -0, because sums start at 0.
+                // The missing terms are 0, which changes no sum: no sum is -0, because sums start at +0.
                 let part = V::part(self.k - k);
                 let y = V::load_part(y.add(k), part);
                 for r in 0..R {
@@ -341,7 +341,7 @@ impl<T: Element> Product<T> {
         sums
     }
 
-    /// Computes a product with any strides and any number of lanes, element by element.
+    /// Computes a matrix product with any strides and any number of accumulators, element by element.
     ///
     /// # Safety
     /// As for [`Product::run`].
@@ -376,7 +376,7 @@ impl<T: Element> Product<T> {
     }
 }
 
-/// Adds up the accumulators of all lanes of one sum: adds the upper half to the lower half until one number is left.
+/// Adds up the accumulators of one sum: adds the upper half to the lower half, until one number is left.
 #[inline(always)]
 fn halves<T: Element>(mut sums: &mut [T]) -> T {
     while sums.len() > 1 {
@@ -394,14 +394,14 @@ trait Element: Copy + Default + Add<Output = Self> + Mul<Output = Self> {}
 impl Element for f64 {}
 impl Element for f32 {}
 
-/// A line: a vector of 64 bytes, in one or several registers.
+/// A line: a vector of 64 bytes, in one machine register or several.
 ///
 /// # Safety
 /// The methods are called only if the machine has their instructions. Elements that are loaded or stored lie
 /// in a buffer. Of a partial line, only its own elements are accessed; the others are 0.
 trait Line: Copy {
     type T: Element;
-    /// The description of a partial line: its number of elements, or a mask of them.
+    /// The description of a partial line (fewer elements than 64 bytes hold): their number, or a mask.
     type Part: Copy;
     const N: usize;
     unsafe fn splat(x: Self::T) -> Self;
@@ -416,14 +416,14 @@ trait Line: Copy {
     #[inline(always)]
     unsafe fn halves(self) -> Self::T {
         let mut sums = [Self::T::default(); MOST_OF_A_LINE];
-        // SAFETY: there is room for a whole line.
+        // SAFETY: the array has room for all elements of a line.
         unsafe { self.store(sums.as_mut_ptr()) };
         halves(&mut sums[..Self::N])
     }
     unsafe fn halves_of_four(lines: [Self; ROWS]) -> [Self::T; ROWS];
 }
 
-/// A line as an array of `N` elements, which the compiler maps to the vectors of the instruction set.
+/// A line (64 bytes) as an array of `N` elements, which the compiler maps to the vectors of the instruction set.
 #[derive(Clone, Copy)]
 struct Plain<T, const N: usize>([T; N]);
 

@@ -1,4 +1,4 @@
-//! Compares every version that this machine can run with the definition, bit by bit.
+//! Compares the contraction of every instruction set of this machine with the definition, bit by bit.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -25,8 +25,7 @@ fn versions() -> Versions {
     all
 }
 
-/// The strides of a matrix in elements, one of which may be 1, and the number of elements of an array that holds the
-/// matrix.
+/// The row and column strides of a matrix in elements, and the number of elements of an array that holds the matrix.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
     row: usize,
@@ -50,7 +49,7 @@ impl Layout {
     }
 }
 
-/// Runs all versions on a random contraction; each must give the same bits as the definition.
+/// Runs the functions of all instruction sets on a random contraction; each must give the same bits as the definition.
 fn check<T: Element + PartialEq + Debug>(
     r: &mut Random,
     functions: &[Function<T>],

@@ -1,4 +1,4 @@
-//! Lines in the registers of x86: one of 512 bits, or two of 256.
+//! Lines (vectors of 64 bytes) in the registers of x86: in one of 512 bits, or two of 256.
 
 use super::{Line, ROWS};
 use std::arch::x86_64::*;
@@ -203,19 +203,19 @@ two!(
 #[inline]
 unsafe fn wide_of_512([a, b, c, d]: [__m512d; ROWS]) -> [f64; ROWS] {
     let fold = |x: __m512d, y: __m512d| {
-        // `low` has the lower halves, x0 x1 x2 x3 y0 y1 y2 y3; the upper halves are added to it.
+        // `low` has the lower halves, x0 x1 x2 x3 y0 y1 y2 y3; below, the upper halves are added to it.
         let low = _mm512_shuffle_f64x2::<0x44>(x, y);
         _mm512_add_pd(low, _mm512_shuffle_f64x2::<0xee>(x, y))
     };
     let (ab, cd) = (fold(a, b), fold(c, d));
-    // `low` has lanes 0 and 1 of each sum, a0 a1 b0 b1 c0 c1 d0 d1; lanes 2 and 3 are added to it.
+    // `low` has lanes 0 and 1 of each sum, a0 a1 b0 b1 c0 c1 d0 d1; below, lanes 2 and 3 are added to it.
     let low = _mm512_shuffle_f64x2::<0x88>(ab, cd);
     let all = _mm512_add_pd(low, _mm512_shuffle_f64x2::<0xdd>(ab, cd));
     let (low, high) = (_mm512_castpd512_pd256(all), _mm512_extractf64x4_pd::<1>(all));
     // The order of the four sums is a c b d.
     let sums = _mm256_add_pd(_mm256_unpacklo_pd(low, high), _mm256_unpackhi_pd(low, high));
     let mut out = [0.0; ROWS];
-    // SAFETY: an array of four.
+    // SAFETY: `out` is an array of four f64.
     unsafe { _mm256_storeu_pd(out.as_mut_ptr(), sums) };
     [out[0], out[2], out[1], out[3]]
 }
@@ -232,7 +232,7 @@ unsafe fn wide_of_256([a, b, c, d]: [__m256d; ROWS]) -> [f64; ROWS] {
     // The order of the four sums is a c b d.
     let sums = _mm256_add_pd(_mm256_unpacklo_pd(ab, cd), _mm256_unpackhi_pd(ab, cd));
     let mut out = [0.0; ROWS];
-    // SAFETY: an array of four.
+    // SAFETY: `out` is an array of four f64.
     unsafe { _mm256_storeu_pd(out.as_mut_ptr(), sums) };
     [out[0], out[2], out[1], out[3]]
 }
@@ -245,7 +245,7 @@ unsafe fn narrow_of_512(lines: [__m512; ROWS]) -> [f32; ROWS] {
         _mm256_add_ps(_mm512_castps512_ps256(x), high)
     };
     let [a, b, c, d] = lines;
-    // SAFETY: AVX-512 has AVX2.
+    // SAFETY: a machine with AVX-512 has AVX2.
     unsafe { narrow_of_256([half(a), half(b), half(c), half(d)]) }
 }
 
@@ -259,7 +259,7 @@ unsafe fn narrow_of_256([a, b, c, d]: [__m256; ROWS]) -> [f32; ROWS] {
     // The order of the four sums is a b c d.
     let (even, odd) = (_mm_shuffle_ps::<0x88>(ab, cd), _mm_shuffle_ps::<0xdd>(ab, cd));
     let mut out = [0.0; ROWS];
-    // SAFETY: an array of four.
+    // SAFETY: `out` is an array of four f32.
     unsafe { _mm_storeu_ps(out.as_mut_ptr(), _mm_add_ps(even, odd)) };
     out
 }
