@@ -47,7 +47,7 @@ pub struct StepWorkspace {
     pub step: usize,
     /// The offset in bytes of the scratch memory in the workspace.
     pub offset: usize,
-    /// The size of the scratch memory in bytes.
+    /// The size in bytes of the step's scratch memory.
     pub bytes: usize,
 }
 
@@ -97,7 +97,7 @@ pub struct Row {
     pub tape: bool,
     /// The equations of the reverse pass that read the buffer, with their source lines.
     pub read_back: Vec<Origin>,
-    /// The marks on values in the buffer that request that they are saved for the reverse pass.
+    /// The marks (`Mark`) of barriers on saved values in the buffer, such as residual, packed or rounded.
     pub kept: Vec<Mark>,
     /// The names that the user gave to values that the buffer holds.
     pub names: Vec<Arc<str>>,

@@ -151,9 +151,9 @@ pub(crate) fn status(callback: impl FnOnce()) -> i32 {
     status
 }
 
-/// Clears the upper halves of the vector registers, which AVX code in libraries leaves dirty. Then generated code's SSE
-/// instructions (`movdqu` for spills) would each wait for a state transition. Without this function, the gradient of
-/// `eigh` of order 64 took 714 us, of which 328 us were such waits.
+/// Clears the upper halves of the vector registers, which AVX code in libraries leaves dirty. While they are dirty,
+/// each SSE instruction of generated code (`movdqu` for spills) waits for a state transition. Without this function,
+/// the gradient of `eigh` of order 64 took 714 us, of which 328 us were such waits.
 fn zero_upper_halves() {
     #[cfg(target_arch = "x86_64")]
     {

@@ -142,7 +142,7 @@ pub(crate) struct Functions<'a> {
 }
 
 impl<'a> Functions<'a> {
-    /// Creates the table without declared functions.
+    /// Creates the table of a module in which no function is declared yet.
     pub(super) fn new(module: &'a mut dyn Module, symbols: &'a Symbols, isa: Isa) -> Functions<'a> {
         Functions {
             module,
