@@ -1,4 +1,4 @@
-//! An argument and a result whose types are not trees.
+//! Must not compile: an argument and a result of a closure whose types (`usize`) are not trees of arrays.
 //! errors: 2
 //! says: `usize` is no tree of arrays
 //! says: trees are `Var` and `Tensor`; tuples, arrays, `Vec`

@@ -1,4 +1,4 @@
-//! Data whose structure differs from the closure's argument.
+//! Must not compile: data whose structure differs from that of the closure's argument.
 //! errors: 1
 //! says: cannot be passed where the closure takes `(
 //! says: pass tensors (owned or borrowed) or Rust numbers in the same tuples, arrays and structs

@@ -1,4 +1,4 @@
-//! Axes whose structure differs from the tree's.
+//! Must not compile: batch axes of `vmap_axes` whose structure differs from that of the argument.
 //! says: does not say where the batch is in
 //! says: or the struct itself with an `Option<i32>` in place of each array
 use tapeloom::prelude::*;

@@ -1,4 +1,4 @@
-//! A Rust condition on data, and a `Var` on another thread.
+//! Must not compile: a Rust `if` on the value of a `Var`, and a `Var` that is used on another thread.
 //! errors: 3
 //! says: binary operation `>` cannot be applied to type
 //! says: ComparisonsAreGtLtEqAndChoicesSelectOrCond

@@ -1,4 +1,4 @@
-//! A field whose type is not a tree: the error names the type, the types that are trees, and the missing derive.
+//! Must not compile: a field whose type is no tree. The error names the type, types that are trees, and the missing derive.
 //! errors: 12
 //! says: `Layer<
 //! says: is no tree of arrays

@@ -1,4 +1,4 @@
-//! Names of numpy, JAX and PyTorch: the errors say which name to use here.
+//! Must not compile: names of numpy, JAX and PyTorch. Each error says which name to use instead.
 //! errors: 9
 //! says: the natural logarithm is `ln`
 //! says: another dtype is `convert`

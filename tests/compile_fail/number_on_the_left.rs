@@ -1,4 +1,4 @@
-//! Types of numbers that are not allowed on the left of a `Var`, because then literals could not be inferred.
+//! Must not compile: numbers of dtypes that may not stand on the left of a `Var`, because literals could not be inferred.
 //! errors: 3
 //! says: `f32` cannot stand on the left of a `Var`
 //! says: `i32` cannot stand on the left of a `Var`

@@ -1,4 +1,4 @@
-//! A `Ref` may not be a result of a compiled or called function, nor of a branch.
+//! Must not compile: a `Ref` as a result of a compiled or called function, or of a branch.
 //!
 //! says: `tapeloom::Ref` is no tree of arrays
 //! says: closures capture it, and return the value of `get`

@@ -1,4 +1,4 @@
-//! A static field whose type cannot be part of a key.
+//! Must not compile: a static field whose type has no `Hash` and `Eq`, and so cannot be part of a cache key.
 //! errors: 2
 //! says: `Act: Hash` is not satisfied
 //! says: `Act: Eq` is not satisfied

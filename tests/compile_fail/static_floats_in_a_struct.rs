@@ -1,4 +1,4 @@
-//! A static field of a user-defined type with floats.
+//! Must not compile: a static field whose type is a user-defined struct with floats, which has no `Bits`.
 //! says: `Schedule` cannot be compared by its bits
 //! says: for other types implement `tapeloom::tree::Bits`
 use tapeloom::prelude::*;

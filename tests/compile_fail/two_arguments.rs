@@ -1,4 +1,4 @@
-//! Functions of several arguments where a function of one is expected.
+//! Must not compile: closures of several arguments where a closure of one argument is expected.
 //! errors: 6
 //! says: expected a function of one argument
 //! says: expected a function of one argument, `(tapeloom::Var, tapeloom::Var)`, that returns

@@ -1,4 +1,4 @@
-//! An unknown attribute.
+//! Must not compile: an unknown word in a `#[tree(..)]` attribute.
 //! errors: 1
 //! says: expected `#[tree(static)]` or `#[tree(static, bits)]`
 use tapeloom::prelude::*;

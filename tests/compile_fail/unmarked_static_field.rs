@@ -1,4 +1,4 @@
-//! A field without arrays and without attribute: one error for each such field, which names the attribute.
+//! Must not compile: fields without arrays and without attribute. There is one error per field, which names the attribute.
 //! errors: 2
 //! says: the field `n` holds no arrays: its type does not mention `T`. Mark it `#[tree(static)]`
 use tapeloom::prelude::*;
