@@ -31,7 +31,7 @@ pub enum Verdict {
     Wrong {
         /// The index of the step in the list, from 0.
         at: usize,
-        /// The step as text.
+        /// The name of the pass at this step, with its options.
         step: String,
         /// The difference of the results, or the error of evaluation.
         why: String,

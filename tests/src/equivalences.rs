@@ -5,7 +5,7 @@ use std::rc::Rc;
 use tapeloom::Error;
 use tapeloom::prelude::*;
 
-/// A function from `f64[4]` to a scalar.
+/// A function from `f64[4]` to a scalar, one of a pair to be compared.
 pub type F = Rc<dyn Fn(Var) -> Var>;
 
 /// Agreement up to the order of summation.

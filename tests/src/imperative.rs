@@ -40,7 +40,7 @@ pub enum Combine {
     Update,
 }
 
-/// The kind of a loop.
+/// The form of a loop in a random program: the function of tapeloom that traces the loop.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// `fori_loop` with a static trip count.

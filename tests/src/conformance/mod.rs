@@ -45,7 +45,7 @@ impl Score {
         self.outcomes.values().flatten().filter(|o| is(o)).count()
     }
 
-    /// Returns the number of failed cases.
+    /// Returns the number of golden cases that failed.
     pub fn failed(&self) -> usize {
         self.count(|o| matches!(o, Outcome::Failed(_)))
     }

@@ -12,7 +12,7 @@ use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, iterations, noise, unit}
 use tapeloom::conv::Conv;
 use tapeloom::prelude::*;
 
-/// The mutated form: products of matrices, written with loops.
+/// The mutated form, the study's program with its changed mathematics: products of matrices, written with loops.
 pub(super) const PRODUCTS: Kernel = Kernel {
     name: "lenet",
     form: Form::Mutated,
@@ -26,7 +26,7 @@ pub(super) const PRODUCTS: Kernel = Kernel {
     by_hand: products_by_hand,
 };
 
-/// The honest form: the loss of the network, written with arrays.
+/// The honest form, with the right mathematics: the loss of the network, written with arrays.
 pub(super) const NETWORK: Kernel = Kernel {
     name: "lenet",
     form: Form::Honest,

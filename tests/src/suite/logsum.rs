@@ -10,7 +10,7 @@ use tapeloom::prelude::*;
 
 const SIZES: Sizes = Sizes { test: &[12], study: &[10_000], large: &[1 << 24] };
 
-/// The mutated form: the logarithm of a product.
+/// The mutated form, the study's program with its changed mathematics: the logarithm of a product.
 pub(super) const PRODUCT: Kernel = Kernel {
     name: "logsum",
     form: Form::Mutated,
@@ -20,7 +20,7 @@ pub(super) const PRODUCT: Kernel = Kernel {
     by_hand: product_by_hand,
 };
 
-/// The honest form: the logarithm of a sum.
+/// The honest form, with the right mathematics: the logarithm of a sum.
 pub(super) const SUM: Kernel = Kernel {
     name: "logsum",
     form: Form::Honest,

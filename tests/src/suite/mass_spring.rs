@@ -10,7 +10,7 @@
 use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, iterations, noise, unit};
 use tapeloom::prelude::*;
 
-/// The mutated form: one time step.
+/// The mutated form, the study's program with its changed mathematics: one time step.
 pub(super) const STEP: Kernel = Kernel {
     name: "mass spring",
     form: Form::Mutated,
@@ -38,7 +38,7 @@ pub(super) const STEP: Kernel = Kernel {
     by_hand: step_by_hand,
 };
 
-/// The honest form: several time steps.
+/// The honest form, with the right mathematics: several time steps.
 pub(super) const WALK: Kernel = Kernel {
     name: "mass spring",
     form: Form::Honest,

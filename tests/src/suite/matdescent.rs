@@ -10,7 +10,7 @@ use tapeloom::prelude::*;
 
 const SIZES: Sizes = Sizes { test: &[5, 6], study: &[400, 400], large: &[8192, 8192] };
 
-/// The mutated form: a product of the elements of a vector.
+/// The mutated form, the study's program with its changed mathematics: a product of the elements of a vector.
 pub(super) const PRODUCT: Kernel = Kernel {
     name: "matdescent",
     form: Form::Mutated,
@@ -23,7 +23,7 @@ pub(super) const PRODUCT: Kernel = Kernel {
     by_hand: product_by_hand,
 };
 
-/// The honest form: a sum of the elements of a vector.
+/// The honest form, with the right mathematics: a sum of the elements of a vector.
 pub(super) const SUM: Kernel = Kernel {
     name: "matdescent",
     form: Form::Honest,

@@ -113,7 +113,7 @@ pub struct Inputs {
 /// An input array: its shape and its elements.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Array {
-    /// The extents of the axes.
+    /// The extents of the array's axes.
     pub shape: Vec<usize>,
     /// The elements in row-major order.
     pub numbers: Vec<f64>,

@@ -9,7 +9,7 @@ use tapeloom::prelude::*;
 
 const SIZES: Sizes = Sizes { test: &[2, 3, 4, 5], study: &[8, 8, 8, 8], large: &[96, 96, 96, 32] };
 
-/// The kernel written with loops.
+/// The kernel written with loops over numbers, like the study's program.
 pub(super) const LOOPS: Kernel = Kernel {
     name: "mttkrp",
     form: Form::Mutated,
@@ -19,7 +19,7 @@ pub(super) const LOOPS: Kernel = Kernel {
     by_hand,
 };
 
-/// The kernel written with arrays.
+/// The same kernel written with arrays.
 pub(super) const ARRAYS: Kernel = Kernel {
     form: Form::Honest,
     program: |_, x, _| einsum("ikl,kj,lj->ij", &[x[0], x[1], x[2]]),

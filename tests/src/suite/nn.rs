@@ -10,7 +10,7 @@ use tapeloom::prelude::*;
 const SIZES: Sizes = Sizes { test: &[12, 3], study: &[784, 10], large: &[1 << 22, 10] };
 const LABEL: usize = 1;
 
-/// The kernel written with loops.
+/// The kernel written with loops over numbers, like the study's program.
 pub(super) const LOOPS: Kernel = Kernel {
     name: "nn",
     form: Form::Mutated,
@@ -20,7 +20,7 @@ pub(super) const LOOPS: Kernel = Kernel {
     by_hand,
 };
 
-/// The kernel written with arrays.
+/// The same kernel written with arrays.
 pub(super) const ARRAYS: Kernel =
     Kernel { form: Form::Honest, program: |_, x, data| arrays(x[0], x[1], data[0]), ..LOOPS };
 

@@ -14,7 +14,7 @@ use tapeloom::prelude::*;
 
 const SIZES: Sizes = Sizes { test: &[5, 7], study: &[100, 100], large: &[4096, 8192] };
 
-/// The mutated form: products of costs.
+/// The mutated form, the study's program with its changed mathematics: products of costs.
 pub(super) const PRODUCTS: Kernel = Kernel {
     name: "pathfinder",
     form: Form::Mutated,
@@ -31,7 +31,7 @@ pub(super) const PRODUCTS: Kernel = Kernel {
     by_hand: products_by_hand,
 };
 
-/// The honest form: sums of costs.
+/// The honest form, with the right mathematics: sums of costs.
 pub(super) const SUMS: Kernel = Kernel {
     name: "pathfinder",
     form: Form::Honest,

@@ -12,7 +12,7 @@ use tapeloom::prelude::*;
 const STIFF: f64 = 2.5;
 const STEP: f64 = 0.001;
 
-/// The mutated form: forces.
+/// The mutated form, the study's program with its changed mathematics: the forces of springs.
 pub(super) const FORCES: Kernel = Kernel {
     name: "somier",
     form: Form::Mutated,
@@ -52,7 +52,7 @@ pub(super) const MEASURED: Kernel = Kernel {
     ..FORCES
 };
 
-/// The honest form: several time steps.
+/// The honest form, with the right mathematics: several time steps.
 pub(super) const STEPS: Kernel = Kernel {
     name: "somier",
     form: Form::Honest,

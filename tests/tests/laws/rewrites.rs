@@ -420,8 +420,8 @@ fn sides(row: &Rewrite, got: &Tensor, want: &Tensor) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns every combination of interesting numbers, one tensor per variable. A variable with a sign condition takes
-/// only numbers that satisfy it.
+/// Returns every combination of the numbers at which rewrites tend to fail, one tensor per variable of the pattern. A
+/// variable with a sign condition takes only numbers that satisfy it.
 fn grid(dtypes: &[Dtype], signs: &[Sign], exactness: Exactness) -> Vec<Tensor> {
     let numbers = |(dtype, sign): (Dtype, Sign)| -> Vec<Literal> {
         let wide = [0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -3.25, 7.0, 1e-300, -1e300];

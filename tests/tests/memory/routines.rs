@@ -8,7 +8,7 @@ use tapeloom_tests::Counting;
 const BESIDE: usize = 4 << 10;
 
 fn check(name: &str, n: usize, scratch: usize, f: impl Fn(Var) -> Var) {
-    // A symmetric positive definite matrix.
+    // The argument of all routines: a symmetric positive definite matrix of order n.
     let a = run(
         |()| {
             eye(n, Dtype::F64) * 3.0

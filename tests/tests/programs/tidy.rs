@@ -148,7 +148,7 @@ fn no_path_of_a_machine() {
     let mut wrong = Vec::new();
     for file in files("") {
         let Ok(text) = std::fs::read_to_string(&file) else { continue };
-        // The patterns are written in two parts, so that this file does not contain them.
+        // No file may contain paths of a machine; they are written in two parts here, so that this file contains none.
         for (a, b) in [("/wor", "k/"), ("/hom", "e/"), ("/roo", "t/"), ("/Use", "rs/")] {
             if text.contains(&format!("{a}{b}")) {
                 wrong.push(format!("{} mentions {a}{b}", show(&file)));

@@ -27,7 +27,7 @@ fn adaptive_methods_have_derivatives_of_both_modes_and_orders() {
     for method in methods() {
         check_grads(animals(method), ANIMALS, 2).unwrap();
     }
-    // The same with times in descending order.
+    // With times in descending order, first derivatives are compared with differences.
     let (rates, y0, _) = ANIMALS;
     let [method, _] = methods();
     check_grads(animals(method), (rates, y0, [1.0, 0.7, 0.6, -0.2]), 1).unwrap();
