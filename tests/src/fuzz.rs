@@ -196,7 +196,7 @@ pub fn recordings(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Fa
     recorded::second_order(m, case)
 }
 
-/// Returns the options of [`same_numbers`] for the program of a recipe.
+/// Returns the options of `same_numbers` for the program of a recipe.
 fn demand(recipe: &Recipe) -> Demand {
     Demand { wild: recipe.wild, ..Demand::default() }
 }

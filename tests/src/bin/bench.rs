@@ -118,7 +118,7 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// Prints the table of growth for [`GROWING`], with each size n multiplied by `factor`.
+/// Prints the table of growth for `GROWING`, with each size n multiplied by `factor`.
 fn growth(factor: usize) -> Outcome<()> {
     let title = ["work", "of 4 n", "ratio", "workspace", "equations", "us", "of 4 n", "ratio"];
     print!("{:40} {:>8} {:>6}", "program", "", "n");
@@ -557,7 +557,7 @@ fn of_members(members: usize) -> Outcome<f64> {
     beside_map(shrunk, members)
 }
 
-/// Returns the ratio of [`of_members`] for the gradient of the loop.
+/// Returns the ratio of `of_members` for the gradient of the loop.
 fn of_gradients(members: usize) -> Outcome<f64> {
     beside_map(|x: Var| grad(shrunk)(x), members)
 }

@@ -256,13 +256,13 @@ impl Generator<'_, '_> {
         self.values[k].clone()
     }
 
-    /// Returns a value as [`Generator::any`], with bools converted to i32.
+    /// Returns a value as `Generator::any`, with bools converted to i32.
     fn number(&mut self, back: u8) -> Value {
         let x = self.any(back);
         if x.ty.dtype == Dtype::Bool { self.convert(&x, Dtype::I32) } else { x }
     }
 
-    /// Returns a value as [`Generator::any`] if it is a float, otherwise an f64.
+    /// Returns a value as `Generator::any` if it is a float, otherwise an f64.
     fn float(&mut self, back: u8) -> Value {
         let x = self.any(back);
         if x.ty.dtype.is_float() { x } else { self.pick(Dtype::F64, back) }

@@ -89,7 +89,7 @@ struct Draw {
     rng: Rng,
     /// The indices of the elementary steps to draw from; all, if `None`.
     only: Option<&'static [usize]>,
-    /// Whether to draw loops over elements ([`Step::Nest`]).
+    /// Whether to draw loops over elements (`Step::Nest`).
     nests: bool,
     /// Whether to draw steps that factor matrices.
     factors: bool,

@@ -183,7 +183,7 @@ impl Kernel {
         })
     }
 
-    /// Returns the function of [`Kernel::gradient`] under a checkpoint policy.
+    /// Returns the function of `Kernel::gradient` under a checkpoint policy.
     pub fn under(&self, size: &'static [usize], policy: Policy) -> Gradient {
         let program = self.program;
         Box::new(move |(variables, data, seed)| {

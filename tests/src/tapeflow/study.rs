@@ -151,7 +151,7 @@ impl Study {
         self.find(self.form).unwrap_or(&KERNELS[0])
     }
 
-    /// Returns the study of the form [`Form::Measured`], if the kernel has that form: the authors' tables then count
+    /// Returns the study of the form `Form::Measured`, if the kernel has that form: the authors' tables then count
     /// more accesses and longer chains than their program.
     pub fn measured(self) -> Option<Study> {
         self.find(Form::Measured).map(|kernel| Study { form: kernel.form, ..self })
