@@ -253,9 +253,23 @@ fn one((key, a): (Var, Var)) -> (Var, Var) {
 /// The logarithm of a sample below which the distribution function is its first term, xᵃ / Γ(a + 1).
 const FIRST_TERM: f64 = -40.0;
 
+/// The shape parameter from which a sample moves as [`moving_far`] says. From there on the error of that formula is
+/// below rounding; the derivatives of the distribution function lose digits to cancellation, and from 1e28 on its
+/// density vanishes at the nearest floats of a sample.
+const FAR: f64 = 1e6;
+
 /// Returns the logarithm of a gamma number, differentiable with respect to a such that ln P(a, eʸ) is constant.
 fn moving(a: Var, log: Var) -> Var {
     let log = log.stop_gradient();
+    let far = a.ge(FAR);
+    // Each formula is evaluated at harmless numbers where the other one is selected.
+    let near = moving_near(select(far, 1.0, a), select(far, 0.0, log));
+    let step = moving_far(select(far, a, FAR), select(far, log, FAR.ln()));
+    select(far, log + (step - step.stop_gradient()), near)
+}
+
+/// Returns `moving` for small and moderate a, as the root of an equation.
+fn moving_near(a: Var, log: Var) -> Var {
     let tiny = log.lt(FIRST_TERM);
     let level = |y: Var| {
         let x = select(tiny, 0.0, y).exp();
@@ -263,4 +277,19 @@ fn moving(a: Var, log: Var) -> Var {
         select(tiny, series, a.gammainc(x).ln())
     };
     custom_root(level, log, |_, y| y, |slope, b| b / slope(b.ones_like()))
+}
+
+/// Returns `moving` for large a: the logarithm of a (1 + r)³ with r = z/(3 √a) - 1/(9a) + (z/108 - z³/324) / (a √a) and
+/// the constant z for which it is `log`. The cube root of a gamma number is nearly normal; the last term makes the error
+/// of dx/da of order 1/a².
+///
+/// Source: Wilson and Hilferty, *The distribution of chi-square* (1931); the last term is the difference from the
+/// expansion of Cornish and Fisher.
+fn moving_far(a: Var, log: Var) -> Var {
+    let ninth = |a: Var| (1.0 / 9.0) / a;
+    let skew = |z: Var| z / 108.0 - z * z * z / 324.0;
+    let root = ((log - a.ln()) / 3.0).exp_m1() + ninth(a);
+    let normal = 3.0 * root * a.sqrt();
+    let z = (normal - 3.0 * skew(normal) / a).stop_gradient();
+    a.ln() + 3.0 * (z / (3.0 * a.sqrt()) - ninth(a) + skew(z) / (a * a.sqrt())).ln_1p()
 }

@@ -230,6 +230,80 @@ fn samples_move_as_their_distributions_do() {
     assert!(run(grad(log), 1e-4).unwrap().item::<f64>().unwrap() > 1e5);
 }
 
+/// Checks derivatives of samples at large shape parameters: x = a (1 + z/(3 √a) - 1/(9a))³, so dx/da is near 1 + z/(2 √a),
+/// with a second derivative near -z/(4 a √a).
+#[test]
+fn samples_of_large_shape_parameters_move_as_their_mean() {
+    type Of = fn(Var) -> Var;
+    let draw: Of = |a| random::gamma(random::key(3), a, a.shape());
+    let log: Of = |a| random::loggamma(random::key(3), a, a.shape());
+    let square: Of = |k| random::chisquare(random::key(3), k, k.shape());
+    let slopes = |f: Of, a: Var| {
+        let forward = jvp(f)((a, a.ones_like())).1;
+        let reverse = grad(|a: Var| f(a).sum())(a);
+        stack(&[forward, reverse], 0)
+    };
+    let near = |x: f64, want: f64, within: f64| (x - want).abs() <= within;
+    for exponent in [3, 6, 9, 10, 12, 16, 20, 25, 28, 30, 37, 50, 100, 200, 300] {
+        let a = 10f64.powi(exponent);
+        let all = Tensor::full(&[8], a).unwrap();
+        let x = run(draw, &all).unwrap().to_vec::<f64>().unwrap();
+        let wanted: Vec<f64> = x.iter().map(|x| 1.0 + 0.5 * (x / a).ln()).collect();
+        // Terms of order 1/a are left out, and the logarithm of the sample is rounded.
+        let within = 3.0 / a + 1e-12;
+        for (name, f, scale) in [("gamma", draw, 1.0), ("chisquare", square, 2.0)] {
+            let at = all.clone();
+            let slope = run(move |a: Var| slopes(f, scale * a), at).unwrap();
+            for (slope, want) in slope.to_vec::<f64>().unwrap().iter().zip(wanted.repeat(2)) {
+                assert!(near(*slope, want, within), "{name} at {a:e}: {slope:?}, want {want:?}");
+            }
+        }
+        let slope = run(move |a: Var| a * slopes(log, a), &all).unwrap();
+        for (slope, x) in slope.to_vec::<f64>().unwrap().iter().zip(x.repeat(2)) {
+            let want = 1.0 - 0.5 * (x / a).ln();
+            assert!(near(*slope, want, within), "loggamma at {a:e}: {slope:?}, want {want:?}");
+        }
+        if exponent <= 37 {
+            let single = Tensor::full(&[8], a as f32).unwrap();
+            let slope = run(move |a: Var| slopes(draw, a), single).unwrap();
+            for (slope, want) in slope.to_vec::<f32>().unwrap().iter().zip(wanted.repeat(2)) {
+                let within = 1e-4 + 6.0 / a.sqrt();
+                assert!(
+                    near((*slope).into(), want, within),
+                    "f32 at {a:e}: {slope:?}, want {want:?}"
+                );
+            }
+        }
+    }
+    let bend = |a: Var| {
+        let slope = |a: Var| grad(|a: Var| draw(a).sum())(a);
+        (draw(a), jvp(slope)((a, a.ones_like())).1)
+    };
+    for a in [1e4, 9.9e5, 1.01e6, 1e8, 1e10, 1e13, 1e100] {
+        let (x, bend) = run(bend, Tensor::full(&[8], a).unwrap()).unwrap();
+        for (x, bend) in x.to_vec::<f64>().unwrap().iter().zip(bend.to_vec::<f64>().unwrap()) {
+            let want = -0.25 * (x / a).ln() / a;
+            let within = 3.0 / (a * a) + 1e-3 / (a * a.sqrt());
+            assert!((bend - want).abs() < within, "at {a:e}: {bend:e}, want {want:e}");
+        }
+    }
+    // The derivatives below and above the limit between the two formulas are those of one function.
+    let both = |a: Var| {
+        let (x, slope) = jvp(draw)((a, a.ones_like()));
+        (x / a, slope)
+    };
+    let below = run(both, Tensor::full(&[8], 999_999.999_999).unwrap()).unwrap();
+    let above = run(both, Tensor::full(&[8], 1e6).unwrap()).unwrap();
+    let numbers = |x: &Tensor| x.to_vec::<f64>().unwrap();
+    for ((x, y), (dx, dy)) in numbers(&below.0)
+        .iter()
+        .zip(numbers(&above.0))
+        .zip(numbers(&below.1).iter().zip(numbers(&above.1)))
+    {
+        assert!(near(*x, y, 1e-13) && near(*dx, dy, 1e-11), "{x} {y}, {dx} {dy}");
+    }
+}
+
 /// Mean and variance of binomial and Poisson counts around 1e9 to 1e18 must be right; there, differences of logarithms
 /// of factorials lose all digits.
 #[test]
