@@ -281,6 +281,79 @@ fn a_product_scattered_into_one_place_has_no_wrong_fourth_derivative() {
 }
 
 /// The diagonal of an n by m matrix has min(n, m) elements, with unchanged bits.
+/// Beside zeros, products of the other factors that overflow give nan instead of a derivative, never a wrong number;
+/// products that stay finite give the derivative.
+#[test]
+fn overflow_beside_zeros_makes_derivatives_of_products_nan() {
+    let total: fn(Var) -> Var = |x| x.prod();
+    let last: fn(Var) -> Var = |x| x.cumprod(0).index(-1);
+    let forward = |f: fn(Var) -> Var| move |x: Var| jvp(f)((x, x.ones_like())).1.flatten();
+    let reverse = |f: fn(Var) -> Var| move |x: Var| grad(f)(x).flatten();
+    for (scale, right) in [(1e7, true), (1e200, false)] {
+        let x = [0.0, 0.0, scale, scale];
+        for f in [total, last] {
+            let slopes = [run(forward(f), x).unwrap(), run(reverse(f), x).unwrap()];
+            for slope in slopes.iter().flat_map(|y| y.to_vec::<f64>().unwrap()) {
+                // With two zeros, every product of three factors is zero.
+                assert!(slope == 0.0 || slope.is_nan() && !right, "{slope} at {x:?}");
+            }
+        }
+        let some = run(reverse(last), x).unwrap().to_vec::<f64>().unwrap();
+        assert_eq!(some.iter().all(|slope| *slope == 0.0), right, "{some:?}");
+    }
+    let f = |x: Var| forward(total)(x);
+    let lower = [[1e13f32, 0.0, 0.0], [1e13, 1e13, 0.0], [1e13, 1e13, 1e13]];
+    assert!(run(f, lower).unwrap().to_vec::<f32>().unwrap()[0].is_nan());
+}
+
+/// The distance of points beyond half of the largest float is infinite; its derivatives are those of any other
+/// distance.
+#[test]
+fn overflowing_distances_have_their_derivatives() {
+    let slopes = |(x, y): (Var, Var)| {
+        let (dx, dy) = grad(|(x, y): (Var, Var)| x.hypot(y).sum())((x, y));
+        let ones = (x.ones_like(), y.ones_like());
+        let forward = jvp(|(x, y): (Var, Var)| x.hypot(y))(((x, y), ones));
+        stack(&[dx, dy, forward.1], 0)
+    };
+    let half = 0.5f64.sqrt();
+    let table = [
+        (1.7e308, 1.7e308, half, half),
+        (-1.5e308, 1.5e308, -half, half),
+        (1.2e308, -1.6e308, 0.6, -0.8),
+        (1.79e308, 1e300, 1.0, 1e300 / 1.79e308),
+        (3e-310, 4e-310, 0.6, 0.8),
+        (0.0, 0.0, 0.0, 0.0),
+        (1.0, f64::INFINITY, 0.0, f64::NAN),
+        (f64::NEG_INFINITY, 1.0, f64::NAN, 0.0),
+    ];
+    let close = |x: f64, want: f64, within: f64| {
+        (x.is_nan() && want.is_nan()) || (x - want).abs() <= within * want.abs()
+    };
+    for (x, y, dx, dy) in table {
+        let found = run(slopes, ([x], [y])).unwrap().to_vec::<f64>().unwrap();
+        for (found, want) in found.iter().zip([dx, dy, dx + dy]) {
+            assert!(close(*found, want, 1e-14), "{x} {y}: {found}, want {want}");
+        }
+    }
+    let table = [(3e38f32, 3e38f32, half, half), (1.5e38, -3.2e38, 0.424_434, -0.905_459)];
+    for (x, y, dx, dy) in table {
+        let found = run(slopes, ([x], [y])).unwrap().to_vec::<f32>().unwrap();
+        for (found, want) in found.iter().zip([dx, dy, dx + dy]) {
+            assert!(close((*found).into(), want, 1e-5), "{x} {y}: {found}, want {want}");
+        }
+    }
+    let size = |(x, y): (Var, Var)| Complex { re: x, im: y }.abs();
+    let (dx, dy) = run(grad(size), (3e38f32, 3e38f32)).unwrap();
+    for slope in [dx, dy] {
+        assert!(close(slope.item::<f32>().unwrap().into(), half, 1e-6), "{slope}");
+    }
+    // Beyond the overflow, second derivatives are those of the distance, too: y² / h³.
+    let bend = |(x, y): (Var, Var)| grad(|x: Var| grad(|x: Var| x.hypot(y))(x) * 1e300)(x);
+    let bend = run(bend, (1.2e308, 1.6e308)).unwrap().item::<f64>().unwrap();
+    assert!(close(bend, 0.64 / 2e8, 1e-12), "{bend}");
+}
+
 #[test]
 fn diagonals_of_any_matrix() {
     for (n, m) in [(2, 3), (3, 2), (3, 3), (1, 4), (4, 1), (0, 2), (2, 0)] {

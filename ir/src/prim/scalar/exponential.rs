@@ -1,6 +1,7 @@
 //! Exponentials, logarithms, roots and powers.
 
 use super::{EDGES, POSITIVE, REAL, Row, Scalar, Signature, binary, exact, relaxed, unary};
+use crate::lang::types::Dtype;
 use crate::math;
 use crate::prim::Code;
 use crate::prim::Family;
@@ -157,14 +158,15 @@ pub(super) const HYPOT: Row = Row {
     code: binary!("hypot", 32, Continuous, Plus, math::hypot),
     math: "√(x² + y²)",
     signature: Signature::Float,
-    partials: &[Partial::Of(|t, x, h| step(t, x[0], h)), Partial::Of(|t, x, h| step(t, x[1], h))],
+    partials: &[Partial::Of(|t, x, h| step(t, x, 0, h)), Partial::Of(|t, x, h| step(t, x, 1, h))],
     linear: Linear::No,
-    edges: "squares neither overflow nor underflow; inf if either is infinite, even beside nan; both derivatives at the origin are 0, second ones nan",
+    edges: "squares neither overflow nor underflow; inf if either is infinite, even beside nan; derivatives are right where only the result overflows; at the origin both are 0, second ones nan",
     smooth: &[&[3.0, 4.0], &[-0.5, 1.5], &[2.0, -1.0]],
     edge: &[
         &[0.0, 0.0],
         &[-0.0, 0.0],
         &[1e300, 1e300],
+        &[1.5e308, 1.5e308],
         &[1e-300, 1e-300],
         &[f64::INFINITY, f64::NAN],
         &[f64::NAN, 1.0],
@@ -178,11 +180,20 @@ pub(super) const HYPOT: Row = Row {
     )],
 };
 
-/// `t · x / h`: the change of the distance `h` for a step `t` of the coordinate `x`. At the origin, where the
-/// distance has no derivative, the divisor is replaced and the result is 0. There is no second derivative
-/// there; the root in the divisor makes it NaN.
-fn step<'b, 'm>(t: Expr<'b, 'm>, x: Expr<'b, 'm>, h: Expr<'b, 'm>) -> Expr<'b, 'm> {
-    t * (x / h.eq(h.number(0.0)).select(1.0 + h.sqrt(), h))
+/// `t · xᵢ / h`: the change of the distance `h` for a step `t` of the coordinate `xᵢ`. At the origin, where the
+/// distance has no derivative, the divisor is replaced and the result is 0. There is no second derivative there;
+/// the root in the divisor makes it NaN. If the distance of finite coordinates overflows, both are scaled down first:
+/// `xᵢ / inf` would be a wrong 0.
+fn step<'b, 'm>(t: Expr<'b, 'm>, x: &[Expr<'b, 'm>], i: usize, h: Expr<'b, 'm>) -> Expr<'b, 'm> {
+    // The larger coordinate is at least half of the largest float, and its scaled square is finite.
+    let scale = if h.b.dtype_of(h.atom) == Dtype::F32 { 2f64.powi(-80) } else { 2f64.powi(-600) };
+    let beyond = h.eq(h.number(f64::INFINITY));
+    let scaled = [x[0] * scale, x[1] * scale];
+    // 1 where this branch is not selected, so that the root has finite derivatives there.
+    let square = scaled[0] * scaled[0] + scaled[1] * scaled[1];
+    let distance = beyond.select(square, h.number(1.0)).sqrt();
+    let usual = h.eq(h.number(0.0)).select(1.0 + h.sqrt(), h);
+    t * (beyond.select(scaled[i], x[i]) / beyond.select(distance, usual))
 }
 
 /// `ln(1 + eˣ)`

@@ -91,7 +91,7 @@ fn of_atom(texts: &[Text], a: Atom) -> Text {
     }
 }
 
-/// Returns the text of a number; some well-known constants are printed by name.
+/// Returns the text of a number; some well-known constants are printed by name, small powers of two as such.
 fn constant(l: Literal) -> String {
     use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, LN_2, LOG2_E, LOG10_E};
     let known = [
@@ -108,7 +108,11 @@ fn constant(l: Literal) -> String {
     ];
     match known.iter().find(|(x, _)| *x == l.to_f64()) {
         Some((_, name)) => (*name).to_owned(),
-        None => l.to_f64().to_string(),
+        None => {
+            let power = l.to_f64().log2();
+            let is_small = power.is_finite() && power < -20.0 && power == power.round();
+            if is_small { format!("2^{power}") } else { l.to_f64().to_string() }
+        }
     }
 }
 
