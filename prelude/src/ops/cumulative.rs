@@ -85,7 +85,8 @@ cumulative! {
     "The sums", |x, axis, reverse, at| fold(Cumulation::Sum, x, axis, reverse, at) =>
         pub fn cumsum();
         pub fn cumsum_reverse();
-    "The products (derivatives are right where factors are zero)",
+    "The products (derivatives are right where factors are zero, but nan where a product of some factors overflows \
+     beside a zero)",
         |x, axis, reverse, at| fold(Cumulation::Prod, x, axis, reverse, at) =>
         pub fn cumprod();
         pub fn cumprod_reverse();

@@ -131,7 +131,10 @@ macro_rules! reductions {
 }
 reductions! {
     sum sum_axis sum_keepdims "The sum" |x, axes, at| fold(Reducer::Sum, x, axes, at);
-    prod prod_axis prod_keepdims "The product" |x, axes, at| fold(Reducer::Prod, x, axes, at);
+    prod prod_axis prod_keepdims
+        "The product (derivatives are right where factors are zero, but nan where a product of some factors overflows \
+         beside a zero)"
+        |x, axes, at| fold(Reducer::Prod, x, axes, at);
     max max_axis max_keepdims ["amax"]
         "The largest element (nan if any is; ties share the derivative evenly)"
         |x, axes, at| fold(Reducer::Max, x, axes, at);

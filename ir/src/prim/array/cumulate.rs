@@ -5,7 +5,8 @@
 //! it.
 //!
 //! The derivatives of all but sums are linear recurrences ([`Recurrence`]). These need no division, store no
-//! partial products, and are right where factors are zero. The tangent of a cumulative extremum is the mean of
+//! partial products, and are right where factors are zero, unless a partial product overflows beside a zero:
+//! infinity times zero is NaN. The tangent of a cumulative extremum is the mean of
 //! the tangents of the elements that attain it so far, as for `reduce_max`.
 
 use crate::lang::builder::Builder;
@@ -104,7 +105,11 @@ impl ArrayPrimitive for Cumulate {
             }
             .into(),
             edges: match c {
-                Cumulation::Sum | Cumulation::Prod => "over j ≥ i with reverse",
+                Cumulation::Sum => "over j ≥ i with reverse",
+                Cumulation::Prod => {
+                    "over j ≥ i with reverse; derivatives are nan where a product of some factors overflows beside \
+                     a zero"
+                }
                 Cumulation::Max | Cumulation::Min => {
                     "over j ≥ i with reverse; nan from the first nan on, which does not move; ties share evenly"
                 }

@@ -3,7 +3,8 @@
 //! Elements are combined in row-major order of the operand. The derivative of an extremum is shared evenly
 //! among the elements that attain it, as in JAX. The derivative of a product is formed by halving
 //! (`d(xy) = dx y + x dy` on halves of the axis, log n steps); it needs no division, so zeros among the factors
-//! are no problem, also at higher orders.
+//! are no problem, also at higher orders. If a half overflows beside a zero in the other half, the derivative is
+//! infinity times zero: NaN. A mask there would make second derivatives a wrong zero.
 
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
@@ -131,7 +132,8 @@ impl ArrayPrimitive for Reduce {
     const EFFECTS: Effects = Effects::Pure;
 
     fn docs() -> Vec<Doc> {
-        let entry = |r: Reducer| Doc {
+        let entry = |r: Reducer| {
+            Doc {
             family: Family::Reduction,
             name: format!("{}{{axes}}", r.word()),
             math: match r {
@@ -158,9 +160,14 @@ impl ArrayPrimitive for Reduce {
             .into(),
             edges: match r {
                 Reducer::Max | Reducer::Min => "nan if any element is nan; ties share evenly",
+                Reducer::Prod => {
+                    "an empty reduction gives the identity; derivatives are nan where a product of some factors \
+                     overflows beside a zero"
+                }
                 _ => "an empty reduction gives the identity",
             }
             .into(),
+        }
         };
         Reducer::ALL.into_iter().map(entry).collect()
     }
