@@ -718,6 +718,16 @@ const SINGULAR_VALUES: &[&[f64]] = &[
     &[0.0, 0.0, 0.0],
 ];
 
+/// Square, tall and wide matrices; the last ones have fewer values than the spectra, whose first ones they take.
+const SHAPES: [(usize, usize); 7] = [(3, 3), (4, 3), (3, 5), (7, 3), (2, 6), (5, 1), (1, 4)];
+
+/// Returns matrices of one of [`SHAPES`]. A single value is 3 or 0, as the functions of the largest value require.
+fn shaped((m, n): (usize, usize), spectra: &[&[f64]]) -> Vec<Member> {
+    let is_usable = |s: &&&[f64]| m.min(n) > 1 || s[0] != 1.0;
+    let usable: Vec<&[f64]> = spectra.iter().filter(is_usable).copied().collect();
+    general(m, n, &usable)
+}
+
 #[test]
 fn slopes_of_eigenvalues_and_vectors_are_right_or_nan() {
     check(1, SYMMETRIC, &symmetric(5, EIGENVALUES), Dtype::F64);
@@ -732,8 +742,8 @@ fn curvatures_of_eigenvalues_and_vectors_are_right_or_nan() {
 fn functions_with_rules_of_their_own_are_right() {
     for order in [1, 2] {
         check(order, FUNCTIONS, &symmetric(5, EIGENVALUES), Dtype::F64);
-        for (m, n) in [(3, 3), (4, 3), (3, 5)] {
-            check(order, POLAR, &general(m, n, &SINGULAR_VALUES[..5]), Dtype::F64);
+        for shape in SHAPES {
+            check(order, POLAR, &shaped(shape, &SINGULAR_VALUES[..5]), Dtype::F64);
         }
     }
 }
@@ -758,22 +768,26 @@ fn single_precision_is_right_or_nan() {
     ];
     check(1, SYMMETRIC, &symmetric(5, spectra), Dtype::F32);
     let spectra: Vec<&[f64]> = SINGULAR_VALUES.iter().copied().filter(|s| s[0] > 0.0).collect();
-    check(1, GENERAL, &general(4, 3, &spectra), Dtype::F32);
+    for shape in SHAPES {
+        check(1, GENERAL, &shaped(shape, &spectra), Dtype::F32);
+        check(1, REGULAR, &shaped(shape, &spectra[..5]), Dtype::F32);
+        check(1, POLAR, &shaped(shape, &spectra[..5]), Dtype::F32);
+    }
 }
 
 #[test]
 fn slopes_of_singular_values_and_vectors_are_right_or_nan() {
-    for (m, n) in [(3, 3), (4, 3), (3, 5)] {
-        check(1, GENERAL, &general(m, n, SINGULAR_VALUES), Dtype::F64);
-        check(1, REGULAR, &general(m, n, &SINGULAR_VALUES[..5]), Dtype::F64);
+    for shape in SHAPES {
+        check(1, GENERAL, &shaped(shape, SINGULAR_VALUES), Dtype::F64);
+        check(1, REGULAR, &shaped(shape, &SINGULAR_VALUES[..5]), Dtype::F64);
     }
 }
 
 #[test]
 fn curvatures_of_singular_values_and_vectors_are_right_or_nan() {
-    for (m, n) in [(3, 3), (4, 3), (3, 5)] {
-        check(2, GENERAL, &general(m, n, SINGULAR_VALUES), Dtype::F64);
-        check(2, REGULAR, &general(m, n, &SINGULAR_VALUES[..5]), Dtype::F64);
+    for shape in SHAPES {
+        check(2, GENERAL, &shaped(shape, SINGULAR_VALUES), Dtype::F64);
+        check(2, REGULAR, &shaped(shape, &SINGULAR_VALUES[..5]), Dtype::F64);
     }
 }
 
