@@ -7,7 +7,19 @@ use crate::lang::function::Atom;
 use crate::lang::literal::Literal;
 use crate::lang::types::{ArrayType, Dtype, Shape};
 use crate::prim::elementwise::{self, zeros_like};
-use crate::prim::{Combine, Expr, Iota, Reshape, Scalar, Scatter, Tangent};
+use crate::prim::{Combine, Expr, Iota, Reshape, Scalar, Scatter, StopGradient, Tangent};
+
+/// The weight of a zero update in the sum that counts updates. Fewer updates than this fit in memory.
+const ZERO: i64 = 1 << 32;
+
+/// Emits zeros with the derivatives of `x`, which must be zero or NaN everywhere. The rule
+/// `zero-of-its-derivative` of `stop_gradient` replaces them by the constant once no derivative follows.
+fn zero_with_derivative(b: &Builder<'_>, x: Atom) -> Atom {
+    let zero = Atom::from(Literal::zero(b.dtype_of(x)));
+    let constant = b.emit1(StopGradient, &[x]);
+    let difference = b.emit1(Scalar::Sub, &[x, constant]);
+    b.emit1(Scalar::Select, &[b.emit1(Scalar::Eq, &[x, zero]), difference, zero])
+}
 
 impl Scatter {
     /// Emits, for each update of a `scatter_set`, whether it remains in the result. Every update writes its
@@ -37,44 +49,50 @@ impl Scatter {
     /// other zeros it is `|S|^2.5`, which is zero like their product, with zero derivatives up to order two. So
     /// derivatives of `scatter_mul` are right up to order three wherever zeros are, and beyond that infinite or
     /// NaN instead of a wrong zero.
+    ///
+    /// All these formulas have the value zero. They enter as [`zero_with_derivative`], so that a program without
+    /// further derivatives computes none of their scatters and gathers.
     fn others(&self, b: &Builder<'_>, array: &Shape, indices: Atom, u: Atom) -> Atom {
         let updates = b.shape_of(u);
         let dtype = b.dtype_of(u);
         let number = |x: f64| Atom::from(Literal::of(dtype, x));
-        let ones = elementwise::full(b, &updates, Literal::one(dtype));
         if self.one_place(b, indices) {
-            return ones;
+            return elementwise::full(b, &updates, Literal::one(dtype));
         }
-        let nothing = elementwise::zeros(b, &ArrayType::new(dtype, array.clone()));
         let unit = elementwise::full(b, array, Literal::one(dtype));
-        let total = |u: Atom| -> Expr<'_, '_> {
-            let sum = self.write(b, Combine::Add, nothing, indices, u);
-            Expr::new(b, self.read(b, sum, indices))
+        let total = |u: Atom| {
+            let into = ArrayType::new(b.dtype_of(u), array.clone());
+            let sum = self.write(b, Combine::Add, elementwise::zeros(b, &into), indices, u);
+            self.read(b, sum, indices)
         };
-        let is = |x: Expr<'_, '_>, n: f64| b.emit1(Scalar::Eq, &[x.atom, number(n)]);
         let select = |c: Atom, x: Atom, y: Atom| b.emit1(Scalar::Select, &[c, x, y]);
-        let zero = is(Expr::new(b, u), 0.0);
+        let zero = b.emit1(Scalar::Eq, &[u, number(0.0)]);
         let factor = select(zero, number(1.0), u);
-        let null = select(zero, u, number(0.0));
-        let own = select(zero, ones, number(0.0));
         let product = self.write(b, Combine::Mul, unit, indices, factor);
         let product = Expr::new(b, self.read(b, product, indices)) / Expr::new(b, factor);
-        let other_zeros = total(own) - Expr::new(b, own);
-        let other_null = total(null) - Expr::new(b, null);
-        let with_null = (product * other_null).atom;
+        // One sum has both numbers: an update counts 1, and another 2³² if it is zero.
+        let own = select(zero, Literal::i64(ZERO + 1).into(), Literal::i64(1).into());
+        let others = b.emit1(Scalar::Sub, &[total(own), own]);
+        let zeros_from = |n: i64| b.emit1(Scalar::Ge, &[others, Literal::i64(n * ZERO).into()]);
+        let alone = b.emit1(Scalar::Eq, &[others, Literal::i64(0).into()]);
+
+        let null = select(zero, u, number(0.0));
         let squares = b.emit1(Scalar::Mul, &[null, null]);
-        let other_squares = total(squares) - Expr::new(b, squares);
+        let other_null = Expr::new(b, total(null)) - Expr::new(b, null);
+        let other_squares = Expr::new(b, total(squares)) - Expr::new(b, squares);
         let pairs = (other_null * other_null - other_squares) * 0.5;
-        let two = is(other_zeros, 2.0);
-        let three = b.emit1(Scalar::Ge, &[other_zeros.atom, number(3.0)]);
+        let three = zeros_from(3);
         // Where another case of the formula is selected, the base is 1, so that the power's derivatives are
         // finite.
-        let null = Expr::new(b, select(three, other_null.atom, number(1.0)));
-        let unknown = null.abs().pow(null.number(2.5));
-        let many = select(two, (product * pairs).atom, unknown.atom);
-        let some = select(is(other_zeros, 1.0), with_null, many);
-        let shared = select(is(other_zeros, 0.0), product.atom, some);
-        select(is(total(ones), 1.0), number(1.0), shared)
+        let triple = Expr::new(b, select(three, other_null.atom, number(1.0)));
+        let unknown = triple.abs().pow(triple.number(2.5));
+        let many = select(three, unknown.atom, (product * pairs).atom);
+        let formula = select(zeros_from(2), many, (product * other_null).atom);
+        // NaN beside an infinite product, as the product of all factors.
+        let value = Expr::new(b, b.emit1(StopGradient, &[product.atom])) * 0.0;
+        let some = value + Expr::new(b, zero_with_derivative(b, formula));
+        let shared = select(zeros_from(1), some.atom, product.atom);
+        select(alone, number(1.0), shared)
     }
 
     /// Emits the tangent of a `scatter_mul` with array `x` and updates `u`: `d(x Π u) = dx Π u + x Σ_k du_k

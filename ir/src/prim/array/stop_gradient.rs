@@ -9,8 +9,8 @@ use crate::lang::problem::{Problem, Result};
 use crate::lang::types::ArrayType;
 use crate::prim::rules::view::one_array;
 use crate::prim::{
-    Arg, ArrayPrimitive, Cotangents, Doc, Effects, Equality, Family, Linearity, Lowering, Op,
-    Operand, Rewrite, Sample, Tangent,
+    Arg, ArrayPrimitive, Cotangents, Doc, Effects, Equality, Exactness, Family, Linearity,
+    Lowering, Op, Operand, Rewrite, Sample, Tangent, When,
 };
 use crate::tensor::Tensor;
 
@@ -65,14 +65,26 @@ impl ArrayPrimitive for StopGradient {
     }
 
     fn rewrites() -> Vec<Rewrite> {
-        vec![Rewrite::exact(
-            "stop_gradient-stop_gradient",
-            Equality::Compose(|outer, inner, _| match (outer, inner) {
-                (Op::StopGradient(_), Op::StopGradient(_)) => Some(vec![StopGradient.into()]),
-                _ => None,
-            }),
-            "stopped once is stopped",
-        )]
+        vec![
+            Rewrite::exact(
+                "stop_gradient-stop_gradient",
+                Equality::Compose(|outer, inner, _| match (outer, inner) {
+                    (Op::StopGradient(_), Op::StopGradient(_)) => Some(vec![StopGradient.into()]),
+                    _ => None,
+                }),
+                "stopped once is stopped",
+            ),
+            Rewrite {
+                name: "zero-of-its-derivative",
+                rule: Equality::Pattern {
+                    lhs: "(select (eq ?x 0) (sub ?x (stop_gradient ?x)) 0)",
+                    rhs: "0",
+                },
+                when: When::Float,
+                exactness: Exactness::Exact,
+                why: "terms that only derivatives need go once no derivative follows",
+            },
+        ]
     }
 
     /// Every sample is an edge case: the derivative is defined as zero, so finite differences of the identity
