@@ -50,7 +50,8 @@
 //! | [`accumulate`] | one step for several gradients |
 //!
 //! A tuple of optimisers applies them one after the other. For a loss that is available as a whole and without
-//! noise, [`minimize`](mod@minimize) has methods that choose their step sizes themselves.
+//! noise, [`minimize`](mod@minimize) has methods that choose their step sizes themselves; [`curve_fit`] fits models to
+//! data.
 //!
 //! Model: optax.
 
@@ -64,8 +65,8 @@ mod scaled;
 pub use adam::{Adam, adam, adamw, lamb};
 pub use descent::{Sgd, sgd};
 pub use minimize::{
-    Bfgs, Curvature, Lbfgs, LevenbergMarquardt, Minimizer, NewtonCg, Outcome, bfgs, lbfgs,
-    levenberg_marquardt, newton_cg,
+    Bfgs, Curvature, CurveFit, Fit, Lbfgs, LevenbergMarquardt, Minimizer, NewtonCg, Outcome,
+    Status, bfgs, curve_fit, lbfgs, levenberg_marquardt, newton_cg, parameter_covariance,
 };
 pub use number::{
     Number, Schedule, cosine_decay, exponential_decay, linear_schedule, piecewise_constant,

@@ -509,6 +509,26 @@ fn optimizers(calls: &mut Calls) {
     calls.wrong("optim::minimize::levenberg_marquardt::minimize_squares", || {
         run(|x: Var| fit().minimize_squares(|x: Var| x * x, x), whole())
     });
+    calls.wrong("optim::minimize::curve_fit::curve_fit", || {
+        run(|x: Var| optim::curve_fit(|(p, x): (Var, Var)| p * x, three(), x, x).fit().0, two())
+    });
+    calls.wrong("optim::minimize::curve_fit::curve_fit", || {
+        run(|x: Var| optim::curve_fit(|(p, x): (Var, Var)| p * x, x, x, x).fit().0, whole())
+    });
+    calls.wrong("optim::minimize::curve_fit::curve_fit", || {
+        run(
+            |x: Var| {
+                optim::curve_fit(|(p, x): (Var, Var)| p * x, x, x, x).bounds(x, three()).fit().0
+            },
+            two(),
+        )
+    });
+    calls.wrong("optim::minimize::curve_fit::parameter_covariance", || {
+        run(|x: Var| optim::parameter_covariance(|x: Var| x + three(), x), two())
+    });
+    calls.wrong("optim::minimize::curve_fit::parameter_covariance", || {
+        run(|x: Var| optim::parameter_covariance(|x: Var| x.gt(0.0), x), two())
+    });
     calls.wrong("optim::minimize::lbfgs::start", || {
         run(|x: Var| optim::lbfgs(3).start(&(x, x.gt(0.0))), two())
     });

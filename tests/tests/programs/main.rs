@@ -28,6 +28,7 @@ mod randomness;
 mod record;
 mod record_errors;
 mod register_pressure;
+mod regressions;
 mod rendered_errors;
 mod searching;
 mod slices;

@@ -1,22 +1,25 @@
 //! The descent loop that the methods share, and its line search.
 //!
-//! The length t of a step d satisfies the weak Wolfe conditions, c₁ = 1e-4, c₂ = 0.9:
+//! The length t of a step d satisfies the strong Wolfe conditions, c₁ = 1e-4, c₂ = 0.9:
 //!
 //! ```text
 //! f(x + t d) ≤ f(x) + c₁ t ⟨g, d⟩          enough is gained
-//! ⟨g(x + t d), d⟩ ≥ c₂ ⟨g, d⟩              the slope has become flatter
+//! |⟨g(x + t d), d⟩| ≤ -c₂ ⟨g, d⟩           the slope has become flatter
 //! ```
 //!
-//! t is found by bisection between a t that was too large and one that was too small (Lewis and Overton, *Nonsmooth
-//! optimization via quasi-Newton methods*, 2013). Near a minimum, where losses differ only by rounding errors, the
-//! first condition is replaced by a condition on slopes: `⟨g(x + t d), d⟩ ≤ (2 c₁ - 1) ⟨g, d⟩` (Hager and Zhang, *A
-//! new conjugate gradient method with guaranteed descent and an efficient line search*, 2005).
+//! t is found by interpolation between a t that was too large and one that was too small (Nocedal and Wright,
+//! *Numerical Optimization*, 3.5): the cubic through both values and slopes has its minimum there, so the line
+//! search of a quadratic loss is exact from its second trial on. Near a minimum, where losses differ only by rounding
+//! errors or by noise, the first condition is replaced by a condition on slopes:
+//! `⟨g(x + t d), d⟩ ≤ (2 c₁ - 1) ⟨g, d⟩` (Hager and Zhang, *A new conjugate gradient method with guaranteed descent
+//! and an efficient line search*, 2005).
 
-use super::{Found, Limits, small};
+use super::{Found, Limits, Status, largest_slope, raised};
 use crate::control::while_loop;
 use crate::dtype::{epsilon, largest};
 use crate::ops::functions::select;
 use crate::transform::value_and_grad;
+use crate::tree::tree_map2;
 use crate::{Tree, Var, constant};
 use tapeloom_ir::Dtype;
 
@@ -41,19 +44,48 @@ pub(super) struct Change {
     pub(super) gradient: Var,
 }
 
+/// The first step size that a line search tries.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum FirstTrial {
+    /// 1, which is right for directions of Newton's method.
+    One,
+    /// The step size that would lower the loss by as much as the last step did, at most 1 (Nocedal and Wright, 3.60).
+    /// For a method whose first directions are too long.
+    LastDecrease,
+}
+
 /// Returns the step direction at a point, given the loss and the method's model of its curvature.
 pub(super) type Direction<'a, K> = &'a dyn Fn(&dyn Fn(Var) -> Var, &Point<Var>, &K) -> Var;
 
-/// Takes steps along `direction` until the gradient is small. After each step, `learn` updates `known`, the
-/// method's model. `direction` is given a loss that may be scaled: if squares of the gradient would overflow or
-/// underflow, the loss is divided by the size of its gradient.
+/// A method of descent: its model of the curvature before the first step, and its functions.
+pub(super) struct Descent<'a, K> {
+    pub(super) known: K,
+    pub(super) direction: Direction<'a, K>,
+    /// Returns the model after a step from a point.
+    pub(super) learn: &'a dyn Fn(K, &Point<Var>, &Change) -> K,
+    pub(super) first: FirstTrial,
+}
+
+/// The values that change from step to step.
+#[derive(Tree, Clone, Copy)]
+struct Log<T> {
+    iterations: T,
+    evaluations: T,
+    /// The loss before the last step.
+    before: T,
+    /// Whether the last line search found a step.
+    moved: T,
+    /// Whether the decrease of the loss is within its tolerance.
+    level: T,
+}
+
+/// Takes steps along directions until the gradient is small. The method is given a loss that may be scaled: if
+/// squares of the gradient would overflow or underflow, the loss is divided by the size of its gradient.
 pub(super) fn descend<K: Tree<Var>>(
     loss: &dyn Fn(Var) -> Var,
     x: Var,
     limits: Limits,
-    known: K,
-    direction: Direction<'_, K>,
-    learn: &dyn Fn(K, &Point<Var>, &Change) -> K,
+    method: Descent<'_, K>,
 ) -> Found {
     let (value, gradient) = value_and_grad(loss)(x);
     let unit = unit(gradient);
@@ -63,36 +95,68 @@ pub(super) fn descend<K: Tree<Var>>(
         let (value, gradient) = value_and_grad(loss)(x);
         Point { x, value, gradient }
     };
-    let small = |p: &Point<Var>| small(limits, p.value * unit, p.gradient * unit);
+    let gtol = raised(limits.gtol.unwrap_or(1e-8), x.dtype());
+    let size = |p: &Point<Var>| largest_slope(p.gradient * unit);
+    let small = |p: &Point<Var>| size(p).le(gtol) & p.value.is_finite();
     let most = i64::try_from(limits.iterations).unwrap_or(i64::MAX);
-    let zero = constant(0i64);
-    let going = |(p, _, steps, _, (moved, level)): (Point<Var>, K, Var, Var, (Var, Var))| {
-        moved & !level & steps.lt(most) & !small(&p).1
+    let [zero, rounding] = [constant(0i64), constant(epsilon(x.dtype())).convert(x.dtype())];
+    let ftol = limits.ftol.unwrap_or(0.0);
+    let noise = |p: &Point<Var>| rounding.maximum(ftol) * p.value.abs();
+    let going = |(p, _, log): (Point<Var>, K, Log<Var>)| {
+        log.moved & !log.level & log.iterations.lt(most) & !small(&p)
     };
-    let step = |(p, known, steps, evaluations, _): (Point<Var>, K, Var, Var, (Var, Var))| {
-        let d = direction(loss, &p, &known);
+    let step = |(p, known, log): (Point<Var>, K, Log<Var>)| {
+        let d = (method.direction)(loss, &p, &known);
         let downhill = d.dot(p.gradient).lt(0.0);
         let d = select(downhill.broadcast_to(d.shape()), d, -p.gradient);
+        let slope = d.dot(p.gradient);
         // Before the first step, the scale of the problem is unknown.
         let size = p.gradient.dot(p.gradient);
         let cautious = 1.0 / select(size.gt(1.0), size, 1.0).sqrt();
-        let first = select(steps.eq(0), cautious, 1.0);
-        let (next, trials, [good, bounded]) = along(&at, &p, d, first);
+        let usual = match method.first {
+            FirstTrial::One => cautious.ones_like(),
+            FirstTrial::LastDecrease => {
+                let guess = 2.02 * (p.value - log.before) / slope;
+                select(guess.gt(0.0) & guess.lt(1.0), guess, 1.0)
+            }
+        };
+        let first = select(log.iterations.eq(0), cautious, usual);
+        let (next, trials, [good, bounded]) = along(&at, &p, (d, noise(&p)), first);
         // The predicted decrease is half of the slope. Do not use it in the first step, whose scale is unknown, nor
         // if the line search found no upper bound of the step size.
-        let noise = ROUNDINGS * epsilon(d.dtype()) * p.value.abs();
-        let known_scale = steps.gt(0) | !good;
-        let level = known_scale & bounded & (-d.dot(p.gradient)).le(noise);
+        let known_scale = log.iterations.gt(0) | !good;
+        let rounded = known_scale & bounded & (-slope).le(ROUNDINGS * rounding * p.value.abs());
+        let still = select(good, p.value - next.value, -0.5 * slope).le(ftol * p.value.abs());
+        let level = if ftol > 0.0 { rounded | (bounded & still) } else { rounded };
         let change = Change { x: next.x - p.x, gradient: next.gradient - p.gradient };
-        let known = learn(known, &p, &change);
-        (next, known, steps + good.convert(Dtype::I64), evaluations + trials, (good, level))
+        let log = Log {
+            iterations: log.iterations + good.convert(Dtype::I64),
+            evaluations: log.evaluations + trials,
+            before: p.value,
+            moved: good,
+            level,
+        };
+        (next, (method.learn)(known, &p, &change), log)
     };
-    let begin = (zero.eq(0), zero.ne(0));
-    let (p, _, iterations, evaluations, (_, level)) =
-        while_loop(going, step, (start, known, zero, zero + 1, begin));
-    let (size, small) = small(&p);
-    let over = small | (level & p.value.is_finite());
-    Found { x: p.x, gradient: (size, over), iterations, evaluations }
+    let begin = Log {
+        iterations: zero,
+        evaluations: zero + 1,
+        before: start.value,
+        moved: zero.eq(0),
+        level: zero.ne(0),
+    };
+    let (p, _, log) = while_loop(going, step, (start, method.known, begin));
+    let unmoved = select(log.moved, Status::TooManySteps as i64, Status::NoDescent as i64);
+    let ended = select(log.level, Status::Loss as i64, unmoved);
+    let ended = select(p.value.is_finite(), ended, Status::NotFinite as i64);
+    let status = select(small(&p), Status::Gradient as i64, ended);
+    Found {
+        x: p.x,
+        gradient: size(&p),
+        status,
+        iterations: log.iterations,
+        evaluations: log.evaluations,
+    }
 }
 
 /// Returns the divisor of the loss: 1, or the size of its gradient if squares of the gradient are out of range.
@@ -105,38 +169,50 @@ fn unit(gradient: Var) -> Var {
     select(outside, size, 1.0)
 }
 
-/// The state of a line search: the bounds of the next step size, the point of the last one, and whether it is
-/// accepted.
+/// A step size, with the loss and its slope along the direction there.
+#[derive(Tree, Clone, Copy)]
+struct End<T> {
+    length: T,
+    value: T,
+    slope: T,
+}
+
+/// The state of a line search.
 #[derive(Tree, Clone, Copy)]
 struct Trial<T> {
-    low: T,
-    high: T,
+    /// The largest step size that gained enough and was too short.
+    low: End<T>,
+    /// The smallest step size that was too long; infinite if there is none yet.
+    high: End<T>,
+    /// The next step size.
     length: T,
+    /// The point of the last step size.
     point: Point<T>,
     count: T,
+    /// Whether the last step size is accepted.
     good: T,
 }
 
-/// Searches along d. Returns the point at an accepted step size (`from` if there is none), the number of trials,
-/// whether a step size was accepted, and whether it was accepted at once or has an upper bound.
+/// Searches along d, with losses that are equal up to `noise`. Returns the point at an accepted step size (`from` if
+/// there is none), the number of trials, whether a step size was accepted, and whether it was accepted at once or has
+/// an upper bound.
 fn along(
     at: &dyn Fn(Var) -> Point<Var>,
     from: &Point<Var>,
-    d: Var,
+    (d, noise): (Var, Var),
     first: Var,
 ) -> (Point<Var>, Var, [Var; 2]) {
     let slope = d.dot(from.gradient);
     let zero = from.value.zeros_like();
     let count = constant(0i64);
     let start = Trial {
-        low: zero,
-        high: zero.full_like(f64::INFINITY),
+        low: End { length: zero, value: from.value, slope },
+        high: End { length: zero.full_like(f64::INFINITY), value: zero, slope: zero },
         length: first,
         point: *from,
         count,
         good: count.ne(0),
     };
-    let noise = epsilon(zero.dtype()) * from.value.abs();
     let again = |t: Trial<Var>| !t.good & t.count.lt(TRIALS);
     let next = |t: Trial<Var>| {
         let point = at(from.x + t.length * d);
@@ -144,11 +220,13 @@ fn along(
         let gain = point.value.le(from.value + GAIN * t.length * slope);
         let level = point.value.le(from.value + noise) & there.le((2.0 * GAIN - 1.0) * slope);
         let enough = (gain | level) & point.gradient.is_finite().all();
-        let good = enough & there.ge(FLATTER * slope);
-        let low = select(enough, t.length, t.low);
-        let high = select(enough, t.high, t.length);
-        let halved = 0.5 * (low + select(high.is_finite(), high, low));
-        let length = select(high.is_finite(), halved, 2.0 * t.length);
+        let good = enough & there.abs().le(-FLATTER * slope);
+        let end = End { length: t.length, value: point.value, slope: there };
+        let short = enough & there.le(0.0);
+        let (low, high) = (chosen(short, end, t.low), chosen(short, t.high, end));
+        let inside = select(t.count.rem(3).eq(2), 0.5, interpolated(low, high));
+        let inside = low.length + inside * (high.length - low.length);
+        let length = select(high.length.is_finite(), inside, extrapolated(low, slope));
         let length = select(good, t.length, length);
         Trial { low, high, length, point, count: t.count + 1, good }
     };
@@ -162,5 +240,31 @@ fn along(
         value: pick(t.point.value, from.value),
         gradient: pick(t.point.gradient, from.gradient),
     };
-    (point, t.count, [good, t.high.is_finite() | t.count.eq(1)])
+    (point, t.count, [good, t.high.length.is_finite() | t.count.eq(1)])
+}
+
+fn chosen(first: Var, a: End<Var>, b: End<Var>) -> End<Var> {
+    tree_map2(|a, b| select(first, a, b), &a, &b)
+}
+
+/// Returns the place of the minimum of the cubic between two step sizes: 0 at the shorter one, 1 at the longer one.
+/// It stays a tenth away from both, and is the middle if there is no such minimum.
+fn interpolated(low: End<Var>, high: End<Var>) -> Var {
+    let width = high.length - low.length;
+    let (a, b) = (low.slope * width, high.slope * width);
+    let c = a + b - 3.0 * (high.value - low.value);
+    let square = c * c - a * b;
+    let root = select(square.ge(0.0), square, 0.0).sqrt();
+    let inside = 1.0 - (b + root - c) / (b - a + 2.0 * root);
+    let found = square.ge(0.0) & inside.is_finite();
+    select(found, inside, 0.5).maximum(0.1).minimum(0.9)
+}
+
+/// Returns a longer step size than `low`: the one where the slope would be 0 if it continued to change as it did from
+/// the start of the search, where it was `slope`. The factor is between 1.5 and 10.
+fn extrapolated(low: End<Var>, slope: Var) -> Var {
+    let change = low.slope - slope;
+    let flattens = change.gt(0.0);
+    let factor = 1.0 - low.slope / select(flattens, change, 1.0);
+    low.length * select(flattens, factor, 10.0).maximum(1.5).minimum(10.0)
 }

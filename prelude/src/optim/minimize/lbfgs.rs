@@ -8,7 +8,7 @@
 //! `H g` takes two loops over the pairs (Nocedal's recursion) and needs no matrix. A pair with `⟨s, y⟩ ≤ 0`, which
 //! cannot occur for a convex function, is discarded.
 
-use super::descend::{Change, Point, descend};
+use super::descend::{Change, Descent, FirstTrial, Point, descend};
 use super::{Found, Limits, Minimizer, Search, are_floats};
 use crate::control::{scan, scan_reverse, while_loop};
 use crate::function::{Function, one};
@@ -133,7 +133,9 @@ impl Search for Lbfgs {
         let learn = |known: Curvature<Var>, _: &Point<Var>, change: &Change| {
             self.with_pair(&known, change.x, change.gradient)
         };
-        descend(loss, x, limits, self.unknown(x), &direction, &learn)
+        let known = self.unknown(x);
+        let first = FirstTrial::One;
+        descend(loss, x, limits, Descent { known, direction: &direction, learn: &learn, first })
     }
 }
 

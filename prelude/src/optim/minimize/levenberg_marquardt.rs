@@ -1,26 +1,31 @@
-//! Levenberg-Marquardt: damped Gauss-Newton steps for sums of squares.
+//! Levenberg-Marquardt: damped Gauss-Newton steps for sums of squares, within a trust region.
 //!
 //! ```text
-//! (JᵀJ + λ D) d = -Jᵀr      D = diag(JᵀJ), the largest so far
-//! gain = (|r|² - |r(x + d)|²) / ⟨d, λ D d - Jᵀr⟩
-//! gain > 0:  x ← x + d,  λ ← λ max(1/3, 1 - (2 gain - 1)³),  ν ← 2
-//! else:      λ ← ν λ,  ν ← 2ν
+//! p    = argmin |r + J p|  with |D p| ≤ Δ            D: the lengths of the columns of J, the largest so far
+//! gain = (|r|² - |r(x + p)|²) / (|r|² - |r + J p|²)
+//! gain > 1e-4:  x ← x + p
+//! gain < 1/4:   Δ smaller          gain > 3/4:  Δ ← 2 |D p|
 //! ```
+//!
+//! Near the minimum the sum of squares no longer says which of two points is better, because it changes by less than
+//! its rounding errors, while half of the digits of x are still to be found. There, a step is accepted if it shortens
+//! `|Qᵀr| / |r|`, the sine of the angle between r and the normal space of the model (J = Q R), which has no such
+//! cancellation (Bates and Watts, *A relative offset orthogonality convergence criterion for nonlinear least squares*,
+//! 1981). The search ends when neither number becomes smaller.
 
-use super::{Found, Limits, Minimizer, Outcome, at_root, refused, small};
+use super::{Found, Limits, Minimizer, Outcome, Status, Tangents, at_root, raised, refused, trust};
 use crate::control::{cond, while_loop};
 use crate::dtype::epsilon;
 use crate::function::{Function, one};
-use crate::linalg::{cho_solve, cholesky};
-use crate::ops::functions::{eye, select};
+use crate::ops::functions::{concat, eye, select, zeros};
 use crate::staging::{Side, require_floats};
 use crate::transform::jacfwd;
-use crate::tree::{Flat, ravel};
+use crate::tree::{Flat, ravel, tree_map2};
 use crate::var::{caller, on_behalf, users_code};
 use crate::{Tree, Var, constant};
 use std::cell::Cell;
 use tapeloom_ir::trace::Context;
-use tapeloom_ir::{ArrayType, Dtype};
+use tapeloom_ir::{ArrayType, Dtype, Loc};
 
 /// Levenberg-Marquardt, as returned by [`levenberg_marquardt`].
 #[derive(Clone, Copy, Debug)]
@@ -42,19 +47,41 @@ pub struct LevenbergMarquardt;
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Source: Marquardt, *An algorithm for least-squares estimation of nonlinear parameters* (1963); λ as in
-/// Nielsen, *Damping parameter in Marquardt's method* (1999).
-#[doc(alias = "least_squares", alias = "curve_fit", alias = "gauss_newton", alias = "leastsq")]
+/// # End of the search
+/// The search ends by the tests of MINPACK; [`Outcome::status`] says by which one.
+///
+/// | option | test | status |
+/// |---|---|---|
+/// | `gtol` | the largest cosine of an angle between the residuals and a column of their Jacobian | [`Status::Gradient`] |
+/// | `ftol` | the decrease and the predicted decrease of the sum of squares, as multiples of it | [`Status::Loss`] |
+/// | `xtol` | the radius of the trust region, as a multiple of the scaled length of the parameters | [`Status::Step`] |
+///
+/// The defaults are 0, 0 and 1e-10: the search continues until the parameters do not become better, which costs few
+/// steps. It also ends, with [`Status::Loss`], when a step predicts a decrease that is below the rounding errors of
+/// the sum and makes nothing better.
+///
+/// Model: `scipy.optimize.least_squares` with `method="lm"`. Source: Moré, *The Levenberg-Marquardt algorithm:
+/// implementation and theory* (1978); MINPACK's `lmder`. The Jacobian is factored by QR without exchanges of columns.
+#[doc(alias = "least_squares", alias = "gauss_newton", alias = "leastsq", alias = "lmder")]
 pub fn levenberg_marquardt() -> Minimizer<LevenbergMarquardt> {
     Minimizer::new(LevenbergMarquardt)
 }
 
 impl Minimizer<LevenbergMarquardt> {
+    /// Sets the tolerance of the step: the search ends when the radius of the trust region is at most this multiple
+    /// of the length of the parameters, both scaled by the columns of the Jacobian. The default is 1e-10; values
+    /// below ten rounding errors of the dtype are raised to that.
+    ///
+    /// A negative tolerance is an error `arguments` of the search.
+    pub fn xtol(self, tolerance: f64) -> Minimizer<LevenbergMarquardt> {
+        Minimizer { limits: Limits { xtol: tolerance, ..self.limits }, ..self }
+    }
+
     /// Minimizes half the sum of the squares of all residuals, a tree of floats, from `start`. Returns the minimum
     /// and the outcome of the search.
     ///
     /// Errors: those of [`jacfwd`] of the residuals; `dtype` if the leaves of the parameters, or the leaves of the
-    /// residuals, have different dtypes.
+    /// residuals, have different dtypes; `arguments` if a tolerance is negative.
     #[track_caller]
     pub fn minimize_squares<P: Tree<Var>, R: Tree<Var>, F: Function<P, R, K>, K>(
         &self,
@@ -63,37 +90,69 @@ impl Minimizer<LevenbergMarquardt> {
     ) -> (P, Outcome<Var>) {
         let (residuals, at) = (one(residuals), caller());
         let name = "levenberg_marquardt";
-        if let Some(poison) = refused(name, at, &start) {
+        if let Some(poison) = refused(name, at, &start, self.limits) {
             return poison;
         }
-        let reported = Cell::new(false);
         let (x, unravel) = on_behalf(name, at, || ravel(&start));
-        let residuals = |x: Var| {
+        let residuals = joined(name, at, |x: Var| {
             let p = unravel(x);
-            let r = users_code(|| residuals(p));
-            // The closure is traced several times; report its error only once.
-            let context = Context { transform: name, at };
-            let Flat { form, leaves } = Flat::of(&r);
-            if reported.get() || !require_floats(context, Side::Result, &form, &leaves) {
-                reported.set(true);
-                let elements = leaves.iter().map(|r| r.ty(at).shape.elements()).sum::<usize>();
-                return Var::poison(ArrayType::new(x.dtype(), [elements]), at);
-            }
-            ravel(&r).0
-        };
-        let loss = |x: Var| 0.5 * residuals(x).square().sum();
-        let search = |x: Var| searched(&residuals, x, self.limits);
-        let (x, outcome) = at_root(name, at, &loss, x, &search);
+            users_code(|| residuals(p))
+        });
+        let (x, outcome) = minimum((name, at), &residuals, x, self.limits, None);
         (on_behalf(name, at, || unravel(x)), outcome)
     }
 }
 
-/// A point of the search: x, the residuals and their Jacobian.
+/// Returns the residuals as one vector; reports residuals that are not floats.
+pub(super) fn joined<R: Tree<Var>>(
+    name: &'static str,
+    at: Loc,
+    residuals: impl Fn(Var) -> R,
+) -> impl Fn(Var) -> Var {
+    // The closure is traced several times; report its error only once.
+    let reported = Cell::new(false);
+    move |x: Var| {
+        let r = residuals(x);
+        let context = Context { transform: name, at };
+        let Flat { form, leaves } = Flat::of(&r);
+        if reported.get() || !require_floats(context, Side::Result, &form, &leaves) {
+            reported.set(true);
+            let elements = leaves.iter().map(|r| r.ty(at).shape.elements()).sum::<usize>();
+            return Var::poison(ArrayType::new(x.dtype(), [elements]), at);
+        }
+        ravel(&r).0
+    }
+}
+
+/// Returns the minimum of half the sum of squares, within bounds if there are any.
+pub(super) fn minimum(
+    (name, at): (&'static str, Loc),
+    residuals: &dyn Fn(Var) -> Var,
+    x: Var,
+    limits: Limits,
+    bounds: Option<(Var, Var)>,
+) -> (Var, Outcome<Var>) {
+    let loss = |x: Var| 0.5 * residuals(x).square().sum();
+    let search = |x: Var| searched(residuals, x, limits, bounds);
+    at_root(name, at, &loss, x, &search, &Tangents::Dense(bounds))
+}
+
+/// A point of the search: x, the length of the residuals r, and their Jacobian J = Q R.
 #[derive(Tree, Clone, Copy)]
-struct Place<T> {
+pub(super) struct Place<T> {
     x: T,
-    residuals: T,
-    jacobian: T,
+    size: T,
+    /// R. Rows and columns of parameters that are not free are those of the identity.
+    pub(super) factor: T,
+    /// Qᵀ r, 0 for parameters that are not free.
+    pub(super) rotated: T,
+    /// Jᵀ r
+    pub(super) gradient: T,
+    /// The lengths of the columns of J.
+    lengths: T,
+    /// Whether each parameter takes part in the next step: its column is not 0, and it is not at a bound beyond which
+    /// the loss descends.
+    pub(super) free: T,
 }
 
 /// The values that change from step to step.
@@ -101,89 +160,172 @@ struct Place<T> {
 struct Progress<T> {
     place: Place<T>,
     lambda: T,
-    nu: T,
-    /// The largest value so far of each diagonal element of JᵀJ.
-    diagonal: T,
+    /// The radius Δ of the trust region.
+    radius: T,
+    /// The diagonal of D.
+    scale: T,
     iterations: T,
     evaluations: T,
-    /// Whether the last step changed x by more than its rounding errors.
-    moving: T,
+    /// The number of the status; [`Status::TooManySteps`] while the search continues.
+    status: T,
 }
 
 impl Place<Var> {
-    fn at(residuals: &dyn Fn(Var) -> Var, x: Var) -> Place<Var> {
-        Place { x, residuals: residuals(x), jacobian: jacfwd(residuals)(x) }
+    fn at(residuals: &dyn Fn(Var) -> Var, x: Var, bounds: Option<(Var, Var)>) -> Place<Var> {
+        let (r, j) = (residuals(x), jacfwd(residuals)(x));
+        let (n, dtype) = (x.shape()[0], x.dtype());
+        let (gradient, lengths) = (r.dot(j), trust::lengths(j));
+        let mut free = lengths.gt(0.0);
+        if let Some((low, high)) = bounds {
+            free = free & !(x.le(low) & gradient.gt(0.0)) & !(x.ge(high) & gradient.lt(0.0));
+        }
+        // A row of the identity for each parameter that is not free makes its step 0, and the matrix regular.
+        let masked = select(free.expand_dims(0).broadcast_to(j.shape()), j, 0.0);
+        let fixed = eye(n, dtype) * (!free).convert(dtype);
+        let (factor, rotated) =
+            trust::reduced(concat(&[masked, fixed], 0), concat(&[r, zeros([n], dtype)], 0));
+        Place { x, size: trust::length(r), factor, rotated, gradient, lengths, free }
     }
 
-    fn gradient(&self) -> Var {
-        self.residuals.dot(self.jacobian)
+    /// Returns the largest cosine of an angle between the residuals and a column of their Jacobian.
+    fn cosine(&self) -> Var {
+        let product = self.size * self.lengths;
+        let some = self.free & product.gt(0.0);
+        let cosines = self.gradient.abs() / select(some, product, 1.0);
+        select(some, cosines, 0.0).max()
     }
 
-    fn loss(&self) -> Var {
-        0.5 * self.residuals.dot(self.residuals)
+    /// Returns the sine of the angle between the residuals and the normal space of the model.
+    fn offset(&self) -> Var {
+        trust::length(self.rotated) / select(self.size.gt(0.0), self.size, 1.0)
     }
 
-    /// Returns whether the gradient is small, or the residuals are orthogonal to every column of the Jacobian.
-    fn is_minimum(&self, limits: Limits) -> Var {
-        let (loss, gradient) = (self.loss(), self.gradient());
-        let lengths = (self.jacobian.square().sum_axis(0) * (2.0 * loss)).sqrt();
-        let square = gradient.abs().le(limits.tolerance_in(loss.dtype()) * lengths).all();
-        small(limits, loss, gradient).1 | (square & loss.is_finite())
+    fn is_finite(&self) -> Var {
+        self.size.is_finite() & self.lengths.is_finite().all() & self.gradient.is_finite().all()
     }
 }
 
-fn searched(residuals: &dyn Fn(Var) -> Var, x: Var, limits: Limits) -> Found {
-    let place = Place::at(residuals, x);
-    let one = place.loss().ones_like();
-    let count = constant(0i64);
+fn searched(
+    residuals: &dyn Fn(Var) -> Var,
+    x: Var,
+    limits: Limits,
+    bounds: Option<(Var, Var)>,
+) -> Found {
+    let [zero, done] = [0, Status::Gradient as i64].map(constant);
+    if x.shape()[0] == 0 {
+        let gradient = x.sum();
+        return Found { x, gradient, status: done, iterations: zero, evaluations: zero + 1 };
+    }
+    let x = bounds.map_or(x, |(low, high)| x.maximum(low).minimum(high));
+    let place = Place::at(residuals, x, bounds);
     let most = i64::try_from(limits.iterations).unwrap_or(i64::MAX);
+    let scale = select(place.lengths.gt(0.0), place.lengths, 1.0);
+    let radius = 100.0 * trust::length(scale * x);
+    let [more, failed] = [Status::TooManySteps, Status::NotFinite].map(|s| s as i64);
+    let square = place.cosine().le(raised(limits.gtol.unwrap_or(0.0), x.dtype()));
     let start = Progress {
-        diagonal: place.jacobian.square().sum_axis(0),
-        lambda: 1e-3 * one,
-        nu: 2.0 * one,
-        iterations: count,
-        evaluations: count + 1,
-        moving: count.eq(0),
+        lambda: radius.zeros_like(),
+        radius: select(radius.gt(0.0), radius, 100.0),
+        scale,
+        iterations: zero,
+        evaluations: zero + 1,
+        status: select(place.is_finite(), select(square, done, more), failed),
         place,
     };
     let going = |p: Progress<Var>| {
         let tried = p.evaluations.lt(most.saturating_mul(2).saturating_add(1));
-        p.moving & tried & p.iterations.lt(most) & !p.place.is_minimum(limits)
+        p.status.eq(more) & tried & p.iterations.lt(most)
     };
-    let end = while_loop(going, |p: Progress<Var>| stepped(residuals, p), start);
-    // If the last step was nearly undamped and did not change x, the search is over, too.
-    let free = !end.moving & end.lambda.le(1.0) & end.place.loss().is_finite();
-    let (size, _) = small(limits, end.place.loss(), end.place.gradient());
-    let gradient = (size, free | end.place.is_minimum(limits));
-    Found { x: end.place.x, gradient, iterations: end.iterations, evaluations: end.evaluations }
+    let next = |p: Progress<Var>| stepped(residuals, p, limits, bounds);
+    let end = while_loop(going, next, start);
+    Found {
+        x: end.place.x,
+        gradient: end.place.gradient.abs().max(),
+        status: end.status,
+        iterations: end.iterations,
+        evaluations: end.evaluations,
+    }
 }
 
-fn stepped(residuals: &dyn Fn(Var) -> Var, p: Progress<Var>) -> Progress<Var> {
-    let (j, g, n) = (p.place.jacobian, p.place.gradient(), p.place.x.shape()[0]);
-    let tiny = if g.dtype() == Dtype::F32 { 1e-30 } else { 1e-200 };
-    // A parameter on which no residual depends yet does not change, and its damping is 1, so that the system is
-    // regular.
-    let diagonal = select(p.diagonal.gt(tiny), p.diagonal, 1.0);
-    let damped = eye(n, g.dtype()) * (p.lambda * diagonal).expand_dims(1);
-    let d = -cho_solve(cholesky(j.matrix_transpose().dot(j) + damped), g);
-    let x = p.place.x + d;
-    let r = residuals(x);
-    let gained = p.place.loss() - 0.5 * r.dot(r);
-    let promised = 0.5 * d.dot(p.lambda * diagonal * d - g);
-    let gain = gained / select(promised.gt(0.0), promised, 1.0);
-    // The comparisons are false for nan, so such a step is rejected.
-    let better = gained.gt(0.0) & promised.gt(0.0);
-    let there = |(x, _): (Var, Place<Var>)| Place::at(residuals, x);
-    let place = cond(better, there, |(_, place): (Var, Place<Var>)| place, (x, p.place));
-    let trust = (1.0 - (2.0 * select(better, gain, 1.0) - 1.0).powi(3)).maximum(1.0 / 3.0);
-    let seen = d.abs().gt(epsilon(g.dtype()) * p.place.x.abs()).any();
+fn stepped(
+    residuals: &dyn Fn(Var) -> Var,
+    before: Progress<Var>,
+    limits: Limits,
+    bounds: Option<(Var, Var)>,
+) -> Progress<Var> {
+    let Progress { place, scale, iterations, .. } = before;
+    let (lambda, step) = trust::step(&place, scale, before.radius, before.lambda);
+    let aim = place.x + step;
+    let x = bounds.map_or(aim, |(low, high)| aim.maximum(low).minimum(high));
+    let p = if bounds.is_some() { x - place.x } else { step };
+    // The radius follows the step before it is cut off, because a step may be cut off to 0.
+    let length = trust::length(scale * step);
+    // The first radius is a guess.
+    let radius = select(iterations.eq(0), before.radius.minimum(length), before.radius);
+    let size = trust::length(residuals(x));
+
+    // All of these are multiples of |r|². The comparison is false for nan.
+    let ratio = size / place.size;
+    let gained = select(ratio.lt(10.0), (1.0 - ratio) * (1.0 + ratio), -1.0);
+    let change = place.factor.dot(p) / place.size;
+    let linear = (place.rotated / place.size).dot(change);
+    let promised = if bounds.is_some() {
+        -2.0 * linear - change.dot(change)
+    } else {
+        // This is the same number for steps that are not cut off, without a difference.
+        change.dot(change) + 2.0 * lambda * (length / place.size).square()
+    };
+    let gain = select(promised.gt(0.0), gained / select(promised.gt(0.0), promised, 1.0), 0.0);
+
+    let better = gain.ge(1e-4);
+    // The residuals are differences of numbers that may be much larger, so the noise of their length is more than its
+    // own rounding error.
+    let noise = epsilon(p.dtype()).powf(2.0 / 3.0);
+    let level = promised.abs().le(noise) & gained.abs().le(noise);
+    let there = |(x, place): (Var, Place<Var>)| {
+        let next = Place::at(residuals, x, bounds);
+        let straighter = next.offset().lt(0.9 * place.offset());
+        let good = next.is_finite() & (better | straighter);
+        let pick = |a: Var, b: Var| select(good.broadcast_to(a.shape()), a, b);
+        (tree_map2(pick, &next, &place), good)
+    };
+    let here = |(_, place): (Var, Place<Var>)| (place, constant(false));
+    let (next, moved) = cond(better | level, there, here, (x, place));
+    let failed = better & !moved;
+    let gain = select(failed, -1.0, select(level & moved, 1.0, gain));
+    let gained = select(failed, -1.0, gained);
+
+    // The minimum of the parabola through the loss and its slope here, and the loss there.
+    let parabola = 0.5 * linear / (linear + 0.5 * gained);
+    let shorter = select(gained.ge(0.0), 0.5, parabola);
+    let within = ratio.lt(10.0) & shorter.ge(0.1);
+    let shorter = select(within, shorter.minimum(0.5), 0.1);
+    let longer = lambda.eq(0.0) | gain.ge(0.75);
+    let bad = gain.le(0.25);
+    let kept = select(longer, 2.0 * length, radius);
+    let radius = select(bad, shorter * radius.minimum(10.0 * length), kept);
+    let lambda = select(bad, lambda / shorter, select(longer, 0.5 * lambda, lambda));
+
+    // A step that is cut off may promise nothing although a shorter one would.
+    let promises = if bounds.is_some() { promised.gt(0.0) } else { promised.ge(0.0) };
+    let within = |ftol: f64| promises & gained.abs().le(ftol) & promised.le(ftol);
+    let exhausted = within(noise) & !moved;
+    let ended = exhausted | (within(limits.ftol.unwrap_or(0.0)) & gain.le(2.0));
+    let xtol = raised(limits.xtol, p.dtype());
+    let still = radius.le(xtol * trust::length(scale * next.x));
+    let gtol = raised(limits.gtol.unwrap_or(0.0), p.dtype());
+    let square = next.cosine().le(gtol) & moved;
+    let number = |status: Status| status as i64;
+    let status = select(square, number(Status::Gradient), number(Status::TooManySteps));
+    let status = select(still, number(Status::Step), status);
+    let both = select(still, number(Status::LossAndStep), number(Status::Loss));
     Progress {
-        lambda: p.lambda * select(better, trust, p.nu),
-        nu: select(better, 2.0, 2.0 * p.nu),
-        diagonal: p.diagonal.maximum(place.jacobian.square().sum_axis(0)),
-        iterations: p.iterations + better.convert(Dtype::I64),
-        evaluations: p.evaluations + 1,
-        moving: seen | !d.is_finite().all(),
-        place,
+        place: next,
+        lambda,
+        radius,
+        scale: scale.maximum(next.lengths),
+        iterations: iterations + moved.convert(Dtype::I64),
+        evaluations: before.evaluations + 1,
+        status: select(ended, both, status),
     }
 }

@@ -15,13 +15,23 @@
 //! | [`bfgs`] | `-H g`, with a matrix H estimated from the steps | up to a few hundred parameters |
 //! | [`lbfgs`] | `-H g`, with H estimated from the last few steps, without a matrix | many parameters |
 //! | [`newton_cg`] | `-H⁻¹ g` by conjugate gradients, with products of the Hessian H | many parameters, ill-conditioned |
-//! | [`levenberg_marquardt`] | `-(JᵀJ + λD)⁻¹ Jᵀr` | sums of squares |
+//! | [`levenberg_marquardt`] | `-(JᵀJ + λD²)⁻¹ Jᵀr` | sums of squares |
+//!
+//! [`curve_fit`] fits a model to data by the last one, with the standard deviations of the parameters.
+//!
+//! # Noisy losses
+//! A loss that is itself the result of an iteration, such as the solution of a differential equation at a tolerance
+//! of 1e-6, has noise of about that size. Below the noise, no step lowers the loss reliably, and the gradient does
+//! not become small: the search ends with [`Status::NoDescent`] and `converged: false`, although the point is as
+//! good as the loss can tell. Set [`ftol`](Minimizer::ftol) to the relative size of the noise: then a search also
+//! converges when the loss no longer decreases by more than that.
 //!
 //! # Derivatives
 //! The minimum is defined by the equation `∇f(p) = 0` and is differentiated by the implicit function theorem, like
 //! all [solutions of equations](crate::implicit). The derivative with respect to any `Var` that the loss uses costs
-//! a linear system with the Hessian, solved by conjugate gradients; no residuals of the iterations are saved. If
-//! the search did not converge, or if the Hessian at the minimum is singular, the derivative is meaningless.
+//! a linear system with the Hessian; no residuals of the iterations are saved. The system is solved by conjugate
+//! gradients, for [`levenberg_marquardt`] as a dense matrix. If the search did not converge, or if the Hessian at
+//! the minimum is singular, the derivative is meaningless.
 //!
 //! ```
 //! use tapeloom::prelude::*;
@@ -37,27 +47,33 @@
 //! Model: `scipy.optimize.minimize` and `least_squares`.
 
 mod bfgs;
+mod curve_fit;
 mod descend;
 mod lbfgs;
 mod levenberg_marquardt;
 mod newton_cg;
+mod status;
+mod trust;
 
 pub use bfgs::{Bfgs, bfgs};
+pub use curve_fit::{CurveFit, Fit, curve_fit, parameter_covariance};
 pub use lbfgs::{Curvature, Lbfgs, lbfgs};
 pub use levenberg_marquardt::{LevenbergMarquardt, levenberg_marquardt};
 pub use newton_cg::{NewtonCg, newton_cg};
+pub use status::Status;
 
 use crate::dtype::epsilon;
 use crate::function::{Function, one};
 use crate::implicit::{Until, cg, custom_root};
-use crate::ops::functions::stack;
+use crate::linalg::solve;
+use crate::ops::functions::{eye, select, stack};
 use crate::staging::{Side, rebuild, require_floats};
-use crate::transform::grad;
+use crate::transform::{grad, vmap};
 use crate::tree::{Flat, flatten, ravel};
 use crate::var::{caller, on_behalf, users_code};
 use crate::{Tree, Var};
-use tapeloom_ir::trace::Context;
-use tapeloom_ir::{ArrayType, Dtype, Loc};
+use tapeloom_ir::trace::{self, Context};
+use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem};
 
 /// The outcome of a search for a minimum. All fields are scalars.
 #[derive(Tree, Clone, Debug)]
@@ -70,16 +86,21 @@ pub struct Outcome<T> {
     pub iterations: T,
     /// The number of evaluations of the loss and its gradient, or of the residuals of [`levenberg_marquardt`] (i64).
     pub evaluations: T,
-    /// Whether the search converged (bool): the gradient is within the tolerance, or the predicted decrease of the
-    /// next step is below the rounding errors of the loss. If false, the iterations were used up, or no step along
-    /// the direction lowered the loss.
+    /// The reason of the end, as the number of a [`Status`] (i64).
+    pub status: T,
+    /// Whether the search converged (bool), which is whether `status` is positive.
     pub converged: T,
 }
 
 /// The stopping criteria of a search.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
-    tolerance: f64,
+    /// The tolerance of the gradient; if not set, the default of the method.
+    gtol: Option<f64>,
+    /// The tolerance of the decrease of the loss; if not set, the default of the method.
+    ftol: Option<f64>,
+    /// The tolerance of the step, which only [`levenberg_marquardt`] tests.
+    xtol: f64,
     iterations: u64,
 }
 
@@ -91,24 +112,75 @@ pub struct Minimizer<M> {
     limits: Limits,
 }
 
+/// Returns a tolerance, raised to ten rounding errors of the dtype.
+fn raised(tolerance: f64, dtype: Dtype) -> f64 {
+    tolerance.max(10.0 * epsilon(dtype))
+}
+
 impl Limits {
-    fn tolerance_in(self, dtype: Dtype) -> f64 {
-        self.tolerance.max(10.0 * epsilon(dtype))
+    const DEFAULT: Limits = Limits { gtol: None, ftol: None, xtol: 1e-10, iterations: 1000 };
+
+    /// Checks the tolerances, and reports the first one that is negative or nan.
+    fn are_valid(self, name: &'static str, at: Loc) -> bool {
+        let [gtol, ftol] = [self.gtol, self.ftol].map(|given| given.unwrap_or(0.0));
+        let all = [("gtol", gtol), ("ftol", ftol), ("xtol", self.xtol)];
+        let Some((option, given)) = all.into_iter().find(|(_, x)| x.is_nan() || *x < 0.0) else {
+            return true;
+        };
+        let message = format!("`{name}` with the tolerance `{option}` {given:?}");
+        trace::record(
+            Problem::new(Kind::Arguments, message, "give a number that is not negative"),
+            &[],
+            at,
+        );
+        false
     }
 }
 
 impl<M> Minimizer<M> {
     fn new(method: M) -> Minimizer<M> {
-        Minimizer { method, limits: Limits { tolerance: 1e-8, iterations: 1000 } }
+        Minimizer { method, limits: Limits::DEFAULT }
     }
 
-    /// Sets the tolerance: the search ends when no element of the gradient is larger. The default is 1e-8; values
-    /// below ten rounding errors of the dtype are raised to that. The search also ends when the predicted decrease
-    /// of a step is below the rounding errors of the loss, so the unit of the loss and a large constant in it do
-    /// not matter. [`levenberg_marquardt`] also ends when the cosine of the angle between the residuals and each
-    /// column of their Jacobian is at most the tolerance (as in MINPACK).
+    /// Sets the tolerance of the gradient: another name of [`gtol`](Minimizer::gtol).
     pub fn tolerance(self, tolerance: f64) -> Minimizer<M> {
-        Minimizer { limits: Limits { tolerance, ..self.limits }, ..self }
+        self.gtol(tolerance)
+    }
+
+    /// Sets the tolerance of the gradient: the search ends when no element of the gradient is larger. The default
+    /// is 1e-8; values below ten rounding errors of the dtype are raised to that. The search also ends when the
+    /// predicted decrease of a step is below the rounding errors of the loss, so the unit of the loss and a large
+    /// constant in it do not matter.
+    ///
+    /// [`levenberg_marquardt`] compares, as MINPACK, the largest cosine of an angle between the residuals and a
+    /// column of their Jacobian, which has no unit; its default is 0.
+    ///
+    /// A negative tolerance is an error `arguments` of the search.
+    pub fn gtol(self, tolerance: f64) -> Minimizer<M> {
+        Minimizer { limits: Limits { gtol: Some(tolerance), ..self.limits }, ..self }
+    }
+
+    /// Sets the tolerance of the loss: the search ends when a step lowers the loss by no more than this multiple of
+    /// the loss, or when no step lowers it and the predicted decrease is no larger. Set it to the relative noise of
+    /// the loss; see [Noisy losses](self#noisy-losses). The default is 0, which is not tested.
+    ///
+    /// [`levenberg_marquardt`] compares, as MINPACK, the decrease and the predicted decrease of the sum of squares.
+    ///
+    /// A negative tolerance is an error `arguments` of the search.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// // A loss with a noise of 1e-6, which its gradient does not have.
+    /// let noise = |x: Var| 1e-6 * (1e9 * x.sum()).sin().stop_gradient();
+    /// let loss = |x: Var| x.cosh().sum() + noise(x);
+    /// let outcome = run(|x: Var| optim::bfgs().minimize(loss, x).1, [3.0, -4.0])?;
+    /// assert_eq!(optim::Status::of(&outcome.status)?, optim::Status::NoDescent);
+    /// let outcome = run(|x: Var| optim::bfgs().ftol(1e-6).minimize(loss, x).1, [3.0, -4.0])?;
+    /// assert_eq!(optim::Status::of(&outcome.status)?, optim::Status::Loss);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    pub fn ftol(self, tolerance: f64) -> Minimizer<M> {
+        Minimizer { limits: Limits { ftol: Some(tolerance), ..self.limits }, ..self }
     }
 
     /// Sets the largest number of steps. The default is 1,000.
@@ -120,8 +192,10 @@ impl<M> Minimizer<M> {
 /// The result of a search: the last point and three numbers.
 struct Found {
     x: Var,
-    /// The largest element of the gradient, and whether the search converged.
-    gradient: (Var, Var),
+    /// The largest element of the gradient.
+    gradient: Var,
+    /// The number of the [`Status`].
+    status: Var,
     iterations: Var,
     evaluations: Var,
 }
@@ -136,7 +210,8 @@ trait Search {
 impl<S: Search> Minimizer<S> {
     /// Minimizes the loss, a float scalar, from `start`. Returns the minimum and the outcome of the search.
     ///
-    /// Errors: those of [`grad`] of the loss; `dtype` if the leaves have different dtypes.
+    /// Errors: those of [`grad`] of the loss; `dtype` if the leaves have different dtypes; `arguments` if a tolerance
+    /// is negative.
     #[doc(alias = "fmin", alias = "fmin_bfgs", alias = "fmin_l_bfgs_b", alias = "optimize")]
     #[track_caller]
     pub fn minimize<P: Tree<Var>, F: Function<P, Var, K>, K>(
@@ -146,7 +221,7 @@ impl<S: Search> Minimizer<S> {
     ) -> (P, Outcome<Var>) {
         let (loss, at) = (one(loss), caller());
         let name = self.method.name();
-        if let Some(poison) = refused(name, at, &start) {
+        if let Some(poison) = refused(name, at, &start, self.limits) {
             return poison;
         }
         let (x, unravel) = on_behalf(name, at, || ravel(&start));
@@ -155,7 +230,7 @@ impl<S: Search> Minimizer<S> {
             users_code(|| loss(p))
         };
         let search = |x: Var| self.method.search(&loss, x, self.limits);
-        let (x, outcome) = at_root(name, at, &loss, x, &search);
+        let (x, outcome) = at_root(name, at, &loss, x, &search, &Tangents::Iterative);
         (on_behalf(name, at, || unravel(x)), outcome)
     }
 }
@@ -166,14 +241,24 @@ fn are_floats<P: Tree<Var>>(name: &'static str, at: Loc, params: &P) -> bool {
     require_floats(Context { transform: name, at }, Side::Argument, &form, &leaves)
 }
 
-/// Reports a search whose start is not a tree of floats, and returns a placeholder for its result.
-fn refused<P: Tree<Var>>(name: &'static str, at: Loc, start: &P) -> Option<(P, Outcome<Var>)> {
-    if are_floats(name, at, start) {
+/// Reports a search whose start is not a tree of floats or whose tolerances are invalid, and returns a placeholder
+/// for its result.
+fn refused<P: Tree<Var>>(
+    name: &'static str,
+    at: Loc,
+    start: &P,
+    limits: Limits,
+) -> Option<(P, Outcome<Var>)> {
+    if are_floats(name, at, start) & limits.are_valid(name, at) {
         return None;
     }
-    let (structure, leaves) = flatten(start);
-    let poison = leaves.iter().map(|v| Var::poison(v.ty(at), at)).collect();
-    Some((rebuild(&structure, poison, at), Outcome::poison(at)))
+    Some((spoiled(start, at), Outcome::poison(at)))
+}
+
+/// Returns a placeholder for a tree of parameters after an error.
+fn spoiled<P: Tree<Var>>(p: &P, at: Loc) -> P {
+    let (structure, leaves) = flatten(p);
+    rebuild(&structure, leaves.iter().map(|v| Var::poison(v.ty(at), at)).collect(), at)
 }
 
 impl Outcome<Var> {
@@ -185,8 +270,41 @@ impl Outcome<Var> {
             gradient: of(Dtype::F64),
             iterations: of(Dtype::I64),
             evaluations: of(Dtype::I64),
+            status: of(Dtype::I64),
             converged: of(Dtype::Bool),
         }
+    }
+}
+
+/// The equation of a minimum, and the solver of the linear systems of its derivatives.
+enum Tangents {
+    /// The gradient is 0; conjugate gradients.
+    Iterative,
+    /// The gradient is 0, or a parameter is at one of the bounds, if there are any; a dense matrix.
+    Dense(Option<(Var, Var)>),
+}
+
+impl Tangents {
+    /// Returns the residual of the equation, given x and the gradient there.
+    fn equation(&self, x: Var, slope: Var) -> Var {
+        let Tangents::Dense(Some((low, high))) = *self else { return slope };
+        let inside = select((x - slope).gt(high), x - high, slope);
+        select((x - slope).lt(low), x - low, inside)
+    }
+
+    /// Returns the solution of `a(v) = b`.
+    fn solved(&self, a: &dyn Fn(Var) -> Var, b: Var) -> Var {
+        if let Tangents::Iterative = self {
+            return cg(a, b, Until::default());
+        }
+        let (n, dtype) = (b.shape()[0], b.dtype());
+        if n == 0 {
+            return b;
+        }
+        let columns = vmap(a)(eye(n, dtype));
+        // A parameter on which the loss does not depend has no equation: its derivative is 0.
+        let unused = columns.abs().max_axis(0).eq(0.0).convert(dtype);
+        solve(columns.matrix_transpose() + eye(n, dtype) * unused, b)
     }
 }
 
@@ -197,22 +315,22 @@ fn at_root(
     loss: &dyn Fn(Var) -> Var,
     start: Var,
     search: &dyn Fn(Var) -> Found,
+    tangents: &Tangents,
 ) -> (Var, Outcome<Var>) {
     on_behalf(name, at, || {
         // The log of the search is part of the unknowns, with derivative 0. The gradient is computed on behalf of
         // the minimiser, because the solver of the linear system would otherwise report its errors as errors in the
         // user's code.
-        let slope = |x: Var| on_behalf(name, at, || grad(loss)(x));
+        let slope = |x: Var| on_behalf(name, at, || tangents.equation(x, grad(loss)(x)));
         let equation = |(x, log): (Var, Var)| (slope(x), log);
         let solve = |_: &dyn Fn((Var, Var)) -> (Var, Var), (x, _): (Var, Var)| {
             let found = search(x);
-            let (size, small) = found.gradient;
-            let log = [size, found.iterations, found.evaluations, small];
+            let log = [found.gradient, found.iterations, found.evaluations, found.status];
             (found.x, stack(&log.map(|x| x.convert(Dtype::F64)), 0))
         };
         let tangent = |a: &dyn Fn((Var, Var)) -> (Var, Var), (b, log): (Var, Var)| {
             let still = log.zeros_like();
-            (cg(|v: Var| a((v, still)).0, b, Until::default()), log)
+            (tangents.solved(&|v: Var| a((v, still)).0, b), log)
         };
         let none = crate::ops::functions::zeros([4], Dtype::F64);
         let (x, log) = custom_root(equation, (start, none), solve, tangent);
@@ -222,18 +340,18 @@ fn at_root(
             gradient: log.index(0),
             iterations: count(1),
             evaluations: count(2),
-            converged: log.index(3).ne(0.0),
+            status: count(3),
+            converged: log.index(3).gt(0.0),
         };
         (x, outcome)
     })
 }
 
-/// Returns the largest element of a gradient, and whether it is within the tolerance and the loss is finite.
-fn small(limits: Limits, value: Var, gradient: Var) -> (Var, Var) {
+/// Returns the largest element of a gradient.
+fn largest_slope(gradient: Var) -> Var {
     // With no parameters, the search is over.
-    let size = match gradient.shape()[0] {
-        0 => value.zeros_like(),
+    match gradient.shape()[0] {
+        0 => gradient.sum(),
         _ => gradient.abs().max(),
-    };
-    (size, value.is_finite() & size.le(limits.tolerance_in(value.dtype())))
+    }
 }

@@ -1,6 +1,6 @@
 //! Newton's method with conjugate gradients: directions `-H⁻¹ g` from products with the Hessian.
 
-use super::descend::{Point, descend};
+use super::descend::{Change, Descent, FirstTrial, Point, descend};
 use super::{Found, Limits, Minimizer, Search};
 use crate::Var;
 use crate::control::while_loop;
@@ -44,7 +44,8 @@ impl Search for NewtonCg {
             let product = |v: Var| jvp(grad(loss))((p.x, v)).1;
             -solved(&product, p.gradient)
         };
-        descend(loss, x, limits, (), &direction, &|(), _, _| ())
+        let (learn, first) = (|(): (), _: &Point<Var>, _: &Change| (), FirstTrial::One);
+        descend(loss, x, limits, Descent { known: (), direction: &direction, learn: &learn, first })
     }
 }
 
