@@ -45,6 +45,7 @@ pub use lang::phase::{Origin, Phase};
 pub use lang::problem::{Kind, Problem};
 pub use lang::remap::{Atoms, ValueRemap, rebuild};
 pub use lang::source_loc::Loc;
+pub use lang::spelling::closest_name;
 pub use lang::stack::{DEEPEST_CALL, DEEPEST_CLOSURE, deeper};
 pub use lang::types::{ArrayType, Dtype, Shape, Type};
 pub use lang::value::{Tape, Value};

@@ -3,13 +3,6 @@
 //!
 //! The modules are empty; each has only documentation.
 
-/// Files of numbers: not supported. A [`Tensor`](crate::Tensor) converts from a `Vec` or a slice, and back by
-/// [`to_vec`](crate::Tensor::to_vec), so any crate that reads a format can be used: `npyz`, `csv`, `safetensors`,
-/// `serde_json`. Trees are flattened by [`ravel_tensors`](crate::ravel_tensors).
-#[doc(alias = "load", alias = "save", alias = "savez", alias = "loadtxt", alias = "savetxt")]
-#[doc(alias = "genfromtxt", alias = "fromfile", alias = "memmap", alias = "state_dict")]
-pub mod files {}
-
 /// Sparse matrices: not supported. A product with a sparse matrix is a gather ([`take`](crate::Var::take)), a
 /// product and a scatter (`at(&[rows]).add(..)`) over the nonzero elements. Solvers that need only products are
 /// [`cg`](crate::cg), [`gmres`](crate::gmres) and [`bicgstab`](crate::bicgstab).

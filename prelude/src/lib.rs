@@ -75,6 +75,7 @@ mod dtype;
 pub mod elsewhere;
 mod error;
 pub mod fft;
+pub mod files;
 mod function;
 pub mod host_calls;
 pub mod implicit;

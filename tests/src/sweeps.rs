@@ -88,6 +88,8 @@ sweeps! {
     // Drawn: programs under the laws of primitives, and damaged text.
     Laws = "laws::random::laws_hold_for_random_programs", gate 150 in 0.5 s, nightly 4000;
     Damage = "laws::mutations::broken_text_does_not_panic", gate 6 in 0.2 s, nightly 200;
+    // Drawn: damaged files of tensors.
+    DamagedFiles = "programs::files::damage::damaged_files_are_errors_or_arrays", gate 3000 in 1.0 s, nightly 300_000;
     // Drawn: tests beside the code.
     Simplified = "it::simplify::random_programs_keep_their_meaning", gate 60 in 0.1 s, nightly 3000;
     Relaxed = "it::simplify::relaxed_programs_agree_to_rounding", gate 60 in 0.1 s, nightly 3000;

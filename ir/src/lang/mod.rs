@@ -11,6 +11,7 @@ pub(crate) mod problem;
 pub mod query;
 pub(crate) mod remap;
 pub(crate) mod source_loc;
+pub(crate) mod spelling;
 pub(crate) mod stack;
 pub(crate) mod types;
 pub(crate) mod value;

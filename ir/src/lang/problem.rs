@@ -45,6 +45,8 @@ pub enum Kind {
     Limit,
     /// A running program was cancelled.
     Cancelled,
+    /// A file cannot be read or written, is damaged, or holds other arrays than the program needs.
+    File,
     /// The text of a program does not parse.
     Parse,
     /// A program breaks an invariant that the verifier checks.
@@ -57,7 +59,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds of problems, in the order of declaration.
-    pub const ALL: [Kind; 20] = [
+    pub const ALL: [Kind; 21] = [
         Kind::Shape,
         Kind::Dtype,
         Kind::Escaped,
@@ -74,6 +76,7 @@ impl Kind {
         Kind::KeyReuse,
         Kind::Limit,
         Kind::Cancelled,
+        Kind::File,
         Kind::Parse,
         Kind::Verify,
         Kind::Target,
@@ -99,6 +102,7 @@ impl Kind {
             Kind::KeyReuse => "key-reuse",
             Kind::Limit => "limit",
             Kind::Cancelled => "cancelled",
+            Kind::File => "file",
             Kind::Parse => "parse",
             Kind::Verify => "verify",
             Kind::Target => "target",

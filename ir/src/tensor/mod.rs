@@ -26,6 +26,8 @@ mod line;
 mod ndarray;
 mod print;
 mod row_major;
+#[cfg(feature = "serde")]
+mod serde;
 
 pub use buffer::{Buffer, Fresh};
 pub use element::Element;

@@ -12,6 +12,7 @@ use crate::lang::literal::Literal;
 use crate::lang::module::Module;
 use crate::lang::phase::{Origin, Phase};
 use crate::lang::problem::{Kind, Problem};
+use crate::lang::spelling::closest_name;
 use crate::lang::types::{ArrayType, Dtype, Shape, Type};
 use crate::lang::verify::verify;
 use crate::lex::{Place, Tok, Token, lex};
@@ -642,14 +643,10 @@ fn parse_error(place: Place, message: String) -> ParseError {
     error(place, Problem::new(Kind::Parse, message, ""))
 }
 
-/// Makes the error for an unknown name. The help names the most similar known name, if at most a third of the
-/// letters differ.
+/// Makes the error for an unknown name. The help names the most similar known name, if one is similar.
 fn did_you_mean(place: Place, message: String, name: &str, known: &[String]) -> ParseError {
-    let nearest = known.iter().min_by_key(|k| (distance(name, k), (*k).clone()));
-    let help = match nearest {
-        Some(k) if distance(name, k) <= name.len() / 3 => format!("did you mean `{k}`?"),
-        _ => String::new(),
-    };
+    let similar = closest_name(name, known.iter().map(String::as_str));
+    let help = similar.map(|k| format!("did you mean `{k}`?")).unwrap_or_default();
     error(place, Problem::new(Kind::Parse, message, help))
 }
 
@@ -657,19 +654,4 @@ fn primitive_names() -> Vec<String> {
     // The catalogue lists names with their attributes, such as `reduce_sum{axes}`.
     let name = |d: crate::prim::Doc| d.name.split('{').next().unwrap_or_default().to_owned();
     Op::docs().into_iter().map(name).collect()
-}
-
-/// Returns the edit distance of two words: the least number of letters to insert, remove or replace.
-fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (i, a) in from.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, b) in to.iter().enumerate() {
-            let replaced = diagonal + usize::from(a != *b);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[to.len()]
 }

@@ -84,7 +84,7 @@ use crate::staging::rebuild;
 use crate::tree::{Flat, Tree, flatten, tree_map, tree_map2};
 use crate::var::{caller, for_either, on_behalf};
 use tapeloom_ir::trace;
-use tapeloom_ir::{Kind, Literal, Loc, Problem};
+use tapeloom_ir::{Kind, Literal, Loc, Problem, Tensor};
 
 /// A function from gradients to steps. See the [module](self).
 ///
@@ -119,6 +119,33 @@ pub trait Optimizer<P: Tree<Var>> {
 
 /// The state of an optimiser `O` for parameters `P`: `optim::State<optim::Adam, Params<Var>>`.
 pub type State<O, P> = <O as Optimizer<P>>::State;
+
+/// The state of an optimiser `O` for parameters `P`, outside of closures: the type of
+/// what `run` and `jit` return for a `State`, as in `optim::Saved<optim::Adam, Params<Var>>`.
+///
+/// `L` is the leaf: [`Tensor`], or the parameter of a struct that holds a state among its fields.
+///
+/// ```
+/// use tapeloom::{prelude::*, tree::Leaf};
+///
+/// /// Everything of a training that changes from step to step.
+/// #[derive(Tree, Clone)]
+/// struct Progress<T: Leaf> {
+///     w: T,
+///     state: optim::Saved<optim::Adam, Var, T>,
+/// }
+/// let adam = optim::adam(0.1);
+/// let step = jit(|p: Progress<Var>| {
+///     let (w, state) = adam.step(&(2.0 * p.w), &p.state, &p.w);
+///     Progress { w, state }
+/// });
+/// let state: optim::Saved<optim::Adam, Var> = run(|w: Var| adam.init(&w), 1.0)?;
+/// let progress: Progress<Tensor> = step.call(Progress { w: Tensor::from(1.0), state })?;
+/// assert!(progress.w.item::<f64>()? < 1.0);
+/// assert_eq!(tree_paths(&progress), ["w", "state.0", "state.1[0]", "state.1[1]"]);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+pub type Saved<O, P, L = Tensor> = <State<O, P> as Tree<Var>>::With<L>;
 
 /// The number of steps, and `N` trees with the structure of the parameters.
 pub type Moments<P, const N: usize> = (Var, [P; N]);

@@ -12,6 +12,7 @@ mod determinants;
 mod differential_equations;
 mod distributions;
 mod effects;
+mod files;
 mod from_scratch;
 mod host_calls;
 
