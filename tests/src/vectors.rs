@@ -37,7 +37,7 @@ macro_rules! program {
 const FEW: [usize; 2] = [1000, 100_000];
 
 /// The measured programs; the elements of arguments are between 0.1 and 2.1.
-pub const PROGRAMS: [Program; 24] = [
+pub const PROGRAMS: [Program; 47] = [
     program!("exp", FEW, flat, |x| x.exp()),
     program!("log", FEW, flat, |x| x.ln()),
     program!("sin", FEW, flat, |x| x.sin()),
@@ -49,6 +49,29 @@ pub const PROGRAMS: [Program; 24] = [
     program!("tan", FEW, flat, |x| x.tan()),
     program!("atan", FEW, flat, |x| x.atan()),
     program!("lgamma", FEW, flat, |x| x.lgamma()),
+    program!("digamma", FEW, flat, |x| x.digamma()),
+    program!("erfc", FEW, flat, |x| x.erfc()),
+    program!("erf_inv", FEW, flat, |x| (x * 0.45).erf_inv()),
+    program!("ndtr", FEW, flat, |x| x.ndtr()),
+    program!("log_ndtr", FEW, flat, |x| x.log_ndtr()),
+    program!("ndtri", FEW, flat, |x| (x * 0.45).ndtri()),
+    program!("round", FEW, flat, |x| (x * 10.0).round()),
+    program!("round_ties_even", FEW, flat, |x| (x * 10.0).round_ties_even()),
+    program!("cbrt", FEW, flat, |x| x.cbrt()),
+    program!("pow", FEW, flat, |x| x.pow(x)),
+    program!("powf_1.5", FEW, flat, |x| x.powf(1.5)),
+    program!("powf_3", FEW, flat, |x| x.powf(3.0)),
+    program!("hypot", FEW, flat, |x| x.hypot(1.3 - x)),
+    program!("atan2", FEW, flat, |x| x.atan2(1.3 - x)),
+    program!("logaddexp", FEW, flat, |x| x.logaddexp(1.3 - x)),
+    program!("i0e", FEW, flat, |x| x.i0e()),
+    program!("gelu", FEW, flat, |x| (x - 1.0).gelu()),
+    program!("normal", FEW, flat, |x| { random::normal(random::key(7), x.shape(), x.dtype()) + x }),
+    program!("tanh_grad", FEW, flat, |x| grad(|x: Var| x.tanh().sum())(x)),
+    program!("silu_grad", FEW, flat, |x| grad(|x: Var| x.silu().sum())(x)),
+    program!("gelu_tanh_grad", FEW, flat, |x| grad(|x: Var| x.gelu_tanh().sum())(x)),
+    program!("gelu_grad", FEW, flat, |x| grad(|x: Var| x.gelu().sum())(x)),
+    program!("powf_1.5_grad", FEW, flat, |x| grad(|x: Var| x.powf(1.5).sum())(x)),
     program!("chain", [10_000, 1_000_000], flat, |x| {
         let y = (x * 1.5 + 0.25).sqrt();
         let z = (y - x).abs() * y;

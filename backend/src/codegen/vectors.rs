@@ -31,6 +31,8 @@ pub struct LaneLoop {
     pub header: String,
     /// The vector width of the loop, and the code generator (SIMD or Cranelift).
     pub code: LaneCode,
+    /// The library functions in the loop that are called for one element at a time.
+    pub one_by_one: Vec<&'static str>,
 }
 
 /// The code generator and the vector width of a vectorized loop.
@@ -71,12 +73,16 @@ impl fmt::Display for Vectors {
         }
         let (simd, all) = (self.simd_loops(), self.loops.len());
         writeln!(f, "{isa}: {simd} of {all} loops in lanes, {} bytes", self.simd_bytes)?;
-        for LaneLoop { kernel, header, code } in &self.loops {
+        for LaneLoop { kernel, header, code, one_by_one } in &self.loops {
             write!(f, "@{kernel} {header}: ")?;
             match code {
-                LaneCode::Simd(elements) => writeln!(f, "{isa} x {elements}")?,
-                LaneCode::Cranelift(why) => writeln!(f, "128 bits, since {why}")?,
+                LaneCode::Simd(elements) => write!(f, "{isa} x {elements}")?,
+                LaneCode::Cranelift(why) => write!(f, "128 bits, since {why}")?,
             }
+            if !one_by_one.is_empty() {
+                write!(f, ", but `{}` one element at a time", one_by_one.join("`, `"))?;
+            }
+            writeln!(f)?;
         }
         Ok(())
     }

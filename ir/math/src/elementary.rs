@@ -1,20 +1,117 @@
 //! Roots, powers and the inverse hyperbolic functions.
 //!
 //! The inverse hyperbolic functions are logarithms of `1 + w`, where the rounding error of `w` is added back.
-//! Cube roots, powers and distances call the `libm` crate (a port of Sun's fdlibm and of later work such as
-//! CORE-MATH's correctly rounded `cbrt`), which returns the same bits on every platform. The wrappers here
-//! document the edge values.
+//! A power is the exponential of a product of which the rounding error is known. At the ends of the range of floats,
+//! powers, distances and cube roots come from the `libm` crate (a port of Sun's fdlibm and of later work), which returns
+//! the same bits on every platform.
 
-use super::logarithm::log1p_of_sum;
-use super::number::{Constant, Format, Number, two_sum};
-use super::vector_math::Parted;
+use super::exponential::{Exp, exp_of_sum};
+use super::logarithm::{log_pair, log1p_of_sum};
+use super::number::{Coefficients, Constant, Format, Number, series, two_sum};
+use super::vector_math::{Parted, PartedPair};
 
-/// Returns the cube root of `x`, correctly rounded.
+/// The coefficients of `m^(-1/3)` in powers of m, for 0.5 ≤ m ≤ 4; the relative error is 2.1e-3.
+const INVERSE_ROOT: Coefficients = Coefficients(
+    &[
+        1.763_187_35,
+        -1.395_686_36,
+        0.903_163_894,
+        -0.325_925_136,
+        0.059_812_450_1,
+        -0.004_350_397_61,
+    ],
+    &[1.763_187_4, -1.395_686_4, 0.903_163_9, -0.325_925_14, 0.059_812_45, -0.004_350_397_6],
+);
+
+/// The implementation of [`cbrt`] for one argument, for eight arguments, and for recordings.
+pub struct Cbrt;
+
+impl Parted for Cbrt {
+    #[inline(always)]
+    fn inside<N: Number>(x: N) -> N::Mask {
+        let a = x.abs();
+        let normal = N::of(N::Float::LEAST).le(a) & a.le(N::of(N::Float::LARGEST));
+        normal | x.same(N::of(N::Float::ZERO))
+    }
+
+    /// `x = m · 8ᵏ` with 0.5 ≤ m < 4. Two steps of order four and three for the inverse root z of m need no division.
+    /// The last step, for the root `m z²` itself, uses the residual `m - y³` with the rounding error of `y²`.
+    #[inline(always)]
+    fn straight<N: Number>(x: N) -> N {
+        let bits = N::Float::FRACTION;
+        let [zero, half, one, two] =
+            [N::Float::ZERO, N::Float::HALF, N::Float::ONE, N::Float::TWO].map(N::of);
+        let third = N::of(N::Float::either(1.0 / 3.0, 1.0 / 3.0));
+        let a = x.abs();
+        // The biased exponent becomes a float as the fraction of 2⁵².
+        let whole = a.shift_right(bits).or_bits(N::of(N::Float::WHOLE));
+        let bias = N::Float::either(N::Float::BIAS as f64, N::Float::BIAS as f32);
+        let exponent = (whole - N::of(N::Float::WHOLE)) - N::of(bias);
+        let k = exponent.fma(third, N::of(N::Float::ROUND));
+        let rest = N::of(N::Float::either(-3.0, -3.0)).fma(k - N::of(N::Float::ROUND), exponent);
+        let fraction = a.and_bits(N::of_bits((1 << bits) - 1)).or_bits(one);
+        let m = fraction * N::pick(rest.lt(zero), half, N::pick(zero.lt(rest), two, one));
+
+        let mut z = series(INVERSE_ROOT, m);
+        // z/(1 - e)^(1/3) is the inverse root.
+        let e = (-(m * z * z)).fma(z, one);
+        let [c2, c3] = [(2.0 / 9.0, 2.0 / 9.0), (14.0 / 81.0, 14.0 / 81.0)]
+            .map(|(wide, narrow)| N::of(N::Float::either(wide, narrow)));
+        z = (z * e).fma(e.fma(e.fma(c3, c2), third), z);
+        if N::Float::IS_F64 {
+            let e = (-(m * z * z)).fma(z, one);
+            z = (z * e).fma(e.fma(c2, third), z);
+        }
+        let square = z * z;
+        let y = m * square;
+        let y_square = y * y;
+        let lacks = y.fma(y, -y_square);
+        let residual = (-y_square).fma(y, m) - lacks * y;
+        let root = residual.fma(square * third, y);
+        N::pick(a.same(zero), zero, root.plus_bits(k.shift_left(bits))).copysign(x)
+    }
+
+    fn beyond(x: f64) -> f64 {
+        libm::cbrt(x)
+    }
+}
+
+/// Returns the cube root of `x`, within 0.51 ulp.
 ///
 /// Domain: all reals, odd. `cbrt(±0) = ±0`, `cbrt(±∞) = ±∞`, NaN for NaN.
 #[must_use]
 pub fn cbrt(x: f64) -> f64 {
-    libm::cbrt(x)
+    Cbrt::here(x)
+}
+
+/// The implementation of [`pow`]: for one pair of arguments, and as a recorded list of operations.
+pub struct Pow;
+
+impl PartedPair for Pow {
+    /// Returns whether x is a positive normal number and the power is normal or 0, or x is 0 and 1 ≤ y.
+    #[inline(always)]
+    fn inside<N: Number>(x: N, y: N) -> N::Mask {
+        let [zero, one, largest] = [N::Float::ZERO, N::Float::ONE, N::Float::LARGEST].map(N::of);
+        let positive = N::of(N::Float::LEAST).le(x) & x.le(largest);
+        // Not -0, whose odd powers are -0.
+        let is_zero = x.same(zero) & zero.lt(one.copysign(x)) & one.le(y) & y.le(largest);
+        let [high, _] = log_pair(x);
+        (positive & Exp::inside(y * high)) | is_zero
+    }
+
+    /// `xʸ = e^(y ln x)`, where the logarithm and the product are pairs of a number and its rounding error.
+    #[inline(always)]
+    fn straight<N: Number>(x: N, y: N) -> N {
+        let zero = N::of(N::Float::ZERO);
+        let [high, low] = log_pair(x);
+        let product = y * high;
+        let rest = y.fma(high, -product) + y * low;
+        N::pick(x.same(zero), zero, exp_of_sum(product, rest))
+    }
+
+    fn beyond(x: f64, y: f64) -> f64 {
+        libm::pow(x, y)
+    }
 }
 
 /// Returns the power `xʸ`, within 1 ulp.
@@ -22,15 +119,43 @@ pub fn cbrt(x: f64) -> f64 {
 /// Domain: `x ≥ 0`, or `y` a whole number; NaN elsewhere. `x⁰ = 1` and `1ʸ = 1` for every float, NaN among them.
 #[must_use]
 pub fn pow(x: f64, y: f64) -> f64 {
-    libm::pow(x, y)
+    Pow::here(x, y)
 }
 
-/// Returns the distance `√(x² + y²)`, within 1 ulp; the squares neither overflow nor underflow.
+/// Bounds on the longer side within which its square does not overflow, and the square of the shorter side matters only
+/// where it does not underflow.
+const SIDES: [Constant; 2] = [Constant(1e-135, 1e-13), Constant(1e150, 1e18)];
+
+/// The implementation of [`hypot`]: for one pair of arguments, and as a recorded list of operations.
+pub struct Hypot;
+
+impl PartedPair for Hypot {
+    #[inline(always)]
+    fn inside<N: Number>(x: N, y: N) -> N::Mask {
+        let (a, b, [least, most]) = (x.abs(), y.abs(), SIDES.map(N::constant));
+        let both_zero = (a + b).same(N::of(N::Float::ZERO));
+        a.le(most) & b.le(most) & (least.le(a) | least.le(b) | both_zero)
+    }
+
+    #[inline(always)]
+    fn straight<N: Number>(x: N, y: N) -> N {
+        let (a, b) = (x.abs(), y.abs());
+        let less = a.lt(b);
+        let (long, short) = (N::pick(less, b, a), N::pick(less, a, b));
+        long.fma(long, short * short).sqrt()
+    }
+
+    fn beyond(x: f64, y: f64) -> f64 {
+        libm::hypot(x, y)
+    }
+}
+
+/// Returns the distance `√(x² + y²)`, within 1.25 ulp; the squares neither overflow nor underflow.
 ///
 /// Domain: all pairs of reals. +∞ if one is infinite, even beside NaN.
 #[must_use]
 pub fn hypot(x: f64, y: f64) -> f64 {
-    libm::hypot(x, y)
+    Hypot::here(x, y)
 }
 
 /// The implementation of [`rsqrt`]: for one argument, for eight at once, and as a recorded list of operations.

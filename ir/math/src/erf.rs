@@ -2,19 +2,24 @@
 //! `erfc = 1 - erf`, and their inverses.
 //!
 //! For `x ≥ 0`, `erf x = 1 - e^-xQ(x)`, where `Q(x) = -ln(erfc x) / x` is smooth and is approximated by a
-//! polynomial, fitted with the weight of its error in the result. `erfc` comes from the `libm` crate, a port of
-//! Sun's fdlibm (1993), with a rational approximation for each of five ranges of `|x|`.
+//! polynomial, fitted with the weight of its error in the result. `erfc` is `e^-x²` times a polynomial in
+//! `(x - k) / (x + k)`, over `1 + 2x` (the variable of Schonfelder, *Chebyshev expansions for the error and related
+//! functions*, 1978); where it is subnormal, it comes from the `libm` crate.
 //!
-//! `erf_inv` starts from Winitzki's closed form ("A handy approximation for the error function and its
-//! inverse", 2008), which is good to two digits everywhere, and refines it with Halley's iteration, which
-//! triples the number of correct digits per step. Its accuracy is therefore limited by `erf` and `erfc`, not by
-//! a table of coefficients.
+//! `erf_inv` is a quotient of polynomials, in `x²` up to `|x| = 0.85` and in `√(-ln(1 - |x|))` beyond: the variables
+//! of Wichura's algorithm AS 241 (1988), with coefficients fitted here.
+//!
+//! `erfc_inv` starts from Winitzki's closed form ("A handy approximation for the error function and its inverse",
+//! 2008), which is good to two digits everywhere, and refines it with Newton's iteration on the logarithm.
 
-use super::exponential::Expm1;
-use super::number::{Coefficients, Constant, Number, series};
+use super::exponential::{Exp, Expm1};
+use super::logarithm::Log;
+use super::number::{
+    Coefficients, Constant, Format, Number, fast_two_sum, quotient, series, two_sum,
+};
 use super::vector_math::Parted;
 use super::{exp, log, log1p};
-use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, PI};
+use std::f64::consts::{FRAC_2_SQRT_PI, PI};
 
 /// From this |x| on, erf rounds to ±1.
 const ERF_IS_ONE: Constant = Constant(6.0, 4.0);
@@ -87,6 +92,153 @@ impl Parted for Erf {
     }
 }
 
+/// The `k` in the variable `(a - k) / (a + k)` of [`SCALED`].
+const SCALED_CENTER: Constant = Constant(4.0, 2.0);
+/// The coefficients of `(1 + 2a) e^a² erfc a - 1` in powers of `(a - k) / (a + k)`, for 0 ≤ a ≤ 26.7 (f32: 10.1).
+const SCALED: Coefficients = Coefficients(
+    &[
+        0.232_995_118_625_552_56,
+        -0.139_621_116_840_562_72,
+        0.015_379_652_102_606_8,
+        0.068_097_054_254_718_25,
+        -0.101_039_066_035_609_03,
+        0.093_732_834_997_494_53,
+        -0.066_330_365_826_903_96,
+        0.037_167_515_549_245_196,
+        -0.016_197_733_897_471_256,
+        0.005_031_969_900_644_867_6,
+        -0.000_757_774_315_552_460_9,
+        -0.000_199_256_467_047_743_2,
+        0.000_150_625_785_551_549_8,
+        -2.439_921_554_100_946_4e-05,
+        -1.123_255_623_522_736_4e-05,
+        5.707_738_909_694_51e-06,
+        3.109_257_962_008_492e-07,
+        -8.194_108_827_129_077e-07,
+        5.778_963_088_854_872e-08,
+        1.018_350_001_122_473e-07,
+        -9.008_386_153_577_899e-09,
+        -8.752_998_641_150_689e-09,
+    ],
+    &[
+        0.276_978_37,
+        -0.092_763_95,
+        -0.166_030_42,
+        0.164_055_06,
+        -0.054_214_075,
+        -0.008_061_45,
+        0.008_663_137,
+        0.001_328_291_7,
+        -0.001_262_377_2,
+        -0.000_423_322_26,
+    ],
+);
+/// A bound up to which `erfc` and `ndtr` are computed from erf by [`ERF_SMALL`].
+const SMALL: Constant = Constant(0.47, 0.47);
+/// The coefficients of `erf(x) / x` in powers of x², for |x| ≤ 0.67.
+const ERF_SMALL: Coefficients = Coefficients(
+    &[
+        FRAC_2_SQRT_PI,
+        -0.376_126_389_031_834,
+        0.112_837_916_709_290_64,
+        -0.026_866_170_637_704_637,
+        0.005_223_977_517_860_68,
+        -0.000_854_831_805_949_876_2,
+        0.000_120_548_772_884_689_31,
+        -1.491_125_902_286_181_4e-05,
+        1.618_542_474_295_825_8e-06,
+        -1.336_666_281_661_871_3e-07,
+    ],
+    &[std::f32::consts::FRAC_2_SQRT_PI, -0.376_123_46, 0.112_785_47, -0.026_534_958, 0.004_354_453],
+);
+/// A bound below which `erfc` is a normal number.
+const ERFC_IS_NORMAL: Constant = Constant(26.0, 9.1);
+/// √½.
+const FRAC_1_SQRT_2: Constant =
+    Constant(std::f64::consts::FRAC_1_SQRT_2, std::f32::consts::FRAC_1_SQRT_2);
+/// A bound above which `ndtr` is a normal number, negated.
+const NDTR_IS_NORMAL: Constant = Constant(37.0, 12.9);
+
+/// Returns `erfc a` for 0 ≤ a, given `a²` as the sum of a rounded square and its rounding error.
+///
+/// A relative error δ of `a²` is an absolute error `a²δ` of the exponent, so the error of the square is corrected for.
+#[inline(always)]
+fn upper_tail<N: Number>(a: N, [square, lacks]: [N; 2]) -> N {
+    let (one, k) = (N::of(N::Float::ONE), N::constant(SCALED_CENTER));
+    let rest = series(SCALED, (a - k) / (a + k));
+    let scaled = quotient(fast_two_sum(one, rest), two_sum(one, a + a).into());
+    let power = Exp::straight(-square);
+    scaled * (-power).fma(lacks, power)
+}
+
+/// Returns `x²`, rounded, and its rounding error.
+#[inline(always)]
+fn square_with_error<N: Number>(x: N) -> [N; 2] {
+    let square = x * x;
+    [square, x.fma(x, -square)]
+}
+
+/// The implementation of [`erfc()`]: for one argument, for eight at once, and as a recorded list of operations.
+pub struct Erfc;
+
+impl Parted for Erfc {
+    #[inline(always)]
+    fn inside<N: Number>(x: N) -> N::Mask {
+        x.lt(N::constant(ERFC_IS_NORMAL))
+    }
+
+    #[inline(always)]
+    fn straight<N: Number>(x: N) -> N {
+        let most = N::constant(ERFC_IS_NORMAL);
+        let a = N::pick(x.abs().lt(most), x.abs(), most);
+        let tail = upper_tail(a, square_with_error(a));
+        let sides = N::pick(x.lt(N::of(N::Float::ZERO)), N::of(N::Float::TWO) - tail, tail);
+        let middle = (-x).fma(series(ERF_SMALL, x * x), N::of(N::Float::ONE));
+        N::pick(a.lt(N::constant(SMALL)), middle, sides)
+    }
+
+    fn beyond(x: f64) -> f64 {
+        libm::erfc(x)
+    }
+}
+
+/// The implementation of [`ndtr()`]: for one argument, for eight at once, and as a recorded list of operations.
+pub struct Ndtr;
+
+impl Parted for Ndtr {
+    #[inline(always)]
+    fn inside<N: Number>(x: N) -> N::Mask {
+        (-N::constant(NDTR_IS_NORMAL)).lt(x)
+    }
+
+    #[inline(always)]
+    fn straight<N: Number>(x: N) -> N {
+        let (most, half) = (N::constant(NDTR_IS_NORMAL), N::of(N::Float::HALF));
+        let a = N::pick(x.abs().lt(most), x.abs(), most);
+        // The exponent x²/2 needs no rounded √½.
+        let square = square_with_error(a).map(|part| half * part);
+        let z = a * N::constant(FRAC_1_SQRT_2);
+        let tail = half * upper_tail(z, square);
+        let sides = N::pick(x.lt(N::of(N::Float::ZERO)), tail, N::of(N::Float::ONE) - tail);
+        let middle = (half * z).copysign(x).fma(series(ERF_SMALL, z * z), half);
+        N::pick(z.lt(N::constant(SMALL)), middle, sides)
+    }
+
+    fn beyond(x: f64) -> f64 {
+        /// The exact value of √½ minus the rounded constant.
+        const FRAC_1_SQRT_2_LOW: f64 = -4.833_646_656_726_457e-17;
+        let z = -x * std::f64::consts::FRAC_1_SQRT_2;
+        let tail = 0.5 * libm::erfc(z);
+        if z < 1.0 || tail == 0.0 {
+            return tail;
+        }
+        // A relative error δ of z becomes a relative error 2z²δ of the result: 1,400 ulp just before underflow. So
+        // the rounding error of z is computed and corrected for, to first order, with the derivative of erfc.
+        let rest = (-x).mul_add(std::f64::consts::FRAC_1_SQRT_2, -z) - x * FRAC_1_SQRT_2_LOW;
+        tail - 0.5 * FRAC_2_SQRT_PI * exp(-z * z) * rest
+    }
+}
+
 /// Returns the error function, odd and increasing from -1 to 1; within 1.7 ulp.
 ///
 /// Domain: all reals. `erf(±0) = ±0`, `erf(±∞) = ±1`, NaN for NaN.
@@ -102,7 +254,7 @@ pub fn erf(x: f64) -> f64 {
 /// `x ≈ 26.5` on. `erfc(-∞) = 2`, `erfc(+∞) = 0`, NaN for NaN.
 #[must_use]
 pub fn erfc(x: f64) -> f64 {
-    libm::erfc(x)
+    Erfc::here(x)
 }
 
 /// Returns the distribution function of the normal distribution, `Φ(x) = erfc(-x/√2) / 2`; within 4 ulp.
@@ -111,70 +263,113 @@ pub fn erfc(x: f64) -> f64 {
 /// `ndtr(-∞) = 0`, `ndtr(+∞) = 1`, NaN for NaN.
 #[must_use]
 pub fn ndtr(x: f64) -> f64 {
-    /// The rounding error of the constant: √½ minus `FRAC_1_SQRT_2`.
-    const FRAC_1_SQRT_2_LOW: f64 = -4.833_646_656_726_457e-17;
-    let z = -x * FRAC_1_SQRT_2;
-    let tail = 0.5 * erfc(z);
-    if z < 1.0 || tail == 0.0 {
-        return tail;
-    }
-    // A relative error δ of z becomes a relative error 2z²δ of the result: 1,400 ulp just before underflow. So
-    // the rounding error of z is computed and corrected for, to first order, with the derivative of erfc.
-    let rest = (-x).mul_add(FRAC_1_SQRT_2, -z) - x * FRAC_1_SQRT_2_LOW;
-    tail - 0.5 * FRAC_2_SQRT_PI * exp(-z * z) * rest
+    Ndtr::here(x)
 }
 
-/// Returns the inverse of the error function: the `w` with `erf(w) = x`; within 2 ulp.
+/// The square of the |x| up to which `erf_inv` uses [`MIDDLE`].
+const MIDDLE_END: Constant = Constant(0.7225, 0.7225);
+/// √π / 2, the slope of `erf_inv` at zero.
+const FRAC_SQRT_PI_2: Constant = Constant(0.886_226_925_452_758, 0.886_226_9);
+/// Numerator and denominator of `(erf_inv(x) / x - √π / 2) / x²` in powers of `MIDDLE_END - x²`, for |x| ≤ 0.85. In this
+/// variable all powers have positive coefficients, so the sums have no cancellation.
+const MIDDLE: [Coefficients; 2] = [
+    Coefficients(
+        &[
+            0.430_872_506_732_641_16,
+            3.906_684_338_733_644_5,
+            13.010_717_376_569_37,
+            19.596_789_573_813_88,
+            13.274_626_080_414_443,
+            3.478_346_034_436_666,
+            0.227_017_013_089_398,
+        ],
+        &[0.430_872_5, 1.540_836, 1.091_932_7, 0.035_808_004],
+    ),
+    Coefficients(
+        &[
+            1.0,
+            10.572_994_326_527_011,
+            42.901_216_262_320_12,
+            84.127_023_388_399_83,
+            82.635_376_971_862_39,
+            38.236_122_786_137_31,
+            6.976_755_568_231_077,
+            0.316_781_923_939_952_4,
+        ],
+        &[1.0, 5.082_156_7, 6.969_923, 2.280_405_8],
+    ),
+];
+/// The centre of the powers in [`TAILS`].
+const TAILS_CENTER: Constant = Constant(1.375, 1.375);
+/// Numerator and denominator of `r - erf_inv(x)` in powers of `r - TAILS_CENTER`, where `r = √(-ln(1 - x))`, for
+/// x > 0.85.
+const TAILS: [Coefficients; 2] = [
+    Coefficients(
+        &[
+            0.359_532_725_570_184_06,
+            0.805_860_312_120_194_7,
+            0.717_965_141_737_207_7,
+            0.316_594_973_663_130_44,
+            0.068_251_731_143_273_58,
+            0.006_346_785_858_859_696,
+            0.000_207_405_111_639_264_78,
+            1.480_585_012_395_995_4e-06,
+        ],
+        &[0.359_532_7, 0.373_129_3, 0.081_201_19, 0.000_811_955_95],
+    ),
+    Coefficients(
+        &[
+            1.0,
+            2.330_038_005_451_884_8,
+            2.308_089_738_914_621,
+            1.213_536_533_005_909_1,
+            0.350_811_589_230_847_15,
+            0.052_330_648_286_534_234,
+            0.003_520_078_003_224_147_8,
+            8.456_392_414_805_841e-05,
+            4.149_183_064_654_837_4e-07,
+        ],
+        &[1.0, 1.126_442_3, 0.430_364_73, 0.042_696_442],
+    ),
+];
+
+/// The implementation of [`erf_inv()`]: for one argument, for eight at once, and as a recorded list of operations.
+pub struct ErfInv;
+
+impl Parted for ErfInv {
+    #[inline(always)]
+    fn inside<N: Number>(x: N) -> N::Mask {
+        x.abs().lt(N::of(N::Float::ONE))
+    }
+
+    #[inline(always)]
+    fn straight<N: Number>(x: N) -> N {
+        let t = (-x).fma(x, N::constant(MIDDLE_END));
+        let middle = N::of(N::Float::ZERO).le(t);
+        // In the tails the difference is exact.
+        let r = (-Log::straight(N::of(N::Float::ONE) - x.abs())).sqrt();
+        let [n, d] = MIDDLE.map(|c| series(c, t));
+        let [tail_n, tail_d] = TAILS.map(|c| series(c, r - N::constant(TAILS_CENTER)));
+        // The quotients are less than a third of the result, and so are their errors.
+        let q = N::pick(middle, n, tail_n) / N::pick(middle, d, tail_d);
+        N::pick(middle, x.fma(N::constant(FRAC_SQRT_PI_2), x * x * x * q), (r - q).copysign(x))
+    }
+
+    fn beyond(x: f64) -> f64 {
+        if x.abs() == 1.0 { f64::INFINITY.copysign(x) } else { f64::NAN }
+    }
+}
+
+/// Returns the inverse of the error function: the `w` with `erf(w) = x`; within 2.5 ulp.
 ///
 /// Domain: `[-1, 1]`. `erf_inv(±0) = ±0`, `erf_inv(±1) = ±∞`, NaN outside and
 /// for NaN. No double below 1 reaches beyond `w ≈ 5.87`.
 #[must_use]
 pub fn erf_inv(x: f64) -> f64 {
-    let target = x.abs();
-    if target.is_nan() || target > 1.0 {
-        return f64::NAN;
-    }
-    if target == 1.0 {
-        return f64::INFINITY.copysign(x);
-    }
-    // The series starts √π/2 (x + π/12 x³); below this bound its second term is
-    // under a quarter of an ulp, and an iteration would lose digits of subnormal numbers.
-    if target < 1e-8 {
-        return x * FRAC_SQRT_PI_2;
-    }
-
-    let mut w = erf_inv_guess(target);
-    // Three iterations suffice for the worst initial guess; most arguments need two.
-    for _ in 0..3 {
-        // In the upper half `1 - target` is exact and `erf(w)` is close to
-        // 1, so the complement resolves `w` better.
-        let residual = if target < 0.5 { erf(w) - target } else { (1.0 - target) - erfc(w) };
-        // Halley's step for `f = erf - target`, where `f''/f' = -2w`.
-        let newton = residual / (FRAC_2_SQRT_PI * exp(-w * w));
-        let step = newton / (1.0 + w * newton);
-        w -= step;
-        // Convergence is cubic, so the remaining error is far below one ulp.
-        if step.abs() < 1e-7 * w {
-            break;
-        }
-    }
-    w.copysign(x)
+    ErfInv::here(x)
 }
 
-/// The constant √π / 2, the slope of `erf_inv` at zero.
-const FRAC_SQRT_PI_2: f64 = 0.886_226_925_452_758;
-
-/// Returns Winitzki's approximation of `erf_inv(x)` for x in `(0, 1)`, with a relative error below 0.2 %: the
-/// initial guess.
-///
-/// The formula solves `1 - x² = exp(-w² (4/π + a w²) / (1 + a w²))` for `w`. The code multiplies by the
-/// conjugate of `√(t² - l/a) - t`, because this difference would cancel for small `x`.
-#[doc(hidden)]
-pub fn erf_inv_guess(x: f64) -> f64 {
-    winitzki(log1p(-x * x))
-}
-
-/// Returns Winitzki's approximation of the inverse error function at x, given `l = ln(1 - x²)`.
+/// Returns Winitzki's approximation, given `l = ln(1 - x²)`.
 fn winitzki(l: f64) -> f64 {
     const A: f64 = 0.147;
     let t = 2.0 / (PI * A) + 0.5 * l;
@@ -192,14 +387,14 @@ pub fn erfc_inv(x: f64) -> f64 {
         return f64::NAN;
     }
     if x >= 0.5 {
-        // Here x is at least 1/2, so the subtraction `1 - x` is exact.
+        // The subtraction `1 - x` is exact here.
         return erf_inv(1.0 - x);
     }
     if x == 0.0 {
         return f64::INFINITY;
     }
     let mut w = winitzki(log(x * (2.0 - x)));
-    // Newton's iteration on ln(erfc(w) / x), which is nearly a parabola in w.
+    // Newton steps on ln(erfc(w) / x), which is nearly a parabola in w.
     for _ in 0..6 {
         let (log, slope) = if w > 20.0 {
             far_log_erfc(w, x)

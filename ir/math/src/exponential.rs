@@ -129,6 +129,18 @@ fn normal<N: Number>(x: N) -> N {
     (N::of(N::Float::ONE) + p).plus_bits(k.shift_left(N::Float::FRACTION))
 }
 
+/// Returns `eˣ⁺ᶜ` for a small rounding error `c` of `x`, where the straight-line part of [`Exp`] is valid for x.
+#[inline(always)]
+pub(super) fn exp_of_sum<N: Number>(x: N, c: N) -> N {
+    let (zero, one) = (N::of(N::Float::ZERO), N::of(N::Float::ONE));
+    let Reduced { k, r, c: lost } = reduce(x);
+    let rest = (r * r) * series(EXP, r);
+    // eʳ⁺ᶜ - 1 - r = rest + c eʳ, without terms in c².
+    let c = lost + c;
+    let y = one + (r + (rest + c.fma(r + rest, c)));
+    N::pick(x.le(N::constant(ZERO_UP_TO)), zero, y.plus_bits(k.shift_left(N::Float::FRACTION)))
+}
+
 /// Returns `e^-|x|` and its rounding error, for an `x` at which the straight-line part of [`Exp`] is valid.
 #[inline(always)]
 pub(super) fn exp_of_negative<N: Number>(x: N) -> [N; 2] {

@@ -5,7 +5,7 @@
 //! angle, beyond. The polynomials are fitted with the weight that their error has in the result.
 
 use super::number::{Coefficients, Constant, Format, Number, series};
-use super::vector_math::Parted;
+use super::vector_math::{Parted, PartedPair};
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI};
 
 /// The constant π/2, rounded, and its rounding error.
@@ -114,29 +114,58 @@ pub fn atan(x: f64) -> f64 {
     Atan::here(x)
 }
 
+/// The implementation of [`atan2`]: for one pair of arguments, and as a recorded list of operations.
+pub struct Atan2;
+
+impl PartedPair for Atan2 {
+    #[inline(always)]
+    fn inside<N: Number>(y: N, x: N) -> N::Mask {
+        let largest = N::of(N::Float::LARGEST);
+        y.abs().le(largest) & x.abs().le(largest)
+    }
+
+    /// Computes the arctangent t of the smaller coordinate over the larger one. The angle of the point (|x|, |y|) is t or
+    /// π/2 - t, and that of the point (x, |y|) is this angle or π minus it.
+    #[inline(always)]
+    fn straight<N: Number>(y: N, x: N) -> N {
+        let [zero, one] = [N::Float::ZERO, N::Float::ONE].map(N::of);
+        let (a, b) = (y.abs(), x.abs());
+        let (steep, left) = (b.lt(a), one.copysign(x).lt(zero));
+        let (short, long) = (N::pick(steep, b, a), N::pick(steep, a, b));
+        let t = N::pick(long.same(zero), zero, short / long);
+        let minus = (steep & !left) | (left & !steep);
+        let t = N::pick(minus, -t, t);
+        let square = t * t;
+        let rest = (t * square) * one_by_one(ATAN, square);
+        let [first, second] = HALF_PI.map(|half| {
+            let half = N::constant(half);
+            N::pick(steep, half, N::pick(left, half + half, zero))
+        });
+        ((first + t) + (rest + second)).copysign(y)
+    }
+
+    fn beyond(y: f64, x: f64) -> f64 {
+        if x.is_nan() || y.is_nan() {
+            return f64::NAN;
+        }
+        // At least one coordinate is infinite.
+        let angle = match (y.is_infinite(), x.is_infinite()) {
+            (true, true) => FRAC_PI_4,
+            (true, false) => FRAC_PI_2,
+            (false, _) => 0.0,
+        };
+        let angle = if x.is_sign_negative() && x.is_infinite() { PI - angle } else { angle };
+        angle.copysign(y)
+    }
+}
+
 /// Returns the angle of the point `(x, y)`, between -π and π, within 2.5 ulp.
 ///
 /// Domain: the plane, with the signs of zeros as in C; NaN if either is NaN.
 #[must_use]
 pub fn atan2(y: f64, x: f64) -> f64 {
-    if x.is_nan() || y.is_nan() {
-        return f64::NAN;
-    }
-    let (a, b) = (y.abs(), x.abs());
-    // `angle` lies between 0 and π/2. If a = b (also for two zeros or two infinities), the quotient is not
-    // computed.
-    let angle = match a.partial_cmp(&b) {
-        _ if a == 0.0 => 0.0,
-        _ if b == 0.0 => return FRAC_PI_2.copysign(y),
-        Some(std::cmp::Ordering::Equal) => FRAC_PI_4,
-        _ => atan(a / b),
-    };
-    let angle = if x.is_sign_negative() { PI - (angle - PI_LACKS) } else { angle };
-    angle.copysign(y)
+    Atan2::here(y, x)
 }
-
-/// The exact value of π minus the rounded constant `PI`.
-const PI_LACKS: f64 = 1.224_646_799_147_353_2e-16;
 
 /// Returns three values: whether `|x|` is above ½, so that the half-angle formula is used; the reduced argument,
 /// at most ½; and the arcsine of the reduced argument minus the argument.

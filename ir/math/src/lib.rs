@@ -23,6 +23,7 @@
 //! | [`bessel`] | Bessel functions of integer order |
 //! | [`mod@zeta`] | Hurwitz's zeta function, with derivatives in s |
 //! | [`mod@spence`] | the dilogarithm |
+//! | [`rounding`] | rounding to integers |
 //! | [`scaled_erf`] | the scaled complementary error function and Dawson's integral |
 //! | [`hypergeometric`] | Kummer's function |
 //! | [`mod@nextafter`] | the neighbouring float |
@@ -60,6 +61,7 @@ pub mod logarithm;
 pub mod nextafter;
 pub mod number;
 pub mod record;
+pub mod rounding;
 pub mod scaled_erf;
 mod series;
 pub mod spence;
@@ -82,8 +84,9 @@ pub use logarithm::*;
 pub use nextafter::*;
 pub use number::{Coefficients, Constant, Format, Number};
 pub use record::{Noted, Operation, Recording};
+pub use rounding::*;
 pub use scaled_erf::*;
 pub use spence::*;
 pub use trigonometric::*;
-pub use vector_math::{EIGHT, Eight, Parted};
+pub use vector_math::{EIGHT, Eight, Parted, PartedPair};
 pub use zeta::*;

@@ -10,8 +10,8 @@
 //! In f32, `ln(1 + f) = f - (f²/2 - f³ P(f))` with a polynomial P that interpolates at Chebyshev's points.
 
 use super::exponential::{Exp, LN2_HIGH, LN2_LOW, exp};
-use super::number::{Coefficients, Constant, Format, Number, series};
-use super::vector_math::Parted;
+use super::number::{Coefficients, Constant, Format, Number, fast_two_sum, series};
+use super::vector_math::{Parted, PartedPair};
 
 /// √½, rounded to a few bits of the fraction.
 const ROOT: Constant = Constant(f64::from_bits(0x3fe6_a09e_0000_0000), f32::from_bits(0x3f35_0000));
@@ -114,6 +114,50 @@ fn to_base<N: Number>(x: N, c: [Constant; 2], d: [Constant; 2]) -> N {
     let first = k * c;
     let sum = first + product;
     sum + (((first - sum) + product) + k.fma(c_low, rest))
+}
+
+/// The coefficients of the series `ln(1 + f) = 2s + s z (2/3 + 2/5 z + 2/7 z² + …)` from `2/5` on.
+const LOG_FROM_THIRD: Coefficients = Coefficients(
+    &{
+        let (mut c, mut i) = ([0.0; 11], 0);
+        while i < 11 {
+            c[i] = 2.0 / (2 * i + 5) as f64;
+            i += 1;
+        }
+        c
+    },
+    &[2.0 / 5.0, 2.0 / 7.0, 2.0 / 9.0, 2.0 / 11.0],
+);
+/// The constant 2/3, rounded, and its rounding error.
+const TWO_THIRDS: [Constant; 2] =
+    [Constant(2.0 / 3.0, 2.0 / 3.0), Constant(3.700_743_415_417_188e-17, -1.986_821_5e-8)];
+
+/// Returns `ln x` for a normal number x, and its rounding error: together within 2⁻⁶³ of the value (f32: 2⁻³¹).
+#[inline(always)]
+pub(super) fn log_pair<N: Number>(x: N) -> [N; 2] {
+    let (zero, two) = (N::of(N::Float::ZERO), N::of(N::Float::TWO));
+    let Parts { k, f, .. } = parts(x, |_| zero);
+    // s = f / (2 + f)
+    let [d, d_low] = fast_two_sum(two, f);
+    let by = N::of(N::Float::ONE) / d;
+    let s = f * by;
+    let s_low = ((-s).fma(d, f) - s * d_low) * by;
+    // z = s²
+    let z = s * s;
+    let z_low = s.fma(s, -z) + (s + s) * s_low;
+    // The bracket of the series.
+    let [third, third_low] = TWO_THIRDS.map(N::constant);
+    let [c, c_low] = fast_two_sum(third, z * series(LOG_FROM_THIRD, z));
+    let c_low = c_low + third_low;
+    // s z, and its product with the bracket.
+    let cube = s * z;
+    let cube_low = s.fma(z, -cube) + s.fma(z_low, s_low * z);
+    let term = cube * c;
+    let term_low = cube.fma(c, -term) + cube.fma(c_low, cube_low * c);
+    let [sum, sum_low] = fast_two_sum(s + s, term);
+    let rest = sum_low + (s_low + s_low + term_low);
+    let [y, y_low] = fast_two_sum(k * N::constant(LN2_HIGH), sum);
+    fast_two_sum(y, y_low + k.fma(N::constant(LN2_LOW), rest))
 }
 
 /// The implementation of [`log`]: for one argument, for eight at once, and as a recorded list of operations.
@@ -292,6 +336,39 @@ pub fn softplus(x: f64) -> f64 {
     Softplus::here(x)
 }
 
+/// From this difference of the operands on, the smaller one does not change the result.
+const APART: Constant = Constant(746.0, 104.0);
+
+/// The implementation of [`logaddexp`]: for one pair of arguments, and as a recorded list of operations.
+pub struct LogAddExp;
+
+impl PartedPair for LogAddExp {
+    #[inline(always)]
+    fn inside<N: Number>(x: N, y: N) -> N::Mask {
+        let off = (x - y).abs();
+        Exp::inside(-off) | off.gt(N::constant(APART))
+    }
+
+    #[inline(always)]
+    fn straight<N: Number>(x: N, y: N) -> N {
+        let off = (x - y).abs();
+        let most = N::pick(x.lt(y), y, x);
+        let less = Log1p::straight(Exp::straight(-off));
+        most + N::pick(off.gt(N::constant(APART)), N::of(N::Float::ZERO), less)
+    }
+
+    fn beyond(x: f64, y: f64) -> f64 {
+        if x == y {
+            // The operands may be two infinities of one sign, whose difference would be NaN.
+            return x + std::f64::consts::LN_2;
+        }
+        let off = (x - y).abs();
+        // `most` is the larger operand, or NaN if one operand is NaN.
+        let most = if off.is_nan() { off } else { x.max(y) };
+        most + log1p(exp(-off))
+    }
+}
+
 /// Returns `ln(eˣ + eʸ)`, computed as the larger operand plus a correction for the smaller one.
 ///
 /// Domain: all pairs of reals; +∞ if one is +∞, the other operand if one is -∞, NaN if one is NaN.
@@ -299,12 +376,5 @@ pub fn softplus(x: f64) -> f64 {
 /// terms cancel, and the error is a few ulp of the terms.
 #[must_use]
 pub fn logaddexp(x: f64, y: f64) -> f64 {
-    if x == y {
-        // The operands may be two infinities of one sign, whose difference would be NaN.
-        return x + std::f64::consts::LN_2;
-    }
-    let off = (x - y).abs();
-    // `most` is the larger operand, or NaN if one operand is NaN.
-    let most = if off.is_nan() { off } else { x.max(y) };
-    most + log1p(exp(-off))
+    LogAddExp::here(x, y)
 }

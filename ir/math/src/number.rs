@@ -250,6 +250,13 @@ pub(super) fn two_sum<N: Number>(a: N, b: N) -> (N, N) {
     (sum, (a - (sum - of_b)) + (b - of_b))
 }
 
+/// Returns `a + b`, rounded, and the rounding error, for |a| ≥ |b| (Dekker).
+#[inline(always)]
+pub(super) fn fast_two_sum<N: Number>(a: N, b: N) -> [N; 2] {
+    let sum = a + b;
+    [sum, b - (sum - a)]
+}
+
 /// Returns the quotient `(n + n_low) / (d + d_low)`. The remainder of the rounded quotient is added back, so the
 /// result is within little more than half an ulp.
 #[inline(always)]

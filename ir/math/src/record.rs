@@ -7,13 +7,13 @@
 //! ```
 //! use tapeloom_math::{Exp, Recording};
 //! let recording = Recording::of::<Exp>(false);
-//! let (inside, y) = recording.evaluate(1.0f64.to_bits());
+//! let (inside, y) = recording.evaluate(&[1.0f64.to_bits()]);
 //! assert!(inside && f64::from_bits(y) == tapeloom_math::exp(1.0));
-//! assert!(!recording.evaluate(1000.0f64.to_bits()).0);
+//! assert!(!recording.evaluate(&[1000.0f64.to_bits()]).0);
 //! ```
 
 use super::number::{Format, Number};
-use super::vector_math::Parted;
+use super::vector_math::{Parted, PartedPair};
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
@@ -25,8 +25,8 @@ pub struct Noted(pub u32);
 /// One operation of a recording; its operands are results of earlier operations.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Operation {
-    /// The argument of the recorded function.
-    Argument,
+    /// An argument of the recorded function, by its position.
+    Argument(u8),
     /// A constant: the number with this bit pattern.
     Constant(u64),
     /// The sum `x + y`.
@@ -71,15 +71,14 @@ pub enum Operation {
     ShiftRight(Noted, u32),
 }
 
-/// The operations of a function of one argument, in the order of evaluation.
+/// The operations of a function of one or two arguments, in the order of evaluation.
 #[derive(Clone, Debug)]
 pub struct Recording {
     /// Whether the function is recorded for f32; otherwise for f64.
     pub narrow: bool,
     /// The operations in evaluation order; a [`Noted`] is an index in this list.
     pub list: Vec<Operation>,
-    /// The truth value that says whether `result` is valid for the argument (the argument is inside the
-    /// interval).
+    /// The truth value that says whether `result` is valid for the arguments.
     pub inside: Noted,
     /// The value of the function, valid if `inside` is true.
     pub result: Noted,
@@ -239,20 +238,29 @@ impl Recording {
         if narrow { record::<S, f32>(true) } else { record::<S, f64>(false) }
     }
 
-    /// Evaluates the recording at an argument: returns whether the result is valid, and the result. Argument and
-    /// result are bit patterns of the float type.
-    pub fn evaluate(&self, argument: u64) -> (bool, u64) {
-        if self.narrow { self.run::<f32>(argument) } else { self.run::<f64>(argument) }
+    /// Records the function `S` of two arguments: in f32 if `narrow`, otherwise in f64.
+    pub fn of_pair<S: PartedPair>(narrow: bool) -> Recording {
+        if narrow { record_pair::<S, f32>(true) } else { record_pair::<S, f64>(false) }
     }
 
-    fn run<F: Raw>(&self, argument: u64) -> (bool, u64) {
+    /// Evaluates the recording at its arguments: returns whether the result is valid, and the result. Arguments and
+    /// result are bit patterns of the float type.
+    ///
+    /// # Panics
+    ///
+    /// If there are fewer arguments than the function has.
+    pub fn evaluate(&self, arguments: &[u64]) -> (bool, u64) {
+        if self.narrow { self.run::<f32>(arguments) } else { self.run::<f64>(arguments) }
+    }
+
+    fn run<F: Raw>(&self, arguments: &[u64]) -> (bool, u64) {
         let mut values: Vec<F> = Vec::new();
         let truth = |values: &[F], x: Noted| values[x.0 as usize].raw() != 0;
         for operation in &self.list {
             let at = |x: Noted| values[x.0 as usize];
             let holds = |holds: bool| if holds { F::ONE } else { F::ZERO };
             let value = match *operation {
-                Operation::Argument => F::of_bits(argument),
+                Operation::Argument(i) => F::of_bits(arguments[usize::from(i)]),
                 Operation::Constant(bits) => F::of_bits(bits),
                 Operation::Add(x, y) => at(x) + at(y),
                 Operation::Sub(x, y) => at(x) - at(y),
@@ -284,8 +292,16 @@ impl Recording {
 fn record<S: Parted, F: Raw>(narrow: bool) -> Recording {
     // A panic during an earlier recording may have left operations in the list: clear it.
     LIST.take();
-    let x = recorded::<F>(Operation::Argument);
+    let x = recorded::<F>(Operation::Argument(0));
     let inside = S::inside(x).0;
     let result = S::straight(x).0;
+    Recording { narrow, list: LIST.take(), inside, result }
+}
+
+fn record_pair<S: PartedPair, F: Raw>(narrow: bool) -> Recording {
+    LIST.take();
+    let [x, y] = [0, 1].map(|i| recorded::<F>(Operation::Argument(i)));
+    let inside = S::inside(x, y).0;
+    let result = S::straight(x, y).0;
     Recording { narrow, list: LIST.take(), inside, result }
 }

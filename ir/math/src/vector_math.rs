@@ -79,11 +79,62 @@ pub trait Parted: 'static {
     }
 }
 
-/// The functions of a single argument, compiled with fused multiply-add. On a machine without that instruction,
+/// A function of two float arguments in two parts, as [`Parted`] is one of one argument.
+pub trait PartedPair: 'static {
+    /// Returns whether the straight-line part is valid for `x` and `y`; false for NaN if NaN needs the general part.
+    fn inside<N: Number>(x: N, y: N) -> N::Mask;
+
+    /// Computes the function for arguments inside the domain, by arithmetic and selects only.
+    fn straight<N: Number>(x: N, y: N) -> N;
+
+    /// Computes the function for arguments outside the domain.
+    fn beyond(x: f64, y: f64) -> f64;
+
+    /// Computes the f32 function for arguments outside the domain: in f64, rounded once.
+    fn beyond_f32(x: f32, y: f32) -> f32 {
+        Self::at(f64::from(x), f64::from(y)) as f32
+    }
+
+    /// Computes the function for any arguments; inlined, so compiled with the instruction set of its caller.
+    #[inline(always)]
+    fn at(x: f64, y: f64) -> f64 {
+        if Self::inside(x, y) { Self::straight(x, y) } else { Self::beyond(x, y) }
+    }
+
+    /// Computes the f32 function for any arguments; inlined, so compiled with the instruction set of its caller.
+    #[inline(always)]
+    fn at_f32(x: f32, y: f32) -> f32 {
+        if Self::inside(x, y) { Self::straight(x, y) } else { Self::beyond_f32(x, y) }
+    }
+
+    /// Computes the function for any arguments, with the instruction set of [`Isa::here`].
+    #[inline]
+    fn here(x: f64, y: f64) -> f64 {
+        #[cfg(target_arch = "x86_64")]
+        if Isa::here() >= Isa::Avx2 {
+            // SAFETY: `Isa::here` returns an instruction set only if the machine has it.
+            return unsafe { one::wide_pair::<Self>(x, y) };
+        }
+        Self::at(x, y)
+    }
+
+    /// Computes the f32 function for any arguments, with the instruction set of [`Isa::here`].
+    #[inline]
+    fn here_f32(x: f32, y: f32) -> f32 {
+        #[cfg(target_arch = "x86_64")]
+        if Isa::here() >= Isa::Avx2 {
+            // SAFETY: `Isa::here` returns an instruction set only if the machine has it.
+            return unsafe { one::narrow_pair::<Self>(x, y) };
+        }
+        Self::at_f32(x, y)
+    }
+}
+
+/// The functions of single arguments, compiled with fused multiply-add. On a machine without that instruction,
 /// `mul_add` emulates it with the same bits.
 #[cfg(target_arch = "x86_64")]
 mod one {
-    use super::Parted;
+    use super::{Parted, PartedPair};
 
     #[target_feature(enable = "avx2,fma")]
     pub(super) fn wide<F: Parted + ?Sized>(x: f64) -> f64 {
@@ -93,6 +144,16 @@ mod one {
     #[target_feature(enable = "avx2,fma")]
     pub(super) fn narrow<F: Parted + ?Sized>(x: f32) -> f32 {
         F::at_f32(x)
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    pub(super) fn wide_pair<F: PartedPair + ?Sized>(x: f64, y: f64) -> f64 {
+        F::at(x, y)
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    pub(super) fn narrow_pair<F: PartedPair + ?Sized>(x: f32, y: f32) -> f32 {
+        F::at_f32(x, y)
     }
 }
 

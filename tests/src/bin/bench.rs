@@ -45,7 +45,7 @@
 //!   gradient with respect to all weights; and `networks_NAME_DTYPE_grad_mb`, the memory of the call beside its
 //!   arguments and results; `tests/peers/networks.py` prints the same rows for JAX and PyTorch;
 //! - `vectors_NAME_DTYPE_SIZE_us`: elementwise functions, folds, and their compositions, of SIZE elements;
-//!   `tests/peers/vectors.py` prints the same rows for JAX and numpy;
+//!   `tests/peers/vectors.py` prints the same rows for JAX and numpy; more words choose programs by their names;
 //! - `wide_FAMILY_FUNCTION_640_ms`: the time to compile a loop or a branch that reads, carries, stacks or returns 640
 //!   arrays, and `wide_FAMILY_FUNCTION_growth`, this time over the time for 160 arrays: near 4 if it is proportional
 //!   to the size of the program;
@@ -87,7 +87,7 @@ use tapeloom_tests::repeated::{prefix_sums, rnn, rnn_arguments, rnn_written_out,
 use tapeloom_tests::size_counters::{Tally, derivatives};
 use tapeloom_tests::suite::{Form, Given, Inputs, KERNELS, Kept, Kernel, READINGS, WAYS};
 use tapeloom_tests::transformer::{self, Extents};
-use tapeloom_tests::vectors::PROGRAMS;
+use tapeloom_tests::vectors::{PROGRAMS, Program};
 use tapeloom_tests::wide;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -290,7 +290,9 @@ const GROUPS: [Group; 21] = [
     ("networks", network_times),
     ("cost", cost_times),
     ("vectors", |print| {
-        for program in &PROGRAMS {
+        let words: Vec<String> = words().collect();
+        let is_chosen = |p: &&Program| words.is_empty() || words.iter().any(|word| word == p.name);
+        for program in PROGRAMS.iter().filter(is_chosen) {
             for dtype in [Dtype::F64, Dtype::F32] {
                 for n in program.sizes {
                     let (f, x) = (jit(program.run), program.argument(*n, dtype)?);

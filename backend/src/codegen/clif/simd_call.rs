@@ -7,7 +7,7 @@ use super::translate::Translator;
 use super::vector_value::Lanes;
 use crate::codegen::simd::{self, Refused, Word};
 use crate::codegen::vectors::{LaneCode, LaneLoop};
-use crate::loop_ir::{Arg, IndexId, Stmt, visit};
+use crate::loop_ir::{Arg, Expr, IndexId, Stmt, visit};
 use cranelift_codegen::ir::{
     AbiParam, InstBuilder, MemFlagsData, Signature, StackSlotData, StackSlotKind, types,
 };
@@ -81,8 +81,28 @@ impl Translator<'_, '_, '_> {
     fn vectorized(&mut self, stmt: &Stmt, code: LaneCode) {
         if let Stmt::For { index, extent, lanes, parallelism, .. } = stmt {
             let header = format!("{parallelism} {index} in {extent} lanes {lanes}");
-            self.functions.vectorized(LaneLoop { kernel: self.p.name.clone(), header, code });
+            let (kernel, one_by_one) = (self.p.name.clone(), self.one_by_one(stmt, code));
+            self.functions.vectorized(LaneLoop { kernel, header, code, one_by_one });
         }
+    }
+
+    /// Returns the names of the library functions in a statement that are called for one element at a time: the functions
+    /// without a recording, and in vectors of 128 bits those without a version for eight elements.
+    fn one_by_one(&self, stmt: &Stmt, made: LaneCode) -> Vec<&'static str> {
+        let mut names = Vec::new();
+        visit(std::slice::from_ref(stmt), &mut |s| {
+            let Stmt::Let { value, expr: Expr::Code(code, _) } = s else { return };
+            let dtype = self.p.scalars[*value];
+            let Some(library) = code.called(dtype) else { return };
+            let in_vectors = match made {
+                LaneCode::Simd(_) => library.recording(dtype).is_some(),
+                LaneCode::Cranelift(_) => code.of_eight(dtype).is_some(),
+            };
+            if !in_vectors && !names.contains(&library.name) {
+                names.push(library.name);
+            }
+        });
+        names
     }
 
     fn simd_code(&self, stmt: &Stmt) -> Result<SimdCode, Refused> {

@@ -83,7 +83,7 @@ impl Symbols {
                 self.add(&of_eight(&wide), w as *const u8, &params(f64), None);
                 self.add(&of_eight(&narrow), n as *const u8, &params(f32), None);
             }
-            LibraryFn::Binary { f64: w, f32: n } => {
+            LibraryFn::Binary { f64: w, f32: n, recording: _ } => {
                 self.add(&wide, w as *const u8, &[f64, f64], Some(f64));
                 self.add(&narrow, n as *const u8, &[f32, f32], Some(f32));
             }

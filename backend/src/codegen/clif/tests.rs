@@ -256,7 +256,7 @@ const HYPOT: Code = Code::Library(Library {
     name: "hypot",
     continuity: Continuity::Continuous,
     sign: SignOf::Unknown,
-    function: LibraryFn::Binary { f64: hypot, f32: hypot_f32 },
+    function: LibraryFn::Binary { f64: hypot, f32: hypot_f32, recording: None },
 });
 const TIMES: Code = Code::Library(Library {
     flops: 1,

@@ -69,7 +69,7 @@ fn address(function: LibraryFn, dtype: Dtype) -> usize {
                 f64 as usize
             }
         }
-        LibraryFn::Binary { f64, f32 } => {
+        LibraryFn::Binary { f64, f32, .. } => {
             if narrow {
                 f32 as usize
             } else {

@@ -15,7 +15,7 @@ pub(super) fn inline_recording(
     ty: Ty,
     x: &[Reg],
 ) -> Option<(Reg, Option<Reg>)> {
-    let (recording, [x]) = (library.recording(dtype)?, x) else { return None };
+    let recording = library.recording(dtype)?;
     let always = matches!(at(recording, recording.inside), Operation::Always(true));
     // The integer type of the floats' width, for operations on their bits.
     let bits = Ty { lane: if ty.lane == Lane::F32 { Lane::I32 } else { Lane::I64 }, n: ty.n };
@@ -23,7 +23,7 @@ pub(super) fn inline_recording(
     for operation in &recording.list {
         let of = |n: Noted| made[n.0 as usize];
         let reg = match *operation {
-            Operation::Argument => *x,
+            Operation::Argument(i) => x[usize::from(i)],
             Operation::Constant(value) => s.constant(ty.lane, value),
             Operation::Add(x, y) => s.binary(Binary::Add, ty, of(x), of(y)),
             Operation::Sub(x, y) => s.binary(Binary::Sub, ty, of(x), of(y)),

@@ -138,13 +138,3 @@ fn erf_inv_is_odd_and_increasing() {
         previous = w;
     }
 }
-
-#[test]
-fn guess_is_as_good_as_stated() {
-    for w in grid(0.001, 5.8, 2001) {
-        // Near 1, doubles are too sparse for erf(w) to determine w, so compare the guess with erf_inv at the
-        // rounded argument, not with w.
-        let x = erf(w);
-        assert!((erf_inv_guess(x) / erf_inv(x) - 1.0).abs() < 2e-3, "at {w}");
-    }
-}

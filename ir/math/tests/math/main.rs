@@ -20,6 +20,7 @@ mod inverse_trigonometric;
 mod isa;
 mod logarithm;
 mod nextafter;
+mod pairs;
 mod scaled_erf;
 mod spence;
 mod test_support;

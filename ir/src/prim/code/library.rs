@@ -53,6 +53,9 @@ pub enum LibraryFn {
         f64: extern "C" fn(f64, f64) -> f64,
         /// The version for f32.
         f32: extern "C" fn(f32, f32) -> f32,
+        /// A function that returns the recorded operations for a float dtype; `None` if the function has no
+        /// recording.
+        recording: Option<fn(Dtype) -> &'static Recording>,
     },
     /// A function of three float arguments.
     Ternary {
@@ -77,10 +80,10 @@ impl Library {
     /// inline; `None` if there is no recording.
     pub fn recording(&self, dtype: Dtype) -> Option<&'static Recording> {
         match self.function {
-            LibraryFn::Unary { recording, .. } => recording.map(|of| of(dtype)),
-            LibraryFn::Binary { .. } | LibraryFn::Ternary { .. } | LibraryFn::Indexed { .. } => {
-                None
+            LibraryFn::Unary { recording, .. } | LibraryFn::Binary { recording, .. } => {
+                recording.map(|of| of(dtype))
             }
+            LibraryFn::Ternary { .. } | LibraryFn::Indexed { .. } => None,
         }
     }
 }
@@ -108,7 +111,7 @@ pub(super) const REM: Library = Library {
     flops: 8,
     continuity: Continuity::Jumps,
     sign: SignOf::Positive,
-    function: LibraryFn::Binary { f64: rem, f32: rem_f32 },
+    function: LibraryFn::Binary { f64: rem, f32: rem_f32, recording: None },
 };
 
 extern "C" fn rem(x: f64, y: f64) -> f64 {

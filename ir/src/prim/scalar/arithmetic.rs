@@ -407,7 +407,7 @@ pub(super) const CEIL: Row = Row {
 
 /// `round x`: to the nearest integer, halves away from zero.
 pub(super) const ROUND: Row = Row {
-    code: unary!("round", 3, Jumps, Positive, f64::round),
+    code: unary!("round", 3, Jumps, Positive, parted math::Round),
     math: "nearest integer, halves away from zero",
     signature: Signature::Float,
     partials: &[STEP],
@@ -434,7 +434,7 @@ pub(super) const ROUND: Row = Row {
 
 /// `round x`: to the nearest integer, halves to the even one.
 pub(super) const ROUND_EVEN: Row = Row {
-    code: unary!("round_even", 3, Jumps, Positive, f64::round_ties_even),
+    code: unary!("round_even", 3, Jumps, Positive, parted math::RoundEven),
     math: "nearest integer, halves to the even one",
     signature: Signature::Float,
     partials: &[STEP],

@@ -142,7 +142,7 @@ pub(super) const RSQRT: Row = Row {
 
 /// `∛x`
 pub(super) const CBRT: Row = Row {
-    code: unary!("cbrt", 32, Continuous, Operand, math::cbrt),
+    code: unary!("cbrt", 32, Continuous, Operand, parted math::Cbrt),
     math: "∛x",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, _, y| t * (1.0 / 3.0 / (y * y)))],
@@ -155,7 +155,7 @@ pub(super) const CBRT: Row = Row {
 
 /// `√(x² + y²)`
 pub(super) const HYPOT: Row = Row {
-    code: binary!("hypot", 32, Continuous, Plus, math::hypot),
+    code: binary!("hypot", 16, Continuous, Plus, parted math::Hypot),
     math: "√(x² + y²)",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, h| step(t, x, 0, h)), Partial::Of(|t, x, h| step(t, x, 1, h))],
@@ -211,7 +211,7 @@ pub(super) const SOFTPLUS: Row = Row {
 
 /// `ln(eˣ + eʸ)`
 pub(super) const LOGADDEXP: Row = Row {
-    code: binary!("logaddexp", 36, Continuous, Unknown, math::logaddexp),
+    code: binary!("logaddexp", 50, Continuous, Unknown, parted math::LogAddExp),
     math: "ln(eˣ + eʸ)",
     signature: Signature::Float,
     partials: &[
@@ -245,7 +245,7 @@ fn share<'b, 'm>(x: Expr<'b, 'm>, y: Expr<'b, 'm>) -> Expr<'b, 'm> {
 
 /// `x ** y`
 pub(super) const POW: Row = Row {
-    code: binary!("pow", 40, Continuous, Positive, math::pow),
+    code: binary!("pow", 70, Continuous, Positive, parted math::Pow),
     math: "xʸ",
     signature: Signature::Float,
     partials: &[Partial::Of(pow_x), Partial::Of(pow_y)],

@@ -263,6 +263,26 @@ macro_rules! unary {
 
 /// Defines the code of a library function of two arguments, as [`unary!`] does, or with its own f32 version.
 macro_rules! binary {
+    ($name:literal, $flops:literal, $jumps:ident, $sign:ident, parted $f:path) => {{
+        extern "C" fn wide(x: f64, y: f64) -> f64 {
+            <$f as crate::math::PartedPair>::here(x, y)
+        }
+        extern "C" fn narrow(x: f32, y: f32) -> f32 {
+            <$f as crate::math::PartedPair>::here_f32(x, y)
+        }
+        fn recording(dtype: crate::Dtype) -> &'static crate::math::Recording {
+            static BOTH: [std::sync::OnceLock<crate::math::Recording>; 2] =
+                [const { std::sync::OnceLock::new() }; 2];
+            let narrow = dtype == crate::Dtype::F32;
+            let place = &BOTH[usize::from(narrow)];
+            place.get_or_init(|| crate::math::Recording::of_pair::<$f>(narrow))
+        }
+        let recording = Some(recording as fn(crate::Dtype) -> &'static crate::math::Recording);
+        let function = crate::prim::LibraryFn::Binary { f64: wide, f32: narrow, recording };
+        let (flops, continuity) = ($flops, crate::prim::Continuity::$jumps);
+        let sign = crate::prim::SignOf::$sign;
+        Code::Library(crate::prim::Library { name: $name, flops, continuity, sign, function })
+    }};
     ($name:literal, $flops:literal, $jumps:ident, $sign:ident, $f:path) => {{
         fn narrow(x: f32, y: f32) -> f32 {
             $f(f64::from(x), f64::from(y)) as f32
@@ -276,7 +296,7 @@ macro_rules! binary {
         extern "C" fn single(x: f32, y: f32) -> f32 {
             $g(x, y)
         }
-        let function = crate::prim::LibraryFn::Binary { f64: wide, f32: single };
+        let function = crate::prim::LibraryFn::Binary { f64: wide, f32: single, recording: None };
         let (flops, continuity) = ($flops, crate::prim::Continuity::$jumps);
         let sign = crate::prim::SignOf::$sign;
         Code::Library(crate::prim::Library { name: $name, flops, continuity, sign, function })

@@ -43,7 +43,7 @@ pub(super) const ERF: Row = Row {
 
 /// The complementary error function `1 - erf x`.
 pub(super) const ERFC: Row = Row {
-    code: unary!("erfc", 32, Continuous, Plus, math::erfc),
+    code: unary!("erfc", 40, Continuous, Plus, parted math::Erfc),
     math: "1 - erf x",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t * (-FRAC_2_SQRT_PI * (-(x[0] * x[0])).exp()))],
@@ -56,7 +56,7 @@ pub(super) const ERFC: Row = Row {
 
 /// The inverse of the error function, `erf⁻¹ x`.
 pub(super) const ERF_INV: Row = Row {
-    code: unary!("erf_inv", 32, Continuous, Operand, math::erf_inv),
+    code: unary!("erf_inv", 48, Continuous, Operand, parted math::ErfInv),
     math: "erf⁻¹ x",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, _, y| t * (1.0 / FRAC_2_SQRT_PI * (y * y).exp()))],
@@ -82,7 +82,7 @@ pub(super) const ERFC_INV: Row = Row {
 
 /// The normal distribution function: `∫ φ from -∞ to x`, with the normal density φ.
 pub(super) const NDTR: Row = Row {
-    code: unary!("ndtr", 40, Continuous, Plus, math::ndtr),
+    code: unary!("ndtr", 44, Continuous, Plus, parted math::Ndtr),
     math: "1/√(2π) ∫₋∞ˣ exp(-s²/2) ds",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t * (FRAC_1_SQRT_TAU * (-0.5 * x[0] * x[0]).exp()))],

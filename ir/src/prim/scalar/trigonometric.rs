@@ -92,7 +92,7 @@ pub(super) const ATAN: Row = Row {
 
 /// `atan2(x, y)`
 pub(super) const ATAN2: Row = Row {
-    code: binary!("atan2", 32, Jumps, Positive, math::atan2),
+    code: binary!("atan2", 40, Jumps, Positive, parted math::Atan2),
     math: "the angle of the point (y, x)",
     signature: Signature::Float,
     partials: &[

@@ -104,7 +104,6 @@ impl<P: Tree<Var>> CurveFit<'_, P> {
     /// Sets the standard deviations of `y`, floats that broadcast to its shape: residuals are divided by them. They
     /// are only weights, so that a common factor has no effect, unless they are
     /// [absolute](CurveFit::absolute_sigma).
-    #[must_use]
     #[track_caller]
     pub fn sigma(self, sigma: impl IntoVar) -> Self {
         let sigma = Some(sigma.beside(self.y, caller()));
@@ -113,7 +112,6 @@ impl<P: Tree<Var>> CurveFit<'_, P> {
 
     /// Uses sigma (1 if it is not set) as the standard deviations of `y`. Without this call, the covariance is
     /// multiplied by the mean square of the residuals, which estimates a common factor.
-    #[must_use]
     pub fn absolute_sigma(self) -> Self {
         CurveFit { absolute: true, ..self }
     }
@@ -141,32 +139,27 @@ impl<P: Tree<Var>> CurveFit<'_, P> {
     /// assert!((run(grad(|most| fit(most).0), 1.5)?.item::<f64>()? + 1.0).abs() < 1e-9);
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
-    #[must_use]
     pub fn bounds(self, low: P, high: P) -> Self {
         CurveFit { bounds: Some((low, high)), ..self }
     }
 
     /// Sets the tolerance of the sum of squares, as [`Minimizer::ftol`](super::Minimizer::ftol).
-    #[must_use]
     pub fn ftol(self, tolerance: f64) -> Self {
         CurveFit { limits: Limits { ftol: Some(tolerance), ..self.limits }, ..self }
     }
 
     /// Sets the tolerance of the step, as [`Minimizer::xtol`](super::Minimizer::xtol).
-    #[must_use]
     pub fn xtol(self, tolerance: f64) -> Self {
         CurveFit { limits: Limits { xtol: tolerance, ..self.limits }, ..self }
     }
 
     /// Sets the tolerance of the gradient, as [`Minimizer::gtol`](super::Minimizer::gtol).
-    #[must_use]
     pub fn gtol(self, tolerance: f64) -> Self {
         CurveFit { limits: Limits { gtol: Some(tolerance), ..self.limits }, ..self }
     }
 
     /// Sets the largest number of steps. The default is 1,000.
     #[doc(alias = "maxfev", alias = "max_nfev")]
-    #[must_use]
     pub fn iterations(self, iterations: u64) -> Self {
         CurveFit { limits: Limits { iterations, ..self.limits }, ..self }
     }

@@ -18,6 +18,7 @@ use completeness::{NOT_RECORDED, base, public_functions};
 use functions::FUNCTIONS;
 use std::collections::{BTreeMap, BTreeSet};
 use tapeloom::prelude::*;
+use tapeloom_ir::{Code, Scalar};
 
 #[test]
 fn every_public_function_is_recorded_or_needs_no_record() {
@@ -88,6 +89,26 @@ fn values_are_as_accurate_as_stated() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     choices::check_block("accuracy", &accuracy::table());
+}
+
+/// The list of the functions that vectorized loops call for one element at a time is that of the book. `explain` must name
+/// such a function in its report of a loop.
+#[test]
+fn functions_of_one_element_at_a_time_are_listed() {
+    let is_scalar = |s: &Scalar| {
+        let Code::Library(library) = s.row().code else { return None };
+        let in_vectors = [Dtype::F64, Dtype::F32].map(|dtype| library.recording(dtype).is_some());
+        (in_vectors == [false; 2]).then_some(library.name)
+    };
+    let names: Vec<&str> = Scalar::ALL.iter().filter_map(is_scalar).collect();
+    choices::check_block("one at a time", &format!("`{}`\n", names.join("`, `")));
+
+    let x = Tensor::full(&[1000], 0.5).unwrap();
+    let report = jit(|x: Var| x.lgamma() + x.exp()).explain(&x).unwrap();
+    for l in &report.vectors().loops {
+        assert_eq!(l.one_by_one, ["lgamma"], "{}", report.vectors());
+    }
+    assert!(jit(|x: Var| x.exp()).explain(&x).unwrap().vectors().loops[0].one_by_one.is_empty());
 }
 
 /// Compares functions in f32 with themselves in f64: values, gradients and Hessians must agree to the relative errors

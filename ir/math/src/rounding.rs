@@ -1,0 +1,55 @@
+//! Rounding to integers.
+//!
+//! Adding and subtracting 2^52 (f32: 2^23) rounds a smaller number to an integer, halves to the even one.
+
+use super::number::{Format, Number};
+use super::vector_math::Parted;
+
+/// Returns |x| rounded to an integer, halves to the even one, and |x| itself from 2^52 on, where all floats are integers.
+#[inline(always)]
+fn even_size<N: Number>(x: N) -> N {
+    let (a, whole) = (x.abs(), N::of(N::Float::WHOLE));
+    // The comparison is false for NaN.
+    N::pick(a.lt(whole), (a + whole) - whole, a)
+}
+
+/// The implementation of `round_ties_even` for one argument, for eight arguments, and for recordings.
+pub struct RoundEven;
+
+impl Parted for RoundEven {
+    #[inline(always)]
+    fn inside<N: Number>(_: N) -> N::Mask {
+        N::always(true)
+    }
+
+    #[inline(always)]
+    fn straight<N: Number>(x: N) -> N {
+        even_size(x).copysign(x)
+    }
+
+    fn beyond(x: f64) -> f64 {
+        Self::straight(x)
+    }
+}
+
+/// The implementation of `round` for one argument, for eight arguments, and for recordings.
+pub struct Round;
+
+impl Parted for Round {
+    #[inline(always)]
+    fn inside<N: Number>(_: N) -> N::Mask {
+        N::always(true)
+    }
+
+    #[inline(always)]
+    fn straight<N: Number>(x: N) -> N {
+        let even = even_size(x);
+        // A half that was rounded down to the even integer. The difference is exact.
+        let down = (x.abs() - even).same(N::of(N::Float::HALF));
+        N::pick(down, even + N::of(N::Float::ONE), even).copysign(x)
+    }
+
+    fn beyond(x: f64) -> f64 {
+        Self::straight(x)
+    }
+}

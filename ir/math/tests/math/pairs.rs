@@ -1,0 +1,139 @@
+//! Functions of two arguments that have a straight-line part: edges, errors and recordings.
+
+use tapeloom_math::{Atan2, Hypot, LogAddExp, PartedPair, Pow, Recording};
+
+/// Floats at which functions of two arguments change their behaviour, with both signs.
+const EDGES: &[f64] = &[
+    0.0,
+    5e-324,
+    1e-310,
+    1e-200,
+    1e-45,
+    1e-40,
+    1e-17,
+    0.3,
+    0.5,
+    1.0,
+    1.5,
+    2.0,
+    3.0,
+    87.5,
+    104.5,
+    709.0,
+    746.5,
+    1e10,
+    9007199254740993.0,
+    1e30,
+    3.5e38,
+    1e200,
+    1e308,
+    f64::INFINITY,
+    f64::NAN,
+];
+
+fn signed() -> impl Iterator<Item = f64> + Clone {
+    EDGES.iter().flat_map(|x| [*x, -x])
+}
+
+/// Holds if both are NaN, or if they differ by at most `most` units in the last place and in no sign of a zero.
+fn near(got: f64, want: f64, unit: f64, most: f64) -> bool {
+    if want.is_nan() || want.is_infinite() || want == 0.0 {
+        return got.is_nan() && want.is_nan()
+            || got == want && got.is_sign_negative() == want.is_sign_negative();
+    }
+    (got - want).abs() <= most * unit
+}
+
+fn unit_of_f32(want: f64) -> f64 {
+    let y = (want as f32).abs();
+    f64::from(y.next_up()) - f64::from(y)
+}
+
+/// Compares both precisions of a function with a reference in f64, at all pairs of edges. The error is at most `most` units
+/// in the last place of the larger of the result and `terms`.
+fn agrees<F: PartedPair>(
+    reference: impl Fn(f64, f64) -> f64,
+    terms: impl Fn(f64, f64) -> f64,
+    most: f64,
+) {
+    for x in signed() {
+        for y in signed() {
+            let (got, want) = (F::here(x, y), reference(x, y));
+            let size = want.abs().max(terms(x, y));
+            let unit = size.next_up() - size;
+            assert!(near(got, want, unit, most), "f64 at {x:e}, {y:e}: {got:e}, expected {want:e}");
+            let (a, b) = (x as f32, y as f32);
+            let (got, wide) = (F::here_f32(a, b), reference(a.into(), b.into()));
+            // Results that round to 0 or ∞ in f32.
+            let want = if (wide as f32).is_finite() && wide as f32 != 0.0 {
+                wide
+            } else {
+                f64::from(wide as f32)
+            };
+            let got = f64::from(got);
+            assert!(
+                near(got, want, unit_of_f32(want.abs().max(terms(x, y))), most),
+                "f32 at {a:e}, {b:e}: {got:e}, expected {want:e}"
+            );
+        }
+    }
+}
+
+/// Compares a recording with the function, bit by bit, at pairs of edges and of ordinary numbers. Returns how many pairs
+/// were inside the domain of the recording.
+fn recorded<F: PartedPair>() -> usize {
+    let [wide, narrow] = [false, true].map(Recording::of_pair::<F>);
+    let ordinary = (0..60).map(|i| (f64::from(i) * 0.7).sin() * 3.0);
+    let all: Vec<f64> = signed().chain(ordinary).collect();
+    let mut count = 0;
+    for x in &all {
+        for y in &all {
+            let (inside, z) = wide.evaluate(&[x.to_bits(), y.to_bits()]);
+            count += usize::from(inside);
+            assert!(!inside || z == F::here(*x, *y).to_bits(), "f64 at {x:e}, {y:e}");
+            let (a, b) = (*x as f32, *y as f32);
+            let (inside, z) = narrow.evaluate(&[a.to_bits().into(), b.to_bits().into()]);
+            count += usize::from(inside);
+            assert!(!inside || z == u64::from(F::here_f32(a, b).to_bits()), "f32 at {a:e}, {b:e}");
+        }
+    }
+    count
+}
+
+#[test]
+fn powers() {
+    agrees::<Pow>(libm::pow, |_, _| 0.0, 1.5);
+    assert!(recorded::<Pow>() > 3000);
+}
+
+#[test]
+fn distances() {
+    agrees::<Hypot>(libm::hypot, |_, _| 0.0, 2.0);
+    assert!(recorded::<Hypot>() > 6000);
+}
+
+#[test]
+fn angles() {
+    agrees::<Atan2>(libm::atan2, |_, _| 0.0, 2.5);
+    assert!(recorded::<Atan2>() > 10000);
+}
+
+#[test]
+fn logarithms_of_sums() {
+    let reference = |x: f64, y: f64| {
+        if x == y {
+            return x + std::f64::consts::LN_2;
+        }
+        let least_and_most =
+            if x.is_nan() || y.is_nan() { [f64::NAN; 2] } else { [x.min(y), x.max(y)] };
+        let [least, most] = least_and_most;
+        most + libm::log1p(libm::exp(least - most))
+    };
+    // The terms cancel where the result passes through 0.
+    agrees::<LogAddExp>(
+        reference,
+        |x, y| if (x - y).abs() < 800.0 { x.abs().max(y.abs()) } else { 0.0 },
+        2.0,
+    );
+    assert!(recorded::<LogAddExp>() > 6000);
+}
