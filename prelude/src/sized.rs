@@ -164,7 +164,7 @@ impl Var {
     }
 }
 
-/// Returns which elements are not zero, as a vector.
+/// Returns a vector of bools: for each element, in row-major order, whether it is not zero.
 #[track_caller]
 fn nonzero(x: Var) -> Var {
     let x = x.flatten();

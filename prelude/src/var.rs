@@ -149,7 +149,7 @@ impl fmt::Debug for Var {
     }
 }
 
-/// A type that can be an operand beside a [`Var`]: another `Var`, a Rust number, or data.
+/// A type that can be the other operand of an operation on a [`Var`]: another `Var`, a Rust number, or data.
 ///
 /// A number takes the dtype of the `Var`, and must be representable in it: `0.5` is not an i64. A [`Tensor`] is
 /// captured: it becomes a hidden argument of the program, never a constant in it.
@@ -163,8 +163,8 @@ pub trait IntoVar {
     #[doc(hidden)]
     fn into_var(self, dtype: Dtype, at: Loc) -> Var;
 
-    /// Converts to an operand beside `x`. If `x` is poisoned by an error, its dtype is a guess, so a number gets
-    /// its default dtype and causes no further errors.
+    /// Converts to the other operand of an operation on `x`; a number gets the dtype of `x`. If `x` is poisoned by an
+    /// error, its dtype is a guess, so a number gets its default dtype instead, and causes no further errors.
     #[doc(hidden)]
     fn beside(self, x: Var, at: Loc) -> Var
     where

@@ -46,8 +46,9 @@ pub fn cases(module: &mut Module) -> Vec<Case> {
                 let mut literal = sample.clone();
                 literal.operands[i] = Tensor::from(operand.at(0));
                 let mask: Vec<bool> = (0..n).map(|k| k == i).collect();
-                // A derivative may exist at all elements but not at the literal with all elements of the other
-                // operands.
+                // The literal, element 0 of an operand, is combined with all elements of the other operands. If the
+                // operand is an array, the sample combines its element 0 only with their elements 0, so derivatives
+                // need not exist for the other combinations.
                 literal.smooth &= scalar[i];
                 all.extend(program(module, &literal, &mask));
             }

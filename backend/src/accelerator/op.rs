@@ -75,8 +75,8 @@ pub enum Work {
     TapeLoad(Entry),
     /// Begins a layer: requests the scratchpad entries for a group of tape operations.
     Layer(Layer),
-    /// Ends the layer (the tape entries allocated in the scratchpad at one time) of the stream with this number. Done
-    /// when all tape operations of the layer are done.
+    /// Ends the current layer (the tape entries allocated in the scratchpad at one time) of a stream, given by the
+    /// stream's number. The barrier is finished when all tape operations of the layer are finished.
     Barrier(u32),
     /// Ends a block: the machine gets no later operation until the operands are finished.
     Branch,

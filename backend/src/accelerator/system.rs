@@ -75,7 +75,8 @@ impl System {
         tape: Route::Scratchpad { ideal: true },
         layout: Pipeline::TFLOW,
     };
-    /// Like `Tflow`; also streams the arguments that the reverse phase reads in order, from their arrays.
+    /// Like `Tflow`, but arguments that the reverse phase reads in order are streamed to the scratchpad, too, directly
+    /// from their arrays.
     pub const TFLOW_INPUTS: System = System {
         name: "TflowInputs",
         tape: Route::Scratchpad { ideal: false },

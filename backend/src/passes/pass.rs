@@ -184,7 +184,7 @@ pub(crate) struct Hoisted {
     pub(crate) operation: &'static str,
 }
 
-/// The options that passes read beside the program, and the results that they report.
+/// The options that passes read besides the program, and the results that they report.
 #[derive(Default)]
 pub struct Context {
     /// The cost model of the target.

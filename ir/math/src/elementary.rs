@@ -43,7 +43,7 @@ impl Parted for Cbrt {
             [N::Float::ZERO, N::Float::HALF, N::Float::ONE, N::Float::TWO].map(N::of);
         let third = N::of(N::Float::either(1.0 / 3.0, 1.0 / 3.0));
         let a = x.abs();
-        // The biased exponent becomes a float as the fraction of 2⁵².
+        // Put into the fraction bits of 2⁵² (f32: 2²³), the biased exponent becomes a float: 2⁵² plus the exponent.
         let whole = a.shift_right(bits).or_bits(N::of(N::Float::WHOLE));
         let bias = N::Float::either(N::Float::BIAS as f64, N::Float::BIAS as f32);
         let exponent = (whole - N::of(N::Float::WHOLE)) - N::of(bias);
@@ -122,8 +122,8 @@ pub fn pow(x: f64, y: f64) -> f64 {
     Pow::here(x, y)
 }
 
-/// Bounds on the longer side within which its square does not overflow, and the square of the shorter side matters only
-/// where it does not underflow.
+/// Bounds on the longer side. Up to the larger bound, its square does not overflow. From the smaller bound on, the
+/// square of the shorter side is negligible wherever it underflows.
 const SIDES: [Constant; 2] = [Constant(1e-135, 1e-13), Constant(1e150, 1e18)];
 
 /// The implementation of [`hypot`]: for one pair of arguments, and as a recorded list of operations.
@@ -152,7 +152,7 @@ impl PartedPair for Hypot {
 
 /// Returns the distance `√(x² + y²)`, within 1.25 ulp; the squares neither overflow nor underflow.
 ///
-/// Domain: all pairs of reals. +∞ if one is infinite, even beside NaN.
+/// Domain: all pairs of reals. +∞ if one is infinite, even if the other is NaN.
 #[must_use]
 pub fn hypot(x: f64, y: f64) -> f64 {
     Hypot::here(x, y)

@@ -147,7 +147,7 @@ pub struct Traced<R> {
     pub function: FuncId,
     /// The captured tensors, in the order of the last parameters of `function`.
     pub tensors: Vec<Tensor>,
-    /// The other value that the closure returned, beside its results.
+    /// The other value that the closure returned, besides its results.
     pub output: R,
 }
 

@@ -86,15 +86,16 @@ pub fn expm(a: Var) -> Var {
     })
 }
 
-/// The distance from the identity below which the remaining steps converge without scaling.
+/// If the iterate `M` of [`sqrtm`] is within this distance of the identity, the remaining steps converge without
+/// scaling.
 const NEAR: f64 = 1e-3;
 
-/// The number of steps after that point. Errors of values decrease as 1e-7, 1e-14, 1e-28; those of derivatives of
-/// order k lag k steps behind.
+/// The number of unscaled steps of [`sqrtm`], once `M` is within [`NEAR`] of the identity. The error of the root is
+/// 1e-7 after the first of these steps, then 1e-14 and 1e-28; the error of a derivative of order k is k steps behind.
 const LAST_STEPS: usize = 4;
 
-/// The largest number of steps. A matrix that has a root needs fewer: the number grows as the logarithm of the
-/// angle between an eigenvalue and the negative axis.
+/// The largest number of scaled steps of [`sqrtm`]. A matrix that has a root needs fewer: the number grows as the
+/// logarithm of the angle between an eigenvalue and the negative axis.
 const MOST_STEPS: i64 = 60;
 
 /// Returns the principal square roots of square matrices `[.., n, n]`, floats: the real `X` with `X X = A` whose

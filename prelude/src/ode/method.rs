@@ -19,7 +19,8 @@ pub(super) struct StepEnd<T> {
     pub(super) y: Vec<T>,
     /// The slope at the end, which is the first slope of the next step.
     pub(super) slope: Vec<T>,
-    /// The coefficients of the dense output, beside the states at both ends.
+    /// The data from which [`Method::between`] computes states within the step, besides the states and slopes at both
+    /// ends.
     pub(super) terms: Vec<Vec<T>>,
 }
 

@@ -7,8 +7,8 @@ use crate::Var;
 use crate::var::on_behalf;
 use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem};
 
-/// Evaluates the formula `body` of a function of floats of one dtype, on operands that were broadcast together.
-/// Literals stay literals.
+/// Evaluates the formula `body` of a function of floats of one dtype. `body` gets the operands broadcast to one shape,
+/// except literals, which it gets unchanged.
 pub(super) fn of_floats<const N: usize>(
     name: &'static str,
     operands: [Var; N],

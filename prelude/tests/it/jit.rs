@@ -271,7 +271,8 @@ fn what_iterations_keep_of_the_size_of_a_carry_is_said() {
     }
 }
 
-/// The residuals of loops with a run-time trip count are listed in bytes per iteration, multiplied over nested loops.
+/// If the trip counts of nested loops are known only at run time, the memory plan must list residuals in bytes per
+/// iteration of the innermost loop, and name every loop around it, since their trip counts multiply these bytes.
 #[test]
 fn explain_multiplies_the_iterations_of_nested_loops() {
     let f = |(x, n): (Var, Var)| {
@@ -291,7 +292,7 @@ fn explain_multiplies_the_iterations_of_nested_loops() {
          prelude/tests/it/jit.rs:{middle}, in each of that at prelude/tests/it/jit.rs:{outer}"
     );
     assert!(text.contains(&product), "{text}");
-    // The records of the outer loop refer to those of the inner loops.
+    // A record of the outer loop refers to the records of the inner loops, which takes bytes in each outer iteration.
     let own = format!("each iteration of the loop at prelude/tests/it/jit.rs:{outer}\n");
     assert!(text.contains(&own), "{text}");
 }

@@ -42,7 +42,7 @@
 //!   result at 1e-13; `equations_PROBLEM_compile_ms`. `tests/peers/equations.py` prints the same rows for SciPy and
 //!   diffrax;
 //! - `networks_NAME_DTYPE_ms`, `networks_NAME_DTYPE_grad_ms`: convolutional networks, the loss alone, and with the
-//!   gradient with respect to all weights; and `networks_NAME_DTYPE_grad_mb`, the memory of the call beside its
+//!   gradient with respect to all weights; and `networks_NAME_DTYPE_grad_mb`, the memory of the call besides its
 //!   arguments and results; `tests/peers/networks.py` prints the same rows for JAX and PyTorch;
 //! - `vectors_NAME_DTYPE_SIZE_us`: elementwise functions, folds, and their compositions, of SIZE elements;
 //!   `tests/peers/vectors.py` prints the same rows for JAX and numpy; more words choose programs by their names;

@@ -5,7 +5,7 @@ use super::{Agreement, Outcome, Score, disagreement};
 use serde_json::Value;
 use tapeloom::prelude::*;
 
-/// The number of derivatives in the file, of order 0 to 4.
+/// The number of orders of derivatives that the file lists for each function: 0 to 4.
 const ORDERS: usize = 5;
 
 /// Runs the scalar functions of a golden file, and compares their derivatives with the recorded ones.
@@ -49,7 +49,7 @@ fn orders(entry: &Value, f: fn(Var) -> Var) -> Result<(), String> {
     for (engine, result) in results {
         let got: [Tensor; ORDERS] = result.map_err(|e| format!("({engine}) {e}"))?;
         for (order, got) in got.iter().enumerate() {
-            // The list of an order that JAX could not compute is empty.
+            // The file has an empty list for each order that JAX could not compute; these orders are skipped.
             let expected = Tensor::from(row(&entry["d"][order]));
             if expected.elements() == 0 {
                 continue;

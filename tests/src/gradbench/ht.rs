@@ -152,7 +152,8 @@ fn frames(value: &Value) -> Result<Tensor, Failure> {
     Ok(Tensor::new(&[each.len(), 4, 4], each.concat())?)
 }
 
-/// Returns the vertices of each point: the three corners of its triangle, or its vertex.
+/// Returns for each measured point the vertices of its triangle, `[3, points]`, or the vertex to which it belongs,
+/// `[1, points]`.
 fn corners(data: &Value, in_triangles: bool) -> Result<Tensor, Failure> {
     let of = list(&data["correspondences"])?;
     let vertex = |i: &Value| natural(i).map(|i| i as i64);

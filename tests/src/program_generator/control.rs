@@ -1,4 +1,4 @@
-//! Steps (genes) that emit loops and branches over the callees of a random program.
+//! Methods of `Generator` that emit loops and branches over the callees of a random program.
 //!
 //! A callee becomes a loop body once its parameters are bound: to constants, elements, the iteration number, or
 //! carries, for which a result of the same type is needed. Carries are brought within the bounds of an argument.

@@ -1,4 +1,4 @@
-//! Steps (genes) that emit folds of axes: reductions, searches, contractions.
+//! Methods of `Generator` that emit reductions, searches, sorts, cumulative operations and contractions along axes.
 
 use super::{Gene, Generator, Value};
 use tapeloom_ir::prim::{

@@ -1,4 +1,4 @@
-//! Steps (genes) that emit reads and writes at computed indices.
+//! Methods of `Generator` that emit reads and writes at computed indices.
 
 use super::{Gene, Generator, Value};
 use tapeloom_ir::prim::{Bounds, Combine, DynamicSlice, DynamicUpdateSlice, Gather, Scatter};

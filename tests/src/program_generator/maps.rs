@@ -1,4 +1,4 @@
-//! Steps (genes) that emit elementwise equations.
+//! Methods of `Generator` that emit elementwise equations.
 
 use super::{Gene, Generator, HUGE};
 use tapeloom_ir::prim::{Broadcast, Convert, Dropped, IntegerPow, Iota, Mark, StopGradient};

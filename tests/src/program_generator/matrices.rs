@@ -1,4 +1,4 @@
-//! Steps (genes) that emit factorizations of matrices, solves, and Fourier transforms.
+//! Methods of `Generator` that emit factorizations of matrices, solves, and Fourier transforms.
 
 use super::{Gene, Generator, Value};
 use tapeloom_ir::prim::{

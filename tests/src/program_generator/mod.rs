@@ -155,7 +155,8 @@ fn wild_number(rng: &mut Rng, dtype: Dtype) -> Literal {
 struct Value {
     atom: Atom,
     ty: ArrayType,
-    /// The largest magnitude of the elements; valid only for floats of tame programs.
+    /// A bound on the magnitude of the elements, kept for the floats of tame programs (those without infinities, nan
+    /// and poles) only.
     bound: f64,
     read: bool,
 }
@@ -170,7 +171,8 @@ struct Generator<'g, 'm> {
     most: usize,
 }
 
-/// Emits the equations of one gene, by the gene's kind; the first kind emits nothing.
+/// A function that emits the equations of a gene. There is one for each kind of gene; that of the first kind emits
+/// nothing.
 type Step = fn(&mut Generator<'_, '_>, Gene);
 
 /// The kinds of genes. A kind listed twice is drawn twice as often.

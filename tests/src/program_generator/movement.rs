@@ -1,4 +1,4 @@
-//! Steps (genes) that emit movements of elements: views, slices, paddings, broadcasts, concatenations.
+//! Methods of `Generator` that emit equations that move elements: views, slices, paddings, broadcasts, concatenations.
 
 use super::{Gene, Generator, Value};
 use tapeloom_ir::prim::{

@@ -109,7 +109,7 @@ fn rows(program: &Program) -> usize {
     bytes
 }
 
-/// Returns a bound in bytes on the workspace, beside the tape, of a gradient under a budget. The bound allows three
+/// Returns a bound in bytes on the workspace, without the tape, of a gradient under a budget. The bound allows three
 /// times the workspace with one iteration in every loop (for recomputed values), the arrays that all iterations read
 /// and write, and the matrices of a recomputed iteration.
 fn work(program: &Program) -> Result<u64, Failure> {

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`policies`] | values, gradients and effects are the same under every policy |
 //! | [`budgets`] | a budget is obeyed, or refused with the smallest sufficient budget, which is then obeyed |
-//! | [`figures`] | the workspace of a gradient beside its reported tape is bounded by the needs of one iteration |
+//! | [`figures`] | the workspace of a gradient, without its reported tape, is bounded by the needs of one iteration |
 //! | [`growth`] | within a budget, the workspace does not depend on the number of iterations |
 //! | [`orders`] | derivatives of the gradient are the same under every policy, and gradients of batches too |
 //! | [`rounding`] | with residuals rounded to f32, derivatives are near the exact ones, and values are the same |

@@ -90,7 +90,7 @@ fn budgets_are_obeyed_or_refused_with_the_least_number() {
     let x = Tensor::new(&[32], (0..32).map(|i| 0.01 * f64::from(i)).collect::<Vec<_>>()).unwrap();
     for (name, f) in Sweep::TapeOfPrograms.all(PROGRAMS) {
         let want = jit(value_and_grad(f)).call(&x).unwrap();
-        // The workspace that the gradient may use beside its tape: twice as much as without a budget, because loops
+        // The workspace that the gradient may use besides its tape: twice as much as without a budget, because loops
         // that recompute carries need their workspace again.
         let e = jit(value_and_grad(f)).explain(&x).unwrap();
         let work = 2 * (e.workspace_bytes() - e.tape().bytes()) as u64 + 8192;
@@ -549,7 +549,7 @@ const STRAIGHT: [(&str, Program); 4] = [
     }),
 ];
 
-/// A recomputed value must be computed just before it is read: the workspace beside the tape must be about as large as
+/// A recomputed value must be computed just before it is read: the workspace besides the tape must be about as large as
 /// without a policy, so it cannot hold all recomputed values at once. Under `Rounded`, unrounded values are freed after
 /// rounding.
 #[test]
@@ -797,8 +797,9 @@ fn rows_of_a_few_bits_share_words() {
     }
 }
 
-/// If the budget has room for the numbers that iterations save packed in a few bits, but not for the unpacked ones,
-/// some iterations' numbers are unpacked at a time: the workspace beyond the budget must not grow with the trip count.
+/// The indices and masks that iterations save are packed in a few bits each. If the budget has room for the packed
+/// values only, the reverse pass must unpack those of some iterations at a time, not all at once: the workspace beyond
+/// the budget must not grow with the trip count.
 #[test]
 fn what_is_packed_is_unpacked_where_it_is_read() {
     type Iterations = fn(usize, Var) -> Var;
@@ -840,7 +841,7 @@ fn what_is_packed_is_unpacked_where_it_is_read() {
             }
             work.saturating_sub(budget as usize)
         };
-        // Budgets of 3, 4 and 16 bits per iteration; the last has room for the numbers of all iterations unpacked.
+        // Budgets of 3, 4 and 16 bits per iteration; the last has room for the unpacked values of all iterations.
         for bits in [3, 4, 16] {
             let budget = |n: usize| (n * bits / 8 + 4000) as u64;
             let (few, many) = (beyond(2000, budget(2000)), beyond(64_000, budget(64_000)));

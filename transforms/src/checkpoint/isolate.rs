@@ -14,10 +14,10 @@
 //!                                    %5: f64[4] = cos %4
 //! ```
 //!
-//! Under a byte budget, no equation of the linear half may run before the forward half has ended, even if it
-//! depends on nothing of it: a loop that recomputes a value, beside the loop that computes it, would leave it
-//! in memory in between. So the barriers are `barrier{mark=after_forward}`, also around the arrays that the
-//! linear half is given, and lowering enforces the order.
+//! Under a byte budget, no equation of the linear half may run before the forward half has ended, even if the equation
+//! depends on no value of the forward half: if a loop that recomputes a value were merged with the loop that computes
+//! it, the value would stay in memory between the passes. So the barriers are `barrier{mark=after_forward}`, also
+//! around the arrays that the linear half is given, and lowering enforces the order.
 //!
 //! Residuals are results of `barrier{mark=residual}`, and a backend saves exactly them: otherwise it might save
 //! a larger value from which the residual follows, such as the array of which the residual is a slice.

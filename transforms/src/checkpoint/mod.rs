@@ -20,7 +20,7 @@
 //! | `isolate` | halves in one function that share residuals and nothing else |
 //! | `budget` | the cheapest plan within a byte budget |
 //! | `tape_size` | the size and the parts of a tape |
-//! | `segments` | straight-line code, also beside loops, in segments that are reversed one after the other |
+//! | `segments` | straight-line code, also before and after loops, in segments that are reversed one after the other |
 //! | `aliased` | the residuals of compilers that treat arrays as memory that may overlap |
 //! | `named_policy` | checks the names of a policy |
 //! | `loop_slots` | loops that save a number of carries |

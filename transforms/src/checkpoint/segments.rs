@@ -1,14 +1,14 @@
-//! Straight-line code within a budget, also beside loops: segments that are reversed one after the other.
+//! Straight-line code within a budget, also before and after loops: segments that are reversed one after the other.
 //!
 //! ```text
 //! x -> f1 -> y1 -> f2 -> y2 -> f3 -> y3 -> f4 -> y          saved: y1, y2 and the residuals of the last piece
 //!      `call{checkpoint=nothing}`          saved
 //! ```
 //!
-//! If everything is recomputed at once, everything is in memory at once. So the function becomes calls of its
-//! pieces: values that cross the cuts are saved, and while a piece is reversed, only that piece's recomputed
-//! values are in memory. The last pieces save their residuals, as many pieces as the budget allows, since they
-//! are reversed first.
+//! If the reverse pass recomputed the whole function at once, all recomputed values would be in memory at once. So the
+//! function is cut into pieces, and becomes calls of them: values that cross the cuts are saved, and while a piece is
+//! reversed, only that piece's recomputed values are in memory. As many pieces as the budget allows save their
+//! residuals instead: the last ones, since they are reversed first.
 //!
 //! The memory of a value is estimated: results of contractions, reductions and similar equations and operands
 //! of contractions are in memory; arithmetic in between is done where it is read. Whether a plan meets its
@@ -37,7 +37,7 @@ const TRIED: usize = 8;
 pub(super) struct Pieces {
     /// The indices of the equations before which the function is cut, in ascending order.
     cuts: Vec<usize>,
-    /// The number of first pieces that are recomputed; the pieces after them save their residuals.
+    /// The number of pieces, from the first on, that are recomputed; the pieces after them save their residuals.
     again: usize,
 }
 
@@ -49,7 +49,7 @@ struct Estimate {
     /// The largest number of bytes alive during the reverse pass: `tape`, and the recomputed values of the largest
     /// piece.
     peak: u64,
-    /// Bytes of all values that are recomputed, as the measure of recomputation.
+    /// The bytes of all recomputed values, as the measure of the amount of recomputation.
     again: u64,
 }
 
@@ -184,7 +184,8 @@ impl Code {
 
     /// Estimates, for these cuts, the plans in which the first 1, 2, .., all pieces are recomputed.
     fn estimates(&self, cuts: &[usize]) -> Vec<Estimate> {
-        // Per cut: the bytes of values for which it is the first cut that they cross.
+        // Per cut: the bytes of the values that cross this cut and no earlier cut. A value that crosses several cuts is
+        // saved once.
         let mut crossing = vec![0u64; cuts.len() + 1];
         for (bytes, made, last) in &self.spans {
             let first = cuts.partition_point(|at| at <= made);

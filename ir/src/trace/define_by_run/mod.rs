@@ -24,7 +24,7 @@
 //! ([`level()`]): the closure is a [`Level`], runs in the same frame, and the equations of its reverse pass are
 //! recorded, too. An equation belongs to each level on which it depends. Where a rule replaces an equation by a
 //! forward half that saves residuals, the forward half is recorded in the levels outside. (No level is outside
-//! the outermost one; its residuals are values beside the program.) So derivatives of any order are exact, and
+//! the outermost one; its residuals are values outside the program.) So derivatives of any order are exact, and
 //! perturbations cannot be confused: the arguments of a level are values of their own, which no other level
 //! shares.
 //!

@@ -17,7 +17,7 @@ use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem};
 
 const NAME: &str = "curve_fit";
 
-/// The result of a fit, beside the parameters and their standard deviations.
+/// The result of a fit, besides the parameters and their standard deviations.
 #[derive(Tree, Clone, Debug)]
 pub struct Fit<T> {
     /// The covariance of the n parameters, in the order of their leaves: `[n, n]`.

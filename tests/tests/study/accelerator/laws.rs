@@ -84,8 +84,10 @@ fn machines_that_make_no_sense_are_errors() {
     refused("request 64", "request 60", &cannot("a request of 60 bytes is not entries of 8"));
 }
 
-/// A program that stores layers of the tape with these numbers of entries, nest by nest, and then loads them all.
+/// A program that stores layers of the tape, one loop nest after the other, and then loads them all.
 struct Layers {
+    /// Per nest: the order in which its layers are loaded, whether their values are in arrays already, and the number
+    /// of entries of each layer.
     nests: Vec<(Order, bool, Vec<u64>)>,
     /// The planted mistake, which the scratchpad must report.
     wrong: Option<Wrong>,
@@ -236,8 +238,9 @@ impl Kernel for Layers {
     }
 }
 
-/// Returns programs of layers: read in reverse order, in order, and mixed; with layers of all sizes; some layers go to
-/// memory and not to the scratchpad.
+/// Returns the nests of several programs, as in [`Layers::nests`]. Layers have 2 to 32 entries, and are loaded in the
+/// order of their stores or in reverse. Some programs have nests of both orders, and nests whose values are in arrays
+/// already.
 fn programs() -> Vec<Vec<(Order, bool, Vec<u64>)>> {
     let same = |nest| Order::Same { nest };
     let many = |n: u64, size: u64| (0..n).map(|i| 2 + (i * 7) % size).collect::<Vec<_>>();
