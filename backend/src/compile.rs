@@ -19,10 +19,11 @@ use crate::codegen::vectors::Vectors;
 use crate::executable::{Executable, Taken};
 use crate::fingerprint;
 use crate::layout::{Pipeline, ScratchpadModel};
-use crate::loop_ir::{self, Program};
+use crate::loop_ir::{self, External, ExternalSignature, Program};
 use crate::lower::plan_on;
 use crate::machine::MachineModel;
 use crate::passes::{AS_WRITTEN, Context, NATIVE, Step};
+use crate::profile::{self, Instrumented, Profile, session};
 use crate::report::memory_plan::Plan;
 use crate::report::tape_table::TapePlan;
 use crate::target::{Options, Target};
@@ -40,6 +41,17 @@ pub struct Runnable {
     report: Report,
     /// Whether a first call has been checked by the interpreter, in debug builds only.
     checked: Arc<AtomicBool>,
+    profiling: Option<Profiling>,
+}
+
+/// The parts that the timers of a profiled program measure.
+#[derive(Clone)]
+struct Profiling {
+    parts: Arc<Instrumented>,
+    /// Whether a second run with the same arguments cannot be observed: no Rust function is called.
+    repeatable: bool,
+    /// The sum over all calls, if an environment variable requests it.
+    recorder: Option<Arc<session::Recorder>>,
 }
 
 /// The most executed statements of a program whose first call a debug build checks, by also running the call in the
@@ -106,9 +118,13 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
     let program = Arc::new(program);
     let f = module.function(func);
     let params = f.all_params().filter_map(|p| f.types[p].as_array().cloned()).collect();
+    let mut profiling = None;
     let running = match &options.target {
         Target::Native(triple) => {
-            Running::Native(Executable::verified(&program, triple, options.machine)?)
+            // Reports show the program without timers.
+            profiling = Profiling::of(&program, options)?;
+            let timed = profiling.as_ref().map_or(&*program, |timed| &timed.parts.program);
+            Running::Native(Executable::verified(timed, triple, options.machine)?)
         }
         Target::Interpreter => Running::Interpreter(program.clone()),
         Target::Accelerator(machine) => {
@@ -137,7 +153,53 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
     };
     fingerprint::tell(module, func, &report.target, &report.program, &report.plan);
     report.vectors.log();
-    Ok(Runnable { running, params, report, checked: Arc::default() })
+    Ok(Runnable { running, params, report, checked: Arc::default(), profiling })
+}
+
+/// Returns, as text, the loop program of a function with timers, and the part that each timer measures: its place, its
+/// primitives, and the estimated bytes that one run reads and writes.
+///
+/// ```
+/// use tapeloom_ir::parse_module;
+/// let text = "func @f(%0: f64[100000]) -> (f64[100000]) {
+///   %1: f64[100000] = sqrt %0
+///   return %1
+/// }";
+/// let module = parse_module(text).map_err(|e| format!("{e:?}"))?;
+/// let (f, _) = module.iter().last().ok_or("no function")?;
+/// let parts = tapeloom_backend::timed_parts(&module, f)?;
+/// assert!(parts.ends_with("timer0: for 100000: sqrt, 1600000 bytes\n"), "{parts}");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// As [`compile`].
+pub fn timed_parts(module: &Module, func: FuncId) -> Result<String, Problem> {
+    let (mut program, _) = plan_on(&Options::default(), module, func)?;
+    NATIVE.run(&mut program, &mut Context::default())?;
+    let parts = profile::instrument(&program);
+    loop_ir::check(&parts.program)?;
+    Ok(parts.to_string())
+}
+
+impl Profiling {
+    /// Puts timers into a program, if the options or the environment request a profile.
+    fn of(program: &Program, options: &Options) -> Result<Option<Profiling>, Problem> {
+        if !options.profiled && !session::wanted() {
+            return Ok(None);
+        }
+        let parts = Arc::new(profile::instrument(program));
+        if cfg!(debug_assertions) {
+            loop_ir::check(&parts.program)?;
+        }
+        let host = |s: &Arc<ExternalSignature>| matches!(s.function, External::Host(_));
+        let repeatable = !program.externals().iter().any(host);
+        // A program of `profile` has a table of its own.
+        let recorded = session::wanted() && !options.profiled;
+        let recorder =
+            recorded.then(|| Arc::new(session::Recorder::new(&program.entry.name, parts.clone())));
+        Ok(Some(Profiling { parts, repeatable, recorder }))
+    }
 }
 
 impl Runnable {
@@ -153,7 +215,10 @@ impl Runnable {
                 if cfg!(debug_assertions) && self.check(args).is_ok() {
                     self.check_memory(args)?;
                 }
-                e.call(args)
+                match self.profiling {
+                    Some(_) => Ok(self.call_within(args, &Limits::default())?.0),
+                    None => e.call(args),
+                }
             }
             Running::Interpreter(p) => {
                 self.check(args)?;
@@ -189,7 +254,13 @@ impl Runnable {
     ) -> Result<(Vec<Tensor>, Taken), Problem> {
         limits.begin()?;
         match &self.running {
-            Running::Native(e) => e.call_within(args, limits),
+            Running::Native(e) => {
+                let (results, taken) = e.call_within(args, limits)?;
+                if let (Some(profiling), Some(timed)) = (&self.profiling, &taken.timed) {
+                    profiling.recorder.iter().for_each(|recorder| recorder.add(timed));
+                }
+                Ok((results, taken))
+            }
             Running::Interpreter(p) => {
                 self.check(args)?;
                 let results = loop_ir::shadow_within(p, &owned(args), limits)?;
@@ -201,6 +272,36 @@ impl Runnable {
                 Ok((results, Taken { workspace: self.report.peak, ..Taken::default() }))
             }
         }
+    }
+
+    /// Runs a [profiled](Options::profiled) program within limits, and returns the times of its parts, too. If the
+    /// program calls no Rust function, it runs twice, and the second run is measured, whose memory is in place already.
+    ///
+    /// # Errors
+    /// Those of [`Runnable::call_within`]; [`Kind::Target`] if the program is not machine code.
+    pub fn profile(
+        &self,
+        args: &[&Tensor],
+        limits: &Limits,
+    ) -> Result<(Vec<Tensor>, Profile), Problem> {
+        let (Running::Native(e), Some(profiling)) = (&self.running, &self.profiling) else {
+            return Err(Problem::new(
+                Kind::Target,
+                format!(
+                    "a profile is of machine code, and this program is for {}",
+                    self.report.target
+                ),
+                "compile for `Target::host()`, with the option `profiled`",
+            ));
+        };
+        limits.begin()?;
+        let parts = &profiling.parts;
+        if profiling.repeatable {
+            e.call_within(args, limits)?;
+        }
+        let (results, taken) = e.call_within(args, limits)?;
+        let timed = taken.timed.unwrap_or_default();
+        Ok((results, Profile::of(&parts.program.entry.name, parts, &timed, 1)))
     }
 
     /// On the first call in a debug build, runs the program in the interpreter that checks memory accesses, if at most
@@ -329,7 +430,8 @@ mod tests {
         let native = Running::Native(Executable::new(&program).unwrap());
         for running in [native, Running::Interpreter(program)] {
             let (params, report) = (params.clone(), report.clone());
-            let compiled = Runnable { running, params, report, checked: Arc::default() };
+            let (checked, profiling) = (Arc::default(), None);
+            let compiled = Runnable { running, params, report, checked, profiling };
             let problem = compiled.call(&[&Tensor::from([1.0, 2.0])]).unwrap_err();
             assert!(problem.message.contains("b1.1 has taken it over"), "{problem}");
         }

@@ -34,7 +34,8 @@
 use crate::codegen::clif::CodeReport;
 use crate::codegen::jit::MachineCode;
 use crate::loop_ir::loop_counters::LoopLimits;
-use crate::loop_ir::{self, ExternalSignature, LoopLimit, LoopLimitId, Program};
+use crate::loop_ir::timers::Timers;
+use crate::loop_ir::{self, ExternalSignature, LoopLimit, LoopLimitId, Program, Timed};
 use crate::machine::MachineModel;
 use crate::no_memory;
 use crate::runtime::abi::Context;
@@ -82,6 +83,8 @@ struct Inner {
     records: Mutex<Option<Records>>,
     /// The loops that count their iterations, because the program was compiled with limits.
     limited: PrimaryMap<LoopLimitId, LoopLimit>,
+    /// The number of timers of the program, 0 unless a profile was requested.
+    timers: usize,
     /// The external (Rust) functions that the program calls; code names them by their index here.
     calls: Vec<Arc<ExternalSignature>>,
     report: CodeReport,
@@ -96,6 +99,15 @@ pub struct Taken {
     pub workspace: usize,
     /// The peak bytes of the dynamic tapes: residuals of loops whose trip count is known only at run time.
     pub records: usize,
+    /// The counts of the program's timers; `None` if it has none.
+    pub timed: Option<Timed>,
+}
+
+/// The results of a run, the bytes that its dynamic tapes took, and the counts of its timers.
+struct Ran {
+    results: Vec<Tensor>,
+    records: usize,
+    timed: Option<Timed>,
 }
 
 impl Executable {
@@ -161,6 +173,7 @@ impl Executable {
             tapes: (tape_memory::sizes(program), program.tapes.values().map(|t| t.loc).collect()),
             records: Mutex::new(None),
             limited: program.limited.clone(),
+            timers: program.timers,
             calls: program.externals(),
             report,
         })))
@@ -174,7 +187,7 @@ impl Executable {
     /// returns wrong results.
     pub fn call(&self, args: &[&Tensor]) -> Result<Vec<Tensor>, Problem> {
         let mut loop_limits = self.loop_limits(&Limits::default());
-        Ok(self.run(args, loop_limits.as_mut())?.0)
+        Ok(self.run(args, loop_limits.as_mut())?.results)
     }
 
     /// Like [`Executable::call`], within limits if the program is limited. Also returns the resources that the call
@@ -188,21 +201,20 @@ impl Executable {
         limits: &Limits,
     ) -> Result<(Vec<Tensor>, Taken), Problem> {
         let mut loop_limits = self.loop_limits(limits);
-        let (results, records) = self.run(args, loop_limits.as_mut())?;
+        let Ran { results, records, timed } = self.run(args, loop_limits.as_mut())?;
         let loops = loop_limits.map_or(Vec::new(), LoopLimits::counts);
-        Ok((results, Taken { loops, workspace: self.0.workspace, records }))
+        Ok((results, Taken { loops, workspace: self.0.workspace, records, timed }))
     }
 
     fn loop_limits(&self, limits: &Limits) -> Option<LoopLimits> {
         (!self.0.limited.is_empty()).then(|| LoopLimits::of(&self.0.limited, limits))
     }
 
-    /// Runs the program. Returns the results, and the bytes that its dynamic tapes took.
     fn run(
         &self,
         args: &[&Tensor],
         mut loop_limits: Option<&mut LoopLimits>,
-    ) -> Result<(Vec<Tensor>, usize), Problem> {
+    ) -> Result<Ran, Problem> {
         let Inner { code, inputs, outputs, workspace, pool, tapes, records: kept, calls, .. } =
             &*self.0;
         if args.len() != inputs.len() {
@@ -258,7 +270,12 @@ impl Executable {
             loop_limits: loop_limits
                 .as_mut()
                 .map_or(std::ptr::null_mut(), |w| (&raw mut **w).cast()),
+            timers: std::ptr::null_mut(),
         };
+        let mut timers = (self.0.timers > 0).then(|| Timers::start(self.0.timers));
+        if let Some(timers) = &mut timers {
+            context.timers = (&raw mut *timers).cast();
+        }
         record[0] = (&raw mut context).cast();
         record[1] = frame;
         // SAFETY: `record` has the layout of the entry's call record. First the context, which lives on this stack,
@@ -268,6 +285,7 @@ impl Executable {
         // output, to fresh buffers of the sizes of the program's types; nothing else refers to them, and they do
         // not move when their `Arc`s move. Tensor buffers and `Line` are aligned to 64 bytes.
         let status = unsafe { code.call(record.as_ptr()) };
+        let timed = timers.map(Timers::end);
         if *workspace > 0
             && let Ok(mut kept) = pool.try_lock()
         {
@@ -307,7 +325,7 @@ impl Executable {
             let lines = unsafe { lines.assume_init() };
             results.push(Tensor::from_lines(output.ty.clone(), lines)?);
         }
-        Ok((results, bytes))
+        Ok(Ran { results, records: bytes, timed })
     }
 
     /// Returns the bytes of memory for tape records that stay allocated for the next call.

@@ -15,6 +15,7 @@ pub mod layout;
 pub mod loop_ir;
 pub mod lower;
 pub mod passes;
+pub(crate) mod profile;
 pub(crate) mod report;
 pub(crate) mod runtime;
 
@@ -32,10 +33,11 @@ mod sweeps;
 
 pub use codegen::clif::CodeReport;
 pub use codegen::vectors::{LaneCode, LaneLoop, Vectors};
-pub use compile::{Report, Runnable, compile};
+pub use compile::{Report, Runnable, compile, timed_parts};
 pub use executable::{Executable, Taken};
 pub use lower::{loop_trees, schedule};
 pub use machine::{Effect, MachineModel, Number};
+pub use profile::{Profile, ProfileLine, ProfileRow};
 pub use report::loop_tape_warnings::LargeResidual;
 pub use report::memory_plan::{Plan, Representation, Row};
 pub use report::rematerialized::Rematerialized;

@@ -66,6 +66,9 @@ pub struct Options {
     pub target: Target,
     /// Whether calls can be limited and report the resources that they used. If so, loops count their iterations.
     pub limited: bool,
+    /// Whether calls measure the time of the program's parts ([`Runnable::profile`](crate::Runnable::profile)). Only
+    /// machine code has timers.
+    pub profiled: bool,
     /// The machine model, which applies to every target: the interpreter and the simulator run the same loop programs
     /// as machine code.
     pub machine: MachineModel,

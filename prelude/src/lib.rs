@@ -127,8 +127,8 @@ pub use sized::Unique;
 pub use state::Ref;
 #[doc(inline)]
 pub use tapeloom_backend::{
-    LaneCode, LaneLoop, MachineModel, Rematerialized, TapePlan, Target, Vectors, accelerator,
-    layout,
+    LaneCode, LaneLoop, MachineModel, Profile, ProfileLine, ProfileRow, Rematerialized, TapePlan,
+    Target, Vectors, accelerator, layout,
 };
 #[doc(inline)]
 pub use tapeloom_derive::Tree;

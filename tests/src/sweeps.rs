@@ -97,6 +97,7 @@ sweeps! {
     Cuts = "it::cuts::every_cut_of_small_graphs_costs_as_much_or_more", gate 500 in 0.1 s, nightly 50_000;
     Kernels = "codegen::clif::random_tests::random_recursive_kernels", gate 400 in 3.4 s, nightly 5000;
     Passes = "codegen::clif::random_tests::passes_require_no_more_than_they_say", gate 60 in 1.2 s, nightly 1000;
+    Timers = "profile::tests::timers_change_no_bit", gate 100 in 1.0 s, nightly 3000;
     KernelTexts = "loop_ir::text_tests::no_text_is_too_wrong", gate 2000 in 1.0 s, nightly 100_000;
     Elementwise = "codegen::clif::tests::random_kernels", gate 600 in 0.7 s, nightly 10_000;
     Calls = "loop_ir::tests::what_calls_write_is_apart", gate 300 in 0.1 s, nightly 10_000;

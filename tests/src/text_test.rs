@@ -26,6 +26,7 @@
 //! | a pass of [`tapeloom_transforms::PASSES`] | by its name |
 //! | `loop_trees` | the output is the loop trees from lowering (the last step) |
 //! | `lower` | the output is the loop program from lowering, before any pass on it (the last step) |
+//! | `timers` | the output is the loop program with the timers of a profile, and the part of each timer (the last step) |
 //! | `kernels` | the text is a loop program, and so is the output |
 //! | a pass of [`PASSES`](tapeloom_backend::passes::PASSES), `unroll by=[4,2]`, `redundant_memory overlap=true` | passes on it; the lists say `index_set_split write_out=true` and `promote_memory private=true`, too |
 //! | `layout pipeline=tflow` | of a loop program: the layout of its tape; passes on layouts may follow |
@@ -40,7 +41,7 @@ use crate::{Agreement, Failure, read_tensors, run};
 use std::collections::BTreeMap;
 use tapeloom_backend::layout::{Layout, PASSES, Pipeline as Layouts, ScratchpadModel};
 use tapeloom_backend::passes::{Choice, Context, Invariant, by_name};
-use tapeloom_backend::{Executable, Options, compile, loop_ir, loop_trees, schedule};
+use tapeloom_backend::{Executable, Options, compile, loop_ir, loop_trees, schedule, timed_parts};
 use tapeloom_ir::prim::{Exactness, Regions};
 use tapeloom_ir::{
     Amortization, FuncId, Module, PlanRequest, Policy, Price, Problem, Tensor, fingerprint,
@@ -145,6 +146,9 @@ impl<'t> TextTest<'t> {
                     return Err(format!("the loop program is not valid: {mistakes:?}").into());
                 }
                 return Ok(program.to_string());
+            }
+            if *name == "timers" {
+                return Ok(timed_parts(&module, at[0])?);
             }
             if *name == "run" {
                 if i + 1 < self.pipeline.len() {

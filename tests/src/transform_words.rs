@@ -305,15 +305,23 @@ pub fn same_numbers(m: &mut Module, case: &Case, demand: Demand) -> Result<(), F
     }
     let args: Vec<&Tensor> = case.args.iter().collect();
     let (mut in_order, mut by_kernels): (bool, Option<Vec<Tensor>>) = (false, None);
-    // Machine code is also run with iterations counted (`limited`), which must not change the results.
+    // Machine code is also run with iterations counted (`limited`) and with timers, which must not change the results.
     for (target, limited) in
         [(Target::Interpreter, false), (Target::host(), false), (Target::host(), true)]
     {
         if limited && !in_order {
             continue;
         }
-        let code =
-            compile(m, f, &Options { target: target.clone(), limited, machine: demand.machine })?;
+        let code = compile(
+            m,
+            f,
+            &Options {
+                target: target.clone(),
+                limited,
+                profiled: limited,
+                machine: demand.machine,
+            },
+        )?;
         let program =
             |e: String| format!("{target}: {e}\n{}{}", print_function(m, f), code.report().program);
         if demand.machine == MachineModel::MEASURED {

@@ -27,8 +27,10 @@ pub(super) fn hoisted(program: &Program, overlap: bool) -> Program {
     for step in &mut body {
         let mut before = inside(&program.entry, overlap, step);
         if !before.is_empty() {
-            before.push(std::mem::replace(step, Stmt::Nest { body: Vec::new() }));
-            *step = Stmt::Nest { body: before };
+            let origins = step.origins().cloned().unwrap_or_default();
+            let empty = Stmt::Nest { body: Vec::new(), origins: origins.clone() };
+            before.push(std::mem::replace(step, empty));
+            *step = Stmt::Nest { body: before, origins };
         }
     }
     program.entry.body = body;

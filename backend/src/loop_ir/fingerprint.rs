@@ -16,8 +16,9 @@ struct Printed<'a>(&'a Program);
 
 impl Hash for Printed<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let Program { tapes, limited, callees: _, entry: _ } = self.0;
+        let Program { tapes, limited, timers, callees: _, entry: _ } = self.0;
         (tapes.len(), limited.len()).hash(state);
+        hash_timers(*timers, state);
         for (_, kernel) in self.0.kernels() {
             let Kernel { inline, argsort, buffers, body, workspace, versions, kept, .. } = kernel;
             (inline, argsort, buffers, body, workspace).hash(state);
@@ -29,11 +30,19 @@ impl Hash for Printed<'_> {
 
 impl Hash for Program {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let Program { tapes, limited, callees, entry } = self;
+        let Program { tapes, limited, timers, callees, entry } = self;
         tapes.values().for_each(|tape| (tape.record, tape.within.len()).hash(state));
         limited.values().for_each(|w| w.runtime.hash(state));
+        hash_timers(*timers, state);
         callees.hash(state);
         entry.hash(state);
+    }
+}
+
+/// Programs without timers hash as before there were timers.
+fn hash_timers<H: Hasher>(timers: usize, state: &mut H) {
+    if timers > 0 {
+        ("timers", timers).hash(state);
     }
 }
 

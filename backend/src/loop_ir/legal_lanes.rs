@@ -76,6 +76,7 @@ pub(crate) fn refused(k: &Kernel, stmt: &Stmt, lanes: usize) -> Option<String> {
             Effect::External(_) => Some("there is a call of an external function inside"),
             Effect::Tape(_) => Some("a tape is turned to inside"),
             Effect::Limit(_) => Some("a loop inside is limited"),
+            Effect::Lap(_) => Some("a time is taken inside"),
         };
         apart = apart.or(runs).or(does);
     });

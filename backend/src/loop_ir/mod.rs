@@ -37,12 +37,14 @@ pub(crate) mod interp;
 pub(crate) mod legal_lanes;
 pub(crate) mod loop_counters;
 pub(crate) mod loop_limits;
+pub(crate) mod origins;
 pub(crate) mod shape;
 #[cfg(test)]
 mod tests;
 pub(crate) mod text;
 #[cfg(test)]
 mod text_tests;
+pub(crate) mod timers;
 pub(crate) mod verify;
 pub(crate) mod visit;
 
@@ -55,8 +57,10 @@ pub use interp::eval::{eval, shadow};
 pub(crate) use interp::eval::{observed, shadow_within};
 pub(crate) use legal_lanes::{MOST_LANES, combine};
 pub use loop_limits::{LimitStmt, LoopLimit, LoopLimitId};
+pub use origins::{Computed, Origins};
 pub use shape::{Access, Assign, Effect, ElementMut, Flow, Shape, ShapeMut};
 pub use text::parse::parse;
+pub use timers::{Lapped, Timed, TimerId};
 pub(crate) use verify::shallow;
 pub use verify::{VerifyError, check, check_form, verify};
 pub use visit::{Rewriter, visit};
@@ -99,6 +103,8 @@ pub struct Program {
     pub tapes: PrimaryMap<TapeId, Tape>,
     /// The loops whose iterations are counted; empty unless the user requested limits of calls.
     pub limited: PrimaryMap<LoopLimitId, LoopLimit>,
+    /// The number of timers: 0, unless a profile was requested.
+    pub timers: usize,
     /// The callees, in an order in which a kernel calls only kernels before it, so that no call recurses. Each callee
     /// is compiled once.
     pub callees: PrimaryMap<KernelId, Kernel>,
@@ -112,6 +118,7 @@ impl Program {
         Program {
             tapes: PrimaryMap::new(),
             limited: PrimaryMap::new(),
+            timers: 0,
             callees: PrimaryMap::new(),
             entry: Kernel::new(name),
         }
@@ -226,6 +233,11 @@ impl Kernel {
         }
     }
 
+    /// Returns the equations that the kernel computes.
+    pub fn origins(&self) -> Origins {
+        Origins::of(self.body.iter().filter_map(Stmt::origins).flat_map(Origins::iter).copied())
+    }
+
     /// Rewrites the body with the function `f`, which also has access to the rest of the kernel.
     pub(crate) fn rewrite<T>(&mut self, f: impl FnOnce(&mut Kernel, &mut Vec<Stmt>) -> T) -> T {
         let mut body = std::mem::take(&mut self.body);
@@ -323,14 +335,14 @@ pub(crate) const BUFFER_ALIGNMENT_BYTES: usize = size_of::<tapeloom_ir::Line>();
 const MOST_INPUTS: usize = 1 << 24;
 
 /// Returns the work of a block in units of one addition, given that of each callee: see [`Program::work`].
-fn work(body: &[Stmt], callees: &PrimaryMap<KernelId, u64>) -> u64 {
+pub(crate) fn work(body: &[Stmt], callees: &PrimaryMap<KernelId, u64>) -> u64 {
     let of_code =
         |shape: &Shape<'_>| shape.code.map_or(1, |code| u64::from(code.row().flops.max(1)));
     let alone = |shape: &Shape<'_>| match shape.effect {
         Effect::Call(call) => callees.get(call.callee).copied().unwrap_or(u64::MAX),
         // The work of a Rust function is unknown, and the function must not be called twice: return the maximum.
         Effect::External(c) => c.signature.flops().unwrap_or(u64::MAX),
-        Effect::None | Effect::Tape(_) | Effect::Limit(_) => {
+        Effect::None | Effect::Tape(_) | Effect::Limit(_) | Effect::Lap(_) => {
             shape.contract.map_or(of_code(shape), |c| {
                 let sizes = c.batch.iter().map(|b| b.0).chain([c.m, c.n, c.k]);
                 sizes.fold(1u64, |n, extent| n.saturating_mul(extent as u64))
@@ -456,6 +468,8 @@ pub enum Stmt {
     Nest {
         /// The statements of the scope.
         body: Vec<Stmt>,
+        /// The equations that the statements compute.
+        origins: Origins,
     },
     /// `for index in extent { body }`: a counted loop.
     For {
@@ -472,6 +486,8 @@ pub enum Stmt {
         carries: Vec<Carry>,
         /// The statements of one iteration.
         body: Vec<Stmt>,
+        /// The equations that the loop computes.
+        origins: Origins,
     },
     /// `while { head } condition { body }`: the head runs before each iteration and once more, after the last one.
     While {
@@ -483,6 +499,8 @@ pub enum Stmt {
         carries: Vec<Carry>,
         /// The statements of one iteration.
         body: Vec<Stmt>,
+        /// The equations that the loop computes.
+        origins: Origins,
     },
     /// `if condition { then } else { otherwise }`: a branch.
     If {
@@ -492,6 +510,8 @@ pub enum Stmt {
         then: Vec<Stmt>,
         /// The statements that run if the condition is false.
         otherwise: Vec<Stmt>,
+        /// The equations that the branch computes.
+        origins: Origins,
     },
     /// `value = expr`: defines a scalar.
     Let {
@@ -545,6 +565,8 @@ pub enum Stmt {
     Limit(LimitStmt),
     /// A call of a Rust function or of a library routine.
     CallExternal(CallExternal),
+    /// `lap timer3`: adds the time since the last lap of the call, and one run, to a timer.
+    Lap(TimerId),
 }
 
 /// A call of a Rust function or of a library routine, on views of buffers.
@@ -557,19 +579,21 @@ pub struct CallExternal {
     /// The results, each a contiguous part of a buffer. A Rust function reads its operands before it writes; the
     /// results of a routine overlap no operand and no other result.
     pub outputs: Vec<View>,
+    /// The equations that the function computes.
+    pub origins: Origins,
 }
 
 impl Stmt {
-    /// Returns the statements as one statement: inside a `Nest`, or unchanged if there is only one and it is a
-    /// contraction, a call or a statement with blocks.
-    pub fn nest(mut body: Vec<Stmt>) -> Stmt {
+    /// Returns the statements as one statement: inside a `Nest` with these origins, or unchanged if there is only one
+    /// and it is a contraction, a call or a statement with blocks.
+    pub fn nest(mut body: Vec<Stmt>, origins: Origins) -> Stmt {
         let alone = |s: &Stmt| matches!(s, Stmt::Contract(_) | Stmt::Call(_));
         let nested = |s: &Stmt| !s.blocks().is_empty() || alone(s);
         match body.pop() {
             Some(only) if body.is_empty() && nested(&only) => only,
             last => {
                 body.extend(last);
-                Stmt::Nest { body }
+                Stmt::Nest { body, origins }
             }
         }
     }
@@ -624,6 +648,8 @@ pub struct Call {
     pub outputs: Vec<View>,
     /// The offset in bytes, a multiple of 64, of the callee's workspace in the workspace of the caller.
     pub frame: usize,
+    /// The equations that the callee computes.
+    pub origins: Origins,
 }
 
 /// A view: consecutive elements of a buffer, from an address on. Operands and results of calls are views.
@@ -730,4 +756,6 @@ pub struct Contract {
     /// which lhs, rhs and out move from one iteration to the next. If the distance of out is 0, every iteration adds
     /// to the result of the previous one, and only the first iteration overwrites it.
     pub batch: Vec<(usize, i64, i64, i64)>,
+    /// The equations that the contraction computes.
+    pub origins: Origins,
 }

@@ -6,7 +6,8 @@
 
 use super::{
     Address, Arg, BufferId, BufferVersion, Call, CallExternal, Carry, Contract, CursorId, Expr,
-    Extent, IndexId, LimitStmt, Matrix, Parallelism, ScalarId, Stmt, TapeStmt, VarId, View,
+    Extent, IndexId, LimitStmt, Matrix, Origins, Parallelism, ScalarId, Stmt, TapeStmt, TimerId,
+    VarId, View,
 };
 use smallvec::{SmallVec, smallvec};
 use std::slice::from_ref;
@@ -85,6 +86,8 @@ pub enum Effect<'a> {
     Tape(&'a TapeStmt),
     /// The statement counts runs or iterations of a limited loop.
     Limit(&'a LimitStmt),
+    /// The statement reads the clock, for a timer.
+    Lap(TimerId),
 }
 
 /// A description of a statement that has the same fields for all kinds of statements.
@@ -170,10 +173,10 @@ impl Stmt {
             Some(Access { held: *held, write, address, reach: SmallVec::new(), guard: *guard })
         };
         match self {
-            Stmt::Nest { body } => {
+            Stmt::Nest { body, .. } => {
                 Shape { blocks: smallvec![&body[..]], flow: Flow::Nest, ..nothing }
             }
-            Stmt::For { index, extent, parallelism, lanes, carries, body } => {
+            Stmt::For { index, extent, parallelism, lanes, carries, body, .. } => {
                 let (index, parallelism, lanes) = (*index, *parallelism, *lanes);
                 let operands = match extent {
                     Extent::Constant(_) => &[],
@@ -183,11 +186,11 @@ impl Stmt {
                 let blocks = smallvec![&body[..]];
                 Shape { blocks, flow, carries, operands, ..nothing }
             }
-            Stmt::While { head, condition, carries, body } => {
+            Stmt::While { head, condition, carries, body, .. } => {
                 let (blocks, operands) = (smallvec![&head[..], &body[..]], from_ref(condition));
                 Shape { blocks, flow: Flow::While, carries, operands, ..nothing }
             }
-            Stmt::If { condition, then, otherwise } => {
+            Stmt::If { condition, then, otherwise, .. } => {
                 let (blocks, operands) =
                     (smallvec![&then[..], &otherwise[..]], from_ref(condition));
                 Shape { blocks, flow: Flow::If, operands, ..nothing }
@@ -227,13 +230,14 @@ impl Stmt {
                 Shape { defines, effect: Effect::Tape(t), ..nothing }
             }
             Stmt::Limit(l) => Shape { effect: Effect::Limit(l), ..nothing },
+            Stmt::Lap(timer) => Shape { effect: Effect::Lap(*timer), ..nothing },
         }
     }
 
     /// Returns mutable references to the inner blocks of the statement, and to the element that it loads or stores.
     pub fn shape_mut(&mut self) -> ShapeMut<'_> {
         match self {
-            Stmt::Nest { body } | Stmt::For { body, .. } => {
+            Stmt::Nest { body, .. } | Stmt::For { body, .. } => {
                 ShapeMut { blocks: smallvec![body], element: None }
             }
             Stmt::While { head: first, body: second, .. }
@@ -253,7 +257,30 @@ impl Stmt {
             | Stmt::Call(_)
             | Stmt::CallExternal(_)
             | Stmt::Tape(_)
-            | Stmt::Limit(_) => ShapeMut::default(),
+            | Stmt::Limit(_)
+            | Stmt::Lap(_) => ShapeMut::default(),
+        }
+    }
+
+    /// Returns the equations that the statement computes; `None` for scalar statements, which have no origins of their
+    /// own, and for statements that compute nothing.
+    pub fn origins(&self) -> Option<&Origins> {
+        match self {
+            Stmt::Nest { origins, .. }
+            | Stmt::For { origins, .. }
+            | Stmt::While { origins, .. }
+            | Stmt::If { origins, .. }
+            | Stmt::Contract(Contract { origins, .. })
+            | Stmt::Call(Call { origins, .. })
+            | Stmt::CallExternal(CallExternal { origins, .. }) => Some(origins),
+            Stmt::Let { .. }
+            | Stmt::Var { .. }
+            | Stmt::Set { .. }
+            | Stmt::Fold { .. }
+            | Stmt::Store { .. }
+            | Stmt::Tape(_)
+            | Stmt::Limit(_)
+            | Stmt::Lap(_) => None,
         }
     }
 
@@ -290,7 +317,8 @@ impl Stmt {
             | Effect::Call(_)
             | Effect::External(_)
             | Effect::Tape(_)
-            | Effect::Limit(_) => None,
+            | Effect::Limit(_)
+            | Effect::Lap(_) => None,
         }
     }
 
@@ -311,7 +339,7 @@ impl Stmt {
         }
         shape.views.into_iter().flatten().for_each(|v| v.at.args(f));
         match shape.effect {
-            Effect::None | Effect::Call(_) | Effect::External(_) => {}
+            Effect::None | Effect::Call(_) | Effect::External(_) | Effect::Lap(_) => {}
             Effect::Tape(t) => t.args(f),
             Effect::Limit(l) => l.args(f),
         }
@@ -337,6 +365,7 @@ pub(crate) struct Loop<'a> {
     pub(crate) lanes: usize,
     pub(crate) carries: &'a [Carry],
     pub(crate) body: &'a [Stmt],
+    pub(crate) origins: &'a Origins,
 }
 
 impl Stmt {
@@ -349,12 +378,13 @@ impl Stmt {
             lanes,
             carries,
             body,
+            origins,
         } = self
         else {
             return None;
         };
         let (index, extent, parallelism, lanes) = (*index, *extent, *parallelism, *lanes);
-        Some(Loop { index, extent, parallelism, lanes, carries, body })
+        Some(Loop { index, extent, parallelism, lanes, carries, body, origins })
     }
 
     /// Calls `f` with each buffer that the statement accesses or carries, possibly repeatedly. Buffers of statements

@@ -86,26 +86,30 @@ pub trait Rewriter {
     /// Returns the rewritten statement: operands are replaced first, then the defined id, then the inner blocks.
     fn stmt(&mut self, stmt: &Stmt) -> Stmt {
         match stmt {
-            Stmt::Nest { body } => Stmt::Nest { body: self.block(body) },
-            Stmt::For { index, extent, parallelism, lanes, carries, body } => {
+            Stmt::Nest { body, origins } => {
+                Stmt::Nest { body: self.block(body), origins: origins.clone() }
+            }
+            Stmt::For { index, extent, parallelism, lanes, carries, body, origins } => {
                 let extent = match extent {
                     Extent::Constant(n) => Extent::Constant(*n),
                     Extent::Scalar(a) => Extent::Scalar(self.arg(*a)),
                 };
                 let (index, parallelism, lanes) = (self.index(*index), *parallelism, *lanes);
                 let (carries, body) = (self.carries(carries), self.block(body));
-                Stmt::For { index, extent, parallelism, lanes, carries, body }
+                let origins = origins.clone();
+                Stmt::For { index, extent, parallelism, lanes, carries, body, origins }
             }
-            Stmt::While { head, condition, carries, body } => {
+            Stmt::While { head, condition, carries, body, origins } => {
                 // Rewrite the head before the condition, which the head defines.
                 let head = self.block(head);
                 let (condition, carries) = (self.arg(*condition), self.carries(carries));
-                Stmt::While { head, condition, carries, body: self.block(body) }
+                let (body, origins) = (self.block(body), origins.clone());
+                Stmt::While { head, condition, carries, body, origins }
             }
-            Stmt::If { condition, then, otherwise } => {
+            Stmt::If { condition, then, otherwise, origins } => {
                 let condition = self.arg(*condition);
                 let (then, otherwise) = (self.block(then), self.block(otherwise));
-                Stmt::If { condition, then, otherwise }
+                Stmt::If { condition, then, otherwise, origins: origins.clone() }
             }
             Stmt::Let { value, expr } => {
                 let expr = match expr {
@@ -145,7 +149,8 @@ pub trait Rewriter {
             Stmt::Call(c) => {
                 let operands = c.operands.iter().map(|v| self.view(v)).collect();
                 let outputs = c.outputs.iter().map(|v| self.view(v)).collect();
-                Stmt::Call(Call { operands, outputs, frame: self.frame(c.frame), ..*c })
+                let (frame, origins) = (self.frame(c.frame), c.origins.clone());
+                Stmt::Call(Call { operands, outputs, frame, origins, ..*c })
             }
             Stmt::Tape(t) => Stmt::Tape(match t {
                 TapeStmt::MoveCursor { cursor, to, index } => {
@@ -167,10 +172,12 @@ pub trait Rewriter {
                 }
                 LimitStmt::Count(limit) => LimitStmt::Count(*limit),
             }),
+            Stmt::Lap(timer) => Stmt::Lap(*timer),
             Stmt::CallExternal(a) => Stmt::CallExternal(CallExternal {
                 signature: a.signature.clone(),
                 operands: a.operands.iter().map(|v| self.view(v)).collect(),
                 outputs: a.outputs.iter().map(|v| self.view(v)).collect(),
+                origins: a.origins.clone(),
             }),
         }
     }

@@ -78,10 +78,11 @@ impl Tapes {
                 body.push(Stmt::Tape(TapeStmt::Length { value, tape: *tape }));
                 cuts.push(Stmt::Tape(TapeStmt::Cut { tape: *tape, to: Arg::Scalar(value) }));
             }
+            let origins = kernel.origins();
             body.append(&mut kernel.body);
             body.extend(cuts);
             // A single step, so that the scalars with the lengths stay in scope.
-            kernel.body.push(Stmt::Nest { body });
+            kernel.body.push(Stmt::Nest { body, origins });
             written.clear();
         }
         self.left.push(written);

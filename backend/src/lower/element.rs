@@ -36,6 +36,10 @@ impl FusionState<'_> {
         }
         let graph = self.graph;
         let node = &graph.nodes[id];
+        let reader = self.computing;
+        if self.computes_here(id, index) {
+            self.computing = Some(id);
+        }
         let value = match &node.kind {
             NodeKind::Input(_)
             | NodeKind::Reduce { .. }
@@ -74,7 +78,9 @@ impl FusionState<'_> {
                     let start = self.start(id, 1 + axis, room)?;
                     at.push(i.plus(&start, 1));
                 }
-                return self.element(node.operands[0], &at, guard);
+                let value = self.element(node.operands[0], &at, guard);
+                self.computing = reader;
+                return value;
             }
             NodeKind::Movement(Movement::Gather { batch, axes, bounds }) => {
                 let from = (node.operands[0], node.operands[1]);
@@ -90,8 +96,28 @@ impl FusionState<'_> {
                 }
             }
         };
+        self.computing = reader;
         self.remember(id, index, guard, value);
         Ok(value)
+    }
+
+    /// Whether an element of a node is computed where it is read, so that its scalars have this node as origin: the
+    /// node is recomputed, or its elements have run-time indices.
+    fn computes_here(&self, id: NodeId, index: &Index) -> bool {
+        match &self.graph.nodes[id].kind {
+            NodeKind::Map(_) => !self.needs[id] && self.recomputed(id, index),
+            NodeKind::Movement(Movement::Slice | Movement::Gather { .. }) => true,
+            NodeKind::Input(_)
+            | NodeKind::Reduce { .. }
+            | NodeKind::ArgReduce { .. }
+            | NodeKind::Contract { .. }
+            | NodeKind::Update(_)
+            | NodeKind::Result { .. }
+            | NodeKind::Copy
+            | NodeKind::Movement(
+                Movement::Empty | Movement::View { .. } | Movement::Reshape | Movement::Iota { .. },
+            ) => false,
+        }
     }
 
     /// Emits the load of an element, in the outermost block in which its index is defined, and marks the node

@@ -9,10 +9,11 @@ use super::fusion::FusedTrees;
 use super::graph::{Graph, NodeId, NodeKind};
 use super::loop_tree::{At, Def, NodeMatrix, Tree};
 use crate::loop_ir::{
-    Address, Arg, BufferId, BufferVersion, Contract, Expr, Extent, IndexId, Kernel, KernelId,
-    Matrix, Parallelism, ScalarId, Stmt, Sums, VarId, Version,
+    Address, Arg, BufferId, BufferVersion, Computed, Contract, Expr, Extent, IndexId, Kernel,
+    KernelId, Matrix, Origins, Parallelism, ScalarId, Stmt, Sums, VarId, Version,
 };
 use cranelift_entity::{PrimaryMap, SecondaryMap};
+use std::collections::BTreeSet;
 use tapeloom_ir::{Code, Dtype, Literal, OrderedMap, Problem};
 
 /// For each node, the buffer version that holds its value.
@@ -104,7 +105,9 @@ impl<'a> Convert<'a> {
 
     fn statement(&mut self, tree: &Tree, out: &mut Vec<Stmt>) -> Result<(), Problem> {
         let stmt = match tree {
-            Tree::Nest(body) => Stmt::nest(collapse(self.block(body)?)),
+            Tree::Nest(body) => {
+                Stmt::nest(collapse(self.block(body)?), self.origins_of_trees(body))
+            }
             Tree::Contract(p) => Stmt::Contract(Contract {
                 dtype: p.dtype,
                 sums: Sums::Library,
@@ -116,6 +119,7 @@ impl<'a> Convert<'a> {
                 rhs: self.matrix(p.rhs)?,
                 out: self.matrix(p.out)?,
                 batch: p.batch.clone(),
+                origins: self.origins_of_nodes([p.out.node]),
             }),
             Tree::Region(r) => return self.region(r, out),
             Tree::For { index, extent, body } => {
@@ -123,8 +127,9 @@ impl<'a> Convert<'a> {
                 self.new_index[*index] = Some(new);
                 // `infer_parallelism` decides in the end which loops are parallel.
                 let (extent, parallelism) = (Extent::Constant(*extent), Parallelism::Serial);
-                let (carries, body) = (Vec::new(), self.block(body)?);
-                Stmt::For { index: new, extent, parallelism, lanes: 1, carries, body }
+                let (carries, origins) = (Vec::new(), self.origins_of_trees(body));
+                let body = self.block(body)?;
+                Stmt::For { index: new, extent, parallelism, lanes: 1, carries, body, origins }
             }
             Tree::Let { value, expr } => {
                 let expr = match expr {
@@ -163,6 +168,38 @@ impl<'a> Convert<'a> {
         };
         out.push(stmt);
         Ok(())
+    }
+
+    /// Returns the equations of these nodes, in the order of the nodes.
+    pub(crate) fn origins_of_nodes(&self, nodes: impl IntoIterator<Item = NodeId>) -> Origins {
+        let nodes: BTreeSet<NodeId> = nodes.into_iter().collect();
+        Origins::of(nodes.into_iter().filter_map(|id| {
+            let node = &self.graph.nodes[id];
+            let computed = !matches!(node.kind, NodeKind::Input(_));
+            computed.then_some(Computed { primitive: node.name, origin: node.origin })
+        }))
+    }
+
+    /// Returns the equations that loop trees compute: those of their scalars and stores.
+    fn origins_of_trees(&self, trees: &[Tree]) -> Origins {
+        let mut nodes = Vec::new();
+        self.nodes_of(trees, &mut nodes);
+        self.origins_of_nodes(nodes)
+    }
+
+    fn nodes_of(&self, trees: &[Tree], nodes: &mut Vec<NodeId>) {
+        for tree in trees {
+            match tree {
+                Tree::Nest(body) | Tree::For { body, .. } => self.nodes_of(body, nodes),
+                Tree::Let { value, .. } => nodes.extend(self.old.scalars[*value].node),
+                Tree::Store { node, .. } => nodes.push(*node),
+                Tree::Contract(product) => nodes.push(product.out.node),
+                Tree::Region(step) => nodes.push(step.first),
+                Tree::Var { var, .. } | Tree::Set { var, .. } | Tree::Fold { var, .. } => {
+                    nodes.extend(self.old.var_nodes[*var]);
+                }
+            }
+        }
     }
 
     fn arg(&self, arg: Arg) -> Result<Arg, Problem> {

@@ -43,6 +43,8 @@ pub(crate) struct FusedTrees {
     pub(crate) body: Vec<Tree>,
     pub(crate) scalars: PrimaryMap<ScalarId, ScalarInfo>,
     pub(crate) vars: PrimaryMap<VarId, Dtype>,
+    /// For each variable, the node whose elements are accumulated in it.
+    pub(crate) var_nodes: SecondaryMap<VarId, Option<NodeId>>,
     /// Whether a node needs memory: it is loaded, overwritten, or an operand of a region or library call.
     pub(crate) needs: SecondaryMap<NodeId, bool>,
     /// For each node that takes over the memory of its base (the array that it overwrites), the base.
@@ -69,6 +71,7 @@ pub(crate) fn emit(
         scalars: PrimaryMap::new(),
         vars: PrimaryMap::new(),
         var_levels: SecondaryMap::new(),
+        var_nodes: SecondaryMap::new(),
         indices: PrimaryMap::new(),
         blocks: Vec::new(),
         starts: OrderedMap::default(),
@@ -81,6 +84,7 @@ pub(crate) fn emit(
         placed: SecondaryMap::with_capacity(graph.nodes.len()),
         blocks_placed: 0,
         body: Vec::new(),
+        computing: None,
     };
     for r in &graph.results {
         emit.needs[*r] = true;
@@ -104,6 +108,7 @@ pub(crate) fn emit(
         body: emit.body,
         scalars: emit.scalars,
         vars: emit.vars,
+        var_nodes: emit.var_nodes,
         needs: emit.needs,
         takes_over: emit.takes_over,
     })
@@ -295,6 +300,7 @@ impl FusionState<'_> {
 
     fn leaf(&mut self, m: usize) -> Result<(), Problem> {
         let node = self.candidates[m].node;
+        self.computing = Some(node);
         let depth = self.bound[m].len();
         let folds = self.candidates[m].first_fold().is_some();
         let accumulator = self.accumulators[m].take();

@@ -27,6 +27,7 @@ pub(crate) struct FusionState<'a> {
     pub(crate) scalars: PrimaryMap<ScalarId, ScalarInfo>,
     pub(crate) vars: PrimaryMap<VarId, Dtype>,
     pub(crate) var_levels: SecondaryMap<VarId, usize>,
+    pub(crate) var_nodes: SecondaryMap<VarId, Option<NodeId>>,
     /// The extent of every loop index, and the level of its loop's body (the outermost block has level 0).
     pub(crate) indices: PrimaryMap<IndexId, (usize, usize)>,
     pub(crate) blocks: Vec<Block>,
@@ -45,6 +46,8 @@ pub(crate) struct FusionState<'a> {
     pub(crate) placed: SecondaryMap<NodeId, Placed>,
     pub(crate) blocks_placed: u32,
     pub(crate) body: Vec<Tree>,
+    /// The node whose elements are being emitted: the origin of new scalars and variables.
+    pub(crate) computing: Option<NodeId>,
 }
 
 /// The item (a loop, or straight-line code) into which fusion put a node. If the node is written in parts,
@@ -70,6 +73,8 @@ pub(crate) struct ScalarInfo {
     pub(crate) range: Option<Interval>,
     /// The sign of the scalar, as far as it is known.
     pub(crate) sign: Sign,
+    /// The node for which the scalar was computed first.
+    pub(crate) node: Option<NodeId>,
 }
 
 /// The key of an element that is already in a scalar: node, index and guard.

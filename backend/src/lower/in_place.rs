@@ -25,6 +25,7 @@ impl FusionState<'_> {
 
     /// Emits loops that store all elements of the array `base` to the memory of node `id`.
     pub(crate) fn copy_into(&mut self, id: NodeId, base: Source) -> Result<(), Problem> {
+        self.computing = Some(id);
         let shape = self.graph.nodes[id].ty.shape.clone();
         if shape.elements() == 0 {
             return Ok(());
@@ -64,6 +65,7 @@ impl FusionState<'_> {
 
     /// Emits the loop over the new elements of update `id`, which stores each of them.
     fn updates(&mut self, id: NodeId) -> Result<(), Problem> {
+        self.computing = Some(id);
         let graph = self.graph;
         let node = &graph.nodes[id];
         let NodeKind::Update(update) = &node.kind else {

@@ -103,7 +103,7 @@ fn lower(
     plan.large_residuals = large_residuals(module, func);
     plan.rematerialized = rematerialized(module, func);
     let limited = tapes.limited.unwrap_or_default();
-    Ok((Program { tapes: tapes.all, limited, callees, entry }, plan))
+    Ok((Program { tapes: tapes.all, limited, timers: 0, callees, entry }, plan))
 }
 
 /// Lowers one function, whose callees have been lowered, to a kernel and its memory plan.

@@ -29,6 +29,7 @@ impl FusionState<'_> {
     /// folded loop.
     pub(crate) fn begin_fold(&mut self, m: usize, depth: usize) -> Result<(), Problem> {
         let node = self.candidates[m].node;
+        self.computing = Some(node);
         let (_, identity) = self.identity(m);
         if self.candidates[m].accumulates_in_memory() {
             self.needs[node] = true;

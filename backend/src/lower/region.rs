@@ -20,8 +20,8 @@ use super::region_node::RegionKind;
 use super::tape_cursors::TapeAccesses;
 use crate::loop_ir::{
     Address, Arg, BUFFER_ALIGNMENT_BYTES, Buffer, BufferId, BufferVersion, Call, CallExternal,
-    Carry, Effect, Expr, Extent, IndexId, Kernel, KernelId, LimitStmt, LoopLimit, Parallelism,
-    Place, Stmt, Version, View, visit,
+    Carry, Effect, Expr, Extent, IndexId, Kernel, KernelId, LimitStmt, LoopLimit, Origins,
+    Parallelism, Place, Stmt, Version, View, visit,
 };
 use cranelift_entity::{EntityRef, PrimaryMap};
 use tapeloom_ir::fault::{Fault, planted};
@@ -103,11 +103,14 @@ impl Convert<'_> {
         let stmt = match &graph.regions[r.region].kind {
             RegionKind::Call(callee) | RegionKind::Routine(callee) => {
                 let (operands, outputs) = (self.spans(&r.operands)?, self.results(r)?);
-                Stmt::Call(Call { callee: *callee, operands, outputs, frame })
+                // Not those of the callee: there may be thousands of calls.
+                let origins = self.origins_of_nodes([r.first]);
+                Stmt::Call(Call { callee: *callee, operands, outputs, frame, origins })
             }
             RegionKind::CallExternal(signature) => {
                 let (operands, outputs) = (self.spans(&r.operands)?, self.results(r)?);
-                Stmt::CallExternal(CallExternal { signature: signature.clone(), operands, outputs })
+                let (signature, origins) = (signature.clone(), self.origins(r));
+                Stmt::CallExternal(CallExternal { signature, operands, outputs, origins })
             }
             RegionKind::Branch(branches) => self.branch(r, branches, frame)?,
             RegionKind::Loop { body, condition, spec } => {
@@ -185,11 +188,18 @@ impl Convert<'_> {
                     (Arg::Scalar(value), branch, chosen)
                 }
             };
-            block.push(Stmt::If { condition, then, otherwise });
+            block.push(Stmt::If { condition, then, otherwise, origins: self.origins(r) });
             chosen = block;
         }
         code.extend(chosen);
-        Ok(Stmt::Nest { body: code })
+        Ok(Stmt::Nest { body: code, origins: self.origins(r) })
+    }
+
+    /// Returns the equations that a region computes: its own one, and those of the kernels that it runs.
+    fn origins(&self, r: &RegionStep) -> Origins {
+        let kernels = self.graph.regions[r.region].kind.kernels();
+        let own = self.origins_of_nodes([r.first]);
+        kernels.iter().fold(own, |all, k| all.united(&self.memory.callees[*k].origins()))
     }
 
     /// Emits the call of a branch. If the other branches update a result in place and this one computes it in
@@ -213,16 +223,17 @@ impl Convert<'_> {
                 let ty = self.graph.nodes[r.results[*n]].ty.clone();
                 let buffer = self.own(ty, frame + layout.next[position]);
                 outputs[*n] = View { held: BufferVersion::first(buffer), ..results[*n].clone() };
-                copies.push(self.copy(&outputs[*n], &results[*n]));
+                copies.push(self.copy(r, &outputs[*n], &results[*n]));
             }
         }
         let operands = operands.to_vec();
-        let call = Stmt::Call(Call { callee, operands, outputs, frame });
+        let origins = self.memory.callees[callee].origins();
+        let call = Stmt::Call(Call { callee, operands, outputs, frame, origins });
         std::iter::once(call).chain(copies).collect()
     }
 
-    /// Emits a loop that copies the elements of view `from` to view `to`.
-    fn copy(&mut self, from: &View, to: &View) -> Stmt {
+    /// Emits a loop that copies the elements of view `from` to view `to`, for a result of region `r`.
+    fn copy(&mut self, r: &RegionStep, from: &View, to: &View) -> Stmt {
         let index = self.kernel.fresh_index();
         let value = self.kernel.scalars.push(self.kernel.buffers[from.held.buffer].ty.dtype);
         let along = |view: &View| {
@@ -239,6 +250,7 @@ impl Convert<'_> {
             lanes: 1,
             carries: Vec::new(),
             body: vec![Stmt::Let { value, expr }, store],
+            origins: self.origins_of_nodes([r.first]),
         }
     }
 
@@ -293,10 +305,9 @@ impl Convert<'_> {
             self.move_cursors(&iteration.tape_accesses, value, &mut body);
         }
         body.push(self.call(&iteration, index)?);
-        let stmt =
-            Stmt::For { index, extent, parallelism: Parallelism::Serial, lanes: 1, carries, body };
-        code.push(stmt);
-        Ok(Stmt::nest(code))
+        let (parallelism, origins) = (Parallelism::Serial, self.origins(r));
+        code.push(Stmt::For { index, extent, parallelism, lanes: 1, carries, body, origins });
+        Ok(Stmt::nest(code, self.origins(r)))
     }
 
     /// Emits a while loop; its last result counts the iterations.
@@ -319,8 +330,9 @@ impl Convert<'_> {
         let operand = |p: &usize| self.operand(iteration, *p, None);
         let operands = reads.iter().map(operand).collect::<Result<_, _>>()?;
         let outputs = vec![answer.clone()];
-        let mut head =
-            vec![Stmt::Call(Call { callee: condition, operands, outputs, frame: iteration.frame })];
+        let (callee, frame) = (condition, iteration.frame);
+        let origins = self.memory.callees[callee].origins();
+        let mut head = vec![Stmt::Call(Call { callee, operands, outputs, frame, origins })];
         let condition = self.scalar(&answer, Dtype::Bool, &mut head);
         let mut body = Vec::new();
         self.limit(iteration, None, &mut code, &mut body);
@@ -335,8 +347,9 @@ impl Convert<'_> {
         let n = self.scalar(count, Dtype::I64, &mut body);
         let next = self.integer(Code::Add, n, Arg::Literal(Literal::i64(1)), &mut body);
         body.push(store(count, next));
-        code.push(Stmt::While { head, condition, carries, body });
-        Ok(Stmt::Nest { body: code })
+        let origins = self.origins(iteration.step);
+        code.push(Stmt::While { head, condition, carries, body, origins: origins.clone() });
+        Ok(Stmt::Nest { body: code, origins })
     }
 
     /// If loops are limited, adds the statements that count iterations against the limit, before the loop and
@@ -415,7 +428,9 @@ impl Convert<'_> {
                 None => element(&results[n], iteration.spec, index, elements),
             });
         }
-        Ok(Stmt::Call(Call { callee: iteration.body, operands, outputs, frame: iteration.frame }))
+        let (callee, frame) = (iteration.body, iteration.frame);
+        let origins = self.memory.callees[callee].origins();
+        Ok(Stmt::Call(Call { callee, operands, outputs, frame, origins }))
     }
 
     /// Returns the view that parameter `p` of the body reads in iteration `index`.

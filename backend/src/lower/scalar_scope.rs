@@ -24,6 +24,7 @@ impl FusionState<'_> {
     pub(crate) fn var(&mut self, dtype: Dtype, init: Literal) -> VarId {
         let var = self.vars.push(dtype);
         self.var_levels[var] = self.blocks.len() - 1;
+        self.var_nodes[var] = self.computing;
         self.push(Tree::Var { var, init: Arg::Literal(init) });
         var
     }
@@ -61,7 +62,8 @@ impl FusionState<'_> {
 
     pub(crate) fn let_at(&mut self, level: usize, dtype: Dtype, expr: Def) -> Arg {
         let sign = self.sign_of(dtype, &expr);
-        let value = self.scalars.push(ScalarInfo { dtype, level, range: None, sign });
+        let value =
+            self.scalars.push(ScalarInfo { dtype, level, range: None, sign, node: self.computing });
         self.blocks[level].code.push(Tree::Let { value, expr });
         Arg::Scalar(value)
     }

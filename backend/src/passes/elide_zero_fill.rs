@@ -57,7 +57,7 @@ impl Search<'_> {
     /// Statements inside loops are not considered, since they run more than once.
     fn steps(&mut self, steps: &mut Vec<Stmt>) {
         steps.retain_mut(|step| {
-            if let Stmt::Nest { body } = step {
+            if let Stmt::Nest { body, .. } = step {
                 self.steps(body);
                 return !body.is_empty();
             }
@@ -76,7 +76,7 @@ impl Search<'_> {
     /// value. For a small result, the caller's clearing would cost the same as the program's.
     fn clears(&self, stmt: &Stmt, stored: &mut Vec<BufferId>) -> bool {
         match stmt {
-            Stmt::Nest { body } => body.iter().all(|s| self.clears(s, stored)),
+            Stmt::Nest { body, .. } => body.iter().all(|s| self.clears(s, stored)),
             Stmt::For { carries, body, .. } => {
                 carries.is_empty() && body.iter().all(|s| self.clears(s, stored))
             }

@@ -25,7 +25,7 @@ use crate::loop_ir::analysis::invariance::VaryingValues;
 use crate::loop_ir::dead_code::{drop_unread, slice};
 use crate::loop_ir::{
     Address, Arg, BUFFER_ALIGNMENT_BYTES, Buffer, BufferId, BufferVersion, Expr, Extent, Flow,
-    IndexId, Kernel, Parallelism, Place, Program, Rewriter, ScalarId, Stmt, visit,
+    IndexId, Kernel, Origins, Parallelism, Place, Program, Rewriter, ScalarId, Stmt, visit,
 };
 use crate::machine::MachineModel;
 use tapeloom_ir::fault::{Fault, planted};
@@ -59,8 +59,9 @@ fn hoist_invariant(program: &mut Program, machine: MachineModel) -> Vec<Hoisted>
         let (free, made) = (hoist.free, hoist.made);
         if !first.is_empty() {
             // A step must remain one statement, because reports refer to steps by position.
-            let rest = std::mem::replace(stmt, Stmt::Nest { body: first });
-            if let Stmt::Nest { body } = stmt {
+            let origins = stmt.origins().cloned().unwrap_or_default();
+            let rest = std::mem::replace(stmt, Stmt::Nest { body: first, origins });
+            if let Stmt::Nest { body, .. } = stmt {
                 body.push(rest);
             }
         }
@@ -115,13 +116,13 @@ impl Hoist<'_> {
         varies: &VaryingValues,
         first: &mut Vec<Stmt>,
     ) {
-        let flow = stmt.shape().flow;
+        let (flow, origins) = (stmt.shape().flow, stmt.origins().cloned().unwrap_or_default());
         for body in stmt.blocks_mut() {
             let times = match flow {
                 Flow::Nest => times,
                 Flow::For { index, extent: Extent::Constant(n), .. } => {
                     if times >= self.machine.hoisted_iterations {
-                        first.extend(self.common(index, n, body, varies));
+                        first.extend(self.common((index, n), body, varies, &origins));
                     }
                     times.saturating_mul(n)
                 }
@@ -135,13 +136,14 @@ impl Hoist<'_> {
         }
     }
 
-    /// Moves the expensive invariant values of an inner loop into an array. Returns the loop that fills the array.
+    /// Moves the expensive invariant values of an inner loop into an array. Returns the loop that fills the array, with
+    /// the origins of the inner loop.
     fn common(
         &mut self,
-        index: IndexId,
-        iterations: usize,
+        (index, iterations): (IndexId, usize),
         body: &mut Vec<Stmt>,
         varies: &VaryingValues,
+        origins: &Origins,
     ) -> Option<Stmt> {
         let varies = varies.clone().fix_index(index);
         let invariant = InvariantValues::of(self.kernel, self.machine, body, varies);
@@ -193,6 +195,7 @@ impl Hoist<'_> {
             lanes: 1,
             carries,
             body: ahead,
+            origins: origins.clone(),
         })
     }
 }

@@ -58,7 +58,8 @@ fn index_set_split(program: &mut Program, tiny: Option<MachineModel>) -> Result<
     for kernel in program.kernels_mut() {
         for step in std::mem::take(&mut kernel.body) {
             // A step must remain one statement, because reports refer to steps by position.
-            let step = Stmt::nest(block(kernel, vec![step], tiny, false)?);
+            let origins = step.origins().cloned().unwrap_or_default();
+            let step = Stmt::nest(block(kernel, vec![step], tiny, false)?, origins);
             kernel.body.push(step);
         }
     }
@@ -246,27 +247,27 @@ pub(super) fn copies(
         undecided |= copy.undecided;
     }
     if let Some((own, shared)) = jammed {
-        around(Some(shared), (own.extent, own.parallelism), Vec::new(), together, &mut all);
+        around(Some(shared), &Loop { extent: own.extent, carries: &[], ..own }, together, &mut all);
     }
     all.append(&mut behind);
     drop_unread(&mut all, &|_| true);
-    around(inner, (iterations as usize, outer.parallelism), outer.carries.to_vec(), all, out);
+    around(inner, &Loop { extent: iterations as usize, ..outer }, all, out);
     undecided
 }
 
-/// Wraps statements in a loop with that index, or appends them as they are if there is no index.
-fn around(
-    index: Option<IndexId>,
-    (extent, parallelism): (usize, Parallelism),
-    carries: Vec<Carry>,
-    body: Vec<Stmt>,
-    out: &mut Vec<Stmt>,
-) {
-    let extent = Extent::Constant(extent);
-    match index {
-        None => out.extend(body),
-        Some(index) => out.push(Stmt::For { index, extent, parallelism, lanes: 1, carries, body }),
-    }
+/// Wraps statements in a loop like `like`, with that index and without lanes; appends them as they are if there is no
+/// index.
+fn around(index: Option<IndexId>, like: &Loop<'_>, body: Vec<Stmt>, out: &mut Vec<Stmt>) {
+    let Some(index) = index else { return out.extend(body) };
+    out.push(Stmt::For {
+        index,
+        extent: Extent::Constant(like.extent),
+        parallelism: like.parallelism,
+        lanes: 1,
+        carries: like.carries.to_vec(),
+        body,
+        origins: like.origins.clone(),
+    });
 }
 
 /// A rewriter that copies a loop's body for a range of iterations.
@@ -344,7 +345,7 @@ impl<'a> Copy<'a> {
                 self.scalars[*value] = Some(known);
                 continue;
             }
-            if let Stmt::If { condition, then, otherwise } = stmt
+            if let Stmt::If { condition, then, otherwise, .. } = stmt
                 && let Arg::Literal(known) = self.arg(*condition)
             {
                 self.append(if known.bits != 0 { then } else { otherwise }, out);

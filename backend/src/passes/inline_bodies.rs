@@ -71,7 +71,8 @@ fn block(kernel: &mut Kernel, callees: &PrimaryMap<KernelId, Kernel>, body: &mut
     for stmt in body {
         match stmt {
             Stmt::Call(c) if callees[c.callee].inline && fits(c, &callees[c.callee]) => {
-                *stmt = Stmt::Nest { body: Body::of(kernel, &callees[c.callee], c) };
+                let (body, origins) = (Body::of(kernel, &callees[c.callee], c), c.origins.clone());
+                *stmt = Stmt::Nest { body, origins };
                 changed = true;
             }
             other => {

@@ -25,7 +25,8 @@ use super::pass::{Invariant, Pass, Run};
 use crate::loop_ir::analysis::dependence::disjoint;
 use crate::loop_ir::shape::Loop;
 use crate::loop_ir::{
-    Address, Arg, BufferVersion, Expr, Extent, Kernel, Parallelism, Rewriter, ScalarId, Stmt, VarId,
+    Address, Arg, BufferVersion, Expr, Extent, Kernel, Origins, Parallelism, Rewriter, ScalarId,
+    Stmt, VarId,
 };
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::Literal;
@@ -222,7 +223,7 @@ impl<'a> Sums<'a> {
         begin.extend(end);
         let results = self.results.iter().rev();
         let mut nest = results.fold(begin, |body, (l, _)| vec![looped(l, body)]);
-        nest.pop().unwrap_or(Stmt::Nest { body: nest })
+        nest.pop().unwrap_or_else(|| Stmt::Nest { body: nest, origins: Origins::default() })
     }
 }
 
@@ -243,7 +244,8 @@ fn is_cheap(stmt: &Stmt) -> bool {
 
 fn looped(l: &Loop<'_>, body: Vec<Stmt>) -> Stmt {
     let Loop { index, extent, parallelism, lanes, .. } = *l;
-    Stmt::For { index, extent: Extent::Constant(extent), parallelism, lanes, carries: vec![], body }
+    let (extent, carries, origins) = (Extent::Constant(extent), Vec::new(), l.origins.clone());
+    Stmt::For { index, extent, parallelism, lanes, carries, body, origins }
 }
 
 /// A rewriter that replaces accumulated elements in memory by variables.

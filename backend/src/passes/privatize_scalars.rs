@@ -75,7 +75,7 @@ fn mentions(stmt: &Stmt, var: VarId) -> bool {
 /// holds all uses.
 fn moves_inwards(body: &[Stmt], var: VarId) -> bool {
     let mut users = body.iter().filter(|stmt| mentions(stmt, var));
-    let (Some(Stmt::Nest { body: inside } | Stmt::For { body: inside, .. }), None) =
+    let (Some(Stmt::Nest { body: inside, .. } | Stmt::For { body: inside, .. }), None) =
         (users.next(), users.next())
     else {
         return false;

@@ -86,9 +86,11 @@ fn block(
             changed |= block(kernel, mentions, (machine, own), within || in_order, inside);
         }
         if let Some([mut before, behind]) = around {
-            before.push(std::mem::replace(stmt, Stmt::Nest { body: Vec::new() }));
+            let origins = stmt.origins().cloned().unwrap_or_default();
+            let empty = Stmt::Nest { body: Vec::new(), origins: origins.clone() };
+            before.push(std::mem::replace(stmt, empty));
             before.extend(behind);
-            *stmt = Stmt::Nest { body: before };
+            *stmt = Stmt::Nest { body: before, origins };
             changed = true;
         }
     }
@@ -183,7 +185,7 @@ pub(super) fn read(value: ScalarId, dtype: Dtype, var: VarId) -> Stmt {
 /// Returns whether a block certainly stores an element before it reads it; `None` if it does neither.
 fn stores_first(body: &[Stmt], element: Element) -> Option<bool> {
     body.iter().find_map(|stmt| {
-        if let Stmt::Nest { body } = stmt {
+        if let Stmt::Nest { body, .. } = stmt {
             return stores_first(body, element);
         }
         let mut met = None;
@@ -351,7 +353,7 @@ impl Promote<'_> {
         for stmt in body {
             match stmt {
                 // A nest runs unconditionally, so the values that become known inside remain known.
-                Stmt::Nest { body } => self.statements(body, out),
+                Stmt::Nest { body, .. } => self.statements(body, out),
                 Stmt::Let { value, expr: Expr::Load { held, address, .. } }
                     if let Some((element, var)) = Promote::var(self, held.buffer, address) =>
                 {

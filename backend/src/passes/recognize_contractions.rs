@@ -124,13 +124,14 @@ impl Found {
 
 /// Returns a loop around one contraction as one contraction with more rows, more columns or a batch dimension.
 fn extend_by_loop(stmt: &Stmt) -> Option<Contract> {
-    let Loop { index, extent, parallelism, body: [Stmt::Contract(c)], .. } = plain(stmt)? else {
+    let Loop { index, extent, parallelism, body: [Stmt::Contract(c)], origins, .. } = plain(stmt)?
+    else {
         return None;
     };
     if c.sums == Sums::Library {
         return None;
     }
-    let mut c = c.clone();
+    let mut c = Contract { origins: origins.united(&c.origins), ..c.clone() };
     let mut strides = [0; 3];
     for (stride, matrix) in strides.iter_mut().zip([&mut c.lhs, &mut c.rhs, &mut c.out]) {
         *stride = matrix.at.stride(index);

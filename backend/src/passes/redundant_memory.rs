@@ -191,7 +191,8 @@ fn stores(alike: &Alike, body: Vec<Stmt>) -> Vec<Stmt> {
 fn is_stored_again(alike: &Alike, stmt: &Stmt, again: &mut Vec<Element>) -> bool {
     let shape = stmt.shape();
     let Some(e) = &shape.element else {
-        if shape.contract.is_some() || !matches!(shape.effect, Effect::None | Effect::Limit(_)) {
+        let alone = matches!(shape.effect, Effect::None | Effect::Limit(_) | Effect::Lap(_));
+        if shape.contract.is_some() || !alone {
             again.clear();
         }
         return false;

@@ -90,8 +90,10 @@ impl<'a> Straight<'a> {
     fn append(&mut self, body: &'a [Stmt], out: &mut Vec<Stmt>) {
         for stmt in body {
             match stmt {
-                Stmt::Nest { body } => out.push(Stmt::Nest { body: self.block(body) }),
-                Stmt::For { index, extent, parallelism, lanes, carries, body } => {
+                Stmt::Nest { body, origins } => {
+                    out.push(Stmt::Nest { body: self.block(body), origins: origins.clone() });
+                }
+                Stmt::For { index, extent, parallelism, lanes, carries, body, origins } => {
                     let (index, parallelism, lanes) = (*index, *parallelism, *lanes);
                     self.ranges.count(index, *extent);
                     let extent = match extent {
@@ -110,9 +112,10 @@ impl<'a> Straight<'a> {
                         lanes,
                         carries,
                         body: inside,
+                        origins: origins.clone(),
                     });
                 }
-                Stmt::While { head, condition, carries, body } => {
+                Stmt::While { head, condition, carries, body, origins } => {
                     let all = |ranges: &mut ValueRanges<'a>| {
                         ranges.invalidate_all(head);
                         ranges.invalidate_all(body);
@@ -128,9 +131,10 @@ impl<'a> Straight<'a> {
                     all(&mut self.ranges);
                     self.forget(head);
                     let (condition, carries) = (self.arg(*condition), carries.clone());
-                    out.push(Stmt::While { head: again, condition, carries, body: inside });
+                    let (head, body, origins) = (again, inside, origins.clone());
+                    out.push(Stmt::While { head, condition, carries, body, origins });
                 }
-                Stmt::If { condition, then, otherwise } => match self.arg(*condition) {
+                Stmt::If { condition, then, otherwise, origins } => match self.arg(*condition) {
                     Arg::Literal(holds) => {
                         self.changed = true;
                         let side = if holds.bits != 0 { then } else { otherwise };
@@ -138,7 +142,7 @@ impl<'a> Straight<'a> {
                             // A cursor may be moved only once in a block, and a neighbouring branch may move
                             // it, too.
                             let body = self.block(side);
-                            out.push(Stmt::Nest { body });
+                            out.push(Stmt::Nest { body, origins: origins.clone() });
                         } else {
                             self.append(side, out);
                         }
@@ -156,7 +160,8 @@ impl<'a> Straight<'a> {
                         let sides = (side(then, true), side(otherwise, false));
                         self.forget(then);
                         let (then, otherwise) = sides;
-                        out.push(Stmt::If { condition: mapped, then, otherwise });
+                        let (condition, origins) = (mapped, origins.clone());
+                        out.push(Stmt::If { condition, then, otherwise, origins });
                     }
                 },
                 Stmt::Let { value, expr } => {
@@ -190,6 +195,7 @@ impl<'a> Straight<'a> {
                 | Stmt::Call(_)
                 | Stmt::Tape(_)
                 | Stmt::Limit(_)
+                | Stmt::Lap(_)
                 | Stmt::CallExternal(_) => out.push(self.stmt(stmt)),
             }
         }

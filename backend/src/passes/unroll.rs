@@ -46,8 +46,9 @@ const MOST_STATEMENTS: usize = 100_000;
 fn unroll(kernel: &mut Kernel, factors: &[u64]) {
     for step in std::mem::take(&mut kernel.body) {
         // A step must remain one statement, because reports refer to steps by position.
+        let origins = step.origins().cloned().unwrap_or_default();
         let (step, _) = block(kernel, factors, vec![step]);
-        kernel.body.push(Stmt::nest(step));
+        kernel.body.push(Stmt::nest(step, origins));
     }
 }
 
@@ -83,7 +84,7 @@ fn may(found: Loop<'_>, factor: u64) -> bool {
     // excluded, too.
     fits &= carries.iter().all(|carry| carry.input.buffer == carry.output.buffer);
     visit(body, &mut |stmt| {
-        fits &= !matches!(stmt, Stmt::Limit(_));
+        fits &= !matches!(stmt, Stmt::Limit(_) | Stmt::Lap(_));
         let ours = |inner: &Carry| carries.iter().any(|c| c.input.buffer == inner.input.buffer);
         fits &= !stmt.carries().iter().any(ours);
     });

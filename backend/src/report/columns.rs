@@ -1,6 +1,11 @@
-//! Prints rows of table cells as text in aligned columns.
+//! Prints rows of table cells as text in aligned columns; escapes text for pictures.
 
 use std::fmt;
+
+/// Returns a text with the characters replaced that have a meaning in SVG.
+pub(crate) fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
 
 /// Prints rows of `N` cells as text, with each column padded to its widest cell.
 pub(crate) fn table<const N: usize>(

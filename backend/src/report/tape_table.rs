@@ -21,7 +21,7 @@
 //! accessed through the cache.
 
 use crate::layout::{Layer, Layout};
-use crate::report::columns::table;
+use crate::report::columns::{escaped, table};
 use crate::report::memory_plan::{Plan, Representation, Row, StepWorkspace, TapeInStep};
 use crate::report::rematerialized::{READERS, Rematerialized};
 use std::fmt;
@@ -137,10 +137,6 @@ impl<'p> TapePlan<'p> {
         );
         svg
     }
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 /// The column headings of the printed tape table.

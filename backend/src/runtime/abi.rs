@@ -46,6 +46,8 @@ pub(crate) struct Context {
     pub(crate) flag: *const u8,
     /// Points to the [`LoopLimits`](crate::loop_ir::loop_counters::LoopLimits) of the loops in `rows`.
     pub(crate) loop_limits: *mut u8,
+    /// Points to the [`Timers`](crate::loop_ir::timers::Timers) of the call; null if the program has none.
+    pub(crate) timers: *mut u8,
 }
 
 /// The state of a dynamic tape, as machine code reads and writes it.

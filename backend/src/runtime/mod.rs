@@ -1,4 +1,4 @@
-//! The run-time support of compiled programs: external calls, tape memory, matrix products, sorts, limits.
+//! The run-time support of compiled programs: external calls, tape memory, matrix products, sorts, limits, timers.
 
 pub(crate) mod abi;
 pub(crate) mod argsort;
@@ -7,3 +7,4 @@ pub(crate) mod gemm;
 pub(crate) mod loop_limits;
 pub(crate) mod small_gemm;
 pub(crate) mod tape_memory;
+pub(crate) mod timers;

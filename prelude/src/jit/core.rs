@@ -16,7 +16,7 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use tapeloom_backend::accelerator::{RunConfig, Statistics};
-use tapeloom_backend::{MachineModel, Options, Target};
+use tapeloom_backend::{MachineModel, Options, Profile, Target};
 use tapeloom_ir::trace::{self, Handle, Param, Traced};
 use tapeloom_ir::{ArrayType, Kind, Limits, Loc, Problem, Tensor, check_keys};
 use tapeloom_transforms::changes;
@@ -307,6 +307,37 @@ impl Core {
         Ok((results, traced.output, report))
     }
 
+    /// Runs a program that was compiled with timers around its parts.
+    pub(super) fn profile(
+        &self,
+        leaves: &TensorRefs<'_>,
+        closure: &Closure<'_>,
+    ) -> Result<(Vec<Tensor>, Form, Profile), Error> {
+        let machine_code = matches!(self.target, Target::Native(_));
+        let compiled = matches!(self.engine, Engine::Native | Engine::Relaxed);
+        if !machine_code || !compiled {
+            let problem = Problem::new(
+                Kind::Target,
+                "a profile is of machine code, and this function runs on another engine",
+                "profile without `on`, `interpreted` and `nan_check`; on an accelerator, `simulate` \
+                 gives statistics",
+            );
+            return Err(Error::at(problem, self.at));
+        }
+        let traced = self.traced(&types(leaves), closure)?;
+        let at = |p: Problem| Error::at(p, self.at);
+        let options = Options { profiled: true, ..self.options(self.limits.is_some()) };
+        let (module, function) = (traced.module, traced.function);
+        let program = Program::compile(self.engine, &options, module, function, None);
+        let Program::Native(compiled) = program.map_err(at)? else {
+            return Err(Problem::internal("profiled an interpreted program").into());
+        };
+        let operands: Vec<&Tensor> = leaves.iter().map(|t| &**t).chain(&traced.tensors).collect();
+        let limits = self.limits.clone().unwrap_or_default();
+        let (results, profile) = compiled.profile(&operands, &limits).map_err(at)?;
+        Ok((results, traced.output, profile))
+    }
+
     /// Compiles for these arguments and returns a description of all stages.
     pub(super) fn explain(
         &self,
@@ -342,7 +373,8 @@ impl Core {
     }
 
     fn options(&self, limited: bool) -> Options {
-        Options { target: self.target.clone(), limited, machine: self.machine }
+        let profiled = false;
+        Options { target: self.target.clone(), limited, profiled, machine: self.machine }
     }
 
     /// Returns the engine for operations that need compiled code.

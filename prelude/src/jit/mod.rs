@@ -36,7 +36,7 @@ use program::Engine;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use tapeloom_backend::accelerator::{RunConfig, Statistics};
-use tapeloom_backend::{MachineModel, Target};
+use tapeloom_backend::{MachineModel, Profile, Target};
 use tapeloom_ir::trace::{Handle, Traced};
 use tapeloom_ir::{ArrayType, Cancel, Loc, Problem, Tensor};
 
@@ -450,6 +450,47 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         let closure = at_args(&self.f, &args, self.core.at);
         let (results, form, report) = self.core.report(&Of(&args).leaves(), &closure)?;
         Ok((tree_of::<B>(&form, results)?, report))
+    }
+
+    /// Runs the program, and returns its results and the time of its parts: loops, contractions, and calls of
+    /// routines and Rust functions, each with its number of runs, estimated memory traffic, primitives and your lines.
+    /// The closure is traced and compiled again for this, with timers behind these parts. Results have the same bits as
+    /// those of [`Jit::call`]. A program that calls no Rust function runs twice, and the second run is measured, whose
+    /// memory is in place already.
+    ///
+    /// A part is a loop of at least some 2 microseconds of estimated work, since reading the clock would slow down
+    /// smaller ones by more than 2 per cent; smaller loops are counted with a neighbour. If one iteration of a loop
+    /// whose iterations run in order has that much work, as in a scan, the statements inside the loop are parts. A
+    /// loop whose iterations are independent is one part, with the loops inside it.
+    ///
+    /// The environment variable `TAPELOOM_PROFILE` names a file that receives such a table for each program of a
+    /// process, summed over all calls.
+    ///
+    /// # Errors
+    /// As [`Jit::call`]; and [`Kind::Target`](tapeloom_ir::Kind) for other engines than machine code, which have no
+    /// timers: after [`Jit::on`] with another target, [`Jit::interpreted`] or [`Jit::nan_check`].
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let f = |x: Var| {
+    ///     let cheap = (x + 1.0).index(0).sum();
+    ///     let slow = x.dot(x.t()).dot(x).sum();
+    ///     cheap + slow
+    /// };
+    /// let x = Tensor::full(&[200, 200], 0.5)?;
+    /// let (y, profile) = jit(f).profile(&x)?;
+    /// assert_eq!(y, jit(f).call(&x)?);
+    /// assert!(profile.rows.iter().any(|row| row.equations == ["dot"] && row.calls == 1));
+    /// println!("{profile}"); // the slowest part first
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    ///
+    /// Source: the profiler of Halide, whose counters also stand around the loops of each stage; the picture
+    /// ([`Profile::svg`]) is B. Gregg's flame graph.
+    pub fn profile(&self, args: impl Args<A>) -> Result<(B::With<Tensor>, Profile), Error> {
+        let closure = at_args(&self.f, &args, self.core.at);
+        let (results, form, profile) = self.core.profile(&Of(&args).leaves(), &closure)?;
+        Ok((tree_of::<B>(&form, results)?, profile))
     }
 
     /// Compiles for these arguments and describes the compilation: the program at each stage, kernels, memory with

@@ -35,7 +35,7 @@ pub struct CallReport {
 
 impl CallReport {
     pub(super) fn of(taken: Taken, arguments: usize, results: usize) -> CallReport {
-        let Taken { mut loops, workspace, records } = taken;
+        let Taken { mut loops, workspace, records, timed: _ } = taken;
         loops.retain(|l| l.runtime);
         CallReport { loops, arguments, results, workspace, records }
     }

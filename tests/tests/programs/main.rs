@@ -24,6 +24,7 @@ mod many_sums;
 mod networks;
 mod outline;
 mod pass_gains;
+mod profile;
 mod pullbacks;
 mod randomness;
 mod record;

@@ -1,8 +1,9 @@
-//! Code for loops with a limit on their iterations: see [`crate::runtime::loop_limits`].
+//! Code that counts: loops with a limit on their iterations ([`crate::runtime::loop_limits`]), and timers
+//! ([`crate::runtime::timers`]).
 
 use super::translate::{Translator, begin, call};
-use crate::loop_ir::LimitStmt;
 use crate::loop_ir::loop_counters::Row;
+use crate::loop_ir::{LimitStmt, TimerId};
 use crate::runtime::abi;
 use crate::runtime::loop_limits::STOPPED;
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -17,6 +18,13 @@ const MOST: i32 = offset_of!(Row, most) as i32;
 const STOP: i32 = offset_of!(Row, stopped) as i32;
 
 impl Translator<'_, '_, '_> {
+    pub(super) fn lap(&mut self, timer: TimerId) -> Result<(), Problem> {
+        let number = self.b.ins().iconst(types::I64, timer.index() as i64);
+        let lap = self.functions.lap(self.b.func)?;
+        call(self.b, lap, &[self.context, number]);
+        Ok(())
+    }
+
     pub(super) fn limit(&mut self, limit: &LimitStmt) -> Result<(), Problem> {
         let number = self.b.ins().iconst(types::I64, limit.limit().index() as i64);
         match limit {

@@ -88,7 +88,7 @@ pub(super) fn cut<'a>(
         // Scalars are local to a top-level statement. A long one may be cut between its inner statements.
         cutter.defined.clear();
         let alone = std::slice::from_ref(step);
-        let items = if let Stmt::Nest { body } = step { body } else { alone };
+        let items = if let Stmt::Nest { body, .. } = step { body } else { alone };
         // A variable cannot be used in another part, so there is no cut between its declaration and its last use.
         let last = last_uses(items);
         let mut open_until = 0;
@@ -203,6 +203,7 @@ fn weight(stmt: &Stmt) -> usize {
         Stmt::Contract(_) => 8,
         Stmt::Tape(_) => 25,
         Stmt::Limit(_) => 10,
+        Stmt::Lap(_) => 4,
         Stmt::Call(c) => 8 + 2 * (c.operands.len() + c.outputs.len()),
         Stmt::CallExternal(a) => 8 + 2 * (a.operands.len() + a.outputs.len()),
         Stmt::Let { .. } | Stmt::Fold { .. } | Stmt::Store { .. } => 1,

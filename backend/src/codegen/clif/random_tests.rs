@@ -17,9 +17,9 @@ use crate::loop_ir::fingerprint::printed;
 use crate::loop_ir::interp::test_hosts::{RecordedCalls, recording_call, take_recorded_calls};
 use crate::loop_ir::{
     Address, Arg, Buffer, BufferId, BufferVersion, Call, Carry, Contract, Cursor, CursorTarget,
-    Expr, Extent, IndexId, Kernel, KernelId, Matrix, Parallelism, Place, Program, Stmt, Sums, Tape,
-    TapeId, TapeStmt, VarId, Version, View, eval, handle, infer_parallelism, parse, shadow, verify,
-    visit,
+    Expr, Extent, IndexId, Kernel, KernelId, Matrix, Origins, Parallelism, Place, Program, Stmt,
+    Sums, Tape, TapeId, TapeStmt, VarId, Version, View, eval, handle, infer_parallelism, parse,
+    shadow, verify, visit,
 };
 use crate::passes::{self, AS_WRITTEN, Choice, Context, List, NATIVE, PASSES, by_name};
 use crate::sweeps::Sweep;
@@ -29,7 +29,7 @@ use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal, Tensor};
 
 /// The number of elements of every buffer: of the entry kernel's, and of a callee's.
-const ENTRY: usize = 24;
+pub(crate) const ENTRY: usize = 24;
 const CALLEE: usize = 8;
 /// The absolute value to which stored and folded numbers are clamped, so that they do not grow.
 const BOUND: f64 = 64.0;
@@ -146,7 +146,7 @@ fn kernel(
     }
     for _ in 0..1 + g.r.below(3) {
         let step = g.block();
-        body.push(Stmt::Nest { body: step });
+        body.push(Stmt::Nest { body: step, origins: Origins::default() });
     }
     // Copy the final contents of the arrays to the results, so that they are compared.
     for from in g.arrays.clone() {
@@ -178,7 +178,8 @@ impl Generator<'_> {
     }
 
     fn for_(&self, index: IndexId, extent: Extent, carries: Vec<Carry>, body: Vec<Stmt>) -> Stmt {
-        Stmt::For { index, extent, parallelism: Parallelism::Serial, lanes: 1, carries, body }
+        let (parallelism, origins) = (Parallelism::Serial, Origins::default());
+        Stmt::For { index, extent, parallelism, lanes: 1, carries, body, origins }
     }
 
     fn code(&mut self, body: &mut Vec<Stmt>, code: Code, args: &[Arg]) -> Arg {
@@ -372,7 +373,8 @@ impl Generator<'_> {
                 let condition = self.truth(body);
                 let then = self.block();
                 let otherwise = if self.r.below(2) == 0 { self.block() } else { Vec::new() };
-                body.push(Stmt::If { condition, then, otherwise });
+                let origins = Origins::default();
+                body.push(Stmt::If { condition, then, otherwise, origins });
             }
             10 | 11 if !deep => self.counted(body),
             12 if !deep => self.while_(body),
@@ -503,7 +505,8 @@ impl Generator<'_> {
         self.settle(&carries);
         let next = self.code(&mut inside, Code::Add, &[Arg::Var(var), int(1)]);
         inside.push(Stmt::Set { var, value: next });
-        body.push(Stmt::While { head, condition, carries, body: inside });
+        let origins = Origins::default();
+        body.push(Stmt::While { head, condition, carries, body: inside, origins });
     }
 
     /// Generates a sum or an extremum of an array's elements, in a loop.
@@ -604,8 +607,8 @@ impl Generator<'_> {
         let out = matrix(self, BufferVersion::first(self.sums), m, n);
         let accumulate = self.r.below(2) == 0;
         let sums = self.r.of(&[Sums::Library, Sums::Lanes(1), Sums::Lanes(2), Sums::Lanes(8)]);
-        let (dtype, batch) = (Dtype::F64, Vec::new());
-        let product = Contract { dtype, sums, m, n, k, accumulate, lhs, rhs, out, batch };
+        let (dtype, batch, origins) = (Dtype::F64, Vec::new(), Origins::default());
+        let product = Contract { dtype, sums, m, n, k, accumulate, lhs, rhs, out, batch, origins };
         body.push(Stmt::Contract(product));
     }
 
@@ -625,7 +628,8 @@ impl Generator<'_> {
         let donated = self.callees[callee].buffers.values().any(donated);
         let first = if donated { outputs[0].clone() } else { self.view(body, from) };
         let operands = vec![first, self.view(body, numbers)];
-        body.push(Stmt::Call(Call { callee, operands, outputs, frame: self.frame }));
+        let (frame, origins) = (self.frame, Origins::default());
+        body.push(Stmt::Call(Call { callee, operands, outputs, frame, origins }));
     }
 }
 

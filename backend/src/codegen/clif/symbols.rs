@@ -12,6 +12,7 @@ use crate::runtime::gemm;
 use crate::runtime::loop_limits;
 use crate::runtime::small_gemm;
 use crate::runtime::tape_memory;
+use crate::runtime::timers;
 use cranelift_codegen::ir::{self, AbiParam, FuncRef, Signature, types};
 use cranelift_codegen::isa::CallConv;
 use cranelift_module::{DataDescription, DataId, FuncId, Linkage, Module};
@@ -51,6 +52,10 @@ impl Symbols {
                 Effect::External(_) => symbols.runtime(EXTERNAL, external_calls::call as *const u8),
                 Effect::Tape(_) => symbols.runtime(GROW, tape_memory::grow as *const u8),
                 Effect::Limit(_) => symbols.runtime(ENTER, loop_limits::enter as *const u8),
+                Effect::Lap(_) => {
+                    let params = [types::I64; 2];
+                    symbols.add(LAP, timers::lap as *const u8, &params, None);
+                }
             }
         };
         let mut sorts = false;
@@ -279,6 +284,12 @@ impl<'a> Functions<'a> {
         self.symbol(func, ENTER)
     }
 
+    /// Returns the runtime function that reads the clock for a timer. Its arguments are the context and the timer. It
+    /// returns nothing.
+    pub(super) fn lap(&mut self, func: &mut ir::Function) -> Result<FuncRef, Problem> {
+        self.symbol(func, LAP)
+    }
+
     /// Returns the runtime's sort function. Its arguments are a description, the elements, the indices (the result),
     /// and scratch memory. It returns a status.
     pub(super) fn argsort(&mut self, func: &mut ir::Function) -> Result<FuncRef, Problem> {
@@ -324,6 +335,7 @@ impl<'a> Functions<'a> {
 const ARGSORT: &str = "argsort";
 const GROW: &str = "grow";
 const ENTER: &str = "enter";
+const LAP: &str = "lap";
 const EXTERNAL: &str = "external";
 
 /// Returns the symbol's name of the function that computes a contraction.

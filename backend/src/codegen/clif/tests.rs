@@ -7,8 +7,8 @@ use crate::Executable;
 use crate::loop_ir::interp::test_hosts::{RecordedCalls, take_recorded_calls};
 use crate::loop_ir::{
     Address, Arg, Buffer, BufferId, BufferVersion, Contract, Expr, Extent, IndexId, Kernel, Matrix,
-    Parallelism, Place, Program, ScalarId, Stmt, Sums, VarId, eval, infer_parallelism, parse,
-    verify,
+    Origins, Parallelism, Place, Program, ScalarId, Stmt, Sums, VarId, eval, infer_parallelism,
+    parse, verify,
 };
 use crate::machine::MachineModel;
 use crate::passes;
@@ -72,7 +72,7 @@ impl Make {
     }
 
     fn step(&mut self, body: Vec<Stmt>) {
-        self.p.body.push(Stmt::nest(body));
+        self.p.body.push(Stmt::nest(body, Origins::default()));
     }
 }
 
@@ -82,7 +82,8 @@ fn store(buffer: BufferId, address: Address, value: Arg) -> Stmt {
 
 fn loop_(index: IndexId, extent: usize, body: Vec<Stmt>) -> Stmt {
     let (extent, parallelism) = (Extent::Constant(extent), Parallelism::Serial);
-    Stmt::For { index, extent, parallelism, lanes: 1, carries: Vec::new(), body }
+    let (carries, origins) = (Vec::new(), Origins::default());
+    Stmt::For { index, extent, parallelism, lanes: 1, carries, body, origins }
 }
 
 /// Returns the address `b[i]`.
@@ -116,7 +117,7 @@ fn check(p: &Program, args: &[Tensor], tolerance: f64) {
 
 /// Checks that machine code returns the results `want`. Returns the effects that were performed.
 #[track_caller]
-pub(super) fn compare(
+pub(crate) fn compare(
     p: &Program,
     args: &[Tensor],
     want: &[Tensor],
@@ -834,6 +835,7 @@ fn contraction(dtype: Dtype, m: usize, n: usize, k: usize, batch: usize) -> Prog
         rhs: matrix(y, 1, k1),
         out: matrix(z, n1, 1),
         batch: vec![(batch, m1 * k1, n1 * k1, m1 * n1)],
+        origins: Origins::default(),
     }));
     make.program()
 }

@@ -184,20 +184,21 @@ impl<'a, 'f, 'm> Translator<'a, 'f, 'm> {
     pub(super) fn stmt(&mut self, stmt: &Stmt) -> Result<(), Problem> {
         self.state.clock += 1;
         match stmt {
-            Stmt::Nest { body } => self.block(body),
+            Stmt::Nest { body, .. } => self.block(body),
             Stmt::Contract(c) => self.contract(c),
             Stmt::For { body, .. } => match self.simd_call(stmt)? {
                 true => Ok(()),
                 false => self.with_hoisted_values(&[body], |n| n.for_(stmt)),
             },
-            Stmt::While { head, condition, carries, body } => self
+            Stmt::While { head, condition, carries, body, .. } => self
                 .with_hoisted_values(&[head, body], |n| n.while_(head, *condition, carries, body)),
-            Stmt::If { condition, then, otherwise } => {
+            Stmt::If { condition, then, otherwise, .. } => {
                 self.with_hoisted_values(&[then, otherwise], |n| n.if_(*condition, then, otherwise))
             }
             Stmt::Call(c) => self.call(c),
             Stmt::Tape(t) => self.taping(t),
             Stmt::Limit(w) => self.limit(w),
+            Stmt::Lap(timer) => self.lap(*timer),
             Stmt::CallExternal(a) => self.external(a),
             Stmt::Let { value, .. } if self.hoisted.contains(value) => Ok(()),
             Stmt::Let { value, expr } => {

@@ -11,8 +11,8 @@ use crate::Executable;
 use crate::codegen::clif::tests::{Random, tensor};
 use crate::loop_ir::legal_lanes::refused;
 use crate::loop_ir::{
-    Address, Arg, Buffer, BufferId, BufferVersion, Expr, Extent, IndexId, Kernel, Parallelism,
-    Place, Program, Stmt, VarId, eval, infer_parallelism, parse, verify, visit,
+    Address, Arg, Buffer, BufferId, BufferVersion, Expr, Extent, IndexId, Kernel, Origins,
+    Parallelism, Place, Program, Stmt, VarId, eval, infer_parallelism, parse, verify, visit,
 };
 use crate::machine::MachineModel;
 use crate::sweeps::Sweep;
@@ -254,7 +254,8 @@ impl Generator<'_> {
         self.vars.truncate(vars);
         self.loops.pop();
         let (extent, parallelism) = (Extent::Constant(INNER), Parallelism::Serial);
-        Stmt::For { index, extent, parallelism, lanes: 1, carries: Vec::new(), body }
+        let (carries, origins) = (Vec::new(), Origins::default());
+        Stmt::For { index, extent, parallelism, lanes: 1, carries, body, origins }
     }
 
     /// Generates a loop, with the loops inside it; the innermost loop has lanes.
@@ -292,7 +293,8 @@ impl Generator<'_> {
         self.loops.pop();
         let extent = Extent::Constant(extent);
         let parallelism = Parallelism::Serial;
-        Stmt::For { index, extent, parallelism, lanes: 1, carries: Vec::new(), body }
+        let (carries, origins) = (Vec::new(), Origins::default());
+        Stmt::For { index, extent, parallelism, lanes: 1, carries, body, origins }
     }
 }
 
@@ -339,7 +341,7 @@ pub(super) fn program(seed: u64, codes: &[Code], bare: bool) -> Program {
         let (held, address) = (BufferVersion::first(to), Address::default());
         body.push(Stmt::Store { held, address, value: Arg::Var(var), guard: None });
     }
-    g.k.body = vec![Stmt::Nest { body }];
+    g.k.body = vec![Stmt::Nest { body, origins: Origins::default() }];
     let mut k = g.k;
     infer_parallelism(&mut k);
     Program { entry: k, ..Program::new("") }
@@ -490,7 +492,7 @@ fn elements_that_are_far_apart() {
             );
             let p = parse(&text, &|_| None).unwrap();
             assert_eq!(verify(&p), []);
-            let Stmt::Nest { body } = &p.entry.body[0] else { panic!("{p}") };
+            let Stmt::Nest { body, .. } = &p.entry.body[0] else { panic!("{p}") };
             let unit = select(&p.entry, &body[0], set.vector_bytes(), &|_| true);
             assert_eq!(unit.is_ok(), taken, "{set}: {unit:?}");
         }
@@ -650,8 +652,9 @@ fn one_code(
         body.push(Stmt::Store { held, address: at(), value, guard });
     }
     let (extent, parallelism) = (Extent::Constant(PAIRS), Parallelism::Serial);
-    let nest = Stmt::For { index, extent, parallelism, lanes: 1, carries: Vec::new(), body };
-    k.body = vec![Stmt::Nest { body: vec![nest] }];
+    let (carries, origins) = (Vec::new(), Origins::default());
+    let nest = Stmt::For { index, extent, parallelism, lanes: 1, carries, body, origins };
+    k.body = vec![Stmt::Nest { body: vec![nest], origins: Origins::default() }];
     infer_parallelism(&mut k);
     Some((Program { entry: k, ..Program::new("") }, data))
 }

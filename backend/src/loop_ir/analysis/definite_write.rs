@@ -92,7 +92,11 @@ impl Search<'_> {
             let shape = stmt.shape();
             match shape.effect {
                 Effect::Call(call) => self.call(call),
-                Effect::None | Effect::External(_) | Effect::Tape(_) | Effect::Limit(_) => {
+                Effect::None
+                | Effect::External(_)
+                | Effect::Tape(_)
+                | Effect::Limit(_)
+                | Effect::Lap(_) => {
                     self.accesses(stmt);
                 }
             }

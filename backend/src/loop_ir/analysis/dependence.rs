@@ -134,7 +134,8 @@ impl Variables {
     fn stmt(&mut self, stmt: &Stmt) {
         let shape = stmt.shape();
         self.moves_cursors |= matches!(shape.effect, Effect::Tape(_));
-        self.has_ordered_effects |= matches!(shape.effect, Effect::External(_) | Effect::Limit(_));
+        self.has_ordered_effects |=
+            matches!(shape.effect, Effect::External(_) | Effect::Limit(_) | Effect::Lap(_));
         let mut folded = None;
         match shape.assigns {
             Some((var, Assign::Declare)) => _ = self.declared.insert(var),

@@ -192,18 +192,20 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
 
     fn stmt(&mut self, f: &mut Frame<'a, O::Mark>, stmt: &'a Stmt) -> Result<(), Problem> {
         match stmt {
-            Stmt::Nest { body } => self.block(f, body)?,
+            Stmt::Nest { body, .. } => self.block(f, body)?,
             Stmt::Contract(c) => self.contract(f, c)?,
             Stmt::Call(c) => self.call(f, c)?,
             Stmt::Tape(t) => self.taping(f, t)?,
             Stmt::Limit(w) => self.limit(f, w)?,
+            // Timers measure machine code; here they change nothing.
+            Stmt::Lap(_) => {}
             Stmt::CallExternal(c) => self.external(f, c)?,
-            Stmt::If { condition, then, otherwise } => {
+            Stmt::If { condition, then, otherwise, .. } => {
                 let (which, mark) = f.arg(*condition);
                 self.observer.branch(&[mark])?;
                 self.block(f, if which.bits != 0 { then } else { otherwise })?;
             }
-            Stmt::For { index, extent, parallelism, lanes, carries, body } => {
+            Stmt::For { index, extent, parallelism, lanes, carries, body, .. } => {
                 let extent = match extent {
                     Extent::Constant(n) => i64::try_from(*n).unwrap_or(i64::MAX),
                     Extent::Scalar(a) => {
@@ -230,7 +232,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
                 }
                 self.end_loop(f, carries, &home)?;
             }
-            Stmt::While { head, condition, carries, body } => {
+            Stmt::While { head, condition, carries, body, .. } => {
                 let home = f.homes(carries);
                 self.begin_loop(false);
                 self.observer.begin();

@@ -1,6 +1,6 @@
 //! For tests: Rust functions that record their calls in a list of the thread on which the program runs.
 
-use crate::loop_ir::{CallExternal, External, ExternalSignature, Program, Stmt, View};
+use crate::loop_ir::{CallExternal, External, ExternalSignature, Origins, Program, Stmt, View};
 use std::cell::RefCell;
 use std::sync::Arc;
 use tapeloom_ir::{ArrayType, Host, HostCall, Literal, Tensor};
@@ -57,5 +57,6 @@ pub(crate) fn recording_call(
         signature,
         operands: vec![view],
         outputs: negatives.into_iter().collect(),
+        origins: Origins::default(),
     })
 }

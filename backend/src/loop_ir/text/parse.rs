@@ -27,8 +27,8 @@ use crate::loop_ir::loop_limits::{RUNTIME, STATIC};
 use crate::loop_ir::{
     Address, Arg, Buffer, BufferId, BufferVersion, Call, CallExternal, Carry, Contract, Cursor,
     CursorId, CursorTarget, Expr, Extent, External, ExternalSignature, IndexId, Kernel, LimitStmt,
-    LoopLimit, Matrix, Parallelism, Place, Program, ScalarId, Stmt, Sums, Tape, TapeStmt, VarId,
-    Version, View,
+    LoopLimit, Matrix, Origins, Parallelism, Place, Program, ScalarId, Stmt, Sums, Tape, TapeStmt,
+    VarId, Version, View,
 };
 use cranelift_entity::{EntityRef, PrimaryMap};
 use std::fmt::Display;
@@ -59,6 +59,9 @@ pub fn parse(text: &str, library: &dyn Fn(&str) -> Option<Library>) -> Result<Pr
         }
         program.limited.push(LoopLimit { runtime, loc: None });
     }
+    if parser.take("timers") {
+        program.timers = parser.number()?;
+    }
     while parser.take("kernel") {
         parser.numbered("kernels", program.callees.next_key())?;
         program.callees.push(parser.kernel()?);
@@ -70,6 +73,9 @@ pub fn parse(text: &str, library: &dyn Fn(&str) -> Option<Library>) -> Result<Pr
         more => Err(parser.wanted("the end", more)),
     }
 }
+
+/// The origins of parsed statements: the text form does not print origins, so there are none.
+const NOT_PRINTED: Origins = Origins::NONE;
 
 /// The views of a call, the types of the arrays in them, and the indices of the views that all batch members share.
 type TypedViews = (Vec<View>, Vec<ArrayType>, Vec<usize>);
@@ -214,7 +220,7 @@ impl<'a> Parser<'a> {
 
     fn stmt(&mut self) -> Result<Stmt, Problem> {
         if self.take("nest") {
-            return Ok(Stmt::Nest { body: self.block()? });
+            return Ok(Stmt::Nest { body: self.block()?, origins: NOT_PRINTED });
         }
         if self.take("contract") {
             return Ok(Stmt::Contract(self.contract()?));
@@ -244,6 +250,9 @@ impl<'a> Parser<'a> {
         if self.take("count") {
             return Ok(Stmt::Limit(LimitStmt::Count(self.id()?)));
         }
+        if self.take("lap") {
+            return Ok(Stmt::Lap(self.id()?));
+        }
         if self.take("cut") {
             let (tape, to) = (self.id()?, self.behind("to", Self::arg)?);
             return Ok(Stmt::Tape(TapeStmt::Cut { tape, to }));
@@ -254,11 +263,12 @@ impl<'a> Parser<'a> {
         if self.take("if") {
             let (condition, then) = (self.arg()?, self.block()?);
             let otherwise = if self.take("else") { self.block()? } else { Vec::new() };
-            return Ok(Stmt::If { condition, then, otherwise });
+            return Ok(Stmt::If { condition, then, otherwise, origins: NOT_PRINTED });
         }
         if self.take("while") {
             let (head, condition, carries) = (self.block()?, self.arg()?, self.carries()?);
-            return Ok(Stmt::While { head, condition, carries, body: self.block()? });
+            let (body, origins) = (self.block()?, NOT_PRINTED);
+            return Ok(Stmt::While { head, condition, carries, body, origins });
         }
         for parallelism in [Parallelism::Parallel, Parallelism::Fold, Parallelism::Serial] {
             if self.take(&parallelism.to_string()) {
@@ -309,7 +319,8 @@ impl<'a> Parser<'a> {
         };
         let lanes = if self.take("lanes") { self.number()? } else { 1 };
         let carries = self.carries()?;
-        Ok(Stmt::For { index, extent, parallelism, lanes, carries, body: self.block()? })
+        let (body, origins) = (self.block()?, NOT_PRINTED);
+        Ok(Stmt::For { index, extent, parallelism, lanes, carries, body, origins })
     }
 
     fn carries(&mut self) -> Result<Vec<Carry>, Problem> {
@@ -325,7 +336,8 @@ impl<'a> Parser<'a> {
     fn call(&mut self) -> Result<Call, Problem> {
         let (callee, operands) = (self.id()?, self.list("(", ")", Self::view)?);
         let outputs = self.behind("to", |parser| parser.list("(", ")", Self::view))?;
-        Ok(Call { callee, operands, outputs, frame: self.behind("frame", Self::number)? })
+        let frame = self.behind("frame", Self::number)?;
+        Ok(Call { callee, operands, outputs, frame, origins: NOT_PRINTED })
     }
 
     fn ask(&mut self) -> Result<CallExternal, Problem> {
@@ -348,7 +360,7 @@ impl<'a> Parser<'a> {
         let call = HostCall { host, results, lanes, shared };
         let function = External::Host(call);
         let signature = Arc::new(ExternalSignature { function, operands: types, location: None });
-        Ok(CallExternal { signature, operands, outputs })
+        Ok(CallExternal { signature, operands, outputs, origins: NOT_PRINTED })
     }
 
     /// Parses the attributes of a routine: `{n=9, full=true}`.
@@ -379,7 +391,7 @@ impl<'a> Parser<'a> {
         let operands = self.list("(", ")", Self::view)?;
         let outputs = self.behind("to", |parser| parser.list("(", ")", Self::view))?;
         let signature = Arc::new(ExternalSignature::routine(call, None)?);
-        Ok(CallExternal { signature, operands, outputs })
+        Ok(CallExternal { signature, operands, outputs, origins: NOT_PRINTED })
     }
 
     /// Parses views with their types in parentheses, and collects the indices of the views marked `shared`.
@@ -510,7 +522,8 @@ impl<'a> Parser<'a> {
             let lhs = self.behind("=", Self::number)?;
             batch.push((extent, lhs, self.behind("*", Self::number)?, out));
         }
-        Ok(Contract { dtype, sums, m, n, k, accumulate, lhs, rhs, out, batch })
+        let origins = NOT_PRINTED;
+        Ok(Contract { dtype, sums, m, n, k, accumulate, lhs, rhs, out, batch, origins })
     }
 
     fn matrix(&mut self) -> Result<Matrix, Problem> {

@@ -20,6 +20,9 @@ impl Display for Program {
         for (id, limited) in &self.limited {
             writeln!(f, "limit {id}: {}", if limited.runtime { RUNTIME } else { STATIC })?;
         }
+        if self.timers > 0 {
+            writeln!(f, "timers {}", self.timers)?;
+        }
         for (id, kernel) in &self.callees {
             let inline = if kernel.inline { " inline" } else { "" };
             writeln!(f, "kernel {id} @{}{inline}{} {{", kernel.name, argsort(kernel))?;
@@ -174,7 +177,7 @@ impl Display for Address {
 
 impl Display for Contract {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Contract { dtype, sums, m, n, k, accumulate, lhs, rhs, out, batch } = self;
+        let Contract { dtype, sums, m, n, k, accumulate, lhs, rhs, out, batch, origins: _ } = self;
         let becomes = if *accumulate { "+=" } else { "=" };
         write!(f, "contract {dtype} {m} x {n} x {k}")?;
         match sums {
@@ -276,7 +279,7 @@ fn block(p: &Kernel, f: &mut Formatter<'_>, body: &[Stmt], depth: usize) -> fmt:
     for stmt in body {
         write!(f, "{:1$}", "", depth * 2)?;
         match stmt {
-            Stmt::Nest { body } => {
+            Stmt::Nest { body, origins: _ } => {
                 write!(f, "nest")?;
                 inside(p, f, body, depth)?;
                 writeln!(f)?;
@@ -285,8 +288,9 @@ fn block(p: &Kernel, f: &mut Formatter<'_>, body: &[Stmt], depth: usize) -> fmt:
             Stmt::Call(c) => writeln!(f, "{c}")?,
             Stmt::Tape(t) => writeln!(f, "{t}")?,
             Stmt::Limit(w) => writeln!(f, "{w}")?,
+            Stmt::Lap(timer) => writeln!(f, "lap {timer}")?,
             Stmt::CallExternal(c) => writeln!(f, "{c}")?,
-            Stmt::If { condition, then, otherwise } => {
+            Stmt::If { condition, then, otherwise, origins: _ } => {
                 write!(f, "if {condition}")?;
                 inside(p, f, then, depth)?;
                 if !otherwise.is_empty() {
@@ -295,14 +299,14 @@ fn block(p: &Kernel, f: &mut Formatter<'_>, body: &[Stmt], depth: usize) -> fmt:
                 }
                 writeln!(f)?;
             }
-            Stmt::While { head, condition, carries, body } => {
+            Stmt::While { head, condition, carries, body, origins: _ } => {
                 write!(f, "while")?;
                 inside(p, f, head, depth)?;
                 write!(f, " {condition}{}", carried(carries))?;
                 inside(p, f, body, depth)?;
                 writeln!(f)?;
             }
-            Stmt::For { index, extent, parallelism, lanes, carries, body } => {
+            Stmt::For { index, extent, parallelism, lanes, carries, body, origins: _ } => {
                 write!(f, "{parallelism} {index} in {extent}")?;
                 if *lanes != 1 {
                     write!(f, " lanes {lanes}")?;

@@ -10,7 +10,8 @@ impl Verifier<'_> {
     /// Checks that the analysis does not refute the claimed parallelism of a loop, and that the loop's number of
     /// vector lanes is legal.
     pub(super) fn claim(&mut self, stmt: &Stmt) {
-        let Stmt::For { index, extent, parallelism: claimed, lanes, carries, body } = stmt else {
+        let Stmt::For { index, extent, parallelism: claimed, lanes, carries, body, .. } = stmt
+        else {
             return;
         };
         let (index, claimed) = (*index, *claimed);

@@ -334,7 +334,7 @@ impl<'a> Verifier<'a> {
             stmt.accesses(&mut |a| self.access(&a, dead));
             self.statement += 1;
             match stmt {
-                Stmt::Nest { body } => self.block(body, dead),
+                Stmt::Nest { body, .. } => self.block(body, dead),
                 Stmt::Contract(c) => self.contract(c),
                 Stmt::Call(c) => self.call(c),
                 Stmt::Tape(t) => {
@@ -343,8 +343,9 @@ impl<'a> Verifier<'a> {
                     cursors.extend(stmt.moved_cursor());
                 }
                 Stmt::Limit(w) => self.limit(w),
+                Stmt::Lap(timer) => self.timer(*timer),
                 Stmt::CallExternal(a) => self.external(a),
-                Stmt::If { condition, then, otherwise } => {
+                Stmt::If { condition, then, otherwise, .. } => {
                     self.operand("a condition", Dtype::Bool, *condition);
                     for (body, holds) in [(then, true), (otherwise, false)] {
                         self.ranges.facts.push((*condition, holds));
@@ -353,7 +354,7 @@ impl<'a> Verifier<'a> {
                         self.ranges.invalidate_all(body);
                     }
                 }
-                Stmt::While { head, condition, carries, body: inside } => {
+                Stmt::While { head, condition, carries, body: inside, .. } => {
                     let open = self.carries(carries, inside);
                     self.loops += 1;
                     self.ranges.invalidate_all(head);

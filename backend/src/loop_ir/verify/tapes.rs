@@ -3,8 +3,9 @@
 
 use super::{State, Verifier};
 use crate::loop_ir::{
-    BufferId, Cursor, CursorId, CursorTarget, LimitStmt, Place, TapeStmt, opened,
+    BufferId, Cursor, CursorId, CursorTarget, LimitStmt, Place, TapeStmt, TimerId, opened,
 };
+use cranelift_entity::EntityRef;
 use tapeloom_ir::{ArrayType, Dtype};
 
 /// The upper bound of the number of tapes, and of the bytes of a record: a handle has 32 bits for each of the two.
@@ -82,6 +83,13 @@ impl Verifier<'_> {
         }
         if let LimitStmt::Enter { trip: Some(trip), .. } = limit {
             self.operand("a number of iterations", Dtype::I64, *trip);
+        }
+    }
+
+    /// Checks that the timer of a `lap` statement exists in the program.
+    pub(super) fn timer(&mut self, timer: TimerId) {
+        if timer.index() >= self.program.timers {
+            self.error(format!("{timer} does not exist"));
         }
     }
 

@@ -147,8 +147,8 @@ impl<'a> Nest<'a> {
         };
         let float = matches!(dtype, Dtype::F64 | Dtype::F32);
         let worth = m.saturating_mul(n).saturating_mul(k) >= LEAST;
-        let batch = Vec::new();
-        let product = Contract { dtype, sums, m, n, k, accumulate, lhs, rhs, out, batch };
+        let (batch, origins) = (Vec::new(), self.outer.origins.clone());
+        let product = Contract { dtype, sums, m, n, k, accumulate, lhs, rhs, out, batch, origins };
         (float && worth).then_some(product)
     }
 
@@ -240,7 +240,7 @@ fn clears(stmt: &Stmt, c: &Contract) -> bool {
                 loops.push((index, extent));
                 stmt = inside;
             }
-            (None, Stmt::Nest { body }) if body.len() == 1 => stmt = &body[0],
+            (None, Stmt::Nest { body, .. }) if body.len() == 1 => stmt = &body[0],
             (None, Stmt::Store { held, address, value, guard: None })
                 if *held == c.out.held && is_zero(*value) =>
             {

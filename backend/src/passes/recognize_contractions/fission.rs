@@ -48,7 +48,7 @@ struct Part<'a> {
 /// Splits a loop into a sequence of loops, each with one inner loop or the statements between; `None` if that
 /// is not possible.
 pub(super) fn distributed(k: &mut Kernel, stmt: &Stmt) -> Option<Vec<SplitLoop>> {
-    let Loop { index, extent, body, .. } = plain(stmt)?;
+    let Loop { index, extent, body, origins, .. } = plain(stmt)?;
     let parts = parts(body)?;
     // If there is no inner loop, there is nothing to split.
     if !parts.iter().any(|part| part.is_product) || !in_turn(k, index, &parts) {
@@ -74,7 +74,8 @@ pub(super) fn distributed(k: &mut Kernel, stmt: &Stmt) -> Option<Vec<SplitLoop>>
         }
         let extent = Extent::Constant(extent);
         let (lanes, parallelism, carries) = (1, Parallelism::Serial, Vec::new());
-        let mut alone = Stmt::For { index: new, extent, parallelism, lanes, carries, body };
+        let (index, origins) = (new, origins.clone());
+        let mut alone = Stmt::For { index, extent, parallelism, lanes, carries, body, origins };
         let claim = strongest(k, &alone);
         if let Stmt::For { parallelism, .. } = &mut alone {
             *parallelism = claim;

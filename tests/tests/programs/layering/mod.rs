@@ -21,7 +21,7 @@ const ROOMS: [(&str, &str); 4] = [
     (
         "backend",
         "allocation machine loop_ir runtime passes codegen layout accelerator target report \
-         lower fingerprint executable compile lib",
+         profile lower fingerprint executable compile lib",
     ),
     (
         "prelude",

@@ -32,7 +32,9 @@ pub(super) fn acceptable(stmt: &Stmt, in_memory: &dyn Fn(BufferId) -> bool) -> R
             Stmt::If { .. } => Some("there is a branch"),
             Stmt::Contract(_) => Some("there is a contraction"),
             Stmt::Call(_) | Stmt::CallExternal(_) => Some("there is a call"),
-            Stmt::Tape(_) | Stmt::Limit(_) => Some("a tape or a limit is there"),
+            Stmt::Tape(_) | Stmt::Limit(_) | Stmt::Lap(_) => {
+                Some("a tape, a limit or a timer is there")
+            }
         };
         refusal = refusal.or(why);
         s.accesses(&mut |a| {

@@ -304,7 +304,7 @@ impl Select<'_> {
             return Err(Refused("its code would be too long"));
         }
         match stmt {
-            Stmt::Nest { body } => self.block(body),
+            Stmt::Nest { body, .. } => self.block(body),
             Stmt::For { index, extent: Extent::Constant(extent), lanes, body, .. } => {
                 match (*extent, *lanes) {
                     (0, _) => Ok(()),
@@ -372,6 +372,7 @@ impl Select<'_> {
             | Stmt::Call(_)
             | Stmt::Tape(_)
             | Stmt::Limit(_)
+            | Stmt::Lap(_)
             | Stmt::CallExternal(_) => Err(Refused("a statement is of another kind")),
         }
     }

@@ -1,0 +1,87 @@
+//! Timers: counters of time and runs, one for each measured part of a program.
+//!
+//! ```text
+//! timers 2
+//! program @f {
+//!   for i0 in 100000 { .. }
+//!   lap timer0
+//!   serial i1 in 100 {
+//!     for i2 in 100000 { .. }
+//!     lap timer1                    100 runs
+//!   }
+//! }
+//! ```
+//!
+//! `lap` reads the clock: the time since the last `lap` of the call, or since its beginning, is added to the timer, and
+//! so is one run. So all time of a call but that after its last `lap` belongs to one timer, and each measured part
+//! costs one reading. Programs have timers only on request ([`instrument`](crate::profile::instrument)); the statement
+//! changes no value, and it counts as an ordered effect, so that loops with a `lap` inside are serial.
+
+use cranelift_entity::{EntityRef, entity_impl};
+use std::time::{Duration, Instant};
+
+/// The id of a timer. Displays as `timer3`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TimerId(u32);
+entity_impl!(TimerId, "timer");
+
+/// The time and the runs that a timer has counted.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Lapped {
+    /// The sum of the times.
+    pub time: Duration,
+    /// The number of runs.
+    pub runs: u64,
+}
+
+/// The counts of the timers of one call.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Timed {
+    /// The counts, by timer.
+    pub timers: Vec<Lapped>,
+    /// The time of the whole call in machine code.
+    pub total: Duration,
+}
+
+impl Timed {
+    /// Adds the counts of another call of the same program.
+    pub(crate) fn add(&mut self, other: &Timed) {
+        self.timers.resize(self.timers.len().max(other.timers.len()), Lapped::default());
+        for (all, one) in self.timers.iter_mut().zip(&other.timers) {
+            all.time += one.time;
+            all.runs += one.runs;
+        }
+        self.total += other.total;
+    }
+}
+
+/// The timers of a call that runs.
+#[derive(Debug)]
+pub(crate) struct Timers {
+    first: Instant,
+    last: Instant,
+    counted: Vec<Lapped>,
+}
+
+impl Timers {
+    /// Returns `count` timers at zero; the first lap begins now.
+    pub(crate) fn start(count: usize) -> Timers {
+        let (counted, now) = (vec![Lapped::default(); count], Instant::now());
+        Timers { first: now, last: now, counted }
+    }
+
+    /// Adds the time since the last lap, and one run, to a timer. A timer that does not exist counts nothing.
+    pub(crate) fn lap(&mut self, timer: TimerId) {
+        let now = Instant::now();
+        if let Some(counted) = self.counted.get_mut(timer.index()) {
+            counted.time += now - self.last;
+            counted.runs += 1;
+        }
+        self.last = now;
+    }
+
+    /// Ends the call, and returns its counts.
+    pub(crate) fn end(self) -> Timed {
+        Timed { total: self.first.elapsed(), timers: self.counted }
+    }
+}

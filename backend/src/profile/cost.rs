@@ -1,0 +1,68 @@
+//! Estimates the time of statements, to decide which of them are worth a reading of the clock.
+
+use crate::loop_ir::{Extent, Flow, KernelId, Program, Stmt, work};
+use cranelift_entity::PrimaryMap;
+use std::slice::from_ref;
+
+/// The cost of an operation outside of loops with lanes, in operations of a lane.
+const SCALAR: u64 = 4;
+
+/// The cost of each kernel of a program, in operations of a vector lane.
+#[derive(Debug)]
+pub(super) struct Costs {
+    callees: PrimaryMap<KernelId, u64>,
+    /// The assumed trip count of loops whose trip count is known only at run time.
+    trips: u64,
+}
+
+impl Costs {
+    /// Returns the costs of the program's callees.
+    pub(super) fn of(program: &Program, trips: u64) -> Costs {
+        let mut costs = Costs { callees: PrimaryMap::new(), trips };
+        for kernel in program.callees.values() {
+            let cost = costs.block(&kernel.body);
+            costs.callees.push(cost);
+        }
+        costs
+    }
+
+    /// Returns the cost of a kernel.
+    pub(super) fn kernel(&self, kernel: KernelId) -> u64 {
+        self.callees[kernel]
+    }
+
+    /// Returns the cost of a block; `u64::MAX` if it calls a Rust function.
+    pub(super) fn block(&self, body: &[Stmt]) -> u64 {
+        self.within(body, self.trips, 1)
+    }
+
+    /// Returns the cost of a statement that runs once in a call of the program: a loop whose trip count is known only
+    /// at run time has the cost `u64::MAX`.
+    pub(super) fn once(&self, stmt: &Stmt) -> u64 {
+        self.within(from_ref(stmt), u64::MAX, 1)
+    }
+
+    fn within(&self, body: &[Stmt], trips: u64, lanes: usize) -> u64 {
+        body.iter().map(|s| self.stmt(s, trips, lanes)).fold(0, u64::saturating_add)
+    }
+
+    fn stmt(&self, stmt: &Stmt, trips: u64, lanes: usize) -> u64 {
+        let shape = stmt.shape();
+        let own = if let Flow::For { lanes: own, .. } = shape.flow { own } else { 1 };
+        let blocks = shape.blocks.iter().map(|b| self.within(b, trips, lanes.max(own)));
+        match shape.flow {
+            Flow::Straight => {
+                let scalar = shape.is_scalar() && lanes == 1;
+                work(from_ref(stmt), &self.callees).saturating_mul(if scalar { SCALAR } else { 1 })
+            }
+            Flow::If => blocks.max().unwrap_or(0),
+            Flow::Nest => blocks.fold(0, u64::saturating_add),
+            Flow::For { extent: Extent::Constant(n), .. } => {
+                blocks.fold(0, u64::saturating_add).saturating_mul(n as u64)
+            }
+            Flow::For { extent: Extent::Scalar(_), .. } | Flow::While => {
+                blocks.fold(0, u64::saturating_add).saturating_mul(trips)
+            }
+        }
+    }
+}

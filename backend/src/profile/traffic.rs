@@ -1,0 +1,65 @@
+//! Estimates the memory traffic of statements: the bytes that they read and write at least once.
+
+use crate::loop_ir::{Access, BufferId, Effect, Extent, Flow, IndexId, Kernel, Stmt};
+use tapeloom_ir::{OrderedMap, OrderedSet};
+
+/// Returns the estimated bytes of memory that one run of these statements reads and writes. An element counts once
+/// for reading and once for writing, however often it is accessed. Accesses with an index that is known only at run
+/// time are assumed to hit different elements. The memory inside called kernels does not count.
+pub(super) fn bytes(kernel: &Kernel, stmts: &[&Stmt]) -> u64 {
+    let mut traffic =
+        Traffic { loops: Vec::new(), elements: OrderedMap::default(), seen: OrderedSet::default() };
+    stmts.iter().for_each(|s| traffic.stmt(kernel, s));
+    let of = |((buffer, _), elements): (&(BufferId, bool), &usize)| {
+        let ty = &kernel.buffers[*buffer].ty;
+        ((*elements).min(ty.shape.elements()) * ty.dtype.bytes()) as u64
+    };
+    traffic.elements.iter().map(of).fold(0, u64::saturating_add)
+}
+
+/// An address with the loops around it, by which accesses of the same elements are recognized.
+type Seen = (BufferId, bool, crate::loop_ir::Address, Vec<(usize, i64)>);
+
+struct Traffic {
+    /// The loops around the current statement: the index, and the trip count if it is constant.
+    loops: Vec<(Option<IndexId>, Option<usize>)>,
+    /// The number of elements that are read or written (true), by buffer.
+    elements: OrderedMap<(BufferId, bool), usize>,
+    seen: OrderedSet<Seen>,
+}
+
+impl Traffic {
+    fn stmt(&mut self, kernel: &Kernel, stmt: &Stmt) {
+        stmt.accesses(&mut |access| self.access(kernel, &access));
+        let shape = stmt.shape();
+        let open = match shape.flow {
+            Flow::For { index, extent: Extent::Constant(n), .. } => Some((Some(index), Some(n))),
+            Flow::For { index, extent: Extent::Scalar(_), .. } => Some((Some(index), None)),
+            Flow::While => Some((None, None)),
+            Flow::Straight | Flow::Nest | Flow::If => None,
+        };
+        self.loops.extend(open);
+        shape.blocks.iter().flat_map(|b| b.iter()).for_each(|s| self.stmt(kernel, s));
+        self.loops.truncate(self.loops.len() - usize::from(open.is_some()));
+        debug_assert!(!matches!(shape.effect, Effect::Lap(_)), "programs are measured once");
+    }
+
+    fn access(&mut self, kernel: &Kernel, access: &Access<'_>) {
+        let (buffer, write) = (access.held.buffer, access.write);
+        let seen = (buffer, write, access.address.clone(), access.reach.to_vec());
+        if !self.seen.insert(seen) {
+            return;
+        }
+        let whole = kernel.buffers[buffer].ty.shape.elements();
+        let reach = access.reach.iter().filter(|(_, stride)| *stride != 0).map(|(n, _)| *n);
+        let dynamic = access.address.dynamic.is_some();
+        let loops = self.loops.iter().filter_map(|(index, extent)| {
+            let moves = dynamic || index.is_some_and(|i| access.address.stride(i) != 0);
+            // A loop of unknown length is assumed to pass over the whole buffer.
+            moves.then(|| extent.unwrap_or(whole))
+        });
+        let elements = reach.chain(loops).fold(1, usize::saturating_mul);
+        let all = self.elements.entry((buffer, write)).or_default();
+        *all = all.saturating_add(elements);
+    }
+}
