@@ -365,6 +365,12 @@ impl Report {
         TapePlan::of(&self.plan, Pipeline::TFLOW.run(&self.program, &model).ok())
     }
 
+    /// Returns the table of the program's steps (the statements of its outermost block): the kind, primitives and the
+    /// user's lines of each.
+    pub fn steps(&self) -> String {
+        profile::steps::Steps(&self.program).to_string()
+    }
+
     /// Returns the names of the passes that changed the program, in one line: `inline_bodies, vectorize`.
     pub fn passes(&self) -> String {
         let names: Vec<String> = self.passes.iter().map(|step| step.to_string()).collect();

@@ -32,7 +32,7 @@ use std::slice::from_ref;
 const LEAST_COST: u64 = 1 << 14;
 
 /// The assumed trip count of loops inside others whose trip count is known only at run time.
-const ASSUMED_TRIPS: u64 = 64;
+pub(super) const ASSUMED_TRIPS: u64 = 64;
 
 /// A measured part of a program.
 #[derive(Clone, Debug)]
@@ -300,7 +300,7 @@ impl<'a> Instrument<'a> {
 }
 
 /// Returns the kind and size of a statement, such as `for 8 x 100` or `contract 64x64x64`.
-fn what(program: &Program, costs: &Costs, stmt: &Stmt) -> String {
+pub(super) fn what(program: &Program, costs: &Costs, stmt: &Stmt) -> String {
     let shape = stmt.shape();
     if let Some(c) = shape.contract {
         let batch = c.batch.iter().map(|b| format!(" x {}", b.0)).collect::<String>();

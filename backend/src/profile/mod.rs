@@ -7,6 +7,7 @@
 mod cost;
 mod instrument;
 pub(crate) mod session;
+pub(crate) mod steps;
 mod svg;
 #[cfg(test)]
 mod tests;
@@ -120,12 +121,6 @@ impl Profile {
 
 impl ProfileRow {
     fn of(part: &Part, of: &Instrumented, Lapped { time, runs }: Lapped) -> ProfileRow {
-        let mut equations: Vec<&'static str> = Vec::new();
-        for computed in part.origins.iter() {
-            if !equations.contains(&computed.primitive) {
-                equations.push(computed.primitive);
-            }
-        }
         let outer = std::iter::successors(part.within, |i| of.around[*i].within);
         let mut around: Vec<usize> = outer.collect();
         around.reverse();
@@ -133,7 +128,7 @@ impl ProfileRow {
             what: part.what.clone(),
             within: around.iter().map(|i| of.around[*i].what.clone()).collect(),
             smaller: part.smaller,
-            equations,
+            equations: primitives(&part.origins),
             lines: lines(&part.origins),
             smaller_lines: lines(&part.smaller_origins),
             reverse: is_reverse(&part.origins),
@@ -179,6 +174,17 @@ impl ProfileRow {
         }
         cell
     }
+}
+
+/// Returns the names of the primitives of equations, each once.
+fn primitives(origins: &Origins) -> Vec<&'static str> {
+    let mut names: Vec<&'static str> = Vec::new();
+    for computed in origins.iter() {
+        if !names.contains(&computed.primitive) {
+            names.push(computed.primitive);
+        }
+    }
+    names
 }
 
 /// Returns the user's lines of equations, sorted.

@@ -120,6 +120,19 @@ impl Explanation {
         &self.report.vectors
     }
 
+    /// Returns the table of the steps of the program as text: the loop nests, products and calls with their primitives
+    /// and your lines. The memory plan states lifetimes by the numbers of these steps.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let e = jit(|x: Var| x.sin().sum()).explain(Tensor::full(&[100], 0.5)?)?;
+    /// assert!(e.steps().lines().nth(1).is_some_and(|row| row.contains("sin, reduce_sum")));
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    pub fn steps(&self) -> String {
+        self.report.steps()
+    }
+
     /// Returns the table of buffers as text.
     pub fn memory_plan(&self) -> String {
         self.report.plan.to_string()
@@ -220,6 +233,7 @@ impl fmt::Display for Explanation {
         if let Target::Native(_) = self.report.target {
             writeln!(f, "== vectors\n{}", self.vectors().to_string().trim_end())?;
         }
+        writeln!(f, "== steps\n{}", self.steps().trim_end())?;
         writeln!(f, "== memory\n{}", self.memory_plan().trim_end())?;
         writeln!(f, "{} bytes at most, arguments and results included", self.peak_bytes())?;
         writeln!(f, "== time")?;

@@ -114,6 +114,22 @@ fn parts_of_a_called_function_count_all_calls() {
     assert_eq!(results, jit(f).call(&x).unwrap());
 }
 
+/// `explain` names the lines of each step, in order.
+#[test]
+fn explain_names_the_lines_of_steps() {
+    let at = line!();
+    let f = |x: Var| {
+        let y = x.sin().sum_axis(1);
+        y.cumsum(0)
+    };
+    let steps = jit(f).explain(numbers(&[8, 100])).unwrap().steps();
+    let rows: Vec<&str> = steps.lines().skip(1).collect();
+    assert_eq!(rows.len(), 2, "{steps}");
+    for (row, (names, line)) in rows.iter().zip([("sin, reduce_sum", at + 2), ("cumsum", at + 3)]) {
+        assert!(row.contains(names) && row.ends_with(&format!("{}:{line}", file!())), "{steps}");
+    }
+}
+
 #[test]
 fn small_programs_have_no_parts_and_all_time_is_the_rest() {
     let (y, profile) = jit(|x: Var| x + 1.0).profile(1.0).unwrap();
