@@ -2,11 +2,11 @@
 //!
 //! The order is chosen once. The axes of a reduction follow the memory order of the largest array that it
 //! reads or writes, those of a transposed copy follow the node that it copies, all others the row-major order
-//! of their output. Very short axes (`inner_extent` iterations or fewer) go innermost, where they are
-//! unrolled.
+//! of their output. Very short axes (`inner_extent` iterations or fewer) go innermost if they are unrolled there.
 
 use super::graph::{Graph, NodeId, NodeKind};
 use super::iteration_domain::{Axis, Read, Runs};
+use super::strided_layout::strided;
 use smallvec::SmallVec;
 
 /// Returns the positions in `axes`, from the outermost to the innermost loop.
@@ -28,8 +28,74 @@ pub(crate) fn order(
     {
         as_computed(read, &mut order);
     }
-    order.sort_by_key(|i| axes[*i].extent <= graph.machine.inner_extent);
+    if folds {
+        order.sort_by_key(|i| axes[*i].extent <= graph.machine.inner_extent);
+    } else {
+        short_inside(graph, axes, &mut order);
+    }
     order
+}
+
+/// Moves short axes inside, the last ones first, as long as all of them are unrolled there. A short loop that is not
+/// unrolled would be the innermost loop, and would keep the loop over adjacent elements from having vector lanes:
+/// the batch and the channels of 4 images of 3 colours.
+fn short_inside(graph: &Graph, axes: &[Axis], order: &mut SmallVec<[usize; 4]>) {
+    let mut unrolled = 1;
+    let mut inside: SmallVec<[usize; 4]> = SmallVec::new();
+    for axis in order.iter().rev() {
+        let extent = axes[*axis].extent;
+        if extent <= graph.machine.inner_extent
+            && unrolled * extent <= graph.machine.unrolled_elements
+        {
+            unrolled *= extent;
+            inside.push(*axis);
+        }
+    }
+    order.sort_by_key(|axis| inside.contains(axis));
+}
+
+/// The smallest number of adjacent terms of a window for which the loop over the terms is the inner one.
+const LONG_WINDOW: usize = 32;
+
+/// Returns the number of elements and the strides of the array under windows over which a node folds, if the terms of
+/// a window are many adjacent elements, or so few that they are unrolled. In other windows, the loop over adjacent
+/// results is the better inner one. Reads through windows do not say along which axes they run.
+fn under_windows(
+    graph: &Graph,
+    node: NodeId,
+    axes: &[Axis],
+    reads: &[Read],
+) -> Option<(usize, Strides)> {
+    let node = &graph.nodes[node];
+    let NodeKind::Reduce { axes: folded, .. } = &node.kind else { return None };
+    let x = strided(graph, node.operands[0])?;
+    let under = &graph.nodes[x.node].ty.shape;
+    let is_window = |r: &Read| {
+        r.node == x.node && r.at.iter().zip(under.iter()).any(|(at, n)| at.is_none() && *n != 1)
+    };
+    if !reads.iter().any(is_window) {
+        return None;
+    }
+    let kept: Vec<usize> = (0..x.shape.len()).filter(|axis| !folded.contains(axis)).collect();
+    let stride = |axis: &Axis| match axis.runs {
+        Runs::Out(o) => x.strides[kept[o]],
+        Runs::Fold(axis) => x.strides[axis],
+    };
+    let mut terms: Vec<(i64, usize)> = axes
+        .iter()
+        .filter(|axis| matches!(axis.runs, Runs::Fold(_)))
+        .map(|axis| (stride(axis), axis.extent))
+        .collect();
+    terms.sort_unstable();
+    let unrolled = terms.iter().all(|(_, extent)| *extent <= graph.machine.inner_extent);
+    let adjacent = terms.into_iter().fold(
+        1,
+        |run, (stride, extent)| {
+            if stride == run as i64 { run * extent } else { run }
+        },
+    );
+    let strides = axes.iter().map(|axis| Some(stride(axis))).collect();
+    (unrolled || adjacent >= LONG_WINDOW).then(|| (under.elements(), strides))
 }
 
 /// Orders the axes of a transposed copy like the axes of the elementwise node that it copies. Both nodes then share
@@ -74,6 +140,7 @@ fn by_memory(
         }
         arrays.push((shape.elements(), strides));
     }
+    arrays.extend(under_windows(graph, node, axes, reads));
     let Some((_, largest)) = arrays.iter().max_by_key(|(n, s)| (*n, s.iter().flatten().count()))
     else {
         return;
