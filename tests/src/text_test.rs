@@ -42,9 +42,9 @@ use std::collections::BTreeMap;
 use tapeloom_backend::layout::{Layout, PASSES, Pipeline as Layouts, ScratchpadModel};
 use tapeloom_backend::passes::{Choice, Context, Invariant, by_name};
 use tapeloom_backend::{Executable, Options, compile, loop_ir, loop_trees, schedule, timed_parts};
-use tapeloom_ir::prim::{Exactness, Regions};
+use tapeloom_ir::prim::{Exactness, Library, Regions};
 use tapeloom_ir::{
-    Amortization, FuncId, Module, PlanRequest, Policy, Price, Problem, Tensor, fingerprint,
+    Amortization, FuncId, Module, PlanRequest, Policy, Price, Problem, Scalar, Tensor, fingerprint,
     parse_module, print_functions, print_module,
 };
 use tapeloom_transforms::{
@@ -194,7 +194,7 @@ impl<'t> TextTest<'t> {
     fn kernels(&self) -> Result<String, Failure> {
         let lines = self.input.lines().filter(|line| !line.starts_with("//"));
         let text: String = lines.map(|line| format!("{line}\n")).collect();
-        let mut program = loop_ir::parse(&text, &|_| None)?;
+        let mut program = loop_ir::parse(&text, &library)?;
         // With `// args: ..`, compare the results after each pass with those of the original program.
         let proved = loop_ir::check(&program).is_ok();
         let (mut holds, mut exact) =
@@ -245,7 +245,7 @@ impl<'t> TextTest<'t> {
             }
         }
         let printed = program.to_string();
-        match loop_ir::parse(&printed, &|_| None)?.to_string() == printed {
+        match loop_ir::parse(&printed, &library)?.to_string() == printed {
             true => Ok(printed),
             false => Err(format!("{printed}\nprints again otherwise").into()),
         }
@@ -443,6 +443,11 @@ fn step(text: &str) -> Result<(&str, BTreeMap<&str, &str>), Failure> {
     let name = words.next().ok_or("an empty step")?;
     let options = words.map(|w| w.split_once('=').ok_or(format!("`{w}` is not `key=value`")));
     Ok((name, options.collect::<Result<_, _>>()?))
+}
+
+/// Returns the library function of this name that computes a scalar function.
+fn library(name: &str) -> Option<Library> {
+    Scalar::ALL.iter().find_map(|scalar| scalar.row().code.row().library.filter(|l| l.name == name))
 }
 
 /// Checks that printed text parses and prints as the same text.

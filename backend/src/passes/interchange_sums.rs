@@ -31,6 +31,7 @@ use crate::loop_ir::{
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::Literal;
 use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::math::EIGHT;
 use tapeloom_ir::prim::Exactness;
 
 /// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
@@ -162,6 +163,9 @@ impl<'a> Sums<'a> {
                 _ => return false,
             }
         }
+        if iterations(&self.results) > EIGHT && self.waits(kernel, &before) {
+            return false;
+        }
         let apart = |i: usize| {
             let (held, _) = self.elements[i];
             self.elements[..i].iter().all(|(h, _)| {
@@ -171,6 +175,26 @@ impl<'a> Sums<'a> {
         (1..=MOST_SUMS).contains(&loaded.len())
             && loaded.iter().all(|l| *l)
             && (0..self.elements.len()).all(apart)
+    }
+
+    /// Returns whether an element depends on its earlier value through a function with an 8-lane version, such as
+    /// `tanh`. Such an iteration has many operations in sequence. With the loop over results inside, the processor
+    /// overlaps those of several vectors of results; a load and a store cost little beside them.
+    fn waits(&self, kernel: &Kernel, before: &SecondaryMap<ScalarId, Option<usize>>) -> bool {
+        let mut depends: SecondaryMap<ScalarId, bool> = SecondaryMap::new();
+        let mut waits = false;
+        for stmt in self.body {
+            let Stmt::Let { value, expr } = stmt else { continue };
+            let Expr::Code(code, _) = expr else {
+                depends[*value] = before[*value].is_some();
+                continue;
+            };
+            stmt.args(&mut |arg| {
+                depends[*value] |= matches!(arg, Arg::Scalar(s) if depends[s]);
+            });
+            waits |= depends[*value] && code.of_eight(kernel.scalars[*value]).is_some();
+        }
+        waits
     }
 
     /// Returns the initial constant of all elements, if the preceding statement stores it to exactly these
