@@ -14,23 +14,29 @@
 use super::contraction::{Extents, contract_outputs};
 use super::graph::{Graph, Movement, NodeId, NodeKind};
 use super::loop_tree::{NodeMatrix, Product};
-use super::strided_layout::{strided, strided_within};
+use super::strided_layout::{Strided, strided, strided_within};
 use crate::machine::MachineModel;
 use std::collections::BTreeSet;
 
 /// Returns the library call that computes node `id`; `None` if it is no contraction of floats, is too small
 /// for a call, or has an operand that is not a matrix in memory.
 pub(crate) fn plan(graph: &Graph, id: NodeId) -> Option<Product> {
-    let node = &graph.nodes[id];
     Extents::of(graph, id).filter(|e| worthwhile(e, graph.machine))?;
-    let NodeKind::Contract { batch, contract } = &node.kind else { return None };
+    let node = &graph.nodes[id];
     let (lhs, rhs) = (strided(graph, node.operands[0])?, strided(graph, node.operands[1])?);
+    product(graph, id, [&lhs, &rhs])
+}
+
+/// Returns the library call for a contraction whose operands have these layouts.
+pub(crate) fn product(graph: &Graph, id: NodeId, [lhs, rhs]: [&Strided; 2]) -> Option<Product> {
+    let node = &graph.nodes[id];
+    let NodeKind::Contract { batch, contract, order } = &node.kind else { return None };
     let (l, r) = (&lhs.shape, &rhs.shape);
     let out = node.ty.shape.strides();
 
     let mut around: Vec<(usize, i64, i64, i64)> = Vec::new();
     let (mut rows, mut columns) = (Vec::new(), Vec::new());
-    for (o, axes) in contract_outputs(batch, contract, l.len(), r.len()) {
+    for (o, axes) in contract_outputs(batch, contract, order, l.len(), r.len()) {
         let (extent, step) = (node.ty.shape[o], out[o] as i64);
         if extent == 1 {
             continue;
@@ -76,7 +82,7 @@ pub(crate) fn plan(graph: &Graph, id: NodeId) -> Option<Product> {
 }
 
 /// Whether the merged extents m, n and k are large enough for a library call (see `pays`).
-fn worthwhile(extents: &Extents, machine: MachineModel) -> bool {
+pub(crate) fn worthwhile(extents: &Extents, machine: MachineModel) -> bool {
     let Extents { m, n, k } = *extents;
     pays([m, n, k], machine)
 }
@@ -88,30 +94,39 @@ fn pays([m, n, k]: [usize; 3], machine: MachineModel) -> bool {
 
 /// Returns the operands to copy so that large contractions can be library calls, as (node, operand number):
 /// operands that are not matrices in memory, if each element is read at least `library_copy_reads` times.
+pub(crate) fn copied(graph: &Graph) -> BTreeSet<(NodeId, usize)> {
+    let large =
+        |id: &NodeId| Extents::of(graph, *id).is_some_and(|e| worthwhile(&e, graph.machine));
+    let operands = graph.nodes.keys().filter(large).flat_map(|id| [(id, 0), (id, 1)]);
+    let no_matrix =
+        |(id, slot): &(NodeId, usize)| strided(graph, graph.nodes[*id].operands[*slot]).is_none();
+    operands.filter(no_matrix).filter_map(|(id, slot)| worth_copying(graph, id, slot)).collect()
+}
+
+/// Returns whether a contraction is large, and each of its operands is a matrix in memory or will be copied into one.
+pub(crate) fn selected(graph: &Graph, id: NodeId) -> bool {
+    let is_matrix = |slot: usize| {
+        strided(graph, graph.nodes[id].operands[slot]).is_some()
+            || worth_copying(graph, id, slot).is_some()
+    };
+    let large = Extents::of(graph, id).is_some_and(|e| worthwhile(&e, graph.machine));
+    large && is_matrix(0) && is_matrix(1)
+}
+
+/// Returns the operand to copy, as (node, operand number), so that operand `slot` of contraction `id` becomes a matrix
+/// in memory, if each element is read often enough.
 ///
 /// Each element of the left operand is read `n` times, once for every column of the right one, and each
 /// element of the right operand `m` times; the contracted extent does not matter. An element of an array
 /// under overlapping windows is read by every window that contains it.
-pub(crate) fn copied(graph: &Graph) -> BTreeSet<(NodeId, usize)> {
-    let mut slots = BTreeSet::new();
-    for (id, node) in graph.nodes.iter() {
-        let Some(extents) = Extents::of(graph, id).filter(|e| worthwhile(e, graph.machine)) else {
-            continue;
-        };
-        for (slot, read) in [extents.n, extents.m].into_iter().enumerate() {
-            if strided(graph, node.operands[slot]).is_some() {
-                continue;
-            }
-            let (place, least) = to_copy(graph, id, slot);
-            let whole =
-                node.operands[slot].node().map_or(0, |n| graph.nodes[n].ty.shape.elements());
-            let windows = whole.checked_div(least).unwrap_or(1).max(1);
-            if read.saturating_mul(windows) >= graph.machine.library_copy_reads {
-                slots.insert(place);
-            }
-        }
-    }
-    slots
+fn worth_copying(graph: &Graph, id: NodeId, slot: usize) -> Option<(NodeId, usize)> {
+    let extents = Extents::of(graph, id)?;
+    let read = if slot == 0 { extents.n } else { extents.m };
+    let (place, least) = to_copy(graph, id, slot);
+    let operand = graph.nodes[id].operands[slot].node();
+    let whole = operand.map_or(0, |n| graph.nodes[n].ty.shape.elements());
+    let windows = whole.checked_div(least).unwrap_or(1).max(1);
+    (read.saturating_mul(windows) >= graph.machine.library_copy_reads).then_some(place)
 }
 
 /// Returns the operand to copy, as (node, operand number), so that operand `slot` of contraction `id` becomes

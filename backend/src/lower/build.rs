@@ -2,10 +2,10 @@
 //! `units`), folds constants, and gives each result its own memory.
 
 use super::graph::{Graph, Movement, Node, NodeId, NodeKind, Source, Update};
-use super::phase_order;
 use super::region_node::{Region, RegionKind};
 use super::units::{Calls, Donation, Unit, branch_results, carries};
 use super::zero_sized::{Simpler, simplify};
+use super::{permuted_products, phase_order};
 use crate::loop_ir::{External, ExternalSignature, Kernel, KernelId};
 use crate::machine::MachineModel;
 use cranelift_entity::{PrimaryMap, SecondaryMap};
@@ -29,8 +29,9 @@ pub(crate) fn build(
     let graph = Graph { machine: calls.machine, ..Graph::default() };
     let chain = SecondaryMap::new();
     let mut flat = Flatten { module, calls, callees, donation, graph, chain };
-    let results = flat.run(*function)?;
+    let mut results = flat.run(*function)?;
     let mut graph = flat.graph;
+    permuted_products::write_in_order(&mut graph, &mut results);
     graph.give_results_memory(&results, donation);
     graph.separate_updates();
     Ok(graph.without_dead_nodes())
@@ -309,7 +310,10 @@ impl Flatten<'_> {
                     None => NodeKind::Movement(Movement::Empty),
                 }
             }
-            Lowering::Contract { batch, contract } => NodeKind::Contract { batch, contract },
+            Lowering::Contract { batch, contract } => {
+                let order = (0..array(&f.types[e.outputs[0]])?.shape.len()).collect();
+                NodeKind::Contract { batch, contract, order }
+            }
             Lowering::DynamicSlice => {
                 let whole = self.graph.array(operands[0]).shape;
                 let part = array(&f.types[e.outputs[0]])?.shape;

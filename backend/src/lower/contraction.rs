@@ -8,15 +8,16 @@ use tapeloom_ir::{Dtype, Shape};
 /// is the right one, axis of that operand).
 type Target = SmallVec<[(bool, usize); 2]>;
 
-/// Returns, for each axis of a contraction's output, the operand axes that run along it: batch axes first,
-/// then the free axes of the left operand, then those of the right.
+/// Returns, for each axis of a contraction's output, the operand axes that run along it. Axis i of the output is axis
+/// `order[i]` of the list of the batch, the free axes of the left operand, and those of the right one.
 pub(crate) fn contract_outputs(
     batch: &[(usize, usize)],
     contract: &[(usize, usize)],
+    order: &[usize],
     left: usize,
     right: usize,
 ) -> Vec<(usize, Target)> {
-    let mut outputs = Vec::new();
+    let mut outputs: Vec<Target> = Vec::new();
     for (a, b) in batch {
         outputs.push(SmallVec::from_slice(&[(false, *a), (true, *b)]));
     }
@@ -24,7 +25,7 @@ pub(crate) fn contract_outputs(
     outputs.extend(free_left.map(|a| SmallVec::from_slice(&[(false, a)])));
     let free_right = (0..right).filter(|b| !batch.iter().chain(contract).any(|(_, r)| r == b));
     outputs.extend(free_right.map(|b| SmallVec::from_slice(&[(true, b)])));
-    outputs.into_iter().enumerate().collect()
+    order.iter().map(|i| std::mem::take(&mut outputs[*i])).enumerate().collect()
 }
 
 /// Maps one value per output axis (`out`) of a contraction to one value per axis of its left and right
@@ -33,6 +34,7 @@ pub(crate) fn uncontracted<T: Clone + Default>(
     out: &[T],
     batch: &[(usize, usize)],
     contract: &[(usize, usize)],
+    order: &[usize],
     ranks: [usize; 2],
     mut folded: impl FnMut(usize) -> T,
 ) -> [SmallVec<[T; 4]>; 2] {
@@ -42,7 +44,7 @@ pub(crate) fn uncontracted<T: Clone + Default>(
         left[*a] = folded(n);
         right[*b] = left[*a].clone();
     }
-    for (o, target) in contract_outputs(batch, contract, ranks[0], ranks[1]) {
+    for (o, target) in contract_outputs(batch, contract, order, ranks[0], ranks[1]) {
         for (is_right, a) in target {
             (if is_right { &mut right } else { &mut left })[a] = out[o].clone();
         }
@@ -77,7 +79,7 @@ impl Extents {
     /// Returns the extents of a node, if it is a contraction of f64 or f32.
     pub(crate) fn of(graph: &Graph, id: NodeId) -> Option<Extents> {
         let node = &graph.nodes[id];
-        let NodeKind::Contract { batch, contract } = &node.kind else { return None };
+        let NodeKind::Contract { batch, contract, .. } = &node.kind else { return None };
         if !matches!(node.ty.dtype, Dtype::F64 | Dtype::F32) {
             return None;
         }

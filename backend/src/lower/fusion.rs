@@ -416,9 +416,9 @@ impl FusionState<'_> {
                 index.insert(*axis, folded(*axis));
                 self.element(node.operands[0], &index, None)
             }
-            NodeKind::Contract { batch, contract } => {
+            NodeKind::Contract { batch, contract, order } => {
                 let ranks = [0, 1].map(|n| self.graph.shape(node.operands[n]).len());
-                let [left, right] = uncontracted(out, batch, contract, ranks, folded);
+                let [left, right] = uncontracted(out, batch, contract, order, ranks, folded);
                 let x = self.element(node.operands[0], &left, None)?;
                 let y = self.element(node.operands[1], &right, None)?;
                 Ok(self.code(Code::Mul, &[x, y]))

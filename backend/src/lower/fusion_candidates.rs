@@ -103,10 +103,10 @@ fn whole(graph: &Graph, id: NodeId, part: Part) -> FusionCandidate {
             syms.insert(*axis, at);
             walk.visit(node.operands[0], &syms);
         }
-        NodeKind::Contract { batch, contract } => {
+        NodeKind::Contract { batch, contract, order } => {
             let ranks = [0, 1].map(|n| shape(n).len());
             let term = |n: usize| fold(&mut axes, shape(0)[contract[n].0], n);
-            let [left, right] = uncontracted(&out, batch, contract, ranks, term);
+            let [left, right] = uncontracted(&out, batch, contract, order, ranks, term);
             walk.visit(node.operands[0], &left);
             walk.visit(node.operands[1], &right);
         }

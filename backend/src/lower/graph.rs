@@ -57,8 +57,9 @@ pub(crate) enum NodeKind {
     /// [`Lowering::ArgReduce`](tapeloom_ir::prim::Lowering::ArgReduce).
     ArgReduce { axis: usize, largest: bool },
     /// A matrix product, generalized to arrays with batch axes; see
-    /// [`Lowering::Contract`](tapeloom_ir::prim::Lowering::Contract).
-    Contract { batch: Vec<(usize, usize)>, contract: Vec<(usize, usize)> },
+    /// [`Lowering::Contract`](tapeloom_ir::prim::Lowering::Contract). Axis i of the node is axis `order[i]` of the
+    /// lowering's result.
+    Contract { batch: Vec<(usize, usize)>, contract: Vec<(usize, usize)>, order: Vec<usize> },
     /// The first operand with some elements overwritten.
     Update(Update),
     /// The n-th result of a region. The first result has the region's operands; the others have the

@@ -21,9 +21,11 @@
 //! 1. The graph. `units` decides which functions are compiled separately, each by the following steps. `build`
 //!    creates the `graph`: one node for each equation, with all other calls inlined and without dead equations.
 //!    `zero_sized` removes arrays without elements. `builtin_kernels` writes kernels for sorts and cumulative
-//!    operations. `blas_select` selects the contractions (`contraction`) that a library computes. `region_operands`
-//!    assigns memory to the operands and results of calls, loops, branches and effects (`region_node`).
-//!    `dynamic_tape` and `tape_cursors` lower the residuals of loops whose trip count is known only at run time.
+//!    operations. `permuted_products` permutes the axes of large contractions into the order in which they are read.
+//!    `blas_select` selects the contractions (`contraction`) that a library computes, and `arranged_copies` the
+//!    operands that are copied so that few calls suffice. `region_operands` assigns memory to the operands and results
+//!    of calls, loops, branches and effects (`region_node`). `dynamic_tape` and `tape_cursors` lower the residuals of
+//!    loops whose trip count is known only at run time.
 //! 2. The candidates. `iteration_domain` states the loop axes of each computed node, `axis_order` their order, and
 //!    `access_maps` the reads. `view_boxes` splits copies that are written in parts. `war_order` moves reads before the
 //!    updates that overwrite their operands.
@@ -42,6 +44,7 @@
 
 mod access_maps;
 mod affine;
+mod arranged_copies;
 mod axis_order;
 mod blas_select;
 mod buffer_assignment;
@@ -63,6 +66,7 @@ mod graph;
 mod in_place;
 mod iteration_domain;
 mod loop_tree;
+mod permuted_products;
 mod phase_order;
 mod pipeline;
 mod reduction;

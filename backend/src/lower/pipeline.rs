@@ -4,8 +4,8 @@ use super::dynamic_tape::Tapes;
 use super::tree_text::Trees;
 use super::units::{self, Donation, Made, Unit};
 use super::{
-    blas_select, buffer_assignment, build, fusion, fusion_candidates, region_operands, verify_tree,
-    war_order,
+    arranged_copies, blas_select, buffer_assignment, build, fusion, fusion_candidates,
+    region_operands, verify_tree, war_order,
 };
 use crate::loop_ir::{Kernel, KernelId, Program};
 use crate::report::loop_tape_warnings::large_residuals;
@@ -120,6 +120,7 @@ fn kernel(
     copied.extend(region_operands::copied(&graph));
     copied.extend(war_order::copied(&graph, &unit.donation));
     graph.copy_operands(&copied.into_iter().collect::<Vec<_>>());
+    arranged_copies::insert(&mut graph);
     let f = module.function(unit.function);
     let params: Vec<ArrayType> =
         f.all_params().map(|p| build::array(&f.types[p])).collect::<Result<_, _>>()?;

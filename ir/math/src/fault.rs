@@ -130,6 +130,8 @@ faults! {
     TakenEarly = "taken-early", "a result lies over an array of which the iteration still loads an element", "random::machine_models";
     ResultTaken = "result-taken", "another array lies over a result that is no longer read", "random::machine_models";
     ProductDropped = "product-dropped", "of an array that a product reads or leaves, axes have no memory that loops meet at one index", "random::machine_models";
+    TwoOrders = "two-orders", "a product that is read in two orders of axes is written in the first one for both", "laws::filetests";
+    ArrangedAxes = "arranged-axes", "the copy of an operand is read with its axes permuted once more instead of back", "laws::products";
     CroppedSide = "cropped-side", "a convolution without the cotangent of its padding loses places at the other end", "laws::convolutions";
     ZeroOverZero = "zero-over-zero", "derivatives of eigenvectors take 0 by the difference of equal values for 0", "laws::spectra";
     GapOfRounding = "gap-of-rounding", "derivatives of eigenvectors divide by differences that are rounding errors", "laws::spectra";

@@ -142,8 +142,8 @@ fn a_batch_is_its_members() {
     }
 }
 
-/// Convolutions so large that the matrix library computes them from padded arrays, without copies of their windows:
-/// values and gradients must agree with the interpreter, which does not use the library.
+/// Convolutions that the matrix library computes, from padded arrays or from copies of their windows: values and
+/// gradients agree with the interpreter, which does not use the library.
 #[test]
 fn large_ones_are_those_of_the_interpreter() {
     let numbers = |shape: &[usize], dtype: Dtype| {
@@ -152,7 +152,7 @@ fn large_ones_are_those_of_the_interpreter() {
         let make = move |()| (arange(n, Dtype::F64) * 1.7).sin().reshape(&shape[..]).convert(dtype);
         run(make, ()).unwrap()
     };
-    let cases: [(Conv, [usize; 4], [usize; 4]); 7] = [
+    let cases: [(Conv, [usize; 4], [usize; 4]); 11] = [
         (Conv::new().same(), [2, 16, 9, 11], [24, 16, 3, 3]),
         (Conv::new().strides([2, 1]).same(), [2, 16, 9, 11], [16, 16, 3, 2]),
         (Conv::new().dilation([2]).padding([(1, 2)]), [1, 20, 10, 9], [16, 20, 2, 3]),
@@ -160,6 +160,10 @@ fn large_ones_are_those_of_the_interpreter() {
         (Conv::new().channels_last(), [2, 11, 12, 16], [3, 3, 16, 17]),
         (Conv::new().channels_last().strides([2]).same(), [1, 12, 13, 16], [3, 2, 16, 16]),
         (Conv::new().channels_last().input_dilation([2]), [1, 7, 8, 16], [2, 3, 16, 16]),
+        (Conv::new().strides([8]), [2, 3, 32, 24], [24, 3, 8, 8]),
+        (Conv::new().strides([2]).padding([(3, 3)]), [2, 3, 33, 36], [16, 3, 7, 7]),
+        (Conv::new().strides([2]).padding([(1, 1)]), [2, 12, 19, 22], [24, 12, 3, 3]),
+        (Conv::new().strides([2]).dilation([3]).groups(2), [2, 12, 24, 23], [16, 6, 4, 3]),
     ];
     let mut library = 0;
     for (how, x, w) in cases {

@@ -20,6 +20,7 @@ mod mutations;
 mod native;
 mod passes;
 mod primitives_page;
+mod products;
 mod questions;
 mod random;
 mod recorded_values;
