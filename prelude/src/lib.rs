@@ -90,6 +90,15 @@ pub mod quadrature;
 pub mod random;
 mod staging;
 pub mod state;
+#[doc(
+    alias = "log_prob",
+    alias = "kl_divergence",
+    alias = "entropy",
+    alias = "logpdf",
+    alias = "logpmf",
+    alias = "distributions"
+)]
+pub mod stats;
 pub mod transform;
 pub mod tree;
 
@@ -173,7 +182,7 @@ pub use var::{IntoVar, Var};
 ///   [`tree_leaves`], [`tree_paths`], [`tree_sum`], [`tree_dot`], [`ravel`], [`ravel_tensors`], [`zeros_like`],
 ///   [`ones_like`], [`global_norm`], [`clip_by_global_norm`].
 /// * **Modules of fields**: [`linalg`] with [`MatrixNorm`] and [`Triangle`], [`fft`], [`conv`], [`nn`], [`ode`],
-///   [`optim`] with [`Optimizer`](optim::Optimizer), [`random`], [`interpolate`].
+///   [`optim`] with [`Optimizer`](optim::Optimizer), [`random`], [`stats`], [`interpolate`].
 pub mod prelude {
     pub use crate::check::{check_grads, check_rule};
     pub use crate::complex::{Complex, IntoComplex};
@@ -194,7 +203,7 @@ pub mod prelude {
         tree_leaves, tree_map, tree_map2, tree_map3, tree_paths, tree_sum, zeros_like,
     };
     pub use crate::var::{IntoVar, Var};
-    pub use crate::{conv, fft, interpolate, linalg, nn, ode, optim, random};
+    pub use crate::{conv, fft, interpolate, linalg, nn, ode, optim, random, stats};
     pub use tapeloom_derive::Tree;
     pub use tapeloom_ir::{Cancel, Dtype, Policy, Shape, Tensor};
 }

@@ -26,6 +26,8 @@
 //! Samples are differentiable with respect to the parameters of their distribution (reparameterisation): the
 //! derivative of a normal number with respect to its mean is 1. Bits, keys and choices have no derivative.
 //!
+//! The module [`stats`](crate::stats) has the densities of these distributions.
+//!
 //! [`Rng`] is a generator with state that passes keys along: each draw returns new numbers, in loops and in the
 //! closures of transforms, too.
 //!

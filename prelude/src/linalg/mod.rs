@@ -42,7 +42,10 @@ pub use factors::{
 };
 pub use functions::{expm, polyfit, sqrtm};
 pub use measures::{MatrixNorm, cond_number, cond_number_by, matrix_norm, matrix_rank};
-pub use sampled::{multivariate_normal, multivariate_normal_logpdf, orthogonal};
+pub use sampled::{
+    multivariate_normal, multivariate_normal_entropy, multivariate_normal_kl,
+    multivariate_normal_logpdf, orthogonal,
+};
 pub(crate) use solve::solve_factored;
 pub use solve::{inv, lstsq, lu_solve, pinv, solve, solve_checked};
 pub use spectral::{

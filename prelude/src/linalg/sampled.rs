@@ -75,6 +75,7 @@ pub fn multivariate_normal(
 /// check_grads(log, ([1.0, 2.0], [0.5, 0.0], [[1.0, 0.25], [0.25, 4.0]]), 2)?;
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
+#[doc(alias = "multivariate_normal.logpdf")]
 #[track_caller]
 pub fn multivariate_normal_logpdf(x: Var, mean: impl IntoVar, covariance: Var) -> Var {
     let at = caller();
@@ -102,6 +103,79 @@ fn log_density(d: Var, covariance: Var, at: Loc) -> Var {
     let white = solve_triangular(l, columns, Triangle::LOWER).square().sum_axis(0);
     let constant = l.diagonal().ln().sum() + 0.5 * n as f64 * (2.0 * std::f64::consts::PI).ln();
     (-0.5 * white - constant).reshape(&shape[..shape.len() - 1])
+}
+
+/// Returns the entropy of the normal distribution with covariance `[n, n]`, ½ ln det(2πe covariance).
+///
+/// Errors: `shape` if the covariance is not a square matrix, `dtype` if it is not of floats.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let h = run(linalg::multivariate_normal_entropy, [[4.0, 0.0], [0.0, 0.25]])?;
+/// assert!((h.item::<f64>()? - (2.0 * std::f64::consts::PI).ln() - 1.0).abs() < 1e-15);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn multivariate_normal_entropy(covariance: Var) -> Var {
+    let at = caller();
+    let name = "multivariate_normal_entropy";
+    let tc = covariance.ty(at);
+    let square = matches!(&tc.shape[..], [rows, columns] if rows == columns);
+    let message = || format!("`{name}` of a covariance {tc}");
+    let problem = if !tc.dtype.is_float() {
+        Problem::new(Kind::Dtype, message(), "a covariance is of floats")
+    } else if square {
+        return on_behalf(name, at, || {
+            let half = 0.5 * tc.shape[0] as f64 * (1.0 + (2.0 * std::f64::consts::PI).ln());
+            cholesky(covariance).diagonal().ln().sum() + half
+        });
+    } else {
+        Problem::new(Kind::Shape, message(), "a covariance is [n, n]")
+    };
+    wrong(problem, &[covariance], ArrayType::new(tc.dtype, []), at)
+}
+
+/// Returns the divergence KL(p ‖ q) of two normal distributions of vectors, each given as a mean `[n]` and a covariance
+/// `[n, n]`, all of one float dtype.
+///
+/// Errors: `shape` if the arguments do not fit, `dtype` if they are not floats of one dtype.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let kl = |(m, c): (Var, Var)| linalg::multivariate_normal_kl((m, c), (m + 1.0, 2.0 * c));
+/// let y = run(kl, ([0.0, 3.0], [[2.0, 0.0], [0.0, 2.0]]))?.item::<f64>()?;
+/// assert!((y - (0.25 - 0.5 + 2f64.ln())).abs() < 1e-15);
+/// check_grads(kl, ([0.0, 3.0], [[2.0, 0.5], [0.5, 1.0]]), 2)?;
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn multivariate_normal_kl(
+    (mean, covariance): (impl IntoVar, Var),
+    (other_mean, other_covariance): (impl IntoVar, Var),
+) -> Var {
+    let at = caller();
+    let name = "multivariate_normal_kl";
+    let (mean, other_mean) = (mean.beside(covariance, at), other_mean.beside(covariance, at));
+    let [tm, tc] = [mean, covariance].map(|x| x.ty(at));
+    let [other_tm, other_tc] = [other_mean, other_covariance].map(|x| x.ty(at));
+    let problem = misfit(name, &tm, &tc).or(misfit(name, &other_tm, &other_tc)).or_else(|| {
+        let message = format!("`{name}` of means {tm} and {other_tm}");
+        let help = "both are vectors of one length and one dtype";
+        let kind = if tm.dtype == other_tm.dtype { Kind::Shape } else { Kind::Dtype };
+        (tm != other_tm).then(|| Problem::new(kind, message, help))
+    });
+    if let Some(problem) = problem {
+        let operands = [mean, covariance, other_mean, other_covariance];
+        return wrong(problem, &operands, ArrayType::new(tm.dtype, []), at);
+    }
+    on_behalf(name, at, || {
+        let [l, other] = [covariance, other_covariance].map(cholesky);
+        // ½ (|K⁻¹ L|² + |K⁻¹ (m - n)|² - n) + ln det K - ln det L for the factors L and K
+        let ratio = solve_triangular(other, l, Triangle::LOWER).square().sum();
+        let shift = solve_triangular(other, mean - other_mean, Triangle::LOWER).square().sum();
+        let log = (other.diagonal().ln() - l.diagonal().ln()).sum();
+        0.5 * (ratio + shift - tm.shape[0] as f64) + log
+    })
 }
 
 /// Draws random orthogonal matrices `[shape.., n, n]`, uniformly distributed over the orthogonal group (Haar

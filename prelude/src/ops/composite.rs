@@ -9,7 +9,7 @@ use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem};
 
 /// Evaluates the formula `body` of a function of floats of one dtype. `body` gets the operands broadcast to one shape,
 /// except literals, which it gets unchanged.
-pub(super) fn of_floats<const N: usize>(
+pub(crate) fn of_floats<const N: usize>(
     name: &'static str,
     operands: [Var; N],
     at: Loc,

@@ -42,6 +42,8 @@ mod cumulative;
 
 mod sorting;
 
+mod segments;
+
 mod search;
 mod statistics;
 
@@ -89,11 +91,12 @@ pub(crate) mod functions {
 
 pub(crate) use axes::{position, resolve_axes, resolve_axis};
 pub(crate) use broadcasting::{binary, broadcast_shapes, broadcast_together, broadcast_var};
-pub(crate) use composite::{number, of_integers};
+pub(crate) use composite::{misshapen, number, of_floats, of_integers};
 pub(crate) use create::{eye_var, full_var, zeros_like_type};
 pub(crate) use index::elementwise;
 pub(crate) use index::{Position, bounds, from_front, materialize, widened};
 pub(crate) use shape::{insert_axis, move_axis, permute, reshape, slice_axis};
+pub(crate) use special::{STIRLING, horner};
 
 use crate::Var;
 use tapeloom_ir::trace;

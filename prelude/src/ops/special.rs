@@ -404,7 +404,7 @@ fn rest_of_quotient(a: Var, b: Var) -> Var {
 }
 
 /// The coefficients of Stirling's series in 1/z², highest first: B₂ₖ / (2k (2k - 1)).
-const STIRLING: [f64; 8] = [
+pub(crate) const STIRLING: [f64; 8] = [
     -3617.0 / 122_400.0,
     1.0 / 156.0,
     -691.0 / 360_360.0,
@@ -416,7 +416,7 @@ const STIRLING: [f64; 8] = [
 ];
 
 /// Evaluates a polynomial; the coefficient of the highest power comes first.
-fn horner(x: Var, coefficients: &[f64]) -> Var {
+pub(crate) fn horner(x: Var, coefficients: &[f64]) -> Var {
     let mut rest = coefficients.iter();
     let mut sum = x.full_like(rest.next().copied().unwrap_or(0.0));
     for c in rest {

@@ -440,3 +440,184 @@ fn edges_and_mistakes() {
         |()| random::gamma(random::key(1), 1.0, [2]) + random::student_t(random::key(2), 1.0, [2]);
     assert!(jit(once).key_check().call(()).is_ok());
 }
+
+/// The value of a function of one number and its derivative there.
+type Edge<'a> = (&'a str, fn(Var) -> Var, f64, [f64; 2]);
+
+/// At the edges of a support, values are those of the closed support, and derivatives are one-sided limits; outside, the
+/// density is -inf with a derivative of 0.
+#[test]
+fn densities_have_one_sided_derivatives_at_edges() {
+    const INF: f64 = f64::INFINITY;
+    let ln2 = 2f64.ln();
+    let cases: &[Edge] = &[
+        ("gamma(1) at 0", |x| stats::gamma_logpdf(x, 1.0, 1.0), 0.0, [0.0, -1.0]),
+        ("gamma(2) at 0", |x| stats::gamma_logpdf(x, 2.0, 1.0), 0.0, [-INF, INF]),
+        ("gamma(0.5) at 0", |x| stats::gamma_logpdf(x, 0.5, 1.0), 0.0, [INF, -INF]),
+        ("gamma(20) at 0", |x| stats::gamma_logpdf(x, 20.0, 1.0), 0.0, [-INF, INF]),
+        ("gamma below 0", |x| stats::gamma_logpdf(x, 2.0, 1.0), -1.0, [-INF, 0.0]),
+        ("gamma in a at x = 0", |a| stats::gamma_logpdf(0.0, a, 1.0), 1.0, [0.0, -INF]),
+        ("exponential at 0", |x| stats::exponential_logpdf(x, 0.5), 0.0, [ln2, -2.0]),
+        ("exponential below 0", |x| stats::exponential_logpdf(x, 0.5), -0.1, [-INF, 0.0]),
+        ("uniform at its end", |x| stats::uniform_logpdf(x, 0.0, 0.5), 0.5, [ln2, 0.0]),
+        ("uniform in its end", |b| stats::uniform_logpdf(0.5, 0.0, b), 0.5, [ln2, -2.0]),
+        ("beta(1, 1) at 0", |x| stats::beta_logpdf(x, 1.0, 1.0), 0.0, [0.0, 0.0]),
+        ("beta(1, 2) at 0", |x| stats::beta_logpdf(x, 1.0, 2.0), 0.0, [ln2, -1.0]),
+        ("beta(2, 1) at 1", |x| stats::beta_logpdf(x, 2.0, 1.0), 1.0, [ln2, 1.0]),
+        ("beta(2, 2) at 1", |x| stats::beta_logpdf(x, 2.0, 2.0), 1.0, [-INF, -INF]),
+        ("beta above 1", |x| stats::beta_logpdf(x, 2.0, 2.0), 1.5, [-INF, 0.0]),
+        ("bernoulli of 0 at p = 0", |p| stats::bernoulli_logpmf(0.0, p), 0.0, [0.0, -1.0]),
+        ("bernoulli of 1 at p = 0", |p| stats::bernoulli_logpmf(1.0, p), 0.0, [-INF, INF]),
+        ("bernoulli of 1 at p = 1", |p| stats::bernoulli_logpmf(1.0, p), 1.0, [0.0, 1.0]),
+        ("binomial of 0 at p = 0", |p| stats::binomial_logpmf(0, 3.0, p), 0.0, [0.0, -3.0]),
+        ("binomial of n at p = 1", |p| stats::binomial_logpmf(3, 3.0, p), 1.0, [0.0, 3.0]),
+        ("binomial of 1 at p = 0", |p| stats::binomial_logpmf(1, 3.0, p), 0.0, [-INF, INF]),
+        ("binomial of n in n", |n| stats::binomial_logpmf(0, n, 0.5), 3.0, [-3.0 * ln2, -ln2]),
+        ("poisson of 0 at rate 0", |r| stats::poisson_logpmf(0, r), 0.0, [0.0, -1.0]),
+        ("poisson of 2 at rate 0", |r| stats::poisson_logpmf(2, r), 0.0, [-INF, INF]),
+        ("bernoulli's entropy at 0", |p| stats::bernoulli_entropy(p), 0.0, [0.0, INF]),
+        ("bernoulli's entropy at 1", |p| stats::bernoulli_entropy(p), 1.0, [0.0, -INF]),
+        ("bernoulli's divergence at 0", |p| stats::bernoulli_kl(p, 0.5), 0.0, [ln2, -INF]),
+        ("divergence of equal parameters", |p| stats::bernoulli_kl(p, 0.3), 0.3, [0.0, 0.0]),
+        ("poisson's divergence at 0", |r| stats::poisson_kl(r, 2.0), 0.0, [2.0, -INF]),
+        ("normal divergence of a point", |s| stats::normal_kl((0.0, s), (0.0, 1.0)), 1.0, [0.0; 2]),
+        ("laplace at its kink", |x| stats::laplace_logpdf(x, 1.0, 0.5), 1.0, [0.0, -2.0]),
+        (
+            "truncated normal in an infinite bound",
+            |a| stats::truncated_normal_logpdf(0.0, a, INF, 0.0, 1.0),
+            -INF,
+            [-0.5 * std::f64::consts::TAU.ln(), 0.0],
+        ),
+        (
+            "truncated normal in an infinite bound of a tail",
+            |a| stats::truncated_normal_logpdf(-3.0, a, -3.0, 0.0, 1.0),
+            -INF,
+            [1.188_787_688_305_677_8, 0.0],
+        ),
+        (
+            "categorical with an impossible class",
+            |x| stats::categorical_logpmf(0, stack(&[x, x.full_like(-INF)], 0), -1),
+            1.0,
+            [0.0, 0.0],
+        ),
+    ];
+    for (name, f, at, want) in cases {
+        let (y, slope) = run(value_and_grad(*f), *at).unwrap();
+        let got = [y.item::<f64>().unwrap(), slope.item::<f64>().unwrap()];
+        let near = |x: f64, y: f64| x == y || (x - y).abs() < 1e-14 * y.abs().max(1.0);
+        let both = got.iter().zip(want).all(|(x, y)| near(*x, *y));
+        assert!(both, "{name}: {got:?} and not {want:?}");
+    }
+}
+
+/// Means of log densities over samples estimate negative entropies: density, entropy and sampler of a distribution must
+/// belong together.
+#[test]
+fn samplers_densities_and_entropies_agree() {
+    type Row<'a> = (&'a str, fn(Var) -> Var, fn() -> Var);
+    let f64s = Dtype::F64;
+    let rows: &[Row] = &[
+        (
+            "normal",
+            |key| stats::normal_logpdf(random::normal(key, [N], Dtype::F64), 0.0, 1.0),
+            || stats::normal_entropy(1.0),
+        ),
+        (
+            "truncated normal",
+            |key| {
+                let x = random::truncated_normal(key, [N], 0.5, 2.0);
+                stats::truncated_normal_logpdf(x, 0.5, 2.0, 0.0, 1.0)
+            },
+            || stats::truncated_normal_entropy(0.5, 2.0, 1.0),
+        ),
+        (
+            "laplace",
+            |key| stats::laplace_logpdf(random::laplace(key, [N], Dtype::F64), 0.0, 1.0),
+            || stats::laplace_entropy(1.0),
+        ),
+        (
+            "gumbel",
+            |key| stats::gumbel_logpdf(random::gumbel(key, [N], Dtype::F64), 0.0, 1.0),
+            || stats::gumbel_entropy(1.0),
+        ),
+        (
+            "cauchy",
+            |key| stats::cauchy_logpdf(random::cauchy(key, [N], Dtype::F64), 0.0, 1.0),
+            || stats::cauchy_entropy(1.0),
+        ),
+        (
+            "student_t",
+            |key| stats::student_t_logpdf(random::student_t(key, 3.0, [N]), 3.0, 0.0, 1.0),
+            || stats::student_t_entropy(3.0, 1.0),
+        ),
+        (
+            "exponential",
+            |key| stats::exponential_logpdf(2.0 * random::exponential(key, [N], Dtype::F64), 2.0),
+            || stats::exponential_entropy(2.0),
+        ),
+        (
+            "gamma",
+            |key| stats::gamma_logpdf(0.5 * random::gamma(key, 2.5, [N]), 2.5, 0.5),
+            || stats::gamma_entropy(2.5, 0.5),
+        ),
+        (
+            "chisquare",
+            |key| stats::chisquare_logpdf(random::chisquare(key, 3.0, [N]), 3.0),
+            || stats::gamma_entropy(1.5, 2.0),
+        ),
+        (
+            "beta",
+            |key| stats::beta_logpdf(random::beta(key, 2.0, 0.5, [N]), 2.0, 0.5),
+            || stats::beta_entropy(2.0, 0.5),
+        ),
+        (
+            "dirichlet",
+            |key| {
+                let alpha = constant([0.5, 2.0, 3.0]);
+                stats::dirichlet_logpdf(random::dirichlet(key, alpha, [N, 3]), alpha)
+            },
+            || stats::dirichlet_entropy(constant([0.5, 2.0, 3.0])),
+        ),
+        (
+            "bernoulli",
+            |key| stats::bernoulli_logpmf(random::bernoulli(key, 0.3, [N]), 0.3),
+            || stats::bernoulli_entropy(0.3),
+        ),
+        (
+            "categorical",
+            |key| {
+                let logits = constant([0.0, 1.0, -1.0]);
+                let k = random::categorical(key, logits.broadcast_to([N, 3]), -1);
+                stats::categorical_logpmf(k, logits, -1)
+            },
+            || stats::categorical_entropy(constant([0.0, 1.0, -1.0]), -1),
+        ),
+        (
+            "poisson",
+            |key| stats::poisson_logpmf(random::poisson(key, 4.0, [N]), 4.0),
+            || {
+                let p = stats::poisson_logpmf(arange(60, Dtype::I64), 4.0);
+                -(p.exp() * p).sum()
+            },
+        ),
+        (
+            "binomial",
+            |key| stats::binomial_logpmf(random::binomial(key, 30.0, 0.6, [N]), 30.0, 0.6),
+            || {
+                let p = stats::binomial_logpmf(arange(31, Dtype::I64), 30.0, 0.6);
+                -(p.exp() * p).sum()
+            },
+        ),
+    ];
+    for (name, density, entropy) in rows {
+        let log = |()| {
+            let log = density(random::key(11)).convert(f64s);
+            (log.mean(), log.std(), entropy())
+        };
+        let (mean, deviation, entropy) = run(log, ()).unwrap();
+        let [mean, deviation, entropy] =
+            [mean, deviation, entropy].map(|x| x.item::<f64>().unwrap());
+        let error = deviation / (N as f64).sqrt();
+        assert!((mean + entropy).abs() < 4.0 * error + 1e-12, "{name}: {mean} {entropy} {error}");
+    }
+}

@@ -1,4 +1,4 @@
-//! The functions recorded in `vocabulary/values.jsonl`, as calls of this library.
+//! The functions recorded in `tests/data/vocabulary`, as calls of this library.
 
 use tapeloom::prelude::*;
 
@@ -239,4 +239,60 @@ calls! {
     "unique.20": |x: X| parts(x[0].unique(20, nine(x[0])));
     "unique_values.20": |x: X| x[0].unique(20, 9.0).values;
     "intersect1d.20": |x: X| x[0].intersect1d(x[1], 20, -1);
+
+    "segment_sum": |x: X| x[0].segment_sum(x[1], 3);
+    "segment_prod": |x: X| x[0].segment_prod(x[1], 3);
+    "segment_max": |x: X| x[0].segment_max(x[1], 3);
+    "segment_min": |x: X| x[0].segment_min(x[1], 3);
+    "segment_mean": |x: X| x[0].segment_mean(x[1], 3);
+    "segment_softmax": |x: X| x[0].segment_softmax(x[1], 3);
+
+    "normal_logpdf": |x: X| stats::normal_logpdf(x[0], x[1], x[2]);
+    "laplace_logpdf": |x: X| stats::laplace_logpdf(x[0], x[1], x[2]);
+    "logistic_logpdf": |x: X| stats::logistic_logpdf(x[0], x[1], x[2]);
+    "gumbel_logpdf": |x: X| stats::gumbel_logpdf(x[0], x[1], x[2]);
+    "cauchy_logpdf": |x: X| stats::cauchy_logpdf(x[0], x[1], x[2]);
+    "uniform_logpdf": |x: X| stats::uniform_logpdf(x[0], x[1], x[2]);
+    "student_t_logpdf": |x: X| stats::student_t_logpdf(x[0], x[1], x[2], x[3]);
+    "truncated_normal_logpdf":
+        |x: X| stats::truncated_normal_logpdf(x[0], x[1], x[2], x[3], x[4]);
+    "exponential_logpdf": |x: X| stats::exponential_logpdf(x[0], x[1]);
+    "gamma_logpdf": |x: X| stats::gamma_logpdf(x[0], x[1], x[2]);
+    "chisquare_logpdf": |x: X| stats::chisquare_logpdf(x[0], x[1]);
+    "beta_logpdf": |x: X| stats::beta_logpdf(x[0], x[1], x[2]);
+    "dirichlet_logpdf": |x: X| stats::dirichlet_logpdf(x[0], x[1]);
+    "dirichlet_logpdf.softmax": |x: X| stats::dirichlet_logpdf(x[0].softmax(-1), x[1]);
+    "bernoulli_logpmf": |x: X| stats::bernoulli_logpmf(x[0], x[1]);
+    "binomial_logpmf": |x: X| stats::binomial_logpmf(x[0], x[1], x[2]);
+    "poisson_logpmf": |x: X| stats::poisson_logpmf(x[0], x[1]);
+    "categorical_logpmf": |x: X| stats::categorical_logpmf(x[0], x[1], -1);
+    "categorical_logpmf.0": |x: X| stats::categorical_logpmf(x[0], x[1], 0);
+
+    "normal_entropy": |x: X| stats::normal_entropy(x[0]);
+    "uniform_entropy": |x: X| stats::uniform_entropy(x[0], x[1]);
+    "laplace_entropy": |x: X| stats::laplace_entropy(x[0]);
+    "logistic_entropy": |x: X| stats::logistic_entropy(x[0]);
+    "gumbel_entropy": |x: X| stats::gumbel_entropy(x[0]);
+    "cauchy_entropy": |x: X| stats::cauchy_entropy(x[0]);
+    "student_t_entropy": |x: X| stats::student_t_entropy(x[0], x[1]);
+    "truncated_normal_entropy": |x: X| stats::truncated_normal_entropy(x[0], x[1], x[2]);
+    "exponential_entropy": |x: X| stats::exponential_entropy(x[0]);
+    "gamma_entropy": |x: X| stats::gamma_entropy(x[0], x[1]);
+    "beta_entropy": |x: X| stats::beta_entropy(x[0], x[1]);
+    "dirichlet_entropy": |x: X| stats::dirichlet_entropy(x[0]);
+    "bernoulli_entropy": |x: X| stats::bernoulli_entropy(x[0]);
+    "categorical_entropy": |x: X| stats::categorical_entropy(x[0], -1);
+
+    "normal_kl": |x: X| stats::normal_kl((x[0], x[1]), (x[2], x[3]));
+    "uniform_kl": |x: X| stats::uniform_kl((x[0], x[1]), (x[2], x[3]));
+    "laplace_kl": |x: X| stats::laplace_kl((x[0], x[1]), (x[2], x[3]));
+    "gumbel_kl": |x: X| stats::gumbel_kl((x[0], x[1]), (x[2], x[3]));
+    "cauchy_kl": |x: X| stats::cauchy_kl((x[0], x[1]), (x[2], x[3]));
+    "exponential_kl": |x: X| stats::exponential_kl(x[0], x[1]);
+    "gamma_kl": |x: X| stats::gamma_kl((x[0], x[1]), (x[2], x[3]));
+    "beta_kl": |x: X| stats::beta_kl((x[0], x[1]), (x[2], x[3]));
+    "dirichlet_kl": |x: X| stats::dirichlet_kl(x[0], x[1]);
+    "bernoulli_kl": |x: X| stats::bernoulli_kl(x[0], x[1]);
+    "categorical_kl": |x: X| stats::categorical_kl(x[0], x[1], -1);
+    "poisson_kl": |x: X| stats::poisson_kl(x[0], x[1]);
 }

@@ -1,5 +1,5 @@
-//! Values and derivatives of the composed functions, compared with numbers that the script in `tests/data/vocabulary`
-//! recorded from numpy and JAX. Derivatives are also compared with finite differences, f32 results with f64 results,
+//! Values and derivatives of the composed functions, compared with numbers that the scripts in
+//! `tests/data/vocabulary` recorded from numpy, SciPy and JAX. Derivatives are also compared with finite differences, f32 results with f64 results,
 //! and batches with loops over their members.
 
 use super::calls::{CALLS, Call};
@@ -104,9 +104,13 @@ impl Case {
 }
 
 pub(super) fn cases() -> Vec<Case> {
-    let text = include_str!("../../../data/vocabulary/values.jsonl");
+    let files = [
+        include_str!("../../../data/vocabulary/values.jsonl"),
+        include_str!("../../../data/vocabulary/segments.jsonl"),
+        include_str!("../../../data/vocabulary/densities.jsonl"),
+    ];
     let edge = |line: &Value| line["edge"].as_bool().unwrap();
-    let all = recorded_values(text, CALLS).into_iter();
+    let all = files.into_iter().flat_map(|text| recorded_values(text, CALLS));
     all.map(|(line, recorded)| Case { edge: edge(&line), recorded }).collect()
 }
 

@@ -26,7 +26,7 @@ const ROOMS: [(&str, &str); 4] = [
     (
         "prelude",
         "error dtype function var ops tree sized state staging prng transform control implicit distributions random \
-         linalg interpolate quadrature ode complex fft conv host_calls jit optim nn define_by_run check files elsewhere lib",
+         linalg stats interpolate quadrature ode complex fft conv host_calls jit optim nn define_by_run check files elsewhere lib",
     ),
 ];
 

@@ -1,0 +1,361 @@
+//! Distributions with a location and a scale.
+
+use super::stirling::{entropy_of_gamma, log_hypotenuse, log_pi};
+use super::{checked, density};
+use crate::Var;
+use crate::ops::{of_floats, select};
+use crate::var::{IntoVar, caller};
+use std::f64::consts::{LN_2, PI, TAU};
+
+/// The constant of Euler and Mascheroni.
+const EULER: f64 = 0.577_215_664_901_532_9;
+
+/// Returns the log density of the normal distribution with mean `loc` and standard deviation `scale`.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = |x: Var| stats::normal_logpdf(x, 1.0, 2.0);
+/// let (y, slope) = run(value_and_grad(f), 3.0)?;
+/// let constant = (2.0 * (2.0 * std::f64::consts::PI).sqrt()).ln();
+/// assert!((y.item::<f64>()? + 0.5 + constant).abs() < 1e-15);
+/// assert_eq!(slope.item::<f64>()?, -0.5);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[doc(alias = "norm.logpdf", alias = "norm.pdf", alias = "gaussian")]
+#[track_caller]
+pub fn normal_logpdf(x: impl IntoVar, loc: impl IntoVar, scale: impl IntoVar) -> Var {
+    let at = caller();
+    of_floats("normal_logpdf", operands!(at, x, loc, scale), at, |[x, loc, scale]| {
+        let z = (x - loc) / scale;
+        -0.5 * z.square() - scale.ln() - 0.5 * TAU.ln()
+    })
+}
+
+/// Returns the entropy of the normal distribution, ½ ln(2πe) + ln `scale`.
+#[track_caller]
+pub fn normal_entropy(scale: impl IntoVar) -> Var {
+    let at = caller();
+    of_floats("normal_entropy", operands!(at, scale), at, |[scale]| entropy_of_normal(scale))
+}
+
+fn entropy_of_normal(scale: Var) -> Var {
+    scale.ln() + 0.5 * (1.0 + TAU.ln())
+}
+
+/// Returns the divergence KL(p ‖ q) of two normal distributions, each given as (loc, scale), without cancellation for
+/// close ones.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let kl = |(m, s): (Var, Var)| stats::normal_kl((m, s), (0.0, 1.0));
+/// assert_eq!(run(kl, (3.0, 1.0))?.item::<f64>()?, 4.5);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn normal_kl(
+    (loc, scale): (impl IntoVar, impl IntoVar),
+    (other_loc, other_scale): (impl IntoVar, impl IntoVar),
+) -> Var {
+    let at = caller();
+    let operands = operands!(at, loc, scale, other_loc, other_scale);
+    of_floats("normal_kl", operands, at, |[m, s, n, t]| {
+        // ln(t / s) + s² / 2t² - 1/2 = (r - 1 - ln r) / 2 for r = (s / t)²
+        let ratio = (s / t).square();
+        let shift = (m - n) / t;
+        let kl = 0.5 * ratio.ones_like().kl_div(ratio) + 0.5 * shift.square();
+        checked(kl, s.ge(0.0) & t.gt(0.0))
+    })
+}
+
+/// Returns the log density of the uniform distribution between `low` and `high`, both included.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let y = run(|x: Var| stats::uniform_logpdf(x, 0.0, 2.0), [0.0, 1.0, 2.5])?;
+/// assert_eq!(y.to_vec::<f64>()?, [-2f64.ln(), -2f64.ln(), f64::NEG_INFINITY]);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[doc(alias = "uniform.logpdf")]
+#[track_caller]
+pub fn uniform_logpdf(x: impl IntoVar, low: impl IntoVar, high: impl IntoVar) -> Var {
+    let at = caller();
+    of_floats("uniform_logpdf", operands!(at, x, low, high), at, |[x, low, high]| {
+        let log = select(x.is_nan(), x, -(high - low).ln());
+        density(log, x.lt(low) | x.gt(high), low.lt(high))
+    })
+}
+
+/// Returns the entropy of the uniform distribution, ln(`high` - `low`).
+#[track_caller]
+pub fn uniform_entropy(low: impl IntoVar, high: impl IntoVar) -> Var {
+    let at = caller();
+    of_floats("uniform_entropy", operands!(at, low, high), at, |[low, high]| (high - low).ln())
+}
+
+/// Returns the divergence KL(p ‖ q) of two uniform distributions, each given as (low, high): inf unless q includes p.
+#[track_caller]
+pub fn uniform_kl(
+    (low, high): (impl IntoVar, impl IntoVar),
+    (other_low, other_high): (impl IntoVar, impl IntoVar),
+) -> Var {
+    let at = caller();
+    let operands = operands!(at, low, high, other_low, other_high);
+    of_floats("uniform_kl", operands, at, |[a, b, c, d]| {
+        let inside = c.le(a) & b.le(d);
+        let kl = select(inside, (d - c).ln() - (b - a).ln(), f64::INFINITY);
+        checked(kl, a.lt(b) & c.lt(d))
+    })
+}
+
+/// Returns the log density of the Laplace distribution, -|x - loc| / scale - ln(2 scale). The derivative at its kink
+/// is that to the right, as of [`abs`](Var::abs).
+#[doc(alias = "laplace.logpdf")]
+#[track_caller]
+pub fn laplace_logpdf(x: impl IntoVar, loc: impl IntoVar, scale: impl IntoVar) -> Var {
+    let at = caller();
+    of_floats("laplace_logpdf", operands!(at, x, loc, scale), at, |[x, loc, scale]| {
+        -(x - loc).abs() / scale - scale.ln() - LN_2
+    })
+}
+
+/// Returns the entropy of the Laplace distribution, 1 + ln(2 `scale`).
+#[track_caller]
+pub fn laplace_entropy(scale: impl IntoVar) -> Var {
+    let at = caller();
+    of_floats("laplace_entropy", operands!(at, scale), at, |[scale]| scale.ln() + (1.0 + LN_2))
+}
+
+/// Returns the divergence KL(p ‖ q) of two Laplace distributions, each given as (loc, scale).
+#[track_caller]
+pub fn laplace_kl(
+    (loc, scale): (impl IntoVar, impl IntoVar),
+    (other_loc, other_scale): (impl IntoVar, impl IntoVar),
+) -> Var {
+    let at = caller();
+    let operands = operands!(at, loc, scale, other_loc, other_scale);
+    of_floats("laplace_kl", operands, at, |[m, s, n, t]| {
+        let ratio = s / t;
+        let shift = (m - n).abs() / s;
+        let kl = ratio.ones_like().kl_div(ratio) + ratio * (shift + (-shift).exp_m1());
+        checked(kl, s.gt(0.0) & t.gt(0.0))
+    })
+}
+
+/// Returns the log density of the logistic distribution, whose distribution function is
+/// [`sigmoid`](Var::sigmoid)((x - loc) / scale).
+#[doc(alias = "logistic.logpdf")]
+#[track_caller]
+pub fn logistic_logpdf(x: impl IntoVar, loc: impl IntoVar, scale: impl IntoVar) -> Var {
+    let at = caller();
+    of_floats("logistic_logpdf", operands!(at, x, loc, scale), at, |[x, loc, scale]| {
+        let half = 0.5 * ((x - loc) / scale);
+        -2.0 * half.logaddexp(-half) - scale.ln()
+    })
+}
+
+/// Returns the entropy of the logistic distribution, 2 + ln `scale`.
+#[track_caller]
+pub fn logistic_entropy(scale: impl IntoVar) -> Var {
+    let at = caller();
+    of_floats("logistic_entropy", operands!(at, scale), at, |[scale]| scale.ln() + 2.0)
+}
+
+/// Returns the log density of the Gumbel distribution, -z - e⁻ᶻ - ln scale with z = (x - loc) / scale.
+#[doc(alias = "gumbel_r.logpdf")]
+#[track_caller]
+pub fn gumbel_logpdf(x: impl IntoVar, loc: impl IntoVar, scale: impl IntoVar) -> Var {
+    let at = caller();
+    of_floats("gumbel_logpdf", operands!(at, x, loc, scale), at, |[x, loc, scale]| {
+        let z = (x - loc) / scale;
+        let end = z.eq(f64::NEG_INFINITY);
+        let z = select(end, 0.0, z);
+        density(-z - (-z).exp() - scale.ln(), end, scale.gt(0.0))
+    })
+}
+
+/// Returns the entropy of the Gumbel distribution, ln `scale` + γ + 1.
+#[track_caller]
+pub fn gumbel_entropy(scale: impl IntoVar) -> Var {
+    let at = caller();
+    of_floats("gumbel_entropy", operands!(at, scale), at, |[scale]| scale.ln() + (1.0 + EULER))
+}
+
+/// Returns the divergence KL(p ‖ q) of two Gumbel distributions, each given as (loc, scale).
+#[track_caller]
+pub fn gumbel_kl(
+    (loc, scale): (impl IntoVar, impl IntoVar),
+    (other_loc, other_scale): (impl IntoVar, impl IntoVar),
+) -> Var {
+    let at = caller();
+    let operands = operands!(at, loc, scale, other_loc, other_scale);
+    of_floats("gumbel_kl", operands, at, |[m, s, n, t]| {
+        let ratio = s / t;
+        let shift = (m - n) / t;
+        let tail = ((ratio + 1.0).lgamma() - shift).exp();
+        let kl = -ratio.ln() + shift + EULER * ratio + tail - (1.0 + EULER);
+        checked(kl, s.gt(0.0) & t.gt(0.0))
+    })
+}
+
+/// Returns the log density of the Cauchy distribution, -ln(π scale (1 + z²)) with z = (x - loc) / scale.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// // z² overflows, the logarithm does not.
+/// let (y, slope) = run(value_and_grad(|x: Var| stats::cauchy_logpdf(x, 0.0, 1.0)), 1e200)?;
+/// assert!((y.item::<f64>()? + 922.18).abs() < 0.01);
+/// assert!((slope.item::<f64>()? * 1e200 + 2.0).abs() < 1e-15);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[doc(alias = "cauchy.logpdf")]
+#[track_caller]
+pub fn cauchy_logpdf(x: impl IntoVar, loc: impl IntoVar, scale: impl IntoVar) -> Var {
+    let at = caller();
+    of_floats("cauchy_logpdf", operands!(at, x, loc, scale), at, |[x, loc, scale]| {
+        -2.0 * log_hypotenuse((x - loc) / scale) - log_pi(scale)
+    })
+}
+
+/// Returns the entropy of the Cauchy distribution, ln(4π `scale`).
+#[track_caller]
+pub fn cauchy_entropy(scale: impl IntoVar) -> Var {
+    let at = caller();
+    of_floats("cauchy_entropy", operands!(at, scale), at, |[scale]| log_pi(scale) + 2.0 * LN_2)
+}
+
+/// Returns the divergence KL(p ‖ q) of two Cauchy distributions, each given as (loc, scale). It is symmetric.
+///
+/// Source: Chyzak and Nielsen, *A closed-form formula for the Kullback-Leibler divergence between Cauchy
+/// distributions* (2019).
+#[track_caller]
+pub fn cauchy_kl(
+    (loc, scale): (impl IntoVar, impl IntoVar),
+    (other_loc, other_scale): (impl IntoVar, impl IntoVar),
+) -> Var {
+    let at = caller();
+    let operands = operands!(at, loc, scale, other_loc, other_scale);
+    of_floats("cauchy_kl", operands, at, |[m, s, n, t]| {
+        // ln(((s + t)² + (m - n)²) / 4st)
+        let [width, shift] = [s - t, m - n].map(|d| (d / s) * (d / t));
+        checked((0.25 * (width + shift)).ln_1p(), s.gt(0.0) & t.gt(0.0))
+    })
+}
+
+/// Returns the log density of Student's t distribution with `freedom` degrees of freedom; for inf, that of the normal
+/// distribution.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = |x: Var| stats::student_t_logpdf(x, f64::INFINITY, 0.0, 1.0);
+/// let g = |x: Var| stats::normal_logpdf(x, 0.0, 1.0);
+/// assert_eq!(run(f, 1.5)?, run(g, 1.5)?);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[doc(alias = "t.logpdf")]
+#[track_caller]
+pub fn student_t_logpdf(
+    x: impl IntoVar,
+    freedom: impl IntoVar,
+    loc: impl IntoVar,
+    scale: impl IntoVar,
+) -> Var {
+    let at = caller();
+    let operands = operands!(at, x, freedom, loc, scale);
+    of_floats("student_t_logpdf", operands, at, |[x, freedom, loc, scale]| {
+        let z = (x - loc) / scale;
+        let infinite = freedom.eq(f64::INFINITY);
+        let v = select(infinite, 1.0, freedom);
+        // Γ((v + 1) / 2) / Γ(v / 2) is √π / B(v / 2, 1/2).
+        let constant = (0.5 * v).betaln(0.5) + 0.5 * v.ln();
+        let t = constant + (v + 1.0) * log_hypotenuse(select(infinite, 0.0, z) / v.sqrt());
+        let normal = 0.5 * select(infinite, z, 0.0).square() + 0.5 * TAU.ln();
+        checked(-select(infinite, normal, t) - scale.ln(), freedom.gt(0.0))
+    })
+}
+
+/// Returns the entropy of Student's t distribution with `freedom` degrees of freedom.
+#[track_caller]
+pub fn student_t_entropy(freedom: impl IntoVar, scale: impl IntoVar) -> Var {
+    let at = caller();
+    of_floats("student_t_entropy", operands!(at, freedom, scale), at, |[freedom, scale]| {
+        let infinite = freedom.eq(f64::INFINITY);
+        let half = 0.5 * select(infinite, 1.0, freedom);
+        let more = half + 0.5;
+        // (h + ½)(ψ(h + ½) - ψ(h)) + ln B(h, ½) + ½ ln 2h, in terms that grow as logarithms
+        let sum =
+            entropy_of_gamma(half) - entropy_of_gamma(more) + more.digamma() - 1.5 * half.digamma();
+        let t = sum + 0.5 * half.ln() + 0.5 * (1.0 + LN_2 + PI.ln());
+        let normal = 0.5 * (1.0 + TAU.ln());
+        checked(select(infinite, normal, t) + scale.ln(), freedom.gt(0.0))
+    })
+}
+
+/// Returns the log density of the normal distribution truncated to `lower` ≤ (x - loc) / scale ≤ `upper`. As in
+/// [`random::truncated_normal`](crate::random::truncated_normal) and SciPy's `truncnorm`, the bounds are those of the
+/// standard normal distribution. They may be infinite, and both may be far in one tail.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = |x: Var| stats::truncated_normal_logpdf(x, 40.0, f64::INFINITY, 0.0, 1.0);
+/// let y = run(f, [40.0, 39.0])?.to_vec::<f64>()?;
+/// assert!((y[0] - 40.025f64.ln()).abs() < 1e-6 && y[1] == f64::NEG_INFINITY);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[doc(alias = "truncnorm.logpdf")]
+#[track_caller]
+pub fn truncated_normal_logpdf(
+    x: impl IntoVar,
+    lower: impl IntoVar,
+    upper: impl IntoVar,
+    loc: impl IntoVar,
+    scale: impl IntoVar,
+) -> Var {
+    let at = caller();
+    let operands = operands!(at, x, lower, upper, loc, scale);
+    of_floats("truncated_normal_logpdf", operands, at, |[x, lower, upper, loc, scale]| {
+        let z = (x - loc) / scale;
+        let outside = z.lt(lower) | z.gt(upper);
+        let z = select(outside, 0.0, z);
+        let log = -0.5 * z.square() - 0.5 * TAU.ln() - scale.ln() - log_mass(lower, upper);
+        density(log, outside, lower.lt(upper) & scale.gt(0.0))
+    })
+}
+
+/// Returns the entropy of the normal distribution truncated to bounds of the standard normal distribution, for the
+/// given `scale`.
+#[track_caller]
+pub fn truncated_normal_entropy(
+    lower: impl IntoVar,
+    upper: impl IntoVar,
+    scale: impl IntoVar,
+) -> Var {
+    let at = caller();
+    let operands = operands!(at, lower, upper, scale);
+    of_floats("truncated_normal_entropy", operands, at, |[lower, upper, scale]| {
+        let mass = log_mass(lower, upper);
+        let term = |t: Var| {
+            let t = select(t.is_finite(), t, 0.0);
+            t * (-0.5 * t.square() - 0.5 * TAU.ln() - mass).exp()
+        };
+        let edges = 0.5 * (term(lower) - term(upper));
+        checked(entropy_of_normal(scale) + mass + edges, lower.lt(upper))
+    })
+}
+
+/// Returns ln(Φ(b) - Φ(a)) for a < b.
+fn log_mass(a: Var, b: Var) -> Var {
+    // The upper tail is the mirror image of the lower one.
+    let right = a.gt(0.0);
+    let (a, b) = (select(right, -b, a), select(right, -a, b));
+    let tail = b.lt(0.0);
+    // In the tail: ln Φ(b) + ln(1 - Φ(a) / Φ(b)).
+    let open = a.eq(f64::NEG_INFINITY);
+    let end = select(tail, b, -1.0);
+    let start = select(tail & !open, a, (end - 1.0).stop_gradient());
+    let ratio = start.log_ndtr() - end.log_ndtr();
+    let outer = end.log_ndtr() + select(open, 0.0, (-ratio.exp_m1()).ln());
+    // Around 0: both error functions are added.
+    let error = |t: Var| (t * 0.5f64.sqrt()).erf();
+    let inner = 0.5 * (error(select(tail, 1.0, b)) - error(select(tail, -1.0, a)));
+    select(tail, outer, inner.ln())
+}
