@@ -1,12 +1,13 @@
-//! Smooth curves through points: cubic splines and monotone cubics.
+//! Smooth curves through points, cubic splines and monotone cubics, and interpolation of arrays.
 //!
 //! | function | result |
 //! |---|---|
 //! | [`cubic_spline`] | a curve with two continuous derivatives, with one of the end conditions [`Ends`] |
 //! | [`pchip`] | a curve with one continuous derivative that is monotone where the values are |
 //! | [`interp`](crate::interp()) | the polygon |
+//! | [`map_coordinates`] | an array between the points of its grid, in any number of dimensions |
 //!
-//! Points are a vector, and values are any array with one value per point along axis 0. The result is a [`Curve`],
+//! Points of a curve are a vector, and values are any array with one value per point along axis 0. The result is a [`Curve`],
 //! a tree that [`jit`](crate::jit()) and loops accept. Its values and derivatives are differentiable with respect
 //! to points, values, and the places of evaluation.
 //!
@@ -25,8 +26,10 @@
 
 mod cubic;
 mod curve;
+mod grid;
 mod monotone;
 
 pub use cubic::{Ends, cubic_spline};
 pub use curve::Curve;
+pub use grid::{Border, Order, map_coordinates};
 pub use monotone::pchip;

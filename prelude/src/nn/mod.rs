@@ -9,6 +9,7 @@
 //! | optimisers | [`optim`](crate::optim) |
 //! | initial weights | [`glorot_uniform`], [`he_normal`] and others |
 //! | batch normalization with running means | [`BatchNorm`] |
+//! | recurrent cells | [`lstm_cell`], [`gru_cell`] |
 //! | dropout | [`dropout`] |
 //!
 //! ```
@@ -41,11 +42,13 @@
 pub(crate) mod attention;
 mod batch_norm;
 mod initial;
+mod recurrent;
 
 pub use batch_norm::{BatchNorm, Running};
 pub use initial::{
     glorot_normal, glorot_uniform, he_normal, he_uniform, lecun_normal, lecun_uniform, orthogonal,
 };
+pub use recurrent::{CellWeights, gru_cell, lstm_cell};
 
 use crate::Var;
 use crate::ops::functions::select;

@@ -48,6 +48,7 @@
 //! | [`lion`] | the sign of the mean of gradients |
 //! | [`clip`], [`clip_by_global_norm`], [`decay_weights`], [`scale`] | building blocks, for tuples |
 //! | [`accumulate`] | one step for several gradients |
+//! | [`ema`] | the exponential moving average of gradients or parameters |
 //!
 //! A tuple of optimisers applies them one after the other. For a loss that is available as a whole and without
 //! noise, [`minimize`](mod@minimize) has methods that choose their step sizes themselves; [`curve_fit`] fits models to
@@ -73,8 +74,8 @@ pub use number::{
     schedule,
 };
 pub use parts::{
-    Accumulate, Clip, ClipByGlobalNorm, DecayWeights, Scale, accumulate, clip, clip_by_global_norm,
-    decay_weights, scale,
+    Accumulate, Clip, ClipByGlobalNorm, DecayWeights, Ema, Scale, accumulate, clip,
+    clip_by_global_norm, decay_weights, ema, scale,
 };
 pub use scaled::{Adagrad, Lion, Rmsprop, adagrad, lion, rmsprop};
 

@@ -1,7 +1,8 @@
 //! Building blocks of optimisers: operations on gradients before, and on steps after an optimiser; tuples that
 //! apply their parts one after the other; one step from the gradients of several batches.
 
-use super::{Number, Optimizer, Schedule, advanced, count, floats, same};
+use super::adam::kept;
+use super::{Moments, Number, Optimizer, Schedule, advanced, count, floats, same};
 use crate::Var;
 use crate::control::cond;
 use crate::tree::{Tree, tree_map, tree_map2, zeros_like};
@@ -224,5 +225,77 @@ impl<P: Tree<Var>, O: Optimizer<P>> Optimizer<P> for Accumulate<O> {
             let (updates, (sum, inner)) = cond(whole, step, wait, (sum, inner));
             (updates, (whole.select(0, full), sum, inner))
         })
+    }
+}
+
+/// The exponential moving average of a tree, as returned by [`ema`].
+#[derive(Clone, Copy, Debug)]
+#[must_use = "an average does nothing until it is taken"]
+pub struct Ema(Number);
+
+/// Averages trees over steps with weights that decrease by the factor `decay` per step, and sum to 1: the first average
+/// is the first tree.
+///
+/// [`average`](Ema::average) averages parameters beside an optimiser, for evaluation. In a tuple of optimisers, it
+/// averages gradients.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let (sgd, ema) = (optim::sgd(0.1), optim::ema(0.5));
+/// let step = jit(|(p, seen): (Var, optim::State<optim::Ema, Var>)| {
+///     let p = sgd.step(&(2.0 * p), &sgd.init(&p), &p).0;
+///     let (mean, seen) = ema.average(&p, &seen);
+///     (p, mean, seen)
+/// });
+/// let seen = run(|p: Var| ema.init(&p), 1.0)?;
+/// let (p, mean, seen) = step.call((1.0, &seen))?;
+/// assert!((mean.item::<f64>()? - 0.8).abs() < 1e-15);
+/// let (p, mean, _) = step.call((p, &seen))?;
+/// // The weights of 0.8 and 0.64 are 1/3 and 2/3.
+/// assert!((mean.item::<f64>()? - 2.08 / 3.0).abs() < 1e-15 && p.item::<f64>()? < 0.65);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Model: optax's `ema` with `debias`; PyTorch's `AveragedModel` begins with the first parameters instead.
+#[doc(alias = "AveragedModel", alias = "swa_utils", alias = "moving_average", alias = "polyak")]
+pub fn ema(decay: impl Into<Number>) -> Ema {
+    Ema(decay.into())
+}
+
+impl Ema {
+    /// Returns the average of this tree and those before, and the next state. The state before the first tree is that
+    /// of [`init`](Optimizer::init).
+    ///
+    /// Errors: `dtype` if a leaf is not of floats; `shape` if the trees differ in form.
+    #[track_caller]
+    pub fn average<P: Tree<Var>>(&self, tree: &P, state: &Moments<P, 1>) -> (P, Moments<P, 1>) {
+        let at = caller();
+        if let Err(poison) = floats("ema", at, tree, None) {
+            return (poison, same(state));
+        }
+        let (count, [sum]) = state;
+        on_behalf("ema", at, || {
+            let t = advanced(*count);
+            let sum = tree_map2(|old, new| kept(self.0, old, new), sum, tree);
+            // The sum of the weights so far.
+            let full = |x: Var| 1.0 - self.0.like(x).pow(t.convert(x.dtype()));
+            (tree_map(|x| x / full(x), &sum), (t, [sum]))
+        })
+    }
+}
+
+/// The state is the number of trees and the sum of trees with their weights.
+impl<P: Tree<Var>> Optimizer<P> for Ema {
+    type State = Moments<P, 1>;
+
+    #[track_caller]
+    fn init(&self, params: &P) -> Self::State {
+        (count(), [zeros_like(params)])
+    }
+
+    #[track_caller]
+    fn update(&self, gradient: &P, state: &Self::State, _: &P) -> (P, Self::State) {
+        let at = caller();
+        for_either(at, || self.average(gradient, state))
     }
 }

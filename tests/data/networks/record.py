@@ -35,6 +35,7 @@ OPTIMISERS = {
     "lion": optax.lion(0.01, weight_decay=0.1),
     "chain": optax.chain(optax.clip_by_global_norm(5.0), optax.clip(2.0), optax.add_decayed_weights(0.1),
                          optax.adam(optax.cosine_decay_schedule(0.1, 4))),
+    "ema": optax.chain(optax.ema(0.8), optax.sgd(0.01)),
     "accumulate": optax.MultiSteps(optax.sgd(0.01, momentum=0.9), 2),
 }
 SCHEDULES = {

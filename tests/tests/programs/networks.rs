@@ -61,6 +61,7 @@ fn steps_are_those_of_optax() {
                 optim::decay_weights(0.1),
                 optim::adam(optim::cosine_decay(0.1, 4)),
             )),
+            "ema" => steps((optim::ema(0.8), optim::sgd(0.01))),
             "accumulate" => steps(optim::accumulate(2, optim::sgd(0.01).momentum(0.9))),
             other => panic!("{other} is recorded, and not compared"),
         };
@@ -75,7 +76,7 @@ fn steps_are_those_of_optax() {
         assert_eq!(got.len(), want.len());
         seen += 1;
     }
-    assert_eq!(seen, 13);
+    assert_eq!(seen, 14);
 }
 
 #[test]

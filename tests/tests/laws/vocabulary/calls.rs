@@ -1,5 +1,6 @@
 //! The functions recorded in `tests/data/vocabulary`, as calls of this library.
 
+use tapeloom::interpolate::{Border, Order, map_coordinates};
 use tapeloom::prelude::*;
 
 /// A call of this library on the arguments of a recorded case.
@@ -45,6 +46,10 @@ fn parts(u: tapeloom::Unique<Var>) -> Vec<Var> {
 
 fn nine(like: Var) -> Var {
     constant(9i64).convert(like.dtype())
+}
+
+fn weights(x: X) -> nn::CellWeights<Var> {
+    nn::CellWeights { input: x[0], hidden: x[1], input_bias: x[2], hidden_bias: x[3] }
 }
 
 calls! {
@@ -246,6 +251,46 @@ calls! {
     "segment_min": |x: X| x[0].segment_min(x[1], 3);
     "segment_mean": |x: X| x[0].segment_mean(x[1], 3);
     "segment_softmax": |x: X| x[0].segment_softmax(x[1], 3);
+
+    "map_coordinates.0.constant":
+        |x: X| map_coordinates(x[0], &x[1..], Order::Nearest, Border::Constant(0.7));
+    "map_coordinates.1.constant":
+        |x: X| map_coordinates(x[0], &x[1..], Order::Linear, Border::Constant(0.7));
+    "map_coordinates.3.constant":
+        |x: X| map_coordinates(x[0], &x[1..], Order::Cubic, Border::Constant(0.7));
+    "map_coordinates.0.grid_constant":
+        |x: X| map_coordinates(x[0], &x[1..], Order::Nearest, Border::GridConstant(0.7));
+    "map_coordinates.1.grid_constant":
+        |x: X| map_coordinates(x[0], &x[1..], Order::Linear, Border::GridConstant(0.7));
+    "map_coordinates.3.grid_constant":
+        |x: X| map_coordinates(x[0], &x[1..], Order::Cubic, Border::GridConstant(0.7));
+    "map_coordinates.0.nearest":
+        |x: X| map_coordinates(x[0], &x[1..], Order::Nearest, Border::Nearest);
+    "map_coordinates.1.nearest":
+        |x: X| map_coordinates(x[0], &x[1..], Order::Linear, Border::Nearest);
+    "map_coordinates.3.nearest":
+        |x: X| map_coordinates(x[0], &x[1..], Order::Cubic, Border::Nearest);
+    "map_coordinates.0.mirror":
+        |x: X| map_coordinates(x[0], &x[1..], Order::Nearest, Border::Mirror);
+    "map_coordinates.1.mirror":
+        |x: X| map_coordinates(x[0], &x[1..], Order::Linear, Border::Mirror);
+    "map_coordinates.3.mirror":
+        |x: X| map_coordinates(x[0], &x[1..], Order::Cubic, Border::Mirror);
+    "map_coordinates.0.reflect":
+        |x: X| map_coordinates(x[0], &x[1..], Order::Nearest, Border::Reflect);
+    "map_coordinates.1.reflect":
+        |x: X| map_coordinates(x[0], &x[1..], Order::Linear, Border::Reflect);
+    "map_coordinates.3.reflect":
+        |x: X| map_coordinates(x[0], &x[1..], Order::Cubic, Border::Reflect);
+    "map_coordinates.0.wrap":
+        |x: X| map_coordinates(x[0], &x[1..], Order::Nearest, Border::Wrap);
+    "map_coordinates.1.wrap":
+        |x: X| map_coordinates(x[0], &x[1..], Order::Linear, Border::Wrap);
+    "map_coordinates.3.wrap":
+        |x: X| map_coordinates(x[0], &x[1..], Order::Cubic, Border::Wrap);
+
+    "lstm_cell": |x: X| nn::lstm_cell(x[0], (x[1], x[2]), &weights(&x[3..]));
+    "gru_cell": |x: X| nn::gru_cell(x[0], x[1], &weights(&x[2..]));
 
     "normal_logpdf": |x: X| stats::normal_logpdf(x[0], x[1], x[2]);
     "laplace_logpdf": |x: X| stats::laplace_logpdf(x[0], x[1], x[2]);

@@ -107,6 +107,8 @@ pub(super) fn cases() -> Vec<Case> {
     let files = [
         include_str!("../../../data/vocabulary/values.jsonl"),
         include_str!("../../../data/vocabulary/segments.jsonl"),
+        include_str!("../../../data/vocabulary/cells.jsonl"),
+        include_str!("../../../data/vocabulary/interpolation.jsonl"),
         include_str!("../../../data/vocabulary/densities.jsonl"),
     ];
     let edge = |line: &Value| line["edge"].as_bool().unwrap();
