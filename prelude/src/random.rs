@@ -39,7 +39,7 @@
 
 pub use crate::distributions::*;
 pub use crate::prng::{
-    Rng, bernoulli, bits, categorical, choice, exponential, fold_in, gumbel, key, laplace, normal,
-    permutation, rademacher, randint, shuffle, split, split_n, threefry2x32, truncated_normal,
-    uniform, uniform_between,
+    Rng, bernoulli, bits, categorical, choice, exponential, fold_in, gumbel, key, laplace,
+    logistic, normal, permutation, rademacher, randint, shuffle, split, split_n, threefry2x32,
+    truncated_normal, uniform, uniform_between,
 };

@@ -1,17 +1,18 @@
-//! The Poisson and the binomial distribution. Their samples are integers and have no derivative.
+//! The Poisson and the binomial distribution, and distributions derived from them. Their samples are integers and have no derivative.
 //!
 //! For small means, the distribution function is summed up to a uniform number. For larger means, numbers are
 //! proposed by a ratio of uniforms and accepted or rejected (Hörmann, *The transformed rejection method for
 //! generating Poisson random variables*, 1993, and *The generation of binomial random variates*, 1993).
 
+use super::gamma::gamma;
 use super::sampled;
 use crate::Var;
-use crate::control::{cond, map, while_loop};
-use crate::ops::select;
+use crate::control::{cond, map, scan, while_loop};
+use crate::ops::{select, wrong};
 use crate::prng::{split, split_n, uniform};
 use crate::var::{IntoVar, caller, pair};
 use std::f64::consts::TAU;
-use tapeloom_ir::{Dtype, Shape};
+use tapeloom_ir::{ArrayType, Dtype, Kind, Problem, Shape};
 
 /// The largest mean for which the distribution function is summed.
 const SMALL: f64 = 10.0;
@@ -125,6 +126,99 @@ pub fn binomial(key: Var, n: impl IntoVar, p: impl IntoVar, shape: impl Into<Sha
             select(sound, count, -1.0).convert(Dtype::I64)
         };
         map(one, (split_n(key, shape.elements()), (n, p))).reshape(shape)
+    })
+}
+
+/// Returns samples (i64) of the negative binomial distribution: the number of failures before the n-th success in
+/// independent trials with probability `p` each, as numpy's `negative_binomial`. The result is -1 if n is not positive,
+/// or p is outside of (0, 1]. `n` need not be an integer. Both are broadcast to the shape.
+///
+/// A sample is one of the [`poisson`] distribution, whose rate is one of the gamma distribution.
+///
+/// Errors: as [`binomial`].
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = |p: Var| random::negative_binomial(random::key(0), 3.0, p, [4000]).convert(Dtype::F64).mean();
+/// // The mean is n (1 - p) / p.
+/// assert!((run(f, 0.25)?.item::<f64>()? - 9.0).abs() < 0.4);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[doc(alias = "NegativeBinomial", alias = "nbinom")]
+#[track_caller]
+pub fn negative_binomial(
+    key: Var,
+    n: impl IntoVar,
+    p: impl IntoVar,
+    shape: impl Into<Shape>,
+) -> Var {
+    let (at, shape) = (caller(), shape.into());
+    let (n, p) = pair(n, p, at);
+    sampled("negative_binomial", key, &shape, [n, p], at, |key, [n, p]| {
+        let [for_rate, for_count] = split(key);
+        let [n, p] = [n, p].map(|x| x.stop_gradient().convert(Dtype::F64));
+        let sound = n.gt(0.0) & p.gt(0.0) & p.le(1.0);
+        let (n, p) = (select(sound, n, 1.0), select(sound, p, 1.0));
+        let rate = gamma(for_rate, n, n.shape()) * (1.0 - p) / p;
+        select(sound, poisson(for_count, rate, n.shape()), -1)
+    })
+}
+
+/// Returns samples (i64) of the multinomial distribution: how often each of k outcomes occurs in `n` independent trials,
+/// `[shape.., k]`. `weights` `[k]` are the probabilities up to a factor. The result is -1 if n is negative, or a weight
+/// is negative or nan, or all are 0. The trials n are broadcast to the shape.
+///
+/// The outcomes are drawn one after the other, from [`binomial`] distributions of the trials that are left.
+///
+/// Errors: `dtype` if n and weights are not floats of one dtype; `shape` if the weights are not a vector of at least one
+/// number, or n does not broadcast; `dtype` or `shape` if `key` is not a single key.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = |w: Var| random::multinomial(random::key(0), 100.0, w, [500]);
+/// let counts = run(f, [1.0, 2.0, 1.0])?;
+/// assert_eq!(counts.shape(), [500, 3]);
+/// let mean = run(|k: Var| k.convert(Dtype::F64).mean_axis(0), &counts)?.to_vec::<f64>()?;
+/// assert!((mean[1] - 50.0).abs() < 1.0 && (mean.iter().sum::<f64>() - 100.0).abs() < 1e-9);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[doc(alias = "Multinomial")]
+#[track_caller]
+pub fn multinomial(
+    key: Var,
+    n: impl IntoVar,
+    weights: impl IntoVar,
+    shape: impl Into<Shape>,
+) -> Var {
+    let (at, shape) = (caller(), shape.into());
+    let (n, weights) = pair(n, weights, at);
+    let (tn, tw) = (n.ty(at), weights.ty(at));
+    let classes = match tw.shape[..] {
+        [classes] if classes > 0 && tw.dtype == tn.dtype => classes,
+        _ => {
+            let message = format!("`multinomial` of {tn} trials with weights {tw}");
+            let kind = if tw.dtype == tn.dtype { Kind::Shape } else { Kind::Dtype };
+            let help = "n and the weights, a vector of at least one, have one dtype";
+            let guess = ArrayType::new(Dtype::I64, shape);
+            return wrong(Problem::new(kind, message, help), &[key, n, weights], guess, at);
+        }
+    };
+    sampled("multinomial", key, &shape, [n], at, |key, [n]| {
+        let shape = n.shape();
+        let [n, weights] = [n, weights].map(|x| x.stop_gradient().convert(Dtype::F64));
+        let sound = n.ge(0.0) & n.le(MOST) & weights.ge(0.0).all() & weights.sum().gt(0.0);
+        let weights = weights.maximum(0.0);
+        // The weights of this outcome and those behind it, summed such that the last quotient is exactly 1.
+        let rest = weights.flip(0).cumsum(0).flip(0);
+        let some = rest.gt(0.0);
+        let shares = select(some, weights / select(some, rest, 1.0), 0.0);
+        let start = select(sound, n.floor(), 0.0);
+        let step = |(left, (key, share)): (Var, (Var, Var))| {
+            let count = binomial(key, left, share.broadcast_to(&shape), &shape);
+            (left - count.convert(Dtype::F64), count)
+        };
+        let (_, counts) = scan(step, start, (split_n(key, classes), shares));
+        select(sound.expand_dims(-1), counts.move_axis(0, -1), -1)
     })
 }
 

@@ -7,7 +7,7 @@ mod gamma;
 mod selection;
 mod simple;
 
-pub use counts::{binomial, poisson};
+pub use counts::{binomial, multinomial, negative_binomial, poisson};
 pub use gamma::{beta, chisquare, dirichlet, gamma, loggamma, student_t};
 pub use selection::{
     choice_without_replacement, weighted_choice, weighted_choice_without_replacement,

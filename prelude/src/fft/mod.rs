@@ -27,6 +27,8 @@
 //! sequence is nan or infinite, the whole transform of the sequence is nan. Transforms are computed by a library
 //! (Cargo feature `linalg`, on by default) at a cost of order `n log n` for every `n`, including primes.
 //!
+//! [`stft`] transforms the frames of a signal, under a [`Window`].
+//!
 //! The frequencies are [`fftfreq`](crate::fftfreq) and [`rfftfreq`]; [`Var::fftshift`](crate::Var::fftshift) moves
 //! frequency 0 to the middle, for a `Complex` by `z.map(|x| x.fftshift(-1))`.
 
@@ -35,9 +37,11 @@ mod complex;
 mod convolve;
 mod cosine;
 mod real;
+mod windows;
 
 pub use along::{Along, Norm, along};
 pub use complex::{fft, fft2, fftn, ifft, ifft2, ifftn};
 pub use convolve::{Mode, fftconvolve, next_fast_len};
 pub use cosine::{Cosine, dct, idct};
 pub use real::{irfft, irfft2, irfftn, rfft, rfft2, rfftfreq, rfftn};
+pub use windows::{Frames, Window, istft, stft};

@@ -25,6 +25,7 @@
 mod chain;
 mod cholesky;
 mod determinants;
+mod distances;
 mod factors;
 mod functions;
 mod measures;
@@ -36,6 +37,7 @@ mod tridiagonal;
 
 pub use cholesky::{cho_solve, cholesky, cholesky_checked};
 pub use determinants::{det, slogdet};
+pub use distances::cdist;
 pub use factors::{
     LuFactors, eig, eigh, eigh_range, eigvals, eigvalsh, lu, lu_factor, qr, qr_full, schur, svd,
     svd_full, svd_truncated, svdvals,

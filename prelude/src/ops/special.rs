@@ -293,6 +293,34 @@ impl Var {
         })
     }
 
+    /// Returns ln Γ_d(x), the logarithm of the multivariate gamma function: d (d - 1)/4 ln π + Σ ln Γ(x - k/2) over k <
+    /// d, for x > (d - 1)/2; nan elsewhere.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let (y, slope) = run(value_and_grad(|x: Var| x.multigammaln(2)), 1.5)?;
+    /// let want = 0.5 * std::f64::consts::PI.ln() + 0.5 * (std::f64::consts::PI / 4.0).ln();
+    /// assert!((y.item::<f64>()? - want).abs() < 1e-15 && slope.item::<f64>()? < 0.0);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[doc(alias = "mvlgamma", alias = "multivariate_gamma")]
+    #[track_caller]
+    pub fn multigammaln(self, d: u32) -> Var {
+        of_floats("multigammaln", [self], caller(), |[x]| {
+            let d = f64::from(d);
+            let sound = x.gt(0.5 * (d - 1.0));
+            let inside = select(sound, x, d);
+            let constant = 0.25 * d * (d - 1.0) * PI.ln();
+            let mut sum = x.zeros_like();
+            let mut k = 0.0;
+            while k < d {
+                sum += (inside - 0.5 * k).lgamma();
+                k += 1.0;
+            }
+            select(sound, sum + constant, number(x, f64::NAN))
+        })
+    }
+
     /// Returns log₂(2ˣ + 2ʸ), without overflow.
     ///
     /// ```

@@ -5,7 +5,7 @@ use super::composite::{misshapen, of_floats, of_integers};
 use super::{select, wrong, zeros};
 use crate::Var;
 use crate::var::{IntoVar, caller, on_behalf};
-use tapeloom_ir::{ArrayType, Dtype, Shape};
+use tapeloom_ir::{ArrayType, Dtype, Kind, Problem, Shape};
 
 /// Statistics of samples.
 impl Var {
@@ -139,6 +139,53 @@ impl Var {
             let place = edges.searchsorted_right(x) - 1;
             let last = x.eq(edges.index(-1));
             count(select(last, bins - 1, place), bins)
+        })
+    }
+
+    /// Returns the number (i64) of points in each bin of a grid: `[n, m]` for the n bins of this array of coordinates
+    /// between neighbouring `edges`, and the m bins of the second coordinates `y` between `y_edges`. Bins are those of
+    /// [`histogram`](Var::histogram).
+    ///
+    /// Errors: `shape` if the coordinates differ in shape, or edges are not vectors of at least two; `dtype` if they
+    /// have not one dtype.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let f = |(x, y): (Var, Var)| x.histogram2d(y, constant([0.0, 1.0, 2.0]), constant([0.0, 5.0, 9.0]));
+    /// let n = run(f, ([0.5, 1.5, 2.0, 3.0], [1.0, 7.0, 9.0, 1.0]))?;
+    /// assert_eq!(n.to_vec::<i64>()?, [1, 0, 0, 2]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[doc(alias = "histogramdd")]
+    #[track_caller]
+    pub fn histogram2d(self, y: impl IntoVar, edges: impl IntoVar, y_edges: impl IntoVar) -> Var {
+        let at = caller();
+        let [y, edges, y_edges] =
+            [y.beside(self, at), edges.beside(self, at), y_edges.beside(self, at)];
+        let types = [self, y, edges, y_edges].map(|v| v.ty(at));
+        let guess = ArrayType::new(Dtype::I64, [0, 0]);
+        let [tx, ty, first, second] = &types;
+        let message = format!("`histogram2d` of {tx} and {ty} with edges {first} and {second}");
+        let vectors = [first, second].iter().all(|t| t.shape.len() == 1 && t.shape[0] >= 2);
+        let operands = [self, y, edges, y_edges];
+        if types.iter().any(|t| t.dtype != tx.dtype) {
+            let problem = Problem::new(Kind::Dtype, message, "all have one dtype");
+            return wrong(problem, &operands, guess, at);
+        }
+        if tx.shape != ty.shape || !vectors {
+            let help = "the coordinates have one shape, and edges are vectors of at least two";
+            return misshapen(message, help, &operands, guess, at);
+        }
+        let [n, m] = [first.shape[0] - 1, second.shape[0] - 1];
+        on_behalf("histogram2d", at, || {
+            let bin = |x: Var, edges: Var, bins: usize| {
+                let x = x.flatten();
+                let place = edges.searchsorted_right(x) - 1;
+                let place = select(x.eq(edges.index(-1)), bins - 1, place);
+                (place, place.lt(0) | place.ge(bins))
+            };
+            let ((i, off), (j, far)) = (bin(self, edges, n), bin(y, y_edges, m));
+            count(select(off | far, -1, i * m + j), n * m).reshape([n, m])
         })
     }
 }

@@ -12,8 +12,8 @@ pub use rng::Rng;
 pub(crate) use rng::key_for_each;
 pub(crate) use transformed::spread;
 pub use transformed::{
-    bernoulli, categorical, exponential, gumbel, laplace, normal, rademacher, truncated_normal,
-    uniform, uniform_between,
+    bernoulli, categorical, exponential, gumbel, laplace, logistic, normal, rademacher,
+    truncated_normal, uniform, uniform_between,
 };
 
 use crate::Var;

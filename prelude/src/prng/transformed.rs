@@ -143,7 +143,6 @@ pub fn bernoulli(key: Var, p: impl IntoVar, shape: impl Into<Shape>) -> Var {
 /// assert_eq!(f.call([[0.0, -1e9], [-1e9, 0.0]])?.to_vec::<i64>()?, [0, 1]);
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
-#[doc(alias = "multinomial")]
 #[track_caller]
 pub fn categorical(key: Var, logits: Var, axis: impl Axis) -> Var {
     let at = caller();
@@ -165,6 +164,24 @@ pub fn categorical(key: Var, logits: Var, axis: impl Axis) -> Var {
 #[track_caller]
 pub fn gumbel(key: Var, shape: impl Into<Shape>, dtype: Dtype) -> Var {
     floats("gumbel", key, shape, dtype, caller(), to_gumbel)
+}
+
+/// Returns numbers of the logistic distribution with mean 0 and scale 1, ln(u / (1 - u)).
+///
+/// Errors: `dtype` if `dtype` is not a float; `dtype` or `shape` if `key` is not a single key.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let x = run(|()| random::logistic(random::key(0), [4000], Dtype::F64).sigmoid().mean(), ())?;
+/// assert!((x.item::<f64>()? - 0.5).abs() < 0.02);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn logistic(key: Var, shape: impl Into<Shape>, dtype: Dtype) -> Var {
+    floats("logistic", key, shape, dtype, caller(), |u| {
+        let u = between(u, least_normal(dtype), 1.0);
+        u.ln() - (-u).ln_1p()
+    })
 }
 
 /// Returns numbers of the exponential distribution with mean 1, -ln(1 - u).
@@ -290,10 +307,11 @@ fn just_above(x: f64, dtype: Dtype) -> f64 {
     if dtype == Dtype::F32 { f64::from((x as f32).next_up()) } else { x.next_up() }
 }
 
+/// Returns the smallest positive normal number of a float dtype.
+fn least_normal(dtype: Dtype) -> f64 {
+    if dtype == Dtype::F32 { f32::MIN_POSITIVE.into() } else { f64::MIN_POSITIVE }
+}
+
 fn to_gumbel(u: Var) -> Var {
-    let least = match u.dtype() {
-        Dtype::F32 => f64::from(f32::MIN_POSITIVE),
-        _ => f64::MIN_POSITIVE,
-    };
-    -(-between(u, least, 1.0).ln()).ln()
+    -(-between(u, least_normal(u.dtype()), 1.0).ln()).ln()
 }

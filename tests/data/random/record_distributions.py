@@ -39,6 +39,7 @@ for seed in [0, 42]:
         case("beta", seed, random.beta(key, a, a[::-1], (5, 8), d), a, a[::-1])
         case("dirichlet", seed, random.dirichlet(key, a[:5], (5,), d), a[:5])
         case("cauchy", seed, random.cauchy(key, (30,), d))
+        case("logistic", seed, random.logistic(key, (30,), d))
     x = np.arange(12.0) ** 2
     w = np.abs(np.sin(np.arange(12.0)))
     case("ball", seed, random.ball(key, 3, 2.0, (6,), np.float64), 2.0)

@@ -35,6 +35,7 @@ fn samples_are_those_of_jax() {
                 "beta" => random::beta(key, p[0], p[1], shape),
                 "dirichlet" => random::dirichlet(key, p[0], shape),
                 "cauchy" => random::cauchy(key, shape, dtype),
+                "logistic" => random::logistic(key, shape, dtype),
                 "ball" => {
                     let norm = params[0].to_vec::<f64>().unwrap()[0];
                     random::ball(key, 3, norm, &shape[..1], dtype)
@@ -64,7 +65,7 @@ fn samples_are_those_of_jax() {
         }
         seen += 1;
     }
-    assert_eq!(seen, 34);
+    assert_eq!(seen, 38);
 }
 
 /// Returns the Kolmogorov-Smirnov statistic of samples against a distribution function `below`: their largest distance,
@@ -116,6 +117,8 @@ fn continuous_samples_follow_their_distribution_functions() {
         let below = |x: f64| if x < 0.0 { tail(x) } else { 1.0 - tail(x) };
         check(&format!("student_t({v})"), samples(|key| random::student_t(key, v, [N])), &below);
     }
+    let below = |x: f64| 1.0 / (1.0 + (-x).exp());
+    check("logistic", samples(|key| random::logistic(key, [N], Dtype::F64)), &below);
     let below = |x: f64| 0.5 + x.atan() / std::f64::consts::PI;
     check("cauchy", samples(|key| random::cauchy(key, [N], Dtype::F64)), &below);
     for p in [1.0, 2.0, 3.5, 200.0, f64::INFINITY] {
@@ -169,6 +172,30 @@ fn counts_follow_their_probabilities() {
             samples(|key| random::binomial(key, n, q, [N])),
             &p,
         );
+    }
+    for (n, q) in [(1.0, 0.3), (0.4, 0.2), (30.0, 0.6)] {
+        let p = |k: f64| {
+            let ways = lgamma(n + k) - lgamma(n) - lgamma(k + 1.0);
+            (ways + n * f64::ln(q) + k * f64::ln(1.0 - q)).exp()
+        };
+        let name = format!("negative_binomial({n}, {q})");
+        pearson(&name, samples(|key| random::negative_binomial(key, n, q, [N])), &p);
+    }
+    // Each count of a multinomial distribution is binomial.
+    for (class, q) in [0.2, 0.5, 0.3].into_iter().enumerate() {
+        let draw = |key: Var| {
+            let all = random::multinomial(key, 20.0, constant([4.0, 10.0, 6.0]), [N]);
+            all.take(class, -1)
+        };
+        let p = |k: f64| {
+            let ways = lgamma(21.0) - lgamma(k + 1.0) - lgamma(21.0 - k);
+            if k > 20.0 {
+                0.0
+            } else {
+                (ways + k * f64::ln(q) + (20.0 - k) * f64::ln(1.0 - q)).exp()
+            }
+        };
+        pearson(&format!("multinomial, outcome {class}"), samples(draw), &p);
     }
     let large = samples(|key| random::poisson(key, 1e12, [N]));
     let mean = large.iter().map(|x| x - 1e12).sum::<f64>() / N as f64 / 1e6;
@@ -414,9 +441,25 @@ fn edges_and_mistakes() {
     let n = [f64::INFINITY, f64::INFINITY, f64::INFINITY, f64::NAN, 7.0];
     let none = run(k, (n, [0.0, 1.0, 0.5, 0.5, f64::NAN])).unwrap();
     assert_eq!(none.to_vec::<i64>().unwrap(), [-1; 5]);
+    let k = |(n, p): (Var, Var)| random::negative_binomial(random::key(0), n, p, [5]);
+    let few = run(k, ([7.0, 7.0, 0.0, 7.0, f64::NAN], [1.0, 0.0, 0.5, 1.5, 0.5])).unwrap();
+    assert_eq!(few.to_vec::<i64>().unwrap(), [0, -1, -1, -1, -1]);
+    // The counts sum to n, and an outcome of weight 0 does not occur, even behind the others.
+    let k = |(n, w): (Var, Var)| random::multinomial(random::key(0), n, w, [500, 2]);
+    let counts = run(k, ([1.0, 70.0], [0.1, 0.0, 0.2, 0.7, 0.0])).unwrap().to_vec::<i64>().unwrap();
+    for (i, k) in counts.chunks(5).enumerate() {
+        assert_eq!(k.iter().sum::<i64>(), [1, 70][i % 2], "{k:?}");
+        assert!(k[1] == 0 && k[4] == 0 && k.iter().all(|k| *k >= 0), "{k:?}");
+    }
+    for (n, w) in
+        [(-1.0, [1.0, 1.0]), (2.0, [1.0, -1.0]), (2.0, [0.0, 0.0]), (2.0, [f64::NAN, 1.0])]
+    {
+        let none = run(|(n, w): (Var, Var)| random::multinomial(random::key(0), n, w, []), (n, w));
+        assert_eq!(none.unwrap().to_vec::<i64>().unwrap(), [-1, -1], "{n} {w:?}");
+    }
     let empty = run(|()| random::gamma(random::key(0), 1.0, [0, 3]), ()).unwrap();
     assert_eq!(empty.shape(), [0, 3]);
-    let mistakes: [fn(Var) -> Var; 8] = [
+    let mistakes: [fn(Var) -> Var; 11] = [
         |x| random::gamma(x, 1.0, [2]),
         |x| random::gamma(random::key(0), x, [2]),
         |_| random::gamma(random::key(0), 1i64, [2]),
@@ -425,6 +468,9 @@ fn edges_and_mistakes() {
         |x| random::choice_without_replacement(random::key(0), x, 4),
         |x| random::weighted_choice(random::key(0), x, x.slice_axis(0, 1..), [2]),
         |_| random::ball(random::key(0), 2, -1.0, [2], Dtype::F64),
+        |x| random::multinomial(random::key(0), x, x.sum(), [3]),
+        |x| random::multinomial(random::key(0), x, x, [2]),
+        |x| random::negative_binomial(x, 1.0, 0.5, [2]),
     ];
     for (i, mistake) in mistakes.into_iter().enumerate() {
         let message = run(mistake, [1.0, 2.0, 3.0]).unwrap_err().to_string();

@@ -44,6 +44,11 @@ fn parts(u: tapeloom::Unique<Var>) -> Vec<Var> {
     vec![u.values, u.first, u.inverse, u.counts]
 }
 
+/// Returns the real and the imaginary parts, as the scripts record complex arrays.
+fn parts_of(z: Complex) -> (Var, Var) {
+    (z.re, z.im)
+}
+
 fn nine(like: Var) -> Var {
     constant(9i64).convert(like.dtype())
 }
@@ -289,6 +294,21 @@ calls! {
     "map_coordinates.3.wrap":
         |x: X| map_coordinates(x[0], &x[1..], Order::Cubic, Border::Wrap);
 
+    "hann.periodic": |_: X| fft::Window::Hann.periodic(8, Dtype::F64);
+    "hann.symmetric": |_: X| fft::Window::Hann.symmetric(7, Dtype::F64);
+    "hamming.periodic": |_: X| fft::Window::Hamming.periodic(8, Dtype::F64);
+    "hamming.symmetric": |_: X| fft::Window::Hamming.symmetric(7, Dtype::F64);
+    "blackman.periodic": |_: X| fft::Window::Blackman.periodic(8, Dtype::F64);
+    "blackman.symmetric": |_: X| fft::Window::Blackman.symmetric(7, Dtype::F64);
+    "stft.centered": |x: X| parts_of(fft::stft(x[0], fft::Frames::new(x[1], 3)));
+    "stft.inside": |x: X| parts_of(fft::stft(x[0], fft::Frames::new(x[1], 3).inside()));
+    "istft.centered": |x: X| fft::istft(Complex::new(x[0], x[1]), fft::Frames::new(x[2], 3), 14);
+    "istft.inside": |x: X| fft::istft(Complex::new(x[0], x[1]), fft::Frames::new(x[2], 3).inside(), 14);
+    "cdist.1": |x: X| linalg::cdist(x[0], x[1], 1.0);
+    "cdist.2": |x: X| linalg::cdist(x[0], x[1], 2.0);
+    "cdist.inf": |x: X| linalg::cdist(x[0], x[1], f64::INFINITY);
+    "histogram2d": |x: X| x[0].histogram2d(x[1], x[2], x[3]);
+    "multigammaln.3": |x: X| x[0].multigammaln(3);
     "lstm_cell": |x: X| nn::lstm_cell(x[0], (x[1], x[2]), &weights(&x[3..]));
     "gru_cell": |x: X| nn::gru_cell(x[0], x[1], &weights(&x[2..]));
 

@@ -108,6 +108,7 @@ pub(super) fn cases() -> Vec<Case> {
         include_str!("../../../data/vocabulary/values.jsonl"),
         include_str!("../../../data/vocabulary/segments.jsonl"),
         include_str!("../../../data/vocabulary/cells.jsonl"),
+        include_str!("../../../data/vocabulary/signals.jsonl"),
         include_str!("../../../data/vocabulary/interpolation.jsonl"),
         include_str!("../../../data/vocabulary/densities.jsonl"),
     ];
