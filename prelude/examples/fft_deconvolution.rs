@@ -21,13 +21,13 @@ const WIDTH: f64 = 4.0;
 
 /// Convolves with the Gaussian, whose spectrum is again a Gaussian.
 fn blur(x: Var) -> Var {
-    let gain = (-0.5 * (2.0 * PI * WIDTH * fft::rfftfreq(N, 1.0)).square()).exp();
+    let gain = (-0.5 * (2.0 * PI * WIDTH * fft::rfftfreq(N, 1.0, Dtype::F64)).square()).exp();
     fft::irfft(fft::rfft(x, -1) * gain, fft::along(-1).points(N))
 }
 
 /// Returns the distance of the blurred signal from the measurement plus a multiple of the variation of the signal.
 fn loss(x: Var, seen: Var) -> Var {
-    let variation = (x.diff(1, 0).square() + 1e-4).sqrt().sum();
+    let variation = (x.diff(0).square() + 1e-4).sqrt().sum();
     0.5 * (blur(x) - seen).square().sum() + 0.01 * variation
 }
 

@@ -23,7 +23,7 @@ fn smooth(image: Var, (pixels, brightness): (Var, Var)) -> Var {
     let size = 2 * REACH + 1;
     let padded = image.pad_like(&[(REACH, REACH); 2], Padding::Edge);
     let around = conv::patches(padded, conv::windows([size, size]));
-    let squares = linspace(-(REACH as f64), REACH as f64, size).square();
+    let squares = linspace(-(REACH as f64), REACH as f64, size, Dtype::F64).square();
     let distance = (squares.expand_dims(1) + squares) / pixels.exp().square();
     let difference = (around - image.expand_dims(2).expand_dims(3)) / brightness.exp();
     let weight = (-0.5 * (distance + difference.square())).exp();

@@ -34,7 +34,8 @@ fn thrown(speed: Var) -> ([Var; 2], (Var, State), Var) {
     let zero = speed.zeros_like();
     let start = ([zero, zero + 1.1], [speed, zero]);
     let method = ode::dopri5().rtol(1e-9).atol(1e-9);
-    let (path, end, stats) = method.solve_until(fall, height, start, linspace(0.0, 3.0, 101));
+    let (path, end, stats) =
+        method.solve_until(fall, height, start, linspace(0.0, 3.0, 101, Dtype::F64));
     (path.0, end, stats.status)
 }
 

@@ -180,7 +180,7 @@ pub fn ifftn(x: impl IntoComplex, along: impl Into<Along>) -> Complex {
     transform("ifftn", x, &along.into(), true, Plan::of, caller())
 }
 
-/// Returns [`fftn`] along the last two axes.
+/// Returns [`fftn`] along the last two axes; for two others, call `fftn(x, [0, 1])`.
 ///
 /// ```
 /// use tapeloom::prelude::*;

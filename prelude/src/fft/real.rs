@@ -4,7 +4,7 @@ use super::along::{Along, Plan, resized, scaled};
 use super::complex::{irfft_along, of_complex, rfft_along};
 use crate::Var;
 use crate::complex::{Complex, IntoComplex};
-use crate::ops::functions::arange;
+use crate::ops::spaced;
 use crate::ops::{broadcast_together, wrong};
 use crate::var::{caller, on_behalf};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem};
@@ -139,7 +139,7 @@ pub fn irfftn(y: impl IntoComplex, along: impl Into<Along>) -> Var {
     backward("irfftn", y, &along.into(), Plan::of_some, caller())
 }
 
-/// Returns [`rfftn`] along the last two axes.
+/// Returns [`rfftn`] along the last two axes; for two others, call `rfftn(x, [0, 1])`.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -165,17 +165,19 @@ pub fn irfft2(y: impl IntoComplex) -> Var {
     backward("irfft2", y, &[-2, -1].into(), Plan::of_some, caller())
 }
 
-/// Returns the frequencies (f64) of the half spectrum of `n` samples at distance `spacing`: `0 ..= n/2` in units of
-/// `1 / (n spacing)`.
+/// Returns the frequencies of the half spectrum of `n` samples at distance `spacing`: `0 ..= n/2` in units of
+/// `1 / (n spacing)`, computed in f64.
 ///
 /// ```
 /// use tapeloom::prelude::*;
-/// let f = run(|()| fft::rfftfreq(5, 0.5), ())?;
+/// let f = run(|()| fft::rfftfreq(5, 0.5, Dtype::F64), ())?;
 /// assert_eq!(f.to_vec::<f64>()?, [0.0, 0.4, 0.8]);
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
+///
+/// Errors: `dtype` if `dtype` is not a float.
 #[track_caller]
-pub fn rfftfreq(n: usize, spacing: f64) -> Var {
+pub fn rfftfreq(n: usize, spacing: f64, dtype: Dtype) -> Var {
     let half = if n == 0 { 0 } else { n / 2 + 1 };
-    on_behalf("rfftfreq", caller(), || arange(half, Dtype::F64) / (n as f64 * spacing))
+    spaced("rfftfreq", half, dtype, caller(), |i| i / (n as f64 * spacing))
 }

@@ -80,9 +80,9 @@ enum Rows {
 /// Returns the slopes for values `[n, columns]`.
 fn slopes(x: Var, y: Var, ends: Rows) -> Var {
     let n = x.len();
-    let h = x.diff(1, 0);
+    let h = x.diff(0);
     let column = |v: Var| v.expand_dims(1);
-    let polygon = y.diff(1, 0) / column(h);
+    let polygon = y.diff(0) / column(h);
     let of = |v: Var, i: usize| v.slice_axis(0, i..=i);
     let one = of(h, 0).ones_like();
     let first = of(polygon, 0);

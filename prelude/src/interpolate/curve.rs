@@ -98,7 +98,7 @@ pub(super) fn samples(name: &str, x: Var, y: Var, at: Loc) -> Result<(), Problem
 
 /// Returns slopes at points; nan if the points do not ascend.
 pub(super) fn checked(slopes: Var, x: Var) -> Var {
-    let ascending = x.stop_gradient().diff(1, 0).gt(0.0).all();
+    let ascending = x.stop_gradient().diff(0).gt(0.0).all();
     // Multiply by nan instead of selecting it, so that derivatives are nan, too.
     slopes * select(ascending, constant(1.0).convert(x.dtype()), f64::NAN)
 }

@@ -39,8 +39,8 @@ pub fn pchip(x: impl IntoVar, y: impl IntoVar) -> Curve<Var> {
         let n = x.len();
         let mut shape = vec![1; y.rank()];
         shape[0] = n - 1;
-        let h = x.diff(1, 0).reshape(shape);
-        let polygon = y.diff(1, 0) / h;
+        let h = x.diff(0).reshape(shape);
+        let polygon = y.diff(0) / h;
         Curve { points: x, values: y, slopes: checked(slopes(h, polygon), x) }
     })
 }

@@ -147,7 +147,7 @@ impl Integrator {
         };
         // If the last time equals the first one, the direction is 0, and the times are ordered only if all of them
         // are equal.
-        let steps = times.diff(1, 0);
+        let steps = times.diff(0);
         let still = steps.eq(0.0).all();
         let ordered = (steps * ivp.direction).ge(0.0).all() & (still | ivp.direction.ne(0.0));
         let ordered = ordered & times.is_finite().all();

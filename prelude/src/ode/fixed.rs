@@ -28,7 +28,7 @@ pub struct Fixed {
 /// ```
 /// use tapeloom::prelude::*;
 /// let swing = |(_, (x, v)): (Var, (Var, Var))| (v, -x);
-/// let f = jit(move |start: (Var, Var)| ode::rk4().substeps(5).solve(swing, start, linspace(0.0, 1.0, 3)).0);
+/// let f = jit(move |start: (Var, Var)| ode::rk4().substeps(5).solve(swing, start, linspace(0.0, 1.0, 3, Dtype::F64)).0);
 /// let (x, _) = f.call((1.0, 0.0))?;
 /// assert!((x.to_vec::<f64>()?[2] - 1.0f64.cos()).abs() < 1e-6);
 /// # Ok::<(), tapeloom::Error>(())

@@ -17,7 +17,7 @@
 //! let angle = |length: Var| {
 //!     let f = |(_, (x, v)): (Var, (Var, Var))| (v, -9.81 / length * x.sin());
 //!     let start = (constant(0.5), constant(0.0));
-//!     let ((x, _), stats) = ode::dopri5().rtol(1e-10).atol(1e-12).solve(f, start, linspace(0.0, 3.0, 4));
+//!     let ((x, _), stats) = ode::dopri5().rtol(1e-10).atol(1e-12).solve(f, start, linspace(0.0, 3.0, 4, Dtype::F64));
 //!     (x, stats.status)
 //! };
 //! let (x, status) = run(angle, 1.0)?;

@@ -94,7 +94,7 @@ pub fn dopri5() -> Adaptive {
 /// use tapeloom::prelude::*;
 /// // y' = -10⁶ (y - cos t)
 /// let f = |(t, y): (Var, Var)| -1e6 * (y - t.cos());
-/// let (y, stats) = run(|y0: Var| ode::rodas5p().solve(f, y0, linspace(0.0, 1.0, 2)), 0.0)?;
+/// let (y, stats) = run(|y0: Var| ode::rodas5p().solve(f, y0, linspace(0.0, 1.0, 2, Dtype::F64)), 0.0)?;
 /// assert!((y.to_vec::<f64>()?[1] - 1.0f64.cos()).abs() < 1e-5);
 /// assert!(stats.accepted.item::<i64>()? < 100);
 /// # Ok::<(), tapeloom::Error>(())
@@ -151,7 +151,7 @@ impl Adaptive {
     /// let back = |x0: Var| {
     ///     let method = ode::dopri5().crossing(ode::Crossing::Up);
     ///     let middle = |(_, (x, _)): (Var, (Var, Var))| x;
-    ///     method.solve_until(swing, middle, (x0, 0.0 * x0), linspace(0.0, 9.0, 2)).1.0
+    ///     method.solve_until(swing, middle, (x0, 0.0 * x0), linspace(0.0, 9.0, 2, Dtype::F64)).1.0
     /// };
     /// let t = run(back, 1.0)?.item::<f64>()?;
     /// assert!((t - 1.5 * std::f64::consts::PI).abs() < 1e-5);
@@ -205,7 +205,7 @@ impl Adaptive {
     ///     let f = |(_, (_, v)): (Var, (Var, Var))| (v, -9.81 * v.ones_like());
     ///     let start = (constant(0.0), speed);
     ///     let height = |(_, (x, _)): (Var, (Var, Var))| x;
-    ///     let (_, (t, _), stats) = ode::dopri5().solve_until(f, height, start, linspace(0.0, 100.0, 2));
+    ///     let (_, (t, _), stats) = ode::dopri5().solve_until(f, height, start, linspace(0.0, 100.0, 2, Dtype::F64));
     ///     (t, stats.status)
     /// };
     /// let (t, status) = run(flight, 10.0)?;
@@ -266,7 +266,7 @@ impl Adaptive {
     ///     let swing = |(_, (x, v)): (Var, (Var, Var))| (v, -k * x);
     ///     let start = (constant(1.0), constant(0.0));
     ///     let method = ode::dopri5().rtol(1e-10).atol(1e-10);
-    ///     method.adjoint().solve(swing, start, linspace(0.0, 20.0, 2)).0.0.index(1)
+    ///     method.adjoint().solve(swing, start, linspace(0.0, 20.0, 2, Dtype::F64)).0.0.index(1)
     /// };
     /// let slope = run(grad(loss), 4.0)?.item::<f64>()?; // d/dk cos(√k t) = -sin(√k t) t / (2 √k)
     /// assert!((slope + 40f64.sin() * 5.0).abs() < 1e-7);

@@ -70,7 +70,7 @@ impl Status {
     ///
     /// ```
     /// use tapeloom::prelude::*;
-    /// let grow = |y0: Var| ode::dopri5().solve(|(_, y): (Var, Var)| y * y, y0, linspace(0.0, 2.0, 2));
+    /// let grow = |y0: Var| ode::dopri5().solve(|(_, y): (Var, Var)| y * y, y0, linspace(0.0, 2.0, 2, Dtype::F64));
     /// let (y, stats) = run(grow, 1.0)?; // 1 / (1 - t)
     /// assert_eq!(ode::Status::of(&stats.status)?, ode::Status::StepTooSmall);
     /// assert!(y.to_vec::<f64>()?[1].is_nan());

@@ -33,7 +33,8 @@ impl Var {
         of_floats("leaky_relu", [self], caller(), |[x]| select(x.ge(0.0), x, x * slope))
     }
 
-    /// Returns x Φ(x), where Φ is the distribution function of the normal distribution ([`ndtr`](Var::ndtr)).
+    /// Returns x Φ(x), where Φ is the distribution function of the normal distribution ([`ndtr`](Var::ndtr)): torch's
+    /// `gelu`. The default of `jax.nn.gelu` is [`gelu_tanh`](Var::gelu_tanh).
     #[track_caller]
     pub fn gelu(self) -> Var {
         of_floats("gelu", [self], caller(), |[x]| x * x.ndtr())
@@ -56,15 +57,16 @@ impl Var {
         of_floats("silu", [self], caller(), |[x]| x * x.sigmoid())
     }
 
+    /// Returns x for x > 0, eˣ - 1 otherwise: [`elu_with`](Var::elu_with) of alpha = 1.
+    #[track_caller]
+    pub fn elu(self) -> Var {
+        exponential_linear("elu", self, 1.0, caller())
+    }
+
     /// Returns x for x > 0, `alpha` (eˣ - 1) otherwise.
     #[track_caller]
-    pub fn elu(self, alpha: f64) -> Var {
-        of_floats("elu", [self], caller(), |[x]| {
-            let positive = x.gt(0.0);
-            // Large x is replaced before the exponential: inf times zero would be nan in the derivative.
-            let below = select(positive, 0.0, x).exp_m1() * alpha;
-            select(positive, x, below)
-        })
+    pub fn elu_with(self, alpha: f64) -> Var {
+        exponential_linear("elu_with", self, alpha, caller())
     }
 
     /// Returns max(0, x) + min(0, `alpha` (e^(x/alpha) - 1)): a variant of [`elu`](Var::elu) whose derivative is
@@ -83,7 +85,7 @@ impl Var {
     #[track_caller]
     pub fn selu(self) -> Var {
         of_floats("selu", [self], caller(), |[x]| {
-            1.050_700_987_355_480_5 * x.elu(1.673_263_242_354_377_2)
+            1.050_700_987_355_480_5 * x.elu_with(1.673_263_242_354_377_2)
         })
     }
 
@@ -290,4 +292,13 @@ pub(crate) fn over(
         Ok(axes) => on_behalf(name, at, || body(x, &axes)),
         Err(problem) => wrong(problem, &[x], ty, at),
     }
+}
+
+fn exponential_linear(name: &'static str, x: Var, alpha: f64, at: Loc) -> Var {
+    of_floats(name, [x], at, |[x]| {
+        let positive = x.gt(0.0);
+        // Large x is replaced before the exponential: inf times zero would be nan in the derivative.
+        let below = select(positive, 0.0, x).exp_m1() * alpha;
+        select(positive, x, below)
+    })
 }

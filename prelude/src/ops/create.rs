@@ -90,49 +90,57 @@ pub fn arange(n: usize, dtype: Dtype) -> Var {
     emit(Iota { shape: [n].into(), axis: 0, dtype }, &[], caller())
 }
 
-/// Returns `n` equally spaced numbers (f64) from `from` to `to`, both included.
-#[track_caller]
-pub fn linspace(from: f64, to: f64, n: usize) -> Var {
-    let at = caller();
-    let index = emit(Iota { shape: [n].into(), axis: 0, dtype: Dtype::F64 }, &[], at);
-    let step = if n > 1 { (to - from) / (n - 1) as f64 } else { 0.0 };
-    let number = |x: f64| Var::literal(Literal::f64(x), at);
-    let steps = emit(Scalar::Mul, &[index, number(step)], at);
-    let inside = emit(Scalar::Add, &[steps, number(from)], at);
-    if n < 2 {
-        return inside;
-    }
-    // The last step would be rounded, so the last element is set to `to` exactly.
-    let last = emit(Scalar::Eq, &[index, number((n - 1) as f64)], at);
-    emit(Scalar::Select, &[last, number(to), inside], at)
-}
-
-/// Returns `n` numbers (f64) from `base`ᶠʳᵒᵐ to `base`ᵗᵒ, both included, with equal ratios.
+/// Returns `n` equally spaced numbers from `from` to `to`, both included, computed in f64.
 ///
 /// ```
 /// use tapeloom::prelude::*;
-/// let y = run(|()| logspace(0.0, 2.0, 3, 10.0), ())?;
+/// let x = run(|()| linspace(0.0, 1.0, 3, Dtype::F32), ())?;
+/// assert_eq!(x.to_vec::<f32>()?, [0.0, 0.5, 1.0]);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+///
+/// Errors: `dtype` if `dtype` is not a float.
+#[track_caller]
+pub fn linspace(from: f64, to: f64, n: usize, dtype: Dtype) -> Var {
+    spaced("linspace", n, dtype, caller(), |i| {
+        let step = if n > 1 { (to - from) / (n - 1) as f64 } else { 0.0 };
+        let inside = i * step + from;
+        // The last step would be rounded, so the last element is set to `to` exactly.
+        if n < 2 { inside } else { select(i.eq((n - 1) as f64), to, inside) }
+    })
+}
+
+/// Returns `n` numbers from `base`ᶠʳᵒᵐ to `base`ᵗᵒ, both included, with equal ratios, computed in f64.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let y = run(|()| logspace(0.0, 2.0, 3, 10.0, Dtype::F64), ())?;
 /// assert_eq!(y.to_vec::<f64>()?, [1.0, 10.0, 100.0]);
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
+///
+/// Errors: `dtype` if `dtype` is not a float.
 #[track_caller]
-pub fn logspace(from: f64, to: f64, n: usize, base: f64) -> Var {
-    on_behalf("logspace", caller(), || full([], base).pow(linspace(from, to, n)))
+pub fn logspace(from: f64, to: f64, n: usize, base: f64, dtype: Dtype) -> Var {
+    spaced("logspace", n, dtype, caller(), |_| {
+        full([], base).pow(linspace(from, to, n, Dtype::F64))
+    })
 }
 
-/// Returns `n` numbers (f64) from `from` to `to`, both included, with equal ratios. If the signs of `from` and `to`
-/// differ, the result is nan.
+/// Returns `n` numbers from `from` to `to`, both included, with equal ratios, computed in f64. If the signs of `from` and
+/// `to` differ, the result is nan.
 ///
 /// ```
 /// use tapeloom::prelude::*;
-/// let y = run(|()| geomspace(-1.0, -16.0, 3), ())?;
+/// let y = run(|()| geomspace(-1.0, -16.0, 3, Dtype::F64), ())?;
 /// assert_eq!(y.to_vec::<f64>()?, [-1.0, -4.0, -16.0]);
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
+///
+/// Errors: `dtype` if `dtype` is not a float.
 #[track_caller]
-pub fn geomspace(from: f64, to: f64, n: usize) -> Var {
-    on_behalf("geomspace", caller(), || {
-        let i = arange(n, Dtype::F64);
+pub fn geomspace(from: f64, to: f64, n: usize, dtype: Dtype) -> Var {
+    spaced("geomspace", n, dtype, caller(), |i| {
         let last = n.saturating_sub(1).max(1) as f64;
         let inside = from * full([], to / from).pow(i / last);
         // Both ends are set exactly.
@@ -140,22 +148,40 @@ pub fn geomspace(from: f64, to: f64, n: usize) -> Var {
     })
 }
 
-/// Returns the frequencies (f64) of the n terms of a discrete Fourier transform of samples at distance `spacing`:
-/// 0, 1, .. and then the negative ones, in units of 1 / (n · spacing).
+/// Returns the frequencies of the n terms of a discrete Fourier transform of samples at distance `spacing`: 0, 1, .. and
+/// then the negative ones, in units of 1 / (n · spacing), computed in f64.
 ///
 /// ```
 /// use tapeloom::prelude::*;
-/// let f = run(|()| fftfreq(4, 0.5), ())?;
+/// let f = run(|()| fftfreq(4, 0.5, Dtype::F64), ())?;
 /// assert_eq!(f.to_vec::<f64>()?, [0.0, 0.5, -1.0, -0.5]);
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
+///
+/// Errors: `dtype` if `dtype` is not a float.
 #[track_caller]
-pub fn fftfreq(n: usize, spacing: f64) -> Var {
-    on_behalf("fftfreq", caller(), || {
-        let i = arange(n, Dtype::F64);
+pub fn fftfreq(n: usize, spacing: f64, dtype: Dtype) -> Var {
+    spaced("fftfreq", n, dtype, caller(), |i| {
         let index = select(i.lt(n.div_ceil(2) as f64), i, i - n as f64);
         index / (n as f64 * spacing)
     })
+}
+
+/// Returns `f` of the indices `0, 1, .. n - 1` (f64), converted to a float dtype.
+pub(crate) fn spaced(
+    name: &'static str,
+    n: usize,
+    dtype: Dtype,
+    at: Loc,
+    f: impl FnOnce(Var) -> Var,
+) -> Var {
+    if !dtype.is_float() {
+        let message = format!("`{name}` returns floats, got the dtype {dtype}");
+        let help = "use `Dtype::F64` or `Dtype::F32`, and `convert` or `arange` for integers";
+        let problem = Problem::new(Kind::Dtype, message, help);
+        return wrong(problem, &[], ArrayType::new(dtype, [n]), at);
+    }
+    on_behalf(name, at, || f(arange(n, Dtype::F64)).convert(dtype))
 }
 
 /// Returns the identity matrix.

@@ -98,6 +98,40 @@ impl<I: Index, J: Index, K: Index> Indices for (I, J, K) {
     }
 }
 
+/// One range per leading axis: an array of ranges of one type, as in `[0..2, 1..3]`, or a tuple of any ranges, as in
+/// `(1.., ..2, ..)`.
+pub trait Ranges {
+    /// Returns the bounds of each range.
+    #[doc(hidden)]
+    fn bounds(&self) -> Vec<(Bound<usize>, Bound<usize>)>;
+}
+
+fn both_ends(range: &impl RangeBounds<usize>) -> (Bound<usize>, Bound<usize>) {
+    (range.start_bound().cloned(), range.end_bound().cloned())
+}
+
+impl<R: RangeBounds<usize>, const N: usize> Ranges for [R; N] {
+    fn bounds(&self) -> Vec<(Bound<usize>, Bound<usize>)> {
+        self.iter().map(both_ends).collect()
+    }
+}
+
+macro_rules! ranges {
+    ($($r:ident $i:tt),*) => {
+        impl<$($r: RangeBounds<usize>),*> Ranges for ($($r,)*) {
+            fn bounds(&self) -> Vec<(Bound<usize>, Bound<usize>)> {
+                vec![$(both_ends(&self.$i)),*]
+            }
+        }
+    };
+}
+ranges!(A 0);
+ranges!(A 0, B 1);
+ranges!(A 0, B 1, C 2);
+ranges!(A 0, B 1, C 2, D 3);
+ranges!(A 0, B 1, C 2, D 3, E 4);
+ranges!(A 0, B 1, C 2, D 3, E 4, F 5);
+
 /// Elements of an array to be read or written, as returned by [`Var::at`].
 #[derive(Clone, Debug)]
 #[must_use = "places do nothing until they are read or written"]
@@ -171,12 +205,21 @@ impl Var {
         strided("slice_step", self, axis, &range, step, at)
     }
 
-    /// Returns a range, known at tracing, of each leading axis.
+    /// Returns a range, known at tracing, of each leading axis: an array of ranges, or a tuple of ranges of several types.
+    ///
+    /// Errors: `shape` if a range is not within its axis, or there are more ranges than axes.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let y = run(|x: Var| x.slice((1.., ..2)), [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])?;
+    /// assert_eq!(y.to_vec::<f64>()?, [4.0, 5.0]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
     #[track_caller]
-    pub fn slice<R: RangeBounds<usize>, const N: usize>(self, ranges: [R; N]) -> Var {
+    pub fn slice(self, ranges: impl Ranges) -> Var {
         let at = caller();
         let mut y = self;
-        for (axis, range) in ranges.iter().enumerate() {
+        for (axis, range) in ranges.bounds().iter().enumerate() {
             y = strided("slice", y, axis, range, 1, at);
         }
         y

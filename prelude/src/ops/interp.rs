@@ -6,38 +6,36 @@ use super::shape::few;
 use super::{concat, select, stack, wrong};
 use crate::Var;
 use crate::var::{IntoVar, caller, on_behalf, pair};
-use tapeloom_ir::{ArrayType, Dtype};
+use tapeloom_ir::{ArrayType, Dtype, Loc};
 
 /// Sampled functions and polynomials.
 impl Var {
-    /// Returns the differences of neighbours along an axis, computed `order` times; each time the axis becomes
-    /// shorter by one. (numpy's `ediff1d` is `diff` of `flatten()`.)
+    /// Returns the differences of neighbours along an axis, which becomes shorter by one. (numpy's `ediff1d` is `diff` of
+    /// `flatten()`.)
     ///
     /// ```
     /// use tapeloom::prelude::*;
-    /// let y = run(|x: Var| x.diff(1, 0), [1.0, 4.0, 9.0])?;
+    /// let y = run(|x: Var| x.diff(0), [1.0, 4.0, 9.0])?;
     /// assert_eq!(y.to_vec::<f64>()?, [3.0, 5.0]);
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
     #[doc(alias = "ediff1d")]
     #[track_caller]
-    pub fn diff(self, order: usize, axis: impl Axis) -> Var {
-        along("diff", self, axis, caller(), |x, axis| {
-            let bool = x.dtype() == Dtype::Bool;
-            if let Err(problem) = few("diff", order.min(x.shape()[axis])) {
-                return wrong(problem, &[x], x.ty(caller()), caller());
-            }
-            let mut y = x;
-            for _ in 0..order {
-                let n = y.shape()[axis];
-                if n == 0 {
-                    return y;
-                }
-                let (next, this) = (y.slice_axis(axis, 1..), y.slice_axis(axis, ..n - 1));
-                y = if bool { next.ne(this) } else { next - this };
-            }
-            y
-        })
+    pub fn diff(self, axis: impl Axis) -> Var {
+        differences("diff", self, 1, axis, caller())
+    }
+
+    /// Returns the differences of neighbours along an axis, computed `order` times: [`diff`](Var::diff) repeated.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let y = run(|x: Var| x.diff_n(2, 0), [1.0, 4.0, 9.0])?;
+    /// assert_eq!(y.to_vec::<f64>()?, [2.0]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn diff_n(self, order: usize, axis: impl Axis) -> Var {
+        differences("diff_n", self, order, axis, caller())
     }
 
     /// Returns the derivative of a function sampled at distance `spacing` along an axis: half the difference of
@@ -63,7 +61,7 @@ impl Var {
                 let message = format!("`central_diff` along axis {axis} of {ty}");
                 return misshapen(message, "give at least two samples", &[x], ty, at);
             }
-            let step = x.diff(1, axis);
+            let step = x.diff(axis);
             let middle = 0.5 * (x.slice_axis(axis, 2..) - x.slice_axis(axis, ..n - 2));
             let (first, last) = (step.slice_axis(axis, ..1), step.slice_axis(axis, n - 2..));
             concat(&[first, middle, last], axis) / spacing
@@ -95,9 +93,9 @@ impl Var {
                 1 if tp.shape[0] == n => {
                     let mut shape = vec![1; ty.shape.len()];
                     shape[axis] = n;
-                    points.reshape(shape).diff(1, axis)
+                    points.reshape(shape).diff(axis)
                 }
-                _ if tp.shape == ty.shape => points.diff(1, axis),
+                _ if tp.shape == ty.shape => points.diff(axis),
                 _ => {
                     let message = format!("`trapezoid` along axis {axis} of {ty} at points {tp}");
                     let help = "give one point per sample, or the distance of the samples";
@@ -240,5 +238,25 @@ pub fn interp(x: impl IntoVar, xp: impl IntoVar, fp: impl IntoVar) -> Var {
         let inside = f0 + (x - x0) / select(flat, 1.0, wide) * select(flat, 0.0, f1 - f0);
         let inside = select(x.lt(xp.index(0)), fp.index(0), inside);
         select(x.gt(xp.index(-1)), fp.index(-1), inside)
+    })
+}
+
+/// Returns differences of neighbours along an axis, computed `order` times.
+fn differences(name: &'static str, x: Var, order: usize, axis: impl Axis, at: Loc) -> Var {
+    along(name, x, axis, at, |x, axis| {
+        let bool = x.dtype() == Dtype::Bool;
+        if let Err(problem) = few(name, order.min(x.shape()[axis])) {
+            return wrong(problem, &[x], x.ty(at), at);
+        }
+        let mut y = x;
+        for _ in 0..order {
+            let n = y.shape()[axis];
+            if n == 0 {
+                return y;
+            }
+            let (next, this) = (y.slice_axis(axis, 1..), y.slice_axis(axis, ..n - 1));
+            y = if bool { next.ne(this) } else { next - this };
+        }
+        y
     })
 }

@@ -70,7 +70,7 @@ pub use arithmetic::LeftOfVar;
 pub use axes::{Axes, Axis};
 pub use concat::Padding;
 pub use functions::*;
-pub use index::{At, Index, Indices};
+pub use index::{At, Index, Indices, Ranges};
 
 /// The free functions, which are in the prelude, too.
 pub(crate) mod functions {
@@ -92,7 +92,7 @@ pub(crate) mod functions {
 pub(crate) use axes::{position, resolve_axes, resolve_axis};
 pub(crate) use broadcasting::{binary, broadcast_shapes, broadcast_together, broadcast_var};
 pub(crate) use composite::{misshapen, number, of_floats, of_integers};
-pub(crate) use create::{eye_var, full_var, zeros_like_type};
+pub(crate) use create::{eye_var, full_var, spaced, zeros_like_type};
 pub(crate) use index::elementwise;
 pub(crate) use index::{Position, bounds, from_front, materialize, widened};
 pub(crate) use shape::{insert_axis, move_axis, permute, reshape, slice_axis};

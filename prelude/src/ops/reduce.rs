@@ -104,14 +104,14 @@ macro_rules! reductions {
     ($($name:ident $name_axis:ident $name_keepdims:ident $([$alias:literal])? $doc:literal $body:expr;)*) => {
         /// Reductions over all axes, over some (`_axis`), or over some that stay with extent 1 (`_keepdims`).
         impl Var {
-            $(#[doc = concat!($doc, " over all elements; a scalar.")]
+            $(#[doc = concat!($doc, " over all elements; a scalar. Over some axes: `", stringify!($name_axis), "(0)`.")]
             $(#[doc(alias = $alias)])?
             #[track_caller]
             pub fn $name(self) -> Var {
                 reduce(stringify!($name), self, &.., Keep::Drop, caller(), $body)
             }
 
-            #[doc = concat!($doc, " over `axes`, which go away.")]
+            #[doc = concat!($doc, " over `axes` (an axis or several), which go away.")]
             ///
             /// Errors: `shape` if an axis does not exist or is named twice.
             #[track_caller]
@@ -149,8 +149,8 @@ reductions! {
         "The number (i64) of elements that are true"
         count;
     mean mean_axis mean_keepdims "The mean" mean;
-    var var_axis var_keepdims "The variance, dividing by the number of elements" var;
-    std std_axis std_keepdims "The standard deviation, dividing by the number of elements"
+    var var_axis var_keepdims "The variance, dividing by the number of elements as in numpy (torch divides by one less)" var;
+    std std_axis std_keepdims "The standard deviation, dividing by the number of elements as in numpy (torch divides by one less)"
         |x, axes, at| emit(Scalar::Sqrt, &[var(x, axes, at)], at);
     logsumexp logsumexp_axis logsumexp_keepdims "ln Σ eˣ, without overflow," logsumexp;
     norm norm_axis norm_keepdims "The Euclidean norm √Σx²" norm;

@@ -209,7 +209,8 @@ impl Var {
         reshape(repeated, joined.into(), at)
     }
 
-    /// Repeats each element `times` times along an axis.
+    /// Repeats each element `times` times along an axis, as in numpy; torch's `repeat` repeats the whole array
+    /// ([`tile`](Var::tile)).
     #[doc(alias = "repeat_interleave")]
     #[track_caller]
     pub fn repeat(self, times: usize, axis: impl Axis) -> Var {

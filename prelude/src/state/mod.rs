@@ -29,7 +29,7 @@
 mod view;
 
 use crate::Var;
-use crate::ops::{Axis, Index, Indices, broadcast_shapes, materialize, wrong};
+use crate::ops::{Axis, Index, Indices, Ranges, broadcast_shapes, materialize, wrong};
 use crate::var::{IntoVar, caller};
 use std::fmt;
 use std::ops::RangeBounds;
@@ -253,12 +253,13 @@ impl Ref {
         self.seeing(at, |view| view.slice("slice_axis", axis, &range, at))
     }
 
-    /// Returns a view of a range, known at tracing, of each leading axis.
+    /// Returns a view of a range, known at tracing, of each leading axis: an array of ranges, or a tuple of ranges of
+    /// several types.
     #[track_caller]
-    pub fn slice<R: RangeBounds<usize>, const N: usize>(self, ranges: [R; N]) -> Ref {
+    pub fn slice(self, ranges: impl Ranges) -> Ref {
         let at = caller();
         let mut axes = 0..;
-        ranges.iter().fold(self, |r, range| {
+        ranges.bounds().iter().fold(self, |r, range| {
             let axis: i32 = axes.next().unwrap_or(i32::MAX);
             r.seeing(at, |view| view.slice("slice", axis, range, at))
         })

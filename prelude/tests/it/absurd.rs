@@ -82,7 +82,7 @@ fn sizes() {
         "one_hot": |x, n| x.one_hot(n, Dtype::F64);
         "bincount": |x, n| x.bincount(n);
         "vander": |x, n| x.vander(n);
-        "diff": |x, n| x.diff(n, 0);
+        "diff": |x, n| x.diff_n(n, 0);
         "slice_axis from": |x, n| x.slice_axis(0, n..);
         "slice_axis to": |x, n| x.slice_axis(0, ..=n);
         "slice_step": |x, n| x.slice_step(0, .., n);
@@ -104,7 +104,7 @@ fn sizes() {
         "fftn": |x, n| fft::fftn(x, fft::along([n]).points_each([n])).abs();
         "dct": |x, n| fft::dct(x, fft::Cosine::III, fft::along(0).points(n));
         "max_steps": |x, n| ode::dopri5().max_steps(n).solve(decay, x, x.flatten());
-        "substeps": |x, n| ode::euler().substeps(n).solve(decay, x, linspace(0.0, 1.0, 1));
+        "substeps": |x, n| ode::euler().substeps(n).solve(decay, x, linspace(0.0, 1.0, 1, Dtype::F64));
         "quad": |x, n| {
             let precision = Precision { most: n, ..Precision::default() };
             quad(|t: Var| t * x.sum(), (0.0, 1.0), precision)
@@ -153,10 +153,10 @@ fn sizes_of_nothing() {
             ("full", &|| vec![full([n, 2], 1.0)]),
             ("iota", &|| vec![iota([n, n], n, Dtype::I64), iota([n], 0, Dtype::F64)]),
             ("arange", &|| vec![arange(n, Dtype::F32), arange(n, Dtype::I32)]),
-            ("linspace", &|| vec![linspace(0.0, 1.0, n)]),
-            ("logspace", &|| vec![logspace(0.0, 1.0, n, 2.0)]),
-            ("geomspace", &|| vec![geomspace(1.0, 2.0, n)]),
-            ("fftfreq", &|| vec![fftfreq(n, 0.0), fft::rfftfreq(n, 0.0)]),
+            ("linspace", &|| vec![linspace(0.0, 1.0, n, Dtype::F64)]),
+            ("logspace", &|| vec![logspace(0.0, 1.0, n, 2.0, Dtype::F64)]),
+            ("geomspace", &|| vec![geomspace(1.0, 2.0, n, Dtype::F64)]),
+            ("fftfreq", &|| vec![fftfreq(n, 0.0, Dtype::F64), fft::rfftfreq(n, 0.0, Dtype::F64)]),
             ("empty rfft2", &|| vec![fft::rfft2(zeros([n, 0, n], Dtype::F64)).re]),
             ("empty convolution", &|| {
                 let x = zeros([0, n], Dtype::F64);

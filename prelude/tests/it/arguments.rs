@@ -17,7 +17,7 @@ fn decay((_, y): (Var, Var)) -> Var {
 }
 
 fn end(method: ode::Adaptive, y: Var) -> Var {
-    method.solve(decay, y, linspace(0.0, 1.0, 3)).0.index(-1)
+    method.solve(decay, y, linspace(0.0, 1.0, 3, Dtype::F64)).0.index(-1)
 }
 
 #[test]
@@ -54,7 +54,8 @@ fn a_tolerance_has_the_shape_of_the_state() {
     let settings: [Setting; 2] = [|m, x| m.rtol(x), |m, x| m.atol(x)];
     for set in settings {
         let method = |x: Var| set(ode::dopri5(), each(x));
-        let vector = |x: Var| method(x).solve(decay, stack(&[x, x], 0), linspace(0.0, 1.0, 2)).0;
+        let vector =
+            |x: Var| method(x).solve(decay, stack(&[x, x], 0), linspace(0.0, 1.0, 2, Dtype::F64)).0;
         let y = run(vector, 1.0).unwrap().to_vec::<f64>().unwrap();
         assert!(y[2..].iter().all(|y| (y - (-1f64).exp()).abs() < 1e-5), "{y:?}");
         assert_eq!(fails(|x: Var| end(method(x), x), 1.0).kind(), Kind::Shape);
@@ -62,7 +63,7 @@ fn a_tolerance_has_the_shape_of_the_state() {
         assert_eq!(fails(longer, 1.0).kind(), Kind::Shape);
         let leaves = |x: Var| {
             let slope = |(_, (x, y)): (Var, (Var, Var))| (-x, -y);
-            method(x).solve(slope, (x, x), linspace(0.0, 1.0, 2)).0
+            method(x).solve(slope, (x, x), linspace(0.0, 1.0, 2, Dtype::F64)).0
         };
         assert_eq!(fails(leaves, 1.0).kind(), Kind::Shape);
     }

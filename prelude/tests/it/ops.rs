@@ -81,7 +81,7 @@ fn movement() {
     near(eval(|x: Var| x.expand_dims(1).squeeze(1), M), &[1., 2., 3., 4., 5., 6.]);
     near(eval(|x: Var| x.tril(0), M), &[1., 0., 0., 4., 5., 0.]);
     near(eval(|x: Var| x.triu(1), M), &[0., 2., 3., 0., 0., 6.]);
-    near(eval(|()| linspace(1.0, 3.0, 5), ()), &[1., 1.5, 2., 2.5, 3.]);
+    near(eval(|()| linspace(1.0, 3.0, 5, Dtype::F64), ()), &[1., 1.5, 2., 2.5, 3.]);
     check_grads(|x: Var| x.roll(1, 1).tile([2, 2]).pad(&[(1, 0), (0, -1)], 1.0).powi(2), M, 2)
         .unwrap();
 }
@@ -90,11 +90,11 @@ fn movement() {
 #[test]
 fn ranges_end_where_they_are_told() {
     for n in [2, 3, 50, 99, 104] {
-        let x = run(|()| linspace(0.0, 1.0, n), ()).unwrap().to_vec::<f64>().unwrap();
+        let x = run(|()| linspace(0.0, 1.0, n, Dtype::F64), ()).unwrap().to_vec::<f64>().unwrap();
         assert_eq!((x[0], x[n - 1], x.len()), (0.0, 1.0, n));
     }
-    assert_eq!(eval(|()| linspace(0.3, 1.0, 1), ()), [0.3]);
-    assert!(eval(|()| linspace(0.3, 1.0, 0), ()).is_empty());
+    assert_eq!(eval(|()| linspace(0.3, 1.0, 1, Dtype::F64), ()), [0.3]);
+    assert!(eval(|()| linspace(0.3, 1.0, 0, Dtype::F64), ()).is_empty());
 }
 
 /// A u64 above the range of i64 is beyond the end of every axis; it does not count from the end.
@@ -200,7 +200,10 @@ fn activations() {
     near(eval(|x: Var| x.softplus(), x), &x.map(|x: f64| x.exp().ln_1p()));
     near(eval(|x: Var| x.log_sigmoid(), x), &x.map(|x: f64| -(-x).exp().ln_1p()));
     near(eval(|x: Var| x.silu(), x), &x.map(|x: f64| x / (1.0 + (-x).exp())));
-    near(eval(|x: Var| x.elu(1.5), x), &x.map(|x: f64| if x > 0.0 { x } else { 1.5 * x.exp_m1() }));
+    near(
+        eval(|x: Var| x.elu_with(1.5), x),
+        &x.map(|x: f64| if x > 0.0 { x } else { 1.5 * x.exp_m1() }),
+    );
     near(eval(|x: Var| x.leaky_relu(0.1), x), &[-0.2, -0.05, 0.3, 1.7]);
     near(eval(|x: Var| x.softmax(0).sum(), x), &[1.0]);
     near(eval(|x: Var| x.log_softmax(0) - x.softmax(0).ln(), x), &[0.0; 4]);
@@ -213,7 +216,7 @@ fn activations() {
     for f in [Var::softplus, Var::log_sigmoid, Var::silu, Var::gelu, Var::gelu_tanh, Var::relu] {
         check_grads(f, x, 3).unwrap();
     }
-    check_grads(|x: Var| x.elu(1.5), x, 3).unwrap();
+    check_grads(|x: Var| x.elu_with(1.5), x, 3).unwrap();
     check_grads(|x: Var| x.softmax(0), x, 3).unwrap();
     check_grads(|x: Var| x.log_softmax(0), x, 3).unwrap();
     check_grads(|x: Var| x.layer_norm(0, 1e-5), x, 2).unwrap();
@@ -228,7 +231,7 @@ fn activations_at_the_edge() {
     near(slope(Var::log_sigmoid), &[1.0, 0.5, 0.0]);
     near(slope(Var::silu), &[0.0, 0.5, 1.0]);
     near(slope(Var::relu), &[0.0, 0.0, 1.0]);
-    near(slope(|x| x.elu(1.0)), &[0.0, 1.0, 1.0]);
+    near(slope(|x| x.elu()), &[0.0, 1.0, 1.0]);
     near(eval(vmap(grad(grad(Var::softplus))), far), &[0.0, 0.25, 0.0]);
     let inf = f64::INFINITY;
     assert_eq!(eval(|x: Var| x.logaddexp(inf), inf), [inf]);

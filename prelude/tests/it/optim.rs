@@ -279,7 +279,7 @@ fn minimisers_know_no_units() {
         assert!(near && outcome.converged.item().unwrap(), "{name}: {x} {outcome:?}");
     }
     let years = |(a, b): (Var, Var)| {
-        let t = linspace(0.0, 10.0, 11);
+        let t = linspace(0.0, 10.0, 11, Dtype::F64);
         let people = 6e9 + 8e7 * t + 1e5 * (3.0 * t).sin();
         let residuals = move |(a, b): (Var, Var)| a + b * t - people;
         optim::levenberg_marquardt().minimize_squares(residuals, (a, b))
@@ -384,7 +384,7 @@ fn no_gradient_is_no_step_without_an_epsilon() {
 fn bfgs_copes_with_bad_scales() {
     for unit in [1.0, 1e-6, 1e6] {
         let loss = move |x: Var| {
-            let weights = (linspace(0.0, 4.0, 100) * 10f64.ln()).exp();
+            let weights = (linspace(0.0, 4.0, 100, Dtype::F64) * 10f64.ln()).exp();
             unit * (weights * (x - 1.0).square()).sum()
         };
         let (x, outcome) =

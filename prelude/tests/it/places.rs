@@ -9,6 +9,7 @@
 use std::cell::Cell;
 use std::panic::Location;
 use std::path::{Path, PathBuf};
+use tapeloom::optim::Optimizer;
 use tapeloom::prelude::*;
 use tapeloom::{ArrayType, Error};
 
@@ -452,7 +453,7 @@ fn equations(calls: &mut Calls) {
         run(|x: Var| fixed_point(|x: Vec<Var>| x[1..].to_vec(), vec![x, x]), two())
     });
     calls.wrong("implicit::mod::fixed_point", || run(|x: Var| fixed_point(|x: Var| x, x), whole()));
-    let times = || linspace(0.0, 1.0, 3);
+    let times = || linspace(0.0, 1.0, 3, Dtype::F64);
     let keep = |(_, y): Two| y;
     let grown = |(_, y): Two| longer(y);
     let event = |(_, y): Two| y.sum();
@@ -580,12 +581,16 @@ fn optimizers(calls: &mut Calls) {
         "Clip" optim::clip(1.0);
         "DecayWeights" optim::decay_weights(0.1);
         "Scale" optim::scale(0.1);
+        "Ema" optim::ema(0.9);
         "Accumulate" optim::accumulate(2, optim::adam(0.1));
         "($($O,)+)" (optim::clip(1.0), optim::sgd(0.1));
     }
 }
 
 fn trees(calls: &mut Calls) {
+    let ema = optim::ema(0.9);
+    calls
+        .wrong("optim::parts::average", || run(|x: Var| ema.average(&x, &ema.init(&x)).0, whole()));
     let add = |x: Var, y: Var| x + y;
     calls.wrong("tree::ravel::ravel", || run(|x: Var| ravel(&(x, x.gt(0.0))).0, two()));
     calls.wrong("tree::ravel::ravel", || run(|x: Var| ravel(&x).1(three()), two()));

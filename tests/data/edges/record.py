@@ -286,7 +286,7 @@ FUNCTIONS = {
     "gelu": one(lambda x: nn.gelu(x, approximate=False), lambda x: x * ndtr(x)),
     "gelu_tanh": one(nn.gelu, lambda x: x * logistic(2 * mp.sqrt(2 / mp.pi) * (x + mpf(0.044715) * x**3))),
     "silu": one(nn.silu, lambda x: x * logistic(x)),
-    "elu(1.5)": one(lambda x: nn.elu(x, 1.5), lambda x: x if x > 0 else mpf(1.5) * mp.expm1(x)),
+    "elu_with(1.5)": one(lambda x: nn.elu(x, 1.5), lambda x: x if x > 0 else mpf(1.5) * mp.expm1(x)),
     "softplus": one(nn.softplus, softplus),
     "log_sigmoid": one(nn.log_sigmoid, lambda x: -softplus(-x)),
     "clamp(-1, 1)": one(lambda x: lax.clamp(-1.0, x, 1.0), lambda x: min(max(x, mpf(-1)), mpf(1))),

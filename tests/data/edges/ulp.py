@@ -22,7 +22,7 @@ STRETCH = {
     "cosh": (-710, 710), "sech": (-744, 744), "tanh": (-22, 22), "asin": (-1, 1), "acos": (-1, 1),
     "atanh": (-1, 1), "erf_inv": (-1, 1), "acosh": (1, 4), "erf": (-6, 6), "erfc": (-6, 26.5),
     "ndtr": (-38, 9), "gelu": (-38, 9), "gelu_tanh": (-20, 9), "silu": (-740, 40), "sigmoid": (-740, 40),
-    "softplus": (-740, 40), "log_sigmoid": (-40, 740), "elu(1.5)": (-40, 3), "lgamma": (-19, 30),
+    "softplus": (-740, 40), "log_sigmoid": (-40, 740), "elu_with(1.5)": (-40, 3), "lgamma": (-19, 30),
     "digamma": (-19, 30), "polygamma(1)": (-10, 30), "polygamma(2)": (-10, 30), "ln": (0, 10),
     "log2": (0, 10), "log10": (0, 10), "ln_1p": (-1, 10), "sqrt": (0, 10), "rsqrt": (0, 10),
     "powf(2.5)": (0, 10), "entr": (0, 3), "logit": (0, 1), "ndtri": (0, 1), "log_ndtr": (-40, 9),

@@ -63,7 +63,7 @@ pub(super) fn unary(name: &str) -> Option<fn(Var) -> Var> {
         "softplus" => Var::softplus,
         "softmax" => |x| x.softmax(-1),
         "log_softmax" => |x| x.log_softmax(-1),
-        "elu" => |x| x.elu(1.0),
+        "elu" => |x| x.elu(),
         "cholesky_of_symmetrized" => linalg::cholesky,
         "inv" => linalg::inv,
         "det" => linalg::det,

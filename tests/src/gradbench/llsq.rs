@@ -24,7 +24,7 @@ fn powers(t: Var, m: usize) -> Var {
 /// Returns the loss `½ Σ_i (sign t_i - Σ_j x_j t_i^j)²` of the polynomial with coefficients x, at n points t in [-1,
 /// 1].
 fn objective(x: Var, n: usize) -> Var {
-    let t = linspace(-1.0, 1.0, n);
+    let t = linspace(-1.0, 1.0, n, Dtype::F64);
     let residual = t.signum() - powers(t, x.len()).dot(x);
     0.5 * residual.square().sum()
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::rc::Rc;
+use tapeloom::Explanation;
 use tapeloom::prelude::*;
 use tapeloom_tests::Sweep;
 use tapeloom_tests::equivalences::{
@@ -344,14 +345,18 @@ fn arrays_are_written_in_place() {
     assert!((0..N).all(|n| found[n] == by_division(n)));
     let explained = primes.explain(()).unwrap();
     assert!(explained.workspace_bytes() < 1000, "{explained}");
-    assert!(!explained.to_string().contains("copy"), "{explained}");
+    // The table of steps lists copies of single elements, too, which have no array.
+    let copies = |e: &Explanation| {
+        e.to_string().split("== steps").next().is_some_and(|stages| stages.contains("copy"))
+    };
+    assert!(!copies(&explained), "{explained}");
 
     let x = Tensor::full(&[N], 0.5).unwrap();
     let (sums, slope) = (jit(prefix_sums), jit(grad(|x| prefix_sums(x).index(-1))));
     assert_eq!(sums.call(&x).unwrap().literal(N - 1).unwrap().to_f64(), 0.5 * N as f64);
     let explained = sums.explain(&x).unwrap();
     assert!(explained.workspace_bytes() < 1000, "{explained}");
-    assert!(!explained.to_string().contains("copy"), "{explained}");
+    assert!(!copies(&explained), "{explained}");
     // Reverse mode may save two elements per iteration, but no array per iteration.
     assert!(slope.explain(&x).unwrap().workspace_bytes() < 8 * 5 * N);
     assert_eq!(slope.call(&x).unwrap(), Tensor::full(&[N], 1.0).unwrap());

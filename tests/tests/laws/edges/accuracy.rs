@@ -48,7 +48,7 @@ pub const BOUNDS: &[(&str, f64)] = &[
     ("gelu", 16.0),
     ("gelu_tanh", 1100.0),
     ("silu", 1.0),
-    ("elu(1.5)", 1.0),
+    ("elu_with(1.5)", 1.0),
     ("softplus", 1.0),
     ("log_sigmoid", 1.0),
     ("entr", 1.0),

@@ -30,15 +30,26 @@ pub const NOT_RECORDED: &[(&str, &str)] = &[
     (
         "gives or takes bools and integers, which have no edges beyond those of the comparisons recorded",
         "all all_close any array_equal bincount convert count_ones count_true digitize \
-         histogram is_in leading_zeros one_hot searchsorted searchsorted_right",
+         histogram histogram2d is_in leading_zeros one_hot searchsorted searchsorted_right",
     ),
     (
         "sums of products, whose edges are those of `mul` and `sum`",
-        "average central_diff cov cross diff dot dot_general einsum einsum_left_to_right \
+        "average central_diff cov cross diff diff_n dot dot_general einsum einsum_left_to_right \
          inner kron matmul matrix_power multi_dot outer poly_from_roots polyval tensordot trace \
          trapezoid vander vdot vecdot",
     ),
     ("a quotient of recorded functions: of sums by `sqrt`", "corrcoef"),
+    ("`elu_with` of 1", "elu"),
+    ("sums of `lgamma`", "multigammaln"),
+    (
+        "reductions of rows with one number, whose edges are those of `sum`, `prod`, `max`, `min` and `softmax`; \
+         values and derivatives are compared in `laws::vocabulary`",
+        "segment_max segment_mean segment_min segment_prod segment_softmax segment_sum",
+    ),
+    (
+        "products, `sigmoid` and `tanh`, and initial weights of such cells; see `programs::networks`",
+        "gru gru_cell lstm lstm_cell",
+    ),
     ("`div_floor` and `mod_floor` side by side", "div_mod"),
     ("`mul` by a recorded `sigmoid`", "glu"),
     (
@@ -75,7 +86,7 @@ pub const NOT_RECORDED: &[(&str, &str)] = &[
 /// Macros invoked at the start of a line that define no public function of arrays, but traits of operators and
 /// iterators.
 const OTHER_MACROS: &[&str] =
-    &["axis", "axes", "elsewhere", "folds", "index", "left", "logic", "macro_rules"];
+    &["axis", "axes", "elsewhere", "folds", "index", "left", "logic", "macro_rules", "ranges"];
 
 /// Returns the names of all public functions and methods in `prelude/src/ops`.
 pub fn public_functions() -> BTreeSet<String> {

@@ -74,7 +74,7 @@ pub const FUNCTIONS: &[(&str, Form)] = &[
     ("gelu", One(Var::gelu)),
     ("gelu_tanh", One(Var::gelu_tanh)),
     ("silu", One(Var::silu)),
-    ("elu(1.5)", One(|x| x.elu(1.5))),
+    ("elu_with(1.5)", One(|x| x.elu_with(1.5))),
     ("softplus", One(Var::softplus)),
     ("log_sigmoid", One(Var::log_sigmoid)),
     ("clamp(-1, 1)", One(|x| x.clamp(-1.0, 1.0))),

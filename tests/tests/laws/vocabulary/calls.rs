@@ -100,7 +100,7 @@ calls! {
     "relu": |x: X| x[0].relu();
     "relu6": |x: X| x[0].relu6();
     "leaky_relu": |x: X| x[0].leaky_relu(0.1);
-    "elu": |x: X| x[0].elu(1.3);
+    "elu_with": |x: X| x[0].elu_with(1.3);
     "celu": |x: X| x[0].celu(1.3);
     "selu": |x: X| x[0].selu();
     "hard_tanh": |x: X| x[0].hard_tanh();
@@ -166,7 +166,7 @@ calls! {
     "searchsorted": |x: X| x[0].searchsorted(x[1]);
     "searchsorted_right": |x: X| x[0].searchsorted_right(x[1]);
 
-    "diff": |x: X| x[0].diff(2, 0);
+    "diff": |x: X| x[0].diff_n(2, 0);
     "central_diff": |x: X| x[0].central_diff(0.5, 1);
     "trapezoid": |x: X| x[0].trapezoid(0.5, 1);
     "trapezoid.at": |x: X| x[0].trapezoid(x[1], 1);
@@ -207,9 +207,9 @@ calls! {
     "fftshift": |x: X| x[0].fftshift(..);
     "ifftshift": |x: X| x[0].ifftshift(..);
 
-    "logspace": |_: X| logspace(-1.0, 2.0, 5, 2.0);
-    "geomspace": |_: X| geomspace(-1.0, -100.0, 4);
-    "fftfreq": |_: X| fftfreq(5, 0.1);
+    "logspace": |_: X| logspace(-1.0, 2.0, 5, 2.0, Dtype::F64);
+    "geomspace": |_: X| geomspace(-1.0, -100.0, 4, Dtype::F64);
+    "fftfreq": |_: X| fftfreq(5, 0.1, Dtype::F64);
     "full_like": |x: X| x[0].full_like(2.5);
     "tri": |_: X| tri(3, 4, -1, Dtype::F64);
 

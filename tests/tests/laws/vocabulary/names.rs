@@ -213,6 +213,23 @@ The names that one reaches for who comes from numpy, JAX or PyTorch, and what th
 A name in the first column is found by the search of the documentation, too.
 Names are Rust's where `f64` has the method.
 [Arrays](arrays.md) introduces the ideas; values and derivatives of the composed functions are tested against recorded numbers of numpy, scipy and JAX.
+
+A reduction over some axes has a name of its own: `x.sum(0)` is `x.sum_axis(0)` here, and `x.mean(0, keepdims=True)` is `x.mean_keepdims(0)`. `x.sum()` sums all elements.
+
+## The same name, another meaning
+
+| Name | Here | Elsewhere |
+|---|---|---|
+| `std`, `var` | divide by the number of elements, as in numpy and JAX | torch divides by one less |
+| `gelu` | exact, by the normal distribution function, as in torch | the default of `jax.nn.gelu` is `gelu_tanh` here |
+| `repeat` | repeats each element, as in numpy | torch's `repeat` is `tile` here |
+| `gather` | `take_along_axis` is torch's `gather` | `jax.lax.gather` is more general |
+| `select` | picks elements by a condition (`where`) | torch's `select(dim, i)` is `index_axis(dim, i)` here |
+| `transpose` | `permute(order)` is numpy's `transpose(order)`, and `t()` reverses all axes | torch's `transpose(a, b)` is `swap_axes(a, b)` here |
+| `take` | takes along one axis | numpy's `take` without an axis is that of `flatten()` |
+| `view` | `reshape`: every array is a value, and no view is aliased | torch's `view` shares memory |
+| `max`, `min` | return values alone | torch's `max(dim)` returns positions, too: `argmax` |
+| `sort` | returns values alone | torch's `sort` returns positions, too: `argsort` |
 ";
 
 fn page() -> String {

@@ -12,7 +12,7 @@ fn growth((t, y): (Var, Var)) -> Var {
 /// Returns the largest error of a solution over times 0 to 2 with this number of steps.
 fn error(solve: impl Fn(Var, f64) -> Var, steps: usize) -> f64 {
     let h = 2.0 / steps as f64;
-    let times = move || linspace(0.0, 2.0, steps + 1);
+    let times = move || linspace(0.0, 2.0, steps + 1, Dtype::F64);
     let y = run(|()| solve(times(), h), ()).unwrap();
     let off = |(i, y): (usize, f64)| (y - (h * i as f64).sin().exp()).abs();
     numbers(&y).into_iter().enumerate().map(off).fold(0.0, f64::max)
@@ -29,10 +29,10 @@ fn fixed_steps_converge_with_their_order() {
     let found = order(|t, _| ode::rk4().solve(growth, constant(1.0), t).0, 40);
     assert!((found - 4.0).abs() < 0.1, "{found}");
     // Substeps between output times must give the same solution as output times at every step.
-    let times = || linspace(0.0, 2.0, 41);
+    let times = || linspace(0.0, 2.0, 41, Dtype::F64);
     let fine = run(|()| ode::rk4().solve(growth, constant(1.0), times()).0.index(-1), ()).unwrap();
     let method = ode::rk4().substeps(20);
-    let ends = || linspace(0.0, 2.0, 3);
+    let ends = || linspace(0.0, 2.0, 3, Dtype::F64);
     let (y, stats) = run(|()| method.solve(growth, constant(1.0), ends()), ()).unwrap();
     assert!((numbers(&y)[2] - numbers(&fine)[0]).abs() < 1e-13);
     assert_eq!((stats.accepted.item::<i64>(), stats.evaluations.item::<i64>()), (Ok(40), Ok(160)));
@@ -59,7 +59,7 @@ fn errors_follow_the_tolerance() {
     let around = |tolerance: Var| {
         let method = ode::dopri5().rtol(tolerance).atol(tolerance);
         let start = constant([0.5, 0.0, 0.0, 3f64.sqrt()]);
-        method.solve(f, start, linspace(0.0, std::f64::consts::TAU, 2))
+        method.solve(f, start, linspace(0.0, std::f64::consts::TAU, 2, Dtype::F64))
     };
     // The tolerance is a run-time value, so one compiled program serves all tolerances.
     let solve = jit(around);
@@ -86,7 +86,7 @@ fn stiff_systems_take_few_steps() {
     // not grow with it.
     let steps = |stiffness: f64| {
         let f = move |(t, y): (Var, Var)| -stiffness * (y - t.cos()) - t.sin();
-        let solve = |()| ode::rodas5p().solve(f, constant(1.0), linspace(0.0, 10.0, 2));
+        let solve = |()| ode::rodas5p().solve(f, constant(1.0), linspace(0.0, 10.0, 2, Dtype::F64));
         let (y, stats) = run(solve, ()).unwrap();
         assert!((numbers(&y)[1] - 10f64.cos()).abs() < 1e-5, "{stiffness}: {y:?}");
         assert_eq!(stats.jacobians.item::<i64>().unwrap(), {
@@ -98,7 +98,8 @@ fn stiff_systems_take_few_steps() {
     // An explicit method must exceed the limit of 1000 steps on this stiff equation, where stability limits its steps.
     let f = |(t, y): (Var, Var)| -1e8 * (y - t.cos());
     let method = ode::dopri5().max_steps(1000);
-    let (y, stats) = run(|()| method.solve(f, constant(1.0), linspace(0.0, 10.0, 2)), ()).unwrap();
+    let (y, stats) =
+        run(|()| method.solve(f, constant(1.0), linspace(0.0, 10.0, 2, Dtype::F64)), ()).unwrap();
     assert_eq!(status(&stats), ode::Status::TooManySteps);
     assert!(numbers(&y)[1].is_nan());
 }

@@ -47,7 +47,9 @@ fn a_derivative_is_that_of_what_was_computed() {
     // With large steps of fixed size the solution is inaccurate; its derivative must be the derivative of that
     // inaccurate solution, to the last digits.
     let method = ode::dopri5().first_step(0.3).largest_step(0.3).rtol(1e9).atol(1e9);
-    let solve = |y0: Var| method.solve(|(_, y): (Var, Var)| -y * y, y0, linspace(0.0, 1.0, 3)).0;
+    let solve = |y0: Var| {
+        method.solve(|(_, y): (Var, Var)| -y * y, y0, linspace(0.0, 1.0, 3, Dtype::F64)).0
+    };
     let (y, dy) = run(jvp(solve), (1.0, 1.0)).unwrap();
     let h = 1e-5;
     let [above, below] = [1.0 + h, 1.0 - h].map(|y0| run(solve, y0).unwrap());
@@ -133,7 +135,7 @@ fn transforms_nest() {
         move |k: Var| {
             let f = |(t, (x, v)): (Var, (Var, Var))| (v, -k * x + t);
             let start = (constant(1.0), constant(0.0));
-            method.rtol(1e-8).solve(f, start, linspace(0.0, 2.0, 2)).0.0.index(1)
+            method.rtol(1e-8).solve(f, start, linspace(0.0, 2.0, 2, Dtype::F64)).0.0.index(1)
         }
     };
     for method in [ode::dopri5(), ode::dopri5().adjoint()] {
@@ -161,7 +163,7 @@ fn an_adjoint_reaches_all_that_the_slope_captures() {
             };
             let method = ode::dopri5().rtol(1e-9).atol(1e-10);
             let method = if adjoint { method.adjoint() } else { method };
-            let (x, v) = method.solve(f, y0, linspace(0.0, 1.0, 3)).0;
+            let (x, v) = method.solve(f, y0, linspace(0.0, 1.0, 3, Dtype::F64)).0;
             (x * v).sum()
         }
     };
@@ -177,7 +179,7 @@ fn an_adjoint_reaches_all_that_the_slope_captures() {
 fn adjoints_of_members_are_those_alone() {
     let loss = |k: Var| {
         let f = |(t, (x, v)): (Var, (Var, Var))| (v, -k * x + 0.1 * t);
-        let ends = linspace(0.0, 4.0, 3);
+        let ends = linspace(0.0, 4.0, 3, Dtype::F64);
         let method = ode::dopri5().adjoint();
         method.solve(f, (constant(1.0), constant(0.0)), ends).0.0.square().sum()
     };
@@ -199,7 +201,7 @@ fn the_steps_of_an_adjoint_are_chosen_by_its_own_error() {
     let place = |x0: Var| {
         let f = |(_, (x, v)): (Var, (Var, Var))| (v, -9.0 * x);
         let method = ode::dopri5().rtol(1e-9).atol(1e-9).adjoint();
-        method.solve(f, (x0, 0.0 * x0), linspace(0.0, 5.0, 2)).0.0.index(1)
+        method.solve(f, (x0, 0.0 * x0), linspace(0.0, 5.0, 2, Dtype::F64)).0.0.index(1)
     };
     let slope = run(grad(place), 0.0).unwrap().item::<f64>().unwrap();
     assert!((slope - 15f64.cos()).abs() < 1e-6, "{slope}");
@@ -211,7 +213,7 @@ fn an_adjoint_keeps_nothing_of_its_steps() {
         let loss = move |k: Var| {
             let f = |(_, (x, v)): (Var, (Var, Var))| (v, -k * x);
             let method = if adjoint { ode::dopri5().adjoint() } else { ode::dopri5() };
-            let ends = linspace(0.0, end, 2);
+            let ends = linspace(0.0, end, 2, Dtype::F64);
             method.solve(f, (constant(1.0), constant(0.0)), ends).0.0.index(1)
         };
         let (_, report) = jit(grad(loss)).report(1.0).unwrap();
@@ -371,7 +373,7 @@ fn events_have_derivatives() {
         let ground = |(_, (x, _)): (Var, ([Var; 2], [Var; 2]))| x[1] + 0.5 * x[0].square() - 1.0;
         let start = ([constant(0.0), constant(2.0)], [speed, 0.5 * speed]);
         let (_, (t, (x, _)), stats) =
-            ode::dopri5().solve_until(f, ground, start, linspace(0.0, 9.0, 2));
+            ode::dopri5().solve_until(f, ground, start, linspace(0.0, 9.0, 2, Dtype::F64));
         (t, x[0], stats.status)
     };
     // The event function 1 + t/2 - g t²/2 + t²/2 is zero at t = 2 for g = 2.
@@ -392,7 +394,7 @@ fn members_of_a_batch_are_what_they_are_alone() {
     for method in [ode::dopri5(), ode::rodas5p()] {
         let solve = move |y0: Var| {
             let f = |(t, y): (Var, Var)| -y * y + 0.1 * t.sin();
-            method.solve(f, y0, linspace(0.0, 3.0, 4))
+            method.solve(f, y0, linspace(0.0, 3.0, 4, Dtype::F64))
         };
         let (all, stats) = run(vmap(solve), y0).unwrap();
         let slopes = run(vmap(grad(move |y0: Var| solve(y0).0.index(1).tanh())), y0).unwrap();
@@ -425,7 +427,7 @@ fn a_loop_around_a_solution_is_compiled_once() {
     let fit = |(rate, data): (Var, Var)| {
         let loss = |rate: Var| {
             let f = |(_, y): (Var, Var)| -rate * y;
-            let y = ode::dopri5().solve(f, constant(1.0), linspace(0.0, 2.0, 5)).0;
+            let y = ode::dopri5().solve(f, constant(1.0), linspace(0.0, 2.0, 5, Dtype::F64)).0;
             (y - data).square().sum()
         };
         fori_loop(40, |(_, rate): (Var, Var)| rate - 0.5 * grad(loss)(rate), rate)
@@ -440,7 +442,7 @@ fn equations_in_equations() {
     // A slope that itself solves an equation and runs a loop; a slope that reads a `Ref`; a solution in a recording.
     let inner = |(k, y): (Var, Var)| {
         let f = |(_, z): (Var, Var)| -k * z;
-        ode::rk4().solve(f, y, linspace(0.0, 0.1, 2)).0.index(1)
+        ode::rk4().solve(f, y, linspace(0.0, 0.1, 2, Dtype::F64)).0.index(1)
     };
     let outer = |k: Var| {
         let slope = |(t, y): (Var, Var)| {
@@ -449,7 +451,7 @@ fn equations_in_equations() {
                 while_loop(|(x, _): (Var, Var)| x.lt(2.0), doubled, (1.0 + 0.1 * t, 0.0 * t));
             -inner((k, y)) * n
         };
-        ode::dopri5().rtol(1e-10).solve(slope, constant(1.0), linspace(0.0, 1.0, 3)).0
+        ode::dopri5().rtol(1e-10).solve(slope, constant(1.0), linspace(0.0, 1.0, 3, Dtype::F64)).0
     };
     // The equation is y' = -k y e^(-0.1 k).
     let want = (-0.3 * (-0.03f64).exp()).exp();
@@ -459,7 +461,7 @@ fn equations_in_equations() {
     let of_state = |k: Var| {
         let rate = Ref::new(2.0 * k);
         let f = |(_, y): (Var, Var)| -rate.get() * y;
-        let y = ode::dopri5().solve(f, constant(1.0), linspace(0.0, 1.0, 2)).0.index(1);
+        let y = ode::dopri5().solve(f, constant(1.0), linspace(0.0, 1.0, 2, Dtype::F64)).0.index(1);
         rate.set(0.0 * k);
         y
     };
@@ -480,7 +482,8 @@ fn no_number_on_the_way_is_none() {
         let solve = move |k: Var| {
             let start = (k, 0.0 * k);
             let level = |(_, (x, _)): (Var, (Var, Var))| x;
-            let (_, (t, _), _) = method.solve_until(swing, level, start, linspace(0.0, 5.0, 3));
+            let (_, (t, _), _) =
+                method.solve_until(swing, level, start, linspace(0.0, 5.0, 3, Dtype::F64));
             t
         };
         let t = jit(solve).nan_check().call(1.0).unwrap().item::<f64>().unwrap();

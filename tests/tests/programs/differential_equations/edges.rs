@@ -117,7 +117,7 @@ fn an_end_is_reached_and_not_passed() {
 #[test]
 fn options_are_obeyed() {
     let f = |(_, y): (Var, Var)| -y;
-    let ends = || linspace(0.0, 1.0, 2);
+    let ends = || linspace(0.0, 1.0, 2, Dtype::F64);
     for method in METHODS {
         let count = |method: ode::Adaptive| {
             let (_, stats) = run(|()| method.solve(f, constant(1.0), ends()), ()).unwrap();
@@ -139,32 +139,37 @@ fn states_of_every_kind() {
         let f = |(t, (x, y)): (Var, (Var, Var))| {
             (-x + y.sum().convert(Dtype::F32), -y * t.convert(Dtype::F64))
         };
-        ode::dopri5().rtol(1e-5).solve(f, (x, y), linspace(0.0, 1.0, 3).convert(Dtype::F32)).0
+        ode::dopri5().rtol(1e-5).solve(f, (x, y), linspace(0.0, 1.0, 3, Dtype::F32)).0
     };
     let (x, y) = run(mixed, (1f32, [1.0, 2.0])).unwrap();
     assert_eq!((x.dtype(), x.shape().to_vec()), (Dtype::F32, vec![3]));
     assert_eq!((y.dtype(), y.shape().to_vec()), (Dtype::F64, vec![3, 2]));
     assert!(near(&numbers(&y)[4..], &[(-0.5f64).exp(), 2.0 * (-0.5f64).exp()], 1e-4, 0.0));
     for method in METHODS {
-        let single = |y: Var| {
-            method().solve(|(_, y): (Var, Var)| -y, y, linspace(0.0, 1.0, 2).convert(Dtype::F32))
-        };
+        let single =
+            |y: Var| method().solve(|(_, y): (Var, Var)| -y, y, linspace(0.0, 1.0, 2, Dtype::F32));
         let (y, stats) = run(single, [1f32, 2.0]).unwrap();
         assert!(near(&numbers(&y)[2..], &[0.36788, 0.73576], 1e-4, 0.0), "{y:?}");
         assert_eq!(status(&stats), Status::Done);
-        let none = |y: Var| method().solve(|(_, y): (Var, Var)| y, y, linspace(0.0, 1.0, 2));
+        let none =
+            |y: Var| method().solve(|(_, y): (Var, Var)| y, y, linspace(0.0, 1.0, 2, Dtype::F64));
         assert_eq!(run(none, Tensor::from([0.0; 0])).unwrap().0.shape(), [2, 0]);
         assert_eq!(
             status(
-                &run(|()| method().solve(|(_, ()): (Var, ())| (), (), linspace(0.0, 1.0, 2)).1, ())
-                    .unwrap()
+                &run(
+                    |()| method()
+                        .solve(|(_, ()): (Var, ())| (), (), linspace(0.0, 1.0, 2, Dtype::F64))
+                        .1,
+                    ()
+                )
+                .unwrap()
             ),
             Status::Done
         );
     }
     let wide = |(x, y): (Var, Var)| {
         let f = |(_, (x, y)): (Var, (Var, Var))| (-x, -y * x.sum());
-        ode::dopri5().solve(f, (x, y), linspace(0.0, 1.0, 2)).0
+        ode::dopri5().solve(f, (x, y), linspace(0.0, 1.0, 2, Dtype::F64)).0
     };
     let (x, y) = run(wide, (Tensor::full(&[40, 50], 1e-3).unwrap(), 1.0)).unwrap();
     assert_eq!((x.shape().to_vec(), y.shape().to_vec()), (vec![2, 40, 50], vec![2]));
@@ -238,7 +243,10 @@ fn events_at_their_edges() {
     let landing = |speed: Var| {
         let f = |(_, (_, v)): (Var, (Var, Var))| (v, -v.ones_like());
         let event = |(_, (x, _)): (Var, (Var, Var))| x;
-        ode::dopri5().solve_until(f, event, (constant(0.0), speed), linspace(0.0, 5.0, 2)).1.0
+        ode::dopri5()
+            .solve_until(f, event, (constant(0.0), speed), linspace(0.0, 5.0, 2, Dtype::F64))
+            .1
+            .0
     };
     let all = run(vmap(landing), [1.0, 2.0, 4.0]).unwrap();
     assert!(near(&numbers(&all), &[2.0, 4.0, 5.0], 1e-9, 0.0), "{all:?}");
@@ -274,7 +282,7 @@ fn pair() -> Var {
 }
 
 fn three() -> Var {
-    linspace(0.0, 1.0, 3)
+    linspace(0.0, 1.0, 3, Dtype::F64)
 }
 
 #[test]
@@ -324,7 +332,7 @@ fn a_slope_that_draws_draws_once() {
         move |y0: Var| {
             let rng = random::Rng::new(key);
             let f = move |(_, y): (Var, Var)| -y * (1.0 + rng.uniform([], Dtype::F64));
-            ode::dopri5().solve(f, y0, linspace(0.0, 1.0, 3)).0
+            ode::dopri5().solve(f, y0, linspace(0.0, 1.0, 3, Dtype::F64)).0
         }
     };
     let (y, z) = (run(walk(1), 1.0).unwrap(), run(walk(2), 1.0).unwrap());

@@ -51,7 +51,7 @@ fn engines_agree() {
     for (name, method) in [("driven", ode::dopri5()), ("robertson", ode::rodas5p())] {
         let f = equation(name);
         let y0 = Tensor::from(if name == "driven" { vec![0.5, 0.0] } else { vec![1.0, 0.0, 0.0] });
-        let solve = |y0: Var| method.solve(|(t, y)| f(t, y), y0, linspace(0.0, 0.3, 3));
+        let solve = |y0: Var| method.solve(|(t, y)| f(t, y), y0, linspace(0.0, 0.3, 3, Dtype::F64));
         let (y, stats) = jit(solve).call(&y0).unwrap();
         let (z, others) = jit(solve).interpreted().call(&y0).unwrap();
         assert!(near(&numbers(&y), &numbers(&z), 1e-12, 1e-9), "{name}: {y:?} and {z:?}");
@@ -72,7 +72,12 @@ fn events_are_those_of_scipy() {
         let end = number(&line["end"]);
         let solve = |y0: Var| {
             let method = ode::dopri5().rtol(1e-11).atol(1e-12);
-            method.solve_until(|(t, y)| f(t, y), |(_, y)| g(y), y0, linspace(0.0, end, 11))
+            method.solve_until(
+                |(t, y)| f(t, y),
+                |(_, y)| g(y),
+                y0,
+                linspace(0.0, end, 11, Dtype::F64),
+            )
         };
         let (path, (t, y), stats) = run(solve, Tensor::from(list(&line["y0"]))).unwrap();
         assert_eq!(status(&stats), ode::Status::Event, "{line}");
