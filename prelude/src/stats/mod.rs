@@ -17,7 +17,7 @@
 //! | Bernoulli, categorical | [`bernoulli_logpmf`], [`categorical_logpmf`] | [`bernoulli_entropy`], [`categorical_entropy`] | [`bernoulli_kl`], [`categorical_kl`] |
 //! | binomial, Poisson | [`binomial_logpmf`], [`poisson_logpmf`] | | [`poisson_kl`] |
 //!
-//! An empty field means that no closed form is known. The divergence of two binomial distributions of n trials is n
+//! An empty field means that the function is absent. The divergence of two binomial distributions of n trials is n
 //! times [`bernoulli_kl`].
 //!
 //! All are functions of arrays that are broadcast together, with derivatives of every order in x and in each
