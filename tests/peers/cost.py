@@ -17,6 +17,8 @@ os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_paralleli
 import jax
 import jax.numpy as jnp
 import numpy as np
+from beside import arguments as options
+from beside import ours
 from jax import lax
 
 jax.config.update("jax_enable_x64", True)
@@ -152,29 +154,18 @@ def median(call):
     return sorted(times)[len(times) // 2] * 1e6
 
 
-def ours(command, row):
-    lines = subprocess.run([command, "--json", "cost", row], capture_output=True, text=True, check=True).stdout.splitlines()
-    rows = (json.loads(line) for line in lines if line.startswith("{"))
-    return {found["name"]: found["value"] for found in rows}
-
-
 def show(name, value, beside):
     print(json.dumps({"name": name, "value": value, "unit": "us"}), flush=True)
-    if beside and name in beside:
+    if name in beside:
         print(f"    {name[5:-3]}: {beside[name]:.1f} us beside {value:.1f} us, ratio {beside[name] / value:.2f}", flush=True)
 
 
 def main():
-    words = sys.argv[1:]
-    command = None
-    if "--beside" in words:
-        at = words.index("--beside")
-        command = words[at + 1]
-        del words[at : at + 2]
+    words, command = options()
     for name, (differentiated, arguments, f) in ROWS.items():
         if words and not any(word in name for word in words):
             continue
-        beside = ours(command, name) if command else None
+        beside = ours(command, "cost", name)
         x = arguments()
         value = jax.jit(f)
         show(f"cost_{name}_us", median(lambda: value(*x)), beside)

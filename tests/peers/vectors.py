@@ -10,8 +10,6 @@ JAX or numpy, whichever is faster: `taskset -c 0 python tests/peers/vectors.py -
 
 import json
 import os
-import subprocess
-import sys
 import time
 
 os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
@@ -20,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.special as sp
+from beside import arguments, ours
 from jax import nn
 from jax.scipy import special as jsp
 
@@ -129,14 +128,9 @@ def median(call):
     return sorted(times)[len(times) // 2] * 1e6
 
 
-def ours(command, name):
-    found = subprocess.run([*command.split(), "--json", "vectors", name], check=True, capture_output=True, text=True)
-    return {row["name"]: row["value"] for row in map(json.loads, found.stdout.splitlines())}
-
-
 def measure(program, command):
     name, sizes, shape, in_jax, in_numpy = program
-    beside = ours(command, name) if command else {}
+    beside = ours(command, "vectors", name)
     for dtype in ["f64", "f32"]:
         for n in sizes:
             x = (np.sin(0.7 * np.arange(n) + 0.1) + 1.1).astype({"f64": "f8", "f32": "f4"}[dtype]).reshape(shape(n))
@@ -153,12 +147,7 @@ def measure(program, command):
 
 
 def main():
-    words = sys.argv[1:]
-    command = None
-    if "--beside" in words:
-        at = words.index("--beside")
-        command = words[at + 1]
-        del words[at : at + 2]
+    words, command = arguments()
     for program in PROGRAMS:
         if not words or program[0] in words:
             measure(program, command)

@@ -27,7 +27,7 @@ pub(super) fn hoisted(program: &Program, overlap: bool) -> Program {
     for step in &mut body {
         let mut before = inside(&program.entry, overlap, step);
         if !before.is_empty() {
-            let origins = step.origins().cloned().unwrap_or_default();
+            let origins = step.own_origins();
             let empty = Stmt::Nest { body: Vec::new(), origins: origins.clone() };
             before.push(std::mem::replace(step, empty));
             *step = Stmt::Nest { body: before, origins };

@@ -284,6 +284,11 @@ impl Stmt {
         }
     }
 
+    /// Returns the equations that the statement computes; none if it has no origins of its own.
+    pub(crate) fn own_origins(&self) -> Origins {
+        self.origins().cloned().unwrap_or_default()
+    }
+
     /// Returns the inner blocks of the statement, in program order.
     pub fn blocks(&self) -> SmallVec<[&[Stmt]; 2]> {
         self.shape().blocks

@@ -59,7 +59,7 @@ fn hoist_invariant(program: &mut Program, machine: MachineModel) -> Vec<Hoisted>
         let (free, made) = (hoist.free, hoist.made);
         if !first.is_empty() {
             // A step must remain one statement, because reports refer to steps by position.
-            let origins = stmt.origins().cloned().unwrap_or_default();
+            let origins = stmt.own_origins();
             let rest = std::mem::replace(stmt, Stmt::Nest { body: first, origins });
             if let Stmt::Nest { body, .. } = stmt {
                 body.push(rest);
@@ -116,7 +116,7 @@ impl Hoist<'_> {
         varies: &VaryingValues,
         first: &mut Vec<Stmt>,
     ) {
-        let (flow, origins) = (stmt.shape().flow, stmt.origins().cloned().unwrap_or_default());
+        let (flow, origins) = (stmt.shape().flow, stmt.own_origins());
         for body in stmt.blocks_mut() {
             let times = match flow {
                 Flow::Nest => times,

@@ -58,7 +58,7 @@ fn index_set_split(program: &mut Program, tiny: Option<MachineModel>) -> Result<
     for kernel in program.kernels_mut() {
         for step in std::mem::take(&mut kernel.body) {
             // A step must remain one statement, because reports refer to steps by position.
-            let origins = step.origins().cloned().unwrap_or_default();
+            let origins = step.own_origins();
             let step = Stmt::nest(block(kernel, vec![step], tiny, false)?, origins);
             kernel.body.push(step);
         }

@@ -177,7 +177,7 @@ impl<'a> Sums<'a> {
             && (0..self.elements.len()).all(apart)
     }
 
-    /// Returns whether an element depends on its earlier value through a function with an 8-lane version, such as
+    /// Returns whether an element depends on its earlier value through a library function that is inlined in vectors, such as
     /// `tanh`. Such an iteration has many operations in sequence. With the loop over results inside, the processor
     /// overlaps those of several vectors of results; a load and a store cost little beside them.
     fn waits(&self, kernel: &Kernel, before: &SecondaryMap<ScalarId, Option<usize>>) -> bool {
@@ -192,7 +192,7 @@ impl<'a> Sums<'a> {
             stmt.args(&mut |arg| {
                 depends[*value] |= matches!(arg, Arg::Scalar(s) if depends[s]);
             });
-            waits |= depends[*value] && code.of_eight(kernel.scalars[*value]).is_some();
+            waits |= depends[*value] && code.is_inlined_in_vectors(kernel.scalars[*value]);
         }
         waits
     }

@@ -86,7 +86,7 @@ fn block(
             changed |= block(kernel, mentions, (machine, own), within || in_order, inside);
         }
         if let Some([mut before, behind]) = around {
-            let origins = stmt.origins().cloned().unwrap_or_default();
+            let origins = stmt.own_origins();
             let empty = Stmt::Nest { body: Vec::new(), origins: origins.clone() };
             before.push(std::mem::replace(stmt, empty));
             before.extend(behind);

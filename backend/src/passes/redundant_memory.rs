@@ -66,7 +66,8 @@ impl Element {
 }
 
 impl Alike {
-    /// Returns whether two elements may alias.
+    /// Returns whether two elements may alias. It runs for each pair of a store and a known element.
+    #[inline]
     fn may(&self, a: &Element, b: &Element) -> bool {
         let (x, y) = (a.held.buffer, b.held.buffer);
         if x != y {
@@ -78,6 +79,7 @@ impl Alike {
     }
 
     /// Returns whether two elements are certainly the same.
+    #[inline]
     fn is(&self, a: &Element, b: &Element) -> bool {
         a.held.buffer == b.held.buffer && a.address == b.address && a.is_fixed()
     }

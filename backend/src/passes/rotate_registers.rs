@@ -172,7 +172,7 @@ impl Rolling {
                 out.push(put_back(self.held, self.outside(self.iterations, k), *var));
             }
         }
-        Stmt::Nest { body: out, origins: stmt.origins().cloned().unwrap_or_default() }
+        Stmt::Nest { body: out, origins: stmt.own_origins() }
     }
 
     /// Returns a statement with its elements replaced by variables.

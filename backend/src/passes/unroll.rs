@@ -46,7 +46,7 @@ const MOST_STATEMENTS: usize = 100_000;
 fn unroll(kernel: &mut Kernel, factors: &[u64]) {
     for step in std::mem::take(&mut kernel.body) {
         // A step must remain one statement, because reports refer to steps by position.
-        let origins = step.origins().cloned().unwrap_or_default();
+        let origins = step.own_origins();
         let (step, _) = block(kernel, factors, vec![step]);
         kernel.body.push(Stmt::nest(step, origins));
     }

@@ -47,7 +47,7 @@ const MOST_STATEMENTS: usize = 512;
 fn unroll_and_jam(kernel: &mut Kernel, machine: &MachineModel) {
     for step in std::mem::take(&mut kernel.body) {
         // A step must remain one statement, because reports refer to steps by position.
-        let origins = step.origins().cloned().unwrap_or_default();
+        let origins = step.own_origins();
         let step = block(kernel, machine, vec![step]);
         kernel.body.push(Stmt::nest(step, origins));
     }

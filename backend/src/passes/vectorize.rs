@@ -105,7 +105,7 @@ fn plan(k: &Kernel, factors: LaneFactors, stmt: &Stmt) -> Option<Plan> {
         folds_inside: false,
         inside: false,
         calls: false,
-        eights: false,
+        inlined: false,
         better_inside: false,
     };
     s.block(body);
@@ -116,11 +116,11 @@ fn plan(k: &Kernel, factors: LaneFactors, stmt: &Stmt) -> Option<Plan> {
     let several = |factors: LaneFactors| {
         one * factors.iter().find(|(most, _)| s.statements <= *most).map_or(1, |t| t.1)
     };
-    let calls = s.calls && !s.eights;
+    let calls = s.calls && !s.inlined;
     let most = match (s.folds, s.folds_inside) {
         (true, false) if !calls => several(factors),
         (true, _) | (_, true) if !s.calls => several(SCALAR_FACTORS),
-        _ if s.eights => EIGHT,
+        _ if s.inlined => EIGHT,
         _ => one,
     };
     let lanes = std::iter::successors(Some(most), |w| Some(w / 2)).find(|w| w <= extent)?;
@@ -147,8 +147,8 @@ struct Survey<'a> {
     inside: bool,
     /// Whether the body calls functions. Calls preserve no vector register.
     calls: bool,
-    /// Whether a called function has an 8-lane version.
-    eights: bool,
+    /// Whether a library function in the body is inlined in vectors.
+    inlined: bool,
     /// Whether an inner loop of `SMALL` iterations or more gains more from lanes, so that this loop gets
     /// none.
     better_inside: bool,
@@ -204,12 +204,12 @@ impl Survey<'_> {
 
     fn code(&mut self, code: Code, dtype: Dtype) {
         let called = code.called(dtype).is_some();
-        let eight = code.of_eight(dtype).is_some();
+        let inlined = code.is_inlined_in_vectors(dtype);
         self.calls |= called;
-        self.eights |= eight;
+        self.inlined |= inlined;
         self.gain += match code.row().gives {
-            // The gain is per pair of lanes, which is a quarter of an 8-lane call.
-            _ if eight => i64::from(code.row().flops),
+            // The gain is per pair of lanes, which is a quarter of the work of eight lanes.
+            _ if inlined => i64::from(code.row().flops),
             // Other calls are made per lane. The call itself costs more than splitting the vector.
             _ if called => 0,
             Gives::Dtype(_) => -1,

@@ -202,7 +202,7 @@ impl<'a> Instrument<'a> {
         let shape = stmt.shape();
         let compound = |s: &Stmt| s.origins().is_some();
         let first = self.parts.next_key();
-        let origins = stmt.origins().cloned().unwrap_or_default();
+        let origins = stmt.own_origins();
         let scope = match shape.flow {
             // A nest of scalars has the origins that its statements do not have.
             Flow::Nest

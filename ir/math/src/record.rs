@@ -235,7 +235,7 @@ impl<F: Raw> Number for Recorded<F> {
 impl Recording {
     /// Records the function `S`: in f32 if `narrow`, otherwise in f64.
     pub fn of<S: Parted>(narrow: bool) -> Recording {
-        if narrow { record::<S, f32>(true) } else { record::<S, f64>(false) }
+        if narrow { record_one::<S, f32>(true) } else { record_one::<S, f64>(false) }
     }
 
     /// Records the function `S` of two arguments: in f32 if `narrow`, otherwise in f64.
@@ -289,19 +289,28 @@ impl Recording {
     }
 }
 
-fn record<S: Parted, F: Raw>(narrow: bool) -> Recording {
+/// Records the operations of `f`, which returns whether its result is valid, and the result. Its argument returns the
+/// argument of the recorded function at a position.
+fn record<F: Raw>(
+    narrow: bool,
+    f: impl FnOnce(&dyn Fn(u8) -> Recorded<F>) -> (RecordedMask, Recorded<F>),
+) -> Recording {
     // A panic during an earlier recording may have left operations in the list: clear it.
     LIST.take();
-    let x = recorded::<F>(Operation::Argument(0));
-    let inside = S::inside(x).0;
-    let result = S::straight(x).0;
-    Recording { narrow, list: LIST.take(), inside, result }
+    let (inside, result) = f(&|position| recorded(Operation::Argument(position)));
+    Recording { narrow, list: LIST.take(), inside: inside.0, result: result.0 }
+}
+
+fn record_one<S: Parted, F: Raw>(narrow: bool) -> Recording {
+    record::<F>(narrow, |argument| {
+        let x = argument(0);
+        (S::inside(x), S::straight(x))
+    })
 }
 
 fn record_pair<S: PartedPair, F: Raw>(narrow: bool) -> Recording {
-    LIST.take();
-    let [x, y] = [0, 1].map(|i| recorded::<F>(Operation::Argument(i)));
-    let inside = S::inside(x, y).0;
-    let result = S::straight(x, y).0;
-    Recording { narrow, list: LIST.take(), inside, result }
+    record::<F>(narrow, |argument| {
+        let (x, y) = (argument(0), argument(1));
+        (S::inside(x, y), S::straight(x, y))
+    })
 }

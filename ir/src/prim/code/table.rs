@@ -244,6 +244,12 @@ impl Code {
         })
     }
 
+    /// Returns whether the code is a library function that vectorized loops compute for several elements at once, inlined
+    /// from its recording.
+    pub fn is_inlined_in_vectors(self, dtype: Dtype) -> bool {
+        self.called(dtype).is_some_and(|library| library.recording(dtype).is_some())
+    }
+
     /// Returns the neutral value of a fold with this code; `None` if the code does not fold.
     pub fn neutral(self, dtype: Dtype) -> Option<Literal> {
         let row = self.row();

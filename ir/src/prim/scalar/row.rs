@@ -221,6 +221,21 @@ pub(super) const fn relaxed(
     }
 }
 
+/// Defines a function that returns the recording of a function for a float dtype, made at the first use, from the
+/// constructor of [`crate::math::Recording`].
+macro_rules! recording {
+    ($($of:tt)*) => {{
+        fn recording(dtype: crate::Dtype) -> &'static crate::math::Recording {
+            static BOTH: [std::sync::OnceLock<crate::math::Recording>; 2] =
+                [const { std::sync::OnceLock::new() }; 2];
+            let narrow = dtype == crate::Dtype::F32;
+            let place = &BOTH[usize::from(narrow)];
+            place.get_or_init(|| crate::math::Recording::$($of)*(narrow))
+        }
+        recording as fn(crate::Dtype) -> &'static crate::math::Recording
+    }};
+}
+
 /// Defines the code of a library function of one argument from its name, cost, continuity, sign
 /// ([`crate::prim::SignOf`]) and f64 version, whose result the f32 version rounds once. With `parted`, both
 /// versions come from one generic source ([`crate::math::Parted`]).
@@ -232,15 +247,8 @@ macro_rules! unary {
         extern "C" fn narrow(x: f32) -> f32 {
             <$f as crate::math::Parted>::here_f32(x)
         }
-        fn recording(dtype: crate::Dtype) -> &'static crate::math::Recording {
-            static BOTH: [std::sync::OnceLock<crate::math::Recording>; 2] =
-                [const { std::sync::OnceLock::new() }; 2];
-            let narrow = dtype == crate::Dtype::F32;
-            let place = &BOTH[usize::from(narrow)];
-            place.get_or_init(|| crate::math::Recording::of::<$f>(narrow))
-        }
         let eight = Some(crate::math::Eight::of::<$f>());
-        let recording = Some(recording as fn(crate::Dtype) -> &'static crate::math::Recording);
+        let recording = Some(crate::prim::scalar::row::recording!(of::<$f>));
         let function = crate::prim::LibraryFn::Unary { f64: wide, f32: narrow, eight, recording };
         let (flops, continuity) = ($flops, crate::prim::Continuity::$jumps);
         let sign = crate::prim::SignOf::$sign;
@@ -270,14 +278,7 @@ macro_rules! binary {
         extern "C" fn narrow(x: f32, y: f32) -> f32 {
             <$f as crate::math::PartedPair>::here_f32(x, y)
         }
-        fn recording(dtype: crate::Dtype) -> &'static crate::math::Recording {
-            static BOTH: [std::sync::OnceLock<crate::math::Recording>; 2] =
-                [const { std::sync::OnceLock::new() }; 2];
-            let narrow = dtype == crate::Dtype::F32;
-            let place = &BOTH[usize::from(narrow)];
-            place.get_or_init(|| crate::math::Recording::of_pair::<$f>(narrow))
-        }
-        let recording = Some(recording as fn(crate::Dtype) -> &'static crate::math::Recording);
+        let recording = Some(crate::prim::scalar::row::recording!(of_pair::<$f>));
         let function = crate::prim::LibraryFn::Binary { f64: wide, f32: narrow, recording };
         let (flops, continuity) = ($flops, crate::prim::Continuity::$jumps);
         let sign = crate::prim::SignOf::$sign;
@@ -318,4 +319,4 @@ macro_rules! ternary {
         Code::Library(crate::prim::Library { name: $name, flops, continuity, sign, function })
     }};
 }
-pub(super) use {binary, ternary, unary};
+pub(super) use {binary, recording, ternary, unary};

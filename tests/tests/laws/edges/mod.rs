@@ -111,6 +111,27 @@ fn functions_of_one_element_at_a_time_are_listed() {
     assert!(jit(|x: Var| x.exp()).explain(&x).unwrap().vectors().loops[0].one_by_one.is_empty());
 }
 
+/// Sums of functions of two arguments, of adjacent elements and at strides, run in as many lanes as those of one argument.
+#[test]
+fn functions_of_two_arguments_run_in_lanes() {
+    let two: [fn(Var, Var) -> Var; 4] =
+        [|x, y| x.pow(y), |x, y| x.hypot(y), |x, y| x.atan2(y), |x, y| x.logaddexp(y)];
+    fn lanes(f: impl Fn(Var) -> Var + 'static, x: &Tensor) -> Vec<String> {
+        let explained = jit(f).explain(x).unwrap();
+        explained.vectors().loops.iter().map(|l| l.header.clone()).collect()
+    }
+    let (row, columns) =
+        (Tensor::full(&[1000], 0.5).unwrap(), Tensor::full(&[1000, 2], 0.5).unwrap());
+    for f in two {
+        assert_eq!(lanes(move |x| f(x, 1.5 - x).sum(), &row), lanes(|x| x.exp().sum(), &row));
+        let column = |x: Var, i| x.index_axis(1, i);
+        assert_eq!(
+            lanes(move |x| f(column(x, 0), column(x, 1)), &columns),
+            lanes(move |x| column(x, 0).exp() + column(x, 1), &columns)
+        );
+    }
+}
+
 /// Compares functions in f32 with themselves in f64: values, gradients and Hessians must agree to the relative errors
 /// of `narrow::NEAR`.
 #[test]
