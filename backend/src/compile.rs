@@ -16,7 +16,7 @@
 
 use crate::accelerator::{self, RunConfig, Statistics};
 use crate::codegen::vectors::Vectors;
-use crate::executable::{Executable, Taken};
+use crate::executable::{CallResources, Executable};
 use crate::fingerprint;
 use crate::layout::{Pipeline, ScratchpadModel};
 use crate::loop_ir::{self, External, ExternalSignature, Program};
@@ -151,7 +151,7 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
         lower,
         code,
     };
-    fingerprint::tell(module, func, &report.target, &report.program, &report.plan);
+    fingerprint::record(module, func, &report.target, &report.program, &report.plan);
     report.vectors.log();
     Ok(Runnable { running, params, report, checked: Arc::default(), profiling })
 }
@@ -251,7 +251,7 @@ impl Runnable {
         &self,
         args: &[&Tensor],
         limits: &Limits,
-    ) -> Result<(Vec<Tensor>, Taken), Problem> {
+    ) -> Result<(Vec<Tensor>, CallResources), Problem> {
         limits.begin()?;
         match &self.running {
             Running::Native(e) => {
@@ -264,12 +264,18 @@ impl Runnable {
             Running::Interpreter(p) => {
                 self.check(args)?;
                 let results = loop_ir::shadow_within(p, &owned(args), limits)?;
-                Ok((results, Taken { workspace: self.report.peak, ..Taken::default() }))
+                Ok((
+                    results,
+                    CallResources { workspace: self.report.peak, ..CallResources::default() },
+                ))
             }
             Running::Simulated(p, setup) => {
                 self.check(args)?;
                 let (results, _) = accelerator::simulate_within(p, &owned(args), setup, limits)?;
-                Ok((results, Taken { workspace: self.report.peak, ..Taken::default() }))
+                Ok((
+                    results,
+                    CallResources { workspace: self.report.peak, ..CallResources::default() },
+                ))
             }
         }
     }

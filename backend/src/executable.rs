@@ -92,7 +92,7 @@ struct Inner {
 
 /// The resources that a call used: iterations and memory, besides arguments and results.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Taken {
+pub struct CallResources {
     /// The counts of iterations of the limited loops, in the order in which the loops are compiled.
     pub loops: Vec<LoopCount>,
     /// The bytes of workspace that the call used.
@@ -104,7 +104,7 @@ pub struct Taken {
 }
 
 /// The results of a run, the bytes that its dynamic tapes took, and the counts of its timers.
-struct Ran {
+struct RunResults {
     results: Vec<Tensor>,
     records: usize,
     timed: Option<Timed>,
@@ -199,11 +199,11 @@ impl Executable {
         &self,
         args: &[&Tensor],
         limits: &Limits,
-    ) -> Result<(Vec<Tensor>, Taken), Problem> {
+    ) -> Result<(Vec<Tensor>, CallResources), Problem> {
         let mut loop_limits = self.loop_limits(limits);
-        let Ran { results, records, timed } = self.run(args, loop_limits.as_mut())?;
+        let RunResults { results, records, timed } = self.run(args, loop_limits.as_mut())?;
         let loops = loop_limits.map_or(Vec::new(), LoopLimits::counts);
-        Ok((results, Taken { loops, workspace: self.0.workspace, records, timed }))
+        Ok((results, CallResources { loops, workspace: self.0.workspace, records, timed }))
     }
 
     fn loop_limits(&self, limits: &Limits) -> Option<LoopLimits> {
@@ -214,7 +214,7 @@ impl Executable {
         &self,
         args: &[&Tensor],
         mut loop_limits: Option<&mut LoopLimits>,
-    ) -> Result<Ran, Problem> {
+    ) -> Result<RunResults, Problem> {
         let Inner { code, inputs, outputs, workspace, pool, tapes, records: kept, calls, .. } =
             &*self.0;
         if args.len() != inputs.len() {
@@ -325,7 +325,7 @@ impl Executable {
             let lines = unsafe { lines.assume_init() };
             results.push(Tensor::from_lines(output.ty.clone(), lines)?);
         }
-        Ok(Ran { results, records: bytes, timed })
+        Ok(RunResults { results, records: bytes, timed })
     }
 
     /// Returns the bytes of memory for tape records that stay allocated for the next call.

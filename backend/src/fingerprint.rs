@@ -10,18 +10,24 @@ use std::hash::{Hash, Hasher};
 use tapeloom_ir::{FuncId, Module, fingerprint};
 
 /// Writes the fingerprints of a compilation's results (loop program, plan, layouts), if the user requested them.
-pub(crate) fn tell(module: &Module, func: FuncId, target: &Target, program: &Program, plan: &Plan) {
+pub(crate) fn record(
+    module: &Module,
+    func: FuncId,
+    target: &Target,
+    program: &Program,
+    plan: &Plan,
+) {
     let of = || fingerprint::function(module, func);
     let kernels = || fingerprint::of(program);
-    fingerprint::tell("kernels", of, kernels);
-    fingerprint::tell("plan", of, || fingerprint::of(plan));
-    fingerprint::tell("tape", of, || fingerprint::of(&Told(plan)));
+    fingerprint::record("kernels", of, kernels);
+    fingerprint::record("plan", of, || fingerprint::of(plan));
+    fingerprint::record("tape", of, || fingerprint::of(&TapeTable(plan)));
     // Only simulated accelerators lay out tapes, so other targets have no layout to fingerprint.
     if matches!(target, Target::Accelerator(_)) && fingerprint::wanted() {
         for pipeline in Pipeline::ALL {
             // A program without residuals has no layout, and therefore no fingerprint of a layout.
             if let Ok(layout) = pipeline.run(program, &ScratchpadModel::default()) {
-                fingerprint::tell("layout", kernels, || fingerprint::of(&layout));
+                fingerprint::record("layout", kernels, || fingerprint::of(&layout));
             }
         }
     }
@@ -71,9 +77,9 @@ impl Hash for Row {
 
 /// The fields of a memory plan that are only printed in tables of the tape: they affect no byte of memory, so they have
 /// a fingerprint of their own.
-struct Told<'p>(&'p Plan);
+struct TapeTable<'p>(&'p Plan);
 
-impl Hash for Told<'_> {
+impl Hash for TapeTable<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let row = |row: &Row, state: &mut H| (row.tape, row.read_back.len()).hash(state);
         self.0.rows.iter().for_each(|r| row(r, state));

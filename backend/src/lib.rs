@@ -34,7 +34,7 @@ mod sweeps;
 pub use codegen::clif::CodeReport;
 pub use codegen::vectors::{LaneCode, LaneLoop, Vectors};
 pub use compile::{Report, Runnable, compile, timed_parts};
-pub use executable::{Executable, Taken};
+pub use executable::{CallResources, Executable};
 pub use lower::{loop_trees, schedule};
 pub use machine::{Effect, MachineModel, Number};
 pub use profile::{Profile, ProfileLine, ProfileRow};

@@ -73,7 +73,7 @@ pub fn wanted() -> bool {
 
 /// Records a stage of a compile, if fingerprints are [wanted]: only then calls `input` and `output`, which compute
 /// its fingerprints.
-pub fn tell(name: &'static str, input: impl FnOnce() -> u64, output: impl FnOnce() -> u64) {
+pub fn record(name: &'static str, input: impl FnOnce() -> u64, output: impl FnOnce() -> u64) {
     if !wanted() {
         return;
     }

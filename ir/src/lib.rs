@@ -56,7 +56,7 @@ pub use lints::finite::eval_finite;
 pub use lints::key_reuse::check_keys;
 pub use map::{OrderedMap, OrderedSet};
 pub use policy::{Amortization, Memory, PlanContext, PlanRequest, Price};
-pub use policy_table::{Again, Bits, Planner, Policy, PolicyRow, ROUNDING};
+pub use policy_table::{Bits, Planner, Policy, PolicyRow, ROUNDING, RecomputePrice};
 pub use prim::{Code, Op, Scalar};
 pub use revolve::Schedule;
 pub use tapeloom_math as math;

@@ -76,15 +76,15 @@ pub enum Memory {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Amortization {
     iterations: u32,
-    regime: PlanContext,
+    context: PlanContext,
 }
 
 impl Amortization {
     /// The amortization of a value that costs all its bytes in each iteration.
-    pub const OWN: Amortization = Amortization { iterations: 1, regime: PlanContext::PLAIN };
+    pub const OWN: Amortization = Amortization { iterations: 1, context: PlanContext::PLAIN };
     /// The amortization of a value that is free to read: an argument of the whole program, or an element of one.
     pub const FREE: Amortization =
-        Amortization { iterations: u32::MAX, regime: PlanContext::PLAIN };
+        Amortization { iterations: u32::MAX, context: PlanContext::PLAIN };
 
     /// Returns this amortization, spread over `iterations` times the number of iterations.
     #[must_use]
@@ -93,10 +93,10 @@ impl Amortization {
         Amortization { iterations: self.iterations.saturating_mul(times), ..self }
     }
 
-    /// Returns this amortization in the planning context `regime`.
+    /// Returns this amortization in the planning context `context`.
     #[must_use]
-    pub fn with(self, regime: PlanContext) -> Amortization {
-        Amortization { regime, ..self }
+    pub fn with(self, context: PlanContext) -> Amortization {
+        Amortization { context, ..self }
     }
 
     /// Returns this amortization in the body of a loop, which runs `iterations` times per run of the function
@@ -104,18 +104,18 @@ impl Amortization {
     #[must_use]
     pub fn inside(self, iterations: usize) -> Amortization {
         let times = u32::try_from(iterations).unwrap_or(u32::MAX);
-        self.with(PlanContext { runs: self.regime.runs.saturating_mul(times), ..self.regime })
+        self.with(PlanContext { runs: self.context.runs.saturating_mul(times), ..self.context })
     }
 
     /// Returns this amortization for residuals packed as `bits` says.
     #[must_use]
     pub fn in_bits(self, bits: Bits) -> Amortization {
-        self.with(PlanContext { bits, ..self.regime })
+        self.with(PlanContext { bits, ..self.context })
     }
 
     /// Returns the planning context (meaning of arrays, packing, number of runs) of the amortization.
-    pub fn regime(self) -> PlanContext {
-        self.regime
+    pub fn context(self) -> PlanContext {
+        self.context
     }
 
     /// Returns whether the value is free to read.
@@ -180,12 +180,12 @@ impl PlanRequest {
     /// Returns the request for a function (such as a loop's body) whose two halves are run by two equations.
     pub fn apart(params: Vec<Price>, results: Vec<Price>, iterations: usize) -> PlanRequest {
         // The context is that of the parameters; a function that is differentiated has at least one.
-        let regime = params.iter().map(|price| price.share().regime).max().unwrap_or_default();
-        let bits = match regime.memory {
-            Memory::Values => regime.bits,
+        let context = params.iter().map(|price| price.share().context).max().unwrap_or_default();
+        let bits = match context.memory {
+            Memory::Values => context.bits,
             Memory::Read | Memory::Written => Bits::Whole,
         };
-        let (policy, runs) = (regime.policy(), regime.runs as usize);
+        let (policy, runs) = (context.policy(), context.runs as usize);
         PlanRequest { policy, params, results, iterations, runs, together: false, bits }
     }
 }

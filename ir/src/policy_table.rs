@@ -83,7 +83,7 @@ pub struct PolicyRow {
     /// The policy's word in its text form, such as `planned`.
     pub word: &'static str,
     /// How the planner prices recomputing a value.
-    pub again: Again,
+    pub recompute: RecomputePrice,
     /// The packing of residuals, in the function and in the bodies of its loops.
     pub bits: Bits,
     /// The algorithm that chooses residuals.
@@ -95,7 +95,7 @@ pub struct PolicyRow {
 
 /// How the planner prices recomputing a value, relative to saving it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Again {
+pub enum RecomputePrice {
     /// The price is the arithmetic, weighed against the bytes saved; expensive equations are never recomputed.
     Weighed,
     /// The price is zero: every value is recomputed rather than saved.
@@ -146,38 +146,54 @@ impl Policy {
 
     /// Returns the policy's row in the table.
     pub fn row(&self) -> PolicyRow {
-        let row = |word, again, bits, planner, nothing_else| PolicyRow {
+        let row = |word, recompute, bits, planner, nothing_else| PolicyRow {
             word,
-            again,
+            recompute,
             bits,
             planner,
             nothing_else,
         };
         // The policies that imitate other compilers save values unpacked, as those compilers do.
         match self {
-            Policy::Planned => row("planned", Again::Weighed, Bits::Cheap, Planner::Cut, false),
-            Policy::Rounded => row("rounded", Again::Weighed, Bits::Rounded, Planner::Cut, false),
+            Policy::Planned => {
+                row("planned", RecomputePrice::Weighed, Bits::Cheap, Planner::Cut, false)
+            }
+            Policy::Rounded => {
+                row("rounded", RecomputePrice::Weighed, Bits::Rounded, Planner::Cut, false)
+            }
             Policy::Everything => {
-                row("everything", Again::DearButNames, Bits::Whole, Planner::Cut, false)
+                row("everything", RecomputePrice::DearButNames, Bits::Whole, Planner::Cut, false)
             }
             Policy::Except(_) => {
-                row("except", Again::DearButNames, Bits::Whole, Planner::Cut, false)
+                row("except", RecomputePrice::DearButNames, Bits::Whole, Planner::Cut, false)
             }
-            Policy::Nothing => row("nothing", Again::Free, Bits::Few, Planner::Cut, true),
-            Policy::Dots => row("dots", Again::FreeButContractions, Bits::Few, Planner::Cut, true),
-            Policy::Named(_) => row("named", Again::FreeButNames, Bits::Few, Planner::Cut, true),
+            Policy::Nothing => row("nothing", RecomputePrice::Free, Bits::Few, Planner::Cut, true),
+            Policy::Dots => {
+                row("dots", RecomputePrice::FreeButContractions, Bits::Few, Planner::Cut, true)
+            }
+            Policy::Named(_) => {
+                row("named", RecomputePrice::FreeButNames, Bits::Few, Planner::Cut, true)
+            }
             Policy::Bytes(_) => {
-                row("bytes", Again::FreeButFunctions, Bits::Few, Planner::Budget, false)
+                row("bytes", RecomputePrice::FreeButFunctions, Bits::Few, Planner::Budget, false)
             }
             Policy::About(_) => {
-                row("about", Again::FreeButFunctions, Bits::Few, Planner::Budget, false)
+                row("about", RecomputePrice::FreeButFunctions, Bits::Few, Planner::Budget, false)
             }
-            Policy::Aliased => {
-                row("aliased", Again::FreeButFunctions, Bits::Whole, Planner::Memory, false)
-            }
-            Policy::Disjoint => {
-                row("disjoint", Again::FreeButFunctions, Bits::Whole, Planner::Memory, false)
-            }
+            Policy::Aliased => row(
+                "aliased",
+                RecomputePrice::FreeButFunctions,
+                Bits::Whole,
+                Planner::Memory,
+                false,
+            ),
+            Policy::Disjoint => row(
+                "disjoint",
+                RecomputePrice::FreeButFunctions,
+                Bits::Whole,
+                Planner::Memory,
+                false,
+            ),
         }
     }
 

@@ -15,7 +15,9 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 use tapeloom_ir::lang::query::Residual;
 use tapeloom_ir::prim::Call;
-use tapeloom_ir::trace::{self, Closed, Context, Diagnostic, Handle, Held, Note, Opened, Param};
+use tapeloom_ir::trace::{
+    self, CapturedState, Closed, Context, Diagnostic, Handle, Note, Opened, Param,
+};
 use tapeloom_ir::{ArrayType, FuncId, Kind, Loc, Module, Problem, Type};
 
 thread_local! {
@@ -76,7 +78,7 @@ pub(crate) fn stage_solver<A: Tree<Var>, B: Tree<Var>>(
 
 /// Runs a closure in a frame that was opened for it. Its parameters may differ from the arguments (vmap removes an
 /// axis). If the frame was opened as a body, the closure may write to state from outside; then the caller of the
-/// function must pass its results to [`Staged::settle`].
+/// function must pass its results to [`Staged::store_state`].
 pub(crate) fn stage_in<A: Tree<Var>, B: Tree<Var>>(
     opened: Opened,
     f: &dyn Fn(A) -> B,
@@ -145,22 +147,22 @@ impl Staged {
     }
 
     /// Returns the values from outside that the closure uses, and the ones among them that are state.
-    pub(crate) fn taken(&self) -> (&[Handle], &[Held]) {
+    pub(crate) fn taken(&self) -> (&[Handle], &[CapturedState]) {
         (&self.closed.captures, &self.closed.held)
     }
 
     /// Returns the state from outside that the closure uses.
-    pub(crate) fn held(&self) -> &[Held] {
+    pub(crate) fn held(&self) -> &[CapturedState] {
         &self.closed.held
     }
 
     /// Returns the state from outside that the closure writes. Its new values are the last results of the function.
-    pub(crate) fn written(&self) -> impl Iterator<Item = &Held> {
+    pub(crate) fn written(&self) -> impl Iterator<Item = &CapturedState> {
         self.closed.held.iter().filter(|held| held.written)
     }
 
     /// Splits off the results that are new values of state, stores them, and returns the closure's own results.
-    pub(crate) fn settle(&self, mut results: Vec<Handle>) -> Vec<Var> {
+    pub(crate) fn store_state(&self, mut results: Vec<Handle>) -> Vec<Var> {
         let last = results.split_off(self.closed.types.len().min(results.len()));
         self.written().zip(last).for_each(|(held, value)| held.state.put(value));
         results.into_iter().map(Var::new).collect()

@@ -46,7 +46,7 @@ pub enum Kind {
     /// `fori_loop` with a static trip count.
     Known,
     /// `fori_loop` with a trip count that is known only at run time.
-    Told,
+    Runtime,
     /// `scan`
     Scan,
     /// `scan_reverse`
@@ -132,7 +132,7 @@ impl Draw {
             Combine::Update,
         ];
         const KINDS: [Kind; 6] =
-            [Kind::Known, Kind::Scan, Kind::Reverse, Kind::Map, Kind::Told, Kind::While];
+            [Kind::Known, Kind::Scan, Kind::Reverse, Kind::Map, Kind::Runtime, Kind::While];
         match self.rng.index(if depth == 0 { 4 } else { 8 }) {
             4 | 5 => {
                 let kind = KINDS[self.rng.index(KINDS.len())];
@@ -328,7 +328,7 @@ fn order(kind: Kind, n: usize) -> Vec<i64> {
     let up = 0..n as i64;
     match kind {
         Kind::Reverse => up.rev().collect(),
-        Kind::Known | Kind::Told | Kind::Scan | Kind::Map | Kind::While => up.collect(),
+        Kind::Known | Kind::Runtime | Kind::Scan | Kind::Map | Kind::While => up.collect(),
     }
 }
 
@@ -425,7 +425,7 @@ impl Traced {
         let numbers = || arange(n, Dtype::I64);
         match kind {
             Kind::Known => fori_loop(n, counted, ()),
-            Kind::Told => fori_loop(self.one * n as i64, counted, ()),
+            Kind::Runtime => fori_loop(self.one * n as i64, counted, ()),
             Kind::Scan => drop(scan(over, (), numbers())),
             Kind::Reverse => drop(scan_reverse(over, (), numbers())),
             Kind::Map => map(iteration, numbers()),

@@ -173,7 +173,7 @@ impl<'t> TextTest<'t> {
             }
             for f in &at {
                 let of = |f| fingerprint::function(&module, f);
-                fingerprint::tell("step", || of(before), || of(*f));
+                fingerprint::record("step", || of(before), || of(*f));
                 if let Some(broken) = tapeloom_ir::verify(&module, *f).first() {
                     let program = print_functions(&module, &at);
                     return Err(format!("after `{name}`: {broken}\n{program}").into());
@@ -232,7 +232,7 @@ impl<'t> TextTest<'t> {
                     }
                 }
             }
-            fingerprint::tell("step", || before, || fingerprint::of(&program));
+            fingerprint::record("step", || before, || fingerprint::of(&program));
         }
         holds.check(&program)?;
         for (args, want) in self.args.iter().zip(&wanted) {
@@ -267,7 +267,7 @@ impl<'t> TextTest<'t> {
             &ScratchpadModel::default(),
             passes.collect::<Result<Vec<_>, _>>()?,
         )?;
-        fingerprint::tell("layout", || fingerprint::of(program), || fingerprint::of(&layout));
+        fingerprint::record("layout", || fingerprint::of(program), || fingerprint::of(&layout));
         let printed = layout.to_string();
         match Layout::parse(&printed)? == layout {
             true => Ok(printed),

@@ -125,7 +125,7 @@ impl List {
     ) -> Result<FuncId, Problem> {
         let made = self.run_with(&mut Transforms, module, f, after)?;
         let of = |f| fingerprint::function(module, f);
-        fingerprint::tell("passes", || of(f), || of(made));
+        fingerprint::record("passes", || of(f), || of(made));
         Ok(made)
     }
 }

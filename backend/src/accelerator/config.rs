@@ -173,7 +173,7 @@ impl RunConfig {
 }
 
 /// A *kept* array: residuals on the tape. The program addresses the array as if its elements were contiguous.
-struct Kept {
+struct KeptArray {
     /// The size of an element in bytes, by which the program's addresses advance.
     width: u64,
     /// The bytes that an element of the array takes on the tape, at least `AddressMap::word`.
@@ -215,7 +215,7 @@ pub(super) struct Addresses {
     places: SecondaryMap<BufferId, Option<u64>>,
     pub(super) workspace: u64,
     /// The arrays on the tape (*kept*), by the address that the program uses for each: `TAPE_ALIAS_BASE` or more.
-    kept: BTreeMap<u64, Kept>,
+    kept: BTreeMap<u64, KeptArray>,
     /// The simulated address of the chunk pointers, the first free address after all chunks, and for each dynamic
     /// tape the addresses of its allocated chunks.
     pointers: u64,
@@ -264,7 +264,7 @@ impl Addresses {
             }
             for field in fields {
                 let width = entry.buffers[field.buffer].ty.dtype.bytes() as u64;
-                let kept_at = Kept {
+                let kept_at = KeptArray {
                     width,
                     place: field.width,
                     region,
@@ -311,7 +311,7 @@ impl Addresses {
         if address >= TAPE_ALIAS_BASE
             && let Some((start, kept)) = self.kept.range(..=address).next_back()
         {
-            let Kept { width, place, region, base, step, at, elements } = *kept;
+            let KeptArray { width, place, region, base, step, at, elements } = *kept;
             let (element, rest) = ((address - start) / width, (address - start) % width);
             let record = element / elements;
             let byte = at + element % elements * place + rest;

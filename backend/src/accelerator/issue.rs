@@ -16,7 +16,7 @@ use super::arrays::Tape;
 use super::instruction_window::{AccessKind, Task, Window};
 use super::machine::Machine;
 use super::memory::{Answer, Memory, Outcome};
-use super::op::{Entry, Home, Token};
+use super::op::{Entry, EntryIdentity, Token};
 use super::scratchpad::not_stored;
 use super::scratchpad_slots::Pads;
 use super::statistics::{Counts, Phase};
@@ -151,7 +151,7 @@ impl<'a> Issue<'a> {
         let (token, ready) = self.window.admit(site, task, operands);
         if ready {
             self.ready.push(token.slot);
-            self.settle()?;
+            self.queue_ready()?;
         }
         Ok(token)
     }
@@ -191,7 +191,7 @@ impl<'a> Issue<'a> {
     }
 
     /// Queues ready operations by the resource that each needs, and finishes those without latency at once.
-    fn settle(&mut self) -> Result<(), Problem> {
+    fn queue_ready(&mut self) -> Result<(), Problem> {
         loop {
             while let Some(id) = self.ready.pop() {
                 self.queue(id)?;
@@ -213,7 +213,7 @@ impl<'a> Issue<'a> {
             Task::Access { write: false, .. } => self.reads.push(turn),
             Task::Access { write: true, .. } => self.writes.push(turn),
             Task::Scratchpad { entry, write } => {
-                let remark = write && matches!(entry.home, Home::Array(..));
+                let remark = write && matches!(entry.identity, EntryIdentity::Array(..));
                 if remark || self.ideal() {
                     self.pad_access(entry, write, self.now)?;
                     return self.instant(id);
@@ -305,7 +305,7 @@ impl<'a> Issue<'a> {
     fn issue(&mut self) -> Result<(), Problem> {
         self.again = false;
         self.stream()?;
-        self.settle()?;
+        self.queue_ready()?;
         self.issue_computations();
         self.issue_accesses()?;
         self.issue_banks()
@@ -442,7 +442,7 @@ impl<'a> Issue<'a> {
     /// For a store: records that the tape entry was stored in tick `done`, and its bits. For a load: compares the
     /// bits with the stored ones, and adds the ticks since the store to `lifetimes`.
     fn remember(&mut self, entry: Entry, write: bool, done: u64) -> Result<(), Problem> {
-        let Home::Tape(region, value, execution) = entry.home else { return Ok(()) };
+        let EntryIdentity::Tape(region, value, execution) = entry.identity else { return Ok(()) };
         let number = self.tape.number(region, value, execution);
         let Some(store) = number.and_then(|n| self.stores.get_mut(n as usize)) else {
             return Err(Problem::internal(format!("{entry:?} is not of the tape")));
@@ -452,12 +452,12 @@ impl<'a> Issue<'a> {
             return Ok(());
         }
         let Some((stored, bits)) = *store else {
-            return Err(Problem::internal(format!("{:?} was never stored", entry.home)));
+            return Err(Problem::internal(format!("{:?} was never stored", entry.identity)));
         };
         self.lifetimes.push(self.now.saturating_sub(stored));
         match bits == entry.bits {
             true => Ok(()),
-            false => Err(not_stored(bits, entry.bits, &format!("{:?}", entry.home))),
+            false => Err(not_stored(bits, entry.bits, &format!("{:?}", entry.identity))),
         }
     }
 
@@ -523,6 +523,6 @@ impl<'a> Issue<'a> {
             self.finish(id)?;
         }
         self.stream()?;
-        self.settle()
+        self.queue_ready()
     }
 }

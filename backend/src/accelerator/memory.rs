@@ -50,7 +50,7 @@ impl Channel {
 
     /// Writes the queued lines that can be written before `now` (in picoseconds), and more lines until at most
     /// `write_buffers` are queued.
-    fn settle(&mut self, m: &Machine, now: u64) {
+    fn drain_writes(&mut self, m: &Machine, now: u64) {
         while let Some((put, address)) = self.waiting.front() {
             let (end, address) = (self.free.max(*put) + m.burst, *address);
             if end > now && self.waiting.len() as u64 <= m.write_buffers {
@@ -64,7 +64,7 @@ impl Channel {
 
     /// Reads the cache line of an address from memory. Returns the time at which the line arrives, in picoseconds.
     fn read(&mut self, m: &Machine, now: u64, address: u64) -> u64 {
-        self.settle(m, now);
+        self.drain_writes(m, now);
         let start = self.free.max(now);
         self.free = start + m.burst;
         start + self.open(m, address)
@@ -73,7 +73,7 @@ impl Channel {
     /// Queues the cache line of an address for writing to memory at the time `now`, in picoseconds.
     fn write(&mut self, m: &Machine, now: u64, address: u64) {
         self.waiting.push_back((now, address));
-        self.settle(m, now);
+        self.drain_writes(m, now);
     }
 }
 

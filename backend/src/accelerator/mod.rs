@@ -31,7 +31,7 @@
 //! let mut tape = Tape::at(Tape::BASE);
 //! let kept = tape.push(1, 8);
 //! // x[i] = i
-//! let entry = |i: u64| Entry::word(Home::Tape(kept, 0, i), i, (i as f64).to_bits());
+//! let entry = |i: u64| Entry::word(EntryIdentity::Tape(kept, 0, i), i, (i as f64).to_bits());
 //! let layer = Layer { stream: 0, entries: 8, in_array: false, order: Order::Mirrored };
 //!
 //! let machine = Machine::cal();
@@ -111,7 +111,7 @@ pub use crate::loop_ir::Place;
 pub use arrays::{Array, ArrayId, Arrays, RegionId, Tape, TapeForm};
 pub use config::{AddressMap, RunConfig};
 pub use machine::{CacheRow, Machine, TABLE_III};
-pub use op::{Entry, Home, Layer, Op, Order, Token, Work};
+pub use op::{Entry, EntryIdentity, Layer, Op, Order, Token, Work};
 pub use opcode::{Latencies, Opcode};
 pub use scratchpad::InputTile;
 pub use scratchpad_slots::Slot;

@@ -86,7 +86,7 @@ pub enum Work {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
     /// The identity of the value: its place on the tape or in an array.
-    pub home: Home,
+    pub identity: EntryIdentity,
     /// The number of the stream that moves the entry between memory and scratchpad.
     pub stream: u32,
     /// The index of the value's 8-byte entry in its layer (the entries allocated in the scratchpad at one time).
@@ -102,7 +102,7 @@ pub struct Entry {
 
 /// The identity of the value of a tape entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Home {
+pub enum EntryIdentity {
     /// A value on the tape: the region of the block that stores the value, the value's index among those of the
     /// block, and the number of the block's execution.
     Tape(RegionId, u64, u64),
@@ -117,8 +117,8 @@ pub enum Home {
 
 impl Entry {
     /// Creates an access to a whole 8-byte entry of stream 0.
-    pub fn word(home: Home, offset: u64, bits: u64) -> Entry {
-        Entry { home, stream: 0, offset, byte: 0, width: 8, bits }
+    pub fn word(identity: EntryIdentity, offset: u64, bits: u64) -> Entry {
+        Entry { identity, stream: 0, offset, byte: 0, width: 8, bits }
     }
 
     /// Returns the mask of the bits that the value takes in its 8-byte entry.
@@ -141,8 +141,8 @@ pub struct Layer {
     pub stream: u32,
     /// The number of entries of the layer; each takes an 8-byte word of the scratchpad.
     pub entries: u64,
-    /// Whether the values are in arrays already ([`Home::Array`]) and are only streamed to the scratchpad. Otherwise
-    /// they are on the tape, and are streamed to memory and back.
+    /// Whether the values are in arrays already ([`EntryIdentity::Array`]) and are only streamed to the scratchpad.
+    /// Otherwise they are on the tape, and are streamed to memory and back.
     pub in_array: bool,
     /// The order in which the reverse phase reads this layer among the layers of the stream.
     pub order: Order,

@@ -63,7 +63,7 @@ struct Tile {
 
 /// A half of a stream's scratchpad entries, named by the number of the stream and of the half.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(super) struct Moved {
+pub(super) struct StreamHalf {
     pub(super) stream: usize,
     pub(super) half: usize,
 }
@@ -71,7 +71,7 @@ pub(super) struct Moved {
 /// A transfer of one half of a stream's scratchpad entries to or from memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Transfer {
-    pub(super) moved: Moved,
+    pub(super) moved: StreamHalf,
     pub(super) entries: u64,
     /// Whether the entries are on the tape; otherwise they are in the array of an argument.
     pub(super) taped: bool,
@@ -275,7 +275,7 @@ impl Scratchpad {
     }
 
     fn transfer(&mut self, half: usize, Tile { entries, address, .. }: Tile) -> Transfer {
-        let moved = Moved { stream: self.stream, half };
+        let moved = StreamHalf { stream: self.stream, half };
         let lines = self.lines.pop();
         let taped = lines.is_none();
         let along = || (address..address + 8 * entries).step_by(self.request as usize).collect();

@@ -8,7 +8,7 @@
 use super::arrays::Tape;
 use super::machine::Machine;
 use super::op::{Entry, Layer};
-use super::scratchpad::{InputTile, Moved, Scratchpad, Transfer};
+use super::scratchpad::{InputTile, Scratchpad, StreamHalf, Transfer};
 use std::collections::VecDeque;
 use tapeloom_ir::Problem;
 
@@ -131,14 +131,14 @@ impl Pads {
 
     pub(super) fn arrived_in_memory(
         &mut self,
-        Moved { stream, half }: Moved,
+        StreamHalf { stream, half }: StreamHalf,
     ) -> Result<(), Problem> {
         self.streams[stream].pad.arrived_in_memory(half)
     }
 
     pub(super) fn arrived_from_memory(
         &mut self,
-        Moved { stream, half }: Moved,
+        StreamHalf { stream, half }: StreamHalf,
     ) -> Result<(), Problem> {
         self.streams[stream].pad.arrived_from_memory(half)
     }

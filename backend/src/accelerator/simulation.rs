@@ -4,7 +4,7 @@ use super::arrays::{ArrayId, Arrays, RegionId, Tape};
 use super::instruction_window::{AccessKind, Task};
 use super::issue::Issue;
 use super::machine::Machine;
-use super::op::{Entry, Home, Op, Token, Work};
+use super::op::{Entry, EntryIdentity, Op, Token, Work};
 use super::scratchpad::InputTile;
 use super::scratchpad_slots::{Pads, Slot};
 use super::statistics::{Energy, Phase, State, Statistics};
@@ -75,8 +75,8 @@ impl<'a> Simulation<'a> {
     }
 
     /// Sets the tiles that a stream brings from the array of an argument, before the stream's first layer. Loads name
-    /// these entries by [`Home::Streamed`]. A line that is in the cache is taken from the cache, as with coherent
-    /// engines.
+    /// these entries by [`EntryIdentity::Streamed`]. A line that is in the cache is taken from the cache, as with
+    /// coherent engines.
     ///
     /// # Errors
     /// [`tapeloom_ir::Kind::Internal`] if the stream still has tiles to bring.
@@ -170,17 +170,18 @@ impl<'a> Simulation<'a> {
     }
 
     fn tape_task(&mut self, entry: Entry, write: bool) -> Result<Option<Task>, Problem> {
-        if entry.home == Home::Streamed {
+        if entry.identity == EntryIdentity::Streamed {
             self.issue.counts().inputs += 1;
             return Ok(Some(Task::Scratchpad { entry, write }));
         }
         let phase = if write { Phase::Forward } else { Phase::Reverse };
         if phase != self.issue.phase {
-            let message = format!("{:?} is used in the phase {:?}", entry.home, self.issue.phase);
+            let message =
+                format!("{:?} is used in the phase {:?}", entry.identity, self.issue.phase);
             return Err(Problem::internal(message));
         }
-        let address = self.tape_address(entry.home)?;
-        let remark = write && matches!(entry.home, Home::Array(..));
+        let address = self.tape_address(entry.identity)?;
+        let remark = write && matches!(entry.identity, EntryIdentity::Array(..));
         let counts = self.issue.counts();
         let task = match self.system.tape {
             Route::Cache { .. } if remark => return Ok(None),
@@ -206,11 +207,11 @@ impl<'a> Simulation<'a> {
 
     /// Returns the memory address of a tape value; on systems with a scratchpad only its number, which checks that it
     /// exists.
-    fn tape_address(&self, home: Home) -> Result<u64, Problem> {
-        let (region, value, execution) = match home {
-            Home::Array(array, element) => return self.address(array, element),
-            Home::Tape(region, value, execution) => (region, value, execution),
-            Home::Streamed => return Ok(0),
+    fn tape_address(&self, identity: EntryIdentity) -> Result<u64, Problem> {
+        let (region, value, execution) = match identity {
+            EntryIdentity::Array(array, element) => return self.address(array, element),
+            EntryIdentity::Tape(region, value, execution) => (region, value, execution),
+            EntryIdentity::Streamed => return Ok(0),
         };
         let address = match self.system.tape {
             Route::Cache { form, prefetch: _ } => {

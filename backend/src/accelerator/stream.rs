@@ -5,14 +5,14 @@
 //! A tile has arrived when its last request has ended.
 
 use super::machine::Machine;
-use super::scratchpad::{Moved, Transfer};
+use super::scratchpad::{StreamHalf, Transfer};
 use std::collections::VecDeque;
 
 #[derive(Default)]
 pub(super) struct Engine {
     /// The transfer in progress: the half of the scratchpad, whether its entries are on the tape, and the addresses
     /// of the requests that have not started.
-    moved: Moved,
+    moved: StreamHalf,
     taped: bool,
     left: VecDeque<u64>,
     /// The tick from which the engine may start its next request.
@@ -21,7 +21,7 @@ pub(super) struct Engine {
     under_way: VecDeque<u64>,
     /// The halves of the scratchpad whose requests have all started, each with the tick in which its last request
     /// ends.
-    arriving: VecDeque<(u64, Moved)>,
+    arriving: VecDeque<(u64, StreamHalf)>,
 }
 
 impl Engine {
@@ -61,7 +61,7 @@ impl Engine {
     }
 
     /// Returns the next half of the scratchpad whose transfer has ended, and forgets the transfer.
-    pub(super) fn arrived(&mut self, now: u64) -> Option<Moved> {
+    pub(super) fn arrived(&mut self, now: u64) -> Option<StreamHalf> {
         let (_, moved) = self.arriving.pop_front_if(|(end, _)| *end <= now)?;
         Some(moved)
     }

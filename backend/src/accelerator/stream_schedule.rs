@@ -7,7 +7,7 @@
 
 use super::op::{Layer as Opened, Order, Token};
 use super::scratchpad_slots::Slot;
-use crate::layout::{Cut, InputId, Layout, Read, RegionId};
+use crate::layout::{InputId, Layout, Read, RegionId, StreamTile};
 use crate::loop_ir::ScalarId;
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
@@ -33,7 +33,7 @@ struct Stream {
     records: u64,
     read: Read,
     /// The tiles that a stream of arguments brings from their arrays; `None` for a stream of the tape.
-    fed: Option<Fed>,
+    fed: Option<StreamedTiles>,
     /// The number of the layer in use (begun, and not ended by a barrier), and of the layer that was last in use.
     open: Option<u64>,
     last: Option<u64>,
@@ -42,11 +42,11 @@ struct Stream {
 }
 
 /// The tiles (words that one stream operation moves) of an argument that is streamed from its array.
-struct Fed {
+struct StreamedTiles {
     /// Per load of the argument: the number of its executions so far.
     served: Vec<u64>,
     /// The tiles of the argument, in the order in which they are used.
-    tiles: Vec<Cut<u64>>,
+    tiles: Vec<StreamTile<u64>>,
     /// The first iteration whose loads read each tile; an iteration executes each load of the argument once.
     starts: Vec<u64>,
 }
@@ -86,7 +86,7 @@ impl StreamSchedule {
             let Some((tile, at)) = input.tile.zip(input.scratchpad) else { continue };
             let slot = Slot { at, half: tile.length * input.entries() };
             let served = vec![0; input.loads.len()];
-            let fed = Some(Fed { served, tiles: Vec::new(), starts: Vec::new() });
+            let fed = Some(StreamedTiles { served, tiles: Vec::new(), starts: Vec::new() });
             let stream = schedule.push(slot, (tile.length, input.entries(), 0), Read::Same, fed);
             let loads = input.loads.iter().enumerate();
             schedule.loads.extend(loads.map(|(n, (value, _))| ((input.step, *value), (stream, n))));
@@ -100,7 +100,7 @@ impl StreamSchedule {
         slot: Slot,
         (iterations, entries, records): (u64, u64, u64),
         read: Read,
-        fed: Option<Fed>,
+        fed: Option<StreamedTiles>,
     ) -> u32 {
         let (open, last, ended) = (None, None, Token::READY);
         self.streams.push(Stream {
@@ -136,7 +136,7 @@ impl StreamSchedule {
     pub(super) fn load(&mut self, step: usize, value: ScalarId) -> Option<(u32, u64, u64)> {
         let (stream, n) = *self.loads.get(&(step, value))?;
         let s = &mut self.streams[stream as usize];
-        let Fed { served, tiles, starts } = s.fed.as_mut()?;
+        let StreamedTiles { served, tiles, starts } = s.fed.as_mut()?;
         served[n] += 1;
         let iteration = served[n] - 1;
         let tile = starts.partition_point(|start| *start <= iteration).checked_sub(1)?;
@@ -153,7 +153,7 @@ impl StreamSchedule {
     }
 
     /// Sets the tiles (words that one stream operation moves) of a stream that brings an argument from its array.
-    pub(super) fn set_tiles(&mut self, stream: u32, tiles: Vec<Cut<u64>>) {
+    pub(super) fn set_tiles(&mut self, stream: u32, tiles: Vec<StreamTile<u64>>) {
         let s = &mut self.streams[stream as usize];
         let Some(fed) = &mut s.fed else { return };
         let mut end = 0;

@@ -30,7 +30,7 @@
 use super::address_slice::wires;
 use super::arrays::{Arrays, RegionId, Tape};
 use super::config::{self, Addresses, InRegion, RunConfig, Step};
-use super::op::{Entry, Home, Op, Token, Work};
+use super::op::{Entry, EntryIdentity, Op, Token, Work};
 use super::opcode::Opcode;
 use super::scratchpad::InputTile;
 use super::simulation::Simulation;
@@ -375,12 +375,12 @@ impl<'a> Driver<'a> {
         let (layer, first) = self.schedule.layer(stream, record);
         let moves = self.schedule.to(stream, layer, self.reverse)?;
         self.moves(stream, moves)?;
-        let home = Home::Tape(RegionId::from_u32(region.as_u32()), byte, record);
+        let identity = EntryIdentity::Tape(RegionId::from_u32(region.as_u32()), byte, record);
         let buffer = touch.held.buffer;
         let dtype = self.frames.last().map(|frame| frame.k.buffers[buffer].ty.dtype);
         let width = dtype.map_or(8, Dtype::bytes) as u64;
         let offset = first + byte / 8;
-        let entry = Entry { home, stream, offset, byte: byte % 8, width, bits: touch.bits };
+        let entry = Entry { identity, stream, offset, byte: byte % 8, width, bits: touch.bits };
         let work = if touch.write { Work::TapeStore(entry) } else { Work::TapeLoad(entry) };
         self.push(0, work, operands)
     }
@@ -394,7 +394,7 @@ impl<'a> Driver<'a> {
     ) -> Result<Token, Problem> {
         let moves = self.schedule.to(stream, layer, self.reverse)?;
         self.moves(stream, moves)?;
-        let entry = Entry { stream, ..Entry::word(Home::Streamed, offset, address) };
+        let entry = Entry { stream, ..Entry::word(EntryIdentity::Streamed, offset, address) };
         self.push(0, Work::TapeLoad(entry), operands)
     }
 

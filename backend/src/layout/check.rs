@@ -15,25 +15,25 @@ pub(super) fn check(
         record(program, region).map_err(|what| format!("{id}: {what}"))?;
     }
     let mut placed = Vec::new();
-    for candidate in stream_uses(program, layout) {
-        let (name, at) = match candidate.stream {
+    for stream_use in stream_uses(program, layout) {
+        let (name, at) = match stream_use.stream {
             Stream::Region(id) => (id.to_string(), layout.regions[id].scratchpad),
             Stream::Input(id) => (id.to_string(), layout.inputs[id].scratchpad),
         };
         let Some(at) = at else { continue };
         let size = layout
-            .stream_entries(candidate.stream)
+            .stream_entries(stream_use.stream)
             .ok_or(format!("{name} has a place and no tiles"))?;
         let end = at + size;
         if end > model.entries {
             return Err(format!("{name} ends at entry {end} of a scratchpad of {}", model.entries));
         }
         for (other, of, from, to) in &placed {
-            if candidate.meets(of) && at < *to && *from < end {
+            if stream_use.meets(of) && at < *to && *from < end {
                 return Err(format!("{name} and {other} are in use together, and overlap"));
             }
         }
-        placed.push((name, candidate, at, end));
+        placed.push((name, stream_use, at, end));
     }
     Ok(())
 }

@@ -97,7 +97,7 @@ pub(crate) use initial_layout::is_kept;
 pub use pass::{PASSES, Pass, Pipeline};
 pub(crate) use phase_boundary::reverse_pass_start;
 pub use scratchpad_model::ScratchpadModel;
-pub(crate) use stream_inputs::{Cut, cut};
+pub(crate) use stream_inputs::{StreamTile, cut};
 
 use crate::loop_ir::{BufferId, IndexId, ScalarId, TapeId};
 use cranelift_entity::{PrimaryMap, entity_impl};

@@ -12,22 +12,22 @@ use crate::loop_ir::Program;
 /// Runs the pass `offsets`: sets `scratchpad` of each stream for which a free offset exists.
 pub(super) fn offsets(program: &Program, mut layout: Layout, model: &ScratchpadModel) -> Layout {
     let mut placed: Vec<(StreamUse, u64, u64)> = Vec::new();
-    for candidate in stream_uses(program, &layout) {
-        let Some(size) = layout.stream_entries(candidate.stream) else { continue };
+    for stream_use in stream_uses(program, &layout) {
+        let Some(size) = layout.stream_entries(stream_use.stream) else { continue };
         let mut taken: Vec<(u64, u64)> =
-            placed.iter().filter(|p| p.0.meets(&candidate)).map(|p| (p.1, p.2)).collect();
+            placed.iter().filter(|p| p.0.meets(&stream_use)).map(|p| (p.1, p.2)).collect();
         taken.sort_unstable();
         let at = taken.into_iter().fold(0, |at, (from, end)| match at + size <= from {
             true => at,
             false => end.max(at),
         });
         let scratchpad = (at + size <= model.entries).then_some(at);
-        match candidate.stream {
+        match stream_use.stream {
             Stream::Region(id) => layout.regions[id].scratchpad = scratchpad,
             Stream::Input(id) => layout.inputs[id].scratchpad = scratchpad,
         }
         if scratchpad.is_some() {
-            placed.push((candidate, at, at + size));
+            placed.push((stream_use, at, at + size));
         }
     }
     // Remove streamed arguments without an offset: they are read through the cache, like any other array.

@@ -6,7 +6,7 @@
 //! accessed through the cache.
 
 use super::access_sites::{Site, Sites};
-use super::stream_inputs::Touched;
+use super::stream_inputs::ArgumentReads;
 use super::{Holds, InputId, Layout, Read, RegionId, ScratchpadModel};
 use crate::loop_ir::Program;
 use cranelift_entity::SecondaryMap;
@@ -82,41 +82,44 @@ pub(super) fn shares(
     layout: &Layout,
     model: &ScratchpadModel,
 ) -> BTreeMap<Stream, u64> {
-    let mut candidates = stream_uses(program, layout);
-    let touched: SecondaryMap<InputId, Option<Touched>> =
-        layout.inputs.iter().map(|(id, input)| (id, Touched::by(program, input, model))).collect();
+    let mut stream_uses = stream_uses(program, layout);
+    let touched: SecondaryMap<InputId, Option<ArgumentReads>> = layout
+        .inputs
+        .iter()
+        .map(|(id, input)| (id, ArgumentReads::by(program, input, model)))
+        .collect();
     loop {
         let mut shares = BTreeMap::new();
-        for candidate in &candidates {
+        for stream_use in &stream_uses {
             let together: Vec<&StreamUse> =
-                candidates.iter().filter(|m| m.meets(candidate)).collect();
-            let iterations = iterations(candidate, &together, model.part_entries());
-            let worth = match candidate.stream {
+                stream_uses.iter().filter(|m| m.meets(stream_use)).collect();
+            let iterations = iterations(stream_use, &together, model.part_entries());
+            let worth = match stream_use.stream {
                 Stream::Region(_) => true,
                 Stream::Input(id) => touched[id].as_ref().is_some_and(|t| t.are_worth(iterations)),
             };
-            shares.insert(candidate.stream, if worth { iterations } else { 0 });
+            shares.insert(stream_use.stream, if worth { iterations } else { 0 });
         }
         let none = |m: &&StreamUse| shares[&m.stream] == 0;
-        let last = candidates
+        let last = stream_uses
             .iter()
             .filter(none)
             .max_by_key(|m| (matches!(m.stream, Stream::Input(_)), m.entries));
         let Some(stream) = last.map(|m| m.stream) else { return shares };
-        candidates.retain(|m| m.stream != stream);
+        stream_uses.retain(|m| m.stream != stream);
     }
 }
 
 /// Returns the share of a stream, in iterations, if half of the scratchpad (`half` entries of 8 bytes) is divided
 /// among the streams `together`, which include the stream itself.
-fn iterations(candidate: &StreamUse, together: &[&StreamUse], half: u64) -> u64 {
+fn iterations(stream_use: &StreamUse, together: &[&StreamUse], half: u64) -> u64 {
     let deepest = together.iter().map(|m| m.depth).max().unwrap_or(0);
     let sum = |deep: bool| -> u64 {
         together.iter().filter(|m| (m.depth == deepest) == deep).map(|m| m.entries).sum()
     };
     match half.checked_sub(sum(false)) {
         None => 0,
-        Some(left) if candidate.depth == deepest => left / sum(true).max(1),
+        Some(left) if stream_use.depth == deepest => left / sum(true).max(1),
         Some(_) => 1,
     }
 }

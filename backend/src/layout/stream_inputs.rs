@@ -54,7 +54,7 @@ pub(super) fn inputs(program: &Program, mut layout: Layout, model: &ScratchpadMo
         }
     }
     for (_, input) in found {
-        if Touched::by(program, &input, model)
+        if ArgumentReads::by(program, &input, model)
             .is_some_and(|touched| touched.are_worth(model.part_entries() / input.entries().max(1)))
         {
             layout.inputs.push(input);
@@ -65,7 +65,7 @@ pub(super) fn inputs(program: &Program, mut layout: Layout, model: &ScratchpadMo
 
 /// The elements of a streamed argument that the loads of all iterations read, in the order of the reads.
 #[derive(Clone)]
-pub(super) struct Touched {
+pub(super) struct ArgumentReads {
     /// The indices in the argument of the elements that are read, one index for each read.
     elements: Vec<i64>,
     /// The number of reads of the argument in one iteration of the innermost loop.
@@ -76,16 +76,20 @@ pub(super) struct Touched {
     missed: u64,
 }
 
-impl Touched {
+impl ArgumentReads {
     /// Returns the elements that the loads of a streamed argument read; `None` if the indices cannot be evaluated, or
     /// if there are fewer reads than entries in one part of the scratchpad.
-    pub(super) fn by(program: &Program, input: &Input, model: &ScratchpadModel) -> Option<Touched> {
+    pub(super) fn by(
+        program: &Program,
+        input: &Input,
+        model: &ScratchpadModel,
+    ) -> Option<ArgumentReads> {
         let width = program.entry.buffers[input.buffer].ty.dtype.bytes() as u64;
         let (elements, line) = (input.elements()?, (model.line / width.max(1)).max(1) as i64);
         let lines: Vec<i64> = elements.iter().map(|element| element / line).collect();
         let missed = misses(&lines, model);
         let enough = lines.len() as u64 >= model.part_entries();
-        enough.then_some(Touched { elements, entries: input.loads.len(), line, missed })
+        enough.then_some(ArgumentReads { elements, entries: input.loads.len(), line, missed })
     }
 
     /// Whether an argument is worth a stream if a tile holds `iterations` iterations: at least two elements are read
@@ -102,14 +106,14 @@ impl Touched {
 }
 
 /// A tile cut from a sequence of reads: the distinct words that one stream operation moves.
-pub(crate) struct Cut<T> {
+pub(crate) struct StreamTile<T> {
     /// The distinct words of the tile, in the order of their first reads.
     pub(crate) words: Vec<T>,
     /// For each read, the index of its word in `words`.
     pub(crate) places: Vec<u32>,
 }
 
-impl<T: Copy> Cut<T> {
+impl<T: Copy> StreamTile<T> {
     /// Returns one word of each cache line that the tile fetches; `apart` says whether two words are in different
     /// cache lines.
     pub(crate) fn lines(&self, apart: impl Fn(T, T) -> bool) -> impl Iterator<Item = T> {
@@ -125,7 +129,7 @@ pub(crate) fn cut<T: Copy + Eq + Hash>(
     most: usize,
     entries: usize,
     apart: impl Fn(T, T) -> bool,
-) -> Vec<Cut<T>> {
+) -> Vec<StreamTile<T>> {
     let (mut tiles, mut rest) = (Vec::new(), all);
     while !rest.is_empty() {
         let (mut words, mut places): (OrderedSet<T>, Vec<u32>) = Default::default();
@@ -148,7 +152,7 @@ pub(crate) fn cut<T: Copy + Eq + Hash>(
             words.truncate(end.1);
         }
         rest = &rest[places.len()..];
-        tiles.push(Cut { words: words.into_iter().collect(), places });
+        tiles.push(StreamTile { words: words.into_iter().collect(), places });
     }
     tiles
 }

@@ -11,7 +11,7 @@
 //!   %1: i64 = length t0
 //!   serial i0 in (%0) {
 //!     %2: i64 = add %1, i0
-//!     turn c0 to t0[%2]                          to write: the tape grows to hold the record
+//!     seek c0 to t0[%2]                          to write: the tape grows to hold the record
 //!     store b3[0], ..
 //!   }
 //! ```
@@ -23,7 +23,7 @@
 //! inner records begin.
 //!
 //! ```text
-//!   turn c1 to (%7)[%8]                          to read: the tape and field of the handle's word %7
+//!   seek c1 to (%7)[%8]                          to read: the tape and field of the handle's word %7
 //! ```
 //!
 //! If a record does not exist, or does not have the expected size, the call ends with an error, whatever numbers the
@@ -73,7 +73,7 @@ pub enum Cursor {
 /// A statement on dynamic tapes: moves a cursor, reads the number of records, or truncates a tape.
 #[derive(Clone, PartialEq, Hash, Debug)]
 pub enum TapeStmt {
-    /// `turn c0 to t0[index]`, `turn c0 to (handle)[index]`: moves a cursor to a record. After the end of the block
+    /// `seek c0 to t0[index]`, `seek c0 to (handle)[index]`: moves a cursor to a record. After the end of the block
     /// the cursor points to no record.
     MoveCursor {
         /// The cursor that moves to another record.

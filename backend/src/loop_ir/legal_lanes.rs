@@ -74,7 +74,7 @@ pub(crate) fn refused(k: &Kernel, stmt: &Stmt, lanes: usize) -> Option<String> {
             Effect::None => shape.contract.map(|_| "there is a contraction inside"),
             Effect::Call(_) => Some("there is a call inside"),
             Effect::External(_) => Some("there is a call of an external function inside"),
-            Effect::Tape(_) => Some("a tape is turned to inside"),
+            Effect::Tape(_) => Some("a cursor moves inside"),
             Effect::Limit(_) => Some("a loop inside is limited"),
             Effect::Lap(_) => Some("a time is taken inside"),
         };

@@ -62,7 +62,7 @@ impl LoopLimits {
     /// Begins a run of a loop; `trip` is the trip count if it is known. Returns an error if the trip count exceeds
     /// the limit.
     pub(crate) fn enter(&mut self, limit: LoopLimitId, trip: Option<u64>) -> Result<(), Problem> {
-        self.settle(limit);
+        self.end_run(limit);
         let (iterations, count) = &mut self.loops[limit.index()];
         count.entered += 1;
         let begun = iterations.begin(trip);
@@ -88,7 +88,7 @@ impl LoopLimits {
     }
 
     /// Adds the iterations of the loop's previous run to the loop's totals, and resets the counter.
-    fn settle(&mut self, limit: LoopLimitId) {
+    fn end_run(&mut self, limit: LoopLimitId) {
         let (row, (_, count)) = (&mut self.rows[limit.index()], &mut self.loops[limit.index()]);
         count.iterations += row.count;
         count.most = count.most.max(row.count);
@@ -97,7 +97,7 @@ impl LoopLimits {
 
     /// Returns, for each limited loop, the number of its runs and of its iterations in the call.
     pub(crate) fn counts(mut self) -> Vec<LoopCount> {
-        (0..self.rows.len()).for_each(|i| self.settle(LoopLimitId::new(i)));
+        (0..self.rows.len()).for_each(|i| self.end_run(LoopLimitId::new(i)));
         self.loops.into_iter().map(|(_, count)| count).collect()
     }
 

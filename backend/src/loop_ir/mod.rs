@@ -60,7 +60,7 @@ pub use loop_limits::{LimitStmt, LoopLimit, LoopLimitId};
 pub use origins::{Computed, Origins};
 pub use shape::{Access, Assign, Effect, ElementMut, Flow, Shape, ShapeMut};
 pub use text::parse::parse;
-pub use timers::{Lapped, Timed, TimerId};
+pub use timers::{Timed, TimerId, TimerTotals};
 pub(crate) use verify::shallow;
 pub use verify::{VerifyError, check, check_form, verify};
 pub use visit::{Rewriter, visit};

@@ -27,7 +27,7 @@ entity_impl!(TimerId, "timer");
 
 /// The time and the runs that a timer has counted.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Lapped {
+pub struct TimerTotals {
     /// The sum of the times.
     pub time: Duration,
     /// The number of runs.
@@ -38,7 +38,7 @@ pub struct Lapped {
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Timed {
     /// The counts, by timer.
-    pub timers: Vec<Lapped>,
+    pub timers: Vec<TimerTotals>,
     /// The time of the whole call in machine code.
     pub total: Duration,
 }
@@ -46,7 +46,7 @@ pub struct Timed {
 impl Timed {
     /// Adds the counts of another call of the same program.
     pub(crate) fn add(&mut self, other: &Timed) {
-        self.timers.resize(self.timers.len().max(other.timers.len()), Lapped::default());
+        self.timers.resize(self.timers.len().max(other.timers.len()), TimerTotals::default());
         for (all, one) in self.timers.iter_mut().zip(&other.timers) {
             all.time += one.time;
             all.runs += one.runs;
@@ -60,13 +60,13 @@ impl Timed {
 pub(crate) struct Timers {
     first: Instant,
     last: Instant,
-    counted: Vec<Lapped>,
+    counted: Vec<TimerTotals>,
 }
 
 impl Timers {
     /// Returns `count` timers at zero; the first lap begins now.
     pub(crate) fn start(count: usize) -> Timers {
-        let (counted, now) = (vec![Lapped::default(); count], Instant::now());
+        let (counted, now) = (vec![TimerTotals::default(); count], Instant::now());
         Timers { first: now, last: now, counted }
     }
 

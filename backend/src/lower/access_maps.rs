@@ -1,11 +1,11 @@
 //! Finds the arrays in memory that a fusion candidate (a computed node, or one part of it) reads: movement
 //! nodes (views, reshapes, slices, gathers) are followed to arguments and computed nodes.
 //!
-//! For each axis of the array that is read, the map (`Along`) names the candidate's axis whose loop index
+//! For each axis of the array that is read, the map (`CandidateAxes`) names the candidate's axis whose loop index
 //! is exactly the array's index, if there is one. This decides whether two candidates can share a loop.
 
 use super::graph::{Graph, Movement, NodeId, NodeKind, Source};
-use super::iteration_domain::{Along, Read};
+use super::iteration_domain::{CandidateAxes, Read};
 use smallvec::SmallVec;
 use tapeloom_ir::OrderedSet;
 use tapeloom_ir::prim::Piece;
@@ -14,7 +14,7 @@ use tapeloom_ir::prim::Piece;
 pub(crate) struct Reader<'a> {
     graph: &'a Graph,
     pub(crate) reads: Vec<Read>,
-    seen: OrderedSet<(NodeId, Along)>,
+    seen: OrderedSet<(NodeId, CandidateAxes)>,
 }
 
 impl<'a> Reader<'a> {
@@ -51,12 +51,12 @@ impl<'a> Reader<'a> {
             Movement::Reshape => {
                 let from = shape(node.operands[0]);
                 let same = equal_axes(from, &node.ty.shape);
-                let at: Along = same.iter().map(|s| s.and_then(|axis| at[axis])).collect();
+                let at: CandidateAxes = same.iter().map(|s| s.and_then(|axis| at[axis])).collect();
                 self.visit(node.operands[0], &at);
             }
             Movement::Slice => {
                 let from = shape(node.operands[0]);
-                let at: Along = from
+                let at: CandidateAxes = from
                     .iter()
                     .zip(node.ty.shape.iter())
                     .zip(at)
@@ -71,7 +71,7 @@ impl<'a> Reader<'a> {
                 let (from, indices) = (shape(node.operands[0]), shape(node.operands[1]));
                 let lead = indices.len() - 1;
                 let mut rest = at[lead..].iter();
-                let mut array: Along = SmallVec::new();
+                let mut array: CandidateAxes = SmallVec::new();
                 for axis in 0..from.len() {
                     let shared = at.get(axis).copied().flatten();
                     array.push(if axis < *batch {
@@ -82,7 +82,7 @@ impl<'a> Reader<'a> {
                         rest.next().copied().flatten()
                     });
                 }
-                let mut at: Along = SmallVec::from_slice(&at[..lead]);
+                let mut at: CandidateAxes = SmallVec::from_slice(&at[..lead]);
                 at.push(None);
                 self.visit(node.operands[0], &array);
                 self.visit(node.operands[1], &at);
@@ -92,7 +92,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(crate) fn piece(&mut self, operands: &[Source], piece: &Piece, at: &[Option<usize>]) {
-        let at: Along = piece
+        let at: CandidateAxes = piece
             .axes
             .iter()
             .map(|m| match m.terms[..] {
@@ -106,8 +106,8 @@ impl<'a> Reader<'a> {
 
 /// Returns, for each axis of `from`, the axis of `to` with the same index under a row-major reshape, if there
 /// is one: axis 2 of `[2,3,4]` is axis 1 of `[6,4]`, its other axes have none.
-pub(crate) fn equal_axes(from: &[usize], to: &[usize]) -> Along {
-    let mut same: Along = SmallVec::from_elem(None, from.len());
+pub(crate) fn equal_axes(from: &[usize], to: &[usize]) -> CandidateAxes {
+    let mut same: CandidateAxes = SmallVec::from_elem(None, from.len());
     let (mut i, mut j) = (0, 0);
     loop {
         // Skip axes of extent 1, which have no counterpart.

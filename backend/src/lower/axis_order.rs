@@ -5,7 +5,7 @@
 //! of their output. Very short axes (`inner_extent` iterations or fewer) go innermost if they are unrolled there.
 
 use super::graph::{Graph, NodeId, NodeKind};
-use super::iteration_domain::{Axis, Read, Runs};
+use super::iteration_domain::{Axis, AxisRole, Read};
 use super::strided_layout::strided;
 use smallvec::SmallVec;
 
@@ -17,7 +17,7 @@ pub(crate) fn order(
     reads: &[Read],
 ) -> SmallVec<[usize; 4]> {
     let mut order: SmallVec<[usize; 4]> = (0..axes.len()).collect();
-    let folds = axes.iter().any(|a| matches!(a.runs, Runs::Fold(_)));
+    let folds = axes.iter().any(|a| matches!(a.runs, AxisRole::Fold(_)));
     if matches!(graph.nodes[node].kind, NodeKind::ArgReduce { .. }) {
         return order;
     }
@@ -78,12 +78,12 @@ fn under_windows(
     }
     let kept: Vec<usize> = (0..x.shape.len()).filter(|axis| !folded.contains(axis)).collect();
     let stride = |axis: &Axis| match axis.runs {
-        Runs::Out(o) => x.strides[kept[o]],
-        Runs::Fold(axis) => x.strides[axis],
+        AxisRole::Out(o) => x.strides[kept[o]],
+        AxisRole::Fold(axis) => x.strides[axis],
     };
     let mut terms: Vec<(i64, usize)> = axes
         .iter()
-        .filter(|axis| matches!(axis.runs, Runs::Fold(_)))
+        .filter(|axis| matches!(axis.runs, AxisRole::Fold(_)))
         .map(|axis| (stride(axis), axis.extent))
         .collect();
     terms.sort_unstable();
@@ -125,7 +125,7 @@ fn by_memory(
     let mut arrays: Vec<(usize, Strides)> = Vec::new();
     let mut strides: Strides = SmallVec::from_elem(None, axes.len());
     for (i, a) in axes.iter().enumerate() {
-        if let Runs::Out(o) = a.runs {
+        if let AxisRole::Out(o) = a.runs {
             strides[i] = Some(out.strides()[o] as i64);
         }
     }

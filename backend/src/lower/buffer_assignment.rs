@@ -10,8 +10,8 @@ use super::graph::{Graph, NodeId, NodeKind};
 use super::loop_tree::Tree;
 use super::region::Frame;
 use super::region_node::RegionKind;
-use super::units::{Donation, Made};
-use super::workspace::{self, Life};
+use super::units::{CompiledUnits, Donation};
+use super::workspace::{self, Lifetime};
 use crate::loop_ir::{
     self, Buffer, BufferId, Kernel, KernelId, Place, ScalarId, infer_parallelism,
 };
@@ -30,7 +30,7 @@ pub(crate) fn finish(
     graph: &Graph,
     donation: &Donation,
     mut emitted: FusedTrees,
-    Made { callees, plans, .. }: Made<'_>,
+    CompiledUnits { callees, plans, .. }: CompiledUnits<'_>,
     tapes: &mut Tapes,
 ) -> Result<(Kernel, Plan), Problem> {
     let mut live: SecondaryMap<ScalarId, bool> = SecondaryMap::with_capacity(emitted.scalars.len());
@@ -78,11 +78,11 @@ pub(crate) fn finish(
             wanting.push((id, buffer));
         }
     }
-    let mut lives: Vec<Life> = wanting
+    let mut lives: Vec<Lifetime> = wanting
         .iter()
         .map(|(id, buffer)| {
             let (first, last) = liveness.life[*id].unwrap_or((0, 0));
-            Life { first, last, bytes: buffers[*buffer].ty.bytes() }
+            Lifetime { first, last, bytes: buffers[*buffer].ty.bytes() }
         })
         .collect();
     // The workspace of a region (a call, branch or loop) is a buffer that lives for the region's one step.
@@ -92,7 +92,7 @@ pub(crate) fn finish(
             let frame = Frame::of(graph, r, callees);
             framed.push(r.first);
             workspaces.push(StepWorkspace { step, offset: 0, bytes: frame.bytes });
-            lives.push(Life { first: step, last: step, bytes: frame.bytes });
+            lives.push(Lifetime { first: step, last: step, bytes: frame.bytes });
         }
     }
     let (offsets, peak) = workspace::plan(&lives, graph.machine.page_bytes).ok_or_else(|| {

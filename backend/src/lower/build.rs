@@ -4,7 +4,7 @@
 use super::graph::{Graph, Movement, Node, NodeId, NodeKind, Source, Update};
 use super::region_node::{Region, RegionKind};
 use super::units::{Calls, Donation, Unit, branch_results, carries};
-use super::zero_sized::{Simpler, simplify};
+use super::zero_sized::{EmptyReplacement, simplify};
 use super::{permuted_products, phase_order};
 use crate::loop_ir::{External, ExternalSignature, Kernel, KernelId};
 use crate::machine::MachineModel;
@@ -351,8 +351,8 @@ impl Flatten<'_> {
         let ty = array(&f.types[*output])?;
         let empty = |s: Source| self.graph.array(s).shape.elements() == 0;
         let (kind, operands) = match simplify(kind, operands, &ty, empty) {
-            Simpler::Node(kind, operands) => (kind, operands),
-            Simpler::Same(source) => {
+            EmptyReplacement::Node(kind, operands) => (kind, operands),
+            EmptyReplacement::Same(source) => {
                 top.values[*output] = Some(source);
                 return Ok(None);
             }

@@ -14,7 +14,7 @@
 //! store b2[0], handle(t0, 8)   store b2[1], %1
 //! serial i0 in (%0) {
 //!   %2: i64 = add %1, i0
-//!   turn c0 to t0[%2]                           moves cursor c0 to the record of the iteration
+//!   seek c0 to t0[%2]                           moves cursor c0 to the record of the iteration
 //!   call k0(..) to (b3[0; 1], b4[0; 1])         b3: f64[] record c0 0,  b4: bool[] record c0 8
 //! }
 //! ```

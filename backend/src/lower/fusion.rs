@@ -28,7 +28,7 @@ use super::affine::{Affine, Index, Term};
 use super::contraction::{uncontracted, unreduced};
 use super::fusion_state::{Accumulator, Block, FusionState, Pattern, Placed, ScalarInfo};
 use super::graph::{Graph, NodeId, NodeKind};
-use super::iteration_domain::{FusionCandidate, Part, Runs};
+use super::iteration_domain::{AxisRole, CandidatePart, FusionCandidate};
 use super::loop_tree::{At, Def, Tree};
 use super::phase_order::{self, Passes};
 use super::step_order::{Item, Preference, Space, Timeline};
@@ -166,7 +166,7 @@ impl FusionState<'_> {
             line.items[item].large.extend(preference.large);
             passes.placed(required_passes, line.times[item]);
             let node = self.candidates[m].node;
-            let parts = self.candidates[m].part != Part::Whole;
+            let parts = self.candidates[m].part != CandidatePart::Whole;
             self.placed[node] = Placed { block, item, candidate: m, parts };
             for result in self.regions.get(&node).into_iter().flatten() {
                 self.placed[*result] = self.placed[node];
@@ -211,8 +211,8 @@ impl FusionState<'_> {
         }
         let axis = self.candidates[at.candidate].axes[depth];
         match axis.runs {
-            Runs::Out(o) => axis.start == 0 && axis.step == 1 && read.at[o] == Some(depth),
-            Runs::Fold(_) => false,
+            AxisRole::Out(o) => axis.start == 0 && axis.step == 1 && read.at[o] == Some(depth),
+            AxisRole::Fold(_) => false,
         }
     }
 
@@ -398,14 +398,14 @@ impl FusionState<'_> {
                 Ok(self.code(*code, &args))
             }
             NodeKind::Copy => match self.candidates[m].part {
-                Part::Whole => self.element(node.operands[0], out, None),
-                Part::Fill => match super::view_boxes::fill_of(self.graph, id) {
+                CandidatePart::Whole => self.element(node.operands[0], out, None),
+                CandidatePart::Fill => match super::view_boxes::fill_of(self.graph, id) {
                     Some((view, f)) => {
                         self.element(self.graph.nodes[view].operands[f], &Index::new(), None)
                     }
                     None => Err(Problem::internal("a fill without a view")),
                 },
-                Part::Piece(p) => self.piece(node.operands[0], p, out),
+                CandidatePart::Piece(p) => self.piece(node.operands[0], p, out),
             },
             NodeKind::Reduce { axes, .. } => {
                 let index = unreduced(out, axes, folded);

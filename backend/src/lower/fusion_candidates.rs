@@ -4,7 +4,9 @@ use super::access_maps::Reader;
 use super::axis_order::order;
 use super::contraction::{uncontracted, unreduced};
 use super::graph::{Graph, NodeId, NodeKind};
-use super::iteration_domain::{Along, Axis, FusionCandidate, Part, Read, Runs};
+use super::iteration_domain::{
+    Axis, AxisRole, CandidateAxes, CandidatePart, FusionCandidate, Read,
+};
 use super::view_boxes::{PieceBox, copied_view, fill_of, joined_pieces};
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
@@ -22,7 +24,7 @@ pub(crate) fn candidates(graph: &Graph) -> Vec<FusionCandidate> {
         match copied_view(graph, id) {
             Some((pieces, fill, boxes)) => {
                 if fill {
-                    all.push(whole(graph, id, Part::Fill));
+                    all.push(whole(graph, id, CandidatePart::Fill));
                 }
                 // If pieces of a view overlap, the first piece wins, so it is written last.
                 let some = |b: &PieceBox| b.iter().all(|(extent, ..)| *extent > 0);
@@ -30,7 +32,7 @@ pub(crate) fn candidates(graph: &Graph) -> Vec<FusionCandidate> {
                     all.push(piece(graph, id, p, &pieces[p], &boxes[p]));
                 }
             }
-            None => all.push(whole(graph, id, Part::Whole)),
+            None => all.push(whole(graph, id, CandidatePart::Whole)),
         }
     }
     all
@@ -39,7 +41,7 @@ pub(crate) fn candidates(graph: &Graph) -> Vec<FusionCandidate> {
 fn piece(graph: &Graph, id: NodeId, p: usize, piece: &Piece, found: &PieceBox) -> FusionCandidate {
     let view = graph.nodes[id].operands[0];
     let mut axes: SmallVec<[Axis; 4]> = SmallVec::new();
-    let mut syms: Along = SmallVec::new();
+    let mut syms: CandidateAxes = SmallVec::new();
     for (o, (extent, start, step)) in found.iter().enumerate() {
         let full = *extent == graph.nodes[id].ty.shape[o];
         if *extent == 1 && full {
@@ -47,7 +49,7 @@ fn piece(graph: &Graph, id: NodeId, p: usize, piece: &Piece, found: &PieceBox) -
             continue;
         }
         syms.push((full && *start == 0 && *step == 1).then_some(axes.len()));
-        axes.push(Axis { extent: *extent, runs: Runs::Out(o), start: *start, step: *step });
+        axes.push(Axis { extent: *extent, runs: AxisRole::Out(o), start: *start, step: *step });
     }
     let mut walk = Reader::new(graph);
     if let Some(view) = view.node() {
@@ -57,18 +59,18 @@ fn piece(graph: &Graph, id: NodeId, p: usize, piece: &Piece, found: &PieceBox) -
     // The fill and the pieces of a node are written in order: each of these parts counts as a reader of the
     // parts before.
     walk.reads.push(Read { node: id, at: syms });
-    finish(graph, id, Part::Piece(p), axes, walk.reads)
+    finish(graph, id, CandidatePart::Piece(p), axes, walk.reads)
 }
 
-fn whole(graph: &Graph, id: NodeId, part: Part) -> FusionCandidate {
+fn whole(graph: &Graph, id: NodeId, part: CandidatePart) -> FusionCandidate {
     let node = &graph.nodes[id];
     let mut axes: SmallVec<[Axis; 4]> = SmallVec::new();
-    let mut out: Along = SmallVec::new();
+    let mut out: CandidateAxes = SmallVec::new();
     if !node.kind.is_update() && node.kind.region().is_none() {
         for (o, extent) in node.ty.shape.iter().enumerate() {
             out.push((*extent != 1).then_some(axes.len()));
             if *extent != 1 {
-                axes.push(Axis::whole(*extent, Runs::Out(o)));
+                axes.push(Axis::whole(*extent, AxisRole::Out(o)));
             }
         }
     }
@@ -76,7 +78,7 @@ fn whole(graph: &Graph, id: NodeId, part: Part) -> FusionCandidate {
     let shape = |n: usize| graph.shape(node.operands[n]);
     let fold = |axes: &mut SmallVec<[Axis; 4]>, extent: usize, n: usize| {
         (extent != 1).then(|| {
-            axes.push(Axis::whole(extent, Runs::Fold(n)));
+            axes.push(Axis::whole(extent, AxisRole::Fold(n)));
             axes.len() - 1
         })
     };
@@ -84,12 +86,12 @@ fn whole(graph: &Graph, id: NodeId, part: Part) -> FusionCandidate {
         NodeKind::Map(_) | NodeKind::Copy => {
             for o in &node.operands {
                 match part {
-                    Part::Fill => {
+                    CandidatePart::Fill => {
                         if let Some((view, f)) = fill_of(graph, id) {
                             walk.visit(graph.nodes[view].operands[f], &[]);
                         }
                     }
-                    Part::Whole | Part::Piece(_) => walk.visit(*o, &out),
+                    CandidatePart::Whole | CandidatePart::Piece(_) => walk.visit(*o, &out),
                 }
             }
         }
@@ -112,7 +114,7 @@ fn whole(graph: &Graph, id: NodeId, part: Part) -> FusionCandidate {
         }
         NodeKind::Update(_) | NodeKind::Result { .. } => {
             for o in &node.operands {
-                let unknown: Along = SmallVec::from_elem(None, graph.shape(*o).len());
+                let unknown: CandidateAxes = SmallVec::from_elem(None, graph.shape(*o).len());
                 walk.visit(*o, &unknown);
             }
         }
@@ -125,7 +127,7 @@ fn whole(graph: &Graph, id: NodeId, part: Part) -> FusionCandidate {
 fn finish(
     graph: &Graph,
     node: NodeId,
-    part: Part,
+    part: CandidatePart,
     axes: SmallVec<[Axis; 4]>,
     mut reads: Vec<Read>,
 ) -> FusionCandidate {

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 
 /// The role of a loop axis of a fusion candidate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Runs {
+pub(crate) enum AxisRole {
     /// An axis of the output.
     Out(usize),
     /// A folded axis: an axis of the operand of a reduction, or a contracted pair.
@@ -25,20 +25,20 @@ pub(crate) enum Runs {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Axis {
     pub(crate) extent: usize,
-    pub(crate) runs: Runs,
+    pub(crate) runs: AxisRole,
     pub(crate) start: i64,
     pub(crate) step: i64,
 }
 
 impl Axis {
-    pub(crate) fn whole(extent: usize, runs: Runs) -> Axis {
+    pub(crate) fn whole(extent: usize, runs: AxisRole) -> Axis {
         Axis { extent, runs, start: 0, step: 1 }
     }
 }
 
 /// The elements of a node that a fusion candidate computes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Part {
+pub(crate) enum CandidatePart {
     /// All elements.
     Whole,
     /// The fill of a view, stored to all elements before the pieces are written over it.
@@ -48,21 +48,21 @@ pub(crate) enum Part {
 }
 
 /// For each axis of an array, the candidate's axis with the same index, if there is one.
-pub(crate) type Along = SmallVec<[Option<usize>; 4]>;
+pub(crate) type CandidateAxes = SmallVec<[Option<usize>; 4]>;
 
 /// An array that a fusion candidate reads.
 #[derive(Clone, Debug)]
 pub(crate) struct Read {
     pub(crate) node: NodeId,
     /// For each axis of the array, the candidate's axis whose loop index is the array's index.
-    pub(crate) at: Along,
+    pub(crate) at: CandidateAxes,
 }
 
 /// A computed node, or a part of one, to be placed in loops.
 #[derive(Clone, Debug)]
 pub(crate) struct FusionCandidate {
     pub(crate) node: NodeId,
-    pub(crate) part: Part,
+    pub(crate) part: CandidatePart,
     /// The axes, outermost first.
     pub(crate) axes: SmallVec<[Axis; 4]>,
     /// The position in `axes` from which on all axes are unrolled.
@@ -73,7 +73,7 @@ pub(crate) struct FusionCandidate {
 impl FusionCandidate {
     /// Returns the index in `axes` of the first folded axis, if there is one.
     pub(crate) fn first_fold(&self) -> Option<usize> {
-        self.axes.iter().position(|a| matches!(a.runs, Runs::Fold(_)))
+        self.axes.iter().position(|a| matches!(a.runs, AxisRole::Fold(_)))
     }
 
     /// Returns the product of the extents of `axes[from..]`.
@@ -86,6 +86,6 @@ impl FusionCandidate {
     pub(crate) fn accumulates_in_memory(&self) -> bool {
         let Some(fold) = self.first_fold() else { return false };
         let looped = self.axes.iter().enumerate().take(self.unrolled_from).skip(fold);
-        looped.into_iter().any(|(_, a)| matches!(a.runs, Runs::Out(_)))
+        looped.into_iter().any(|(_, a)| matches!(a.runs, AxisRole::Out(_)))
     }
 }

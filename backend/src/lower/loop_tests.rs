@@ -220,15 +220,15 @@ func @called(%0: f64[4,4], %1: f64[4]) -> (f64[4], f64[5]) {
 }
 
 /// Returns the number of carries, in all kernels of the lowered module, that alternate between two buffers.
-fn turns(module: &Module) -> usize {
+fn swapped_carries(module: &Module) -> usize {
     let program = super::schedule(module, module.iter().last().unwrap().0).unwrap();
-    let mut turns = 0;
+    let mut number = 0;
     for (_, k) in program.kernels() {
         visit(&k.body, &mut |s: &Stmt| {
-            turns += s.carries().iter().filter(|c| c.input.buffer != c.output.buffer).count();
+            number += s.carries().iter().filter(|c| c.input.buffer != c.output.buffer).count();
         });
     }
-    turns
+    number
 }
 
 /// Carries that an iteration updates, or computes element by element, stay in place: no carry alternates
@@ -268,7 +268,7 @@ func @mean(%0: f64[40]) -> (f64[40]) {
         );
         let module = same(functions, &body);
         let text = super::schedule(&module, module.iter().last().unwrap().0).unwrap();
-        assert_eq!(turns(&module), 0, "{text}");
+        assert_eq!(swapped_carries(&module), 0, "{text}");
         // Nothing is copied, since an array without later readers becomes the carry: the workspace has no
         // buffer of more than 8 bytes.
         let program = super::schedule(&module, module.iter().last().unwrap().0).unwrap();
@@ -283,7 +283,7 @@ func @mean(%0: f64[40]) -> (f64[40]) {
   return %6
 }",
     );
-    assert_eq!(turns(&module), 2);
+    assert_eq!(swapped_carries(&module), 2);
 }
 
 /// An array that every branch returns, changed or not, stays in place, also as the carry of a loop. A branch
@@ -342,7 +342,7 @@ func @iteration(%0: f64[40], %1: i64[]) -> (f64[40]) {
 }",
         );
         let program = super::schedule(&module, module.iter().last().unwrap().0).unwrap();
-        assert_eq!(turns(&module), 0, "{program}");
+        assert_eq!(swapped_carries(&module), 0, "{program}");
         let workspace = |b: &&loop_ir::Buffer| matches!(b.place, Place::Workspace(_));
         let large = program.entry.buffers.values().filter(workspace);
         assert!(large.filter(|b| b.ty.bytes() > 200).count() <= copies, "{program}");

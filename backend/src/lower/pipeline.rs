@@ -2,7 +2,7 @@
 
 use super::dynamic_tape::Tapes;
 use super::tree_text::Trees;
-use super::units::{self, Donation, Made, Unit};
+use super::units::{self, CompiledUnits, Donation, Unit};
 use super::{
     arranged_copies, blas_select, buffer_assignment, build, fusion, fusion_candidates,
     region_operands, verify_tree, war_order,
@@ -89,14 +89,14 @@ fn lower(
     let mut plans: PrimaryMap<KernelId, Plan> = callees.values().map(|_| Plan::default()).collect();
     let mut tapes = Tapes::new(&callees, options.limited);
     for (unit, inline) in &calls.kept {
-        let made = Made { calls: &calls, callees: &callees, plans: &plans };
+        let made = CompiledUnits { calls: &calls, callees: &callees, plans: &plans };
         let (mut kernel, plan) = kernel(module, unit, made, &mut tapes, observe)?;
         plans.push(plan);
         tapes.cut(&mut kernel, &module.function(unit.function).result_types());
         callees.push(Kernel { inline: *inline, ..kernel });
     }
     let unit = Unit { function: func, donation: Donation::None };
-    let made = Made { calls: &calls, callees: &callees, plans: &plans };
+    let made = CompiledUnits { calls: &calls, callees: &callees, plans: &plans };
     let (entry, mut plan) = kernel(module, &unit, made, &mut tapes, observe)?;
     plan.calls = calls.rows;
     plan.tapes.clone_from(&tapes.all);
@@ -110,11 +110,11 @@ fn lower(
 fn kernel(
     module: &Module,
     unit: &Unit,
-    made: Made<'_>,
+    made: CompiledUnits<'_>,
     tapes: &mut Tapes,
     observe: Observe<'_>,
 ) -> Result<(Kernel, Plan), Problem> {
-    let Made { calls, callees, .. } = made;
+    let CompiledUnits { calls, callees, .. } = made;
     let mut graph = build::build(module, calls, callees, unit)?;
     let mut copied = blas_select::copied(&graph);
     copied.extend(region_operands::copied(&graph));

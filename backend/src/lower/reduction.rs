@@ -9,7 +9,7 @@
 use super::affine::{Affine, Term};
 use super::fusion_state::{Accumulator, FusionState};
 use super::graph::{NodeKind, dtype_of};
-use super::iteration_domain::{Axis, Runs};
+use super::iteration_domain::{Axis, AxisRole};
 use super::loop_tree::{At, Tree};
 use crate::loop_ir::Arg;
 use smallvec::SmallVec;
@@ -38,7 +38,7 @@ impl FusionState<'_> {
             let mut along = self.bound[m].clone();
             let mut loops = Vec::new();
             for a in &axes {
-                if matches!(a.runs, Runs::Out(_)) {
+                if matches!(a.runs, AxisRole::Out(_)) {
                     let index = self.indices.push((a.extent, self.blocks.len() + loops.len()));
                     loops.push((index, a.extent));
                     along.push(Affine::atom(Term::Index(index)).times(a.step).moved(a.start));

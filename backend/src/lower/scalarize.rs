@@ -3,7 +3,7 @@
 use super::affine::{Affine, Index};
 use super::fusion_state::FusionState;
 use super::graph::{NodeId, NodeKind};
-use super::iteration_domain::{FusionCandidate, Part, Read, Runs};
+use super::iteration_domain::{AxisRole, CandidatePart, FusionCandidate, Read};
 use super::step_order::{Item, STRAIGHT, Space};
 use super::view_boxes::is_pieced;
 use smallvec::SmallVec;
@@ -39,7 +39,7 @@ impl FusionState<'_> {
         let crosses = |m: &usize| {
             let candidate = &self.candidates[*m];
             // A view of several pieces has a different index in each piece.
-            if candidate.part == Part::Whole && is_pieced(self.graph, candidate.node) {
+            if candidate.part == CandidatePart::Whole && is_pieced(self.graph, candidate.node) {
                 return true;
             }
             candidate.reads.iter().any(|r| {
@@ -48,8 +48,8 @@ impl FusionState<'_> {
                 // True if an axis is read at an index that is not an index of the reader: sliced, reversed,
                 // shifted.
                 axes.into_iter().any(|a| match a.runs {
-                    Runs::Out(o) => r.at[o].is_none(),
-                    Runs::Fold(_) => false,
+                    AxisRole::Out(o) => r.at[o].is_none(),
+                    AxisRole::Fold(_) => false,
                 })
             })
         };
@@ -73,8 +73,8 @@ impl FusionState<'_> {
             let elementwise = matches!(node.kind, NodeKind::Map(_) | NodeKind::Copy);
             // Candidates have no axes of extent 1.
             let in_order = candidate.axes.iter().map(|a| match a.runs {
-                Runs::Out(o) if a.start == 0 && a.step == 1 => Some(o),
-                Runs::Out(_) | Runs::Fold(_) => None,
+                AxisRole::Out(o) if a.start == 0 && a.step == 1 => Some(o),
+                AxisRole::Out(_) | AxisRole::Fold(_) => None,
             });
             let long = (0..shape.len()).filter(|o| shape[*o] != 1).map(Some);
             let same = |r: &Read| {
@@ -82,7 +82,7 @@ impl FusionState<'_> {
                 *from == shape && r.at.iter().flatten().copied().eq(0..candidate.axes.len())
             };
             elementwise
-                && candidate.part == Part::Whole
+                && candidate.part == CandidatePart::Whole
                 && node.ty.shape == shape
                 && in_order.eq(long)
                 && candidate.reads.iter().all(same)
@@ -102,7 +102,7 @@ impl FusionState<'_> {
         let mut all = vec![Index::new()];
         for (position, a) in axes.iter().enumerate().skip(depth) {
             let skip = position < self.candidates[m].unrolled_from
-                || (!folds && matches!(a.runs, Runs::Fold(_)));
+                || (!folds && matches!(a.runs, AxisRole::Fold(_)));
             let extent = if skip { 1 } else { a.extent as i64 };
             let mut next = Vec::with_capacity(all.len() * extent as usize);
             for prefix in &all {
@@ -123,7 +123,7 @@ impl FusionState<'_> {
         let candidate = &self.candidates[m];
         let mut slot = 0;
         for (position, a) in candidate.axes.iter().enumerate().skip(candidate.unrolled_from) {
-            if matches!(a.runs, Runs::Out(_)) {
+            if matches!(a.runs, AxisRole::Out(_)) {
                 let i = (index[position].offset() - a.start) / a.step;
                 slot = slot * a.extent + i as usize;
             }
@@ -144,8 +144,8 @@ impl FusionState<'_> {
         let mut fold = SmallVec::new();
         for (a, i) in candidate.axes.iter().zip(along) {
             match a.runs {
-                Runs::Out(o) => out[o] = i.clone(),
-                Runs::Fold(f) => fold.push((f, i.clone())),
+                AxisRole::Out(o) => out[o] = i.clone(),
+                AxisRole::Fold(f) => fold.push((f, i.clone())),
             }
         }
         (out, fold)

@@ -69,7 +69,7 @@ pub(crate) struct Calls {
 
 /// The facts about a function that decide whether it is compiled separately.
 #[derive(Default)]
-struct Known {
+struct UnitFacts {
     /// The functions that its equations run, and the way in which each is run.
     runs: Vec<(FuncId, Run)>,
     size: usize,
@@ -91,7 +91,7 @@ enum Run {
 impl Calls {
     /// Decides, of all functions that run when `entry` runs, which are compiled separately.
     pub(crate) fn of(module: &Module, entry: FuncId) -> Result<Calls, Problem> {
-        let mut known: BTreeMap<FuncId, Known> = BTreeMap::new();
+        let mut known: BTreeMap<FuncId, UnitFacts> = BTreeMap::new();
         let mut work = vec![entry];
         while let Some(f) = work.pop() {
             if known.contains_key(&f) {
@@ -114,7 +114,7 @@ impl Calls {
                 }
             }
             work.extend(runs.iter().map(|(callee, _)| *callee));
-            known.insert(f, Known { runs, ..Known::default() });
+            known.insert(f, UnitFacts { runs, ..UnitFacts::default() });
         }
         // A function runs only functions that were added to the module before it.
         let oldest_first: Vec<FuncId> = known.keys().copied().collect();
@@ -154,7 +154,7 @@ impl Calls {
             calls.make_routines(module, *f)?;
         }
         for f in &oldest_first {
-            let Known { size, sites, kept, outlined, ref bodies, .. } = known[f];
+            let UnitFacts { size, sites, kept, outlined, ref bodies, .. } = known[f];
             let called = kept.then_some(&Donation::Updates);
             for donation in called.into_iter().chain(bodies) {
                 let unit = Unit { function: *f, donation: donation.clone() };
@@ -289,7 +289,7 @@ fn has_elements(module: &Module, function: FuncId) -> bool {
 
 /// The functions that are compiled separately, and the kernels and memory plans made so far.
 #[derive(Clone, Copy)]
-pub(super) struct Made<'a> {
+pub(super) struct CompiledUnits<'a> {
     pub(super) calls: &'a Calls,
     pub(super) callees: &'a PrimaryMap<KernelId, Kernel>,
     pub(super) plans: &'a PrimaryMap<KernelId, Plan>,

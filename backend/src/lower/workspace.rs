@@ -22,7 +22,7 @@ use tapeloom_ir::fault::{Fault, planted};
 
 /// The lifetime of a buffer (first and last step) and its size in bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Life {
+pub(crate) struct Lifetime {
     pub(crate) first: usize,
     pub(crate) last: usize,
     pub(crate) bytes: usize,
@@ -47,7 +47,7 @@ const BY_SIZE: usize = 1000;
 
 /// Returns the offset in bytes of each buffer, in the order of `lives`, and the peak; `None` if the peak is
 /// not addressable.
-pub(crate) fn plan(lives: &[Life], page_bytes: usize) -> Option<(Vec<usize>, usize)> {
+pub(crate) fn plan(lives: &[Lifetime], page_bytes: usize) -> Option<(Vec<usize>, usize)> {
     let by_time = by_time(lives, page_bytes)?;
     // Place by size only if that can lower the peak by more than a sixteenth.
     let needed = most_at_once(lives, page_bytes);
@@ -59,12 +59,12 @@ pub(crate) fn plan(lives: &[Life], page_bytes: usize) -> Option<(Vec<usize>, usi
 }
 
 /// Returns the first step in which a buffer occupies its memory.
-fn begin(life: Life) -> usize {
+fn begin(life: Lifetime) -> usize {
     life.first + usize::from(planted(Fault::MemoryOverlap))
 }
 
 /// Returns the largest sum of the bytes of all buffers that live in one step.
-fn most_at_once(lives: &[Life], page_bytes: usize) -> usize {
+fn most_at_once(lives: &[Lifetime], page_bytes: usize) -> usize {
     let mut changes: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
     for life in lives {
         let size = room(life.bytes, page_bytes);
@@ -80,7 +80,7 @@ fn most_at_once(lives: &[Life], page_bytes: usize) -> usize {
 }
 
 /// Places the largest buffers first, at the lowest offset that is free during their lifetime.
-fn by_size(lives: &[Life], page_bytes: usize) -> Option<(Vec<usize>, usize)> {
+fn by_size(lives: &[Lifetime], page_bytes: usize) -> Option<(Vec<usize>, usize)> {
     let mut order: Vec<usize> = (0..lives.len()).collect();
     order.sort_by_key(|i| (usize::MAX - lives[*i].bytes, lives[*i].first));
     let mut offsets = vec![0; lives.len()];
@@ -112,7 +112,7 @@ fn by_size(lives: &[Life], page_bytes: usize) -> Option<(Vec<usize>, usize)> {
 }
 
 /// Places buffers in the order of their first steps, each in the smallest free hole that holds it.
-fn by_time(lives: &[Life], page_bytes: usize) -> Option<(Vec<usize>, usize)> {
+fn by_time(lives: &[Lifetime], page_bytes: usize) -> Option<(Vec<usize>, usize)> {
     let mut order: Vec<usize> = (0..lives.len()).collect();
     // Of buffers with the same first step, the largest comes first.
     order.sort_by_key(|i| (lives[*i].first, usize::MAX - lives[*i].bytes));
@@ -207,8 +207,8 @@ mod tests {
 
     const PAGE: usize = 4096;
 
-    fn life(first: usize, last: usize, bytes: usize) -> Life {
-        Life { first, last, bytes }
+    fn life(first: usize, last: usize, bytes: usize) -> Lifetime {
+        Lifetime { first, last, bytes }
     }
 
     #[test]
@@ -225,7 +225,7 @@ mod tests {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             ((state >> 33) % n) as usize
         };
-        let lives: Vec<Life> = (0..300)
+        let lives: Vec<Lifetime> = (0..300)
             .map(|_| {
                 let first = random(100);
                 life(first, first + random(20), random(1000))
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn memory_that_is_free_is_used_again() {
-        let lives: Vec<Life> = (0..1000).map(|i| life(i, i + 1, 100)).collect();
+        let lives: Vec<Lifetime> = (0..1000).map(|i| life(i, i + 1, 100)).collect();
         assert_eq!(plan(&lives, PAGE).unwrap().1, 228);
     }
 

@@ -18,7 +18,7 @@ use tapeloom_ir::prim::Piece;
 use tapeloom_ir::{ArrayType, Literal};
 
 /// The replacement of a node, given which of its operands are empty.
-pub(crate) enum Simpler {
+pub(crate) enum EmptyReplacement {
     /// A node, possibly of another kind, with its operands.
     Node(NodeKind, SmallVec<[Source; 2]>),
     /// An operand of the node, unchanged.
@@ -31,14 +31,17 @@ pub(crate) fn simplify(
     operands: SmallVec<[Source; 2]>,
     ty: &ArrayType,
     empty: impl Fn(Source) -> bool,
-) -> Simpler {
+) -> EmptyReplacement {
     if ty.shape.elements() == 0 {
-        return Simpler::Node(NodeKind::Movement(Movement::Empty), SmallVec::new());
+        return EmptyReplacement::Node(NodeKind::Movement(Movement::Empty), SmallVec::new());
     }
     let everywhere = |value: Literal| {
         let piece = Piece { operand: 0, axes: Vec::new() };
         let view = Movement::View { pieces: vec![piece], fill: None };
-        Simpler::Node(NodeKind::Movement(view), SmallVec::from_slice(&[Source::Literal(value)]))
+        EmptyReplacement::Node(
+            NodeKind::Movement(view),
+            SmallVec::from_slice(&[Source::Literal(value)]),
+        )
     };
     match kind {
         NodeKind::Reduce { identity, .. } if empty(operands[0]) => everywhere(identity),
@@ -47,13 +50,15 @@ pub(crate) fn simplify(
         {
             everywhere(Literal::zero(ty.dtype))
         }
-        NodeKind::Update(Update::Slice) if empty(operands[1]) => Simpler::Same(operands[0]),
+        NodeKind::Update(Update::Slice) if empty(operands[1]) => {
+            EmptyReplacement::Same(operands[0])
+        }
         NodeKind::Update(Update::Scatter { .. }) if empty(operands[2]) => {
-            Simpler::Same(operands[0])
+            EmptyReplacement::Same(operands[0])
         }
         NodeKind::Movement(Movement::View { mut pieces, fill }) => {
             pieces.retain(|p| !empty(operands[p.operand]));
-            Simpler::Node(NodeKind::Movement(Movement::View { pieces, fill }), operands)
+            EmptyReplacement::Node(NodeKind::Movement(Movement::View { pieces, fill }), operands)
         }
         NodeKind::Input(_)
         | NodeKind::Map(_)
@@ -63,7 +68,7 @@ pub(crate) fn simplify(
         | NodeKind::Update(_)
         | NodeKind::Result { .. }
         | NodeKind::Copy
-        | NodeKind::Movement(_) => Simpler::Node(kind, operands),
+        | NodeKind::Movement(_) => EmptyReplacement::Node(kind, operands),
     }
 }
 

@@ -77,8 +77,8 @@ pub(super) fn recognize_contractions(kernel: &mut Kernel) {
 
 fn block(k: &mut Kernel, body: &mut Vec<Stmt>) {
     for mut stmt in std::mem::take(body) {
-        let Some(found) =
-            Found::of(k, &stmt, body).or_else(|| Found::after_fission(k, &stmt, body))
+        let Some(found) = NestReplacement::of(k, &stmt, body)
+            .or_else(|| NestReplacement::after_fission(k, &stmt, body))
         else {
             stmt.blocks_mut().into_iter().for_each(|inside| block(k, inside));
             body.push(extend_by_loop(&stmt).map_or(stmt, Stmt::Contract));
@@ -93,25 +93,25 @@ fn block(k: &mut Kernel, body: &mut Vec<Stmt>) {
 
 /// The statements that replace a nest of two loops.
 #[derive(Default)]
-struct Found {
+struct NestReplacement {
     /// The positions of the preceding statements that clear the sums, ascending. They are removed.
     fills: BTreeSet<usize>,
     stmts: Vec<Stmt>,
 }
 
-impl Found {
+impl NestReplacement {
     /// Returns the contractions that a nest equals; `before` holds the statements ahead of it.
-    fn of(k: &Kernel, stmt: &Stmt, before: &[Stmt]) -> Option<Found> {
+    fn of(k: &Kernel, stmt: &Stmt, before: &[Stmt]) -> Option<NestReplacement> {
         Nest::of(k, stmt)?.contractions(before)
     }
 
     /// Splits a loop into one loop for each inner loop and for the statements between, and returns the result
     /// if all inner loops become contractions; `before` holds the statements ahead of the loop.
-    fn after_fission(k: &mut Kernel, stmt: &Stmt, before: &[Stmt]) -> Option<Found> {
-        let mut found = Found::default();
+    fn after_fission(k: &mut Kernel, stmt: &Stmt, before: &[Stmt]) -> Option<NestReplacement> {
+        let mut found = NestReplacement::default();
         for SplitLoop { stmt, is_product } in distributed(k, stmt)? {
             if is_product {
-                let product = Found::of(k, &stmt, before)?;
+                let product = NestReplacement::of(k, &stmt, before)?;
                 found.fills.extend(product.fills);
                 found.stmts.extend(product.stmts);
             } else {

@@ -45,10 +45,10 @@ fn block(body: &mut [Stmt]) {
         } = stmt
             && downward(*index, inside)
         {
-            let mut turn = Turn { index: *index, last: *n as i64 - 1, counted: false };
-            let turned = turn.block(inside);
-            if !turn.counted {
-                *inside = turned;
+            let mut reversal = Reversal { index: *index, last: *n as i64 - 1, counted: false };
+            let reversed = reversal.block(inside);
+            if !reversal.counted {
+                *inside = reversed;
             }
         }
         stmt.blocks_mut().into_iter().for_each(|inside| block(inside));
@@ -63,14 +63,14 @@ pub(super) fn downward(index: IndexId, body: &[Stmt]) -> bool {
 }
 
 /// A rewriter that reverses the direction of an index in addresses.
-struct Turn {
+struct Reversal {
     index: IndexId,
     last: i64,
     /// Whether the index is read outside of addresses.
     counted: bool,
 }
 
-impl Rewriter for Turn {
+impl Rewriter for Reversal {
     fn arg(&mut self, arg: Arg) -> Arg {
         self.counted |= matches!(arg, Arg::Index(i) if i == self.index);
         arg
@@ -96,7 +96,7 @@ mod tests {
     use crate::loop_ir::{eval, parse, verify};
     use tapeloom_ir::Tensor;
 
-    fn turned(body: &str) -> String {
+    fn reversed(body: &str) -> String {
         let text =
             format!("program @x {{ buffer b0: f64[4] input 0 buffer b1: f64[4] output 0 {body} }}");
         let mut program = parse(&text, &|_| None).unwrap();
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn independent_iterations_go_up() {
-        let text = turned(
+        let text = reversed(
             "for i0 in 4 { %0: f64 = load b0[i0*-1 + 3] %1: f64 = add %0, 1.0 store b1[i0*-1 + 3], %1 }",
         );
         assert!(text.contains("load b0[i0]") && text.contains("store b1[i0]"), "{text}");
@@ -120,7 +120,9 @@ mod tests {
     #[test]
     fn strides_at_the_end_of_what_there_is() {
         for stride in [i64::MIN, i64::MIN + 1] {
-            turned(&format!("for i0 in 4 {{ for i1 in 1 {{ store b1[i0 + i1*{stride}], 2.0 }} }}"));
+            reversed(&format!(
+                "for i0 in 4 {{ for i1 in 1 {{ store b1[i0 + i1*{stride}], 2.0 }} }}"
+            ));
         }
     }
 
@@ -130,7 +132,7 @@ mod tests {
             "nest { store b1[3], 0.0 } serial i0 in 3 { %0: f64 = load b1[i0*-1 + 3] store b1[i0*-1 + 2], %0 }",
             "for i0 in 4 { %0: f64 = convert{to=f64} i0 store b1[i0*-1 + 3], %0 }",
         ] {
-            assert!(turned(body).contains("i0*-1"));
+            assert!(reversed(body).contains("i0*-1"));
         }
     }
 }

@@ -48,7 +48,7 @@ pub(super) const PASS: Pass = Pass {
 fn simplify_indices(kernel: &mut Kernel) {
     let body = std::mem::take(&mut kernel.body);
     let (ranges, vars) = (ValueRanges::of(kernel), OrderedMap::default());
-    let mut straight = Straight { kernel, ranges, vars, changed: false };
+    let mut straight = Simplifier { kernel, ranges, vars, changed: false };
     let mut new = straight.block(&body);
     if straight.changed {
         drop_dead(&mut new);
@@ -60,7 +60,7 @@ fn simplify_indices(kernel: &mut Kernel) {
 }
 
 /// A rewriter that removes computations whose value is known.
-struct Straight<'a> {
+struct Simplifier<'a> {
     kernel: &'a Kernel,
     ranges: ValueRanges<'a>,
     /// The known values of variables at this point.
@@ -68,7 +68,7 @@ struct Straight<'a> {
     changed: bool,
 }
 
-impl<'a> Straight<'a> {
+impl<'a> Simplifier<'a> {
     fn block(&mut self, body: &'a [Stmt]) -> Vec<Stmt> {
         let mut out = Vec::with_capacity(body.len());
         self.append(body, &mut out);
@@ -251,7 +251,7 @@ fn never(guard: Arg) -> bool {
     matches!(guard, Arg::Literal(l) if l.bits == 0)
 }
 
-impl Rewriter for Straight<'_> {
+impl Rewriter for Simplifier<'_> {
     fn arg(&mut self, arg: Arg) -> Arg {
         match arg {
             Arg::Scalar(s) => self.ranges.same[s].unwrap_or(arg),
@@ -274,7 +274,7 @@ impl Rewriter for Straight<'_> {
         (held, address.renamed(&mut |a| self.arg(a)))
     }
 
-    /// Copies blocks as they are; [`Straight::append`] rewrites them.
+    /// Copies blocks as they are; [`Simplifier::append`] rewrites them.
     fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
         body.to_vec()
     }

@@ -16,7 +16,7 @@ use crate::loop_ir::legal_lanes::refused;
 use crate::loop_ir::{Access, Assign, Extent, Flow, IndexId, Kernel, Stmt, VarId};
 use tapeloom_ir::math::EIGHT;
 use tapeloom_ir::prim::Exactness;
-use tapeloom_ir::prim::Gives;
+use tapeloom_ir::prim::ResultDtype;
 use tapeloom_ir::{Code, Dtype};
 
 /// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
@@ -212,9 +212,9 @@ impl Survey<'_> {
             _ if inlined => i64::from(code.row().flops),
             // Other calls are made per lane. The call itself costs more than splitting the vector.
             _ if called => 0,
-            Gives::Dtype(_) => -1,
-            Gives::Same | Gives::Truth if dtype.is_float() => 2,
-            Gives::Same | Gives::Truth => 0,
+            ResultDtype::Dtype(_) => -1,
+            ResultDtype::Same | ResultDtype::Truth if dtype.is_float() => 2,
+            ResultDtype::Same | ResultDtype::Truth => 0,
         };
     }
 

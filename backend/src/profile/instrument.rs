@@ -36,7 +36,7 @@ pub(super) const ASSUMED_TRIPS: u64 = 64;
 
 /// A measured part of a program.
 #[derive(Clone, Debug)]
-pub(crate) struct Part {
+pub(crate) struct TimedPart {
     /// The kind and size of the largest statement of the part, such as `for 8 x 100`.
     pub(crate) what: String,
     /// The index in [`Instrumented::around`] of the innermost loop, branch or kernel around the part.
@@ -53,7 +53,7 @@ pub(crate) struct Part {
 
 /// A loop, branch or kernel whose statements are measured one by one.
 #[derive(Clone, Debug)]
-pub(crate) struct Around {
+pub(crate) struct EnclosingStmt {
     /// The kind and size of the statement, such as `serial 100`, or the name of the kernel.
     pub(crate) what: String,
     /// The index of the surrounding one.
@@ -64,8 +64,8 @@ pub(crate) struct Around {
 #[derive(Debug)]
 pub(crate) struct Instrumented {
     pub(crate) program: Program,
-    pub(crate) parts: PrimaryMap<TimerId, Part>,
-    pub(crate) around: Vec<Around>,
+    pub(crate) parts: PrimaryMap<TimerId, TimedPart>,
+    pub(crate) around: Vec<EnclosingStmt>,
 }
 
 /// Returns the program with timers.
@@ -105,8 +105,8 @@ struct Instrument<'a> {
     program: &'a Program,
     least: u64,
     costs: Costs,
-    parts: PrimaryMap<TimerId, Part>,
-    around: Vec<Around>,
+    parts: PrimaryMap<TimerId, TimedPart>,
+    around: Vec<EnclosingStmt>,
     sites: &'a mut SecondaryMap<KernelId, Option<Site>>,
 }
 
@@ -141,7 +141,7 @@ impl<'a> Instrument<'a> {
     }
 
     fn enter(&mut self, what: String, within: Option<usize>) -> Option<usize> {
-        self.around.push(Around { what, within });
+        self.around.push(EnclosingStmt { what, within });
         Some(self.around.len() - 1)
     }
 
@@ -268,7 +268,7 @@ impl<'a> Instrument<'a> {
         let largest = (0..compound.len()).max_by_key(by_cost).map(|i| compound.remove(i));
         let own = self.origins(largest.as_slice());
         let origins = if own.iter().next().is_none() { scope.origins.clone() } else { own };
-        self.parts.push(Part {
+        self.parts.push(TimedPart {
             what: largest.map_or("scalars".to_owned(), |s| what(self.program, &self.costs, s)),
             within: scope.within,
             origins,

@@ -16,10 +16,10 @@ mod traffic;
 pub(crate) use instrument::{Instrumented, instrument};
 
 use crate::loop_ir::timers::Timers;
-use crate::loop_ir::{Lapped, Origins, Timed, TimerId};
+use crate::loop_ir::{Origins, Timed, TimerId, TimerTotals};
 use crate::report::columns::table;
 use cranelift_entity::EntityRef;
-use instrument::Part;
+use instrument::TimedPart;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
@@ -88,7 +88,7 @@ impl fmt::Display for ProfileLine {
 impl Profile {
     /// Returns the profile of `calls` calls of a program, from the counts of its timers.
     pub(crate) fn of(name: &str, of: &Instrumented, timed: &Timed, calls: u64) -> Profile {
-        let row = |(id, part): (TimerId, &Part)| {
+        let row = |(id, part): (TimerId, &TimedPart)| {
             let counted = timed.timers.get(id.index()).copied().unwrap_or_default();
             ProfileRow::of(part, of, counted)
         };
@@ -120,7 +120,11 @@ impl Profile {
 }
 
 impl ProfileRow {
-    fn of(part: &Part, of: &Instrumented, Lapped { time, runs }: Lapped) -> ProfileRow {
+    fn of(
+        part: &TimedPart,
+        of: &Instrumented,
+        TimerTotals { time, runs }: TimerTotals,
+    ) -> ProfileRow {
         let outer = std::iter::successors(part.within, |i| of.around[*i].within);
         let mut around: Vec<usize> = outer.collect();
         around.reverse();
@@ -203,7 +207,7 @@ impl fmt::Display for Instrumented {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.program)?;
         for (id, part) in &self.parts {
-            let row = ProfileRow::of(part, self, Lapped { runs: 1, ..Lapped::default() });
+            let row = ProfileRow::of(part, self, TimerTotals { runs: 1, ..TimerTotals::default() });
             let ProfileRow { equations, bytes, .. } = &row;
             writeln!(f, "{id}: {}: {}, {bytes} bytes", row.part(), equations.join(", "))?;
         }

@@ -153,7 +153,7 @@ fn tables_and_pictures_show_each_part() {
     );
     let made = instrument_from(&parsed(&text), 800);
     let ms = Duration::from_millis;
-    let timers = vec![Lapped { time: ms(1), runs: 1 }, Lapped { time: ms(8), runs: 9 }];
+    let timers = vec![TimerTotals { time: ms(1), runs: 1 }, TimerTotals { time: ms(8), runs: 9 }];
     let profile = Profile::of("x", &made, &Timed { timers, total: ms(10) }, 1);
     let table = profile.to_string();
     let rows: Vec<&str> = table.lines().collect();

@@ -335,7 +335,7 @@ fn sort_row<T: Element>(row: &Row<'_, T>, y: &mut [i64], step: usize, scratch: &
     let (other, rest) = rest.split_at_mut(n);
     radix(words, other, bytemuck::cast_slice_mut(rest), place_bits, room);
     let sorted = words;
-    if lost > 0 && !settle(row, sorted, place_bits) {
+    if lost > 0 && !sort_ties(row, sorted, place_bits) {
         put(&by_all_bits(row, (least, low), bits, scratch)[..first], u64::MAX);
         return;
     }
@@ -344,7 +344,7 @@ fn sort_row<T: Element>(row: &Row<'_, T>, y: &mut [i64], step: usize, scratch: &
 
 /// Sorts each run of words that agree in their key bits by the whole keys. Returns false and leaves the words as
 /// they are if more than one word in `MANY` agrees with its predecessor.
-fn settle<T: Element>(row: &Row<'_, T>, words: &mut [u64], place_bits: u32) -> bool {
+fn sort_ties<T: Element>(row: &Row<'_, T>, words: &mut [u64], place_bits: u32) -> bool {
     let alike = |a: u64, b: u64| (a ^ b) >> place_bits == 0;
     let many = words.windows(2).filter(|w| alike(w[0], w[1])).count();
     if many > words.len() / MANY {

@@ -7,12 +7,12 @@ use faer::linalg::cholesky::llt::factor::{
 use faer::{MatMut, Par, Spec};
 
 use crate::real::{Failed, Real};
-use crate::scratch::{Need, Scratch};
+use crate::scratch::{Scratch, ScratchSize};
 use crate::transpose::{clear_upper, finite_lower, transpose_lower, transpose_upper};
 
-pub(crate) fn need<T: Real>(n: usize) -> Need {
+pub(crate) fn need<T: Real>(n: usize) -> ScratchSize {
     let stack = cholesky_in_place_scratch::<T>(n, Par::Seq, Spec::default());
-    Need::new().array::<T>(n * n).stack(stack)
+    ScratchSize::new().array::<T>(n * n).stack(stack)
 }
 
 /// Computes `a[n, n] -> l[n, n]`. If `a` is not positive definite or not finite, `l` is NaN on and below the

@@ -9,7 +9,7 @@ use crate::fourier::Tables;
 use crate::plan::Unavailable;
 use crate::real::{Failed, Real};
 use crate::routine::{Float, Routine};
-use crate::scratch::{Need, Scratch};
+use crate::scratch::{Scratch, ScratchSize};
 use crate::triangular::Triangle;
 use crate::{cholesky, eig, eigh, lockstep, lu, qr, schur, svd, triangular, tridiagonal};
 
@@ -103,7 +103,7 @@ fn answered(call: impl FnOnce() -> Result<(), Failed>) -> bool {
     matches!(catch_unwind(AssertUnwindSafe(call)), Ok(Ok(())))
 }
 
-fn need<T: Real>(routine: &Routine, tables: &Tables<T>) -> Need {
+fn need<T: Real>(routine: &Routine, tables: &Tables<T>) -> ScratchSize {
     match *routine {
         Routine::Cholesky { n } => cholesky::need::<T>(n),
         Routine::TriangularSolve { n, columns, lower: _, transposed: _, unit_diagonal: _ } => {

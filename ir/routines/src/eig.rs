@@ -6,12 +6,12 @@ use faer::{Accum, MatMut, MatRef, Par};
 
 use crate::real::{Failed, Real, Scaling, all_finite, largest};
 use crate::schur::{need_reduce, reduce};
-use crate::scratch::{Need, Scratch};
+use crate::scratch::{Scratch, ScratchSize};
 use crate::transpose::transpose;
 
-pub(crate) fn need<T: Real>(n: usize, vectors: bool) -> Need {
-    let square = Need::new().array::<T>(n * n);
-    let vectors = if vectors { square } else { Need::new() };
+pub(crate) fn need<T: Real>(n: usize, vectors: bool) -> ScratchSize {
+    let square = ScratchSize::new().array::<T>(n * n);
+    let vectors = if vectors { square } else { ScratchSize::new() };
     square.and(square).and(vectors).and(need_reduce::<T>(n))
 }
 

@@ -7,16 +7,16 @@ use faer::linalg::evd::{ComputeEigenvectors, self_adjoint_evd, self_adjoint_evd_
 use faer::{MatMut, MatRef, Par, Spec};
 
 use crate::real::{Failed, Real, Scaling, all_finite, largest};
-use crate::scratch::{Need, Scratch};
+use crate::scratch::{Scratch, ScratchSize};
 use crate::transpose::{negate, points_down, transpose, transpose_lower};
 
-pub(crate) fn need<T: Real>(n: usize, vectors: bool) -> Need {
+pub(crate) fn need<T: Real>(n: usize, vectors: bool) -> ScratchSize {
     if n == 0 {
-        return Need::new();
+        return ScratchSize::new();
     }
     let wanted = if vectors { ComputeEigenvectors::Yes } else { ComputeEigenvectors::No };
     let stack = self_adjoint_evd_scratch::<T>(n, wanted, Par::Seq, Spec::default());
-    Need::new().array::<T>(n * n).array::<T>(if vectors { n * n } else { 0 }).stack(stack)
+    ScratchSize::new().array::<T>(n * n).array::<T>(if vectors { n * n } else { 0 }).stack(stack)
 }
 
 /// Computes the eigenvalues `values[n]` of the symmetric `a[n, n]`, and the eigenvectors `vectors[n, n]` if that

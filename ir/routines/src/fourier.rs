@@ -15,7 +15,7 @@ use rustfft::{Fft, FftPlanner};
 
 use crate::real::{Failed, Real, all_finite};
 use crate::routine::{Routine, half};
-use crate::scratch::{Need, Scratch};
+use crate::scratch::{Scratch, ScratchSize};
 
 /// The size of a cache line in bytes. Each row of a block covers at least one cache line.
 const LINE: usize = 64;
@@ -107,24 +107,29 @@ impl<T: Real> Tables<T> {
         self.columns.min(line * lines.clamp(1, MOST_LINES))
     }
 
-    pub(crate) fn need(&self) -> Need {
+    pub(crate) fn need(&self) -> ScratchSize {
         let width = self.width();
-        let reals = |need: Need, n| need.array::<T>(width.saturating_mul(pitch::<T>(width, n)));
-        let pairs = |need: Need, n| {
+        let reals =
+            |need: ScratchSize, n| need.array::<T>(width.saturating_mul(pitch::<T>(width, n)));
+        let pairs = |need: ScratchSize, n| {
             need.array::<Complex<T>>(width.saturating_mul(pitch::<Complex<T>>(width, n)))
         };
-        let work = |need: Need, length| need.array::<Complex<T>>(length);
+        let work = |need: ScratchSize, length| need.array::<Complex<T>>(length);
         match &self.algorithm {
-            Algorithm::None => Need::new(),
+            Algorithm::None => ScratchSize::new(),
             Algorithm::Complex(fft) => {
-                work(pairs(Need::new(), fft.len()), fft.get_inplace_scratch_len())
+                work(pairs(ScratchSize::new(), fft.len()), fft.get_inplace_scratch_len())
             }
-            Algorithm::Forward(fft) => {
-                work(pairs(reals(Need::new(), fft.len()), half(fft.len())), fft.get_scratch_len())
-            }
+            Algorithm::Forward(fft) => work(
+                pairs(reals(ScratchSize::new(), fft.len()), half(fft.len())),
+                fft.get_scratch_len(),
+            ),
             Algorithm::Backward(fft) => {
-                let own =
-                    if self.columns == 1 { Need::new() } else { reals(Need::new(), fft.len()) };
+                let own = if self.columns == 1 {
+                    ScratchSize::new()
+                } else {
+                    reals(ScratchSize::new(), fft.len())
+                };
                 work(pairs(own, half(fft.len())), fft.get_scratch_len())
             }
         }

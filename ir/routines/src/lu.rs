@@ -5,12 +5,12 @@ use faer::linalg::lu::partial_pivoting::factor::{lu_in_place, lu_in_place_scratc
 use faer::{MatMut, Par, Spec};
 
 use crate::real::{Failed, Real, all_finite};
-use crate::scratch::{Need, Scratch};
+use crate::scratch::{Scratch, ScratchSize};
 use crate::transpose::transpose;
 
-pub(crate) fn need<T: Real>(m: usize, n: usize) -> Need {
+pub(crate) fn need<T: Real>(m: usize, n: usize) -> ScratchSize {
     let stack = lu_in_place_scratch::<u32, T>(m, n, Par::Seq, Spec::default());
-    Need::new().array::<T>(m * n).array::<u32>(m).array::<u32>(m).stack(stack)
+    ScratchSize::new().array::<T>(m * n).array::<u32>(m).array::<u32>(m).stack(stack)
 }
 
 /// The result buffers of an LU factorisation; `Routine::Lu` defines their contents.

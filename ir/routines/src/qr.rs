@@ -3,16 +3,16 @@
 
 use crate::householder::{apply, block, factor, scratch as stack};
 use crate::real::{Failed, Real, Scaling, largest};
-use crate::scratch::{Need, Scratch};
+use crate::scratch::{Scratch, ScratchSize};
 use crate::transpose::{Rows, clear_lower, negate, set_identity, transpose, transpose_part};
 
-pub(crate) fn need<T: Real>(m: usize, n: usize, full: bool) -> Need {
+pub(crate) fn need<T: Real>(m: usize, n: usize, full: bool) -> ScratchSize {
     let k = m.min(n);
     if k == 0 {
-        return Need::new();
+        return ScratchSize::new();
     }
     let width = if full { m } else { k };
-    Need::new()
+    ScratchSize::new()
         .array::<T>(m * n)
         .array::<T>(block(m, n) * k)
         .array::<T>(m * width)

@@ -31,7 +31,7 @@ impl<T: Real> Columns<'_, T> {
     /// Applies a rotation to rows `i` and `i + 1`, in the columns from `first` on.
     fn rotate_rows(&mut self, i: usize, first: usize, rotation: Rotation<T>) {
         for column in self.numbers.chunks_exact_mut(self.n).skip(first) {
-            [column[i], column[i + 1]] = rotation.turn(column[i], column[i + 1]);
+            [column[i], column[i + 1]] = rotation.apply(column[i], column[i + 1]);
         }
     }
 
@@ -39,7 +39,7 @@ impl<T: Real> Columns<'_, T> {
     fn rotate_columns(&mut self, j: usize, rows: usize, rotation: Rotation<T>) {
         let (left, right) = self.numbers[j * self.n..].split_at_mut(self.n);
         for (x, y) in left[..rows].iter_mut().zip(&mut right[..rows]) {
-            [*x, *y] = rotation.turn(*x, *y);
+            [*x, *y] = rotation.apply(*x, *y);
         }
     }
 

@@ -11,7 +11,7 @@ use faer::{Conj, MatMut, MatRef, Par, Spec};
 
 use crate::qr_iteration::{Columns, iterate};
 use crate::real::{Failed, Real, Scaling, largest};
-use crate::scratch::{Need, Scratch};
+use crate::scratch::{Scratch, ScratchSize};
 use crate::transpose::{negate, points_down, set_identity, transpose};
 
 /// Returns the block size of the reduction to Hessenberg form; `None` for a matrix of order 2 or less, which has
@@ -20,9 +20,9 @@ fn block<T: Real>(n: usize) -> Option<usize> {
     (n > 2).then(|| recommended_block_size::<T>(n - 1, n - 1))
 }
 
-pub(crate) fn need_reduce<T: Real>(n: usize) -> Need {
+pub(crate) fn need_reduce<T: Real>(n: usize) -> ScratchSize {
     match block::<T>(n) {
-        None => Need::new(),
+        None => ScratchSize::new(),
         Some(block) => {
             let reduce = hessenberg_in_place_scratch::<T>(n, block, Par::Seq, Spec::default());
             let form = apply_block_householder_sequence_on_the_right_in_place_scratch::<T>(
@@ -30,13 +30,13 @@ pub(crate) fn need_reduce<T: Real>(n: usize) -> Need {
                 block,
                 n - 1,
             );
-            Need::new().array::<T>(block * (n - 1)).stack(reduce.or(form))
+            ScratchSize::new().array::<T>(block * (n - 1)).stack(reduce.or(form))
         }
     }
 }
 
-pub(crate) fn need<T: Real>(n: usize) -> Need {
-    Need::new().array::<T>(n * n).array::<T>(n * n).and(need_reduce::<T>(n))
+pub(crate) fn need<T: Real>(n: usize) -> ScratchSize {
+    ScratchSize::new().array::<T>(n * n).array::<T>(n * n).and(need_reduce::<T>(n))
 }
 
 /// Computes the Schur form `t[n, n]` of `a[n, n]` and its orthogonal basis `z[n, n]`.

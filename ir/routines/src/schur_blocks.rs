@@ -10,7 +10,7 @@ pub(crate) struct Rotation<T> {
 }
 
 impl<T: Real> Rotation<T> {
-    pub(crate) fn turn(self, x: T, y: T) -> [T; 2] {
+    pub(crate) fn apply(self, x: T, y: T) -> [T; 2] {
         [self.cosine * x + self.sine * y, self.cosine * y - self.sine * x]
     }
 
@@ -65,10 +65,10 @@ pub(crate) fn standardise<T: Real>([[a, b], [c, d]]: [[T; 2]; 2]) -> ([[T; 2]; 2
     let cosine = (half * (T::one() + sigma.abs() / length)).root();
     let sine = -(p / (length * cosine)) * with_sign(T::one(), sigma);
     let rotation = Rotation { cosine, sine };
-    let [aa, bb] = rotation.turn(a, b);
-    let [cc, dd] = rotation.turn(c, d);
-    let [a, c] = rotation.turn(aa, cc);
-    let [b, d] = rotation.turn(bb, dd);
+    let [aa, bb] = rotation.apply(a, b);
+    let [cc, dd] = rotation.apply(c, d);
+    let [a, c] = rotation.apply(aa, cc);
+    let [b, d] = rotation.apply(bb, dd);
     let mean = half * (a + d);
     if c == zero {
         return ([[mean, b], [c, mean]], rotation);

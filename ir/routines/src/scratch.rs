@@ -49,14 +49,14 @@ impl<'a> Scratch<'a> {
 /// The required size of a scratch buffer, computed by listing its pieces in the order of the calls on
 /// [`Scratch`].
 #[derive(Clone, Copy)]
-pub(crate) struct Need {
+pub(crate) struct ScratchSize {
     bytes: Option<usize>,
 }
 
-impl Need {
+impl ScratchSize {
     /// Returns the size for an empty list of pieces: 0 bytes.
     pub(crate) fn new() -> Self {
-        Need { bytes: Some(0) }
+        ScratchSize { bytes: Some(0) }
     }
 
     /// Adds an array of `length` numbers of type `T`.
@@ -71,7 +71,7 @@ impl Need {
     }
 
     /// Adds the pieces of `other` after the pieces of this list.
-    pub(crate) fn and(self, other: Need) -> Self {
+    pub(crate) fn and(self, other: ScratchSize) -> Self {
         self.more(other.bytes)
     }
 
@@ -80,7 +80,7 @@ impl Need {
             let rounded = bytes?.checked_next_multiple_of(ALIGNMENT)?;
             self.bytes?.checked_add(rounded)
         };
-        Need { bytes: sum() }
+        ScratchSize { bytes: sum() }
     }
 
     /// Returns the number of bytes of all pieces, sufficient for any alignment of the buffer; `None` if it

@@ -8,7 +8,7 @@ use faer::{MatMut, MatRef, Par, Spec};
 use crate::householder;
 use crate::real::{Failed, Real, Scaling, all_finite, largest};
 use crate::routine::SvdVectors;
-use crate::scratch::{Need, Scratch};
+use crate::scratch::{Scratch, ScratchSize};
 use crate::transpose::{negate, points_down, set_identity, transpose};
 
 /// Returns the number of columns of `u` and the number of rows of `vt`, for these vectors of an `m` by `n`
@@ -27,9 +27,9 @@ fn is_long(m: usize, n: usize) -> bool {
     6 * m.max(n) > 11 * m.min(n)
 }
 
-pub(crate) fn need<T: Real>(m: usize, n: usize, vectors: SvdVectors) -> Need {
+pub(crate) fn need<T: Real>(m: usize, n: usize, vectors: SvdVectors) -> ScratchSize {
     if m == 0 || n == 0 {
-        return Need::new();
+        return ScratchSize::new();
     }
     let wanted = match vectors {
         SvdVectors::None => ComputeSvdVectors::No,
@@ -39,7 +39,7 @@ pub(crate) fn need<T: Real>(m: usize, n: usize, vectors: SvdVectors) -> Need {
     let stack =
         |m, n| -> StackReq { svd_scratch::<T>(m, n, wanted, wanted, Par::Seq, Spec::default()) };
     let [left, right] = widths(m, n, vectors);
-    let need = Need::new().array::<T>(m * n).array::<T>(m * left);
+    let need = ScratchSize::new().array::<T>(m * n).array::<T>(m * left);
     if is_long(m, n) {
         let (long, short) = (m.max(n), m.min(n));
         let reflect = householder::scratch::<T>(long, short, left.max(right));

@@ -7,7 +7,7 @@ use faer::linalg::triangular_solve::{
 use faer::{MatMut, MatRef, Par};
 
 use crate::real::{Failed, Real};
-use crate::scratch::{Need, Scratch};
+use crate::scratch::{Scratch, ScratchSize};
 use crate::transpose::transpose;
 
 /// The largest order for which plain substitution is faster than faer's blocked solve.
@@ -22,8 +22,8 @@ pub(crate) struct Triangle {
     pub(crate) unit_diagonal: bool,
 }
 
-pub(crate) fn need<T: Real>(n: usize, columns: usize) -> Need {
-    Need::new().array::<T>(n * columns)
+pub(crate) fn need<T: Real>(n: usize, columns: usize) -> ScratchSize {
+    ScratchSize::new().array::<T>(n * columns)
 }
 
 /// Solves a triangular system `t[n, n], b[n, columns] -> x[n, columns]`. A NaN or an infinity propagates through

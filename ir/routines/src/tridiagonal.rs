@@ -2,10 +2,10 @@
 //! exchange of neighbouring rows fills a second superdiagonal, and multipliers are at most 1 in absolute value.
 
 use crate::real::{Failed, Real, all_finite};
-use crate::scratch::{Need, Scratch};
+use crate::scratch::{Scratch, ScratchSize};
 
-pub(crate) fn need<T: Real>(n: usize) -> Need {
-    Need::new().array::<T>(n).array::<T>(n).array::<T>(n)
+pub(crate) fn need<T: Real>(n: usize) -> ScratchSize {
+    ScratchSize::new().array::<T>(n).array::<T>(n).array::<T>(n)
 }
 
 /// Solves a tridiagonal system: `lower[n], diagonal[n], upper[n], b[n, columns] -> x[n, columns]`.

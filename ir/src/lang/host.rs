@@ -56,12 +56,12 @@ struct Inner {
 }
 
 struct Functions {
-    one: One,
+    one: MemberFn,
     batch: Option<Batch>,
 }
 
 /// A Rust function of the operands of one call; in a batch, of one member.
-type One = Box<dyn Fn(Lane, &[Tensor]) -> Answer + Send + Sync>;
+type MemberFn = Box<dyn Fn(Lane, &[Tensor]) -> Answer + Send + Sync>;
 
 /// A Rust function of a whole batch at once. Its arguments are the batch size, and the operands with the members on
 /// axis 0; so are its results.

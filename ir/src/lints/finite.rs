@@ -52,7 +52,7 @@ pub fn eval_finite(
     function: FuncId,
     args: &[Tensor],
 ) -> Result<Vec<Tensor>, Problem> {
-    let (results, around) = Around::during(Some(Around::default()), || {
+    let (results, around) = NonFiniteOrigins::during(Some(NonFiniteOrigins::default()), || {
         observed(FiniteCheck::begin, || eval(module, function, args))
     });
     let results = results?;
@@ -136,26 +136,29 @@ fn first<'o>(origins: impl IntoIterator<Item = &'o Origin>) -> Option<Origin> {
 thread_local! {
     /// The origins of nans and infinities that go into and come out of the running function; `None` if nothing is
     /// checked.
-    static AROUND: RefCell<Option<Around>> = const { RefCell::new(None) };
+    static AROUND: RefCell<Option<NonFiniteOrigins>> = const { RefCell::new(None) };
     /// The number of appearances so far: of equations that made a nan or infinity.
     static APPEARED: Cell<u64> = const { Cell::new(0) };
 }
 
 /// The origins of nans and infinities in the operands and results of an equation that runs functions.
 #[derive(Clone, Default)]
-struct Around {
+struct NonFiniteOrigins {
     /// The origin of operands that are not finite; `None` if all are finite.
     operands: Option<Origin>,
     /// The origin of those results so far that are not finite; `None` if all are finite.
     results: Option<Origin>,
 }
 
-impl Around {
+impl NonFiniteOrigins {
     /// Calls `run`; functions that run meanwhile read the origins of their operands in `around`. Returns the result
     /// of `run`, and `around` with the origins of the functions' results.
-    fn during<T>(around: Option<Around>, run: impl FnOnce() -> T) -> (T, Option<Around>) {
+    fn during<T>(
+        around: Option<NonFiniteOrigins>,
+        run: impl FnOnce() -> T,
+    ) -> (T, Option<NonFiniteOrigins>) {
         /// Restores the previous surroundings, even if `run` panics.
-        struct Restore(Option<Around>);
+        struct Restore(Option<NonFiniteOrigins>);
         impl Drop for Restore {
             fn drop(&mut self) {
                 AROUND.set(self.0.take());
@@ -211,8 +214,8 @@ impl Observer for FiniteCheck {
         let before = first(origins.iter().flatten());
         let runs = !e.op.regions().is_empty();
         // A function that a callback runs is a separate program, so it is not checked.
-        let around = runs.then(|| Around { operands: before.clone(), results: None });
-        let (outputs, inside) = Around::during(around, || e.op.run(module, operands));
+        let around = runs.then(|| NonFiniteOrigins { operands: before.clone(), results: None });
+        let (outputs, inside) = NonFiniteOrigins::during(around, || e.op.run(module, operands));
         let outputs = outputs?;
         let worst = operands.iter().map(of_value).max().unwrap_or(Finite::Yes);
         let inside = inside.and_then(|around| around.results);

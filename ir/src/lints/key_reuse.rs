@@ -88,7 +88,7 @@ enum Def {
 }
 
 /// A numbered value: its definition, and the values that it copies or from which it takes elements.
-struct Made {
+struct NumberedValue {
     def: Def,
     /// The value that this value copies: it has all elements of that value, each at least once.
     same: Option<Number>,
@@ -103,7 +103,7 @@ struct Made {
 struct Keys<'m> {
     module: &'m Module,
     known: OrderedMap<Def, Number>,
-    defs: Vec<Made>,
+    defs: Vec<NumberedValue>,
     /// The number of loops visited so far; it identifies the next loop.
     loops: usize,
 }
@@ -188,7 +188,7 @@ impl Keys<'_> {
         let number = *self.known.entry(def.clone()).or_insert(next);
         if number == next {
             let part = if let Def::Element(n, _) = def { Some(n) } else { None };
-            self.defs.push(Made { def, same: None, part, mark: None, counts: None });
+            self.defs.push(NumberedValue { def, same: None, part, mark: None, counts: None });
         }
         number
     }

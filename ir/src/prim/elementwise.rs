@@ -212,7 +212,7 @@ pub fn jvp(
         };
         total = Some(total.map_or(term, |sum| sum.plus(b, term)));
     }
-    Ok(total.map(|t| t.settle(b)))
+    Ok(total.map(|t| t.apply_sign(b)))
 }
 
 /// Adds to `into` the cotangent of each linear operand: the operand's partial at `ct`, since the

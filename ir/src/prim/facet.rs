@@ -39,7 +39,7 @@ pub(super) enum Facet<'a> {
 impl Op {
     /// Returns whether the derivative rule needs to know which elements of the outputs are read
     /// ([`super::RuleCx::reads`]).
-    pub fn asks_reads(&self) -> bool {
+    pub fn needs_reads(&self) -> bool {
         matches!(self.facet(), Facet::ByColumns)
     }
 

@@ -55,8 +55,8 @@ pub use array::slice::Slice;
 pub use array::stop_gradient::StopGradient;
 pub use array::window::{Move, Window};
 pub use code::{
-    Code, CodeRow, Continuity, Domain, Fold, Gives, Library, LibraryFn, Neutral, Parameter, Takes,
-    Words, power, threefry2x32,
+    Code, CodeRow, Continuity, Domain, Fold, Library, LibraryFn, Neutral, OperandDtypes, Parameter,
+    ResultDtype, Words, power, threefry2x32,
 };
 pub use control::call::Call;
 pub use control::callback::Callback;
@@ -64,7 +64,8 @@ pub use control::cond::{Cond, run_if};
 pub use control::custom::CustomCall;
 pub use control::linear_call::LinearCall;
 pub use control::loops::{
-    Binding, Direction, Keeps, Loop, LoopSpec, Places, Replay, Settled, TripCount, may_not_end,
+    Binding, CheckpointPlan, Direction, Loop, LoopSpec, OutputSource, Replay, SlotSize, TripCount,
+    may_not_end,
 };
 pub use control::multilinear::MultilinearCall;
 pub use fourier::fft::Fft;
@@ -94,7 +95,7 @@ pub use rules::index_map::Bounds;
 pub use rules::lowering::{AxisMap, Lowering, Piece, Step};
 pub use rules::reads::{Ranges, Reads};
 pub use rules::region::{Region, RegionList, Role};
-pub use rules::region_helpers::{instantiate, settle};
+pub use rules::region_helpers::{batch_as_requested, instantiate};
 pub use rules::rewrite::{Definition, Equality, Exactness, Rewrite, Site, SiteOperand, Term, When};
 pub use rules::sign::{Given, Sign, SignOf};
 pub use rules::slice_access::{SliceAccess, Start, Within, Write};

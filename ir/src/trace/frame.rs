@@ -7,7 +7,7 @@
 
 use super::define_by_run::Recording;
 use super::diagnostic::{Context, Diagnostic, Note, in_standard_library, place};
-use super::state::Known;
+use super::state::StateEntry;
 use super::{Handle, WITHIN};
 use crate::lang::builder::{Draft, infer};
 use crate::lang::function::{Atom, ValueId};
@@ -110,7 +110,7 @@ pub(super) struct Trace {
     /// escaped.
     pub(super) closed: OrderedMap<u64, Context>,
     /// All states of the trace, by the state's number.
-    pub(super) states: OrderedMap<u64, Known>,
+    pub(super) states: OrderedMap<u64, StateEntry>,
     /// Whether the trace has a boundary (`jit`, `run`, `record`) that returns its errors.
     pub(super) bounded: bool,
     /// The recording, if the outermost frame is evaluated while it grows.

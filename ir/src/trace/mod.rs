@@ -41,11 +41,11 @@ mod opened;
 mod state;
 
 pub use define_by_run::{
-    Recorded, Undo, is_recording, item, level, recorded_bytes, recording, value,
+    Pullback, Recorded, is_recording, item, level, recorded_bytes, recording, value,
 };
 pub use diagnostic::{Context, Diagnostic, Note};
 pub use opened::{Closed, Opened, body, frame, solver, solving};
-pub use state::{Held, State, around};
+pub use state::{CapturedState, State, around};
 
 use crate::lang::function::{Atom, FuncId};
 use crate::lang::literal::Literal;
@@ -366,8 +366,8 @@ fn with_trace<T>(f: impl FnOnce(&mut Trace) -> T) -> Option<T> {
 /// nothing is traced into it.
 fn apart<T>(f: impl FnOnce(&mut Trace) -> T) -> Option<T> {
     /// Puts the trace back, even if `f` panics.
-    struct Aside(Trace);
-    impl Drop for Aside {
+    struct RestoreTrace(Trace);
+    impl Drop for RestoreTrace {
         fn drop(&mut self) {
             let hollow = Trace::hollow();
             let trace = std::mem::replace(&mut self.0, hollow);
@@ -378,7 +378,7 @@ fn apart<T>(f: impl FnOnce(&mut Trace) -> T) -> Option<T> {
             });
         }
     }
-    let mut aside = Aside(with_trace(|t| std::mem::replace(t, Trace::hollow()))?);
+    let mut aside = RestoreTrace(with_trace(|t| std::mem::replace(t, Trace::hollow()))?);
     Some(f(&mut aside.0))
 }
 

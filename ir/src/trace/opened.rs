@@ -18,7 +18,7 @@
 
 use super::diagnostic::{Context, Diagnostic};
 use super::frame::{Runs, Trace};
-use super::state::Held;
+use super::state::CapturedState;
 use super::{Guard, Handle, Param, Stop, active, declare, record, with_trace};
 use crate::lang::function::{Atom, FuncId};
 use crate::lang::source_loc::Loc;
@@ -43,7 +43,7 @@ pub struct Closed {
     pub captures: Vec<Handle>,
     /// The states from outside that the function reads or writes: for each, the capture that has its value, and the
     /// extra result (after the closure's own) that has its new value, if any.
-    pub held: Vec<Held>,
+    pub held: Vec<CapturedState>,
     /// The types of the results; guesses for results that are poison.
     pub types: Vec<Type>,
     /// Per result: whether it is poison.

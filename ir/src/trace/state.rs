@@ -6,7 +6,7 @@
 //!
 //! A closure that uses state from outside gets the state's value as a parameter at the first use, as for any
 //! other captured value. When the closure has returned, its writes are known: if the state's value has changed,
-//! the function returns the last value as an extra result ([`Held`]), and the caller of the function carries
+//! the function returns the last value as an extra result ([`CapturedState`]), and the caller of the function carries
 //! it: a loop from iteration to iteration, a branch from its operand to its result. So no closure is traced
 //! twice. Nested bodies need no further rule, since running the inner function reads and writes the state in
 //! the outer one:
@@ -43,19 +43,19 @@ pub struct State {
 
 /// A state made outside a closure that the closure's function reads or writes.
 #[derive(Clone, Copy, Debug)]
-pub struct Held {
+pub struct CapturedState {
     /// The state that the function uses.
     pub state: State,
     /// The index of the function's capture that is the state's value at the call.
     pub capture: usize,
     /// Whether the function writes the state and so returns its last value. These extra results follow the
-    /// function's own, in the order of the list of `Held`.
+    /// function's own, in the order of the list of `CapturedState`.
     pub written: bool,
 }
 
 /// The entry for a state in its trace: name, type and where it was made and ended.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct StateEntry {
     /// The number of the frame in which the state was made.
     home: u64,
     name: &'static str,
@@ -90,8 +90,10 @@ impl State {
             let home = frame.and_then(|id| t.frames.iter().position(|f| f.id == id));
             let frame = &mut t.frames[home.unwrap_or(top)];
             frame.states.insert(state.number, value);
-            t.states
-                .insert(state.number, Known { home: frame.id, name, ty, born: at, ended: None });
+            t.states.insert(
+                state.number,
+                StateEntry { home: frame.id, name, ty, born: at, ended: None },
+            );
         });
         state
     }
@@ -210,8 +212,8 @@ impl State {
 /// enclosing frame, in front of the call of the closure traced in `frame`.
 pub fn around<T>(frame: u64, f: impl FnOnce() -> T) -> T {
     /// Puts the frames back, even if `f` panics.
-    struct Aside(Vec<Frame>);
-    impl Drop for Aside {
+    struct RestoreFrames(Vec<Frame>);
+    impl Drop for RestoreFrames {
         fn drop(&mut self) {
             with_trace(|t| t.frames.append(&mut self.0));
         }
@@ -220,7 +222,7 @@ pub fn around<T>(frame: u64, f: impl FnOnce() -> T) -> T {
         let place = t.frames.iter().position(|f| f.id == frame).filter(|i| *i > 0)?;
         Some(t.frames.split_off(place))
     });
-    let _aside = Aside(aside.flatten().unwrap_or_default());
+    let _aside = RestoreFrames(aside.flatten().unwrap_or_default());
     f()
 }
 
@@ -245,7 +247,7 @@ impl Trace {
                 format!("return its value from the closure, or make the `{name}` outside"),
             ));
         };
-        if let Some(Known { ended: Some(end), .. }) = self.states.get(&state.number) {
+        if let Some(StateEntry { ended: Some(end), .. }) = self.states.get(&state.number) {
             return Err(Problem::new(
                 Kind::State,
                 format!("`{what}` of a `{name}`{made}, which `freeze` ended {}", place(end)),
@@ -314,7 +316,7 @@ impl Trace {
 
     /// Returns the states from outside that the top frame uses, each with its capture, and the last values of those
     /// that the frame has written.
-    pub(super) fn held(&mut self) -> (Vec<Held>, Vec<Handle>) {
+    pub(super) fn held(&mut self) -> (Vec<CapturedState>, Vec<Handle>) {
         let Some(frame) = self.frames.last() else { return Default::default() };
         let mut last = Vec::new();
         let each = frame.captures.iter().enumerate();
@@ -325,7 +327,7 @@ impl Trace {
             let state = State { number: *number, name, born, not_send: PhantomData };
             let written = (now.frame, now.atom) != (frame.id, *first);
             last.extend(written.then_some(*now));
-            Some(Held { state, capture, written })
+            Some(CapturedState { state, capture, written })
         });
         (held.collect(), last)
     }

@@ -1,15 +1,15 @@
 //! Tests of `fingerprint`.
 
-use tapeloom_ir::fingerprint::{Stage, collect, tell, wanted};
+use tapeloom_ir::fingerprint::{Stage, collect, record, wanted};
 
 #[test]
 fn stages_are_collected_from_the_closure_alone() {
     assert!(!wanted());
-    tell("before", || unreachable!(), || unreachable!());
+    record("before", || unreachable!(), || unreachable!());
     let (inner, stages) = collect(|| {
-        tell("a", || 1, || 2);
-        let ((), inner) = collect(|| tell("b", || 3, || 4));
-        tell("c", || 5, || 6);
+        record("a", || 1, || 2);
+        let ((), inner) = collect(|| record("b", || 3, || 4));
+        record("c", || 5, || 6);
         inner
     });
     assert_eq!(inner, [Stage { name: "b", input: 3, output: 4 }]);

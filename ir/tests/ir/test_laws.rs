@@ -74,7 +74,7 @@ pub(crate) fn transposed(ops: Vec<Op>, x: &Type) -> Vec<&'static str> {
         for (op, ct) in ops.iter().zip(seeds) {
             op.transpose(cx, &[Arg::Linear(x.clone())], &[Some(*ct)], &mut into)?;
         }
-        Ok(into.total.into_iter().flatten().map(|t| t.settle(cx.b)).collect())
+        Ok(into.total.into_iter().flatten().map(|t| t.apply_sign(cx.b)).collect())
     })
     .unwrap();
     assert_eq!(tapeloom_ir::verify(&module, f), []);
@@ -112,7 +112,7 @@ pub(crate) fn cotangents(
         let operands: Vec<Arg> = params.iter().zip(x).zip(linear).map(arg).collect();
         let mut into = Cotangents { total: linear.iter().map(|_| None).collect(), negated: false };
         op.transpose(cx, &operands, &[Some(ct[0])], &mut into)?;
-        Ok(into.total.into_iter().flatten().map(|t| t.settle(cx.b)).collect())
+        Ok(into.total.into_iter().flatten().map(|t| t.apply_sign(cx.b)).collect())
     });
     back.unwrap()
 }
@@ -215,7 +215,7 @@ fn check_transpose(op: &Op, x: &[Tensor], on: &[bool]) {
             let totals = into.total.iter().zip(&operands);
             Ok(totals
                 .filter(|(_, a)| matches!(a, Arg::Linear(_)))
-                .filter_map(|(t, _)| t.map(|t| t.settle(cx.b)))
+                .filter_map(|(t, _)| t.map(|t| t.apply_sign(cx.b)))
                 .collect())
         })
         .unwrap();

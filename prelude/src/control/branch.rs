@@ -110,7 +110,7 @@ fn taken(which: Var, decides: bool, first: &Staged, rest: &[Staged]) -> Vec<Var>
         };
         let operands = std::iter::once(which.handle).chain(first.args.iter().map(|v| v.handle));
         let operands: Vec<Handle> = operands.chain(shared.captures.iter().copied()).collect();
-        Some(shared.settle(trace::bind(Cond { branches }, &operands, at).to_vec()))
+        Some(shared.store_state(trace::bind(Cond { branches }, &operands, at).to_vec()))
     });
     match bound {
         Some(results) => vars(&results),

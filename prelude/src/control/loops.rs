@@ -6,7 +6,7 @@ use crate::function::{Function, one};
 use crate::staging::{Staged, WHILE_LOOP, like, rebuild, stage_in, vars};
 use crate::tree::{Form, Tree, flatten};
 use crate::var::caller;
-use tapeloom_ir::prim::{Binding, Direction, Loop, LoopSpec, Settled, TripCount};
+use tapeloom_ir::prim::{Binding, Direction, Loop, LoopSpec, OutputSource, TripCount};
 use tapeloom_ir::trace::{self, Diagnostic, Handle, Note, Param};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Module, Problem};
 
@@ -232,7 +232,7 @@ fn conditional_results(asked: &Staged, staged: &Staged) -> Vec<Var> {
         let mut results = bind(Loop::new(body, spec), &operands, at);
         // The last result is the number of iterations.
         results.pop();
-        Some(shared.settle(results))
+        Some(shared.store_state(results))
     });
     match bound {
         Some(results) => vars(&results),
@@ -274,7 +274,7 @@ pub(super) fn over<C: Tree<Var>, X: Tree<Var>, Y: Tree<Var>>(
     let (carry, carries) = flatten(init);
     let (element, elements) = flatten(xs);
     let form = Form::of::<C>(&carry);
-    let over = Over::of(transform, carries.len(), &elements, at);
+    let over = ElementLoop::of(transform, carries.len(), &elements, at);
     let params = over.params(&carries, &elements, at);
     let opened = trace::body(transform, at, &params);
     let args = [carries, elements].concat();
@@ -284,15 +284,15 @@ pub(super) fn over<C: Tree<Var>, X: Tree<Var>, Y: Tree<Var>>(
 }
 
 /// A loop over the elements of arrays.
-struct Over {
+struct ElementLoop {
     carries: usize,
     /// The number of elements; `None` if the arrays differ.
     extent: Option<usize>,
 }
 
-impl Over {
-    fn of(transform: &'static str, carries: usize, elements: &[Var], at: Loc) -> Over {
-        Over { carries, extent: common_extent(transform, elements, at) }
+impl ElementLoop {
+    fn of(transform: &'static str, carries: usize, elements: &[Var], at: Loc) -> ElementLoop {
+        ElementLoop { carries, extent: common_extent(transform, elements, at) }
     }
 
     /// Returns the parameters of an iteration: the carries, and an element of each array.
@@ -421,20 +421,20 @@ fn rolled(
     let spec = LoopSpec { trip, direction, takes };
     let operands = lead.iter().chain(&staged.args).map(|v| v.handle);
     let operands: Vec<Handle> = operands.chain(staged.captures().iter().copied()).collect();
-    staged.settle(bind(Loop::new(body, spec), &operands, staged.at))
+    staged.store_state(bind(Loop::new(body, spec), &operands, staged.at))
 }
 
 /// Emits a loop; returns its outputs. The output of a carry that no iteration changes is its initial value.
 fn bind(op: Loop, operands: &[Handle], at: Loc) -> Vec<Handle> {
-    let (op, settled) = match trace::with_module(|m| op.clone().settled_carries(m)) {
-        Some(Ok(settled)) => settled,
+    let (op, sources) = match trace::with_module(|m| op.clone().with_constant_carries(m)) {
+        Some(Ok(sources)) => sources,
         // Nothing is traced, or the loop is invalid; `trace::bind` reports that.
         Some(Err(_)) | None => return trace::bind(op, operands, at).to_vec(),
     };
     let outputs = trace::bind(op, operands, at);
-    let output = |settled: &Settled| match settled {
-        Settled::Output(n) => outputs[*n],
-        Settled::Operand(n) => operands[*n],
+    let output = |sources: &OutputSource| match sources {
+        OutputSource::Output(n) => outputs[*n],
+        OutputSource::Operand(n) => operands[*n],
     };
-    settled.iter().map(output).collect()
+    sources.iter().map(output).collect()
 }

@@ -3,7 +3,7 @@
 
 use crate::Var;
 use crate::staging::Staged;
-use tapeloom_ir::trace::{self, Handle, Held, State};
+use tapeloom_ir::trace::{self, CapturedState, Handle, State};
 use tapeloom_ir::{
     ArrayType, Atom, Builder, Draft, Dtype, FuncId, Kind, Loc, Module, OrderedMap, OrderedSet,
     Problem, Type,
@@ -24,7 +24,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn of(closures: &[(&[Handle], &[Held])], at: Loc) -> Shared {
+    pub(crate) fn of(closures: &[(&[Handle], &[CapturedState])], at: Loc) -> Shared {
         let mut shared = Shared::default();
         for (captures, held) in closures {
             let held = |i: usize| held.iter().find(|held| held.capture == i);
@@ -37,7 +37,7 @@ impl Shared {
     }
 
     /// Returns the position of a capture. State has its own position, even if its initial value is also captured.
-    fn place(&mut self, h: Handle, held: Option<&Held>) -> usize {
+    fn place(&mut self, h: Handle, held: Option<&CapturedState>) -> usize {
         let state = held.map(|held| held.state);
         let same = |(i, known): (usize, &Handle)| {
             known.is_same(h) && self.states.get(&i).copied() == state
@@ -126,7 +126,7 @@ impl Shared {
     }
 
     /// Splits off the results that are new values of state, stores them, and returns the others.
-    pub(super) fn settle(&self, mut results: Vec<Handle>) -> Vec<Handle> {
+    pub(super) fn store_state(&self, mut results: Vec<Handle>) -> Vec<Handle> {
         let own = results.len() - self.written.len().min(results.len());
         for (place, value) in self.written.iter().zip(results.split_off(own)) {
             if let Some(state) = self.states.get(place) {

@@ -1,6 +1,6 @@
 //! Convolutions of arrays with channels.
 
-use super::geometry::{Along, Steps, steps, view};
+use super::geometry::{AxisWindows, Steps, steps, view};
 use crate::Var;
 use crate::ops::{emit, permute, wrong};
 use crate::var::{IntoVar, caller, on_behalf};
@@ -110,9 +110,9 @@ impl Conv {
         };
         let [input, kernel, _] = self.layout.letters(d);
         let spatial: Vec<char> = input.into_iter().filter(|l| !['N', 'C'].contains(l)).collect();
-        let places = places("kernel", &kernel, ['O', 'I'], &spatial)?;
+        let positions = positions("kernel", &kernel, ['O', 'I'], &spatial)?;
         let mut order = vec![0; d + 2];
-        let axes = places.spatial.iter().chain([&places.channels, &places.first]);
+        let axes = positions.spatial.iter().chain([&positions.channels, &positions.first]);
         axes.enumerate().for_each(|(from, to)| order[*to] = from);
         Ok(order)
     }
@@ -120,7 +120,7 @@ impl Conv {
 
 /// The positions of the batch axis (or output channels), of the channel axis (or input channels) and of the spatial
 /// axes.
-struct Places {
+struct AxisPositions {
     first: usize,
     channels: usize,
     spatial: Vec<usize>,
@@ -128,10 +128,10 @@ struct Places {
 
 /// The resolved axes and windows of a convolution.
 struct Planned {
-    input: Places,
-    kernel: Places,
-    output: Places,
-    along: Vec<Along>,
+    input: AxisPositions,
+    kernel: AxisPositions,
+    output: AxisPositions,
+    along: Vec<AxisWindows>,
 }
 
 impl Order {
@@ -152,17 +152,17 @@ impl Order {
 }
 
 /// Returns the positions of the axes named by `letters`; spatial axes in the order of `spatial`.
-fn places(
+fn positions(
     name: &str,
     letters: &[char],
     two: [char; 2],
     spatial: &[char],
-) -> Result<Places, Problem> {
+) -> Result<AxisPositions, Problem> {
     let at = |letter: char| letters.iter().position(|l| *l == letter);
     let found: Option<Vec<usize>> = spatial.iter().map(|letter| at(*letter)).collect();
     match (at(two[0]), at(two[1]), found) {
         (Some(first), Some(channels), Some(spatial)) if letters.len() == spatial.len() + 2 => {
-            Ok(Places { first, channels, spatial })
+            Ok(AxisPositions { first, channels, spatial })
         }
         _ => {
             let (axes, spatial) =
@@ -206,9 +206,9 @@ fn planned(name: &str, x: &ArrayType, w: &ArrayType, how: &Conv) -> Result<Plann
             format!("it has {rank} axes: N, C and {} spatial ones, other letters", rank - 2),
         );
     }
-    let input = places(name, &input, ['N', 'C'], &spatial)?;
-    let kernel = places(name, &kernel, ['O', 'I'], &spatial)?;
-    let output = places(name, &output, ['N', 'C'], &spatial)?;
+    let input = positions(name, &input, ['N', 'C'], &spatial)?;
+    let kernel = positions(name, &kernel, ['O', 'I'], &spatial)?;
+    let output = positions(name, &output, ['N', 'C'], &spatial)?;
     let (channels, outputs) = (x.shape[input.channels], w.shape[kernel.first]);
     let fits = how.groups > 0
         && w.shape[kernel.channels].checked_mul(how.groups) == Some(channels)
@@ -257,8 +257,8 @@ fn written(x: Var, w: Var, plan: &Planned, groups: usize, at: Loc) -> Var {
     let channels = input.channels + lead;
     let channels = channels + if channels < first { 0 } else { along.len() };
     let mut contract = vec![(channels, kernel.channels + lead)];
-    let places = kernel.spatial.iter().enumerate();
-    contract.extend(places.map(|(i, axis)| (first + i, axis + lead)));
+    let positions = kernel.spatial.iter().enumerate();
+    contract.extend(positions.map(|(i, axis)| (first + i, axis + lead)));
     contract.sort_unstable();
     let batch = if single { Vec::new() } else { vec![(0, 0)] };
     // Shape: [groups, batch and spatial axes as in the input, output channels].

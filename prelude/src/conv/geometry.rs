@@ -31,7 +31,7 @@ pub(super) struct Steps {
 
 /// The windows along one axis: size, steps, and number.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Along {
+pub(super) struct AxisWindows {
     pub(super) size: usize,
     stride: usize,
     dilation: usize,
@@ -57,8 +57,8 @@ impl Steps {
 
     /// Returns the steps of the transposed convolution, which enlarges by the strides. Its padding restores the
     /// extents of an array on which a convolution with these steps was computed.
-    pub(super) fn transposed(&self, along: &[Along]) -> Steps {
-        let pair = |a: &Along| {
+    pub(super) fn transposed(&self, along: &[AxisWindows]) -> Steps {
+        let pair = |a: &AxisWindows| {
             // An axis without elements has no windows, even if the kernel has one element.
             if a.elements == 0 {
                 return (0, -1);
@@ -89,7 +89,7 @@ impl Steps {
         name: &str,
         extents: &[usize],
         sizes: &[usize],
-    ) -> Result<Vec<Along>, Problem> {
+    ) -> Result<Vec<AxisWindows>, Problem> {
         let d = extents.len();
         let strides = each(name, "strides", &self.strides, d)?;
         let dilation = each(name, "dilation", &self.dilation, d)?;
@@ -123,7 +123,7 @@ impl Steps {
             let fits = |x: i128| i64::try_from(x).ok().filter(|x| x.unsigned_abs() < 1 << 60);
             match (usize::try_from(extent), fits(low), fits(n), fits(k), fits(stride)) {
                 (Ok(extent), Some(low), Some(_), Some(_), Some(_)) if extent < 1 << 60 => {
-                    Ok(Along {
+                    Ok(AxisWindows {
                         size: sizes[i],
                         stride: strides[i],
                         dilation: dilation[i],
@@ -180,7 +180,7 @@ fn of_each<T: Copy + std::fmt::Debug>(
 pub(super) fn view(
     x: Var,
     axes: &[usize],
-    along: &[Along],
+    along: &[AxisWindows],
     first: usize,
     fill: Literal,
     at: Loc,

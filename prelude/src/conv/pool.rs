@@ -1,6 +1,6 @@
 //! Reductions over windows.
 
-use super::geometry::{Along, Windows, view};
+use super::geometry::{AxisWindows, Windows, view};
 use crate::Var;
 use crate::control::scan;
 use crate::ops::{emit, position, resolve_axes, wrong};
@@ -12,7 +12,12 @@ use tapeloom_ir::{Dtype, Kind, Literal, Loc, Problem};
 const UNROLLED: usize = 16;
 
 /// Returns the axes of windows over an array, and the windows along each.
-fn planned(name: &str, x: Var, of: &Windows, at: Loc) -> Result<(Vec<usize>, Vec<Along>), Problem> {
+fn planned(
+    name: &str,
+    x: Var,
+    of: &Windows,
+    at: Loc,
+) -> Result<(Vec<usize>, Vec<AxisWindows>), Problem> {
     let (ty, d) = (x.ty(at), of.sizes.len());
     let rank = ty.shape.len();
     if of.sizes.contains(&0) {

@@ -62,7 +62,7 @@ use crate::transform::vjp;
 use crate::transform::{same_types, vjp_at};
 use crate::tree::{Flat, Form, Tree, flatten};
 use crate::var::caller;
-use tapeloom_ir::trace::{self, Context, Undo};
+use tapeloom_ir::trace::{self, Context, Pullback};
 use tapeloom_ir::{ArrayType, Loc};
 
 /// Returns a closure that computes value and pullback, as [`vjp`]: `(A -> B) -> (A -> (B, B -> A))`. Inside a
@@ -104,11 +104,11 @@ fn recorded_vjp_at<A: Tree<Var>, B: Tree<Var>>(
     let form = Form::of::<A>(&structure);
     let arg_types = args.iter().map(|v| v.ty(at)).collect();
     let ok = require_floats(context(at), Side::Argument, &form, &args);
-    let (results, output, undo) =
+    let (results, output, pullback) =
         trace::level(&handles(&args), at, |h| apply(f, &structure, h, at));
     let results = vars(&results);
     let of = Form::of::<B>(&output);
-    let back = Back::of((ok, arg_types), (of, &results), undo, at);
+    let back = Back::of((ok, arg_types), (of, &results), pullback, at);
     let y = rebuild(&output, results, at);
     (y, Box::new(move |ct| rebuild(&structure, back.pull(Flat::of(&ct)), at)))
 }
@@ -125,7 +125,7 @@ struct Back {
     /// The form of the result, and the types of its leaves.
     output: Form,
     types: Vec<ArrayType>,
-    undo: Option<Undo>,
+    pullback: Option<Pullback>,
     /// Whether the derivative exists.
     ok: bool,
 }
@@ -134,22 +134,22 @@ impl Back {
     fn of(
         (ok, arg_types): (bool, Vec<ArrayType>),
         (output, results): (Form, &[Var]),
-        undo: Option<Undo>,
+        pullback: Option<Pullback>,
         at: Loc,
     ) -> Back {
         let types = results.iter().map(|v| v.ty(at)).collect();
         let ok = ok & require_floats(context(at), Side::Result, &output, results);
-        Back { at, arg_types, output, types, undo, ok }
+        Back { at, arg_types, output, types, pullback, ok }
     }
 
     /// Computes the cotangents of the arguments from those of the results.
     fn pull(&self, ct: Flat) -> Vec<Var> {
         let at = self.at;
         let ct = same_types(context(at), &self.output, "cotangent", ct, &self.types);
-        let (Some(undo), Some(ct), true) = (&self.undo, ct, self.ok) else {
+        let (Some(pullback), Some(ct), true) = (&self.pullback, ct, self.ok) else {
             return self.arg_types.iter().map(|ty| Var::poison(ty.clone(), at)).collect();
         };
-        let found = undo.pull(&handles(&ct), at).into_iter().zip(&self.arg_types);
+        let found = pullback.pull(&handles(&ct), at).into_iter().zip(&self.arg_types);
         found.map(|(ct, ty)| ct.map_or_else(|| zeros_like_type(ty, at), Var::new)).collect()
     }
 }

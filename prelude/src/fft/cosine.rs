@@ -112,7 +112,7 @@ fn scaled(x: Var, kind: Cosine, norm: Norm, at: Loc) -> Var {
 }
 
 /// Returns `cos(π k / 2 n)` and `sin(π k / 2 n)` for the frequencies `k` of a half spectrum.
-fn turns(n: usize, dtype: Dtype) -> Complex {
+fn twiddles(n: usize, dtype: Dtype) -> Complex {
     let angle = arange(n / 2 + 1, Dtype::F64) * (std::f64::consts::PI / (2.0 * n as f64));
     Complex { re: angle.cos().convert(dtype), im: angle.sin().convert(dtype) }
 }
@@ -132,7 +132,7 @@ fn second(x: Var, at: Loc) -> Var {
         1 => even,
         _ => concat(&[even, x.slice_step(last, 1..n, 2).flip(last)], last),
     };
-    let w = rfft_along(v, last, at) * turns(n, ty.dtype).conj();
+    let w = rfft_along(v, last, at) * twiddles(n, ty.dtype).conj();
     let front = 2.0 * w.re;
     let back = n - (n / 2 + 1);
     match back {
@@ -155,7 +155,7 @@ fn third(x: Var, at: Loc) -> Var {
     }
     let zero = x.slice_axis(last, 0..1).zeros_like();
     let back = concat(&[zero, x.slice_axis(last, n + 1 - half..n).flip(last)], last);
-    let w = Complex { re: x.slice_axis(last, 0..half), im: -back } * turns(n, ty.dtype);
+    let w = Complex { re: x.slice_axis(last, 0..half), im: -back } * twiddles(n, ty.dtype);
     let v = irfft_along(w, last, n, at);
     // y[2 j] = v[j], y[2 j + 1] = v[n - 1 - j]: both are columns; if n is odd, the last element is cut off.
     let rows = n.div_ceil(2);

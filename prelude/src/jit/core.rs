@@ -1,8 +1,8 @@
 //! The part of a [`Jit`](super::Jit) that does not depend on the types of closure and trees: settings and compiled
 //! programs.
 //!
-//! This file is not generic, so it is compiled once. Arguments are passed as [`Given`], closures as [`Closure`]s from
-//! handles to handles, and results are returned as leaves with a form.
+//! This file is not generic, so it is compiled once. Arguments are passed as [`CallArgs`], closures as [`Closure`]s
+//! from handles to handles, and results are returned as leaves with a form.
 
 use super::explain::{self, Explanation};
 use super::program::{self, Engine, Program, Seen};
@@ -22,7 +22,7 @@ use tapeloom_ir::{ArrayType, Kind, Limits, Loc, Problem, Tensor, check_keys};
 use tapeloom_transforms::changes;
 
 /// The structure of a call's arguments, without their leaves.
-pub(super) trait Given {
+pub(super) trait CallArgs {
     /// Returns the form of the arguments.
     fn form(&self) -> Form;
 
@@ -140,7 +140,7 @@ impl Entry {
     }
 
     /// Returns whether this program was compiled for arguments of this form and these types.
-    fn takes(&self, given: &dyn Given, leaves: &TensorRefs<'_>) -> bool {
+    fn takes(&self, given: &dyn CallArgs, leaves: &TensorRefs<'_>) -> bool {
         self.types.len() == leaves.len()
             && self.types.iter().zip(leaves).all(|(t, x)| t == x.ty())
             && given.matches(&self.form)
@@ -176,7 +176,7 @@ impl Entry {
     /// Runs the program. Returns an error if it was compiled for arguments of another kind.
     pub(super) fn call(
         &self,
-        given: &dyn Given,
+        given: &dyn CallArgs,
         leaves: &TensorRefs<'_>,
         at: Loc,
     ) -> Result<(Vec<Tensor>, &Form), Error> {
@@ -256,7 +256,7 @@ impl Core {
     /// Runs the program for these arguments, compiling it if necessary; returns the results and their form.
     pub(super) fn call(
         &self,
-        given: &dyn Given,
+        given: &dyn CallArgs,
         leaves: &TensorRefs<'_>,
         closure: &Closure<'_>,
     ) -> Result<(Vec<Tensor>, &Form), Error> {
@@ -267,7 +267,7 @@ impl Core {
     /// Runs the program on a simulated accelerator.
     pub(super) fn simulate(
         &self,
-        given: &dyn Given,
+        given: &dyn CallArgs,
         leaves: &TensorRefs<'_>,
         closure: &Closure<'_>,
         on: &RunConfig,
@@ -411,7 +411,7 @@ impl Core {
     /// because most closures are called with few kinds of arguments.
     pub(super) fn program(
         &self,
-        given: &dyn Given,
+        given: &dyn CallArgs,
         leaves: &TensorRefs<'_>,
         closure: &Closure<'_>,
     ) -> Result<&Arc<Entry>, Error> {

@@ -25,7 +25,7 @@ mod report;
 pub use explain::{Explanation, Stage};
 pub use report::CallReport;
 
-use self::core::{Core, Entry, Given};
+use self::core::{CallArgs, Core, Entry};
 use crate::function::Function;
 use crate::staging::apply;
 use crate::transform::call_once_traced;
@@ -49,9 +49,9 @@ pub struct Jit<A: Tree<Var>, B: Tree<Var>, F> {
 }
 
 /// The arguments of a call, for a parameter of type `A`.
-struct Of<'a, A>(&'a dyn Args<A>);
+struct TypedArgs<'a, A>(&'a dyn Args<A>);
 
-impl<A: Tree<Var>> Of<'_, A> {
+impl<A: Tree<Var>> TypedArgs<'_, A> {
     fn leaves(&self) -> TensorRefs<'_> {
         let mut leaves = TensorRefs::new();
         self.0.tensors(&mut leaves);
@@ -59,7 +59,7 @@ impl<A: Tree<Var>> Of<'_, A> {
     }
 }
 
-impl<A: Tree<Var>> Given for Of<'_, A> {
+impl<A: Tree<Var>> CallArgs for TypedArgs<'_, A> {
     fn form(&self) -> Form {
         Form::of::<A>(&self.0.structure())
     }
@@ -88,7 +88,7 @@ fn call<A: Tree<Var>, B: Tree<Var>>(
 ) -> Result<B::With<Tensor>, Error> {
     let mut leaves = TensorRefs::new();
     args.tensors(&mut leaves);
-    let (results, form) = core.call(&Of(args), &leaves, &at_args(f, args, core.at))?;
+    let (results, form) = core.call(&TypedArgs(args), &leaves, &at_args(f, args, core.at))?;
     tree_of::<B>(form, results)
 }
 
@@ -139,7 +139,7 @@ impl<A: Tree<Var>, B: Tree<Var>> Compiled<A, B> {
     /// # Errors
     /// `arguments` if the structure, shapes or dtypes are not those for which the program was compiled.
     pub fn call(&self, args: impl Args<A>) -> Result<B::With<Tensor>, Error> {
-        let given = Of(&args);
+        let given = TypedArgs(&args);
         let leaves = given.leaves();
         let (results, form) = self.entry.call(&given, &leaves, self.at)?;
         tree_of::<B>(form, results)
@@ -242,7 +242,7 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     /// ```
     #[doc(alias = "lower")]
     pub fn compile(&self, args: impl Args<A>) -> Result<Compiled<A, B>, Error> {
-        let (given, at) = (Of(&args), self.core.at);
+        let (given, at) = (TypedArgs(&args), self.core.at);
         let closure = at_args(&self.f, &args, at);
         let entry = self.core.program(&given, &given.leaves(), &closure)?.clone();
         Ok(Compiled { entry, at, signature: PhantomData })
@@ -371,7 +371,7 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         args: impl Args<A>,
         on: impl Into<RunConfig>,
     ) -> Result<(B::With<Tensor>, Statistics), Error> {
-        let (given, closure) = (Of(&args), at_args(&self.f, &args, self.core.at));
+        let (given, closure) = (TypedArgs(&args), at_args(&self.f, &args, self.core.at));
         let leaves = given.leaves();
         let (results, form, statistics) =
             self.core.simulate(&given, &leaves, &closure, &on.into())?;
@@ -448,7 +448,7 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     /// ```
     pub fn report(&self, args: impl Args<A>) -> Result<(B::With<Tensor>, CallReport), Error> {
         let closure = at_args(&self.f, &args, self.core.at);
-        let (results, form, report) = self.core.report(&Of(&args).leaves(), &closure)?;
+        let (results, form, report) = self.core.report(&TypedArgs(&args).leaves(), &closure)?;
         Ok((tree_of::<B>(&form, results)?, report))
     }
 
@@ -489,7 +489,7 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     /// ([`Profile::svg`]) is B. Gregg's flame graph.
     pub fn profile(&self, args: impl Args<A>) -> Result<(B::With<Tensor>, Profile), Error> {
         let closure = at_args(&self.f, &args, self.core.at);
-        let (results, form, profile) = self.core.profile(&Of(&args).leaves(), &closure)?;
+        let (results, form, profile) = self.core.profile(&TypedArgs(&args).leaves(), &closure)?;
         Ok((tree_of::<B>(&form, results)?, profile))
     }
 
@@ -501,7 +501,7 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
     /// As [`Jit::call`].
     #[doc(alias = "make_jaxpr")]
     pub fn explain(&self, args: impl Args<A>) -> Result<Explanation, Error> {
-        self.core.explain(&Of(&args).leaves(), &at_args(&self.f, &args, self.core.at))
+        self.core.explain(&TypedArgs(&args).leaves(), &at_args(&self.f, &args, self.core.at))
     }
 
     /// Calls the function inside a trace. The closure is traced once per kind of arguments in that trace, and stays

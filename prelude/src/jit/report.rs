@@ -1,7 +1,7 @@
 //! Measurements of a call.
 
 use std::fmt;
-use tapeloom_backend::Taken;
+use tapeloom_backend::CallResources;
 use tapeloom_ir::LoopCount;
 
 /// Measurements of a call: iterations of loops, and memory in bytes. Returned by [`Jit::report`](super::Jit::report).
@@ -34,8 +34,8 @@ pub struct CallReport {
 }
 
 impl CallReport {
-    pub(super) fn of(taken: Taken, arguments: usize, results: usize) -> CallReport {
-        let Taken { mut loops, workspace, records, timed: _ } = taken;
+    pub(super) fn of(taken: CallResources, arguments: usize, results: usize) -> CallReport {
+        let CallResources { mut loops, workspace, records, timed: _ } = taken;
         loops.retain(|l| l.runtime);
         CallReport { loops, arguments, results, workspace, records }
     }

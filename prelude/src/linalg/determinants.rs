@@ -92,7 +92,7 @@ pub fn det(a: Var) -> Var {
         if n == 0 {
             return ones(ty.shape, ty.dtype);
         }
-        let f = Frozen::of(a);
+        let f = ConstantFactors::of(a);
         f.derivative(Point { name: "det", at, constants: &[], a }, &[])
     })
 }
@@ -124,7 +124,7 @@ const RULES: usize = 3;
 
 /// Factors of matrices by elimination. They are constants to derivatives, and those of all orders share them.
 #[derive(Clone, Copy)]
-struct Frozen {
+struct ConstantFactors {
     /// The matrices, `[.., n, n]`.
     a: Var,
     /// `L` below the diagonal, and `U` on and above it: `[.., n, n]`.
@@ -137,12 +137,18 @@ struct Frozen {
     sign: Var,
 }
 
-impl Frozen {
-    fn of(a: Var) -> Frozen {
+impl ConstantFactors {
+    fn of(a: Var) -> ConstantFactors {
         let a = a.stop_gradient();
         let f = lu_factor(a);
         let LuFactors { packed, permutation, .. } = f;
-        Frozen { a, packed, permutation, pivots: packed.diagonal(), sign: parity(f, a.dtype()) }
+        ConstantFactors {
+            a,
+            packed,
+            permutation,
+            pivots: packed.diagonal(),
+            sign: parity(f, a.dtype()),
+        }
     }
 
     /// Returns the derivative along `directions`, one for each order.

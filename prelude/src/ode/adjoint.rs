@@ -66,11 +66,11 @@ pub(super) fn solve(
 type Sums = (State, State, State);
 
 /// A state at the end of an interval of times, and its cotangent.
-type Known = (State, State);
+type EndState = (State, State);
 
 /// The end and the beginning of an interval of times, and whether the end was reached. The adjoint equation is
 /// integrated from the end to the beginning.
-type Ends = (Var, Var, Var);
+type IntervalEnds = (Var, Var, Var);
 
 /// The reverse pass.
 struct Back<'a> {
@@ -104,7 +104,7 @@ impl Back<'_> {
         };
         let tolerance = self.integrator.tolerance.of_states(2 * leaves, !self.seminorm);
         let integrator = Integrator { tolerance, ..*self.integrator };
-        let back = |((lambda, q, moved), ((from, to), (y, ct))): (Sums, ((Var, Var), Known))| {
+        let back = |((lambda, q, moved), ((from, to), (y, ct))): (Sums, ((Var, Var), EndState))| {
             let speed = (self.f)(from, &y, p);
             let by_time = dot(&ct, &speed, from);
             let begin: State = [y, sum(&lambda, &ct), q].concat();
@@ -116,8 +116,8 @@ impl Back<'_> {
         };
         // States after a time that was not reached are nan, and no result depends on them. Do not integrate there.
         let left_out =
-            |(sums, ((from, _), _)): (Sums, ((Var, Var), Known))| (sums, from.zeros_like());
-        let interval = |(sums, ((from, to, reached), known)): (Sums, (Ends, Known))| {
+            |(sums, ((from, _), _)): (Sums, ((Var, Var), EndState))| (sums, from.zeros_like());
+        let interval = |(sums, ((from, to, reached), known)): (Sums, (IntervalEnds, EndState))| {
             cond(reached, back, left_out, (sums, ((from, to), known)))
         };
         let reached = self.reached.slice_axis(0, 1..);

@@ -185,7 +185,7 @@ impl Adaptive {
         let (structure, leaves) = flatten(&y0);
         let t = problem::sample(times, at);
         let staged = traced(self.method.name(), at, &one(f), (t, y0));
-        let given = Given { slope: &staged, event: None, y: &leaves, times };
+        let given = TracedProblem { slope: &staged, event: None, y: &leaves, times };
         let solved = self.solved(&given, &Form::of::<Y>(&structure));
         (rebuild(&structure, solved.rows, at), solved.stats)
     }
@@ -239,7 +239,7 @@ impl Adaptive {
         let again = rebuild(&structure, leaves.clone(), at);
         let event = traced(name, at, &one(event), (t, again));
         let staged = traced(name, at, &one(f), (t, y0));
-        let given = Given { slope: &staged, event: Some(&event), y: &leaves, times };
+        let given = TracedProblem { slope: &staged, event: Some(&event), y: &leaves, times };
         let solved = self.solved(&given, &Form::of::<Y>(&structure));
         let tree = |leaves| rebuild::<Y>(&structure, leaves, at);
         (tree(solved.rows), (solved.t, tree(solved.y)), solved.stats)
@@ -308,8 +308,8 @@ impl Adaptive {
     }
 
     /// Computes the leaves of a solution.
-    fn solved(self, given: &Given<'_>, form: &Form) -> Solved {
-        let Given { slope, event, y, times } = *given;
+    fn solved(self, given: &TracedProblem<'_>, form: &Form) -> Solved {
+        let TracedProblem { slope, event, y, times } = *given;
         let (name, at) = (self.method.name(), slope.at);
         let ok = problem::checked(name, form, y, times, at)
             & self.has_settings(y, at)
@@ -430,7 +430,7 @@ impl Adaptive {
 
 /// The problem, as leaves and traced closures.
 #[derive(Clone, Copy)]
-struct Given<'a> {
+struct TracedProblem<'a> {
     slope: &'a Staged,
     event: Option<&'a Staged>,
     y: &'a [Var],

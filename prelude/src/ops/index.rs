@@ -266,9 +266,9 @@ impl Var {
             Err(problem) => return wrong(problem, &[self, indices], ty, at),
         };
         let k = indices.ty(at).shape.len();
-        let places = insert_axis(from_front(indices, ty.shape[axis], at), k, at);
+        let indices = insert_axis(from_front(indices, ty.shape[axis], at), k, at);
         let gather = Gather { batch: 0, axes: vec![axis], bounds: Bounds::Clip };
-        let y = trace::within("take", || emit(gather, &[self, places], at));
+        let y = trace::within("take", || emit(gather, &[self, indices], at));
         // The gather puts the axes of the indices first; move them to the position of the axis.
         let order = (k..k + axis).chain(0..k).chain(k + axis..k + ty.shape.len() - 1).collect();
         permute(y, order, at)
@@ -372,7 +372,7 @@ impl At {
 
     /// Returns the axes that the indices add to the result, or an error if an index is invalid.
     pub(crate) fn lead(shape: &Shape, positions: &[Position], at: Loc) -> Result<Shape, Problem> {
-        places(shape, positions, at).map(|places| places.lead)
+        resolve(shape, positions, at).map(|resolved| resolved.lead)
     }
 
     pub(crate) fn read(self, at: Loc) -> Var {
@@ -382,12 +382,12 @@ impl At {
     pub(crate) fn write(self, combine: Combine, value: impl IntoVar, at: Loc) -> Var {
         let ty = self.array.ty(at);
         let value = value.beside(self.array, at);
-        let places = match places(&ty.shape, &self.positions, at) {
-            Ok(places) => places,
+        let resolved = match resolve(&ty.shape, &self.positions, at) {
+            Ok(resolved) => resolved,
             Err(problem) => return wrong(problem, &[self.array], ty, at),
         };
         let n = self.positions.len();
-        let shape: Shape = places.lead.iter().chain(&ty.shape[n..]).copied().collect();
+        let shape: Shape = resolved.lead.iter().chain(&ty.shape[n..]).copied().collect();
         let own = value.ty(at).shape;
         if super::broadcast_shapes(&own, &shape).as_ref() != Some(&shape) {
             let message = format!("a value of shape {own} cannot be written to places of {shape}");
@@ -395,7 +395,7 @@ impl At {
             let problem = Problem::new(Kind::Shape, message, help);
             return wrong(problem, &[self.array, value], ty, at);
         }
-        if let (Some(starts), Combine::Set) = (&places.fixed, combine) {
+        if let (Some(starts), Combine::Set) = (&resolved.fixed, combine) {
             // One box at a static position.
             let update: Shape =
                 std::iter::repeat_n(1, n).chain(ty.shape[n..].iter().copied()).collect();
@@ -412,7 +412,7 @@ impl At {
             Combine::Max | Combine::Min => elementwise(combine, ty.dtype),
             Combine::Set | Combine::Add | Combine::Mul => None,
         };
-        let (combine, value) = match extremum.filter(|_| places.lead.is_empty()) {
+        let (combine, value) = match extremum.filter(|_| resolved.lead.is_empty()) {
             Some(extremum) => {
                 let old = read(self.array, &self.positions, at);
                 (Combine::Set, binary(extremum, old, value, at))
@@ -421,7 +421,7 @@ impl At {
         };
         let scatter = Scatter { combine, batch: 0, axes: (0..n).collect(), bounds: Bounds::Drop };
         let value = materialize(value, &shape, at);
-        emit(scatter, &[self.array, places.indices(at), value], at)
+        emit(scatter, &[self.array, resolved.indices(at), value], at)
     }
 }
 
@@ -439,7 +439,7 @@ pub(crate) fn elementwise(combine: Combine, dtype: Dtype) -> Option<Scalar> {
 }
 
 /// Resolved indices.
-struct Places {
+struct ResolvedIndices {
     /// The axes that index arrays add to the result.
     lead: Shape,
     /// One index per leading axis, counted from the front.
@@ -448,7 +448,7 @@ struct Places {
     fixed: Option<Vec<usize>>,
 }
 
-impl Places {
+impl ResolvedIndices {
     /// Returns the operand of gather and scatter, of shape `[lead.., n]`.
     fn indices(&self, at: Loc) -> Var {
         let column: Shape = self.lead.iter().copied().chain([1]).collect();
@@ -464,7 +464,7 @@ impl Places {
     }
 }
 
-fn places(shape: &Shape, positions: &[Position], at: Loc) -> Result<Places, Problem> {
+fn resolve(shape: &Shape, positions: &[Position], at: Loc) -> Result<ResolvedIndices, Problem> {
     if positions.len() > shape.len() {
         return Err(Problem::new(
             Kind::Shape,
@@ -506,20 +506,20 @@ fn places(shape: &Shape, positions: &[Position], at: Loc) -> Result<Places, Prob
         }
     }
     let (_, lead) = broadcast_together("index", &each, at)?;
-    Ok(Places { lead, each, fixed })
+    Ok(ResolvedIndices { lead, each, fixed })
 }
 
 fn read(x: Var, positions: &[Position], at: Loc) -> Var {
     let ty = x.ty(at);
     let n = positions.len();
-    let places = match places(&ty.shape, positions, at) {
-        Ok(places) => places,
+    let resolved = match resolve(&ty.shape, positions, at) {
+        Ok(resolved) => resolved,
         Err(problem) => {
             let shape = ty.shape.get(n..).unwrap_or_default().into();
             return wrong(problem, &[x], ArrayType { dtype: ty.dtype, shape }, at);
         }
     };
-    match &places.fixed {
+    match &resolved.fixed {
         Some(fixed) => {
             let starts = fixed.iter().copied().chain(std::iter::repeat_n(0, ty.shape.len() - n));
             let limits = fixed.iter().map(|i| i + 1).chain(ty.shape[n..].iter().copied());
@@ -528,7 +528,7 @@ fn read(x: Var, positions: &[Position], at: Loc) -> Var {
         }
         None => {
             let gather = Gather { batch: 0, axes: (0..n).collect(), bounds: Bounds::Clip };
-            emit(gather, &[x, places.indices(at)], at)
+            emit(gather, &[x, resolved.indices(at)], at)
         }
     }
 }

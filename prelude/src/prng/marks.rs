@@ -24,9 +24,9 @@ thread_local! {
 }
 
 /// Runs its closure when dropped, even after a panic.
-struct Undo<F: FnMut()>(F);
+struct OnDrop<F: FnMut()>(F);
 
-impl<F: FnMut()> Drop for Undo<F> {
+impl<F: FnMut()> Drop for OnDrop<F> {
     fn drop(&mut self) {
         (self.0)();
     }
@@ -35,7 +35,7 @@ impl<F: FnMut()> Drop for Undo<F> {
 /// Traces with a mark on the key of every draw.
 pub(crate) fn with_marks<T>(trace: impl FnOnce() -> T) -> T {
     let mut before = MARKS.replace(Some(Marks::default()));
-    let _undo = Undo(|| MARKS.set(before.take()));
+    let _restore = OnDrop(|| MARKS.set(before.take()));
     trace()
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn with_marks<T>(trace: impl FnOnce() -> T) -> T {
 /// equation that a solver evaluates repeatedly.
 pub(crate) fn unmarked<T>(trace: impl FnOnce() -> T) -> T {
     let mut before = MARKS.take();
-    let _undo = Undo(|| MARKS.set(before.take()));
+    let _restore = OnDrop(|| MARKS.set(before.take()));
     trace()
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn in_branch<T>(branching: u32, branch: u32, trace: impl FnOnce() -> 
         MARKS.with_borrow_mut(|marks| marks.iter_mut().for_each(|m| change(&mut m.branches)));
     };
     change(&|branches| branches.push((branching, branch)));
-    let _undo = Undo(|| {
+    let _restore = OnDrop(|| {
         change(&|branches| {
             branches.pop();
         });

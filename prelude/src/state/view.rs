@@ -18,7 +18,7 @@ use tapeloom_ir::{ArrayType, Kind, Literal, Loc, Problem, Scalar, Shape};
 /// A part of an array.
 pub(super) struct View {
     /// For every axis of the array, the viewed range.
-    axes: Vec<Along>,
+    axes: Vec<ViewedAxis>,
     /// Index arrays for the first remaining axes.
     points: Vec<Position>,
     /// The axes that the index arrays add.
@@ -29,7 +29,7 @@ pub(super) struct View {
 
 /// The viewed range of one axis.
 #[derive(Clone, Copy)]
-struct Along {
+struct ViewedAxis {
     /// The start of the range.
     start: Start,
     /// The length of the range.
@@ -60,7 +60,8 @@ enum Seen {
 impl View {
     /// Returns the view of a whole array.
     pub(super) fn whole(ty: &ArrayType, born: Loc) -> View {
-        let all = |n: &usize| Along { start: Start::Known(0), extent: *n, of: *n, seen: Seen::All };
+        let all =
+            |n: &usize| ViewedAxis { start: Start::Known(0), extent: *n, of: *n, seen: Seen::All };
         let axes = ty.shape.iter().map(all).collect();
         View { axes, points: Vec::new(), lead: Shape::scalar(), born }
     }
@@ -215,7 +216,7 @@ impl View {
     }
 
     /// Returns the range in `copy` of the axis number `number` among the remaining axes of this view.
-    fn along<'v>(&self, copy: &'v mut View, number: usize) -> &'v mut Along {
+    fn along<'v>(&self, copy: &'v mut View, number: usize) -> &'v mut ViewedAxis {
         let axis = self.left().nth(number).unwrap_or(0);
         &mut copy.axes[axis]
     }
@@ -297,7 +298,7 @@ impl View {
 
     /// Returns the extents of the box, 1 for a removed axis.
     fn sizes(&self) -> Shape {
-        let size = |along: &Along| match along.seen {
+        let size = |along: &ViewedAxis| match along.seen {
             Seen::All => along.extent,
             Seen::One | Seen::Index(_) => 1,
         };
@@ -306,7 +307,7 @@ impl View {
 
     /// Returns the start of the box. An index out of range is clamped.
     fn starts(&self, at: Loc) -> Vec<Var> {
-        let start = |along: &Along| {
+        let start = |along: &ViewedAxis| {
             let start = match along.seen {
                 Seen::All | Seen::One => along.start,
                 Seen::Index(i) => {
@@ -327,7 +328,7 @@ impl View {
     fn positions(&self) -> Option<Vec<Position>> {
         let gone = self.axes.iter().take_while(|along| !matches!(along.seen, Seen::All)).count();
         let whole =
-            |along: &Along| matches!(along.start, Start::Known(0)) && along.extent == along.of;
+            |along: &ViewedAxis| matches!(along.start, Start::Known(0)) && along.extent == along.of;
         let (front, rest) = self.axes.split_at(gone);
         if !rest.iter().all(|along| matches!(along.seen, Seen::All) && whole(along)) {
             return None;

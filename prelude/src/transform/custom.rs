@@ -279,7 +279,7 @@ impl Applied {
         let active = |(h, ty): (&Handle, &Type)| ty.has_tangent() && !trace::is_data(*h);
         let active: Vec<bool> = union.iter().zip(&outer).map(active).collect();
         let (args, results) = (&self.types[..], &self.results[..]);
-        let wide = Wide { args, union: &union, outer: &outer, active: &active, results };
+        let wide = CommonOperands { args, union: &union, outer: &outer, active: &active, results };
         match trace::with_module(|m| wide.build(m, &self.function, jvp, halves)) {
             Some(Ok(Some(op))) => {
                 let operands = [handles(&self.args), union].concat();
@@ -301,7 +301,7 @@ impl Applied {
 
 /// Builds the function and its rules over one common list of operands: the arguments, then the captures of all of
 /// them.
-struct Wide<'a> {
+struct CommonOperands<'a> {
     args: &'a [ArrayType],
     union: &'a [Handle],
     outer: &'a [Type],
@@ -310,7 +310,7 @@ struct Wide<'a> {
     results: &'a [ArrayType],
 }
 
-impl Wide<'_> {
+impl CommonOperands<'_> {
     /// Returns the primitive, or `None` if an error was recorded.
     fn build(
         &self,

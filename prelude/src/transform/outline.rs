@@ -8,7 +8,7 @@ use crate::tree::{Flat, Form, Tree};
 use crate::var::caller;
 use std::rc::Rc;
 use tapeloom_ir::prim::Call;
-use tapeloom_ir::trace::{self, Handle, Held};
+use tapeloom_ir::trace::{self, CapturedState, Handle};
 use tapeloom_ir::{ArrayType, FuncId, Loc};
 
 /// Returns `f`, traced once for each kind of argument (structure, shapes and dtypes); later uses are calls:
@@ -47,7 +47,7 @@ struct Outlined {
     function: FuncId,
     captures: Vec<Handle>,
     /// The captures that are state: each call reads their current values.
-    held: Vec<Held>,
+    held: Vec<CapturedState>,
     /// The captures that are random keys drawn for the closure: each call draws new ones.
     generators: Vec<(usize, Rng)>,
     /// The structure of the result.

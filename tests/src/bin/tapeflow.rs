@@ -15,7 +15,7 @@ use std::path::Path;
 use std::time::Instant;
 use tapeloom_tests::Failure;
 use tapeloom_tests::tapeflow::{
-    CLAIMS, Claim, FIGURES, Outcome, Places, Runs, STUDIES, Study, acceptance, smallest,
+    ArrayPlacement, CLAIMS, Claim, FIGURES, Outcome, Runs, STUDIES, Study, acceptance, smallest,
 };
 
 /// The numbers of the claims, and the names of the kernels, that the quick form measures.
@@ -63,7 +63,7 @@ fn main() -> Result<(), Failure> {
             println!(
                 "\nThe smallest tape on streams over the study's (* is more than a hundredth more):"
             );
-            for (places, how) in Places::ALL {
+            for (places, how) in ArrayPlacement::ALL {
                 println!("\narrays: {how}");
                 println!("kernel           tape            lines             ticks");
                 for row in smallest(&mut runs, &studies, places)? {

@@ -6,7 +6,7 @@ use tapeloom_ir::{ArrayType, Atom, Scalar, Shape};
 
 /// The attributes and indices of a gather or scatter: the number of batch axes, the indexed axes, the treatment of
 /// indices out of bounds, and the indices.
-struct Places {
+struct IndexOperands {
     batch: usize,
     axes: Vec<usize>,
     bounds: Bounds,
@@ -77,7 +77,7 @@ impl Generator<'_, '_> {
         }
     }
 
-    fn addressed(&mut self, x: &Value, back: u8) -> Option<Places> {
+    fn addressed(&mut self, x: &Value, back: u8) -> Option<IndexOperands> {
         let rank = x.ty.shape.len();
         let bounds = [Bounds::Clip, Bounds::Drop][self.rng.index(2)];
         let first = self.filled_axis(x)?;
@@ -103,7 +103,7 @@ impl Generator<'_, '_> {
             return None;
         }
         let indices = self.places(back, &shape, x.ty.shape[first]);
-        Some(Places { batch, axes, bounds, indices, windows })
+        Some(IndexOperands { batch, axes, bounds, indices, windows })
     }
 
     fn scattered(&mut self, x: &Value, back: u8) {

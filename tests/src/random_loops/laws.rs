@@ -97,7 +97,10 @@ fn rows(program: &Program) -> usize {
     each(&mut program.steps, &mut |step| {
         if let Step::Iterations(kind, n, _) = step {
             bytes += 8 * match kind {
-                Iterations::Known | Iterations::Told | Iterations::Counted | Iterations::Until => 0,
+                Iterations::Known
+                | Iterations::Runtime
+                | Iterations::Counted
+                | Iterations::Until => 0,
                 Iterations::Scan => *n,
                 // Each iteration stacks a vector, or writes a row.
                 Iterations::Map | Iterations::Reverse | Iterations::Table => *n * extent,
@@ -181,7 +184,7 @@ pub fn budgets(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
         let unknown = |s: &Step| {
             matches!(
                 s,
-                Step::Iterations(Iterations::Told | Iterations::Counted | Iterations::Until, ..)
+                Step::Iterations(Iterations::Runtime | Iterations::Counted | Iterations::Until, ..)
             )
         };
         body.iter().any(unknown)
@@ -324,7 +327,7 @@ pub(super) const ORDERS: &[Order] = &[
 /// one.
 pub fn orders(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     // Left out: ordered effects, which a batch performs in another order.
-    let told = |s: &Step| matches!(s, Step::Told);
+    let told = |s: &Step| matches!(s, Step::Effect);
     if program.has(&told) {
         return policies(program, rng);
     }

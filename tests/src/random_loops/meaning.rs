@@ -131,7 +131,7 @@ impl Around {
                 None => FACTORS[*code - CODES.len()](state, self.c),
             },
             Step::Named(name) => (x.named(name), y, s, k),
-            Step::Told => {
+            Step::Effect => {
                 let log = self.log.clone();
                 (x, y, tap(s, move |s: Tensor| log.hear("s", &[s])), k)
             }
@@ -185,7 +185,7 @@ impl Around {
         let end = |(x, y, s, k): State, told: Var| (x, y, (s + told).tanh(), k);
         match kind {
             Iterations::Known => fori_loop(n, |(_, s): (Var, State)| list(s), state),
-            Iterations::Told => {
+            Iterations::Runtime => {
                 fori_loop(self.one * n as i64, |(_, s): (Var, State)| list(s), state)
             }
             Iterations::Scan => {

@@ -13,7 +13,7 @@ pub enum Step {
     /// Gives the first vector a checkpoint name.
     Named(&'static str),
     /// An ordered effect that logs the state's number.
-    Told,
+    Effect,
     /// A loop of this kind and trip count, with this body.
     Iterations(Iterations, usize, Vec<Step>),
     /// Three nested loops over the elements of matrices, with these numbers of rows, places and taps (the innermost
@@ -39,7 +39,7 @@ pub enum Iterations {
     /// `fori_loop` with a static trip count.
     Known,
     /// `fori_loop` with a trip count known only at run time.
-    Told,
+    Runtime,
     /// `scan` over numbers, with a stack of numbers.
     Scan,
     /// `scan_reverse` over vectors, with a stack of vectors.
@@ -178,7 +178,7 @@ pub(super) fn about(policy: &Policy, list: &[Step]) -> Policy {
 impl Step {
     fn bodies(&self) -> Vec<&[Step]> {
         match self {
-            Step::Code(_) | Step::Named(_) | Step::Told | Step::Nest(..) => Vec::new(),
+            Step::Code(_) | Step::Named(_) | Step::Effect | Step::Nest(..) => Vec::new(),
             Step::Branch(yes, no) => vec![yes, no],
             Step::Iterations(_, _, b)
             | Step::Call(b)
@@ -191,7 +191,7 @@ impl Step {
 
     fn bodies_mut(&mut self) -> Vec<&mut Vec<Step>> {
         match self {
-            Step::Code(_) | Step::Named(_) | Step::Told | Step::Nest(..) => Vec::new(),
+            Step::Code(_) | Step::Named(_) | Step::Effect | Step::Nest(..) => Vec::new(),
             Step::Branch(yes, no) => vec![yes, no],
             Step::Iterations(_, _, b)
             | Step::Call(b)
@@ -254,7 +254,7 @@ impl Draw {
         const KINDS: [Iterations; 10] = [
             Iterations::Known,
             Iterations::Known,
-            Iterations::Told,
+            Iterations::Runtime,
             Iterations::Scan,
             Iterations::Reverse,
             Iterations::Map,
@@ -288,7 +288,7 @@ impl Draw {
     fn step(&mut self, depth: usize) -> Step {
         match self.rng.index(if depth == 0 { 12 } else { 22 }) {
             0 => Step::Named(NAMES[self.rng.index(2)]),
-            1 if self.rng.index(4) == 0 => Step::Told,
+            1 if self.rng.index(4) == 0 => Step::Effect,
             2 if self.nests => self.nest(),
             12..=15 => self.iterations(depth),
             16 => Step::Branch(self.list(depth - 1, 2), self.list(depth - 1, 2)),

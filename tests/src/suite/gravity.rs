@@ -1,7 +1,7 @@
 //! Gravity: the energy of all pairs of bodies.
 //!
 //! The mutated form is the product u of c = -1 / (x[i,j] - x[j,i] + 0.001) over all pairs of a matrix x, or over
-//! pairs with j > i; so du/dr = u c for r = x[i,j] - x[j,i]. The honest form is the potential of bodies in space.
+//! pairs with j > i; so du/dr = u c for r = x[i,j] - x[j,i]. The textbook form is the potential of bodies in space.
 //!
 //! Size: the number of bodies.
 
@@ -37,10 +37,10 @@ pub(super) const SQUARE: Kernel = Kernel {
     by_hand: |size, inputs| product(size[0], inputs, |_| 0),
 };
 
-/// The honest form, with the right mathematics: the energy of bodies in space.
+/// The textbook form, with the right mathematics: the energy of bodies in space.
 pub(super) const BODIES: Kernel = Kernel {
     name: "gravity",
-    form: Form::Honest,
+    form: Form::Textbook,
     sizes: Sizes { test: &[7], study: &[512], large: &[8192] },
     inputs: |size| Inputs {
         variables: vec![Array::of(&[size[0], 3], |i| 10.0 * noise(i))],

@@ -3,10 +3,10 @@
 //! In the mutated form, convolutions are products of matrices whose filters overlap the memory of the next ones. Sums
 //! over windows are computed once per element, so that windows overlap the memory behind the layer. There are no
 //! activations. All outputs of layers lie in one array, and all weights in another. The result depends on the first
-//! filter of the first layer only. The honest form is the loss of the network of LeCun et al. (1998) over a batch of
+//! filter of the first layer only. The textbook form is the loss of the network of LeCun et al. (1998) over a batch of
 //! images, in which every filter of the second layer reads all maps of the first, with hyperbolic tangents.
 //!
-//! Size: the edge of the image; for the honest form, the number of images.
+//! Size: the edge of the image; for the textbook form, the number of images.
 
 use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, iterations, noise, unit};
 use tapeloom::conv::Conv;
@@ -26,10 +26,10 @@ pub(super) const PRODUCTS: Kernel = Kernel {
     by_hand: products_by_hand,
 };
 
-/// The honest form, with the right mathematics: the loss of the network, written with arrays.
+/// The textbook form, with the right mathematics: the loss of the network, written with arrays.
 pub(super) const NETWORK: Kernel = Kernel {
     name: "lenet",
-    form: Form::Honest,
+    form: Form::Textbook,
     sizes: Sizes { test: &[1], study: &[1], large: &[64] },
     inputs: |size| {
         let weights = LAYERS.iter().flat_map(|layer| {
@@ -244,9 +244,9 @@ fn products_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     ByHand { value, gradients: vec![slope], tape: 8 * kept }
 }
 
-/// The edge of an image of the honest form, in pixels.
+/// The edge of an image of the textbook form, in pixels.
 const EDGE: usize = 32;
-/// The shapes of the honest form's weights: outputs, then inputs.
+/// The shapes of the textbook form's weights: outputs, then inputs.
 const LAYERS: [&[usize]; 5] =
     [&[6, 1, 5, 5], &[16, 6, 5, 5], &[120, 16, 5, 5], &[84, 120], &[10, 84]];
 
@@ -347,7 +347,7 @@ impl Maps {
     }
 }
 
-/// Computes value and gradient of the honest form by hand; the tape is the results of tanh for one image.
+/// Computes value and gradient of the textbook form by hand; the tape is the results of tanh for one image.
 fn loss_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     let weights: Vec<&[f64]> = inputs.variables.iter().map(|x| &x.numbers[..]).collect();
     let seed = inputs.seed.numbers[0];

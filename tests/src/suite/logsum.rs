@@ -1,7 +1,7 @@
 //! The logarithm of a sum of exponentials.
 //!
 //! The mutated form is the logarithm of their product, log ∏ exp(x_i - x_0) + x_0. Its derivatives are 1, and 2 - n
-//! for the first. In the honest form, the derivatives are exp(x_i - result).
+//! for the first. In the textbook form, the derivatives are exp(x_i - result).
 //!
 //! Size: the number of terms.
 
@@ -20,10 +20,10 @@ pub(super) const PRODUCT: Kernel = Kernel {
     by_hand: product_by_hand,
 };
 
-/// The honest form, with the right mathematics: the logarithm of a sum.
+/// The textbook form, with the right mathematics: the logarithm of a sum.
 pub(super) const SUM: Kernel = Kernel {
     name: "logsum",
-    form: Form::Honest,
+    form: Form::Textbook,
     sizes: SIZES,
     inputs,
     program: |_, x, _| sum(x[0]),

@@ -1,11 +1,11 @@
 //! A creature of masses and springs, moved by a network.
 //!
 //! The mutated form is one time step, with strides and square roots of the wrong operands, and all inputs are
-//! differentiated. The honest form is mass_spring of DiffTaichi (Hu et al., 2020): a lattice in the plane, connected
+//! differentiated. The textbook form is mass_spring of DiffTaichi (Hu et al., 2020): a lattice in the plane, connected
 //! along edges and diagonals, above a floor; the result is the distance that the first mass covers in some time
 //! steps.
 //!
-//! Size: masses, springs, hidden units; for the honest form, columns and rows of masses, steps, hidden units.
+//! Size: masses, springs, hidden units; for the textbook form, columns and rows of masses, steps, hidden units.
 
 use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, iterations, noise, unit};
 use tapeloom::prelude::*;
@@ -38,10 +38,10 @@ pub(super) const STEP: Kernel = Kernel {
     by_hand: step_by_hand,
 };
 
-/// The honest form, with the right mathematics: several time steps.
+/// The textbook form, with the right mathematics: several time steps.
 pub(super) const WALK: Kernel = Kernel {
     name: "mass spring",
-    form: Form::Honest,
+    form: Form::Textbook,
     sizes: Sizes { test: &[3, 2, 60, 4], study: &[16, 8, 682, 32], large: &[64, 32, 682, 32] },
     inputs: |size| {
         let (body, hidden) = (Body::of(size), size[3]);
@@ -334,7 +334,7 @@ fn apart(x: &[[f64; 2]], a: usize, b: usize) -> ([f64; 2], f64) {
     (d, (d[0] * d[0] + d[1] * d[1]).sqrt() + 1e-4)
 }
 
-/// Computes value and gradient of the honest form by hand; the tape is the state before each time step.
+/// Computes value and gradient of the textbook form by hand; the tape is the state before each time step.
 fn walk_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     let body = Body::of(size);
     let weights = [0, 1, 2, 3].map(|k| &inputs.variables[k].numbers[..]);

@@ -1,7 +1,7 @@
 //! A matrix times a vector, reduced to a scalar.
 //!
 //! In the mutated form, the scalar is the product of twice each element, and only the vector is differentiated. In
-//! the honest form, the scalar is the sum of the elements, and the matrix is differentiated too.
+//! the textbook form, the scalar is the sum of the elements, and the matrix is differentiated too.
 //!
 //! Size: the number of rows and of columns.
 
@@ -23,10 +23,10 @@ pub(super) const PRODUCT: Kernel = Kernel {
     by_hand: product_by_hand,
 };
 
-/// The honest form, with the right mathematics: a sum of the elements of a vector.
+/// The textbook form, with the right mathematics: a sum of the elements of a vector.
 pub(super) const SUM: Kernel = Kernel {
     name: "matdescent",
-    form: Form::Honest,
+    form: Form::Textbook,
     sizes: SIZES,
     inputs: |size| {
         let (matrix, vector) = numbers(size);

@@ -1,7 +1,7 @@
 //! Nine kernels whose gradients need many residuals: physics, fits, a network, a tensor product, a path through a
 //! grid.
 //!
-//! They measure the residuals that a compiler of derivatives saves. Each kernel has two forms. The *honest* form
+//! They measure the residuals that a compiler of derivatives saves. Each kernel has two forms. The *textbook* form
 //! computes the function that the name says, written with arrays. The *mutated* form is written with loops over
 //! numbers and [`Ref`]s, like the C program of the study it comes from (Hakimi and Shriraman, "TapeFlow: Streaming
 //! Gradient Tapes in Automatic Differentiation", CGO 2024). The study changed the mathematics (products in place of
@@ -34,7 +34,7 @@ pub use kept::Kept;
 use std::fmt;
 use tapeloom::prelude::*;
 
-/// The nine kernels; the mutated form of each precedes the honest one.
+/// The nine kernels; the mutated form of each precedes the textbook one.
 pub const KERNELS: &[Kernel] = &[
     gravity::TRIANGULAR,
     gravity::BODIES,
@@ -83,7 +83,7 @@ pub enum Form {
     /// The function of the study's program, with its changed mathematics.
     Mutated,
     /// The function that the kernel's name says, with the right mathematics.
-    Honest,
+    Textbook,
     /// The mutated form, with the memory accesses and the dependence chains that the study's tables count, if the
     /// tables have more than the study's program.
     Measured,
@@ -213,7 +213,7 @@ impl fmt::Display for Kernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let form = match self.form {
             Form::Mutated => "mutated",
-            Form::Honest => "honest",
+            Form::Textbook => "textbook",
             Form::Measured => "measured",
         };
         write!(f, "{} ({form})", self.name)

@@ -21,7 +21,7 @@ pub(super) const LOOPS: Kernel = Kernel {
 
 /// The same kernel written with arrays.
 pub(super) const ARRAYS: Kernel = Kernel {
-    form: Form::Honest,
+    form: Form::Textbook,
     program: |_, x, _| einsum("ikl,kj,lj->ij", &[x[0], x[1], x[2]]),
     ..LOOPS
 };

@@ -2,7 +2,7 @@
 //!
 //! In the mutated form, costs are factors, the first row is given, the last column but one has no right neighbour,
 //! and the result is the last row. (The study's two arrays of rows that are swapped are one array here: no row is
-//! written twice.) In the honest form, costs are summed, and the result is the sum of the last row, so that the
+//! written twice.) In the textbook form, costs are summed, and the result is the sum of the last row, so that the
 //! derivative with respect to a cell is the number of paths through it.
 //!
 //! Of equally cheap cells the first is taken, in the order straight, left, right.
@@ -31,10 +31,10 @@ pub(super) const PRODUCTS: Kernel = Kernel {
     by_hand: products_by_hand,
 };
 
-/// The honest form, with the right mathematics: sums of costs.
+/// The textbook form, with the right mathematics: sums of costs.
 pub(super) const SUMS: Kernel = Kernel {
     name: "pathfinder",
-    form: Form::Honest,
+    form: Form::Textbook,
     sizes: SIZES,
     inputs: |size| Inputs {
         variables: vec![Array::of(size, |i| (10.0 * unit(i)).floor())],
@@ -118,7 +118,7 @@ fn products_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     ByHand { value, gradients: vec![of_start, of_wall], tape: 8 * (of_rows - 1) * columns }
 }
 
-/// Computes value and gradient of the honest form by hand; the tape is, for each cell, the direction of the cheapest
+/// Computes value and gradient of the textbook form by hand; the tape is, for each cell, the direction of the cheapest
 /// cell before: left, straight or right.
 fn sums_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     let [of_rows, columns] = [size[0], size[1]];

@@ -1,9 +1,9 @@
 //! A block of masses, connected by springs to their neighbours.
 //!
-//! The mutated form computes the forces, of three neighbours of each inner mass and without a square root. The honest
+//! The mutated form computes the forces, of three neighbours of each inner mass and without a square root. The textbook
 //! form computes the displacement of the block after some time steps, with six neighbours.
 //!
-//! Size: masses along an edge; for the honest form, also the number of steps.
+//! Size: masses along an edge; for the textbook form, also the number of steps.
 
 use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, iterations, noise, unit};
 use tapeloom::prelude::*;
@@ -52,10 +52,10 @@ pub(super) const MEASURED: Kernel = Kernel {
     ..FORCES
 };
 
-/// The honest form, with the right mathematics: several time steps.
+/// The textbook form, with the right mathematics: several time steps.
 pub(super) const STEPS: Kernel = Kernel {
     name: "somier",
-    form: Form::Honest,
+    form: Form::Textbook,
     sizes: Sizes { test: &[4, 3], study: &[10, 20], large: &[64, 16] },
     inputs: |size| Inputs {
         variables: vec![places(size[0])],
@@ -184,7 +184,7 @@ fn forces_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     ByHand { value: force, gradients: vec![slope], tape: 0 }
 }
 
-/// Computes value and gradient of the honest form by hand; the tape is the positions before each time step.
+/// Computes value and gradient of the textbook form by hand; the tape is the positions before each time step.
 fn displacement_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     let [n, steps] = [size[0], size[1]];
     let (rest, seed) = (&inputs.data[0].numbers, inputs.seed.numbers[0]);

@@ -101,7 +101,7 @@ impl Smallest {
 
 /// The placement of arrays in memory, on both sides of a comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Places {
+pub enum ArrayPlacement {
     /// A placement for each side: adjacent arrays for the study's tape, arrays 37 cache lines apart for the smallest
     /// tape.
     Own,
@@ -112,21 +112,21 @@ pub enum Places {
     Best,
 }
 
-impl Places {
+impl ArrayPlacement {
     /// All placements with their descriptions.
-    pub const ALL: [(Places, &str); 3] = [
-        (Places::Own, "the study's one behind the other, ours 37 lines apart"),
-        (Places::Behind, "one behind the other"),
-        (Places::Best, "where they meet least"),
+    pub const ALL: [(ArrayPlacement, &str); 3] = [
+        (ArrayPlacement::Own, "the study's one behind the other, ours 37 lines apart"),
+        (ArrayPlacement::Behind, "one behind the other"),
+        (ArrayPlacement::Best, "where they meet least"),
     ];
 
     /// Returns the gaps between arrays, in bytes, to try for a run.
     fn gaps(self, run: &Run) -> Vec<u64> {
         const TRIED: u64 = 8;
         match self {
-            Places::Own => vec![run.gap],
-            Places::Behind => vec![0],
-            Places::Best => (0..TRIED).map(|n| n * run.cache / run.ways / TRIED).collect(),
+            ArrayPlacement::Own => vec![run.gap],
+            ArrayPlacement::Behind => vec![0],
+            ArrayPlacement::Best => (0..TRIED).map(|n| n * run.cache / run.ways / TRIED).collect(),
         }
     }
 }
@@ -138,7 +138,7 @@ impl Places {
 pub fn smallest(
     runs: &mut Runs,
     studies: &[Study],
-    places: Places,
+    places: ArrayPlacement,
 ) -> Result<Vec<Smallest>, Failure> {
     const CACHE: u64 = 32 << 10;
     let [few, all] = [Run::smallest(CACHE), Run::of(System::TFLOW, CACHE)];

@@ -27,9 +27,9 @@ mod raw;
 mod runs;
 mod study;
 
-pub use acceptance::{Places, Row, Smallest, acceptance, smallest};
+pub use acceptance::{ArrayPlacement, Row, Smallest, acceptance, smallest};
 pub use claims::{CLAIMS, Claim, Outcome, Record};
 pub use figures::{FIGURES, Figure};
 pub use raw::{RAW, Raw, raw};
-pub use runs::{Emission, Run, Runs};
+pub use runs::{Run, Runs, TapePolicy};
 pub use study::{STUDIES, Study};

@@ -11,7 +11,7 @@ use tapeloom::prelude::*;
 
 /// The checkpoint policy under which a kernel's gradient is planned.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Emission {
+pub enum TapePolicy {
     /// The policy that models the study's compiler: [`Policy::Aliased`].
     Enzyme,
     /// The policy with the fewest bytes, and cotangents accumulated as by the study's compiler: [`Policy::Disjoint`].
@@ -24,7 +24,7 @@ pub enum Emission {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Run {
     /// The policy of the gradient.
-    pub emission: Emission,
+    pub tape_policy: TapePolicy,
     /// The name of one of [`System::ALL`].
     pub system: &'static str,
     /// The size of the cache in bytes.
@@ -51,15 +51,15 @@ impl Run {
     /// Returns the configuration of the study's compiler on a system, with a 2-way cache of this size in bytes.
     pub fn of(system: System, cache: u64) -> Run {
         let Machine { entries, window, .. } = Machine::cal();
-        let (emission, ways, layer) = (Emission::Enzyme, 2, None);
+        let (tape_policy, ways, layer) = (TapePolicy::Enzyme, 2, None);
         let (system, unroll, gap) = (system.name, [].as_slice(), 0);
-        Run { emission, system, cache, ways, entries, layer, window, unroll, gap }
+        Run { tape_policy, system, cache, ways, entries, layer, window, unroll, gap }
     }
 
     /// Returns the configuration with the smallest tape on streams, streamed arguments, and arrays padded by `APART`.
     pub fn smallest(cache: u64) -> Run {
         let streamed = Run::of(System::TFLOW_INPUTS, cache);
-        Run { emission: Emission::Minimal, gap: APART, ..streamed }
+        Run { tape_policy: TapePolicy::Minimal, gap: APART, ..streamed }
     }
 
     /// Returns the configuration with loops unrolled; a layer is then one execution of a block of unrolled code.
@@ -75,7 +75,7 @@ type Which = (&'static str, Form, &'static [usize]);
 
 /// A store of compiled kernels and of finished simulations.
 pub struct Runs {
-    compiled: BTreeMap<(Which, Emission), Rc<Compiled>>,
+    compiled: BTreeMap<(Which, TapePolicy), Rc<Compiled>>,
     done: BTreeMap<(Which, Run), Rc<Statistics>>,
     /// Is called with the description of each new simulation.
     heard: Box<dyn Fn(&str)>,
@@ -102,12 +102,12 @@ impl Runs {
             return Ok(done.clone());
         }
         (self.heard)(&format!("{} on {}_{}k", study.name, run.system, run.cache >> 10));
-        let compiled = self.compiled(study, run.emission)?;
+        let compiled = self.compiled(study, run.tape_policy)?;
         let ((variables, data, seed), f) = &*compiled;
         let machine = Machine { entries: run.entries, window: run.window, ..Machine::cal() };
         let system = System::ALL.into_iter().find(|system| system.name == run.system);
         let mut map = AddressMap { gap: run.gap, ..study.map() };
-        if run.emission != Emission::Enzyme {
+        if run.tape_policy != TapePolicy::Enzyme {
             // The study's compiler stores each value on the tape as a word of eight bytes; with other policies bools
             // take one byte.
             map.word = 1;
@@ -119,8 +119,8 @@ impl Runs {
             unroll: run.unroll.to_vec(),
             prepared: true,
             mirrored: true,
-            overlap: run.emission == Emission::Enzyme,
-            again: run.emission == Emission::Enzyme,
+            overlap: run.tape_policy == TapePolicy::Enzyme,
+            again: run.tape_policy == TapePolicy::Enzyme,
             ..machine.with_cache(run.cache, run.ways).into()
         };
         let (_, statistics) = f.simulate((variables, data, seed), setup)?;
@@ -129,16 +129,20 @@ impl Runs {
         Ok(statistics)
     }
 
-    fn compiled(&mut self, study: &Study, emission: Emission) -> Result<Rc<Compiled>, Failure> {
-        let which = ((study.name, study.form, study.size), emission);
+    fn compiled(
+        &mut self,
+        study: &Study,
+        tape_policy: TapePolicy,
+    ) -> Result<Rc<Compiled>, Failure> {
+        let which = ((study.name, study.form, study.size), tape_policy);
         if let Some(compiled) = self.compiled.get(&which) {
             return Ok(compiled.clone());
         }
         let kernel = study.kernel();
-        let gradient = match emission {
-            Emission::Enzyme => kernel.under(study.size, Policy::Aliased),
-            Emission::Minimal => kernel.under(study.size, Policy::Disjoint),
-            Emission::Clean => kernel.gradient(study.size),
+        let gradient = match tape_policy {
+            TapePolicy::Enzyme => kernel.under(study.size, Policy::Aliased),
+            TapePolicy::Minimal => kernel.under(study.size, Policy::Disjoint),
+            TapePolicy::Clean => kernel.gradient(study.size),
         };
         let arguments = kernel.arguments(&(kernel.inputs)(study.size))?;
         // For this target loops are compiled as they are written: no pass narrows their carries.

@@ -121,11 +121,12 @@ fn what_loops_over_memory_read_alike_is_kept_once() {
     assert_eq!(kept.planned, 8 * 43_944);
 }
 
-/// The honest pathfinder must save the direction of each step in two bits per cell, if a budget asks for packing; each
+/// The textbook pathfinder must save the direction of each step in two bits per cell, if a budget asks for packing; each
 /// row of bits is packed by the iteration that computes it.
 #[test]
 fn a_way_down_a_grid_takes_two_bits_a_cell() {
-    let kernel = KERNELS.iter().find(|k| k.name == "pathfinder" && k.form == Form::Honest).unwrap();
+    let kernel =
+        KERNELS.iter().find(|k| k.name == "pathfinder" && k.form == Form::Textbook).unwrap();
     let size = kernel.sizes.study;
     let given = kernel.arguments(&(kernel.inputs)(size)).unwrap();
     let kept = |f| Kept::of(f, &given).unwrap().planned;

@@ -5,7 +5,7 @@
 use std::process::Command;
 use tapeloom::accelerator::System;
 use tapeloom_tests::Sweep;
-use tapeloom_tests::tapeflow::{Places, Run, Runs, STUDIES, Study, acceptance, smallest};
+use tapeloom_tests::tapeflow::{ArrayPlacement, Run, Runs, STUDIES, Study, acceptance, smallest};
 
 const CACHE: u64 = 32 << 10;
 
@@ -78,14 +78,14 @@ fn named(names: &[&str]) -> Vec<Study> {
 fn smallest_tapes_on_streams_move_and_take_no_more() {
     let mut runs = Runs::new(|_| ());
     let few = named(&["nn", "logsum", "mttkrp", "somier"]);
-    for row in smallest(&mut runs, &few, Places::Own).unwrap() {
+    for row in smallest(&mut runs, &few, ArrayPlacement::Own).unwrap() {
         assert_eq!(row.holds(), [true, true], "{row}");
         assert!(row.bytes[0] <= row.bytes[1], "{row}");
     }
     // If adjacent arrays conflict in the cache, reread values are fetched again, so somier moves more lines; with the
     // best addresses it does not.
     let somier = named(&["somier"]);
-    let lines = [Places::Behind, Places::Best]
+    let lines = [ArrayPlacement::Behind, ArrayPlacement::Best]
         .map(|places| smallest(&mut runs, &somier, places).unwrap()[0].holds()[0]);
     assert_eq!(lines, [false, true]);
 }

@@ -8,32 +8,32 @@ use tapeloom_ir::{Amortization, Atom, Function, Memory, Module, PlanContext, Typ
 /// nothing; a read or a copy of elements of another value costs as much as that value; a computed value costs all
 /// its bytes, since it has to be saved.
 #[derive(Default)]
-pub(crate) struct Readable {
+pub(crate) struct ReadCosts {
     /// Per value: over how many iterations the cost of its bytes is spread (its *share*); values that are free to
     /// read have `None`. Empty for a function without regions, since only the rules of equations with regions ask
     /// for costs.
     shares: SecondaryMap<ValueId, Option<Amortization>>,
     /// The planning context of the function. Its `memory` decides whether an element of an array that is
     /// overwritten can be read again.
-    regime: PlanContext,
+    context: PlanContext,
 }
 
-impl Readable {
+impl ReadCosts {
     /// Computes the cost of reading each value of `f`, given the costs `shares` of reading its parameters. For a
     /// function none of whose equations runs another function the result is empty.
-    pub(crate) fn new(module: &Module, f: &Function, shares: &[Amortization]) -> Readable {
-        let mut found = Readable::default();
+    pub(crate) fn new(module: &Module, f: &Function, shares: &[Amortization]) -> ReadCosts {
+        let mut found = ReadCosts::default();
         if f.equations.iter().all(|e| e.op.regions().is_empty()) {
             return found;
         }
-        found.regime = shares.iter().map(|s| s.regime()).max().unwrap_or_default();
+        found.context = shares.iter().map(|s| s.context()).max().unwrap_or_default();
         for (p, share) in f.all_params().zip(shares) {
             found.shares[p] = Some(*share);
         }
         for e in &f.equations {
             let reads = match OpClass::of(&e.lower(module, f)) {
                 // An element of an array that may be overwritten can be read again only if it was saved.
-                OpClass::Moves => found.regime.memory != Memory::Written || !gives_floats(f, e),
+                OpClass::Moves => found.context.memory != Memory::Written || !gives_floats(f, e),
                 OpClass::Cheap => !gives_floats(f, e),
                 OpClass::Writes | OpClass::Dear => false,
             };
@@ -45,9 +45,9 @@ impl Readable {
             let share = match reads {
                 true => {
                     let all = e.operands.iter().map(share);
-                    all.min().unwrap_or(Amortization::FREE.with(found.regime))
+                    all.min().unwrap_or(Amortization::FREE.with(found.context))
                 }
-                false => Amortization::OWN.with(found.regime),
+                false => Amortization::OWN.with(found.context),
             };
             for o in &e.outputs {
                 found.shares[*o] = Some(share);
@@ -58,6 +58,6 @@ impl Readable {
 
     /// Returns the cost, for the linear half, of reading the value of the atom `a`.
     pub(crate) fn share(&self, a: Atom) -> Amortization {
-        a.value().and_then(|v| self.shares[v]).unwrap_or(Amortization::FREE.with(self.regime))
+        a.value().and_then(|v| self.shares[v]).unwrap_or(Amortization::FREE.with(self.context))
     }
 }

@@ -5,7 +5,7 @@
 
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::lang::query::{Batch, BatchOf, BatchRequest};
-use tapeloom_ir::prim::{Effects, Regions, RuleCx, settle};
+use tapeloom_ir::prim::{Effects, Regions, RuleCx, batch_as_requested};
 use tapeloom_ir::{
     Atom, Builder, Draft, FuncId, Module, Origin, Problem, Type, ValueId, ValueRemap,
 };
@@ -60,7 +60,7 @@ pub(crate) fn derive(
     b.at(Origin::default());
     let result = |(r, wanted): (&Atom, &BatchRequest)| {
         let batched = r.value().is_some_and(|v| on[v]);
-        settle(&b, size, map.read(*r), batched, *wanted)
+        batch_as_requested(&b, size, map.read(*r), batched, *wanted)
     };
     let (results, batched_out) = f.results.iter().zip(wanted).map(result).unzip();
     Ok(BatchOf { function: draft.finish(module, results)?, batched_out })

@@ -14,7 +14,7 @@
 //! ```
 
 use crate::ad::activity::activity;
-use crate::ad::amortization::Readable;
+use crate::ad::amortization::ReadCosts;
 use crate::ad::reads::{ReadsOf, reads};
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::lang::query::{Jvp, JvpOf};
@@ -66,8 +66,8 @@ pub(crate) fn forward(
     let activity = activity(&f, active);
     let reads: Option<ReadsOf> = reads(module, &f, &activity);
     let again = match mode {
-        Mode::Linearize { shares } => Readable::new(module, &f, shares),
-        Mode::Jvp => Readable::default(),
+        Mode::Linearize { shares } => ReadCosts::new(module, &f, shares),
+        Mode::Jvp => ReadCosts::default(),
     };
     let b = Builder::new(module, &mut draft);
     for (i, e) in f.equations.iter().enumerate() {
@@ -85,7 +85,7 @@ pub(crate) fn forward(
             false => e.operands.iter().map(|a| again.share(*a)).collect(),
         };
         let read: Vec<Option<Reads>> = match &reads {
-            Some(reads) if e.op.asks_reads() => {
+            Some(reads) if e.op.needs_reads() => {
                 e.outputs.iter().map(|o| reads[*o].clone()).collect()
             }
             _ => Vec::new(),

@@ -17,7 +17,7 @@
 //! Source: Radul, Paszke, Frostig, Johnson, Maclaurin, "You Only Linearize Once" (POPL 2023).
 
 use crate::ad::jvp::{Mode, forward};
-use crate::ad::unzip::{Cut, Half, Halves, cut};
+use crate::ad::unzip::{Half, Halves, SplitParts, cut};
 use crate::passes::inline::inline;
 use crate::passes::live_equations::sweep;
 use tapeloom_ir::lang::query::{Linearize, LinearizeOf};
@@ -58,7 +58,12 @@ pub(crate) fn derive(
         rest.extend(ty.map(|ty| (tangent, ty)));
     }
     let names = ["fwd", "lin"].map(|half| format!("{}.{half}", f.name));
-    let ([fwd, lin], residuals) =
-        cut(regions, module, &both, &halves, Cut { names, known: y, rest: &rest, linear: true })?;
+    let ([fwd, lin], residuals) = cut(
+        regions,
+        module,
+        &both,
+        &halves,
+        SplitParts { names, known: y, rest: &rest, linear: true },
+    )?;
     Ok(LinearizeOf { fwd, lin, active_out, residuals })
 }

@@ -33,8 +33,9 @@ pub(crate) type ReadsOf = SecondaryMap<ValueId, Option<Reads>>;
 /// Returns, per value, the elements that the differentiated part of `f` reads; `None` for the whole function if no
 /// active equation has a derivative rule that depends on which elements of its outputs are read.
 pub(crate) fn reads(module: &Module, f: &Function, activity: &Activity) -> Option<ReadsOf> {
-    let asks = |e: &Equation| e.op.asks_reads() && e.outputs.iter().any(|o| activity.is_active(*o));
-    let first = f.equations.iter().position(asks)?;
+    let needs =
+        |e: &Equation| e.op.needs_reads() && e.outputs.iter().any(|o| activity.is_active(*o));
+    let first = f.equations.iter().position(needs)?;
     let known = known_indices(module, f);
     let mut all = ReadsOf::with_capacity(f.types.len());
     for v in f.results.iter().filter_map(|a| a.value()) {

@@ -92,7 +92,7 @@ pub(crate) fn derive(
         // If the cotangents of all outputs of the equation are negated, pass the rule their negatives, and negate
         // the cotangents that the rule adds: a rule is linear, so no negation is emitted.
         let negated = outputs.iter().flatten().all(|t| t.negated);
-        let given = |t: Accumulator| if negated { t.atom } else { t.settle(&b) };
+        let given = |t: Accumulator| if negated { t.atom } else { t.apply_sign(&b) };
         let outputs: Vec<Option<Atom>> = outputs.into_iter().map(|t| t.map(given)).collect();
         let arg = |a: &Atom| match a {
             Atom::Value(v) if linear[*v] => Arg::Linear(f.types[*v].clone()),
@@ -126,7 +126,7 @@ pub(crate) fn derive(
     }
     let total = |(p, onto): (&ValueId, &AccumulateInto)| match (ct[*p], onto) {
         (Some(total), AccumulateInto::Nothing | AccumulateInto::Zeros | AccumulateInto::Total) => {
-            Some(total.settle(&b))
+            Some(total.apply_sign(&b))
         }
         (None, AccumulateInto::Zeros | AccumulateInto::Total) => {
             Some(instantiate(&b, None, &f.types[*p]))

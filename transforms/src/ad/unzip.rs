@@ -83,7 +83,7 @@ impl Halves {
 }
 
 /// The names and the results of the two functions into which `cut` splits a function.
-pub(crate) struct Cut<'a> {
+pub(crate) struct SplitParts<'a> {
     /// The names of the first and of the second function.
     pub(crate) names: [String; 2],
     /// The results of the first half, which depend on known parameters alone.
@@ -101,7 +101,7 @@ pub(crate) fn cut(
     module: &mut Module,
     f: &Function,
     halves: &Halves,
-    cut: Cut<'_>,
+    cut: SplitParts<'_>,
 ) -> Result<([FuncId; 2], Vec<Residual>), Problem> {
     let is_known = |p: &ValueId| halves.of((*p).into()) == Half::Known;
     let [mut known, mut rest] = cut.names.map(Draft::new);
@@ -173,7 +173,7 @@ pub(crate) fn derive(
         module,
         &f,
         &halves,
-        Cut { names, known: &known, rest: &rest, linear: false },
+        SplitParts { names, known: &known, rest: &rest, linear: false },
     )?;
     Ok(UnzipOf { known, rest, known_out, residuals })
 }

@@ -44,7 +44,7 @@ pub(crate) fn derive(
     let memory = if written { Memory::Written } else { Memory::Read };
     let f = through_memory(module, f)?;
     let bits = policy.row().bits;
-    let within = |share: &Amortization| share.with(PlanContext { memory, bits, ..share.regime() });
+    let within = |share: &Amortization| share.with(PlanContext { memory, bits, ..share.context() });
     let shares: Vec<Amortization> = shares.iter().map(within).collect();
     regions.linearize(module, f, active, &[], &shares)
 }

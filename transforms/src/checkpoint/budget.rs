@@ -34,7 +34,7 @@ use super::tape_size::{self, Tape};
 use crate::pipeline::BEFORE_BUDGET;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::lang::query::{LinearizeOf, Within};
-use tapeloom_ir::prim::{Keeps, LoopSpec, Regions, Role, TripCount};
+use tapeloom_ir::prim::{CheckpointPlan, LoopSpec, Regions, Role, TripCount};
 use tapeloom_ir::revolve::{reach, steps};
 use tapeloom_ir::{
     Amortization, Bits, Builder, FuncId, Kind, Loc, Module, OrderedSet, PlanRequest, Policy,
@@ -52,7 +52,7 @@ const PARTS: usize = 16;
 /// The numbers of iterations per saved carry that the search tries, in this order.
 const BLOCKS: [usize; 6] = [1, 4, 16, 64, 256, 1024];
 
-/// The denominator of `Few::share`, the fraction of a loop's last iterations that save their residuals.
+/// The denominator of `SearchPoint::share`, the fraction of a loop's last iterations that save their residuals.
 const SHARES: usize = 64;
 
 /// The largest factor by which the number of forward iterations run may grow if straight-line code before and after
@@ -139,7 +139,7 @@ pub(crate) fn derive(
 
 /// One point of the search: the parameters that determine how many carries each loop saves.
 #[derive(Clone, Copy)]
-struct Few {
+struct SearchPoint {
     /// The number of loop levels below the outermost one that save carries.
     level: usize,
     /// The number of iterations in a block; one carry is saved per block.
@@ -155,7 +155,7 @@ struct Few {
     least: usize,
 }
 
-impl Few {
+impl SearchPoint {
     /// Estimates how often an iteration runs forward in all. If the iterations of each loop level run k times,
     /// those of the innermost loops run k to the power of the number of levels.
     fn iterations(self, module: &Module, f: FuncId) -> f64 {
@@ -246,11 +246,11 @@ impl Search<'_> {
     /// Plans `f` with loops that save some of their carries, so that iterations are rerun as rarely as the budget
     /// allows. Returns the estimated runs per iteration with the plan.
     fn fewest(&mut self, f: FuncId) -> Result<Option<(f64, LinearizeOf)>, Problem> {
-        let mut best: Option<(f64, Few, LinearizeOf)> = None;
+        let mut best: Option<(f64, SearchPoint, LinearizeOf)> = None;
         let least = if self.derived { LEAST_OF_DERIVED } else { LEAST };
         for (level, block) in (0..levels(self.module, f)).flat_map(|l| BLOCKS.map(|b| (l, b))) {
             let last = TIMES.len() - 1;
-            let at = |place: usize| Few { level, place, block, share: 0, least };
+            let at = |place: usize| SearchPoint { level, place, block, share: 0, least };
             if !has_known_iterations(self.module, f, level) {
                 // Blocks need a static trip count.
                 if block > 1 {
@@ -276,12 +276,12 @@ impl Search<'_> {
                 best = Some((iterations, at(high), found));
             }
         }
-        let Some((iterations, few, found)) = best else { return Ok(None) };
+        let Some((iterations, point, found)) = best else { return Ok(None) };
         // If all carries fit, spend the rest of the budget on residuals of the last iterations.
-        if few.place > 0 {
+        if point.place > 0 {
             Ok(Some((iterations, found)))
         } else {
-            self.ending(f, few, found).map(Some)
+            self.ending(f, point, found).map(Some)
         }
     }
 
@@ -290,15 +290,15 @@ impl Search<'_> {
     fn ending(
         &mut self,
         f: FuncId,
-        few: Few,
+        point: SearchPoint,
         found: LinearizeOf,
     ) -> Result<(f64, LinearizeOf), Problem> {
-        let mut best = (few, found);
+        let mut best = (point, found);
         for block in BLOCKS {
             let (mut low, mut high) = (best.0.share, SHARES);
             let mut share = low + 1;
             while low + 1 < high {
-                let at = Few { block, share, ..few };
+                let at = SearchPoint { block, share, ..point };
                 match self.loops(f, at)? {
                     Some(of) => (best, low) = ((at, of), share),
                     // If the next larger share does not fit, the current one is the largest for this block size.
@@ -308,14 +308,14 @@ impl Search<'_> {
                 share = usize::midpoint(low, high);
             }
         }
-        let (few, found) = best;
-        Ok((few.iterations(self.module, f), found))
+        let (point, found) = best;
+        Ok((point.iterations(self.module, f), found))
     }
 
-    /// Plans `f` with loops that save the number of carries that `few` selects; returns the plan if its tape fits
+    /// Plans `f` with loops that save the number of carries that `point` selects; returns the plan if its tape fits
     /// the budget.
-    fn loops(&mut self, f: FuncId, few: Few) -> Result<Option<LinearizeOf>, Problem> {
-        let f = marked(self.module, f, few)?;
+    fn loops(&mut self, f: FuncId, point: SearchPoint) -> Result<Option<LinearizeOf>, Problem> {
+        let f = marked(self.module, f, point)?;
         self.attempt(f, &[Policy::Planned, Policy::Bytes(self.bytes)], Bits::Few)
     }
 
@@ -485,8 +485,8 @@ fn has_known_iterations(module: &Module, f: FuncId, level: usize) -> bool {
     false
 }
 
-/// Returns a copy of `f` in which each loop has the number of saved carries that `few` selects.
-fn marked(module: &mut Module, f: FuncId, few: Few) -> Result<FuncId, Problem> {
+/// Returns a copy of `f` in which each loop has the number of saved carries that `point` selects.
+fn marked(module: &mut Module, f: FuncId, point: SearchPoint) -> Result<FuncId, Problem> {
     let f = module.get(f);
     if f.equations.iter().all(|e| e.op.regions().is_empty()) {
         return module.add((*f).clone());
@@ -495,18 +495,22 @@ fn marked(module: &mut Module, f: FuncId, few: Few) -> Result<FuncId, Problem> {
         let mut op = f.equations[i].op.clone();
         let regions = op.regions();
         let trip = op.as_loop().map(|(_, spec)| spec.trip);
-        let inside = few.level.checked_sub(usize::from(trip.is_some()));
+        let inside = point.level.checked_sub(usize::from(trip.is_some()));
         if let (Some(level), true) = (inside, regions.iter().any(|r| r.role.runs())) {
-            let share = if trip.is_some() { 0 } else { few.share };
-            let few = Few { level, share, ..few };
-            op = op.with_runs(|inside| deeper(|| marked(module, inside, few)))?;
+            let share = if trip.is_some() { 0 } else { point.share };
+            let point = SearchPoint { level, share, ..point };
+            op = op.with_runs(|inside| deeper(|| marked(module, inside, point)))?;
         }
         let Some(trip) = trip else { return Ok(draft.copy_as(op, &f, i, operands)) };
-        let (blocks, block) = few.blocks(&trip);
+        let (blocks, block) = point.blocks(&trip);
         let b = Builder::new(module, draft);
         b.at(f.origin(i));
-        let keeps = Keeps { carries: few.carries(blocks, &trip), block, last: few.last(&trip) };
-        Ok(op.emit_keeping(&b, &operands, keeps).into())
+        let keeps = CheckpointPlan {
+            carries: point.carries(blocks, &trip),
+            block,
+            last: point.last(&trip),
+        };
+        Ok(op.emit_checkpointed(&b, &operands, keeps).into())
     })?;
     module.add(copy)
 }

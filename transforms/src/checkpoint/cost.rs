@@ -20,8 +20,8 @@ use cranelift_entity::SecondaryMap;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{Effects, Lowering, Mark};
 use tapeloom_ir::{
-    Again, ArrayType, Atom, Bits, Equation, Function, Memory, Module, PlanRequest, Policy, Price,
-    Type, ValueId,
+    ArrayType, Atom, Bits, Equation, Function, Memory, Module, PlanRequest, Policy, Price,
+    RecomputePrice, Type, ValueId,
 };
 
 // The size of a tape must not depend on the machine of the compile, so none of these numbers is from a machine
@@ -84,7 +84,7 @@ impl Prices {
 
     fn keep(&mut self, module: &Module, f: &Function, terms: &PlanRequest, reads: &Reads<'_>) {
         let row = terms.policy.row();
-        let weighed = row.again == Again::Weighed;
+        let weighed = row.recompute == RecomputePrice::Weighed;
         let widths = Widths::of(module, f, terms);
         for (v, ty) in &f.types {
             self.keep[v] = match ty {
@@ -94,7 +94,7 @@ impl Prices {
             };
         }
         let names = terms.policy.names();
-        if row.again == Again::DearButNames {
+        if row.recompute == RecomputePrice::DearButNames {
             reads.values.iter().for_each(|v| self.keep[*v] = 0);
         }
         let iterations = terms.iterations.max(1) as u64;
@@ -105,7 +105,7 @@ impl Prices {
             // An array that may be overwritten cannot be read again in the reverse pass, but its elements can be
             // saved.
             let array = f.types[*p].as_array().is_some_and(|ty| !ty.shape.is_empty());
-            let gone = share.regime().memory == Memory::Written && array;
+            let gone = share.context().memory == Memory::Written && array;
             self.keep[*p] = if gone { NEVER } else { share.of(own) };
         }
         for e in &f.equations {
@@ -113,11 +113,12 @@ impl Prices {
                 self.keep[*o] = LEAST.max(self.keep[*o] / iterations);
             }
             match e.lower(module, f) {
-                dear if row.again == Again::FreeButContractions && is_cubic(&dear) => {
+                dear if row.recompute == RecomputePrice::FreeButContractions && is_cubic(&dear) => {
                     e.outputs.iter().for_each(|o| self.keep[*o] = LEAST);
                 }
                 Lowering::Alias { mark: Some(Mark::Named(name)) } if names.contains(&name) => {
-                    let price = if row.again == Again::DearButNames { NEVER } else { LEAST };
+                    let price =
+                        if row.recompute == RecomputePrice::DearButNames { NEVER } else { LEAST };
                     self.keep[e.outputs[0]] = price;
                     if let (NEVER, Some(v)) = (price, e.operands[0].value()) {
                         self.keep[v] = NEVER;
@@ -144,7 +145,7 @@ impl Prices {
     /// that these columns are saved instead: a loop passes saved values from one body to another, where a second
     /// derivative could not see which columns are read.
     fn keep_parts(&mut self, f: &Function, reads: &Reads<'_>) {
-        for v in f.equations.iter().filter(|e| e.op.asks_reads()).flat_map(|e| &e.outputs) {
+        for v in f.equations.iter().filter(|e| e.op.needs_reads()).flat_map(|e| &e.outputs) {
             let mut readers = f.equations.iter().filter(|e| e.operands.contains(&Atom::Value(*v)));
             if readers.any(|e| e.op.is_constant_by_decree()) && !reads.values.contains(v) {
                 self.keep[*v] = NEVER;
@@ -170,7 +171,7 @@ pub(super) fn constants(
     for (p, price) in f.params.iter().zip(params) {
         // An array that may be overwritten is not constant for the reverse pass.
         let array = f.types[*p].as_array().is_some_and(|ty| !ty.shape.is_empty());
-        let gone = price.share().regime().memory == Memory::Written && array;
+        let gone = price.share().context().memory == Memory::Written && array;
         constant[*p] = matches!(price, Price::Constant(_)) && !gone;
     }
     for e in &f.equations {
@@ -193,18 +194,18 @@ fn again(module: &Module, f: &Function, e: &Equation, policy: &Policy, times: u6
     }
     let lowering = e.lower(module, f);
     let free_unless = |kept: bool| if kept { NEVER } else { 0 };
-    match policy.row().again {
-        Again::Weighed => {}
-        Again::Free => return 0,
-        Again::FreeButContractions => {
+    match policy.row().recompute {
+        RecomputePrice::Weighed => {}
+        RecomputePrice::Free => return 0,
+        RecomputePrice::FreeButContractions => {
             return free_unless(is_cubic(&lowering));
         }
-        Again::FreeButFunctions => return free_unless(!e.op.regions().is_empty()),
-        Again::FreeButNames => {
+        RecomputePrice::FreeButFunctions => return free_unless(!e.op.regions().is_empty()),
+        RecomputePrice::FreeButNames => {
             let Lowering::Alias { mark: Some(Mark::Named(name)) } = &lowering else { return 0 };
             return free_unless(policy.names().contains(name));
         }
-        Again::DearButNames => return 2 * LEAST,
+        RecomputePrice::DearButNames => return 2 * LEAST,
     }
     let cost = (flops_of(module, f, e) * UNIT).ceil() as u64;
     // Equations on indices and truth values are no arithmetic of the derivative, so `times` does not apply.

@@ -62,9 +62,9 @@ pub(super) fn apart(
         let large = |ty: &ArrayType| ty.shape.elements() > 1 && (any || ty.dtype.is_float());
         counted && lin.types[*p].as_array().is_some_and(large)
     });
-    let given = late.map(|late| Given { late, ..Given::default() }).collect();
+    let given = late.map(|late| Properties { late, ..Properties::default() }).collect();
     let mark = if counted { Mark::AfterForward } else { Mark::Rematerialize };
-    of.lin = Unlike { done: OrderedMap::default(), mark }.function(module, of.lin, given)?;
+    of.lin = Isolation { done: OrderedMap::default(), mark }.function(module, of.lin, given)?;
     Ok(of)
 }
 
@@ -93,10 +93,10 @@ fn held(module: &mut Module, id: FuncId, residuals: &[Residual]) -> Result<FuncI
     module.add(copy)
 }
 
-/// A value's properties in the linear half, by which `Unlike` decides whether it must be isolated from the
+/// A value's properties in the linear half, by which `Isolation` decides whether it must be isolated from the
 /// forward half.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-struct Given {
+struct Properties {
     constant: Constant,
     /// Whether no value of the forward half can be equal to it, so that CSE cannot merge the two.
     own: bool,
@@ -105,20 +105,20 @@ struct Given {
 }
 
 /// Rewrites the functions of the linear half so that CSE cannot merge their values with values of the forward half.
-struct Unlike {
-    done: OrderedMap<(FuncId, Vec<Given>), FuncId>,
+struct Isolation {
+    done: OrderedMap<(FuncId, Vec<Properties>), FuncId>,
     /// The mark of the barriers that are inserted: `rematerialize` or `after_forward`.
     mark: Mark,
 }
 
-impl Unlike {
+impl Isolation {
     /// Isolates a function, and the functions that may later be inlined into it; `given` has the properties of its
     /// parameters.
     fn function(
         &mut self,
         module: &mut Module,
         id: FuncId,
-        given: Vec<Given>,
+        given: Vec<Properties>,
     ) -> Result<FuncId, Problem> {
         let key = (id, given);
         if let Some(known) = self.done.get(&key) {
@@ -126,7 +126,7 @@ impl Unlike {
         }
         let f = inline(module, id)?;
         let f = module.get(f);
-        let seen = Seen::of(module, &f, &key.1);
+        let seen = Constants::of(module, &f, &key.1);
         // Equations that the linear half recomputes get the phase of recomputation, for the profile.
         let mut phased = (*f).clone();
         for (e, phase) in f.equations.iter().zip(&mut phased.phases) {
@@ -139,15 +139,15 @@ impl Unlike {
         let copy = rebuild(&phased, |draft, i, mut operands| {
             let e = &f.equations[i];
             let of = |a: &Atom| a.value().map_or(LITERAL, |v| seen.values[v]);
-            let given = |a| Given { late: false, ..of(a) };
-            let given: Vec<Given> = e.operands.iter().map(given).collect();
+            let given = |a| Properties { late: false, ..of(a) };
+            let given: Vec<Properties> = e.operands.iter().map(given).collect();
             let mut functions = Vec::new();
             for region in e.op.regions() {
                 functions.push(match opens(region.role) {
                     true => {
                         let mut given = given.clone();
                         let params = module.function(region.function).params.len();
-                        given.resize(params, Given::default());
+                        given.resize(params, Properties::default());
                         deeper(|| self.function(module, region.function, given))?
                     }
                     false => region.function,
@@ -187,7 +187,7 @@ impl Unlike {
 }
 
 /// The properties of a literal: its elements are equal, and the forward half may contain an equal literal.
-const LITERAL: Given = Given { constant: Constant::Uniform, own: false, late: false };
+const LITERAL: Properties = Properties { constant: Constant::Uniform, own: false, late: false };
 
 /// Returns whether a function that an equation refers to in this role may be inlined before code generation.
 fn opens(role: Role) -> bool {
@@ -200,8 +200,8 @@ fn opens(role: Role) -> bool {
 
 /// The constants of a function of the linear half, and the equations to change so that none equals one of the
 /// forward half.
-struct Seen {
-    values: SecondaryMap<ValueId, Given>,
+struct Constants {
+    values: SecondaryMap<ValueId, Properties>,
     /// Per equation: the indices of its operands that are constants and are read from memory, so that they need a
     /// barrier.
     in_memory: Vec<Vec<usize>>,
@@ -210,9 +210,9 @@ struct Seen {
     hidden: Vec<Option<Option<Shape>>>,
 }
 
-impl Seen {
-    fn of(module: &Module, f: &Function, given: &[Given]) -> Seen {
-        let mut seen = Seen {
+impl Constants {
+    fn of(module: &Module, f: &Function, given: &[Properties]) -> Constants {
+        let mut seen = Constants {
             values: SecondaryMap::with_capacity(f.types.len()),
             in_memory: vec![Vec::new(); f.equations.len()],
             hidden: vec![None; f.equations.len()],

@@ -10,7 +10,7 @@
 //! iterations, the loop becomes a loop over blocks.
 
 use crate::passes::inline::inline;
-use tapeloom_ir::prim::Keeps;
+use tapeloom_ir::prim::CheckpointPlan;
 use tapeloom_ir::{Builder, FuncId, Kind, Module, Problem, rebuild};
 
 /// Returns a copy of `f` each of whose loops has the attribute `carries`: in reverse mode it saves `carries`
@@ -38,11 +38,11 @@ pub fn keep_carries(
     }
     let f = inline(module, f)?;
     let f = module.get(f);
-    let keeps = Keeps { carries, block, last: 0 };
+    let keeps = CheckpointPlan { carries, block, last: 0 };
     let marked = rebuild(&f, |draft, i, operands| {
         let b = Builder::new(module, draft);
         b.at(f.origin(i));
-        Ok(f.equations[i].op.emit_keeping(&b, &operands, keeps).into())
+        Ok(f.equations[i].op.emit_checkpointed(&b, &operands, keeps).into())
     })?;
     module.add(marked)
 }

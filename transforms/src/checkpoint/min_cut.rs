@@ -22,7 +22,9 @@ use super::cost::{Prices, Reads, arithmetic};
 use super::max_flow::{NEVER, Network};
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::prim::{Lowering, TripCount};
-use tapeloom_ir::{Again, Equation, FuncId, Function, Module, OrderedMap, PlanRequest, ValueId};
+use tapeloom_ir::{
+    Equation, FuncId, Function, Module, OrderedMap, PlanRequest, RecomputePrice, ValueId,
+};
 
 /// The largest amount of recomputed arithmetic, as a fraction of the arithmetic of both halves, in a plan whose
 /// residuals stay in a cache: a tenth.
@@ -46,7 +48,8 @@ pub(super) fn choose(
     reads: &Reads<'_>,
     terms: &PlanRequest,
 ) -> Vec<bool> {
-    let weighed = terms.policy.row().again == Again::Weighed && !leaves_the_cache(f, reads, terms);
+    let weighed = terms.policy.row().recompute == RecomputePrice::Weighed
+        && !leaves_the_cache(f, reads, terms);
     let mut times = 1;
     loop {
         let again = cheapest(f, &Prices::of(module, f, terms, reads, times), reads.values);

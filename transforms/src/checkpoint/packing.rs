@@ -37,8 +37,8 @@ use tapeloom_ir::analysis::interval::Interval;
 use tapeloom_ir::lang::query::{LinearizeOf, Residual};
 use tapeloom_ir::prim::{Op, Packing};
 use tapeloom_ir::{
-    Again, ArrayType, Atom, Bits, Builder, Draft, Dtype, Function, Module, OrderedMap, Origin,
-    PlanRequest, Price, Problem, Type, ValueId, ValueRemap,
+    ArrayType, Atom, Bits, Builder, Draft, Dtype, Function, Module, OrderedMap, Origin,
+    PlanRequest, Price, Problem, RecomputePrice, Type, ValueId, ValueRemap,
 };
 
 /// The factor by which integer arithmetic on single numbers costs more than the table of codes says, whose costs
@@ -63,7 +63,7 @@ impl Widths {
         Widths {
             bits: terms.bits,
             together: terms.together,
-            weighed: terms.policy.row().again == Again::Weighed,
+            weighed: terms.policy.row().recompute == RecomputePrice::Weighed,
             ranges,
         }
     }
@@ -154,11 +154,11 @@ pub(super) fn pack(
     let (fwd, lin) = (module.get(of.fwd), module.get(of.lin));
     let (mut draft, mut copying) = ValueRemap::same_signature(&fwd);
     let b = Builder::new(module, &mut draft);
-    let mut way_of: SecondaryMap<ValueId, Option<&Way>> = SecondaryMap::new();
+    let mut way_of: SecondaryMap<ValueId, Option<&PackingChoice>> = SecondaryMap::new();
     ways.values().for_each(|way| way_of[way.value] = Some(way));
     let mut packed: SecondaryMap<ValueId, Option<Atom>> = SecondaryMap::new();
     let mut pack = |made: &[ValueId], copying: &ValueRemap| {
-        for Way { value, way, at } in made.iter().filter_map(|v| way_of[*v]) {
+        for PackingChoice { value, way, at } in made.iter().filter_map(|v| way_of[*v]) {
             b.at(*at);
             let bits = way.pack(&b, copying.read((*value).into()));
             packed[*value] = Some(b.emit1(Op::barrier(way.mark()), &[bits]));
@@ -172,7 +172,7 @@ pub(super) fn pack(
     }
     let mut results = copying.results(&fwd);
     let mut kept: OrderedMap<Residual, Residual> = OrderedMap::default();
-    for (residual, Way { value, .. }) in &ways {
+    for (residual, PackingChoice { value, .. }) in &ways {
         let Some(packed) = packed[*value] else { continue };
         let place = match *residual {
             Residual::Kept(i) => i,
@@ -202,7 +202,7 @@ pub(super) fn pack(
     let dx: Vec<Atom> = dx.map(|ty| draft.linear_param(ty)).collect();
     let b = Builder::new(module, &mut draft);
     let unpacked = args.into_iter().map(|(y, way)| match way {
-        Some((Way { way, at, .. }, ty)) => {
+        Some((PackingChoice { way, at, .. }, ty)) => {
             b.at(*at);
             way.unpack(&b, y, &ty)
         }
@@ -216,7 +216,7 @@ pub(super) fn pack(
 }
 
 /// The packing chosen for one residual.
-struct Way {
+struct PackingChoice {
     /// The residual's value in the forward half.
     value: ValueId,
     way: Packing,
@@ -225,7 +225,11 @@ struct Way {
 }
 
 /// Returns the residuals to pack, each with its packing.
-fn ways(module: &Module, of: &LinearizeOf, terms: &PlanRequest) -> OrderedMap<Residual, Way> {
+fn ways(
+    module: &Module,
+    of: &LinearizeOf,
+    terms: &PlanRequest,
+) -> OrderedMap<Residual, PackingChoice> {
     let mut found = OrderedMap::default();
     if terms.bits == Bits::Whole {
         return found;
@@ -251,7 +255,7 @@ fn ways(module: &Module, of: &LinearizeOf, terms: &PlanRequest) -> OrderedMap<Re
         if let Some(way) = widths.way(value, ty).filter(|way| way.is_exact() || !exact) {
             let made = fwd.equations.iter().position(|e| e.outputs.contains(&value));
             let at = made.map_or(Origin::default(), |i| fwd.origin(i));
-            found.insert(*residual, Way { value, way, at });
+            found.insert(*residual, PackingChoice { value, way, at });
         }
     }
     found

@@ -1,7 +1,7 @@
 //! Accesses: the boxes of arrays that equations read and write, with affine starts.
 
-use super::access_box::{Along, Area};
-use super::integer_facts::{Known, Symbol};
+use super::access_box::{Area, AxisRange};
+use super::integer_facts::{Symbol, ValueFacts};
 use tapeloom_ir::analysis::affine::Affine;
 use tapeloom_ir::prim::{SliceAccess, Start, component, linear};
 use tapeloom_ir::{Atom, Builder, Equation, Function, Type, ValueId};
@@ -14,7 +14,7 @@ pub(super) struct Access {
 }
 
 impl Access {
-    pub(super) fn of(known: &Known<'_>, f: &Function, e: &Equation) -> Option<Access> {
+    pub(super) fn of(known: &ValueFacts<'_>, f: &Function, e: &Equation) -> Option<Access> {
         let types: Vec<Type> = e.operands.iter().map(|a| f.type_of(*a)).collect();
         let part = e.op.part(&types)?;
         let start = |start: &Start| match start {
@@ -31,7 +31,7 @@ impl Access {
     /// values the symbols have the same number in all iterations.
     pub(super) fn area(
         &self,
-        known: &Known<'_>,
+        known: &ValueFacts<'_>,
         extents: &[usize],
         same: impl Fn(ValueId) -> bool,
     ) -> Option<Area> {
@@ -39,13 +39,13 @@ impl Access {
         let along = axes.map(|((start, size), extent)| {
             // If out-of-range starts are not clamped, the box must be known to lie inside.
             (self.part.clamps || fits(known, start, *size, *extent))
-                .then(|| Along::of(known, start, *size, *extent, &same))
+                .then(|| AxisRange::of(known, start, *size, *extent, &same))
         });
         along.collect::<Option<_>>().map(Area)
     }
 
     /// Returns whether the box is known to lie inside an array with these `extents` in every iteration.
-    pub(super) fn is_inside(&self, known: &Known<'_>, extents: &[usize]) -> bool {
+    pub(super) fn is_inside(&self, known: &ValueFacts<'_>, extents: &[usize]) -> bool {
         let mut axes = self.starts.iter().zip(&self.part.sizes).zip(extents);
         axes.all(|((start, size), extent)| fits(known, start, *size, *extent))
     }
@@ -57,7 +57,7 @@ impl Access {
 }
 
 /// Returns whether the `size` indices from `start` on are known to lie within an axis of that `extent`.
-fn fits(known: &Known<'_>, start: &Affine<Symbol>, size: usize, extent: usize) -> bool {
+fn fits(known: &ValueFacts<'_>, start: &Affine<Symbol>, size: usize, extent: usize) -> bool {
     let range = known.range_of(start);
     range.least >= 0 && range.most + size as i128 <= extent as i128
 }

@@ -10,7 +10,7 @@
 //! iterations into loops.
 
 use super::loop_editor::Looped;
-use super::region_rewriter::{Better, RegionSite, Rewrite, inside_out};
+use super::region_rewriter::{RegionSite, Replacement, Rewrite, inside_out};
 use crate::passes::pass::{Pass, Run};
 use tapeloom_ir::prim::{Binding, Exactness, TripCount};
 use tapeloom_ir::{Atom, Draft, FuncId, Module, OrderedMap, Problem, ValueRemap};
@@ -23,7 +23,7 @@ pub(crate) const PASS: Pass = Pass {
     run: Run::Program(|_, module, f| inside_out(module, f, Rewrite::Loops(once))),
 };
 
-fn once(site: &RegionSite<'_>) -> Better {
+fn once(site: &RegionSite<'_>) -> Replacement {
     let (Some(mut at), b) = (site.looped(), site.b) else { return Ok(None) };
     let mut changed = false;
     while let Some(pair) = twice(&at) {

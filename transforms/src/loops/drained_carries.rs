@@ -12,9 +12,9 @@
 //! to zero. Each element belongs to one iteration, so all iterations read the values from before the loop.
 
 use super::access::Access;
-use super::integer_facts::Known;
+use super::integer_facts::ValueFacts;
 use super::loop_editor::Looped;
-use super::region_rewriter::{Better, RegionSite, Rewrite, inside_out};
+use super::region_rewriter::{RegionSite, Replacement, Rewrite, inside_out};
 use crate::passes::pass::{Pass, Run};
 use tapeloom_ir::analysis::affine::Affine;
 use tapeloom_ir::fault::{Fault, planted};
@@ -32,7 +32,7 @@ pub(crate) const PASS: Pass = Pass {
     run: Run::Program(|_, module, f| inside_out(module, f, Rewrite::Loops(taken))),
 };
 
-fn taken(site: &RegionSite<'_>) -> Better {
+fn taken(site: &RegionSite<'_>) -> Replacement {
     let (Some(mut at), b) = (site.looped(), site.b) else { return Ok(None) };
     let mut left = Vec::new();
     for param in 0..at.spec.takes.len() {
@@ -41,7 +41,7 @@ fn taken(site: &RegionSite<'_>) -> Better {
             continue;
         };
         let body = at.body.clone();
-        let known = b.with_module(|m| Known::of(m, &body, &at.facts));
+        let known = b.with_module(|m| ValueFacts::of(m, &body, &at.facts));
         let Some(constant) = constant(&at, &known, param, result) else { continue };
         let function = b.with_module(|m| reading(m, &body, param))?;
         let given = at.operands[operand];
@@ -63,7 +63,7 @@ fn taken(site: &RegionSite<'_>) -> Better {
 
 /// Returns the number to which a loop sets all elements of a carried array; `None` unless each iteration sets an
 /// element of its own to it and accesses no other element of the array.
-fn constant(at: &Looped, known: &Known<'_>, param: usize, result: usize) -> Option<Literal> {
+fn constant(at: &Looped, known: &ValueFacts<'_>, param: usize, result: usize) -> Option<Literal> {
     let body = &at.body;
     let (p, last) = (body.all_params().nth(param)?, body.results[result].value()?);
     let extents = &body.types[p].as_array()?.shape;

@@ -10,7 +10,7 @@
 //! So indices that count from the end if they are negative cost nothing if they never are, and are affine forms
 //! for the analysis of accesses.
 
-use super::integer_facts::Known;
+use super::integer_facts::ValueFacts;
 use super::region_rewriter::{Rewrite, inside_out};
 use crate::passes::pass::{Pass, Run};
 use tapeloom_ir::prim::{Effects, Exactness, Lowering};
@@ -24,7 +24,7 @@ pub(crate) const PASS: Pass = Pass {
     run: Run::Program(|_, module, f| inside_out(module, f, Rewrite::Leaves(only))),
 };
 
-fn only(module: &Module, known: &Known<'_>, e: &Equation, operands: &[Atom]) -> Option<Atom> {
+fn only(module: &Module, known: &ValueFacts<'_>, e: &Equation, operands: &[Atom]) -> Option<Atom> {
     let ([y], Effects::Pure) = (e.outputs.as_slice(), e.op.effects(module)) else { return None };
     if let Some(x) = known.only(*y) {
         return Some(x.into());

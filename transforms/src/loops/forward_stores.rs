@@ -11,7 +11,7 @@
 //! A write is dropped only if no other equation reads its output: otherwise a second array would be needed.
 
 use super::access::Access;
-use super::integer_facts::Known;
+use super::integer_facts::ValueFacts;
 use super::region_rewriter::{Rewrite, inside_out};
 use crate::passes::pass::{Pass, Run};
 use tapeloom_ir::prim::{Exactness, Write};
@@ -26,7 +26,7 @@ pub(crate) const PASS: Pass = Pass {
 };
 
 /// The writes to boxes in a function, and the reads and writes that directly follow on the same box.
-pub(super) struct Written {
+pub(super) struct BoxWrites {
     /// Per equation that reads or overwrites a box just written: the index of the earlier write (for an overwrite,
     /// only if no other equation reads the earlier write's output).
     before: Vec<Option<usize>>,
@@ -36,8 +36,8 @@ pub(super) struct Written {
     made: Vec<Option<(Atom, Atom)>>,
 }
 
-impl Written {
-    pub(super) fn of(known: &Known<'_>, f: &Function) -> Written {
+impl BoxWrites {
+    pub(super) fn of(known: &ValueFacts<'_>, f: &Function) -> BoxWrites {
         let touches: Vec<Option<Access>> =
             f.equations.iter().map(|e| Access::of(known, f, e)).collect();
         let sets = |i: usize| {
@@ -50,7 +50,7 @@ impl Written {
         };
         let mut before = vec![None; f.equations.len()];
         if !(0..before.len()).any(|i| sets(i).is_some()) {
-            return Written { before, writes: Vec::new(), made: Vec::new() };
+            return BoxWrites { before, writes: Vec::new(), made: Vec::new() };
         }
         // Find reads of a box of which the last write is known.
         for (i, e) in f.equations.iter().enumerate() {
@@ -81,7 +81,7 @@ impl Written {
         let made =
             if before.iter().any(Option::is_some) { vec![None; before.len()] } else { vec![] };
         let writes = touches.iter().map(|t| t.as_ref()?.part.writes).collect();
-        Written { before, writes, made }
+        BoxWrites { before, writes, made }
     }
 
     /// Returns the value to use for the output of equation `i` if it reads a box that was just written. If it
@@ -105,7 +105,7 @@ impl Written {
 impl Access {
     /// Returns whether the access `other`, by equation `e`, is to the same box as this access; both arrays have the
     /// same shape.
-    fn is(&self, other: &Access, known: &Known<'_>, f: &Function, e: &Equation) -> bool {
+    fn is(&self, other: &Access, known: &ValueFacts<'_>, f: &Function, e: &Equation) -> bool {
         let same = self.starts == other.starts && self.part.sizes == other.part.sizes;
         let shape = f.type_of(e.operands[0]);
         let Some(array) = shape.as_array() else { return false };

@@ -42,7 +42,7 @@
 //! policy. Source of the rule: loop-invariant code motion (Allen and Cocke 1971).
 
 use super::loop_editor::Looped;
-use super::region_rewriter::{Better, RegionSite, Rewrite, inside_out};
+use super::region_rewriter::{RegionSite, Replacement, Rewrite, inside_out};
 use crate::passes::cost::{Arithmetic, FLOPS_PER_BYTE, bytes};
 use crate::passes::pass::{Pass, Run};
 use crate::passes::slice_operands::{LANES, PartialReads};
@@ -92,7 +92,7 @@ const PRODUCT_OF_FEW: usize = 32;
 
 /// Moves invariant equations in front of a loop, and returns the outputs of the new loop; `None` if no equation
 /// moves. If `guarded` is set and the loop may have no iteration, the equations move into a branch.
-fn hoisted(site: &RegionSite<'_>, guarded: bool) -> Better {
+fn hoisted(site: &RegionSite<'_>, guarded: bool) -> Replacement {
     let (Some(mut at), b) = (site.looped(), site.b) else { return Ok(None) };
     let trips = at.spec.some_iterations();
     let known = matches!(at.spec.trip, TripCount::Static(_));

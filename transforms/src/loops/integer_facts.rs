@@ -6,7 +6,7 @@
 //!   %4: i64[] = add %3, %0                  in 0..=14, the affine form 5 %1 + %0
 //! ```
 //!
-//! One forward walk. The caller gives the facts about the parameters ([`Fact`]); [`Known::facts`] returns those
+//! One forward walk. The caller gives the facts about the parameters ([`Fact`]); [`ValueFacts::facts`] returns those
 //! about the parameters of functions that this one runs.
 
 use cranelift_entity::SecondaryMap;
@@ -39,17 +39,17 @@ const TERMS: usize = 8;
 const PARTS: usize = 8;
 
 /// The facts about all values of a function.
-pub(super) struct Known<'a> {
+pub(super) struct ValueFacts<'a> {
     f: &'a Function,
     facts: SecondaryMap<ValueId, Fact>,
     parts: SecondaryMap<ValueId, Option<Parts>>,
     definitions: SecondaryMap<ValueId, Option<(Code, &'a Equation)>>,
 }
 
-impl<'a> Known<'a> {
-    pub(super) fn of(module: &Module, f: &'a Function, given: &[Fact]) -> Known<'a> {
+impl<'a> ValueFacts<'a> {
+    pub(super) fn of(module: &Module, f: &'a Function, given: &[Fact]) -> ValueFacts<'a> {
         let n = f.types.len();
-        let mut known = Known {
+        let mut known = ValueFacts {
             f,
             facts: SecondaryMap::with_capacity(n),
             parts: SecondaryMap::with_capacity(n),
@@ -271,7 +271,7 @@ impl<'a> Known<'a> {
         for region in bodies.iter().filter_map(|f| regions.iter().find(|r| r.function == *f)) {
             let body = module.function(region.function);
             let facts = self.facts(module, e, region);
-            let known = deeper(|| Known::of(module, body, &facts));
+            let known = deeper(|| ValueFacts::of(module, body, &facts));
             for (n, result) in body.results.iter().enumerate().filter(|(n, _)| asked[*n]) {
                 let range = known.range(*result);
                 all[n] = Some(all[n].map_or(range, |others: Interval| others.join(range)));
@@ -416,7 +416,7 @@ impl<'a> Known<'a> {
 
 /// Returns, per value of `f` with an integer dtype, an interval that contains all its elements.
 pub(crate) fn integers(module: &Module, f: &Function) -> SecondaryMap<ValueId, Option<Interval>> {
-    let known = Known::of(module, f, &[]);
+    let known = ValueFacts::of(module, f, &[]);
     let mut ranges = SecondaryMap::with_capacity(f.types.len());
     for (v, ty) in &f.types {
         if let Type::Array(ty) = ty

@@ -21,10 +21,10 @@
 //! For scalars this is register promotion; for boxes, array privatization (Feautrier, 1988).
 
 use super::access::{Access, number};
-use super::access_box::{Along, Area};
-use super::integer_facts::Known;
+use super::access_box::{Area, AxisRange};
+use super::integer_facts::ValueFacts;
 use super::loop_editor::Looped;
-use super::region_rewriter::{Better, RegionSite, Rewrite, inside_out};
+use super::region_rewriter::{RegionSite, Replacement, Rewrite, inside_out};
 use crate::passes::pass::{Pass, Run};
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::prim::{Binding, Exactness, TripCount, Within, put_box, reshaped, take_box};
@@ -89,7 +89,7 @@ impl Window {
     }
 
     fn sizes(&self) -> Vec<usize> {
-        self.area.0.iter().map(Along::size).collect()
+        self.area.0.iter().map(AxisRange::size).collect()
     }
 
     fn shape(&self) -> Vec<usize> {
@@ -119,12 +119,12 @@ struct Back {
 
 /// Replaces arrays that a loop carries by windows of them, and returns the outputs of the new loop; `None` if no
 /// array can be narrowed. `often` is the least number of accesses per element for which a window pays.
-fn narrowed(site: &RegionSite<'_>, often: usize) -> Better {
+fn narrowed(site: &RegionSite<'_>, often: usize) -> Replacement {
     let (Some(mut at), b) = (site.looped(), site.b) else { return Ok(None) };
     let (mut param, mut back, mut changed) = (0, Vec::new(), false);
     loop {
         let body = at.body.clone();
-        let known = b.with_module(|m| Known::of(m, &body, &at.facts));
+        let known = b.with_module(|m| ValueFacts::of(m, &body, &at.facts));
         let plan = (param..at.spec.takes.len()).find_map(|p| Plan::of(&at, &known, p, often));
         let Some(plan) = plan else { break };
         param = plan.param + 1;
@@ -144,7 +144,7 @@ fn narrowed(site: &RegionSite<'_>, often: usize) -> Better {
 }
 
 /// The accesses of a loop's body to an array that is one of its parameters.
-struct Found {
+struct CarryAccesses {
     /// Per access: the equation's index, the area over all iterations, the number of elements in one iteration, and
     /// whether it writes.
     touches: Vec<(usize, Area, usize, bool)>,
@@ -152,9 +152,14 @@ struct Found {
     results: Vec<usize>,
 }
 
-impl Found {
+impl CarryAccesses {
     /// Finds the accesses to parameter `p`; `None` if the area of one of them is not known.
-    fn of(at: &Looped, known: &Known<'_>, p: ValueId, extents: &[usize]) -> Option<Found> {
+    fn of(
+        at: &Looped,
+        known: &ValueFacts<'_>,
+        p: ValueId,
+        extents: &[usize],
+    ) -> Option<CarryAccesses> {
         // `versions` marks the parameter that is the array, and the outputs of all writes to it.
         let body = &at.body;
         let mut versions: SecondaryMap<ValueId, bool> =
@@ -180,11 +185,14 @@ impl Found {
             }
         }
         let handed_on = |r: &usize| is(&body.results[*r], &versions);
-        Some(Found { touches, results: (0..body.results.len()).filter(handed_on).collect() })
+        Some(CarryAccesses {
+            touches,
+            results: (0..body.results.len()).filter(handed_on).collect(),
+        })
     }
 
     /// Returns the area of all writes, extended by the areas of those reads that may overlap it.
-    fn written(&self, known: &Known<'_>, extents: &[usize]) -> Option<Area> {
+    fn written(&self, known: &ValueFacts<'_>, extents: &[usize]) -> Option<Area> {
         let mut all = self.touches.iter().find(|t| t.3)?.1.clone();
         loop {
             let mut more = all.clone();
@@ -202,7 +210,7 @@ impl Found {
 }
 
 impl Plan {
-    fn of(at: &Looped, known: &Known<'_>, param: usize, often: usize) -> Option<Plan> {
+    fn of(at: &Looped, known: &ValueFacts<'_>, param: usize, often: usize) -> Option<Plan> {
         let carried = match at.spec.takes[param] {
             Binding::Carry(_) => true,
             Binding::Const if at.facts[param].carried => false,
@@ -216,7 +224,7 @@ impl Plan {
         let p = at.body.all_params().nth(param)?;
         let array = at.body.types[p].as_array().filter(|ty| !ty.shape.is_empty())?;
         let extents = &array.shape[..];
-        let found = Found::of(at, known, p, extents)?;
+        let found = CarryAccesses::of(at, known, p, extents)?;
         let writes = found.touches.iter().any(|t| t.3);
         match at.spec.takes[param] {
             Binding::Carry(result) if found.results != [result] || !writes => return None,
@@ -258,7 +266,7 @@ impl Plan {
         if !windows.first()?.pays(all, often) {
             return None;
         }
-        let whole = Area(extents.iter().map(|n| Along::whole(*n)).collect());
+        let whole = Area(extents.iter().map(|n| AxisRange::whole(*n)).collect());
         windows.iter_mut().filter(|w| !w.pays(all, often)).for_each(|w| w.area = whole.clone());
         Some(Plan { param, windows, writes: carried, touches })
     }
@@ -270,7 +278,7 @@ impl Plan {
         &self,
         b: &Builder<'_>,
         at: &mut Looped,
-        known: &Known<'_>,
+        known: &ValueFacts<'_>,
     ) -> Result<Option<Option<Back>>, Problem> {
         let Some(operand) = at.operand(self.param) else { return Ok(None) };
         let array = at.operands[operand];
@@ -300,7 +308,7 @@ impl Plan {
         &self,
         module: &mut Module,
         body: &Function,
-        known: &Known<'_>,
+        known: &ValueFacts<'_>,
     ) -> Result<FuncId, Problem> {
         let mut draft = Draft::new(body.name.clone());
         let mut copying = ValueRemap::new();

@@ -13,7 +13,7 @@
 //! The element is read whichever branch runs; an out-of-range index behaves as in the branch. So an array that
 //! iterations change is not an operand of a branch, and its cotangent is not a result.
 
-use super::region_rewriter::{Better, RegionSite, Rewrite, inside_out};
+use super::region_rewriter::{RegionSite, Replacement, Rewrite, inside_out};
 use crate::passes::pass::{Pass, Run};
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::prim::{Effects, Exactness, Lowering};
@@ -33,7 +33,7 @@ pub(crate) const PASS: Pass = Pass {
     run: Run::Program(|_, module, f| inside_out(module, f, Rewrite::Loops(promoted))),
 };
 
-fn promoted(RegionSite { b, op, operands, .. }: &RegionSite<'_>) -> Better {
+fn promoted(RegionSite { b, op, operands, .. }: &RegionSite<'_>) -> Replacement {
     let Lowering::Branch { branches } = b.with_module(|m| op.lower(m, &[])) else {
         return Ok(None);
     };
@@ -46,7 +46,7 @@ fn promoted(RegionSite { b, op, operands, .. }: &RegionSite<'_>) -> Better {
 
 /// The rewritten branches, which take elements in place of arrays, and the operands of the new `cond` after its
 /// condition.
-type Lifted = (Vec<FuncId>, Vec<Atom>);
+type PromotedBranches = (Vec<FuncId>, Vec<Atom>);
 
 /// Rewrites branches to take elements in place of arrays; returns them with their operands, or `None` if no operand
 /// qualifies.
@@ -54,7 +54,7 @@ fn lifted(
     b: &Builder<'_>,
     branches: &[FuncId],
     arguments: &[Atom],
-) -> Result<Option<Lifted>, Problem> {
+) -> Result<Option<PromotedBranches>, Problem> {
     let (mut all, mut given, mut changed) = (branches.to_vec(), arguments.to_vec(), false);
     let mut at = 0;
     while at < given.len() {

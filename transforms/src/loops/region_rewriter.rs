@@ -3,10 +3,10 @@
 //! The facts about a body's parameters depend on its caller, so a body with two callers may become two
 //! functions.
 
-use super::forward_stores::Written;
-use super::integer_facts::{Fact, Known};
+use super::forward_stores::BoxWrites;
+use super::integer_facts::{Fact, ValueFacts};
 use super::loop_editor::Looped;
-use super::uses::{Behind, OneBox};
+use super::uses::{OneBox, SoleReads};
 use smallvec::smallvec;
 use tapeloom_ir::prim::{Role, reshaped};
 use tapeloom_ir::{
@@ -18,14 +18,14 @@ use tapeloom_ir::{
 #[derive(Clone, Copy)]
 pub(super) enum Rewrite {
     /// For equations without regions: returns an atom equal to the output if there is one, given the new operands.
-    Leaves(fn(&Module, &Known<'_>, &Equation, &[Atom]) -> Option<Atom>),
+    Leaves(fn(&Module, &ValueFacts<'_>, &Equation, &[Atom]) -> Option<Atom>),
     /// For loops and branches: returns the outputs of an equivalent, better equation if there is one. Not called
     /// for calls whose policy treats arrays as memory, which leaves loops as written.
     ///
     /// If readers use only one box of an output, the rewrite may return that box in place of the output; its
     /// readers then read the box.
-    Loops(fn(&RegionSite<'_>) -> Better),
-    /// For reads and writes of boxes that were just written: see [`Written`].
+    Loops(fn(&RegionSite<'_>) -> Replacement),
+    /// For reads and writes of boxes that were just written: see [`BoxWrites`].
     Stores,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct RegionSite<'a> {
     /// The facts about the parameters of the first function that the equation runs.
     facts: &'a [Fact],
     /// For an output's index: the one box that later equations read of that output, if they read only one.
-    pub(super) behind: &'a Behind<'a>,
+    pub(super) behind: &'a SoleReads<'a>,
     /// Whether the equation is in the body of a loop, or in a function that such a body runs.
     pub(super) in_loop: bool,
 }
@@ -50,7 +50,7 @@ impl RegionSite<'_> {
 }
 
 /// The result of a rewrite: the outputs of a better equation, or `None` if the equation stays as it is.
-pub(super) type Better = Result<Option<Vec<Atom>>, Problem>;
+pub(super) type Replacement = Result<Option<Vec<Atom>>, Problem>;
 
 /// Applies the rewrite `pass` to the equations of `f` and of all functions that it runs, innermost functions first.
 pub(super) fn inside_out(module: &mut Module, f: FuncId, pass: Rewrite) -> Result<FuncId, Problem> {
@@ -58,14 +58,14 @@ pub(super) fn inside_out(module: &mut Module, f: FuncId, pass: Rewrite) -> Resul
 }
 
 /// Per function, facts about its parameters, and whether it runs inside a loop: the rewritten function.
-type Seen = OrderedMap<(FuncId, Vec<Fact>, bool), FuncId>;
+type RewriteMemo = OrderedMap<(FuncId, Vec<Fact>, bool), FuncId>;
 
 fn visit(
     module: &mut Module,
     id: FuncId,
     (facts, in_loop): (&[Fact], bool),
     pass: Rewrite,
-    seen: &mut Seen,
+    seen: &mut RewriteMemo,
 ) -> Result<FuncId, Problem> {
     let key = (id, facts.to_vec(), in_loop);
     if let Some(done) = seen.get(&key) {
@@ -76,8 +76,8 @@ fn visit(
     if matches!(pass, Rewrite::Loops(_)) && f.equations.iter().all(leaf) {
         return Ok(id);
     }
-    let known = Known::of(module, &f, facts);
-    let mut written = matches!(pass, Rewrite::Stores).then(|| Written::of(&known, &f));
+    let known = ValueFacts::of(module, &f, facts);
+    let mut written = matches!(pass, Rewrite::Stores).then(|| BoxWrites::of(&known, &f));
     let mut changed = false;
     // Outputs of the old function that a box, of another type, replaces in the new one.
     let mut boxes: OrderedSet<ValueId> = OrderedSet::default();

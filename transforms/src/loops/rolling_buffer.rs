@@ -23,10 +23,10 @@
 //! equation each, in the order in which transposition visits reads at dynamic indices.
 
 use super::access::{Access, number};
-use super::integer_facts::{Known, Symbol};
+use super::integer_facts::{Symbol, ValueFacts};
 use super::loop_editor::Looped;
-use super::region_rewriter::{Better, RegionSite, Rewrite, inside_out};
-use super::uses::{Behind, OneBox};
+use super::region_rewriter::{RegionSite, Replacement, Rewrite, inside_out};
+use super::uses::{OneBox, SoleReads};
 use crate::ad::transpose::reads_late;
 use crate::passes::dce::dce;
 use crate::passes::pass::{Pass, Run};
@@ -122,12 +122,12 @@ struct Back {
 /// Rewrites a loop to carry rows in place of an array, and returns the new loop's outputs; `None` if the loop
 /// carries no such array. If `behind` is given, only arrays are replaced of which later equations read the last row
 /// alone, and the output is that row.
-fn rolled(site: &RegionSite<'_>, behind: Option<&Behind<'_>>) -> Better {
+fn rolled(site: &RegionSite<'_>, behind: Option<&SoleReads<'_>>) -> Replacement {
     let (Some(mut at), b) = (site.looped(), site.b) else { return Ok(None) };
     let (mut param, mut back, results) = (0, Vec::new(), at.body.results.len());
     loop {
         let body = at.body.clone();
-        let known = b.with_module(|m| Known::of(m, &body, &at.facts));
+        let known = b.with_module(|m| ValueFacts::of(m, &body, &at.facts));
         let wanted = |rows: &Rows| behind.is_none_or(|read| rows.is_last(&at, read(rows.result)));
         let mut all = (param..body.params.len()).filter_map(|p| Rows::of(&at, &known, p));
         let rows = all.find(wanted);
@@ -158,7 +158,7 @@ fn rolled(site: &RegionSite<'_>, behind: Option<&Behind<'_>>) -> Better {
 }
 
 impl Rows {
-    fn of(at: &Looped, known: &Known<'_>, param: usize) -> Option<Rows> {
+    fn of(at: &Looped, known: &ValueFacts<'_>, param: usize) -> Option<Rows> {
         let (Binding::Carry(result), TripCount::Static(iterations)) =
             (at.spec.takes[param], &at.spec.trip)
         else {

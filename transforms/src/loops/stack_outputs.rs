@@ -12,9 +12,9 @@
 
 use super::access::Access;
 use super::drained_carries::covers;
-use super::integer_facts::Known;
+use super::integer_facts::ValueFacts;
 use super::loop_editor::Looped;
-use super::region_rewriter::{Better, RegionSite, Rewrite, inside_out};
+use super::region_rewriter::{RegionSite, Replacement, Rewrite, inside_out};
 use crate::passes::pass::{Pass, Run};
 use tapeloom_ir::prim::{Binding, Exactness, first_axis_to, reshaped};
 use tapeloom_ir::{
@@ -41,12 +41,12 @@ struct Filled {
     element: Atom,
 }
 
-fn given(site: &RegionSite<'_>) -> Better {
+fn given(site: &RegionSite<'_>) -> Replacement {
     let (Some(mut at), b) = (site.looped(), site.b) else { return Ok(None) };
     let (types, mut left) = (at.body.result_types(), Vec::new());
     loop {
         let body = at.body.clone();
-        let known = b.with_module(|m| Known::of(m, &body, &at.facts));
+        let known = b.with_module(|m| ValueFacts::of(m, &body, &at.facts));
         let Some(filled) = (0..body.params.len()).find_map(|p| Filled::of(&at, &known, p)) else {
             break;
         };
@@ -69,7 +69,7 @@ fn given(site: &RegionSite<'_>) -> Better {
 }
 
 impl Filled {
-    fn of(at: &Looped, known: &Known<'_>, param: usize) -> Option<Filled> {
+    fn of(at: &Looped, known: &ValueFacts<'_>, param: usize) -> Option<Filled> {
         let Binding::Carry(result) = at.spec.takes[param] else { return None };
         let body = &at.body;
         let (p, last) = (*body.params.get(param)?, body.results.get(result)?.value()?);

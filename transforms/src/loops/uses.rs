@@ -1,7 +1,7 @@
 //! The reads of a value after its definition.
 
 use super::access::Access;
-use super::integer_facts::Known;
+use super::integer_facts::ValueFacts;
 use tapeloom_ir::analysis::affine::Affine;
 use tapeloom_ir::{Atom, Function, ValueId};
 
@@ -13,12 +13,12 @@ pub(super) struct OneBox {
 }
 
 /// Per output of an equation: the one box of it that later equations read; `None` if it has any other use.
-pub(super) type Behind<'a> = dyn Fn(usize) -> Option<OneBox> + 'a;
+pub(super) type SoleReads<'a> = dyn Fn(usize) -> Option<OneBox> + 'a;
 
 impl OneBox {
     /// Returns the one box of value `v` that the equations of `f` read; `None` if they read two boxes, or use `v`
     /// in another way.
-    pub(super) fn of(known: &Known<'_>, f: &Function, v: ValueId) -> Option<OneBox> {
+    pub(super) fn of(known: &ValueFacts<'_>, f: &Function, v: ValueId) -> Option<OneBox> {
         let is = |a: &Atom| a.value() == Some(v);
         if f.results.iter().any(is) {
             return None;

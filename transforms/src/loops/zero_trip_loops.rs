@@ -6,7 +6,7 @@
 //!
 //! So reverse mode saves nothing for the loop.
 
-use super::region_rewriter::{Better, RegionSite, Rewrite, inside_out};
+use super::region_rewriter::{RegionSite, Replacement, Rewrite, inside_out};
 use crate::passes::pass::{Pass, Run};
 use tapeloom_ir::prim::{Exactness, TripCount, instantiate};
 
@@ -18,7 +18,7 @@ pub(crate) const PASS: Pass = Pass {
     run: Run::Program(|_, module, f| inside_out(module, f, Rewrite::Loops(first))),
 };
 
-fn first(site: &RegionSite<'_>) -> Better {
+fn first(site: &RegionSite<'_>) -> Replacement {
     let at = site.looped().filter(|at| at.spec.trip == TripCount::Static(0));
     Ok(at.map(|at| {
         let results = at.body.result_types().into_iter().enumerate();

@@ -202,7 +202,7 @@ fn program(module: &Module, f: &Function) -> Cost {
     for v in f.results.iter().filter_map(|r| r.value()) {
         readers[v].memory = true;
     }
-    let settle = |r: &Readers, ty: &Type, defined: bool, cost: &mut Cost| {
+    let count_traffic = |r: &Readers, ty: &Type, defined: bool, cost: &mut Cost| {
         let writes = usize::from(defined && (r.memory || !r.nests.is_empty()));
         cost.bytes += bytes(ty) * (writes + r.nests.len()) as f64;
     };
@@ -222,7 +222,7 @@ fn program(module: &Module, f: &Function) -> Cost {
             let r = std::mem::take(&mut readers[*v]);
             match r.nests.as_slice() {
                 [one] if placement.gives() && !r.memory && e.outputs.len() == 1 => nest = *one,
-                _ => settle(&r, ty, true, &mut cost),
+                _ => count_traffic(&r, ty, true, &mut cost),
             }
         }
         for v in e.operands.iter().filter_map(|a| a.value()) {
@@ -234,7 +234,7 @@ fn program(module: &Module, f: &Function) -> Cost {
         }
     }
     for p in f.all_params() {
-        settle(&readers[p], &f.types[p], false, &mut cost);
+        count_traffic(&readers[p], &f.types[p], false, &mut cost);
     }
     cost
 }

@@ -9,7 +9,7 @@ use tapeloom_ir::{Atom, Atoms, Draft, Function, Module, Operands, Problem, Value
 
 /// A primitive that replaces an equation of which only some outputs are read, and for each operand and output of
 /// the equation whether the primitive has it.
-struct Smaller {
+struct PrunedOp {
     op: Op,
     operands: Vec<bool>,
     outputs: Vec<bool>,
@@ -26,7 +26,7 @@ pub(crate) fn sweep(
         live[v] = true;
     }
     let mut keep = vec![false; f.equations.len()];
-    let mut smaller: Vec<Option<Smaller>> = f.equations.iter().map(|_| None).collect();
+    let mut smaller: Vec<Option<PrunedOp>> = f.equations.iter().map(|_| None).collect();
     let mut changed = false;
     for (i, e) in f.equations.iter().enumerate().rev() {
         let used: Vec<bool> = e.outputs.iter().map(|o| live[*o]).collect();
@@ -38,7 +38,7 @@ pub(crate) fn sweep(
         if used.contains(&false)
             && let Prune::Smaller { op, operands, outputs } = e.op.prune(regions, module, &used)?
         {
-            smaller[i] = Some(Smaller { op, operands, outputs });
+            smaller[i] = Some(PrunedOp { op, operands, outputs });
             changed = true;
         }
         let read = |k: usize| smaller[i].as_ref().is_none_or(|s| s.operands[k]);
@@ -64,7 +64,13 @@ pub(crate) fn sweep(
 }
 
 /// Emits the smaller primitive `part` for equation `i`; returns one atom per output of that equation.
-fn reduced(draft: &mut Draft, f: &Function, i: usize, operands: Operands, part: &Smaller) -> Atoms {
+fn reduced(
+    draft: &mut Draft,
+    f: &Function,
+    i: usize,
+    operands: Operands,
+    part: &PrunedOp,
+) -> Atoms {
     let old = &f.equations[i].outputs;
     let outputs = old.iter().zip(&part.outputs).filter(|(_, on)| **on).map(|(o, _)| *o);
     let types: Vec<_> = outputs.map(|o| f.types[o].clone()).collect();

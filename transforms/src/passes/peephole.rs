@@ -28,7 +28,7 @@
 //!
 //! Model: the simplifying constructors of Futhark's rewriter and Cranelift's mid-end.
 
-use crate::passes::egraph::rules::{Found, PlanRequest, Root, Rule, Rules, allowed, fold};
+use crate::passes::egraph::rules::{Found, Root, Rule, Rules, Terms, allowed, fold};
 use crate::passes::live_equations::sweep;
 use crate::passes::pass::{Pass, Run};
 use cranelift_entity::SecondaryMap;
@@ -277,7 +277,7 @@ impl Peephole<'_> {
     }
 }
 
-impl PlanRequest for Peephole<'_> {
+impl Terms for Peephole<'_> {
     type Id = Atom;
 
     fn ty(&self, a: Atom) -> Option<Type> {

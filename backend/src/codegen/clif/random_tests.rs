@@ -431,7 +431,7 @@ impl Generator<'_> {
 
     /// Updates the generator's state after a loop: each carried array has the version of the loop's input again, and
     /// the second buffer of a swapped pair is spare (its contents are unused).
-    fn settle(&mut self, carries: &[Carry]) {
+    fn end_loop(&mut self, carries: &[Carry]) {
         for Carry { input, output } in carries {
             for held in self.arrays.iter_mut().filter(|h| **h == *output) {
                 *held = *input;
@@ -481,7 +481,7 @@ impl Generator<'_> {
         }
         let (carries, begin) = self.carries();
         let inside = self.iterations(&carries, begin);
-        self.settle(&carries);
+        self.end_loop(&carries);
         if constant {
             self.loops.pop();
         }
@@ -502,7 +502,7 @@ impl Generator<'_> {
         self.values.push(condition);
         let mut inside = self.iterations(&carries, begin);
         self.values.truncate(values);
-        self.settle(&carries);
+        self.end_loop(&carries);
         let next = self.code(&mut inside, Code::Add, &[Arg::Var(var), int(1)]);
         inside.push(Stmt::Set { var, value: next });
         let origins = Origins::default();

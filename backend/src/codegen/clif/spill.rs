@@ -78,15 +78,15 @@ struct Event {
     clock: usize,
     makes: Option<ScalarId>,
     reads: SmallVec<[ScalarId; 3]>,
-    done: Done,
+    done: ComputeTime,
     lanes: usize,
 }
 
-enum Done {
+enum ComputeTime {
     /// The value is computed at this statement's number, whether it is used or not.
     At(usize),
     /// Cranelift computes the value right before its first use.
-    WhenAsked,
+    AtFirstUse,
 }
 
 /// Returns the values to spill. Values that would be computed more than `late` statements after their definition are
@@ -94,13 +94,13 @@ enum Done {
 fn spill_set(events: &[Event], late: usize) -> SpillSet {
     let mut spill_set = SpillSet::default();
     // Per value: the statement numbers of its first and of its last use.
-    let mut asked: SecondaryMap<ScalarId, Option<(usize, usize)>> = SecondaryMap::new();
+    let mut uses: SecondaryMap<ScalarId, Option<(usize, usize)>> = SecondaryMap::new();
     for e in events.iter().rev() {
-        let wanted = e.makes.and_then(|value| asked[value]);
+        let wanted = e.makes.and_then(|value| uses[value]);
         let done = match (&e.done, wanted) {
-            (Done::At(time), _) => *time,
-            (Done::WhenAsked, None) => continue,
-            (Done::WhenAsked, Some((first, _))) => first,
+            (ComputeTime::At(time), _) => *time,
+            (ComputeTime::AtFirstUse, None) => continue,
+            (ComputeTime::AtFirstUse, Some((first, _))) => first,
         };
         let pinned = done - e.clock > late;
         let done = if pinned { e.clock } else { done };
@@ -114,8 +114,8 @@ fn spill_set(events: &[Event], late: usize) -> SpillSet {
             }
         }
         for value in &e.reads {
-            let (first, last) = asked[*value].unwrap_or((done, done));
-            asked[*value] = Some((first.min(done), last.max(done)));
+            let (first, last) = uses[*value].unwrap_or((done, done));
+            uses[*value] = Some((first.min(done), last.max(done)));
         }
     }
     spill_set
@@ -139,18 +139,18 @@ impl Walk<'_> {
                 reads.push(s);
             }
         });
-        let mut done = Done::At(clock);
+        let mut done = ComputeTime::At(clock);
         if let Stmt::Let { expr: Expr::Code(code, args), .. } = stmt
             && let Some(last) = args.last()
             && code.called(self.kernel.dtype(*last)).is_none()
         {
-            done = Done::WhenAsked;
+            done = ComputeTime::AtFirstUse;
         }
         // The new value of a variable is used at the end of the block that assigns it.
         if let Some((var, Assign::Set | Assign::Fold(_))) = stmt.assigned()
             && !self.vars.contains(&var)
         {
-            done = Done::At(usize::MAX);
+            done = ComputeTime::At(usize::MAX);
         }
         self.events.push(Event { clock, makes: stmt.defined(), reads, done, lanes });
         if let Stmt::For { lanes: inside, .. } = stmt {
@@ -160,7 +160,7 @@ impl Walk<'_> {
         let open = self.events.len();
         blocks.iter().flat_map(|b| b.iter()).for_each(|s| self.stmt(s));
         for e in &mut self.events[open..] {
-            if let Done::At(time @ usize::MAX) = &mut e.done {
+            if let ComputeTime::At(time @ usize::MAX) = &mut e.done {
                 *time = self.clock;
             }
         }

@@ -15,7 +15,7 @@ use cranelift_frontend::FunctionBuilder;
 use smallvec::SmallVec;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::math::EIGHT;
-use tapeloom_ir::prim::{Gives, Library};
+use tapeloom_ir::prim::{Library, ResultDtype};
 use tapeloom_ir::{Code, Dtype, Literal, Problem};
 
 /// The value of a program's scalar in all lanes of a loop.
@@ -172,7 +172,7 @@ impl LaneBuilder<'_, '_, '_> {
         let each = first.iter().zip(last);
         let y = each.map(|(x, y)| float::emit(self.b, ty, code, *x, *y)).collect();
         let Some(y) = y else { return Ok(None) };
-        let truth = code.row().gives == Gives::Truth;
+        let truth = code.row().gives == ResultDtype::Truth;
         Ok(Some(if truth { Lanes::Mask(y) } else { Lanes::Vector(y) }))
     }
 

@@ -216,13 +216,13 @@ pub(crate) enum Access {
     /// Neighbouring elements are this number of bytes apart.
     Strided(i64),
     /// Each element has its own offset, from a vector register, in units of the element size (gather and scatter).
-    Places(Reg),
+    Indexed(Reg),
 }
 
 impl Access {
     fn read(self) -> Option<Reg> {
         match self {
-            Access::Places(places) => Some(places),
+            Access::Indexed(offsets) => Some(offsets),
             Access::Unit | Access::One | Access::Strided(_) => None,
         }
     }
@@ -486,8 +486,8 @@ impl Inst {
             }
             Inst::Store { x, guard, at, access, .. }
             | Inst::StoreTruth { x, guard, at, access, .. } => {
-                let places = access.read().into_iter().chain(at.read());
-                (None, std::iter::once(*x).chain(guard.iter().copied()).chain(places).collect())
+                let offsets = access.read().into_iter().chain(at.read());
+                (None, std::iter::once(*x).chain(guard.iter().copied()).chain(offsets).collect())
             }
             Inst::Call { to, args, when, .. } => {
                 let mut read: SmallVec<[Reg; 4]> = args.iter().copied().collect();

@@ -12,7 +12,7 @@ use cranelift_entity::SecondaryMap;
 
 /// The location of a virtual register's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Home {
+pub(crate) enum Location {
     /// The virtual register is unused.
     #[default]
     Nowhere,
@@ -27,7 +27,7 @@ pub(crate) enum Home {
 /// The result of register allocation: the location of every virtual register.
 #[derive(Debug)]
 pub(crate) struct Allocation {
-    pub(crate) homes: SecondaryMap<Reg, Home>,
+    pub(crate) locations: SecondaryMap<Reg, Location>,
     /// Per virtual register: its live interval from the first assignment to the last use, as indices of instructions.
     pub(crate) live: SecondaryMap<Reg, Option<(usize, usize)>>,
     /// The numbers of frame slots for vectors, and for masks.
@@ -48,7 +48,7 @@ struct Interval {
 pub(crate) fn allocate(program: &VectorProgram, vectors: &[u8], masks: &[u8]) -> Allocation {
     let intervals = intervals(program);
     let mut all =
-        Allocation { homes: SecondaryMap::new(), live: SecondaryMap::new(), slots: (0, 0) };
+        Allocation { locations: SecondaryMap::new(), live: SecondaryMap::new(), slots: (0, 0) };
     for i in &intervals {
         all.live[i.reg] = Some((i.start, i.end));
     }
@@ -65,20 +65,20 @@ pub(crate) fn allocate(program: &VectorProgram, vectors: &[u8], masks: &[u8]) ->
                 // An interval that ends at this instruction does not overlap: the instruction may write its result to a
                 // register that it reads for the last time.
                 let open = a.end > i.start;
-                if !open && let Home::Register(r) = all.homes[a.reg] {
+                if !open && let Location::Register(r) = all.locations[a.reg] {
                     free.push(r);
                 }
                 open
             });
             let mut spill = |of: &Interval| {
                 if of.rematerialized {
-                    return Home::Source;
+                    return Location::Source;
                 }
                 slots += 1;
-                Home::Slot(slots - 1)
+                Location::Slot(slots - 1)
             };
             if let Some(r) = free.pop() {
-                all.homes[i.reg] = Home::Register(r);
+                all.locations[i.reg] = Location::Register(r);
                 active.push(i);
                 continue;
             }
@@ -87,10 +87,10 @@ pub(crate) fn allocate(program: &VectorProgram, vectors: &[u8], masks: &[u8]) ->
             match least {
                 Some(at) if active[at].weight < i.weight => {
                     let victim = std::mem::replace(&mut active[at], i);
-                    all.homes[i.reg] = all.homes[victim.reg];
-                    all.homes[victim.reg] = spill(victim);
+                    all.locations[i.reg] = all.locations[victim.reg];
+                    all.locations[victim.reg] = spill(victim);
                 }
-                _ => all.homes[i.reg] = spill(i),
+                _ => all.locations[i.reg] = spill(i),
             }
         }
         if classes.contains(&Class::Vector) {

@@ -88,9 +88,9 @@ impl VaryingValues {
     /// Whether iterations leave the contents of a buffer unchanged. A buffer in a record of a dynamic tape changes if
     /// its cursor moves.
     pub(crate) fn is_unchanged(&self, kernel: &Kernel, buffer: BufferId) -> bool {
-        let turns = |cursor| self.cursors.contains(&cursor);
+        let moves = |cursor| self.cursors.contains(&cursor);
         let other =
-            matches!(kernel.buffers[buffer].place, Place::Record { cursor, .. } if turns(cursor));
+            matches!(kernel.buffers[buffer].place, Place::Record { cursor, .. } if moves(cursor));
         !other && self.buffers.iter().all(|b| disjoint(kernel, *b, buffer))
     }
 }

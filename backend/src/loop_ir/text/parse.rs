@@ -231,7 +231,7 @@ impl<'a> Parser<'a> {
         if self.take("routine") {
             return Ok(Stmt::CallExternal(self.routine()?));
         }
-        if self.take("turn") {
+        if self.take("seek") {
             let cursor: CursorId = self.id()?;
             self.expect("to")?;
             let (does, to) = match self.peek() {

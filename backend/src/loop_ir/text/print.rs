@@ -133,10 +133,10 @@ impl Display for TapeStmt {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             TapeStmt::MoveCursor { cursor, to: CursorTarget::Tape(tape), index } => {
-                write!(f, "turn {cursor} to {tape}[{index}]")
+                write!(f, "seek {cursor} to {tape}[{index}]")
             }
             TapeStmt::MoveCursor { cursor, to: CursorTarget::Handle(word), index } => {
-                write!(f, "turn {cursor} to ({word})[{index}]")
+                write!(f, "seek {cursor} to ({word})[{index}]")
             }
             TapeStmt::Length { value, tape } => write!(f, "{value}: i64 = length {tape}"),
             TapeStmt::Cut { tape, to } => write!(f, "cut {tape} to {to}"),

@@ -48,9 +48,10 @@ impl Verifier<'_> {
         match self.cursors[cursor] {
             State::Visible => {}
             State::Undefined => {
-                self.error(format!("{buffer} is touched before {cursor} is turned"));
+                self.error(format!("{buffer} is accessed before {cursor} points to a record"));
             }
-            State::Gone => self.error(format!("{buffer} is touched where {cursor} has gone")),
+            State::Gone => self
+                .error(format!("{buffer} is accessed where {cursor} no longer points to a record")),
         }
         if write && self.p.cursors.get(cursor) == Some(&Cursor::Reads) {
             self.error(format!("{buffer} is written where {cursor} only reads"));
@@ -61,7 +62,7 @@ impl Verifier<'_> {
         match taping {
             TapeStmt::MoveCursor { cursor, to, index } => {
                 self.operand("the number of a record", Dtype::I64, *index);
-                self.turn(*cursor, to);
+                self.seek(*cursor, to);
             }
             TapeStmt::Length { value, tape } => {
                 self.tape(*tape);
@@ -103,7 +104,7 @@ impl Verifier<'_> {
 
     /// Checks a move of a cursor: the buffers at the cursor must lie within the record. The record of a handle is
     /// known only at run time; generated code checks it then.
-    fn turn(&mut self, cursor: CursorId, to: &CursorTarget) {
+    fn seek(&mut self, cursor: CursorId, to: &CursorTarget) {
         let does = match to {
             CursorTarget::Tape(_) => Cursor::Writes,
             CursorTarget::Handle(_) => Cursor::Reads,
@@ -111,17 +112,17 @@ impl Verifier<'_> {
         match self.p.cursors.get(cursor) {
             None => return self.error(format!("{cursor} does not exist")),
             Some(known) if *known != does => {
-                self.error(format!("{cursor} is turned to read and to write"));
+                self.error(format!("{cursor} seeks both to read and to write"));
             }
             Some(_) => {}
         }
         if self.loops == 0 {
-            self.error(format!("{cursor} is turned outside any loop"));
+            self.error(format!("{cursor} moves outside any loop"));
         }
         // Refuse a move if an enclosing block has already moved the cursor: after this block, the cursor would point
         // to another record than before it.
         if self.cursors[cursor] == State::Visible {
-            self.error(format!("{cursor} is turned where it stands already"));
+            self.error(format!("{cursor} already points to a record in this block"));
         }
         self.cursors[cursor] = State::Visible;
         let (from, record) = match to {
@@ -131,14 +132,14 @@ impl Verifier<'_> {
             {
                 let (tape, field) = opened(word.bits as i64);
                 let Some(tape) = tape else {
-                    return self.error(format!("{cursor} is turned to no tape"));
+                    return self.error(format!("{cursor} seeks to a handle without a tape"));
                 };
                 (field, self.tape(tape))
             }
             CursorTarget::Handle(word) => {
                 self.operand("a handle", Dtype::I64, *word);
                 if self.program.tapes.is_empty() {
-                    self.error(format!("{cursor} is turned to a tape, and there is none"));
+                    self.error(format!("{cursor} seeks to a tape, but the program has none"));
                 }
                 return;
             }
@@ -180,7 +181,7 @@ program @f {{
     %0: i64 = length t0
     serial i0 in 3 {{
       %1: i64 = add %0, i0
-      turn c0 to t0[%1]
+      seek c0 to t0[%1]
       %2: f64 = convert{{to=f64}} i0
       store b2[0], %2
       store b3[0], i0
@@ -203,7 +204,7 @@ program @f {{
     /// record does not exist.
     #[test]
     fn records_that_are_not_there_end_the_call() {
-        let text = text("turn c1 to (%4)[%5]");
+        let text = text("seek c1 to (%4)[%5]");
         let program = parse(&text, &|_| None).unwrap();
         assert_eq!((verify(&program), program.to_string()), (vec![], text));
         let native = Executable::new(&program).unwrap();
@@ -232,24 +233,30 @@ program @f {{
     #[test]
     fn what_is_seen_to_be_wrong_is_refused() {
         for (read, why) in [
-            ("turn c1 to (12)[%5]", "ends beyond the record of 16 bytes"),
-            ("turn c1 to (4294967296)[%5]", "t1 does not exist"),
-            ("turn c1 to (4)[%5]", "is not aligned"),
-            ("turn c0 to (8)[%5]", "c0 is turned to read and to write"),
-            ("", "b4 is touched before c1 is turned"),
-            ("turn c1 to (8)[%5] turn c1 to (8)[%5]", "c1 is turned where it stands already"),
-            ("turn c1 to (8)[%5] store b4[0], 1.0", "b4 is written where c1 only reads"),
-            ("turn c1 to (8)[%5] store b2[0], 1.0", "b2 is touched where c0 has gone"),
-            ("turn c1 to (8)[%6]", "used before it is defined"),
+            ("seek c1 to (12)[%5]", "ends beyond the record of 16 bytes"),
+            ("seek c1 to (4294967296)[%5]", "t1 does not exist"),
+            ("seek c1 to (4)[%5]", "is not aligned"),
+            ("seek c0 to (8)[%5]", "c0 seeks both to read and to write"),
+            ("", "b4 is accessed before c1 points to a record"),
+            (
+                "seek c1 to (8)[%5] seek c1 to (8)[%5]",
+                "c1 already points to a record in this block",
+            ),
+            ("seek c1 to (8)[%5] store b4[0], 1.0", "b4 is written where c1 only reads"),
+            (
+                "seek c1 to (8)[%5] store b2[0], 1.0",
+                "b2 is accessed where c0 no longer points to a record",
+            ),
+            ("seek c1 to (8)[%6]", "used before it is defined"),
         ] {
             let program = parse(&text(read), &|_| None).unwrap();
             let errors = verify(&program);
             assert!(errors.iter().any(|e| e.message.contains(why)), "{read}: {errors:?}");
         }
-        let outside = text("turn c1 to (8)[%5]").replace("serial i1 in 1 {", "nest {");
+        let outside = text("seek c1 to (8)[%5]").replace("serial i1 in 1 {", "nest {");
         let errors = verify(&parse(&outside, &|_| None).unwrap());
         assert!(errors.iter().any(|e| e.message.contains("outside any loop")), "{errors:?}");
-        let parallel = text("turn c1 to (8)[%5]").replace("serial i0", "for i0");
+        let parallel = text("seek c1 to (8)[%5]").replace("serial i0", "for i0");
         let errors = verify(&parse(&parallel, &|_| None).unwrap());
         assert!(errors.iter().any(|e| e.message.contains("in order")), "{errors:?}");
     }

@@ -1,7 +1,7 @@
 //! Builds contractions from the products of a nest.
 
 use super::nest::{Element, Nest, is_zero, plain};
-use super::{Found, LEAST, NARROWEST, NEAR, SUMS_BYTES};
+use super::{LEAST, NARROWEST, NEAR, NestReplacement, SUMS_BYTES};
 use crate::loop_ir::analysis::dependence::disjoint;
 use crate::loop_ir::shape::Loop;
 use crate::loop_ir::{Address, Arg, Contract, Kernel, Matrix, Stmt, Sums, visit};
@@ -11,7 +11,7 @@ use tapeloom_ir::Dtype;
 impl<'a> Nest<'a> {
     /// Returns the contractions that the nest equals, if it does nothing else; `before` holds the statements ahead
     /// of it.
-    pub(super) fn contractions(self, before: &[Stmt]) -> Option<Found> {
+    pub(super) fn contractions(self, before: &[Stmt]) -> Option<NestReplacement> {
         let mut contracts = Vec::new();
         for (to, value) in &self.inside {
             let added = self.added(*to, *value);
@@ -37,7 +37,7 @@ impl<'a> Nest<'a> {
         if !sums.is_empty() || contracts.is_empty() || !self.apart(&contracts) {
             return None;
         }
-        let mut found = Found { fills: BTreeSet::new(), stmts: self.ahead };
+        let mut found = NestReplacement { fills: BTreeSet::new(), stmts: self.ahead };
         for Summed { contract, cleared } in contracts {
             if cleared {
                 found.fills.insert(clearing(self.k, before, &contract)?);

@@ -40,7 +40,7 @@ pub(super) struct SplitLoop {
 
 /// Statements of an iteration that get a loop of their own.
 #[derive(Default)]
-struct Part<'a> {
+struct FissionGroup<'a> {
     stmts: Vec<&'a Stmt>,
     is_product: bool,
 }
@@ -87,8 +87,8 @@ pub(super) fn distributed(k: &mut Kernel, stmt: &Stmt) -> Option<Vec<SplitLoop>>
 
 /// Splits an iteration into parts: each inner loop with the variables that it folds into, and the statements
 /// between loops.
-fn parts(body: &[Stmt]) -> Option<Vec<Part<'_>>> {
-    let mut parts: Vec<Part<'_>> = vec![Part::default()];
+fn parts(body: &[Stmt]) -> Option<Vec<FissionGroup<'_>>> {
+    let mut parts: Vec<FissionGroup<'_>> = vec![FissionGroup::default()];
     let mut owner: OrderedMap<VarId, usize> = OrderedMap::default();
     for stmt in body {
         match stmt {
@@ -100,8 +100,8 @@ fn parts(body: &[Stmt]) -> Option<Vec<Part<'_>>> {
                         None | Some((_, Assign::Declare | Assign::Set)) => return None,
                     }
                 }
-                parts.push(Part { stmts: vec![stmt], is_product: true });
-                parts.push(Part::default());
+                parts.push(FissionGroup { stmts: vec![stmt], is_product: true });
+                parts.push(FissionGroup::default());
             }
             other => {
                 let sets = matches!(other.assigned(), Some((_, Assign::Set)));
@@ -140,9 +140,9 @@ fn parts(body: &[Stmt]) -> Option<Vec<Part<'_>>> {
 
 /// Returns whether all iterations of one part may run before all iterations of the next: memory that two parts
 /// touch, if one of them writes, must be an element that only this iteration accesses.
-fn in_turn(k: &Kernel, index: IndexId, parts: &[Part<'_>]) -> bool {
-    let accesses: Vec<Vec<Access<'_>>> = parts.iter().map(Part::accesses).collect();
-    let folds = |p: &Part<'_>| p.stmts.iter().any(|s| matches!(s, Stmt::Fold { .. }));
+fn in_turn(k: &Kernel, index: IndexId, parts: &[FissionGroup<'_>]) -> bool {
+    let accesses: Vec<Vec<Access<'_>>> = parts.iter().map(FissionGroup::accesses).collect();
+    let folds = |p: &FissionGroup<'_>| p.stmts.iter().any(|s| matches!(s, Stmt::Fold { .. }));
     // A fold into a variable from outside the loop must stay in one part.
     if parts.iter().filter(|p| !p.is_product && folds(p)).count() > 1 {
         return false;
@@ -166,7 +166,7 @@ fn is_private(index: IndexId, address: &Address) -> bool {
     fixed && address.stride(index) != 0
 }
 
-impl<'a> Part<'a> {
+impl<'a> FissionGroup<'a> {
     fn reads(&self, var: VarId) -> bool {
         let mut found = false;
         for stmt in &self.stmts {
@@ -195,8 +195,8 @@ struct ValueHomes {
 }
 
 impl ValueHomes {
-    fn of(k: &Kernel, index: IndexId, parts: &[Part<'_>]) -> Option<ValueHomes> {
-        let all: Vec<Access<'_>> = parts.iter().flat_map(Part::accesses).collect();
+    fn of(k: &Kernel, index: IndexId, parts: &[FissionGroup<'_>]) -> Option<ValueHomes> {
+        let all: Vec<Access<'_>> = parts.iter().flat_map(FissionGroup::accesses).collect();
         let written: Vec<&Access<'_>> = all.iter().filter(|a| a.write).collect();
         // Whether more than one access for which `also` holds may touch the memory of a stored array.
         let others = |held: BufferVersion, also: fn(&Access<'_>) -> bool| {
@@ -286,7 +286,7 @@ struct Body<'a> {
 impl Body<'_> {
     /// Returns the statements of the part without dead ones; `None` if it reads a value of another part that
     /// no element holds.
-    fn part(mut self, part: &Part<'_>) -> Option<Vec<Stmt>> {
+    fn part(mut self, part: &FissionGroup<'_>) -> Option<Vec<Stmt>> {
         let mut needed: Vec<Stmt> = part.stmts.iter().copied().cloned().collect();
         drop_unread(&mut needed, &|_| true);
         let mut body = Vec::new();

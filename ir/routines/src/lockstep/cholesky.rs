@@ -5,7 +5,7 @@ use crate::lockstep::Lockstep;
 use crate::lockstep::grid::{Grid, Group, Layout, Scale, need as grid};
 use crate::lockstep::pack::{Lanes, Truth};
 use crate::real::{Failed, Real};
-use crate::scratch::{Need, Scratch};
+use crate::scratch::{Scratch, ScratchSize};
 
 /// The buffers of a Cholesky factorisation in lockstep, `a[n, n] -> l[n, n]`. The strict upper triangle of `a` is
 /// not read.
@@ -15,7 +15,7 @@ pub(super) struct Cholesky<'a, T> {
     pub(super) l: &'a mut [T],
 }
 
-pub(super) fn need(n: usize) -> Need {
+pub(super) fn need(n: usize) -> ScratchSize {
     grid(n, n)
 }
 

@@ -5,7 +5,7 @@ use crate::lockstep::grid::{Grid, Group, Layout, Scale, need as grid};
 use crate::lockstep::pack::{Lanes, Truth};
 use crate::lockstep::rotation::{Order, Rotation, SWEEPS, direct, sort};
 use crate::real::{Failed, Real, largest};
-use crate::scratch::{Need, Scratch};
+use crate::scratch::{Scratch, ScratchSize};
 
 /// The buffers of a symmetric eigenvalue decomposition in lockstep, `a[n, n] -> values[n], vectors[n, n]`. The
 /// strict upper triangle of `a` is not read.
@@ -17,7 +17,7 @@ pub(super) struct Eigh<'a, T> {
     pub(super) vectors: Option<&'a mut [T]>,
 }
 
-pub(super) fn need(n: usize, vectors: bool) -> Need {
+pub(super) fn need(n: usize, vectors: bool) -> ScratchSize {
     grid(n, n).and(grid(1, n)).and(grid(if vectors { n } else { 0 }, n))
 }
 
@@ -96,7 +96,7 @@ fn diagonalize<L: Lanes>(a: &mut Grid<'_, L>, vectors: &mut Grid<'_, L>) -> Trut
                     }
                     // The positions of entries `[i, p]` and `[i, q]` of the symmetric matrix below its diagonal.
                     let [at_p, at_q] = [p, q].map(|j| [i.max(j), i.min(j)]);
-                    let (x, y) = rotation.turn(a.at(at_p[0], at_p[1]), a.at(at_q[0], at_q[1]));
+                    let (x, y) = rotation.apply(a.at(at_p[0], at_p[1]), a.at(at_q[0], at_q[1]));
                     a.set(at_p[0], at_p[1], x);
                     a.set(at_q[0], at_q[1], y);
                 }

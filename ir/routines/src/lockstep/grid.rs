@@ -5,7 +5,7 @@ use rustfft::num_traits::{One, Zero};
 
 use crate::lockstep::pack::{Lanes, Pack, Truth};
 use crate::real::{Failed, Real, Scaling};
-use crate::scratch::{Need, Scratch};
+use crate::scratch::{Scratch, ScratchSize};
 
 /// The size in bytes of the widest vector register. Packs in scratch memory have room for this size, so that the
 /// size of scratch memory is the same on every machine.
@@ -15,8 +15,8 @@ const WIDEST: usize = 64;
 const MOST_LANES: usize = WIDEST / size_of::<f32>();
 
 /// Returns the scratch memory that a grid of `rows` by `columns` packs needs.
-pub(super) fn need(rows: usize, columns: usize) -> Need {
-    Need::new().array::<[u8; WIDEST]>(rows * columns)
+pub(super) fn need(rows: usize, columns: usize) -> ScratchSize {
+    ScratchSize::new().array::<[u8; WIDEST]>(rows * columns)
 }
 
 /// Consecutive batch members that are processed together, at most one for each lane.

@@ -6,7 +6,7 @@ use crate::lockstep::grid::{Grid, Group, Layout, Scale, need as grid};
 use crate::lockstep::pack::Lanes;
 use crate::lu::Results;
 use crate::real::{Failed, Real, all_finite};
-use crate::scratch::{Need, Scratch};
+use crate::scratch::{Scratch, ScratchSize};
 
 /// The buffers of an LU factorisation in lockstep, `a[m, n] -> packed[m, n], pivots[k], permutation[m]`.
 pub(super) struct Lu<'a, T> {
@@ -15,7 +15,7 @@ pub(super) struct Lu<'a, T> {
     pub(super) results: Results<'a, T>,
 }
 
-pub(super) fn need([m, n]: [usize; 2]) -> Need {
+pub(super) fn need([m, n]: [usize; 2]) -> ScratchSize {
     grid(m, n).and(grid(1, m.min(n))).and(grid(1, m))
 }
 

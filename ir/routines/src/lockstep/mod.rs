@@ -31,7 +31,7 @@ use crate::lockstep::pack::{Lanes, Packed};
 use crate::lu::Results;
 use crate::real::{Failed, Real};
 use crate::routine::{Routine, SvdVectors};
-use crate::scratch::{Need, Scratch};
+use crate::scratch::{Scratch, ScratchSize};
 use crate::svd::Bases;
 use crate::triangular::Triangle;
 
@@ -53,7 +53,7 @@ const MOST: usize = 16;
 
 /// Returns the scratch memory of a routine in lockstep; `None` if the routine does not run in lockstep. The
 /// choice depends on the routine alone, never on the batch.
-pub(crate) fn need(routine: &Routine) -> Option<Need> {
+pub(crate) fn need(routine: &Routine) -> Option<ScratchSize> {
     let small = |m: usize, n: usize| 0 < m.min(n) && m.max(n) <= MOST;
     match *routine {
         Routine::Cholesky { n } if small(n, n) => Some(cholesky::need(n)),

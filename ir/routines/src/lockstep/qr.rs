@@ -4,7 +4,7 @@ use crate::lockstep::Lockstep;
 use crate::lockstep::grid::{Grid, Group, Layout, Scale, need as grid};
 use crate::lockstep::pack::Lanes;
 use crate::real::{Failed, Real, largest};
-use crate::scratch::{Need, Scratch};
+use crate::scratch::{Scratch, ScratchSize};
 
 /// The buffers of a QR factorisation in lockstep, `a[m, n] -> q[m, width], r[width, n]`, where `width` is `m` or
 /// `min(m, n)`.
@@ -16,7 +16,7 @@ pub(super) struct Qr<'a, T> {
     pub(super) r: &'a mut [T],
 }
 
-pub(super) fn need([m, n]: [usize; 2], width: usize) -> Need {
+pub(super) fn need([m, n]: [usize; 2], width: usize) -> ScratchSize {
     grid(m, n).and(grid(m, width)).and(grid(1, m.min(n)))
 }
 
@@ -78,12 +78,12 @@ pub(super) fn factor<L: Lanes>(a: &mut Grid<'_, L>, taus: &mut Grid<'_, L>) {
             a.set(i, j, x);
             squares = squares + x * x;
         }
-        let turns = squares.greater(zero);
+        let reflects = squares.greater(zero);
         let length = (first * first + squares).root();
         let beta = first.less(zero).select(length, -length);
-        let tau = turns.select((beta - first) / beta, zero);
-        let reciprocal = turns.select(one / (first - beta), zero);
-        a.set(j, j, turns.select(beta, first) * down);
+        let tau = reflects.select((beta - first) / beta, zero);
+        let reciprocal = reflects.select(one / (first - beta), zero);
+        a.set(j, j, reflects.select(beta, first) * down);
         taus.set(0, j, tau);
         for i in j + 1..m {
             a.set(i, j, a.at(i, j) * reciprocal);

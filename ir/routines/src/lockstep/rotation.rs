@@ -38,7 +38,7 @@ impl<L: Lanes> Rotation<L> {
     /// Returns the rotated pair `(cos x - sin y, sin x + cos y)`; in lanes that are not active `x` and `y`
     /// unchanged, bit by bit.
     #[inline(always)]
-    pub(super) fn turn(self, x: Pack<L>, y: Pack<L>) -> (Pack<L>, Pack<L>) {
+    pub(super) fn apply(self, x: Pack<L>, y: Pack<L>) -> (Pack<L>, Pack<L>) {
         let Rotation { active, cosine, sine, tangent: _ } = self;
         (active.select(cosine * x - sine * y, x), active.select(sine * x + cosine * y, y))
     }
@@ -54,7 +54,7 @@ impl<L: Lanes> Rotation<L> {
     #[inline(always)]
     pub(super) fn turn_columns(self, a: &mut Grid<'_, L>, p: usize, q: usize) {
         for i in 0..a.rows {
-            let (x, y) = self.turn(a.at(i, p), a.at(i, q));
+            let (x, y) = self.apply(a.at(i, p), a.at(i, q));
             a.set(i, p, x);
             a.set(i, q, y);
         }

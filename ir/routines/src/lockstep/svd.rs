@@ -11,7 +11,7 @@ use crate::lockstep::pack::{Lanes, Pack, Truth};
 use crate::lockstep::qr;
 use crate::lockstep::rotation::{Order, Rotation, SWEEPS, direct, negate_column, sort};
 use crate::real::{Failed, Real, largest};
-use crate::scratch::{Need, Scratch};
+use crate::scratch::{Scratch, ScratchSize};
 use crate::svd::Bases;
 
 /// The buffers of a singular value decomposition in lockstep, `a[m, n] -> s[k]`, and `u[m, left], vt[right, n]`.
@@ -26,7 +26,7 @@ pub(super) struct Svd<'a, T> {
     pub(super) bases: Option<Bases<'a, T>>,
 }
 
-pub(super) fn need([m, n]: [usize; 2], width: usize, vectors: bool) -> Need {
+pub(super) fn need([m, n]: [usize; 2], width: usize, vectors: bool) -> ScratchSize {
     let (long, short) = (m.max(n), m.min(n));
     let values = grid(long, short).and(grid(1, short));
     if vectors {

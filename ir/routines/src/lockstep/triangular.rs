@@ -5,7 +5,7 @@ use crate::lockstep::Lockstep;
 use crate::lockstep::grid::{Grid, Group, Layout, Scale, need as grid};
 use crate::lockstep::pack::Lanes;
 use crate::real::{Failed, Real};
-use crate::scratch::{Need, Scratch};
+use crate::scratch::{Scratch, ScratchSize};
 use crate::triangular::Triangle;
 
 /// The buffers of a triangular solve in lockstep, `t[n, n], b[n] -> x[n]`, for one right-hand side. Several
@@ -18,7 +18,7 @@ pub(super) struct Solve<'a, T> {
     pub(super) x: &'a mut [T],
 }
 
-pub(super) fn need(n: usize) -> Need {
+pub(super) fn need(n: usize) -> ScratchSize {
     grid(n, n).and(grid(1, n))
 }
 

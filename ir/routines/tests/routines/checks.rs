@@ -136,7 +136,7 @@ pub(crate) fn random<T: Number>(length: usize, seed: u64) -> Vec<T> {
 /// Returns the matrix `a a^T + n I` for a random `a`, symmetric to the last bit and well conditioned.
 pub(crate) fn positive<T: Number>(n: usize, seed: u64) -> Vec<T> {
     let a: Vec<f64> = random(n * n, seed);
-    let mut product = multiply(n, n, n, &a, &turn(n, n, &a));
+    let mut product = multiply(n, n, n, &a, &transpose(n, n, &a));
     for i in 0..n {
         product[i * n + i] += n as f64;
         for j in 0..i {
@@ -158,7 +158,7 @@ pub(crate) fn multiply(m: usize, k: usize, n: usize, a: &[f64], b: &[f64]) -> Ve
 }
 
 /// Returns the transpose of `a[m, n]`, row-major.
-pub(crate) fn turn(m: usize, n: usize, a: &[f64]) -> Vec<f64> {
+pub(crate) fn transpose(m: usize, n: usize, a: &[f64]) -> Vec<f64> {
     (0..m * n).map(|place| a[place % m * n + place / m]).collect()
 }
 

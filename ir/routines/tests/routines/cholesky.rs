@@ -1,6 +1,6 @@
 //! The residuals of Cholesky factorisations must be small, and matrices without a factor must fail.
 
-use crate::checks::{Number, ORDERS, call, close, double, multiply, positive, turn};
+use crate::checks::{Number, ORDERS, call, close, double, multiply, positive, transpose};
 use tapeloom_routines::Routine;
 
 fn factors<T: Number>() {
@@ -15,7 +15,7 @@ fn factors<T: Number>() {
         for (place, entry) in l.iter().enumerate() {
             assert!(place % n <= place / n || *entry == 0.0, "{n}: {place}");
         }
-        let product = multiply(n, n, n, &l, &turn(n, n, &l));
+        let product = multiply(n, n, n, &l, &transpose(n, n, &l));
         close::<T>(8.0, &product, &whole, &format!("l l^T, n = {n}"));
     }
 }

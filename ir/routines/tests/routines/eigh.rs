@@ -1,7 +1,7 @@
 //! The residuals of symmetric eigenvalue decompositions must be small, also with repeated eigenvalues.
 
 use crate::checks::{
-    Number, ORDERS, call, close, difficult, double, identity, multiply, random, stable, turn,
+    Number, ORDERS, call, close, difficult, double, identity, multiply, random, stable, transpose,
 };
 use tapeloom_routines::Routine;
 
@@ -29,11 +29,11 @@ fn holds<T: Number>(n: usize, mut a: Vec<T>) {
     let (values, vectors) = (found.double(0), found.double(1));
     assert!(values.is_sorted(), "{values:?}");
     upright(n, n, &vectors);
-    let gram = multiply(n, n, n, &turn(n, n, &vectors), &vectors);
+    let gram = multiply(n, n, n, &transpose(n, n, &vectors), &vectors);
     close::<T>(stable(n), &gram, &identity(n), &format!("v^T v, n = {n}"));
     let scaled: Vec<f64> =
         vectors.iter().enumerate().map(|(place, x)| x * values[place % n]).collect();
-    let product = multiply(n, n, n, &scaled, &turn(n, n, &vectors));
+    let product = multiply(n, n, n, &scaled, &transpose(n, n, &vectors));
     close::<T>(stable(n), &product, &whole, &format!("v w v^T, n = {n}"));
     let alone = call(&Routine::Eigh { n, vectors: false }, &[&a]).double(0);
     close::<T>(stable(n), &alone, &values, &format!("values alone, n = {n}"));

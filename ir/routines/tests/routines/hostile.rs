@@ -2,7 +2,7 @@
 //! matrices, repeated eigenvalues and the smallest sizes, with the expected outcome of each.
 
 use crate::checks::{
-    Number, Results, call, close, double, identity, multiply, positive, random, stable, turn,
+    Number, Results, call, close, double, identity, multiply, positive, random, stable, transpose,
 };
 use tapeloom_routines::{Element, Routine, SvdVectors};
 
@@ -261,7 +261,7 @@ fn zeros<T: Number>() {
                     let (u, vt) = (results.double(0), results.double(2));
                     let (left, right) = (u.len() / m, vt.len() / n);
                     orthonormal::<T>(m, left, &u, &what);
-                    orthonormal::<T>(n, right, &turn(right, n, &vt), &what);
+                    orthonormal::<T>(n, right, &transpose(right, n, &vt), &what);
                 }
             }
             Routine::Eig { n, vectors } => {
@@ -285,7 +285,7 @@ fn zeros<T: Number>() {
 
 #[track_caller]
 fn orthonormal<T: Number>(m: usize, n: usize, q: &[f64], what: &str) {
-    let gram = multiply(n, m, n, &turn(m, n, q), q);
+    let gram = multiply(n, m, n, &transpose(m, n, q), q);
     close::<T>(stable(m), &gram, &identity(n), what);
 }
 

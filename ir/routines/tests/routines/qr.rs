@@ -1,7 +1,7 @@
 //! The residuals of QR factorisations must be small, and their bases orthogonal.
 
 use crate::checks::{
-    Number, ORDERS, SHAPES, call, close, difficult, double, identity, multiply, random, turn,
+    Number, ORDERS, SHAPES, call, close, difficult, double, identity, multiply, random, transpose,
 };
 use tapeloom_routines::Routine;
 
@@ -17,7 +17,7 @@ fn holds<T: Number>(m: usize, n: usize, full: bool, a: &[T]) {
         assert!(i != j || *entry >= 0.0, "{what}: {i}");
     }
     close::<T>(16.0, &multiply(m, width, n, &q, &r), &double(a), &what);
-    let gram = multiply(width, m, width, &turn(m, width, &q), &q);
+    let gram = multiply(width, m, width, &transpose(m, width, &q), &q);
     close::<T>(16.0, &gram, &identity(width), &what);
 }
 

@@ -1,7 +1,7 @@
 //! The residuals of real Schur forms must be small, and their blocks in standard form.
 
 use crate::checks::{
-    Number, ORDERS, call, close, double, identity, multiply, random, stable, turn,
+    Number, ORDERS, call, close, double, identity, multiply, random, stable, transpose,
 };
 use tapeloom_routines::Routine;
 
@@ -24,9 +24,9 @@ fn holds<T: Number>(n: usize, a: &[T]) {
         }
     }
     let what = format!("n = {n}");
-    let gram = multiply(n, n, n, &turn(n, n, &z), &z);
+    let gram = multiply(n, n, n, &transpose(n, n, &z), &z);
     close::<T>(stable(n), &gram, &identity(n), &what);
-    let product = multiply(n, n, n, &multiply(n, n, n, &z, &t), &turn(n, n, &z));
+    let product = multiply(n, n, n, &multiply(n, n, n, &z, &t), &transpose(n, n, &z));
     close::<T>(stable(n), &product, &double(a), &what);
 }
 

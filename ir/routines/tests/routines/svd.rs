@@ -2,7 +2,7 @@
 
 use crate::checks::{
     Number, ORDERS, SHAPES, call, close, difficult, double, identity, multiply, random, stable,
-    turn,
+    transpose,
 };
 use tapeloom_routines::{Routine, SvdVectors};
 
@@ -28,11 +28,11 @@ fn holds<T: Number>(m: usize, n: usize, a: &[T]) {
         assert!(s.is_sorted_by(|a, b| a >= b) && s[k - 1] >= 0.0, "{what}: {s:?}");
         close::<T>(stable(m.max(n)), &alone, &s, &what);
         upright(m, left, &u);
-        let gram = multiply(left, m, left, &turn(m, left, &u), &u);
+        let gram = multiply(left, m, left, &transpose(m, left, &u), &u);
         close::<T>(stable(m.max(n)), &gram, &identity(left), &what);
-        let gram = multiply(right, n, right, &vt, &turn(right, n, &vt));
+        let gram = multiply(right, n, right, &vt, &transpose(right, n, &vt));
         close::<T>(stable(m.max(n)), &gram, &identity(right), &what);
-        upright(n, right - k, &turn(right - k, n, &vt[k * n..]));
+        upright(n, right - k, &transpose(right - k, n, &vt[k * n..]));
         let scaled: Vec<f64> =
             (0..m * k).map(|place| u[place / k * left + place % k] * s[place % k]).collect();
         close::<T>(stable(m.max(n)), &multiply(m, k, n, &scaled, &vt[..k * n]), &double(a), &what);
@@ -71,7 +71,7 @@ fn almost_dependent<T: Number>(distance: f64) {
         }
     }
     holds(m, n, &a);
-    let wide: Vec<T> = turn(m, n, &double(&a)).into_iter().map(T::of).collect();
+    let wide: Vec<T> = transpose(m, n, &double(&a)).into_iter().map(T::of).collect();
     holds(n, m, &wide);
 }
 

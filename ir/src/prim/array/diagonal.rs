@@ -74,7 +74,7 @@ impl Movement for Diagonal {
         let Some((i, _)) = self.ends() else { return };
         let Accumulator { atom: total, negated } =
             into.total[0].unwrap_or_else(|| elementwise::zeros(b, x).into());
-        let ct = Accumulator { atom: ct, negated: negated != into.negated }.settle(b);
+        let ct = Accumulator { atom: ct, negated: negated != into.negated }.apply_sign(b);
         let ct = move_axis(b, ct, i, 0);
         let shape = Shape::from([b.shape_of(ct)[0], 2]);
         let places = b.emit1(Iota { shape, axis: 0, dtype: Dtype::I64 }, &[]);

@@ -286,7 +286,7 @@ impl ArrayPrimitive for Dot {
 
     fn transpose(&self, b: &Builder<'_>, x: &[Arg], ct: Atom, into: &mut Cotangents) -> Result<()> {
         let batch = self.batch.len();
-        let ct = into.settle(b, ct);
+        let ct = into.apply_sign(b, ct);
         match x {
             [Arg::Linear(Type::Array(left)), Arg::Known(right)] => {
                 let rank = left.shape.len();

@@ -122,7 +122,7 @@ impl ArrayPrimitive for Gather {
         // rows read and not to the array.
         let zeros = || elementwise::zeros(b, array).into();
         let Accumulator { atom: total, negated } = into.total[0].unwrap_or_else(zeros);
-        let ct = Accumulator { atom: ct, negated: negated != into.negated }.settle(b);
+        let ct = Accumulator { atom: ct, negated: negated != into.negated }.apply_sign(b);
         let (batch, axes, bounds) = (self.batch, self.axes.clone(), self.bounds);
         let combine = if planted(Fault::TransposeRule) { Combine::Set } else { Combine::Add };
         let add = Scatter { combine, batch, axes, bounds };

@@ -4,7 +4,7 @@
 //! code call the same function, so that both return the same bits. Vectorised loops call a version for eight
 //! arguments if there is one ([`crate::math::vector_math`]), which returns the same bits too.
 
-use super::{Continuity, Parameter, Takes};
+use super::{Continuity, OperandDtypes, Parameter};
 use crate::lang::types::Dtype;
 use crate::math::{Eight, Recording};
 use crate::prim::SignOf;
@@ -89,11 +89,11 @@ impl Library {
 }
 
 impl LibraryFn {
-    pub(super) const fn takes(self) -> Takes {
+    pub(super) const fn takes(self) -> OperandDtypes {
         match self {
-            LibraryFn::Unary { .. } | LibraryFn::Indexed { .. } => Takes::Equal(1),
-            LibraryFn::Binary { .. } => Takes::Equal(2),
-            LibraryFn::Ternary { .. } => Takes::Equal(3),
+            LibraryFn::Unary { .. } | LibraryFn::Indexed { .. } => OperandDtypes::Equal(1),
+            LibraryFn::Binary { .. } => OperandDtypes::Equal(2),
+            LibraryFn::Ternary { .. } => OperandDtypes::Equal(3),
         }
     }
 

@@ -25,16 +25,18 @@ mod threefry;
 pub(crate) use eval::{Number, Outcome};
 pub use library::{Library, LibraryFn};
 pub use power::power;
-pub use table::{CodeRow, Continuity, Domain, Fold, Gives, Neutral, Parameter, Takes};
+pub use table::{
+    CodeRow, Continuity, Domain, Fold, Neutral, OperandDtypes, Parameter, ResultDtype,
+};
 pub use threefry::{Words, threefry2x32};
 
 use crate::lang::types::Dtype;
 use Continuity::{Continuous, Jumps};
 use Domain::{Any, Bits, Float, Integer, Number as Numbers, Wide};
 use Fold::{Exact, No, Rounded};
-use Gives::{Same, Truth};
 use Neutral::{Greatest, Least, One, Ones, Zero};
-use Takes::{Choice, Equal};
+use OperandDtypes::{Choice, Equal};
+use ResultDtype::{Same, Truth};
 
 /// Defines [`Code`] from the table: the variants with their meaning, and the row of each.
 macro_rules! codes {
@@ -136,9 +138,9 @@ codes! {
     // Codes with a parameter, which follows the name in the row.
 
     /// `x` in another dtype: floats to integers saturate with NaN to 0, integers wrap, bool is `x != 0`.
-    Convert(to: Dtype) = "convert", Some(Parameter::To(to)), Equal(1), Any, Gives::Dtype(to), false, No, 1, Continuity::of_conversion(to), None;
+    Convert(to: Dtype) = "convert", Some(Parameter::To(to)), Equal(1), Any, ResultDtype::Dtype(to), false, No, 1, Continuity::of_conversion(to), None;
     /// The bits of `x` as a number of another dtype of the same width.
-    Bitcast(to: Dtype) = "bitcast", Some(Parameter::To(to)), Equal(1), Numbers, Gives::Dtype(to), false, No, 1, Jumps, None;
+    Bitcast(to: Dtype) = "bitcast", Some(Parameter::To(to)), Equal(1), Numbers, ResultDtype::Dtype(to), false, No, 1, Jumps, None;
     /// `x` to an integer power by repeated squaring; a negative power is the reciprocal.
     IntegerPow(n: i32) = "integer_pow", Some(Parameter::N(n as i64)), Equal(1), Numbers, Same, false, No, power::flops(n), Continuous, None;
     /// A function from the library, computed by a call.

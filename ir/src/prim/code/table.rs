@@ -12,11 +12,11 @@ pub struct CodeRow {
     /// The parameter besides the operands, if the code has one.
     pub parameter: Option<Parameter>,
     /// The number of the code's operands, and the relation of their dtypes.
-    pub takes: Takes,
+    pub takes: OperandDtypes,
     /// The dtypes of the last operand for which the code is defined.
     pub domain: Domain,
     /// The dtype of the result, as a rule about the operands' dtypes.
-    pub gives: Gives,
+    pub gives: ResultDtype,
     /// Whether the two operands may be exchanged.
     pub commutes: bool,
     /// Whether, and with which initial value, the code can fold many elements into one.
@@ -36,9 +36,9 @@ impl CodeRow {
     pub(super) const fn new(
         name: &'static str,
         parameter: Option<Parameter>,
-        takes: Takes,
+        takes: OperandDtypes,
         domain: Domain,
-        gives: Gives,
+        gives: ResultDtype,
         commutes: bool,
         fold: Fold,
         flops: u32,
@@ -71,27 +71,27 @@ pub enum Parameter {
 
 /// The number and dtypes of a code's operands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Takes {
+pub enum OperandDtypes {
     /// This number of operands, all of the same dtype.
     Equal(usize),
     /// Three operands: a bool, then two operands of one dtype.
     Choice,
 }
 
-impl Takes {
+impl OperandDtypes {
     /// Returns the number of a code's operands.
     pub const fn arity(self) -> usize {
         match self {
-            Takes::Equal(n) => n,
-            Takes::Choice => 3,
+            OperandDtypes::Equal(n) => n,
+            OperandDtypes::Choice => 3,
         }
     }
 
     /// Returns the dtype of operand `i`, given the dtype of the last operand.
     pub fn dtype(self, i: usize, last: Dtype) -> Dtype {
         match self {
-            Takes::Choice if i == 0 => Dtype::Bool,
-            Takes::Choice | Takes::Equal(_) => last,
+            OperandDtypes::Choice if i == 0 => Dtype::Bool,
+            OperandDtypes::Choice | OperandDtypes::Equal(_) => last,
         }
     }
 }
@@ -129,7 +129,7 @@ impl Domain {
 
 /// The rule for the dtype of a code's result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Gives {
+pub enum ResultDtype {
     /// The result has the dtype of the last operand.
     Same,
     /// The result is a bool.
@@ -204,9 +204,9 @@ impl Code {
     /// Returns the dtype of the result, given the dtype of the last operand.
     pub fn result(self, last: Dtype) -> Dtype {
         match self.row().gives {
-            Gives::Same => last,
-            Gives::Truth => Dtype::Bool,
-            Gives::Dtype(to) => to,
+            ResultDtype::Same => last,
+            ResultDtype::Truth => Dtype::Bool,
+            ResultDtype::Dtype(to) => to,
         }
     }
 
@@ -225,7 +225,7 @@ impl Code {
     /// Returns whether the code compares two values of one dtype and returns a bool.
     pub fn compares(self) -> bool {
         let row = self.row();
-        row.gives == Gives::Truth && row.takes == Takes::Equal(2)
+        row.gives == ResultDtype::Truth && row.takes == OperandDtypes::Equal(2)
     }
 
     /// Returns the library function that computes the code for this dtype; `None` if there is an instruction.

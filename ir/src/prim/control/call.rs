@@ -126,7 +126,7 @@ impl Primitive for Call {
         dx: &[Option<Atom>],
     ) -> Result<Dual, Problem> {
         let active: Vec<bool> = dx.iter().map(Option::is_some).collect();
-        let bits = self.checkpoint.as_ref().map_or(cx.regime().bits, |p| p.row().bits);
+        let bits = self.checkpoint.as_ref().map_or(cx.context().bits, |p| p.row().bits);
         let shares: Vec<Amortization> = (0..x.len()).map(|i| cx.share(i).in_bits(bits)).collect();
         let of = cx.ask(|regions, m| {
             if let Some(policy) = &self.checkpoint

@@ -58,7 +58,7 @@ notation!(MultilinearCall = "multilinear_call" { function, jvp, constants });
 /// The way in which a rule emits tangents: by forward mode (`Jvp`), or as equations each of which is independent
 /// of the tangents or linear in them (`Linearize`).
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Along {
+enum TangentMode {
     Jvp,
     Linearize,
 }
@@ -118,7 +118,7 @@ impl MultilinearCall {
     fn derivative(
         &self,
         cx: &mut RuleCx<'_, '_>,
-        along: Along,
+        along: TangentMode,
         x: &[Atom],
         dx: &[Option<Atom>],
     ) -> Result<Dual, Problem> {
@@ -136,8 +136,8 @@ impl MultilinearCall {
             let jvp = self.jvp.ok_or_else(|| b.with_module(|m| self.ended(m)))?;
             let args = [x, &[da]].concat();
             let dy = match along {
-                Along::Jvp => b.emit(Call::inline(jvp), &args),
-                Along::Linearize => {
+                TangentMode::Jvp => b.emit(Call::inline(jvp), &args),
+                TangentMode::Linearize => {
                     // Inline the rule, so that the caller sees which of its equations are linear in `da`.
                     let linear: Vec<bool> = (0..args.len()).map(|i| i == x.len()).collect();
                     let apart = cx.ask(|regions, m| separated(regions, m, jvp, &linear, 0))?;
@@ -304,7 +304,7 @@ impl Primitive for MultilinearCall {
         x: &[Atom],
         dx: &[Option<Atom>],
     ) -> Result<Dual, Problem> {
-        self.derivative(cx, Along::Jvp, x, dx)
+        self.derivative(cx, TangentMode::Jvp, x, dx)
     }
 
     fn linearize(
@@ -313,7 +313,7 @@ impl Primitive for MultilinearCall {
         x: &[Atom],
         dx: &[Option<Atom>],
     ) -> Result<Dual, Problem> {
-        self.derivative(cx, Along::Linearize, x, dx)
+        self.derivative(cx, TangentMode::Linearize, x, dx)
     }
 
     /// The call is linear in a single direction, if all other operands are fixed.

@@ -21,7 +21,7 @@ use super::super::{
     Primitive, Prune, RegionList, Regions, Rewrite, Role, RuleCx, Sample, Scalar, Types,
     elementwise,
 };
-use super::{Along, check, check_floats, completed, lift, samples};
+use super::{TangentMode, check, check_floats, completed, lift, samples};
 use crate::lang::function::{Atom, FuncId};
 use crate::lang::module::Module;
 use crate::lang::problem::Problem;
@@ -56,7 +56,7 @@ impl LinearSolve {
     fn derivative(
         &self,
         cx: &mut RuleCx<'_, '_>,
-        along: Along,
+        along: TangentMode,
         x: &[Atom],
         dx: &[Option<Atom>],
     ) -> Result<Dual, Problem> {
@@ -130,7 +130,7 @@ impl Primitive for LinearSolve {
         x: &[Atom],
         dx: &[Option<Atom>],
     ) -> Result<Dual, Problem> {
-        self.derivative(cx, Along::Jvp, x, dx)
+        self.derivative(cx, TangentMode::Jvp, x, dx)
     }
 
     fn linearize(
@@ -139,7 +139,7 @@ impl Primitive for LinearSolve {
         x: &[Atom],
         dx: &[Option<Atom>],
     ) -> Result<Dual, Problem> {
-        self.derivative(cx, Along::Linearize, x, dx)
+        self.derivative(cx, TangentMode::Linearize, x, dx)
     }
 
     fn is_linear(&self, module: &Module, operands: &[Linearity]) -> bool {

@@ -26,12 +26,12 @@ use crate::lang::types::Type;
 /// The way in which a rule emits tangents: by forward mode (`Jvp`), or as equations each of which is independent
 /// of the tangents or linear in them (`Linearize`).
 #[derive(Clone, Copy)]
-enum Along {
+enum TangentMode {
     Jvp,
     Linearize,
 }
 
-impl Along {
+impl TangentMode {
     /// Emits the tangents of the results of a function, for tangents of its arguments.
     fn of(
         self,
@@ -43,8 +43,8 @@ impl Along {
         use super::Primitive;
         let call = Call::inline(f);
         let dual = match self {
-            Along::Jvp => call.jvp(cx, x, dx)?,
-            Along::Linearize => call.linearize(cx, x, dx)?,
+            TangentMode::Jvp => call.jvp(cx, x, dx)?,
+            TangentMode::Linearize => call.linearize(cx, x, dx)?,
         };
         Ok(dual.dy.into_vec())
     }

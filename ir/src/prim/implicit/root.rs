@@ -16,7 +16,7 @@ use super::super::{
     Arg, Batched, Cotangents, Doc, Dual, Effects, Family, Linearity, Lowering, Op, Operand,
     Primitive, Prune, RegionList, Regions, Rewrite, Role, RuleCx, Sample, Scalar, Types,
 };
-use super::{Along, LinearSolve, check, check_floats, lift, samples};
+use super::{LinearSolve, TangentMode, check, check_floats, lift, samples};
 use crate::lang::function::{Atom, FuncId};
 use crate::lang::module::Module;
 use crate::lang::problem::Problem;
@@ -45,7 +45,7 @@ impl Root {
     fn derivative(
         &self,
         cx: &mut RuleCx<'_, '_>,
-        along: Along,
+        along: TangentMode,
         x: &[Atom],
         dx: &[Option<Atom>],
     ) -> Result<Dual, Problem> {
@@ -121,7 +121,7 @@ impl Primitive for Root {
         x: &[Atom],
         dx: &[Option<Atom>],
     ) -> Result<Dual, Problem> {
-        self.derivative(cx, Along::Jvp, x, dx)
+        self.derivative(cx, TangentMode::Jvp, x, dx)
     }
 
     fn linearize(
@@ -130,7 +130,7 @@ impl Primitive for Root {
         x: &[Atom],
         dx: &[Option<Atom>],
     ) -> Result<Dual, Problem> {
-        self.derivative(cx, Along::Linearize, x, dx)
+        self.derivative(cx, TangentMode::Linearize, x, dx)
     }
 
     fn is_linear(&self, _: &Module, _: &[Linearity]) -> bool {

@@ -19,7 +19,7 @@
 use super::decomposition::{Decomposition, Tangents, read_along};
 use super::lu::general_solve;
 use super::matrix::{
-    Part, by_column, columns, diagonal, gaps, minus, plus, product, spread, times, unless,
+    MatrixPart, by_column, columns, diagonal, gaps, minus, plus, product, spread, times, unless,
 };
 use super::vector_tangents::{scale, unless_close};
 use crate::lang::builder::Builder;
@@ -83,14 +83,14 @@ fn inverse_gaps(b: &Builder<'_>, w: Pair) -> Pair {
     let n = b.shape_of(w.0)[b.shape_of(w.0).len() - 1];
     let hypot = |x: Pair| b.emit1(Scalar::Hypot, &[x.0, x.1]);
     let gap = w.each(|w| gaps(b, w));
-    let size = unless(b, Part::Diagonal, hypot(gap), 1.0);
+    let size = unless(b, MatrixPart::Diagonal, hypot(gap), 1.0);
     let constant = w.each(|w| b.emit1(StopGradient, &[w]));
     let largest = by_column(b, scale(b, hypot(constant)), n);
     // Divide by 1 on the diagonal: if nan were computed there and replaced afterwards, the next derivative would
     // multiply it by 0.
-    let size = unless(b, Part::Diagonal, unless_close(b, size, largest, size), 1.0);
+    let size = unless(b, MatrixPart::Diagonal, unless_close(b, size, largest, size), 1.0);
     let by_size = |x: Atom| b.emit1(Scalar::Div, &[x, size]);
-    let over = |x: Atom| unless(b, Part::Diagonal, by_size(by_size(x)), 0.0);
+    let over = |x: Atom| unless(b, MatrixPart::Diagonal, by_size(by_size(x)), 0.0);
     Pair(over(gap.0), over(b.emit1(Scalar::Neg, &[gap.1])))
 }
 

@@ -15,7 +15,7 @@
 //! permutation is locally constant.
 
 use super::decomposition::{Decomposition, Tangents};
-use super::matrix::{Part, corner, over_upper, part, plus, product, solved};
+use super::matrix::{MatrixPart, corner, over_upper, part, plus, product, solved};
 use super::triangular_solve::TriangularSolve;
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
@@ -99,11 +99,11 @@ impl Decomposition for Lu {
         let shape = b.shape_of(a);
         let (m, n) = (shape[shape.len() - 2], shape[shape.len() - 1]);
         let k = m.min(n);
-        let below = corner(b, part(b, packed, Part::StrictlyLower), m, m);
-        let above = with_ones(b, corner(b, part(b, packed, Part::Upper), k, n), k, n);
+        let below = corner(b, part(b, packed, MatrixPart::StrictlyLower), m, m);
+        let above = with_ones(b, corner(b, part(b, packed, MatrixPart::Upper), k, n), k, n);
         let unit = TriangularSolve { unit_diagonal: true, ..TriangularSolve::LOWER };
         let x = over_upper(b, solved(b, unit, below, rows_of(b, da, order)), above);
-        let (left, right) = (part(b, x, Part::StrictlyLower), part(b, x, Part::Upper));
+        let (left, right) = (part(b, x, MatrixPart::StrictlyLower), part(b, x, MatrixPart::Upper));
         let dl = plus(b, left, product(b, below, left));
         Ok((y, vec![Some(plus(b, dl, product(b, right, above))), None, None]))
     }

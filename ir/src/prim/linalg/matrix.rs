@@ -67,7 +67,7 @@ pub(super) fn transposed(b: &Builder<'_>, x: Atom) -> Atom {
 
 /// A part of a matrix, defined by comparing the row with the column.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum MatrixPart {
     /// The elements with row >= column.
     Lower,
     /// The elements with row > column.
@@ -81,29 +81,29 @@ pub(super) enum Part {
 }
 
 /// Emits a bool mask that is true in this part of matrices of this shape.
-pub(super) fn mask(b: &Builder<'_>, shape: &Shape, part: Part) -> Atom {
+pub(super) fn mask(b: &Builder<'_>, shape: &Shape, part: MatrixPart) -> Atom {
     let rank = shape.len();
     let count = |axis| b.emit1(Iota { shape: shape.clone(), axis, dtype: Dtype::I64 }, &[]);
     let (row, column) = (count(rank - 2), count(rank - 1));
     match part {
-        Part::Lower => b.emit1(Scalar::Ge, &[row, column]),
-        Part::StrictlyLower => b.emit1(Scalar::Gt, &[row, column]),
-        Part::Upper => b.emit1(Scalar::Le, &[row, column]),
-        Part::StrictlyUpper => b.emit1(Scalar::Lt, &[row, column]),
-        Part::Diagonal => b.emit1(Scalar::Eq, &[row, column]),
+        MatrixPart::Lower => b.emit1(Scalar::Ge, &[row, column]),
+        MatrixPart::StrictlyLower => b.emit1(Scalar::Gt, &[row, column]),
+        MatrixPart::Upper => b.emit1(Scalar::Le, &[row, column]),
+        MatrixPart::StrictlyUpper => b.emit1(Scalar::Lt, &[row, column]),
+        MatrixPart::Diagonal => b.emit1(Scalar::Eq, &[row, column]),
     }
 }
 
 /// Emits `x` with zeros outside of this part of the matrices.
-pub(super) fn part(b: &Builder<'_>, x: Atom, part: Part) -> Atom {
+pub(super) fn part(b: &Builder<'_>, x: Atom, part: MatrixPart) -> Atom {
     let zero = Literal::zero(b.dtype_of(x)).into();
     b.emit1(Scalar::Select, &[mask(b, &b.shape_of(x), part), x, zero])
 }
 
 /// Emits the symmetric matrix with the lower triangle of `x`: `tril(x) + tril(x, -1)ᵀ`.
 pub(super) fn symmetric_of_lower(b: &Builder<'_>, x: Atom) -> Atom {
-    let above = transposed(b, part(b, x, Part::StrictlyLower));
-    b.emit1(Scalar::Add, &[part(b, x, Part::Lower), above])
+    let above = transposed(b, part(b, x, MatrixPart::StrictlyLower));
+    b.emit1(Scalar::Add, &[part(b, x, MatrixPart::Lower), above])
 }
 
 /// Emits `Φ(x)`: the lower triangle with its diagonal halved, so that `Φ(x) + Φ(x)ᵀ = x` for symmetric `x`.
@@ -111,8 +111,8 @@ pub(super) fn half_of_lower(b: &Builder<'_>, x: Atom) -> Atom {
     let half = if planted(Fault::FactorHalf) { 1.0 } else { 0.5 };
     let half = Literal::of(b.dtype_of(x), half).into();
     let halved = b.emit1(Scalar::Mul, &[x, half]);
-    let diagonal = mask(b, &b.shape_of(x), Part::Diagonal);
-    part(b, b.emit1(Scalar::Select, &[diagonal, halved, x]), Part::Lower)
+    let diagonal = mask(b, &b.shape_of(x), MatrixPart::Diagonal);
+    part(b, b.emit1(Scalar::Select, &[diagonal, halved, x]), MatrixPart::Lower)
 }
 
 /// Emits `op(T)⁻¹ x`, where `op(T)` is the triangle of `t`, possibly transposed, that `solve` reads.
@@ -230,7 +230,7 @@ pub(super) fn spread(b: &Builder<'_>, parts: &[(Ranges, Atom)], extent: usize) -
 }
 
 /// Emits the matrices `x` with `number` in place of the elements of this part.
-pub(super) fn unless(b: &Builder<'_>, part: Part, x: Atom, number: f64) -> Atom {
+pub(super) fn unless(b: &Builder<'_>, part: MatrixPart, x: Atom, number: f64) -> Atom {
     let number = Literal::of(b.dtype_of(x), number).into();
     b.emit1(Scalar::Select, &[mask(b, &b.shape_of(x), part), number, x])
 }

@@ -14,7 +14,7 @@
 //! programming tensor networks* (2019).
 
 use super::decomposition::{Decomposition, Tangents};
-use super::matrix::{Part, corner, minus, over_upper, part, product, transposed};
+use super::matrix::{MatrixPart, corner, minus, over_upper, part, product, transposed};
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
 use crate::lang::problem::{Kind, Problem, Result};
@@ -70,11 +70,11 @@ impl Decomposition for Qr {
         let qt = transposed(b, q);
         let x = over_upper(b, corner(b, da, m, k), corner(b, r, k, k));
         let c = product(b, qt, x);
-        let low = part(b, c, Part::StrictlyLower);
+        let low = part(b, c, MatrixPart::StrictlyLower);
         let turn = minus(b, low, transposed(b, low));
         let dq = minus(b, x, product(b, q, minus(b, c, turn)));
         let dr = minus(b, product(b, qt, da), product(b, turn, r));
-        Ok((y, vec![Some(dq), Some(part(b, dr, Part::Upper))]))
+        Ok((y, vec![Some(dq), Some(part(b, dr, MatrixPart::Upper))]))
     }
 
     fn without(&self, _: &[bool]) -> Option<(Op, Vec<bool>)> {

@@ -14,7 +14,7 @@
 //! solver. Source of the rule: Giles (2008), 2.3.1. Model: XLA's `TriangularSolve`, with the matrix on the
 //! left.
 
-use super::matrix::{Part, batch_axes, by_columns, part, product, square, transposed};
+use super::matrix::{MatrixPart, batch_axes, by_columns, part, product, square, transposed};
 use super::routine_call::RoutineCall;
 use crate::fault::{Fault, planted};
 use crate::lang::builder::Builder;
@@ -47,12 +47,12 @@ impl TriangularSolve {
         TriangularSolve { lower: true, transposed: false, unit_diagonal: false };
 
     /// Returns the part of the matrix `t` that is read.
-    fn read(&self) -> Part {
+    fn read(&self) -> MatrixPart {
         match (self.lower, self.unit_diagonal) {
-            (true, false) => Part::Lower,
-            (true, true) => Part::StrictlyLower,
-            (false, false) => Part::Upper,
-            (false, true) => Part::StrictlyUpper,
+            (true, false) => MatrixPart::Lower,
+            (true, true) => MatrixPart::StrictlyLower,
+            (false, false) => MatrixPart::Upper,
+            (false, true) => MatrixPart::StrictlyUpper,
         }
     }
 

@@ -40,7 +40,7 @@
 //! Source of the bordered system: J. Magnus, *On differentiating eigenvalues and eigenvectors* (1985).
 
 use super::matrix::{
-    Part, by_column, by_row, columns, mask, minus, plus, product, spread, times, transposed,
+    MatrixPart, by_column, by_row, columns, mask, minus, plus, product, spread, times, transposed,
 };
 use crate::fault::{Fault, planted};
 use crate::lang::builder::Builder;
@@ -412,7 +412,7 @@ fn on_own(b: &Builder<'_>, read: &Ranges, x: Atom, y: Atom) -> Atom {
 fn own(b: &Builder<'_>, shape: &Shape, read: &Ranges) -> Atom {
     let rank = shape.len();
     if read.is_all(shape[rank - 2]) {
-        return mask(b, shape, Part::Diagonal);
+        return mask(b, shape, MatrixPart::Diagonal);
     }
     let count = |shape: Shape, axis| b.emit1(Iota { shape, axis, dtype: Dtype::I64 }, &[]);
     let numbers = |range: std::ops::Range<usize>| {

@@ -114,7 +114,7 @@ impl Accumulator {
     }
 
     /// Emits the cotangent as one value, with its sign applied.
-    pub fn settle(self, b: &Builder<'_>) -> Atom {
+    pub fn apply_sign(self, b: &Builder<'_>) -> Atom {
         if self.negated { b.emit1(Scalar::Neg, &[self.atom]) } else { self.atom }
     }
 }
@@ -151,19 +151,22 @@ impl Cotangents {
         let tape = |x: &Arg| matches!(x, Arg::Linear(Type::Tape(_)));
         let settled = onto.contains(&AccumulateInto::Total) || x[first..].iter().any(tape);
         let negated = settled && std::mem::take(&mut self.negated);
-        let mut args: Vec<Atom> =
-            ct.iter().flatten().map(|ct| Accumulator { atom: *ct, negated }.settle(b)).collect();
+        let mut args: Vec<Atom> = ct
+            .iter()
+            .flatten()
+            .map(|ct| Accumulator { atom: *ct, negated }.apply_sign(b))
+            .collect();
         let handed =
             self.total[first..].iter_mut().zip(onto).filter(|(_, o)| **o == AccumulateInto::Total);
-        args.extend(handed.filter_map(|(total, _)| Some(total.take()?.settle(b))));
+        args.extend(handed.filter_map(|(total, _)| Some(total.take()?.apply_sign(b))));
         args
     }
 
     /// Returns `ct` with its sign applied, and clears the sign flag of the rule. A rule calls this
     /// before a step that is not fused with the following one (a contraction, a scatter), where
     /// negation is cheaper before than after.
-    pub(crate) fn settle(&mut self, b: &Builder<'_>, ct: Atom) -> Atom {
-        Accumulator { atom: ct, negated: std::mem::take(&mut self.negated) }.settle(b)
+    pub(crate) fn apply_sign(&mut self, b: &Builder<'_>, ct: Atom) -> Atom {
+        Accumulator { atom: ct, negated: std::mem::take(&mut self.negated) }.apply_sign(b)
     }
 
     /// Adds `ct` to a part of the total of operand `i`, whose type is `x`. The part starts at `start`;
@@ -179,7 +182,7 @@ impl Cotangents {
         ct: Atom,
     ) {
         let (total, part, negated) = match self.total[i] {
-            None => (super::elementwise::zeros(b, x), self.settle(b, ct), false),
+            None => (super::elementwise::zeros(b, x), self.apply_sign(b, ct), false),
             Some(Accumulator { atom, negated }) => {
                 let combine = if negated == self.negated { Scalar::Add } else { Scalar::Sub };
                 (atom, b.emit1(combine, &[read(atom), ct]), negated)
@@ -212,8 +215,8 @@ impl RuleCx<'_, '_> {
     }
 
     /// Returns the planning context of the equation's residuals: the maximum over its operands.
-    pub fn regime(&self) -> PlanContext {
-        self.shares.iter().map(|share| share.regime()).max().unwrap_or_default()
+    pub fn context(&self) -> PlanContext {
+        self.shares.iter().map(|share| share.context()).max().unwrap_or_default()
     }
 
     /// Calls `question` with the transforms and the module, as in `cx.ask(|regions, m| regions.jvp(m,

@@ -105,7 +105,7 @@ pub(crate) fn fits(known: usize, given: impl IntoIterator<Item = (usize, Lineari
 
 /// Converts a result of a batched function to the requested form (unchanged, batched, or summed over
 /// the batch); also returns whether the converted result is batched.
-pub fn settle(
+pub fn batch_as_requested(
     b: &Builder<'_>,
     size: usize,
     result: Atom,

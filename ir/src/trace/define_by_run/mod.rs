@@ -42,7 +42,7 @@ mod value_store;
 
 pub(super) use rules::has_body;
 pub use tape::{Recorded, item, recording, value};
-pub use tape_level::{Undo, is_recording, level, recorded_bytes};
+pub use tape_level::{Pullback, is_recording, level, recorded_bytes};
 
 use super::frame::Trace;
 use crate::fault::{Fault, planted};

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 
 /// The pullback of a closure that has run inside a recording: its saved operations and the plan of their reverse
 /// pass, which can run any number of times.
-pub struct Undo {
+pub struct Pullback {
     frame: u64,
     level: Level,
     plan: Plan,
@@ -42,10 +42,10 @@ pub fn level<R>(
     args: &[Handle],
     at: Loc,
     f: impl FnOnce(&[Handle]) -> (Vec<Handle>, R),
-) -> (Vec<Handle>, R, Option<Undo>) {
+) -> (Vec<Handle>, R, Option<Pullback>) {
     /// Removes the level from the recording when the closure ends, even if it panics.
-    struct Under(usize);
-    impl Under {
+    struct LevelGuard(usize);
+    impl LevelGuard {
         fn end(&self) -> Option<Level> {
             let ended = |t: &mut Trace| {
                 let levels = &mut t.recording.as_mut()?.levels;
@@ -54,7 +54,7 @@ pub fn level<R>(
             with_trace(ended).flatten()
         }
     }
-    impl Drop for Under {
+    impl Drop for LevelGuard {
         fn drop(&mut self) {
             self.end();
         }
@@ -81,7 +81,7 @@ pub fn level<R>(
         let (results, output) = f(&args);
         return (results, output, None);
     };
-    let under = Under(number);
+    let under = LevelGuard(number);
     let (results, output) = f(&args);
     let Some(level) = under.end() else { return (results, output, None) };
     let undo = with_trace(|t| t.undo(level, &args, &results, at)).flatten();
@@ -96,7 +96,7 @@ impl Trace {
         args: &[Handle],
         results: &[Handle],
         at: Loc,
-    ) -> Option<Undo> {
+    ) -> Option<Pullback> {
         let results: Option<Vec<Atom>> = self.results(results, at).into_iter().collect();
         let results = results?;
         let frame = self.frames.first()?;
@@ -111,7 +111,7 @@ impl Trace {
                 }
                 let args: Vec<Atom> = args.iter().map(|h| h.atom).collect();
                 let types = args.iter().map(|a| frame.draft.type_of(*a)).collect();
-                Some(Undo { frame: frame.id, level, plan, args, types, results })
+                Some(Pullback { frame: frame.id, level, plan, args, types, results })
             }
             Err(problem) => {
                 self.push(Diagnostic::new(problem, at));
@@ -121,7 +121,7 @@ impl Trace {
     }
 }
 
-impl Undo {
+impl Pullback {
     /// Returns the cotangents of the arguments, given those of the results; `None` stands for zero. The equations
     /// of the reverse pass are added to the recording, or to the closure being traced in it.
     pub fn pull(&self, cotangents: &[Handle], at: Loc) -> Vec<Option<Handle>> {

@@ -108,20 +108,20 @@ impl<'a> Emit<'a> {
     }
 }
 
-/// The home of a value on the tape, and its offset in its layer.
+/// The identity of a value on the tape, and its offset in its layer.
 #[derive(Clone, Copy)]
 pub(crate) struct At {
-    pub(crate) home: Home,
+    pub(crate) identity: EntryIdentity,
     pub(crate) offset: usize,
 }
 
 impl At {
     pub(crate) fn tape(region: RegionId, value: usize, execution: usize, offset: usize) -> At {
-        At { home: Home::Tape(region, value as u64, execution as u64), offset }
+        At { identity: EntryIdentity::Tape(region, value as u64, execution as u64), offset }
     }
 
     pub(crate) fn entry(self, x: f64) -> Entry {
-        Entry::word(self.home, self.offset as u64, x.to_bits())
+        Entry::word(self.identity, self.offset as u64, x.to_bits())
     }
 }
 

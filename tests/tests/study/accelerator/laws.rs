@@ -136,11 +136,11 @@ impl Layers {
     }
 
     fn entry(&self, in_array: bool, n: u64, offset: u64, bits: f64) -> Entry {
-        let home = match in_array {
-            true => Home::Array(ArrayId::from_u32(0), n),
-            false => Home::Tape(RegionId::from_u32(0), 0, n),
+        let identity = match in_array {
+            true => EntryIdentity::Array(ArrayId::from_u32(0), n),
+            false => EntryIdentity::Tape(RegionId::from_u32(0), 0, n),
         };
-        At { home, offset: offset as usize }.entry(bits)
+        At { identity, offset: offset as usize }.entry(bits)
     }
 
     fn total(&self) -> u64 {

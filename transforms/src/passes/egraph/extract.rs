@@ -100,8 +100,8 @@ pub(crate) fn extract(graph: &Graph<'_>, roots: &[Id]) -> Option<Extraction> {
     }
     // Choose by sets of classes first. If that choice is cyclic, choose by tree costs: the cost of a term exceeds
     // that of each operand, so that choice has no cycle.
-    [settle as Settle, settle_trees].into_iter().find_map(|settle| {
-        let best = settle(&classes, &users);
+    [choose_by_sets as Choose, choose_by_trees].into_iter().find_map(|choose| {
+        let best = choose(&classes, &users);
         let node =
             |(class, k): (&Vec<Candidate<'_>>, &Option<usize>)| Some(class[(*k)?].node.clone());
         let chosen = classes.iter().zip(&best).map(node).collect();
@@ -112,7 +112,7 @@ pub(crate) fn extract(graph: &Graph<'_>, roots: &[Id]) -> Option<Extraction> {
 
 /// A function that picks a candidate for every class. Arguments: the candidates of each class, and the classes that
 /// use each class as operand.
-type Settle = fn(&[Vec<Candidate<'_>>], &[Vec<usize>]) -> Vec<Option<usize>>;
+type Choose = fn(&[Vec<Candidate<'_>>], &[Vec<usize>]) -> Vec<Option<usize>>;
 
 /// Returns the candidate nodes of a class. If one of them is a constant or a value from outside the program, which
 /// cost nothing, it is the only candidate. For a scalar constant it must be a literal, since some operands must be
@@ -151,7 +151,7 @@ fn candidates<'g>(
     class.nodes.iter().filter_map(candidate).collect()
 }
 
-fn settle(classes: &[Vec<Candidate<'_>>], users: &[Vec<usize>]) -> Vec<Option<usize>> {
+fn choose_by_sets(classes: &[Vec<Candidate<'_>>], users: &[Vec<usize>]) -> Vec<Option<usize>> {
     let words = classes.len().div_ceil(64);
     let mut best: Vec<Option<Best>> = classes.iter().map(|_| None).collect();
     // Per class: the cost of its chosen node without its operands.
@@ -194,7 +194,7 @@ fn settle(classes: &[Vec<Candidate<'_>>], users: &[Vec<usize>]) -> Vec<Option<us
 }
 
 /// Chooses a candidate per class by tree costs, which count a shared term once for each use.
-fn settle_trees(classes: &[Vec<Candidate<'_>>], users: &[Vec<usize>]) -> Vec<Option<usize>> {
+fn choose_by_trees(classes: &[Vec<Candidate<'_>>], users: &[Vec<usize>]) -> Vec<Option<usize>> {
     let mut best: Vec<Option<(usize, f64)>> = vec![None; classes.len()];
     let mut queue = Worklist::new(classes.len());
     queue.changes = u32::MAX;

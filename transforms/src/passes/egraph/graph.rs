@@ -10,7 +10,7 @@
 //!
 //! Model: Willsey et al., "egg: Fast and extensible equality saturation" (POPL 2021).
 
-use super::rules::{PlanRequest, fold};
+use super::rules::{Terms, fold};
 use egg::{Analysis, DidMerge, EGraph, Id, Language};
 use smallvec::{SmallVec, smallvec};
 use tapeloom_ir::prim::{Given, Lowering, Operand, Sign};
@@ -267,7 +267,7 @@ impl<'m> Graph<'m> {
     }
 }
 
-impl PlanRequest for Graph<'_> {
+impl Terms for Graph<'_> {
     type Id = Id;
 
     fn ty(&self, id: Id) -> Option<Type> {

@@ -1,7 +1,7 @@
 //! Compiled rewrite rows: matching and building, shared by the peephole pass and the e-graph.
 //!
 //! Both work on *terms*: a term has a type, may be a literal, and has definitions by a primitive applied to
-//! terms. In a function a value has one definition; in an e-graph a class has many. [`PlanRequest`] is that
+//! terms. In a function a value has one definition; in an e-graph a class has many. [`Terms`] is that
 //! interface, and this file is written against it once, so that the two passes agree about the meaning of a
 //! row.
 //!
@@ -19,7 +19,7 @@ use tapeloom_ir::prim::{
 use tapeloom_ir::{Dtype, Literal, Module, Op, OrderedMap, Tensor, Type};
 
 /// A set of terms that rules can match and build: the values of a function, or the classes of an e-graph.
-pub(crate) trait PlanRequest {
+pub(crate) trait Terms {
     /// The id of a term.
     type Id: Copy + Eq;
 
@@ -55,14 +55,14 @@ pub(crate) struct Root<'a, I> {
 pub(crate) struct Found<I> {
     /// The index of the rule in `Rules::all`.
     pub(crate) rule: usize,
-    what: What<I>,
+    what: Matched<I>,
     /// The terms that the left-hand side matched below the root and above its variables. If other terms read them,
     /// they stay in the program.
     pub(crate) inner: SmallVec<[I; 2]>,
 }
 
 #[derive(Clone, Debug)]
-enum What<I> {
+enum Matched<I> {
     /// For a pattern: the term bound to each variable, by the variable's number.
     Bindings(SmallVec<[I; 4]>),
     /// A term, and primitives with one operand to apply to it, in this order.
@@ -76,10 +76,10 @@ impl<I> Found<I> {
     /// Returns the number of primitives that the right-hand side applies.
     pub(crate) fn size(&self, rules: &Rules) -> usize {
         match (&self.what, &rules.all[self.rule].form) {
-            (What::Bindings(_), Form::Pattern { rhs, .. }) => rhs.size(),
-            (What::Bindings(_), _) => 0,
-            (What::Chain(_, ops), _) => ops.len(),
-            (What::Site(term, ..), _) => term_size(term),
+            (Matched::Bindings(_), Form::Pattern { rhs, .. }) => rhs.size(),
+            (Matched::Bindings(_), _) => 0,
+            (Matched::Chain(_, ops), _) => ops.len(),
+            (Matched::Site(term, ..), _) => term_size(term),
         }
     }
 }
@@ -164,7 +164,7 @@ impl Rules {
 
     /// Calls `visit` with every match at `root` of a rule that `which` accepts, until `visit` returns true; then
     /// returns true.
-    pub(crate) fn search<T: PlanRequest>(
+    pub(crate) fn search<T: Terms>(
         &self,
         terms: &T,
         root: Root<'_, T::Id>,
@@ -180,21 +180,21 @@ impl Rules {
 
     /// Builds the right-hand side of a match at a root of type `ty`; returns `None` if the types of operands do not
     /// fit.
-    pub(crate) fn build<T: PlanRequest>(
+    pub(crate) fn build<T: Terms>(
         &self,
         terms: &mut T,
         found: &Found<T::Id>,
         ty: &Type,
     ) -> Option<T::Id> {
         let id = match (&found.what, &self.all[found.rule].form) {
-            (What::Bindings(bindings), Form::Pattern { rhs, .. }) => {
+            (Matched::Bindings(bindings), Form::Pattern { rhs, .. }) => {
                 build_pattern(terms, rhs, bindings, ty.as_array()?.dtype)?
             }
-            (What::Bindings(_), _) => return None,
-            (What::Chain(x, ops), _) => {
+            (Matched::Bindings(_), _) => return None,
+            (Matched::Chain(x, ops), _) => {
                 ops.iter().try_fold(*x, |x, op| terms.apply(op.clone(), &[x]))?
             }
-            (What::Site(term, operands, inner), _) => build_term(terms, term, operands, inner)?,
+            (Matched::Site(term, operands, inner), _) => build_term(terms, term, operands, inner)?,
         };
         let built = terms.ty(id)?;
         if built == *ty {
@@ -211,7 +211,7 @@ impl Rules {
 }
 
 impl Rule {
-    fn search<T: PlanRequest>(
+    fn search<T: Terms>(
         &self,
         terms: &T,
         root: Root<'_, T::Id>,
@@ -233,7 +233,7 @@ impl Rule {
                     bindings: smallvec![None; *variables],
                     inner: SmallVec::new(),
                     done: &mut |bindings, inner| {
-                        let what = What::Bindings(SmallVec::from_slice(bindings));
+                        let what = Matched::Bindings(SmallVec::from_slice(bindings));
                         visit(Found { rule: index, what, inner: SmallVec::from_slice(inner) })
                     },
                 };
@@ -242,7 +242,7 @@ impl Rule {
             Form::Identity(is) => {
                 let [x] = root.operands else { return false };
                 let Some(ty) = terms.ty(*x) else { return false };
-                let what = What::Chain(*x, Vec::new());
+                let what = Matched::Chain(*x, Vec::new());
                 is(root.op, &ty) && visit(Found { rule: index, what, inner: SmallVec::new() })
             }
             Form::Compose(equal) => {
@@ -252,7 +252,7 @@ impl Rule {
                     let [y] = operands else { return false };
                     let Some(ty) = terms.ty(*y) else { return false };
                     if let Some(ops) = equal(root.op, inner, &ty) {
-                        let what = What::Chain(*y, ops);
+                        let what = Matched::Chain(*y, ops);
                         stop = visit(Found { rule: index, what, inner: smallvec![*x] });
                     }
                     stop
@@ -270,7 +270,7 @@ impl Rule {
 
     /// Calls `visit` with every match of a site rule: for each operand, the rule sees one of its definitions or
     /// none; all combinations are tried, at most `MOST`.
-    fn sites<T: PlanRequest>(
+    fn sites<T: Terms>(
         &self,
         terms: &T,
         root: Root<'_, T::Id>,
@@ -321,7 +321,7 @@ impl Rule {
             let inner = inner.map(|(x, _)| *x).collect();
             let of =
                 |c: &&Choice<T::Id>| c.as_ref().map_or_else(SmallVec::new, |(_, ys)| ys.clone());
-            let what = What::Site(
+            let what = Matched::Site(
                 term,
                 SmallVec::from_slice(root.operands),
                 picked.iter().map(of).collect(),
@@ -345,18 +345,18 @@ fn holds(when: When, ty: &Type) -> bool {
 }
 
 /// A backtracking matcher: the pairs of pattern and term that are still to be matched, and the bindings so far.
-struct Matcher<'a, 'p, T: PlanRequest> {
+struct Matcher<'a, 'p, T: Terms> {
     terms: &'a T,
     todo: Vec<(&'p Pattern, T::Id)>,
     bindings: SmallVec<[Option<T::Id>; 4]>,
     inner: SmallVec<[T::Id; 2]>,
-    done: &'a mut Done<'a, T::Id>,
+    done: &'a mut OnMatch<'a, T::Id>,
 }
 
 /// A callback for a complete match, with the bindings and the inner terms; returns whether to stop the search.
-type Done<'a, I> = dyn FnMut(&[I], &[I]) -> bool + 'a;
+type OnMatch<'a, I> = dyn FnMut(&[I], &[I]) -> bool + 'a;
 
-impl<'p, T: PlanRequest> Matcher<'_, 'p, T> {
+impl<'p, T: Terms> Matcher<'_, 'p, T> {
     /// Matches the patterns `children` against `operands`, in both orders if the primitive commutes. Returns true
     /// if `done` stopped the search.
     fn arrangements(&mut self, op: &Op, children: &'p [Pattern], operands: &[T::Id]) -> bool {
@@ -421,7 +421,7 @@ impl<'p, T: PlanRequest> Matcher<'_, 'p, T> {
 
 /// Builds the term of a pattern whose variables are bound. A number gets the dtype `wanted` of the whole term if
 /// that type-checks, else the dtype of the last operand beside it that is no number.
-fn build_pattern<T: PlanRequest>(
+fn build_pattern<T: Terms>(
     terms: &mut T,
     pattern: &Pattern,
     bindings: &[T::Id],
@@ -458,7 +458,7 @@ fn build_pattern<T: PlanRequest>(
     }
 }
 
-fn build_term<T: PlanRequest>(
+fn build_term<T: Terms>(
     terms: &mut T,
     term: &Term,
     operands: &[T::Id],

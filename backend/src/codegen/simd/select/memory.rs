@@ -33,7 +33,7 @@ impl Select<'_> {
                 outside.terms.push((*index, *step));
             }
         }
-        let mut places = None;
+        let mut offsets = None;
         match address.dynamic {
             None => {}
             Some(Arg::Index(_)) => return Err(Refused("an address is computed from an index")),
@@ -46,7 +46,7 @@ impl Select<'_> {
                 if computed.uniform && found && !self.homes.contains(&reg) {
                     stream.computed = Some((reg, size));
                 } else {
-                    places = Some(self.places(computed, stride / size)?);
+                    offsets = Some(self.offsets(computed, stride / size)?);
                     stride = 0;
                 }
             }
@@ -64,7 +64,7 @@ impl Select<'_> {
         }
         stream.word = self.word(Word::Pointer(buffer, outside));
         if self.lanes.is_none() {
-            return Ok((At::Outer { stream, offset }, 0, places));
+            return Ok((At::Outer { stream, offset }, 0, offsets));
         }
         let stream = match self.streams.iter().position(|s| *s == stream) {
             Some(i) => i,
@@ -73,7 +73,7 @@ impl Select<'_> {
                 self.streams.len() - 1
             }
         };
-        Ok((At::Lane { stream, stride, inner, offset }, stride, places))
+        Ok((At::Lane { stream, stride, inner, offset }, stride, offsets))
     }
 
     /// Returns whether an operand is computed in the nest (instead of being an argument, a literal or a loop index).
@@ -86,7 +86,7 @@ impl Select<'_> {
     }
 
     /// Returns the offset in elements for each lane: the computed index plus the lane's loop index times `step`.
-    fn places(&mut self, computed: Val, step: i64) -> Result<Val, Refused> {
+    fn offsets(&mut self, computed: Val, step: i64) -> Result<Val, Refused> {
         let Some(strip) = self.lanes else {
             return Err(Refused("an address outside of lanes is a variable"));
         };
@@ -110,13 +110,13 @@ impl Select<'_> {
     /// memory.
     fn unit(
         &self,
-        (at, stride, places): &(At, i64, Option<Val>),
+        (at, stride, offsets): &(At, i64, Option<Val>),
         unit: usize,
         size: usize,
     ) -> Result<(At, Access), Refused> {
         let Some(strip) = self.lanes else { return Ok((at.clone(), Access::One)) };
-        if let Some(places) = places {
-            return Ok((at.clone(), Access::Places(places.at(unit))));
+        if let Some(offsets) = offsets {
+            return Ok((at.clone(), Access::Indexed(offsets.at(unit))));
         }
         let At::Lane { stream, inner, offset, .. } = at else {
             return Err(Refused("an access is outside of lanes"));
@@ -168,7 +168,7 @@ impl Select<'_> {
                     let ty = if uniform { self.whole(lane) } else { Ty { lane, n } };
                     Inst::Load { ty, to, at, access, guard }
                 }
-                None if matches!(access, Access::Strided(_) | Access::Places(_)) => {
+                None if matches!(access, Access::Strided(_) | Access::Indexed(_)) => {
                     return Err(Refused("bools do not lie side by side"));
                 }
                 None => Inst::LoadTruth { n, to, at, access, guard },
@@ -199,7 +199,7 @@ impl Select<'_> {
             let (x, guard) = (value.at(unit), guard.as_ref().map(|g| g.at(unit)));
             self.push(match lane(dtype) {
                 Some(lane) => Inst::Store { ty: Ty { lane, n }, x, at, access, guard },
-                None if matches!(access, Access::Strided(_) | Access::Places(_)) => {
+                None if matches!(access, Access::Strided(_) | Access::Indexed(_)) => {
                     return Err(Refused("bools do not lie side by side"));
                 }
                 None => Inst::StoreTruth { n, x, at, access, guard },

@@ -1,7 +1,7 @@
 //! Calls of scalar functions, element by element.
 
 use super::super::form::{Class, Inst, When};
-use super::super::regalloc::Home;
+use super::super::regalloc::Location;
 use super::emit::{Emit, by_size, memory, sized};
 use super::frame::CALLER_SAVED;
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
@@ -21,8 +21,8 @@ impl Emit<'_> {
         let mut vectors: SmallVec<[u8; 32]> = SmallVec::new();
         let mut masks: SmallVec<[u8; 8]> = SmallVec::new();
         for (reg, class) in &program.regs {
-            if let (Home::Register(r), Some((start, end))) =
-                (self.allocation.homes[reg], self.allocation.live[reg])
+            if let (Location::Register(r), Some((start, end))) =
+                (self.allocation.locations[reg], self.allocation.live[reg])
                 && start < at
                 && end > at
                 && reg != *to
@@ -133,7 +133,7 @@ impl Emit<'_> {
         }
         let results = frame(self.frame.results);
         self.load_whole(self.target(*to), results, None);
-        self.settle(*to);
+        self.store_if_spilled(*to);
         Ok(())
     }
 }

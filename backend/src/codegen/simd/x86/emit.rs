@@ -15,7 +15,7 @@
 //! elements save the live registers.
 
 use super::super::form::{Class, Inst, Lane, LoopId, Reg, Ty, VectorProgram};
-use super::super::regalloc::{Allocation, Home, allocate};
+use super::super::regalloc::{Allocation, Location, allocate};
 use super::assembler::{Assembler, Label};
 use super::frame::Frame;
 use super::{avx2, avx512};
@@ -285,12 +285,16 @@ impl Emit<'_> {
     }
 
     pub(super) fn slot(&self, reg: Reg) -> MemoryOperand {
-        match self.allocation.homes[reg] {
-            Home::Slot(i) if self.program.regs[reg] == Class::Mask && !self.m.masks.is_empty() => {
+        match self.allocation.locations[reg] {
+            Location::Slot(i)
+                if self.program.regs[reg] == Class::Mask && !self.m.masks.is_empty() =>
+            {
                 memory(Register::RSP, (self.frame.masks + 8 * i) as i64)
             }
-            Home::Slot(i) => memory(Register::RSP, (self.m.bytes * i) as i64),
-            Home::Nowhere | Home::Register(_) | Home::Source => memory(Register::RSP, 0),
+            Location::Slot(i) => memory(Register::RSP, (self.m.bytes * i) as i64),
+            Location::Nowhere | Location::Register(_) | Location::Source => {
+                memory(Register::RSP, 0)
+            }
         }
     }
 
@@ -326,14 +330,14 @@ impl Emit<'_> {
     /// Returns the number of the vector register that holds a value. If the value has no register, loads it into
     /// register `scratch` and returns that.
     pub(super) fn vector(&mut self, reg: Reg, scratch: u8) -> u8 {
-        match self.allocation.homes[reg] {
-            Home::Register(r) => return r,
-            Home::Slot(_) => {
+        match self.allocation.locations[reg] {
+            Location::Register(r) => return r,
+            Location::Slot(_) => {
                 let from = self.slot(reg);
                 self.load_whole(scratch, from, None);
             }
-            Home::Source => self.load_source(reg, scratch),
-            Home::Nowhere => {}
+            Location::Source => self.load_source(reg, scratch),
+            Location::Nowhere => {}
         }
         scratch
     }
@@ -341,16 +345,16 @@ impl Emit<'_> {
     /// Returns the number of the vector register to compute a result in: the result's own, or the scratch register if
     /// its location is the frame.
     pub(super) fn target(&self, reg: Reg) -> u8 {
-        match self.allocation.homes[reg] {
-            Home::Register(r) => r,
-            Home::Nowhere | Home::Slot(_) | Home::Source => self.m.result,
+        match self.allocation.locations[reg] {
+            Location::Register(r) => r,
+            Location::Nowhere | Location::Slot(_) | Location::Source => self.m.result,
         }
     }
 
     /// Stores the result `reg` from the scratch register to the frame, if register allocation placed `reg` in the
     /// frame.
-    pub(super) fn settle(&mut self, reg: Reg) {
-        if let Home::Slot(_) = self.allocation.homes[reg]
+    pub(super) fn store_if_spilled(&mut self, reg: Reg) {
+        if let Location::Slot(_) = self.allocation.locations[reg]
             && !planted(Fault::WideSpill)
         {
             let to = self.slot(reg);
@@ -405,7 +409,7 @@ impl Emit<'_> {
         operand: fn(&mut Self, Reg, Ty, u8) -> Operand,
     ) {
         let r = self.target(to);
-        let is = |e: &Self, reg: Reg| e.allocation.homes[reg] == Home::Register(r);
+        let is = |e: &Self, reg: Reg| e.allocation.locations[reg] == Location::Register(r);
         let [multiplied, added] = codes;
         let [first, second] = self.m.operands;
         let bytes = ty.bytes();
@@ -422,16 +426,16 @@ impl Emit<'_> {
             let z = operand(self, z, ty, first);
             self.three(multiplied, sized(r, bytes), y, &z, None);
         }
-        self.settle(to);
+        self.store_if_spilled(to);
     }
 
     fn inst(&mut self, at: usize) -> Result<(), &'static str> {
         let program = self.program;
         match &program.body[at] {
             Inst::Constant { to, .. } | Inst::Word { to, .. } => {
-                if let Home::Slot(_) | Home::Register(_) = self.allocation.homes[*to] {
+                if let Location::Slot(_) | Location::Register(_) = self.allocation.locations[*to] {
                     self.load_source(*to, self.target(*to));
-                    self.settle(*to);
+                    self.store_if_spilled(*to);
                 }
             }
             Inst::Ramp { to, step } => {
@@ -440,7 +444,7 @@ impl Emit<'_> {
                 let constant = self.a.constant(&ramp);
                 let from = self.a.constant_operand(false);
                 self.load_whole(self.target(*to), from, Some(constant));
-                self.settle(*to);
+                self.store_if_spilled(*to);
             }
             Inst::SetWord { word, x, lane } => {
                 let x = sized(self.vector(*x, self.m.operands[0]), 16);
@@ -450,12 +454,12 @@ impl Emit<'_> {
             Inst::Counter { to, of: Some(of) } => {
                 let from = self.counter(*of);
                 self.broadcast_from(Lane::I64, self.target(*to), from, None);
-                self.settle(*to);
+                self.store_if_spilled(*to);
             }
             Inst::Move { to, x } => {
                 let x = self.vector(*x, self.m.result);
                 self.copy_whole(self.target(*to), x);
-                self.settle(*to);
+                self.store_if_spilled(*to);
             }
             Inst::Loop { of, extent } => {
                 let counter = self.counter(*of);

@@ -51,7 +51,7 @@ impl Sum {
 
     /// Emits the sum over windows as its plans say; `None` if a required axis is missing.
     pub(super) fn emit(mut self, b: &Builder<'_>) -> Option<Atom> {
-        self.turn(b);
+        self.reverse_taps(b);
         if self.products_first
             && let Source::Product { batch, contract, of } = &self.source
         {
@@ -65,10 +65,13 @@ impl Sum {
 
     /// Reverses the taps that are counted from the last one into the order of the elements, unless the windows
     /// can move in the reverse direction.
-    fn turn(&mut self, b: &Builder<'_>) {
-        let turns = |plan: &AxisPlan| plan.line.reversed && (plan.over_taps || plan.phases != 1);
-        let reversed: Vec<Label> =
-            (0..self.plans.len()).filter(|i| turns(&self.plans[*i])).map(Label::Tap).collect();
+    fn reverse_taps(&mut self, b: &Builder<'_>) {
+        let must_reverse =
+            |plan: &AxisPlan| plan.line.reversed && (plan.over_taps || plan.phases != 1);
+        let reversed: Vec<Label> = (0..self.plans.len())
+            .filter(|i| must_reverse(&self.plans[*i]))
+            .map(Label::Tap)
+            .collect();
         let all = match &mut self.source {
             Source::Product { of, .. } => &mut of[..],
             Source::Array { of, .. } => std::slice::from_mut(of),

@@ -154,7 +154,7 @@ struct Sizes {
 }
 
 /// The windows that an operand of a sum reads, and the array under the windows.
-struct Beneath {
+struct WindowedArray {
     array: Atom,
     moves: Vec<Move>,
     /// For each axis of the array under the windows, the axis of the sum's operand that shows it.
@@ -258,7 +258,7 @@ impl WindowSums {
 
     /// If `x`, an operand of a product, is windows of an array that is repeated along the taps, returns these
     /// windows and the array under them.
-    fn repeated(&self, b: &Builder<'_>, x: Atom) -> Option<Beneath> {
+    fn repeated(&self, b: &Builder<'_>, x: Atom) -> Option<WindowedArray> {
         let seen = b.shape_of(x);
         let (window, repeated, order) = self.window(x, seen.len())?;
         let e = self.definition(repeated)?;
@@ -281,7 +281,7 @@ impl WindowSums {
         let taps = taps.collect::<Option<Vec<_>>>()?;
         let axes = broadcast.dims.iter().map(|d| reader(*d)).collect::<Option<Vec<_>>>()?;
         let (array, moves) = self.unpadded(b, *array, &moves)?;
-        Some(Beneath { array, moves, axes, taps })
+        Some(WindowedArray { array, moves, axes, taps })
     }
 
     /// If operand `side` of a product is a window whose taps the product sums over, returns the product as a sum

@@ -96,10 +96,12 @@ impl Cond {
         // For each result that is a tape: one branch writes its records; the others leave it empty or return a
         // parameter.
         let tapes = b.with_module(|m| self.tapes(m));
-        let given: Vec<Option<usize>> = tapes.iter().map(|of| Of::given(of.as_slice())).collect();
+        let given: Vec<Option<usize>> =
+            tapes.iter().map(|of| TapeOrigin::given(of.as_slice())).collect();
         let mut written = vec![false; outputs];
         for (k, branch) in self.branches.iter().enumerate() {
-            let tapes: Vec<Option<Of>> = tapes.iter().map(|of| of.get(k).copied()).collect();
+            let tapes: Vec<Option<TapeOrigin>> =
+                tapes.iter().map(|of| of.get(k).copied()).collect();
             let of = cx.ask(|regions, m| {
                 let f = m.function(*branch);
                 let mut wanted = vec![BatchRequest::Batched; outputs];
@@ -107,7 +109,7 @@ impl Cond {
                     let Some(of) = tapes[i] else { continue };
                     // Readers expect the tape in the form in which it was written, so do not change its batching.
                     wanted[i] = BatchRequest::AsIs;
-                    if of == Of::Own && std::mem::replace(&mut written[i], true) {
+                    if of == TapeOrigin::Own && std::mem::replace(&mut written[i], true) {
                         return Err(Problem::internal(format!("two branches write one {ty}")));
                     }
                 }
@@ -119,7 +121,7 @@ impl Cond {
                 return Ok(Batched { y, batched: of.batched_out.into() });
             }
             for (i, tape) in tapes.iter().enumerate() {
-                if y.is_none() && tape.is_some() || *tape == Some(Of::Own) {
+                if y.is_none() && tape.is_some() || *tape == Some(TapeOrigin::Own) {
                     lifted[i] = of.batched_out[i];
                 }
             }
@@ -137,10 +139,10 @@ impl Cond {
             y = Some(match y {
                 None => found.to_vec(),
                 Some(y) => {
-                    let choose = |((x, y), tape): ((&Atom, Atom), &Option<Of>)| match tape {
+                    let choose = |((x, y), tape): ((&Atom, Atom), &Option<TapeOrigin>)| match tape {
                         None => lanes.choose(*x, y),
-                        Some(Of::Own) => *x,
-                        Some(Of::Given(_) | Of::Empty) => y,
+                        Some(TapeOrigin::Own) => *x,
+                        Some(TapeOrigin::Given(_) | TapeOrigin::Empty) => y,
                     };
                     found.iter().zip(y).zip(&tapes).map(choose).collect()
                 }
@@ -157,12 +159,12 @@ impl Cond {
 
     /// Returns, for every result that is a tape, the origin of the tape in each branch; for other results an
     /// empty list.
-    fn tapes(&self, m: &Module) -> Vec<Vec<Of>> {
+    fn tapes(&self, m: &Module) -> Vec<Vec<TapeOrigin>> {
         let of = |f: &Function, result: Atom| match f.all_params().position(|p| result == p.into())
         {
-            Some(p) => Of::Given(p),
-            None if super::loops::is_empty_tape(f, result) => Of::Empty,
-            None => Of::Own,
+            Some(p) => TapeOrigin::Given(p),
+            None if super::loops::is_empty_tape(f, result) => TapeOrigin::Empty,
+            None => TapeOrigin::Own,
         };
         let one = |(i, ty): (usize, Type)| match ty {
             Type::Array(_) => Vec::new(),
@@ -216,7 +218,7 @@ impl Cond {
 
 /// The origin of a tape that a branch returns as a result.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Of {
+enum TapeOrigin {
     /// The branch itself writes the records of the tape.
     Own,
     /// The branch returns its parameter with this index.
@@ -225,12 +227,12 @@ enum Of {
     Empty,
 }
 
-impl Of {
+impl TapeOrigin {
     /// Returns the index of the parameter that a branch returns as this tape, if one does.
-    fn given(branches: &[Of]) -> Option<usize> {
+    fn given(branches: &[TapeOrigin]) -> Option<usize> {
         branches.iter().find_map(|of| match of {
-            Of::Given(p) => Some(*p),
-            Of::Own | Of::Empty => None,
+            TapeOrigin::Given(p) => Some(*p),
+            TapeOrigin::Own | TapeOrigin::Empty => None,
         })
     }
 }

@@ -17,7 +17,7 @@ pub(super) fn batch(
     x: &[Atom],
     batched: &[bool],
 ) -> Result<Batched, Problem> {
-    let (derived, on) = of.settled(
+    let (derived, on) = of.fixed_point(
         of.of_params(batched.iter().copied()),
         |on, forced| {
             let wanted = |on: &bool| if *on { BatchRequest::Batched } else { BatchRequest::AsIs };

@@ -89,13 +89,13 @@ pub(super) fn looped(
 
 /// A function that emits the condition of a loop, given constants and carries: whether there is another
 /// iteration.
-pub(super) type Holds = fn(&Builder<'_>, &[Atom], &[Atom]) -> Atom;
+pub(super) type Condition = fn(&Builder<'_>, &[Atom], &[Atom]) -> Atom;
 
 /// The number of iterations of a loop whose body is a closure: a value, or decided by a condition.
 #[derive(Clone, Copy)]
 pub(super) enum Times {
     Number(Atom),
-    While(Holds),
+    While(Condition),
 }
 
 /// The iterations of a loop to be recomputed, which can be run from any saved state. A *state* is the value of
@@ -176,13 +176,13 @@ impl Chain<'_> {
         [from, to, end]: [Atom; 3],
         state: &[Atom],
         kept: &[usize],
-        places: Held,
-    ) -> (Vec<Atom>, Held) {
+        places: CheckpointSlots,
+    ) -> (Vec<Atom>, CheckpointSlots) {
         let constants = [&[end, number(places.number)], &self.constants()[..]].concat();
         let carries =
             [&[from, places.held, places.iterations], &places.carries[..], state].concat();
         let (first, all) = (3 + places.carries.len(), places.number);
-        let more: Holds = |b, constants, carries| {
+        let more: Condition = |b, constants, carries| {
             let left = calc(b, Scalar::Sub, constants[0], carries[0]);
             let several = calc(b, Scalar::Ge, left, number(3));
             let room = calc(b, Scalar::Lt, carries[1], constants[1]);
@@ -209,13 +209,13 @@ impl Chain<'_> {
         let left = calc(b, Scalar::Sub, to, met[0]);
         let state = self.run(b, met[0], left, &met[first..]);
         let (held, iterations) = (met[1], met[2]);
-        (state, Held { held, iterations, carries: met[3..first].to_vec(), number: all })
+        (state, CheckpointSlots { held, iterations, carries: met[3..first].to_vec(), number: all })
     }
 }
 
 /// The checkpoint slots: each slot holds one saved value of every carry.
 #[derive(Clone)]
-pub(super) struct Held {
+pub(super) struct CheckpointSlots {
     /// The number of slots in use, an `i64[]`.
     pub(super) held: Atom,
     /// For each slot, the number of the iteration that starts with the slot's carries.
@@ -226,15 +226,15 @@ pub(super) struct Held {
     pub(super) number: usize,
 }
 
-impl Held {
+impl CheckpointSlots {
     /// Creates `number` slots, of which only the first is in use: it holds the carries at the start of the loop.
-    pub(super) fn new(b: &Builder<'_>, number: usize, start: &[Atom]) -> Held {
+    pub(super) fn new(b: &Builder<'_>, number: usize, start: &[Atom]) -> CheckpointSlots {
         let place = |x: &Atom| {
             let all = ArrayType::new(b.dtype_of(*x), b.shape_of(*x).with_leading(number));
             with_element(b, zeros(b, &all), self::number(0), *x)
         };
         let iterations = zeros(b, &ArrayType::new(Dtype::I64, [number]));
-        Held {
+        CheckpointSlots {
             held: self::number(1),
             iterations,
             carries: start.iter().map(place).collect(),
@@ -250,7 +250,7 @@ impl Held {
     }
 
     /// Frees the last slot in use if its carries are those at the start of iteration `iteration`.
-    pub(super) fn without(mut self, b: &Builder<'_>, iteration: Atom) -> Held {
+    pub(super) fn without(mut self, b: &Builder<'_>, iteration: Atom) -> CheckpointSlots {
         let last = calc(b, Scalar::Sub, self.held, number(1));
         let done = calc(b, Scalar::Eq, element(b, self.iterations, last), iteration);
         self.held = b.emit1(Scalar::Select, &[done, last, self.held]);
@@ -261,7 +261,7 @@ impl Held {
 /// Emits the computation of [`crate::revolve::split`]: the number of iterations to run before the next carry is
 /// saved.
 fn split(b: &Builder<'_>, iterations: Atom, carries: Atom) -> Atom {
-    let more: Holds = |b, constants, carries| calc(b, Scalar::Lt, carries[2], constants[0]);
+    let more: Condition = |b, constants, carries| calc(b, Scalar::Lt, carries[2], constants[0]);
     let start = [number(0), number(0), number(1)];
     let found =
         looped(b, "reach", Times::While(more), &[iterations, carries], &start, |b, _, x, y| {

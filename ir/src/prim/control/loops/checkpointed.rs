@@ -19,11 +19,11 @@
 //! tangents. Carries on which `lin` does not depend, directly or through later carries, are neither saved nor
 //! recomputed.
 
-use super::checkpoint_slots::{Chain, Held, calc, few, number};
-use super::invariant_carries::settled_tangents;
-use super::prune::Part;
-use super::strip_effects::{rules_tell, silent};
-use super::transpose::Turned;
+use super::checkpoint_slots::{Chain, CheckpointSlots, calc, few, number};
+use super::invariant_carries::with_constant_tangents;
+use super::prune::IterationSlice;
+use super::strip_effects::{rules_have_effects, without_effects};
+use super::transpose::TransposedBody;
 use super::{Binding, Direction, Loop, LoopSpec, TripCount};
 use crate::lang::builder::Builder;
 use crate::lang::function::{Atom, FuncId};
@@ -65,7 +65,7 @@ pub struct Replay {
 notation!(Replay = "replay" { ahead, step, lin, spec(trip, condition, reads, direction, takes) });
 
 /// A `Replay` whose slots are separated into those of values and those of tangents.
-struct Undoing {
+struct ReplayParts {
     ahead: FuncId,
     step: FuncId,
     lin: FuncId,
@@ -87,7 +87,7 @@ pub(super) fn linearize(
     dx: &[Option<Atom>],
 ) -> Result<Option<Dual>, Problem> {
     let Some(carries) = of.carries.map(|s| s.get() as usize) else { return Ok(None) };
-    let (of, outputs) = cx.b.with_module(|m| of.clone().settled_carries(m))?;
+    let (of, outputs) = cx.b.with_module(|m| of.clone().with_constant_carries(m))?;
     let Some(Dual { y, dy }) = linearize_varying(&of, carries, cx, x, dx)? else { return Ok(None) };
     let (y, dy) = outputs.iter().map(|of| (of.of(&y, x), of.of(&dy, dx))).unzip();
     Ok(Some(Dual { y, dy }))
@@ -106,11 +106,13 @@ fn linearize_varying(
         return Ok(None);
     }
     let on = of.of_params(dx.iter().map(Option::is_some));
-    let regime = cx.regime();
-    let Some(undone) = cx.ask(|regions, m| Undone::of(of, regions, m, on, regime))? else {
+    let context = cx.context();
+    let Some(recomputation) =
+        cx.ask(|regions, m| Recomputation::of(of, regions, m, on, context))?
+    else {
         return Ok(None);
     };
-    let Undone { body, derived, active, part, kept } = undone;
+    let Recomputation { body, derived, active, part, kept } = recomputation;
 
     let spec = Loop { body, ..of.clone() };
     let (y, all, places) = forward(&spec, cx.b, x, &kept, carries);
@@ -142,25 +144,25 @@ fn linearize_varying(
     let known: Vec<Type> = args.iter().map(|a| cx.b.type_of(*a)).collect();
     let tangents = of.tangents(cx, x, dx, &active);
     let types: Vec<Type> = tangents.iter().map(|a| cx.b.type_of(*a)).collect();
-    let (op, settled) = cx.b.with_module(|m| {
+    let (op, sources) = cx.b.with_module(|m| {
         let slots = of.tangent_slots(&active, &derived.active_out, 0);
         let lin = of_all(m, &derived, part.function, &part.read)?;
         // As in a loop without checkpoint slots, tangents that no iteration changes become constants, so that
         // cotangents are added in the same order.
-        let (lin, tangents, settled) = settled_tangents(m, lin, slots)?;
+        let (lin, tangents, sources) = with_constant_tangents(m, lin, slots)?;
         let spec = LoopSpec { trip, direction: of.spec.direction, takes };
-        let mut of = Undoing { ahead: derived.lin, step: part.function, lin, spec, tangents };
+        let mut of = ReplayParts { ahead: derived.lin, step: part.function, lin, spec, tangents };
         of.ahead = of.ahead(m, known, types, carries)?;
-        Ok((of.op(), settled))
+        Ok((of.op(), sources))
     })?;
     args.extend(&tangents);
     let made = cx.b.emit(op, &args);
-    let dy: Vec<Atom> = settled.iter().map(|of| of.of(&made, &tangents)).collect();
+    let dy: Vec<Atom> = sources.iter().map(|of| of.of(&made, &tangents)).collect();
     Ok(Some(of.dual(y, &derived.active_out, &dy)))
 }
 
 /// The functions from which the reverse pass of a loop recomputes its iterations.
-struct Undone {
+struct Recomputation {
     /// The body that the forward pass runs, with its ordered effects.
     body: FuncId,
     /// The derivative of the body without effects; its residuals are parameters of the body.
@@ -168,12 +170,12 @@ struct Undone {
     /// Per parameter of the body: whether it has a tangent.
     active: Vec<bool>,
     /// The part of an iteration that computes the saved carries of the next iteration.
-    part: Part,
+    part: IterationSlice,
     /// The indices of the body's results that are saved carries.
     kept: Vec<usize>,
 }
 
-impl Undone {
+impl Recomputation {
     /// Derives the functions for the loop `of`. Returns `None` if the reverse pass needs no carries, or if the
     /// iterations cannot be recomputed.
     fn of(
@@ -181,14 +183,14 @@ impl Undone {
         regions: &mut dyn Regions,
         m: &mut Module,
         on: Vec<bool>,
-        regime: PlanContext,
-    ) -> Result<Option<Undone>, Problem> {
-        // `told` performs the ordered effects of an iteration, in the forward pass; recomputation must not repeat
-        // them.
-        let told = of.body;
-        let of = &Loop { body: silent(m, told)?, ..of.clone() };
-        let shares = vec![Amortization::FREE.with(regime); of.spec.takes.len()];
-        let (derived, active) = of.settled(
+        context: PlanContext,
+    ) -> Result<Option<Recomputation>, Problem> {
+        // The forward pass runs `with_effects`, which performs the ordered effects of an iteration; recomputation must
+        // not repeat them.
+        let with_effects = of.body;
+        let of = &Loop { body: without_effects(m, with_effects)?, ..of.clone() };
+        let shares = vec![Amortization::FREE.with(context); of.spec.takes.len()];
+        let (derived, active) = of.fixed_point(
             on,
             |active, forced| {
                 // Plan that no intermediate value is saved: all residuals must be recomputed from the parameters.
@@ -220,21 +222,21 @@ impl Undone {
             && arrays(&f.result_types())
             && (known || !(stacks || of.spec.takes.contains(&Binding::Xs)))
             && !m.runs_outside(of.body);
-        let (body, silent) = match rules_tell(m, told) {
-            false => (told, of.body),
+        let (body, recomputed) = match rules_have_effects(m, with_effects) {
+            false => (with_effects, of.body),
             // The forward function of a custom rule performs the effects in place of the function; the recomputed
             // body performs none.
             true => {
-                let all = regions.linearize(m, told, &active, &[], &shares)?;
+                let all = regions.linearize(m, with_effects, &active, &[], &shares)?;
                 let fwd = m.function(all.fwd);
                 let used: Vec<bool> = (0..fwd.results.len()).map(|r| r < f.results.len()).collect();
                 let taken = vec![true; fwd.params.len()];
                 let opened = regions.prune(m, all.fwd, &used, &taken)?.function;
-                (opened, silent(m, opened)?)
+                (opened, without_effects(m, opened)?)
             }
         };
-        let again = Loop { body: silent, ..of.clone() };
-        let mut part = Part::of(&again, regions, m, vec![false; f.results.len()], read)?;
+        let again = Loop { body: recomputed, ..of.clone() };
+        let mut part = IterationSlice::of(&again, regions, m, vec![false; f.results.len()], read)?;
         // If the body is linear, its carries are linear parameters; the recomputation takes them as ordinary
         // ones.
         let step = m.get(part.function);
@@ -247,20 +249,20 @@ impl Undone {
         // A carry that depends on a call of a Rust function cannot be recomputed either.
         let calls = m.function(part.function).equations.iter().any(|e| m.calls_out(&e.op));
         let fits = fits && !calls && !kept.is_empty();
-        Ok(fits.then_some(Undone { body, derived, active, part, kept }))
+        Ok(fits.then_some(Recomputation { body, derived, active, part, kept }))
     }
 }
 
 /// The trip count of a loop and the size of one of its checkpoint slots.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Places {
+pub struct SlotSize {
     /// The trip count, if it is static; otherwise `None`.
     pub iterations: Option<usize>,
     /// The bytes of one slot: the saved carries and the iteration number.
     pub bytes: usize,
 }
 
-impl Places {
+impl SlotSize {
     /// Returns the bytes of `carries` slots and of the counter of used slots: all memory between the forward and
     /// the reverse pass, except for values that all iterations read.
     pub fn bytes(&self, carries: usize) -> usize {
@@ -287,20 +289,21 @@ impl Op {
         regions: &mut dyn Regions,
         module: &mut Module,
         active: &[bool],
-    ) -> Result<Option<Places>, Problem> {
+    ) -> Result<Option<SlotSize>, Problem> {
         let Facet::Loop(of) = self.facet() else { return Ok(None) };
-        let of = &of.clone().settled_carries(module)?.0;
+        let of = &of.clone().with_constant_carries(module)?.0;
         let on = of.of_params(active.iter().copied());
-        let Some(undone) = Undone::of(of, regions, module, on, PlanContext::PLAIN)? else {
+        let Some(recomputation) = Recomputation::of(of, regions, module, on, PlanContext::PLAIN)?
+        else {
             return Ok(None);
         };
         let results = module.function(of.body).result_types();
-        let carry = undone.kept.iter().filter_map(|r| results[*r].as_array());
+        let carry = recomputation.kept.iter().filter_map(|r| results[*r].as_array());
         let iterations = match of.spec.trip {
             TripCount::Static(n) => Some(n),
             TripCount::Runtime | TripCount::While { .. } => None,
         };
-        Ok(Some(Places { iterations, bytes: carry.map(ArrayType::bytes).sum::<usize>() + 8 }))
+        Ok(Some(SlotSize { iterations, bytes: carry.map(ArrayType::bytes).sum::<usize>() + 8 }))
     }
 }
 
@@ -330,12 +333,12 @@ fn forward(
     x: &[Atom],
     kept: &[usize],
     carries: usize,
-) -> (Vec<Atom>, Atom, Held) {
+) -> (Vec<Atom>, Atom, CheckpointSlots) {
     let spec = &of.spec;
     let operands = || spec.params().zip(x[spec.lead()..].iter().copied());
     let start = |r: usize| operands().find(|(p, _)| spec.takes[*p] == Binding::Carry(r));
     let starts: Vec<Atom> = kept.iter().filter_map(|r| start(*r)).map(|(_, x)| x).collect();
-    let places = Held::new(b, carries, &starts);
+    let places = CheckpointSlots::new(b, carries, &starts);
     let all = match &spec.trip {
         TripCount::Static(n) => number(*n),
         // A negative trip count means no iterations.
@@ -368,11 +371,11 @@ fn forward(
 }
 
 impl Replay {
-    fn parts(&self, m: &Module) -> Undoing {
+    fn parts(&self, m: &Module) -> ReplayParts {
         let mut spec = (*self.spec).clone();
         let tangents = spec.takes.split_off(m.function(self.step).params.len());
         let Replay { ahead, step, lin, .. } = *self;
-        Undoing { ahead, step, lin, spec, tangents }
+        ReplayParts { ahead, step, lin, spec, tangents }
     }
 
     /// Returns the number of operands before the tangents.
@@ -419,7 +422,7 @@ impl Op {
     }
 }
 
-impl Undoing {
+impl ReplayParts {
     fn op(mut self) -> Replay {
         self.spec.takes.extend(self.tangents);
         Replay { ahead: self.ahead, step: self.step, lin: self.lin, spec: Box::new(self.spec) }
@@ -437,7 +440,7 @@ impl Undoing {
 
     /// Splits the operands before the tangents into the trip count, the constants and elements, and the
     /// checkpoint slots.
-    fn parts(&self, b: &Builder<'_>, x: &[Atom]) -> (Atom, Vec<Atom>, Held) {
+    fn parts(&self, b: &Builder<'_>, x: &[Atom]) -> (Atom, Vec<Atom>, CheckpointSlots) {
         let lead = self.spec.lead();
         let all = match self.spec.trip {
             TripCount::Static(n) => number(n),
@@ -446,7 +449,7 @@ impl Undoing {
         let (given, places) = x[lead..].split_at(self.given().count());
         let carries = b.with_module(|m| m.function(self.step).results.len());
         let iterations = places[carries];
-        let places = Held {
+        let places = CheckpointSlots {
             carries: places[..carries].to_vec(),
             iterations,
             held: places[carries + 1],
@@ -498,11 +501,11 @@ impl Undoing {
     fn back(
         &self,
         m: &mut Module,
-        turned: &Turned,
+        transposed: &TransposedBody,
         known: &[Type],
         linear: &[Type],
     ) -> Result<FuncId, Problem> {
-        let name = m.function(turned.back.function).name.clone();
+        let name = m.function(transposed.back.function).name.clone();
         let types = [known, linear].concat();
         let (n, step) = (known.len(), m.get(self.step));
         function(m, &name, [&types, &[]], |b, p, _| {
@@ -519,7 +522,7 @@ impl Undoing {
             takes.extend((0..=given.len()).map(|_| Binding::Const));
             takes.extend(elements.iter().map(|_| Binding::Xs));
             takes.extend((0..held + 2).map(Binding::Carry));
-            takes.extend(turned.takes(held + 2));
+            takes.extend(transposed.takes(held + 2));
             let mut args = p[..self.spec.lead()].to_vec();
             args.push(all);
             args.extend(&given);
@@ -529,14 +532,14 @@ impl Undoing {
             args.extend(&p[n..]);
 
             let back = b.with_module(|m| {
-                let f = m.get(turned.back.function);
+                let f = m.get(transposed.back.function);
                 let mut types = vec![Type::scalar(Dtype::I64); 2];
                 types.extend(known[self.spec.lead()..][..given.len()].iter().cloned());
                 types.extend(elements.iter().map(|q| step.types[step.params[*q]].clone()));
                 types.extend(known[known.len() - held - 2..].iter().cloned());
                 types.extend(f.param_types().split_off(f.params.len()));
                 function(m, &name, [&types, &[]], |b, p, _| {
-                    self.undone(b, turned, p, [given.len(), elements.len(), held])
+                    self.recomputation(b, transposed, p, [given.len(), elements.len(), held])
                 })
             });
             let spec = LoopSpec {
@@ -556,17 +559,17 @@ impl Undoing {
 
     /// Emits one iteration of the reverse pass: recomputes the carries at its start from the last checkpoint
     /// slot, then computes its cotangents.
-    fn undone(
+    fn recomputation(
         &self,
         b: &Builder<'_>,
-        turned: &Turned,
+        transposed: &TransposedBody,
         p: &[Atom],
         [given, elements, held]: [usize; 3],
     ) -> Vec<Atom> {
         let (i, all) = (p[0], p[1]);
         let (given, p) = p[2..].split_at(given);
         let (elements, p) = p.split_at(elements);
-        let places = Held {
+        let places = CheckpointSlots {
             carries: p[..held].to_vec(),
             iterations: p[held],
             held: p[held + 1],
@@ -593,7 +596,7 @@ impl Undoing {
         args.extend(linear);
         let mut y = places.carries.clone();
         y.extend([places.iterations, places.held]);
-        y.extend(b.inline(turned.back.function, &args));
+        y.extend(b.inline(transposed.back.function, &args));
         y
     }
 
@@ -602,25 +605,25 @@ impl Undoing {
     fn both_ways(
         &self,
         cx: &mut RuleCx<'_, '_>,
-        turned: &Turned,
+        transposed: &TransposedBody,
         known: &[Type],
         linear: &[Type],
     ) -> Result<LinearCall, Problem> {
         let (back, forth) = cx.b.with_module(|m| {
-            let back = self.back(m, turned, known, linear)?;
+            let back = self.back(m, transposed, known, linear)?;
             let f = m.get(self.ahead);
             let (n, tangents) = (known.len(), f.param_types().split_off(known.len()));
-            let found = turned.back.nonzero.iter().zip(&tangents).filter(|(on, _)| **on);
+            let found = transposed.back.nonzero.iter().zip(&tangents).filter(|(on, _)| **on);
             let types = known.iter().chain(found.map(|(_, ty)| ty)).cloned().collect::<Vec<_>>();
             let forth = function(m, &f.name, [&types, &[]], |b, p, _| {
                 let mut given = p[n..].iter().copied();
-                let dx = turned.back.nonzero.iter().zip(&tangents);
+                let dx = transposed.back.nonzero.iter().zip(&tangents);
                 let dx: Vec<Atom> = dx
                     .map(|(on, ty)| instantiate(b, if *on { given.next() } else { None }, ty))
                     .collect();
                 let y = b.inline(self.ahead, &[&p[..n], &dx].concat());
-                let ct = y.iter().zip(&turned.nonzero).filter(|(_, on)| **on).map(|(y, _)| *y);
-                ct.chain(turned.totals().map(|q| dx[q])).collect()
+                let ct = y.iter().zip(&transposed.nonzero).filter(|(_, on)| **on).map(|(y, _)| *y);
+                ct.chain(transposed.totals().map(|q| dx[q])).collect()
             })?;
             Ok((back, forth))
         })?;
@@ -694,14 +697,15 @@ impl Primitive for Replay {
         let known = b.with_module(|m| self.known(m));
         let nonzero: Vec<bool> = ct.iter().map(Option::is_some).collect();
         let of = b.with_module(|m| self.parts(m));
-        let turned = Turned::new(cx, of.lin, &of.tangents, nonzero, &into.total[known..])?;
+        let transposed =
+            TransposedBody::new(cx, of.lin, &of.tangents, nonzero, &into.total[known..])?;
         let mut args: Vec<Atom> = x[..known].iter().filter_map(Arg::known).collect();
-        let linear = turned.operands(b, ct, x, into, known);
+        let linear = transposed.operands(b, ct, x, into, known);
         let types = |atoms: &[Atom]| -> Vec<Type> { atoms.iter().map(|a| b.type_of(*a)).collect() };
-        let op = of.both_ways(cx, &turned, &types(&args), &types(&linear))?;
+        let op = of.both_ways(cx, &transposed, &types(&args), &types(&linear))?;
         args.extend(linear);
         let found = b.emit(op, &args);
-        turned.add(b, x, known, &found, into);
+        transposed.add(b, x, known, &found, into);
         Ok(())
     }
 
@@ -719,23 +723,23 @@ impl Primitive for Replay {
         let every = vec![true; ahead.results.len()];
         let of = b.with_module(|m| self.parts(m));
         let none = vec![None; of.tangents.len()];
-        let turned = Turned::new(cx, of.lin, &of.tangents, every, &none)?;
+        let transposed = TransposedBody::new(cx, of.lin, &of.tangents, every, &none)?;
         let (known, tangents) = {
             let mut types = ahead.param_types();
             let tangents = types.split_off(known);
             (types, tangents)
         };
         let results = ahead.result_types();
-        let totals: Vec<Type> = turned.totals().map(|q| tangents[q].clone()).collect();
+        let totals: Vec<Type> = transposed.totals().map(|q| tangents[q].clone()).collect();
         let linear = [&results[..], &totals].concat();
         let transpose = b.with_module(|m| {
-            let back = of.back(m, &turned, &known, &linear)?;
+            let back = of.back(m, &transposed, &known, &linear)?;
             let types = [&known[..], &results].concat();
             function(m, &ahead.name, [&types, &[]], |b, p, _| {
                 let totals = totals.iter().map(|ty| instantiate(b, None, ty));
                 let args: Vec<Atom> = p.iter().copied().chain(totals).collect();
                 let mut found = b.inline(back, &args).into_iter();
-                let ct = turned.back.nonzero.iter().zip(&tangents);
+                let ct = transposed.back.nonzero.iter().zip(&tangents);
                 ct.map(|(on, ty)| instantiate(b, if *on { found.next() } else { None }, ty))
                     .collect()
             })
@@ -802,7 +806,7 @@ fn sample(m: &mut Module) -> Result<Sample, Problem> {
     let takes = vec![Binding::Const, Binding::Carry(0)];
     let spec =
         LoopSpec { trip: TripCount::Static(3), direction: Direction::Up, takes: takes.clone() };
-    let mut of = Undoing { ahead: lin, step, lin, spec, tangents: takes };
+    let mut of = ReplayParts { ahead: lin, step, lin, spec, tangents: takes };
     let operands = vec![
         Tensor::from([0.75, -0.5]),
         Tensor::from([[1.5, 0.5], [0.0, 0.0]]),

@@ -14,19 +14,19 @@ use crate::lang::problem::Problem;
 
 /// The place of one original output of a loop after carries that no iteration changes have become constants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Settled {
+pub enum OutputSource {
     /// The output of the new loop at this position.
     Output(usize),
     /// The operand of the loop at this position: the original output is an unchanged carry.
     Operand(usize),
 }
 
-impl Settled {
+impl OutputSource {
     /// Returns the entry for this place from the list of the new loop's outputs or from that of its operands.
     pub(super) fn of<T: Copy>(self, outputs: &[T], operands: &[T]) -> T {
         match self {
-            Settled::Output(n) => outputs[n],
-            Settled::Operand(n) => operands[n],
+            OutputSource::Output(n) => outputs[n],
+            OutputSource::Operand(n) => operands[n],
         }
     }
 }
@@ -37,11 +37,14 @@ impl Loop {
     ///
     /// # Errors
     /// Has no error for a loop of a well-formed module.
-    pub fn settled_carries(self, module: &mut Module) -> Result<(Loop, Vec<Settled>), Problem> {
+    pub fn with_constant_carries(
+        self,
+        module: &mut Module,
+    ) -> Result<(Loop, Vec<OutputSource>), Problem> {
         let mut op = self;
         let place =
             |op: &Loop, p: usize| op.spec.lead() + op.spec.params().take_while(|q| *q < p).count();
-        let (body, same) = settle(module, op.body, 0, &mut op.spec.takes)?;
+        let (body, same) = make_constant(module, op.body, 0, &mut op.spec.takes)?;
         op.body = body;
         let trips = (0..op.trips()).map(|_| None);
         let params = same.into_iter().chain(trips);
@@ -55,29 +58,29 @@ impl Loop {
     /// # Errors
     /// Has no error for a loop of a well-formed module.
     pub(super) fn emit(self, b: &Builder<'_>, operands: &[Atom]) -> Result<Vec<Atom>, Problem> {
-        let (op, settled) = b.with_module(|m| self.settled_carries(m))?;
+        let (op, sources) = b.with_module(|m| self.with_constant_carries(m))?;
         let outputs = b.emit(op, operands);
-        Ok(settled.iter().map(|of| of.of(&outputs, operands)).collect())
+        Ok(sources.iter().map(|of| of.of(&outputs, operands)).collect())
     }
 }
 
 /// Turns carries that no iteration changes into constants in the linear half `lin` of an iteration, given the
 /// slots of its linear parameters. Returns the function, the slots, and the place of each original result;
 /// operand positions count linear operands only.
-pub(super) fn settled_tangents(
+pub(super) fn with_constant_tangents(
     module: &mut Module,
     lin: FuncId,
     mut slots: Vec<Binding>,
-) -> Result<(FuncId, Vec<Binding>, Vec<Settled>), Problem> {
+) -> Result<(FuncId, Vec<Binding>, Vec<OutputSource>), Problem> {
     let known = module.function(lin).params.len();
-    let (lin, same) = settle(module, lin, known, &mut slots)?;
+    let (lin, same) = make_constant(module, lin, known, &mut slots)?;
     Ok((lin, slots, outputs(&same)))
 }
 
 /// Turns a carry slot, among those of the parameters of `f` from `first` on, into a constant if its result is
 /// that parameter itself. Returns the function without these results, and for each original result the slot that
 /// was turned, if any.
-fn settle(
+fn make_constant(
     module: &mut Module,
     f: FuncId,
     first: usize,
@@ -114,10 +117,10 @@ fn changed(same: &[Option<usize>]) -> usize {
 }
 
 /// Returns the place of each original output, given the operand that the output equals, if any.
-fn outputs(operands: &[Option<usize>]) -> Vec<Settled> {
+fn outputs(operands: &[Option<usize>]) -> Vec<OutputSource> {
     let place = |(r, operand): (usize, &Option<usize>)| match operand {
-        Some(operand) => Settled::Operand(*operand),
-        None => Settled::Output(changed(&operands[..r])),
+        Some(operand) => OutputSource::Operand(*operand),
+        None => OutputSource::Output(changed(&operands[..r])),
     };
     operands.iter().enumerate().map(place).collect()
 }

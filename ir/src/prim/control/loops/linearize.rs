@@ -41,7 +41,7 @@ pub(super) fn jvp(
     x: &[Atom],
     dx: &[Option<Atom>],
 ) -> Result<Dual, Problem> {
-    let (derived, active) = of.settled(
+    let (derived, active) = of.fixed_point(
         of.of_params(dx.iter().map(Option::is_some)),
         |active, forced| cx.ask(|regions, m| regions.jvp(m, of.body, active, forced)),
         |derived| &derived.active_out,
@@ -65,7 +65,7 @@ pub(super) fn linearize(
         return Ok(dual);
     }
     let shares = of.shares(cx);
-    let (derived, active) = of.settled(
+    let (derived, active) = of.fixed_point(
         of.of_params(dx.iter().map(Option::is_some)),
         |active, forced| {
             cx.ask(|regions, m| regions.linearize(m, of.body, active, forced, &shares))
@@ -81,7 +81,7 @@ pub(super) fn linearize(
         }
         regions.plan(m, derived, terms)
     })?;
-    let (y, read) = Kept::new(of, cx, &derived, x)?.run()?;
+    let (y, read) = ResidualSources::new(of, cx, &derived, x)?.run()?;
     let mut takes: Vec<Binding> = read.iter().flat_map(Reading::slots).copied().collect();
     takes.extend(of.tangent_slots(&active, &derived.active_out, 0));
     let lin = of.reading(cx, derived.lin, &read)?;
@@ -116,7 +116,7 @@ impl Loop {
     /// Derives the body, by `ask`, for the parameters marked in `on`. If a carry's result has a derivative, marks
     /// the carry too, and repeats until no mark is added. Then derives once more with the results of marked
     /// carries forced to have one. Returns the derived body and the marks.
-    pub(super) fn settled<T>(
+    pub(super) fn fixed_point<T>(
         &self,
         mut on: Vec<bool>,
         mut ask: impl FnMut(&[bool], &[bool]) -> Result<T, Problem>,
@@ -144,13 +144,13 @@ impl Loop {
     fn terms(&self, m: &Module, of: &LinearizeOf, shares: &[Amortization]) -> PlanRequest {
         let hoists = self.hoists(m, of.fwd);
         let fwd = m.function(of.fwd);
-        let values = shares.iter().all(|s| s.regime().memory == Memory::Values);
+        let values = shares.iter().all(|s| s.context().memory == Memory::Values);
         let own = &fwd.results[..of.active_out.len()];
         let price = |p: usize| match self.spec.takes[p] {
             Binding::Carry(r) if values && self.stacks(own, r).is_some() => Price::THERE,
             Binding::Carry(r) if fwd.results[r] != fwd.params[p].into() => {
                 // Charge the memory of the carry itself: a residual may not be overwritten by the next iteration.
-                Price::Bytes(Amortization::OWN.in_bits(shares[p].regime().bits))
+                Price::Bytes(Amortization::OWN.in_bits(shares[p].context().bits))
             }
             Binding::Carry(_) | Binding::Const if hoists || !shares[p].is_free() => {
                 Price::Constant(shares[p])
@@ -236,8 +236,8 @@ impl Loop {
     /// iteration number; for a value that does not change, its cost divided among all iterations.
     fn shares(&self, cx: &RuleCx<'_, '_>) -> Vec<Amortization> {
         let lead = self.spec.lead();
-        let regime = cx.regime();
-        let mut shares = vec![Amortization::FREE.with(regime); self.spec.takes.len()];
+        let context = cx.context();
+        let mut shares = vec![Amortization::FREE.with(context); self.spec.takes.len()];
         for (i, p) in self.spec.params().enumerate() {
             shares[p] = cx.share(lead + i);
         }
@@ -247,7 +247,7 @@ impl Loop {
                 let same =
                     |r: usize| body.params.get(p).is_some_and(|p| body.results[r] == (*p).into());
                 shares[p] = match slot {
-                    Binding::Carry(r) if !same(*r) => Amortization::OWN.with(regime),
+                    Binding::Carry(r) if !same(*r) => Amortization::OWN.with(context),
                     Binding::Carry(_) | Binding::Const => {
                         shares[p].among(self.spec.some_iterations())
                     }
@@ -346,7 +346,7 @@ enum Origin {
 
 /// The state of `linearize` while it chooses the sources of residuals: the forward iterations and the residuals
 /// of the linear ones.
-struct Kept<'a, 'b, 'm> {
+struct ResidualSources<'a, 'b, 'm> {
     of: &'a Loop,
     cx: &'a mut RuleCx<'b, 'm>,
     x: &'a [Atom],
@@ -365,15 +365,15 @@ struct Kept<'a, 'b, 'm> {
     hoisted: Vec<usize>,
 }
 
-impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
+impl<'a, 'b, 'm> ResidualSources<'a, 'b, 'm> {
     fn new(
         of: &'a Loop,
         cx: &'a mut RuleCx<'b, 'm>,
         derived: &'a LinearizeOf,
         x: &'a [Atom],
-    ) -> Result<Kept<'a, 'b, 'm>, Problem> {
+    ) -> Result<ResidualSources<'a, 'b, 'm>, Problem> {
         let constant: Vec<bool> = of.spec.takes.iter().map(|s| *s == Binding::Const).collect();
-        let memory = cx.regime().memory;
+        let memory = cx.context().memory;
         let (fwd, known) = cx.ask(|regions, m| {
             let fwd = m.get(derived.fwd);
             // Values of a function with ordered effects stay inside the loop.
@@ -394,7 +394,18 @@ impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
         let own = derived.active_out.len();
         let results = fwd.results[..own].to_vec();
         let (residuals, hoisted) = (&derived.residuals, Vec::new());
-        Ok(Kept { of, cx, x, residuals, fwd, fwd_id: derived.fwd, own, known, results, hoisted })
+        Ok(ResidualSources {
+            of,
+            cx,
+            x,
+            residuals,
+            fwd,
+            fwd_id: derived.fwd,
+            own,
+            known,
+            results,
+            hoisted,
+        })
     }
 
     /// Emits the forward loop. Returns its outputs, and for every residual how the linear iterations read it.
@@ -446,7 +457,7 @@ impl<'a, 'b, 'm> Kept<'a, 'b, 'm> {
     /// Returns the stacked result that equals the result `carried` of an iteration; `None` if there is none, or
     /// if arrays may be overwritten.
     fn before(&self, carried: usize) -> Option<usize> {
-        let values = self.cx.regime().memory == Memory::Values;
+        let values = self.cx.context().memory == Memory::Values;
         self.of.stacks(&self.results, carried).filter(|_| values)
     }
 

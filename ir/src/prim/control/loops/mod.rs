@@ -36,11 +36,11 @@ mod strip_effects;
 mod strip_mine;
 mod transpose;
 
-pub use checkpointed::{Places, Replay};
-pub use invariant_carries::Settled;
+pub use checkpointed::{Replay, SlotSize};
+pub use invariant_carries::OutputSource;
 pub use linearize::may_not_end;
 pub use signature::{Binding, Direction, LoopSpec, TripCount};
-pub use strip_mine::Keeps;
+pub use strip_mine::CheckpointPlan;
 
 use crate::lang::builder::Builder;
 use crate::lang::function::{Atom, FuncId, Function};
@@ -52,7 +52,7 @@ use crate::lang::types::{ArrayType, Type};
 use crate::lang::value::Value;
 use crate::prim::elementwise::materialize_lead;
 use crate::prim::facet::Facet;
-use crate::prim::rules::region_helpers::{fits, function, instantiate, settle};
+use crate::prim::rules::region_helpers::{batch_as_requested, fits, function, instantiate};
 use crate::prim::{
     Arg, Batched, Cotangents, Doc, Dual, Effects, Family, Linearity, Lowering, Op, Operand,
     Primitive, Prune, RegionList, Regions, Rewrite, Role, RuleCx, Sample, Types,
@@ -207,7 +207,7 @@ pub(crate) fn spread_tape(b: &Builder<'_>, size: usize, tape: Atom) -> Atom {
     }
     let spread = |m: &mut Module, ty: Type| {
         function(m, "spread", [&[ty], &[]], |b, x, _| {
-            vec![settle(b, size, x[0], false, BatchRequest::Batched).0]
+            vec![batch_as_requested(b, size, x[0], false, BatchRequest::Batched).0]
         })
     };
     let (trip, Type::Tape(mut fields)) = (written, b.type_of(tape)) else { return tape };

@@ -25,8 +25,8 @@ pub(super) fn prune(
         reads.iter().for_each(|p| asked[*p] = true);
     }
     let results = module.function(of.body).results.len();
-    let Part { function, mut needed, read } =
-        Part::of(of, regions, module, used[..results].to_vec(), asked)?;
+    let IterationSlice { function, mut needed, read } =
+        IterationSlice::of(of, regions, module, used[..results].to_vec(), asked)?;
     if !needed.contains(&false) && !read.contains(&false) {
         return Ok(Prune::Whole);
     }
@@ -51,7 +51,7 @@ pub(super) fn prune(
 
 /// The part of an iteration that computes some results, and the carries that these results need from earlier
 /// iterations.
-pub(super) struct Part {
+pub(super) struct IterationSlice {
     /// The function of the part; its parameters are those marked in `read`.
     pub(super) function: FuncId,
     /// Per result: whether the part computes it, because it is wanted or is carried to a parameter that is read.
@@ -60,14 +60,14 @@ pub(super) struct Part {
     pub(super) read: Vec<bool>,
 }
 
-impl Part {
+impl IterationSlice {
     pub(super) fn of(
         of: &Loop,
         regions: &mut dyn Regions,
         module: &mut Module,
         mut needed: Vec<bool>,
         mut read: Vec<bool>,
-    ) -> Result<Part, Problem> {
+    ) -> Result<IterationSlice, Problem> {
         // If an iteration reads a carry, the preceding iteration must compute it; repeat until no more results
         // are needed.
         loop {
@@ -79,7 +79,7 @@ impl Part {
             }
             let part = regions.prune(module, of.body, &needed, &read)?;
             if part.params == read {
-                return Ok(Part { function: part.function, needed, read });
+                return Ok(IterationSlice { function: part.function, needed, read });
             }
             read = part.params;
         }

@@ -53,7 +53,7 @@ impl Loop {
         let known = module.function(self.body).params.len();
         let (_, linear) = self.spec.takes.split_at(known);
         let Some(first) = x.len().checked_sub(linear.len()) else { return Ok(None) };
-        let Some(same) = Same::of(linear, &x[first..]) else { return Ok(None) };
+        let Some(same) = FirstUses::of(linear, &x[first..]) else { return Ok(None) };
         let mut of = self.clone();
         of.body = same.merged(module, self.body, known)?;
         of.spec.takes = same.kept(&self.spec.takes, known);
@@ -70,7 +70,7 @@ impl Replay {
         let known = module.function(self.step).params.len();
         let (_, linear) = self.spec.takes.split_at(known);
         let Some(first) = x.len().checked_sub(linear.len()) else { return Ok(None) };
-        let Some(same) = Same::of(linear, &x[first..]) else { return Ok(None) };
+        let Some(same) = FirstUses::of(linear, &x[first..]) else { return Ok(None) };
         let mut of = self.clone();
         of.lin = same.merged(module, self.lin, known)?;
         of.ahead = same.merged(module, self.ahead, first)?;
@@ -81,16 +81,16 @@ impl Replay {
 
 /// For each linear parameter of a loop's body, the position of the first linear parameter that takes the same
 /// value as a constant; its own position if there is none before it.
-struct Same(Vec<usize>);
+struct FirstUses(Vec<usize>);
 
-impl Same {
+impl FirstUses {
     /// Compares the operands `x` of the linear parameters with these slots; returns `None` if no parameter
     /// repeats another one.
-    fn of(slots: &[Binding], x: &[Atom]) -> Option<Same> {
+    fn of(slots: &[Binding], x: &[Atom]) -> Option<FirstUses> {
         let constant = |q: usize| slots[q] == Binding::Const && x[q].value().is_some();
         let first = |q: usize| (0..q).find(|p| constant(*p) && constant(q) && x[*p] == x[q]);
         let same: Vec<usize> = (0..slots.len()).map(|q| first(q).unwrap_or(q)).collect();
-        same.iter().enumerate().any(|(q, p)| *p != q).then_some(Same(same))
+        same.iter().enumerate().any(|(q, p)| *p != q).then_some(FirstUses(same))
     }
 
     /// Returns `all` without the entries of repeated parameters. The entries before position `first` belong to no

@@ -30,17 +30,18 @@ fn rolled(body: FuncId, n: usize, direction: Direction, takes: &[Binding]) -> Lo
 }
 
 pub(super) fn all(module: &mut Module) -> Vec<Sample> {
-    let mut made = |part: &Part| {
+    let mut made = |part: &SampleGroup| {
         let samples = part(module).unwrap_or_default();
         debug_assert!(!samples.is_empty(), "none is left out");
         samples
     };
-    PARTS.iter().flat_map(|part| made(part)).collect()
+    GROUPS.iter().flat_map(|part| made(part)).collect()
 }
 
-type Part = fn(&mut Module) -> Result<Vec<Sample>, Problem>;
+type SampleGroup = fn(&mut Module) -> Result<Vec<Sample>, Problem>;
 
-const PARTS: &[Part] = &[recurrence, carries, places, dtypes, maps, nested, linear, replayed];
+const GROUPS: &[SampleGroup] =
+    &[recurrence, carries, places, dtypes, maps, nested, linear, replayed];
 
 /// `h' = sin(h k) exp(k) + x`, `y = h' h`: the reverse pass needs a saved carry and reads a constant, an element
 /// and a stacked result again; `exp k` can be computed once, outside the loop.
@@ -195,7 +196,7 @@ fn replayed(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     };
     let mut all = Vec::new();
     for (part, which) in
-        [(recurrence as Part, 0..2), (carries, 0..1), (places, 0..1), (dtypes, 0..1)]
+        [(recurrence as SampleGroup, 0..2), (carries, 0..1), (places, 0..1), (dtypes, 0..1)]
     {
         let of = part(module)?;
         all.extend(of[which].iter().filter_map(|s| keeping(s.clone(), 1)));

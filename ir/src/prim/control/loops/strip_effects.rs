@@ -12,13 +12,13 @@ use crate::prim::{Effects, Region, Role};
 
 /// Returns `f` without its ordered effects (calls of Rust functions without results), including those of
 /// functions that it runs. Derivative rules are unchanged.
-pub(super) fn silent(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
-    silent_once(module, f, &mut OrderedMap::default())
+pub(super) fn without_effects(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
+    strip_once(module, f, &mut OrderedMap::default())
 }
 
-/// Implements `silent`, with a memo of copies in `made`: without the memo, shared callees would double the work
-/// at every level of calls.
-fn silent_once(
+/// Implements `without_effects`, with a memo of copies in `made`: without the memo, shared callees would double the
+/// work at every level of calls.
+fn strip_once(
     module: &mut Module,
     f: FuncId,
     made: &mut OrderedMap<FuncId, FuncId>,
@@ -26,34 +26,34 @@ fn silent_once(
     if module.effects(f) != Effects::Ordered || planted(Fault::EffectTwice) {
         return Ok(f);
     }
-    if let Some(silent) = made.get(&f) {
-        return Ok(*silent);
+    if let Some(stripped) = made.get(&f) {
+        return Ok(*stripped);
     }
-    let told = module.get(f);
-    let copy = rebuild(&told, |draft, i, operands| {
-        let op = &told.equations[i].op;
+    let original = module.get(f);
+    let copy = rebuild(&original, |draft, i, operands| {
+        let op = &original.equations[i].op;
         if op.effects(module) != Effects::Ordered {
-            return Ok(draft.copy(&told, i, operands));
+            return Ok(draft.copy(&original, i, operands));
         }
         if op.host().is_some() {
             // The equation is a Rust call with an ordered effect; it has no results, so nothing replaces it.
             return Ok(Atoms::new());
         }
         let mut again = |r: &Region| match r.role.runs() {
-            true => deeper(|| silent_once(module, r.function, made)),
+            true => deeper(|| strip_once(module, r.function, made)),
             false => Ok(r.function),
         };
         let functions: Result<Vec<FuncId>, Problem> = op.regions().iter().map(&mut again).collect();
-        Ok(draft.copy_as(op.with_regions(&functions?), &told, i, operands))
+        Ok(draft.copy_as(op.with_regions(&functions?), &original, i, operands))
     })?;
-    let silent = module.add(copy)?;
-    made.insert(f, silent);
-    Ok(silent)
+    let stripped = module.add(copy)?;
+    made.insert(f, stripped);
+    Ok(stripped)
 }
 
 /// Returns whether `f` runs, at any depth, an equation with a derivative rule such that the equation's function
 /// or its rule has effects that a user can observe.
-pub(super) fn rules_tell(module: &Module, f: FuncId) -> bool {
+pub(super) fn rules_have_effects(module: &Module, f: FuncId) -> bool {
     let mut met = OrderedSet::default();
     let mut left = vec![f];
     while let Some(f) = left.pop() {
@@ -63,9 +63,9 @@ pub(super) fn rules_tell(module: &Module, f: FuncId) -> bool {
         for e in &module.function(f).equations {
             let regions = e.op.regions();
             let ruled = regions.iter().any(|r| r.role == Role::Rule);
-            let told = regions.iter().map(|r| r.function).filter(|f| module.is_seen(*f));
+            let observable = regions.iter().map(|r| r.function).filter(|f| module.is_seen(*f));
             let before = left.len();
-            left.extend(told);
+            left.extend(observable);
             if ruled && left.len() > before {
                 return true;
             }

@@ -27,7 +27,7 @@ use std::num::NonZeroU32;
 
 /// The checkpointing plan of one loop: which iterations save a carry or their residuals for the reverse pass.
 #[derive(Clone, Copy, Debug)]
-pub struct Keeps {
+pub struct CheckpointPlan {
     /// The number of saved carries (checkpoint slots).
     pub carries: usize,
     /// The number of iterations per saved carry (the length of a block), at least one.
@@ -37,29 +37,37 @@ pub struct Keeps {
 }
 
 impl Op {
-    /// Emits a loop with the checkpointing plan `keeps`, if its trip count is static; otherwise a loop with
-    /// `keeps.carries` slots. Emits any other primitive unchanged.
-    pub fn emit_keeping(&self, b: &Builder<'_>, x: &[Atom], keeps: Keeps) -> Vec<Atom> {
+    /// Emits a loop with the checkpointing plan `plan`, if its trip count is static; otherwise a loop with
+    /// `plan.carries` slots. Emits any other primitive unchanged.
+    pub fn emit_checkpointed(
+        &self,
+        b: &Builder<'_>,
+        x: &[Atom],
+        plan: CheckpointPlan,
+    ) -> Vec<Atom> {
         let Facet::Loop(of) = self.facet() else { return b.emit(self.clone(), x).to_vec() };
-        let of = Loop { carries: Some(few(keeps.carries)), ..of.clone() };
+        let of = Loop { carries: Some(few(plan.carries)), ..of.clone() };
         let TripCount::Static(n) = of.spec.trip else { return b.emit(of, x).to_vec() };
         // A plan whose single block, or whose last iterations, are all `n` iterations: every iteration saves its
         // residuals, as in a loop without slots.
-        if keeps.block > 1 && keeps.block >= n || keeps.last > 0 && keeps.last >= n {
+        if plan.block > 1 && plan.block >= n || plan.last > 0 && plan.last >= n {
             return b.emit(self.clone(), x).to_vec();
         }
-        let n = n - keeps.last;
+        let n = n - plan.last;
         // Use at least two blocks: if the requested block is longer than half of the iterations, take halves.
-        let block = keeps.block.min(n / 2).max(1);
-        let plain = block == 1 && keeps.last == 0;
+        let block = plan.block.min(n / 2).max(1);
+        let plain = block == 1 && plan.last == 0;
         let blocks = if plain { None } else { of.in_blocks(b, x, n / block, block) };
-        settled(b, blocks).unwrap_or_else(|| b.emit(of, x).to_vec())
+        unwrap_or_fail(b, blocks).unwrap_or_else(|| b.emit(of, x).to_vec())
     }
 }
 
 /// Unwraps the outputs of a loop in blocks, `None` if the loop cannot be split; on an error, fails the builder
 /// and returns no outputs.
-fn settled(b: &Builder<'_>, blocks: Option<Result<Vec<Atom>, Problem>>) -> Option<Vec<Atom>> {
+fn unwrap_or_fail(
+    b: &Builder<'_>,
+    blocks: Option<Result<Vec<Atom>, Problem>>,
+) -> Option<Vec<Atom>> {
     let failed = |problem| {
         b.fail(problem);
         Vec::new()
@@ -76,7 +84,7 @@ impl Op {
             TripCount::Static(n) if n >= 2 * block => of.in_blocks(b, x, n / block, block),
             TripCount::Static(_) | TripCount::Runtime | TripCount::While { .. } => None,
         };
-        settled(b, blocks).unwrap_or_else(|| b.emit(self.clone(), x).to_vec())
+        unwrap_or_fail(b, blocks).unwrap_or_else(|| b.emit(self.clone(), x).to_vec())
     }
 }
 

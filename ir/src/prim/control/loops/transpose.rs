@@ -33,19 +33,19 @@ pub(super) fn transpose(
     let (known, linear) = of.spec.takes.split_at(known);
     let first = x.len() - linear.len();
     let nonzero: Vec<bool> = ct.iter().map(Option::is_some).collect();
-    let turned = Turned::new(cx, of.body, linear, nonzero, &into.total[first..])?;
+    let transposed = TransposedBody::new(cx, of.body, linear, nonzero, &into.total[first..])?;
     let b = cx.b;
-    let mut op = Loop { body: turned.back.function, ..of.clone() };
+    let mut op = Loop { body: transposed.back.function, ..of.clone() };
     op.spec.direction = of.spec.direction.flipped();
     op.spec.takes = known.to_vec();
-    op.spec.takes.extend(turned.takes(0));
+    op.spec.takes.extend(transposed.takes(0));
     let mut args: Vec<Atom> = x[..first].iter().filter_map(Arg::known).collect();
-    for q in turned.totals().filter(|q| into.total[first + *q].is_none()).collect::<Vec<_>>() {
+    for q in transposed.totals().filter(|q| into.total[first + *q].is_none()).collect::<Vec<_>>() {
         into.total[first + q] = zero_tape(of, b, x, q).map(Accumulator::from);
     }
-    args.extend(turned.operands(b, ct, x, into, first));
+    args.extend(transposed.operands(b, ct, x, into, first));
     let found = op.emit(b, &args)?;
-    turned.add(b, x, first, &found, into);
+    transposed.add(b, x, first, &found, into);
     Ok(())
 }
 
@@ -124,7 +124,7 @@ fn records(m: &Module, f: &Function, tape: ValueId) -> Option<Atom> {
 }
 
 /// The transpose of a linear body, with the slots of the transposed loop.
-pub(super) struct Turned {
+pub(super) struct TransposedBody {
     /// The transpose of the body.
     pub(super) back: TransposeOf,
     /// For each linear parameter of the body: its slot (source) in the loop, and its type.
@@ -149,7 +149,7 @@ fn read_once(f: &Function, q: usize) -> bool {
     first && readers.next().is_none() && !f.results.iter().any(reads)
 }
 
-impl Turned {
+impl TransposedBody {
     /// Transposes a linear body, given the slots of its linear parameters. `nonzero` marks the results that have
     /// a cotangent, and `running` holds the totals that exist already.
     pub(super) fn new(
@@ -158,7 +158,7 @@ impl Turned {
         linear: &[Binding],
         mut nonzero: Vec<bool>,
         running: &[Option<Accumulator>],
-    ) -> Result<Turned, Problem> {
+    ) -> Result<TransposedBody, Problem> {
         // If the transpose gives a carry a cotangent, the result that it carries has one in the next iteration of
         // the reverse pass; repeat until no mark is added.
         let some = loop {
@@ -194,7 +194,7 @@ impl Turned {
             (f.param_types().split_off(f.params.len()), f.result_types())
         });
         let linear = linear.iter().copied().zip(types).collect();
-        Ok(Turned { back, linear, results, nonzero, onto })
+        Ok(TransposedBody { back, linear, results, nonzero, onto })
     }
 
     /// Returns the position of the cotangent of linear parameter `q` among the results of the body's transpose.
@@ -223,8 +223,8 @@ impl Turned {
         cotangents.chain(totals).collect()
     }
 
-    /// Emits the operands for the slots of `Turned::takes`: the cotangents of the loop's outputs, then the totals
-    /// of its operands, which start at position `first`.
+    /// Emits the operands for the slots of `TransposedBody::takes`: the cotangents of the loop's outputs, then the
+    /// totals of its operands, which start at position `first`.
     pub(super) fn operands(
         &self,
         b: &Builder<'_>,

@@ -1,6 +1,6 @@
 //! Scalar codes at the edges of their domains.
 
-use tapeloom_ir::prim::{Fold, Takes};
+use tapeloom_ir::prim::{Fold, OperandDtypes};
 use tapeloom_ir::{Code, Dtype, Literal};
 
 fn ints(code: Code, dtype: Dtype, x: &[i128]) -> i128 {
@@ -233,7 +233,7 @@ fn equal(x: Literal, y: Literal) -> bool {
 
 /// Calls `f` for every code without a parameter that takes two operands of one dtype, with pairs of operands.
 fn pairs(mut f: impl FnMut(Code, Literal, Literal)) {
-    for code in Code::PLAIN.iter().copied().filter(|c| c.row().takes == Takes::Equal(2)) {
+    for code in Code::PLAIN.iter().copied().filter(|c| c.row().takes == OperandDtypes::Equal(2)) {
         for dtype in Dtype::ALL.into_iter().filter(|d| code.row().domain.has(*d)) {
             for x in edges(dtype) {
                 edges(dtype).into_iter().for_each(|y| f(code, x, y));
@@ -269,7 +269,7 @@ fn operands_may_be_exchanged_exactly_where_the_row_says() {
             differ.push(code.row().name);
         }
     });
-    for code in Code::PLAIN.iter().filter(|c| c.row().takes == Takes::Equal(2)) {
+    for code in Code::PLAIN.iter().filter(|c| c.row().takes == OperandDtypes::Equal(2)) {
         assert!(code.row().commutes || differ.contains(&code.row().name), "{code} commutes");
     }
 }

@@ -30,8 +30,8 @@ fn array(n: u32) -> ArrayId {
 /// of x in the reverse phase count as tape.
 fn inputs(at: usize, (i, j): (usize, usize)) -> [(usize, At); 2] {
     [(0, i * N + j), (1, j * N + i)].map(|(which, element)| {
-        let home = Home::Array(array(0), element as u64);
-        (element, At { home, offset: 2 * at + which })
+        let identity = EntryIdentity::Array(array(0), element as u64);
+        (element, At { identity, offset: 2 * at + which })
     })
 }
 

@@ -8,7 +8,7 @@ use super::{EXTRA, FIRST, RESULT, SECOND, WHOLE};
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
 /// Returns the memory operand whose address is `bytes` bytes above that of `at`.
-fn further(mut at: MemoryOperand, bytes: usize) -> MemoryOperand {
+fn offset_by(mut at: MemoryOperand, bytes: usize) -> MemoryOperand {
     at.displacement += bytes as i64;
     at
 }
@@ -102,9 +102,9 @@ impl Emit<'_> {
                     }
                 }
             }
-            (Access::Strided(_) | Access::Places(_), _) => self.gather(ty, r, at, access, guard),
+            (Access::Strided(_) | Access::Indexed(_), _) => self.gather(ty, r, at, access, guard),
         }
-        self.settle(to);
+        self.store_if_spilled(to);
     }
 
     fn gather(&mut self, ty: Ty, r: u8, at: &At, access: Access, guard: Option<Reg>) {
@@ -114,9 +114,9 @@ impl Emit<'_> {
             Some(mask) => self.copy_whole(EXTRA, mask),
         }
         let (operation, offsets, scale, bytes) = match access {
-            Access::Places(places) => {
-                let places = self.vector(places, FIRST);
-                (Operation::GatherFar, places, ty.lane.bytes() as u32, 8 * ty.n)
+            Access::Indexed(offsets) => {
+                let offsets = self.vector(offsets, FIRST);
+                (Operation::GatherFar, offsets, ty.lane.bytes() as u32, 8 * ty.n)
             }
             Access::Strided(stride) => {
                 let size = ty.lane.bytes();
@@ -178,7 +178,7 @@ impl Emit<'_> {
                     }
                 }
             }
-            Access::Strided(_) | Access::Places(_) => self.scatter(ty, x, at, access, guard),
+            Access::Strided(_) | Access::Indexed(_) => self.scatter(ty, x, at, access, guard),
         }
     }
 
@@ -200,15 +200,15 @@ impl Emit<'_> {
             let guard = self.mask_for(guard, ty);
             self.store_whole(self.elements(2), guard);
         }
-        if let Access::Places(places) = access {
-            let places = self.vector(places, FIRST);
-            self.store_whole(self.elements(1), places);
+        if let Access::Indexed(offsets) = access {
+            let offsets = self.vector(offsets, FIRST);
+            self.store_whole(self.elements(1), offsets);
         }
         let (base, _, _, offset) = self.address(at, true);
         let index = if base == Register::R15 { Register::R14 } else { Register::R15 };
         for i in 0..self.active.min(ty.n) {
-            let skip = guard.map(|_| self.skip(further(self.elements(2), i * size)));
-            let from = further(self.elements(0), i * size);
+            let skip = guard.map(|_| self.skip(offset_by(self.elements(2), i * size)));
+            let from = offset_by(self.elements(0), i * size);
             let element = sized(FIRST, 16);
             self.put(Instruction::with2(by_size(self.m.load_one, ty.lane), element, from));
             let to = match access {
@@ -220,7 +220,7 @@ impl Emit<'_> {
                     memory(base, offset)
                 }
                 _ => {
-                    let place = further(self.elements(1), i * 8);
+                    let place = offset_by(self.elements(1), i * 8);
                     self.put(Instruction::with2(Code::Mov_r64_rm64, index, place));
                     let none = Register::None;
                     MemoryOperand::new(base, index, size as u32, offset, 1, false, none)
@@ -264,7 +264,7 @@ impl Emit<'_> {
                 let guard = self.vector(guard, EXTRA);
                 self.op(Operation::And, WHOLE, r, FIRST, guard);
             }
-            (Access::Unit | Access::Strided(_) | Access::Places(_), _) => {
+            (Access::Unit | Access::Strided(_) | Access::Indexed(_), _) => {
                 self.load_bytes(n, at, guard);
                 let (code, ty) = match n {
                     8 => (Code::VEX_Vpmovzxbd_ymm_xmmm64, Ty { lane: Lane::I32, n: 8 }),
@@ -276,7 +276,7 @@ impl Emit<'_> {
                 self.op(Operation::Greater, ty, r, FIRST, EXTRA);
             }
         }
-        self.settle(to);
+        self.store_if_spilled(to);
     }
 
     /// Loads `n` contiguous bytes. The bytes of inactive elements, or of elements that the guard excludes, are 0.
@@ -298,9 +298,9 @@ impl Emit<'_> {
             _ => {
                 self.no_bits(FIRST);
                 for i in 0..self.active.min(n) {
-                    let mask = further(self.elements(2), i * mask_bytes(n));
+                    let mask = offset_by(self.elements(2), i * mask_bytes(n));
                     let skip = guard.map(|_| self.skip(mask));
-                    let from = further(from, i);
+                    let from = offset_by(from, i);
                     self.put(Instruction::with4(insert, bytes, bytes, from, i as i32));
                     skip.into_iter().for_each(|skip| self.a.bind(skip));
                 }
@@ -360,10 +360,10 @@ impl Emit<'_> {
             }
             _ => {
                 for i in 0..self.active.min(n) {
-                    let mask = further(self.elements(2), i * mask_bytes(n));
+                    let mask = offset_by(self.elements(2), i * mask_bytes(n));
                     let skip = guard.map(|_| self.skip(mask));
                     let code = Code::VEX_Vpextrb_r32m8_xmm_imm8;
-                    self.put(Instruction::with3(code, further(to, i), bytes, i as i32));
+                    self.put(Instruction::with3(code, offset_by(to, i), bytes, i as i32));
                     skip.into_iter().for_each(|skip| self.a.bind(skip));
                 }
             }

@@ -20,7 +20,7 @@ mod convert;
 mod memory;
 
 use super::super::form::{Binary, Inst, Lane, Logic, Order, Reg, Ty, Unary, When};
-use super::super::regalloc::Home;
+use super::super::regalloc::Location;
 use super::emit::{Emit, Machine, Operand, Source, sized};
 use codes::{Operation, code};
 use iced_x86::{Code, Instruction, Register};
@@ -63,9 +63,9 @@ impl Emit<'_> {
     /// Returns the last operand of an instruction: the value's register, or memory. Words of the row (the nest's
     /// arguments) are first loaded into `scratch`.
     fn operand_256(&mut self, reg: Reg, ty: Ty, scratch: u8) -> Operand {
-        match (self.allocation.homes[reg], self.sources[reg]) {
-            (Home::Slot(_), _) => Operand::Memory(self.slot(reg), None),
-            (Home::Source, Some(Source::Constant(lane, bits))) => {
+        match (self.allocation.locations[reg], self.sources[reg]) {
+            (Location::Slot(_), _) => Operand::Memory(self.slot(reg), None),
+            (Location::Source, Some(Source::Constant(lane, bits))) => {
                 let at = self.constant(lane, bits, MACHINE.bytes / lane.bytes());
                 Operand::Memory(self.a.constant_operand(false), Some(at))
             }
@@ -173,7 +173,7 @@ impl Emit<'_> {
                 self.put(Instruction::with2(Code::Mov_r64_rm64, Register::R15, from));
                 self.truth_of_r15();
                 self.spread_r15(self.target(*to));
-                self.settle(*to);
+                self.store_if_spilled(*to);
             }
             Inst::SetWordTruth { word, x } => {
                 let x = sized(self.vector(*x, FIRST), 16);
@@ -188,13 +188,13 @@ impl Emit<'_> {
                 self.put(Instruction::with2(Code::VEX_Vmovq_xmm_rm64, low, Register::RAX));
                 let spread = Code::VEX_Vpbroadcastq_ymm_xmmm64;
                 self.put(Instruction::with2(spread, self.whole(r), low));
-                self.settle(*to);
+                self.store_if_spilled(*to);
             }
             // A uniform mask has all bits set or none, so it is valid for elements of every size.
             Inst::MoveMask { to, x } | Inst::Widen { to, x } => {
                 let x = self.vector(*x, RESULT);
                 self.copy_whole(self.target(*to), x);
-                self.settle(*to);
+                self.store_if_spilled(*to);
             }
             Inst::Unary { op, ty, to, x } => self.unary_256(*op, *ty, *to, *x),
             Inst::Binary { op, ty, to, x, y } => self.binary_256(*op, *ty, *to, *x, *y),
@@ -207,19 +207,19 @@ impl Emit<'_> {
             }
             Inst::Compare { order, signed, ty, to, x, y } => {
                 self.compare_256(*order, *signed, *ty, *x, *y, self.target(*to));
-                self.settle(*to);
+                self.store_if_spilled(*to);
             }
             Inst::Pick { ty, to, mask, x, y } => {
                 let mask = self.mask_for(*mask, *ty);
                 let y = self.vector(*y, FIRST);
                 let x = self.operand_256(*x, *ty, SECOND);
                 self.blend(*ty, self.target(*to), mask, &x, y);
-                self.settle(*to);
+                self.store_if_spilled(*to);
             }
             Inst::Convert { by, n, to, x } => {
                 let x = self.vector(*x, FIRST);
                 self.convert_256(*by, *n, self.target(*to), x)?;
-                self.settle(*to);
+                self.store_if_spilled(*to);
             }
             Inst::Logic { op, to, x, y } => {
                 let operation = match op {
@@ -231,7 +231,7 @@ impl Emit<'_> {
                 let x = self.vector(*x, FIRST);
                 let y = self.operand_256(*y, WHOLE, SECOND);
                 self.op_with(operation, WHOLE, self.target(*to), x, &y);
-                self.settle(*to);
+                self.store_if_spilled(*to);
             }
             Inst::Truth { to, all } => {
                 let r = self.target(*to);
@@ -240,7 +240,7 @@ impl Emit<'_> {
                 } else {
                     self.no_bits(r);
                 }
-                self.settle(*to);
+                self.store_if_spilled(*to);
             }
             Inst::UpperHalf { ty, to, x } => {
                 let x = self.vector(*x, FIRST);
@@ -251,7 +251,7 @@ impl Emit<'_> {
                 };
                 let r = sized(self.target(*to), 16);
                 self.put(Instruction::with3(code, r, sized(x, from), 1));
-                self.settle(*to);
+                self.store_if_spilled(*to);
             }
             Inst::Broadcast { lane, to, x } => {
                 let x = sized(self.vector(*x, FIRST), 16);
@@ -260,7 +260,7 @@ impl Emit<'_> {
                     Lane::F32 | Lane::I32 => Code::VEX_Vbroadcastss_ymm_xmm,
                 };
                 self.put(Instruction::with2(code, self.whole(self.target(*to)), x));
-                self.settle(*to);
+                self.store_if_spilled(*to);
             }
             Inst::Load { ty, to, at, access, guard } => {
                 self.load_256(*ty, *to, at, *access, *guard);
@@ -295,7 +295,7 @@ impl Emit<'_> {
                 let constant = self.active_bits(32 / (*n).max(4), self.active);
                 let from = self.a.constant_operand(false);
                 self.load_whole(self.target(*to), from, Some(constant));
-                self.settle(*to);
+                self.store_if_spilled(*to);
             }
             Inst::Active { n } => self.active = *n,
             Inst::Constant { .. }
@@ -340,7 +340,7 @@ impl Emit<'_> {
                 self.op(Operation::Or, ty, r, EXTRA, RESULT);
             }
         }
-        self.settle(to);
+        self.store_if_spilled(to);
     }
 
     fn binary_256(&mut self, op: Binary, ty: Ty, to: Reg, x: Reg, y: Reg) {
@@ -351,14 +351,14 @@ impl Emit<'_> {
             Binary::Mul if ty.lane == Lane::I64 => {
                 let (x, y) = (self.vector(x, FIRST), self.vector(y, SECOND));
                 self.product(ty, r, x, y);
-                return self.settle(to);
+                return self.store_if_spilled(to);
             }
             Binary::Mul => Operation::Mul,
             Binary::Div => Operation::Div,
             Binary::Largest | Binary::Smallest => {
                 let (x, y) = (self.vector(x, FIRST), self.vector(y, SECOND));
                 self.extreme(op == Binary::Largest, ty, r, x, y);
-                return self.settle(to);
+                return self.store_if_spilled(to);
             }
             Binary::And => Operation::And,
             Binary::Or => Operation::Or,
@@ -374,14 +374,14 @@ impl Emit<'_> {
                 self.op(Operation::Xor, ty, RESULT, x, EXTRA);
                 self.op(Operation::ShiftRightBy, ty, RESULT, RESULT, y);
                 self.op(Operation::Xor, ty, r, RESULT, EXTRA);
-                return self.settle(to);
+                return self.store_if_spilled(to);
             }
             Binary::ShiftRightArithmetic => Operation::ShiftArithmeticBy,
         };
         let x = self.vector(x, FIRST);
         let y = self.operand_256(y, ty, SECOND);
         self.op_with(operation, ty, r, x, &y);
-        self.settle(to);
+        self.store_if_spilled(to);
     }
 
     /// Computes in register `r` the lower 64 bits of the products of 64-bit elements, from products of 32-bit halves.

@@ -41,10 +41,10 @@ impl Emit<'_> {
         operation: [Operation; 2],
     ) -> (Code, MemoryOperand) {
         let [near, far] = operation;
-        let (operation, places, scale, bytes) = match access {
-            Access::Places(places) => (
+        let (operation, offsets, scale, bytes) = match access {
+            Access::Indexed(offsets) => (
                 far,
-                self.vector(places, 29),
+                self.vector(offsets, 29),
                 ty.lane.bytes() as u32,
                 8 * ty.n.max(16 / ty.lane.bytes()),
             ),
@@ -68,7 +68,7 @@ impl Emit<'_> {
         let code = self.known(operation, ty);
         let (base, _, _, offset) = self.address(at, true);
         let none = Register::None;
-        (code, MemoryOperand::new(base, sized(places, bytes), scale, offset, 1, false, none))
+        (code, MemoryOperand::new(base, sized(offsets, bytes), scale, offset, 1, false, none))
     }
 
     pub(super) fn load_512(
@@ -97,7 +97,7 @@ impl Emit<'_> {
                 let made = Instruction::with2(code, sized(r, ty.bytes()), from);
                 self.put_with(made, None, mask, mask.is_some());
             }
-            Access::Strided(_) | Access::Places(_) => {
+            Access::Strided(_) | Access::Indexed(_) => {
                 let mask = self.access_mask(ty.n, guard).unwrap_or(ACTIVE);
                 // Elements that are not loaded must be zero, and the gather instruction clears its mask register, so
                 // give it a copy.
@@ -119,7 +119,7 @@ impl Emit<'_> {
                 }
             }
         }
-        self.settle(to);
+        self.store_if_spilled(to);
     }
 
     pub(super) fn store_512(
@@ -144,7 +144,7 @@ impl Emit<'_> {
                 let made = Instruction::with2(code, to, sized(x, ty.bytes()));
                 self.put_with(made, None, mask, false);
             }
-            Access::Strided(_) | Access::Places(_) => {
+            Access::Strided(_) | Access::Indexed(_) => {
                 let mask = mask.unwrap_or(ACTIVE);
                 if mask != Register::K1 {
                     self.put(Instruction::with2(Code::VEX_Kmovw_kr_km16, Register::K1, mask));
@@ -197,7 +197,7 @@ impl Emit<'_> {
                 let both = Code::VEX_Kandw_kr_kr_kr;
                 self.put(Instruction::with3(both, r, Register::K1, guard));
             }
-            (Access::Unit | Access::Strided(_) | Access::Places(_), _) => {
+            (Access::Unit | Access::Strided(_) | Access::Indexed(_), _) => {
                 let from = self.place(at);
                 let made = Instruction::with2(load, bytes, from);
                 self.put_with(made, None, Some(mask.unwrap_or(ACTIVE)), true);

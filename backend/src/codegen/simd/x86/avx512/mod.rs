@@ -10,7 +10,7 @@ mod codes;
 mod memory;
 
 use super::super::form::{Binary, Inst, Lane, Logic, Order, Reg, Ty, Unary, When};
-use super::super::regalloc::Home;
+use super::super::regalloc::Location;
 use super::emit::{Emit, Machine, Operand, Source, by_size, sized};
 use codes::{Operation, code, conversion};
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
@@ -58,38 +58,38 @@ impl Emit<'_> {
 
     /// Returns the last operand of an instruction: the value's register, or memory if the value has no register.
     fn operand_512(&mut self, reg: Reg, ty: Ty) -> Operand {
-        match self.allocation.homes[reg] {
-            Home::Register(r) => Operand::Register(sized(r, ty.bytes())),
-            Home::Slot(_) => Operand::Memory(self.slot(reg), None),
-            Home::Source => {
+        match self.allocation.locations[reg] {
+            Location::Register(r) => Operand::Register(sized(r, ty.bytes())),
+            Location::Slot(_) => Operand::Memory(self.slot(reg), None),
+            Location::Source => {
                 let (from, constant) = self.repeated(reg);
                 Operand::Memory(from, constant)
             }
-            Home::Nowhere => Operand::Register(sized(31, ty.bytes())),
+            Location::Nowhere => Operand::Register(sized(31, ty.bytes())),
         }
     }
 
     pub(super) fn mask(&mut self, reg: Reg, scratch: Register) -> Register {
-        match self.allocation.homes[reg] {
-            Home::Register(r) => Register::K0 + u32::from(r),
-            Home::Slot(_) => {
+        match self.allocation.locations[reg] {
+            Location::Register(r) => Register::K0 + u32::from(r),
+            Location::Slot(_) => {
                 let from = self.slot(reg);
                 self.put(Instruction::with2(Code::VEX_Kmovw_kr_km16, scratch, from));
                 scratch
             }
-            Home::Nowhere | Home::Source => scratch,
+            Location::Nowhere | Location::Source => scratch,
         }
     }
 
     fn mask_target(&self, reg: Reg) -> Register {
-        match self.allocation.homes[reg] {
-            Home::Register(r) => Register::K0 + u32::from(r),
-            Home::Nowhere | Home::Slot(_) | Home::Source => Register::K0,
+        match self.allocation.locations[reg] {
+            Location::Register(r) => Register::K0 + u32::from(r),
+            Location::Nowhere | Location::Slot(_) | Location::Source => Register::K0,
         }
     }
 
     fn settle_mask(&mut self, reg: Reg) {
-        if let Home::Slot(_) = self.allocation.homes[reg] {
+        if let Location::Slot(_) = self.allocation.locations[reg] {
             let to = self.slot(reg);
             self.put(Instruction::with2(Code::VEX_Kmovw_m16_kr, to, Register::K0));
         }
@@ -123,7 +123,7 @@ impl Emit<'_> {
                 let r = self.whole(self.target(*to));
                 let from = Code::EVEX_Vpbroadcastq_zmm_k1z_r64;
                 self.put(Instruction::with2(from, r, Register::RAX));
-                self.settle(*to);
+                self.store_if_spilled(*to);
             }
             Inst::MoveMask { to, x } => {
                 let x = self.mask(*x, Register::K0);
@@ -155,7 +155,7 @@ impl Emit<'_> {
                         self.put_with(Instruction::with3(code, r, x, by), c, None, false);
                     }
                 }
-                self.settle(*to);
+                self.store_if_spilled(*to);
             }
             Inst::Binary { op, ty, to, x, y } => {
                 let operation = match op {
@@ -188,7 +188,7 @@ impl Emit<'_> {
                     (None, y) => self.three(code, r, x, &y, None),
                     (Some(by), y) => self.four(code, r, x, &y, by),
                 }
-                self.settle(*to);
+                self.store_if_spilled(*to);
             }
             Inst::Fma { ty, to, x, y, z } => {
                 let codes = [Operation::Fma213, Operation::Fma231]
@@ -226,14 +226,14 @@ impl Emit<'_> {
                 let x = self.operand_512(*x, *ty);
                 let r = sized(self.target(*to), ty.bytes());
                 self.three(code, r, y, &x, Some(mask));
-                self.settle(*to);
+                self.store_if_spilled(*to);
             }
             Inst::Convert { by, n, to, x } => {
                 let (code, from, into) = conversion(*by, *n).ok_or("a conversion is not there")?;
                 let x = sized(self.vector(*x, 29), from);
                 let r = sized(self.target(*to), into);
                 self.put(Instruction::with2(code, r, x));
-                self.settle(*to);
+                self.store_if_spilled(*to);
             }
             Inst::Logic { op, to, x, y } => {
                 let code = match op {
@@ -269,13 +269,13 @@ impl Emit<'_> {
                     _ => (Code::EVEX_Vpermilps_xmm_k1z_xmmm128b32_imm8, 16, 16, 1),
                 };
                 self.put(Instruction::with3(code, sized(r, to_bytes), sized(x, from), by));
-                self.settle(*to);
+                self.store_if_spilled(*to);
             }
             Inst::Broadcast { lane, to, x } => {
                 let x = sized(self.vector(*x, 29), 16);
                 let r = sized(self.target(*to), 64);
                 self.put(Instruction::with2(by_size(self.m.broadcast, *lane), r, x));
-                self.settle(*to);
+                self.store_if_spilled(*to);
             }
             Inst::Load { ty, to, at, access, guard } => {
                 self.load_512(*ty, *to, at, *access, *guard)
