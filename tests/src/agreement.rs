@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_iteration_and_what_reads_them() {
+    fn sums_in_calls_and_their_readers() {
         let text = "
 func @g(%0: f64[2]) -> (f64[2], f64[]) {
   %1: f64[2] = neg %0

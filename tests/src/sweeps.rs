@@ -65,26 +65,26 @@ sweeps! {
     Models = "random::machine_models::programs_mean_the_same_for_every_model", gate 30 in 2.0 s, nightly 1000;
     SmallCaches = "random::machine_models::gradients_are_right_where_nothing_stays_in_the_cache", gate 60 in 2.0 s, nightly 3000;
     Recordings = "random::fuzz::recordings_are_their_programs", gate 100 in 0.1 s, nightly 3000;
-    Met = "random::fuzz::the_generator_meets_what_programs_are_made_of", gate 1000 in 0.1 s, nightly 1000;
+    Met = "random::fuzz::the_generator_draws_every_primitive", gate 1000 in 0.1 s, nightly 1000;
     // Drawn: programs with loops (`random::random_loops`).
     Policies = "random::random_loops::values_gradients_and_effects_are_those_of_every_policy", gate 12 in 1.1 s, nightly 300;
     Budgets = "random::random_loops::budgets_are_obeyed_or_refused_with_the_least_number", gate 12 in 6.0 s, nightly 300;
     Factors = "random::random_loops::budgets_of_programs_that_factor_matrices_are_obeyed_or_refused", gate 3 in 4.0 s, nightly 100;
     Orders = "random::random_loops::derivatives_of_gradients_are_those_of_every_policy", gate 8 in 0.7 s, nightly 200;
-    Rounding = "random::random_loops::derivatives_of_what_is_rounded_are_near", gate 8 in 0.6 s, nightly 200;
-    Thresholds = "random::random_loops::what_is_rounded_decides_as_the_forward_pass_did", gate 16 in 1.0 s, nightly 300;
-    Figures = "random::random_loops::what_is_said_of_the_tape_is_all_of_it", gate 12 in 0.3 s, nightly 300;
+    Rounding = "random::random_loops::derivatives_under_rounding_are_near", gate 8 in 0.6 s, nightly 200;
+    Thresholds = "random::random_loops::rounded_residuals_keep_all_decisions", gate 16 in 1.0 s, nightly 300;
+    Figures = "random::random_loops::the_tape_table_is_complete", gate 12 in 0.3 s, nightly 300;
     Machines = "random::random_loops::simulated_machines_compute_the_same_bits", gate 6 in 0.7 s, nightly 150;
-    Growth = "random::random_loops::what_a_gradient_works_in_does_not_grow_with_iterations", gate 20 in 2.0 s, nightly 300;
+    Growth = "random::random_loops::workspace_does_not_grow_with_the_trip_count", gate 20 in 2.0 s, nightly 300;
     // Drawn: programs that write to arrays, and products.
-    WritesMean = "random::state::random_programs_mean_what_they_do_to_numbers", gate 40 in 0.7 s, nightly 1000;
+    WritesMean = "random::state::random_programs_with_state_equal_plain_rust", gate 40 in 0.7 s, nightly 1000;
     WritesFirst = "random::state::random_programs_have_the_derivatives_of_their_pure_forms", gate 6 in 2.0 s, nightly 150;
     WritesHigher = "random::state::random_programs_have_higher_derivatives", gate 2 in 2.3 s, nightly 50;
     PaddedWindows = "random::padded_windows::transposes_of_products_of_windows_are_transposes", gate 60 in 1.0 s, nightly 3000;
-    Places = "random::places::narrow_loops_mean_what_arrays_did", gate 400 in 1.2 s, nightly 10_000;
+    Narrowed = "random::narrowed_loops::narrowed_loops_compute_the_same", gate 400 in 1.2 s, nightly 10_000;
     Reads = "random::reads::parts_are_those_of_the_whole", gate 40 in 2.0 s, nightly 3000;
     Products = "random::small_gemm::random_compositions", gate 20 in 0.2 s, nightly 1000;
-    Nests = "study::accelerator::programs::random_nests_read_what_streams_bring", gate 200 in 0.2 s, nightly 10_000;
+    Nests = "study::accelerator::programs::random_nests_read_streamed_words", gate 200 in 0.2 s, nightly 10_000;
     // Drawn: programs under the laws of primitives, and damaged text.
     Laws = "laws::random::laws_hold_for_random_programs", gate 150 in 0.5 s, nightly 4000;
     Damage = "laws::mutations::broken_text_does_not_panic", gate 6 in 0.2 s, nightly 200;
@@ -100,13 +100,13 @@ sweeps! {
     Timers = "profile::tests::timers_change_no_bit", gate 100 in 1.0 s, nightly 3000;
     KernelTexts = "loop_ir::text_tests::no_text_is_too_wrong", gate 2000 in 1.0 s, nightly 100_000;
     Elementwise = "codegen::clif::tests::random_kernels", gate 600 in 0.7 s, nightly 10_000;
-    Calls = "loop_ir::tests::what_calls_write_is_apart", gate 300 in 0.1 s, nightly 10_000;
+    Calls = "loop_ir::tests::overlapping_results_of_calls_are_refused", gate 300 in 0.1 s, nightly 10_000;
     Jam = "passes::unroll_and_jam::tests::no_bit_changes", gate 600 in 0.3 s, nightly 20_000;
     Updates = "lower::in_place_tests::random_updates", gate 60 in 0.2 s, nightly 3000;
-    Scheduled = "lower::tests::random_programs_mean_what_they_say", gate 150 in 0.2 s, nightly 5000;
+    Scheduled = "lower::tests::lowering_keeps_the_meaning_of_random_programs", gate 150 in 0.2 s, nightly 5000;
     Quotients = "ir::analysis::affine::quotients_and_remainders_are_those_of_numbers", gate 4000 in 0.1 s, nightly 200_000;
     Forms = "ir::analysis::affine::forms_are_the_numbers_that_they_say", gate 4000 in 0.1 s, nightly 200_000;
-    Scans = "accelerator::reference_issue::queues_issue_what_a_scan_of_the_window_issues", gate 60 in 0.1 s, nightly 3000;
+    Scans = "accelerator::reference_issue::queues_issue_like_a_scan_of_the_window", gate 60 in 0.1 s, nightly 3000;
     Thin = "runtime::small_gemm::tests::versions_agree_with_the_definition", gate 3000 in 1.9 s, nightly 100_000;
     // A list of lengths, of which the gate takes the beginning: the long transforms at the end take three minutes.
     TransformLengths = "routines::fourier_accuracy::transforms_are_as_accurate_as_their_order", gate 76 in 1.0 s, nightly 93;
@@ -124,7 +124,7 @@ sweeps! {
     TapeOfPrograms = "programs::budgets::budgets_are_obeyed_or_refused_with_the_least_number", gate 8 in 2.8 s, nightly 8;
     TapePlan = "memory::tape_plan", gate 10 in 5.0 s, nightly 10;
     Suite = "study::suite", gate 22 in 7.0 s, nightly 22;
-    Studies = "study::tapeflow::kernels_keep_what_the_study_says", gate 9 in 2.4 s, nightly 9;
+    Studies = "study::tapeflow::residuals_of_kernels_equal_the_study", gate 9 in 2.4 s, nightly 9;
     Unrolled = "study::accelerator::programs::unrolled_loops_compute_the_same_bits_with_no_more_accesses", gate 9 in 1.5 s, nightly 9;
 }
 

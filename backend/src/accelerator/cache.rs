@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_back_is_what_was_changed() {
+    fn only_modified_lines_are_written_back() {
         let mut cache = Cache::new(4, 2);
         cache.access(2, true);
         cache.access(4, false);

@@ -155,7 +155,7 @@ impl Random {
 }
 
 #[test]
-fn queues_issue_what_a_scan_of_the_window_issues() {
+fn queues_issue_like_a_scan_of_the_window() {
     let mut arrays = Arrays::bump(Arrays::BASE, 0, 0);
     let (x, tape) = (arrays.push("x", 1024, 8), Tape::at(Tape::BASE));
     let small = Machine { units: 2, window: 12, mshrs: 2, ..Machine::cal() }.with_cache(1 << 10, 2);

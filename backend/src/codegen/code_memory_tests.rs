@@ -79,7 +79,7 @@ fn programs_compile_between_large_arrays() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn allocations_beyond_the_capacity_fail() {
     let page = region::page::size();
     let mut memory = CodeMemory::new(page).unwrap();
     let start = memory.take(1, 1).unwrap();

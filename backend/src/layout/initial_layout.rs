@@ -146,7 +146,7 @@ mod tests {
     use crate::loop_ir::parse;
 
     #[test]
-    fn what_has_no_elements_is_not_kept() {
+    fn empty_arrays_get_no_region() {
         let text = "program @x { workspace 64 buffer b0: f64[8] input 0 buffer b1: f64[8] output 0
             buffer b2: f64[8] workspace 0 kept tape buffer b3: f64[3,0] workspace 0 kept tape
             for i0 in 8 { %0: f64 = load b0[i0] store b2[i0], %0 }

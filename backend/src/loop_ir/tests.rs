@@ -666,7 +666,7 @@ fn functions_are_asked_in_order() {
 
 /// The verifier must refuse a call of a Rust function if the types of operands or results differ from its signature.
 #[test]
-fn the_verifier_checks_what_is_asked() {
+fn the_verifier_checks_host_calls() {
     for (ask, want) in [
         ("(b0[0; 4]: f64[2,2]) to (b1[0; 2]: f64[2])", None),
         ("lanes 2 (shared b0[0; 4]: f64[4], b0[0; 2]: f64[2]) to (b1[0; 2]: f64[2])", None),
@@ -741,7 +741,7 @@ fn the_verifier_checks_calls() {
 /// The verifier must require that a donated argument has the address of its result, and overlaps no other view of the
 /// call.
 #[test]
-fn the_verifier_checks_what_is_given_up() {
+fn the_verifier_checks_donations() {
     let given = "kernel k0 @f { buffer b0: f64[4] input 0 output 0 store b0[1], 2.0 }";
     for (callee, call, want) in [
         (given, "k0(b1[4; 4]) to (b1[4; 4]) frame 0", None),
@@ -790,7 +790,7 @@ fn the_verifier_checks_what_is_given_up() {
 /// The verifier must find exactly those calls of which a result overlaps another view, among random calls with up to
 /// five views.
 #[test]
-fn what_calls_write_is_apart() {
+fn overlapping_results_of_calls_are_refused() {
     let mut state = Sweep::Calls.seed();
     let mut next = |n: u64| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -858,7 +858,7 @@ fn the_verifier_checks_memory() {
 /// The verifier must report contractions of 2 x 2 matrices that write bytes which they read. Buffers overlap: `b0`
 /// has bytes 0..128 of the workspace, `b1` 64..192, `b2` 128..256; `b3` is a result.
 #[test]
-fn contractions_that_write_what_they_read_are_found() {
+fn contractions_that_overwrite_their_operands_are_refused() {
     for (out, lhs, rhs, want) in [
         ("b0[0; 2, 1]", "b2[0; 2, 1]", "b2[4; 2, 1]", None),
         ("b0[4; 2, 1]", "b1[4; 2, 1]", "b2[0; 2, 1]", None),
@@ -910,7 +910,7 @@ fn shadowed(body: &str) -> Result<(), String> {
 }
 
 #[test]
-fn loads_find_what_they_mean() {
+fn loads_read_the_version_they_name() {
     for body in [
         // Bytes of `b0` that no store to the overlapping `b1` has overwritten keep their value.
         "store b0[0], 1.0 store b1[8], 2.0 %0: f64 = load b0[0]",
@@ -1045,7 +1045,7 @@ fn lanes_fold_in_their_order() {
 
 /// The marks of saved values must survive printing and parsing, and the verifier must refuse wrong marks.
 #[test]
-fn marks_of_what_is_kept_round_trip() {
+fn marks_of_residuals_round_trip() {
     let text = "\
 program @f {
   workspace 64
@@ -1082,7 +1082,7 @@ program @f {
 }
 
 #[test]
-fn spliced_bodies_keep_what_they_kept() {
+fn inlined_bodies_keep_their_marks() {
     let text = "kernel k0 @f inline { workspace 64 buffer b0: f64[] input 0 kept named mine \
          buffer b1: f64[] output 0 buffer b2: f64[] workspace 0 kept named other \
          nest { %0: f64 = load b0[0] store b2[0], %0 %1: f64 = load b2[0] store b1[0], %1 } } \
@@ -1099,7 +1099,7 @@ fn spliced_bodies_keep_what_they_kept() {
 /// `clamp_bounds` must clamp every index that is not proved to be in bounds: in loads and stores, with guards and in
 /// loops.
 #[test]
-fn what_is_not_proved_is_confined() {
+fn indices_without_a_proof_are_clamped() {
     let text = "\
 program @f {
   buffer b0: f64[3] input 0

@@ -259,7 +259,7 @@ fn refused(text: &str, want: &str) {
 }
 
 #[test]
-fn what_is_not_declared_is_refused() {
+fn uses_before_definitions_are_refused() {
     let body = "buffer b0: f64[4] input 0 buffer b1: f64[] output 0";
     let load = "%0: f64 = load b0[(v5)] store b1[0], %0";
     refused(&format!("program @f {{ {body} {load} }}"), "v5 is used before it is defined");

@@ -119,7 +119,7 @@ fn new_elements_and_indices_that_come_from_the_base() {
 }
 
 #[test]
-fn what_is_cheap_to_recompute_is_not_recomputed_from_what_was_written_over() {
+fn recomputation_reads_no_overwritten_operand() {
     same(
         "(f64[100], f64[100], f64[]) {
   %4: f64[100] = exp %w

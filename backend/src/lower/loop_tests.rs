@@ -461,7 +461,7 @@ func @iteration(%0: f64[40], %1: i64[]) -> (f64[40]) {
 
 /// A caller passes arrays without later readers to be overwritten, and copies of all others.
 #[test]
-fn calls_update_what_dies_with_them() {
+fn calls_update_dead_operands_in_place() {
     let functions = "
 func @fill(%0: f64[4], %1: f64[], %2: i64[]) -> (f64[4]) {
   %3: f64[] = sin %1

@@ -147,7 +147,7 @@ func @reverse(%0: i64[], %1: tape<f64[]>, %2: tape<bool[]>, %3: tape<f64[3]>, %4
 /// The records that an iteration writes for its own inner loops are freed when it ends: 100 iterations must
 /// need no more tape memory than one, which is 1000 records of 40 bytes and the rest of a chunk.
 #[test]
-fn iterations_give_back_what_they_kept() {
+fn records_of_inner_loops_are_freed() {
     let functions = "
 func @iteration(%0: i64[], %1: f64[]) -> (f64[]) {
   %2: f64[], %3: tape<f64[]>, %4: tape<bool[]>, %5: tape<f64[3]> = loop{body=@ahead, trip=runtime, direction=up, takes=[carry0,const]} 1000, %1, 0.5

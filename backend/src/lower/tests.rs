@@ -114,7 +114,7 @@ fn every_sample_of_every_primitive() {
 /// doubling or a stencil would have as many terms as there are paths to its operands. The test expects loops that
 /// grow only with the text of the program.
 #[test]
-fn views_of_large_arrays_do_not_multiply_what_is_computed_again() {
+fn views_of_large_arrays_do_not_multiply_recomputation() {
     let lines = |levels: usize| {
         let mut text = String::from("func @f(%0: f64[100000]) -> (f64[100000]) {\n");
         for n in 0..levels {
@@ -331,7 +331,7 @@ fn random_equation(r: &mut Random, b: &Builder<'_>, values: &mut Vec<Atom>) {
 }
 
 #[test]
-fn random_programs_mean_what_they_say() {
+fn lowering_keeps_the_meaning_of_random_programs() {
     let mut module = Module::new();
     for seed in Sweep::Scheduled.seeds() {
         let mut r = Random(seed);

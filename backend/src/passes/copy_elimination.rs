@@ -464,7 +464,7 @@ mod tests {
     const BACK: &str = "for i2 in 4 { %1: f64 = load b2[i2] store b1[i0*4 + i2], %1 }";
 
     #[test]
-    fn what_is_read_is_read_where_it_lies() {
+    fn copies_that_are_only_read_are_removed() {
         let read = "for i3 in 4 { %2: f64 = load b2[i3*-1 + 3] %3: f64 = add %2, 1.0";
         // The result goes to the next row, so the copy is removed; to the same row, which is read in another
         // order; or to elements of all rows, so the copy stays.
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_written_where_it_lies() {
+    fn copies_that_are_written_back_are_removed() {
         let turn = "serial i3 in 4 { %2: f64 = load b2[i3] %3: f64 = load b2[i3*-1 + 3]
                       %4: f64 = add %2, %3 store b2[i3], %4 }";
         check(&format!("serial i0 in 4 {{ {OUT} {turn} {BACK} }}"), 2);
@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_is_made_where_it_goes() {
+    fn results_are_computed_in_their_destination() {
         let fill = |from: &str| {
             format!(
                 "for i3 in 4 {{ %2: f64 = load b1[{from}] %3: f64 = add %2, 1.0 store b2[i3], %3 }}"
@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_emptied_is_read_first() {
+    fn reads_move_before_a_zero_fill() {
         let empty = "for i2 in 4 { store b1[i0*4 + i2], 0.0 }";
         let work = "for i3 in 4 { %2: f64 = load b2[i3*-1 + 3] store b3[i3], %2 }
             for i4 in 4 { %3: f64 = load b3[i4] store b1[i0*4 + i4 + 4], %3 }";
@@ -516,7 +516,7 @@ mod tests {
 
     /// The copy is removed only if the start of the window is computable before the first use of the window.
     #[test]
-    fn what_begins_where_only_a_later_value_says() {
+    fn copies_to_late_addresses_stay() {
         let fill = "for i3 in 4 { %2: f64 = load b0[i3] %3: f64 = add %2, 1.0 store b2[i3], %3 }";
         let start = "%4: i64 = min i0, 3 %5: i64 = mul %4, 2";
         let back = "for i2 in 4 { %1: f64 = load b2[i2] store b1[i2 + (%5)], %1 }";

@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn what_iterations_have_in_common_is_computed_once() {
+    fn invariant_values_are_hoisted() {
         let divided = "%0: f64 = load b0[i1] %1: f64 = div %0, 255.0 %2: f64 = convert{to=f64} i0
             %3: f64 = mul %1, %2 store b1[i0*8 + i1], %3";
         let text = check(&format!("for i0 in 5 {{ for i1 in 8 {{ {divided} }} }}"), 1);
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cheap_or_runs_seldom_or_changes_stays() {
+    fn cheap_rare_and_varying_values_stay() {
         let with = |outer: usize, what: &str| {
             format!(
                 "for i0 in {outer} {{ for i1 in 8 {{ %0: f64 = load b0[i1] {what}

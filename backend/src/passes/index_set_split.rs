@@ -480,7 +480,7 @@ mod tests {
 
     /// Addresses out of bounds are refused even if their computation would overflow.
     #[test]
-    fn addresses_at_the_end_of_what_there_is() {
+    fn addresses_at_the_end_of_the_range() {
         for stride in [i64::MAX, i64::MIN, i64::MIN + 1] {
             let text = format!(
                 "program @x {{

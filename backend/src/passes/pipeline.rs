@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_find_what_they_require() {
+    fn steps_find_their_requirements() {
         for list in List::ALL {
             let mut holds = list.begins;
             for step in list.steps {

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_iterations_set_first_is_their_own() {
+    fn variables_set_before_use_are_privatized() {
         let text = local(
             "nest { var v0: f64 = 0.0 serial i0 in 4 { v0 = 1.0 serial i1 in 2 {
                %0: f64 = load b0[i0] %1: f64 = mul v0, %0 v0 = %1 }
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_on_stays() {
+    fn live_variables_are_not_privatized() {
         // The declaration stays if the value is read in the next iteration, read after the loop, or set only
         // in a branch.
         for body in [

@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn what_exchanges_places_does_so_in_variables() {
+    fn swapped_buffers_become_swapped_variables() {
         let text = promoted(
             "program @x { workspace 256 buffer b0: f64[2] workspace 0 buffer b1: f64[2] workspace 64
                buffer b2: f64[2] output 0
@@ -472,7 +472,7 @@ mod tests {
     /// A nested loop must not promote elements that carry values from one iteration of the outer loop to the next,
     /// if the outer loop has too many elements to promote them itself.
     #[test]
-    fn what_outlives_a_loop_within_stays() {
+    fn elements_carried_by_an_outer_loop_stay() {
         let (most, of_one) = (
             MachineModel::MEASURED.promoted_elements,
             MachineModel::MEASURED.promoted_elements_of_one,
@@ -497,7 +497,7 @@ mod tests {
     /// Elements at dynamic addresses, parts of buffers that are passed to a call, and guarded stores are not
     /// promoted.
     #[test]
-    fn what_is_met_elsewhere_stays() {
+    fn elements_with_other_accesses_stay() {
         let keep = "nest { %0: f64 = load b0[0] store b1[0], %0 } }";
         for body in [
             "serial i0 in 3 { nest { %1: f64 = load b0[0] %2: f64 = add %1, 1.0 store b0[0], %2 }

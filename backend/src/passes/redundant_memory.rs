@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_is_not_loaded() {
+    fn redundant_loads_are_removed() {
         check(
             "nest { %0: f64 = load b0[1] %1: f64 = load b0[1] %2: f64 = mul %0, %1 store b2[0], %2 }",
             [[1, 1]; 2],
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_branches_and_iterations_store_is_not_known() {
+    fn stores_in_branches_and_loops_are_not_forwarded() {
         check(
             "nest { %9: i64 = load b1[0] %8: bool = gt %9, 0 store b2[1], 1.0
                if %8 { %0: f64 = load b2[1] store b2[0], %0 store b2[1], 2.0 } else { }

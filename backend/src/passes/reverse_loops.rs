@@ -118,7 +118,7 @@ mod tests {
 
     /// In a loop of one iteration, the stride may be any number: extreme ones must not overflow.
     #[test]
-    fn strides_at_the_end_of_what_there_is() {
+    fn strides_at_the_end_of_the_range() {
         for stride in [i64::MIN, i64::MIN + 1] {
             reversed(&format!(
                 "for i0 in 4 {{ for i1 in 1 {{ store b1[i0 + i1*{stride}], 2.0 }} }}"

@@ -376,7 +376,7 @@ mod tests {
     /// A parallel loop over rows whose columns are split into two loops. Addresses with different indices do
     /// not prove independence again, so the loop must stay parallel as before.
     #[test]
-    fn what_is_claimed_is_not_taken_back() {
+    fn parallel_loops_stay_parallel() {
         let text = straight(
             "for i0 in 2 lanes 2 { %0: i64 = max i0, 0 %1: f64 = convert{to=f64} %0
                for i1 in 2 { store b2[i0*3 + i1], %1 } store b2[i0*3 + 2], 1.0 }",

@@ -354,7 +354,7 @@ mod tests {
         %1: f64 = load b0[i0*8 + i1*2 + 1] store b2[i0*8 + i1*2 + 1], %1 } }";
 
     #[test]
-    fn loops_that_are_turned_iteration_read_what_they_have_stored() {
+    fn reversed_loops_read_their_own_stores() {
         let text = taken(&format!(
             "{PAIRS} serial i2 in 3 {{ serial i3 in 4 {{
                %2: f64 = load b2[i2*-8 + i3*-2 + 23] store b1[i2*8 + i3*2], %2
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_otherwise_stays_whole() {
+    fn arrays_with_other_accesses_stay_whole() {
         for body in [
             "for i2 in 24 { %2: f64 = load b2[i2] store b1[i2], %2 }",
             "for i2 in 4 { for i3 in 6 { %2: f64 = load b2[i3*4 + i2] store b1[i2*6 + i3], %2 } }",
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_turns_stays_whole() {
+    fn swapped_arrays_stay_whole() {
         let body = "buffer b3: f64[24] workspace 192 for i9 in 24 { store b3[i9], 0.5 }
             serial i0 in 1 carry b3 = b2 { serial i1 in 12 {
               %0: f64 = load b3[i1*2] store b2[i1*2], %0 %1: f64 = load b0[i1] store b2[i1*2 + 1], %1 } }

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_chain_of_its_own_stays() {
+    fn loops_without_independent_chains_are_not_jammed() {
         // None of these loops is jammed. Each iteration adds to a result of the previous one.
         let before = SUM.replace("var v0: f64 = 0.5", "%5: f64 = load b1[0] var v0: f64 = %5");
         let before = before.replace("store b1[i0], v0", "store b1[i0], v0 store b1[0], v0");

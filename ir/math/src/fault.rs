@@ -117,7 +117,7 @@ faults! {
     RecordsMixed = "records-mixed", "arrays of which each is read in order are streamed as records, which are not", "study::accelerator";
     EightInside = "eight-inside", "a function of eight arguments takes its straight part for all of them", "laws::native";
     LatePlaces = "late-places", "pieces of straight code hold reads of places of arrays that others read before", "programs::budgets";
-    LastButOne = "last-but-one", "an array of rows is taken for its last one where another one is read", "random::places";
+    LastButOne = "last-but-one", "an array of rows is taken for its last one where another one is read", "random::narrowed_loops";
     JammedMeets = "jammed-meets", "iterations that write what others read go through their loops together", "laws::filetests";
     InterchangedStores = "interchanged-stores", "elements that differ from term to term are taken for one, which a register holds", "laws::filetests";
     PassesMixed = "passes-mixed", "what waits for the end of the forward pass shares loops with it", "programs::budgets";

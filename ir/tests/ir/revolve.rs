@@ -67,7 +67,7 @@ fn unknown_lengths_cost_one_more_time_at_most() {
 }
 
 #[test]
-fn what_is_wrong_is_found() {
+fn invalid_schedules_are_refused() {
     let wrong = [
         ("keep 0, ahead 1, back 1", 2, "1 iterations are not undone"),
         ("keep 0, ahead 2, back 1, take 0, back 0", 2, "action 1"),

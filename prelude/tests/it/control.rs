@@ -60,7 +60,7 @@ fn branches_give_the_same() {
 
 /// A value that escaped from its trace is reported, even where it would only be a condition or a trip count.
 #[test]
-fn what_escaped_decides_nothing() {
+fn escaped_conditions_and_trip_counts_are_errors() {
     let (three, yes) = (Tensor::from(3i64), Tensor::from(true));
     let (n, yes) = (constant(&three), constant(&yes));
     let counted = move |x: Var| fori_loop(n, |(_, x): (Var, Var)| x * 2.0, x);
@@ -77,7 +77,7 @@ fn errors_inside_are_told_once() {
 }
 
 #[test]
-fn closures_use_what_is_around_them() -> Result<(), Error> {
+fn closures_capture_values() -> Result<(), Error> {
     // The sum of w_i over iterations of a loop, whose branch uses w, k and the number of the iteration.
     let f = |(w, k): (Var, Var)| {
         let iteration = |(i, (s, n)): (Var, (Var, Var))| {
@@ -112,7 +112,7 @@ fn conditions_are_single_truth_values_and_counts_single_integers() {
 
 /// Condition and body use captures, some of them in common, and the carry is a tree.
 #[test]
-fn conditions_and_bodies_share_what_they_use() {
+fn conditions_and_bodies_share_captures() {
     let f = |(x, a, b, limit): (Var, Var, Var, Var)| {
         let below = |(x, n): (Var, Var)| (x + b).lt(limit) & n.lt(50);
         let (x, n) = while_loop(below, |(x, n)| (a * x + b, n + 1), (x, constant(0i64)));

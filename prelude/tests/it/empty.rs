@@ -30,7 +30,7 @@ fn whole_arrays_without_elements() {
 }
 
 #[test]
-fn what_is_left_of_arrays_without_elements() {
+fn reductions_and_slices_of_empty_arrays() {
     for shape in LONG {
         let x = || zeros(shape, Dtype::F64);
         assert_eq!(both(|()| x().sum()), Tensor::from(0.0));

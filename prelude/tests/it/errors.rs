@@ -390,7 +390,7 @@ fn values_made_outside_any_trace_say_so() {
 }
 
 #[test]
-fn what_a_conversion_loses_is_said() {
+fn dtype_errors_name_the_loss_of_each_conversion() {
     let error = fails(|(n, x): (Var, Var)| n + x, (1i64, 1.0)).to_string();
     assert!(
         error.contains(

@@ -224,7 +224,7 @@ fn relaxed_programs_agree_up_to_rounding() {
 
 /// Threads that compile for the same kind of arguments at the same time end with one program.
 #[test]
-fn threads_share_what_they_compile() {
+fn threads_share_compiled_programs() {
     let f = jit(|x: Var| (x * x).sum());
     let barrier = std::sync::Barrier::new(8);
     std::thread::scope(|s| {
@@ -245,7 +245,7 @@ fn threads_share_what_they_compile() {
 
 /// The table of memory names residuals that are as large as the carry of their loop, with their number of bytes.
 #[test]
-fn what_iterations_keep_of_the_size_of_a_carry_is_said() {
+fn explain_warns_of_residuals_as_large_as_the_carry() {
     let x = Tensor::from(vec![0.5; 100]);
     let whole = |c: Var| (c * 0.5).sin();
     let line = line!() - 1;

@@ -318,7 +318,7 @@ fn sums_over_eigenvalues_and_singular_values_are_traces() {
 
 /// The function is differentiable with respect to a parameter, alone and together with the matrix: `t² A³`.
 #[test]
-fn what_a_function_captures_has_derivatives() {
+fn captured_parameters_have_derivatives() {
     type Pair = fn((Var, Var)) -> Var;
     let of: Pair = |(a, t)| weighed(linalg::matrix_function(a, |x: Var| (x * t) * (x * t) * x));
     let want: Pair = |(a, t)| {
@@ -428,7 +428,7 @@ fn numbers(x: &Tensor) -> Vec<f64> {
 
 /// If the derivative does not exist, or the value is not unique, the result is nan.
 #[test]
-fn what_does_not_exist_is_nan_or_infinite() {
+fn undefined_derivatives_are_nan_or_infinite() {
     let none = |x: &Tensor| numbers(x).iter().all(|x| x.is_nan());
     let diagonal = |w: [f64; 4]| run(|w: Var| eye(4, Dtype::F64) * w, w).unwrap();
     let closed = diagonal([1.0, 1.0 + 2e-16, 2.0, 3.0]);
@@ -469,7 +469,7 @@ fn a_fourth_derivative_is_an_error_that_says_so() {
 }
 
 #[test]
-fn mistakes_are_errors_that_say_what_to_mend() {
+fn mistakes_are_errors_with_a_remedy() {
     let unit = [[1.0, 0.0], [0.0, 1.0]];
     let error = run(|a: Var| linalg::matrix_function(a, |x: Var| x.sum()), unit).unwrap_err();
     assert_eq!(error.kind(), Kind::Rule);

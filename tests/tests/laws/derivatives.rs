@@ -54,7 +54,7 @@ fn second_order_reverse() {
 }
 
 #[test]
-fn what_claims_to_be_linear_is_and_transposes() {
+fn linear_primitives_are_linear_and_transpose() {
     for_all(|m, case| {
         for linear in subsets(&case.floats()) {
             linear_in(m, case, &linear).map_err(|e| format!("linear in {linear:?}: {e}"))?;

@@ -15,7 +15,7 @@ use tapeloom_tests::{Agreement, Case, run};
 use tapeloom_transforms::batch;
 
 #[test]
-fn machine_code_computes_what_the_interpreter_computes() {
+fn machine_code_equals_the_interpreter() {
     for_each(cases, native);
 }
 

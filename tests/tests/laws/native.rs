@@ -20,12 +20,12 @@ use tapeloom_tests::{
 };
 
 #[test]
-fn kernels_and_machine_code_compute_what_the_interpreter_computes() {
+fn loop_programs_and_machine_code_equal_the_interpreter() {
     for_all(|m, case| compiled(m, case, folds(m, case)));
 }
 
 #[test]
-fn machine_code_of_derivatives_computes_what_the_interpreter_computes() {
+fn machine_code_of_derivatives_equals_the_interpreter() {
     for_all(|m, case| {
         let Some(of) = derived(m, case)? else { return Ok(()) };
         native(m, &of.jvp).and_then(|()| native(m, &of.vjp))
@@ -33,7 +33,7 @@ fn machine_code_of_derivatives_computes_what_the_interpreter_computes() {
 }
 
 #[test]
-fn lanes_compute_what_the_interpreter_computes() {
+fn vector_code_equals_the_interpreter() {
     // The extent covers vectors of every width with a remainder, and every pair of edges (zeros, infinities, nan, ..).
     let extent = EDGES.len() * EDGES.len() + 1;
     let mut m = Module::new();
@@ -116,7 +116,7 @@ fn sums_start_at_zero() {
 }
 
 #[test]
-fn folds_in_lanes_compute_what_the_interpreter_computes() {
+fn vector_folds_equal_the_interpreter() {
     let mut m = Module::new();
     let mut failures = Vec::new();
     for dtype in Dtype::ALL {

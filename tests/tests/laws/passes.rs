@@ -90,7 +90,7 @@ pub(crate) fn keep(m: &mut Module, case: &Case) -> Result<(), Failure> {
 }
 
 #[test]
-fn pruning_keeps_what_is_read() {
+fn pruning_keeps_results_that_are_read() {
     for_all(|m, case| {
         let y = run(m, case.f, &case.args)?;
         for used in subsets(&vec![true; y.len()]) {
@@ -103,7 +103,7 @@ fn pruning_keeps_what_is_read() {
 }
 
 #[test]
-fn regions_are_what_they_are_set_to() {
+fn with_regions_replaces_every_region() {
     for_all(|m, case| {
         let f = m.get(case.f);
         for e in &f.equations {

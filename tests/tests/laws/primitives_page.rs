@@ -94,7 +94,7 @@ fn every_primitive_has_one_row() {
 
 /// The page must say "none" for the derivative of a primitive exactly if differentiation of the primitive is refused.
 #[test]
-fn what_has_no_derivative_is_refused() {
+fn the_page_lists_every_missing_derivative() {
     let mut module = Module::new();
     let mut refused: BTreeSet<String> = BTreeSet::new();
     for case in cases(&mut module) {

@@ -9,7 +9,7 @@ use tapeloom_ir::{Literal, Module, Tensor, Type};
 use tapeloom_tests::{Case, Elements, Failure, Rng, edge_tensors, tensor_of};
 
 #[test]
-fn signs_are_what_is_said_of_them() {
+fn signs_hold_for_values() {
     for_all(|m, case| {
         let mut rng = Rng::new(11);
         for claims in 0..9 {

@@ -9,7 +9,7 @@ use tapeloom_tests::Counting;
 static AT_THE_END: AtomicUsize = AtomicUsize::new(0);
 
 #[test]
-fn a_tape_holds_what_it_says() {
+fn a_recording_allocates_the_bytes_that_it_reports() {
     // The allocated bytes may exceed the reported ones by a twentieth and 100,000 bytes: memory that all operations of
     // a kind share is not reported.
     let says = |tape: usize, before: usize| {

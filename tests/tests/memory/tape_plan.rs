@@ -52,7 +52,7 @@ fn rows(e: &Explanation) -> Vec<String> {
 }
 
 #[test]
-fn what_is_explained_is_what_is_taken() {
+fn explained_memory_equals_allocated_memory() {
     let x = Tensor::full(&[64, 64], 0.01).unwrap();
     let layer = |x: Var| x.dot(x.t()).tanh().dot(x);
     let e = explained("layers", move |x| layer(layer(x)).sum(), &x);

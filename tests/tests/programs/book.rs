@@ -25,7 +25,7 @@ use tapeloom_tests::{Failure, TextTest};
 const ONE_PROGRAM: &str = "from-scratch.md";
 
 #[test]
-fn program_text_is_what_it_says() {
+fn program_text_in_the_book_is_current() {
     let bless = std::env::var_os("BLESS").is_some();
     let mut failures = Vec::new();
     let mut seen = 0;
@@ -193,7 +193,7 @@ fn every_rust_block_is_tested() {
 }
 
 #[test]
-fn what_a_diff_adds_is_there() {
+fn lines_added_by_diffs_are_in_the_source() {
     for (chapter, text) in chapters() {
         for Block { line, body, .. } in blocks(&text).iter().filter(|b| b.fence == "diff") {
             let mut lines = body.lines();

@@ -234,7 +234,7 @@ fn budgets_compose() {
 /// Results of host functions in a loop of unknown trip count must be saved, in a number of bytes known only at run
 /// time: no budget is possible.
 #[test]
-fn what_cannot_be_made_again_has_no_budget() {
+fn residuals_that_cannot_be_recomputed_refuse_a_budget() {
     let f = |x: Var| {
         let ask = |x: Var| callback("ask", x, x.array_type(), |x: Tensor| Ok(x));
         while_loop(
@@ -365,7 +365,7 @@ fn a_budget_with_room_for_all_costs_nothing() {
 /// Regressions: programs with values between the two passes that the tape once did not count. Tapes must be within the
 /// budget.
 #[test]
-fn what_is_kept_is_all_that_is_kept() {
+fn no_value_between_the_passes_is_left_out_of_the_tape() {
     let x = Tensor::full(&[1000], 0.3).unwrap();
     let tape = |f: Program, budget: u64| {
         let g = jit(grad(checkpoint(f, Policy::Bytes(budget))));
@@ -459,7 +459,7 @@ fn cuts_of_a_loop_change_no_bit() {
 /// Regression: a captured value that iterations read is also an initial carry. Its cotangent must be summed in the same
 /// order, to the bit, for every budget.
 #[test]
-fn cuts_of_a_loop_that_begins_with_what_it_reads_change_no_bit() {
+fn cuts_of_a_loop_that_starts_from_its_operand_change_no_bit() {
     let x: Tensor = (0..3).map(|i| 0.9 * (1.0 + 0.7 * i as f64).sin()).collect();
     let f = |c: Var| {
         let iteration = |(_, (x, y)): (Var, (Var, Var))| (x * 0.9, (y * c).sin());
@@ -478,7 +478,7 @@ fn cuts_of_a_loop_that_begins_with_what_it_reads_change_no_bit() {
 /// If a budget exceeds the size of all carries, the rest must hold residuals of the last iterations, which then are not
 /// recomputed: the tape must fill at least four fifths of the budget.
 #[test]
-fn what_a_budget_leaves_is_kept_of_the_last_iterations() {
+fn spare_budget_holds_residuals_of_the_last_iterations() {
     let x: Tensor = (0..16).map(|i| (i as f64).sin()).collect();
     let f = |x: Var| {
         let iteration =
@@ -553,7 +553,7 @@ const STRAIGHT: [(&str, Program); 4] = [
 /// without a policy, so it cannot hold all recomputed values at once. Under `Rounded`, unrounded values are freed after
 /// rounding.
 #[test]
-fn what_is_computed_again_does_not_wait() {
+fn recomputed_values_are_short_lived() {
     let x = square();
     let array = x.bytes().len();
     // Left out: functions with custom rules, whose residuals the rules choose.
@@ -628,7 +628,7 @@ fn truth_values_are_packed_in_little_memory() {
 /// If a loop reads a value that is computed from an argument before the loop, the reverse pass recomputes the value,
 /// which therefore is no tape.
 #[test]
-fn what_loops_read_of_arguments_counts_only_where_it_is_kept() {
+fn values_before_a_loop_are_recomputed_from_arguments() {
     let iterations = |w: Var| {
         let iteration = |(_, h): (Var, Var)| (h.dot(w) + 0.1).tanh();
         fori_loop(200, iteration, zeros([16], Dtype::F64)).sum()
@@ -801,7 +801,7 @@ fn rows_of_a_few_bits_share_words() {
 /// values only, the reverse pass must unpack those of some iterations at a time, not all at once: the workspace beyond
 /// the budget must not grow with the trip count.
 #[test]
-fn what_is_packed_is_unpacked_where_it_is_read() {
+fn packed_residuals_are_unpacked_at_their_uses() {
     type Iterations = fn(usize, Var) -> Var;
     let all: [(&str, Iterations); 3] = [
         ("places", |n, x| {
@@ -886,7 +886,7 @@ fn of_two(f: impl Fn((Var, Var, Var)) -> Var) -> impl Fn((Var, Var, Var)) -> (Va
 /// Branches must share memory although their residuals have different shapes: the tape is as large as the largest
 /// branch's, and with a budget of that size nothing is recomputed.
 #[test]
-fn sides_of_a_branch_share_what_they_keep() {
+fn branches_share_memory_of_their_residuals() {
     let turns = |n: usize| {
         move |(x, s): (Var, Var)| {
             fori_loop(n, move |(_, x): (Var, Var)| x + 0.001 * (s * x).sin(), x)
@@ -953,7 +953,7 @@ fn calls_change_no_order_of_sums() {
 /// A value is read by rows, read whole, and is the initial carry of a loop. Its gradient must have the same bits for
 /// every number of pieces into which a budget splits the loop.
 #[test]
-fn cuts_of_a_loop_that_reads_rows_of_what_it_reads_change_no_bit() {
+fn cuts_of_a_loop_over_rows_of_its_operand_change_no_bit() {
     let programs: [Program; 5] = [
         // In each iteration the row t is read twice.
         |x| {
@@ -1027,7 +1027,7 @@ fn cuts_behind_the_first_read_of_an_array_change_no_bit() {
 /// value for the forward pass, because the value would stay in memory between the passes. So the workspace must be as
 /// large as one pass needs.
 #[test]
-fn what_is_made_again_is_made_after_the_forward_pass() {
+fn forward_and_recomputing_loops_are_not_merged() {
     const N: usize = 9973;
     fn along(h: Var, t: Var) -> Var {
         scan(|(h, t): (Var, Var)| ((h * t).sin() + h.square() * 0.1, ()), h, t).0.sum()
@@ -1091,7 +1091,7 @@ fn what_is_made_again_is_made_after_the_forward_pass() {
 /// Arithmetic on a residual must be fused into its reader, as arithmetic on an argument is: the workspace holds two
 /// arrays of 8000 bytes.
 #[test]
-fn what_is_kept_is_read_as_cheaply_as_an_argument() {
+fn residuals_are_fused_into_their_readers() {
     let chain = |h: Var| (0..8).fold(constant(0.1), |t, _| (h * t + 0.3).square().mean().sin());
     let x = Tensor::full(&[1000], 0.3).unwrap();
     for policy in [Policy::named(["h"]), Policy::Nothing, Policy::Bytes(10_000)] {

@@ -61,7 +61,7 @@ fn a_chain_has_one_layer_at_a_time_in_memory() {
 /// The loop program must mark the definitions of values that the reverse pass reads as `kept rematerialize`, if the
 /// layers are checkpointed.
 #[test]
-fn what_is_kept_is_marked_in_memory() {
+fn definitions_of_residuals_are_marked() {
     let (w, x) = (wave(&[24, 24]), wave(&[64, 24]));
     let explained = |layers: &dyn Fn((Var, Var)) -> Var| {
         let f = jit(grad(move |(w, x): (Var, Var)| layers((w, x)).sum()));
@@ -121,7 +121,7 @@ fn it_composes_with_every_transform() {
 /// A checkpointed closure may capture values, which are differentiated like arguments, may take and return trees, and
 /// passes integers through; an error inside is reported once, with its line.
 #[test]
-fn it_takes_what_closures_take() {
+fn checkpoint_takes_every_closure() {
     let x = wave(&[4]);
     let loss = |w: Var| {
         let scaled =
@@ -178,7 +178,7 @@ fn names_are_those_that_there_are() {
 /// A value that a policy names must be saved once, under its name, and not be recomputed: gradients have the same bits
 /// as without a policy.
 #[test]
-fn what_is_named_is_read_by_its_name() {
+fn named_values_are_saved_once() {
     let w = wave(&[24, 24]);
     let chain = |f: fn(Var) -> Var| move |w: Var| (0..4).fold(w, |x, _| f(x.dot(w))).sum();
     let functions: [fn(Var) -> Var; 2] =
@@ -204,7 +204,7 @@ fn what_is_named_is_read_by_its_name() {
 /// Under `Policy::Rounded`, decisions of the forward pass (comparisons, floors, maxima) must not be repeated on rounded
 /// values: at a threshold and at a tie, the derivative must be that of the branch that was taken.
 #[test]
-fn what_is_rounded_decides_nothing() {
+fn decisions_are_not_made_on_rounded_values() {
     let under = |f: fn(Var) -> Var, x: f64| {
         let [all, half] = [Policy::Planned, Policy::Rounded].map(|policy| checkpoint(f, policy));
         [run(grad(all), x).unwrap(), run(grad(half), x).unwrap()].map(|g| g.item::<f64>().unwrap())

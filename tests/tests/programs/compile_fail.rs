@@ -12,7 +12,7 @@ use std::process::Command;
 use std::time::SystemTime;
 
 #[test]
-fn wrong_programs_are_told_what_to_write() {
+fn compiler_errors_name_the_remedy() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("compile_fail");
     let library = library();
     let mut cases: Vec<PathBuf> = std::fs::read_dir(folder)

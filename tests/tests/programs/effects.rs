@@ -87,7 +87,7 @@ fn passes_keep_reports_in_order() {
 }
 
 #[test]
-fn transforms_report_what_the_program_does() {
+fn transforms_keep_the_effects_of_a_program() {
     let x = || Tensor::from(1.5);
     let (mut m, f, log) = program();
     let once = want(&[1.5]);

@@ -374,7 +374,7 @@ fn error(f: impl Fn(Var) -> Var + Copy, x: &Tensor, want: &[&str]) -> Error {
 }
 
 #[test]
-fn what_goes_wrong_outside_is_an_error_with_the_line() {
+fn faults_of_host_functions_are_errors_with_the_line() {
     let x = Tensor::from([1.0, 2.0]);
     let here = line!();
     let panics = |x: Var| callback("f", x, x.array_type(), |_: Tensor| panic!("no {}", "answer"));
@@ -423,7 +423,7 @@ fn what_goes_wrong_outside_is_an_error_with_the_line() {
 }
 
 #[test]
-fn what_cannot_be_is_said_when_it_is_traced() {
+fn misuse_of_host_functions_is_an_error_of_the_trace() {
     let x = Tensor::from([1.0, 2.0]);
     let f = |x: Var| callback("f", x, x.array_type(), |x: Tensor| Ok(x));
     let e = error(
@@ -476,7 +476,7 @@ fn checked(f: impl Fn(Var) -> Var, x: &Tensor) -> String {
 const FIRST: &str = "a value that is not finite first appeared";
 
 #[test]
-fn what_is_not_finite_is_found_where_it_appears() {
+fn the_first_nonfinite_value_is_located() {
     let x = Tensor::from([1.0, 0.0, -1.0]);
     let here = |what: &str| format!("{FIRST}: {what}");
     assert_eq!(checked(|x: Var| x.sin(), &x), "finite");
@@ -526,7 +526,7 @@ fn what_is_not_finite_is_found_where_it_appears() {
 }
 
 #[test]
-fn what_is_not_taken_does_not_count() {
+fn nonfinite_values_that_are_not_selected_are_ignored() {
     let x = Tensor::from([1.0, 0.0, -1.0]);
     assert_eq!(checked(|x: Var| select(x.gt(0.0), x.ln(), x), &x), "finite");
     assert_eq!(

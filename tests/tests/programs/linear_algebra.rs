@@ -194,7 +194,7 @@ fn a_member_that_fails_is_alone() {
 }
 
 #[test]
-fn what_has_no_derivative_is_an_error_with_the_line() {
+fn missing_derivatives_are_errors_with_the_line() {
     let tall = [[1.0, 2.0], [3.0, 4.0], [5.0, 7.0]];
     let square = [[1.0, 2.0], [3.0, 4.0]];
     let told = |error: Error, what: &str| {
@@ -211,7 +211,7 @@ fn what_has_no_derivative_is_an_error_with_the_line() {
 }
 
 #[test]
-fn mistakes_are_errors_that_say_what_to_mend() {
+fn mistakes_are_errors_with_a_remedy() {
     let wide = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]];
     let text = |error: Error| error.to_string();
     let found = text(run(linalg::cholesky, wide).unwrap_err());

@@ -114,7 +114,7 @@ fn a_body_that_calls_itself_twice_is_a_kernel_a_level() {
 /// Callers that read different scalars or small results of a call must share one kernel; a caller that does not need a
 /// third of the work must get a kernel of its own.
 #[test]
-fn what_is_read_of_a_call_makes_no_kernel_of_its_own() {
+fn callers_share_a_kernel_whatever_results_they_read() {
     let program = |masks: &'static [[bool; 3]]| {
         move |(x, w): (Var, Var)| {
             let step = outline(|(x, w): (Var, Var)| {

@@ -42,7 +42,7 @@ fn loops() -> [(&'static str, Calls); 5] {
 }
 
 #[test]
-fn what_loops_call_has_derivatives() {
+fn functions_called_in_loops_have_derivatives() {
     type Mode = fn(&dyn Fn(Var) -> Var, Var) -> Var;
     let modes: [(&str, Mode); 5] = [
         ("reverse", |f, x| grad(|x: Var| f(x).sum())(x)),

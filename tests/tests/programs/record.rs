@@ -166,7 +166,7 @@ fn collatz_by_integers() {
 /// Programs that read no values in their control flow must give the same values and pullbacks when recorded and under
 /// `jit`.
 #[test]
-fn what_asks_for_nothing_is_what_jit_makes_of_it() {
+fn recording_without_reads_equals_jit() {
     type F = Box<dyn Fn(Var) -> Var>;
     let w = Tensor::from([[0.5, -1.0, 0.25], [2.0, 0.1, -0.3], [0.7, 0.2, 1.1]]);
     let data = w.clone();
@@ -379,7 +379,7 @@ fn a_tape_is_shared_by_threads() {
 }
 
 #[test]
-fn what_pulling_back_reads_is_kept_and_no_more() {
+fn a_recording_saves_only_operands_of_the_reverse_pass() {
     let n = 10_000;
     let x = Tensor::full(&[n], 0.5).unwrap();
     let size = |f: fn(Var) -> Var| record(f, &x).unwrap().bytes();

@@ -337,7 +337,7 @@ fn state_belongs_to_its_trace() {
 
 /// After a mistake in a closure, only the mistake must be reported, not errors that follow from it.
 #[test]
-fn what_follows_is_silent() {
+fn consequences_of_an_error_are_not_reported() {
     let f = |x: Var| {
         let (r, s) = (Ref::new(x), Ref::new(0.0));
         fori_loop(2, |_: (Var, ())| r.set(r.get() + x.index(5)), ());

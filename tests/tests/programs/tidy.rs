@@ -123,7 +123,7 @@ fn passes_and_backends_name_no_primitive() {
 }
 
 #[test]
-fn every_file_says_what_it_is() {
+fn every_file_has_a_module_doc() {
     let mute: Vec<String> =
         files("rs").iter().filter(|f| !read(f).starts_with("//! ")).map(|f| show(f)).collect();
     assert_eq!(mute, [""; 0], "a source file opens with `//!` and what it is about");
@@ -245,7 +245,7 @@ fn an_unlisted_sweep_is_found() {
 }
 
 #[test]
-fn what_catches_a_fault_is_there() {
+fn the_test_named_by_each_fault_exists() {
     let wrong: Vec<String> = Fault::ALL
         .iter()
         .filter(|fault| !is_test_or_module(fault.caught_by()))

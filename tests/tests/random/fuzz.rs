@@ -63,7 +63,7 @@ fn recipes_shrink_to_nothing() {
 }
 
 #[test]
-fn the_generator_meets_what_programs_are_made_of() {
+fn the_generator_draws_every_primitive() {
     let (mut names, mut dtypes) = (BTreeSet::new(), BTreeMap::new());
     let (mut large, mut empty, mut repeated, mut passed) = (0, 0, 0, 0);
     let (mut rewritten, mut several) = (0, 0);

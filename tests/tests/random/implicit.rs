@@ -354,7 +354,7 @@ fn solvers_are_not_differentiated() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn invalid_equations_are_errors_with_the_line() {
     let message = |f: &dyn Fn(Var) -> Var, x: Tensor| {
         let error = jit(f).interpreted().call(&x).unwrap_err();
         let text = error.to_string();

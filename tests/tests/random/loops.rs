@@ -65,7 +65,7 @@ fn transposed_twice_a_loop_is_itself() {
 /// In a batch each member takes its own branch. A branch has poles at members that do not take it, which must not
 /// appear in the gradients.
 #[test]
-fn what_is_not_taken_is_not_seen() {
+fn poles_of_branches_not_taken_are_masked() {
     let (mut m, f) = read(
         "func @log(%0: f64[], %1: f64[]) -> (f64[]) {
   %2: f64[] = log %0
@@ -157,7 +157,7 @@ func @f(%0: f64[{size}], %1: f64[1]) -> (f64[1], f64[{size}]) {{
 /// In the gradient of these loops, a read of one element in each iteration may cost that element, and one array for all
 /// iterations, not an array per iteration. An update of one element saves that element and not the array.
 #[test]
-fn places_cost_what_they_are() {
+fn element_accesses_cost_elements() {
     let cost = |n: usize, size: usize| {
         let (mut m, f) = reads_and_updates(n, size);
         let of = vjp(&mut m, f, &[true, true]).unwrap();
@@ -182,7 +182,7 @@ fn places_cost_what_they_are() {
 /// Iterations must save no residual that the reverse pass can read again: constants, elements of arrays, the iteration
 /// number and invariant carries. A value computed from constants alone is saved once, not stacked.
 #[test]
-fn only_what_changes_is_stacked() {
+fn only_varying_carries_are_stacked() {
     let (mut m, f) = read(
         "func @step(%0: i64[], %1: f64[3], %2: f64[3], %3: f64[3], %4: f64[3]) -> (f64[3], f64[3]) {
   %5: f64[3] = exp %1

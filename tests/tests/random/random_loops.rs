@@ -24,7 +24,7 @@ fn values_gradients_and_effects_are_those_of_every_policy() {
 /// same bits: where the call reads an element of an array, the element's cotangent is added after those of the whole
 /// array.
 #[test]
-fn calls_that_say_what_loops_carry_change_no_bit() {
+fn checkpoint_carries_changes_no_bit() {
     let until = Step::Iterations(Iterations::Until, 1, vec![Step::Code(13), Step::Code(11)]);
     for (extent, steps) in [
         (16, vec![Step::Carries(2, 1, vec![Step::Code(18)])]),
@@ -107,24 +107,24 @@ fn derivatives_of_gradients_are_those_of_every_policy() {
 }
 
 #[test]
-fn derivatives_of_what_is_rounded_are_near() {
+fn derivatives_under_rounding_are_near() {
     for_all(Sweep::Rounding, Program::draw, random_loops::rounding);
 }
 
 /// Under `Policy::Rounded`, decisions must be those of the forward pass: arguments lie on thresholds and at ties, where
 /// another decision would give another derivative.
 #[test]
-fn what_is_rounded_decides_as_the_forward_pass_did() {
+fn rounded_residuals_keep_all_decisions() {
     for_all(Sweep::Thresholds, Program::at_thresholds, random_loops::rounding);
 }
 
 #[test]
-fn what_is_said_of_the_tape_is_all_of_it() {
+fn the_tape_table_is_complete() {
     for_all(Sweep::Figures, Program::draw, random_loops::figures);
 }
 
 #[test]
-fn what_a_gradient_works_in_does_not_grow_with_iterations() {
+fn workspace_does_not_grow_with_the_trip_count() {
     for_all(Sweep::Growth, Program::draw, random_loops::growth);
 }
 

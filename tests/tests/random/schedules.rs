@@ -150,7 +150,7 @@ fn memory_of_blocks_is_that_of_carries_and_one_block() {
 /// The size in bytes of a saved carry is known at compile time: it counts the carries that recomputation reads. If the
 /// reverse pass needs no carry, or iterations cannot be recomputed, there is no such size.
 #[test]
-fn what_a_place_takes_is_known() {
+fn the_size_of_a_checkpoint_slot_is_static() {
     let of = |step: &str, takes: &str| {
         let text = format!(
             "func @step(%0: f64[4], %1: f64[], %2: i64[], %3: f64[4]) -> (f64[4], f64[], i64[]) {{

@@ -99,7 +99,7 @@ fn for_all(sweep: Sweep, transforms: &[Transform]) {
 /// Values of random programs with state, in which views alias, must equal the results of the same operations on plain
 /// vectors.
 #[test]
-fn random_programs_mean_what_they_do_to_numbers() {
+fn random_programs_with_state_equal_plain_rust() {
     for_all(Sweep::WritesMean, &FIRST[..1]);
 }
 

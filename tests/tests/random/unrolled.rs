@@ -731,7 +731,7 @@ fn a_hundred_thousand_iterations_are_as_small_a_program_as_a_hundred() {
 /// A carry that the closure returns unchanged must become a constant of the loop, in the forward and in the reverse
 /// pass.
 #[test]
-fn what_no_iteration_changes_is_a_constant() {
+fn invariant_carries_become_constants() {
     let iteration = |(i, (s, w, k)): (Var, (Var, Var, Var))| (s + w.index(i).sin() * s.cos(), w, k);
     let f = move |w: Var| {
         let k = full([], 3i64);

@@ -95,7 +95,7 @@ fn slopes_of_a_logarithm_of_a_product() {
 /// The residuals of all mutated kernels together, at the sizes of the study, must be at most 900,000 bytes: near the
 /// current size, so that growth is noticed.
 #[test]
-fn what_is_kept_does_not_grow() {
+fn residuals_of_all_kernels_stay_small() {
     let mut sum = 0;
     for kernel in KERNELS.iter().filter(|k| k.form == Form::Mutated) {
         let size = kernel.sizes.study;
@@ -113,7 +113,7 @@ fn what_is_kept_does_not_grow() {
 /// learned), and one weight for each iteration of the outer loops of the last two layers, which their inner loops
 /// share.
 #[test]
-fn what_loops_over_memory_read_alike_is_kept_once() {
+fn residuals_of_lenet_equal_the_authors() {
     let kernel = KERNELS.iter().find(|k| k.name == "lenet" && k.form == Form::Mutated).unwrap();
     let size = kernel.sizes.study;
     let given = kernel.arguments(&(kernel.inputs)(size)).unwrap();
@@ -152,7 +152,7 @@ fn a_way_down_a_grid_takes_two_bits_a_cell() {
 
 /// `Policy::Rounded` must save the same residuals in half the bytes, for the two kernels with many residuals in loops.
 #[test]
-fn what_is_rounded_takes_half() {
+fn rounding_halves_the_residuals() {
     for kernel in KERNELS.iter().filter(|k| ["somier", "mass spring"].contains(&k.name)) {
         let size = kernel.sizes.study;
         let given = kernel.arguments(&(kernel.inputs)(size)).unwrap();
@@ -191,7 +191,7 @@ fn eight_thousand_bytes_are_enough() {
 /// memory traffic: somier saves residuals for 10 points per axis and none for 40. `Policy::Everything` saves residuals
 /// in every iteration.
 #[test]
-fn what_leaves_the_cache_is_made_again() {
+fn residuals_beyond_the_cache_are_recomputed() {
     let of =
         |name: &str| KERNELS.iter().find(|k| k.name == name && k.form == Form::Mutated).unwrap();
     let kept = |kernel: &Kernel, size, policy| {
@@ -209,7 +209,7 @@ fn what_leaves_the_cache_is_made_again() {
 /// In nn's loops over labels and pixels, each pass must divide a pixel once, not once per label: the quotients are in
 /// memory for one statement of the program, and are no tape.
 #[test]
-fn what_depends_on_one_counter_is_computed_once() {
+fn quotients_are_computed_once_per_pixel() {
     const SIZE: &[usize] = &[1 << 15, 10];
     let kernel = KERNELS.iter().find(|k| k.name == "nn" && k.form == Form::Mutated).unwrap();
     let (variables, data, seed) = kernel.arguments(&(kernel.inputs)(SIZE)).unwrap();

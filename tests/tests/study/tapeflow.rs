@@ -17,7 +17,7 @@ fn within(found: u64, expected: u64, part: f64) {
 /// MTTKRP written with the public API, compiled with the options that model the authors' compiler, and replayed at the
 /// authors' addresses, must have the misses of their simulator to 2 %.
 #[test]
-fn a_program_replayed_misses_what_the_authors_simulator_misses() {
+fn a_program_replayed_has_the_misses_of_the_authors() {
     let mut runs = Runs::new(|_| ());
     let study = STUDIES.iter().find(|study| study.name == "mttkrp").unwrap();
     let mut replay = |system| {
@@ -37,7 +37,7 @@ fn a_program_replayed_misses_what_the_authors_simulator_misses() {
 /// For kernels whose figure in the paper agrees with the authors' code, the number of tape loads must be the paper's to
 /// 0.5 %; other kernels' numbers are printed.
 #[test]
-fn kernels_keep_what_the_study_says() {
+fn residuals_of_kernels_equal_the_study() {
     let mut runs = Runs::new(|_| ());
     for study in Sweep::Studies.all(&STUDIES) {
         let s = runs.get(study, Run::of(System::ENZYME, CACHE)).unwrap();

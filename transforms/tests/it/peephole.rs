@@ -151,7 +151,7 @@ fn movement_composes() {
 }
 
 #[test]
-fn what_nobody_reads_goes() {
+fn unread_values_are_removed() {
     check("f64[]", "%a: f64[] = mul %x, %x\n return %x", "return %0");
 }
 

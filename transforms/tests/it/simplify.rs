@@ -119,7 +119,7 @@ fn factoring_is_for_the_relaxed_mode() {
 }
 
 #[test]
-fn what_is_needed_anyway_is_not_factored_away() {
+fn values_with_other_readers_are_not_factored() {
     let before = "%a: f64[] = mul %x, %y
                   %b: f64[] = mul %x, %z
                   %c: f64[] = add %a, %b

@@ -93,7 +93,7 @@ impl Module for Kept {
 }
 
 #[test]
-fn what_code_calls_it_calls_by_name() {
+fn code_calls_functions_by_name() {
     let text = "program @f {
   buffer b0: f64[4,4] input 0
   buffer b1: f64[4,4] output 0

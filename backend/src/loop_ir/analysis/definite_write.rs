@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_not_happen_does_not_fill() {
+    fn conditional_stores_are_no_definite_writes() {
         check("f64[3]", "if true { for i0 in 3 { store b0[i0], 1.0 } }", false);
         check("f64[3]", "for i0 in (3) { store b0[i0], 1.0 }", false);
         check("f64[]", "while { %0: bool = lt 1, 2 } %0 { store b0[0], 1.0 }", false);
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn callees_fill_what_they_fill() {
+    fn callees_count_as_definite_writes() {
         for (body, want) in [
             ("for i0 in 3 { store b0[i0], 1.0 }", true),
             ("for i0 in 2 { store b0[i0], 1.0 }", false),

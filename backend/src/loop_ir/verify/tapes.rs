@@ -231,7 +231,7 @@ program @f {{
     }
 
     #[test]
-    fn what_is_seen_to_be_wrong_is_refused() {
+    fn misuse_of_cursors_is_refused() {
         for (read, why) in [
             ("seek c1 to (12)[%5]", "ends beyond the record of 16 bytes"),
             ("seek c1 to (4294967296)[%5]", "t1 does not exist"),

@@ -114,7 +114,7 @@ fn loops_around_go_into_it() {
 }
 
 #[test]
-fn what_is_not_cleared_or_has_other_work_stays() {
+fn other_nests_are_no_contractions() {
     none(&format!("nest {{ for i0 in 8 {{ store b2[i0], 1.0 }} {ROW} }}"));
     none(&format!("nest {{ {CLEARED} nest {{ {ROW} }} }}"));
     // No contraction, since only half of the sums are cleared.
@@ -131,7 +131,7 @@ const FOLD: &str = "var v0: f64 = 0.0 fold i1 in 8 {
       %0: f64 = load b1[i0*8 + i1] %1: f64 = load b0[i1] %2: f64 = mul %0, %1 v0 = add v0, %2 }";
 
 #[test]
-fn what_follows_from_a_product_has_a_loop_of_its_own() {
+fn products_are_split_from_their_consumers() {
     let text = products(&format!(
         "{BUFFERS}for i0 in 8 {{ %3: f64 = load b0[i0] {FOLD}
               %4: f64 = add %3, v0 %5: f64 = neg %4 store b2[i0], %5 }} }}"
@@ -242,7 +242,7 @@ fn signs_of_zeros_stay() {
 }
 
 #[test]
-fn what_cannot_be_taken_apart_stays() {
+fn loops_that_cannot_be_split_stay() {
     // No element can hold the sum: the element where its result is stored is also read.
     none(&format!(
         "for i2 in 8 {{ store b2[i2], 1.0 }} for i0 in 8 {{ {FOLD}
@@ -262,7 +262,7 @@ fn what_cannot_be_taken_apart_stays() {
 }
 
 #[test]
-fn what_is_read_while_it_is_written_stays() {
+fn products_that_read_their_result_stay() {
     let text = products(
         "program @f {
   buffer b0: f64[16,8] input 0

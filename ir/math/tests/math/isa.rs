@@ -3,7 +3,7 @@
 use tapeloom_math::isa::*;
 
 #[test]
-fn the_environment_asks_for_what_there_is() {
+fn the_environment_names_an_instruction_set_of_the_machine() {
     assert_eq!(chosen(None).unwrap(), Isa::of_machine());
     assert_eq!(chosen(Some("baseline")).unwrap(), Isa::Baseline);
     let problem = chosen(Some("sse9")).unwrap_err();

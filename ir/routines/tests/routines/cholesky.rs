@@ -41,7 +41,7 @@ fn indefinite<T: Number>() {
 }
 
 #[test]
-fn what_is_not_positive_definite_is_nan_in_the_lower_triangle() {
+fn indefinite_matrices_give_nan_in_the_lower_triangle() {
     indefinite::<f32>();
     indefinite::<f64>();
 }

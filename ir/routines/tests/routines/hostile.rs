@@ -484,7 +484,7 @@ fn one_number_is_factored() {
 }
 
 #[test]
-fn operands_in_double_precision_are_what_was_given() {
+fn operands_in_double_precision_are_exact() {
     // Tests the generator and the conversion that the other tests use.
     let numbers: Vec<f64> = random(1000, 1);
     assert!(numbers.iter().all(|x| x.abs() < 1.0));

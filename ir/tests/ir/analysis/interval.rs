@@ -5,7 +5,7 @@ use tapeloom_ir::{Code, Dtype, Literal};
 
 /// For all operands within their intervals, the code's result must lie in the interval from `Interval::computed`.
 #[test]
-fn what_is_computed_is_in_the_interval() {
+fn results_lie_in_their_interval() {
     let ends = [-9, -4, -1, 0, 1, 3, 7].map(i128::from);
     let intervals = |least: i128| {
         let pairs = ends.into_iter().flat_map(move |a| ends.map(|b| (a, b)));
@@ -78,7 +78,7 @@ fn what_is_computed_is_in_the_interval() {
 }
 
 #[test]
-fn what_wraps_can_be_anything() {
+fn wrapping_gives_the_whole_range() {
     let most = Interval::new(0, i32::MAX);
     let one = Interval::number(1);
     let sum = |dtype| Interval::computed(Code::Add, &[most, one], dtype);
@@ -91,7 +91,7 @@ fn what_wraps_can_be_anything() {
 
 /// Arithmetic on unbounded intervals must yield unbounded intervals; a code's result has its dtype's whole range.
 #[test]
-fn what_has_no_end_gets_none() {
+fn unbounded_intervals_stay_unbounded() {
     let all = Interval::ALL;
     assert_eq!(all.times(-1).plus(all).times(3).join(Interval::number(7)), all);
     assert_eq!(all.product(all), all);

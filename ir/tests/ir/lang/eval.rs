@@ -3,7 +3,7 @@
 use tapeloom_ir::{Dtype, Module, Op, Tensor, Value};
 
 #[test]
-fn what_nobody_else_has_is_written_where_it_lies() {
+fn unshared_operands_are_updated_in_place() {
     let mut module = Module::new();
     let mut written = 0;
     let writes = |op: &Op| matches!(op, Op::DynamicUpdateSlice(_) | Op::Scatter(_));

@@ -364,7 +364,7 @@ fn powers_with_exponent_zero_have_no_slope() {
 }
 
 #[test]
-fn logaddexp_is_the_larger_and_what_the_smaller_adds() {
+fn logaddexp_is_the_larger_plus_a_correction() {
     check2(
         "logaddexp",
         &[

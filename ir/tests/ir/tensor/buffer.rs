@@ -49,7 +49,7 @@ fn buffers_of_every_size_begin_on_a_line_and_are_zero() {
 }
 
 #[test]
-fn what_is_written_elsewhere_is_a_tensor() {
+fn written_lines_become_a_tensor() {
     let mut fresh = Fresh::new(2).unwrap();
     for (i, line) in fresh.lines().iter_mut().enumerate() {
         line.write(bytemuck::cast([i as u64 + 1; 8]));

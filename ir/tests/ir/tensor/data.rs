@@ -62,7 +62,7 @@ fn prints_as_numpy_does() {
 }
 
 #[test]
-fn what_numpy_prints_otherwise() {
+fn differences_from_numpy_in_print() {
     let show = |t: Tensor| t.to_string();
     assert_eq!(show(Tensor::from([1.0, 2.0])), "[1.0, 2.0]");
     assert_eq!(show(Tensor::from([1e100, NAN])), "[1.0e+100,      nan]");

@@ -189,7 +189,7 @@ fn values_and_derivatives_beyond_the_range_of_their_terms() {
 }
 
 #[test]
-fn batches_and_loops_give_what_single_calls_give() {
+fn batches_and_loops_equal_single_calls() {
     for (name, f, points) in SMOOTH {
         // The second derivative with respect to the first argument is compared with differences of the first
         // derivative.

@@ -43,7 +43,7 @@ fn fixed_steps_have_derivatives() {
 }
 
 #[test]
-fn a_derivative_is_that_of_what_was_computed() {
+fn derivatives_are_those_of_the_discrete_steps() {
     // With large steps of fixed size the solution is inaccurate; its derivative must be the derivative of that
     // inaccurate solution, to the last digits.
     let method = ode::dopri5().first_step(0.3).largest_step(0.3).rtol(1e9).atol(1e9);
@@ -387,7 +387,7 @@ fn events_have_derivatives() {
 }
 
 #[test]
-fn members_of_a_batch_are_what_they_are_alone() {
+fn batch_members_equal_single_solutions() {
     // Batch members need very different numbers of steps, and one member's solution ends early. Derivatives must be
     // those of the members alone.
     let y0 = [0.1, 1.0, 30.0, -1.0];

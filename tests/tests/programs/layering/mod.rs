@@ -235,7 +235,7 @@ fn arrows_follow_imports_to_definitions() {
 }
 
 #[test]
-fn lists_need_what_they_use_themselves() {
+fn reexports_are_no_dependencies() {
     let types = ("a/types.rs", "pub struct T;");
     let listed = ("a/mod.rs", "mod types;\npub use types::T;");
     assert_eq!(arrows_of(&[listed, types]), [""; 0]);

@@ -300,7 +300,7 @@ fn pairs() -> impl Iterator<Item = (Machine, System)> {
 }
 
 #[test]
-fn what_goes_wrong_in_a_scratchpad_ends_the_run() {
+fn scratchpad_faults_end_the_run() {
     for wrong in CASES {
         let mut seen = false;
         for nests in programs() {
@@ -363,7 +363,7 @@ fn absurd_programs_are_errors() {
 }
 
 #[test]
-fn what_was_never_stored_is_not_loaded() {
+fn loads_without_a_store_are_errors() {
     let (machine, arrays) = (Machine::cal(), Arrays::bump(Arrays::BASE, 0, 0));
     let mut tape = Tape::at(Tape::BASE);
     let entry = At::tape(tape.push(1, 1), 0, 0, 0).entry(0.0);

@@ -41,7 +41,7 @@ fn inputs(n: usize) -> (Tensor, Tensor, Tensor) {
 }
 
 #[test]
-fn mttkrp_accesses_what_its_loops_say() {
+fn mttkrp_has_the_accesses_of_its_loops() {
     let (b, c, d) = inputs(8);
     let f = jit(|x| mttkrp(8, x)).on(Target::Accelerator(Machine::cal()));
     let (a, statistics) = f.simulate((&b, &c, &d), Machine::cal()).unwrap();
@@ -440,7 +440,7 @@ fn two_kept(back: &str) -> String {
 /// If two statements read the tape of one loop, the tape must be two streams, each as long as the statement that reads
 /// it.
 #[test]
-fn what_is_read_in_two_steps_is_in_two_streams() {
+fn a_tape_with_two_readers_is_two_streams() {
     let back = "  for i1 in 192 {
     %2: f64 = load b3[i1*-1 + 191]
     store b1[i1], %2
@@ -488,7 +488,7 @@ fn arrays_that_are_read_one_after_the_other_are_in_two_streams() {
 /// With `prepared`, copies of arguments on the tape are assumed to be there and no operation reads the argument, so no
 /// stream may wait for it.
 #[test]
-fn what_is_prepared_is_not_streamed() {
+fn prepared_copies_are_not_streamed() {
     let text = "program @copied {
   workspace 1536
   buffer b0: f64[192] input 0
@@ -523,7 +523,7 @@ fn what_is_prepared_is_not_streamed() {
 }
 
 #[test]
-fn what_is_read_again_may_count_as_the_tape() {
+fn reread_arguments_can_count_as_tape() {
     let body = "
   for i0 in 192 {
     %0: f64 = load b0[i0]
@@ -675,7 +675,7 @@ fn a_row_that_many_iterations_read_is_moved_once() {
 }
 
 #[test]
-fn what_callers_have_prepared_is_there() {
+fn prepared_arrays_need_no_stores() {
     let body = "
   nest {
     for i0 in 96 {
@@ -726,7 +726,7 @@ fn a_loop_that_stores_on_the_tape_reads_again_where_arrays_may_overlap() {
 
 /// A tape array that begins with zeros must be stored, even if the run configuration assumes other arrays as prepared.
 #[test]
-fn what_is_kept_is_never_prepared() {
+fn tape_arrays_are_never_prepared() {
     let counts = |x: Var| {
         let (hits, a) = (Ref::new(zeros([31], Dtype::I32)), Ref::new(x));
         let iteration = |(_, ()): (Var, ())| {
@@ -749,7 +749,7 @@ fn what_is_kept_is_never_prepared() {
 /// Random nests of loops reread an argument at random strides, alone or beside a tape array. Every word that is
 /// streamed must be the word that is read, which the scratchpad compares, and results must agree with the cache.
 #[test]
-fn random_nests_read_what_streams_bring() {
+fn random_nests_read_streamed_words() {
     let mut streamed = 0;
     for seed in Sweep::Nests.seeds() {
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;

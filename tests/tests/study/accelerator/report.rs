@@ -16,7 +16,7 @@ use crate::accelerator::kernels::somier::Somier;
 use tapeloom_backend::accelerator::*;
 
 #[test]
-fn mttkrp_replayed_misses_what_the_authors_simulator_misses() {
+fn mttkrp_replayed_has_the_misses_of_the_authors() {
     let machine = replay();
     let of = |system, machine: &Machine| {
         let s = run(&Mttkrp, machine, system);
@@ -118,7 +118,7 @@ fn logsum_takes_the_ticks_of_the_prototype() {
 }
 
 #[test]
-fn padded_arrays_and_records_gain_what_they_gain_in_the_prototype() {
+fn padding_and_records_gain_as_in_the_prototype() {
     for (kernel, pad, records) in [
         (&Mttkrp as &dyn Kernel, [1.91, 8.8], [1.91, 8.8]),
         (&Somier { seeds: true }, [1.10, 1.92], [1.10, 1.95]),

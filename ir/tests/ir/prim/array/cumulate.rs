@@ -54,7 +54,7 @@ fn infinite_tangents_stay_where_they_are() {
 }
 
 #[test]
-fn problems_say_what_to_mend() {
+fn errors_name_a_remedy() {
     let wrong = |c, dtype| problem(op(c, false), &[Type::array(dtype, &[])]).to_string();
     let message = wrong(Cumulation::Sum, Dtype::F64);
     assert!(message.contains("`cumsum` along axis 0 of f64[]"), "{message}");

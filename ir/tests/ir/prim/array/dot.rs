@@ -51,7 +51,7 @@ fn an_empty_sum_is_zero() {
 }
 
 #[test]
-fn problems_say_what_to_mend() {
+fn errors_name_a_remedy() {
     let infer = |op: &Dot, x: Type, y: Type| {
         let operands = [&x, &y].map(|ty| Operand { ty, literal: None });
         op.infer(&operands).unwrap_err().to_string()

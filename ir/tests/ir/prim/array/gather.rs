@@ -42,7 +42,7 @@ fn the_transpose_adds_repeated_reads() {
 }
 
 #[test]
-fn problems_say_what_to_mend() {
+fn errors_name_a_remedy() {
     let infer = |op: Gather, x: &[usize], dtype: Dtype, indices: &[usize]| {
         let (x, indices) = (Type::array(Dtype::F64, x), Type::array(dtype, indices));
         let operands = [&x, &indices].map(|ty| Operand { ty, literal: None });

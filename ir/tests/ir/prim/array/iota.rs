@@ -18,7 +18,7 @@ fn laws() {
 }
 
 #[test]
-fn refuses_what_cannot_be_counted() {
+fn refuses_dtypes_without_counting() {
     let kind =
         |shape: &[usize], axis, dtype| problem(Iota { shape: shape.into(), axis, dtype }, &[]).kind;
     assert_eq!(kind(&[2], 1, Dtype::I64), Kind::Shape);

@@ -28,7 +28,7 @@ fn laws() {
 }
 
 #[test]
-fn refuses_what_does_not_fit() {
+fn refuses_windows_that_do_not_fit() {
     use tapeloom_ir::Dtype::{F32, F64};
     let (x, scalar) = (Type::array(F64, &[3]), Type::scalar(F64));
     let both = [x.clone(), scalar.clone()];

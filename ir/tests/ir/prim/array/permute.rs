@@ -24,7 +24,7 @@ fn laws() {
 }
 
 #[test]
-fn refuses_what_is_no_permutation() {
+fn refuses_lists_that_are_no_permutation() {
     let x = [Type::array(tapeloom_ir::Dtype::F64, &[2, 3])];
     for bad in [op(&[0]), op(&[0, 0]), op(&[0, 2]), op(&[0, usize::MAX])] {
         assert_eq!(problem(bad, &x).kind, Kind::Shape);

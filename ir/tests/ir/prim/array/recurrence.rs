@@ -20,7 +20,7 @@ fn the_first_factor_is_never_read() {
 }
 
 #[test]
-fn problems_say_what_to_mend() {
+fn errors_name_a_remedy() {
     let op = Recurrence { axis: 1, reverse: false };
     let ty = |dtype, shape: &[usize]| Type::array(dtype, shape);
     let (x, y) = (ty(Dtype::F64, &[2]), ty(Dtype::F64, &[3]));

@@ -65,7 +65,7 @@ fn ties_of_an_extremum_share() {
 }
 
 #[test]
-fn problems_say_what_to_mend() {
+fn errors_name_a_remedy() {
     let infer = |combine: Combine, x: Type, u: Type| {
         let indices = Type::array(Dtype::I64, &[2, 1]);
         let operands = [&x, &indices, &u].map(|ty| Operand { ty, literal: None });

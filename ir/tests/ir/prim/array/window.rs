@@ -24,7 +24,7 @@ fn windows_of_a_row() {
 }
 
 #[test]
-fn refuses_what_does_not_fit() {
+fn refuses_windows_that_do_not_fit() {
     let both = [Type::array(Dtype::F64, &[4, 2]), Type::scalar(Dtype::F64)];
     for bad in [
         op(0, 1, 0, 1, 3),

@@ -39,7 +39,7 @@ fn a_failure_stays_in_its_member() {
 }
 
 #[test]
-fn problems_say_what_to_mend() {
+fn errors_name_a_remedy() {
     let ty = |dtype, shape: &[usize]| Type::array(dtype, shape);
     let wrong = |x: Type| problem(Fft { inverse: false, rank: 1, axis: 0 }, &[x]).to_string();
     assert!(wrong(ty(Dtype::I64, &[2, 4])).contains("convert them"));

@@ -38,7 +38,7 @@ fn imaginary_parts_at_both_ends_are_not_read() {
 }
 
 #[test]
-fn problems_say_what_to_mend() {
+fn errors_name_a_remedy() {
     let wrong = |x: &[usize]| {
         problem(Irfft { n: 6, rank: 1, axis: 0 }, &[Type::array(Dtype::F64, x)]).to_string()
     };

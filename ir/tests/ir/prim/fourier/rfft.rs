@@ -16,7 +16,7 @@ fn the_half_of_an_impulse_is_a_rotation() {
 }
 
 #[test]
-fn problems_say_what_to_mend() {
+fn errors_name_a_remedy() {
     let wrong = |x: Type| problem(Rfft { rank: 1, axis: 0 }, &[x]).to_string();
     assert!(wrong(Type::array(Dtype::I64, &[4])).contains("convert them"));
     assert!(wrong(Type::array(Dtype::F64, &[])).contains("axis 0 of the last 1"));

@@ -19,7 +19,7 @@ fn the_other_triangle_is_not_read() {
 }
 
 #[test]
-fn problems_say_what_to_mend() {
+fn errors_name_a_remedy() {
     let ty = |dtype, shape: &[usize]| Type::array(dtype, shape);
     let wrong = |t: Type, b: Type| problem(TriangularSolve::LOWER, &[t, b]).to_string();
     let (t, b) = (ty(Dtype::F64, &[2, 2]), ty(Dtype::F64, &[2, 1]));

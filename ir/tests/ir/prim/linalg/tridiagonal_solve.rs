@@ -21,7 +21,7 @@ fn the_matrix_of_ones_and_twos() {
 }
 
 #[test]
-fn problems_say_what_to_mend() {
+fn errors_name_a_remedy() {
     let ty = |dtype, shape: &[usize]| Type::array(dtype, shape);
     let wrong =
         |d: Type, b: Type| problem(TridiagonalSolve {}, &[d.clone(), d.clone(), d, b]).to_string();

@@ -26,7 +26,7 @@ fn comes_back(x: &Tensor, least: i128, most: i128, bytes: &[usize]) {
 }
 
 #[test]
-fn what_is_packed_comes_back() {
+fn packing_round_trips() {
     let truth = |n: usize| -> Tensor {
         Tensor::new(&[n], (0..n).map(|i| i * i % 3 == 1).collect::<Vec<_>>()).unwrap()
     };
