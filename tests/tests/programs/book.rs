@@ -117,16 +117,21 @@ fn pictures_of_memory_are_those_of_the_program() {
         for (i, part) in picture.to_svg().split("<title>").enumerate() {
             drawn += if i == 0 { part } else { part.split_once("</title>").unwrap().1 };
         }
-        let file = source().join(format!("img/{name}.svg"));
-        if std::env::var_os("BLESS").is_some() {
-            fs::write(&file, &drawn).unwrap();
-        }
-        let known = fs::read_to_string(&file).unwrap_or_default();
-        assert_eq!(
-            known, drawn,
-            "{name}: `BLESS=1 cargo test -p tapeloom-tests --test programs book::` draws it"
-        );
+        compare_picture(name, &drawn);
     }
+}
+
+/// Asserts that the picture `name` of the book is `drawn`; `BLESS=1` writes it.
+pub(super) fn compare_picture(name: &str, drawn: &str) {
+    let file = source().join(format!("img/{name}.svg"));
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(&file, drawn).unwrap();
+    }
+    let known = fs::read_to_string(&file).unwrap_or_default();
+    assert_eq!(
+        known, drawn,
+        "{name}: `BLESS=1 cargo test -p tapeloom-tests --test programs book` draws it"
+    );
 }
 
 /// A page of the book shows 100 columns of code (`book/page.css`) and cuts longer lines, so no block may have any.

@@ -2,6 +2,7 @@
 
 mod associative_scan;
 mod book;
+mod book_pictures;
 mod budgets;
 mod checkpoint;
 mod closure_cost;
