@@ -90,6 +90,8 @@ sweeps! {
     Damage = "laws::mutations::broken_text_does_not_panic", gate 6 in 0.2 s, nightly 200;
     // Drawn: damaged files of tensors.
     DamagedFiles = "programs::files::damage::damaged_files_are_errors_or_arrays", gate 3000 in 1.0 s, nightly 300_000;
+    // Drawn: the moments at which a training run is killed.
+    Kills = "programs::files::killed::a_killed_run_ends_with_the_same_bits", gate 3 in 1.2 s, nightly 50;
     // Drawn: tests beside the code.
     Simplified = "it::simplify::random_programs_keep_their_meaning", gate 60 in 0.1 s, nightly 3000;
     Relaxed = "it::simplify::relaxed_programs_agree_to_rounding", gate 60 in 0.1 s, nightly 3000;

@@ -14,7 +14,7 @@
 //! ```
 //!
 //! This file holds the data; [`element`] defines the Rust types of elements, [`convert`] makes tensors from
-//! Rust data and back, [`index`] reads and writes parts, [`print`] displays.
+//! Rust data and back, [`index`] reads and writes parts, [`print`] displays, [`refused`] says how to compute.
 
 mod buffer;
 mod convert;
@@ -25,6 +25,7 @@ mod line;
 #[cfg(feature = "ndarray")]
 mod ndarray;
 mod print;
+mod refused;
 mod row_major;
 #[cfg(feature = "serde")]
 mod serde;
@@ -39,6 +40,21 @@ use crate::lang::problem::{Kind, Problem};
 use crate::lang::types::{ArrayType, Dtype, Shape};
 
 /// Concrete data: dtype, shape and elements in row-major order.
+///
+/// A tensor has no operators, because an operator cannot return an error. Arithmetic is done in closures, where the
+/// mistakes of all operations are reported with their lines: with the crate `tapeloom`,
+/// `run(|x: Var| (x - x.mean()) / x.std(), &x)?` computes once, and `jit` compiles for many calls. Elements as Rust's
+/// numbers are returned by [`item`](Tensor::item), [`to_vec`](Tensor::to_vec), [`iter`](Tensor::iter) and
+/// [`numbers`](Tensor::numbers).
+///
+/// ```
+/// use tapeloom_ir::Tensor;
+/// let losses = Tensor::from([0.5f32, 0.25]);
+/// let mean = losses.numbers().sum::<f64>() / losses.elements() as f64;
+/// assert_eq!(mean, 0.375);
+/// let percent = losses.map_numbers(|x| 100.0 * x);
+/// assert_eq!(percent, Tensor::from([50.0f32, 25.0]));
+/// ```
 #[derive(Clone)]
 pub struct Tensor {
     ty: ArrayType,

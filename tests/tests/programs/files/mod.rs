@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod damage;
+#[cfg(unix)]
+mod killed;
 mod python;
 mod resume;
 
