@@ -5,22 +5,14 @@ use super::partition::Promotion;
 use super::scalar;
 use super::translate::Translator;
 use super::vector_value::Lanes;
-use crate::codegen::simd::{self, Refused, Word};
+use crate::codegen::simd::{Compiled, Nest, Refused, Unit, Word};
 use crate::codegen::vectors::{LaneCode, LaneLoop};
-use crate::loop_ir::{Arg, Expr, IndexId, Stmt, visit};
+use crate::loop_ir::{Arg, Expr, Stmt, visit};
 use cranelift_codegen::ir::{
     AbiParam, InstBuilder, MemFlagsData, Signature, StackSlotData, StackSlotKind, types,
 };
 use cranelift_codegen::isa::CallConv;
 use tapeloom_ir::Problem;
-
-/// The SIMD code of a nest of loops, a function whose argument points to a row of words (the nest's arguments).
-struct SimdCode {
-    /// The number of elements of a vector, for each loop with lanes that has at least one iteration.
-    elements: Vec<(IndexId, usize)>,
-    row: Vec<Word>,
-    bytes: Vec<u8>,
-}
 
 impl Translator<'_, '_, '_> {
     /// Emits a nest of loops in vectors of 256 or 512 bits, if possible. Returns false if the caller must translate the
@@ -29,7 +21,7 @@ impl Translator<'_, '_, '_> {
         if self.lanes.is_some() {
             return Ok(false);
         }
-        let SimdCode { elements, row, bytes } = match self.simd_code(stmt) {
+        let Compiled { unit: Unit { elements, row, .. }, bytes } = match self.simd_code(stmt) {
             Ok(code) => code,
             Err(Refused(why)) => {
                 // If an outer loop (without lanes) is refused, its inner loops are tried, and reported, on their own.
@@ -105,12 +97,10 @@ impl Translator<'_, '_, '_> {
         names
     }
 
-    fn simd_code(&self, stmt: &Stmt) -> Result<SimdCode, Refused> {
+    fn simd_code(&self, stmt: &Stmt) -> Result<Compiled, Refused> {
         let isa = self.functions.simd_isa()?;
         let in_memory = |b| matches!(self.cut.buffers[b], Promotion::Memory | Promotion::Unused);
-        let unit = simd::select(self.p, stmt, isa.vector_bytes(), &in_memory)?;
-        let bytes = simd::emit(&unit.program, isa).map_err(Refused)?;
-        Ok(SimdCode { elements: unit.elements, row: unit.row, bytes })
+        Nest { kernel: self.p, stmt, isa, in_memory: &in_memory }.compile()
     }
 
     /// Declares a function whose machine code is `bytes`. Its argument is a pointer to the row of argument words.

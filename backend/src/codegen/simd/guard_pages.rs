@@ -8,7 +8,7 @@
 #![expect(unsafe_code, reason = "calls generated code beside pages that are protected")]
 
 use super::tests::{arguments, codes, in_lanes, program, same};
-use super::{Word, emit, select};
+use super::{Compiled, Nest, Word};
 use crate::codegen::clif::tests::{Random, tensor};
 use crate::loop_ir::{Buffer, Place, Program, Stmt, eval, parse, visit};
 use crate::sweeps::Sweep;
@@ -98,8 +98,8 @@ fn sets() -> impl Iterator<Item = Isa> {
     [Isa::Avx2, Isa::Avx512].into_iter().filter(|set| *set <= Isa::of_machine())
 }
 
-/// Runs the first nest of a program with its arrays at the end, and then at the start, of their pages, and compares the
-/// results with `wanted`. Returns false if the nest has no SIMD code.
+/// Runs the first nest of a program with one vector and with several vectors an iteration. Returns false if the nest has
+/// no SIMD code.
 fn runs(p: &Program, set: Isa, args: &[Tensor], wanted: &[Tensor]) -> bool {
     let mut nest = None;
     visit(&p.entry.body, &mut |s| {
@@ -107,9 +107,17 @@ fn runs(p: &Program, set: Isa, args: &[Tensor], wanted: &[Tensor]) -> bool {
             nest = Some(s.clone());
         }
     });
-    let unit = select(&p.entry, &nest.unwrap(), set.vector_bytes(), &|_| true);
-    let Ok(unit) = unit else { return false };
-    let Ok(code) = emit(&unit.program, set) else { return false };
+    let nest = nest.unwrap();
+    let nest = Nest { kernel: &p.entry, stmt: &nest, isa: set, in_memory: &|_| true };
+    let compiled: Vec<Compiled> = (1..=3).filter_map(|n| nest.compile_with(n).ok()).collect();
+    compiled.iter().for_each(|compiled| run(p, compiled, args, wanted));
+    !compiled.is_empty()
+}
+
+/// Runs the code of a nest with its arrays at the end, and then at the start, of their pages, and compares the results
+/// with `wanted`.
+fn run(p: &Program, compiled: &Compiled, args: &[Tensor], wanted: &[Tensor]) {
+    let Compiled { unit, bytes: code } = compiled;
     let mut text = region::alloc(code.len(), Protection::READ_WRITE).unwrap();
     // SAFETY: the code fits in its pages, which become executable and are not written afterwards.
     let f: extern "sysv64" fn(*mut u64) = unsafe {
@@ -151,7 +159,6 @@ fn runs(p: &Program, set: Isa, args: &[Tensor], wanted: &[Tensor]) -> bool {
             }
         }
     }
-    true
 }
 
 #[test]

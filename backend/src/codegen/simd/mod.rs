@@ -15,6 +15,7 @@
 pub(crate) mod form;
 #[cfg(all(test, target_arch = "x86_64", unix))]
 mod guard_pages;
+mod interleave;
 mod recorded;
 mod regalloc;
 mod select;
@@ -22,5 +23,5 @@ mod select;
 mod tests;
 mod x86;
 
-pub(crate) use select::{Refused, Word, select};
-pub(crate) use x86::emit::emit;
+pub(crate) use interleave::{Compiled, Nest};
+pub(crate) use select::{Refused, Unit, Word};

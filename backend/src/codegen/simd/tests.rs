@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use super::x86::decoded;
-use super::{Refused, emit, select};
+use super::{Compiled, Nest, Refused};
 use crate::Executable;
 use crate::codegen::clif::tests::{Random, tensor};
 use crate::loop_ir::legal_lanes::refused;
@@ -435,9 +435,9 @@ fn random_nests() {
             }
         });
         for set in [Isa::Avx2, Isa::Avx512] {
-            let unit = select(&p.entry, &nests[0], set.vector_bytes(), &|_| true);
-            match unit.and_then(|u| emit(&u.program, set).map_err(Refused)) {
-                Ok(bytes) => {
+            let nest = Nest { kernel: &p.entry, stmt: &nests[0], isa: set, in_memory: &|_| true };
+            match nest.compile() {
+                Ok(Compiled { bytes, .. }) => {
                     taken += 1;
                     let checked = decoded::check(&bytes, set);
                     checked.unwrap_or_else(|e| panic!("seed {seed} {set}: {e}\n{p}"));
@@ -493,8 +493,8 @@ fn elements_that_are_far_apart() {
             let p = parse(&text, &|_| None).unwrap();
             assert_eq!(verify(&p), []);
             let Stmt::Nest { body, .. } = &p.entry.body[0] else { panic!("{p}") };
-            let unit = select(&p.entry, &body[0], set.vector_bytes(), &|_| true);
-            assert_eq!(unit.is_ok(), taken, "{set}: {unit:?}");
+            let nest = Nest { kernel: &p.entry, stmt: &body[0], isa: set, in_memory: &|_| true };
+            assert_eq!(nest.compile().is_ok(), taken, "{set}");
         }
     }
 }

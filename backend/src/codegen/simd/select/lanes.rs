@@ -27,7 +27,7 @@ impl Select<'_> {
         let sizes = self.sizes(body);
         let natural = self.vector_bytes / sizes.1;
         let (n, units) = match folds.is_empty() {
-            true => (natural, 1),
+            true => (natural, self.vectors(extent / natural)),
             false if lanes <= natural => (lanes, 1),
             false => (natural, lanes / natural),
         };
@@ -128,6 +128,13 @@ impl Select<'_> {
             self.set_new(var, &new, first)?;
         }
         Ok(())
+    }
+
+    /// Returns the number of vectors that an iteration of a loop over `all` vectors processes. A short loop is divided
+    /// without a remainder, whose vectors would have code of their own.
+    fn vectors(&self, all: usize) -> usize {
+        let fits = |vectors: &usize| all.is_multiple_of(*vectors) || all >= 8 * *vectors;
+        (1..=self.most_vectors).rev().find(|vectors| all >= *vectors && fits(vectors)).unwrap_or(1)
     }
 
     /// Emits one step of a fold by `max` or `min`. A separate mask records nans, so that each step depends on the step

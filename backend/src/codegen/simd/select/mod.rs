@@ -6,8 +6,8 @@
 //!
 //! In a loop with lanes, a value has one register for every vector of a [`Strip`], or one register if it is
 //! uniform. A folding loop processes the number of elements at once that its program states, because bits depend on
-//! it. Any other loop processes the elements of one vector of its widest type. In the last vector fewer elements
-//! may be active.
+//! it. Any other loop processes one vector of its widest type, or [several](super::interleave). In the last vector
+//! fewer elements may be active.
 
 mod accept;
 mod codes;
@@ -76,11 +76,13 @@ pub(crate) struct Unit {
 const MOST_INSTRUCTIONS: usize = 2500;
 
 /// Selects instructions for a nest, for vectors of `vector_bytes` bytes (32 or 64). `in_memory` returns whether the
-/// elements of a buffer are in memory (not promoted to registers).
+/// elements of a buffer are in memory (not promoted to registers). An iteration of a loop that does not fold processes
+/// at most `most_vectors` vectors.
 pub(crate) fn select(
     k: &Kernel,
     stmt: &Stmt,
     vector_bytes: usize,
+    most_vectors: usize,
     in_memory: &dyn Fn(BufferId) -> bool,
 ) -> Result<Unit, Refused> {
     acceptable(stmt, in_memory)?;
@@ -93,6 +95,7 @@ pub(crate) fn select(
     let mut s = Select {
         k,
         vector_bytes,
+        most_vectors,
         program: VectorProgram::default(),
         row: Vec::new(),
         values: OrderedMap::default(),
@@ -155,6 +158,8 @@ pub(super) struct Select<'a> {
     k: &'a Kernel,
     /// The bytes of a vector register of the machine: 32 or 64.
     vector_bytes: usize,
+    /// The most vectors that an iteration of a loop without folds processes.
+    most_vectors: usize,
     program: VectorProgram,
     row: Vec<Word>,
     values: OrderedMap<ScalarId, Val>,

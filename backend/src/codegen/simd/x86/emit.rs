@@ -15,7 +15,7 @@
 //! elements save the live registers.
 
 use super::super::form::{Class, Inst, Lane, LoopId, Reg, Ty, VectorProgram};
-use super::super::regalloc::{Allocation, Location, allocate};
+use super::super::regalloc::{Allocation, Location};
 use super::assembler::{Assembler, Label};
 use super::frame::Frame;
 use super::{avx2, avx512};
@@ -48,13 +48,13 @@ const MOST_SPILLS: usize = 4096;
 const PAGE_BYTES: usize = 4096;
 
 /// The registers of an instruction set (AVX2 or AVX-512) with their purposes, and its basic instructions.
-pub(super) struct Machine {
+pub(crate) struct Machine {
     /// The bytes of a vector register.
     pub(super) bytes: usize,
     /// The numbers of the vector registers that register allocation may use.
-    pub(super) vectors: &'static [u8],
+    pub(crate) vectors: &'static [u8],
     /// The numbers of the mask registers that register allocation may use; empty if masks are in vector registers.
-    pub(super) masks: &'static [u8],
+    pub(crate) masks: &'static [u8],
     /// The numbers of the two scratch registers for operands that are in memory.
     pub(super) operands: [u8; 2],
     /// The number of the scratch register for a result whose location is the frame.
@@ -87,14 +87,21 @@ pub(super) fn by_size(codes: [Code; 2], lane: Lane) -> Code {
     }
 }
 
+/// Returns the registers and basic instructions of an instruction set, or the reason why SIMD code does not use it.
+pub(crate) fn machine(isa: Isa) -> Result<&'static Machine, &'static str> {
+    match isa {
+        Isa::Avx512 => Ok(&avx512::MACHINE),
+        Isa::Avx2 => Ok(&avx2::MACHINE),
+        Isa::Baseline => Err("there are no wider vectors"),
+    }
+}
+
 /// Returns the machine code of a program in the vector IR, or the reason why the program is refused.
-pub(crate) fn emit(program: &VectorProgram, isa: Isa) -> Result<Vec<u8>, &'static str> {
-    let m = match isa {
-        Isa::Avx512 => &avx512::MACHINE,
-        Isa::Avx2 => &avx2::MACHINE,
-        Isa::Baseline => return Err("there are no wider vectors"),
-    };
-    let allocation = allocate(program, m.vectors, m.masks);
+pub(crate) fn emit(
+    program: &VectorProgram,
+    allocation: Allocation,
+    m: &'static Machine,
+) -> Result<Vec<u8>, &'static str> {
     if allocation.slots.0 * m.bytes > MOST_SPILLS {
         return Err("its values are more than fit registers");
     }
