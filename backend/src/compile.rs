@@ -100,7 +100,7 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
     options.machine.check()?;
     let start = Instant::now();
     let (mut program, mut plan) = plan_on(options, module, func)?;
-    loop_ir::shallow(&program)?;
+    loop_ir::check_depth(&program)?;
     // Check the operands of calls for overlap here: after inlining there are no calls left to check.
     if cfg!(debug_assertions) {
         loop_ir::check_form(&program)?;

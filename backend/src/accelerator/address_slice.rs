@@ -19,7 +19,7 @@ use cranelift_entity::SecondaryMap;
 use tapeloom_ir::{Code, Dtype};
 
 /// Returns, for each scalar of a kernel, whether it is a wire: used only in addresses, guards and branches.
-pub(super) fn wires(k: &Kernel) -> SecondaryMap<ScalarId, bool> {
+pub(super) fn address_only_scalars(k: &Kernel) -> SecondaryMap<ScalarId, bool> {
     let mut data = Data::default();
     loop {
         let before = data.found;

@@ -338,7 +338,7 @@ impl Addresses {
         tape: TapeId,
         index: usize,
     ) -> u64 {
-        let (chunk, inside) = tape_memory::home(index as u64);
+        let (chunk, inside) = tape_memory::place_in_chunk(index as u64);
         let (bytes, region) = (program.tapes[tape].record as u64, layout.tape(tape));
         for chunk in self.chunks[tape].len()..=chunk {
             self.chunks[tape].push(self.next);

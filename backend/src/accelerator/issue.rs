@@ -171,7 +171,7 @@ impl<'a> Issue<'a> {
     pub(super) fn flush(&mut self) -> Result<(), Problem> {
         self.pad.flush()?;
         self.stream()?;
-        while let Some(tick) = self.out.wakes(self.m, &self.pad.out) {
+        while let Some(tick) = self.out.next_event(self.m, &self.pad.out) {
             self.now = self.now.max(tick);
             self.stream()?;
         }
@@ -424,7 +424,7 @@ impl<'a> Issue<'a> {
                 let stored = self.kept.get(&address).copied();
                 self.lifetimes.extend(stored.map(|stored| self.now.saturating_sub(stored)));
             }
-            AccessKind::Entry(entry) => self.remember(entry, write, done)?,
+            AccessKind::Entry(entry) => self.record_entry(entry, write, done)?,
         }
         self.start(id, done);
         Ok(true)
@@ -436,12 +436,12 @@ impl<'a> Issue<'a> {
             true => self.pad.store(entry)?,
             false => self.pad.load(entry)?,
         }
-        self.remember(entry, write, done)
+        self.record_entry(entry, write, done)
     }
 
     /// For a store: records that the tape entry was stored in tick `done`, and its bits. For a load: compares the
     /// bits with the stored ones, and adds the ticks since the store to `lifetimes`.
-    fn remember(&mut self, entry: Entry, write: bool, done: u64) -> Result<(), Problem> {
+    fn record_entry(&mut self, entry: Entry, write: bool, done: u64) -> Result<(), Problem> {
         let EntryIdentity::Tape(region, value, execution) = entry.identity else { return Ok(()) };
         let number = self.tape.number(region, value, execution);
         let Some(store) = number.and_then(|n| self.stores.get_mut(n as usize)) else {
@@ -506,8 +506,8 @@ impl<'a> Issue<'a> {
     fn advance(&mut self) -> Result<(), Problem> {
         let again = self.again.then_some(self.now + 1);
         let ends = self.events.peek().map(|Reverse((tick, ..))| *tick);
-        let out = self.out.wakes(self.m, &self.pad.out);
-        let back = self.back.wakes(self.m, &self.pad.back);
+        let out = self.out.next_event(self.m, &self.pad.out);
+        let back = self.back.next_event(self.m, &self.pad.back);
         let Some(next) = [again, ends, out, back].into_iter().flatten().min() else {
             let (now, count) = (self.now, self.window.under_way());
             let message = format!("{count} operations wait for ever at tick {now}");

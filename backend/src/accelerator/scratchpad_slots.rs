@@ -73,7 +73,7 @@ impl Pads {
     fn take(&mut self, n: usize) -> bool {
         let mut free = true;
         let others = 0..self.streams.len();
-        let others = others.filter(|o| *o != n && self.streams[*o].holds && self.meet(n, *o));
+        let others = others.filter(|o| *o != n && self.streams[*o].holds && self.overlap(n, *o));
         for other in others.collect::<Vec<_>>() {
             let stream = &mut self.streams[other];
             stream.pad.leave(&mut self.tape);
@@ -159,7 +159,7 @@ impl Pads {
             stream.holds = false;
         });
         for n in 0..self.streams.len() {
-            let alone = (0..self.streams.len()).all(|m| m == n || !self.meet(n, m));
+            let alone = (0..self.streams.len()).all(|m| m == n || !self.overlap(n, m));
             if alone && !self.streams[n].pad.is_idle() {
                 (self.streams[n].holds, _) = (true, self.streams[n].pad.start());
                 self.gather(n);
@@ -168,7 +168,7 @@ impl Pads {
     }
 
     /// Returns whether the scratchpad ranges of two streams overlap.
-    fn meet(&self, a: usize, b: usize) -> bool {
+    fn overlap(&self, a: usize, b: usize) -> bool {
         let (a, b) = (self.streams[a].slot, self.streams[b].slot);
         let end = |slot: Slot| slot.at + slot.half * self.halves;
         a.at < end(b) && b.at < end(a)

@@ -67,7 +67,7 @@ impl Engine {
     }
 
     /// Returns the next tick in which a request can start or a half arrives; `None` if nothing is to be done.
-    pub(super) fn wakes(&self, m: &Machine, queue: &VecDeque<Transfer>) -> Option<u64> {
+    pub(super) fn next_event(&self, m: &Machine, queue: &VecDeque<Transfer>) -> Option<u64> {
         let start = (!self.left.is_empty() || !queue.is_empty()).then(|| {
             let room = (self.under_way.len() as u64) < m.outstanding;
             let room = if room { 0 } else { self.under_way.front().map_or(0, |end| *end) };

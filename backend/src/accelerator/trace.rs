@@ -6,7 +6,7 @@
 //!
 //! | in the loop program | on the machine |
 //! |---|---|
-//! | a scalar code | [`Opcode::of`], one after the other; nothing if it is a wire ([`wires`]) |
+//! | a scalar code | [`Opcode::of`], one after the other; nothing if it is a wire ([`address_only_scalars`]) |
 //! | a load, a store | an access, which waits for the operands of its address; an address itself is wires |
 //! | an iteration of a loop | the count, an integer operation, and a branch after it |
 //! | `if`, `while`, an extent, the position of a record, a call | a branch |
@@ -27,7 +27,7 @@
 //! program with dynamic tapes runs twice: once to observe the order in which records are read
 //! ([`super::tape_trace`]), and then on the machine. Callbacks are called only in the first run.
 
-use super::address_slice::wires;
+use super::address_slice::address_only_scalars;
 use super::arrays::{Arrays, RegionId, Tape};
 use super::config::{self, Addresses, InRegion, RunConfig, Step};
 use super::op::{Entry, EntryIdentity, Op, Token, Work};
@@ -284,7 +284,7 @@ impl<'a> Driver<'a> {
             held: OrderedMap::default(),
             arguments: OrderedMap::default(),
             read: setup.again.then(OrderedSet::default),
-            wires: program.kernels().map(|(_, k)| wires(k)).collect(),
+            wires: program.kernels().map(|(_, k)| address_only_scalars(k)).collect(),
             answers: VecDeque::new(),
         };
         driver.frames.push(driver.frame(&program.entry, None, |_| false));

@@ -70,7 +70,7 @@ impl Sites {
     }
 
     /// Returns the sites that load from or store to `buffer`.
-    pub(super) fn touching(&self, buffer: BufferId) -> impl Iterator<Item = &Site> {
+    pub(super) fn accessing(&self, buffer: BufferId) -> impl Iterator<Item = &Site> {
         self.all.iter().filter(move |s| s.buffer == buffer)
     }
 }

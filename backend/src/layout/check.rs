@@ -29,7 +29,7 @@ pub(super) fn check(
             return Err(format!("{name} ends at entry {end} of a scratchpad of {}", model.entries));
         }
         for (other, of, from, to) in &placed {
-            if stream_use.meets(of) && at < *to && *from < end {
+            if stream_use.conflicts_with(of) && at < *to && *from < end {
                 return Err(format!("{name} and {other} are in use together, and overlap"));
             }
         }

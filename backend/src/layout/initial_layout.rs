@@ -72,7 +72,7 @@ pub(super) fn array_accesses(
     id: BufferId,
     elements: u64,
 ) -> ArrayAccesses {
-    let stores: Vec<&Site> = sites.touching(id).filter(|s| s.write).collect();
+    let stores: Vec<&Site> = sites.accessing(id).filter(|s| s.write).collect();
     let mut blocks: Vec<usize> = stores.iter().map(|s| s.block).collect();
     blocks.dedup();
     let read = ordered(sites, reverse_start, id, elements).filter(|_| !sites.turned.contains(&id));
@@ -82,7 +82,7 @@ pub(super) fn array_accesses(
     let iterations = stores.first().filter(|_| blocks.len() == 1).and_then(|s| {
         s.loops.iter().try_fold(1u64, |n, l| n.checked_mul(u64::try_from(l.iterations()?).ok()?))
     });
-    let back = sites.touching(id).filter(|s| !s.write).map(|s| s.step).last();
+    let back = sites.accessing(id).filter(|s| !s.write).map(|s| s.step).last();
     ArrayAccesses { read, granule, back, blocks, iterations }
 }
 
@@ -123,7 +123,7 @@ fn ordered(
 /// Returns the sites that store to a buffer, and the sites that load from it. Loads that find their element in a
 /// register are left out.
 pub(super) fn accesses(sites: &Sites, id: BufferId) -> (Vec<&Site>, Vec<&Site>) {
-    let (stores, mut loads): (Vec<&Site>, Vec<&Site>) = sites.touching(id).partition(|s| s.write);
+    let (stores, mut loads): (Vec<&Site>, Vec<&Site>) = sites.accessing(id).partition(|s| s.write);
     // Drop a load of an element that the same iteration has just stored: it finds the element in a register.
     loads.retain(|load| {
         !stores.iter().any(|s| (s.epoch, &s.address) == (load.epoch, &load.address) && s.always)

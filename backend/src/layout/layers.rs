@@ -30,7 +30,7 @@ pub(super) fn layers(program: &Program, mut layout: Layout, model: &ScratchpadMo
         let of = match &region.holds {
             Holds::Arrays { fields, .. } => {
                 let stores =
-                    fields.iter().flat_map(|f| sites.touching(f.buffer)).filter(|s| s.write);
+                    fields.iter().flat_map(|f| sites.accessing(f.buffer)).filter(|s| s.write);
                 stores.last().and_then(|s| s.loops.last()).map(|l| l.index)
             }
             Holds::Tape(_) => None,

@@ -15,7 +15,7 @@ pub(super) fn offsets(program: &Program, mut layout: Layout, model: &ScratchpadM
     for stream_use in stream_uses(program, &layout) {
         let Some(size) = layout.stream_entries(stream_use.stream) else { continue };
         let mut taken: Vec<(u64, u64)> =
-            placed.iter().filter(|p| p.0.meets(&stream_use)).map(|p| (p.1, p.2)).collect();
+            placed.iter().filter(|p| p.0.conflicts_with(&stream_use)).map(|p| (p.1, p.2)).collect();
         taken.sort_unstable();
         let at = taken.into_iter().fold(0, |at, (from, end)| match at + size <= from {
             true => at,

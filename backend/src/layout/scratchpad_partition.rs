@@ -33,7 +33,7 @@ pub(super) struct StreamUse {
 
 impl StreamUse {
     /// Whether at least one step uses both this stream and `other`, so that the two must not overlap.
-    pub(super) fn meets(&self, other: &StreamUse) -> bool {
+    pub(super) fn conflicts_with(&self, other: &StreamUse) -> bool {
         self.steps.is_empty()
             || other.steps.is_empty()
             || self.steps.iter().any(|step| other.steps.contains(step))
@@ -55,7 +55,8 @@ pub(super) fn stream_uses(program: &Program, layout: &Layout) -> Vec<StreamUse> 
                 if records * region.entries() < LINE {
                     continue;
                 }
-                let of: Vec<&Site> = fields.iter().flat_map(|f| sites.touching(f.buffer)).collect();
+                let of: Vec<&Site> =
+                    fields.iter().flat_map(|f| sites.accessing(f.buffer)).collect();
                 let depth = of.iter().map(|s| s.loops.len()).max().unwrap_or(0);
                 let mut steps: Vec<usize> = of.iter().map(|s| s.step).collect();
                 steps.dedup();
@@ -92,7 +93,7 @@ pub(super) fn shares(
         let mut shares = BTreeMap::new();
         for stream_use in &stream_uses {
             let together: Vec<&StreamUse> =
-                stream_uses.iter().filter(|m| m.meets(stream_use)).collect();
+                stream_uses.iter().filter(|m| m.conflicts_with(stream_use)).collect();
             let iterations = iterations(stream_use, &together, model.part_entries());
             let worth = match stream_use.stream {
                 Stream::Region(_) => true,

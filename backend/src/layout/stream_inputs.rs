@@ -28,7 +28,7 @@ pub(super) fn inputs(program: &Program, mut layout: Layout, model: &ScratchpadMo
     let from = reverse_pass_start(program).unwrap_or(0);
     let mut found: Vec<(usize, Input)> = Vec::new();
     for site in sites.all.iter().filter(|s| s.step >= from) {
-        let again = sites.touching(site.buffer).any(|s| s.step < site.step);
+        let again = sites.accessing(site.buffer).any(|s| s.step < site.step);
         if !again || !matches!(k.buffers[site.buffer].place, Place::Input(_)) {
             continue;
         }

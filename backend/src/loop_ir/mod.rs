@@ -61,7 +61,7 @@ pub use origins::{Computed, Origins};
 pub use shape::{Access, Assign, Effect, ElementMut, Flow, Shape, ShapeMut};
 pub use text::parse::parse;
 pub use timers::{Timed, TimerId, TimerTotals};
-pub(crate) use verify::shallow;
+pub(crate) use verify::check_depth;
 pub use verify::{VerifyError, check, check_form, verify};
 pub use visit::{Rewriter, visit};
 

@@ -59,7 +59,7 @@ const NEST: f64 = 16.0;
 /// are shared.
 pub(crate) fn insert(graph: &mut Graph) {
     let copies: Vec<Arranged> =
-        graph.nodes.keys().filter_map(|id| worth(graph, id)).flatten().collect();
+        graph.nodes.keys().filter_map(|id| profitable_copies(graph, id)).flatten().collect();
     if copies.is_empty() {
         return;
     }
@@ -116,7 +116,7 @@ fn permuted(graph: &mut Graph, source: NodeId, order: &[usize]) -> NodeId {
 
 /// Returns the copies of operands of a node that save work: first the one that saves most, then the other one if it
 /// pays, too.
-fn worth(graph: &Graph, id: NodeId) -> Option<Vec<Arranged>> {
+fn profitable_copies(graph: &Graph, id: NodeId) -> Option<Vec<Arranged>> {
     let extents = Extents::of(graph, id).filter(|e| worthwhile(e, graph.machine))?;
     let node = &graph.nodes[id];
     let mut both = [strided(graph, node.operands[0])?, strided(graph, node.operands[1])?];

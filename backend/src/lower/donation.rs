@@ -90,7 +90,7 @@ impl Donation {
 impl FusionState<'_> {
     /// Returns the base of node `id` if `id` may take over its memory, and records that it does; `m` is the
     /// fusion candidate of `id`.
-    pub(crate) fn taken(&mut self, m: usize, id: NodeId) -> Option<NodeId> {
+    pub(crate) fn take_over(&mut self, m: usize, id: NodeId) -> Option<NodeId> {
         let (of, slot) = self.graph.base(id)?;
         let base = self.graph.nodes[of].operands[slot].node()?;
         let owned = match &self.graph.nodes[base].kind {

@@ -31,7 +31,7 @@ impl FusionState<'_> {
             Source::Literal(l) => return Ok(Arg::Literal(l)),
             Source::Node(n) => n,
         };
-        if let Some(found) = self.recall(id, index, guard) {
+        if let Some(found) = self.lookup_scalar(id, index, guard) {
             return Ok(found);
         }
         let graph = self.graph;
@@ -97,7 +97,7 @@ impl FusionState<'_> {
             }
         };
         self.computing = reader;
-        self.remember(id, index, guard, value);
+        self.store_scalar(id, index, guard, value);
         Ok(value)
     }
 

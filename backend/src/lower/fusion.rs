@@ -233,7 +233,7 @@ impl FusionState<'_> {
             step.nodes().for_each(|n| self.needs[n] = true);
             for (slot, result) in &self.graph.regions[step.region].initial_values {
                 let result = step.results[*result];
-                if self.taken(*m, result).is_none() {
+                if self.take_over(*m, result).is_none() {
                     self.blocks.push(Block::default());
                     self.starts.clear();
                     self.copy_into(result, self.graph.nodes[node].operands[*slot])?;
@@ -433,7 +433,7 @@ impl FusionState<'_> {
     /// Records `value` as the element of `node` at `index`, so that later readers use the scalar, and emits a
     /// store.
     pub(crate) fn define(&mut self, node: NodeId, index: Index, value: Arg) {
-        self.remember(node, &index, None, value);
+        self.store_scalar(node, &index, None, value);
         // A value that was computed in an outer block does not depend on the loops further inside, so it is
         // recorded there as the element for all their iterations.
         let level = self.level(value);

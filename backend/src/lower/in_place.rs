@@ -17,7 +17,7 @@ impl FusionState<'_> {
         let id = self.candidates[m].node;
         let node = &self.graph.nodes[id];
         self.needs[id] = true;
-        if self.taken(m, id).is_none() {
+        if self.take_over(m, id).is_none() {
             self.copy_into(id, node.operands[0])?;
         }
         self.updates(id)

@@ -130,7 +130,12 @@ impl FusionState<'_> {
         }
     }
 
-    pub(crate) fn recall(&self, node: NodeId, index: &Index, guard: Option<Arg>) -> Option<Arg> {
+    pub(crate) fn lookup_scalar(
+        &self,
+        node: NodeId,
+        index: &Index,
+        guard: Option<Arg>,
+    ) -> Option<Arg> {
         let plain = (node, index.clone(), None);
         let find = |key: &Key| self.blocks.iter().rev().find_map(|b| b.memo.get(key)).copied();
         if let Some(found) = find(&plain) {
@@ -147,7 +152,13 @@ impl FusionState<'_> {
         }
     }
 
-    pub(crate) fn remember(&mut self, node: NodeId, index: &Index, guard: Option<Arg>, value: Arg) {
+    pub(crate) fn store_scalar(
+        &mut self,
+        node: NodeId,
+        index: &Index,
+        guard: Option<Arg>,
+        value: Arg,
+    ) {
         let guard = match guard {
             Some(Arg::Scalar(g)) => Some(g),
             Some(_) => return,

@@ -209,7 +209,7 @@ impl Walk<'_> {
             _ => self.fault(format!("{node} is read before anything is written to it")),
         }
         self.clock += 1;
-        meet(&mut self.loads[node], self.clock, &self.loops);
+        merge_access(&mut self.loads[node], self.clock, &self.loops);
     }
 
     fn store(&mut self, node: NodeId) {
@@ -218,7 +218,7 @@ impl Walk<'_> {
         }
         self.clock += 1;
         self.steps[node].get_or_insert(self.step);
-        meet(&mut self.stores[node], self.clock, &self.loops);
+        merge_access(&mut self.stores[node], self.clock, &self.loops);
     }
 
     /// Checks the order of passes. Updates are exempt: they may wait until their base has been read.
@@ -241,7 +241,7 @@ impl Walk<'_> {
     }
 }
 
-fn meet(accesses: &mut Option<Accesses>, now: usize, loops: &[IndexId]) {
+fn merge_access(accesses: &mut Option<Accesses>, now: usize, loops: &[IndexId]) {
     let first = Accesses { first: now, last: now, loops: Vec::new() };
     let known = accesses.get_or_insert(first);
     known.last = now;

@@ -36,7 +36,7 @@ const MOST_BYTES: usize = isize::MAX as usize - 2 * BUFFER_ALIGNMENT_BYTES;
 /// pages. If an iteration stores to one array and then loads from another one at the same offset in its page,
 /// the load waits, because a processor compares the last twelve address bits first (4 KiB aliasing). Also,
 /// cache lines at the same offset of many pages fall on the same set of the cache.
-fn room(bytes: usize, page_bytes: usize) -> usize {
+fn padded_bytes(bytes: usize, page_bytes: usize) -> usize {
     let lines = bytes.div_ceil(BUFFER_ALIGNMENT_BYTES);
     let odd = if bytes >= page_bytes { lines | 1 } else { lines };
     odd * BUFFER_ALIGNMENT_BYTES
@@ -67,7 +67,7 @@ fn begin(life: Lifetime) -> usize {
 fn most_at_once(lives: &[Lifetime], page_bytes: usize) -> usize {
     let mut changes: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
     for life in lives {
-        let size = room(life.bytes, page_bytes);
+        let size = padded_bytes(life.bytes, page_bytes);
         changes.entry(life.first).or_default().0 += size;
         changes.entry(life.last + 1).or_default().1 += size;
     }
@@ -88,7 +88,7 @@ fn by_size(lives: &[Lifetime], page_bytes: usize) -> Option<(Vec<usize>, usize)>
     let mut placed: Vec<usize> = Vec::new();
     let mut peak = 0;
     for i in order {
-        let (life, size) = (lives[i], room(lives[i].bytes, page_bytes));
+        let (life, size) = (lives[i], padded_bytes(lives[i].bytes, page_bytes));
         if size == 0 {
             continue;
         }
@@ -99,7 +99,8 @@ fn by_size(lives: &[Lifetime], page_bytes: usize) -> Option<(Vec<usize>, usize)>
                 break;
             }
             if meet {
-                offset = offset.max(offsets[*other] + room(lives[*other].bytes, page_bytes));
+                offset =
+                    offset.max(offsets[*other] + padded_bytes(lives[*other].bytes, page_bytes));
             }
         }
         offset.checked_add(size).filter(|end| *end <= MOST_BYTES)?;
@@ -126,10 +127,10 @@ fn by_time(lives: &[Lifetime], page_bytes: usize) -> Option<(Vec<usize>, usize)>
         while let Some((last, dead)) = ends.first().copied().filter(|(last, _)| *last < begin(life))
         {
             ends.remove(&(last, dead));
-            let size = room(lives[dead].bytes, page_bytes);
+            let size = padded_bytes(lives[dead].bytes, page_bytes);
             top = holes.free(offsets[dead], size, top);
         }
-        let size = room(life.bytes, page_bytes);
+        let size = padded_bytes(life.bytes, page_bytes);
         if size == 0 {
             continue;
         }

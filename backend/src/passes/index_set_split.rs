@@ -247,17 +247,22 @@ pub(super) fn copies(
         undecided |= copy.undecided;
     }
     if let Some((own, shared)) = jammed {
-        around(Some(shared), &Loop { extent: own.extent, carries: &[], ..own }, together, &mut all);
+        wrap_in_loop(
+            Some(shared),
+            &Loop { extent: own.extent, carries: &[], ..own },
+            together,
+            &mut all,
+        );
     }
     all.append(&mut behind);
     drop_unread(&mut all, &|_| true);
-    around(inner, &Loop { extent: iterations as usize, ..outer }, all, out);
+    wrap_in_loop(inner, &Loop { extent: iterations as usize, ..outer }, all, out);
     undecided
 }
 
 /// Wraps statements in a loop like `like`, with that index and without lanes; appends them as they are if there is no
 /// index.
-fn around(index: Option<IndexId>, like: &Loop<'_>, body: Vec<Stmt>, out: &mut Vec<Stmt>) {
+fn wrap_in_loop(index: Option<IndexId>, like: &Loop<'_>, body: Vec<Stmt>, out: &mut Vec<Stmt>) {
     let Some(index) = index else { return out.extend(body) };
     out.push(Stmt::For {
         index,

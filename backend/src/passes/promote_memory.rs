@@ -288,7 +288,7 @@ impl Promote<'_> {
     }
 
     /// Removes the elements that a statement, or a nested one, stores from the known values.
-    fn forget(&mut self, stmt: &Stmt) {
+    fn invalidate(&mut self, stmt: &Stmt) {
         if planted(Fault::Registers) {
             return;
         }
@@ -376,7 +376,7 @@ impl Promote<'_> {
                 }
                 other if other.blocks().is_empty() => out.push(self.stmt(other)),
                 other => {
-                    self.forget(other);
+                    self.invalidate(other);
                     out.push(self.stmt(other));
                 }
             }

@@ -100,7 +100,7 @@ impl Loads<'_> {
     }
 
     /// Removes the known elements that may alias a stored one.
-    fn forget(&mut self, stored: &Element) {
+    fn invalidate(&mut self, stored: &Element) {
         let alike = self.alike;
         self.known.retain(|(known, _)| !alike.may(known, stored));
     }
@@ -119,7 +119,7 @@ impl Loads<'_> {
         });
         match all {
             true => self.known.clear(),
-            false => stored.iter().for_each(|element| self.forget(element)),
+            false => stored.iter().for_each(|element| self.invalidate(element)),
         }
     }
 }
@@ -151,7 +151,7 @@ impl Rewriter for Loads<'_> {
                     }
                     self.known.push((element, Arg::Scalar(value)));
                 } else {
-                    self.forget(&element);
+                    self.invalidate(&element);
                     let value = shape.operands.first().map(|a| self.arg(*a));
                     let value = value.filter(|a| e.guard.is_none() && !matches!(a, Arg::Var(_)));
                     self.known.extend(value.map(|value| (element, value)));

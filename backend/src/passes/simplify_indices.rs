@@ -73,12 +73,12 @@ impl<'a> Simplifier<'a> {
         let mut out = Vec::with_capacity(body.len());
         self.append(body, &mut out);
         // Scalars of the block are out of scope after it, so no known value may name them.
-        self.forget(body);
+        self.invalidate(body);
         out
     }
 
     /// Removes the known values of variables that a block assigns.
-    fn forget(&mut self, body: &[Stmt]) {
+    fn invalidate(&mut self, body: &[Stmt]) {
         visit(body, &mut |stmt| {
             if let Some((var, _)) = stmt.assigned() {
                 self.vars.swap_remove(&var);
@@ -101,7 +101,7 @@ impl<'a> Simplifier<'a> {
                         Extent::Scalar(a) => Extent::Scalar(self.arg(*a)),
                     };
                     self.ranges.invalidate_all(body);
-                    self.forget(body);
+                    self.invalidate(body);
                     let inside = self.block(body);
                     self.ranges.invalidate_all(body);
                     let carries = carries.clone();
@@ -121,15 +121,15 @@ impl<'a> Simplifier<'a> {
                         ranges.invalidate_all(body);
                     };
                     all(&mut self.ranges);
-                    self.forget(head);
-                    self.forget(body);
+                    self.invalidate(head);
+                    self.invalidate(body);
                     let mut again = Vec::with_capacity(head.len());
                     self.append(head, &mut again);
                     self.ranges.facts.push((*condition, true));
                     let inside = self.block(body);
                     self.ranges.facts.pop();
                     all(&mut self.ranges);
-                    self.forget(head);
+                    self.invalidate(head);
                     let (condition, carries) = (self.arg(*condition), carries.clone());
                     let (head, body, origins) = (again, inside, origins.clone());
                     out.push(Stmt::While { head, condition, carries, body, origins });
@@ -158,7 +158,7 @@ impl<'a> Simplifier<'a> {
                             inside
                         };
                         let sides = (side(then, true), side(otherwise, false));
-                        self.forget(then);
+                        self.invalidate(then);
                         let (then, otherwise) = sides;
                         let (condition, origins) = (mapped, origins.clone());
                         out.push(Stmt::If { condition, then, otherwise, origins });

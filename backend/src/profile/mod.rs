@@ -161,19 +161,19 @@ impl ProfileRow {
             format!("{:.1}", self.bytes as f64 / 1e6),
             format!("{:.1}", self.bytes as f64 / self.time.as_nanos().max(1) as f64),
             self.part(),
-            some(self.equations.iter().map(ToString::to_string)),
+            first_words(self.equations.iter().map(ToString::to_string)),
             self.sources(),
         ]
     }
 
     /// Returns the cell of the user's lines.
     fn sources(&self) -> String {
-        let mut cell = some(self.lines.iter().map(ToString::to_string));
+        let mut cell = first_words(self.lines.iter().map(ToString::to_string));
         if self.reverse {
             cell += " (reverse)";
         }
         if !self.smaller_lines.is_empty() {
-            let smaller = some(self.smaller_lines.iter().map(ToString::to_string));
+            let smaller = first_words(self.smaller_lines.iter().map(ToString::to_string));
             cell = format!("{cell}; smaller: {smaller}");
         }
         cell
@@ -219,7 +219,7 @@ impl fmt::Display for Instrumented {
 const SHOWN: usize = 4;
 
 /// Returns the first words of a list, and the number of the others.
-fn some(words: impl ExactSizeIterator<Item = String>) -> String {
+fn first_words(words: impl ExactSizeIterator<Item = String>) -> String {
     let more = words.len().saturating_sub(SHOWN);
     let mut shown: Vec<String> = words.take(SHOWN).collect();
     if more > 0 {

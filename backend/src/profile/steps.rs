@@ -7,7 +7,7 @@
 
 use super::cost::Costs;
 use super::instrument::{ASSUMED_TRIPS, what};
-use super::{lines, primitives, some};
+use super::{first_words, lines, primitives};
 use crate::loop_ir::{Origins, Program};
 use crate::report::columns::table;
 use std::fmt;
@@ -25,8 +25,8 @@ impl fmt::Display for Steps<'_> {
             rows.push([
                 step.to_string(),
                 what(self.0, &costs, stmt),
-                some(primitives(origins).into_iter().map(String::from)),
-                some(lines(origins).iter().map(ToString::to_string)),
+                first_words(primitives(origins).into_iter().map(String::from)),
+                first_words(lines(origins).iter().map(ToString::to_string)),
             ]);
         }
         table(f, &rows)

@@ -76,7 +76,7 @@ impl<'p> TapePlan<'p> {
     }
 
     /// Returns the equations whose results the reverse pass recomputes.
-    pub fn again(&self) -> &'p [Rematerialized] {
+    pub fn rematerialized(&self) -> &'p [Rematerialized] {
         &self.plan.rematerialized
     }
 
@@ -214,12 +214,13 @@ impl TapePlan<'_> {
             let about = [row.value(), how, made, readers(&row.read_back)];
             Line { about, bytes: Some(row.ty.bytes()), lies, times: 1 }
         });
-        let again =
-            self.again().iter().map(|Rematerialized { what, ty, location, read_at, times }| {
+        let again = self.rematerialized().iter().map(
+            |Rematerialized { what, ty, location, read_at, times }| {
                 let made = made(what, *location);
                 let about = [ty.to_string(), "recomputed".to_owned(), made, readers(read_at)];
                 Line { about, bytes: None, lies: [const { String::new() }; 5], times: *times }
-            });
+            },
+        );
         let mut lines: Vec<Line> = Vec::new();
         for line in kept.chain(again) {
             match lines.iter_mut().find(|other| other.about == line.about) {

@@ -71,7 +71,7 @@ impl Records {
 
     /// Allocates all chunks (blocks of records) up to the one that holds record `index`. Returns whether there was
     /// enough memory.
-    fn reach(&mut self, tape: usize, index: u64) -> bool {
+    fn allocate_up_to(&mut self, tape: usize, index: u64) -> bool {
         let record = self.states[tape].record as usize;
         while self.states[tape].capacity <= index {
             let first = chunk(self.states[tape].capacity);
@@ -152,11 +152,11 @@ fn is_there(bytes: usize) -> bool {
 
 /// Returns the number of the chunk (block of records) that holds record `index`.
 fn chunk(index: u64) -> usize {
-    home(index).0
+    place_in_chunk(index).0
 }
 
 /// Returns the number of the chunk that holds record `index`, and the record's index within the chunk.
-pub(crate) fn home(index: u64) -> (usize, u64) {
+pub(crate) fn place_in_chunk(index: u64) -> (usize, u64) {
     let n = index + 4;
     let s = 61 - n.leading_zeros() as usize;
     (4 * s + (n >> s) as usize - 4, n & ((1 << s) - 1))
@@ -182,7 +182,7 @@ pub(crate) unsafe extern "C" fn grow(context: *const Context, tape: i64, index: 
     let grown = catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: by the contract of this function.
         let records = unsafe { &mut *(*context).records.cast::<Records>() };
-        records.reach(tape as usize, index as u64)
+        records.allocate_up_to(tape as usize, index as u64)
     }));
     match grown {
         Ok(true) => 0,
@@ -204,7 +204,7 @@ mod tests {
             if c != chunk_of {
                 assert_eq!(c, chunk_of + 1);
                 assert_eq!(index - first, 1 << (chunk_of / 4));
-                assert_eq!(home(index).1, 0);
+                assert_eq!(place_in_chunk(index).1, 0);
                 assert!(c < 8 || (1 << (c / 4)) * 4 <= index + 4, "{c}");
                 (chunk_of, first) = (c, index);
             }
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn chunks_are_there_and_apart() {
         let mut records = Records::of(&[24, 0]);
-        assert!(records.reach(0, 10_000) && records.reach(1, 3));
+        assert!(records.allocate_up_to(0, 10_000) && records.allocate_up_to(1, 3));
         let mut places: Vec<(usize, usize)> =
             (0..=chunk(10_000)).map(|c| (records.tables[0][c] as usize, 24 << (c / 4))).collect();
         places.sort_unstable();
@@ -232,7 +232,7 @@ mod tests {
         }
         for too_much in [1 << 45, usize::MAX / 2] {
             let mut records = Records::of(&[too_much]);
-            assert!(!records.reach(0, 0), "{too_much}");
+            assert!(!records.allocate_up_to(0, 0), "{too_much}");
             assert_eq!(records.problem(&[]).kind, Kind::TooLarge);
         }
     }

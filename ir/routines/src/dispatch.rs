@@ -68,7 +68,7 @@ impl Kernel {
         scratch: &mut [u8],
     ) -> bool {
         let scratch = Scratch::new(scratch);
-        answered(|| match &self.typed {
+        succeeded(|| match &self.typed {
             Typed::F32(tables) => call(routine, tables, operands, results, scratch),
             Typed::F64(tables) => call(routine, tables, operands, results, scratch),
         })
@@ -86,7 +86,7 @@ impl Kernel {
     ) -> Option<bool> {
         let scratch = Scratch::new(scratch);
         self.in_lockstep.then(|| {
-            answered(|| match &self.typed {
+            succeeded(|| match &self.typed {
                 Typed::F32(_) => lockstep::run::<f32>(routine, members, operands, results, scratch),
                 Typed::F64(_) => lockstep::run::<f64>(routine, members, operands, results, scratch),
             })
@@ -99,7 +99,7 @@ impl Kernel {
 /// Sizes and values that faer does not handle are never passed to it. If one of its assertions fails
 /// nevertheless, only the batch member fails, not the program. The buffers hold plain numbers, so no invariant can be
 /// broken.
-fn answered(call: impl FnOnce() -> Result<(), Failed>) -> bool {
+fn succeeded(call: impl FnOnce() -> Result<(), Failed>) -> bool {
     matches!(catch_unwind(AssertUnwindSafe(call)), Ok(Ok(())))
 }
 

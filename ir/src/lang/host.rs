@@ -222,7 +222,7 @@ impl HostCall {
                 return problem(format!("`{name}` failed: {failure}"), help);
             }
             Err(payload) => {
-                let said = said(&*payload);
+                let said = panic_text(&*payload);
                 let help = "a callback that cannot answer returns an error rather than panic";
                 return problem(format!("`{name}` panicked: {said}"), help);
             }
@@ -244,7 +244,7 @@ impl HostCall {
 }
 
 /// Returns the text with which a Rust function panicked, from the panic's payload.
-fn said(payload: &(dyn Any + Send)) -> &str {
+fn panic_text(payload: &(dyn Any + Send)) -> &str {
     let text = payload.downcast_ref::<&str>().copied();
     text.or(payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("it did not say why")
 }

@@ -130,12 +130,12 @@ impl Use {
 
     /// Returns whether this use of a key and the use `other` of the same key draw the same numbers where they
     /// should not.
-    fn meets(&self, other: &Use) -> bool {
+    fn collides(&self, other: &Use) -> bool {
         let iterations = in_two_iterations(&self.path, &other.path);
         let excludes = || Some(self.mark.key_use()?.excludes(other.mark.key_use()?));
         let repeats = self.mark == other.mark || excludes() == Some(true);
         let same_key = self.derives() && other.derives() && self.counter == other.counter;
-        self.counter.meets(other.counter) && !same_key && (iterations || !repeats)
+        self.counter.collides(other.counter) && !same_key && (iterations || !repeats)
     }
 }
 
@@ -154,7 +154,7 @@ enum Counter {
 
 impl Counter {
     /// Returns whether the two sets are known to have a counter in common.
-    fn meets(self, other: Counter) -> bool {
+    fn collides(self, other: Counter) -> bool {
         match (self, other) {
             (Counter::First(n), Counter::First(m)) => n > 0 && m > 0,
             (Counter::First(n), Counter::Literal(k)) | (Counter::Literal(k), Counter::First(n)) => {
@@ -428,7 +428,9 @@ impl Keys<'_> {
     fn draw(&self, key: Number, of: Use, uses: &mut Uses) -> Result<()> {
         let find = |place, also: &dyn Fn(&Use) -> bool| {
             let all = uses.get(&place).into_iter().flatten();
-            all.clone().find(|other| of.meets(other) && also(other)).map(|other| reused(other, &of))
+            all.clone()
+                .find(|other| of.collides(other) && also(other))
+                .map(|other| reused(other, &of))
         };
         let mut known = find((key, Extent::All), &|_| true);
         known = known.or_else(|| find((key, Extent::Some), &|_| true));

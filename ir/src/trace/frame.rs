@@ -124,11 +124,11 @@ struct Escape(Problem);
 
 impl Trace {
     pub(super) fn new(frame: Frame) -> Trace {
-        Trace { frames: vec![frame], ..Trace::hollow() }
+        Trace { frames: vec![frame], ..Trace::placeholder() }
     }
 
     /// Makes an empty trace without frames: a placeholder on the stack while the real trace is off it.
-    pub(super) fn hollow() -> Trace {
+    pub(super) fn placeholder() -> Trace {
         Trace {
             module: Module::new(),
             frames: Vec::new(),
@@ -213,7 +213,7 @@ impl Trace {
 
     /// Returns a description of the owner of a handle whose frame is not open: a closure that has returned, or
     /// another trace.
-    pub(super) fn whence(&self, frame: u64) -> String {
+    pub(super) fn owner_of(&self, frame: u64) -> String {
         match self.closed.get(&frame) {
             Some(context) => format!("{context}, which has returned"),
             None => "another trace".to_owned(),
@@ -221,7 +221,7 @@ impl Trace {
     }
 
     fn escaped(&self, h: Handle) -> Problem {
-        let from = self.whence(h.frame);
+        let from = self.owner_of(h.frame);
         let made = h.born.map_or(String::new(), |l| format!(" made {}", place(l)));
         if h.frame == super::NOWHERE {
             return Problem::new(

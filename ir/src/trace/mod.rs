@@ -236,12 +236,12 @@ pub fn bind(op: impl Into<Op>, operands: &[Handle], at: Loc) -> SmallVec<[Handle
 
 /// Emits an equation with one output into the top frame, and returns the output.
 pub fn bind1(op: impl Into<Op>, operands: &[Handle], at: Loc) -> Handle {
-    bind(op, operands, at).first().copied().unwrap_or(nowhere(at))
+    bind(op, operands, at).first().copied().unwrap_or(escaped_placeholder(at))
 }
 
 /// Returns a handle of a concrete tensor: a hidden parameter of the outermost function, one per buffer.
 pub fn capture(tensor: &Tensor, at: Loc) -> Handle {
-    with_trace(|t| t.capture(tensor, at)).unwrap_or(nowhere(at))
+    with_trace(|t| t.capture(tensor, at)).unwrap_or(escaped_placeholder(at))
 }
 
 /// Returns whether a handle stands for a captured tensor. Nothing is differentiated with respect to these.
@@ -303,12 +303,12 @@ pub fn report(mut diagnostic: Diagnostic, inside: Option<Context>) {
 /// Returns one poison handle (a placeholder after an error) per type in `types`.
 pub fn poison(types: &[Type], at: Loc) -> SmallVec<[Handle; 1]> {
     with_trace(|t| t.poison(types, at))
-        .unwrap_or_else(|| types.iter().map(|_| nowhere(at)).collect())
+        .unwrap_or_else(|| types.iter().map(|_| escaped_placeholder(at)).collect())
 }
 
 /// Returns one poison handle of type `ty`, a placeholder for the result of a wrong operation.
 pub fn poison1(ty: Type, at: Loc) -> Handle {
-    poison(&[ty], at).first().copied().unwrap_or(nowhere(at))
+    poison(&[ty], at).first().copied().unwrap_or(escaped_placeholder(at))
 }
 
 /// Runs `f`, a transform, on the module of the current trace. Returns `None` outside a trace. `f` must not trace.
@@ -324,7 +324,7 @@ pub fn is_live(h: Handle) -> bool {
 /// If a handle cannot be used now, returns a description of its owner: a closure that has returned, or another
 /// trace.
 pub fn gone(h: Handle) -> Option<String> {
-    with_trace(|t| t.type_of(h).is_none().then(|| t.whence(h.frame))).flatten()
+    with_trace(|t| t.type_of(h).is_none().then(|| t.owner_of(h.frame))).flatten()
 }
 
 /// Returns whether a handle is the placeholder result of an operation outside any trace. No trace accepts it.
@@ -369,7 +369,7 @@ fn apart<T>(f: impl FnOnce(&mut Trace) -> T) -> Option<T> {
     struct RestoreTrace(Trace);
     impl Drop for RestoreTrace {
         fn drop(&mut self) {
-            let hollow = Trace::hollow();
+            let hollow = Trace::placeholder();
             let trace = std::mem::replace(&mut self.0, hollow);
             STACK.with_borrow_mut(|stack| {
                 if let Some(place) = stack.last_mut() {
@@ -378,12 +378,12 @@ fn apart<T>(f: impl FnOnce(&mut Trace) -> T) -> Option<T> {
             });
         }
     }
-    let mut aside = RestoreTrace(with_trace(|t| std::mem::replace(t, Trace::hollow()))?);
+    let mut aside = RestoreTrace(with_trace(|t| std::mem::replace(t, Trace::placeholder()))?);
     Some(f(&mut aside.0))
 }
 
 /// Returns a placeholder for the result of an operation outside any trace. Every trace rejects it as escaped.
-fn nowhere(at: Loc) -> Handle {
+fn escaped_placeholder(at: Loc) -> Handle {
     use cranelift_entity::EntityRef;
     Handle::new(NOWHERE, Atom::Value(crate::lang::function::ValueId::new(0)), at)
 }

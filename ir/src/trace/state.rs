@@ -25,7 +25,7 @@
 
 use super::diagnostic::{Context, Diagnostic, Note, place};
 use super::frame::{Captured, Frame, Runs, Trace};
-use super::{Handle, nowhere, poison1, with_trace};
+use super::{Handle, escaped_placeholder, poison1, with_trace};
 use crate::lang::problem::{Kind, Problem};
 use crate::lang::source_loc::Loc;
 use crate::lang::types::{Dtype, Type};
@@ -150,7 +150,7 @@ impl State {
     /// closed.
     pub fn now(self) -> Option<Handle> {
         with_trace(|t| {
-            let home = t.home(self)?;
+            let home = t.frame_index(self)?;
             let top = t.frames.len() - 1;
             t.states.get(&self.number).filter(|known| known.ended.is_none())?;
             Some(t.version(self, home, top))
@@ -162,7 +162,7 @@ impl State {
     /// state was made outside it: the closure's frame, and the transform to which it was given.
     pub fn barred(self) -> Option<(u64, Context)> {
         with_trace(|t| {
-            let home = t.home(self)?;
+            let home = t.frame_index(self)?;
             let function = |f: &&Frame| f.runs.is_function();
             t.frames[home + 1..].iter().rev().find(function).map(|f| (f.id, f.context))
         })
@@ -190,7 +190,7 @@ impl State {
     }
 
     fn poison(self, at: Loc) -> Handle {
-        self.ty().map_or_else(|| nowhere(at), |ty| poison1(ty, at))
+        self.ty().map_or_else(|| escaped_placeholder(at), |ty| poison1(ty, at))
     }
 
     fn with(self, access: Access, what: &'static str, at: Loc) -> Option<Handle> {
@@ -228,7 +228,7 @@ pub fn around<T>(frame: u64, f: impl FnOnce() -> T) -> T {
 
 impl Trace {
     /// Returns the index of the frame that made a state; `None` if that frame is not open.
-    fn home(&self, state: State) -> Option<usize> {
+    fn frame_index(&self, state: State) -> Option<usize> {
         let known = self.states.get(&state.number)?;
         self.frames.iter().rposition(|f| f.id == known.home)
     }
@@ -238,9 +238,9 @@ impl Trace {
     fn allowed(&self, state: State, access: Access, what: &'static str) -> Result<usize, Problem> {
         let (name, made) =
             (state.name, state.born.map_or(String::new(), |l| format!(" made {}", place(l))));
-        let Some(home) = self.home(state) else {
+        let Some(home) = self.frame_index(state) else {
             // No frame has the number 0, so the message names another trace.
-            let from = self.whence(self.states.get(&state.number).map_or(0, |known| known.home));
+            let from = self.owner_of(self.states.get(&state.number).map_or(0, |known| known.home));
             return Err(Problem::new(
                 Kind::Escaped,
                 format!("`{what}` of a `{name}`{made}, outside the trace it belongs to: {from}"),

@@ -85,11 +85,11 @@ fn choose<A: Tree<Var>, B: Tree<Var>>(
     };
     let (first, output) = trace(0, first);
     let rest: Vec<Staged> = (1..).zip(rest).map(|(i, f)| trace(i, *f).0).collect();
-    rebuild(&output, taken(which, decides, &first, &rest), at)
+    rebuild(&output, emit_cond(which, decides, &first, &rest), at)
 }
 
 /// Emits the branch; returns its results.
-fn taken(which: Var, decides: bool, first: &Staged, rest: &[Staged]) -> Vec<Var> {
+fn emit_cond(which: Var, decides: bool, first: &Staged, rest: &[Staged]) -> Vec<Var> {
     let at = first.at;
     let staged = || std::iter::once(first).chain(rest);
     let alike = rest.iter().all(|other| same_results(first, other, at));
@@ -99,7 +99,7 @@ fn taken(which: Var, decides: bool, first: &Staged, rest: &[Staged]) -> Vec<Var>
         let shared = Shared::of(&taken, at);
         let whole = |m: &mut Module| -> Result<Vec<FuncId>, Problem> {
             let each = functions.iter().zip(staged()).enumerate();
-            each.map(|(i, (f, of))| shared.leaving(m, *f, of, i)).collect()
+            each.map(|(i, (f, of))| shared.with_written_state(m, *f, of, i)).collect()
         };
         let branches = match trace::with_module(whole)? {
             Ok(branches) => branches,

@@ -211,7 +211,7 @@ fn conditional_results(asked: &Staged, staged: &Staged) -> Vec<Var> {
         let shared = Shared::of(&[staged.taken(), asked.taken()], at);
         let whole = |m: &mut Module| {
             let n = staged.args.len();
-            Ok((shared.leaving(m, body, staged, 0)?, shared.with(m, condition, n, 1)?))
+            Ok((shared.with_written_state(m, body, staged, 0)?, shared.with(m, condition, n, 1)?))
         };
         let (body, condition) = match trace::with_module(whole)? {
             Ok(functions) => functions,

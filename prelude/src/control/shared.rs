@@ -79,7 +79,7 @@ impl Shared {
 
     /// Extends a function as [`Shared::with`], and appends to its results the new values of all state that any of
     /// the closures writes.
-    pub(super) fn leaving(
+    pub(super) fn with_written_state(
         &self,
         m: &mut Module,
         f: FuncId,

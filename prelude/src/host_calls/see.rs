@@ -30,7 +30,7 @@ use tapeloom_ir::{Host, Lane, Loc, Tensor, trace};
 pub fn debug_print<A: Tree<Var>>(name: &str, x: A) {
     let at = caller();
     let paths = leaf_paths::<Var, A>(&x.structure(), name);
-    see("debug_print", &x, at, move |lane, x| {
+    emit_effect("debug_print", &x, at, move |lane, x| {
         let text = lines(&paths, lane, x, at);
         // A closed standard error does not end the program.
         let _ = std::io::stderr().write_all(text.as_bytes());
@@ -61,7 +61,7 @@ pub fn debug_print<A: Tree<Var>>(name: &str, x: A) {
 pub fn tap<A: Tree<Var>>(x: A, f: impl Fn(A::With<Tensor>) + Send + Sync + 'static) -> A {
     let structure = x.structure();
     let at = caller();
-    see("tap", &x, at, move |_, x| {
+    emit_effect("tap", &x, at, move |_, x| {
         if let Ok(x) = tree::<A>(&structure, x) {
             f(x);
         }
@@ -99,7 +99,7 @@ pub fn tap_cotangent<A: Tree<Var>>(x: A, f: impl Fn(A::With<Tensor>) + Send + Sy
 }
 
 /// Emits an effect that gets the leaves of `x`.
-fn see<A: Tree<Var>>(
+fn emit_effect<A: Tree<Var>>(
     name: &str,
     x: &A,
     at: Loc,

@@ -234,7 +234,7 @@ impl Integrator {
         let before = w.stats.accepted + w.stats.rejected;
         let none = Trial {
             h: w.h.stop_gradient(),
-            end: self.method.nowhere(&w.y),
+            end: self.method.zero_end(&w.y),
             error: w.error.stop_gradient(),
             accepted: constant(false),
             rejected: constant(0i64),
@@ -273,7 +273,7 @@ impl Integrator {
         let moved = self.moved(&w.moved, [&w.y, &trial.end.y]);
         // If no step was accepted, the rule is still evaluated: with a step so short that its values are finite.
         let h = select(accepted, trial.h, ivp.direction * ivp.shortest).stop_gradient();
-        let end = self.taken(ivp, &w, (h, accepted), trial.end);
+        let end = self.accepted_end(ivp, &w, (h, accepted), trial.end);
         let (start, left) = (w.t.stop_gradient(), ivp.end - w.t.stop_gradient());
 
         // The last step ends exactly at the last time; its derivative is that of `t + h`.
@@ -328,7 +328,7 @@ impl Integrator {
 
     /// Returns the known end of a step, with the derivative of the step. If the step was not accepted, its derivative
     /// is 0.
-    fn taken(
+    fn accepted_end(
         &self,
         ivp: &Ivp<'_>,
         w: &Integration<Var>,

@@ -87,13 +87,13 @@ impl Method {
     /// Returns the interpolant before the first step: of length 1, with the right value and slope at its beginning,
     /// the only point where it is evaluated.
     pub(super) fn before(self, t: Var, y: &[Var], slope: &[Var]) -> Interpolant<Var> {
-        let mut terms = self.nowhere(y).terms;
+        let mut terms = self.zero_end(y).terms;
         terms[0] = slope.to_vec();
         Interpolant { t, h: t.ones_like(), y: y.to_vec(), terms }
     }
 
     /// Returns a step end of zeros, with the structure of this method's step ends.
-    pub(super) fn nowhere(self, y: &[Var]) -> StepEnd<Var> {
+    pub(super) fn zero_end(self, y: &[Var]) -> StepEnd<Var> {
         let zeros = || y.iter().map(|y| y.zeros_like()).collect::<State>();
         let terms = match self {
             Method::Pair(_) => 2,

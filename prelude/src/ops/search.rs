@@ -45,7 +45,7 @@ impl Var {
     pub fn digitize(self, edges: impl IntoVar) -> Var {
         let at = caller();
         let edges = edges.beside(self, at);
-        let Some(edges) = sorted("digitize", edges, self) else { return nowhere(self, at) };
+        let Some(edges) = sorted("digitize", edges, self) else { return placeholder(self, at) };
         on_behalf("digitize", at, || {
             let n = edges.len();
             if n == 0 {
@@ -76,7 +76,7 @@ impl Var {
     pub fn searchsorted(self, x: impl IntoVar) -> Var {
         let at = caller();
         let x = x.beside(self, at);
-        let Some(vector) = sorted("searchsorted", self, x) else { return nowhere(x, at) };
+        let Some(vector) = sorted("searchsorted", self, x) else { return placeholder(x, at) };
         on_behalf("searchsorted", at, || {
             place(vector, x, at, &|v, x, is_nan| {
                 let below = v.lt(x);
@@ -103,7 +103,7 @@ impl Var {
     pub fn searchsorted_right(self, x: impl IntoVar) -> Var {
         let at = caller();
         let x = x.beside(self, at);
-        let Some(vector) = sorted("searchsorted_right", self, x) else { return nowhere(x, at) };
+        let Some(vector) = sorted("searchsorted_right", self, x) else { return placeholder(x, at) };
         on_behalf("searchsorted_right", at, || {
             place(vector, x, at, &|v, x, is_nan| {
                 let not_above = v.le(x);
@@ -145,7 +145,7 @@ fn place(vector: Var, x: Var, at: Loc, before: Before<'_>) -> Var {
 }
 
 /// Returns a placeholder for the result if the searched array is not a vector: indices in the shape of x.
-fn nowhere(x: Var, at: Loc) -> Var {
+fn placeholder(x: Var, at: Loc) -> Var {
     Var::poison(ArrayType::new(Dtype::I64, x.ty(at).shape), at)
 }
 

@@ -118,8 +118,8 @@ impl<P: Tree<Var>> Optimizer<P> for Adam {
         on_behalf("adam", caller(), || {
             let t = advanced(*count);
             let [b1, b2] = self.betas;
-            let mean = tree_map2(|m, g| kept(b1, m, g), mean, gradient);
-            let square = tree_map2(|v, g| kept(b2, v, g * g), square, gradient);
+            let mean = tree_map2(|m, g| moving_average(b1, m, g), mean, gradient);
+            let square = tree_map2(|v, g| moving_average(b2, v, g * g), square, gradient);
             // Means that start at zero are too small by this factor.
             let full = |beta: Number, t: Var, x: Var| 1.0 - beta.like(x).pow(t.convert(x.dtype()));
             let ahead = |m: Var, g: Var| {
@@ -145,7 +145,7 @@ impl<P: Tree<Var>> Optimizer<P> for Adam {
 }
 
 /// Returns `β old + (1 - β) new`.
-pub(super) fn kept(beta: Number, old: Var, new: Var) -> Var {
+pub(super) fn moving_average(beta: Number, old: Var, new: Var) -> Var {
     let beta = beta.like(old);
     beta * old + (1.0 - beta) * new
 }

@@ -1,7 +1,7 @@
 //! Building blocks of optimisers: operations on gradients before, and on steps after an optimiser; tuples that
 //! apply their parts one after the other; one step from the gradients of several batches.
 
-use super::adam::kept;
+use super::adam::moving_average;
 use super::{Moments, Number, Optimizer, Schedule, advanced, count, floats, same};
 use crate::Var;
 use crate::control::cond;
@@ -276,7 +276,7 @@ impl Ema {
         let (count, [sum]) = state;
         on_behalf("ema", at, || {
             let t = advanced(*count);
-            let sum = tree_map2(|old, new| kept(self.0, old, new), sum, tree);
+            let sum = tree_map2(|old, new| moving_average(self.0, old, new), sum, tree);
             // The sum of the weights so far.
             let full = |x: Var| 1.0 - self.0.like(x).pow(t.convert(x.dtype()));
             (tree_map(|x| x / full(x), &sum), (t, [sum]))

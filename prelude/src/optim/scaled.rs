@@ -1,7 +1,7 @@
 //! RMSprop and Adagrad, whose steps are divided by the root of a mean or sum of squared gradients; Lion, whose
 //! steps use only the sign.
 
-use super::adam::kept;
+use super::adam::moving_average;
 use super::{Moments, Number, Optimizer, Schedule, advanced, count, floats, same};
 use crate::Var;
 use crate::tree::{Tree, tree_map, tree_map2, tree_map3, zeros_like};
@@ -70,7 +70,7 @@ impl<P: Tree<Var>> Optimizer<P> for Rmsprop {
         let (count, [square, velocity]) = state;
         let rate = Number::Traced(self.rate.at(*count));
         on_behalf("rmsprop", caller(), || {
-            let square = tree_map2(|v, g| kept(self.decay, v, g * g), square, gradient);
+            let square = tree_map2(|v, g| moving_average(self.decay, v, g * g), square, gradient);
             let push =
                 |u: Var, g: Var, v: Var| self.momentum.like(u) * u + scaled(g, v, self.epsilon);
             let velocity = tree_map3(push, velocity, gradient, &square);
@@ -206,10 +206,10 @@ impl<P: Tree<Var>> Optimizer<P> for Lion {
         on_behalf("lion", caller(), || {
             let [b1, b2] = self.betas;
             let direction = |p: Var, m: Var, g: Var| {
-                -rate.like(p) * (kept(b1, m, g).signum() + self.decay.like(p) * p)
+                -rate.like(p) * (moving_average(b1, m, g).signum() + self.decay.like(p) * p)
             };
             let updates = tree_map3(direction, params, mean, gradient);
-            let mean = tree_map2(|m, g| kept(b2, m, g), mean, gradient);
+            let mean = tree_map2(|m, g| moving_average(b2, m, g), mean, gradient);
             (updates, (advanced(*count), [mean]))
         })
     }

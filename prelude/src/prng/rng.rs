@@ -178,7 +178,7 @@ impl Rng {
     }
 
     /// Returns the generator outside a closure, if this capture of the closure is the key of its child.
-    pub(crate) fn behind(capture: Handle) -> Option<Rng> {
+    pub(crate) fn outer_generator(capture: Handle) -> Option<Rng> {
         trace::recall::<Child>(*CHILDREN, |c| c.given.is_same(capture)).map(|c| c.of)
     }
 }
@@ -187,7 +187,7 @@ impl Rng {
 pub(crate) fn key_for_each(staged: &mut Staged, size: usize) {
     let at = staged.at;
     staged.lift_captures(|capture| {
-        Rng::behind(capture)?;
+        Rng::outer_generator(capture)?;
         let lanes = || super::threefry2x32(Var::new(capture), iota([size], 0, Dtype::U64));
         Some(on_behalf("vmap", at, lanes).handle)
     });

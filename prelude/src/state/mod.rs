@@ -236,21 +236,21 @@ impl Ref {
     #[track_caller]
     pub fn at(self, indices: impl Indices) -> Ref {
         let at = caller();
-        self.seeing(at, |view| view.at(&indices.positions(), at))
+        self.narrowed(at, |view| view.at(&indices.positions(), at))
     }
 
     /// Returns a view at an index of one axis.
     #[track_caller]
     pub fn at_axis(self, axis: impl Axis, index: impl Index) -> Ref {
         let at = caller();
-        self.seeing(at, |view| view.at_axis(axis, index.position(), at))
+        self.narrowed(at, |view| view.at_axis(axis, index.position(), at))
     }
 
     /// Returns a view of a range, known at tracing, of one axis.
     #[track_caller]
     pub fn slice_axis(self, axis: impl Axis, range: impl RangeBounds<usize>) -> Ref {
         let at = caller();
-        self.seeing(at, |view| view.slice("slice_axis", axis, &range, at))
+        self.narrowed(at, |view| view.slice("slice_axis", axis, &range, at))
     }
 
     /// Returns a view of a range, known at tracing, of each leading axis: an array of ranges, or a tuple of ranges of
@@ -261,7 +261,7 @@ impl Ref {
         let mut axes = 0..;
         ranges.bounds().iter().fold(self, |r, range| {
             let axis: i32 = axes.next().unwrap_or(i32::MAX);
-            r.seeing(at, |view| view.slice("slice", axis, range, at))
+            r.narrowed(at, |view| view.slice("slice", axis, range, at))
         })
     }
 
@@ -283,11 +283,11 @@ impl Ref {
     pub fn dynamic_slice<I: Index>(self, starts: &[I], sizes: impl Into<Shape>) -> Ref {
         let at = caller();
         let starts: Vec<_> = starts.iter().map(|i| i.position()).collect();
-        self.seeing(at, |view| view.dynamic_slice(&starts, &sizes.into(), at))
+        self.narrowed(at, |view| view.dynamic_slice(&starts, &sizes.into(), at))
     }
 
     /// Returns the view that `narrow` makes of this one.
-    fn seeing(self, at: Loc, narrow: impl FnOnce(&View) -> Result<View, Problem>) -> Ref {
+    fn narrowed(self, at: Loc, narrow: impl FnOnce(&View) -> Result<View, Problem>) -> Ref {
         let base = self.base_type();
         let whole = || Rc::new(View::whole(&base, at));
         let view = self.seen().unwrap_or_else(whole);
@@ -331,7 +331,7 @@ impl Ref {
     /// Returns the viewed part of `whole`.
     fn part(self, whole: Var, at: Loc) -> Var {
         let Some(view) = self.seen() else { return whole };
-        match view.stale() {
+        match view.scope_error() {
             None => view.read(whole, at),
             Some(problem) => wrong(problem, &[], view.ty(&self.base_type()), at),
         }
@@ -344,7 +344,7 @@ impl Ref {
         let given = value.ty(at);
         let fits = broadcast_shapes(&given.shape, &ty.shape).as_ref() == Some(&ty.shape);
         let view = self.seen();
-        let stale = view.as_ref().and_then(|view| view.stale());
+        let stale = view.as_ref().and_then(|view| view.scope_error());
         let problem = stale.or_else(|| {
             (!fits || given.dtype != ty.dtype).then(|| {
                 Problem::new(

@@ -189,7 +189,7 @@ impl View {
                 }
                 Position::Dynamic(v) => {
                     let start = counted(scalar_index(*v, at)?, extent, at);
-                    Start::Run(within(start, most, at))
+                    Start::Run(clamped(start, most, at))
                 }
             };
             let along = self.along(&mut view, number);
@@ -312,7 +312,7 @@ impl View {
                 Seen::All | Seen::One => along.start,
                 Seen::Index(i) => {
                     let i = counted(i, along.extent, at);
-                    along.start.plus(Start::Run(within(i, along.extent - 1, at)), at)
+                    along.start.plus(Start::Run(clamped(i, along.extent - 1, at)), at)
                 }
             };
             match start {
@@ -347,7 +347,7 @@ impl View {
     }
 
     /// Returns the error for a view one of whose indices is out of scope.
-    pub(super) fn stale(&self) -> Option<Problem> {
+    pub(super) fn scope_error(&self) -> Option<Problem> {
         let starts = self.axes.iter().filter_map(|along| match along.start {
             Start::Run(v) => Some(v),
             Start::Known(_) => None,
@@ -413,7 +413,7 @@ fn scalar_index(i: Var, at: Loc) -> Result<Var, Problem> {
 }
 
 /// Returns `clamp(i, 0, most)`.
-fn within(i: Var, most: usize, at: Loc) -> Var {
+fn clamped(i: Var, most: usize, at: Loc) -> Var {
     let above = binary(Scalar::Max, i, literal(0, at), at);
     binary(Scalar::Min, above, literal(most, at), at)
 }

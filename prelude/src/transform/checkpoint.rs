@@ -106,7 +106,7 @@ fn checkpoint_at<A: Tree<Var>, B: Tree<Var>>(
     x: A,
 ) -> B {
     let (staged, _, output) = in_budget(policy, || stage("checkpoint", at, f, x));
-    rebuild(&output, kept(&staged, policy), at)
+    rebuild(&output, emit_checkpointed(&staged, policy), at)
 }
 
 thread_local! {
@@ -148,7 +148,7 @@ pub(super) fn vjp(
 }
 
 /// Emits a call whose residuals are chosen by `policy`; returns the results.
-fn kept(staged: &Staged, policy: &Policy) -> Vec<Var> {
+fn emit_checkpointed(staged: &Staged, policy: &Policy) -> Vec<Var> {
     let known = |m: &mut Module, f| tapeloom_transforms::known_names(m, f, policy).map(|()| f);
     match staged.derive(known) {
         Some(function) => staged.bind(Call::checkpoint(function, policy.clone()), &staged.args, []),

@@ -57,7 +57,7 @@ struct Outlined {
 impl Outlined {
     /// Returns the function that was traced under `number` for arguments of this kind, and the current values of its
     /// captures.
-    fn recall(number: u64, args: &Flat, at: Loc) -> Option<(Rc<Outlined>, Vec<Handle>)> {
+    fn lookup_traced(number: u64, args: &Flat, at: Loc) -> Option<(Rc<Outlined>, Vec<Handle>)> {
         if crate::prng::marks() {
             return None;
         }
@@ -71,7 +71,7 @@ impl Outlined {
     }
 
     /// Emits a call of a closure that was just traced, and remembers the closure if tracing had no errors.
-    fn remember(number: u64, staged: &Staged) -> Vec<Var> {
+    fn store_traced(number: u64, staged: &Staged) -> Vec<Var> {
         let Some(function) = staged.function() else {
             return staged.poison(&staged.result_types());
         };
@@ -79,7 +79,7 @@ impl Outlined {
         let (types, captures) = (staged.arg_types(), staged.captures().to_vec());
         let held = staged.held().to_vec();
         let drawn = captures.iter().enumerate();
-        let generators = drawn.filter_map(|(i, h)| Some((i, Rng::behind(*h)?))).collect();
+        let generators = drawn.filter_map(|(i, h)| Some((i, Rng::outer_generator(*h)?))).collect();
         let results = staged.call(function, &staged.args, [], true);
         trace::remember(
             number,
@@ -116,11 +116,11 @@ pub(crate) fn call_once_traced<A: Tree<Var>, B: Tree<Var>>(
     x: A,
 ) -> B {
     let args = Flat::of(&x);
-    if let Some((known, captures)) = Outlined::recall(number, &args, at)
+    if let Some((known, captures)) = Outlined::lookup_traced(number, &args, at)
         && let Some(output) = known.output.structure::<B>()
     {
         return rebuild(output, known.call(&args.leaves, captures, at), at);
     }
     let (staged, _, output) = stage(transform, at, f, x);
-    rebuild(&output, Outlined::remember(number, &staged), at)
+    rebuild(&output, Outlined::store_traced(number, &staged), at)
 }

@@ -64,7 +64,7 @@ fn a_budget_is_met_without_a_second_decomposition() {
         let budget = Policy::Bytes((all as f64 * share) as u64);
         let kept = checkpoint(walk, budget.clone());
         let tape = jit(grad(kept)).explain(&a).unwrap();
-        let again: Vec<&str> = tape.tape().again().iter().map(|a| a.what).collect();
+        let again: Vec<&str> = tape.tape().rematerialized().iter().map(|a| a.what).collect();
         assert!(!again.is_empty() && !again.contains(&"eigh"), "{budget:?}: {again:?}");
     }
 }

@@ -60,13 +60,13 @@ fn explained_memory_equals_allocated_memory() {
         e.tape().bytes() >= 3 * x.bytes().len() && e.tape().bytes() < e.workspace_bytes(),
         "{e}"
     );
-    assert!(e.tape().again().is_empty(), "{}", e.tape());
+    assert!(e.tape().rematerialized().is_empty(), "{}", e.tape());
 
     // In a checkpointed layer the hyperbolic tangents are recomputed: the tape is smaller, and the report names `tanh`.
     let checkpointed = checkpoint(layer, Policy::Nothing);
     let less = explained("checkpointed", move |x| checkpointed(layer(x)).sum(), &x);
     assert!(less.tape().bytes() < e.tape().bytes(), "{}{}", e.tape(), less.tape());
-    assert!(less.tape().again().iter().any(|a| a.what == "tanh"), "{}", less.tape());
+    assert!(less.tape().rematerialized().iter().any(|a| a.what == "tanh"), "{}", less.tape());
 
     // Each iteration saves its result (`add`), two more arrays (`cos`, `exp`) and its element of the argument of `scan`
     // (`copy`), listed by primitive and with lines of the body; iteration counters are recomputed.

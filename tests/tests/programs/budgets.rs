@@ -915,7 +915,7 @@ fn branches_share_memory_of_their_residuals() {
     assert!(all <= alone.iter().max().unwrap() + 4096, "{alone:?}, together {all}");
     let enough = jit(of_two(checkpoint(which, Policy::Bytes(all as u64))));
     let e = enough.explain((0i64, &x, 0.7)).unwrap();
-    assert!(e.tape().again().iter().all(|a| a.what != "sin"), "{}", e.tape());
+    assert!(e.tape().rematerialized().iter().all(|a| a.what != "sin"), "{}", e.tape());
     for side in 0..3i64 {
         let want = plain.call((side, &x, 0.7)).unwrap();
         let exactly = jit(of_two(which)).interpreted().call((side, &x, 0.7)).unwrap();

@@ -188,7 +188,7 @@ fn named_values_are_saved_once() {
         let e = jit(grad(&named)).explain(&w).unwrap();
         // Four arrays are saved at most. The last named value is read by a sum, whose derivative does not need it.
         assert!(e.tape().bytes() <= 4 * 24 * 24 * 8, "{i}: {}", e.tape());
-        let made: Vec<&str> = e.tape().again().iter().map(|a| a.what).collect();
+        let made: Vec<&str> = e.tape().rematerialized().iter().map(|a| a.what).collect();
         assert!(!made.contains(&"dot") && !made.contains(&"exp"), "{i}: {}", e.tape());
         let exact = |f: &dyn Fn(Var) -> Var| jit(grad(f)).interpreted().call(&w).unwrap();
         assert_eq!(exact(&named), exact(&f), "{i}");
@@ -197,7 +197,7 @@ fn named_values_are_saved_once() {
     let cell = checkpoint(|(w, h): (Var, Var)| (-h.dot(w)).exp().named("h"), Policy::named(["h"]));
     let loss = |w: Var| fori_loop(20, |(_, h): (Var, Var)| cell((w, h)), w.index(0)).sum();
     let e = jit(grad(loss)).explain(&w).unwrap();
-    let products = e.tape().again().iter().filter(|a| a.what == "dot").count();
+    let products = e.tape().rematerialized().iter().filter(|a| a.what == "dot").count();
     assert_eq!(products, 0, "{}", e.tape());
 }
 

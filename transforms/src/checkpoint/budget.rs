@@ -29,7 +29,7 @@
 
 use super::isolate::apart;
 use super::segments;
-use super::strip_mine::{in_blocks, waiting};
+use super::strip_mine::{in_blocks, unpacked_bytes};
 use super::tape_size::{self, Tape};
 use crate::pipeline::BEFORE_BUDGET;
 use tapeloom_ir::fault::{Fault, planted};
@@ -159,18 +159,18 @@ impl SearchPoint {
     /// Estimates how often an iteration runs forward in all. If the iterations of each loop level run k times,
     /// those of the innermost loops run k to the power of the number of levels.
     fn iterations(self, module: &Module, f: FuncId) -> f64 {
-        (1.0 + self.again(module, f)).powi(self.level as i32 + 1)
+        (1.0 + self.reruns(module, f)).powi(self.level as i32 + 1)
     }
 
     /// Estimates the reruns per iteration of an outermost loop; returns the largest estimate of these loops.
-    fn again(self, module: &Module, f: FuncId) -> f64 {
+    fn reruns(self, module: &Module, f: FuncId) -> f64 {
         let loops = module.function(f).equations.iter().filter_map(|e| e.op.as_loop());
-        let again = |(_, spec): (FuncId, LoopSpec)| {
+        let reruns = |(_, spec): (FuncId, LoopSpec)| {
             let (blocks, _) = self.blocks(&spec.trip);
             steps(blocks, self.carries(blocks, &spec.trip)) as f64 / blocks.max(1) as f64
         };
         let kept = self.share as f64 / SHARES as f64;
-        loops.map(again).fold(0.0, f64::max) * (1.0 - kept)
+        loops.map(reruns).fold(0.0, f64::max) * (1.0 - kept)
     }
 
     /// Returns how many iterations of a loop, counted from the last, save their residuals; 0 for a dynamic trip
@@ -334,13 +334,13 @@ impl Search<'_> {
             let planned = *policy == Policy::Planned;
             let terms = PlanRequest { bits, ..PlanRequest::call(policy.clone()) };
             let mut of = self.regions.plan(self.module, all.clone(), terms)?;
-            if planned && !self.ample(&of) {
+            if planned && !self.everything_fits(&of) {
                 of = apart(self.module, of, true)?;
             }
             // A stack that is packed as a whole is in memory unpacked until then, and again from its unpacking to
             // its last read.
             let late = !planted(Fault::LateBits);
-            self.waits = if late { waiting(self.module, of.fwd) } else { 0 };
+            self.waits = if late { unpacked_bytes(self.module, of.fwd) } else { 0 };
             let tape = match tape_size::tape_of(self.module, &of) {
                 Tape::Bytes(bytes) => Tape::Bytes(bytes.saturating_add(self.waits)),
                 Tape::Unbounded(at) => Tape::Unbounded(at),
@@ -370,7 +370,7 @@ impl Search<'_> {
     /// Returns whether all values of the forward half and the tape together fit the budget. If so, the halves need
     /// not be isolated: any values that the reverse pass reads fit, and barriers would only force values into
     /// memory.
-    fn ample(&self, of: &LinearizeOf) -> bool {
+    fn everything_fits(&self, of: &LinearizeOf) -> bool {
         let f = self.module.function(of.fwd);
         // The values inside a called function do not appear among the outputs of the forward half.
         let whole = f.equations.iter().all(|e| e.op.opened(Role::is_call).is_none());
@@ -391,7 +391,7 @@ impl Search<'_> {
 
     /// If an iteration reads the result of a Rust function, returns the explanation, for an error message, that the
     /// residuals of such iterations must be saved; else an empty text.
-    fn once(&self) -> String {
+    fn host_call_note(&self) -> String {
         let f = self.module.function(self.f);
         let mut loops = f.equations.iter().filter_map(|e| e.op.as_loop());
         let Some(at) = loops.find_map(|(body, _)| called(self.module, body)) else {
@@ -423,7 +423,7 @@ impl Search<'_> {
             Some(Tape::Bytes(least)) => Problem::new(
                 Kind::Budget,
                 format!("the tape of `{name}` takes at least {least} bytes, and may have {}", self.bytes),
-                format!("allow that many bytes, or checkpoint a smaller piece; {}{}", self.largest(), self.once()),
+                format!("allow that many bytes, or checkpoint a smaller piece; {}{}", self.largest(), self.host_call_note()),
             ),
             None => Problem::internal("a budget without a plan"),
         }

@@ -45,11 +45,11 @@ const NEAR_BYTES: usize = 4096;
 /// known.
 const TAPE: u64 = 1 << 40;
 
-/// The prices by which the planner chooses, in sixteenths of an addition: `keep` of saving each value, `again` of
+/// The prices by which the planner chooses, in sixteenths of an addition: `save` of saving each value, `recompute` of
 /// recomputing each equation.
 pub(super) struct Prices {
-    pub(super) keep: SecondaryMap<ValueId, u64>,
-    pub(super) again: Vec<u64>,
+    pub(super) save: SecondaryMap<ValueId, u64>,
+    pub(super) recompute: Vec<u64>,
 }
 
 /// The reads of the forward half's values by the linear half.
@@ -75,19 +75,26 @@ impl Prices {
         // linear half.
         let exact = |v| terms.together && f.params.contains(&v);
         let kept = |e| terms.bits == Bits::Rounded && decides(module, f, e, &exact);
-        let again = |e| if kept(e) { NEVER } else { again(module, f, e, &terms.policy, times) };
-        let again = f.equations.iter().map(again).collect();
-        let mut prices = Prices { keep: SecondaryMap::with_default(0), again };
-        prices.keep(module, f, terms, reads);
+        let price =
+            |e| if kept(e) { NEVER } else { recompute_price(module, f, e, &terms.policy, times) };
+        let recompute = f.equations.iter().map(price).collect();
+        let mut prices = Prices { save: SecondaryMap::with_default(0), recompute };
+        prices.price_saves(module, f, terms, reads);
         prices
     }
 
-    fn keep(&mut self, module: &Module, f: &Function, terms: &PlanRequest, reads: &Reads<'_>) {
+    fn price_saves(
+        &mut self,
+        module: &Module,
+        f: &Function,
+        terms: &PlanRequest,
+        reads: &Reads<'_>,
+    ) {
         let row = terms.policy.row();
         let weighed = row.recompute == RecomputePrice::Weighed;
         let widths = Widths::of(module, f, terms);
         for (v, ty) in &f.types {
-            self.keep[v] = match ty {
+            self.save[v] = match ty {
                 Type::Array(ty) if weighed && is_little(ty, terms.together) => LEAST,
                 Type::Array(ty) => LEAST.max(widths.price(v, ty)),
                 Type::Tape(_) => TAPE,
@@ -95,33 +102,33 @@ impl Prices {
         }
         let names = terms.policy.names();
         if row.recompute == RecomputePrice::DearButNames {
-            reads.values.iter().for_each(|v| self.keep[*v] = 0);
+            reads.values.iter().for_each(|v| self.save[*v] = 0);
         }
         let iterations = terms.iterations.max(1) as u64;
         let constant = constants(module, f, &terms.params);
         for (i, p) in f.params.iter().enumerate() {
-            let own = self.keep[*p];
+            let own = self.save[*p];
             let share = terms.params.get(i).unwrap_or(&Price::THERE).share();
             // An array that may be overwritten cannot be read again in the reverse pass, but its elements can be
             // saved.
             let array = f.types[*p].as_array().is_some_and(|ty| !ty.shape.is_empty());
             let gone = share.context().memory == Memory::Written && array;
-            self.keep[*p] = if gone { NEVER } else { share.of(own) };
+            self.save[*p] = if gone { NEVER } else { share.of(own) };
         }
         for e in &f.equations {
             for o in e.outputs.iter().filter(|o| constant[**o]) {
-                self.keep[*o] = LEAST.max(self.keep[*o] / iterations);
+                self.save[*o] = LEAST.max(self.save[*o] / iterations);
             }
             match e.lower(module, f) {
                 dear if row.recompute == RecomputePrice::FreeButContractions && is_cubic(&dear) => {
-                    e.outputs.iter().for_each(|o| self.keep[*o] = LEAST);
+                    e.outputs.iter().for_each(|o| self.save[*o] = LEAST);
                 }
                 Lowering::Alias { mark: Some(Mark::Named(name)) } if names.contains(&name) => {
                     let price =
                         if row.recompute == RecomputePrice::DearButNames { NEVER } else { LEAST };
-                    self.keep[e.outputs[0]] = price;
+                    self.save[e.outputs[0]] = price;
                     if let (NEVER, Some(v)) = (price, e.operands[0].value()) {
-                        self.keep[v] = NEVER;
+                        self.save[v] = NEVER;
                     }
                 }
                 _ => {}
@@ -135,7 +142,7 @@ impl Prices {
             let Some(v) = v.value() else { continue };
             match terms.results.get(i).unwrap_or(&Price::THERE) {
                 Price::Constant(share) | Price::Bytes(share) => {
-                    self.keep[v] = self.keep[v].min(share.of(self.keep[v]));
+                    self.save[v] = self.save[v].min(share.of(self.save[v]));
                 }
             }
         }
@@ -148,7 +155,7 @@ impl Prices {
         for v in f.equations.iter().filter(|e| e.op.needs_reads()).flat_map(|e| &e.outputs) {
             let mut readers = f.equations.iter().filter(|e| e.operands.contains(&Atom::Value(*v)));
             if readers.any(|e| e.op.is_constant_by_decree()) && !reads.values.contains(v) {
-                self.keep[*v] = NEVER;
+                self.save[*v] = NEVER;
             }
         }
     }
@@ -187,7 +194,13 @@ pub(super) fn constants(
 
 /// Returns the price of recomputing the equation `e` under a policy; `NEVER` if it is not to be recomputed.
 /// `times` multiplies the price of arithmetic.
-fn again(module: &Module, f: &Function, e: &Equation, policy: &Policy, times: u64) -> u64 {
+fn recompute_price(
+    module: &Module,
+    f: &Function,
+    e: &Equation,
+    policy: &Policy,
+    times: u64,
+) -> u64 {
     let once = e.op.effects(module) == Effects::Ordered || module.calls_out(&e.op);
     if once && !planted(Fault::EffectTwice) {
         return NEVER;

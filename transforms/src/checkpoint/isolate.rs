@@ -53,7 +53,7 @@ pub(super) fn apart(
     mut of: LinearizeOf,
     counted: bool,
 ) -> Result<LinearizeOf, Problem> {
-    of.fwd = held(module, of.fwd, &of.residuals)?;
+    of.fwd = with_barriers(module, of.fwd, &of.residuals)?;
     let lin = module.get(of.lin);
     let late = of.residuals.iter().zip(&lin.params).map(|(residual, p)| {
         // If the value stays in memory anyway, put no barrier around it, so that facts about integers, such as
@@ -69,7 +69,11 @@ pub(super) fn apart(
 }
 
 /// Returns the forward half with a barrier marked `residual` around each of its residuals.
-fn held(module: &mut Module, id: FuncId, residuals: &[Residual]) -> Result<FuncId, Problem> {
+fn with_barriers(
+    module: &mut Module,
+    id: FuncId,
+    residuals: &[Residual],
+) -> Result<FuncId, Problem> {
     let f = module.get(id);
     let kept = residuals.iter().filter_map(|residual| match *residual {
         Residual::Parameter(_) => None,
@@ -176,7 +180,7 @@ impl Isolation {
                 }
             }
             if let Some(elementwise) = &seen.hidden[i] {
-                hide(&b, &self.mark, elementwise.as_ref(), &mut operands);
+                make_distinct(&b, &self.mark, elementwise.as_ref(), &mut operands);
             }
             Ok(draft.copy_as(e.op.with_regions(&functions), &phased, i, operands))
         })?;
@@ -280,7 +284,7 @@ fn lies_somewhere(ty: &ArrayType) -> bool {
 
 /// Puts a barrier on one of the operands, so that the equation differs from equal equations of the forward half: in
 /// an elementwise equation of shape `elementwise` on a literal, else on an array, preferably of floats.
-fn hide(b: &Builder<'_>, mark: &Mark, elementwise: Option<&Shape>, operands: &mut [Atom]) {
+fn make_distinct(b: &Builder<'_>, mark: &Mark, elementwise: Option<&Shape>, operands: &mut [Atom]) {
     let literal = operands.iter_mut().find(|a| a.literal().is_some());
     if let (Some(shape), Some(a)) = (elementwise, literal) {
         *a = apart_from(b, mark, *a, shape);

@@ -52,14 +52,14 @@ pub(super) fn choose(
         && !leaves_the_cache(f, reads, terms);
     let mut times = 1;
     loop {
-        let again = cheapest(f, &Prices::of(module, f, terms, reads, times), reads.values);
-        if !weighed || times == NEVER || !again.contains(&true) {
-            return again;
+        let recomputed = cheapest(f, &Prices::of(module, f, terms, reads, times), reads.values);
+        if !weighed || times == NEVER || !recomputed.contains(&true) {
+            return recomputed;
         }
-        let runs = f.equations.iter().zip(&again).filter(|(_, on)| **on);
+        let runs = f.equations.iter().zip(&recomputed).filter(|(_, on)| **on);
         let more: f64 = runs.map(|(e, _)| arithmetic(module, f, e)).sum();
         if more <= MORE * (own_work(module, f) + work(module, lin)) {
-            return again;
+            return recomputed;
         }
         times = if times < DEAREST { 2 * times } else { NEVER };
     }
@@ -93,14 +93,14 @@ fn cheapest(f: &Function, prices: &Prices, needed: &[ValueId]) -> Vec<bool> {
         }
         let node = network.node();
         nodes[i] = Some(node);
-        network.edge(source, node, prices.again[i]);
+        network.edge(source, node, prices.recompute[i]);
         for o in &e.outputs {
             if let Some(out) = at[*o] {
-                network.edge(node, out, prices.keep[*o]);
+                network.edge(node, out, prices.save[*o]);
             }
         }
         // An equation that is never recomputed needs no edges from its operands.
-        if prices.again[i] == NEVER {
+        if prices.recompute[i] == NEVER {
             continue;
         }
         for v in e.operands.iter().filter_map(|a| a.value()) {
@@ -110,7 +110,7 @@ fn cheapest(f: &Function, prices: &Prices, needed: &[ValueId]) -> Vec<bool> {
     }
     for p in f.all_params() {
         if let Some(node) = at[p] {
-            network.edge(source, node, prices.keep[p]);
+            network.edge(source, node, prices.save[p]);
         }
     }
     let side = network.cut(source, sink);

@@ -19,14 +19,14 @@ use tapeloom_ir::lang::query::{LinearizeOf, Residual};
 use tapeloom_ir::prim::{Mark, Op, Regions};
 use tapeloom_ir::{Atom, Builder, Draft, Function, Module, Problem, Type, ValueId, ValueRemap};
 
-/// Rewrites the halves so that the linear half recomputes the equations marked in `again` of the forward half
+/// Rewrites the halves so that the linear half recomputes the equations marked in `recomputed` of the forward half
 /// `f`.
 pub(super) fn rewrite(
     regions: &mut dyn Regions,
     module: &mut Module,
     of: &LinearizeOf,
     f: &Function,
-    again: &[bool],
+    recomputed: &[bool],
     together: bool,
 ) -> Result<LinearizeOf, Problem> {
     let own = of.active_out.len();
@@ -58,7 +58,7 @@ pub(super) fn rewrite(
         }));
     };
     let mut computed: SecondaryMap<ValueId, bool> = SecondaryMap::new();
-    let runs = || f.equations.iter().enumerate().filter(|(i, _)| again[*i]);
+    let runs = || f.equations.iter().enumerate().filter(|(i, _)| recomputed[*i]);
     for (_, e) in runs() {
         for v in e.operands.iter().filter_map(|a| a.value()).filter(|v| !computed[*v]) {
             ask(v, &mut read, &mut draft);

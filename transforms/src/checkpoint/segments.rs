@@ -38,7 +38,7 @@ pub(super) struct Pieces {
     /// The indices of the equations before which the function is cut, in ascending order.
     cuts: Vec<usize>,
     /// The number of pieces, from the first on, that are recomputed; the pieces after them save their residuals.
-    again: usize,
+    recomputed: usize,
 }
 
 /// The estimated memory of a plan, in bytes.
@@ -50,7 +50,7 @@ struct Estimate {
     /// piece.
     peak: u64,
     /// The bytes of all recomputed values, as the measure of the amount of recomputation.
-    again: u64,
+    recomputed: u64,
 }
 
 /// Returns plans that cut `f` into pieces with a tape of at most `bytes` bytes, the best first: first those that
@@ -67,14 +67,14 @@ pub(super) fn plans(module: &Module, f: &Function, bytes: u64, peak: u64) -> Vec
     let mut all: Vec<(Estimate, Pieces)> = Vec::new();
     for n in 2..=MOST_PIECES.min(heavy) {
         let cuts = code.cuts(n);
-        for (of, again) in code.estimates(&cuts).into_iter().zip(1..) {
+        for (of, recomputed) in code.estimates(&cuts).into_iter().zip(1..) {
             if of.tape <= bytes && of.peak < whole {
-                all.push((of, Pieces { cuts: cuts.clone(), again }));
+                all.push((of, Pieces { cuts: cuts.clone(), recomputed }));
             }
         }
     }
     let over = |of: &Estimate| of.peak.saturating_sub(peak);
-    all.sort_by_key(|(of, _)| (over(of), of.again, of.peak));
+    all.sort_by_key(|(of, _)| (over(of), of.recomputed, of.peak));
     all.into_iter().map(|(_, pieces)| pieces).take(TRIED).collect()
 }
 
@@ -196,12 +196,12 @@ impl Code {
         let (mut begun, mut largest, mut kept) = (0, 0, 0u64);
         let all = cuts.iter().copied().chain([self.before.len() - 1]).zip(crossing);
         let one = |(end, crossing): (usize, u64)| {
-            let again = self.before[end];
-            largest = (again - begun).max(largest);
-            begun = again;
+            let recomputed = self.before[end];
+            largest = (recomputed - begun).max(largest);
+            begun = recomputed;
             kept = kept.saturating_add(crossing);
-            let tape = kept.saturating_add(self.whole() - again);
-            Estimate { tape, peak: tape.saturating_add(largest), again }
+            let tape = kept.saturating_add(self.whole() - recomputed);
+            Estimate { tape, peak: tape.saturating_add(largest), recomputed }
         };
         all.map(one).collect()
     }
@@ -210,7 +210,7 @@ impl Code {
 impl Pieces {
     /// Returns a copy of `f` in which each recomputed piece is a call of a function of its own, under a checkpoint.
     pub(super) fn cut(&self, module: &mut Module, f: &Function) -> Result<FuncId, Problem> {
-        let end = self.cuts.get(self.again - 1).copied().unwrap_or(f.equations.len());
+        let end = self.cuts.get(self.recomputed - 1).copied().unwrap_or(f.equations.len());
         // The transpose adds cotangents of late reads (at dynamic indices, after another read of the array:
         // [`reads_late`]) to the array's total last. This must also hold inside a piece, since sums of floats must
         // not depend on the cuts. So such reads are in no piece, and no reader of the array is in the piece that

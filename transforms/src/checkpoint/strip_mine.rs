@@ -25,7 +25,7 @@ const UNPACKED_BYTES: usize = 512;
 /// Returns the bytes that stacks of loops take while they are unpacked, in `f` and in all functions that it runs: a
 /// stack whose rows do not fill words is packed as a whole, so it is in memory unpacked before its packing and
 /// after its unpacking. Stacks of at most `UNPACKED_BYTES` do not count.
-pub(super) fn waiting(module: &Module, f: FuncId) -> u64 {
+pub(super) fn unpacked_bytes(module: &Module, f: FuncId) -> u64 {
     let mut open = OrderedSet::default();
     open.insert(f);
     let (mut next, mut bytes) = (0, 0u64);

@@ -74,7 +74,7 @@ impl AxisRange {
         known.range_of(&self.base).plus(Interval::new(self.least, self.most))
     }
 
-    fn apart(&self, other: &AxisRange, known: &ValueFacts<'_>) -> bool {
+    fn is_disjoint(&self, other: &AxisRange, known: &ValueFacts<'_>) -> bool {
         let Some(away) = self.base.checked_plus(&other.base, -1) else { return false };
         let away = known.range_of(&away);
         let below = away.most + i128::from(self.most) < i128::from(other.least);
@@ -102,8 +102,8 @@ impl Area {
     }
 
     /// Returns whether this area in any iteration is known to be disjoint from `other` in any iteration.
-    pub(super) fn apart(&self, other: &Area, known: &ValueFacts<'_>) -> bool {
-        self.0.iter().zip(&other.0).any(|(a, b)| a.apart(b, known))
+    pub(super) fn is_disjoint(&self, other: &Area, known: &ValueFacts<'_>) -> bool {
+        self.0.iter().zip(&other.0).any(|(a, b)| a.is_disjoint(b, known))
     }
 
     pub(super) fn holds(&self, other: &Area) -> bool {

@@ -20,10 +20,10 @@ pub(crate) const PASS: Pass = Pass {
     name: "dedup_constants",
     about: "constants of a loop with equal operands become one parameter",
     exactness: Exactness::Exact,
-    run: Run::Program(|_, module, f| inside_out(module, f, Rewrite::Loops(once))),
+    run: Run::Program(|_, module, f| inside_out(module, f, Rewrite::Loops(deduplicated))),
 };
 
-fn once(site: &RegionSite<'_>) -> Replacement {
+fn deduplicated(site: &RegionSite<'_>) -> Replacement {
     let (Some(mut at), b) = (site.looped(), site.b) else { return Ok(None) };
     let mut changed = false;
     while let Some(pair) = twice(&at) {

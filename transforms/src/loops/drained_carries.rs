@@ -29,10 +29,10 @@ pub(crate) const PASS: Pass = Pass {
     name: "drained_carries",
     about: "a carry whose elements a loop reads once each and replaces by a constant becomes a constant operand",
     exactness: Exactness::Exact,
-    run: Run::Program(|_, module, f| inside_out(module, f, Rewrite::Loops(taken))),
+    run: Run::Program(|_, module, f| inside_out(module, f, Rewrite::Loops(drained))),
 };
 
-fn taken(site: &RegionSite<'_>) -> Replacement {
+fn drained(site: &RegionSite<'_>) -> Replacement {
     let (Some(mut at), b) = (site.looped(), site.b) else { return Ok(None) };
     let mut left = Vec::new();
     for param in 0..at.spec.takes.len() {

@@ -86,7 +86,7 @@ impl BoxWrites {
 
     /// Returns the value to use for the output of equation `i` if it reads a box that was just written. If it
     /// overwrites such a box, redirects its first operand to the array before the earlier write and returns `None`.
-    pub(super) fn reread(&mut self, i: usize, operands: &mut Operands) -> Option<Atom> {
+    pub(super) fn forwarded(&mut self, i: usize, operands: &mut Operands) -> Option<Atom> {
         if self.made.is_empty() {
             return None;
         }

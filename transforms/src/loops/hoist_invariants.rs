@@ -113,7 +113,9 @@ fn hoisted(site: &RegionSite<'_>, guarded: bool) -> Replacement {
     if !of_body.read.is_empty() {
         let operands: Vec<Option<Atom>> = (0..body.params.len()).map(|p| given(&at, p)).collect();
         let values = match guard {
-            true => of_body.behind(b, &body, &operands, at.spec.has_iteration(b, &at.operands))?,
+            true => {
+                of_body.emit_guarded(b, &body, &operands, at.spec.has_iteration(b, &at.operands))?
+            }
             false => of_body.outside(b, &body, &operands),
         };
         let inside = b.with_module(|m| of_body.inside(m, &body))?;
@@ -341,7 +343,7 @@ impl Moves {
 
     /// Emits a `cond` in front of the loop and returns its outputs, the values that the loop reads: computed if
     /// `runs` (the loop has an iteration) is true, else zeros.
-    fn behind(
+    fn emit_guarded(
         &self,
         b: &Builder<'_>,
         f: &Function,

@@ -197,7 +197,7 @@ impl CarryAccesses {
         loop {
             let mut more = all.clone();
             for (_, area, _, writes) in &self.touches {
-                if *writes || !area.apart(&more, known) {
+                if *writes || !area.is_disjoint(&more, known) {
                     more = more.or(area, known, extents);
                 }
             }
@@ -234,7 +234,7 @@ impl Plan {
         let own = if carried { Some(found.written(known, extents)?) } else { None };
         let mut windows: Vec<Window> = Vec::new();
         windows.extend(own.clone().map(|area| Window { area, touched: 0 }));
-        let clear = |area: &Area| own.as_ref().is_none_or(|own| area.apart(own, known));
+        let clear = |area: &Area| own.as_ref().is_none_or(|own| area.is_disjoint(own, known));
         let mut touches = Vec::new();
         for (i, area, elements, writes) in &found.touches {
             let touched = times.saturating_mul(*elements);

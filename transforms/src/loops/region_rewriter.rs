@@ -98,7 +98,7 @@ fn visit(
                 }
                 Rewrite::Stores => {
                     let before = operands.clone();
-                    let found = written.as_mut().and_then(|w| w.reread(i, &mut operands));
+                    let found = written.as_mut().and_then(|w| w.forwarded(i, &mut operands));
                     changed |= before != operands;
                     found
                 }

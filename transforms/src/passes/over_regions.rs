@@ -1,6 +1,6 @@
 //! Applies a pass to a function and to all functions that it runs.
 //!
-//! A pass sees one function at a time. [`everywhere`] runs a pass on a function and then on every function that
+//! A pass sees one function at a time. [`over_all_functions`] runs a pass on a function and then on every function that
 //! the result runs, once per function, and replaces the old functions by the new ones. Signatures do not
 //! change, so nothing else needs to.
 //!
@@ -21,7 +21,7 @@ struct Visit {
 
 /// Applies the pass `run` to function `id` and to all functions that the result runs. Uses a stack of its own in
 /// place of recursion, since calls nest deeply.
-pub(crate) fn everywhere(
+pub(crate) fn over_all_functions(
     regions: &mut dyn Regions,
     module: &mut Module,
     id: FuncId,

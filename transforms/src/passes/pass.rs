@@ -18,7 +18,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use crate::passes::over_regions::everywhere;
+use crate::passes::over_regions::over_all_functions;
 use cranelift_entity::EntityRef;
 use std::fmt;
 use tapeloom_ir::prim::{Exactness, Regions};
@@ -61,7 +61,7 @@ impl Pass {
     ) -> Result<FuncId, Problem> {
         let known = if cfg!(debug_assertions) { module.iter().count() } else { 0 };
         let made = match self.run {
-            Run::Function(run) => everywhere(regions, module, f, run)?,
+            Run::Function(run) => over_all_functions(regions, module, f, run)?,
             Run::Program(run) => run(regions, module, f)?,
         };
         if cfg!(debug_assertions)

@@ -19,7 +19,7 @@
 //! * products, reductions and broadcasts, if the read is one box or begins with one: operands are read in the same box
 //!   along the axes that they share with the result, and whole along axes that are summed over.
 //!
-//! Reads of a value move if together they yield at most half of its elements (see [`worth`]). Results of
+//! Reads of a value move if together they yield at most half of its elements (see [`saves_enough`]). Results of
 //! functions and operands of loops, calls and barriers are read whole. So is the array of a gather that drops
 //! out-of-range indices, since it yields zeros there. Elements are computed as before, so all bits stay.
 //!
@@ -56,7 +56,7 @@ pub(crate) const LANES: usize = 8;
 
 /// Returns whether computing only the elements of the `reads`, given as numbers of elements, costs at most half of
 /// computing the whole array of `array` elements. Returns false if a read has no elements.
-fn worth(mut reads: impl Iterator<Item = usize> + Clone, array: usize) -> bool {
+fn saves_enough(mut reads: impl Iterator<Item = usize> + Clone, array: usize) -> bool {
     let read: usize = reads.clone().map(|n| n.next_multiple_of(LANES)).sum();
     reads.all(|n| n > 0) && 2 * read <= array
 }
@@ -155,7 +155,7 @@ impl<'f> PartialReads<'f> {
             let how = self.propagation(module, e, lowering)?;
             let pays = || {
                 let sizes = reads.iter().map(|r| self.all[*r].1);
-                worth(sizes, elements(self.f, e.outputs[0]))
+                saves_enough(sizes, elements(self.f, e.outputs[0]))
             };
             let fits = match how {
                 Propagation::Elementwise => pays(),

@@ -27,12 +27,12 @@ const CHUNKS: i32 = offset_of!(State, chunks) as i32;
 const RECORD: i32 = offset_of!(State, record) as i32;
 
 impl Translator<'_, '_, '_> {
-    pub(super) fn taping(&mut self, taping: &TapeStmt) -> Result<(), Problem> {
+    pub(super) fn tape_stmt(&mut self, taping: &TapeStmt) -> Result<(), Problem> {
         match taping {
             TapeStmt::MoveCursor { cursor, to, index } => {
                 let index = self.uniform(*index)?;
                 let field = match to {
-                    CursorTarget::Tape(tape) => self.room(*tape, index)?,
+                    CursorTarget::Tape(tape) => self.reserve(*tape, index)?,
                     CursorTarget::Handle(word) => self.found(*cursor, *word, index)?,
                 };
                 let place = self.record_at(&field, index);
@@ -74,7 +74,7 @@ impl Translator<'_, '_, '_> {
     }
 
     /// Emits code that grows the dynamic tape if it has no memory for record number `index`, which is written next.
-    fn room(&mut self, tape: TapeId, index: Value) -> Result<Field, Problem> {
+    fn reserve(&mut self, tape: TapeId, index: Value) -> Result<Field, Problem> {
         let state = self.state(tape);
         let flags = MemFlagsData::trusted();
         let capacity = self.b.ins().load(types::I64, flags, state, CAPACITY);

@@ -430,7 +430,7 @@ impl Translator<'_, '_, '_> {
         }
         let mut pointers = Vec::new();
         for pair in &pairs {
-            let at = pair.map(|b| self.home(b));
+            let at = pair.map(|b| self.original_address(b));
             let places = at.map(|at| {
                 let place = self.b.declare_var(types::I64);
                 self.b.def_var(place, at);
@@ -452,7 +452,7 @@ impl Translator<'_, '_, '_> {
     }
 
     /// Returns the original address of a buffer: before any loop swaps it with another buffer.
-    fn home(&mut self, buffer: BufferId) -> Value {
+    fn original_address(&mut self, buffer: BufferId) -> Value {
         let mut offset = 0;
         let pointer = self.fixed(buffer, &mut offset);
         self.b.ins().iadd_imm_s(pointer, offset)
@@ -465,14 +465,14 @@ impl Translator<'_, '_, '_> {
             Exchanged::Masked(mask, other) => (mask, other),
         };
         let mask = self.b.use_var(mask);
-        let home = self.home(buffer);
+        let home = self.original_address(buffer);
         let place = |b: BufferId| self.p.buffers[b].place;
         let moved = match (place(buffer), place(other)) {
             (Place::Workspace(from), Place::Workspace(to)) => {
                 self.b.ins().band_imm_s(mask, to as i64 - from as i64)
             }
             _ => {
-                let there = self.home(other);
+                let there = self.original_address(other);
                 let between = self.b.ins().isub(there, home);
                 self.b.ins().band(mask, between)
             }
@@ -521,7 +521,7 @@ impl Translator<'_, '_, '_> {
                 // being reused there.
                 self.inside += 1;
                 for pair in &exchange.pairs {
-                    let [home, from] = pair.map(|b| self.home(b));
+                    let [home, from] = pair.map(|b| self.original_address(b));
                     self.copy(from, home, bytes(self, pair));
                 }
                 self.inside -= 1;

@@ -196,7 +196,7 @@ impl<'a, 'f, 'm> Translator<'a, 'f, 'm> {
                 self.with_hoisted_values(&[then, otherwise], |n| n.if_(*condition, then, otherwise))
             }
             Stmt::Call(c) => self.call(c),
-            Stmt::Tape(t) => self.taping(t),
+            Stmt::Tape(t) => self.tape_stmt(t),
             Stmt::Limit(w) => self.limit(w),
             Stmt::Lap(timer) => self.lap(*timer),
             Stmt::CallExternal(a) => self.external(a),

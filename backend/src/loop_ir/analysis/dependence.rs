@@ -160,7 +160,7 @@ impl Variables {
 
 /// Returns whether one iteration of a loop accesses elements that another iteration writes.
 pub(crate) fn memory(kernel: &Kernel, index: IndexId, extent: Extent, body: &[Stmt]) -> Dependence {
-    meet(kernel, index, extent, body, false)
+    collide(kernel, index, extent, body, false)
 }
 
 /// Whether this number of consecutive iterations may run in vector lanes, where each statement is executed for all
@@ -172,10 +172,10 @@ pub(crate) fn may_run_in_lanes(
     iterations: usize,
     body: &[Stmt],
 ) -> bool {
-    meet(kernel, index, Extent::Constant(iterations), body, true) == Dependence::Never
+    collide(kernel, index, Extent::Constant(iterations), body, true) == Dependence::Never
 }
 
-fn meet(
+fn collide(
     kernel: &Kernel,
     index: IndexId,
     extent: Extent,
@@ -214,7 +214,7 @@ fn meet(
                 }
                 Overlap::Identical => {
                     let certain = *plain && *always && store.held.buffer == other.held.buffer;
-                    survey.meet(store, other, extent, &defined, certain, i == k)
+                    survey.collide(store, other, extent, &defined, certain, i == k)
                 }
             };
             match found {
@@ -276,7 +276,7 @@ impl<'a> Survey<'a> {
 
     /// Returns whether the accesses `store` and `other` to one array reach the same element in different iterations.
     /// `certain` says that every iteration performs both, `itself` that they are one access.
-    fn meet(
+    fn collide(
         &self,
         store: &Access<'_>,
         other: &Access<'_>,

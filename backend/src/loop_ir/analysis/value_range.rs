@@ -119,7 +119,7 @@ impl<'a> ValueRanges<'a> {
 
     /// Returns the operand as an affine form of loop indices; `None` if it depends on other values.
     pub(crate) fn counters(&self, arg: Arg) -> Option<Affine<IndexId>> {
-        let sum = Search::under(self, None).sum(arg)?;
+        let sum = Search::with_guard(self, None).sum(arg)?;
         let start = Some(Affine::constant(sum.offset()));
         sum.terms().iter().fold(start, |all, (atom, factor)| match atom {
             Atom::Index(i) => all?.checked_plus(&Affine::atom(*i), *factor),
@@ -137,7 +137,7 @@ impl<'a> ValueRanges<'a> {
         match extent {
             Extent::Constant(n) => Interval::number(n as i128),
             Extent::Scalar(a) => {
-                let Interval { least, most } = Search::under(self, None).arg(a);
+                let Interval { least, most } = Search::with_guard(self, None).arg(a);
                 Interval::new(least.max(0), most.max(0))
             }
         }
@@ -146,7 +146,7 @@ impl<'a> ValueRanges<'a> {
     /// Returns the range of an address, in elements from the start of the buffer, if the guard is true; `None` if the
     /// guard cannot be true.
     pub(crate) fn address(&self, address: &Address, guard: Option<Arg>) -> Option<Interval> {
-        let mut search = Search::under(self, guard);
+        let mut search = Search::with_guard(self, guard);
         if search.dead {
             return None;
         }
@@ -157,7 +157,7 @@ impl<'a> ValueRanges<'a> {
     /// Returns the address rewritten as an affine form of loop indices and at most one i64 scalar; `None` if that is
     /// impossible or changes nothing.
     pub(crate) fn sum(&self, address: &Address) -> Option<Address> {
-        let mut search = Search::under(self, None);
+        let mut search = Search::with_guard(self, None);
         let all = search.sum(address.dynamic?)?;
         let mut found = Address { dynamic: None, ..address.clone() };
         found.offset = found.offset.checked_add(all.offset())?;
@@ -190,7 +190,7 @@ impl<'a> ValueRanges<'a> {
         if let (Arg::Index(_), Arg::Literal(_)) = (x, y) {
             return None;
         }
-        let mut search = Search::under(self, None);
+        let mut search = Search::with_guard(self, None);
         let sum = search.sum(x)?.checked_plus(&search.sum(y)?, -1)?;
         let [(Atom::Index(index), factor @ (1 | -1))] = *sum.terms() else { return None };
         // `i + c < 0` means `i < -c`, and `c - i < 0` means `i > c`: a negative factor turns the comparison around.
@@ -213,7 +213,7 @@ impl<'a> ValueRanges<'a> {
             return None;
         }
         let truth = |holds| Arg::Literal(Literal::bool(holds));
-        let mut search = Search::under(self, None);
+        let mut search = Search::with_guard(self, None);
         // Whether `x + by <= y` is certain.
         let mut ordered = |x: Arg, y: Arg, by: i128| search.difference(y, x).least >= by;
         match (code, args) {
@@ -257,7 +257,7 @@ struct Search<'r, 'a> {
 
 impl<'r, 'a> Search<'r, 'a> {
     /// Returns a search under all known facts, and under the guard if there is one.
-    fn under(r: &'r ValueRanges<'a>, guard: Option<Arg>) -> Self {
+    fn with_guard(r: &'r ValueRanges<'a>, guard: Option<Arg>) -> Self {
         let (known, sums) = (OrderedMap::default(), OrderedMap::default());
         let conditions = Vec::new();
         let (dead, now) = (false, r.now);

@@ -93,7 +93,7 @@ pub(crate) fn observed<'a, O: Observer<'a>>(
             // The move of the cursor sets the address of a buffer in a record.
             Place::Record { .. } => Pointer::default(),
             Place::Input(n) => match args.get(n) {
-                Some(x) if *x.ty() == b.ty => memory.lend(x.bytes()),
+                Some(x) if *x.ty() == b.ty => memory.add_read_only(x.bytes()),
                 Some(x) => {
                     let message = format!("input {n} ({id}) must be {}, got {}", b.ty, x.ty());
                     return Err(Problem::new(Kind::Arguments, message, ""));
@@ -195,7 +195,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
             Stmt::Nest { body, .. } => self.block(f, body)?,
             Stmt::Contract(c) => self.contract(f, c)?,
             Stmt::Call(c) => self.call(f, c)?,
-            Stmt::Tape(t) => self.taping(f, t)?,
+            Stmt::Tape(t) => self.tape_stmt(f, t)?,
             Stmt::Limit(w) => self.limit(f, w)?,
             // Timers measure machine code; here they change nothing.
             Stmt::Lap(_) => {}
@@ -214,7 +214,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
                         n.bits as i64
                     }
                 };
-                let home = f.homes(carries);
+                let home = f.initial_addresses(carries);
                 self.begin_loop(*parallelism != Parallelism::Serial);
                 let mut accumulators = LaneAccumulators::of(&f.k.vars, body, *lanes, extent);
                 let (site, mut count) = (Site::Index(index.as_u32()), O::Mark::default());
@@ -233,7 +233,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
                 self.end_loop(f, carries, &home)?;
             }
             Stmt::While { head, condition, carries, body, .. } => {
-                let home = f.homes(carries);
+                let home = f.initial_addresses(carries);
                 self.begin_loop(false);
                 self.observer.begin();
                 self.block(f, head)?;
@@ -300,7 +300,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         Ok((code.eval(&values), self.observer.code(site, code, dtype, &marks)?))
     }
 
-    fn taping(&mut self, f: &mut Frame<'a, O::Mark>, taping: &TapeStmt) -> Result<(), Problem> {
+    fn tape_stmt(&mut self, f: &mut Frame<'a, O::Mark>, taping: &TapeStmt) -> Result<(), Problem> {
         match taping {
             TapeStmt::MoveCursor { cursor, to, index } => {
                 let (index, mark) = f.arg(*index);
@@ -647,7 +647,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
 
 impl<M: Copy + Default> Frame<'_, M> {
     /// Returns the addresses of the carried input buffers when the loop begins; the arrays return there at its end.
-    fn homes(&self, carries: &[Carry]) -> Vec<Pointer> {
+    fn initial_addresses(&self, carries: &[Carry]) -> Vec<Pointer> {
         carries.iter().map(|c| self.places[c.input.buffer]).collect()
     }
 

@@ -47,7 +47,7 @@ impl<'a> Memory<'a> {
     }
 
     /// Adds a read-only region, which borrows the bytes of an argument. Returns the address of its first byte.
-    pub(super) fn lend(&mut self, bytes: &'a [u8]) -> Pointer {
+    pub(super) fn add_read_only(&mut self, bytes: &'a [u8]) -> Pointer {
         self.regions.push(Cow::Borrowed(bytes));
         Pointer { region: self.regions.len() - 1, ..Pointer::default() }
     }

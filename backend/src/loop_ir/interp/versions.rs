@@ -175,7 +175,7 @@ impl<'a> Shadow<'a> {
                     return Err(wrong(k, message));
                 }
             }
-            if self.loops.iter().any(|l| l.elsewhere(cell.written)) {
+            if self.loops.iter().any(|l| l.in_earlier_iteration(cell.written)) {
                 let message = format!(
                     "{meant}[{i}] is read in an iteration that claims to be independent of the one that wrote it"
                 );
@@ -183,7 +183,7 @@ impl<'a> Shadow<'a> {
             }
             // Do not replace the time of a read in another iteration of an independent loop: if this iteration writes
             // the byte later, that is an error.
-            if !self.loops.iter().any(|l| l.elsewhere(cell.read)) {
+            if !self.loops.iter().any(|l| l.in_earlier_iteration(cell.read)) {
                 cell.read = self.clock;
             }
         }
@@ -211,7 +211,11 @@ impl<'a> Shadow<'a> {
         let tag = Tag { run: run.number, held: meant };
         let size = k.buffers[meant.buffer].ty.dtype.bytes();
         for cell in self.cells[at.region].iter_mut().skip(at.byte + i * size).take(size) {
-            if self.loops.iter().any(|l| l.elsewhere(cell.written) || l.elsewhere(cell.read)) {
+            if self
+                .loops
+                .iter()
+                .any(|l| l.in_earlier_iteration(cell.written) || l.in_earlier_iteration(cell.read))
+            {
                 let message = format!(
                     "{meant}[{i}] is written in an iteration that claims to be independent of the one that touched it before"
                 );
@@ -286,7 +290,7 @@ impl<'a> Shadow<'a> {
 impl Loop {
     /// Whether the loop's iterations are claimed to be independent, and time `when` lies in an earlier iteration of
     /// this run of the loop.
-    fn elsewhere(&self, when: u32) -> bool {
+    fn in_earlier_iteration(&self, when: u32) -> bool {
         self.independent && when >= self.began && when < self.iteration
     }
 }

@@ -47,7 +47,7 @@ pub fn parse(text: &str, library: &dyn Fn(&str) -> Option<Library>) -> Result<Pr
     let mut program = Program::new("");
     while parser.take("tape") {
         parser.numbered("tapes", program.tapes.next_key())?;
-        let record = parser.behind(":", Parser::number)?;
+        let record = parser.after_token(":", Parser::number)?;
         program.tapes.push(Tape { record, loc: None, within: Vec::new() });
     }
     while parser.take("limit") {
@@ -130,7 +130,7 @@ impl<'a> Parser<'a> {
 
     fn buffer(&mut self) -> Result<(), Problem> {
         let id = self.numbered("buffers", self.program.buffers.next_key())?;
-        let ty = self.behind(":", Self::array_type)?;
+        let ty = self.after_token(":", Self::array_type)?;
         let place = match self.next() {
             "input" => {
                 let input = self.number()?;
@@ -150,9 +150,9 @@ impl<'a> Parser<'a> {
         };
         let zeroed = self.take("zeroed");
         self.program.buffers.push(Buffer { ty, place, zeroed });
-        self.kept(BufferVersion::first(id))?;
+        self.saved_marks(BufferVersion::first(id))?;
         while self.take("version") {
-            let held = self.held()?;
+            let held = self.buffer_version()?;
             let versions = &mut self.program.versions[id];
             if held.buffer != id || held.version as usize != versions.len() + 1 {
                 let message = format!("versions of {id} follow it, numbered in order");
@@ -160,7 +160,8 @@ impl<'a> Parser<'a> {
             }
             let mut continues = None;
             if self.take("continues") {
-                continues = Some(self.held()?).filter(|of| of.buffer == id).map(|of| of.version);
+                continues =
+                    Some(self.buffer_version()?).filter(|of| of.buffer == id).map(|of| of.version);
                 if continues.is_none() {
                     return Err(
                         self.problem(format!("a version of {id} continues another of {id}"))
@@ -168,13 +169,13 @@ impl<'a> Parser<'a> {
                 }
             }
             self.program.versions[id].push(Version { continues });
-            self.kept(held)?;
+            self.saved_marks(held)?;
         }
         Ok(())
     }
 
     /// Parses the marks of a saved version, such as `kept rematerialize, named mine`; there may be none.
-    fn kept(&mut self, held: BufferVersion) -> Result<(), Problem> {
+    fn saved_marks(&mut self, held: BufferVersion) -> Result<(), Problem> {
         let mark = |parser: &mut Self| {
             let (named, word) = (parser.take("named"), parser.next());
             let (mark, wanted) = match named {
@@ -189,7 +190,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Parses a buffer version: `b3` or `b3.1`.
-    fn held(&mut self) -> Result<BufferVersion, Problem> {
+    fn buffer_version(&mut self) -> Result<BufferVersion, Problem> {
         let word = self.peek();
         let Some((buffer, version)) = word.split_once('.') else {
             return Ok(BufferVersion::first(self.id()?));
@@ -254,7 +255,7 @@ impl<'a> Parser<'a> {
             return Ok(Stmt::Lap(self.id()?));
         }
         if self.take("cut") {
-            let (tape, to) = (self.id()?, self.behind("to", Self::arg)?);
+            let (tape, to) = (self.id()?, self.after_token("to", Self::arg)?);
             return Ok(Stmt::Tape(TapeStmt::Cut { tape, to }));
         }
         if self.take("call") {
@@ -283,7 +284,7 @@ impl<'a> Parser<'a> {
         }
         if self.take("store") {
             let (held, address) = self.element()?;
-            let value = self.behind(",", Self::arg)?;
+            let value = self.after_token(",", Self::arg)?;
             return Ok(Stmt::Store { held, address, value, guard: self.guard()? });
         }
         if self.peek().starts_with('%') {
@@ -305,7 +306,7 @@ impl<'a> Parser<'a> {
         if again != var {
             return Err(self.problem(format!("a fold into {var} combines {var}, not {again}")));
         }
-        Ok(Stmt::Fold { var, code, value: self.behind(",", Self::arg)? })
+        Ok(Stmt::Fold { var, code, value: self.after_token(",", Self::arg)? })
     }
 
     /// Parses a loop after its keyword: `i0 in 8 lanes 4 { .. }` or `i0 in 8 carry b3 = b4 { .. }`.
@@ -328,15 +329,18 @@ impl<'a> Parser<'a> {
             return Ok(Vec::new());
         }
         self.several(|parser| {
-            Ok(Carry { input: parser.held()?, output: parser.behind("=", Self::held)? })
+            Ok(Carry {
+                input: parser.buffer_version()?,
+                output: parser.after_token("=", Self::buffer_version)?,
+            })
         })
     }
 
     /// Parses a call after the word `call`: `k0(b0[0; 4], b1[i0; 1]) to (b2[0; 4]) frame 64`.
     fn call(&mut self) -> Result<Call, Problem> {
         let (callee, operands) = (self.id()?, self.list("(", ")", Self::view)?);
-        let outputs = self.behind("to", |parser| parser.list("(", ")", Self::view))?;
-        let frame = self.behind("frame", Self::number)?;
+        let outputs = self.after_token("to", |parser| parser.list("(", ")", Self::view))?;
+        let frame = self.after_token("frame", Self::number)?;
         Ok(Call { callee, operands, outputs, frame, origins: NOT_PRINTED })
     }
 
@@ -350,7 +354,7 @@ impl<'a> Parser<'a> {
         self.hosts.push(host.clone());
         let lanes = if self.take("lanes") { Some(self.number()?) } else { None };
         let (operands, types, shared) = self.typed_views()?;
-        let (outputs, results, _) = self.behind("to", Self::typed_views)?;
+        let (outputs, results, _) = self.after_token("to", Self::typed_views)?;
         let alone = |ty: ArrayType| match (lanes, ty.shape.split_first()) {
             (Some(n), Some((first, rest))) if *first == n => Ok(ArrayType::new(ty.dtype, rest)),
             (Some(n), _) => Err(self.problem(format!("{ty} has not {n} lanes"))),
@@ -367,7 +371,7 @@ impl<'a> Parser<'a> {
     fn attributes(&mut self) -> Result<Vec<(&'a str, &'a str)>, Problem> {
         self.list("{", "}", |parser| {
             let attribute = parser.next();
-            Ok((attribute, parser.behind("=", |parser| Ok(parser.next()))?))
+            Ok((attribute, parser.after_token("=", |parser| Ok(parser.next()))?))
         })
     }
 
@@ -382,14 +386,14 @@ impl<'a> Parser<'a> {
         if !dtype.is_float() {
             return Err(self.wanted("f32 or f64", dtype.name()));
         }
-        let call = RoutineCall::new(routine, dtype, &[self.behind("members", Self::number)?]);
+        let call = RoutineCall::new(routine, dtype, &[self.after_token("members", Self::number)?]);
         if !call.fits() {
             return Err(
                 self.problem(format!("the arrays of `{name}` are larger than memory can be"))
             );
         }
         let operands = self.list("(", ")", Self::view)?;
-        let outputs = self.behind("to", |parser| parser.list("(", ")", Self::view))?;
+        let outputs = self.after_token("to", |parser| parser.list("(", ")", Self::view))?;
         let signature = Arc::new(ExternalSignature::routine(call, None)?);
         Ok(CallExternal { signature, operands, outputs, origins: NOT_PRINTED })
     }
@@ -402,7 +406,7 @@ impl<'a> Parser<'a> {
                 shared.push(types.len());
             }
             let view = parser.view()?;
-            types.push(parser.behind(":", Self::array_type)?);
+            types.push(parser.after_token(":", Self::array_type)?);
             Ok(view)
         })?;
         Ok((views, types, shared))
@@ -414,7 +418,7 @@ impl<'a> Parser<'a> {
     }
 
     fn view(&mut self) -> Result<View, Problem> {
-        let (held, at) = (self.held()?, self.behind("[", Self::address)?);
+        let (held, at) = (self.buffer_version()?, self.after_token("[", Self::address)?);
         Ok(View { held, at, elements: self.between(";", "]", Self::number)? })
     }
 
@@ -475,7 +479,7 @@ impl<'a> Parser<'a> {
 
     /// Parses an element of a buffer: `b0[i0*3 + i1 + 5 + (%2)]`.
     fn element(&mut self) -> Result<(BufferVersion, Address), Problem> {
-        Ok((self.held()?, self.between("[", "]", Self::address)?))
+        Ok((self.buffer_version()?, self.between("[", "]", Self::address)?))
     }
 
     fn address(&mut self) -> Result<Address, Problem> {
@@ -500,12 +504,13 @@ impl<'a> Parser<'a> {
     /// 1] for 5 steps 6 = 8 * 12`.
     fn contract(&mut self) -> Result<Contract, Problem> {
         let dtype = self.dtype()?;
-        let (m, n) = (self.number()?, self.behind("x", Self::number)?);
-        let k = self.behind("x", Self::number)?;
+        let (m, n) = (self.number()?, self.after_token("x", Self::number)?);
+        let k = self.after_token("x", Self::number)?;
         let sums = if self.take("lanes") { Sums::Lanes(self.number()?) } else { Sums::Library };
-        let out = self.behind(":", Self::matrix)?;
+        let out = self.after_token(":", Self::matrix)?;
         let accumulate = self.take("+");
-        let (lhs, rhs) = (self.behind("=", Self::matrix)?, self.behind("*", Self::matrix)?);
+        let (lhs, rhs) =
+            (self.after_token("=", Self::matrix)?, self.after_token("*", Self::matrix)?);
         let mut batch = Vec::new();
         loop {
             let start = self.at;
@@ -518,17 +523,17 @@ impl<'a> Parser<'a> {
                 self.at = start;
                 break;
             }
-            let (extent, out) = (self.number()?, self.behind("steps", Self::number)?);
-            let lhs = self.behind("=", Self::number)?;
-            batch.push((extent, lhs, self.behind("*", Self::number)?, out));
+            let (extent, out) = (self.number()?, self.after_token("steps", Self::number)?);
+            let lhs = self.after_token("=", Self::number)?;
+            batch.push((extent, lhs, self.after_token("*", Self::number)?, out));
         }
         let origins = NOT_PRINTED;
         Ok(Contract { dtype, sums, m, n, k, accumulate, lhs, rhs, out, batch, origins })
     }
 
     fn matrix(&mut self) -> Result<Matrix, Problem> {
-        let (held, at) = (self.held()?, self.behind("[", Self::address)?);
-        let row = self.behind(";", Self::number)?;
+        let (held, at) = (self.buffer_version()?, self.after_token("[", Self::address)?);
+        let row = self.after_token(";", Self::number)?;
         Ok(Matrix { held, at, row, column: self.between(",", "]", Self::number)? })
     }
 
@@ -571,7 +576,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Expects the token `token`, then parses an item with `what`.
-    fn behind<T>(
+    fn after_token<T>(
         &mut self,
         token: &str,
         what: impl FnOnce(&mut Self) -> Result<T, Problem>,
@@ -587,7 +592,7 @@ impl<'a> Parser<'a> {
         close: &str,
         what: impl FnOnce(&mut Self) -> Result<T, Problem>,
     ) -> Result<T, Problem> {
-        let found = self.behind(open, what)?;
+        let found = self.after_token(open, what)?;
         self.expect(close)?;
         Ok(found)
     }

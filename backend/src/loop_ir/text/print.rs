@@ -49,14 +49,14 @@ impl Display for Kernel {
             let zeroed = if b.zeroed { " zeroed" } else { "" };
             write!(f, "  buffer {id}: {} {}{zeroed}", b.ty, b.place)?;
             let mut now = BufferVersion::first(id);
-            kept(self, f, now)?;
+            print_marks(self, f, now)?;
             for version in &self.versions[id] {
                 now.version += 1;
                 write!(f, "  version {now}")?;
                 if let Some(before) = version.continues {
                     write!(f, " continues {}", BufferVersion { version: before, ..now })?;
                 }
-                kept(self, f, now)?;
+                print_marks(self, f, now)?;
             }
         }
         block(self, f, &self.body, 1)?;
@@ -65,7 +65,7 @@ impl Display for Kernel {
 }
 
 /// Prints the `kept` marks of a buffer version, and the end of the line that declares the version.
-fn kept(k: &Kernel, f: &mut Formatter<'_>, held: BufferVersion) -> fmt::Result {
+fn print_marks(k: &Kernel, f: &mut Formatter<'_>, held: BufferVersion) -> fmt::Result {
     for (i, mark) in k.kept.get(&held).into_iter().flatten().enumerate() {
         write!(f, "{} {mark}", if i == 0 { " kept" } else { "," })?;
     }

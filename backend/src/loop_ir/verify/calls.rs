@@ -104,7 +104,7 @@ impl Verifier<'_> {
             }
             spans.push(Span { place, from, to, what: view, alone: write });
         }
-        self.apart(&mut spans, "the call");
+        self.check_disjoint(&mut spans, "the call");
     }
 
     /// Checks that the views of an external call have the types of its signature, and that results of a routine
@@ -135,13 +135,13 @@ impl Verifier<'_> {
                 let Some((place, from, to)) = self.bytes(&view.access(write)) else { continue };
                 spans.push(Span { place, from, to, what: view, alone: write });
             }
-            self.apart(&mut spans, "the routine");
+            self.check_disjoint(&mut spans, "the routine");
         }
     }
 
     /// Reports each result of a call (a span with `alone`) that overlaps another view of the call.
-    fn apart(&mut self, spans: &mut [Span<&View>], by: &str) {
-        for (it, beside) in meeting(spans) {
+    fn check_disjoint(&mut self, spans: &mut [Span<&View>], by: &str) {
+        for (it, beside) in overlapping(spans) {
             let (low, high, place) = (it.from.max(beside.from), it.to.min(beside.to), it.place);
             let (it, beside) = (it.what, beside.what);
             self.error(format!(
@@ -190,7 +190,7 @@ pub(super) fn memory(place: Place) -> (Place, i128) {
 /// Returns pairs of overlapping spans in one memory: first a span that no other span may overlap (`alone`), then a
 /// span that overlaps it. One walk over the sorted spans finds them: it compares each span with two earlier spans in
 /// the same memory, the one that ends last, and the one that ends last of those with `alone`.
-pub(super) fn meeting<T>(spans: &mut [Span<T>]) -> Vec<(&Span<T>, &Span<T>)> {
+pub(super) fn overlapping<T>(spans: &mut [Span<T>]) -> Vec<(&Span<T>, &Span<T>)> {
     spans.sort_by_key(|s| (s.place, s.from));
     let mut meeting = Vec::new();
     let (mut any, mut alone): (Option<&Span<T>>, Option<&Span<T>>) = (None, None);

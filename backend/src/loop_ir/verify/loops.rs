@@ -1,7 +1,7 @@
 //! Verifies the claims of loops: the dependence of iterations, lanes, and carries.
 
 use super::Verifier;
-use super::calls::{Span, meeting, memory};
+use super::calls::{Span, memory, overlapping};
 use crate::loop_ir::analysis::dependence::{self, Dependence};
 use crate::loop_ir::{BufferId, Carry, Parallelism, Place, Stmt, Version, legal_lanes, visit};
 use tapeloom_ir::OrderedSet;
@@ -117,7 +117,7 @@ impl Verifier<'_> {
                 spans.push(Span { place, from, to, what: buffer, alone });
             }
         }
-        for (it, beside) in meeting(&mut spans) {
+        for (it, beside) in overlapping(&mut spans) {
             let (it, beside) = (it.what, beside.what);
             self.error(format!("{it} exchanges places, but shares bytes with {beside}"));
         }

@@ -101,7 +101,7 @@ fn depth(program: &Program) -> usize {
 ///
 /// # Errors
 /// [`Kind::TooLarge`], with the nesting depth.
-pub(crate) fn shallow(program: &Program) -> Result<(), Problem> {
+pub(crate) fn check_depth(program: &Program) -> Result<(), Problem> {
     let depth = depth(program);
     if depth <= DEEPEST_CALL {
         return Ok(());
@@ -338,7 +338,7 @@ impl<'a> Verifier<'a> {
                 Stmt::Contract(c) => self.contract(c),
                 Stmt::Call(c) => self.call(c),
                 Stmt::Tape(t) => {
-                    self.taping(t);
+                    self.tape_stmt(t);
                     scalars.extend(stmt.defined());
                     cursors.extend(stmt.moved_cursor());
                 }

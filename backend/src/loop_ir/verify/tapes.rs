@@ -58,7 +58,7 @@ impl Verifier<'_> {
         }
     }
 
-    pub(super) fn taping(&mut self, taping: &TapeStmt) {
+    pub(super) fn tape_stmt(&mut self, taping: &TapeStmt) {
         match taping {
             TapeStmt::MoveCursor { cursor, to, index } => {
                 self.operand("the number of a record", Dtype::I64, *index);

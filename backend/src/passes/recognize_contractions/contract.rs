@@ -34,7 +34,7 @@ impl<'a> Nest<'a> {
             let (_, term) = sums.remove(at);
             join(&mut contracts, self.folded_rows(*to, term?, added.is_some())?);
         }
-        if !sums.is_empty() || contracts.is_empty() || !self.apart(&contracts) {
+        if !sums.is_empty() || contracts.is_empty() || !self.are_disjoint(&contracts) {
             return None;
         }
         let mut found = NestReplacement { fills: BTreeSet::new(), stmts: self.ahead };
@@ -153,7 +153,7 @@ impl<'a> Nest<'a> {
     }
 
     /// Returns whether no contraction writes memory that another one touches, or that it reads itself.
-    fn apart(&self, contracts: &[Summed]) -> bool {
+    fn are_disjoint(&self, contracts: &[Summed]) -> bool {
         contracts.iter().enumerate().all(|(i, Summed { contract: c, .. })| {
             contracts.iter().enumerate().all(|(j, Summed { contract: other, .. })| {
                 let alone = |b| disjoint(self.k, c.out.held.buffer, b);

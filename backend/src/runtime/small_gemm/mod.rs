@@ -35,7 +35,7 @@ pub(crate) type Function<T> = unsafe extern "C" fn(*const i64, *const T, *const 
 
 /// Returns the function that computes contractions of a dtype, in the version with the widest vectors of this machine
 /// ([`Isa::here`]).
-pub(crate) fn here(dtype: Dtype) -> *const u8 {
+pub(crate) fn for_this_machine(dtype: Dtype) -> *const u8 {
     let version = |plain: (Function<f64>, Function<f32>)| match dtype {
         Dtype::F64 => plain.0 as *const u8,
         _ => plain.1 as *const u8,

@@ -92,7 +92,7 @@ fn is_broadcast(op: &Op) -> bool {
 
 /// Returns the dot with an operand that has a definition on the left: the attributes (exchanged if that is the
 /// right operand), the index of that operand in `site`, and the index of the other operand.
-fn facing(site: &Site<'_>) -> Option<(Dot, usize, usize)> {
+fn with_definition_left(site: &Site<'_>) -> Option<(Dot, usize, usize)> {
     let Op::Dot(dot) = site.op else { return None };
     if site.operands[0].definition.is_some() {
         Some((dot.clone(), 0, 1))
@@ -120,7 +120,7 @@ fn in_order(term: Term, permutation: Vec<usize>) -> Term {
 
 /// Rewrites `dot(permute x, y)` to a dot of `x` itself, with renumbered axes.
 fn of_permuted(site: &Site<'_>) -> Option<Term> {
-    let (dot, left, right) = facing(site)?;
+    let (dot, left, right) = with_definition_left(site)?;
     let definition = site.operands[left].definition.as_ref()?;
     let Op::Permute(p) = definition.op else { return None };
     let own =
@@ -164,7 +164,7 @@ fn permuted(site: &Site<'_>) -> Option<Term> {
 
 /// Rewrites `dot(-x, y)` to `-dot(x, y)`, and `dot(x, -y)` likewise.
 fn of_negated(site: &Site<'_>) -> Option<Term> {
-    let (_, negated, other) = facing(site)?;
+    let (_, negated, other) = with_definition_left(site)?;
     let mut operands = vec![Term::Operand(other), Term::Inner(negated, 0)];
     if negated == 0 {
         operands.reverse();
@@ -180,7 +180,7 @@ fn of_two_negated(site: &Site<'_>) -> Option<Term> {
 
 /// Rewrites `dot(c x, y)` to `c dot(x, y)` for a literal `c`.
 fn of_scaled(site: &Site<'_>) -> Option<Term> {
-    let (_, scaled, other) = facing(site)?;
+    let (_, scaled, other) = with_definition_left(site)?;
     let definition = site.operands[scaled].definition.as_ref()?;
     let (i, c) = definition.scaled()?;
     let mut operands = vec![Term::Operand(other), Term::Inner(scaled, i)];
@@ -195,7 +195,7 @@ fn of_scaled(site: &Site<'_>) -> Option<Term> {
 /// repeated free axis is repeated after the product; along a repeated contracted axis (only if `sums`) `y` is
 /// summed first.
 fn of_broadcast(site: &Site<'_>, sums: bool) -> Option<Term> {
-    let (dot, left, right) = facing(site)?;
+    let (dot, left, right) = with_definition_left(site)?;
     let definition = site.operands[left].definition.as_ref()?;
     let Op::Broadcast(b) = definition.op else { return None };
     let x = &definition.operands[0].0.as_array()?.shape;

@@ -348,7 +348,7 @@ impl ArrayPrimitive for Scatter {
         if let Arg::Linear(Type::Array(u)) = updates {
             let mut back = self.read(b, ct, *indices);
             if self.combine == Combine::Set && !self.one_place(b, *indices) {
-                let won = self.won(b, &shape, *indices, &u.shape);
+                let won = self.remaining_updates(b, &shape, *indices, &u.shape);
                 let zero = Literal::zero(u.dtype).into();
                 back = b.emit1(Scalar::Select, &[won, back, zero]);
             }

@@ -24,7 +24,7 @@ fn zero_with_derivative(b: &Builder<'_>, x: Atom) -> Atom {
 impl Scatter {
     /// Emits, for each update of a `scatter_set`, whether it remains in the result. Every update writes its
     /// number (from 1); an update remains if its own number is read back at its position.
-    pub(super) fn won(
+    pub(super) fn remaining_updates(
         &self,
         b: &Builder<'_>,
         array: &Shape,

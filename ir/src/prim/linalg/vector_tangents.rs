@@ -133,11 +133,11 @@ fn bordered(
         [product(b, v, quotient(b, inside, divisors))]
     };
     let [y] = solved(b, "eigenvector_tangents", parameters, [right], matvec, solve)?;
-    Ok(beside(b, own_v, y))
+    Ok(orthogonal_part(b, own_v, y))
 }
 
 /// Emits the part of each column of `y` that is orthogonal to the corresponding column of `v`.
-fn beside(b: &Builder<'_>, v: Atom, y: Atom) -> Atom {
+fn orthogonal_part(b: &Builder<'_>, v: Atom, y: Atom) -> Atom {
     minus(b, y, scaled_columns(b, v, dot_columns(b, v, y)))
 }
 
@@ -220,7 +220,7 @@ impl SingularVectors<'_> {
         let parameters =
             [self.a, own_u, own_s, own_v, c, all[0], all[1], all[2], fixed[0], fixed[1]];
         let [yu, yv] = solved(b, "singular_vector_tangents", parameters, right, matvec, solve)?;
-        Ok([beside(b, own_u, yu), beside(b, own_v, yv)])
+        Ok([orthogonal_part(b, own_u, yu), orthogonal_part(b, own_v, yv)])
     }
 
     /// Emits `dV` (side 1) or `dU` (side 0) in the columns `read`, whose other side is not read. They are
@@ -404,12 +404,12 @@ fn scaled_columns(b: &Builder<'_>, x: Atom, y: Atom) -> Atom {
 /// columns of `y` are those at the positions `read`.
 fn on_own(b: &Builder<'_>, read: &Ranges, x: Atom, y: Atom) -> Atom {
     let shape = b.shape_of(y);
-    b.emit1(Scalar::Select, &[own(b, &shape, read), x, y])
+    b.emit1(Scalar::Select, &[same_vector_mask(b, &shape, read), x, y])
 }
 
 /// Emits a mask for matrices with one column per position in `read`: true where row and column belong to the same
 /// vector.
-fn own(b: &Builder<'_>, shape: &Shape, read: &Ranges) -> Atom {
+fn same_vector_mask(b: &Builder<'_>, shape: &Shape, read: &Ranges) -> Atom {
     let rank = shape.len();
     if read.is_all(shape[rank - 2]) {
         return mask(b, shape, MatrixPart::Diagonal);

@@ -133,7 +133,7 @@ pub(crate) fn one_by_one(
     let alone = |(x, on): (&Atom, &bool)| match (b.type_of(*x), on) {
         (ty, false) => Ok(ty),
         (Type::Array(ty), true) => Ok(Type::array(ty.dtype, &ty.shape[1..])),
-        (ty @ Type::Tape(_), true) => Err(kept(&ty)),
+        (ty @ Type::Tape(_), true) => Err(no_tapes(&ty)),
     };
     let types: Vec<Type> = args.iter().zip(batched).map(alone).collect::<Result<_, _>>()?;
     let body = b.with_module(|m| {
@@ -142,7 +142,7 @@ pub(crate) fn one_by_one(
             b.emit(op.clone(), &[p, linear].concat()).to_vec()
         })?;
         match m.function(body).result_types().iter().find(|ty| ty.as_array().is_none()) {
-            Some(ty) => Err(kept(ty)),
+            Some(ty) => Err(no_tapes(ty)),
             None => Ok(body),
         }
     })?;
@@ -153,7 +153,7 @@ pub(crate) fn one_by_one(
 
 /// Returns the error for an `op` with a tape among its operands or results: tapes of members that run
 /// one after the other may differ in length.
-fn kept(ty: &Type) -> Problem {
+fn no_tapes(ty: &Type) -> Problem {
     let message = format!(
         "members of a batch that run one after the other save {ty}, of another length each"
     );

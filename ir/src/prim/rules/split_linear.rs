@@ -292,7 +292,9 @@ fn apart_in_calls(
                     }
                     Op::Cond(_) => deeper(|| apart_in_calls(regions, m, *function, &given[1..]))?,
                     op => match called(op) {
-                        Some(callee) => deeper(|| apart(regions, m, callee, &given))?,
+                        Some(callee) => {
+                            deeper(|| ordinary_results_first(regions, m, callee, &given))?
+                        }
                         None => *function,
                     },
                 };
@@ -306,7 +308,7 @@ fn apart_in_calls(
 
 /// Returns a called function whose ordinary results are computed before the linear ones; `f` itself if
 /// its results are not in that order.
-fn apart(
+fn ordinary_results_first(
     regions: &mut dyn Regions,
     m: &mut Module,
     f: FuncId,
@@ -394,7 +396,7 @@ fn values(m: &Module, f: &Function, given: &[Linearity]) -> Result<Values, Probl
 
 /// Returns the common linearity of one result of two branches; zero is both constant and linear.
 /// Constant and linear together are an error.
-fn either(op: &Op, one: Linearity, other: Linearity) -> Result<Linearity, Problem> {
+fn join(op: &Op, one: Linearity, other: Linearity) -> Result<Linearity, Problem> {
     match (one, other) {
         (Linearity::Zero, x) | (x, Linearity::Zero) => Ok(x),
         (x, y) if x == y => Ok(x),
@@ -422,7 +424,7 @@ fn carried(
         let before = given.clone();
         for (p, slot) in spec.takes.iter().enumerate() {
             if let Binding::Carry(r) = slot {
-                given[p] = either(&op, given[p], found[*r])?;
+                given[p] = join(&op, given[p], found[*r])?;
             }
         }
         if given == before {
@@ -461,7 +463,7 @@ fn branches(m: &Module, of: &Cond, operands: &[Linearity]) -> Result<Vec<Lineari
             None => found,
             Some(known) => {
                 let both = known.into_iter().zip(found);
-                both.map(|(x, y)| either(&op, x, y)).collect::<Result<_, _>>()?
+                both.map(|(x, y)| join(&op, x, y)).collect::<Result<_, _>>()?
             }
         });
     }

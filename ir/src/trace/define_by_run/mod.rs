@@ -110,7 +110,7 @@ impl Recording {
 
     /// Counts the bytes of the draft's last equation, which defines `values` values, and those of the module's
     /// functions.
-    fn wrote(&mut self, draft: &Draft, values: usize, module: &Module) {
+    fn count_equation(&mut self, draft: &Draft, values: usize, module: &Module) {
         let equation = draft.equations().last().map_or(0, Equation::bytes);
         self.written +=
             equation + size_of::<Loc>() + size_of::<Phase>() + values * size_of::<Type>();
@@ -320,7 +320,7 @@ impl Trace {
         let mut outputs = draft.push(op, operands.into(), types, Origin::forward(at));
         let kept = y[outputs.len().min(y.len())..].iter().map(|y| draft.undefined(y.ty()));
         outputs.extend(kept.collect::<Vec<ValueId>>());
-        recording.wrote(draft, outputs.len(), &self.module);
+        recording.count_equation(draft, outputs.len(), &self.module);
         for (v, value) in outputs.iter().zip(y) {
             recording.values.set(v.as_u32(), value.into());
         }
@@ -348,7 +348,7 @@ impl Trace {
         };
         let draft = &mut self.frames[0].draft;
         let outputs = draft.push(op, operands, types, Origin::forward(at));
-        recording.wrote(draft, outputs.len(), &self.module);
+        recording.count_equation(draft, outputs.len(), &self.module);
         for (v, value) in outputs.iter().zip(values) {
             recording.values.set(v.as_u32(), value);
         }

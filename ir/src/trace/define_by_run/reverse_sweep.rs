@@ -220,7 +220,7 @@ impl Level {
             let back = rules
                 .back(module, step.rule as usize, Given { nonzero, running })
                 .map_err(|p| p.at(program.location(step)))?;
-            for (a, gives) in operands.iter().zip(&rules.backs()[back].gives) {
+            for (a, gives) in operands.iter().zip(&rules.transposes()[back].gives) {
                 if let Some(has) = at(Some(*a)).and_then(|i| has.get_mut(i)) {
                     *has |= gives;
                 }
@@ -228,7 +228,7 @@ impl Level {
             let next = plan.backs.len() as u32;
             let number = *numbers.entry(back).or_insert(next);
             if number == next {
-                plan.backs.push(rules.backs()[back].clone());
+                plan.backs.push(rules.transposes()[back].clone());
             }
             plan.steps.push(Planned { step: s as u32, back: number });
         }

@@ -160,7 +160,7 @@ impl Rules {
     }
 
     /// Returns all transposes derived so far, by index.
-    pub(super) fn backs(&self) -> &[Back] {
+    pub(super) fn transposes(&self) -> &[Back] {
         &self.backs
     }
 }

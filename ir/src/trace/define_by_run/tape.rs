@@ -220,7 +220,7 @@ impl fmt::Display for Recorded {
         let plural = if n == 1 { "" } else { "s" };
         write!(f, "tape of {n} operation{plural}, {} bytes", self.bytes())?;
         self.at.map_or(Ok(()), |at| write!(f, ", recorded at {at}"))?;
-        let kept = |v: ValueId| self.values.kept(v.as_u32());
+        let kept = |v: ValueId| self.values.bytes_of(v.as_u32());
         let bytes = |kept: usize| if kept == 0 { String::new() } else { format!("{kept} bytes") };
         let types = self.draft.types();
         let mut rows: Vec<[String; 3]> = Vec::new();
@@ -245,7 +245,7 @@ impl fmt::Display for Recorded {
             let mine = (first..end).filter(|v| !is_param[*v as usize]);
             rows.push([
                 print_one(&self.module, types, e),
-                bytes(mine.map(|v| self.values.kept(v)).sum()),
+                bytes(mine.map(|v| self.values.bytes_of(v)).sum()),
                 at.map_or(String::new(), |at| at.to_string()),
             ]);
         }

@@ -84,13 +84,13 @@ pub fn level<R>(
     let under = LevelGuard(number);
     let (results, output) = f(&args);
     let Some(level) = under.end() else { return (results, output, None) };
-    let undo = with_trace(|t| t.undo(level, &args, &results, at)).flatten();
+    let undo = with_trace(|t| t.plan_reverse_pass(level, &args, &results, at)).flatten();
     (results, output, undo)
 }
 
 impl Trace {
     /// Plans the reverse pass of a level that has ended; `None` after an error, which is recorded.
-    fn undo(
+    fn plan_reverse_pass(
         &mut self,
         mut level: Level,
         args: &[Handle],

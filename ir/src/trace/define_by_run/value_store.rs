@@ -147,7 +147,7 @@ impl Values {
     }
 
     /// Returns the bytes of the value with this number; 0 if the value was dropped.
-    pub(super) fn kept(&self, number: u32) -> usize {
+    pub(super) fn bytes_of(&self, number: u32) -> usize {
         match self.all.get(number as usize) {
             None | Some(Stored::Gone) => 0,
             Some(Stored::Scalar(x)) => x.dtype.bytes(),

@@ -59,7 +59,7 @@ impl Cond {
     /// Derives every branch such that all derived branches have the same signature: a parameter or result that
     /// one branch needs is forced in all. Returns the derived branches and the mask of those parameters or
     /// results.
-    fn alike<T>(
+    fn fixed_point<T>(
         &self,
         mut ask: impl FnMut(FuncId, &[bool]) -> Result<T, Problem>,
         there: impl Fn(&T) -> &Vec<bool>,
@@ -309,7 +309,7 @@ impl Primitive for Cond {
         dx: &[Option<Atom>],
     ) -> Result<Dual, Problem> {
         let active: Vec<bool> = dx[1..].iter().map(Option::is_some).collect();
-        let (derived, active_out) = self.alike(
+        let (derived, active_out) = self.fixed_point(
             |f, forced| cx.ask(|regions, m| regions.jvp(m, f, &active, forced)),
             |of| &of.active_out,
         )?;
@@ -327,7 +327,7 @@ impl Primitive for Cond {
     ) -> Result<Dual, Problem> {
         let active: Vec<bool> = dx[1..].iter().map(Option::is_some).collect();
         let shares: Vec<Amortization> = (1..x.len()).map(|i| cx.share(i)).collect();
-        let (derived, active_out) = self.alike(
+        let (derived, active_out) = self.fixed_point(
             |f, forced| cx.ask(|regions, m| regions.linearize(m, f, &active, forced, &shares)),
             |of| &of.active_out,
         )?;
@@ -397,7 +397,7 @@ impl Primitive for Cond {
         if batched[0] {
             return self.masked(cx, size, x, &batched[1..]);
         }
-        let (derived, batched) = self.alike(
+        let (derived, batched) = self.fixed_point(
             |f, lifted| {
                 let wanted =
                     |on: &bool| if *on { BatchRequest::Batched } else { BatchRequest::AsIs };
@@ -425,7 +425,7 @@ impl Primitive for Cond {
         used: &[bool],
     ) -> Result<Prune, Problem> {
         let (derived, params) =
-            self.alike(|f, kept| regions.prune(module, f, used, kept), |of| &of.params)?;
+            self.fixed_point(|f, kept| regions.prune(module, f, used, kept), |of| &of.params)?;
         let op = Cond { branches: functions(&derived, |of| of.function) }.into();
         let operands = std::iter::once(true).chain(params).collect();
         Ok(Prune::Smaller { op, operands, outputs: used.to_vec() })

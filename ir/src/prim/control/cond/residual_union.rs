@@ -96,7 +96,7 @@ impl Record {
                         let (parts, own): (Vec<_>, Vec<_>) =
                             own.map(|(p, x)| (p.behind.is_some(), *x)).unzip();
                         match (parts.contains(&true), ty.as_array()) {
-                            (true, Some(ty)) => behind(b, &own, ty),
+                            (true, Some(ty)) => concatenated(b, &own, ty),
                             _ => instantiate(b, own.first().copied(), ty),
                         }
                     }));
@@ -211,7 +211,7 @@ fn elements(ty: &Type) -> usize {
 }
 
 /// Emits a value for a packed field: the elements of the arrays `x` one after the other, then zeros.
-fn behind(b: &Builder<'_>, x: &[Atom], field: &ArrayType) -> Atom {
+fn concatenated(b: &Builder<'_>, x: &[Atom], field: &ArrayType) -> Atom {
     let parts: Vec<Atom> = x.iter().map(|x| flat(b, *x)).collect();
     let all = match parts[..] {
         [one] => one,

@@ -170,7 +170,7 @@ impl Chain<'_> {
     /// has to process.
     ///
     /// `kept` holds the indices of those values of the state that are saved.
-    pub(super) fn go(
+    pub(super) fn run_iterations(
         &self,
         b: &Builder<'_>,
         [from, to, end]: [Atom; 3],
@@ -278,7 +278,7 @@ fn split(b: &Builder<'_>, iterations: Atom, carries: Atom) -> Atom {
 }
 
 /// Converts a number of checkpoint slots to the type of `Loop::carries`; 0 becomes 1.
-pub(super) fn few(carries: usize) -> NonZeroU32 {
+pub(super) fn slot_count(carries: usize) -> NonZeroU32 {
     let carries = u32::try_from(carries).unwrap_or(u32::MAX);
     NonZeroU32::new(carries).unwrap_or(NonZeroU32::MIN)
 }

@@ -19,7 +19,7 @@
 //! tangents. Carries on which `lin` does not depend, directly or through later carries, are neither saved nor
 //! recomputed.
 
-use super::checkpoint_slots::{Chain, CheckpointSlots, calc, few, number};
+use super::checkpoint_slots::{Chain, CheckpointSlots, calc, number, slot_count};
 use super::invariant_carries::with_constant_tangents;
 use super::prune::IterationSlice;
 use super::strip_effects::{rules_have_effects, without_effects};
@@ -366,7 +366,7 @@ fn forward(
         .map(|(r, ty)| start(r).map_or_else(|| stack(ty), |(_, x)| x))
         .collect();
     let chain = Chain { body: of.body, spec, given, all };
-    let (y, places) = chain.go(b, [number(0), all, all], &state, kept, places);
+    let (y, places) = chain.run_iterations(b, [number(0), all, all], &state, kept, places);
     (y, all, places)
 }
 
@@ -491,7 +491,7 @@ impl ReplayParts {
                 Binding::Carry(r) => Binding::Carry(first + r),
                 Binding::Index | Binding::Const | Binding::Xs => *slot,
             }));
-            let op = Loop { body: both, spec, carries: Some(few(carries)) };
+            let op = Loop { body: both, spec, carries: Some(slot_count(carries)) };
             b.emit(op, &args)[first..].to_vec()
         })
     }
@@ -582,7 +582,7 @@ impl ReplayParts {
         let (at, state) = places.last(b);
         let end = calc(b, Scalar::Add, iteration, number(1));
         let kept: Vec<usize> = (0..held).collect();
-        let (state, places) = chain.go(b, [at, iteration, end], &state, &kept, places);
+        let (state, places) = chain.run_iterations(b, [at, iteration, end], &state, &kept, places);
         let places = places.without(b, iteration);
 
         let mut elements = elements.iter();

@@ -56,8 +56,8 @@ impl Loop {
         let Some(same) = FirstUses::of(linear, &x[first..]) else { return Ok(None) };
         let mut of = self.clone();
         of.body = same.merged(module, self.body, known)?;
-        of.spec.takes = same.kept(&self.spec.takes, known);
-        Ok(Some((of.into(), same.kept(x, first))))
+        of.spec.takes = same.without_repeats(&self.spec.takes, known);
+        Ok(Some((of.into(), same.without_repeats(x, first))))
     }
 }
 
@@ -74,8 +74,8 @@ impl Replay {
         let mut of = self.clone();
         of.lin = same.merged(module, self.lin, known)?;
         of.ahead = same.merged(module, self.ahead, first)?;
-        of.spec.takes = same.kept(&self.spec.takes, known);
-        Ok(Some((of.into(), same.kept(x, first))))
+        of.spec.takes = same.without_repeats(&self.spec.takes, known);
+        Ok(Some((of.into(), same.without_repeats(x, first))))
     }
 }
 
@@ -95,7 +95,7 @@ impl FirstUses {
 
     /// Returns `all` without the entries of repeated parameters. The entries before position `first` belong to no
     /// linear parameter and stay.
-    fn kept<T: Clone>(&self, all: &[T], first: usize) -> Vec<T> {
+    fn without_repeats<T: Clone>(&self, all: &[T], first: usize) -> Vec<T> {
         let repeats = |i: usize| i.checked_sub(first).is_some_and(|q| self.0[q] != q);
         let kept = all.iter().enumerate().filter(|(i, _)| !repeats(*i));
         kept.map(|(_, of)| of.clone()).collect()
@@ -106,7 +106,7 @@ impl FirstUses {
     fn merged(&self, module: &mut Module, f: FuncId, first: usize) -> Result<FuncId, Problem> {
         let of = module.get(f);
         let (types, plain) = (of.param_types(), of.params.len());
-        let kept = self.kept(&types, first);
+        let kept = self.without_repeats(&types, first);
         // `params` are the ordinary parameters that remain. The removed parameters are all linear, or `f` has
         // only ordinary parameters.
         let (params, linear) = kept.split_at(plain.min(kept.len()));

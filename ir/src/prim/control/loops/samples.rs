@@ -2,7 +2,7 @@
 //! unchanged, never read, or of integer, bool or single precision dtype; that update one element of an array
 //! and read one element of another; with branches and loops inside, and inside a branch.
 
-use super::checkpoint_slots::few;
+use super::checkpoint_slots::slot_count;
 use super::{Binding, Direction, Loop, LoopSpec, TripCount};
 use crate::lang::function::{Atom, FuncId};
 use crate::lang::literal::Literal;
@@ -191,7 +191,7 @@ fn linear(module: &mut Module) -> Result<Vec<Sample>, Problem> {
 fn replayed(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     let keeping = |mut sample: Sample, carries: usize| {
         let Op::Loop(of) = sample.op else { return None };
-        sample.op = Loop { carries: Some(few(carries)), ..of }.into();
+        sample.op = Loop { carries: Some(slot_count(carries)), ..of }.into();
         Some(sample)
     };
     let mut all = Vec::new();
@@ -207,8 +207,10 @@ fn replayed(module: &mut Module) -> Result<Vec<Sample>, Problem> {
         let xs: Vec<f64> = (0..2 * n).map(|i| 0.5 - 0.1 * i as f64).collect();
         let xs = Tensor::new(&[n, 2], xs)?;
         let operands = vec![Tensor::from([0.75, -0.5]), Tensor::from([1.0, 0.25]), xs];
-        let op =
-            Loop { carries: Some(few(carries)), ..rolled(of.body, n, direction, &of.spec.takes) };
+        let op = Loop {
+            carries: Some(slot_count(carries)),
+            ..rolled(of.body, n, direction, &of.spec.takes)
+        };
         all.push(Sample::smooth(op, operands));
     }
     Ok(all)

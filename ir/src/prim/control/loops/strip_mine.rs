@@ -14,7 +14,7 @@
 //!
 //! Model: two-level checkpointing; the inner level is small enough for the cache.
 
-use super::checkpoint_slots::{calc, few, number};
+use super::checkpoint_slots::{calc, number, slot_count};
 use super::{Binding, Direction, Loop, LoopSpec, TripCount};
 use crate::lang::builder::Builder;
 use crate::lang::function::{Atom, FuncId};
@@ -46,7 +46,7 @@ impl Op {
         plan: CheckpointPlan,
     ) -> Vec<Atom> {
         let Facet::Loop(of) = self.facet() else { return b.emit(self.clone(), x).to_vec() };
-        let of = Loop { carries: Some(few(plan.carries)), ..of.clone() };
+        let of = Loop { carries: Some(slot_count(plan.carries)), ..of.clone() };
         let TripCount::Static(n) = of.spec.trip else { return b.emit(of, x).to_vec() };
         // A plan whose single block, or whose last iterations, are all `n` iterations: every iteration saves its
         // residuals, as in a loop without slots.

@@ -157,7 +157,7 @@ impl Emit<'_> {
         match access {
             Access::One => {
                 let to = self.place(at);
-                let skip = guard.map(|guard| self.unless(guard));
+                let skip = guard.map(|guard| self.jump_unless(guard));
                 let code = by_size(self.m.store_one, ty.lane);
                 self.put(Instruction::with2(code, to, sized(x, 16)));
                 skip.into_iter().for_each(|skip| self.a.bind(skip));
@@ -184,7 +184,7 @@ impl Emit<'_> {
 
     /// Emits a jump over the code that follows, taken if the uniform guard is false. Returns the jump's label, to be
     /// bound after that code. Overwrites r15.
-    fn unless(&mut self, guard: Reg) -> Label {
+    fn jump_unless(&mut self, guard: Reg) -> Label {
         let bits = self.bits_256(guard, 1);
         let skip = self.a.label();
         self.put(Instruction::with2(Code::Test_rm32_imm32, bits, 1));
@@ -319,7 +319,7 @@ impl Emit<'_> {
         let x = self.vector(x, SECOND);
         if access == Access::One {
             let to = self.place(at);
-            let skip = guard.map(|guard| self.unless(guard));
+            let skip = guard.map(|guard| self.jump_unless(guard));
             let r15 = Register::R15D;
             self.put(Instruction::with2(Code::VEX_Vmovd_rm32_xmm, r15, sized(x, 16)));
             self.put(Instruction::with2(Code::And_rm32_imm8, r15, 1));

@@ -33,7 +33,7 @@ impl Emit<'_> {
 
     /// Returns the gather or scatter instruction for elements that are not contiguous, and its memory operand with a
     /// vector of offsets.
-    fn apart(
+    fn gather_or_scatter(
         &mut self,
         ty: Ty,
         at: &At,
@@ -104,8 +104,12 @@ impl Emit<'_> {
                 if mask != Register::K1 {
                     self.put(Instruction::with2(Code::VEX_Kmovw_kr_km16, Register::K1, mask));
                 }
-                let (code, from) =
-                    self.apart(ty, at, access, [Operation::Gather, Operation::GatherFar]);
+                let (code, from) = self.gather_or_scatter(
+                    ty,
+                    at,
+                    access,
+                    [Operation::Gather, Operation::GatherFar],
+                );
                 // A gather must not write the register that holds its offsets, at any vector width.
                 let overlap = [16, 32, 64].iter().any(|bytes| from.index == sized(r, *bytes));
                 let into = if overlap { 31 } else { r };
@@ -149,8 +153,12 @@ impl Emit<'_> {
                 if mask != Register::K1 {
                     self.put(Instruction::with2(Code::VEX_Kmovw_kr_km16, Register::K1, mask));
                 }
-                let (code, to) =
-                    self.apart(ty, at, access, [Operation::Scatter, Operation::ScatterFar]);
+                let (code, to) = self.gather_or_scatter(
+                    ty,
+                    at,
+                    access,
+                    [Operation::Scatter, Operation::ScatterFar],
+                );
                 let made = Instruction::with2(code, to, sized(x, ty.bytes()));
                 self.put_with(made, None, Some(Register::K1), false);
             }
