@@ -21,7 +21,7 @@ pub struct Access<'a> {
     pub held: BufferVersion,
     /// Whether the elements are written; otherwise they are read.
     pub write: bool,
-    /// The address of the first of these elements.
+    /// The address of the access's first element.
     pub address: &'a Address,
     /// Pairs of an extent and a stride (in elements), which lead from the first element to the others; empty for a
     /// load or a store of one element.
@@ -46,9 +46,9 @@ pub enum Assign {
 pub enum Flow {
     /// The statement has no inner blocks.
     Straight,
-    /// There is one inner block, which runs once.
+    /// One inner block, which runs once.
     Nest,
-    /// There is one inner block, which runs in each iteration of a counted loop.
+    /// One inner block, which runs in each iteration of a counted loop.
     For {
         /// The counter of the loop.
         index: IndexId,
@@ -59,10 +59,10 @@ pub enum Flow {
         /// The number of vector lanes: iterations that execute side by side.
         lanes: usize,
     },
-    /// There are two inner blocks, a head and a body, which run alternately until the condition that the head
-    /// computes is false.
+    /// Two inner blocks, a head and a body, which run alternately until the condition that the head computes is
+    /// false.
     While,
-    /// There are two inner blocks, of which the condition selects one to run.
+    /// Two inner blocks; a condition selects the block that runs.
     If,
 }
 

@@ -140,9 +140,8 @@ impl Flatten<'_> {
         }
     }
 
-    /// Whether an array of more than `unrolled_elements` elements is a loop carry, or an update of a carry.
-    /// Such an array is updated in place: an update in registers would write all its elements for each one
-    /// that changes.
+    /// Whether an array of more than `unrolled_elements` elements is a loop carry, or an update of a carry. An
+    /// update of a carry stays in memory and in place: in registers, each update would write all elements.
     fn changes_carry(&self, array: Source, shape: &[usize]) -> bool {
         let Some(mut node) = array.node() else { return false };
         while let NodeKind::Update(Update::Slice) = self.graph.nodes[node].kind

@@ -28,7 +28,7 @@ entity_impl!(NodeId, "n");
 /// An operand of a node.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Source {
-    /// Another node.
+    /// The array that a node computes.
     Node(NodeId),
     /// A constant.
     Literal(Literal),

@@ -30,8 +30,9 @@ pub(crate) struct Region {
     /// Results whose initial value is an operand, as (operand number, result number). If the operand has no
     /// later reader, the result takes over its memory; otherwise the operand is copied first.
     pub(crate) initial_values: Vec<(usize, usize)>,
-    /// Of a loop: numbers of carried results that an iteration does not compute in place, so that two buffers
-    /// are exchanged. Of a branch: numbers of results that some branches compute in other memory and copy.
+    /// For a loop: the numbers of carried results that iterations cannot compute in place, so that each has two
+    /// buffers, which are swapped. For a branch: the numbers of results that some branches compute in other memory
+    /// and then copy.
     pub(crate) double_buffered: Vec<usize>,
     /// Numbers of results that are tapes: each iteration of the loop writes a record to such a tape.
     pub(crate) written: Vec<usize>,
@@ -53,7 +54,7 @@ pub(crate) enum RegionKind {
     /// Runs kernel `body` in each iteration.
     Loop {
         body: KernelId,
-        /// Of a while loop: the kernel that decides whether another iteration runs.
+        /// For a while loop: the kernel that decides whether another iteration runs.
         condition: Option<KernelId>,
         spec: LoopSpec,
     },

@@ -40,11 +40,11 @@ pub(crate) struct Unit {
 /// The arguments whose memory a function may reuse for its results.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) enum Donation {
-    /// No arguments: the function is the entry of the program.
+    /// No arguments, because the function is the entry of the program.
     None,
-    /// All arguments that the function updates: it is called.
+    /// All arguments that the function updates, because only other functions call it.
     Updates,
-    /// Only the carries of a loop, as (parameter, result): the function is a loop body.
+    /// Only the carries of the loop whose body the function is, as (parameter, result).
     LoopCarries(Vec<(usize, usize)>),
     /// Only the parameters that every branch returns, changed or not ([`branch_results`]), as (parameter,
     /// result): the function is a branch.

@@ -361,7 +361,7 @@ impl<'a> Copy<'a> {
                 && let Some(Arg::Literal(known)) = *element.guard
             {
                 if known.bits == 0 {
-                    // This is a store, which never happens. (A load with a false guard was folded to zero above.)
+                    // A store whose guard is false never happens. (A load with a false guard was replaced by 0 above.)
                     continue;
                 }
                 *element.guard = None;

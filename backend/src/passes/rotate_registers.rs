@@ -251,7 +251,7 @@ mod tests {
         check(&adding(9, &["i0", "i0 + 2"]), [4, 2]);
         check(&adding(4, &["i0*2", "i0*2 + 1"]), [4, 2]);
         check(&adding(2, &["i0", "i0 + 1", "i0 + 2"]), [6, 3]);
-        // They also stay there if one does not advance, or is stored without being loaded.
+        // All elements stay in memory if the address of one does not advance, or if one is only stored.
         check(&adding(10, &["i0", "i0 + 1", "11"]), [6, 3]);
         check(
             "serial i0 in 9 { %0: f64 = load b1[i0] %1: f64 = add %0, 1.0 store b1[i0 + 1], %1 }",

@@ -149,8 +149,8 @@ struct Survey<'a> {
     calls: bool,
     /// Whether a library function in the body is inlined in vectors.
     inlined: bool,
-    /// Whether an inner loop of `SMALL` iterations or more gains more from lanes, so that this loop gets
-    /// none.
+    /// Whether an inner loop of at least `SMALL` iterations gains more from vectorization, so that the outer loop is
+    /// not vectorized.
     better_inside: bool,
 }
 

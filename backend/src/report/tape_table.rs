@@ -145,11 +145,13 @@ const HEADS: [&str; 10] =
 
 /// A text line of the tape table. It stands for `times` values whose cells `about` are equal.
 struct Line {
-    /// The cells that equal values share: value, representation, computing equation and reading source lines.
+    /// The cells that are equal for all values of the line: value, representation, computing equation, and source
+    /// lines of the reads.
     about: [String; 4],
     /// The bytes of one of the values; `None` if the value is recomputed.
     bytes: Option<usize>,
-    /// The cells that may differ, those of the first value: region, layer, buffer, place and steps.
+    /// The cells in which the values may differ, filled in for the first value: region, layer, buffer, place and
+    /// steps.
     lies: [String; 5],
     times: usize,
 }

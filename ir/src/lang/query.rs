@@ -65,8 +65,8 @@ questions! {
         shares: Vec<Amortization>,
     } -> LinearizeOf in linearize,
 
-    /// The same derivative as [`Linearize`], with the residuals that the checkpoint planner chose. The function of
-    /// this query is the forward half.
+    /// The planned derivative: replaces the residuals of a [`Linearize`] by those that the checkpoint planner
+    /// chooses. The function of this query is the forward half.
     Plan {
         /// The linear half of the derivative.
         lin: FuncId,
@@ -78,7 +78,7 @@ questions! {
         terms: PlanRequest,
     } -> LinearizeOf in plan,
 
-    /// The same derivative as [`Linearize`], where a policy plans the loops and all functions inside them.
+    /// The derivative as by [`Linearize`], where a policy plans the function's loops and all functions inside them.
     Within {
         /// Per parameter: whether it has a tangent.
         active: Vec<bool>,
@@ -106,7 +106,7 @@ questions! {
         wanted: Vec<BatchRequest>,
     } -> BatchOf in batch,
 
-    /// The same function with only some of its results.
+    /// The function with only some of its results, and without equations that only the others need.
     Prune {
         /// Per result: whether it is requested.
         used: Vec<bool>,

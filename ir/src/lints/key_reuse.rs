@@ -79,11 +79,12 @@ enum Def {
     Result(Op, Vec<Number>, usize),
     /// Random bits drawn from a key with a counter, in an array of this type.
     Bits(Number, Counter, ArrayType),
-    /// The iteration number of a loop with this direction, in its iteration 0 or 1. All such loops share it.
+    /// The iteration number of iteration 0 or 1, of all loops with this direction.
     Index(Direction, u8),
-    /// The row that a loop reads of the array with this value number, in its iteration 0 or 1.
+    /// The row of an array that iteration 0 or 1 of a loop takes as its element: the value number of the array, and
+    /// the iteration.
     Element(Number, u8),
-    /// A value about which nothing is known, with a number of its own.
+    /// A value of unknown definition, which equals no other value; the index is unique.
     Unknown(usize),
 }
 

@@ -11,7 +11,7 @@ pub enum Norm {
     /// The inverse divides by `n`.
     #[default]
     Backward,
-    /// Both divide by `√n`, so both are unitary.
+    /// The forward and the inverse transform divide by `√n`, so both are unitary.
     Ortho,
     /// The forward transform divides by `n`.
     Forward,

@@ -33,7 +33,7 @@ pub struct Stage {
 }
 
 /// A description of the compilation of a closure: stages, kernels, memory, times, and the reason of each compilation.
-/// Its `Display` prints all of these.
+/// `Display` prints all parts.
 #[derive(Clone, Debug)]
 pub struct Explanation {
     pub(super) stages: Vec<Stage>,

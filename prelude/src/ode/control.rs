@@ -60,7 +60,8 @@ impl Tolerance {
         }
     }
 
-    /// Returns the root mean square of the elements of `x`, each divided by the tolerance at the largest of `sizes`.
+    /// Returns the root mean square of the elements of `x` in units of their tolerance. The relative part of an
+    /// element's tolerance refers to the largest of the magnitudes in `sizes`.
     pub(super) fn norm(&self, x: &[Var], sizes: &[&[Var]]) -> Var {
         let states = x.len().min(self.states);
         let sizes: Vec<&[Var]> = sizes.iter().map(|y| &y[..states]).collect();

@@ -20,7 +20,7 @@ pub(super) type Event<'a> = &'a dyn Fn(Var, &[Var]) -> Var;
 /// The changes of an event's sign that end an integration, in the direction of integration.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Crossing {
-    /// Both directions.
+    /// Changes in both directions.
     Any,
     /// From negative to positive.
     Up,

@@ -151,8 +151,8 @@ pub type Saved<O, P, L = Tensor> = <State<O, P> as Tree<Var>>::With<L>;
 /// The number of steps, and `N` trees with the structure of the parameters.
 pub type Moments<P, const N: usize> = (Var, [P; N]);
 
-/// Checks that all leaves of the gradient and of the parameters are floats, and reports the first one that is not.
-/// Then the caller returns placeholders for the steps.
+/// Checks that all leaves of the gradient and of the parameters are floats, and reports the first one that is not: then
+/// the error value holds placeholders for the steps.
 fn floats<P: Tree<Var>>(
     name: &'static str,
     at: Loc,

@@ -156,7 +156,7 @@ pub fn threefry2x32(key: Var, counter: impl IntoVar) -> Var {
     binary(Scalar::RandomBits, key, counter, at)
 }
 
-/// The largest number of elements of an array.
+/// The largest number of elements of an array, each of 8 bytes.
 const MOST: usize = isize::MAX as usize / 8;
 
 /// Returns the error for an invalid key, if it is one.

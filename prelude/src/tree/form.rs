@@ -24,7 +24,7 @@ type Visit<'a> = dyn FnMut(&str) + 'a;
 /// A function that is called with a path and descriptions of both sides of a difference.
 type VisitDifference<'a> = dyn FnMut(&str, String, String) + 'a;
 
-/// The operations on a structure of one type.
+/// The functions of `Tree` for one type of structure, as pointers, so that code without type parameters can call them.
 struct Methods {
     same: fn(&Structure, &Structure) -> bool,
     paths: fn(&Structure, &mut String, &mut Visit<'_>),

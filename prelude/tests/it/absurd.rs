@@ -341,8 +341,8 @@ fn arrays_beyond_memory() {
     assert_eq!(empty.elements(), 0);
 }
 
-/// Uses many parts, each of which is small or never materialized, whose total number of elements overflows an
-/// integer.
+/// Operations that join or repeat arrays must return an error if the number of elements of the result overflows an
+/// integer. Each part is small, or is a broadcast that is never in memory.
 #[test]
 fn many_parts_beyond_memory() {
     let many = |x: Var| vec![x.broadcast_to([1 << 59]); 40];

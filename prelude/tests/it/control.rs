@@ -87,7 +87,8 @@ fn closures_capture_values() -> Result<(), Error> {
         fori_loop(4, iteration, (w.sum() * 0.0, w.sum() * 0.0)).0
     };
     let (w, k) = ([0.5, -1.5], 2.0);
-    // s: 2·0.5 + 0, + 2·0.5 + 1, · 2 - 1.5 + 2, · 2 - 1.5 + 3.
+    // The values of s after the four iterations: 0 + 2·0.5 + 0 = 1, 1 + 2·0.5 + 1 = 3, 3·2 - 1.5 + 2 = 6.5, and
+    // 6.5·2 - 1.5 + 3 = 14.5.
     let (y, (dw, dk)) = jit(value_and_grad(f)).call((w, k))?;
     assert_eq!(y.item::<f64>()?, 14.5);
     assert_eq!(dw, Tensor::from([16.0, 3.0]));

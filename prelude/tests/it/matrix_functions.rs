@@ -506,7 +506,7 @@ fn functions_that_combine_eigenvalues_are_nan_or_errors() {
     assert_eq!(run(softmax, a).unwrap_err().kind(), Kind::Shape);
     let weights = |(a, c): (Var, Var)| linalg::matrix_function(a, move |x: Var| x * c);
     assert_eq!(run(weights, (a, [1.0, 2.0])).unwrap_err().kind(), Kind::Rule);
-    // A sum of terms that depend on one element each is an elementwise function.
+    // The sum runs over terms of one element, not over elements, so the closure is elementwise and is accepted.
     let series: Of = |a| {
         let terms = |x: Var| (x.expand_dims(-1) * constant([0.5, 0.1, 0.01])).sin().sum_axis(-1);
         linalg::matrix_function(a, terms)

@@ -56,7 +56,7 @@ impl Calls {
         self.0.push(Call { name, at, error });
     }
 
-    /// Runs a call that may fail or succeed.
+    /// Runs a call, and notes its error if it fails. For wrong calls that some functions accept.
     #[track_caller]
     fn may<T>(&mut self, name: &'static str, call: impl FnOnce() -> Result<T, Error>) {
         self.0.push(Call { name, at: Location::caller(), error: call().err() });

@@ -19,7 +19,7 @@ pub(super) const LOOPS: Kernel = Kernel {
     by_hand,
 };
 
-/// The same kernel written with arrays.
+/// The kernel written with arrays, as one `einsum`.
 pub(super) const ARRAYS: Kernel = Kernel {
     form: Form::Textbook,
     program: |_, x, _| einsum("ikl,kj,lj->ij", &[x[0], x[1], x[2]]),

@@ -20,7 +20,7 @@ pub(super) const LOOPS: Kernel = Kernel {
     by_hand,
 };
 
-/// The same kernel written with arrays.
+/// The kernel written with arrays in place of loops over numbers.
 pub(super) const ARRAYS: Kernel =
     Kernel { form: Form::Textbook, program: |_, x, data| arrays(x[0], x[1], data[0]), ..LOOPS };
 

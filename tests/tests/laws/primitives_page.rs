@@ -16,7 +16,8 @@ const INTRODUCTION: &str = "\
 <!-- Printed from the primitives themselves. To change a row, change the primitive, then run
 `BLESS=1 cargo test -p tapeloom-tests --test laws primitives_page::`. -->
 
-Every equation of a program applies one of the primitives below, and everything tapeloom knows about a primitive stands in one place of its source: its meaning, its types, its derivative, its conventions at the edges.
+You read a program that `explain` printed, or see an unexpected number, and want the definition of a primitive.
+Every equation of a program applies one of the primitives below. The source of a primitive states its meaning, types, derivative and conventions at the edges in one place.
 This page is printed from there, and a test fails when the two differ.
 
 ## How to read a row

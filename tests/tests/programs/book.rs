@@ -316,7 +316,7 @@ fn chapters() -> Vec<(String, String)> {
 
 /// A fenced block of a page.
 struct Block {
-    /// The line number of its opening fence.
+    /// The line number of the block's opening fence in the page.
     line: usize,
     /// The text after the three backticks.
     fence: String,

@@ -9,7 +9,7 @@ use tapeloom::prelude::*;
 
 /// A certified regression.
 struct Regression {
-    /// Both starts.
+    /// The two starting points of the certified problem.
     starts: [Vec<f64>; 2],
     parameters: Vec<f64>,
     deviations: Vec<f64>,

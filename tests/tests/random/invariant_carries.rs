@@ -25,7 +25,7 @@ fn known(x: Var) -> Var {
     sum(fori_loop(9, |(_, s): (Var, State)| step(s), start(x)))
 }
 
-/// The same loop with a run-time trip count.
+/// The loop of `known` with a trip count that is known only at run time.
 fn told(x: Var) -> Var {
     let n = (x.sum() * 0.0).convert(Dtype::I64) + 9;
     sum(fori_loop(n, |(_, s): (Var, State)| step(s), start(x)))

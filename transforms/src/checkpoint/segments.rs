@@ -116,8 +116,8 @@ fn sizes(module: &Module, f: &Function) -> Vec<u64> {
             Placement::View => true,
             Placement::Map => !outputs.iter().any(|o| read[*o]),
             Placement::Element | Placement::Reduction | Placement::Memory => false,
-            // Such an equation belongs to no piece (0 bytes), or calls a function with rules, whose result is in
-            // memory if a contraction reads it.
+            // An equation that runs functions belongs to no piece (0 bytes), or calls a function with rules,
+            // whose result is in memory if a contraction reads it.
             Placement::Runs => runs(&f.equations[i]) || !outputs.iter().any(|o| read[*o]),
         };
         inside + if in_place { 0 } else { outputs.iter().map(|o| bytes(f, *o)).sum::<u64>() }

@@ -86,8 +86,8 @@ const CHEAP_SCALAR: f64 = 4.0;
 /// in the whole array.
 const ELEMENTWISE_OF_FEW: usize = 2;
 
-/// The same factor for an element of a matrix product: the whole product is computed in blocks, a slice of it is
-/// not.
+/// The factor by which one element of a matrix product takes longer to compute in a slice than in the whole
+/// product, which is computed in blocks.
 const PRODUCT_OF_FEW: usize = 32;
 
 /// Moves invariant equations in front of a loop, and returns the outputs of the new loop; `None` if no equation

@@ -446,8 +446,8 @@ impl Rewriting<'_, '_> {
         made
     }
 
-    /// Emits the read `read` of `array` right here: it moves in front of no equation. Equation `at` gives the
-    /// source line.
+    /// Emits the read `read` of `array` at the current position of the builder, without moving the read in front of
+    /// the equation that computes `array`. The read gets the source line of equation `at`.
     fn apply(&mut self, module: &mut Module, at: usize, mut array: Atom, read: ReadId) -> Atom {
         let (reads, mut next) = (self.reads, Some(read));
         while let Some(read) = next {

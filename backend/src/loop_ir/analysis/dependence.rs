@@ -35,7 +35,7 @@ pub(crate) enum Dependence {
     /// Different iterations access the same memory in every run in which the loop has at least two iterations. The
     /// text describes the two accesses.
     Always(String),
-    /// It is unknown before the run whether different iterations access the same memory.
+    /// Different iterations may access the same memory; it depends on the run.
     Maybe,
 }
 

@@ -248,7 +248,8 @@ struct Search<'r, 'a> {
     known: OrderedMap<ScalarId, Interval>,
     /// The sums to which scalars are equal under the current conditions; `None` for a scalar whose sum may wrap.
     sums: OrderedMap<ScalarId, Option<Sum>>,
-    /// The time (number of changes of variables) at which the operands that are now followed were read.
+    /// The time at which the statement under examination read its operands, counted in assignments to variables. A
+    /// variable that was assigned later has another value now.
     now: usize,
     steps: usize,
     depth: usize,

@@ -63,7 +63,7 @@ fn results_lie_in_their_interval() {
             }
         }
     }
-    // The same check for operands that are truth values, as intervals in 0..=1.
+    // For bool operands, whose intervals lie in 0..=1, the result must lie in the computed interval, too.
     let bools = [(0, 0), (0, 1), (1, 1)].map(|(a, b)| Interval::new(a, b));
     for (r, s) in bools.into_iter().flat_map(|r| bools.map(|s| (r, s))) {
         for (x, y) in numbers(r).flat_map(|x| numbers(s).map(move |y| (x, y))) {

@@ -247,8 +247,8 @@ fn chosen(first: Var, a: End<Var>, b: End<Var>) -> End<Var> {
     tree_map2(|a, b| select(first, a, b), &a, &b)
 }
 
-/// Returns the place of the minimum of the cubic between two step sizes: 0 at the shorter one, 1 at the longer one.
-/// It stays a tenth away from both, and is the middle if there is no such minimum.
+/// Returns the position of the minimum of the interpolating cubic between two step sizes, where 0 is the shorter and 1
+/// the longer one. The position is clamped to 0.1..0.9; it is 0.5 if the cubic has no minimum there.
 fn interpolated(low: End<Var>, high: End<Var>) -> Var {
     let width = high.length - low.length;
     let (a, b) = (low.slope * width, high.slope * width);

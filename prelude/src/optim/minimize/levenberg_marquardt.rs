@@ -264,7 +264,8 @@ fn stepped(
     let radius = select(iterations.eq(0), before.radius.minimum(length), before.radius);
     let size = trust::length(residuals(x));
 
-    // All of these are multiples of |r|². The comparison is false for nan.
+    // The gains below are in units of |r|², so that they neither overflow nor underflow. For a nan, `ratio.lt(10.0)` is
+    // false and the step is rejected.
     let ratio = size / place.size;
     let gained = select(ratio.lt(10.0), (1.0 - ratio) * (1.0 + ratio), -1.0);
     let change = place.factor.dot(p) / place.size;
@@ -272,7 +273,7 @@ fn stepped(
     let promised = if bounds.is_some() {
         -2.0 * linear - change.dot(change)
     } else {
-        // This is the same number for steps that are not cut off, without a difference.
+        // Without bounds the step is not cut off; then this sum equals the difference above, and does not cancel.
         change.dot(change) + 2.0 * lambda * (length / place.size).square()
     };
     let gain = select(promised.gt(0.0), gained / select(promised.gt(0.0), promised, 1.0), 0.0);
@@ -295,7 +296,8 @@ fn stepped(
     let gain = select(failed, -1.0, select(level & moved, 1.0, gain));
     let gained = select(failed, -1.0, gained);
 
-    // The minimum of the parabola through the loss and its slope here, and the loss there.
+    // The step length, as a fraction of this step, at the minimum of the parabola that has the loss and the slope at
+    // the start of the step and the loss at its end.
     let parabola = 0.5 * linear / (linear + 0.5 * gained);
     let shorter = select(gained.ge(0.0), 0.5, parabola);
     let within = ratio.lt(10.0) & shorter.ge(0.1);

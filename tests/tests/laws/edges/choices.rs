@@ -24,11 +24,11 @@ use tapeloom_tests::Sweep;
 pub struct Choice {
     /// The names of the functions that differ; all functions, if empty.
     functions: &'static [&'static str],
-    /// The orders of derivatives that differ.
+    /// The orders of derivatives for which the functions differ.
     orders: &'static [Order],
-    /// The points at which they differ, in words for the book.
+    /// The description of the arguments with a difference, for the table in the book.
     place: &'static str,
-    /// Returns whether they differ at these arguments.
+    /// Returns whether the functions differ at these arguments.
     at: fn(&[f64]) -> bool,
     /// The reason.
     why: &'static str,

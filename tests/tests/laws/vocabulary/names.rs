@@ -209,7 +209,7 @@ const INTRODUCTION: &str = "\
 <!-- Printed from the source. After a change of names run
 `BLESS=1 cargo test -p tapeloom-tests --test laws vocabulary::`. -->
 
-The names that one reaches for who comes from numpy, JAX or PyTorch, and what they are called here.
+You know the name of a function in numpy, JAX or PyTorch and look for its name here.
 A name in the first column is found by the search of the documentation, too.
 Names are Rust's where `f64` has the method.
 [Arrays](arrays.md) introduces the ideas; values and derivatives of the composed functions are tested against recorded numbers of numpy, scipy and JAX.

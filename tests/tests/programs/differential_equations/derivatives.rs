@@ -256,7 +256,7 @@ fn derivatives_of_failures_are_zero() {
         let (_, slope) = run(jvp(loss), (x(Tensor::from(y0[1])), (1.0, 1.0, [1.0; 3]))).unwrap();
         assert_eq!(numbers(&slope), [0.0], "{i}");
     }
-    // The same for the derivative of a gradient.
+    // The derivative of a gradient must also be 0 in place of nan.
     let twice = |y0: Var| {
         let loss = |y0: Var| {
             let method = ode::dopri5().adjoint();

@@ -217,7 +217,7 @@ fn a_file_is_replaced_and_unfinished_ones_are_removed() {
     for name in unfinished {
         std::fs::write(folder.file(name), b"half").unwrap();
     }
-    // Another process is writing the last one.
+    // A locked file stands for one that another process is writing: it must stay.
     let locked = std::fs::File::open(folder.file(unfinished[3])).unwrap();
     locked.lock().unwrap();
     files::replace(&path, b"one").unwrap();

@@ -64,7 +64,7 @@ fn a_resumed_run_has_the_same_bits() {
     // The state has counts beside floats, and the key is made of integers.
     let dtypes: Vec<Dtype> = tree_leaves(&half).iter().map(Tensor::dtype).collect();
     assert!(dtypes.contains(&Dtype::I64) && dtypes.contains(&Dtype::F32), "{dtypes:?}");
-    // Another process knows the shapes only.
+    // A process that resumes the run has only shapes and dtypes, not the arrays.
     let types = eval_shape(start, 0i64).unwrap();
     let resumed = [
         files::load_safetensors(folder.file("run"), &types).unwrap(),
