@@ -42,6 +42,7 @@
 mod arithmetic;
 mod data;
 mod functions;
+mod hermitian;
 mod products;
 mod shape;
 

@@ -1,7 +1,7 @@
 //! Products of complex arrays: four real products each, or two if one array is real.
 
 use super::{Complex, IntoComplex};
-use crate::ops::functions::concat;
+use crate::ops::functions::{concat, einsum};
 use crate::var::{caller, on_behalf};
 use crate::{Var, linalg};
 
@@ -65,6 +65,117 @@ impl Complex {
         on_behalf("vdot", at, || product(self.conj(), w, |x, y| x.vdot(y)))
     }
 
+    /// Computes products and sums in Einstein's notation, as [`einsum`](crate::ops::functions::einsum). Nothing is
+    /// conjugated.
+    ///
+    /// A product of k arrays is computed by `2ᵏ` real ones.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// // The expected value of an observable, zᴴ A z.
+    /// let f = |(a, z): (Complex, Complex)| Complex::einsum("i,ij,j->", &[z.conj(), a, z]);
+    /// let z = Complex::from([(1.0, 0.0), (0.0, 1.0)]);
+    /// let zero = (0.0, 0.0);
+    /// let a = Complex::from([zero, (0.0, -1.0), (0.0, 1.0), zero]).reshaped(&[2, 2])?;
+    /// assert_eq!(run(f, (&a, &z))?.to_pairs::<f64>()?, [(2.0, 0.0)]);
+    /// check_grads(f, (&a, &z), 2)?;
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    ///
+    /// Errors: `shape` if the specification does not fit the operands.
+    #[must_use]
+    #[track_caller]
+    pub fn einsum(spec: &str, operands: &[Complex]) -> Complex {
+        on_behalf("einsum", caller(), || {
+            // One real product for each choice of a part of each operand: (re, im) of the sums.
+            let product = |choice: u64| {
+                let part =
+                    |(i, z): (usize, &Complex)| if choice >> i & 1 == 0 { z.re } else { z.im };
+                let parts: Vec<Var> = operands.iter().enumerate().map(part).collect();
+                einsum(spec, &parts)
+            };
+            // i to the power of the number of imaginary parts decides on part and sign.
+            let sum = |odd: bool| {
+                let choices = (0..1u64 << operands.len().min(63))
+                    .filter(|c| (c.count_ones() % 2 == 1) == odd);
+                let terms = choices.map(|c| (product(c), c.count_ones() & 2 != 0));
+                terms.fold(None, |sum: Option<Var>, (x, negative)| match (sum, negative) {
+                    (None, false) => Some(x),
+                    (None, true) => Some(-x),
+                    (Some(sum), false) => Some(sum + x),
+                    (Some(sum), true) => Some(sum - x),
+                })
+            };
+            let re = sum(false).unwrap_or_else(|| product(0));
+            Complex { re, im: sum(true).unwrap_or(re) }
+        })
+    }
+
+    /// Returns Kronecker's product, as [`Var::kron`]: the blocks are each element of `self` times all of `w`.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let f = |(z, w): (Complex, Complex)| z.kron(w);
+    /// let (z, w) = (Complex::from([(1.0, 0.0), (0.0, 1.0)]), Complex::from([(1.0, 0.0), (0.0, 2.0)]));
+    /// let y = run(f, (z, w))?.to_pairs::<f64>()?;
+    /// assert_eq!(y, [(1.0, 0.0), (0.0, 2.0), (0.0, 1.0), (-2.0, 0.0)]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn kron(self, w: impl IntoComplex) -> Complex {
+        let at = caller();
+        let w = w.into_parts(at);
+        on_behalf("kron", at, || product(self, w, |x, y| x.kron(y)))
+    }
+
+    /// Returns the exponential `Σ Aᵏ / k!` of square matrices `[.., n, n]`, by the real matrices of twice the size; see
+    /// [`linalg::expm`].
+    ///
+    /// Errors: `shape` if the matrices are not square.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// // exp(-i t σx) = cos t - i sin t σx.
+    /// let turn = |t: Var| Complex { re: zeros([2, 2], Dtype::F64), im: -t * eye(2, Dtype::F64).flip(0) }.expm();
+    /// let y = run(turn, 0.5)?.to_pairs::<f64>()?;
+    /// assert!((y[0].0 - 0.5f64.cos()).abs() < 1e-15 && (y[1].1 + 0.5f64.sin()).abs() < 1e-15);
+    /// check_grads(turn, 0.5, 2)?;
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[doc(alias = "matrix_exp")]
+    #[must_use]
+    #[track_caller]
+    pub fn expm(self) -> Complex {
+        on_behalf("expm", caller(), || {
+            let y = linalg::expm(self.embedded());
+            match y.split(2, -1)[..] {
+                [left, _] => match left.split(2, -2)[..] {
+                    [re, im] => Complex { re, im },
+                    _ => Complex { re: left, im: left },
+                },
+                // After an error, the result cannot be split.
+                _ => Complex { re: y, im: y },
+            }
+        })
+    }
+
+    /// Returns the real matrices `[[A, -B], [B, A]]` of twice the size, for matrices `A + i B`: they multiply pairs of
+    /// real and imaginary parts as the complex matrices multiply numbers.
+    fn embedded(self) -> Var {
+        let rows = |left: Var, right: Var| concat(&[left, right], -1);
+        concat(&[rows(self.re, -self.im), rows(self.im, self.re)], -2)
+    }
+
+    /// Returns the sum of the diagonal of matrices `[.., n, m]`, as [`Var::trace`].
+    ///
+    /// Errors: `shape` if there are fewer than two axes.
+    #[must_use]
+    #[track_caller]
+    pub fn trace(self) -> Complex {
+        on_behalf("trace", caller(), || self.map(Var::trace))
+    }
+
     /// Returns the solution `x` of `A x = b` for square matrices `A` (`self`) of shape `[.., n, n]` and `b` of
     /// shape `[n]` or `[.., n, columns]`, by the real system of twice the size; see [`linalg::solve`]. The result
     /// has the shape of `b`.
@@ -88,10 +199,8 @@ impl Complex {
         let b = Complex::of(b.into_parts(at));
         on_behalf("solve", at, || {
             // A + i B applied to x + i y is (A x - B y) + i (B x + A y).
-            let rows = |left: Var, right: Var| concat(&[left, right], -1);
-            let (above, below) = (rows(self.re, -self.im), rows(self.im, self.re));
             let axis = if b.re.rank() < 2 { -1 } else { -2 };
-            let x = linalg::solve(concat(&[above, below], -2), concat(&[b.re, b.im], axis));
+            let x = linalg::solve(self.embedded(), concat(&[b.re, b.im], axis));
             match x.split(2, axis)[..] {
                 [re, im] => Complex { re, im },
                 // After an error, the result cannot be split.

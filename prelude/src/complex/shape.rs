@@ -2,7 +2,8 @@
 
 use super::Complex;
 use crate::Var;
-use crate::ops::{Axes, Axis, Indices};
+use crate::ops::functions::{concat, stack};
+use crate::ops::{Axes, Axis, Indices, Ranges};
 use crate::var::{caller, on_behalf};
 use std::ops::RangeBounds;
 use tapeloom_ir::{Dtype, Shape};
@@ -73,6 +74,70 @@ impl Complex {
         on_behalf("slice_axis", at, || self.map(|x| x.slice_axis(axis, range.clone())))
     }
 
+    /// Returns ranges of the leading axes, as [`Var::slice`].
+    ///
+    /// Errors: `shape` if there are more ranges than axes, `bounds` if a range is not within its axis.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let z = Complex { re: Tensor::from([[1.0, 2.0], [3.0, 4.0]]), im: Tensor::from([[0.0; 2]; 2]) };
+    /// let y = run(|z: Complex| z.slice((1.., ..1)), &z)?;
+    /// assert_eq!(y.to_pairs::<f64>()?, [(3.0, 0.0)]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn slice(self, ranges: impl Ranges + Clone) -> Complex {
+        let at = caller();
+        on_behalf("slice", at, || self.map(|x| x.slice(ranges.clone())))
+    }
+
+    /// Repeats the array along new leading axes and axes of extent 1, as [`Var::broadcast_to`].
+    ///
+    /// Errors: `shape` if the array does not broadcast to `shape`.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let y = run(|z: Complex| z.broadcast_to([2, 2]), Complex::from([(1.0, 2.0), (3.0, 4.0)]))?;
+    /// assert_eq!(y.to_pairs::<f64>()?, [(1.0, 2.0), (3.0, 4.0), (1.0, 2.0), (3.0, 4.0)]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn broadcast_to(self, shape: impl Into<Shape>) -> Complex {
+        let (at, shape) = (caller(), shape.into());
+        on_behalf("broadcast_to", at, || self.map(|x| x.broadcast_to(&shape)))
+    }
+
+    /// Joins arrays along an axis, as [`concat`](crate::ops::functions::concat).
+    ///
+    /// Errors: `shape` if there is no array, or if extents of other axes differ; `dtype` if dtypes differ.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let f = |z: Complex| (Complex::concat(&[z, z.conj()], 0), Complex::stack(&[z, z.conj()], 0));
+    /// let (joined, stacked) = run(f, Complex::from([(1.0, 2.0)]))?;
+    /// assert_eq!(joined.to_pairs::<f64>()?, [(1.0, 2.0), (1.0, -2.0)]);
+    /// assert_eq!(stacked.re.shape(), [2, 1]);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn concat(parts: &[Complex], axis: impl Axis) -> Complex {
+        let at = caller();
+        on_behalf("concat", at, || joined(parts, |parts| concat(parts, axis)))
+    }
+
+    /// Joins arrays of one shape along a new axis, as [`stack`](crate::ops::functions::stack).
+    ///
+    /// Errors: `shape` if there is no array, or if shapes differ; `dtype` if dtypes differ.
+    #[must_use]
+    #[track_caller]
+    pub fn stack(parts: &[Complex], axis: impl Axis) -> Complex {
+        let at = caller();
+        on_behalf("stack", at, || joined(parts, |parts| stack(parts, axis)))
+    }
+
     /// Reverses the order of all axes: the transpose of a matrix, without conjugation.
     #[must_use]
     #[track_caller]
@@ -106,4 +171,10 @@ impl Complex {
         let at = caller();
         on_behalf("mean", at, || self.map(Var::mean))
     }
+}
+
+/// Joins the real parts, and the imaginary parts.
+fn joined(parts: &[Complex], join: impl Fn(&[Var]) -> Var) -> Complex {
+    let of = |part: fn(&Complex) -> Var| join(&parts.iter().map(part).collect::<Vec<Var>>());
+    Complex { re: of(|z| z.re), im: of(|z| z.im) }
 }

@@ -327,15 +327,16 @@ fn root<X: Tree<Var>>(
 
 /// The functions of an equation. Their arguments are, as far as needed, the starting point, the solution, and a
 /// right-hand side.
-struct Equation<'a, X> {
-    solve: &'a dyn Fn(X) -> X,
-    residual: &'a dyn Fn((X, X)) -> X,
-    tangent: &'a dyn Fn((X, X, X)) -> X,
-    cotangent: &'a dyn Fn((X, X, X)) -> X,
+pub(crate) struct Equation<'a, X> {
+    pub(crate) solve: &'a dyn Fn(X) -> X,
+    pub(crate) residual: &'a dyn Fn((X, X)) -> X,
+    pub(crate) tangent: &'a dyn Fn((X, X, X)) -> X,
+    pub(crate) cotangent: &'a dyn Fn((X, X, X)) -> X,
 }
 
 impl<X: Tree<Var>> Equation<'_, X> {
-    fn solution(&self, transform: &'static str, at: Loc, init: X) -> X {
+    /// Returns the solution that `solve` finds from `init`. `transform` is the name of the user's call in messages.
+    pub(crate) fn solution(&self, transform: &'static str, at: Loc, init: X) -> X {
         let Equation { solve, residual, tangent, cotangent } = *self;
         let like = || copy(&init);
         let three = || (like(), like(), like());

@@ -77,7 +77,7 @@ fn matrices(name: &str, x: Var, at: Loc) -> Result<[usize; 2], Problem> {
 }
 
 /// Returns the extent of square matrices, or an error as [`matrices`] or if they are not square.
-fn square(name: &str, x: Var, at: Loc) -> Result<usize, Problem> {
+pub(crate) fn square(name: &str, x: Var, at: Loc) -> Result<usize, Problem> {
     let [rows, columns] = matrices(name, x, at)?;
     if rows == columns {
         return Ok(rows);
@@ -99,7 +99,7 @@ fn symmetric(x: Var) -> Var {
 /// Returns a power of two near the largest absolute value of each matrix, `[.., 1, 1]`, as a constant for
 /// derivatives; 1 for zero matrices and for matrices that are not finite. The squares of matrices divided by it
 /// neither overflow nor underflow.
-fn magnitude(a: Var) -> Var {
+pub(crate) fn magnitude(a: Var) -> Var {
     let largest = a.stop_gradient().abs().max_axis([-2, -1]);
     let some = largest.gt(0.0) & largest.is_finite();
     let power = some.select(largest, largest.ones_like()).log2().floor().exp2();

@@ -218,6 +218,36 @@ def pair(*shape):
     return numbers(*shape), numbers(*shape)[..., ::-1] + 0.5
 
 
+# Complex matrices. The order of axes or the sum over states make results independent of the phases of vectors.
+
+
+def hermitian(a, b):
+    h = a + 1j * b
+    return (h + jnp.conj(jnp.swapaxes(h, -1, -2))) / 2
+
+
+def onto_lowest(a, b):
+    v = la.eigh(hermitian(a, b))[1][..., :1]
+    return v @ jnp.conj(jnp.swapaxes(v, -1, -2))
+
+
+for at, *shape in SQUARES:
+    case("complex eigvalsh", at, lambda a, b: la.eigvalsh(hermitian(a, b)), *pair(*shape))
+    case("complex eigh onto lowest", at, onto_lowest, *pair(*shape))
+    case("complex expm", at, parts(sla.expm), *pair(*shape))
+    case("complex solve", at, lambda a, b, c, d: la.solve(a + 1j * b, c + 1j * d), regular(*shape), pair(*shape)[1],
+         *pair(*shape[:-1], 2))
+    case("complex trace", at, parts(lambda z: jnp.trace(z, axis1=-2, axis2=-1)), *pair(*shape))
+for at, a in REPEATED:
+    case("complex spectrum exp", at, lambda a, b: jnp.exp(la.eigvalsh(hermitian(a, b))).sum(), a, np.zeros((3, 3)))
+case("complex eigvalsh", "real", lambda a, b: la.eigvalsh(hermitian(a, b)), positive(3, 3), np.zeros((3, 3)))
+case("complex expm", "large", parts(sla.expm), *[20.0 * x for x in pair(2, 2)])
+case("complex kron", "2x3 and 2x2", lambda a, b, c, d: jnp.kron(a + 1j * b, c + 1j * d), *pair(2, 3), *pair(2, 2))
+case("complex einsum", "three operands", lambda a, b, c, d: jnp.einsum("i,ij,j->i", c - 1j * d, a + 1j * b, c + 1j * d),
+     *pair(3, 3), *pair(3))
+case("complex einsum", "a batch", lambda a, b, c, d: jnp.einsum("...ij,kj->...ik", a + 1j * b, c + 1j * d),
+     *pair(2, 2, 3), *pair(4, 3))
+
 for norm in ["backward", "ortho", "forward"]:
     case(f"fft {norm}", "5", parts(lambda z: fft.fft(z, norm=norm)), *pair(5))
     case(f"ifft {norm}", "4", parts(lambda z: fft.ifft(z, norm=norm)), *pair(4))

@@ -57,6 +57,19 @@ fn onto(v: Var) -> Var {
     v.matmul(v.swap_axes(-1, -2))
 }
 
+/// Returns `v vᴴ`, which does not depend on the phase of `v`.
+fn onto_complex(v: Complex) -> Complex {
+    v.matmul(v.conj().map(|x| x.swap_axes(-1, -2)))
+}
+
+/// Returns the two recorded products in Einstein's notation: of a matrix and a vector, or of matrices.
+fn expected(a: Complex, b: Complex) -> Complex {
+    match b.re.rank() {
+        1 => Complex::einsum("i,ij,j->i", &[b.conj(), a, b]),
+        _ => Complex::einsum("...ij,kj->...ik", &[a, b]),
+    }
+}
+
 /// Returns `Re Σ w²` and `Σ |w|²` over the eigenvalues w, which do not depend on their order.
 fn moments(a: Var) -> Var {
     let (re, im) = linalg::eigvals(a);
@@ -116,6 +129,15 @@ calls! {
     "cond_number": |x: X| linalg::cond_number(x[0]);
     "polyfit": |x: X| linalg::polyfit(x[0], x[1], 3);
     "normal_logpdf": |x: X| linalg::multivariate_normal_logpdf(x[0], x[1], x[2]);
+
+    "complex eigvalsh": |x: X| z(x).eigvalsh();
+    "complex eigh onto lowest": |x: X| onto_complex(z(x).eigh_range(..1).1);
+    "complex expm": |x: X| z(x).expm();
+    "complex solve": |x: X| z(x).solve(z(&x[2..]));
+    "complex trace": |x: X| z(x).trace();
+    "complex spectrum exp": |x: X| z(x).eigvalsh().exp().sum();
+    "complex kron": |x: X| z(x).kron(z(&x[2..]));
+    "complex einsum": |x: X| expected(z(x), z(&x[2..]));
 
     "fft backward": |x: X| fft::fft(z(x), -1);
     "fft ortho": |x: X| fft::fft(z(x), by(Ortho));
