@@ -93,6 +93,42 @@ def search(table, x):
     return jnp.searchsorted(jnp.sort(table), x)
 
 
+def heston_barrier(parameters, seed):
+    start, rate, level, volatility, correlation = parameters
+    paths, dt = 20_000, 0.01
+
+    def step(i, carry):
+        price, variance, alive = carry
+        z, other = jax.random.normal(jax.random.fold_in(jax.random.key(seed), i), (2, paths))
+        for_variance = correlation * z + jnp.sqrt(1.0 - correlation**2) * other
+        positive = jnp.maximum(variance, 1e-8)
+        spread = jnp.sqrt(positive * dt)
+        price = price * jnp.exp((0.02 - 0.5 * positive) * dt + spread * z)
+        variance = variance + rate * (level - positive) * dt + volatility * spread * for_variance
+        return price, variance, alive & (price > 85.0)
+
+    begin = jnp.full(paths, 100.0), jnp.broadcast_to(start, paths), jnp.full(paths, True)
+    price, _, alive = lax.fori_loop(0, 100, step, begin)
+    return jnp.where(alive, jnp.maximum(price - 100.0, 0.0), 0.0).mean() * jnp.exp(-0.02)
+
+
+def particle_filter(parameters, observed, seed):
+    coefficient, deviation = parameters
+    n = 10_000
+
+    def step(i, carry):
+        x, likelihood = carry
+        noise, offset = jax.random.split(jax.random.fold_in(jax.random.key(seed), i))
+        x = coefficient * x + deviation * jax.random.normal(noise, (n,))
+        log_weight = -0.5 * (observed[i] - x) ** 2
+        total = jax.scipy.special.logsumexp(log_weight)
+        sums = jnp.exp(log_weight - total).cumsum()
+        places = jnp.searchsorted(sums, (jnp.arange(n) + jax.random.uniform(offset)) / n)
+        return x[jnp.minimum(places, n - 1)], likelihood + total - jnp.log(n)
+
+    return lax.fori_loop(0, 100, step, (jnp.zeros(n), 0.0))[1]
+
+
 ROWS = {
     "loop_sine": (1, lambda: [f64s(4000, 64), f64s(64)], lambda e, h: recur(4000, h, lambda i: jnp.sin(e)[i])),
     "loop_sine_outside": (1, lambda: [f64s(4000, 64), f64s(64)], lambda e, h: (lambda e: recur(4000, h, lambda i: e[i]))(jnp.sin(e))),
@@ -138,6 +174,8 @@ ROWS = {
     "scan_max": (1, lambda: [f64s(100_000)], lambda x: lax.associative_scan(jnp.maximum, x)),
     "scan_affine": (2, lambda: [f64s(100_000), f64s(100_000)], lambda a, b: lax.associative_scan(lambda p, q: (p[0] * q[0], p[1] * q[0] + q[1]), (a, b))[1]),
     "scan_2x2": (1, lambda: [f64s(100_000, 2, 2)], lambda x: lax.associative_scan(jnp.matmul, x)),
+    "heston_barrier": (1, lambda: [jnp.array([0.04, 1.5, 0.05, 0.5, -0.7]), 7], heston_barrier),
+    "particle_filter": (1, lambda: [jnp.array([0.9, 0.5]), f64s(100), 7], particle_filter),
 }
 
 

@@ -156,4 +156,51 @@ rows! {
         associative_scan(|((a, b), (c, e)): (Pair, Pair)| (a * c, b * c + e), (v[0], v[1])).1
     };
     "scan_2x2", 1, [f64s(&[100_000, 2, 2])], |v| associative_scan(|(a, b): Pair| a.dot(b), v[0]);
+    // Simulations that draw their random numbers inside of the loop.
+    "heston_barrier", 1, [[0.04, 1.5, 0.05, 0.5, -0.7].into(), Tensor::scalar(7i64)], |v| heston_barrier(v[0], v[1]);
+    "particle_filter", 1, [[0.9, 0.5].into(), f64s(&[100]), Tensor::scalar(7i64)], |v| particle_filter(v[0], v[1], v[2]);
+}
+
+/// Returns the price of a down-and-out call in the model of Heston (1993), from 20,000 paths of 100 steps. The
+/// parameters are the variance at the start, the rate and the level of its mean reversion, its volatility, and its
+/// correlation with the price.
+fn heston_barrier(parameters: Var, seed: Var) -> Var {
+    const PATHS: usize = 20_000;
+    let [start, rate, level, volatility, correlation] =
+        [0, 1, 2, 3, 4].map(|i| parameters.index(i));
+    let dt = 0.01;
+    let step = move |(i, (price, variance, alive)): (Var, (Var, Var, Var))| {
+        let z = random::normal(random::fold_in(random::key(seed), i), [2, PATHS], Dtype::F64);
+        let (z, other) = (z.index(0), z.index(1));
+        let for_variance = correlation * z + (1.0 - correlation.square()).sqrt() * other;
+        let positive = variance.maximum(1e-8);
+        let spread = (positive * dt).sqrt();
+        let price = price * ((0.02 - 0.5 * positive) * dt + spread * z).exp();
+        let variance =
+            variance + rate * (level - positive) * dt + volatility * spread * for_variance;
+        (price, variance, alive & price.gt(85.0))
+    };
+    let alive = full([PATHS], true);
+    let begin = (full([PATHS], 100.0), start.broadcast_to([PATHS]), alive);
+    let (price, _, alive) = fori_loop(100, step, begin);
+    alive.select((price - 100.0).maximum(0.0), 0.0).mean() * (-0.02_f64).exp()
+}
+
+/// Returns the log likelihood of observations of an autoregressive process, by 10,000 particles that are resampled
+/// systematically. The parameters are the coefficient of the process and the deviation of its noise.
+fn particle_filter(parameters: Var, observed: Var, seed: Var) -> Var {
+    const PARTICLES: usize = 10_000;
+    let (coefficient, deviation) = (parameters.index(0), parameters.index(1));
+    let step = move |(i, (x, likelihood)): (Var, Pair)| {
+        let [noise, offset] = random::split(random::fold_in(random::key(seed), i));
+        let x = coefficient * x + deviation * random::normal(noise, [PARTICLES], Dtype::F64);
+        let log_weight = -0.5 * (observed.index(i) - x).square();
+        let total = log_weight.logsumexp();
+        let sums = (log_weight - total).exp().cumsum(0);
+        let offset = random::uniform(offset, [], Dtype::F64);
+        let places = sums.searchsorted((arange(PARTICLES, Dtype::F64) + offset) / PARTICLES as f64);
+        let resampled = x.take(places.minimum(PARTICLES as i64 - 1), 0);
+        (resampled, likelihood + total - (PARTICLES as f64).ln())
+    };
+    fori_loop(100, step, (zeros([PARTICLES], Dtype::F64), zeros([], Dtype::F64))).1
 }
