@@ -2,16 +2,15 @@
 
 use std::fmt;
 use std::ops::Range;
-use tapeloom_ir::prim::LibraryFn;
-use tapeloom_ir::{Code, Scalar};
+use tapeloom_ir::prim::{LibraryFn, Lowering, Operand};
+use tapeloom_ir::{Code, Dtype, Module, Op};
 
 /// A scalar function of one argument that has separate implementations in f32 and in f64.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct F32Function {
-    /// The name of the function in the scalar table.
-    pub name: &'static str,
-    narrow: extern "C" fn(f32) -> f32,
-    wide: extern "C" fn(f64) -> f64,
+    /// The name of the function in the text of loop programs, with its constant number.
+    pub name: String,
+    function: LibraryFn,
 }
 
 /// The largest error found, and its argument.
@@ -29,24 +28,34 @@ impl fmt::Display for Worst {
     }
 }
 
-/// Returns every function with separate implementations in f32 and f64, in the order of the scalar table.
+/// Returns every function with separate implementations in f32 and f64, in the order of the primitives; functions with a
+/// constant number are there with the numbers of their samples.
 pub fn all() -> Vec<F32Function> {
-    let of = |s: &Scalar| match s.row().code {
-        Code::Library(l) => match l.function {
-            LibraryFn::Unary { f64: wide, f32: narrow, recording: Some(_), .. } => {
-                Some(F32Function { name: l.name, narrow, wide })
-            }
-            _ => None,
-        },
-        _ => None,
-    };
-    Scalar::ALL.iter().filter_map(of).collect()
+    let mut module = Module::new();
+    let mut all: Vec<F32Function> = Vec::new();
+    for sample in Op::samples(&mut module) {
+        let types: Vec<_> = sample.operands.iter().map(|x| x.ty().clone().into()).collect();
+        let operands: Vec<_> = types.iter().map(|ty| Operand { ty, literal: None }).collect();
+        let Lowering::Elementwise(code) = sample.op.lower(&module, &operands) else { continue };
+        let Code::Library(library) = code else { continue };
+        let name = code.to_string();
+        let is_new = all.iter().all(|f| f.name != name);
+        let has_source = library.recording(Dtype::F32).is_some();
+        if is_new && has_source && code.row().takes.arity() == 1 {
+            all.push(F32Function { name, function: library.function });
+        }
+    }
+    all
 }
 
 impl F32Function {
     /// Returns the error of the f32 implementation at `x`, in units in the last place.
     pub fn error(&self, x: f32) -> f64 {
-        distance((self.narrow)(x), (self.wide)(x.into()))
+        match self.function {
+            LibraryFn::Unary { f32, f64, .. } => distance(f32(x), f64(x.into())),
+            LibraryFn::Indexed { n, f32, f64, .. } => distance(f32(n, x), f64(n, x.into())),
+            LibraryFn::Binary { .. } | LibraryFn::Ternary { .. } => f64::INFINITY,
+        }
     }
 
     /// Returns the largest error over all f32 whose bit patterns are multiples of `step`, and the first argument that

@@ -16,10 +16,10 @@ extern "C" fn exp(x: f64) -> f64 {
 extern "C" fn exp_f32(x: f32) -> f32 {
     x.exp()
 }
-extern "C" fn times(n: u32, x: f64) -> f64 {
-    f64::from(n) * x
+extern "C" fn times(n: i64, x: f64) -> f64 {
+    n as f64 * x
 }
-extern "C" fn times_f32(n: u32, x: f32) -> f32 {
+extern "C" fn times_f32(n: i64, x: f32) -> f32 {
     n as f32 * x
 }
 
@@ -30,14 +30,19 @@ pub(super) fn library(name: &str) -> Option<Library> {
             continuity: Continuity::Continuous,
             sign: SignOf::Unknown,
             flops: 16,
-            function: LibraryFn::Unary { f64: exp, f32: exp_f32, eight: None, recording: None },
+            function: LibraryFn::Unary { f64: exp, f32: exp_f32, eight: None, recording: |_| None },
         }),
         "times" => Some(Library {
             flops: 1,
             name: "times",
             continuity: Continuity::Continuous,
             sign: SignOf::Unknown,
-            function: LibraryFn::Indexed { n: 0, f64: times, f32: times_f32 },
+            function: LibraryFn::Indexed {
+                n: 0,
+                f64: times,
+                f32: times_f32,
+                recording: |_, _| None,
+            },
         }),
         _ => None,
     }

@@ -285,3 +285,41 @@ impl Parted for Logistic {
 pub fn logistic(x: f64) -> f64 {
     Logistic::here(x)
 }
+
+/// The implementation of [`logistic_density`]: for one argument, for eight at once, and as a recorded list of operations.
+pub struct LogisticDensity;
+
+impl Parted for LogisticDensity {
+    #[inline(always)]
+    fn inside<N: Number>(x: N) -> N::Mask {
+        Logistic::inside(x)
+    }
+
+    /// Most operations are those of [`Logistic`]: in one loop, both functions take hardly longer than one.
+    #[inline(always)]
+    fn straight<N: Number>(x: N) -> N {
+        let one = N::of(N::Float::ONE);
+        let [e, e_low] = exp_of_negative(x);
+        let below = one + e;
+        let low = ((one - below) + e) + e_low;
+        let by = one / below;
+        // The square of the reciprocal of below + low, from the remainder of the rounded reciprocal.
+        let lacks = (-by).fma(below, one) - by * low;
+        let square = by * by;
+        let square = (square + square).fma(lacks, square);
+        square.fma(e, square * e_low)
+    }
+
+    fn beyond(x: f64) -> f64 {
+        exp(-x.abs())
+    }
+}
+
+/// Returns the derivative of the logistic sigmoid, `e⁻ˣ / (1 + e⁻ˣ)²`: the density of the logistic distribution. The error
+/// is at most 2.5 ulp on both sides.
+///
+/// Domain: all reals, even. 0 at ±∞, NaN for NaN; underflows gradually.
+#[must_use]
+pub fn logistic_density(x: f64) -> f64 {
+    LogisticDensity::here(x)
+}

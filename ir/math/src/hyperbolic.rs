@@ -182,3 +182,38 @@ impl Parted for Sech {
 pub fn sech(x: f64) -> f64 {
     Sech::here(x)
 }
+
+/// The implementation of [`sech_square`]: for one argument, for eight at once, and as a recorded list of operations.
+pub struct SechSquare;
+
+impl Parted for SechSquare {
+    #[inline(always)]
+    fn inside<N: Number>(x: N) -> N::Mask {
+        let a = x.abs();
+        Exp::inside(-(a + a))
+    }
+
+    #[inline(always)]
+    fn straight<N: Number>(x: N) -> N {
+        let [one, two] = [N::Float::ONE, N::Float::TWO].map(N::of);
+        let a = x.abs();
+        let e = Exp::straight(-(a + a));
+        let below = one + e;
+        // (1 + e)² with the rounding error of the sum.
+        let twice = below + below;
+        let square = below.fma(below, twice * ((one - below) + e));
+        (two * two * e) / square
+    }
+
+    fn beyond(x: f64) -> f64 {
+        exp_times(-2.0 * x.abs(), 4.0)
+    }
+}
+
+/// Returns the square `1 / cosh² x` of the hyperbolic secant, the derivative of tanh, within 2.5 ulp.
+///
+/// Domain: all reals, even. 1 at 0, 0 at ±∞, NaN for NaN; underflows gradually.
+#[must_use]
+pub fn sech_square(x: f64) -> f64 {
+    SechSquare::here(x)
+}

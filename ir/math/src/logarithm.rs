@@ -16,7 +16,7 @@ use super::vector_math::{Parted, PartedPair};
 /// √½, rounded to a few bits of the fraction.
 const ROOT: Constant = Constant(f64::from_bits(0x3fe6_a09e_0000_0000), f32::from_bits(0x3f35_0000));
 /// 2 to the number of fraction bits (2⁵² in f64) plus the exponent bias.
-const WHOLE_AND_BIAS: Constant =
+pub(super) const WHOLE_AND_BIAS: Constant =
     Constant(f64::WHOLE + f64::BIAS as f64, f32::WHOLE + f32::BIAS as f32);
 /// The difference of the bit patterns of 1 and of `√½`, as integers.
 const ABOVE_ROOT: Constant = Constant(

@@ -13,7 +13,7 @@
 //! ```
 
 use super::number::{Format, Number};
-use super::vector_math::{Parted, PartedPair};
+use super::vector_math::{Parted, PartedF32, PartedPair};
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
@@ -71,12 +71,42 @@ pub enum Operation {
     ShiftRight(Noted, u32),
 }
 
+impl Operation {
+    /// Returns the operation with each operand replaced by the result of `of`.
+    #[must_use]
+    fn with_operands(self, mut of: impl FnMut(Noted) -> Noted) -> Operation {
+        use Operation::*;
+        match self {
+            Argument(_) | Constant(_) | Always(_) => self,
+            Add(x, y) => Add(of(x), of(y)),
+            Sub(x, y) => Sub(of(x), of(y)),
+            Mul(x, y) => Mul(of(x), of(y)),
+            Div(x, y) => Div(of(x), of(y)),
+            Fma(x, y, z) => Fma(of(x), of(y), of(z)),
+            Sqrt(x) => Sqrt(of(x)),
+            Lt(x, y) => Lt(of(x), of(y)),
+            Le(x, y) => Le(of(x), of(y)),
+            Eq(x, y) => Eq(of(x), of(y)),
+            Both(x, y) => Both(of(x), of(y)),
+            Either(x, y) => Either(of(x), of(y)),
+            Not(x) => Not(of(x)),
+            Pick(mask, x, y) => Pick(of(mask), of(x), of(y)),
+            PlusBits(x, y) => PlusBits(of(x), of(y)),
+            And(x, y) => And(of(x), of(y)),
+            Or(x, y) => Or(of(x), of(y)),
+            Xor(x, y) => Xor(of(x), of(y)),
+            ShiftLeft(x, by) => ShiftLeft(of(x), by),
+            ShiftRight(x, by) => ShiftRight(of(x), by),
+        }
+    }
+}
+
 /// The operations of a function of one or two arguments, in the order of evaluation.
 #[derive(Clone, Debug)]
 pub struct Recording {
     /// Whether the function is recorded for f32; otherwise for f64.
     pub narrow: bool,
-    /// The operations in evaluation order; a [`Noted`] is an index in this list.
+    /// The operations in evaluation order, each of which `inside` or `result` needs; a [`Noted`] is an index in this list.
     pub list: Vec<Operation>,
     /// The truth value that says whether `result` is valid for the arguments.
     pub inside: Noted,
@@ -91,12 +121,31 @@ thread_local! {
 
 fn note(operation: Operation) -> Noted {
     LIST.with_borrow_mut(|list| {
+        let operation = folded(list, operation);
         let place = list.iter().position(|o| *o == operation).unwrap_or_else(|| {
             list.push(operation);
             list.len() - 1
         });
         Noted(place as u32)
     })
+}
+
+/// Returns the operation, or its result if it acts on the bits of two constants: a negated or absolute constant.
+fn folded(list: &[Operation], operation: Operation) -> Operation {
+    let constant = |x: Noted| match list[x.0 as usize] {
+        Operation::Constant(bits) => Some(bits),
+        _ => None,
+    };
+    let (x, y, of): (Noted, Noted, fn(u64, u64) -> u64) = match operation {
+        Operation::And(x, y) => (x, y, |x, y| x & y),
+        Operation::Or(x, y) => (x, y, |x, y| x | y),
+        Operation::Xor(x, y) => (x, y, |x, y| x ^ y),
+        _ => return operation,
+    };
+    match (constant(x), constant(y)) {
+        (Some(x), Some(y)) => Operation::Constant(of(x, y)),
+        _ => operation,
+    }
 }
 
 /// A number while a function is recorded: the result of an operation, for the float type `F`.
@@ -238,6 +287,14 @@ impl Recording {
         if narrow { record_one::<S, f32>(true) } else { record_one::<S, f64>(false) }
     }
 
+    /// Records the function `S` in f32.
+    pub fn of_f32<S: PartedF32>() -> Recording {
+        record::<f32>(true, |argument| {
+            let x = argument(0);
+            (S::inside(x), S::straight(x))
+        })
+    }
+
     /// Records the function `S` of two arguments: in f32 if `narrow`, otherwise in f64.
     pub fn of_pair<S: PartedPair>(narrow: bool) -> Recording {
         if narrow { record_pair::<S, f32>(true) } else { record_pair::<S, f64>(false) }
@@ -298,7 +355,32 @@ fn record<F: Raw>(
     // A panic during an earlier recording may have left operations in the list: clear it.
     LIST.take();
     let (inside, result) = f(&|position| recorded(Operation::Argument(position)));
-    Recording { narrow, list: LIST.take(), inside: inside.0, result: result.0 }
+    used(narrow, &LIST.take(), inside.0, result.0)
+}
+
+/// Returns the recording without the operations that neither `inside` nor `result` needs: a function may compute parts of
+/// which a caller uses some.
+fn used(narrow: bool, list: &[Operation], inside: Noted, result: Noted) -> Recording {
+    let mut is_used = vec![false; list.len()];
+    for end in [inside, result] {
+        is_used[end.0 as usize] = true;
+    }
+    for (i, operation) in list.iter().enumerate().rev() {
+        if is_used[i] {
+            let _ = operation.with_operands(|x| {
+                is_used[x.0 as usize] = true;
+                x
+            });
+        }
+    }
+    let mut places = vec![Noted(0); list.len()];
+    let mut kept = Vec::new();
+    for (i, operation) in list.iter().enumerate().filter(|(i, _)| is_used[*i]) {
+        places[i] = Noted(kept.len() as u32);
+        kept.push(operation.with_operands(|x| places[x.0 as usize]));
+    }
+    let [inside, result] = [inside, result].map(|end| places[end.0 as usize]);
+    Recording { narrow, list: kept, inside, result }
 }
 
 fn record_one<S: Parted, F: Raw>(narrow: bool) -> Recording {

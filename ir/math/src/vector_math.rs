@@ -130,11 +130,40 @@ pub trait PartedPair: 'static {
     }
 }
 
+/// A function of one float argument that has two parts in f32, as [`Parted`] has; in f64 it is other code.
+pub trait PartedF32: 'static {
+    /// Returns whether the straight-line part is valid for `x`; false for NaN if NaN needs the general part.
+    fn inside<N: Number<Float = f32>>(x: N) -> N::Mask;
+
+    /// Computes the function for an `x` inside the interval, by arithmetic and selects only.
+    fn straight<N: Number<Float = f32>>(x: N) -> N;
+
+    /// Computes the f64 function, for any `x`; the f32 function outside the interval is its rounded result.
+    fn beyond(x: f64) -> f64;
+
+    /// Computes the f32 function for any `x`; inlined, so compiled with the instruction set of its caller.
+    #[inline(always)]
+    fn at_f32(x: f32) -> f32 {
+        if Self::inside(x) { Self::straight(x) } else { Self::beyond(f64::from(x)) as f32 }
+    }
+
+    /// Computes the f32 function for any `x`, with the instruction set of [`Isa::here`].
+    #[inline]
+    fn here_f32(x: f32) -> f32 {
+        #[cfg(target_arch = "x86_64")]
+        if Isa::here() >= Isa::Avx2 {
+            // SAFETY: `Isa::here` returns an instruction set only if the machine has it.
+            return unsafe { one::narrow_alone::<Self>(x) };
+        }
+        Self::at_f32(x)
+    }
+}
+
 /// The functions of single arguments, compiled with fused multiply-add. On a machine without that instruction,
 /// `mul_add` emulates it with the same bits.
 #[cfg(target_arch = "x86_64")]
 mod one {
-    use super::{Parted, PartedPair};
+    use super::{Parted, PartedF32, PartedPair};
 
     #[target_feature(enable = "avx2,fma")]
     pub(super) fn wide<F: Parted + ?Sized>(x: f64) -> f64 {
@@ -143,6 +172,11 @@ mod one {
 
     #[target_feature(enable = "avx2,fma")]
     pub(super) fn narrow<F: Parted + ?Sized>(x: f32) -> f32 {
+        F::at_f32(x)
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    pub(super) fn narrow_alone<F: PartedF32 + ?Sized>(x: f32) -> f32 {
         F::at_f32(x)
     }
 

@@ -115,6 +115,7 @@ pub use scalar::bitcast::Bitcast;
 pub use scalar::convert::Convert;
 pub use scalar::expn::Expn;
 pub use scalar::gammainc::Gammainc;
+pub use scalar::half_pow::{HalfPow, constant_power};
 pub use scalar::integer_pow::IntegerPow;
 pub use scalar::polygamma::Polygamma;
 pub use scalar::scaled_erf::{ScaledErf, ScaledErfKind};
@@ -266,7 +267,7 @@ macro_rules! primitives {
 
 primitives! {
     arrays:
-        Scalar, IntegerPow, Polygamma, Bessel, Expn, Spence, ScaledErf, Zeta, Gammainc, Betainc, Convert, Bitcast,
+        Scalar, IntegerPow, HalfPow, Polygamma, Bessel, Expn, Spence, ScaledErf, Zeta, Gammainc, Betainc, Convert, Bitcast,
         Broadcast, Reshape, Permute, Slice, DynamicSlice, DynamicUpdateSlice, Concatenate, Rev, Diagonal, Iota,
         Reduce, ArgReduce, Dot,
         Cumulate, Recurrence, ArgSort,

@@ -14,7 +14,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         [] => return Err("usage: ulp STEP [--write FILE | NAME ..]".into()),
     };
     let mut table = format!("# one f32 in {step}\n");
-    for f in all().into_iter().filter(|f| names.is_empty() || names.contains(&f.name)) {
+    for f in all().into_iter().filter(|f| names.is_empty() || names.contains(&f.name.as_str())) {
         let worst = f.worst(step);
         println!("{} {worst}", f.name);
         writeln!(table, "{} {worst}", f.name)?;

@@ -61,7 +61,7 @@ pub(super) fn emit(
                 call(b, f, x)
             }
             LibraryFn::Indexed { n, .. } => {
-                let n = b.ins().iconst(types::I32, i64::from(n));
+                let n = b.ins().iconst(types::I64, n);
                 call(b, f, &[n, first])
             }
         };

@@ -97,8 +97,8 @@ impl Symbols {
                 self.add(&narrow, n as *const u8, &[f32; 3], Some(f32));
             }
             LibraryFn::Indexed { f64: w, f32: n, .. } => {
-                self.add(&wide, w as *const u8, &[types::I32, f64], Some(f64));
-                self.add(&narrow, n as *const u8, &[types::I32, f32], Some(f32));
+                self.add(&wide, w as *const u8, &[types::I64, f64], Some(f64));
+                self.add(&narrow, n as *const u8, &[types::I64, f32], Some(f32));
             }
         }
     }

@@ -238,10 +238,10 @@ extern "C" fn hypot(x: f64, y: f64) -> f64 {
 extern "C" fn hypot_f32(x: f32, y: f32) -> f32 {
     x.hypot(y)
 }
-extern "C" fn times(n: u32, x: f64) -> f64 {
-    f64::from(n) * x
+extern "C" fn times(n: i64, x: f64) -> f64 {
+    n as f64 * x
 }
-extern "C" fn times_f32(n: u32, x: f32) -> f32 {
+extern "C" fn times_f32(n: i64, x: f32) -> f32 {
     n as f32 * x
 }
 
@@ -250,21 +250,21 @@ const HALF: Code = Code::Library(Library {
     name: "half",
     continuity: Continuity::Continuous,
     sign: SignOf::Unknown,
-    function: LibraryFn::Unary { f64: half, f32: half_f32, eight: None, recording: None },
+    function: LibraryFn::Unary { f64: half, f32: half_f32, eight: None, recording: |_| None },
 });
 const HYPOT: Code = Code::Library(Library {
     flops: 1,
     name: "hypot",
     continuity: Continuity::Continuous,
     sign: SignOf::Unknown,
-    function: LibraryFn::Binary { f64: hypot, f32: hypot_f32, recording: None },
+    function: LibraryFn::Binary { f64: hypot, f32: hypot_f32, recording: |_| None },
 });
 const TIMES: Code = Code::Library(Library {
     flops: 1,
     name: "times",
     continuity: Continuity::Continuous,
     sign: SignOf::Unknown,
-    function: LibraryFn::Indexed { n: 3, f64: times, f32: times_f32 },
+    function: LibraryFn::Indexed { n: 3, f64: times, f32: times_f32, recording: |_, _| None },
 });
 
 fn library(name: &str) -> Option<Library> {

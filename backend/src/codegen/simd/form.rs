@@ -392,7 +392,7 @@ pub(crate) enum Inst {
     Call {
         ty: Ty,
         word: usize,
-        number: Option<u32>,
+        number: Option<i64>,
         to: Reg,
         args: SmallVec<[Reg; 3]>,
         when: When,

@@ -347,11 +347,11 @@ pub(super) fn program(seed: u64, codes: &[Code], bare: bool) -> Program {
     Program { entry: k, ..Program::new("") }
 }
 
-extern "C" fn times(n: u32, x: f64) -> f64 {
-    f64::from(n) * x
+extern "C" fn times(n: i64, x: f64) -> f64 {
+    n as f64 * x
 }
 
-extern "C" fn times_f32(n: u32, x: f32) -> f32 {
+extern "C" fn times_f32(n: i64, x: f32) -> f32 {
     n as f32 * x
 }
 
@@ -365,7 +365,7 @@ pub(super) fn codes() -> Vec<Code> {
     all.extend(Scalar::ALL.iter().map(|s| s.row().code).filter(cheap));
     // Functions with a constant number (`n` below), which is a part of their identity.
     all.extend([2, 3].map(|n| {
-        let function = LibraryFn::Indexed { n, f64: times, f32: times_f32 };
+        let function = LibraryFn::Indexed { n, f64: times, f32: times_f32, recording: |_, _| None };
         let (continuity, sign) = (Continuity::Continuous, SignOf::Unknown);
         Code::Library(Library { name: "times", flops: 1, continuity, sign, function })
     }));

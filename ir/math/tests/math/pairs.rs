@@ -1,6 +1,6 @@
 //! Functions of two arguments that have a straight-line part: edges, errors and recordings.
 
-use tapeloom_math::{Atan2, Hypot, LogAddExp, PartedPair, Pow, Recording};
+use tapeloom_math::{Atan2, Hypot, LogAddExp, Operation, PartedPair, Pow, Recording};
 
 /// Floats at which functions of two arguments change their behaviour, with both signs.
 const EDGES: &[f64] = &[
@@ -136,4 +136,12 @@ fn logarithms_of_sums() {
         2.0,
     );
     assert!(recorded::<LogAddExp>() > 6000);
+}
+
+/// The logarithm of a power computes parts of which the power uses some; the rest, with a second division, is not recorded.
+#[test]
+fn recordings_have_no_unused_operations() {
+    let recording = Recording::of_pair::<Pow>(false);
+    let divisions = recording.list.iter().filter(|o| matches!(o, Operation::Div(..)));
+    assert_eq!(divisions.count(), 1);
 }

@@ -44,8 +44,8 @@ pub enum LibraryFn {
         /// The version for eight arguments at once, for vectorised loops; returns the same bits.
         eight: Option<Eight>,
         /// A function that returns the recorded operations for a float dtype; `None` if the function has no
-        /// recording.
-        recording: Option<fn(Dtype) -> &'static Recording>,
+        /// recording for this dtype.
+        recording: fn(Dtype) -> Option<&'static Recording>,
     },
     /// A function of two float arguments.
     Binary {
@@ -54,8 +54,8 @@ pub enum LibraryFn {
         /// The version for f32.
         f32: extern "C" fn(f32, f32) -> f32,
         /// A function that returns the recorded operations for a float dtype; `None` if the function has no
-        /// recording.
-        recording: Option<fn(Dtype) -> &'static Recording>,
+        /// recording for this dtype.
+        recording: fn(Dtype) -> Option<&'static Recording>,
     },
     /// A function of three float arguments.
     Ternary {
@@ -64,14 +64,17 @@ pub enum LibraryFn {
         /// The version for f32.
         f32: extern "C" fn(f32, f32, f32) -> f32,
     },
-    /// A function of a constant natural number `n` and one float argument.
+    /// A function of a constant whole number `n` and one float argument.
     Indexed {
         /// The constant first argument, which is fixed when the code is built.
-        n: u32,
+        n: i64,
         /// The version for f64.
-        f64: extern "C" fn(u32, f64) -> f64,
+        f64: extern "C" fn(i64, f64) -> f64,
         /// The version for f32.
-        f32: extern "C" fn(u32, f32) -> f32,
+        f32: extern "C" fn(i64, f32) -> f32,
+        /// A function that returns the recorded operations for a number `n` and a float dtype; `None` if the function
+        /// has no recording for this number.
+        recording: fn(i64, Dtype) -> Option<&'static Recording>,
     },
 }
 
@@ -81,9 +84,10 @@ impl Library {
     pub fn recording(&self, dtype: Dtype) -> Option<&'static Recording> {
         match self.function {
             LibraryFn::Unary { recording, .. } | LibraryFn::Binary { recording, .. } => {
-                recording.map(|of| of(dtype))
+                recording(dtype)
             }
-            LibraryFn::Ternary { .. } | LibraryFn::Indexed { .. } => None,
+            LibraryFn::Indexed { n, recording, .. } => recording(n, dtype),
+            LibraryFn::Ternary { .. } => None,
         }
     }
 }
@@ -100,7 +104,7 @@ impl LibraryFn {
     pub(super) const fn parameter(self) -> Option<Parameter> {
         match self {
             LibraryFn::Unary { .. } | LibraryFn::Binary { .. } | LibraryFn::Ternary { .. } => None,
-            LibraryFn::Indexed { n, .. } => Some(Parameter::N(n as i64)),
+            LibraryFn::Indexed { n, .. } => Some(Parameter::N(n)),
         }
     }
 }
@@ -111,7 +115,7 @@ pub(super) const REM: Library = Library {
     flops: 8,
     continuity: Continuity::Jumps,
     sign: SignOf::Positive,
-    function: LibraryFn::Binary { f64: rem, f32: rem_f32, recording: None },
+    function: LibraryFn::Binary { f64: rem, f32: rem_f32, recording: |_| None },
 };
 
 extern "C" fn rem(x: f64, y: f64) -> f64 {

@@ -30,9 +30,7 @@ impl Code {
             Some(Parameter::To(to)) => [Code::Convert(to), Code::Bitcast(to)].into_iter().find(is),
             Some(Parameter::N(n)) => {
                 let power = i32::try_from(n).ok().map(Code::IntegerPow).filter(is);
-                power.or_else(|| {
-                    Some(Code::Library(library(name)?.indexed(u32::try_from(n).ok()?)?))
-                })
+                power.or_else(|| Some(Code::Library(library(name)?.indexed(n)?)))
             }
         }
     }
@@ -40,10 +38,11 @@ impl Code {
 
 impl Library {
     /// Returns the indexed function with `n` as its constant; `None` if the function is not indexed.
-    fn indexed(self, n: u32) -> Option<Library> {
+    fn indexed(self, n: i64) -> Option<Library> {
         match self.function {
-            LibraryFn::Indexed { n: _, f64, f32 } => {
-                Some(Library { function: LibraryFn::Indexed { n, f64, f32 }, ..self })
+            LibraryFn::Indexed { n: _, f64, f32, recording } => {
+                let function = LibraryFn::Indexed { n, f64, f32, recording };
+                Some(Library { function, ..self })
             }
             LibraryFn::Unary { .. } | LibraryFn::Binary { .. } | LibraryFn::Ternary { .. } => None,
         }

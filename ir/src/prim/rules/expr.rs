@@ -8,7 +8,7 @@ use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
 use crate::lang::literal::Literal;
 use crate::lang::types::Type;
-use crate::prim::{IntegerPow, Lowering, Op, Operand, Scalar};
+use crate::prim::{IntegerPow, Lowering, Op, Operand, Scalar, constant_power};
 use smallvec::SmallVec;
 
 /// A value inside a derivative rule, with operators that emit equations.
@@ -58,6 +58,17 @@ impl<'b, 'm> Expr<'b, 'm> {
             1 => self,
             2 => self * self,
             n => self.unary(IntegerPow { n }),
+        }
+    }
+
+    /// Returns `self` to the constant power `p`, by the fewest operations.
+    pub fn power(self, p: f64) -> Expr<'b, 'm> {
+        let p = self.number(p);
+        let exponent = p.atom.literal().map(|p| p.to_f64());
+        match exponent.and_then(constant_power) {
+            Some(Op::IntegerPow(IntegerPow { n })) => self.powi(n),
+            Some(op) => self.unary(op),
+            None => self.pow(p),
         }
     }
 

@@ -5,6 +5,7 @@
 
 use super::special_function::{SpecialFunction, beyond, indexed, samples_at};
 use crate::lang::problem::{Kind, Problem, Result};
+use crate::lang::types::Dtype;
 use crate::math;
 use crate::prim::rules::expr::Expr;
 use crate::prim::syntax::{Notation, Word};
@@ -105,8 +106,14 @@ impl SpecialFunction for Bessel {
         Ok(match self.kind {
             BesselKind::J => indexed!("bessel_j", 40, self.n, math::bessel_j),
             BesselKind::Y => indexed!("bessel_y", 40, self.n, math::bessel_y),
-            BesselKind::I => indexed!("bessel_i", 80, self.n, math::bessel_i),
-            BesselKind::Ie => indexed!("bessel_ie", 80, self.n, math::bessel_ie),
+            BesselKind::I => indexed!(
+                "bessel_i", 80, self.n, math::bessel_i,
+                parted 0 => math::BesselI<0>, 1 => math::BesselI<1>
+            ),
+            BesselKind::Ie => indexed!(
+                "bessel_ie", 60, self.n, math::bessel_ie,
+                parted 0 => math::BesselIe<0>, 1 => math::BesselIe<1>
+            ),
         })
     }
 

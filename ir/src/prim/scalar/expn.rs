@@ -3,6 +3,7 @@
 
 use super::special_function::{SpecialFunction, indexed, samples_at};
 use crate::lang::problem::Result;
+use crate::lang::types::Dtype;
 use crate::math;
 use crate::prim::rules::expr::Expr;
 use crate::prim::{Code, Doc, Family, Sample};

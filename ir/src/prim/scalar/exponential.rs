@@ -3,11 +3,10 @@
 use super::{EDGES, POSITIVE, REAL, Row, Scalar, Signature, binary, exact, relaxed, unary};
 use crate::lang::types::Dtype;
 use crate::math;
-use crate::prim::Code;
-use crate::prim::Family;
 use crate::prim::elementwise::{Linear, Partial};
 use crate::prim::rules::expr::Expr;
 use crate::prim::rules::rewrite::When;
+use crate::prim::{Code, Family};
 use std::f64::consts::{LN_2, LOG2_E, LOG10_E};
 
 /// The family of these functions on the page of primitives.
@@ -280,6 +279,20 @@ pub(super) const POW: Row = Row {
         ),
         relaxed("pow-two", "(pow ?x 2)", "(mul ?x ?x)", When::Float, "a product instead of a call"),
         relaxed(
+            "pow-three",
+            "(pow ?x 3)",
+            "(mul ?x (mul ?x ?x))",
+            When::Float,
+            "products instead of a call",
+        ),
+        relaxed(
+            "pow-three-halves",
+            "(pow ?x 1.5)",
+            "(mul ?x (sqrt ?x))",
+            When::Float,
+            "instructions instead of a call",
+        ),
+        relaxed(
             "pow-half",
             "(pow ?x 0.5)",
             "(sqrt ?x)",
@@ -316,8 +329,8 @@ pub(super) const POW: Row = Row {
 /// right too.
 fn pow_x<'b, 'm>(t: Expr<'b, 'm>, x: &[Expr<'b, 'm>], power: Expr<'b, 'm>) -> Expr<'b, 'm> {
     let (x, y) = (x[0], x[1]);
-    if y.atom.literal().is_some_and(|y| !y.is_zero()) {
-        return t * (y * x.pow(y - 1.0));
+    if let Some(p) = y.atom.literal().filter(|y| !y.is_zero()) {
+        return t * (y * x.power(p.to_f64() - 1.0));
     }
     let none = y.eq(y.number(0.0));
     let one = x.number(1.0);

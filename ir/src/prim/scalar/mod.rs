@@ -19,6 +19,7 @@ pub(crate) mod expn;
 mod exponential;
 mod formula;
 pub(crate) mod gammainc;
+pub(crate) mod half_pow;
 pub(crate) mod integer_pow;
 mod logic;
 pub(crate) mod polygamma;
@@ -143,10 +144,12 @@ scalars! {
     Cosh(cosh 1) = trigonometric::COSH,
     Tanh(tanh 1) = trigonometric::TANH,
     Sech(sech 1) = trigonometric::SECH,
+    SechSquare(sech_square 1) = trigonometric::SECH_SQUARE,
     Asinh(asinh 1) = trigonometric::ASINH,
     Acosh(acosh 1) = trigonometric::ACOSH,
     Atanh(atanh 1) = trigonometric::ATANH,
     Logistic(logistic 1) = special::LOGISTIC,
+    LogisticDensity(logistic_density 1) = special::LOGISTIC_DENSITY,
     Erf(erf 1) = special::ERF,
     Erfc(erfc 1) = special::ERFC,
     ErfInv(erf_inv 1) = special::ERF_INV,

@@ -225,20 +225,21 @@ pub(super) const fn relaxed(
 /// constructor of [`crate::math::Recording`].
 macro_rules! recording {
     ($($of:tt)*) => {{
-        fn recording(dtype: crate::Dtype) -> &'static crate::math::Recording {
+        fn recording(dtype: crate::Dtype) -> Option<&'static crate::math::Recording> {
             static BOTH: [std::sync::OnceLock<crate::math::Recording>; 2] =
                 [const { std::sync::OnceLock::new() }; 2];
             let narrow = dtype == crate::Dtype::F32;
             let place = &BOTH[usize::from(narrow)];
-            place.get_or_init(|| crate::math::Recording::$($of)*(narrow))
+            Some(place.get_or_init(|| crate::math::Recording::$($of)*(narrow)))
         }
-        recording as fn(crate::Dtype) -> &'static crate::math::Recording
+        recording as fn(crate::Dtype) -> Option<&'static crate::math::Recording>
     }};
 }
 
 /// Defines the code of a library function of one argument from its name, cost, continuity, sign
 /// ([`crate::prim::SignOf`]) and f64 version, whose result the f32 version rounds once. With `parted`, both
-/// versions come from one generic source ([`crate::math::Parted`]).
+/// versions come from one generic source ([`crate::math::Parted`]); with `in_f32`, the f32 version has a source of its own
+/// ([`crate::math::PartedF32`]).
 macro_rules! unary {
     ($name:literal, $flops:literal, $jumps:ident, $sign:ident, parted $f:path) => {{
         extern "C" fn wide(x: f64) -> f64 {
@@ -248,21 +249,39 @@ macro_rules! unary {
             <$f as crate::math::Parted>::here_f32(x)
         }
         let eight = Some(crate::math::Eight::of::<$f>());
-        let recording = Some(crate::prim::scalar::row::recording!(of::<$f>));
+        let recording = crate::prim::scalar::row::recording!(of::<$f>);
         let function = crate::prim::LibraryFn::Unary { f64: wide, f32: narrow, eight, recording };
         let (flops, continuity) = ($flops, crate::prim::Continuity::$jumps);
         let sign = crate::prim::SignOf::$sign;
         Code::Library(crate::prim::Library { name: $name, flops, continuity, sign, function })
     }};
     ($name:literal, $flops:literal, $jumps:ident, $sign:ident, $f:path) => {{
-        extern "C" fn wide(x: f64) -> f64 {
-            $f(x)
-        }
         extern "C" fn narrow(x: f32) -> f32 {
             $f(f64::from(x)) as f32
         }
-        let function =
-            crate::prim::LibraryFn::Unary { f64: wide, f32: narrow, eight: None, recording: None };
+        unary!($name, $flops, $jumps, $sign, $f, narrow, |_| None)
+    }};
+    ($name:literal, $flops:literal, $jumps:ident, $sign:ident, $f:path, in_f32 $g:path) => {{
+        extern "C" fn narrow(x: f32) -> f32 {
+            <$g as crate::math::PartedF32>::here_f32(x)
+        }
+        fn recording(dtype: crate::Dtype) -> Option<&'static crate::math::Recording> {
+            static F32: std::sync::OnceLock<crate::math::Recording> = std::sync::OnceLock::new();
+            let of_f32 = crate::math::Recording::of_f32::<$g>;
+            (dtype == crate::Dtype::F32).then(|| F32.get_or_init(of_f32))
+        }
+        unary!($name, $flops, $jumps, $sign, $f, narrow, recording)
+    }};
+    ($name:literal, $flops:literal, $jumps:ident, $sign:ident, $f:path, $narrow:ident, $recording:expr) => {{
+        extern "C" fn wide(x: f64) -> f64 {
+            $f(x)
+        }
+        let function = crate::prim::LibraryFn::Unary {
+            f64: wide,
+            f32: $narrow,
+            eight: None,
+            recording: $recording,
+        };
         let (flops, continuity) = ($flops, crate::prim::Continuity::$jumps);
         let sign = crate::prim::SignOf::$sign;
         Code::Library(crate::prim::Library { name: $name, flops, continuity, sign, function })
@@ -278,7 +297,7 @@ macro_rules! binary {
         extern "C" fn narrow(x: f32, y: f32) -> f32 {
             <$f as crate::math::PartedPair>::here_f32(x, y)
         }
-        let recording = Some(crate::prim::scalar::row::recording!(of_pair::<$f>));
+        let recording = crate::prim::scalar::row::recording!(of_pair::<$f>);
         let function = crate::prim::LibraryFn::Binary { f64: wide, f32: narrow, recording };
         let (flops, continuity) = ($flops, crate::prim::Continuity::$jumps);
         let sign = crate::prim::SignOf::$sign;
@@ -297,7 +316,8 @@ macro_rules! binary {
         extern "C" fn single(x: f32, y: f32) -> f32 {
             $g(x, y)
         }
-        let function = crate::prim::LibraryFn::Binary { f64: wide, f32: single, recording: None };
+        let function =
+            crate::prim::LibraryFn::Binary { f64: wide, f32: single, recording: |_| None };
         let (flops, continuity) = ($flops, crate::prim::Continuity::$jumps);
         let sign = crate::prim::SignOf::$sign;
         Code::Library(crate::prim::Library { name: $name, flops, continuity, sign, function })

@@ -5,6 +5,7 @@
 
 use super::special_function::{SpecialFunction, beyond, columns, indexed, samples_at};
 use crate::lang::problem::{Kind, Problem, Result};
+use crate::lang::types::Dtype;
 use crate::math::{self, SCALED_ERF_ORDERS};
 use crate::prim::rules::expr::Expr;
 use crate::prim::syntax::Word;

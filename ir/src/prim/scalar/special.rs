@@ -20,9 +20,22 @@ pub(super) const LOGISTIC: Row = Row {
     math: "1 / (1 + e⁻ˣ)",
     signature: Signature::Float,
     // Not `f (1 - f)` with the value f, which is 0 where f rounds to 1 and the derivative is still 1e-16.
-    partials: &[Partial::Of(|t, x, _| t * (0.5 * (0.5 * x[0]).sech()).powi(2))],
+    partials: &[Partial::Of(|t, x, _| t * x[0].logistic_density())],
     linear: Linear::No,
     edges: "0 at -inf, 1 at inf; overflows nowhere",
+    smooth: REAL,
+    edge: EDGES,
+    rewrites: &[],
+};
+
+/// The derivative of the logistic function, `e⁻ˣ / (1 + e⁻ˣ)²`.
+pub(super) const LOGISTIC_DENSITY: Row = Row {
+    code: unary!("logistic_density", 22, Continuous, Plus, parted math::LogisticDensity),
+    math: "e⁻ˣ / (1 + e⁻ˣ)²",
+    signature: Signature::Float,
+    partials: &[Partial::Minus(|t, x, y| t * (y * (0.5 * x[0]).tanh()))],
+    linear: Linear::No,
+    edges: "0 at ±inf; overflows nowhere",
     smooth: REAL,
     edge: EDGES,
     rewrites: &[],
@@ -98,7 +111,7 @@ const FRAC_1_SQRT_TAU: f64 = 0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
 
 /// The logarithm of the gamma function, `ln |Γ(x)|`.
 pub(super) const LGAMMA: Row = Row {
-    code: unary!("lgamma", 32, Continuous, Unknown, math::lgamma),
+    code: unary!("lgamma", 32, Continuous, Unknown, math::lgamma, in_f32 math::LgammaF32),
     math: "ln |Γ(x)|",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t * x[0].digamma())],
@@ -111,7 +124,7 @@ pub(super) const LGAMMA: Row = Row {
 
 /// The digamma function `ψ(x) = Γ'(x) / Γ(x)`.
 pub(super) const DIGAMMA: Row = Row {
-    code: unary!("digamma", 32, Continuous, Unknown, math::digamma),
+    code: unary!("digamma", 32, Continuous, Unknown, math::digamma, in_f32 math::DigammaF32),
     math: "ψ(x) = Γ'(x) / Γ(x)",
     signature: Signature::Float,
     partials: &[Partial::Of(|t, x, _| t * x[0].unary(Polygamma { n: 1 }))],

@@ -10,8 +10,8 @@ use crate::lang::problem::{Kind, Problem, Result};
 use crate::lang::types::{ArrayType, Dtype};
 use crate::prim::{
     Arg, ArrayPrimitive, Bessel, Betainc, Code, Continuity, Cotangents, Doc, Effects, Expn, Expr,
-    Gammainc, Library, LibraryFn, Linearity, Lowering, Notation, Op, Operand, Polygamma, Rewrite,
-    Sample, ScaledErf, SignOf, Spence, Tangent, Zeta, elementwise,
+    Gammainc, HalfPow, Library, LibraryFn, Linearity, Lowering, Notation, Op, Operand, Polygamma,
+    Rewrite, Sample, ScaledErf, SignOf, Spence, Tangent, Zeta, elementwise,
 };
 use crate::tensor::Tensor;
 use smallvec::SmallVec;
@@ -81,7 +81,7 @@ macro_rules! primitives {
         }
     )*};
 }
-primitives!(Polygamma, Bessel, Expn, Spence, ScaledErf, Zeta, Gammainc, Betainc);
+primitives!(HalfPow, Polygamma, Bessel, Expn, Spence, ScaledErf, Zeta, Gammainc, Betainc);
 
 fn infer<F: SpecialFunction>(function: F, operands: &[Operand<'_>]) -> Result<ArrayType> {
     let name = function.name();
@@ -145,16 +145,31 @@ pub(super) fn beyond(what: String, highest: u32) -> Problem {
 }
 
 /// Defines the code of a library function of a constant integer `n` and one operand; its f32 version rounds the
-/// f64 result once.
+/// f64 result once. Numbers with a generic source ([`crate::math::Parted`]) are listed after `parted`; for these, both
+/// versions and the recording come from the source.
 macro_rules! indexed {
-    ($name:literal, $flops:literal, $n:expr, $f:path) => {{
-        extern "C" fn wide(n: u32, x: f64) -> f64 {
-            $f(n, x)
+    ($name:literal, $flops:literal, $n:expr, $f:path $(, parted $($number:literal => $source:ty),+)?) => {{
+        extern "C" fn wide(n: i64, x: f64) -> f64 {
+            match n {
+                $($($number => <$source as crate::math::Parted>::here(x),)+)?
+                // The number is a field of the primitive, so it has the type that `f` takes.
+                _ => $f(n as _, x),
+            }
         }
-        extern "C" fn narrow(n: u32, x: f32) -> f32 {
-            $f(n, f64::from(x)) as f32
+        extern "C" fn narrow(n: i64, x: f32) -> f32 {
+            match n {
+                $($($number => <$source as crate::math::Parted>::here_f32(x),)+)?
+                _ => $f(n as _, f64::from(x)) as f32,
+            }
         }
-        let function = crate::prim::LibraryFn::Indexed { n: $n, f64: wide, f32: narrow };
+        fn recording(n: i64, dtype: Dtype) -> Option<&'static crate::math::Recording> {
+            match n {
+                $($($number => crate::prim::scalar::row::recording!(of::<$source>)(dtype),)+)?
+                _ => { let _ = dtype; None }
+            }
+        }
+        let n = i64::from($n);
+        let function = crate::prim::LibraryFn::Indexed { n, f64: wide, f32: narrow, recording };
         $crate::prim::scalar::special_function::called($name, $flops, function)
     }};
 }

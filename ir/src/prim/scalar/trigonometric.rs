@@ -163,7 +163,7 @@ pub(super) const TANH: Row = Row {
     math: "tanh x",
     signature: Signature::Float,
     // Not `1 - f²` with the value f, which is 0 where f rounds to 1 and the derivative is still 1e-16.
-    partials: &[Partial::Of(|t, x, _| t * x[0].sech().powi(2))],
+    partials: &[Partial::Of(|t, x, _| t * x[0].sech_square())],
     linear: Linear::No,
     edges: "±1 at ±inf",
     smooth: REAL,
@@ -188,6 +188,19 @@ pub(super) const SECH: Row = Row {
         When::Always,
         "an even function",
     )],
+};
+
+/// `1 / cosh² x`
+pub(super) const SECH_SQUARE: Row = Row {
+    code: unary!("sech_square", 20, Continuous, Plus, parted math::SechSquare),
+    math: "1 / cosh² x",
+    signature: Signature::Float,
+    partials: &[Partial::Minus(|t, x, y| t * (2.0 * (y * x[0].tanh())))],
+    linear: Linear::No,
+    edges: "0 at ±inf; overflows nowhere",
+    smooth: REAL,
+    edge: EDGES,
+    rewrites: &[],
 };
 
 /// `arsinh x`

@@ -23,7 +23,7 @@ fn order<const N: u32>(name: &'static str) -> Code {
     extern "C" fn narrow<const N: u32>(s: f32, q: f32) -> f32 {
         math::zeta(N, s.into(), q.into()) as f32
     }
-    called(name, 200, LibraryFn::Binary { f64: wide::<N>, f32: narrow::<N>, recording: None })
+    called(name, 200, LibraryFn::Binary { f64: wide::<N>, f32: narrow::<N>, recording: |_| None })
 }
 
 impl SpecialFunction for Zeta {

@@ -156,7 +156,7 @@ fn documentation_shows_the_formulas() {
     let docs = Scalar::docs();
     let of = |name: &str| &docs.iter().find(|d| d.name == name).unwrap().derivative;
     assert_eq!(of("sin"), "∂x: t · cos(x)");
-    assert_eq!(of("tanh"), "∂x: t · sech(x) · sech(x)");
+    assert_eq!(of("tanh"), "∂x: t · sech_square(x)");
     assert_eq!(of("div"), "∂x: t / y; ∂y: -t · f / y");
     assert_eq!(of("log1p"), "∂x: t / (x + 1)");
     assert_eq!(

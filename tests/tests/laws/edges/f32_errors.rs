@@ -22,7 +22,7 @@ fn f32_functions_are_as_near_as_the_table_says() {
         text.lines().filter(|l| !l.starts_with('#')).map(row).collect();
     assert_eq!(table.len(), all().len(), "a row for each function");
     for f in all() {
-        let (bound, at) = table[f.name];
+        let (bound, at) = table[&f.name];
         let there = f.error(at);
         assert!(
             (there - bound).abs() < 2e-3,

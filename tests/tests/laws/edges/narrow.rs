@@ -11,7 +11,8 @@ use tapeloom::prelude::*;
 
 /// Functions whose terms cancel, with the lowest order of derivative at which they do. Their error is relative to the
 /// largest term, not to the result.
-const CANCEL: &[(&str, usize)] = &[("sinc", 0), ("hypot", 2), ("atan2", 2), ("beta", 2)];
+const CANCEL: &[(&str, usize)] =
+    &[("sinc", 0), ("hypot", 2), ("atan2", 2), ("beta", 2), ("betaln", 1)];
 
 /// The largest error of the functions in `CANCEL`: the first number times the larger of 1 and the arguments, plus the
 /// second number times the result.

@@ -141,7 +141,7 @@ impl Val {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Numbered {
     Inst(Inst),
-    Function(&'static str, Option<u32>, Ty, SmallVec<[Reg; 3]>),
+    Function(&'static str, Option<i64>, Ty, SmallVec<[Reg; 3]>),
 }
 
 /// The elements that one iteration of the vectorized loop processes: one or more vectors.

@@ -109,7 +109,7 @@ impl Emit<'_> {
         let function = memory(Register::RAX, 8 * *word as i64);
         self.put(Instruction::with2(Code::Mov_r64_rm64, Register::RAX, function));
         if let Some(number) = number {
-            self.put(Instruction::with2(Code::Mov_r32_imm32, Register::EDI, *number));
+            self.put(Instruction::with2(Code::Mov_r64_imm64, Register::RDI, *number));
         }
         self.put(Instruction::with1(Code::Call_rm64, Register::RAX));
         self.put(Instruction::with2(Code::Mov_r64_rm64, Register::RCX, frame(self.frame.element)));
