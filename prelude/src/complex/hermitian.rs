@@ -174,12 +174,13 @@ fn of_matrix(z: Complex, places: &Range<usize>, at: Loc) -> (Var, Complex) {
     let (w, v, largest) = (read(all.w), all.v.map(read), read(all.largest));
     let point = &Point { all, first: places.start as i64, w, v, largest, at };
     let rule = |h: Complex, dh: Complex| {
-        let v = point.vectors(h);
+        // Second derivatives differentiate both results of the rule, so the values depend on `h` here, too.
+        let (w, v) = point.values_and_vectors(h);
         let moved = dh.matmul(v);
-        (point.w, (v.re * moved.re + v.im * moved.im).sum_axis(0))
+        (w, (v.re * moved.re + v.im * moved.im).sum_axis(0))
     };
     let w = custom_jvp(|_: Complex| point.w, rule)(h);
-    (w, point.vectors(h))
+    (w, point.values_and_vectors(h).1)
 }
 
 /// Returns the conjugate transpose `zᴴ` of a matrix.
@@ -216,8 +217,9 @@ struct Point {
 }
 
 impl Point {
-    /// Returns the vectors that are read, as a function of the matrix `h`.
-    fn vectors(&self, h: Complex) -> Complex {
+    /// Returns the values and vectors that are read, as a function of the matrix `h`. In reverse mode, the gradient of
+    /// both is nan where the vectors have no derivative.
+    fn values_and_vectors(&self, h: Complex) -> (Var, Complex) {
         type Unknown = (Var, Complex);
         let c = self.scale();
         let residual = |(_, (w, v)): (Unknown, Unknown)| {
@@ -236,7 +238,7 @@ impl Point {
                 linear_transpose(|right| self.solution(right), x)(ct)
             },
         };
-        equation.solution("eigh", self.at, (self.w, self.v)).1
+        equation.solution("eigh", self.at, (self.w, self.v))
     }
 
     /// Returns the largest absolute value of the eigenvalues; 1 for a zero matrix.

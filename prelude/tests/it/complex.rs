@@ -441,6 +441,23 @@ fn members_of_a_batch_are_decomposed_alone() {
 fn eigenvectors_have_derivatives_of_every_order() {
     check_grads(|h: Complex| h.eigh(), hermitian(3, 0.5), 3).unwrap();
     check_grads(|h: Complex| h.eigvalsh(), hermitian(2, 0.5), 4).unwrap();
+    // Functions of values alone, and of values and vectors.
+    check_grads(|h: Complex| h.eigvalsh().sin(), hermitian(3, 0.5), 3).unwrap();
+    let evolved = |h: Complex| {
+        let (w, v) = h.eigh();
+        let hermitian = (h + adjoint(h)) * 0.5;
+        let series = (hermitian * Complex::new(0.0, -1.0)).expm();
+        (v * Complex::from_polar(1.0, -w)).matmul(adjoint(v)) - series
+    };
+    let h = hermitian(3, 0.5);
+    check_grads(|h: Complex| evolved(h).abs2().sum() + h.eigh().0.powi(3).sum(), &h, 3).unwrap();
+    assert!(run(|h: Complex| evolved(h).abs().max(), &h).unwrap().item::<f64>().unwrap() < 1e-14);
+    let hessian = |(h, dh): (Complex, Complex)| {
+        let f = |h: Complex| evolved(h).index((0, 1)).re;
+        jvp(grad(f))((h, dh)).1.abs().max()
+    };
+    let second = run(hessian, (&h, hermitian(3, 0.25))).unwrap().item::<f64>().unwrap();
+    assert!(second < 1e-12, "{second}");
     // Levels 0 and 1 differ from all others; 2 and 3 are equal.
     let levels = |h: Complex| {
         let v = h.eigh().1.map(Var::stop_gradient);
