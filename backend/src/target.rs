@@ -37,7 +37,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// Returns machine code for the machine on which this process runs.
+    /// Returns the target that is machine code for this computer.
     pub fn host() -> Target {
         Target::Native(Triple::host())
     }

@@ -42,8 +42,8 @@ use tapeloom_ir::Loc;
 pub struct TapeId(u32);
 entity_impl!(TapeId, "t");
 
-/// The id of a cursor, which points to a record of a dynamic tape. Displays as `c3`. Several blocks may move a
-/// cursor, but not a block in which the cursor already points to a record.
+/// The id of a cursor, which points to a record of a dynamic tape. Displays as `c3`. A block moves a cursor at most
+/// once; another block may move the same cursor.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CursorId(u32);
 entity_impl!(CursorId, "c");
@@ -99,7 +99,8 @@ pub enum TapeStmt {
     },
 }
 
-/// The tape to which a cursor moves: a named tape to write a record, or a handle to read one.
+/// The tape that holds the record to which a cursor moves: a tape by its name if the record is written, or by its handle
+/// if the record is read.
 #[derive(Clone, Copy, PartialEq, Hash, Debug)]
 pub enum CursorTarget {
     /// Moves the cursor to a record of this tape in order to write it; the tape grows to hold the record.

@@ -15,7 +15,7 @@ pub(crate) struct Row {
     pub(crate) count: u64,
     /// The value of `count`, in iterations, at which the limits are checked next.
     pub(crate) until: u64,
-    /// The limit: the largest number of iterations of one run of the loop.
+    /// The limit that the user has set: a run of the loop with more iterations than this is an error.
     pub(crate) most: u64,
     /// 1 if this loop ended the call because it reached a limit, otherwise 0.
     pub(crate) stopped: u64,

@@ -1,8 +1,8 @@
-//! Orders forward and reverse passes: some nodes must not run before another of these passes has ended.
+//! The order of forward and reverse passes: nodes of the reverse pass must not run during the forward pass.
 //!
 //! A loop over 1000 elements that recomputes residuals for the reverse pass could be fused with a loop of the forward
-//! pass, and its results would then lie in memory from there on. If the tape has a byte budget, marks delay the loop
-//! ([`Mark::AfterForward`]):
+//! pass. The recomputed residuals would then lie in memory from the forward pass on. If the tape has a byte budget,
+//! marks in the program forbid this fusion ([`Mark::AfterForward`]):
 //!
 //! ```text
 //! %1: f64[1000] = exp %0                     for i in 1000 { %1 }

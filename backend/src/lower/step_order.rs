@@ -64,7 +64,8 @@ pub(crate) struct Timeline {
     of_space: OrderedMap<Space, BTreeMap<u64, usize>>,
 }
 
-/// The distance between the times of items that are appended, so that others can be inserted between them.
+/// The difference between the times of two items that are appended one after the other. It leaves room for items that
+/// are inserted between them later.
 const GAP: u64 = 1 << 32;
 
 impl Timeline {

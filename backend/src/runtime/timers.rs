@@ -16,7 +16,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// # Safety
 /// `context` is that of the call, and no other code uses its timers meanwhile.
 pub(crate) unsafe extern "C" fn lap(context: *const Context, timer: i64) {
-    // A clock that goes backwards must not unwind through generated code.
+    // If the clock goes backwards, the subtraction of times panics; a panic must not unwind through generated code.
     _ = catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: by the contract of this function; a call without timers has a null pointer here.
         let timers = unsafe { (*context).timers.cast::<Timers>().as_mut() };

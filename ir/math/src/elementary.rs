@@ -23,7 +23,7 @@ const INVERSE_ROOT: Coefficients = Coefficients(
     &[1.558_548_6, -0.748_919_2, 0.231_295_82, -0.025_691_472],
 );
 
-/// The implementation of [`cbrt`] for one argument, for eight arguments, and for recordings.
+/// The implementation of [`cbrt`]: for one argument, for eight at once, and as a recorded list of operations.
 pub struct Cbrt;
 
 impl Parted for Cbrt {

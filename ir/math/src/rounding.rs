@@ -13,7 +13,7 @@ fn even_size<N: Number>(x: N) -> N {
     N::pick(a.lt(whole), (a + whole) - whole, a)
 }
 
-/// The implementation of `round_ties_even` for one argument, for eight arguments, and for recordings.
+/// The implementation of `round_ties_even`: for one argument, for eight at once, and as a recorded list of operations.
 pub struct RoundEven;
 
 impl Parted for RoundEven {
@@ -32,7 +32,7 @@ impl Parted for RoundEven {
     }
 }
 
-/// The implementation of `round` for one argument, for eight arguments, and for recordings.
+/// The implementation of `round`: for one argument, for eight at once, and as a recorded list of operations.
 pub struct Round;
 
 impl Parted for Round {

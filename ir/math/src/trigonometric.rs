@@ -78,7 +78,7 @@ fn angle<N: Number>(x: N) -> Angle<N> {
     Angle { k: rounded, sine, cosine }
 }
 
-/// Returns whether the last bit of the integer `k` (in the lowest bits) is set.
+/// Returns whether an integer is odd; `k` holds the integer in the lowest bits of a float.
 #[inline(always)]
 fn is_odd<N: Number>(k: N) -> N::Mask {
     // Shift the last bit into the exponent: the float is then 0, or a positive number if the bit is set.

@@ -31,7 +31,8 @@ pub fn policy_of(program: &Program, seed: u64) -> Policy {
     about(&policy(&mut Rng::new(seed)), &program.steps)
 }
 
-/// Runs a program, and returns its results and its log of effects; `None` if a budget inside the program is refused.
+/// Runs a program, and returns its results and its log of effects; `None` if the program contains a byte budget that the
+/// planner refuses.
 fn outcome<F: Fn(Var) -> Gradient>(
     f: &Jit<Var, Gradient, F>,
     x: &Tensor,

@@ -25,7 +25,8 @@ pub(super) enum Rewrite {
     /// If readers use only one box of an output, the rewrite may return that box in place of the output; its
     /// readers then read the box.
     Loops(fn(&RegionSite<'_>) -> Replacement),
-    /// For reads and writes of boxes that were just written: see [`BoxWrites`].
+    /// Replaces reads of a part of an array by the value that an earlier equation has just written there, and removes
+    /// writes that a later write covers: see [`BoxWrites`].
     Stores,
 }
 

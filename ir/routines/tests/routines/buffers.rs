@@ -37,8 +37,8 @@ fn buffers_that_do_not_fit_are_errors() {
     assert_eq!(error.to_string(), "2 result buffers where the routine has 3");
 }
 
-/// Returns the bytes of all results, computed with each operand and result `shift` bytes after a multiple of 64,
-/// and scratch memory `odd` bytes after one.
+/// Returns the bytes of all results. Each operand and result begins `shift` bytes after a multiple of 64, and scratch
+/// memory begins `odd` bytes after a multiple of 64.
 fn shifted(routine: &Routine, operands: &[Vec<f64>], shift: usize, odd: usize) -> Vec<u8> {
     let plan = routine.plan(Float::F64).unwrap();
     let place = |bytes: &[u8]| {

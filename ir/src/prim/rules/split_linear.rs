@@ -306,8 +306,8 @@ fn apart_in_calls(
     if changed { m.add(copy) } else { Ok(id) }
 }
 
-/// Returns a called function whose ordinary results are computed before the linear ones; `f` itself if
-/// its results are not in that order.
+/// Returns a function like `f` in which the equations of the ordinary results stand before those of the linear results.
+/// If `f` does not list all ordinary results before the linear ones, returns `f` unchanged.
 fn ordinary_results_first(
     regions: &mut dyn Regions,
     m: &mut Module,

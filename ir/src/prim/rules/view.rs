@@ -25,7 +25,7 @@ use crate::tensor::Tensor;
 pub enum View {
     /// For each axis of the operand, the map from the result's indices to the operand's index.
     Axes(Vec<AxisMap>),
-    /// The elements in row-major order, under the extents of the result: a reshape.
+    /// A reshape: element number k of the result, in row-major order, is element number k of the operand.
     RowMajor,
 }
 

@@ -68,7 +68,7 @@ impl std::hash::Hash for FunctionOf {
 pub(crate) struct Unit {
     pub(crate) program: VectorProgram,
     pub(crate) row: Vec<Word>,
-    /// The number of elements of a vector, for each loop with lanes that has at least one iteration.
+    /// For each vectorized loop, the number of elements of a vector; loops of no iterations are absent.
     pub(crate) elements: Vec<(IndexId, usize)>,
 }
 

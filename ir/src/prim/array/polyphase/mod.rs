@@ -147,7 +147,8 @@ struct Sizes {
     operands: usize,
     /// The number of terms of each sum, not counting the taps.
     terms: usize,
-    /// The number of results for each pair of an element and a tap.
+    /// The number of columns of the matrix product: its results for one element of the array under the windows and one
+    /// tap.
     columns: usize,
     /// The number of times that the same computation is repeated: batch members and axes without windows.
     others: usize,
