@@ -54,8 +54,18 @@ pub mod narrow_numbers {}
 /// Masked arrays: use an array of bools as a mask beside the numbers, with [`select`](crate::Var::select). A masked
 /// mean is the quotient of two sums; `nanmean` and its variants ignore nan.
 #[doc(alias = "masked_array", alias = "ma", alias = "masked_where")]
+#[doc(alias = "nanstd", alias = "nanvar", alias = "nanmedian", alias = "nanpercentile")]
 pub mod masked_arrays {}
 
 /// Arrays of text, dates and records: not supported. Records are structs that derive [`Tree`](macro@crate::Tree).
 #[doc(alias = "datetime64", alias = "recarray", alias = "structured_array", alias = "genfromregex")]
 pub mod text_and_dates {}
+
+/// Gradients that arrays accumulate: there are none. A gradient is the result of [`grad`](crate::grad), and the next call
+/// begins at zero. Gradients of several batches are added by [`optim::accumulate`](crate::optim::accumulate).
+#[doc(alias = "zero_grad", alias = "grad_fn", alias = "retain_graph", alias = "retain_grad")]
+pub mod accumulated_gradients {}
+
+/// Global settings: there are none. Random functions take a [key](crate::random), and arrays the dtype of their data.
+#[doc(alias = "set_default_dtype", alias = "use_deterministic_algorithms", alias = "enable_x64")]
+pub mod global_settings {}

@@ -139,8 +139,14 @@ impl Var {
     /// use tapeloom::prelude::*;
     /// let f = |(x, y): (Var, Var)| x.intersect1d(y, 3, -1);
     /// assert_eq!(run(f, ([5i64, 2, 7, 5], [1i64, 5, 2]))?.to_vec::<i64>()?, [2, 5, -1]);
+    /// // The elements that occur only in x, and those that occur in x or y.
+    /// let difference = |(x, y): (Var, Var)| x.extract(!x.is_in(y), 3, -1);
+    /// assert_eq!(run(difference, ([5i64, 2, 7], [1i64, 5]))?.to_vec::<i64>()?, [2, 7, -1]);
+    /// let union = |(x, y): (Var, Var)| concat(&[x, y], 0).unique(4, -1).values;
+    /// assert_eq!(run(union, ([5i64, 2], [1i64, 5]))?.to_vec::<i64>()?, [1, 2, 5, -1]);
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
+    #[doc(alias = "setdiff1d", alias = "union1d")]
     #[track_caller]
     pub fn intersect1d(self, y: impl IntoVar, size: usize, fill: impl IntoVar) -> Var {
         let at = caller();

@@ -15,7 +15,7 @@ use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Module, Problem};
 ///
 /// The leaves of `xs` have the same extent along axis 0; iteration i gets element i of each leaf. The types of the
 /// carry must not change. The body is traced and compiled once. Reverse mode saves residuals of every iteration,
-/// and its loop runs in the opposite direction.
+/// and its loop runs in the opposite direction. A recursive filter is a scan whose carry is its last outputs.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -30,6 +30,7 @@ use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Module, Problem};
 ///
 /// Errors: `shape` if the leaves of `xs` differ in their extent; `shape` or `dtype` if an iteration changes the
 /// type of a carry; `arguments` if it changes its form.
+#[doc(alias = "lfilter")]
 #[track_caller]
 pub fn scan<C, X, Y, F, M>(f: F, init: C, xs: X) -> (C, Y)
 where

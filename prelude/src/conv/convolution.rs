@@ -288,7 +288,8 @@ fn of(name: &'static str, x: Var, w: Var, how: &Conv, at: Loc) -> Var {
 }
 
 /// Returns the convolution of `x` with kernels `w`, arrays of numbers of one dtype; [`Conv`] sets axes, strides,
-/// padding, dilations and groups. As usual in machine learning, kernels are not reversed.
+/// padding, dilations and groups. As usual in machine learning, kernels are not reversed: it is SciPy's `correlate2d`,
+/// and with `w.flip([-2, -1])` its `convolve2d`.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -301,6 +302,7 @@ fn of(name: &'static str, x: Var, w: Var, how: &Conv, at: Loc) -> Var {
 ///
 /// Errors: `dtype` if the dtypes differ; `shape` if axes, channels and groups do not fit, or if the length of a
 /// list in [`Conv`] differs from the number of spatial axes.
+#[doc(alias = "convolve2d", alias = "correlate2d")]
 #[doc(alias = "conv1d")]
 #[doc(alias = "conv2d")]
 #[doc(alias = "conv3d")]

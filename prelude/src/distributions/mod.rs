@@ -6,6 +6,7 @@ mod counts;
 mod gamma;
 mod selection;
 mod simple;
+mod von_mises;
 
 pub use counts::{binomial, multinomial, negative_binomial, poisson};
 pub use gamma::{beta, chisquare, dirichlet, gamma, loggamma, student_t};
@@ -13,6 +14,8 @@ pub use selection::{
     choice_without_replacement, weighted_choice, weighted_choice_without_replacement,
 };
 pub use simple::{ball, cauchy};
+pub(crate) use von_mises::scaled_bessel;
+pub use von_mises::von_mises;
 
 use crate::Var;
 use crate::ops::wrong;

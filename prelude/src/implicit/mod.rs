@@ -138,6 +138,7 @@ pub fn custom_linear_solve_with<B: Tree<Var>>(
 ///
 /// Errors: `rule` if the result of the equation or of a solver differs from `init` in form or type;
 /// `not-differentiable` if `init` has leaves that are not floats.
+#[doc(alias = "fsolve", alias = "optimize.root")]
 #[track_caller]
 pub fn custom_root<X: Tree<Var>>(
     f: impl Fn(X) -> X,

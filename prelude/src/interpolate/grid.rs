@@ -67,6 +67,7 @@ const MARGIN: usize = 12;
 /// ```
 ///
 /// Source: Unser, Aldroubi and Eden, *B-spline signal processing* (1993).
+#[doc(alias = "RegularGridInterpolator", alias = "interpn")]
 #[doc(alias = "grid_sample", alias = "resample", alias = "zoom", alias = "warp")]
 #[track_caller]
 pub fn map_coordinates(x: Var, coordinates: &[Var], order: Order, border: Border) -> Var {

@@ -112,6 +112,7 @@ impl Var {
     /// assert_eq!(rows.to_vec::<f64>()?, [1.0, 2.0, 3.0, 1.0, 2.0, 3.0]);
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
+    #[doc(alias = "expand_as")]
     #[doc(alias = "expand")]
     #[track_caller]
     pub fn broadcast_to(self, shape: impl Into<Shape>) -> Var {

@@ -43,6 +43,7 @@ pub fn hstack(parts: &[Var]) -> Var {
 /// assert_eq!(y.shape(), [2, 2]);
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
+#[doc(alias = "row_stack")]
 #[track_caller]
 pub fn vstack(parts: &[Var]) -> Var {
     on_behalf("vstack", caller(), || {
@@ -150,6 +151,7 @@ pub fn meshgrid(vectors: &[Var]) -> Vec<Var> {
 /// Returns the coordinates of the points of a grid whose axis i belongs to vector i (numpy's `indexing="ij"`).
 ///
 /// Errors: `shape` if an array has more than one axis.
+#[doc(alias = "mgrid", alias = "ogrid", alias = "cartesian_prod")]
 #[track_caller]
 pub fn meshgrid_ij(vectors: &[Var]) -> Vec<Var> {
     let at = caller();

@@ -29,6 +29,7 @@ unary! {
     #[doc(alias = "fabs")]
     abs = Abs;
     /// Returns the sign of x, -1, 0 or 1; nan for nan. The derivative is 0.
+    #[doc(alias = "sgn")]
     #[doc(alias = "sign")]
     signum = Sign;
     /// Returns the largest integer not above x. The derivative is 0.
@@ -105,6 +106,7 @@ unary! {
     /// Returns 1 - erf x, accurate for large x.
     erfc = Erfc;
     /// Returns Φ(x), the distribution function of the normal distribution, accurate in its left tail.
+    #[doc(alias = "norm.cdf")]
     #[doc(alias = "norm_cdf")]
     ndtr = Ndtr;
     /// Returns the inverse of `erf`.
@@ -137,8 +139,10 @@ macro_rules! two {
 }
 two! {
     /// Returns the larger operand; nan if either is nan. At a tie, each gets half of the derivative.
+    #[doc(alias = "clamp_min")]
     maximum = Max;
     /// Returns the smaller operand; nan if either is nan. At a tie, each gets half of the derivative.
+    #[doc(alias = "clamp_max")]
     minimum = Min;
     /// Returns √(x² + y²), without overflow. At the origin, first derivatives are 0, and second derivatives nan.
     hypot = Hypot;

@@ -81,6 +81,7 @@ impl Var {
     /// assert_eq!(area.item::<f64>()?, 2.5);
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
+    #[doc(alias = "trapz")]
     #[track_caller]
     pub fn trapezoid(self, points: impl IntoVar, axis: impl Axis) -> Var {
         let at = caller();
@@ -212,6 +213,7 @@ pub fn polyval(coefficients: impl IntoVar, x: impl IntoVar) -> Var {
 /// assert_eq!(y.to_vec::<f64>()?, [0.0, 5.0, 20.0]);
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
+#[doc(alias = "interp1d")]
 #[track_caller]
 pub fn interp(x: impl IntoVar, xp: impl IntoVar, fp: impl IntoVar) -> Var {
     let at = caller();

@@ -38,7 +38,8 @@ impl Var {
     }
 
     /// Returns the matrix product over the last two axes; the other axes are broadcast together as batches (numpy's
-    /// `matmul`). A vector is a row on the left and a column on the right.
+    /// `matmul`). A vector is a row on the left and a column on the right. PyTorch's `addmm(c, a, b)` is
+    /// `c + a.matmul(b)`.
     ///
     /// Errors: `shape` if inner extents differ or batches do not broadcast.
     ///
@@ -48,6 +49,7 @@ impl Var {
     /// assert_eq!(y.to_vec::<f64>()?, [1.0, 2.0, 0.0, 1.0]);
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
+    #[doc(alias = "addmm", alias = "baddbmm", alias = "addmv")]
     #[doc(alias = "bmm")]
     #[doc(alias = "mm")]
     #[doc(alias = "mv")]
@@ -60,6 +62,7 @@ impl Var {
 
     /// Returns all products of an element of `self` and an element of `y`. The shape is that of `self`, followed by
     /// that of `y`.
+    #[doc(alias = "ger")]
     #[track_caller]
     pub fn outer(self, y: impl IntoVar) -> Var {
         let at = caller();

@@ -101,7 +101,7 @@ fn count(x: Var, axes: &[usize], at: Loc) -> Var {
 }
 
 macro_rules! reductions {
-    ($($name:ident $name_axis:ident $name_keepdims:ident $([$alias:literal])? $doc:literal $body:expr;)*) => {
+    ($($name:ident $name_axis:ident $name_keepdims:ident $([$alias:literal])? $(axis $search:literal)? $doc:literal $body:expr;)*) => {
         /// Reductions over all axes, over some (`_axis`), or over some that stay with extent 1 (`_keepdims`).
         impl Var {
             $(#[doc = concat!($doc, " over all elements; a scalar. Over some axes: `", stringify!($name_axis), "(0)`.")]
@@ -112,6 +112,7 @@ macro_rules! reductions {
             }
 
             #[doc = concat!($doc, " over `axes` (an axis or several), which go away.")]
+            $(#[doc(alias = $search)])?
             ///
             /// Errors: `shape` if an axis does not exist or is named twice.
             #[track_caller]
@@ -130,15 +131,15 @@ macro_rules! reductions {
     };
 }
 reductions! {
-    sum sum_axis sum_keepdims "The sum" |x, axes, at| fold(Reducer::Sum, x, axes, at);
+    sum sum_axis sum_keepdims axis "sum(axis)" "The sum" |x, axes, at| fold(Reducer::Sum, x, axes, at);
     prod prod_axis prod_keepdims
         "The product (derivatives are right where factors are zero, but nan where a product of some factors overflows \
          beside a zero)"
         |x, axes, at| fold(Reducer::Prod, x, axes, at);
-    max max_axis max_keepdims ["amax"]
+    max max_axis max_keepdims ["amax"] axis "max(axis)"
         "The largest element (nan if any is; ties share the derivative evenly)"
         |x, axes, at| fold(Reducer::Max, x, axes, at);
-    min min_axis min_keepdims ["amin"]
+    min min_axis min_keepdims ["amin"] axis "min(axis)"
         "The smallest element (nan if any is; ties share the derivative evenly)"
         |x, axes, at| fold(Reducer::Min, x, axes, at);
     all all_axis all_keepdims "Whether every element is true (bool)"
@@ -148,9 +149,9 @@ reductions! {
     count_true count_true_axis count_true_keepdims
         "The number (i64) of elements that are true"
         count;
-    mean mean_axis mean_keepdims "The mean" mean;
-    var var_axis var_keepdims "The variance, dividing by the number of elements as in numpy (torch divides by one less)" var;
-    std std_axis std_keepdims "The standard deviation, dividing by the number of elements as in numpy (torch divides by one less)"
+    mean mean_axis mean_keepdims axis "mean(axis)" "The mean" mean;
+    var var_axis var_keepdims axis "var(axis)" "The variance, dividing by the number of elements as in numpy (torch divides by one less)" var;
+    std std_axis std_keepdims axis "std(axis)" "The standard deviation, dividing by the number of elements as in numpy (torch divides by one less)"
         |x, axes, at| emit(Scalar::Sqrt, &[var(x, axes, at)], at);
     logsumexp logsumexp_axis logsumexp_keepdims "ln Σ eˣ, without overflow," logsumexp;
     norm norm_axis norm_keepdims "The Euclidean norm √Σx²" norm;

@@ -229,6 +229,7 @@ impl Var {
     /// assert!(x[0] == 0.0 && (x[1] - 1.959963984540054).abs() < 1e-14);
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
+    #[doc(alias = "norm.ppf")]
     #[track_caller]
     pub fn ndtri(self) -> Var {
         of_floats("ndtri", [self], caller(), |[p]| {

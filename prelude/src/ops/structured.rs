@@ -91,6 +91,7 @@ pub fn toeplitz(column: Var, row: Var) -> Var {
 /// assert_eq!(y.to_vec::<f64>()?, [5.0, 2.0]);
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
+#[doc(alias = "chain_matmul")]
 #[track_caller]
 pub fn multi_dot(factors: &[Var]) -> Var {
     let at = caller();
@@ -152,6 +153,7 @@ impl Var {
     /// assert_eq!(vector.to_vec::<f64>()?, [5.0]);
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
+    #[doc(alias = "diag_embed")]
     #[track_caller]
     pub fn diag(self, k: i64) -> Var {
         let at = caller();

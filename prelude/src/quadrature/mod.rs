@@ -83,6 +83,7 @@ const SHORTEST: f64 = 1000.0;
 ///
 /// Errors: `shape` or `dtype` if a and b are not single floats of one dtype, `dtype` if the result of f has a leaf
 /// that is not a float.
+#[doc(alias = "simpson", alias = "simps", alias = "romberg", alias = "fixed_quad")]
 #[doc(alias = "integrate", alias = "quadgk", alias = "quad_vec", alias = "integral")]
 #[track_caller]
 pub fn quad<Y: Tree<Var>, F: Function<Var, Y, M>, M>(

@@ -5,6 +5,7 @@
 use super::stirling::{log_beta_density, log_gamma_density};
 use super::{checked, density, of_rows};
 use crate::Var;
+use crate::ops::functions::arange;
 use crate::ops::{Axis, broadcast_shapes, of_floats, resolve_axis, select, wrong};
 use crate::var::{IntoVar, caller, on_behalf};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem};
@@ -106,6 +107,64 @@ pub fn binomial_logpmf(k: impl IntoVar, n: impl IntoVar, p: impl IntoVar) -> Var
     })
 }
 
+/// Returns the entropy of the number of successes in `n` trials with probability `p` each, for integers `n`. It is summed
+/// over 321 counts around the mean, which are fractions of a deviation apart where that exceeds 10.
+///
+/// Errors: `dtype` if n are no integers or p no floats; `shape` if they do not broadcast.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// let f = |p: Var| stats::binomial_entropy(1, p) - stats::bernoulli_entropy(p);
+/// assert!(run(f, 0.3)?.item::<f64>()?.abs() < 1e-15);
+/// check_grads(|p: Var| stats::binomial_entropy(20, p), 0.3, 2)?;
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[doc(alias = "binom.entropy")]
+#[track_caller]
+pub fn binomial_entropy(n: impl IntoVar, p: impl IntoVar) -> Var {
+    let (at, name) = (caller(), "binomial_entropy");
+    let n = n.into_var(Dtype::I64, at);
+    let [p] = operands!(at, p);
+    let (tn, tp) = (n.ty(at), p.ty(at));
+    if !tn.dtype.is_integer() || !tp.dtype.is_float() {
+        let message = format!("`{name}` of {tn} trials with probability {tp}");
+        let problem = Problem::new(Kind::Dtype, message, "n are integers, p are floats");
+        return wrong(problem, &[n, p], tp, at);
+    }
+    of_floats(name, [count(name, n, p, at), p], at, |[n, p]| {
+        let sound = n.ge(0.0) & p.ge(0.0) & p.le(1.0);
+        let edge = p.eq(0.0) | p.eq(1.0);
+        let (m, q) = (select(sound, n, 0.0), select(sound & !edge, p, 0.5));
+        let sum = entropy_of_counts(m * q, m * q * (1.0 - q), m, |k| {
+            let (m, q) = (m.expand_dims(-1), q.expand_dims(-1));
+            log_beta_density([k + 1.0, k], [m - k + 1.0, m - k], q) - m.ln_1p()
+        });
+        // At its ends, the entropy is 0 with an infinite derivative.
+        let end = select(edge, p, 0.0);
+        checked(select(edge, n * (end.entr() + (1.0 - end).entr()), sum), sound)
+    })
+}
+
+/// The number of counts on each side of the mean that [`entropy_of_counts`] adds, and the number of steps per deviation
+/// where a step is larger than 1. Both sides are at least 16 deviations long.
+const SIDE: usize = 160;
+const STEPS: f64 = 10.0;
+
+/// Returns -Σ P ln P over counts k in 0..=`most`, for the given mean and variance of k and the function `log` with ln P,
+/// which takes arrays with one more axis.
+///
+/// If the deviation is large, the sum is over every h-th k times h. For a function as smooth as a normal density of
+/// deviation 10 h, this differs from the sum over all k by a factor of 1 + exp(-200 π²).
+fn entropy_of_counts(mean: Var, variance: Var, most: Var, log: impl Fn(Var) -> Var) -> Var {
+    let [mean, variance] = [mean, variance].map(Var::stop_gradient);
+    let step = (variance.sqrt() / STEPS).maximum(1.0);
+    let offsets = arange(2 * SIDE + 1, mean.dtype()) - SIDE as f64;
+    let k = mean.floor().expand_dims(-1) + step.expand_dims(-1) * offsets;
+    let inside = k.ge(0.0) & k.le(most.expand_dims(-1));
+    let log = log(select(inside, k, 0.0));
+    -(select(inside, log.exp() * log, 0.0).sum_axis(-1) * step)
+}
+
 /// Returns the log probability of `k` events with the Poisson distribution of mean `rate`.
 ///
 /// ```
@@ -125,6 +184,33 @@ pub fn poisson_logpmf(k: impl IntoVar, rate: impl IntoVar) -> Var {
         let outside = k.lt(0.0) | k.floor().ne(k) & !k.is_nan();
         let k = select(outside, 0.0, k);
         density(log_gamma_density(k + 1.0, k, rate), outside, rate.ge(0.0))
+    })
+}
+
+/// Returns the entropy of the Poisson distribution of mean `rate`, by the sum of [`binomial_entropy`].
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// // It approaches that of the normal distribution of the same variance.
+/// let f = |r: Var| stats::poisson_entropy(r) - stats::normal_entropy(r.sqrt());
+/// assert!(run(f, 1e8)?.item::<f64>()?.abs() < 1e-8);
+/// check_grads(|rate: Var| stats::poisson_entropy(rate), 3.0, 2)?;
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[doc(alias = "poisson.entropy")]
+#[track_caller]
+pub fn poisson_entropy(rate: impl IntoVar) -> Var {
+    let at = caller();
+    of_floats("poisson_entropy", operands!(at, rate), at, |[rate]| {
+        let (none, endless) = (rate.eq(0.0), rate.eq(f64::INFINITY));
+        let some = rate.gt(0.0) & !endless;
+        let r = select(some, rate, 1.0);
+        let sum = entropy_of_counts(r, r, r.full_like(f64::INFINITY), |k| {
+            log_gamma_density(k + 1.0, k, r.expand_dims(-1))
+        });
+        // At 0, the entropy is 0 with an infinite derivative.
+        let end = select(none, rate, 1.0).entr();
+        checked(select(none, end, select(endless, rate, sum)), rate.ge(0.0))
     })
 }
 

@@ -3,6 +3,7 @@
 use super::stirling::{entropy_of_gamma, log_hypotenuse, log_pi};
 use super::{checked, density};
 use crate::Var;
+use crate::dtype::epsilon;
 use crate::ops::{of_floats, select};
 use crate::var::{IntoVar, caller};
 use std::f64::consts::{LN_2, PI, TAU};
@@ -339,6 +340,63 @@ pub fn truncated_normal_entropy(
         };
         let edges = 0.5 * (term(lower) - term(upper));
         checked(entropy_of_normal(scale) + mass + edges, lower.lt(upper))
+    })
+}
+
+/// Returns the divergence KL(p ‖ q) of two truncated normal distributions, each given as (lower, upper, loc, scale) with
+/// bounds of the standard normal distribution; inf unless the interval of q includes that of p, up to rounding errors of
+/// the bounds.
+///
+/// Far in a tail, terms of the size of the squared bounds cancel.
+///
+/// ```
+/// use tapeloom::prelude::*;
+/// // Both are the same distribution on [0, 1], up to the part that q leaves to other numbers.
+/// let kl = |upper: Var| {
+///     stats::truncated_normal_kl((0.0, 1.0, 0.0, 1.0), (0.0, upper, 0.0, 1.0))
+/// };
+/// let y = run(kl, [1.0, f64::INFINITY, 0.5])?.to_vec::<f64>()?;
+/// assert!(y[0].abs() < 1e-15 && (y[1] - 0.381715).abs() < 1e-6 && y[2] == f64::INFINITY);
+/// # Ok::<(), tapeloom::Error>(())
+/// ```
+#[track_caller]
+pub fn truncated_normal_kl(
+    (lower, upper, loc, scale): (impl IntoVar, impl IntoVar, impl IntoVar, impl IntoVar),
+    (other_lower, other_upper, other_loc, other_scale): (
+        impl IntoVar,
+        impl IntoVar,
+        impl IntoVar,
+        impl IntoVar,
+    ),
+) -> Var {
+    let at = caller();
+    let operands =
+        operands!(at, lower, upper, loc, scale, other_lower, other_upper, other_loc, other_scale);
+    of_floats("truncated_normal_kl", operands, at, |[a, b, m, s, c, d, n, t]| {
+        let mass = log_mass(a, b);
+        let finite = |x: Var| select(x.is_finite(), x, 0.0);
+        let density = |x: Var| {
+            let log = -0.5 * finite(x).square() - 0.5 * TAU.ln() - mass;
+            select(x.is_finite(), log.exp(), 0.0)
+        };
+        // The means of z and z² for z = (x - m) / s, and that of ((x - n) / t)².
+        let (at_a, at_b) = (density(a), density(b));
+        let mean = at_a - at_b;
+        let square = 1.0 + finite(a) * at_a - finite(b) * at_b;
+        let (ratio, shift) = (s / t, (m - n) / t);
+        let other = ratio.square() * square + 2.0 * ratio * mean * shift + shift.square();
+        let kl = log_mass(c, d) - mass - ratio.ln() + 0.5 * (other - square);
+        let size = |x: Var, loc: Var, scale: Var| loc.abs() + (scale * finite(x)).abs();
+        let within = |x: Var, y: Var| {
+            let rounding = (size(x, m, s) + size(y, n, t)) * (4.0 * epsilon(x.dtype()));
+            let (x, y) = (m + s * x, n + t * y);
+            (x.ge(y), (x - y).abs().le(rounding))
+        };
+        let (above, near_low) = within(a, c);
+        let (over, near_high) = within(b, d);
+        let inside = (above | near_low) & (!over | near_high | (m + s * b).eq(n + t * d));
+        let sound = a.lt(b) & c.lt(d) & s.gt(0.0) & t.gt(0.0);
+        checked(select(inside, kl, f64::INFINITY), sound)
     })
 }
 

@@ -3,7 +3,7 @@
 //! | distribution | log density | entropy | divergence |
 //! |---|---|---|---|
 //! | normal | [`normal_logpdf`] | [`normal_entropy`] | [`normal_kl`] |
-//! | normal, truncated | [`truncated_normal_logpdf`] | [`truncated_normal_entropy`] | |
+//! | normal, truncated | [`truncated_normal_logpdf`] | [`truncated_normal_entropy`] | [`truncated_normal_kl`] |
 //! | normal, of vectors | [`linalg::multivariate_normal_logpdf`] | [`linalg::multivariate_normal_entropy`] | [`linalg::multivariate_normal_kl`] |
 //! | uniform | [`uniform_logpdf`] | [`uniform_entropy`] | [`uniform_kl`] |
 //! | Laplace | [`laplace_logpdf`] | [`laplace_entropy`] | [`laplace_kl`] |
@@ -11,14 +11,16 @@
 //! | Gumbel | [`gumbel_logpdf`] | [`gumbel_entropy`] | [`gumbel_kl`] |
 //! | Cauchy | [`cauchy_logpdf`] | [`cauchy_entropy`] | [`cauchy_kl`] |
 //! | Student's t | [`student_t_logpdf`] | [`student_t_entropy`] | |
+//! | von Mises | [`von_mises_logpdf`] | [`von_mises_entropy`] | [`von_mises_kl`] |
 //! | exponential | [`exponential_logpdf`] | [`exponential_entropy`] | [`exponential_kl`] |
 //! | gamma, χ² | [`gamma_logpdf`], [`chisquare_logpdf`] | [`gamma_entropy`] | [`gamma_kl`] |
 //! | beta, Dirichlet | [`beta_logpdf`], [`dirichlet_logpdf`] | [`beta_entropy`], [`dirichlet_entropy`] | [`beta_kl`], [`dirichlet_kl`] |
 //! | Bernoulli, categorical | [`bernoulli_logpmf`], [`categorical_logpmf`] | [`bernoulli_entropy`], [`categorical_entropy`] | [`bernoulli_kl`], [`categorical_kl`] |
-//! | binomial, Poisson | [`binomial_logpmf`], [`poisson_logpmf`] | | [`poisson_kl`] |
+//! | binomial, Poisson | [`binomial_logpmf`], [`poisson_logpmf`] | [`binomial_entropy`], [`poisson_entropy`] | [`poisson_kl`] |
 //!
-//! An empty field means that the function is absent. The divergence of two binomial distributions of n trials is n
-//! times [`bernoulli_kl`].
+//! An empty field means that the function is absent: divergences of logistic distributions of different scales and of
+//! Student's t have no closed form. Integrate `p ln (p / q)` by [`quad`](crate::quad), or average `ln (p / q)` over
+//! samples of p. The divergence of two binomial distributions of n trials is n times [`bernoulli_kl`].
 //!
 //! All are functions of arrays that are broadcast together, with derivatives of every order in x and in each
 //! parameter. With `loc` and `scale`, the distribution is that of `loc + scale * sample`, so `scale` is 1 / rate
@@ -54,14 +56,17 @@ macro_rules! operands {
     }};
 }
 
+mod circular;
 mod counts;
 mod gamma;
 mod location;
 mod stirling;
 
+pub use circular::{von_mises_entropy, von_mises_kl, von_mises_logpdf};
 pub use counts::{
-    bernoulli_entropy, bernoulli_kl, bernoulli_logpmf, binomial_logpmf, categorical_entropy,
-    categorical_kl, categorical_logpmf, poisson_kl, poisson_logpmf,
+    bernoulli_entropy, bernoulli_kl, bernoulli_logpmf, binomial_entropy, binomial_logpmf,
+    categorical_entropy, categorical_kl, categorical_logpmf, poisson_entropy, poisson_kl,
+    poisson_logpmf,
 };
 pub use gamma::{
     beta_entropy, beta_kl, beta_logpdf, chisquare_logpdf, dirichlet_entropy, dirichlet_kl,
@@ -72,7 +77,7 @@ pub use location::{
     cauchy_entropy, cauchy_kl, cauchy_logpdf, gumbel_entropy, gumbel_kl, gumbel_logpdf,
     laplace_entropy, laplace_kl, laplace_logpdf, logistic_entropy, logistic_logpdf, normal_entropy,
     normal_kl, normal_logpdf, student_t_entropy, student_t_logpdf, truncated_normal_entropy,
-    truncated_normal_logpdf, uniform_entropy, uniform_kl, uniform_logpdf,
+    truncated_normal_kl, truncated_normal_logpdf, uniform_entropy, uniform_kl, uniform_logpdf,
 };
 
 use crate::Var;

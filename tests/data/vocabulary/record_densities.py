@@ -207,3 +207,109 @@ case("poisson_kl", lambda p, q: p * jnp.log(p / q) - p + q, A[1], B[1])
 case("categorical_kl", lambda x, y: (jax.nn.softmax(x) * (jax.nn.log_softmax(x) - jax.nn.log_softmax(y))).sum(-1), logits, normal(2, 3))
 case("categorical_kl", None, np.array([[0.0, -INF], [0.0, 0.0]]), np.array([[0.0, 0.0], [0.0, -INF]]), edge=True, grad=False,
      ref=lambda x, y: np.array([np.log(2), INF]))
+
+# Angles, truncated normal distributions, and entropies of counts.
+mp.mp.dps = 50
+ANGLES = np.array([[-3.0, -0.5, 0.0], [0.7, 2.0, 3.1]])
+CENTERS, MANY = np.array([0.3, -1.0, 2.5]), np.array([0.4, 3.0, 40.0])
+bessel = jax.scipy.special
+log_i0 = lambda k: jnp.log(bessel.i0e(k)) + k
+ratio = lambda k: bessel.i1e(k) / bessel.i0e(k)
+case("von_mises_logpdf", lambda x, m, k: jst.vonmises.logpdf(x - m, k), ANGLES, CENTERS, MANY, ref=lambda x, m, k: st.vonmises.logpdf(x, k, loc=m))
+case("von_mises_logpdf", None, np.array([0.5, 1e-3, 1e-6, 0.5, 0.5, NAN]), np.zeros(6), np.array([0.0, 1e6, 1e12, -1.0, NAN, 1.0]), edge=True, grad=False,
+     ref=numbers(lambda x, m, k: mp.nan if not k >= 0 else k * mp.cos(x - m) - mp.log(2 * mp.pi * mp.besseli(0, k))))
+case("von_mises_entropy", lambda k: jnp.log(2 * jnp.pi) + log_i0(k) - k * ratio(k), MANY, ref=st.vonmises.entropy)
+case("von_mises_entropy", None, np.array([0.0, 299.0, 301.0, 1e5, 1e10]), edge=True, grad=False,
+     ref=numbers(lambda k: mp.log(2 * mp.pi * mp.besseli(0, k)) - k * mp.besseli(1, k) / mp.besseli(0, k)))
+
+
+def angles_apart(m, k, n, l):
+    p = lambda x, m, k: k * mp.cos(x - m) - mp.log(2 * mp.pi * mp.besseli(0, k))
+    return mp.quad(lambda x: mp.exp(p(x, m, k)) * (p(x, m, k) - p(x, n, l)), mp.linspace(m - mp.pi, m + mp.pi, 9))
+
+
+case("von_mises_kl", lambda m, k, n, l: ratio(k) * (k - l * jnp.cos(m - n)) - log_i0(k) + log_i0(l), CENTERS, MANY, np.array([0.1, 1.0, 2.0]),
+     np.array([2.0, 0.5, 30.0]), ref=numbers(angles_apart))
+
+
+def cut_apart(a, b, m, s, c, d, n, t):
+    z = (x_mean(a, b), x_square(a, b))
+    other = (s**2 * z[1] + 2 * s * (m - n) * z[0] + (m - n) ** 2) / t**2
+    mass = lambda a, b: jnp.log(jst.norm.cdf(b) - jst.norm.cdf(a))
+    return jnp.log(t / s) + mass(c, d) - mass(a, b) + (other - z[1]) / 2
+
+
+def x_mean(a, b):
+    return (jst.norm.pdf(a) - jst.norm.pdf(b)) / (jst.norm.cdf(b) - jst.norm.cdf(a))
+
+
+def x_square(a, b):
+    return 1 + (a * jst.norm.pdf(a) - b * jst.norm.pdf(b)) / (jst.norm.cdf(b) - jst.norm.cdf(a))
+
+
+def cut_by_integral(a, b, m, s, c, d, n, t):
+    def p(x, a, b, m, s):
+        z = (x - m) / s
+        return -z**2 / 2 - mp.log(2 * mp.pi) / 2 - mp.log(s) - mp.log(mp.ncdf(b) - mp.ncdf(a) if b < 0 or a < 0 else mp.ncdf(-a) - mp.ncdf(-b))
+
+    low, high = m + s * max(a, mp.mpf(-12)), m + s * min(b, max(a, 0) + 14)
+    return mp.quad(lambda x: mp.exp(p(x, a, b, m, s)) * (p(x, a, b, m, s) - p(x, c, d, n, t)), mp.linspace(low, high, 17))
+
+
+mp.mp.dps = 30
+case("truncated_normal_kl", cut_apart, np.array([-1.0, 0.5, -2.0]), np.array([0.5, 2.0, -1.0]), np.array([0.0, 0.1, 0.5]), np.array([1.0, 1.1, 0.7]),
+     np.array([-2.0, -0.5, -4.0]), np.array([1.5, 3.0, 3.0]), np.array([0.2, 0.0, -0.4]), np.array([1.3, 1.7, 0.8]), ref=numbers(cut_by_integral))
+case("truncated_normal_kl", None, np.array([-INF, 2.0, -INF, 10.0]), np.array([2.0, INF, INF, INF]), np.zeros(4), np.ones(4),
+     np.array([-INF, 1.0, -INF, 9.0]), np.array([3.0, INF, INF, INF]), np.array([0.0, 0.5, 1.0, 0.0]), np.array([1.0, 1.0, 2.0, 1.0]), edge=True, grad=False,
+     ref=numbers(cut_by_integral))
+# One interval with three scales, bounds beyond the other's, and no interval.
+case("truncated_normal_kl", None, np.array([-0.1 / 0.3, -1.0, -1.0, 1.0]), np.array([0.7 / 0.3, 1.0, 1.0, 0.0]), np.array([0.1, 0.0, 0.0, 0.0]),
+     np.array([0.3, 1.0, 1.0, 1.0]), np.array([-0.1 / 0.7, -0.9, -2.0, -2.0]), np.array([0.7 / 0.7, 2.0, 0.9, 2.0]), np.array([0.1, 0.0, 0.0, 0.0]),
+     np.array([0.7, 1.0, 1.0, 1.0]), edge=True, grad=False,
+     ref=lambda *v: np.array([float(cut_by_integral(*[mp.mpf(float(x[0])) for x in v])), INF, INF, NAN]))
+counts = jnp.arange(400.0)
+
+
+def poisson_entropy(r):
+    log = xlogy(counts, r[..., None]) - r[..., None] - gammaln(counts + 1)
+    return -(jnp.exp(log) * log).sum(-1)
+
+
+def poisson_sum(r):
+    # Of large rates, fifteen deviations on each side.
+    k = range(0, int(r) + 400) if r < 1000 else range(int(r - 15 * mp.sqrt(r)), int(r + 15 * mp.sqrt(r)))
+    total = mp.mpf(0)
+    log = k[0] * mp.log(r) - r - mp.loggamma(k[0] + 1)
+    for i in k:
+        total -= mp.exp(log) * log
+        log += mp.log(r / (i + 1))
+    return total
+
+
+case("poisson_entropy", poisson_entropy, np.array([[0.3, 2.0, 17.5], [60.0, 99.0, 130.0]]), ref=numbers(poisson_sum))
+case("poisson_entropy", None, np.array([1e-8, 99.99, 100.01, 5000.0]), edge=True, grad=False, ref=numbers(poisson_sum))
+case("poisson_entropy", None, np.array([0.0, INF, -1.0, NAN]), edge=True, grad=False, ref=lambda r: np.array([0.0, INF, NAN, NAN]))
+
+
+def binomial_entropy(n, p):
+    n, p = n[..., None] * 1.0, p[..., None]
+    inside = counts <= n
+    k = jnp.where(inside, counts, 0.0)
+    log = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1) + xlogy(k, p) + xlogy(n - k, 1 - p)
+    return -jnp.where(inside, jnp.exp(log) * log, 0.0).sum(-1)
+
+
+TRIALS = np.array([1, 2, 17, 300])
+case("binomial_entropy", binomial_entropy, TRIALS, np.array([0.3, 0.5, 0.9, 0.02]), ref=st.binom.entropy)
+
+
+def binomial_sum(n, p):
+    mean, width = n * p, 16 * mp.sqrt(n * p * (1 - p)) + 60
+    k = range(max(0, int(mean - width)), min(int(n), int(mean + width)) + 1)
+    log = lambda k: mp.loggamma(n + 1) - mp.loggamma(k + 1) - mp.loggamma(n - k + 1) + k * mp.log(p) + (n - k) * mp.log(1 - p)
+    return -mp.fsum(mp.exp(log(i)) * log(i) for i in k)
+
+
+case("binomial_entropy", None, np.array([400, 4000, 100000, 1000000]), np.array([0.5, 0.4, 0.999, 1e-4]), edge=True, grad=False, ref=numbers(binomial_sum))
+case("binomial_entropy", None, np.array([0, 5, 5, 5, -1]), np.array([0.5, 0.0, 1.0, 1.5, 0.5]), edge=True, grad=False,
+     ref=lambda n, p: np.array([0.0, 0.0, 0.0, NAN, NAN]))

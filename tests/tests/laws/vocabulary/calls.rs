@@ -360,4 +360,12 @@ calls! {
     "bernoulli_kl": |x: X| stats::bernoulli_kl(x[0], x[1]);
     "categorical_kl": |x: X| stats::categorical_kl(x[0], x[1], -1);
     "poisson_kl": |x: X| stats::poisson_kl(x[0], x[1]);
+
+    "von_mises_logpdf": |x: X| stats::von_mises_logpdf(x[0], x[1], x[2]);
+    "von_mises_entropy": |x: X| stats::von_mises_entropy(x[0]);
+    "von_mises_kl": |x: X| stats::von_mises_kl((x[0], x[1]), (x[2], x[3]));
+    "truncated_normal_kl":
+        |x: X| stats::truncated_normal_kl((x[0], x[1], x[2], x[3]), (x[4], x[5], x[6], x[7]));
+    "poisson_entropy": |x: X| stats::poisson_entropy(x[0]);
+    "binomial_entropy": |x: X| stats::binomial_entropy(x[0], x[1]);
 }

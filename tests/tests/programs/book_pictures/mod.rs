@@ -15,13 +15,14 @@ const RED: &str = "#c0392b";
 #[test]
 fn pictures_show_the_results_of_their_programs() {
     type Draw = fn() -> Result<String, Failure>;
-    let all: [(&str, Draw); 6] = [
+    let all: [(&str, Draw); 7] = [
         ("filter", control_flow),
         ("gaussian_process", linear_algebra),
         ("median", convolutions),
         ("spiral", networks),
         ("gamma", special_functions),
         ("gas", implicit),
+        ("tone", fourier),
     ];
     for (name, draw) in all {
         compare_picture(name, &draw().unwrap());
@@ -268,4 +269,27 @@ fn implicit() -> Result<String, Failure> {
         chart = chart.line(name, RED, &ends).dots("", RED, &[(at, v)]);
     }
     Ok(chart.svg(["pressure", "volume"], [&[1.0, 2.0, 3.0, 4.0], &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]]))
+}
+
+/// Draws the loudest frequency of each frame of a rising tone, as in the chapter on Fourier transforms.
+fn fourier() -> Result<String, Failure> {
+    let loudest = |t: Var| {
+        let tone = (std::f64::consts::TAU * (0.05 * t + 0.15 / 2048.0 * t * t)).sin();
+        let window = fft::Window::Hann.periodic(128, Dtype::F64);
+        fft::stft(tone, fft::Frames::new(window, 32)).abs().argmax(0)
+    };
+    let t: Vec<f64> = (0..2048).map(f64::from).collect();
+    let bins = run(loudest, t)?;
+    let found: Vec<(f64, f64)> = bins
+        .numbers()
+        .enumerate()
+        .map(|(i, k)| ((32 * i) as f64, k / 128.0))
+        .skip(2)
+        .take(60)
+        .collect();
+    let chart = Chart::new([0.0, 2048.0], [0.0, 0.4])
+        .line("frequency of the tone", GREY, &[(0.0, 0.05), (2048.0, 0.35)])
+        .dots("loudest bin of a frame", BLUE, &found);
+    let ticks: [&[f64]; 2] = [&[0.0, 512.0, 1024.0, 1536.0], &[0.0, 0.1, 0.2, 0.3, 0.4]];
+    Ok(chart.svg(["sample", "periods a sample"], ticks))
 }
