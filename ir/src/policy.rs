@@ -1,24 +1,24 @@
-//! Requests to the checkpoint planner: a [`Policy`], with the costs of values where the two halves will run.
+//! Requests to the checkpoint planner: a [`Policy`], with the costs of reading values in the linear function.
 
 use crate::policy_table::{Bits, Policy};
 
-/// A request to plan a derivative in two halves: the policy that chooses its residuals, and the cost of each
-/// parameter and result where the halves will run.
+/// A request to plan a linearization (a forward function and a linear function): the policy that chooses its residuals,
+/// and the costs, for the linear function, of reading the parameters and results of the forward function.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct PlanRequest {
     /// The policy that chooses residuals.
     pub policy: Policy,
-    /// Per parameter: the cost, for the second half, of reading it; missing entries are [`Price::THERE`].
+    /// Per parameter: the cost, for the linear function, of reading it; missing entries are [`Price::THERE`].
     pub params: Vec<Price>,
-    /// Per result: the cost, for the second half, of reading it; missing entries are [`Price::THERE`].
+    /// Per result: the cost, for the linear function, of reading it; missing entries are [`Price::THERE`].
     pub results: Vec<Price>,
     /// If the body of a loop is planned: the number of iterations that share a residual which is the same in all of
     /// them.
     pub iterations: usize,
     /// The number of runs of the function during the whole program. Each run saves its own residuals.
     pub runs: usize,
-    /// Whether both halves will be in one function. If so, recomputation reads its inputs through barriers, so that
-    /// CSE does not merge it with the forward half.
+    /// Whether the forward function and the linear function will become parts of one function. If so, recomputation
+    /// reads its inputs through barriers, so that CSE does not merge it with the forward function.
     pub together: bool,
     /// The packing of residuals: the number of bits of each.
     pub bits: Bits,
@@ -140,7 +140,7 @@ impl Amortization {
     }
 }
 
-/// The cost, for the second half, of reading a value.
+/// The cost, for the linear function, of reading a value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Price {
     /// A value that is the same in all iterations costs its bytes, spread over them. Values computed from such
@@ -151,7 +151,7 @@ pub enum Price {
 }
 
 impl Price {
-    /// The price of a value that costs nothing, since it is available to the second half anyway.
+    /// The price of a value that costs nothing, since it is available to the linear function anyway.
     pub const THERE: Price = Price::Bytes(Amortization::FREE);
     /// The price of a value that costs all its bytes in each iteration.
     pub const OWN: Price = Price::Bytes(Amortization::OWN);
@@ -170,14 +170,16 @@ impl Price {
 }
 
 impl PlanRequest {
-    /// Returns the request for a call: both halves are in one function, so operands and results are free to read.
+    /// Returns the request for a call: the forward function and the linear function become parts of one function, so
+    /// operands and results are free to read.
     pub fn call(policy: Policy) -> PlanRequest {
         let bits = policy.row().bits;
         let (params, results) = (Vec::new(), Vec::new());
         PlanRequest { policy, params, results, iterations: 1, runs: 1, together: true, bits }
     }
 
-    /// Returns the request for a function (such as a loop's body) whose two halves are run by two equations.
+    /// Returns the request for a function (such as a loop's body) whose forward function and linear function are run by
+    /// two equations.
     pub fn apart(params: Vec<Price>, results: Vec<Price>, iterations: usize) -> PlanRequest {
         // The context is that of the parameters; a function that is differentiated has at least one.
         let context = params.iter().map(|price| price.share().context).max().unwrap_or_default();

@@ -20,9 +20,9 @@ use std::sync::Arc;
 /// of a module.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
 pub enum Policy {
-    /// Residuals that are cheaper to save than to recompute, by the costs of moving a byte and of an addition.
-    /// Recomputation is at most a tenth of the arithmetic, and recomputes no function of the library (`exp`,
-    /// `tanh`, ..), no reduction and no contraction.
+    /// Residuals are saved if that is cheaper than to recompute them, where saving costs moves of bytes and recomputing
+    /// costs arithmetic, counted in additions. Recomputation is at most a tenth of the arithmetic, and recomputes no
+    /// function of the library (`exp`, `tanh`, ..), no reduction and no contraction.
     #[default]
     Planned,
     /// Every value that the reverse pass reads is saved.
@@ -88,7 +88,7 @@ pub struct PolicyRow {
     pub bits: Bits,
     /// The algorithm that chooses residuals.
     pub planner: Planner,
-    /// Whether the policy lists all residuals. If so, results of the function and other values of its forward half
+    /// Whether the policy lists all residuals. If so, results of the function and other values of its forward function
     /// do not count as available to the reverse pass.
     pub nothing_else: bool,
 }

@@ -8,7 +8,7 @@
 //!   --checkpoint FILE  save the run there every 20 steps, and at the end
 //!   --every N          save it every N steps instead
 //!   --resume           go on from the checkpoint if the file exists
-//!   --svg FILE         draw the losses
+//!   --svg FILE         plot the losses
 //! ```
 //!
 //! A checkpoint is the tree `Run`: parameters, the state of the optimiser with its counts of steps, from which the
@@ -299,7 +299,7 @@ fn picture(losses: &[f32]) -> String {
     svg
 }
 
-/// Trains, draws the losses, and prints how the model continues the text.
+/// Trains the model, plots the losses, and prints how the model continues the text.
 pub(crate) fn perform(options: &Options) -> Result<(), Box<dyn Error>> {
     let data = Encoded::new();
     let all = train(options, &data)?;

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! cargo run --release --example springs               prints how far it comes
-//! cargo run --release --example springs -- walk.svg   draws it, too
+//! cargo run --release --example springs -- walk.svg   also writes a picture of its walk
 //! ```
 //!
 //! After Hu et al., "DiffTaichi: differentiable programming for physical simulation" (2020).

@@ -284,8 +284,8 @@ impl Staged {
         args.chain(self.closed.captures.iter().copied()).collect()
     }
 
-    /// Emits a call of the first half of a function; returns the function's results and the residuals for the
-    /// second half.
+    /// Emits a call of `fwd`, the forward function of this function's linearization; returns the function's results and
+    /// the residuals for the linear or reverse function.
     pub(crate) fn first_half(&self, fwd: FuncId, residuals: &[Residual]) -> (Vec<Var>, Vec<Var>) {
         let mut y = self.call(fwd, &self.args, [], false);
         let x: Vec<Var> = self.operands(&self.args).into_iter().map(Var::new).collect();

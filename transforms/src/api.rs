@@ -18,8 +18,8 @@ pub fn jvp(module: &mut Module, f: FuncId, active: &[bool]) -> Result<JvpOf, Pro
     Transforms.jvp(module, f, active, &[])
 }
 
-/// Derives the two halves of the derivative of `f` with respect to the `active` parameters, planned by
-/// `Policy::Planned`.
+/// Derives the linearization of `f` (a forward function and a linear function) with respect to the `active` parameters,
+/// planned by `Policy::Planned`.
 ///
 /// # Errors
 /// A derivative that does not exist, with the user's line.

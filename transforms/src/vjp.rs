@@ -11,14 +11,14 @@ use tapeloom_ir::lang::query::{Residual, TransposeOf};
 use tapeloom_ir::prim::Op;
 use tapeloom_ir::{Builder, Draft, FuncId, Kind, Module, Policy, Problem};
 
-/// A function's reverse derivative, whole and in its two halves.
+/// A function's reverse derivative: as one function, and split into a forward and a reverse function.
 #[derive(Clone, Debug)]
 pub struct VjpOf {
     /// The whole derivative: `(x.., ct of the active outputs) -> (y.., ct of the inputs marked in nonzero)`.
     pub function: FuncId,
-    /// The forward half: `x.. -> (y.., saved..)`.
+    /// The forward function: `x.. -> (y.., saved..)`.
     pub fwd: FuncId,
-    /// The reverse half: `(residuals..; ct of the active outputs) -> ct of the inputs marked in nonzero`.
+    /// The reverse function: `(residuals..; ct of the active outputs) -> ct of the inputs marked in nonzero`.
     pub bwd: FuncId,
     /// Per residual: whether it is a parameter, a result or a saved value of `fwd`.
     pub residuals: Vec<Residual>,
@@ -37,7 +37,7 @@ pub fn vjp(module: &mut Module, f: FuncId, active: &[bool]) -> Result<VjpOf, Pro
     let every = vec![true; module.function(of.lin).results.len()];
     let back = match !module.function(of.lin).linear_params.is_empty() {
         true => crate::transpose(module, of.lin, &every)?,
-        // Without linear parameters no cotangent goes in and none comes out, so the linear half is its own
+        // Without linear parameters no cotangent goes in and none comes out, so the linear function is its own
         // transpose.
         false => TransposeOf { function: of.lin, nonzero: Vec::new() },
     };

@@ -110,8 +110,8 @@ macro_rules! machine {
 /// The upper limit of many machine parameters (65,536): larger than in any real machine, and small enough for the
 /// simulator's memory and for tick counts in 64 bits.
 const MANY: u64 = 1 << 16;
-/// The upper limit of energies (2^24, in the unit of Table III): larger than any access needs, and small enough that
-/// sums do not overflow.
+/// The upper limit of energies (2^24, in the unit of [`TABLE_III`]): larger than any access needs, and small enough
+/// that sums do not overflow.
 const MOST_ENERGY: u64 = 1 << 24;
 
 machine! {
@@ -175,7 +175,7 @@ machine! {
     pace = 1, 1, 1..=MANY;
     /// The latency of a barrier (the end of a layer) in ticks, counted from the last access of its layer.
     barrier = 1, 1, 0..=MANY;
-    /// The energy of an access to the scratchpad, in the unit of Table III.
+    /// The energy of an access to the scratchpad, in the unit of [`TABLE_III`].
     scratchpad_energy = 100, 100, 0..=MANY;
 }
 
@@ -198,8 +198,8 @@ impl Machine {
         self.entries / self.halves.max(1)
     }
 
-    /// Returns the energy of an access to the machine's cache, in the unit of Table III; `None` if `energies`
-    /// lacks the cache's size.
+    /// Returns the energy of an access to the machine's cache, in the unit of [`TABLE_III`]; `None` if `energies` lacks
+    /// the cache's size.
     pub fn cache_energy(&self) -> Option<u64> {
         self.energies.iter().find(|(bytes, _)| *bytes == self.cache).map(|(_, energy)| *energy)
     }

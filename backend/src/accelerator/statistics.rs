@@ -8,8 +8,8 @@
 //! full    the same + write-backs + ceil(bytes streamed out / line)
 //! ```
 //!
-//! *Energy* is that of accesses on the chip, without memory. N_cache and N_scratchpad are the numbers of accesses;
-//! e(X) for a cache of X bytes and e_s for the scratchpad are the energies of Table III:
+//! *Energy* is that of accesses on the chip, without memory. N_cache and N_scratchpad are the numbers of accesses; e(X)
+//! for a cache of X bytes and e_s for the scratchpad are the energies in Table III of the TapeFlow paper:
 //!
 //! ```text
 //! E = N_cache e(X) + N_scratchpad e_s
@@ -133,7 +133,7 @@ impl Counts {
     }
 }
 
-/// Energies of a run, in the unit of Table III (assumed to be 0.1 pJ).
+/// Energies of a run, in the unit of Table III of the TapeFlow paper (assumed to be 0.1 pJ).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Energy {
     /// The energy as the TapeFlow paper counts it: accesses of the cache and of the scratchpad.

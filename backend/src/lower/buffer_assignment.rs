@@ -85,7 +85,7 @@ pub(crate) fn finish(
             Lifetime { first, last, bytes: buffers[*buffer].ty.bytes() }
         })
         .collect();
-    // The workspace of a region (a call, branch or loop) is a buffer that lives for the region's one step.
+    // The workspace of a region (a call, branch or loop) is a buffer whose lifetime is the one step of the region.
     let (mut framed, mut workspaces) = (Vec::new(), Vec::new());
     for (step, tree) in emitted.body.iter().enumerate() {
         if let Tree::Region(r) = tree {

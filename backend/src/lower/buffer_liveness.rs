@@ -1,9 +1,9 @@
 //! Computes which nodes share memory, the lifetime of this memory in steps, and the axes that need memory.
 //!
-//! An axis of a node along which every access uses the index of one loop needs no memory: the node
-//! lives within one iteration, and its buffer holds one iteration (a row of exponentials between
-//! the two inner loops of a softmax). An update shares the memory of its base. A node whose lifetime begins
-//! where that of another node ends takes over the memory of that node.
+//! An axis of a node along which every access uses the index of one loop needs no memory: the lifetime of the node is
+//! one iteration, and its buffer holds one iteration (a row of exponentials between the two inner loops of a softmax).
+//! An update shares the memory of its base. A node whose lifetime begins where that of another node ends takes over the
+//! memory of that node.
 
 use super::affine::{Index, as_index};
 use super::fusion::FusedTrees;

@@ -74,7 +74,7 @@ pub(crate) enum NodeKind {
 /// The elements that an update overwrites.
 #[derive(Clone, Debug)]
 pub(crate) enum Update {
-    /// A box that begins at a run-time index; see
+    /// A box (a range of indices along each axis) that begins at a run-time index; see
     /// [`Lowering::DynamicUpdateSlice`](tapeloom_ir::prim::Lowering::DynamicUpdateSlice).
     Slice,
     /// Elements at the positions in an array of indices; see
@@ -95,7 +95,7 @@ pub(crate) enum Movement {
     Reshape,
     /// The index of each element along an axis; see [`Lowering::Iota`](tapeloom_ir::prim::Lowering::Iota).
     Iota { axis: usize },
-    /// A box of the operand that begins at a run-time index; see
+    /// A box (a range of indices along each axis) of the operand that begins at a run-time index; see
     /// [`Lowering::DynamicSlice`](tapeloom_ir::prim::Lowering::DynamicSlice).
     Slice,
     /// Elements of the operand at the positions in an array of indices; see

@@ -1,9 +1,9 @@
 //! Regions: nodes with several results or with effects (calls, branches, loops, external functions).
 //!
-//! Calls of functions that are compiled once, loops and branches are regions. The functions that they run are
-//! kernels, lowered separately; the workspace of a kernel is a frame in the workspace of the caller, which
-//! lives for the step of the region. So an array that a loop reads lives to the end of the loop, and
-//! an array that an iteration computes lives in that iteration, without further analysis.
+//! Calls of functions that are compiled once, loops and branches are regions. The functions that they run are kernels,
+//! lowered separately; the workspace of a kernel is a frame in the workspace of the caller, whose lifetime is the step
+//! of the region. So the lifetime of an array that a loop reads lasts to the end of the loop, and that of an array that
+//! an iteration computes lies within this iteration, without further analysis.
 //!
 //! In the graph a region is represented by its results (`NodeKind::Result`), in loop trees by a step of its own.
 //!

@@ -11,10 +11,10 @@
 //! }
 //! ```
 //!
-//! A slice has no memory of its own: its readers read its operand. So a slice that is small compared to the
-//! overwritten array is copied first ([`copied`]), and an update waits for every reader that does not wait
-//! for it ([`in_order`]). Otherwise an update of one element would copy the array, and a loop over elements,
-//! or its gradient, would copy it in every iteration.
+//! A slice has no memory of its own: its readers read its operand. So a slice that is small compared to the overwritten
+//! array is copied first ([`copied`]), and an update comes after every reader that does not depend on it
+//! ([`in_order`]). Otherwise an update of one element would copy the array, and a loop over elements, or its gradient,
+//! would copy it in every iteration.
 
 use super::graph::{Graph, Movement, NodeId, NodeKind, Source};
 use super::iteration_domain::FusionCandidate;
@@ -23,8 +23,8 @@ use super::units::Donation;
 use cranelift_entity::SecondaryMap;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The number of reads per candidate that are followed, in total over all updates, to find the candidates
-/// that wait for an update.
+/// The number of reads per candidate that are followed, in total over all updates, to find the candidates that depend
+/// on an update.
 const FOLLOWED: usize = 64;
 
 /// Returns the views of overwritten arrays that are copied first, as (node, operand number): those that have
@@ -84,8 +84,8 @@ fn bases(graph: &Graph, id: NodeId) -> impl Iterator<Item = NodeId> {
     slots.filter_map(|slot| node.operands[slot].node())
 }
 
-/// Reorders the candidates so that an update comes after the readers of its base, except for readers that wait for the
-/// update. Otherwise the order is unchanged.
+/// Reorders the candidates so that an update comes after the readers of its base (the array whose memory it
+/// overwrites), except for readers that depend on the update. Otherwise the order is unchanged.
 pub(crate) fn in_order(graph: &Graph, candidates: Vec<FusionCandidate>) -> Vec<FusionCandidate> {
     let waits = waits(graph, &candidates);
     let pass = phase_order::required_passes(graph);
@@ -104,8 +104,8 @@ pub(crate) fn in_order(graph: &Graph, candidates: Vec<FusionCandidate>) -> Vec<F
         waiting[update] += 1;
         waited[reader].push(update);
     }
-    // For each pass: the candidates that are not yet in the new order, and those among them that wait for no
-    // other.
+    // For each pass: the candidates that are not yet in the new order, and those among them whose predecessors are all
+    // in the new order.
     let [mut rest, mut ready] = [const { BTreeMap::<u8, BTreeSet<usize>>::new() }; 2];
     for (m, pass) in pass.iter().enumerate() {
         rest.entry(*pass).or_default().insert(m);
@@ -118,9 +118,9 @@ pub(crate) fn in_order(graph: &Graph, candidates: Vec<FusionCandidate>) -> Vec<F
         let mut others = rest.iter().filter(|(other, _)| **other != pass);
         pass == 0 || others.all(|(_, all)| all.first().is_none_or(|other| m < *other))
     };
-    // Updates may wait for each other in a cycle. Apart from updates that wait for readers, a candidate waits only for
-    // earlier ones. So the first of the remaining candidates is an update: it runs before a reader of its base, and
-    // copies.
+    // Updates may have to follow each other in a cycle. Apart from updates, which follow readers, a candidate follows
+    // only earlier candidates. So the first of the remaining candidates is an update: it runs before a reader of its
+    // base, and copies.
     while let Some((m, own)) =
         first(&ready).filter(|m| free(&rest, *m)).min().or_else(|| first(&rest).min())
     {
@@ -166,7 +166,7 @@ fn waits(graph: &Graph, candidates: &[FusionCandidate]) -> Vec<Vec<usize>> {
     waits
 }
 
-/// Returns updates with the later readers of their bases for which they can wait, as (update, reader).
+/// Returns the pairs (update, reader) of an update and a later reader of its base, after which the update can be moved.
 fn late(
     graph: &Graph,
     candidates: &[FusionCandidate],
@@ -194,8 +194,9 @@ fn late(
     let mut followed = candidates.len().saturating_mul(FOLLOWED);
     for (update, readers) in readers.iter().enumerate() {
         let Some(last) = readers.last() else { continue };
-        // The candidates after the update that wait for it: those that use its results, and those that wait for its
-        // pass.
+        // Per candidate, from the update on: whether it runs after the update in any case. It does if it reads results
+        // of the update or of such a candidate, if it is the ordered effect after one of them, or if its pass (a
+        // forward or reverse pass of the program) begins after the pass of one of them has ended.
         let mut after: Vec<bool> = vec![true];
         let mut passes = BTreeSet::from([pass[update]]);
         for (waits, own) in waits.iter().zip(pass).take(*last + 1).skip(update + 1) {
@@ -209,7 +210,7 @@ fn late(
         if followed == 0 {
             break;
         }
-        // If a reader waits for the update, the base is copied in any case.
+        // If a reader depends on the update, the base is copied in any case.
         if !readers.iter().any(|m| after[*m - update]) {
             late.extend(readers.iter().map(|m| (update, *m)));
         }

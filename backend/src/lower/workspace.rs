@@ -1,8 +1,8 @@
 //! Assigns offsets in the workspace to buffers with known lifetimes: best fit, with merging of free neighbours.
 //!
-//! A buffer lives from the step that first writes it to the step that last reads it. Buffers are placed in the order
-//! of their first steps, each in the smallest free hole that holds it; memory whose buffer ended before the step is
-//! free. The peak is exact: it is the highest byte ever occupied.
+//! The lifetime of a buffer is from the step that first writes it to the step that last reads it. Buffers are placed in
+//! the order of their first steps, each in the smallest free hole that holds it; memory whose buffer ended before the
+//! step is free. The peak is exact: it is the highest byte ever occupied.
 //!
 //! This is fast, but a small buffer may take memory in which a large one would have fitted later. If the peak is
 //! higher than the bytes that live in any one step, the largest buffers are also placed first, each at the lowest
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn lives_that_meet_never_overlap() {
-        // A fixed sequence of pseudo-random lives.
+        // A fixed sequence of pseudo-random lifetimes.
         let mut state = 1u64;
         let mut random = |n: u64| {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);

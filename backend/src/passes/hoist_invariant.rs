@@ -16,9 +16,9 @@
 //!
 //! Such values arise where scalar code computes a value in the innermost loop that depends on one counter only, and
 //! where a checkpointing plan recomputes a residual in each iteration of the reverse pass. The array is in the
-//! workspace and lives for one step. It is worth its memory if the arithmetic costs more than a load, the outer
-//! loop has enough iterations, and either there are no more loads than before or the array fits into the cache.
-//! Loops inside parallel loops are excluded, because parallel iterations would write to the same array.
+//! workspace, with a lifetime of one step. It is worth its memory if the arithmetic costs more than a load, the outer
+//! loop has enough iterations, and either there are no more loads than before or the array fits into the cache. Loops
+//! inside parallel loops are excluded, because parallel iterations would write to the same array.
 
 use super::pass::{Hoisted, Invariant, Pass, Run};
 use crate::loop_ir::analysis::invariance::VaryingValues;

@@ -120,7 +120,7 @@ impl Invariant {
     }
 }
 
-/// An option that a step of a list passes to its pass.
+/// An option of a pass, which a [`Step`] of a pipeline sets.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Choice {
     /// No option.
@@ -149,7 +149,7 @@ impl Choice {
     }
 }
 
-/// A pass at one place of a list, with its option.
+/// A pass at one place of a pipeline, with its option.
 #[derive(Debug)]
 pub struct Step {
     /// The pass.

@@ -264,8 +264,8 @@ impl<T: Element> Row<'_, T> {
         self.x[place * self.step].ordered() ^ (self.flip >> (64 - T::BITS))
     }
 
-    /// Returns whether at least one element at `places` comes before the element at index `other` in the order.
-    /// Comparing elements takes fewer instructions than comparing keys.
+    /// Returns whether at least one element at `places` comes before the element at index `other` in the sorting order.
+    /// Compares the numbers themselves, which takes fewer instructions than comparing their integer keys.
     #[inline(always)]
     fn any_before(&self, places: Range<usize>, other: usize) -> bool {
         let other = self.x[other * self.step];

@@ -53,26 +53,26 @@ questions! {
         forced: Vec<bool>,
     } -> JvpOf in jvp,
 
-    /// The two halves of the derivative of `x -> y`: `fwd: x -> (y, saved residuals)` and
-    /// `lin: (residuals; dx of the active) -> dy`.
+    /// The linearization of `x -> y`, the forward function and the linear function: `fwd: x -> (y, saved residuals)`
+    /// and `lin: (residuals; dx of the active) -> dy`.
     Linearize {
         /// Per parameter: whether it has a tangent.
         active: Vec<bool>,
         /// Per result: whether its tangent is materialized even when it is zero. Ignored for types without
         /// tangents.
         forced: Vec<bool>,
-        /// Per parameter: the cost, for the linear half, of reading it as a residual.
+        /// Per parameter: the cost, for the linear function, of reading it as a residual.
         shares: Vec<Amortization>,
     } -> LinearizeOf in linearize,
 
-    /// The planned derivative: replaces the residuals of a [`Linearize`] by those that the checkpoint planner
-    /// chooses. The function of this query is the forward half.
+    /// The linearization with the residuals that the checkpoint planner chooses, in place of those of a [`Linearize`].
+    /// The function of this query is the forward function of the given linearization; the fields hold the rest.
     Plan {
-        /// The linear half of the derivative.
+        /// The linear function of the given linearization.
         lin: FuncId,
         /// Per output: whether it has a tangent.
         active_out: Vec<bool>,
-        /// Per residual: whether it is a parameter, a result or a saved value of the forward half.
+        /// Per residual: whether it is a parameter, a result or a saved value of the forward function.
         residuals: Vec<Residual>,
         /// The request to the planner: a policy, and the costs of values.
         terms: PlanRequest,
@@ -82,7 +82,7 @@ questions! {
     Within {
         /// Per parameter: whether it has a tangent.
         active: Vec<bool>,
-        /// Per parameter: the cost, for the linear half, of reading it as a residual.
+        /// Per parameter: the cost, for the linear function, of reading it as a residual.
         shares: Vec<Amortization>,
         /// The policy that plans the function's loops and all functions inside them.
         policy: Policy,
@@ -153,32 +153,32 @@ pub struct JvpOf {
     pub active_out: Vec<bool>,
 }
 
-/// A derivative in two halves.
+/// A linearization: a derivative, split into a forward function and a linear function.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LinearizeOf {
-    /// The forward half: `x.. -> (y.., saved residuals..)`.
+    /// The forward function: `x.. -> (y.., saved residuals..)`.
     pub fwd: FuncId,
-    /// The linear half: `(residuals..; dx of the active) -> dy of the active`.
+    /// The linear function: `(residuals..; dx of the active) -> dy of the active`.
     pub lin: FuncId,
     /// Per output: whether it has a tangent.
     pub active_out: Vec<bool>,
-    /// Per residual: whether it is a parameter, a result or a saved value of the forward half.
+    /// Per residual: whether it is a parameter, a result or a saved value of the forward function.
     pub residuals: Vec<Residual>,
 }
 
-/// The origin, in the first half, of a value that the second half of a split function reads.
+/// For a function that is split in two: the origin, in the first function, of a value that the second one reads.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Residual {
-    /// A parameter of the first half, by its index: it needs no saving.
+    /// A parameter of the first function, by its index: it needs no saving.
     Parameter(usize),
-    /// A result of the original function, by its index among the outputs of the first half.
+    /// A result of the original function, by its index among the outputs of the first function.
     Result(usize),
-    /// A value saved for the second half alone, by its index among the outputs of the first half.
+    /// A value saved for the second function alone, by its index among the outputs of the first function.
     Kept(usize),
 }
 
 impl Residual {
-    /// Selects the values of the residuals from the parameters `x` and the outputs of the first half.
+    /// Selects the values of the residuals from the parameters `x` and the outputs of the first function.
     pub fn pick<T: Clone>(residuals: &[Residual], x: &[T], outputs: &[T]) -> Vec<T> {
         let one = |residual: &Residual| match residual {
             Residual::Parameter(i) => x.get(*i).cloned(),
@@ -218,12 +218,12 @@ pub struct PruneOf {
 /// A function split in two by which parameters are known.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnzipOf {
-    /// The first half: `known parameters.. -> (results that depend on them alone.., saved residuals..)`.
+    /// The first function: `known parameters.. -> (results that depend on them alone.., saved residuals..)`.
     pub known: FuncId,
-    /// The second half: `(residuals.., other parameters..) -> other results..`.
+    /// The second function: `(residuals.., other parameters..) -> other results..`.
     pub rest: FuncId,
-    /// Per result: whether the first half returns it.
+    /// Per result: whether the first function returns it.
     pub known_out: Vec<bool>,
-    /// Per residual: whether it is a parameter, a result or a saved value of the first half.
+    /// Per residual: whether it is a parameter, a result or a saved value of the first function.
     pub residuals: Vec<Residual>,
 }

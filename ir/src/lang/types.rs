@@ -1,9 +1,9 @@
 //! Types of the language's values.
 //!
-//! Every value is an *array* of a dtype with a static shape, written `f64[3,4]` (a scalar is `f64[]`). Derived
-//! programs have one more type: a *tape*, the sequence of records that the forward half of a loop leaves for
-//! its backward half, written `tape<f64[3], bool[]>`, whose length is known only at run time. There is no type
-//! of mutable state: a [`crate::trace::State`] is an array at every point of a program.
+//! Every value is an *array* of a dtype with a static shape, written `f64[3,4]` (a scalar is `f64[]`). Derived programs
+//! have one more type: a *tape*, the sequence of records that the forward pass of a loop saves for its reverse pass,
+//! written `tape<f64[3], bool[]>`, whose length is known only at run time. There is no type of mutable state: a
+//! [`crate::trace::State`] is an array at every point of a program.
 //!
 //! ```
 //! use tapeloom_ir::{Dtype, Type};
@@ -232,8 +232,8 @@ impl fmt::Display for ArrayType {
 pub enum Type {
     /// An array with a static shape. Users' programs have no other type.
     Array(ArrayType),
-    /// A sequence of records with these fields. Its length is known only after it has been written. The forward
-    /// half of a loop with a dynamic trip count writes it for the backward half.
+    /// A sequence of records with these fields. Its length is known only after it has been written. The forward pass of
+    /// a loop with a dynamic trip count writes it for the reverse pass.
     Tape(Vec<Type>),
 }
 

@@ -29,8 +29,7 @@ pub(super) enum Facet<'a> {
     Call(&'a Call),
     /// A loop (the primitive `loop`).
     Loop(&'a Loop),
-    /// A loop in the linear half of a linearized function that recomputes iterations from checkpoint
-    /// slots.
+    /// A loop in the linear function of a linearization that recomputes iterations from checkpoint slots.
     Replay(&'a Replay),
     /// A call of a Rust function.
     Host(&'a Callback),

@@ -144,7 +144,8 @@ fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
         let (member, tree) = (&p.member, tree(p));
         quote!(#tree::leaves(&self.#member, visit);)
     });
-    // The same code builds a tree with other leaves: it calls `from_leaves` of the field types with these leaves.
+    // Generates the body of `from_leaves`, and for leaves of another type that of `with_leaves`: a constructor that
+    // calls `from_leaves` of each field's type.
     let build = |to: TokenStream| {
         let fields = parts.iter().map(|p| {
             let (name, member, ty) = (&p.name, &p.member, with_leaf(&p.ty, &to));

@@ -204,12 +204,12 @@ struct Decomposition {
     largest: Var,
 }
 
-/// The point at which the vectors at some positions are differentiated. All arrays are constants for derivatives.
+/// The point at which some of the eigenvectors are differentiated. All arrays are constants for derivatives.
 struct Point {
     all: Decomposition,
-    /// The position of the first vector that is read.
+    /// The index in `all` of the first eigenvector that the caller reads.
     first: i64,
-    /// The values and vectors that are read, and their part of `all.largest`.
+    /// The eigenvalues and eigenvectors that the caller reads, and their columns of `all.largest`.
     w: Var,
     v: Complex,
     largest: Var,
@@ -217,8 +217,9 @@ struct Point {
 }
 
 impl Point {
-    /// Returns the values and vectors that are read, as a function of the matrix `h`. In reverse mode, the gradient of
-    /// both is nan where the vectors have no derivative.
+    /// Returns the eigenvalues `w` and eigenvectors `v` of this point as functions of the matrix `h`. In reverse mode,
+    /// if one of these eigenvectors has no derivative (its eigenvalue is not simple), the gradient is nan, that of an
+    /// eigenvalue too.
     fn values_and_vectors(&self, h: Complex) -> (Var, Complex) {
         type Unknown = (Var, Complex);
         let c = self.scale();

@@ -17,8 +17,9 @@ use tapeloom_ir::{ArrayType, Dtype, Kind, Problem, Shape};
 /// The largest mean for which the distribution function is summed.
 const SMALL: f64 = 10.0;
 
-/// From this number of events on, logarithms of factorials cancel, so probabilities are computed from the deviation
-/// from the mean (Loader, *Fast and accurate computation of binomial probabilities*, 2000).
+/// From this mean number of events on, the difference of the large terms of a log-probability (such as the logarithm of
+/// a factorial) loses its digits, so probabilities are computed from the deviation from the mean (Loader, *Fast and
+/// accurate computation of binomial probabilities*, 2000).
 const LARGE: f64 = 1e8;
 
 /// The largest mean or `n`: for larger ones, a sample may not fit in an i64.

@@ -16,9 +16,11 @@ pub(super) struct Pair {
     /// The order of the method; the formula for the error estimate has an order one less.
     pub(super) order: i32,
     pub(super) method: Tableau,
-    /// `error = h (e₁ k₁ + .. + eₛ kₛ + eₛ₊₁ f(t + h, y'))`
+    /// The coefficients e₁ .. eₛ₊₁ of the error estimate `h (e₁ k₁ + .. + eₛ kₛ + eₛ₊₁ f(t + h, z))`: k₁ .. kₛ are the
+    /// slopes at the stages, and z is the solution at the end of the step.
     error: &'static [f64],
-    /// The term of the dense output beyond Hermite's cubic: `θ² (1-θ)² h (d₁ k₁ + .. + dₛ₊₁ f(t + h, y'))`
+    /// The coefficients d₁ .. dₛ₊₁ of the term that the dense output adds to Hermite's cubic, at the fraction θ of the
+    /// step: `θ² (1-θ)² h (d₁ k₁ + .. + dₛ kₛ + dₛ₊₁ f(t + h, z))`, with kᵢ and z as for `error`.
     dense: &'static [f64],
 }
 

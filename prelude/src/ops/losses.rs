@@ -64,7 +64,8 @@ impl Var {
     }
 }
 
-/// Losses of errors, scores and directions, element by element except for the last.
+/// Elementwise losses of errors (`huber`, `log_cosh`) and of scores with labels (`sigmoid_cross_entropy`, `hinge`), and
+/// the cosine similarity of vectors along an axis.
 impl Var {
     /// Returns Huber's loss of an error x: x²/2 for |x| ≤ `delta`, and `delta` (|x| - `delta`/2) beyond, where the
     /// slope is ±`delta`.

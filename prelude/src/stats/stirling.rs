@@ -75,7 +75,7 @@ pub(super) fn log_hypotenuse(t: Var) -> Var {
     select(near, inside, select(near, 1.0, t).hypot(1.0).ln())
 }
 
-/// Returns the logarithm of π times a positive scale.
+/// Returns `ln(π · scale)` for a positive `scale`.
 pub(super) fn log_pi(scale: Var) -> Var {
     PI.ln() + scale.ln()
 }

@@ -55,7 +55,7 @@ pub fn custom_jvp<A: Tree<Var>, B: Tree<Var>>(
     }
 }
 
-/// Returns `f` with a reverse rule in two halves. `fwd: x -> (y, residuals)` runs in place of `f` if a derivative is
+/// Returns `f` with a reverse rule of two functions. `fwd: x -> (y, residuals)` runs in place of `f` if a derivative is
 /// needed, and `bwd: (residuals, cotangent of y) -> cotangent of x` is the reverse pass.
 ///
 /// If a leaf is not a float, its cotangent is passed as zeros, and the cotangent that the rule returns for it is
@@ -140,7 +140,7 @@ struct Applied {
     function: Closed,
 }
 
-/// The two halves of a reverse rule.
+/// The two functions of a reverse rule.
 struct Halves {
     fwd: Closed,
     bwd: Closed,
@@ -331,7 +331,7 @@ impl CommonOperands<'_> {
         }
         if let Some(Halves { fwd, bwd }) = halves {
             let (Some(first), Some(second)) = (fwd.function, bwd.function) else { return Ok(None) };
-            // If the second half needs the operands, they are residuals themselves.
+            // If `bwd` needs the operands, they are residuals themselves.
             let keep = !bwd.captures.is_empty() || self.active.contains(&true);
             op.fwd = Some(self.define(m, "custom.fwd", &[], |b, x, outer, _| {
                 let own = self.pick(outer, &fwd.captures);

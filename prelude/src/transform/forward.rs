@@ -100,7 +100,7 @@ fn linearize_at<A: Tree<Var>, B: Tree<Var>>(
     (y, Box::new(move |dx| rebuild(&output, pushforward.apply(Flat::of(&dx)), at)))
 }
 
-/// The linear half of a function.
+/// The linear function of a function's linearization, with the values of its residuals.
 struct Pushforward {
     staged: Staged,
     /// The linearized function and its residuals; `None` after an error.
@@ -108,7 +108,7 @@ struct Pushforward {
 }
 
 impl Pushforward {
-    /// Emits the forward half; returns the results of the function and its linear half.
+    /// Emits a call of the forward function; returns the results of the function and its linear function.
     fn of(staged: Staged) -> (Vec<Var>, Pushforward) {
         let ok = staged.require_floats();
         let of = staged.derive(|module, f| transforms::linearize(module, f, &staged.all_args()));
@@ -119,7 +119,7 @@ impl Pushforward {
         (y, Pushforward { staged, of: Some((of, residuals)) })
     }
 
-    /// Emits the linear half for the tangents `dx`; returns the tangents of the results.
+    /// Emits a call of the linear function for the tangents `dx`; returns the tangents of the results.
     fn apply(&self, dx: Flat) -> Vec<Var> {
         let Pushforward { staged, of } = self;
         let types = staged.result_types();

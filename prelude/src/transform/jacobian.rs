@@ -16,8 +16,8 @@ use tapeloom_transforms as transforms;
 /// Returns a closure that computes the Jacobian in forward mode: `(A -> Var) -> (A -> A)`. For each leaf of the
 /// argument, the Jacobian has the shape (shape of the result, shape of the leaf).
 ///
-/// `f` is linearized once. For each leaf, the linear half runs once, on the batch of all unit tangents of that leaf.
-/// Prefer `jacfwd` if the argument has fewer elements than the result.
+/// `f` is linearized once. For each leaf, the linear function runs once, on the batch of all unit tangents of that
+/// leaf. Prefer `jacfwd` if the argument has fewer elements than the result.
 ///
 /// Errors: as [`jvp`](crate::jvp()).
 ///

@@ -1,4 +1,5 @@
-//! The boundary: when programs are compiled, from which threads, and with which data.
+//! Calls of `jit` and `run`: when a program is compiled or reused, from which threads it may be called, and on which
+//! data.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::panic::{RefUnwindSafe, UnwindSafe};

@@ -5,7 +5,8 @@ use serde_json::Value;
 use std::rc::Rc;
 use tapeloom::prelude::*;
 
-/// Returns the golden operation of this name with these parameters, or `None` if the library does not have it.
+/// Returns the library's function for the operation that the golden data call `name`, with these parameters; `None` if
+/// the library has no such function.
 pub(super) fn operation(name: &str, params: &Value) -> Option<Operation> {
     if let Some(f) = unary(name) {
         return Some(Rc::new(move |x| vec![f(x[0])]));
@@ -16,7 +17,8 @@ pub(super) fn operation(name: &str, params: &Value) -> Option<Operation> {
     structural(name, params)
 }
 
-/// Returns the golden function of one array of this name, or `None` if the library does not have it.
+/// Returns the library's function of one array that the golden data call `name`; `None` if the library has no such
+/// function.
 pub(super) fn unary(name: &str) -> Option<fn(Var) -> Var> {
     Some(match name {
         "neg" => |x| -x,

@@ -20,7 +20,8 @@ const SETUPS: usize = 3;
 /// If a program runs more operations than this, only one configuration is tried.
 const LONG: u64 = 100_000;
 
-/// The transform to the gradient, which is drawn half of the time.
+/// The transform from a function to its gradient; [`machines`] chooses it for half of the programs, and one of
+/// [`ORDERS`] for the others.
 const GRADIENT: Order = ("a gradient", |f| Box::new(grad(move |x| f(x))));
 
 /// Draws a policy for the gradient; `Aliased` and `Disjoint`, which model other compilers, are drawn often.

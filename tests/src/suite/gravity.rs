@@ -37,7 +37,7 @@ pub(super) const SQUARE: Kernel = Kernel {
     by_hand: |size, inputs| product(size[0], inputs, |_| 0),
 };
 
-/// The textbook form, with the right mathematics: the energy of bodies in space.
+/// The kernel as textbooks define it, without the study's changes to the function: the energy of bodies in space.
 pub(super) const BODIES: Kernel = Kernel {
     name: "gravity",
     form: Form::Textbook,

@@ -26,7 +26,8 @@ pub(super) const PRODUCTS: Kernel = Kernel {
     by_hand: products_by_hand,
 };
 
-/// The textbook form, with the right mathematics: the loss of the network, written with arrays.
+/// The kernel as textbooks define it, without the study's changes to the function: the loss of the network, written
+/// with arrays.
 pub(super) const NETWORK: Kernel = Kernel {
     name: "lenet",
     form: Form::Textbook,

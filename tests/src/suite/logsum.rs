@@ -20,7 +20,7 @@ pub(super) const PRODUCT: Kernel = Kernel {
     by_hand: product_by_hand,
 };
 
-/// The textbook form, with the right mathematics: the logarithm of a sum.
+/// The kernel as textbooks define it, without the study's changes to the function: the logarithm of a sum.
 pub(super) const SUM: Kernel = Kernel {
     name: "logsum",
     form: Form::Textbook,

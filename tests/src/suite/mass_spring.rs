@@ -38,7 +38,7 @@ pub(super) const STEP: Kernel = Kernel {
     by_hand: step_by_hand,
 };
 
-/// The textbook form, with the right mathematics: several time steps.
+/// The kernel as textbooks define it, without the study's changes to the function: several time steps.
 pub(super) const WALK: Kernel = Kernel {
     name: "mass spring",
     form: Form::Textbook,

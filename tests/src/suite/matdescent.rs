@@ -23,7 +23,7 @@ pub(super) const PRODUCT: Kernel = Kernel {
     by_hand: product_by_hand,
 };
 
-/// The textbook form, with the right mathematics: a sum of the elements of a vector.
+/// The kernel as textbooks define it, without the study's changes to the function: a sum of the elements of a vector.
 pub(super) const SUM: Kernel = Kernel {
     name: "matdescent",
     form: Form::Textbook,

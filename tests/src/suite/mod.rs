@@ -82,7 +82,7 @@ pub struct Kernel {
 pub enum Form {
     /// The function of the study's program, with its changed mathematics.
     Mutated,
-    /// The function that the kernel's name says, with the right mathematics.
+    /// The function that textbooks define under the kernel's name, without the study's changes.
     Textbook,
     /// The mutated form, with the memory accesses and the dependence chains that the study's tables count, if the
     /// tables have more than the study's program.

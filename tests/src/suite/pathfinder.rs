@@ -31,7 +31,8 @@ pub(super) const PRODUCTS: Kernel = Kernel {
     by_hand: products_by_hand,
 };
 
-/// The textbook form, with the right mathematics: sums of costs.
+/// The kernel as textbooks define it, without the study's changes to the function: sums of the costs along paths
+/// through a grid.
 pub(super) const SUMS: Kernel = Kernel {
     name: "pathfinder",
     form: Form::Textbook,

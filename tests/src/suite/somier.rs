@@ -52,7 +52,7 @@ pub(super) const MEASURED: Kernel = Kernel {
     ..FORCES
 };
 
-/// The textbook form, with the right mathematics: several time steps.
+/// The kernel as textbooks define it, without the study's changes to the function: several time steps.
 pub(super) const STEPS: Kernel = Kernel {
     name: "somier",
     form: Form::Textbook,

@@ -1,23 +1,23 @@
-//! The study's figures, drawn from our measurements: a bar for each kernel and system.
+//! The study's figures, plotted from our measurements: a bar for each kernel and system.
 
 use super::claims::{CLAIMS, Outcome, Record};
 use super::runs::Runs;
 use crate::Failure;
 use std::fmt::Write;
 
-/// A figure of the paper, drawn again.
+/// A figure of the paper, plotted from our measurements.
 pub struct Figure {
     /// The number of the figure in the paper.
     pub number: usize,
     /// The title of the figure.
     pub title: &'static str,
-    /// The numbers of the claims whose records are drawn as bars.
+    /// The numbers of the claims whose records are plotted as bars.
     claims: &'static [usize],
 }
 
 macro_rules! figures {
     ($($number:literal $title:literal $($claim:literal)+;)*) => {
-        /// All figures of the study that are drawn.
+        /// All figures of the study that are plotted.
         pub const FIGURES: &[Figure] =
             &[$(Figure { number: $number, title: $title, claims: &[$($claim),+] },)*];
     };

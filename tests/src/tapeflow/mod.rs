@@ -8,7 +8,7 @@
 //! | `runs` | simulations, each run once |
 //! | `claims` | each claim with its measurement and criterion, one per row |
 //! | `acceptance` | comparison with the authors' tables, figure by figure |
-//! | `figures` | the study's figures, drawn from our measurements |
+//! | `figures` | the study's figures, plotted from our measurements |
 //!
 //! ```
 //! use tapeloom_tests::tapeflow::{CLAIMS, Runs, raw};

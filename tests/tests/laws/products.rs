@@ -8,7 +8,8 @@ use tapeloom::prelude::*;
 
 type Program = fn(Vec<Var>) -> Vec<Var>;
 
-/// Programs with the shapes of their arguments. Equal extents let a wrong order of axes pass the checks of shapes.
+/// Programs with the shapes of their arguments. Most extents are equal, so that a wrong order of axes is no error of
+/// shapes, and only the comparison of values can detect it.
 fn programs() -> Vec<(&'static str, Program, Vec<Vec<usize>>)> {
     let cube = || vec![16, 16, 16];
     vec![

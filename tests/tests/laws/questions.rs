@@ -87,7 +87,8 @@ fn forced_tangents_are_there_and_zero_where_they_were_not() {
                 run(m, of.lin, &[&residuals[..], &dx].concat())
             };
             let (Ok(dy), Ok(got)) = (halves(&plain), halves(&forced)) else {
-                // A reverse rule that is not linear has no forward half.
+                // If a custom reverse rule is not linear in its cotangents, running the linear function is an error, so
+                // there are no tangents to compare.
                 continue;
             };
             let want = marked(&filled(m, case.f, &plain.active_out, &dy), &float);
@@ -394,7 +395,8 @@ fn policies_change_no_bit() {
                 };
                 let ((y, dy), (z, dz)) = (halves(&all)?, halves(&none)?);
                 Agreement::Exact.check_all(&z, &y)?;
-                // A reverse rule that is not linear has no forward half, and a rounded residual is another number.
+                // Tangents are not compared if a custom reverse rule is not linear in its cotangents (running the
+                // linear function is then an error), nor under `Rounded`, which changes the values of residuals.
                 if let (Ok(dy), Ok(dz), true) = (dy, dz, policy != Policy::Rounded) {
                     Agreement::Exact.check_all(&dz, &dy)?;
                 }
@@ -403,7 +405,7 @@ fn policies_change_no_bit() {
         Ok(())
     });
     let planned = PLANNED.each_ref().map(|n| n.load(Ordering::Relaxed));
-    // The number of plans that changed the linear half, in order: planned, everything, nothing, dots, memory (two
+    // The number of plans that changed the linear function, in order: planned, everything, nothing, dots, memory (two
     // policies), rounded, few bytes (two policies), named and all-but-named with names that do not occur; and a loop's
     // request.
     let [some, none, nothing, dots, memory, disjoint, _, few, about, named, _, iterations] =

@@ -432,9 +432,9 @@ fn budgets_of_higher_order_and_in_rules() {
     assert_eq!(run(grad(rule), &x).unwrap_err().kind(), Kind::Budget);
 }
 
-/// A budget splits a loop into blocks of iterations, of a size that does not divide the trip count; the loop's initial
-/// carry is also a captured value. Gradients must have the same bits as without a budget, so cotangents must be summed
-/// in the order of the iterations.
+/// A byte budget for the tape splits a loop into blocks of iterations, of a size that does not divide the trip count;
+/// the loop's initial carry is also a captured value. Gradients must have the same bits as without a budget, so
+/// cotangents must be summed in the order of the iterations.
 #[test]
 fn cuts_of_a_loop_change_no_bit() {
     let x: Tensor = (0..16).map(|i| 0.9 * (1.0 + 0.7 * i as f64).sin()).collect();

@@ -140,7 +140,7 @@ fn a_reverse_rule_that_clips_has_no_forward_mode() -> Result<(), Problem> {
     assert!(problem.message.contains("`min` is not linear"), "{problem}");
     assert!(problem.help.contains("jvp rule"), "{problem}");
 
-    // The linear half exists, because its transpose (the rule) does; running it must give an error.
+    // The linear function exists, because its transpose (the rule) does; running it must give an error.
     let (mut m, f) = with_rules(rules);
     let of = linearize(&mut m, f, &[true])?;
     let args = [Tensor::from(X.cos()), Tensor::from(1.0)];
@@ -162,7 +162,7 @@ fn a_jvp_rule_beside_one_that_clips_is_the_forward_mode() -> Result<(), Problem>
     close(forward(rules)?, 10.0 * X.cos());
     close(reverse(rules)?, 0.5);
 
-    // The linear half must run the jvp rule. Its operands are dx, the residual x of the jvp rule, and cos x, which
+    // The linear function must run the jvp rule. Its operands are dx, the residual x of the jvp rule, and cos x, which
     // `fwd` saves.
     let (mut m, f) = with_rules(rules);
     let of = linearize(&mut m, f, &[true])?;
@@ -312,7 +312,7 @@ fn a_shared_operand_gets_the_sum_of_the_batch() -> Result<(), Problem> {
     let out = run(&m, lifted.function, &[w, x, ct]).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(out[1], Tensor::from([10.0, 300.0, 5000.0]));
 
-    // A batch of the linear half, in which only tangents are batched.
+    // A batch of the linear function, in which only tangents are batched.
     let of = linearize(&mut m, f, &[true, true])?;
     let lifted = batch(&mut m, of.lin, 2, &[false, false, true, false])?;
     let args = [Tensor::from(2.0), Tensor::from(3.0), Tensor::from([1.0, 0.0]), Tensor::from(1.0)];

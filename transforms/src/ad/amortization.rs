@@ -1,11 +1,12 @@
-//! The price of residuals: the cost, for the linear half of a derivative, of reading a value of the forward half.
+//! The price of residuals: the cost, for the linear function of a derivative, of reading a value of the forward
+//! function.
 
 use crate::passes::op_class::{OpClass, gives_floats};
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::{Amortization, Atom, Function, Memory, Module, PlanContext, Type, ValueId};
 
-/// The cost, for the linear half, of reading each value of the forward half. An argument of the whole program costs
-/// nothing; a read or a copy of elements of another value costs as much as that value; a computed value costs all
+/// The cost, for the linear function, of reading each value of the forward function. An argument of the whole program
+/// costs nothing; a read or a copy of elements of another value costs as much as that value; a computed value costs all
 /// its bytes, since it has to be saved.
 #[derive(Default)]
 pub(crate) struct ReadCosts {
@@ -56,7 +57,7 @@ impl ReadCosts {
         found
     }
 
-    /// Returns the cost, for the linear half, of reading the value of the atom `a`.
+    /// Returns the cost, for the linear function, of reading the value of the atom `a`.
     pub(crate) fn share(&self, a: Atom) -> Amortization {
         a.value().and_then(|v| self.shares[v]).unwrap_or(Amortization::FREE.with(self.context))
     }

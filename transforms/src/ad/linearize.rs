@@ -1,10 +1,10 @@
 //! Linearization: `linearize : (x -> y) -> (x -> (y, residuals)), ((residuals; dx) -> dy)`.
 //!
-//! A jvp, split in two. Every equation that the rules emit is either independent of the tangents, and goes to
-//! the forward half, or linear in them, and goes to the linear half. The values of the forward half that the
-//! linear half reads are the *residuals* ([`crate::unzip`] splits the function). Residuals that are neither
-//! parameters nor results are saved: they are the tape. [`crate::checkpoint`] decides afterwards which of them
-//! stay saved, by the policy of the caller.
+//! A jvp, split in two. Every equation that the rules emit is either independent of the tangents, and goes to the
+//! forward function, or linear in them, and goes to the linear function. The values of the forward function that the
+//! linear function reads are the *residuals* ([`crate::unzip`] splits the function). Residuals that are neither
+//! parameters nor results are saved: they are the tape. [`crate::checkpoint`] decides afterwards which of them stay
+//! saved, by the policy of the caller.
 //!
 //! ```text
 //! func @f(%0: f64[]) -> (f64[]) {  func @f.fwd(%0: f64[]) -> (f64[], f64[]) {  func @f.lin(%0: f64[]; %1: f64[]) -> (f64[]) {

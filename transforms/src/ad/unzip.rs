@@ -1,9 +1,9 @@
 //! Unzipping: a function split by which parameters are known.
 //!
-//! The equations that depend on the known parameters alone form one function; the rest forms another, which
-//! reads some values of the first. Those are its *residuals*: parameters or results of the first half, which
-//! need no saving, or values saved for the second half. Values that depend on no parameter at all (broadcast
-//! constants, iota) are computed in both halves rather than saved.
+//! The equations that depend on the known parameters alone form one function; the rest forms another, which reads some
+//! values of the first. Those are its *residuals*: parameters or results of the first function, which need no saving,
+//! or values saved for the second function. Values that depend on no parameter at all (broadcast constants, iota) are
+//! computed in both functions rather than saved.
 //!
 //! ```text
 //! func @f(%0: f64[], %1: f64[]) -> (f64[], f64[]) {      known: %0
@@ -30,22 +30,22 @@ use tapeloom_ir::{
     Atom, Builder, Draft, FuncId, Function, Module, Problem, Type, ValueId, ValueRemap,
 };
 
-/// The half of a split function that computes a value.
+/// The function, of the two into which a function is split, that computes a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Half {
-    /// A value that depends on no parameter: computed in both halves.
+    /// A value that depends on no parameter: computed in both functions.
     Constant,
-    /// A value that depends on known parameters alone: computed in the first half.
+    /// A value that depends on known parameters alone: computed in the first function.
     Known,
-    /// A value that depends on a parameter that is not known: computed in the second half.
+    /// A value that depends on a parameter that is not known: computed in the second function.
     Rest,
 }
 
-/// The half of every value and of every equation of a function.
+/// For every value and every equation of a function: the function, of the two after the split, that computes it.
 pub(crate) struct Halves {
     values: SecondaryMap<ValueId, Half>,
-    /// Per equation: its half. Stored besides the halves of the outputs, since an equation with an effect may have
-    /// no output.
+    /// Per equation: the function that computes it. Stored besides those of its outputs, since an equation with an
+    /// effect may have no output.
     equations: Vec<Half>,
 }
 
@@ -61,7 +61,7 @@ impl Halves {
             let half = match () {
                 () if parts().any(|h| h == Half::Rest) => Half::Rest,
                 () if parts().any(|h| h == Half::Known) => Half::Known,
-                // An equation with an effect goes to the first half alone, since its effect must not be performed
+                // An equation with an effect goes to the first function alone, since its effect must not be performed
                 // twice.
                 () if e.op.effects(module) != Effects::Pure => Half::Known,
                 () => Half::Constant,
@@ -86,16 +86,16 @@ impl Halves {
 pub(crate) struct SplitParts<'a> {
     /// The names of the first and of the second function.
     pub(crate) names: [String; 2],
-    /// The results of the first half, which depend on known parameters alone.
+    /// The results of the first function, which depend on known parameters alone.
     pub(crate) known: &'a [Atom],
-    /// Results of the second half with their types; `None` means an array of zeros.
+    /// Results of the second function with their types; `None` means an array of zeros.
     pub(crate) rest: &'a [(Option<Atom>, Type)],
-    /// Whether the parameters that are not known become linear parameters of the second half.
+    /// Whether the parameters that are not known become linear parameters of the second function.
     pub(crate) linear: bool,
 }
 
-/// Splits a function into two halves. Returns the halves and, per residual, whether it is a parameter, a result or
-/// a saved value of the first half.
+/// Splits a function into two. Returns the two functions and, per residual, whether it is a parameter, a result or a
+/// saved value of the first function.
 pub(crate) fn cut(
     regions: &mut dyn Regions,
     module: &mut Module,
@@ -106,8 +106,8 @@ pub(crate) fn cut(
     let is_known = |p: &ValueId| halves.of((*p).into()) == Half::Known;
     let [mut known, mut rest] = cut.names.map(Draft::new);
     let [mut in_known, mut in_rest] = [ValueRemap::new(), ValueRemap::new()];
-    // Values that the second half can read though the first half saves nothing for them: results and parameters of
-    // the first half.
+    // Values that the second function can read though the first function saves nothing for them: results and parameters
+    // of the first function.
     let mut there: SecondaryMap<ValueId, Option<Residual>> = SecondaryMap::new();
     for (i, v) in cut.known.iter().enumerate().filter_map(|(i, a)| Some((i, a.value()?))) {
         there[v].get_or_insert(Residual::Result(i));
@@ -117,7 +117,7 @@ pub(crate) fn cut(
         there[p] = Some(Residual::Parameter(i));
     }
 
-    // The results of the first half: its own, then the values saved for the second half, in the order of reads.
+    // The results of the first function: its own, then the values saved for the second function, in the order of reads.
     let mut outputs = cut.known.to_vec();
     let mut residuals = Vec::new();
     let readers = f.equations.iter().zip(&halves.equations).filter(|(_, h)| **h == Half::Rest);

@@ -31,8 +31,8 @@ use tapeloom_ir::{
     rebuild,
 };
 
-/// Derives the two halves of `f`, where the forward half saves the values that a compiler of loads and stores would
-/// save.
+/// Derives the linearization of `f`, where the forward function saves the values that a compiler of loads and stores
+/// would save.
 pub(crate) fn derive(
     regions: &mut dyn Regions,
     module: &mut Module,

@@ -75,7 +75,7 @@ const LEAST_OF_DERIVED: usize = 4;
 /// saved carries.
 const DEEPEST: usize = 6;
 
-/// Derives the two halves of `f`, planned so that the tape has at most `bytes` bytes.
+/// Derives the linearization of `f`, planned so that the tape has at most `bytes` bytes.
 pub(crate) fn derive(
     regions: &mut dyn Regions,
     module: &mut Module,
@@ -367,12 +367,12 @@ impl Search<'_> {
         Ok(None)
     }
 
-    /// Returns whether all values of the forward half and the tape together fit the budget. If so, the halves need
-    /// not be isolated: any values that the reverse pass reads fit, and barriers would only force values into
-    /// memory.
+    /// Returns whether all values of the forward function and the tape together fit the budget. If so, the linear
+    /// function need not be isolated from the forward function: any values that the reverse pass reads fit, and
+    /// barriers would only force values into memory.
     fn everything_fits(&self, of: &LinearizeOf) -> bool {
         let f = self.module.function(of.fwd);
-        // The values inside a called function do not appear among the outputs of the forward half.
+        // The values inside a called function do not appear among the outputs of the forward function.
         let whole = f.equations.iter().all(|e| e.op.opened(Role::is_call).is_none());
         let bytes = |ty: &Type| ty.as_array().map_or(u64::MAX, |ty| ty.bytes() as u64);
         let made = f.equations.iter().flat_map(|e| &e.outputs).map(|o| bytes(&f.types[*o]));

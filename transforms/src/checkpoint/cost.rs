@@ -52,17 +52,17 @@ pub(super) struct Prices {
     pub(super) recompute: Vec<u64>,
 }
 
-/// The reads of the forward half's values by the linear half.
+/// The reads of the forward function's values by the linear function.
 pub(super) struct Reads<'a> {
-    /// The values that the linear half reads.
+    /// The values that the linear function reads.
     pub(super) values: &'a [ValueId],
-    /// The number of results of the forward half that are results of the original function; they come first, then
+    /// The number of results of the forward function that are results of the original function; they come first, then
     /// the residuals.
     pub(super) results: usize,
 }
 
 impl Prices {
-    /// Computes the prices of the forward half `f` for the request `terms`. `times` multiplies the price of
+    /// Computes the prices of the forward function `f` for the request `terms`. `times` multiplies the price of
     /// recomputing arithmetic, so that a larger `times` saves more and recomputes less.
     pub(super) fn of(
         module: &Module,
@@ -71,8 +71,8 @@ impl Prices {
         reads: &Reads<'_>,
         times: u64,
     ) -> Prices {
-        // If function and derivative are one program, the function's arguments are available unrounded in the
-        // linear half.
+        // If function and derivative are one program, the function's arguments are available unrounded in the linear
+        // function.
         let exact = |v| terms.together && f.params.contains(&v);
         let kept = |e| terms.bits == Bits::Rounded && decides(module, f, e, &exact);
         let price =

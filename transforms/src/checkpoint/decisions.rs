@@ -5,9 +5,9 @@
 //! recomputed from rounded values: at a threshold, or a tie, the result would differ from that of the forward
 //! pass, and the derivative would be that of another function. So
 //!
-//! - a decision is not recomputed in the linear half, unless its operands are available unrounded: its result
-//!   is saved, in as few bits as possible ([`Prices`](super::cost::Prices));
-//! - if the linear half contains a decision all the same, such as one in a call with a policy of its own, the
+//! - a decision is not recomputed in the linear function, unless its operands are available unrounded: its result is
+//!   saved, in as few bits as possible ([`Prices`](super::cost::Prices));
+//! - if the linear function contains a decision all the same, such as one in a call with a policy of its own, the
 //!   residuals that it depends on are not rounded ([`pack`](super::packing::pack)).
 //!
 //! ```text

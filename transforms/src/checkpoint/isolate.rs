@@ -1,11 +1,12 @@
-//! Isolates the two halves in one function, so that they share residuals and nothing else.
+//! Isolates the forward function and the linear function of a linearization, which become parts of one function, so
+//! that they share residuals and nothing else.
 //!
-//! Constants, which depend on no parameter, are computed in both halves. In one function, CSE would merge equal
-//! equations, and weights by position, the numbers that iterations read, or the noise of a fixed key would stay
-//! alive from the forward pass to the reverse pass after all. So to save memory, the linear half computes
-//! constants from a literal behind a `barrier`, which no pass looks through; this also goes for functions that
-//! it calls, which may be inlined later. The barrier is inserted for constants that take arithmetic, and for
-//! moved or counted ones that are read from memory: by loops, branches and contractions.
+//! Constants, which depend on no parameter, are computed in both. In one function, CSE would merge equal equations, and
+//! weights by position, the numbers that iterations read, or the noise of a fixed key would stay alive from the forward
+//! pass to the reverse pass after all. So to save memory, the linear function computes constants from a literal behind
+//! a `barrier`, which no pass looks through; this also goes for functions that it calls, which may be inlined later.
+//! The barrier is inserted for constants that take arithmetic, and for moved or counted ones that are read from memory:
+//! by loops, branches and contractions.
 //!
 //! ```text
 //! %2: f64[4] = cos %1                %2: f64[] = barrier{mark=rematerialize} 1.0
@@ -14,10 +15,11 @@
 //!                                    %5: f64[4] = cos %4
 //! ```
 //!
-//! Under a byte budget, no equation of the linear half may run before the forward half has ended, even if the equation
-//! depends on no value of the forward half: if a loop that recomputes a value were merged with the loop that computes
-//! it, the value would stay in memory between the passes. So the barriers are `barrier{mark=after_forward}`, also
-//! around the arrays that the linear half is given, and lowering enforces the order.
+//! Under a byte budget, no equation of the linear function may run before the forward function has ended, even if the
+//! equation depends on no value of the forward function: if a loop that recomputes a value were merged with the loop
+//! that computes it, the value would stay in memory between the passes. So the barriers are
+//! `barrier{mark=after_forward}`, also around the arrays that the linear function is given, and lowering enforces the
+//! order.
 //!
 //! Residuals are results of `barrier{mark=residual}`, and a backend saves exactly them: otherwise it might save
 //! a larger value from which the residual follows, such as the array of which the residual is a slice.
@@ -46,8 +48,8 @@ enum Constant {
     Varied,
 }
 
-/// Isolates the linear half `of.lin` from the forward half, so that they share residuals alone. If `counted` (a
-/// byte budget counts the tape), the linear half also runs after the whole forward half.
+/// Isolates the linear function `of.lin` from the forward function, so that they share residuals alone. If `counted` (a
+/// byte budget counts the tape), the linear function also runs after the whole forward function.
 pub(super) fn apart(
     module: &mut Module,
     mut of: LinearizeOf,
@@ -68,7 +70,7 @@ pub(super) fn apart(
     Ok(of)
 }
 
-/// Returns the forward half with a barrier marked `residual` around each of its residuals.
+/// Returns the forward function with a barrier marked `residual` around each of its residuals.
 fn with_barriers(
     module: &mut Module,
     id: FuncId,
@@ -97,18 +99,19 @@ fn with_barriers(
     module.add(copy)
 }
 
-/// A value's properties in the linear half, by which `Isolation` decides whether it must be isolated from the
-/// forward half.
+/// A value's properties in the linear function, by which `Isolation` decides whether it must be isolated from the
+/// forward function.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 struct Properties {
     constant: Constant,
-    /// Whether no value of the forward half can be equal to it, so that CSE cannot merge the two.
+    /// Whether no value of the forward function can be equal to it, so that CSE cannot merge the two.
     own: bool,
-    /// Whether the value must be read through a barrier that waits for the end of the forward half.
+    /// Whether the value must be read through a barrier that waits for the end of the forward function.
     late: bool,
 }
 
-/// Rewrites the functions of the linear half so that CSE cannot merge their values with values of the forward half.
+/// Rewrites the linear function and the functions that it runs so that CSE cannot merge their values with values of the
+/// forward function.
 struct Isolation {
     done: OrderedMap<(FuncId, Vec<Properties>), FuncId>,
     /// The mark of the barriers that are inserted: `rematerialize` or `after_forward`.
@@ -131,7 +134,7 @@ impl Isolation {
         let f = inline(module, id)?;
         let f = module.get(f);
         let seen = Constants::of(module, &f, &key.1);
-        // Equations that the linear half recomputes get the phase of recomputation, for the profile.
+        // Equations that the linear function recomputes get the phase of recomputation, for the profile.
         let mut phased = (*f).clone();
         for (e, phase) in f.equations.iter().zip(&mut phased.phases) {
             if e.outputs.iter().any(|o| seen.values[*o].own) {
@@ -190,7 +193,7 @@ impl Isolation {
     }
 }
 
-/// The properties of a literal: its elements are equal, and the forward half may contain an equal literal.
+/// The properties of a literal: its elements are equal, and the forward function may contain an equal literal.
 const LITERAL: Properties = Properties { constant: Constant::Uniform, own: false, late: false };
 
 /// Returns whether a function that an equation refers to in this role may be inlined before code generation.
@@ -202,8 +205,8 @@ fn opens(role: Role) -> bool {
     }
 }
 
-/// The constants of a function of the linear half, and the equations to change so that none equals one of the
-/// forward half.
+/// The constants of the linear function, or of a function that it runs, and the equations to change so that none equals
+/// one of the forward function.
 struct Constants {
     values: SecondaryMap<ValueId, Properties>,
     /// Per equation: the indices of its operands that are constants and are read from memory, so that they need a
@@ -282,7 +285,7 @@ fn lies_somewhere(ty: &ArrayType) -> bool {
     }
 }
 
-/// Puts a barrier on one of the operands, so that the equation differs from equal equations of the forward half: in
+/// Puts a barrier on one of the operands, so that the equation differs from equal equations of the forward function: in
 /// an elementwise equation of shape `elementwise` on a literal, else on an array, preferably of floats.
 fn make_distinct(b: &Builder<'_>, mark: &Mark, elementwise: Option<&Shape>, operands: &mut [Atom]) {
     let literal = operands.iter_mut().find(|a| a.literal().is_some());

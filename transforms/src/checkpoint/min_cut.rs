@@ -1,22 +1,23 @@
-//! Chooses by a minimum cut which values the linear half reads, and which it recomputes.
+//! Chooses by a minimum cut which values the linear function reads, and which it recomputes.
 //!
-//! Every value that the linear half needs is saved or recomputed, and recomputation needs the operands. In the
-//! graph, the source side is the forward half, and the sink side is everything that the linear half computes or
+//! Every value that the linear function needs is saved or recomputed, and recomputation needs the operands. In the
+//! graph, the source side is the forward function, and the sink side is everything that the linear function computes or
 //! reads:
 //!
 //! ```text
 //! source -> e   price of recomputing equation e
 //! e -> v        price of saving its output v
 //! v -> e        never, for each operand v of e: recomputing e needs v
-//! v -> sink     never, for each v that the linear half needs
+//! v -> sink     never, for each v that the linear function needs
 //! ```
 //!
 //! The cheapest cut is the cheapest plan: if `e -> v` is cut, v is saved; if `source -> e` is cut, e is
 //! recomputed.
 //!
-//! Sources: the halves embody activity and to-be-recorded analysis (Hascoët, Naumann, Pascual, 2005), since
-//! they hold only values that a derivative reads; the cut is that of Enzyme (Moses et al., SC 2021) and of
-//! PyTorch's partitioner for ahead-of-time autograd, extended by the price of arithmetic.
+//! Sources: the split into a forward and a linear function embodies activity and to-be-recorded analysis (Hascoët,
+//! Naumann, Pascual, 2005), since both functions hold only values that a derivative reads; the cut is that of Enzyme
+//! (Moses et al., SC 2021) and of PyTorch's partitioner for ahead-of-time autograd, extended by the price of
+//! arithmetic.
 
 use super::cost::{Prices, Reads, arithmetic};
 use super::max_flow::{NEVER, Network};
@@ -26,8 +27,8 @@ use tapeloom_ir::{
     Equation, FuncId, Function, Module, OrderedMap, PlanRequest, RecomputePrice, ValueId,
 };
 
-/// The largest amount of recomputed arithmetic, as a fraction of the arithmetic of both halves, in a plan whose
-/// residuals stay in a cache: a tenth.
+/// The largest amount of recomputed arithmetic, as a fraction of the arithmetic of the forward and the linear function,
+/// in a plan whose residuals stay in a cache: a tenth.
 const MORE: f64 = 0.1;
 
 /// The size in bytes of a loop's residuals above which they do not stay in the cache of a core. Moving them then
@@ -39,8 +40,8 @@ const CACHE_BYTES: usize = 1 << 21;
 /// recomputes too much, it recomputes no arithmetic.
 const DEAREST: u64 = 64;
 
-/// Returns, per equation of the forward half `f`, whether it is recomputed for the linear half `lin`. `reads` lists
-/// the values that the linear half reads.
+/// Returns, per equation of the forward function `f`, whether it is recomputed for the linear function `lin`. `reads`
+/// lists the values that the linear function reads.
 pub(super) fn choose(
     module: &Module,
     f: &Function,
@@ -65,7 +66,7 @@ pub(super) fn choose(
     }
 }
 
-/// Returns whether the computed values that the linear half reads, over all iterations, have more than
+/// Returns whether the computed values that the linear function reads, over all iterations, have more than
 /// `CACHE_BYTES` bytes.
 fn leaves_the_cache(f: &Function, reads: &Reads<'_>, terms: &PlanRequest) -> bool {
     let made = reads.values.iter().filter(|v| !f.params.contains(v));
@@ -73,8 +74,8 @@ fn leaves_the_cache(f: &Function, reads: &Reads<'_>, terms: &PlanRequest) -> boo
     !terms.together && bytes.saturating_mul(terms.runs) > CACHE_BYTES
 }
 
-/// Returns, per equation of `f`, whether the cheapest plan at these prices recomputes it. `needed` are the values
-/// that the linear half reads.
+/// Returns, per equation of `f`, whether the cheapest plan at these prices recomputes it. `needed` are the values that
+/// the linear function reads.
 fn cheapest(f: &Function, prices: &Prices, needed: &[ValueId]) -> Vec<bool> {
     let mut network = Network::default();
     let (source, sink) = (network.node(), network.node());

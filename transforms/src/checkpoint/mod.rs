@@ -1,8 +1,8 @@
 //! The checkpoint planner: chooses which values of the forward pass reverse mode saves.
 //!
-//! Single functions and the bodies of loops and branches have the same form: a forward half, a linear half, and
-//! the residuals that the second reads of the first ([`LinearizeOf`]). So planning maps one such triple to
-//! another, as a [`PlanRequest`] (a policy, and the costs of values) asks:
+//! Single functions and the bodies of loops and branches have the same form: a forward function, a linear function, and
+//! the residuals that the second reads of the first ([`LinearizeOf`]). So planning maps one such triple to another, as
+//! a [`PlanRequest`] (a policy, and the costs of values) asks:
 //!
 //! ```text
 //! plan: LinearizeOf -> LinearizeOf            same function, same derivative
@@ -13,11 +13,11 @@
 //! | `cost` | the prices of saving and of recomputing a value, by policy |
 //! | `min_cut` | the cheapest choice, as a minimum cut |
 //! | `max_flow` | minimum cuts of graphs |
-//! | `rematerialize` | rewrites the halves by the choice |
+//! | `rematerialize` | rewrites the forward and the linear function by the choice |
 //! | `packing` | packs residuals in fewer bits |
 //! | `decisions` | equations that are not recomputed from rounded floats |
 //! | `strip_mine` | loops in blocks of iterations whose bits share words |
-//! | `isolate` | halves in one function that share residuals and nothing else |
+//! | `isolate` | a forward and a linear function in one function, which share residuals and nothing else |
 //! | `budget` | the cheapest plan within a byte budget |
 //! | `tape_size` | the size and the parts of a tape |
 //! | `segments` | straight-line code, also before and after loops, in segments that are reversed one after the other |
@@ -68,7 +68,7 @@ use tapeloom_ir::lang::query::{LinearizeOf, Plan, Residual, Within};
 use tapeloom_ir::prim::Regions;
 use tapeloom_ir::{Atom, FuncId, Module, PlanRequest, Planner, Policy, Problem, ValueId};
 
-/// Derives the two halves of function `f`, whose loops are planned by the policy of the query.
+/// Derives the linearization of function `f`, whose loops are planned by the policy of the query.
 pub(crate) fn within(
     regions: &mut dyn Regions,
     module: &mut Module,
@@ -94,8 +94,8 @@ pub(crate) fn derive(
 ) -> Result<LinearizeOf, Problem> {
     let of = chosen(regions, module, fwd, plan)?;
     let of = packing::pack(module, of, &plan.terms)?;
-    // If the policy lists its residuals or has a byte budget, isolate the halves, so that no other values of the
-    // forward pass stay alive.
+    // If the policy lists its residuals or has a byte budget, isolate the linear function from the forward function, so
+    // that no other values of the forward pass stay alive.
     let row = plan.terms.policy.row();
     let counted = match row.planner {
         Planner::Budget => Some(true),

@@ -1,8 +1,9 @@
 //! Packs residuals in fewer bits.
 //!
-//! A plan chooses the values that the linear half reads. A value saved for the linear half alone may take fewer
-//! bytes than its dtype: the forward half then packs it right after its definition, and the linear half unpacks
-//! it ([`Packing`]). Both are ordinary equations, so the halves are still halves of the same derivative:
+//! A plan chooses the values that the linear function reads. A value saved for the linear function alone may take fewer
+//! bytes than its dtype: the forward function then packs it right after its definition, and the linear function unpacks
+//! it ([`Packing`]). Packing and unpacking are ordinary equations, so the result is again a linearization of the
+//! function:
 //!
 //! ```text
 //! func @f.fwd(..) -> (.., bool[100])        func @f.fwd(..) -> (.., u32[4])
@@ -20,7 +21,7 @@
 //! | `Whole` | nothing |
 //! | `Cheap` | where the saved bytes cost more than the arithmetic: indices as 32 bits, say, and no masks |
 //! | `Few` | the fewest bytes |
-//! | `Rounded` | as `Cheap`, and f64 as f32, except values that decide in the linear half ([`decisions`](super::decisions)) |
+//! | `Rounded` | as `Cheap`, and f64 as f32, except [`decisions`](super::decisions) of the linear function |
 //!
 //! The residual of one iteration of a loop is a row. A row that fills its words is packed in the iteration, so
 //! no unpacked stack exists. A row that would leave more than a quarter of its words empty (a truth value
@@ -217,7 +218,7 @@ pub(super) fn pack(
 
 /// The packing chosen for one residual.
 struct PackingChoice {
-    /// The residual's value in the forward half.
+    /// The residual's value in the forward function.
     value: ValueId,
     way: Packing,
     /// The origin of the equation that defines the value.

@@ -1,16 +1,17 @@
-//! Rewrites the two halves by the planner's choice: the linear half recomputes the values that are not saved.
+//! Rewrites the forward and the linear function by the planner's choice: the linear function recomputes the values that
+//! are not saved.
 //!
 //! ```text
 //! fwd: x -> (y, saved)                 fwd': x -> (y, saved')
 //! lin: (residuals; dx) -> dy           lin': (residuals'; dx) -> let recomputed = .. in lin (residuals; dx)
 //! ```
 //!
-//! Equations are copied from the forward half, so recomputed values have the same bits. Recomputation runs in
-//! the linear half: in reverse mode, right before the reverse pass of this function and after that of all later
+//! Equations are copied from the forward function, so recomputed values have the same bits. Recomputation runs in the
+//! linear function: in reverse mode, right before the reverse pass of this function and after that of all later
 //! functions. So in a chain of such functions, only one at a time has its values in memory.
 //!
-//! If both halves will be in one function, recomputation reads its inputs through a `barrier`. Without it, CSE
-//! would merge recomputed values with those of the forward pass, which would then stay alive.
+//! If both will become parts of one function, recomputation reads its inputs through a `barrier`. Without it, CSE would
+//! merge recomputed values with those of the forward pass, which would then stay alive.
 
 use crate::passes::live_equations::sweep;
 use cranelift_entity::SecondaryMap;
@@ -19,8 +20,8 @@ use tapeloom_ir::lang::query::{LinearizeOf, Residual};
 use tapeloom_ir::prim::{Mark, Op, Regions};
 use tapeloom_ir::{Atom, Builder, Draft, Function, Module, Problem, Type, ValueId, ValueRemap};
 
-/// Rewrites the halves so that the linear half recomputes the equations marked in `recomputed` of the forward half
-/// `f`.
+/// Rewrites both functions so that the linear function recomputes the equations marked in `recomputed` of the forward
+/// function `f`.
 pub(super) fn rewrite(
     regions: &mut dyn Regions,
     module: &mut Module,
@@ -31,8 +32,8 @@ pub(super) fn rewrite(
 ) -> Result<LinearizeOf, Problem> {
     let own = of.active_out.len();
     let lin = module.get(of.lin);
-    // Values that the linear half can read though the forward half saves nothing for them: results and parameters
-    // of the forward half.
+    // Values that the linear function can read though the forward function saves nothing for them: results and
+    // parameters of the forward function.
     let mut there: SecondaryMap<ValueId, Option<Residual>> = SecondaryMap::new();
     for (i, v) in f.results[..own].iter().enumerate().filter_map(|(i, a)| Some((i, a.value()?))) {
         there[v].get_or_insert(Residual::Result(i));
@@ -44,8 +45,8 @@ pub(super) fn rewrite(
     forward.results.truncate(own);
     let mut residuals = Vec::new();
     let mut draft = Draft::new(lin.name.clone());
-    // The values that the linear half reads from the forward half: `read` has them as they come, for the original
-    // equations, `behind` through barriers, for the recomputed ones.
+    // The values that the linear function reads from the forward function: `read` has them as they come, for the
+    // original equations, `behind` through barriers, for the recomputed ones.
     let [mut read, mut behind] = [ValueRemap::new(), ValueRemap::new()];
     let mut ask = |v: ValueId, read: &mut ValueRemap, draft: &mut Draft| {
         if read.knows(v) {
@@ -88,8 +89,8 @@ pub(super) fn rewrite(
             behind.bind(v, mark);
         }
     }
-    // An equation that the forward half runs and the linear half recomputes gets the phase `rematerialized` in its
-    // second copy.
+    // An equation that the forward function runs and the linear function recomputes gets the phase `rematerialized` in
+    // its second copy.
     let mut phased = f.clone();
     let mut live: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());
     forward.results.iter().filter_map(|a| a.value()).for_each(|v| live[v] = true);

@@ -1,8 +1,8 @@
 //! The size of a tape: the residuals, and the records of the reverse pass.
 //!
 //! ```text
-//! residuals                           results of the forward half that the linear half reads
-//! records, in the linear half         stacks of recomputed loops, the slots of their carries, and of the functions that
+//! residuals                           results of the forward function that the linear function reads
+//! records, in the linear function     stacks of recomputed loops, slots of their carries, and of the functions that
 //!                                     they run, one after the other, the largest
 //! ```
 
@@ -108,9 +108,9 @@ impl Part {
     }
 }
 
-/// Returns the values that a linear half holds in memory for its own reverse pass: stacks of the loops that it
-/// recomputes, the slots of their carries (also slots that pass through a branch or an iteration), and the records
-/// of the functions that it runs. These run one after the other, so only the largest counts.
+/// Returns the values that a linear function holds in memory for its own reverse pass: stacks of the loops that it
+/// recomputes, the slots of their carries (also slots that pass through a branch or an iteration), and the records of
+/// the functions that it runs. These run one after the other, so only the largest counts.
 fn recorded(module: &Module, lin: FuncId) -> Result<Vec<Part>, Loc> {
     let f = module.function(lin);
     let mut of: SecondaryMap<ValueId, Origin> = SecondaryMap::with_capacity(f.types.len());
@@ -143,8 +143,8 @@ fn recorded(module: &Module, lin: FuncId) -> Result<Vec<Part>, Loc> {
         for (k, v) in e.operands.iter().enumerate().filter_map(|(k, a)| Some((k, a.value()?))) {
             let lies = match of[v] {
                 Origin::Run => linear && !regions.is_empty() || rules,
-                // Slots for carries that this half allocates are not among the residuals. Other values computed
-                // here are alive only while they are reversed.
+                // Slots for carries that the linear function allocates are not among the residuals. Other values
+                // computed here are alive only while they are reversed.
                 Origin::Computed => places.contains(&k),
                 Origin::Param | Origin::Constant | Origin::Linear => false,
             };
@@ -215,17 +215,17 @@ fn is_uniform(lowering: &Lowering) -> bool {
     }
 }
 
-/// The origin of a value of a linear half.
+/// The origin of a value of a linear function.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum Origin {
-    /// A parameter of the linear half.
+    /// A parameter of the linear function.
     #[default]
     Param,
     /// One number repeated, which takes no memory, such as a zero tangent.
     Constant,
-    /// Computed by a primitive in the linear half, from values that do not depend on linear parameters.
+    /// Computed by a primitive in the linear function, from values that do not depend on linear parameters.
     Computed,
-    /// The result of a loop, branch or call in the linear half that does not depend on linear parameters, or a part
+    /// The result of a loop, branch or call in the linear function that does not depend on linear parameters, or a part
     /// of such a result.
     Run,
     /// A value that depends on linear parameters.

@@ -1,4 +1,5 @@
-//! Areas: boxes in an array that iterations of a loop read or write, and tests whether two of them overlap.
+//! Areas: boxes in an array (ranges of indices along each axis) that iterations of a loop read or write, and tests
+//! whether two of them overlap.
 //!
 //! ```text
 //! x[8 i + j, 2] with a constant i, and with the iteration number j in 0..=7:

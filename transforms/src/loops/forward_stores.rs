@@ -1,5 +1,5 @@
-//! `forward_stores`: replaces a read of a box that was just written by the written value, and drops a write
-//! that is overwritten.
+//! `forward_stores`: if a read of a box (a range of indices along each axis of an array) directly follows a write of
+//! this box, replaces the read by the value that was written; drops a write that the next write of the box overwrites.
 //!
 //! ```text
 //! %3: f64[5,7] = dynamic_update_slice %0, %1, %2, 0          %3: f64[5,7] = dynamic_update_slice %0, %1, %2, 0
@@ -25,7 +25,7 @@ pub(crate) const PASS: Pass = Pass {
     run: Run::Program(|_, module, f| inside_out(module, f, Rewrite::Stores)),
 };
 
-/// The writes to boxes in a function, and the reads and writes that directly follow on the same box.
+/// The writes to boxes of arrays in a function, and the reads and writes that directly follow on the same box.
 pub(super) struct BoxWrites {
     /// Per equation that reads or overwrites a box just written: the index of the earlier write (for an overwrite,
     /// only if no other equation reads the earlier write's output).

@@ -60,7 +60,7 @@ pub(crate) const EAGER: Pass = Pass {
 const OFTEN: usize = 4;
 const SMALL: usize = 64;
 
-/// A box of an array that a loop carries or reads in place of the whole array.
+/// A box (a range of indices along each axis) of an array, which a loop carries or reads in place of the whole array.
 struct Window {
     area: Area,
     /// The number of element accesses to the window, by all iterations together.

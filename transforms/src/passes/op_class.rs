@@ -11,7 +11,7 @@ const DEAR: u32 = 6;
 /// The kind of work that an equation does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OpClass {
-    /// Reads or copies elements without arithmetic: views, slices, gathers, counts.
+    /// No arithmetic: reads or copies elements, or fills an array with their indices (views, slices, gathers, iota).
     Moves,
     /// Writes elements into an array whose other elements stay.
     Writes,

@@ -143,7 +143,7 @@ fn batch_is_map() {
 
 #[test]
 fn constants_are_not_residuals() {
-    // y = x * broadcast(2): the linear half computes the constant itself, so no residual is saved.
+    // y = x * broadcast(2): the linear function computes the constant itself, so no residual is saved.
     let mut m = Module::new();
     let mut draft = Draft::new("scale");
     let x = draft.param(Type::array(Dtype::F64, &[4]));

@@ -355,7 +355,7 @@ fn name(l: Library, dtype: Dtype) -> String {
     if dtype == Dtype::F64 { wide } else { narrow }
 }
 
-/// Returns the symbol's name of the version of a library function for 8 elements.
+/// Returns the symbol name of the 8-element version of the library function `name`.
 fn of_eight(name: &str) -> String {
     format!("{name}_of_eight")
 }

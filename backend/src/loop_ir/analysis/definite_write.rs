@@ -76,8 +76,8 @@ struct Search<'a> {
     /// The index of the kernel's step that is analysed now.
     step: usize,
     loops: Vec<(IndexId, usize)>,
-    /// Whether the current statement may be skipped (in a branch or a loop of run-time extent), so that its stores do
-    /// not count.
+    /// Whether the current statement is in a branch or in a loop of run-time extent. Such a statement possibly never
+    /// runs, so its stores do not count as writes of elements.
     doubt: bool,
     lattices: SecondaryMap<BufferId, Vec<Lattice>>,
     read: SecondaryMap<BufferId, bool>,

@@ -20,7 +20,8 @@ use cranelift_entity::SecondaryMap;
 use std::fmt;
 use tapeloom_ir::Problem;
 
-/// A tag: the buffer version whose element was last stored in a byte, and the kernel run that stored it.
+/// The tag of a byte of memory: the buffer version to which the last store to the byte belongs, and the run of a kernel
+/// that executed this store.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Tag {
     /// The number of the kernel run, counted from the start of the program run.

@@ -49,8 +49,8 @@ fn unit_of_f32(want: f64) -> f64 {
     f64::from(y.next_up()) - f64::from(y)
 }
 
-/// Compares both precisions of a function with a reference in f64, at all pairs of edges. The error is at most `most` units
-/// in the last place of the larger of the result and `terms`.
+/// Compares both precisions of a function with a reference in f64, at all pairs of [`EDGES`] with both signs. The error
+/// is at most `most` units in the last place of the larger of the result and `terms`.
 fn agrees<F: PartedPair>(
     reference: impl Fn(f64, f64) -> f64,
     terms: impl Fn(f64, f64) -> f64,
@@ -79,8 +79,9 @@ fn agrees<F: PartedPair>(
     }
 }
 
-/// Compares a recording with the function, bit by bit, at pairs of edges and of ordinary numbers. Returns how many pairs
-/// were inside the domain of the recording.
+/// Compares the recorded operations of a function of two arguments with the Rust function, bit by bit, in f64 and f32,
+/// at all pairs of ordinary numbers and of [`EDGES`] with both signs. Returns the number of evaluations with arguments
+/// for which the recording is valid.
 fn recorded<F: PartedPair>() -> usize {
     let [wide, narrow] = [false, true].map(Recording::of_pair::<F>);
     let ordinary = (0..60).map(|i| (f64::from(i) * 0.7).sin() * 3.0);

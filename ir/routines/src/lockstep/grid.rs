@@ -7,8 +7,9 @@ use crate::lockstep::pack::{Lanes, Pack, Truth};
 use crate::real::{Failed, Real, Scaling};
 use crate::scratch::{Scratch, ScratchSize};
 
-/// The size in bytes of the widest vector register. Packs in scratch memory have room for this size, so that the
-/// size of scratch memory is the same on every machine.
+/// The size in bytes of the widest vector register. Scratch memory reserves these bytes for each pack (a vector
+/// register with one number of each batch member), also on machines with narrower registers, so that its size is the
+/// same on every machine.
 const WIDEST: usize = 64;
 
 /// The largest number of lanes of a register, reached with 4-byte numbers.

@@ -57,8 +57,8 @@ impl Movement for Diagonal {
         Ok(shape.into())
     }
 
-    /// Returns the index map: the operand index is the result index `o` with the index along the first axis
-    /// inserted a second time, at the second axis.
+    /// Returns the index map. For `axes=[i, j]`, the index of the operand is the index `o` of the result with a copy of
+    /// `o[i]` inserted at position j.
     fn view(&self, x: &Shape) -> View {
         let map = |axis: usize| match self.ends() {
             Some((i, j)) if axis == j => AxisMap::same(i),

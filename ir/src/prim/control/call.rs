@@ -148,7 +148,7 @@ impl Primitive for Call {
         let (lin, tangents) = cx.b.with_module(|m| each_once(m, of.lin, dx))?;
         args.extend(&tangents);
         let mut dy = cx.b.emit(half(lin), &args);
-        // If the linear half returns one of its tangents unchanged, use the operand directly. Then its cotangents
+        // If the linear function returns one of its tangents unchanged, use the operand directly. Then its cotangents
         // are added in the same order as without the call.
         let lin = cx.b.with_module(|m| m.get(lin));
         for (result, dy) in lin.results.iter().zip(dy.iter_mut()) {
@@ -260,7 +260,7 @@ impl Primitive for Call {
         let sum = b.emit1(Scalar::Add, &[product, x]);
         let Ok(function) = draft.finish(module, vec![product, sum]) else { return Vec::new() };
         let operands = vec![Tensor::from([1.5, -2.0]), Tensor::from([0.5, 3.0])];
-        // Rounded residuals are excluded: such a derivative would not match finite differences.
+        // Rounded residuals are excluded: a derivative computed from them would not match finite differences.
         let exact = Policy::samples().into_iter().filter(|policy| *policy != Policy::Rounded);
         let kept = exact.map(|policy| Call::checkpoint(function, policy));
         let calls = [Call::inline(function), Call::outline(function)].into_iter().chain(kept);
@@ -268,9 +268,9 @@ impl Primitive for Call {
     }
 }
 
-/// Merges linear parameters of a call's linear half that take the same tangent into one. Returns the new linear
-/// half and the distinct tangents. All reads of a tangent in the callee then add to one total, in the same order
-/// as without the call.
+/// Merges linear parameters of a call's linear function that take the same tangent into one. Returns the new linear
+/// function and the distinct tangents. All reads of a tangent in the callee then add to one total, in the same order as
+/// without the call.
 fn each_once(
     module: &mut Module,
     lin: FuncId,

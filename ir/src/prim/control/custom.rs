@@ -58,9 +58,9 @@ pub struct CustomCall {
     pub function: FuncId,
     /// The forward rule: `(x.., dx..) -> (y.., dy..)`.
     pub jvp: Option<FuncId>,
-    /// The first half of the reverse rule: `x.. -> (y.., residuals..)`. Given together with `bwd`.
+    /// The forward function of the reverse rule: `x.. -> (y.., residuals..)`. Given together with `bwd`.
     pub fwd: Option<FuncId>,
-    /// The second half of the reverse rule: `(residuals.., ct of y..) -> ct of x..`.
+    /// The function of the reverse rule that the reverse pass runs: `(residuals.., ct of y..) -> ct of x..`.
     pub bwd: Option<FuncId>,
 }
 

@@ -1,4 +1,4 @@
-//! Values that are defined by an equation: [`LinearSolve`] and [`Root`].
+//! Values that are defined implicitly, as solutions of an equation: [`LinearSolve`] and [`Root`].
 //!
 //! The solver is an ordinary function that is evaluated but never differentiated. The derivative of the value
 //! follows from the equation (the implicit function theorem): it takes one linear system per tangent, whatever

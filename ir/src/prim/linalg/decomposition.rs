@@ -143,8 +143,8 @@ impl<P: Decomposition> Primitive for Decomposed<P> {
         Ok(Dual { y: y.into(), dy: dy.into() })
     }
 
-    /// Emits the jvp: its equations are independent of `dx` or linear in `dx`, so the caller can split them into
-    /// the forward half and the linear half.
+    /// Emits the jvp: its equations are independent of `dx` or linear in `dx`, so the caller can split them into the
+    /// forward function and the linear function.
     fn linearize(&self, cx: &mut RuleCx<'_, '_>, x: &[Atom], dx: &[Tangent]) -> Result<Dual> {
         Primitive::jvp(self, cx, x, dx)
     }

@@ -3,9 +3,9 @@
 //! Passes merge equations that compute the same value. They must not do so where recomputation is intended:
 //!
 //! ```text
-//! %1: f64[3] = exp %0                    // read by the forward half
+//! %1: f64[3] = exp %0                    // read by the forward pass
 //! %2: f64[3] = barrier{name=mine, id=0} %0
-//! %3: f64[3] = exp %2                    // read by the reverse half; %1 can be freed earlier
+//! %3: f64[3] = exp %2                    // read by the reverse pass; %1 can be freed earlier
 //! ```
 //!
 //! So a barrier is a boundary that no pass merges, folds or looks through ([`Effects::Fixed`]); it is removed

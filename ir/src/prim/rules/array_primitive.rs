@@ -93,8 +93,8 @@ impl<P: ArrayPrimitive> Primitive for P {
         Ok(Dual { y: smallvec![y], dy: smallvec![dy] })
     }
 
-    /// Emits the jvp: its equations are independent of `dx` or linear in `dx`, so the caller can split
-    /// them into the forward half and the linear half.
+    /// Emits the jvp: its equations are independent of `dx` or linear in `dx`, so the caller can split them into the
+    /// forward function and the linear function.
     fn linearize(&self, cx: &mut RuleCx<'_, '_>, x: &[Atom], dx: &[Tangent]) -> Result<Dual> {
         Primitive::jvp(self, cx, x, dx)
     }

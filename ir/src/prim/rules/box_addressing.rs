@@ -33,8 +33,8 @@ pub(crate) fn check_starts(name: &str, x: &ArrayType, starts: &[Operand<'_>]) ->
     Ok(())
 }
 
-/// Checks that a box of extents `sizes` fits into `x`: equal rank, and no extent larger than that of
-/// `x`.
+/// Checks that a box (a range of indices along each axis) of extents `sizes` fits into `x`: equal rank, and no extent
+/// larger than that of `x`.
 pub(crate) fn check_fits(name: &str, x: &ArrayType, sizes: &[usize]) -> Result<()> {
     if sizes.len() == x.shape.len() && sizes.iter().zip(x.shape.iter()).all(|(s, n)| s <= n) {
         return Ok(());

@@ -200,8 +200,7 @@ pub struct RuleCx<'b, 'm> {
     pub b: &'b Builder<'m>,
     /// The transforms (jvp, transpose, batch and so on) that a region primitive applies to its functions.
     pub regions: &'b mut dyn Regions,
-    /// Per operand: the cost for the linear half if it reads the operand again; operands beyond the
-    /// list are free.
+    /// Per operand: the cost for the linear function if it reads the operand again; operands beyond the list are free.
     pub shares: &'b [Amortization],
     /// Per output: the elements that differentiated equations read; `None` if there are none. Outputs beyond the list
     /// are read whole. A tangent may be zero at all other elements.
@@ -209,7 +208,7 @@ pub struct RuleCx<'b, 'm> {
 }
 
 impl RuleCx<'_, '_> {
-    /// Returns the cost for the linear half if it reads this operand of the equation again.
+    /// Returns the cost for the linear function if it reads this operand of the equation again.
     pub fn share(&self, operand: usize) -> Amortization {
         self.shares.get(operand).copied().unwrap_or(Amortization::FREE)
     }
@@ -245,7 +244,7 @@ pub trait Regions {
         forced: &[bool],
     ) -> Result<JvpOf, Problem>;
 
-    /// Splits a function into a forward half and a linear half; see [`crate::lang::query::Linearize`].
+    /// Splits a function into a forward function and a linear function; see [`crate::lang::query::Linearize`].
     fn linearize(
         &mut self,
         module: &mut Module,
@@ -263,7 +262,7 @@ pub trait Regions {
         terms: PlanRequest,
     ) -> Result<LinearizeOf, Problem>;
 
-    /// Splits a function into a forward half and a linear half under a checkpointing policy; see
+    /// Splits a function into a forward function and a linear function under a checkpointing policy; see
     /// [`crate::lang::query::Within`].
     fn within(
         &mut self,

@@ -1,4 +1,5 @@
-//! Slice accesses: the boxes of an array that equations read and write, as data.
+//! Slice accesses: descriptions of the boxes of an array that equations read and write. A box is a range of indices
+//! along each axis of the array.
 //!
 //! Slices, gathers at one position, updates and scatters to one position describe the start of a box in
 //! different ways. [`Op::part`] returns a uniform description, for passes that test whether parts of an array
@@ -56,8 +57,8 @@ pub struct Write {
 
 /// A primitive that reads or writes a box of its first operand.
 pub(crate) trait Boxed {
-    /// Returns the box of the first operand, for operands of these types; `None` if the primitive does
-    /// not access exactly one box.
+    /// Returns the box (a range of indices along each axis) of the first operand that the primitive reads or writes,
+    /// for operands of these types; `None` if it does not access exactly one box.
     fn part(&self, operands: &[Type]) -> Option<SliceAccess>;
 
     /// Emits the same access on the array `of.array`, which has another shape than the first operand.

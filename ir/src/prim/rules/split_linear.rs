@@ -62,7 +62,7 @@ pub(crate) fn separated(
     let forced: Vec<bool> = (0..found.len()).map(|r| r >= first).collect();
     let f = apart_in_calls(regions, m, f, &given)?;
     let of = regions.linearize(m, f, linear, &forced, &[])?;
-    // The first half only has to return the values and the residuals of the second half, and has no linear
+    // The first function only has to return the values and the residuals of the second function, and has no linear
     // parameters.
     let mut used: Vec<bool> = m.function(of.fwd).results.iter().map(|_| false).collect();
     used[..first].fill(true);

@@ -18,15 +18,14 @@
 //! and both branches stay in the program. Random draws and effects are equations, and state leaves no equation,
 //! so none of these needs a special case.
 //!
-//! **How it is differentiated.** Each equation by the rules of its primitive: [`rules`] makes of them the
-//! equation's step of the reverse pass, and [`reverse_sweep`] combines the steps. Neither depends on numbers.
-//! The same holds for a closure *inside* a recording whose operations are saved for a reverse pass
-//! ([`level()`]): the closure is a [`Level`], runs in the same frame, and the equations of its reverse pass are
-//! recorded, too. An equation belongs to each level on which it depends. Where a rule replaces an equation by a
-//! forward half that saves residuals, the forward half is recorded in the levels outside. (No level is outside
-//! the outermost one; its residuals are values outside the program.) So derivatives of any order are exact, and
-//! perturbations cannot be confused: the arguments of a level are values of their own, which no other level
-//! shares.
+//! **How it is differentiated.** Each equation by the rules of its primitive: [`rules`] makes of them the equation's
+//! step of the reverse pass, and [`reverse_sweep`] combines the steps. Neither depends on numbers. The same holds for a
+//! closure *inside* a recording whose operations are saved for a reverse pass ([`level()`]): the closure is a
+//! [`Level`], runs in the same frame, and the equations of its reverse pass are recorded, too. An equation belongs to
+//! each level on which it depends. Where a rule replaces an equation by a forward function that saves residuals, the
+//! forward function is recorded in the levels outside. (No level is outside the outermost one; its residuals are values
+//! outside the program.) So derivatives of any order are exact, and perturbations cannot be confused: the arguments of
+//! a level are values of their own, which no other level shares.
 //!
 //! **Which values are saved.** While the closure runs, all of them, since a handle is `Copy` and may be read at
 //! any time. Afterwards, only those that the plan of the reverse pass reads ([`tape`]).
@@ -175,7 +174,7 @@ impl Trace {
 
     /// Adds an equation and evaluates it. Only the outermost `levels` levels record it for their reverse passes. In
     /// place of a call, adds the equations of the called function; in place of another equation with regions that a
-    /// level differentiates, adds its forward half.
+    /// level differentiates, adds its forward function.
     fn emit(
         &mut self,
         op: Op,
@@ -301,7 +300,7 @@ impl Trace {
         Ok(copying.results(&f).into())
     }
 
-    /// Adds an equation as the user wrote it, with its custom rules, but evaluates the forward half of its
+    /// Adds an equation as the user wrote it, with its custom rules, but evaluates the forward function of its
     /// derivative in its place. The residuals become values that no equation of the program defines.
     fn run_ahead(
         &mut self,

@@ -54,7 +54,7 @@ pub(super) enum Place {
 #[derive(Clone, Debug)]
 pub(super) struct Own {
     pub(super) operands: Operands,
-    /// The outputs of the operation, followed by the residuals of its forward half.
+    /// The outputs of the operation, followed by the residuals of its forward function.
     pub(super) outputs: Vec<Atom>,
     pub(super) loc: Loc,
 }

@@ -9,10 +9,10 @@
 //! func @mul.bwd(%0: f64[]; %1: f64[], %2: f64[]) -> (f64[])     reads operand 1; adds to a running total
 //! ```
 //!
-//! The linear half of an equation without regions reads operands and outputs, and computes all else from them
-//! on the reverse pass (for a sine, its cosine). So such an equation saves no residuals of its own. An equation
-//! with regions is replaced by the forward half of its function. The results of the forward half beyond the
-//! equation's own are saved, so that a loop does not run twice.
+//! The linear function of an equation without regions reads operands and outputs, and computes all else from them on
+//! the reverse pass (for a sine, its cosine). So such an equation saves no residuals of its own. An equation with
+//! regions is replaced by the forward function of the linearization of its function. The results of the forward
+//! function beyond the equation's own are saved, so that a loop does not run twice.
 
 use super::scalar_program::{Kernel, elementwise};
 use crate::lang::builder::{Builder, Draft};
@@ -39,13 +39,13 @@ struct Key {
     active: Mask,
 }
 
-/// The derivative rule of an equation, split into a forward half and a linear half.
+/// The derivative rule of an equation, split into a forward function and a linear function.
 #[derive(Clone, Debug)]
 pub(super) struct Rule {
-    /// The forward half, which runs in place of the equation; `None` if it would save nothing beyond operands and
+    /// The forward function, which runs in place of the equation; `None` if it would save nothing beyond operands and
     /// outputs.
     pub(super) forward: Option<FuncId>,
-    /// The linear half: `(residuals..; dx of the active operands) -> dy of the active outputs`.
+    /// The linear function: `(residuals..; dx of the active operands) -> dy of the active outputs`.
     linear: FuncId,
     residuals: Vec<Residual>,
     /// Per operand: whether it is active.
@@ -65,7 +65,7 @@ pub(super) struct Given {
     pub(super) running: Mask,
 }
 
-/// A transpose of a linear half: `(residuals.., cotangents of outputs, running totals) -> cotangents of operands`.
+/// A transpose of a linear function: `(residuals.., cotangents of outputs, running totals) -> cotangents of operands`.
 #[derive(Clone, Debug)]
 pub(super) struct Back {
     pub(super) function: FuncId,
@@ -232,7 +232,7 @@ fn with_body(
     })
 }
 
-/// Derives the rule of an equation that runs no function: its linear half is the linear equations that the
+/// Derives the rule of an equation that runs no function: its linear function is the linear equations that the
 /// primitive's rule emits, as a function of operands and outputs.
 fn without_body(
     transforms: &mut dyn Regions,

@@ -237,7 +237,7 @@ impl fmt::Display for Recorded {
                 rows.push([format!(".. {} more ..", hidden.len()), String::new(), String::new()]);
             }
             let at = self.draft.locations().get(i).copied().flatten();
-            // Residuals of the equation's forward half have the value numbers that follow those of its outputs.
+            // Residuals of the equation's forward function have the value numbers that follow those of its outputs.
             let end = self.draft.equations().get(i + 1).and_then(|e| e.outputs.first());
             let first = e.outputs.first().map_or(0, |y| y.as_u32());
             let end = end.map_or(types.len() as u32, |y| y.as_u32());

@@ -119,9 +119,9 @@ impl<'a, B> Krylov<'a, B> {
         Krylov { until, ..self }
     }
 
-    /// Differentiates the iterations that were computed instead of the equation that they solve. Reverse mode saves
-    /// all iterations. This derivative differs from that of the solution if the solver ends early: because few
-    /// directions happen to suffice, or after [`Until::most`] products.
+    /// Differentiates the solver's iterations, and not the equation that they solve. Reverse mode saves residuals of
+    /// every iteration. The derivative of the iterations differs from that of the solution if the solver ends early:
+    /// because few directions happen to suffice, or after [`Until::most`] products.
     ///
     /// The map and the preconditioner run inside the loops of the solver, without becoming functions, so they may
     /// write to state.

@@ -289,7 +289,7 @@ fn single_precision_follows_double() {
 fn a_batch_is_a_loop() {
     let mut wrong = Vec::new();
     for case in cases().iter().filter(|c| !c.args.is_empty()) {
-        // Batch the arguments with the same elements in reverse order.
+        // The batch has two members: the arguments, and the arguments with their elements in reverse order.
         let both = |x: Vec<Var>| -> Vec<Vec<Var>> {
             let turned = x.iter().map(|v| v.flatten().flip(0).reshape(v.shape())).collect();
             vec![x, turned]

@@ -11,7 +11,7 @@ const GREY: &str = "#999999";
 const BLUE: &str = "#2471a3";
 const RED: &str = "#c0392b";
 
-/// Each picture must equal the drawing of its program's results.
+/// Each picture of the book must equal the plot of its program's results.
 #[test]
 fn pictures_show_the_results_of_their_programs() {
     type Draw = fn() -> Result<String, Failure>;
@@ -39,7 +39,7 @@ fn pairs(x: &[f64], y: &Tensor) -> Vec<(f64, f64)> {
     x.iter().copied().zip(y.numbers()).collect()
 }
 
-/// Draws the output of the filter in the chapter on loops, for a step with noise.
+/// Plots the output of the filter in the chapter on loops, for a step with noise.
 fn control_flow() -> Result<String, Failure> {
     let t = range(0.0, 119.0, 120);
     let noise = |k: usize| ((k * k * 7919) % 1000) as f64 / 1000.0 - 0.5;
@@ -60,7 +60,7 @@ fn control_flow() -> Result<String, Failure> {
     Ok(chart.svg(["iteration", "y"], [&[0.0, 30.0, 60.0, 90.0], &[0.0, 0.5, 1.0]]))
 }
 
-/// Draws the Gaussian process of the chapter on linear algebra, fitted to twelve values with noise.
+/// Plots the Gaussian process of the book's chapter on linear algebra, fitted to twelve values with noise.
 fn linear_algebra() -> Result<String, Failure> {
     let kernel = |length: Var, a: Var, b: Var| {
         let distance = (a.expand_dims(1) - b) / length.exp();
@@ -114,7 +114,7 @@ fn linear_algebra() -> Result<String, Failure> {
     Ok(chart.svg(["x", "y"], [&[0.0, 2.0, 4.0, 6.0], &[-2.0, -1.0, 0.0, 1.0, 2.0]]))
 }
 
-/// Draws the moving mean and the median of a curve with outliers, as in the chapter on convolutions.
+/// Plots the moving mean and the median of a curve with outliers, as in the chapter on convolutions.
 fn convolutions() -> Result<String, Failure> {
     let t = range(0.0, 99.0, 100);
     let curve = |k: usize| (k as f64 / 12.0).sin() + if k >= 60 { 1.0 } else { 0.0 };
@@ -141,7 +141,8 @@ struct Layer<T> {
     b: T,
 }
 
-/// Draws the classes that the network of the chapter on networks assigns to the points of the plane, after its training.
+/// Plots the classes that the network of the chapter on networks assigns to the points of the plane, after its
+/// training.
 fn networks() -> Result<String, Failure> {
     type Net<T> = Vec<Layer<T>>;
     fn scores(net: &Net<Var>, x: Var) -> Var {
@@ -207,7 +208,7 @@ fn networks() -> Result<String, Failure> {
     Ok(chart.svg(["x", "y"], [&ticks, &ticks]))
 }
 
-/// Draws the densities of the gamma distribution at three shapes, and the frequencies of samples.
+/// Plots the densities of the gamma distribution at three shapes, and the frequencies of samples.
 fn special_functions() -> Result<String, Failure> {
     let x = range(0.02, 9.0, 180);
     let density = |(a, x): (Var, Var)| ((a - 1.0) * x.ln() - x - a.lgamma()).exp();
@@ -237,7 +238,7 @@ fn special_functions() -> Result<String, Failure> {
     Ok(chart.svg(["x", "density"], [&[0.0, 2.0, 4.0, 6.0, 8.0], &[0.0, 0.5, 1.0]]))
 }
 
-/// Draws the volume of the gas in the chapter on implicit equations against its pressure, with tangents.
+/// Plots the volume of the gas in the chapter on implicit equations against its pressure, with tangents.
 fn implicit() -> Result<String, Failure> {
     let volume = |(p, t): (Var, Var)| {
         custom_root(
@@ -271,7 +272,7 @@ fn implicit() -> Result<String, Failure> {
     Ok(chart.svg(["pressure", "volume"], [&[1.0, 2.0, 3.0, 4.0], &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]]))
 }
 
-/// Draws the loudest frequency of each frame of a rising tone, as in the chapter on Fourier transforms.
+/// Plots the loudest frequency of each frame of a rising tone, as in the chapter on Fourier transforms.
 fn fourier() -> Result<String, Failure> {
     let loudest = |t: Var| {
         let tone = (std::f64::consts::TAU * (0.05 * t + 0.15 / 2048.0 * t * t)).sin();

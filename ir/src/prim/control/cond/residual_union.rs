@@ -1,11 +1,11 @@
-//! The residuals of a branch: the values that the linear half reads, whichever branch ran.
+//! The residuals of a branch: the values that the linear function reads, whichever branch ran.
 //!
-//! Every branch has its own residuals. The `cond` returns one record of fields; each branch writes its
-//! residuals and fills the fields that it does not need with zeros. Branches share fields of equal type. An
-//! array larger than [`LITTLE`] is packed into a larger field of its dtype, after the elements that its branch
-//! already has there, if there is room. So the record is about as large as the largest branch needs, not as
-//! their sum, and a branch that needs a whole field writes it without a copy. Operands and results that a
-//! linear half reads are not in the record.
+//! Every branch has its own residuals. The `cond` returns one record of fields; each branch writes its residuals and
+//! fills the fields that it does not need with zeros. Branches share fields of equal type. An array larger than
+//! [`LITTLE`] is packed into a larger field of its dtype, after the elements that its branch already has there, if
+//! there is room. So the record is about as large as the largest branch needs, not as their sum, and a branch that
+//! needs a whole field writes it without a copy. Operands and results that a linear function reads are not in the
+//! record.
 //!
 //! ```text
 //! branch   saves                        in field f64[1000,100]              in field f64[]
@@ -31,7 +31,7 @@ pub(super) struct Record {
     fields: Vec<Type>,
     /// For each branch, the place of each of its saved values in the record.
     places: Vec<Vec<Place>>,
-    /// The residuals that some branch's linear half reads; fields of the record are outputs after the results.
+    /// The residuals that some branch's linear function reads; fields of the record are outputs after the results.
     pub(super) read: Vec<Residual>,
     /// For each branch, the index in `read` of each of its residuals, and its place in the record if it is only a
     /// part of a field.
@@ -79,7 +79,7 @@ impl Record {
         Record { fields, places, read, picked }
     }
 
-    /// Returns the forward half of each branch, changed to return the branch's results and then the whole record.
+    /// Returns the forward function of each branch, changed to return the branch's results and then the whole record.
     pub(super) fn written(
         &self,
         cx: &RuleCx<'_, '_>,
@@ -107,8 +107,7 @@ impl Record {
         derived.iter().zip(&self.places).map(whole).collect()
     }
 
-    /// Returns the linear half of each branch, changed to take all residuals in `read`; `given` holds their
-    /// values.
+    /// Returns the linear function of each branch, changed to take all residuals in `read`; `given` holds their values.
     pub(super) fn reading(
         &self,
         cx: &RuleCx<'_, '_>,

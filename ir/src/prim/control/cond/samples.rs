@@ -17,7 +17,7 @@ pub(super) fn all(module: &mut Module) -> Vec<Sample> {
     let mut branch = |name: &str, body: fn(&Builder<'_>, &[Atom]) -> Vec<Atom>| {
         function(module, name, [&types, &[]], |b, x, _| body(b, x)).ok()
     };
-    // A branch that saves a matrix as the residual for its linear half.
+    // A branch that saves a matrix as the residual for its linear function.
     let sin = branch("sin", |b, x| {
         let y = b.emit1(
             Dot { batch: vec![], contract: vec![(1, 0)] },
@@ -25,7 +25,7 @@ pub(super) fn all(module: &mut Module) -> Vec<Sample> {
         );
         vec![y, x[2], b.emit1(Scalar::Mul, &[x[1], x[1]])]
     });
-    // A branch that saves vectors as residuals, and whose linear half also reads the branch's result.
+    // A branch that saves vectors as residuals, and whose linear function also reads the branch's result.
     let exp = branch("exp", |b, x| {
         let y = b.emit1(Scalar::Exp, &x[1..2]);
         let sum = b.emit1(Reduce { reducer: Reducer::Sum, axes: vec![0] }, &x[..1]);

@@ -1,4 +1,4 @@
-//! A loop over a batch: every iteration runs for the whole batch.
+//! The batching rule of a loop: the result is one loop, each iteration of which runs for all batch members.
 //!
 //! A carry is batched if its start is batched or if an iteration makes it batched; an unbatched start is then
 //! repeated. Elements and stacked results have the iterations on axis 0 and the batch on axis 1.

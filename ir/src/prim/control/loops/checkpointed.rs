@@ -7,12 +7,12 @@
 //!                                    from an earlier carry in a slot
 //! ```
 //!
-//! This is the linear half of a [`Loop`] with `carries`. Evaluated forward it is an ordinary loop (`ahead`).
-//! Its transpose is a loop over the iterations, last to first, which carries the slots with the saved carries.
-//! Every iteration takes the last slot in use, runs `step` from there to the carry that it needs (and saves
-//! some of the intermediate carries in free slots), and then runs the transpose of `lin`, which computes from
-//! that carry alone. So the memory between the forward and the reverse pass is one carry per slot, and during
-//! an iteration of the reverse pass the residuals of that iteration.
+//! This is the linear function of a [`Loop`] with `carries`. Evaluated forward it is an ordinary loop (`ahead`). Its
+//! transpose is a loop over the iterations, last to first, which carries the slots with the saved carries. Every
+//! iteration takes the last slot in use, runs `step` from there to the carry that it needs (and saves some of the
+//! intermediate carries in free slots), and then runs the transpose of `lin`, which computes from that carry alone. So
+//! the memory between the forward and the reverse pass is one carry per slot, and during an iteration of the reverse
+//! pass the residuals of that iteration.
 //!
 //! The operands are the trip count, if it is an operand; the constants and elements of the iterations; the
 //! slots (for each carry an array, then their iteration numbers and the number of slots in use); and the
@@ -224,8 +224,9 @@ impl Recomputation {
             && !m.runs_outside(of.body);
         let (body, recomputed) = match rules_have_effects(m, with_effects) {
             false => (with_effects, of.body),
-            // The forward function of a custom rule performs the effects in place of the function; the recomputed
-            // body performs none.
+            // A custom rule in the body performs effects. The loop of the forward pass runs the rule's forward function
+            // in place of the function that the rule differentiates, and so performs these effects; the recomputed body
+            // performs none.
             true => {
                 let all = regions.linearize(m, with_effects, &active, &[], &shares)?;
                 let fwd = m.function(all.fwd);
@@ -307,7 +308,7 @@ impl Op {
     }
 }
 
-/// Returns the linear half of an iteration with all parameters of `step`, including those that it does not read.
+/// Returns the linear function of an iteration with all parameters of `step`, including those that it does not read.
 fn of_all(
     m: &mut Module,
     derived: &LinearizeOf,

@@ -72,8 +72,8 @@ fn wanted(spec: &LoopSpec, params: &[Type]) -> Vec<Type> {
     trip.chain(spec.params().map(operand)).collect()
 }
 
-/// Checks that every slot fits the parameter of the body that it feeds, and that every result is carried at most
-/// once.
+/// Checks that every binding in `takes` (the source of a parameter of the body) fits its parameter, and that every
+/// result is carried at most once.
 fn slots(spec: &LoopSpec, f: &Function, params: &[Type], results: &[Type]) -> Result<(), Problem> {
     let known = f.params.len();
     for (p, (slot, ty)) in spec.takes.iter().zip(params).enumerate() {

@@ -64,9 +64,9 @@ impl Loop {
     }
 }
 
-/// Turns carries that no iteration changes into constants in the linear half `lin` of an iteration, given the
-/// slots of its linear parameters. Returns the function, the slots, and the place of each original result;
-/// operand positions count linear operands only.
+/// Turns carries that no iteration changes into constants in the linear function `lin` of an iteration, given the slots
+/// of its linear parameters. Returns the function, the slots, and the place of each original result; operand positions
+/// count linear operands only.
 pub(super) fn with_constant_tangents(
     module: &mut Module,
     lin: FuncId,

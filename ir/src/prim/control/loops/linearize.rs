@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! jvp:        (x.., dx..) -> (y.., dy..)       the iterations of the body's jvp
-//! linearize:  x.. -> (y.., residuals..)        the iterations of its forward half, which stack the residuals
-//!             (residuals..; dx..) -> dy..      the iterations of its linear half
+//! linearize:  x.. -> (y.., residuals..)        the iterations of its forward function, which stack the residuals
+//!             (residuals..; dx..) -> dy..      the iterations of its linear function
 //! ```
 //!
 //! A carry has a tangent if its start has one or if an iteration creates one. Which carries do is found by
@@ -176,8 +176,8 @@ impl Loop {
         (0..results.len()).find(same).filter(|_| known)
     }
 
-    /// Returns the linear half of an iteration with some residuals read from elsewhere: a carry at the start of
-    /// the iteration is read from the stacked results of the preceding iteration.
+    /// Returns the linear function of an iteration with some residuals read from elsewhere: a carry at the start of the
+    /// iteration is read from the stacked results of the preceding iteration.
     ///
     /// ```text
     /// x = select (i == 0) start y[i - 1]
@@ -351,8 +351,7 @@ struct ResidualSources<'a, 'b, 'm> {
     cx: &'a mut RuleCx<'b, 'm>,
     x: &'a [Atom],
     residuals: &'a [Residual],
-    /// The forward half of the body. Its first `own` results are the results of the body, the others are
-    /// residuals.
+    /// The forward function of the body. Its first `own` results are the results of the body, the others are residuals.
     fwd: Arc<crate::Function>,
     fwd_id: FuncId,
     own: usize,

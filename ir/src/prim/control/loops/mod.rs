@@ -158,7 +158,7 @@ impl Op {
         self.takes(module, operand) == Some(Binding::Xs)
     }
 
-    /// Returns the slot through which a loop, or the linear half of one, takes this operand; `None` for other
+    /// Returns the slot through which a loop, or the linear function of one, takes this operand; `None` for other
     /// primitives.
     fn takes(&self, module: &Module, operand: usize) -> Option<Binding> {
         match self.facet() {
