@@ -197,9 +197,9 @@ fn updates_of_rows_in_a_batch() {
     );
 }
 
-/// The cosine reads the base of the first update. It belongs to the same pass as the update, but comes after
-/// the sine, which belongs to a later pass and reads the update. So the update cannot wait for the cosine,
-/// and must copy its base.
+/// The cosine reads the base of the first update. It belongs to the same pass as the update, but comes after the sine,
+/// which belongs to a later pass and reads the update. So the update cannot be moved after the cosine, and must copy
+/// its base.
 #[test]
 fn a_reader_that_is_behind_a_pass_that_is_behind_the_update() {
     same(
@@ -216,7 +216,8 @@ fn a_reader_that_is_behind_a_pass_that_is_behind_the_update() {
     );
 }
 
-/// Each of two updates waits for a reader that comes after the other update, so one of the two must copy its base.
+/// Each of two updates would have to follow a reader that comes after the other update, so one of the two must copy its
+/// base.
 #[test]
 fn updates_in_a_circle_and_a_pass_behind_them() {
     same(
@@ -295,7 +296,7 @@ fn random_program(random: &mut impl FnMut(usize) -> usize) -> String {
                 let wide = emit("f64[100]", wide);
                 emit("f64[100]", format!("sub %{y}, %{wide}"))
             }
-            // Equations that read this barrier wait for the end of a pass.
+            // Equations that read this barrier must run after the end of the forward or reverse pass before it.
             11 | 12 => {
                 emit("f64[100]", format!("barrier{{mark=after_forward, id={equation}}} %{x}"))
             }

@@ -9,7 +9,7 @@
 //! - all loads and stores of the previous owner come before the update's first store, and share no loop with
 //!   it, since the loop's next iteration would come after;
 //! - effects happen once, in program order;
-//! - a node that waits for the end of a pass runs in a step after all steps of that pass;
+//! - a node that must come after a (forward or reverse) pass runs in a step after all steps of that pass;
 //! - no loop is empty.
 //!
 //! Debug builds check every program. [`crate::loop_ir::shadow`] checks the same invariants of memory at run time.

@@ -113,7 +113,8 @@ pub(crate) fn in_order(graph: &Graph, candidates: Vec<FusionCandidate>) -> Vec<F
     }
     let mut candidates: Vec<Option<FusionCandidate>> = candidates.into_iter().map(Some).collect();
     let mut order = Vec::with_capacity(candidates.len());
-    // A candidate that waits for the end of a pass comes after the candidates of other passes that precede it.
+    // A candidate that must come after a (forward or reverse) pass follows the candidates of other passes that precede
+    // it.
     let free = |rest: &BTreeMap<u8, BTreeSet<usize>>, (m, pass): (usize, u8)| {
         let mut others = rest.iter().filter(|(other, _)| **other != pass);
         pass == 0 || others.all(|(_, all)| all.first().is_none_or(|other| m < *other))

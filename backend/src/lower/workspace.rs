@@ -4,9 +4,9 @@
 //! the order of their first steps, each in the smallest free hole that holds it; memory whose buffer ended before the
 //! step is free. The peak is exact: it is the highest byte ever occupied.
 //!
-//! This is fast, but a small buffer may take memory in which a large one would have fitted later. If the peak is
-//! higher than the bytes that live in any one step, the largest buffers are also placed first, each at the lowest
-//! offset that is free during its lifetime, and the plan with the lower peak is used. Source: greedy by size
+//! This is fast, but a small buffer may take memory in which a large one would have fitted later. If the peak is higher
+//! than the bytes of the buffers that are live in any one step, the largest buffers are also placed first, each at the
+//! lowest offset that is free during its lifetime, and the plan with the lower peak is used. Source: greedy by size
 //! (Pisarchyk and Lee, 2020, arXiv:2001.03288).
 //!
 //! ```text
@@ -63,7 +63,7 @@ fn begin(life: Lifetime) -> usize {
     life.first + usize::from(planted(Fault::MemoryOverlap))
 }
 
-/// Returns the largest sum of the bytes of all buffers that live in one step.
+/// Returns the largest sum of the bytes of all buffers that are live in one step.
 fn most_at_once(lives: &[Lifetime], page_bytes: usize) -> usize {
     let mut changes: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
     for life in lives {

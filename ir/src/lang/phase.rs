@@ -10,10 +10,10 @@
 //! | `transposed` | the equation computes cotangents; the other equations of a reverse pass compute primal values that these need |
 //! | `rematerialized` | the forward pass has computed the same value, which was not saved |
 //!
-//! `transpose` and the checkpoint planner set them. Step order, fusion and the memory plan read them: an
-//! equation of the reverse pass that waits for the end of the forward pass is in no loop of the forward pass.
-//! So two functions that differ in phases are two functions: phases count in equality, as operands do. CSE
-//! ignores phases: of equal equations the first one stays, with its phase.
+//! `transpose` and the checkpoint planner set them. Step order, fusion and the memory plan read them: an equation of
+//! the reverse pass that must come after the forward pass is in no loop of the forward pass. So two functions that
+//! differ in phases are two functions: phases count in equality, as operands do. CSE ignores phases: of equal equations
+//! the first one stays, with its phase.
 //!
 //! The text form has a line where the phase changes ([`crate::text`]):
 //!

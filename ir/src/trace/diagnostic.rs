@@ -1,8 +1,8 @@
 //! Diagnostics: a problem together with the place where the user caused it.
 //!
-//! Operators cannot return a `Result`, so a wrong operation inside a trace records one of these and
-//! tracing goes on; the boundary returns them all. A diagnostic names the user's line, the operands
-//! with their types and birthplaces, and the transforms under way:
+//! Operators cannot return a `Result`, so a wrong operation inside a trace records one of these and tracing goes on;
+//! the boundary (the call of `jit`, `run` or `record`) returns them all. A diagnostic names the user's line, the
+//! operands with their types and birthplaces, and the transforms under way:
 //!
 //! ```text
 //! error[shape]: `add` cannot broadcast shapes [3] and [4] together

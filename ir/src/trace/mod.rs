@@ -1,10 +1,10 @@
 //! Tracing: how a Rust closure becomes a function of the language.
 //!
-//! A thread has a stack of *traces*, one per boundary under way (`jit`, `run`), and a trace has a
-//! stack of *frames*, one per closure being traced (`grad` inside `vmap` inside `jit`). A closure is
-//! called once with [`Handle`]s; every operation on them emits an equation into the top frame, and
-//! when the closure returns, its frame is closed into a function. All frames of a trace share one
-//! [`Module`], so a transform is a step from function to function, whatever the nesting.
+//! A thread has a stack of *traces*, one per running call of an entry point (`jit`, `run`; also called the boundary),
+//! and a trace has a stack of *frames*, one per closure being traced (`grad` inside `vmap` inside `jit`). A closure is
+//! called once with [`Handle`]s; every operation on them emits an equation into the top frame, and when the closure
+//! returns, its frame is closed into a function. All frames of a trace share one [`Module`], so a transform is a step
+//! from function to function, whatever the nesting.
 //!
 //! A handle of an outer frame may be used in an inner closure: the functions in between get it as an
 //! extra parameter, and [`Closed::captures`] says what to pass. Perturbation confusion cannot arise:

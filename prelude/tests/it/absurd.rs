@@ -319,7 +319,7 @@ fn no_numbers_at_all() {
     all_survived();
 }
 
-/// Creates arrays that exceed the memory of any machine, by the interpreter and at the boundary.
+/// Creating an array that exceeds the memory of any machine is an error, in native code and in the interpreter.
 #[test]
 fn arrays_beyond_memory() {
     for shape in [[1usize << 45, 1], [1 << 45, 1 << 10], [1 << 62, 1 << 62], [usize::MAX, 2]] {

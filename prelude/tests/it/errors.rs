@@ -1,4 +1,4 @@
-//! Errors at the boundary: kind, the user's line, and operands with the lines that made them.
+//! Errors that `run` and `jit` return: kind, the user's line, and operands with the lines that made them.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::cell::Cell;

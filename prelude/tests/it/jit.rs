@@ -175,7 +175,7 @@ fn explain_shows_every_stage_and_the_exact_memory() {
     let timed: Vec<&str> = e.timings().iter().map(|(name, _)| *name).collect();
     assert_eq!(&timed[..2], ["trace", "transform"]);
     assert_eq!(&timed[timed.len() - 2..], ["lower", "code"]);
-    // The boundary has two scalars and the captured data.
+    // Besides the workspace, the program has two scalars (argument and result) and the captured data.
     assert_eq!(e.peak_bytes() - e.workspace_bytes(), 8 + 800 + 8);
     let text = e.to_string();
     for part in ["== trace", "== target", "== kernels", "== memory", "== time", "bytes at most"] {

@@ -1,4 +1,4 @@
-//! The golden operations, written with the public API.
+//! The operations of the golden data, written with the library's public API.
 
 use super::Operation;
 use serde_json::Value;

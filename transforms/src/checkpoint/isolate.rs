@@ -104,9 +104,9 @@ fn with_barriers(
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 struct Properties {
     constant: Constant,
-    /// Whether no value of the forward function can be equal to it, so that CSE cannot merge the two.
+    /// Whether no value of the forward function can equal this value, so that CSE cannot merge the two.
     own: bool,
-    /// Whether the value must be read through a barrier that waits for the end of the forward function.
+    /// Whether the value must be read through a barrier, so that its readers run after the end of the forward function.
     late: bool,
 }
 

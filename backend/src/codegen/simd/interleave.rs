@@ -1,9 +1,9 @@
 //! The number of vectors that one iteration of a loop with lanes processes.
 //!
-//! Where each instruction on a vector waits for the one before (the steps of a binary search, an inner loop with a
-//! carry), most of the time is latency. A processor hides latency by running several iterations at once, but only as
-//! far as its reorder buffer reaches. So an iteration of a loop with a long chain processes several vectors, whose
-//! chains are independent. No bit of a result depends on their number: a loop that folds processes the number of
+//! Where each instruction on a vector needs the result of the one before (the steps of a binary search, an inner loop
+//! with a carry), most of the time is latency. A processor hides latency by running several iterations at once, but
+//! only as far as its reorder buffer reaches. So an iteration of a loop with a long chain processes several vectors,
+//! whose chains are independent. No bit of a result depends on their number: a loop that folds processes the number of
 //! elements that its program states.
 
 use super::form::{Access, Binary, Inst, Reg, Unary, VectorProgram, When};
@@ -75,7 +75,7 @@ impl Nest<'_> {
 /// Estimates for one instruction, or for one iteration of a loop with lanes.
 #[derive(Clone, Copy, Default)]
 struct Iteration {
-    /// The cycles of the longest chain of instructions that wait for each other.
+    /// The cycles of the longest chain of dependent instructions.
     latency: usize,
     /// The operations that occupy the reorder buffer.
     operations: usize,
@@ -87,8 +87,8 @@ impl Iteration {
     /// The operations that a reorder buffer holds: 320 in AMD Zen 4, 512 in Intel Golden Cove.
     const REORDER_BUFFER: usize = 320;
 
-    /// Returns whether a loop of such iterations waits for results in more than a fifth of its time, although the
-    /// processor runs as many iterations at once as its reorder buffer holds.
+    /// Returns whether the latency of such iterations exceeds the time in which the vector units are busy by more than
+    /// a fifth, although the processor runs as many iterations at once as its reorder buffer holds.
     fn waits(self) -> bool {
         let latency = self.latency * self.operations.min(Iteration::REORDER_BUFFER);
         10 * latency > 12 * (self.busy / 2) * Iteration::REORDER_BUFFER
@@ -141,7 +141,7 @@ impl Iteration {
                     let again = extent.saturating_sub(1);
                     let assigned =
                         || program.body[start..at].iter().filter_map(|i| i.registers().0);
-                    // A register that has a value before the loop is a carry: each iteration waits for the one before.
+                    // A register that has a value before the loop is a carry: each iteration depends on the one before.
                     let carried = assigned().filter(|reg| at_start[*reg] > 0);
                     let wait = carried.map(|reg| ready[reg].saturating_sub(at_start[reg]));
                     let wait = wait.max().unwrap_or(0);
@@ -207,7 +207,7 @@ mod tests {
         by.unwrap()
     }
 
-    /// Only loops that wait for results are interleaved: a gather after a gather, and an inner loop with a carry.
+    /// Only loops that are bound by latency are interleaved: a gather after a gather, and an inner loop with a carry.
     #[test]
     fn loops_that_wait_process_several_vectors() {
         assert_eq!(vectors("%1: f64 = mul %0, %0\n store b2[i0], %1"), 1);

@@ -1,9 +1,9 @@
 //! `reduce_sum`, `reduce_prod`, `reduce_max`, `reduce_min`, `reduce_and`, `reduce_or`: fold axes away.
 //!
-//! Elements are combined in row-major order of the operand. The derivative of an extremum is shared evenly
-//! among the elements that attain it, as in JAX. The derivative of a product is formed by halving
-//! (`d(xy) = dx y + x dy` on halves of the axis, log n steps); it needs no division, so zeros among the factors
-//! are no problem, also at higher orders. If a half overflows beside a zero in the other half, the derivative is
+//! Elements are combined in row-major order of the operand. The derivative of an extremum is shared evenly among the
+//! elements that attain it, as in JAX. The derivative of a product is formed by halving (`d(xy) = dx y + x dy` on
+//! halves of the axis, log n steps); it needs no division, so zeros among the factors are no problem, also at higher
+//! orders. If the product of one half of the axis overflows and the other half contains a zero, the derivative is
 //! infinity times zero: NaN. A mask there would make second derivatives a wrong zero.
 
 use crate::lang::builder::Builder;
