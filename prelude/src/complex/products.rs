@@ -2,8 +2,10 @@
 
 use super::{Complex, IntoComplex};
 use crate::ops::functions::{concat, einsum};
+use crate::ops::wrong;
 use crate::var::{caller, on_behalf};
 use crate::{Var, linalg};
+use tapeloom_ir::{Kind, Problem};
 
 /// Computes a bilinear product of complex arrays from the real product `times`.
 fn product(z: Complex, (re, im): (Var, Option<Var>), times: impl Fn(Var, Var) -> Var) -> Complex {
@@ -147,7 +149,13 @@ impl Complex {
     #[must_use]
     #[track_caller]
     pub fn expm(self) -> Complex {
-        on_behalf("expm", caller(), || {
+        let at = caller();
+        // The error of the real matrices would name shapes of twice the size.
+        if let Err(problem) = linalg::square("expm", self.re, at) {
+            let y = wrong(problem, &[self.re, self.im], self.re.ty(at), at);
+            return Complex { re: y, im: y };
+        }
+        on_behalf("expm", at, || {
             let y = linalg::expm(self.embedded());
             match y.split(2, -1)[..] {
                 [left, _] => match left.split(2, -2)[..] {
@@ -197,6 +205,19 @@ impl Complex {
     pub fn solve(self, b: impl IntoComplex) -> Complex {
         let at = caller();
         let b = Complex::of(b.into_parts(at));
+        // The errors of the real system would name shapes of twice the size.
+        let (ty, right) = (self.re.ty(at), b.re.ty(at));
+        let fits = linalg::square("solve", self.re, at).and_then(|n| match right.shape[..] {
+            [rows] | [.., rows, _] if rows == n => Ok(()),
+            _ => {
+                let help = format!("right sides are [{n}] or [.., {n}, columns]");
+                Err(Problem::new(Kind::Shape, format!("`solve` of {ty} and {right}"), help))
+            }
+        });
+        if let Err(problem) = fits {
+            let x = wrong(problem, &[self.re, b.re], right, at);
+            return Complex { re: x, im: x };
+        }
         on_behalf("solve", at, || {
             // A + i B applied to x + i y is (A x - B y) + i (B x + A y).
             let axis = if b.re.rank() < 2 { -1 } else { -2 };

@@ -44,7 +44,8 @@ pub enum Border {
 const MARGIN: usize = 12;
 
 /// Returns the values of `x` at places between its elements: one array of `coordinates` per axis, in elements from 0,
-/// which are broadcast to the shape of the result. They are differentiable in `x` and in the coordinates.
+/// which are broadcast to the shape of the result. They are differentiable in `x` and in the coordinates; at a coordinate
+/// nan they are nan.
 ///
 /// SciPy's `map_coordinates`. For PyTorch's `grid_sample`, whose coordinates g run from -1 to 1 with the last axis
 /// first, the coordinate along an axis of n elements is `(g + 1) (n - 1) / 2` with `align_corners`, and
@@ -197,7 +198,9 @@ fn neighbours(c: Var, n: usize, order: Order, border: Border) -> Axis {
     let c = match border {
         // Beyond the margin, the spline is not defined by the elements.
         Border::Nearest if order == Order::Cubic => c.clamp(0.0, last),
-        _ => c,
+        // All points further outside are equal, and the index of a place at infinity is not defined.
+        Border::Nearest | Border::GridConstant(_) => c.clamp(-3.0, last + 3.0),
+        Border::Constant(_) | Border::Mirror | Border::Reflect | Border::Wrap => c,
     };
     let below = match (order, border) {
         (Order::Nearest, _) => (c + 0.5).floor(),
@@ -208,7 +211,7 @@ fn neighbours(c: Var, n: usize, order: Order, border: Border) -> Axis {
     let t = c - below;
     let u = 1.0 - t;
     let weights = match order {
-        Order::Nearest => vec![(0, t.ones_like())],
+        Order::Nearest => vec![(0, select(c.is_nan(), c, 1.0))],
         Order::Linear => vec![(0, u), (1, t)],
         Order::Cubic => {
             let inner = |t: Var| (2.0 / 3.0) - t.square() * (1.0 - 0.5 * t);

@@ -1,6 +1,6 @@
 //! The exponential, gamma, χ², beta and Dirichlet distributions.
 
-use super::stirling::{above_tangent, entropy_of_gamma, log_beta_density, log_gamma_density};
+use super::stirling::{FAR, above_tangent, entropy_of_gamma, log_beta_density, log_gamma_density};
 use super::{checked, density, of_rows};
 use crate::Var;
 use crate::ops::{number, of_floats, select};
@@ -186,8 +186,16 @@ pub fn dirichlet_logpdf(x: impl IntoVar, alpha: impl IntoVar) -> Var {
         let whole = (x.stop_gradient().sum_axis(-1) - 1.0).abs().le(tolerance);
         let negative = x.lt(0.0);
         let outside = negative.any_axis(-1) | !whole;
-        let terms = (alpha - 1.0).xlogy(select(negative, 1.0, x)) - alpha.lgamma();
-        let log = terms.sum_axis(-1) + alpha.sum_axis(-1).lgamma();
+        let x = select(negative, 1.0, x);
+        let sum = alpha.sum_axis(-1);
+        let terms = (alpha - 1.0).xlogy(x) - alpha.lgamma();
+        let small = terms.sum_axis(-1) + sum.lgamma();
+        // Large terms cancel in the density of independent gamma variables with this sum, over that of the sum.
+        let parts = log_gamma_density(alpha, alpha - 1.0, sum.expand_dims(-1) * x).sum_axis(-1);
+        let others = alpha.shape().last().map_or(0.0, |n| *n as f64 - 1.0);
+        let whole = others * sum.ln() + sum * (x.sum_axis(-1) - 1.0);
+        let large = parts - log_gamma_density(sum, sum - 1.0, sum) + whole;
+        let log = select(sum.ge(FAR), large, small);
         density(log, outside, (alpha.gt(0.0) & !x.is_nan()).all_axis(-1))
     })
 }

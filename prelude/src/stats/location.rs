@@ -60,10 +60,11 @@ pub fn normal_kl(
     let at = caller();
     let operands = operands!(at, loc, scale, other_loc, other_scale);
     of_floats("normal_kl", operands, at, |[m, s, n, t]| {
-        // ln(t / s) + s² / 2t² - 1/2 = (r - 1 - ln r) / 2 for r = (s / t)²
-        let ratio = (s / t).square();
+        // ln(t / s) + s² / 2t² - 1/2 = r - 1 - ln r + (r - 1)² / 2 for r = s / t. Not in terms of r², which underflows.
+        let ratio = s / t;
         let shift = (m - n) / t;
-        let kl = 0.5 * ratio.ones_like().kl_div(ratio) + 0.5 * shift.square();
+        let scales = ratio.ones_like().kl_div(ratio) + 0.5 * (ratio - 1.0).square();
+        let kl = scales + 0.5 * shift.square();
         checked(kl, s.ge(0.0) & t.gt(0.0))
     })
 }
@@ -317,13 +318,16 @@ pub fn truncated_normal_logpdf(
         let z = (x - loc) / scale;
         let outside = z.lt(lower) | z.gt(upper);
         let z = select(outside, 0.0, z);
-        let log = -0.5 * z.square() - 0.5 * TAU.ln() - scale.ln() - log_mass(lower, upper);
+        let (near, mass) = log_mass(lower, upper);
+        let log = -0.5 * (z - near) * (z + near) - 0.5 * TAU.ln() - scale.ln() - mass;
         density(log, outside, lower.lt(upper) & scale.gt(0.0))
     })
 }
 
 /// Returns the entropy of the normal distribution truncated to bounds of the standard normal distribution, for the
 /// given `scale`.
+///
+/// Far in a tail, terms of the size of the squared bounds cancel.
 #[track_caller]
 pub fn truncated_normal_entropy(
     lower: impl IntoVar,
@@ -333,12 +337,9 @@ pub fn truncated_normal_entropy(
     let at = caller();
     let operands = operands!(at, lower, upper, scale);
     of_floats("truncated_normal_entropy", operands, at, |[lower, upper, scale]| {
-        let mass = log_mass(lower, upper);
-        let term = |t: Var| {
-            let t = select(t.is_finite(), t, 0.0);
-            t * (-0.5 * t.square() - 0.5 * TAU.ln() - mass).exp()
-        };
-        let edges = 0.5 * (term(lower) - term(upper));
+        let (near, mass) = log_mass(lower, upper);
+        let term = |t: Var| select(t.is_finite(), t, 0.0) * density_at(t, (near, mass));
+        let edges = 0.5 * (term(lower) - term(upper) - near.square());
         checked(entropy_of_normal(scale) + mass + edges, lower.lt(upper))
     })
 }
@@ -373,19 +374,16 @@ pub fn truncated_normal_kl(
     let operands =
         operands!(at, lower, upper, loc, scale, other_lower, other_upper, other_loc, other_scale);
     of_floats("truncated_normal_kl", operands, at, |[a, b, m, s, c, d, n, t]| {
-        let mass = log_mass(a, b);
+        let inner = log_mass(a, b);
         let finite = |x: Var| select(x.is_finite(), x, 0.0);
-        let density = |x: Var| {
-            let log = -0.5 * finite(x).square() - 0.5 * TAU.ln() - mass;
-            select(x.is_finite(), log.exp(), 0.0)
-        };
         // The means of z and z² for z = (x - m) / s, and that of ((x - n) / t)².
-        let (at_a, at_b) = (density(a), density(b));
+        let (at_a, at_b) = (density_at(a, inner), density_at(b, inner));
         let mean = at_a - at_b;
         let square = 1.0 + finite(a) * at_a - finite(b) * at_b;
         let (ratio, shift) = (s / t, (m - n) / t);
         let other = ratio.square() * square + 2.0 * ratio * mean * shift + shift.square();
-        let kl = log_mass(c, d) - mass - ratio.ln() + 0.5 * (other - square);
+        let masses = [inner, log_mass(c, d)].map(|(near, mass)| mass - 0.5 * near.square());
+        let kl = masses[1] - masses[0] - ratio.ln() + 0.5 * (other - square);
         let size = |x: Var, loc: Var, scale: Var| loc.abs() + (scale * finite(x)).abs();
         let within = |x: Var, y: Var| {
             let rounding = (size(x, m, s) + size(y, n, t)) * (4.0 * epsilon(x.dtype()));
@@ -400,20 +398,36 @@ pub fn truncated_normal_kl(
     })
 }
 
-/// Returns ln(Φ(b) - Φ(a)) for a < b.
-fn log_mass(a: Var, b: Var) -> Var {
+/// Returns the standard normal density at a bound, over the mass between the bounds as from [`log_mass`]; 0 at an infinite
+/// bound.
+fn density_at(bound: Var, (near, mass): (Var, Var)) -> Var {
+    let finite = bound.is_finite();
+    // Not 0 in place of an infinite bound, where the quotient overflows if the bounds are far in a tail.
+    let place = select(finite, bound, near);
+    let log = -0.5 * (place - near) * (place + near) - 0.5 * TAU.ln() - mass;
+    select(finite, log.exp(), 0.0)
+}
+
+/// Returns the distance n of 0 from the interval between a and b, and m = ln(Φ(b) - Φ(a)) + n²/2, for a < b. In a tail,
+/// n²/2 is much larger than m, and cancels in a density.
+fn log_mass(a: Var, b: Var) -> (Var, Var) {
     // The upper tail is the mirror image of the lower one.
     let right = a.gt(0.0);
     let (a, b) = (select(right, -b, a), select(right, -a, b));
     let tail = b.lt(0.0);
-    // In the tail: ln Φ(b) + ln(1 - Φ(a) / Φ(b)).
+    // In the tail: ln Φ(b) + ln(1 - Φ(a) / Φ(b)) with Φ(-t) = exp(-t²/2) erfcx(t / √2) / 2.
     let open = a.eq(f64::NEG_INFINITY);
-    let end = select(tail, b, -1.0);
-    let start = select(tail & !open, a, (end - 1.0).stop_gradient());
-    let ratio = start.log_ndtr() - end.log_ndtr();
-    let outer = end.log_ndtr() + select(open, 0.0, (-ratio.exp_m1()).ln());
-    // Around 0: both error functions are added.
-    let error = |t: Var| (t * 0.5f64.sqrt()).erf();
+    let near = select(tail, -b, 1.0);
+    let far = select(tail & !open, -a, (near + 1.0).stop_gradient());
+    let scaled = |t: Var| (0.5 * (t * 0.5f64.sqrt()).erfcx()).ln();
+    let ratio = scaled(far) - scaled(near) - 0.5 * (far - near) * (far + near);
+    let outer = scaled(near) + select(open, 0.0, (-ratio.exp_m1()).ln());
+    // Around 0: both error functions are added. At an infinite bound, all derivatives of erf are 0.
+    let error = |t: Var| {
+        let finite = t.is_finite();
+        let end = select(t.gt(0.0), t.ones_like(), -1.0);
+        select(finite, (select(finite, t, 0.0) * 0.5f64.sqrt()).erf(), end)
+    };
     let inner = 0.5 * (error(select(tail, 1.0, b)) - error(select(tail, -1.0, a)));
-    select(tail, outer, inner.ln())
+    (select(tail, near, 0.0), select(tail, outer, inner.ln()))
 }

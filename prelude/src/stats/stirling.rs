@@ -9,7 +9,7 @@ use crate::ops::{STIRLING, horner, select};
 use std::f64::consts::{PI, TAU};
 
 /// The smallest argument of the series.
-const FAR: f64 = 10.0;
+pub(super) const FAR: f64 = 10.0;
 
 /// Returns `k ln m - m - ln Γ(a)` for a = k + 1, the logarithm of a gamma density at m, or of the Poisson probability
 /// of k.

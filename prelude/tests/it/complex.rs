@@ -514,6 +514,9 @@ fn mistakes_in_matrices_are_errors_of_the_line() {
         (line!(), run(|h: Complex| h.eigvalsh(), &tall).unwrap_err()),
         (line!(), run(|h: Complex| h.eigh_range(1..3), &square).unwrap_err()),
         (line!(), run(|h: Complex| h.expm(), &tall).unwrap_err()),
+        (line!(), run(|h: Complex| h.solve(h), &tall).unwrap_err()),
+        (line!(), run(|h: Complex| h.solve(h.index(0).sum()), &square).unwrap_err()),
+        (line!(), run(|h: Complex| h.solve(eye(3, Dtype::F64)), &square).unwrap_err()),
         (line!(), run(|h: Complex| Complex::einsum("ij,jk", &[h, h]), &tall).unwrap_err()),
         (line!(), run(|h: Complex| Complex::einsum("ij,jk", &[h]), &tall).unwrap_err()),
         (line!(), run(|_: Complex| Complex::einsum("", &[]), &tall).unwrap_err()),
@@ -525,4 +528,9 @@ fn mistakes_in_matrices_are_errors_of_the_line() {
         assert!(text.contains(&format!("{}:{line}:", file!())), "{text}");
         assert_eq!(error.diagnostics().len(), 1, "{text}");
     }
+    // Real matrices of twice the size do not appear in a message.
+    let error = run(|h: Complex| h.solve(eye(3, Dtype::F64)), &square).unwrap_err().to_string();
+    assert!(error.contains("`solve` of f64[2,2] and f64[3,3]"), "{error}");
+    let error = run(|h: Complex| h.expm(), &tall).unwrap_err().to_string();
+    assert!(error.contains("got f64[2,1]"), "{error}");
 }

@@ -477,3 +477,28 @@ fn einsum_multiplies_in_the_cheapest_order() {
     };
     near(many(einsum), &many(einsum_left_to_right));
 }
+
+/// A coordinate that is not a number has no value, and one at infinity has that of the border.
+#[test]
+fn coordinates_may_be_infinite() {
+    use tapeloom::interpolate::{Border, Order, map_coordinates};
+    let far = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e19, -1e300];
+    for order in [Order::Nearest, Order::Linear, Order::Cubic] {
+        for (border, high, low) in [
+            (Border::Nearest, 30.0, 10.0),
+            (Border::Constant(7.0), 7.0, 7.0),
+            (Border::GridConstant(7.0), 7.0, 7.0),
+        ] {
+            let at = |c: Var| map_coordinates(constant([10.0, 20.0, 30.0]), &[c], order, border);
+            let both = |c: Var| (at(c), grad(|c: Var| at(c).sum())(c));
+            let (y, slope) = run(both, far).unwrap();
+            let y = y.to_vec::<f64>().unwrap();
+            assert!(y[0].is_nan(), "{order:?} {border:?} {y:?}");
+            for (y, want) in y[1..].iter().zip([high, low, high, low]) {
+                assert!((y - want).abs() < 1e-12, "{order:?} {border:?} {y} {want}");
+            }
+            let slope = slope.to_vec::<f64>().unwrap();
+            assert!(slope[1..].iter().all(|x| x.abs() < 1e-12), "{order:?} {border:?} {slope:?}");
+        }
+    }
+}

@@ -598,6 +598,25 @@ fn bounds_hold() {
     assert_eq!(status, optim::Status::NotFinite);
 }
 
+/// The first trust region fits the residuals, too, not only a start that is much smaller.
+#[test]
+fn fits_of_large_data_leave_the_start() {
+    for scale in [1e-100, 1e10, 1e20, 1e100] {
+        for start in [[0.0, 0.0], [1.0, 1.0]] {
+            let fit = |(start, y): (Var, Var)| {
+                let line = |(p, x): (Var, Var)| p.index(0) * x + p.index(1);
+                let (p, _, fit) = optim::curve_fit(line, iota([4], 0, Dtype::F64), y, start).fit();
+                (p, fit.outcome.converged)
+            };
+            let (p, converged) =
+                run(fit, (start, [1.0, 3.0, 5.0, 7.0].map(|y| y * scale))).unwrap();
+            let p = p.to_vec::<f64>().unwrap();
+            let right = (p[0] / scale - 2.0).abs() < 1e-8 && (p[1] / scale - 1.0).abs() < 1e-8;
+            assert!(right && converged.item::<bool>().unwrap(), "{scale:e} from {start:?}: {p:?}");
+        }
+    }
+}
+
 /// Wrong options and data are errors at the user's line.
 #[test]
 fn fits_refuse_wrong_options() {

@@ -604,6 +604,68 @@ fn densities_have_one_sided_derivatives_at_edges() {
     }
 }
 
+/// Far from the bulk, large terms cancel, and squares overflow or underflow. Values and slopes of mpmath.
+#[test]
+fn distributions_keep_their_digits_in_tails() {
+    const INF: f64 = f64::INFINITY;
+    let tail: fn(Var) -> Var = |x| stats::truncated_normal_logpdf(x, 1e5, INF, 0.0, 1.0);
+    let within = 1e-12;
+    let cases: &[(Edge, f64)] = &[
+        (
+            (
+                "entropy of an open tail",
+                |a| stats::truncated_normal_entropy(a, INF, 1.0),
+                40.0,
+                [-2.690_126_536_403_841, -0.024_937_791_175_459_637],
+            ),
+            within,
+        ),
+        (
+            (
+                "entropy of an interval in a tail",
+                |a| stats::truncated_normal_entropy(-201.0, -a, 1.0),
+                200.0,
+                [-4.298_367_361_861_307, -0.004_999_500_093_726_882],
+            ),
+            1e-9,
+        ),
+        (("density at the end of a tail", tail, 1e5, [11.512_925_465_070_229, -1e5]), within),
+        (
+            (
+                "dirichlet of large parameters",
+                |a| {
+                    stats::dirichlet_logpdf(constant([0.25, 0.25, 0.5]), stack(&[a, a, 2.0 * a], 0))
+                },
+                1e6,
+                [15.096_795_616_574_683, 1.000_000_187_5e-6],
+            ),
+            within,
+        ),
+    ];
+    for ((name, f, at, want), within) in cases {
+        let (y, slope) = run(value_and_grad(*f), *at).unwrap();
+        let got = [y.item::<f64>().unwrap(), slope.item::<f64>().unwrap()];
+        let near = |x: f64, y: f64| (x - y).abs() < within * y.abs().max(1.0);
+        let both = got.iter().zip(want).all(|(x, y)| near(*x, *y));
+        assert!(both, "{name}: {got:?} and not {want:?}");
+    }
+    // The square of the ratio of the scales underflows.
+    let y = run(|s: Var| stats::normal_kl((0.0, s), (0.0, 1.0)), 1e-200).unwrap();
+    assert!((y.item::<f64>().unwrap() - 460.017_018_598_809_1).abs() < 1e-12, "{y}");
+    // In f32, terms of 10⁷ and 10⁴ cancel.
+    let alpha = [1e6f32, 1e6, 2e6];
+    let single = |alpha: Var| stats::dirichlet_logpdf(constant([0.25f32, 0.25, 0.5]), alpha);
+    let y = run(single, alpha).unwrap().item::<f32>().unwrap();
+    assert!((y - 15.096_796).abs() < 1e-4, "{y}");
+    let single = |x: Var| stats::truncated_normal_logpdf(x, 200.0, 201.0, 0.0, 1.0);
+    let y = run(single, 200f32).unwrap().item::<f32>().unwrap();
+    assert!((y - 5.298_342).abs() < 1e-5, "{y}");
+    // Second derivatives in infinite bounds are 0, too.
+    let both = |(low, high): (Var, Var)| stats::truncated_normal_logpdf(0.5, low, high, 0.0, 1.0);
+    let second = run(hessian(both), (-INF, INF)).unwrap();
+    assert!(second.numbers().all(|x| x == 0.0), "{second}");
+}
+
 /// Means of log densities over samples estimate negative entropies: density, entropy and sampler of a distribution must
 /// belong together.
 #[test]

@@ -221,11 +221,15 @@ fn searched(
     let most = i64::try_from(limits.iterations).unwrap_or(i64::MAX);
     let scale = select(place.lengths.gt(0.0), place.lengths, 1.0);
     let radius = 100.0 * trust::length(scale * x);
+    let radius = select(radius.gt(0.0), radius, 100.0);
+    // If the start is near 0 and the residuals are large, a step within this radius would promise less than rounding
+    // errors, which would end the search.
+    let radius = radius.maximum(1e-3 * place.size);
     let [more, failed] = [Status::TooManySteps, Status::NotFinite].map(|s| s as i64);
     let square = place.cosine().le(raised(limits.gtol.unwrap_or(0.0), x.dtype()));
     let start = Progress {
         lambda: radius.zeros_like(),
-        radius: select(radius.gt(0.0), radius, 100.0),
+        radius,
         scale,
         iterations: zero,
         evaluations: zero + 1,
