@@ -67,7 +67,7 @@ impl Complex {
         on_behalf("vdot", at, || product(self.conj(), w, |x, y| x.vdot(y)))
     }
 
-    /// Computes products and sums in Einstein's notation, as [`einsum`](crate::ops::functions::einsum). Nothing is
+    /// Computes products and sums in Einstein's notation, as [`einsum`]. Nothing is
     /// conjugated.
     ///
     /// A product of k arrays is computed by `2ᵏ` real ones.

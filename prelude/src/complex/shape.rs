@@ -109,7 +109,7 @@ impl Complex {
         on_behalf("broadcast_to", at, || self.map(|x| x.broadcast_to(&shape)))
     }
 
-    /// Joins arrays along an axis, as [`concat`](crate::ops::functions::concat).
+    /// Joins arrays along an axis, as [`concat()`].
     ///
     /// Errors: `shape` if there is no array, or if extents of other axes differ; `dtype` if dtypes differ.
     ///
@@ -128,7 +128,7 @@ impl Complex {
         on_behalf("concat", at, || joined(parts, |parts| concat(parts, axis)))
     }
 
-    /// Joins arrays of one shape along a new axis, as [`stack`](crate::ops::functions::stack).
+    /// Joins arrays of one shape along a new axis, as [`stack`].
     ///
     /// Errors: `shape` if there is no array, or if shapes differ; `dtype` if dtypes differ.
     #[must_use]
