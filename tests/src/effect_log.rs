@@ -15,12 +15,12 @@ impl Agreement {
     pub fn check_heard(&self, got: &Heard, want: &Heard) -> Result<(), String> {
         let names = |heard: &Heard| heard.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
         if names(got) != names(want) {
-            return Err(format!("told {got:?}, want {want:?}"));
+            return Err(format!("got {got:?}, want {want:?}"));
         }
         let array = |x: &[f64]| x.iter().copied().collect::<Tensor>();
         let mut pairs = got.iter().zip(want);
         let agree = pairs.try_for_each(|((_, a), (_, b))| self.check(&array(a), &array(b)));
-        agree.map_err(|e| format!("told {e}"))
+        agree.map_err(|e| format!("effects: {e}"))
     }
 }
 

@@ -126,14 +126,14 @@ pub fn second_order(m: &mut Module, case: &Case) -> Result<(), Failure> {
     let n = case.args.len();
     let recorded = record(m, case.f, &args, |f, x| {
         let (x, seeds) = x.split_at(n);
-        let (mut y, (), undo) = trace::level(x, None, |x| (f(x), ()));
-        let Some(undo) = undo else { return Vec::new() };
+        let (mut y, (), pullback) = trace::level(x, None, |x| (f(x), ()));
+        let Some(pullback) = pullback else { return Vec::new() };
         let mut seeds = seeds.iter();
         let mut next = |(y, on): (&Handle, &bool)| {
             if *on { seeds.next().copied().unwrap_or(*y) } else { *y }
         };
         let cts: Vec<Handle> = y.iter().zip(&of.active_out).map(&mut next).collect();
-        let back = undo.pull(&cts, None).into_iter().zip(&of.nonzero);
+        let back = pullback.pull(&cts, None).into_iter().zip(&of.nonzero);
         y.extend(back.filter(|(_, on)| **on).filter_map(|(ct, _)| ct));
         y
     })?;

@@ -358,7 +358,7 @@ fn context(options: &BTreeMap<&str, &str>) -> Result<Context, Failure> {
             }
             ("overlap", _) => context.overlap = value.parse()?,
             (_, Some(choice)) if *value == "true" => context.choice = choice,
-            (key, _) => return Err(format!("no pass is told `{key}={value}`").into()),
+            (key, _) => return Err(format!("no pass takes `{key}={value}`").into()),
         }
     }
     Ok(context)

@@ -337,7 +337,7 @@ impl Trace {
     pub(super) fn tell_cause(&mut self) {
         let Some(frame) = self.frames.last() else { return };
         if self.diagnostics.is_empty() && !frame.poison.is_empty() {
-            let message = "a value stands for the outcome of an error that was not told";
+            let message = "a value stands for the outcome of an error that was not reported";
             let at = self.frames.iter().find_map(|f| f.spoiled);
             self.push(Diagnostic::new(Problem::internal(message), at));
         }

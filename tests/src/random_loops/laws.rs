@@ -61,11 +61,11 @@ pub fn policies(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
         let Some((want, heard)) = outcome(&f, &x, &log)? else {
             return Err("a budget where there is none".into());
         };
-        let Some((got, told)) = outcome(&g, &x, &log)? else { return Ok(()) };
+        let Some((got, effects)) = outcome(&g, &x, &log)? else { return Ok(()) };
         let how = if interpreted { Agreement::Exact } else { Agreement::CLOSE };
         let engine = if interpreted { "interpreted" } else { "native" };
         how.check_all(&got, &want).map_err(|e| format!("{policy}, {engine}: {e}"))?;
-        how.check_heard(&told, &heard).map_err(|e| format!("{policy}, {engine}: {e}"))?;
+        how.check_heard(&effects, &heard).map_err(|e| format!("{policy}, {engine}: {e}"))?;
     }
     Ok(())
 }
@@ -198,10 +198,10 @@ pub fn budgets(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
         return Err(text.into());
     }
     let Some((want, heard)) = outcome(&plain, &x, &log)? else { return Ok(()) };
-    let Some((got, told)) = outcome(&g, &x, &log)? else { return Ok(()) };
+    let Some((got, effects)) = outcome(&g, &x, &log)? else { return Ok(()) };
     let failed = |e| format!("in {budget} bytes: {e}");
     Agreement::CLOSE.check_all(&got, &want).map_err(failed)?;
-    Agreement::CLOSE.check_heard(&told, &heard).map_err(failed)?;
+    Agreement::CLOSE.check_heard(&effects, &heard).map_err(failed)?;
     let (plain, g) = (plain.interpreted(), g.interpreted());
     let Some((want, _)) = outcome(&plain, &x, &log)? else { return Ok(()) };
     let Some((got, _)) = outcome(&g, &x, &log)? else { return Ok(()) };
@@ -328,8 +328,8 @@ pub(super) const ORDERS: &[Order] = &[
 /// one.
 pub fn orders(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     // Left out: ordered effects, which a batch performs in another order.
-    let told = |s: &Step| matches!(s, Step::Effect);
-    if program.has(&told) {
+    let is_effect = |s: &Step| matches!(s, Step::Effect);
+    if program.has(&is_effect) {
         return policies(program, rng);
     }
     let (program, log, x) = (Rc::new(program.clone()), Listener::default(), program.argument());
@@ -367,7 +367,7 @@ pub fn rounding(program: &Program, _: &mut Rng) -> Result<(), Failure> {
         let Some(([y, dy], heard)) = outcome(&f, &x, &log)? else {
             return Err("a budget where there is none".into());
         };
-        let Some(([z, dz], told)) = outcome(&g, &x, &log)? else {
+        let Some(([z, dz], effects)) = outcome(&g, &x, &log)? else {
             return Err("a budget where there is none".into());
         };
         Agreement::CLOSE.check(&z, &y)?;
@@ -382,7 +382,7 @@ pub fn rounding(program: &Program, _: &mut Rng) -> Result<(), Failure> {
             (false, true) => Agreement::Exact,
             (false, false) => Agreement::CLOSE,
         };
-        how.check_heard(&told, &heard).map_err(|e| format!("rounded: {e}"))?;
+        how.check_heard(&effects, &heard).map_err(|e| format!("rounded: {e}"))?;
     }
     Ok(())
 }

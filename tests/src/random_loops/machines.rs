@@ -175,8 +175,9 @@ fn counted(
         same("layers that come back", reverse.layers, forward.layers)?;
     }
     // The entries of dynamic tapes, of loops with unknown trip count, have sizes of their own.
-    let told = [Iterations::Runtime, Iterations::Counted, Iterations::Until];
-    let recorded = program.has(&|s| matches!(s, Step::Iterations(kind, ..) if told.contains(kind)));
+    let unknown_counts = [Iterations::Runtime, Iterations::Counted, Iterations::Until];
+    let recorded =
+        program.has(&|s| matches!(s, Step::Iterations(kind, ..) if unknown_counts.contains(kind)));
     if setup.map.word == 8 && !recorded {
         same("entries", forward.streamed, forward.scratchpad.stores)?;
     }

@@ -182,7 +182,7 @@ impl Around {
         let (x, y, s, k) = state;
         let list = |s: State| self.list(body, s);
         let times = arange(n, Dtype::F64) * 0.01;
-        let end = |(x, y, s, k): State, told: Var| (x, y, (s + told).tanh(), k);
+        let end = |(x, y, s, k): State, outputs: Var| (x, y, (s + outputs).tanh(), k);
         match kind {
             Iterations::Known => fori_loop(n, |(_, s): (Var, State)| list(s), state),
             Iterations::Runtime => {
@@ -191,11 +191,11 @@ impl Around {
             Iterations::Scan => {
                 let iteration = |((x, y, s, k), t): (State, Var)| {
                     let (x, y, s, k) = list((x * 0.9 + t, y, s, k));
-                    let told = s * x.sum();
-                    ((x, y, s, k), told)
+                    let outputs = s * x.sum();
+                    ((x, y, s, k), outputs)
                 };
-                let (state, told) = scan(iteration, state, times);
-                end(state, told.square().sum() * 0.01)
+                let (state, outputs) = scan(iteration, state, times);
+                end(state, outputs.square().sum() * 0.01)
             }
             Iterations::Reverse => {
                 let rows = times.reshape([n, 1]) * x.reshape([1, x.size()]);
@@ -203,18 +203,18 @@ impl Around {
                     let (x, y, s, k) = list((x * 0.8 + row * 0.1, y, s, k));
                     ((x, y, s, k), x * y)
                 };
-                let (state, told) = scan_reverse(iteration, state, rows);
-                end(state, told.sin().sum() * 0.01)
+                let (state, outputs) = scan_reverse(iteration, state, rows);
+                end(state, outputs.sin().sum() * 0.01)
             }
             Iterations::Map => {
-                let told = map(
+                let outputs = map(
                     |t: Var| {
                         let (x, _, s, _) = list((x + t, y, s, k));
                         x.sum() + s
                     },
                     times,
                 );
-                end(state, told.sin().sum() * 0.01)
+                end(state, outputs.sin().sum() * 0.01)
             }
             Iterations::Counted => {
                 let more = |(i, _): (Var, State)| i.lt(self.one * n as i64);
@@ -304,6 +304,6 @@ fn nest(kind: Nest, [rows, places, taps]: [usize; 3], (x, y, s, k): State) -> St
     let row = |i: Var, a: Var| each(places, &|j, a| place(i, j, a), a);
     let width = if kind == Nest::Rows { taps } else { places };
     let a = each(rows, &row, zeros([rows, width], Dtype::F64));
-    let told = spread((a.reshape([rows * width]) * 0.1).tanh(), x.size());
-    (x * 0.8 + told * 0.1, y, (s * 0.5 + told.mean()).tanh(), k)
+    let outputs = spread((a.reshape([rows * width]) * 0.1).tanh(), x.size());
+    (x * 0.8 + outputs * 0.1, y, (s * 0.5 + outputs.mean()).tanh(), k)
 }

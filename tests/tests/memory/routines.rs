@@ -20,12 +20,12 @@ fn check(name: &str, n: usize, scratch: usize, f: impl Fn(Var) -> Var) {
     let f = jit(f);
     let (y, cold) = Counting::most(|| f.call(&a).unwrap());
     let results = y.elements() * 8;
-    let told = f.explain(&a).unwrap().peak_bytes();
+    let reported = f.explain(&a).unwrap().peak_bytes();
     assert!(cold >= scratch, "{name}: {cold} bytes in the first call, {scratch} of them scratch");
     let arguments = a.elements() * 8;
     assert!(
-        told >= scratch + results + arguments,
-        "{name}: {told} bytes told, {scratch} of them scratch"
+        reported >= scratch + results + arguments,
+        "{name}: {reported} bytes reported, {scratch} of them scratch"
     );
     let (_, warm) = Counting::most(|| f.call(&a).unwrap());
     assert!(warm <= results + BESIDE, "{name}: {warm} bytes in a warm call, {results} of results");

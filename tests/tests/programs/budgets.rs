@@ -279,12 +279,12 @@ fn iterations_that_run_again_are_silent() {
     let run = move |x: Var| fori_loop(200, |s: (Var, Var)| iteration(s), x).sum();
     let x = Tensor::from([0.1, 0.2]);
     let of = |f: &dyn Fn(Var) -> Var| (jit(|x| grad(f)(x)).call(&x).unwrap(), log.take());
-    let (want, told) = of(&run);
-    assert_eq!(told.len(), 200);
+    let (want, effects) = of(&run);
+    assert_eq!(effects.len(), 200);
     let (few, some) = (checkpoint(&run, Policy::Bytes(1_000)), checkpoint_carries(4, 3, &run));
     for f in [&few as &dyn Fn(Var) -> Var, &some] {
         let (got, heard) = of(f);
-        assert_eq!(heard, told);
+        assert_eq!(heard, effects);
         Agreement::CLOSE.check(&got, &want).unwrap();
         let tape = jit(|x| grad(f)(x)).explain(&x).unwrap().tape().bytes();
         assert!(tape <= 1_000, "{tape}");
@@ -292,8 +292,8 @@ fn iterations_that_run_again_are_silent() {
     // Second derivatives must log the same effects with and without a budget.
     let along =
         |f: &dyn Fn(Var) -> Var| (jit(|x: Var| hvp(f)((x, x * 0.5))).call(&x).unwrap(), log.take());
-    let ((want, told), (got, heard)) = (along(&run), along(&few));
-    assert_eq!(heard, told);
+    let ((want, effects), (got, heard)) = (along(&run), along(&few));
+    assert_eq!(heard, effects);
     Agreement::CLOSE.check(&got, &want).unwrap();
 }
 
@@ -336,12 +336,12 @@ fn rules_of_iterations_that_run_again_tell_once() {
             while_loop(|(n, _): (Var, Var)| n.lt(12), iteration, (constant(0i64), x)).1.sum()
         };
         for f in [&counted as &dyn Fn(Var) -> Var, &until] {
-            let (want, told) = of(f);
-            assert_eq!(told.len(), number);
+            let (want, effects) = of(f);
+            assert_eq!(effects.len(), number);
             let (few, some) = (checkpoint(f, Policy::About(100)), checkpoint_carries(2, 2, f));
             for f in [&few as &dyn Fn(Var) -> Var, &some] {
                 let (got, heard) = of(f);
-                assert_eq!(heard, told);
+                assert_eq!(heard, effects);
                 Agreement::CLOSE.check_all(&got, &want).unwrap();
             }
         }
@@ -1231,9 +1231,9 @@ fn an_ample_budget_costs_nothing() {
         ("a scan", stacked),
         ("branches", branches),
     ];
-    let told: [(&str, Program); 1] = [("a loop of some iterations", until)];
+    let unbounded: [(&str, Program); 1] = [("a loop of some iterations", until)];
     let cases = known.map(|(name, f)| (name, f, 1 << 40)).into_iter();
-    for (name, f, bytes) in cases.chain(told.map(|(name, f)| (name, f, u64::MAX))) {
+    for (name, f, bytes) in cases.chain(unbounded.map(|(name, f)| (name, f, u64::MAX))) {
         let ample = checkpoint(f, Policy::Bytes(bytes));
         let planned = checkpoint(f, Policy::Planned);
         for (i, (with, without)) in
@@ -1286,8 +1286,8 @@ fn pieces_with_rules_call_the_host_once() {
         let g = jit(value_and_grad(checkpoint(layers, policy))).interpreted().call(&x).unwrap();
         (g, log.take())
     };
-    let (want, told) = gradient(Policy::Planned);
-    assert_eq!(told.len(), 20);
+    let (want, effects) = gradient(Policy::Planned);
+    assert_eq!(effects.len(), 20);
     for arrays in [10, 3] {
         let policy = Policy::Bytes((arrays * x.bytes().len()) as u64);
         let (got, again) = gradient(policy);

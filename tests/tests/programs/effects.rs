@@ -39,7 +39,7 @@ func @f(%0: f64[]) -> (f64[]) {
 ";
 
 /// Interprets a program and returns the effects that it performs, in order.
-fn told(m: &Module, f: FuncId, args: &[Tensor], log: &Listener) -> Heard {
+fn effects_of(m: &Module, f: FuncId, args: &[Tensor], log: &Listener) -> Heard {
     let answer = eval(m, f, args);
     assert!(answer.is_ok(), "{answer:?}");
     log.take()
@@ -76,13 +76,18 @@ fn passes_keep_reports_in_order() {
     let rows = PASSES.iter().map(|pass| (pass.name, Some(*pass)));
     for (name, pass) in rows.chain([(BEFORE_CODE.name, None)]) {
         let (mut m, f, log) = program();
-        assert_eq!(told(&m, f, &x, &log), want(&[1.5]));
+        assert_eq!(effects_of(&m, f, &x, &log), want(&[1.5]));
         let g = match pass {
             Some(pass) => pass.apply(&mut m, f),
             None => BEFORE_CODE.run(&mut m, f),
         };
         let g = g.unwrap();
-        assert_eq!(told(&m, g, &x, &log), want(&[1.5]), "{name}\n{}", print_functions(&m, &[g]));
+        assert_eq!(
+            effects_of(&m, g, &x, &log),
+            want(&[1.5]),
+            "{name}\n{}",
+            print_functions(&m, &[g])
+        );
     }
 }
 
@@ -92,20 +97,20 @@ fn transforms_keep_the_effects_of_a_program() {
     let (mut m, f, log) = program();
     let once = want(&[1.5]);
     let of = jvp(&mut m, f, &[true]).unwrap();
-    assert_eq!(told(&m, of.function, &[x(), x()], &log), once);
+    assert_eq!(effects_of(&m, of.function, &[x(), x()], &log), once);
     let of = linearize(&mut m, f, &[true]).unwrap();
-    assert_eq!(told(&m, of.fwd, &[x()], &log), once, "{}", print_functions(&m, &[of.fwd]));
+    assert_eq!(effects_of(&m, of.fwd, &[x()], &log), once, "{}", print_functions(&m, &[of.fwd]));
     let of = vjp(&mut m, f, &[true]).unwrap();
-    assert_eq!(told(&m, of.function, &[x(), x()], &log), once);
+    assert_eq!(effects_of(&m, of.function, &[x(), x()], &log), once);
     let of = batch(&mut m, f, 2, &[true]).unwrap();
-    assert_eq!(told(&m, of.function, &[Tensor::from([1.5, 7.0])], &log), want(&[1.5, 7.0]));
+    assert_eq!(effects_of(&m, of.function, &[Tensor::from([1.5, 7.0])], &log), want(&[1.5, 7.0]));
 }
 
 /// Checks that compiled programs on every target perform the same effects as the interpreter, before and after the
 /// passes.
 #[track_caller]
 fn reports_when_compiled(m: &mut Module, f: FuncId, args: &[Tensor], log: &Listener) {
-    let want = told(m, f, args, log);
+    let want = effects_of(m, f, args, log);
     assert!(!want.is_empty());
     let simpler = BEFORE_CODE.run(m, f).unwrap();
     let all: Vec<&Tensor> = args.iter().collect();

@@ -24,7 +24,7 @@ fn see_back(log: &Listener, name: &'static str, x: Var) -> Var {
 /// Runs a program compiled and interpreted, checks that both logs are equal, and returns the log as text.
 #[track_caller]
 fn heard(f: impl Fn(&Listener, Var) -> Var + Copy, x: &Tensor) -> String {
-    let told = |interpreted: bool| -> Heard {
+    let effects_when = |interpreted: bool| -> Heard {
         let log = Listener::default();
         let inside = log.clone();
         let g = jit(move |x: Var| f(&inside, x));
@@ -36,8 +36,8 @@ fn heard(f: impl Fn(&Listener, Var) -> Var + Copy, x: &Tensor) -> String {
         assert_eq!(log.take(), once);
         once
     };
-    let native = told(false);
-    assert_eq!(native, told(true));
+    let native = effects_when(false);
+    assert_eq!(native, effects_when(true));
     let words = native.iter().map(|(name, x)| {
         let x: Vec<String> = x.iter().map(f64::to_string).collect();
         format!("{name} {}", x.join(" "))

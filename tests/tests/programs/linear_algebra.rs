@@ -197,14 +197,17 @@ fn a_member_that_fails_is_alone() {
 fn missing_derivatives_are_errors_with_the_line() {
     let tall = [[1.0, 2.0], [3.0, 4.0], [5.0, 7.0]];
     let square = [[1.0, 2.0], [3.0, 4.0]];
-    let told = |error: Error, what: &str| {
+    let assert_refused = |error: Error, what: &str| {
         assert_eq!(error.kind(), Kind::NotDifferentiable);
         let text = error.to_string();
         assert!(text.contains(what) && text.contains("linear_algebra.rs"), "{text}");
     };
-    told(run(grad(|a: Var| linalg::qr_full(a).0.sum()), tall).unwrap_err(), "`qr_full`");
-    told(run(grad(|a: Var| linalg::svd_full(a).0.sum()), tall).unwrap_err(), "`svd_full`");
-    told(
+    assert_refused(run(grad(|a: Var| linalg::qr_full(a).0.sum()), tall).unwrap_err(), "`qr_full`");
+    assert_refused(
+        run(grad(|a: Var| linalg::svd_full(a).0.sum()), tall).unwrap_err(),
+        "`svd_full`",
+    );
+    assert_refused(
         run(grad(|a: Var| linalg::schur(a).0.sum()), square).unwrap_err(),
         "`schur` has no derivative",
     );

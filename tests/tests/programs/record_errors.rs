@@ -112,12 +112,12 @@ fn bad_inputs_are_errors_at_their_lines() {
             recorded!(l, |x| { here!(l.wrong); x * slot.get().unwrap() })
         }
         "a Var of the recording around", Escaped, "another trace", |l| {
-            let told = Cell::new(None);
+            let outcome = Cell::new(None);
             record(|x: Var| {
-                told.set(Some(record(|y: Var| { here!(l.wrong); y * x }, 0.5).map(|_| ())));
+                outcome.set(Some(record(|y: Var| { here!(l.wrong); y * x }, 0.5).map(|_| ())));
                 x
             }, 0.5)?;
-            told.take().unwrap_or(Ok(()))
+            outcome.take().unwrap_or(Ok(()))
         }
 
         "a pullback after its recording", Escaped, "outside the recording in which its closure ran", |l| {

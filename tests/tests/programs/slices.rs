@@ -114,8 +114,8 @@ fn values_and_derivatives_are_those_of_operands_that_are_read_first() {
                 let pairs =
                     [(got.0, &want.0), (got.1, &want.1), (got.2, &want.2), (got.3, &want.3)];
                 for (got, want) in pairs {
-                    let told = |e| format!("{name} at {i}: {e}");
-                    Agreement::CLOSE.check(&got, want).map_err(told).unwrap();
+                    let at_place = |e| format!("{name} at {i}: {e}");
+                    Agreement::CLOSE.check(&got, want).map_err(at_place).unwrap();
                 }
             }
         }

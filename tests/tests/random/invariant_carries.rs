@@ -26,7 +26,7 @@ fn known(x: Var) -> Var {
 }
 
 /// The loop of `known` with a trip count that is known only at run time.
-fn told(x: Var) -> Var {
+fn stacked(x: Var) -> Var {
     let n = (x.sum() * 0.0).convert(Dtype::I64) + 9;
     sum(fori_loop(n, |(_, s): (Var, State)| step(s), start(x)))
 }
@@ -77,8 +77,8 @@ fn scanned(x: Var) -> Var {
         let (x, y, s) = step(s);
         ((x + row * y, y, s), x * y)
     };
-    let (s, told) = scan(iteration, start(x), rows);
-    sum(s) + told.sin().sum() * 0.1
+    let (s, stacked) = scan(iteration, start(x), rows);
+    sum(s) + stacked.sin().sum() * 0.1
 }
 
 /// An outer loop reads the inner loop's invariant carry, so the sum of its cotangents passes through both loops. Only
@@ -116,7 +116,7 @@ fn gradients_within_budgets_have_the_bits_of_those_that_keep_everything() {
     let x = Tensor::from([0.3, -0.7, 1.1, 0.2, -0.4, 0.9, 0.05]);
     let programs: [Named; 9] = [
         ("known", known),
-        ("told", told),
+        ("stacked", stacked),
         ("until", until),
         ("all", all),
         ("twice", twice),

@@ -92,8 +92,8 @@ fn parts_are_those_of_the_whole() {
         let value = jit(f.clone());
         let check = |how: Agreement, got: Result<Tensor, tapeloom::Error>, want: &Tensor| {
             let got = got.map_err(|e| e.to_string());
-            let told = got.and_then(|got| how.check(&got, want));
-            told.unwrap_or_else(|e| panic!("SWEEP_SEED={seed}: {e}"));
+            let outcome = got.and_then(|got| how.check(&got, want));
+            outcome.unwrap_or_else(|e| panic!("SWEEP_SEED={seed}: {e}"));
         };
         // The expected values come from the traced program, before any pass.
         let want = traced(value.explain((&x, &h, &i)).unwrap(), &args);

@@ -202,8 +202,8 @@ fn scaled<T: Number>(exponent: i32) {
                         *entry /= if place / n <= place % n { factor } else { 1.0 };
                     }
                 } else {
-                    let undo = factor.powf(power);
-                    found.iter_mut().for_each(|entry| *entry /= undo);
+                    let scale = factor.powf(power);
+                    found.iter_mut().for_each(|entry| *entry /= scale);
                 }
                 let what = format!("{routine:?}, 2^{exponent}, result {place}");
                 close::<T>(1e3, &found, &usual.double(place), &what);

@@ -2,7 +2,7 @@
 //!
 //! The reverse pass depends on which values have a cotangent, and not on numbers. So it is *planned* once, when
 //! a recording ends ([`Level::plan`]): which steps are reached, and which transpose each step uses. The plan
-//! also says which values must be saved. It can be *run* any number of times ([`undo`], step by step): over
+//! also says which values must be saved. It can be *run* any number of times ([`pull_back`], step by step): over
 //! numbers, or over values that are being recorded, which yields derivatives of derivatives.
 //!
 //! ```text
@@ -339,7 +339,7 @@ impl<V> Cotangents<V> {
 
 /// Runs one step of the reverse pass: removes the cotangents of its outputs from `cts`, and adds to those of its
 /// operands.
-pub(super) fn undo<X: Arithmetic>(
+pub(super) fn pull_back<X: Arithmetic>(
     x: &mut X,
     level: &Level,
     program: Program<'_>,

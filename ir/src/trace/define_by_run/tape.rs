@@ -3,7 +3,7 @@
 
 use super::super::{Handle, Param, Stop, lost, outermost, with_trace};
 use super::Recording;
-use super::reverse_sweep::{Arithmetic, Cotangents, Level, Plan, Program, undo};
+use super::reverse_sweep::{Arithmetic, Cotangents, Level, Plan, Program, pull_back};
 use super::rules::Back;
 use super::value_store::{Stored, Values};
 use crate::lang::builder::Draft;
@@ -133,7 +133,7 @@ impl Recorded {
         let mut cts = self.seeds(&mut numbers, cotangents)?;
         let program = Program::of(&self.draft);
         for planned in &plan.steps {
-            undo(&mut numbers, &self.level, program, plan, *planned, &mut cts)?;
+            pull_back(&mut numbers, &self.level, program, plan, *planned, &mut cts)?;
         }
         self.cotangents(&mut cts)
     }
@@ -153,7 +153,7 @@ impl Recorded {
         let mut slots = numbers.slots;
         for planned in &plan.steps {
             let mut numbers = Numbers { module: &self.module, values: &values, slots };
-            undo(&mut numbers, &self.level, program, &plan, *planned, &mut cts)?;
+            pull_back(&mut numbers, &self.level, program, &plan, *planned, &mut cts)?;
             slots = numbers.slots;
             // Free the values that this step's operation and later ones made: the steps still to run read only
             // earlier values.

@@ -1,7 +1,7 @@
 //! Closures inside a recording that have a reverse pass of their own, which is recorded, too.
 
 use super::super::{Handle, bind, bind1, poison1, record as record_problem, with_trace};
-use super::reverse_sweep::{Arithmetic, Cotangents, Level, Place, Plan, Program, undo};
+use super::reverse_sweep::{Arithmetic, Cotangents, Level, Place, Plan, Program, pull_back};
 use super::rules::Back;
 use crate::lang::function::Atom;
 use crate::lang::problem::{Kind, Problem};
@@ -84,8 +84,8 @@ pub fn level<R>(
     let under = LevelGuard(number);
     let (results, output) = f(&args);
     let Some(level) = under.end() else { return (results, output, None) };
-    let undo = with_trace(|t| t.plan_reverse_pass(level, &args, &results, at)).flatten();
-    (results, output, undo)
+    let pullback = with_trace(|t| t.plan_reverse_pass(level, &args, &results, at)).flatten();
+    (results, output, pullback)
 }
 
 impl Trace {
@@ -154,7 +154,7 @@ impl Pullback {
         }
         let program = Program { equations: &[], locations: &[] };
         for planned in &self.plan.steps {
-            undo(&mut traced, &self.level, program, &self.plan, *planned, &mut cts)?;
+            pull_back(&mut traced, &self.level, program, &self.plan, *planned, &mut cts)?;
         }
         Ok(self.args.iter().map(|a| cts.take(*a)).collect())
     }

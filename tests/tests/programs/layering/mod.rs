@@ -87,7 +87,7 @@ fn rooms_are_in_order() {
 
 #[test]
 fn circles_are_small() {
-    let mut told = String::new();
+    let mut report = String::new();
     let mut wrong = Vec::new();
     let mut with_language = BTreeSet::new();
     for (name, _) in ROOMS {
@@ -95,7 +95,8 @@ fn circles_are_small() {
         let (files, arrows) = (of.files().len(), of.arrows());
         let circles = circles(&arrows);
         let sizes: Vec<usize> = circles.iter().map(Vec::len).collect();
-        told += &format!("{name}: {files} files, {} arrows, circles of {sizes:?}\n", arrows.len());
+        report +=
+            &format!("{name}: {files} files, {} arrows, circles of {sizes:?}\n", arrows.len());
         for circle in circles.iter().filter(|circle| circle.len() > CIRCLE) {
             let (of, rooms) = LANGUAGE;
             let outside = circle.iter().filter(|file| !rooms.contains(&room(file)));
@@ -105,17 +106,21 @@ fn circles_are_small() {
             } else {
                 // If files of the `LANGUAGE` cycle are among them, report only the dependencies of the other files.
                 let all = outside.len() == circle.len();
-                let told = |file: &str| all || outside.contains(&file);
+                let listed = |file: &str| all || outside.contains(&file);
                 let inside = |(a, b): &&(String, String)| {
-                    circle.contains(a) && circle.contains(b) && (told(a) || told(b))
+                    circle.contains(a) && circle.contains(b) && (listed(a) || listed(b))
                 };
                 let lines = arrows.iter().filter(inside).map(|(a, b)| format!("  {a} -> {b}\n"));
                 wrong.push(format!("{name}: {outside:?}\n{}", lines.collect::<String>()));
             }
         }
     }
-    println!("{told}");
-    assert!(wrong.is_empty(), "{told}files that need one another in a circle:\n{}", wrong.concat());
+    println!("{report}");
+    assert!(
+        wrong.is_empty(),
+        "{report}files that need one another in a circle:\n{}",
+        wrong.concat()
+    );
     let listed: BTreeSet<String> = WITH_LANGUAGE.iter().map(|file| (*file).to_owned()).collect();
     assert_eq!(with_language, listed, "files in the circle of the language");
 }
