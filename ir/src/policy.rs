@@ -27,7 +27,7 @@ pub struct PlanRequest {
 /// The planning context of a function and of all functions that it runs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct PlanContext {
-    /// How the planner regards arrays: as values or as memory.
+    /// Whether the planner treats arrays as immutable values or as memory that may be overwritten.
     pub memory: Memory,
     /// The packing of residuals: the number of bits of each.
     pub bits: Bits,
@@ -58,7 +58,8 @@ impl Default for PlanContext {
     }
 }
 
-/// How the planner regards arrays, and so whether an array can be read again in the reverse pass.
+/// The planner's model of arrays: immutable values, or memory. It determines whether an array can be read again in the
+/// reverse pass.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
 pub enum Memory {
     /// Arrays are values, which are never overwritten, so they can be read again.
@@ -146,7 +147,7 @@ pub enum Price {
     /// A value that is the same in all iterations costs its bytes, spread over them. Values computed from such
     /// values alone are computed once for all iterations.
     Constant(Amortization),
-    /// Any other value costs its bytes, spread over the iterations that share it.
+    /// A value that is not the same in all iterations costs its bytes, spread over the iterations that share it.
     Bytes(Amortization),
 }
 

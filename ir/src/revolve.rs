@@ -50,7 +50,7 @@ pub enum Action {
     Back(usize),
 }
 
-/// The actions that run a chain of iterations forward and reverse it.
+/// A checkpointing schedule: the actions that run a chain of iterations forward and then process them in reverse order.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Schedule {
     /// The actions, in the order in which they are performed.

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 use tapeloom::{files, prelude::*, tree::Leaf};
 
-/// The data: a text that is there wherever this program is compiled.
+/// The training data: a text that is available wherever this program is compiled.
 const TEXT: &str = include_str!("../LICENSE-APACHE");
 
 /// The length of a sequence, the number of sequences in a batch, the length of a character's vector, and the number of

@@ -28,8 +28,8 @@ impl fmt::Display for Worst {
     }
 }
 
-/// Returns every function with separate implementations in f32 and f64, in the order of the primitives; functions with a
-/// constant number are there with the numbers of their samples.
+/// Returns every function with separate implementations in f32 and f64, in the order of the primitives. A function with
+/// a constant number (such as an order) is listed once for each number in the samples.
 pub fn all() -> Vec<F32Function> {
     let mut module = Module::new();
     let mut all: Vec<F32Function> = Vec::new();

@@ -51,8 +51,8 @@ pub(super) fn order(sites: &[&Site]) -> Option<Order> {
     Some(Order { direction, granule, least, most, count })
 }
 
-/// Whether the sites of one step access records (one element group of each array) in ascending or descending order,
-/// as `direction` asks. Each site comes with the number of elements of its array in one record. A record may be
+/// Returns whether the sites of one step access records (one element group of each array) in ascending or descending
+/// order, as `direction` asks. Each site comes with the number of elements of its array in one record. A record may be
 /// accessed several times if no other record is accessed in between.
 ///
 /// ```text
@@ -76,7 +76,7 @@ enum OrderKind {
 }
 
 impl OrderKind {
-    /// Whether accesses in this order can be part of a longer sequence of accesses that goes in `direction`.
+    /// Returns whether accesses in this order can be part of a longer sequence of accesses that goes in `direction`.
     fn fits(self, direction: Direction) -> bool {
         self == OrderKind::One || self == OrderKind::Directed(direction)
     }

@@ -28,8 +28,8 @@ pub(super) struct ArrayAccesses {
     pub(super) iterations: Option<u64>,
 }
 
-/// Whether a buffer of the workspace holds values that are saved for the reverse pass; false for a buffer without
-/// elements, which a call may return.
+/// Returns whether a buffer of the workspace holds values that are saved for the reverse pass; false for a buffer
+/// without elements, which a call may return.
 pub(crate) fn is_kept(k: &Kernel, id: BufferId) -> bool {
     let Buffer { ty, place, .. } = &k.buffers[id];
     let kept = || k.kept.keys().any(|h| h.buffer == id);

@@ -143,7 +143,7 @@ pub struct Region {
 }
 
 impl Region {
-    /// Whether the region is streamed through the scratchpad.
+    /// Returns whether the region is streamed through the scratchpad.
     pub fn is_streamed(&self) -> bool {
         self.scratchpad.is_some()
     }

@@ -29,7 +29,8 @@ impl ScratchpadModel {
 }
 
 impl Default for ScratchpadModel {
-    /// The machine of the TapeFlow paper: a scratchpad of 64 entries in two halves, beside a two-way cache of 32 kB.
+    /// Returns the parameters of the machine in the TapeFlow paper: a scratchpad of 64 entries in two halves, beside a
+    /// two-way cache of 32 kB.
     fn default() -> ScratchpadModel {
         ScratchpadModel {
             entries: 64,

@@ -32,7 +32,7 @@ pub(super) struct StreamUse {
 }
 
 impl StreamUse {
-    /// Whether at least one step uses both this stream and `other`, so that the two must not overlap.
+    /// Returns whether at least one step uses both this stream and `other`, so that the two must not overlap.
     pub(super) fn conflicts_with(&self, other: &StreamUse) -> bool {
         self.steps.is_empty()
             || other.steps.is_empty()

@@ -137,9 +137,9 @@ impl Program {
         self.callees.values_mut().chain([&mut self.entry])
     }
 
-    /// Whether the program has contractions that the matrix library computes, in a summation order of its own. All
-    /// other results have the same bits in every engine (interpreter, machine code) on one machine; library routines
-    /// choose instructions by the processor.
+    /// Returns whether the program has contractions that the matrix library computes, in a summation order of its own.
+    /// All other results have the same bits in every engine (interpreter, machine code) on one machine; library
+    /// routines choose instructions by the processor.
     pub fn contracts(&self) -> bool {
         let mut found = false;
         for (_, kernel) in self.kernels() {

@@ -67,7 +67,7 @@ pub enum Flow {
 }
 
 impl Flow {
-    /// Whether the inner blocks may run more than once.
+    /// Returns whether the inner blocks may run more than once.
     pub fn is_loop(self) -> bool {
         matches!(self, Flow::For { .. } | Flow::While)
     }
@@ -156,7 +156,7 @@ impl Shape<'_> {
         }
     }
 
-    /// Whether the statement only computes scalars, and loads or stores at most one element.
+    /// Returns whether the statement only computes scalars, and loads or stores at most one element.
     pub fn is_scalar(&self) -> bool {
         let alone = self.contract.is_none() && matches!(self.effect, Effect::None);
         self.flow == Flow::Straight && alone

@@ -190,8 +190,8 @@ fn mutated(r: &mut Random, text: &str) -> String {
     all.join(" ")
 }
 
-/// Whether a run of the program is cheap: less than 64 KiB for each kernel's buffers, and work of less than 2^14
-/// additions.
+/// Returns whether a run of the program is cheap: less than 64 KiB for each kernel's buffers, and work of less than
+/// 2^14 additions.
 fn is_little(p: &Program) -> bool {
     let bytes = |k: &super::Kernel| k.buffers.values().map(|b| b.ty.bytes()).sum::<usize>();
     let fits =

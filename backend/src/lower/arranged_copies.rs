@@ -148,7 +148,8 @@ fn profitable_copies(graph: &Graph, id: NodeId) -> Option<Vec<Arranged>> {
     }
 }
 
-/// A number takes twice the bytes and twice the vectors in f64, so that work on f64 counts double.
+/// Returns the weight of work on a dtype: 2 for f64, whose numbers take twice the bytes and twice the vectors,
+/// otherwise 1.
 fn scale(dtype: Dtype) -> f64 {
     if dtype == Dtype::F64 { 2.0 } else { 1.0 }
 }
@@ -177,7 +178,7 @@ fn arrangement(
     let own = |pair: &(usize, usize)| if slot == 0 { *pair } else { (pair.1, pair.0) };
     let (x, other) = (&both[slot], &both[1 - slot]);
     let outer: Vec<usize> = batch.iter().map(|pair| own(pair).0).collect();
-    // In the order of the other operand's memory.
+    // Sort the contracted axes in the order of the other operand's memory, outermost first.
     let mut pairs: Vec<(usize, usize)> = contract.iter().map(own).collect();
     pairs.sort_by_key(|(_, theirs)| std::cmp::Reverse(other.strides[*theirs]));
     let mut groups: Vec<Vec<usize>> = Vec::new();

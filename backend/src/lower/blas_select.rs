@@ -81,7 +81,7 @@ pub(crate) fn product(graph: &Graph, id: NodeId, [lhs, rhs]: [&Strided; 2]) -> O
     })
 }
 
-/// Whether the merged extents m, n and k are large enough for a library call (see `pays`).
+/// Returns whether the merged extents m, n and k are large enough for a library call (see `pays`).
 pub(crate) fn worthwhile(extents: &Extents, machine: MachineModel) -> bool {
     let Extents { m, n, k } = *extents;
     pays([m, n, k], machine)

@@ -278,7 +278,7 @@ fn inside(graph: &Graph, body: &[Tree], plans: &PrimaryMap<KernelId, Plan>) -> V
     found
 }
 
-/// Whether one of the marks says that a value is saved between passes.
+/// Returns whether one of the marks says that a value is saved between passes.
 fn is_held(marks: &[Mark]) -> bool {
     marks.iter().any(|mark| match mark {
         Mark::Residual | Mark::Tape => true,

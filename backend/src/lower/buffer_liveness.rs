@@ -247,7 +247,7 @@ impl Liveness {
         owner
     }
 
-    /// Whether an axis of a node needs no memory, because all accesses use the same loop index on it.
+    /// Returns whether an axis of a node needs no memory, because all accesses use the same loop index on it.
     pub(crate) fn dropped(&self, node: NodeId, axis: usize) -> bool {
         let owner = self.memory_owner(node);
         !self.fixed[owner]

@@ -140,7 +140,7 @@ impl Flatten<'_> {
         }
     }
 
-    /// Whether an array of more than `unrolled_elements` elements is a loop carry, or an update of a carry. An
+    /// Returns whether an array of more than `unrolled_elements` elements is a loop carry, or an update of a carry. An
     /// update of a carry stays in memory and in place: in registers, each update would write all elements.
     fn changes_carry(&self, array: Source, shape: &[usize]) -> bool {
         let Some(mut node) = array.node() else { return false };
@@ -565,7 +565,7 @@ fn shifted(operand: usize, starts: &[i64], sign: i64) -> Piece {
     Piece { operand, axes }
 }
 
-/// Whether an update is computed in registers instead of memory: the array has at most `register_elements`
+/// Returns whether an update is computed in registers instead of memory: the array has at most `register_elements`
 /// elements, counted per batch item if the update replaces whole items of the first axis.
 fn small(whole: &[usize], part: &[usize], machine: MachineModel) -> bool {
     let batch = match (whole, part) {

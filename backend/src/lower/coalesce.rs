@@ -31,8 +31,7 @@ fn statement(mut stmt: Stmt) -> Stmt {
     stmt
 }
 
-/// Whether a statement uses the two loop indices only in addresses, as a multiple of `outer * extent +
-/// inner`.
+/// Returns whether a statement uses the two loop indices only in addresses, as a multiple of `outer * extent + inner`.
 fn mergeable(stmt: &Stmt, outer: IndexId, inner: IndexId, extent: usize) -> bool {
     let free = |a: Arg| a != Arg::Index(outer) && a != Arg::Index(inner);
     let together = |a: &Address| a.stride(outer) == a.stride(inner) * extent as i64;

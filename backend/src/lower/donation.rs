@@ -59,12 +59,13 @@ pub(crate) fn donated(
 }
 
 impl Donation {
-    /// Whether argument `param` may be returned unchanged as result `result`: only for the pairs of `BranchResults`.
+    /// Returns whether argument `param` may be returned unchanged as result `result`: only for the pairs of
+    /// `BranchResults`.
     pub(crate) fn may_return_unchanged(&self, param: usize, result: usize) -> bool {
         matches!(self, Donation::BranchResults(pairs) if pairs.contains(&(param, result)))
     }
 
-    /// Whether the caller donates the memory of argument `param`, so that some result may lie there.
+    /// Returns whether the caller donates the memory of argument `param`, so that some result may lie there.
     pub(crate) fn any(&self, param: usize) -> bool {
         match self {
             Donation::None => false,
@@ -75,7 +76,7 @@ impl Donation {
         }
     }
 
-    /// Whether result `result` may lie in the memory of argument `param`.
+    /// Returns whether result `result` may lie in the memory of argument `param`.
     pub(crate) fn allows(&self, param: usize, result: usize) -> bool {
         match self {
             Donation::None => false,

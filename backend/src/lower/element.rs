@@ -101,8 +101,8 @@ impl FusionState<'_> {
         Ok(value)
     }
 
-    /// Whether an element of a node is computed where it is read, so that its scalars have this node as origin: the
-    /// node is recomputed, or its elements have run-time indices.
+    /// Returns whether an element of a node is computed where it is read, so that its scalars have this node as origin:
+    /// the node is recomputed, or its elements have run-time indices.
     fn computes_here(&self, id: NodeId, index: &Index) -> bool {
         match &self.graph.nodes[id].kind {
             NodeKind::Map(_) => !self.needs[id] && self.recomputed(id, index),

@@ -175,12 +175,13 @@ impl FusionState<'_> {
         line.in_order()
     }
 
-    /// Whether a candidate belongs to a reverse pass, which runs after the residuals that it reads are complete.
+    /// Returns whether a candidate belongs to a reverse pass, which runs after the residuals that it reads are
+    /// complete.
     fn is_back(&self, m: usize) -> bool {
         self.graph.nodes[self.candidates[m].node].origin.phase != Phase::FORWARD
     }
 
-    /// Whether an array has more than `cached_elements` elements, too many to stay in the cache.
+    /// Returns whether an array has more than `cached_elements` elements, too many to stay in the cache.
     fn is_large(&self, node: NodeId) -> bool {
         self.graph.nodes[node].ty.shape.elements() > self.graph.machine.cached_elements
     }
@@ -197,7 +198,7 @@ impl FusionState<'_> {
         }
     }
 
-    /// Whether candidate `m` may run in the loop at `depth` that computes the node that it reads, because it
+    /// Returns whether candidate `m` may run in the loop at `depth` that computes the node that it reads, because it
     /// takes the element of the same iteration.
     fn aligned(
         &self,

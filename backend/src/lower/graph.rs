@@ -104,7 +104,7 @@ pub(crate) enum Movement {
 }
 
 impl NodeKind {
-    /// Whether the node is a movement node, which stands for elements of other nodes.
+    /// Returns whether the node is a movement node, which stands for elements of other nodes.
     pub(crate) fn is_movement(&self) -> bool {
         matches!(self, NodeKind::Movement(_))
     }
@@ -115,7 +115,7 @@ impl NodeKind {
         Some(*of)
     }
 
-    /// Whether the node overwrites elements of its first operand.
+    /// Returns whether the node overwrites elements of its first operand.
     pub(crate) fn is_update(&self) -> bool {
         matches!(self, NodeKind::Update(_))
     }
@@ -151,7 +151,7 @@ impl Node {
         Node { kind, operands, ty, name, origin, required_passes: 0, kept: Vec::new(), label: None }
     }
 
-    /// Whether the node is a residual that is saved in memory: marked as [`Mark::Residual`], or packed.
+    /// Returns whether the node is a residual that is saved in memory: marked as [`Mark::Residual`], or packed.
     pub(crate) fn is_held(&self) -> bool {
         self.kept.iter().any(|mark| *mark == Mark::Residual || mark.is_packed())
     }
@@ -330,9 +330,9 @@ impl Graph {
         }
     }
 
-    /// Whether a node reads `base` through other operands than number `slot`. An operand that is the initial
-    /// value of another result of a region counts only if it is all of `base`, since that result might take
-    /// over the memory, too. If it is a part of `base`, it is copied before the region runs.
+    /// Returns whether a node reads `base` through other operands than number `slot`. An operand that is the initial
+    /// value of another result of a region counts only if it is all of `base`, since that result might take over the
+    /// memory, too. If it is a part of `base`, it is copied before the region runs.
     pub(crate) fn reads_beside(&self, id: NodeId, slot: usize, base: NodeId) -> bool {
         let node = &self.nodes[id];
         let initial_values =
@@ -344,8 +344,8 @@ impl Graph {
         others.any(|(_, o)| self.reaches(*o, base))
     }
 
-    /// Whether a source is `base`, or movement nodes lead from it to `base`. Chains are short, but several
-    /// may share nodes.
+    /// Returns whether a source is `base`, or movement nodes lead from it to `base`. Chains are short, but several may
+    /// share nodes.
     fn reaches(&self, from: Source, base: NodeId) -> bool {
         let mut seen = OrderedSet::default();
         let mut work: Vec<NodeId> = from.node().into_iter().collect();

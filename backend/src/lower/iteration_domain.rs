@@ -81,7 +81,7 @@ impl FusionCandidate {
         self.axes[from.min(self.axes.len())..].iter().map(|a| a.extent).product()
     }
 
-    /// Whether results accumulate in memory instead of variables, because a loop over outputs lies inside a
+    /// Returns whether results accumulate in memory instead of variables, because a loop over outputs lies inside a
     /// loop over terms.
     pub(crate) fn accumulates_in_memory(&self) -> bool {
         let Some(fold) = self.first_fold() else { return false };

@@ -89,7 +89,7 @@ struct Iteration<'s> {
 }
 
 impl Iteration<'_> {
-    /// Whether the body or a tape access uses the iteration number.
+    /// Returns whether the body or a tape access uses the iteration number.
     fn counts(&self) -> bool {
         self.number.is_some() || !self.tape_accesses.is_empty()
     }
@@ -103,7 +103,7 @@ impl Convert<'_> {
         let stmt = match &graph.regions[r.region].kind {
             RegionKind::Call(callee) | RegionKind::Routine(callee) => {
                 let (operands, outputs) = (self.spans(&r.operands)?, self.results(r)?);
-                // Not those of the callee: there may be thousands of calls.
+                // Do not add the callee's equations: there may be thousands of calls.
                 let origins = self.origins_of_nodes([r.first]);
                 Stmt::Call(Call { callee: *callee, operands, outputs, frame, origins })
             }
@@ -468,7 +468,7 @@ impl Convert<'_> {
     }
 }
 
-/// Whether a block contains a loop or a call.
+/// Returns whether a block contains a loop or a call.
 fn repeats(body: &[Stmt]) -> bool {
     let mut found = false;
     visit(body, &mut |s| {

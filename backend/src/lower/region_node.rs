@@ -77,7 +77,7 @@ impl RegionKind {
 }
 
 impl Region {
-    /// Whether a loop's result may end in the second of its two buffers, since they are exchanged after each
+    /// Returns whether a loop's result may end in the second of its two buffers, since they are exchanged after each
     /// iteration.
     pub(crate) fn ends_elsewhere(&self, result: usize) -> bool {
         matches!(self.kind, RegionKind::Loop { .. }) && self.double_buffered.contains(&result)

@@ -56,8 +56,8 @@ impl Budget {
 }
 
 impl FusionState<'_> {
-    /// Whether the element of a node at an index is to be recomputed, because it is a few cheap operations away from
-    /// memory that exists in any case.
+    /// Returns whether the element of a node at an index is to be recomputed, because it is a few cheap operations away
+    /// from memory that exists in any case.
     pub(crate) fn recomputed(&self, id: NodeId, index: &Index) -> bool {
         // A residual is saved, never recomputed: other values are recomputed from it.
         if self.graph.nodes[id].is_held() {

@@ -276,7 +276,7 @@ pub(crate) fn carries(spec: &LoopSpec) -> Vec<(usize, usize)> {
     spec.takes.iter().enumerate().filter_map(carry).collect()
 }
 
-/// Whether a function has results or effects, and all its arrays have elements.
+/// Returns whether a function has results or effects, and all its arrays have elements.
 fn has_elements(module: &Module, function: FuncId) -> bool {
     let f = module.function(function);
     let mut types = f.param_types().into_iter().chain(f.result_types());

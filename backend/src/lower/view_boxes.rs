@@ -96,7 +96,7 @@ fn piece_box(piece: &Piece, operand: &[usize], shape: &[usize]) -> Option<PieceB
     Some(found)
 }
 
-/// Whether a node copies a view of several pieces, or with a fill.
+/// Returns whether a node copies a view of several pieces, or with a fill.
 pub(crate) fn is_pieced(graph: &Graph, id: NodeId) -> bool {
     copied(graph, id).is_some_and(|(_, pieces, fill)| pieces.len() > 1 || fill.is_some())
 }

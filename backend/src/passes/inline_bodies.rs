@@ -219,7 +219,8 @@ impl Rewriter for Body<'_> {
         (held, at)
     }
 
-    /// Drops carries in place: after inlining, both sides are the same buffer.
+    /// Returns the carries on the buffers of the call, without carries that are updated in place: after inlining, both
+    /// sides of such a carry are the same buffer.
     fn carries(&mut self, carries: &[Carry]) -> Vec<Carry> {
         let mut held = |h: BufferVersion| self.place(h.buffer).0;
         let carries =

@@ -132,8 +132,8 @@ impl Rewriter for Loads<'_> {
         }
     }
 
-    /// A block starts with the elements known before it. Elements that become known inside the block are
-    /// unknown after it.
+    /// Rewrites a block, at whose start the elements known before it are known. Elements that become known inside the
+    /// block are unknown after it.
     fn block(&mut self, body: &[Stmt]) -> Vec<Stmt> {
         let before = self.known.clone();
         let mut out = Vec::with_capacity(body.len());

@@ -56,7 +56,7 @@ pub(crate) struct TimedPart {
 pub(crate) struct EnclosingStmt {
     /// The kind and size of the statement, such as `serial 100`, or the name of the kernel.
     pub(crate) what: String,
-    /// The index of the surrounding one.
+    /// The index in [`Instrumented::around`] of the statement around this one, if there is one.
     pub(crate) within: Option<usize>,
 }
 
@@ -173,7 +173,7 @@ impl<'a> Instrument<'a> {
         out
     }
 
-    /// Whether `stmt` is a loop whose iterations are measured statement by statement.
+    /// Returns whether `stmt` is a loop whose iterations are measured statement by statement.
     fn is_entered_loop(&self, stmt: &Stmt) -> bool {
         let shape = stmt.shape();
         let serial = match shape.flow {
@@ -186,7 +186,7 @@ impl<'a> Instrument<'a> {
         serial && self.has_large_block(stmt)
     }
 
-    /// Whether a block of `stmt` costs enough to be measured.
+    /// Returns whether a block of `stmt` costs enough to be measured.
     fn has_large_block(&self, stmt: &Stmt) -> bool {
         stmt.blocks().iter().any(|b| self.costs.block(b) >= self.least)
     }

@@ -166,7 +166,7 @@ impl ProfileRow {
         ]
     }
 
-    /// Returns the cell of the user's lines.
+    /// Returns the table cell with the user's source lines.
     fn sources(&self) -> String {
         let mut cell = first_words(self.lines.iter().map(ToString::to_string));
         if self.reverse {

@@ -36,8 +36,8 @@ pub(super) fn draw(profile: &Profile) -> String {
     svg + "</svg>\n"
 }
 
-/// Returns the frames of parts that have `depth` loops around them in common. Neighbours inside a further loop share
-/// its frame.
+/// Returns the frames of the parts `rows`, which have `depth` enclosing loops in common. Adjacent parts inside the same
+/// further loop are drawn in a frame of that loop.
 fn frames<'p>(rows: &[&'p ProfileRow], depth: usize, total: Duration) -> Vec<Frame<'p>> {
     let outer = |row: &ProfileRow| row.around.get(depth).copied();
     let mut all = Vec::new();

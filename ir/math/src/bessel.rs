@@ -176,7 +176,7 @@ impl<const ORDER: u32> Parted for BesselIe<ORDER> {
         let [zero, half, one, infinity] =
             [N::Float::ZERO, N::Float::HALF, N::Float::ONE, N::Float::INFINITY].map(N::of);
         let a = x.abs();
-        // Not (a - k) / (a + k), whose rounding error near -1 is larger; and a + a may overflow.
+        // This is (a - k) / (a + k) with a smaller rounding error near -1. The form 2 a / (a + k) - 1 could overflow.
         let s = a / a.fma(half, N::constant(HALF_CENTER)) - one;
         let shifted = a + N::constant(SHIFT);
         let root = shifted.sqrt();

@@ -87,7 +87,7 @@ impl PartedPair for Pow {
     fn inside<N: Number>(x: N, y: N) -> N::Mask {
         let [zero, one, largest] = [N::Float::ZERO, N::Float::ONE, N::Float::LARGEST].map(N::of);
         let positive = N::of(N::Float::LEAST).le(x) & x.le(largest);
-        // Not -0, whose odd powers are -0.
+        // Exclude x = -0, whose odd powers are -0.
         let is_zero = x.same(zero) & zero.lt(one.copysign(x)) & one.le(y) & y.le(largest);
         let [high, _] = log_pair(x);
         (positive & Exp::inside(y * high)) | is_zero

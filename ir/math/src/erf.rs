@@ -21,7 +21,7 @@ use super::vector_math::Parted;
 use super::{exp, log, log1p};
 use std::f64::consts::{FRAC_2_SQRT_PI, PI};
 
-/// From this |x| on, erf rounds to ±1.
+/// Above this |x|, erf rounds to ±1.
 const ERF_IS_ONE: Constant = Constant(6.0, 4.0);
 /// The constant Q(0) = 2/√π, rounded, and its rounding error.
 const ERF_SLOPE: [Constant; 2] = [

@@ -107,6 +107,6 @@ pub fn expi(x: f64) -> f64 {
         term *= k / x;
         sum += term;
     }
-    // From 700 on, multiply by e^(x/2) twice: eˣ overflows before eˣ/x does.
+    // For x of 700 and more, multiply by e^(x/2) twice: eˣ overflows before eˣ/x does.
     if x < 700.0 { exp(x) / x * sum } else { exp(0.5 * x) / x * sum * exp(0.5 * x) }
 }

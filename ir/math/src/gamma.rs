@@ -350,7 +350,7 @@ fn polygamma_magnitude(n: u32, x: f64) -> f64 {
         return 0.0;
     }
     let order = f64::from(n);
-    // From this argument on, the Euler–Maclaurin formula gains about a decimal digit per term.
+    // Above this argument, the Euler–Maclaurin formula gains about a decimal digit per term.
     let threshold = 10.0 + 0.5 * order;
 
     let mut sum = 0.0;

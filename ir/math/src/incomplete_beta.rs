@@ -304,8 +304,8 @@ const SLOW: f64 = 0.05;
 /// + b) / (Γ(a + 1) Γ(b))`.
 fn power(m: u32, n: u32, a: f64, b: f64, x: f64) -> f64 {
     let mut scores = Scores::at(m, n, a, b, x, 1.0);
-    // `Scores` describes the density, which has Γ(a). This formula has Γ(a + 1), so the score is that of a + 1, and the
-    // correction for a is 0.
+    // `Scores` describes a density with the factor Γ(a). This formula has the factor Γ(a + 1) instead, so the score in
+    // a is that for a + 1, and its correction, `shifts[0]`, is 0.
     if m > 0 {
         scores.shifts[0] = 0.0;
         scores.u = log(x) + polygamma(0, a + b) - polygamma(0, a + 1.0);

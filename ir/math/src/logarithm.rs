@@ -336,7 +336,7 @@ pub fn softplus(x: f64) -> f64 {
     Softplus::here(x)
 }
 
-/// From this difference of the operands on, the smaller one does not change the result.
+/// Above this difference of the operands, the smaller operand does not change the result.
 const APART: Constant = Constant(746.0, 104.0);
 
 /// The implementation of [`logaddexp`]: for one pair of arguments, and as a recorded list of operations.

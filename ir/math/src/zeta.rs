@@ -49,7 +49,7 @@ pub fn zeta(n: u32, s: f64, q: f64) -> f64 {
         // term does not.
         return times(&power(order, s - 1.0, q), &poles(order, s, 1.0))[order] * factorial(n);
     }
-    // From q + k = this threshold on, the Euler–Maclaurin formula gains about a decimal digit per term.
+    // If q + k is above this threshold, the Euler–Maclaurin formula gains about a decimal digit per term.
     let threshold = 10.0 + 0.5 * s;
     let (mut sum, mut at) = (0.0, q);
     while at < threshold {
@@ -66,7 +66,7 @@ pub fn zeta(n: u32, s: f64, q: f64) -> f64 {
     (sum + times(&power(order, s, at), &tail(order, s, at))[order]) * factorial(n)
 }
 
-/// From this q on, all terms of the formula but the first are below the rounding error.
+/// Above this q, all terms of the formula but the first are below the rounding error.
 const HUGE: f64 = 1e20;
 
 /// Returns the Taylor polynomial of `a / (s - 1)` in s, up to the power `order`.

@@ -59,18 +59,18 @@ impl ScratchSize {
         ScratchSize { bytes: Some(0) }
     }
 
-    /// Adds an array of `length` numbers of type `T`.
+    /// Appends an array of `length` numbers of type `T` to the list of pieces.
     pub(crate) fn array<T>(self, length: usize) -> Self {
         self.more(length.checked_mul(size_of::<T>()))
     }
 
-    /// Adds a stack with the size that one of faer's functions requests.
+    /// Appends a stack, of the size that one of faer's functions requests, to the list of pieces.
     pub(crate) fn stack(self, request: StackReq) -> Self {
         let fits = request.layout().is_ok();
         self.more(fits.then(|| request.unaligned_bytes_required()))
     }
 
-    /// Adds the pieces of `other` after the pieces of this list.
+    /// Appends the pieces of `other` to the list of pieces.
     pub(crate) fn and(self, other: ScratchSize) -> Self {
         self.more(other.bytes)
     }

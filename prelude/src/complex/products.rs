@@ -89,14 +89,16 @@ impl Complex {
     #[track_caller]
     pub fn einsum(spec: &str, operands: &[Complex]) -> Complex {
         on_behalf("einsum", caller(), || {
-            // One real product for each choice of a part of each operand: (re, im) of the sums.
+            // The sum of products with one part of each operand: bit i of `choice` selects the imaginary part of
+            // operand i.
             let product = |choice: u64| {
                 let part =
                     |(i, z): (usize, &Complex)| if choice >> i & 1 == 0 { z.re } else { z.im };
                 let parts: Vec<Var> = operands.iter().enumerate().map(part).collect();
                 einsum(spec, &parts)
             };
-            // i to the power of the number of imaginary parts decides on part and sign.
+            // A product with m imaginary parts has the factor iᵐ: it belongs to the imaginary part of the result if m
+            // is odd, and is subtracted if m mod 4 is 2 or 3.
             let sum = |odd: bool| {
                 let choices = (0..1u64 << operands.len().min(63))
                     .filter(|c| (c.count_ones() % 2 == 1) == odd);

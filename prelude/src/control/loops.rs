@@ -306,8 +306,8 @@ impl ElementLoop {
         like(carries, at).into_iter().chain(elements.iter().map(element)).collect()
     }
 
-    /// Returns the last carries and the stacked results. `given` is the form of the carry that the body returns,
-    /// `taken` the form that it takes; they should be equal.
+    /// Returns the last carries and the stacked results. `given` is the structure of the carry that the body returns,
+    /// `taken` that of the carry that it takes; an error is reported if they differ.
     fn results(
         self,
         staged: &Staged,

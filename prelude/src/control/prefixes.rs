@@ -98,7 +98,7 @@ const LANES: usize = 16;
 /// Sequences of at most this many elements have no blocks.
 const SHORT: usize = 64;
 
-/// Prefixes in blocks of about `sqrt(n)` elements, behind a head of at most as many.
+/// Computes the prefixes in blocks of about `sqrt(n)` elements, after a head of at most one block's length.
 ///
 /// ```text
 /// x:       x0  x1    | x2     x3      x4       | x5 ..        a head and blocks
@@ -131,7 +131,7 @@ fn scan(combine: &Combine<'_>, x: &[Var], n: usize, at: Loc) -> Vec<Var> {
     joined(&first, &each(&later, at, &|v| leading(v, 2, &[n - head])), at)
 }
 
-/// The prefixes of `n` elements, one after the other.
+/// Computes the prefixes of `n` elements, one after the other.
 fn one_by_one(combine: &Combine<'_>, x: &[Var], n: usize, at: Loc) -> Vec<Var> {
     if n < 2 {
         return x.to_vec();
@@ -160,14 +160,14 @@ fn joined(x: &[Var], y: &[Var], at: Loc) -> Vec<Var> {
     on_behalf("associative_scan", at, || x.iter().zip(y).map(join).collect())
 }
 
-/// A sequence of one element, `m` times.
+/// Returns a sequence of `m` copies of the only element of `v`.
 fn repeated(v: Var, m: usize) -> Var {
     let mut shape = v.shape();
     shape[0] = m;
     v.broadcast_to(shape)
 }
 
-/// The array with these extents in place of its first `axes`.
+/// Returns the array with its first `axes` axes replaced by axes of the given extents.
 fn leading(v: Var, axes: usize, extents: &[usize]) -> Var {
     let shape: Vec<usize> = extents.iter().chain(&v.shape()[axes..]).copied().collect();
     v.reshape(shape)

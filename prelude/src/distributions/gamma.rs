@@ -253,9 +253,9 @@ fn one((key, a): (Var, Var)) -> (Var, Var) {
 /// The logarithm of a sample below which the distribution function is its first term, xᵃ / Γ(a + 1).
 const FIRST_TERM: f64 = -40.0;
 
-/// The shape parameter from which a sample moves as [`moving_far`] says. From there on the error of that formula is
-/// below rounding; the derivatives of the distribution function lose digits to cancellation, and from 1e28 on its
-/// density vanishes at the nearest floats of a sample.
+/// The least shape parameter for which the derivative of a sample is that of [`moving_far`]. Above it, the error of
+/// that formula is below rounding; the derivatives of the distribution function lose digits to cancellation, and from
+/// 1e28 on its density vanishes at the nearest floats of a sample.
 const FAR: f64 = 1e6;
 
 /// Returns the logarithm of a gamma number, differentiable with respect to a such that ln P(a, eʸ) is constant.

@@ -90,13 +90,13 @@ fn scaled(x: Var, kind: Cosine, norm: Norm, at: Loc) -> Var {
     let shape = x.ty(at).shape;
     let n = shape[shape.len() - 1];
     let double = 2.0 * n as f64;
-    // The factors of the first element, which belongs to the constant, and of the others.
+    // The factors of element 0, the coefficient of the constant term, and of the other elements.
     let (first, others) = match norm {
         Norm::Backward => (1.0, 1.0),
         Norm::Ortho => ((0.5 / double).sqrt(), (1.0 / double).sqrt()),
         Norm::Forward => (1.0 / double, 1.0 / double),
     };
-    // In the third kind, the constant is counted once, and the others twice.
+    // The third kind counts the constant term once and the other terms twice.
     let first = if kind == Cosine::III && norm == Norm::Ortho { 2.0 * first } else { first };
     let weighted = |x: Var| match first == others {
         true => x * others,

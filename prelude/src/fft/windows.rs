@@ -191,7 +191,8 @@ pub fn istft(y: impl IntoComplex, frames: Frames, length: usize) -> Var {
         Ok((n, side, count, covered)) => on_behalf("istft", at, || {
             let parts = irfft(y.map(|y| y.swap_axes(-1, -2)), along(-1).points(n));
             let lead = ty.shape[..rank - 2].to_vec();
-            // The frames and their samples become the leading axes, whose places are added to.
+            // Move the axes of frames and samples to the front: the indices `places` select elements along leading
+            // axes.
             let parts = (parts * frames.window).move_axis(-2, 0).move_axis(-1, 1);
             let places = places(count, n, frames.hop);
             let whole = [&[covered][..], &lead].concat();

@@ -140,7 +140,8 @@ fn interpolated(x: Var, coordinates: Vec<Var>, order: Order, border: Border) -> 
     }
 }
 
-/// Returns an array with margins, and their width, if its continuation has no exact spline, as in SciPy.
+/// Returns an array, and the width of the margins by which it was extended. For a border whose continuation has no
+/// exact spline, the margins are those of SciPy; for any other border, the array is unchanged and the width is 0.
 fn extended(x: Var, border: Border) -> (Var, usize) {
     let rank = x.rank();
     let margin = MARGIN as i64;

@@ -7,7 +7,7 @@
 
 // The documentation of `Var` shows its methods in the order of these modules.
 
-// Notations, broadcasting and what other modules are made of.
+// Operators, broadcasting, and helpers of the other modules.
 mod arithmetic;
 mod axes;
 mod broadcasting;

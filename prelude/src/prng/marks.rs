@@ -9,14 +9,16 @@ use tapeloom_ir::{Loc, Op, trace};
 /// The position of the traced code for marks.
 #[derive(Default)]
 struct Marks {
-    /// The number of draws so far, and of branch points.
+    /// The number of draws so far.
     draws: u32,
+    /// The number of conditionals (`cond` or `switch`) so far.
     branchings: u32,
     /// The branches that enclose the current position.
     branches: Branches,
 }
 
-/// Branch points, each with the number of its branch.
+/// The branches around a position, outermost first: for each, the number of its conditional (`cond` or `switch`) and
+/// the number of the branch in that conditional.
 type Branches = Vec<(u32, u32)>;
 
 thread_local! {
@@ -52,7 +54,7 @@ pub(crate) fn marks() -> bool {
     MARKS.with_borrow(Option::is_some)
 }
 
-/// Returns the number of a new branch point.
+/// Returns the number of a new conditional (`cond` or `switch`).
 pub(crate) fn next_branching() -> u32 {
     MARKS.with_borrow_mut(|marks| {
         marks.as_mut().map_or(0, |marks| {
@@ -62,7 +64,7 @@ pub(crate) fn next_branching() -> u32 {
     })
 }
 
-/// Traces a closure that is one branch of a branch point.
+/// Traces a closure that is branch number `branch` of the conditional with number `branching`.
 pub(crate) fn in_branch<T>(branching: u32, branch: u32, trace: impl FnOnce() -> T) -> T {
     let change = |change: &dyn Fn(&mut Branches)| {
         MARKS.with_borrow_mut(|marks| marks.iter_mut().for_each(|m| change(&mut m.branches)));

@@ -163,7 +163,8 @@ impl Rng {
         if let Some(child) = trace::recall::<Child>(*CHILDREN, known) {
             return child.rng;
         }
-        // Bodies of loops may write state, so this is the condition, which has the same key in every iteration.
+        // The body of a `while_loop` may write state and needs no child, so the closure is the condition, which would
+        // draw with the same key in every iteration.
         if transform == WHILE_LOOP {
             let message = "a draw from an `Rng` in the condition of `while_loop`, which would give the same numbers \
                            in every iteration";

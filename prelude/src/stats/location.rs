@@ -402,7 +402,7 @@ pub fn truncated_normal_kl(
 /// bound.
 fn density_at(bound: Var, (near, mass): (Var, Var)) -> Var {
     let finite = bound.is_finite();
-    // Not 0 in place of an infinite bound, where the quotient overflows if the bounds are far in a tail.
+    // Replace an infinite bound by `near`, not by 0: at 0 the quotient overflows if the bounds are far in a tail.
     let place = select(finite, bound, near);
     let log = -0.5 * (place - near) * (place + near) - 0.5 * TAU.ln() - mass;
     select(finite, log.exp(), 0.0)

@@ -481,7 +481,7 @@ fn eigenvectors_have_derivatives_of_every_order() {
 fn derivatives_at_equal_eigenvalues_are_right_or_nan() {
     let h = diagonal(&[1.0, 2.0, 1.0]);
     let dh = hermitian(3, 1.0);
-    // The sum of the equal values moves by the trace of their block.
+    // The derivative of the sum of the equal eigenvalues is the trace of their block of `dh`.
     let moved = |(h, dh): (Complex, Complex)| jvp(|h: Complex| h.eigvalsh())((h, dh)).1;
     let dw = run(moved, (&h, &dh)).unwrap().to_vec::<f64>().unwrap();
     let element = |i: usize| dh.re.get::<f64>(&[i, i]).unwrap();

@@ -45,7 +45,7 @@ fn tangents_begin_at_numbers() {
     assert!(refused.to_string().contains("linear"), "{refused}");
 }
 
-/// Captured data have no derivative, in rules neither.
+/// Functions and derivative rules may capture data, which have no derivative.
 #[test]
 fn rules_capture_data() {
     let data = Tensor::from([2.0, 3.0]);

@@ -168,7 +168,8 @@ fn engines_and_batches_agree_in_every_bit() {
         let of_both = |x: &Tensor| {
             let native = jit(both).call(x).unwrap();
             let (y, g) = jit(both).interpreted().call(x).unwrap();
-            // A sum before the transform could be computed in another order; here there is none.
+            // The values must agree in every bit: no sum, which engines may compute in different orders, precedes the
+            // transform.
             assert_eq!(native.0, y, "{name}");
             assert!(native.1.numbers().zip(g.numbers()).all(|(a, b)| (a - b).abs() < 1e-12));
         };

@@ -181,7 +181,8 @@ fn the_root_is_that_of_the_iteration_for_general_matrices() {
     hold("sqrt", &both, &[0, 1], &POSITIVE, EXACT);
 }
 
-/// Derivatives of a polynomial have no gaps. Tests every mode, also where the function and an eigenvalue are 0.
+/// The expected derivatives are those of matrix products, without divisions by differences of eigenvalues. Tests every
+/// mode, also where the function and an eigenvalue are 0.
 #[test]
 fn a_polynomial_is_that_of_products() {
     let of = jit(all_orders(|a| linalg::matrix_function(a, |x: Var| x * x * x - 2.0 * x)));
@@ -231,7 +232,7 @@ fn the_positive_part_is_that_of_the_matrix_and_of_its_negative() {
         linalg::matrix_function(a, |x: Var| x.maximum(0.0))
     }
     let spectra = [[-1.0, -1.0, 0.5, 0.5], [-1e-3, 1e-3, 1.0, 1.0], [-0.25, 1.0, 1.0, 1.0 + 4e-16]];
-    // Second and third differences are as large as inverse powers of the gap.
+    // Second and third divided differences are as large as inverse powers of the distance between eigenvalues.
     let within = [1e-13, 1e-12, 1e-9, 1e-6];
     same("difference", [|a| positive(a) - positive(-a), part], &spectra, within);
     same("product", [|a| positive(a).matmul(positive(-a)), |a| a * 0.0], &spectra, within);

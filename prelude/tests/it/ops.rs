@@ -462,7 +462,7 @@ fn einsum_multiplies_in_the_cheapest_order() {
         let f = |(a, x): (Var, Var)| f(spec, &[a, a, a, x]);
         jit(f).explain((ones(6, 6), last)).unwrap().stages()[0].text.clone()
     };
-    // From the vector on, all products are vectors.
+    // The cheapest order begins with the vector, so no product of two matrices may be computed.
     assert!(!program("ij,jk,kl,l->i", einsum).contains("f64[6,6] = dot"));
     assert!(program("ij,jk,kl,l->i", einsum_left_to_right).contains("f64[6,6] = dot"));
     // For equal costs the written order is used.

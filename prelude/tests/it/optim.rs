@@ -408,8 +408,8 @@ fn bfgs_copes_with_bad_scales() {
     }
 }
 
-/// Each minimiser names the test that ended it, and with a tolerance of the loss, noise does not keep it from
-/// converging.
+/// The status must name the criterion that ended the search. If the loss is noisy, a search with a tolerance of the
+/// loss must converge.
 #[test]
 fn searches_name_their_end() {
     use optim::Status;
@@ -540,7 +540,8 @@ fn covariances_are_those_of_formulas() {
     let sum = p.0.item::<f64>().unwrap() + p.1.item::<f64>().unwrap();
     assert!((sum - best).abs() < 1e-9, "{sum} {best}");
     assert!(deviations.0.item::<f64>().unwrap() == f64::INFINITY);
-    // As many parameters as data leave nothing to estimate the mean square.
+    // If there are as many parameters as data, the mean square of the residuals cannot be estimated, so the standard
+    // deviations are infinite unless `sigma` is absolute.
     let through = |(x, y): (Var, Var)| {
         let zero = y.index(0) * 0.0;
         let fit = || optim::curve_fit(line, x, y, (zero, zero));
@@ -598,7 +599,7 @@ fn bounds_hold() {
     assert_eq!(status, optim::Status::NotFinite);
 }
 
-/// The first trust region fits the residuals, too, not only a start that is much smaller.
+/// The first trust region must be large enough for the residuals, even if the start is much smaller than the solution.
 #[test]
 fn fits_of_large_data_leave_the_start() {
     for scale in [1e-100, 1e10, 1e20, 1e100] {

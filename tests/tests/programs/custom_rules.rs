@@ -387,7 +387,7 @@ fn a_rule_may_be_the_derivative_of_a_checkpoint() {
     ];
     for (name, f) in functions {
         for policy in [Policy::Nothing, Policy::Dots, Policy::Planned, Policy::Bytes(1000)] {
-            // Left out: the residuals of a loop of unknown trip count have no bound that a budget could check.
+            // Skip this case: the residuals of a loop of unknown trip count have no bound that a budget could check.
             if name == "a loop of some iterations" && policy.bytes().is_some() {
                 continue;
             }

@@ -82,7 +82,8 @@ const WALKS: &[(&str, Walk)] = &[
 #[test]
 fn every_walk_survives_the_deepest_calls() {
     on_a_small_stack(|| {
-        // Calls that are expanded are traversed by the same code, or not at all, so a thousand levels suffice for them.
+        // Calls of the last two kinds are expanded: they are traversed by the code that traverses outlined calls, or
+        // not at all, so a thousand levels suffice for them.
         for ((how, call), depth) in CALLS.iter().zip([DEEPEST_CALL, 1000, 1000]) {
             for (name, walk) in Sweep::Depth.all(WALKS) {
                 let mut m = Module::new();

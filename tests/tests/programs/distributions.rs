@@ -283,7 +283,7 @@ fn samples_move_as_their_distributions_do() {
             );
         }
     }
-    // Without concentration, the density moves as cos x, the entropy as -κ/2.
+    // At κ = 0, the derivative of the log density in κ is cos x, and that of the entropy is -κ/2 to first order.
     let (p, h) =
         (|k: Var| stats::von_mises_logpdf(1.0, 0.0, k), |k: Var| stats::von_mises_entropy(k));
     let at_zero = |k: Var| (grad(p)(k), grad(grad(p))(k), grad(h)(k), grad(grad(h))(k));

@@ -158,7 +158,7 @@ fn running_calls_are_cancelled() {
     ];
     for (name, f) in all {
         for interpreted in [false, true] {
-            // Left out: the interpreter takes long to save the residuals of a loop that does not end.
+            // Skip this case: the interpreter takes long to save the residuals of a loop that does not end.
             if interpreted && name.starts_with("gradient") {
                 continue;
             }

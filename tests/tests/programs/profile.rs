@@ -87,7 +87,7 @@ fn parts_of_a_scan_run_once_in_each_iteration() {
     assert!(profile.rows.iter().any(|row| row.reverse && row.calls == 100), "{profile}");
 }
 
-/// The loop that only the run ends, and a loop inside of it.
+/// A `while_loop` is one part of the profile; a long computation in its body is a part of its own.
 #[test]
 fn loops_of_unknown_length_are_parts() {
     let halves = |x: Var| while_loop(|x: Var| x.gt(1.0), |x: Var| x / 2.0, x);

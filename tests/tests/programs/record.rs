@@ -277,7 +277,7 @@ fn perturbations_are_kept_apart() {
     let f = |x: Var| slope(|y: Var| y * x)(x);
     let tape = record(f, 3.0).unwrap();
     assert_eq!((tape.value(), tape.pull(1.0).unwrap()), (Tensor::from(3.0), Tensor::from(1.0)));
-    // A `grad` inside a function that a recording pulls back, inside another recording.
+    // A `grad` inside a closure that `recorded_vjp` differentiates, inside another recording.
     let f = |x: Var| slope(|y: Var| grad(|z: Var| z * z * y * x)(y))(x);
     let tape = record(f, 2.0).unwrap();
     assert_eq!((tape.value(), tape.pull(1.0).unwrap()), (Tensor::from(16.0), Tensor::from(16.0)));

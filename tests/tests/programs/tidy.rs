@@ -195,7 +195,7 @@ fn every_sweep_is_a_row_of_the_table() {
     let mut all = String::new();
     for file in files("rs") {
         let name = show(&file);
-        // Left out: this file and the table contain the patterns that are searched for.
+        // Skip this file and the table: they contain the patterns that are searched for.
         if name == SWEEPS || name.ends_with("programs/tidy.rs") {
             continue;
         }

@@ -109,9 +109,9 @@ fn residuals_of_all_kernels_stay_small() {
     assert!(sum <= 900_000, "{sum} bytes");
 }
 
-/// lenet's residuals must equal those in the authors' tables: two numbers for each product (one if the image is not
-/// learned), and one weight for each iteration of the outer loops of the last two layers, which their inner loops
-/// share.
+/// The number of lenet's residuals must equal that in the tables of the study's authors. Each product of an input and a
+/// weight saves two numbers, or one if the input is not differentiated. In the last two layers, each iteration of the
+/// outer loop saves one weight, which all iterations of its inner loop read.
 #[test]
 fn residuals_of_lenet_equal_the_authors() {
     let kernel = KERNELS.iter().find(|k| k.name == "lenet" && k.form == Form::Mutated).unwrap();

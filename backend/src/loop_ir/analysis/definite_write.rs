@@ -179,8 +179,8 @@ impl Search<'_> {
     }
 }
 
-/// Whether the lattices together contain all `elements` elements of a buffer; `false` if the proof takes too many
-/// marks.
+/// Returns whether the lattices together contain all `elements` elements of a buffer; `false` if the proof takes too
+/// many marks.
 fn fills<'a>(lattices: impl Iterator<Item = &'a Lattice> + Clone, elements: u64) -> bool {
     let outer = |l: &Lattice| l.terms.last().filter(|t| t.0 * t.1 == elements).map(|t| t.1);
     let mut blocks: Vec<u64> = lattices.clone().filter_map(outer).collect();

@@ -163,9 +163,9 @@ pub(crate) fn memory(kernel: &Kernel, index: IndexId, extent: Extent, body: &[St
     collide(kernel, index, extent, body, false)
 }
 
-/// Whether this number of consecutive iterations may run in vector lanes, where each statement is executed for all
-/// lanes before the next statement: no lane accesses elements that another lane writes. Exception: a statement with a
-/// data-dependent address may write one element in several lanes, since it writes in the order of iterations.
+/// Returns whether this number of consecutive iterations may run in vector lanes, where each statement is executed for
+/// all lanes before the next statement: no lane accesses elements that another lane writes. Exception: a statement with
+/// a data-dependent address may write one element in several lanes, since it writes in the order of iterations.
 pub(crate) fn may_run_in_lanes(
     kernel: &Kernel,
     index: IndexId,
@@ -395,7 +395,7 @@ pub(crate) fn overlap(p: &Kernel, a: BufferId, b: BufferId) -> Overlap {
     }
 }
 
-/// Whether two buffers have no byte in common.
+/// Returns whether two buffers have no byte in common.
 pub(crate) fn disjoint(p: &Kernel, a: BufferId, b: BufferId) -> bool {
     overlap(p, a, b) == Overlap::None
 }

@@ -50,14 +50,14 @@ impl VaryingValues {
         self
     }
 
-    /// Removes an inner loop's index from the varying values, to ask what varies between iterations of the outer loop
-    /// at the same inner iteration.
+    /// Removes an inner loop's index from the varying values. The remaining values are those that vary between
+    /// iterations of the outer loop at the same inner iteration.
     pub(crate) fn fix_index(mut self, index: IndexId) -> VaryingValues {
         self.indices.swap_remove(&index);
         self
     }
 
-    /// Whether an operand has the same value in all iterations of the loop.
+    /// Returns whether an operand has the same value in all iterations of the loop.
     pub(crate) fn is_fixed(&self, arg: Arg) -> bool {
         match arg {
             Arg::Scalar(s) => !self.scalars.contains(&s),
@@ -67,7 +67,7 @@ impl VaryingValues {
         }
     }
 
-    /// Whether all scalar operands of a statement have the same value in all iterations.
+    /// Returns whether all scalar operands of a statement have the same value in all iterations.
     pub(crate) fn is_all_fixed(&self, stmt: &Stmt) -> bool {
         let mut fixed = true;
         stmt.args(&mut |arg| fixed &= self.is_fixed(arg));
@@ -80,13 +80,13 @@ impl VaryingValues {
         value.into_iter().for_each(|value| _ = self.scalars.swap_remove(&value));
     }
 
-    /// Whether the statements store to a buffer or carry one.
+    /// Returns whether the statements store to a buffer or carry one.
     pub(crate) fn stores(&self) -> bool {
         !self.buffers.is_empty()
     }
 
-    /// Whether iterations leave the contents of a buffer unchanged. A buffer in a record of a dynamic tape changes if
-    /// its cursor moves.
+    /// Returns whether iterations leave the contents of a buffer unchanged. A buffer in a record of a dynamic tape
+    /// changes if its cursor moves.
     pub(crate) fn is_unchanged(&self, kernel: &Kernel, buffer: BufferId) -> bool {
         let moves = |cursor| self.cursors.contains(&cursor);
         let other =

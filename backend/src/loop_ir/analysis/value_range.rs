@@ -294,7 +294,7 @@ impl<'r, 'a> Search<'r, 'a> {
         Some(found)
     }
 
-    /// Adds what follows from the bool `fact` having the value `holds` to the conditions.
+    /// Adds the conditions that hold if the bool `fact` has the value `holds`.
     fn assume(&mut self, fact: Arg, holds: bool) {
         let scalar = match fact {
             Arg::Literal(l) => {
@@ -308,7 +308,7 @@ impl<'r, 'a> Search<'r, 'a> {
         self.at(then, |search| search.assume_code(*code, args, holds));
     }
 
-    /// Adds what follows from a code with a bool result having the result `holds` to the conditions.
+    /// Adds the conditions that hold if `code`, applied to `args`, has the bool result `holds`.
     fn assume_code(&mut self, code: Code, args: &[Arg], holds: bool) {
         match (code, args) {
             (Code::And | Code::Mul | Code::Min, [x, y]) if holds => {

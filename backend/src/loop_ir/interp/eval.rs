@@ -570,8 +570,8 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
             }
             operands.push(x);
         }
-        // Report the operands as a branch: external functions run outside the program, when all operands are there,
-        // and take no time.
+        // Report the operands as a branch: an external function runs outside the program, after all its operands have
+        // been computed, and takes no time.
         self.observer.branch(&all)?;
         let results = self.observer.external(&c.signature, &operands)?;
         // The scratch memory, the last result of a routine, is missing in `results`: it is never read, so it is not

@@ -289,8 +289,8 @@ impl<'a> Shadow<'a> {
 }
 
 impl Loop {
-    /// Whether the loop's iterations are claimed to be independent, and time `when` lies in an earlier iteration of
-    /// this run of the loop.
+    /// Returns whether the loop's iterations are claimed to be independent, and time `when` lies in an earlier
+    /// iteration of this run of the loop.
     fn in_earlier_iteration(&self, when: u32) -> bool {
         self.independent && when >= self.began && when < self.iteration
     }
@@ -304,14 +304,15 @@ impl Run<'_> {
         Some(BufferVersion { version, ..held })
     }
 
-    /// Whether `held` has the number `version`, or continues the version with this number directly or through other
-    /// versions.
+    /// Returns whether `held` has the number `version`, or continues the version with this number directly or through
+    /// other versions.
     fn continues_to(&self, held: BufferVersion, version: u32) -> bool {
         std::iter::successors(Some(held), |held| before(self.k, *held))
             .any(|h| h.version == version)
     }
 
-    /// Whether the tag `found` is of this kernel run, and names version `meant` or a version that `meant` continues.
+    /// Returns whether the tag `found` is of this kernel run, and names version `meant` or a version that `meant`
+    /// continues.
     fn matches(&self, meant: BufferVersion, found: Tag) -> bool {
         let mut chain = std::iter::successors(Some(meant), |held| before(self.k, *held));
         found.run == self.number && chain.any(|held| held == found.held)

@@ -665,7 +665,8 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Whether a word is an operand (a variable, a loop index or a literal); otherwise it is the name of a scalar code.
+/// Returns whether a word is an operand (a variable, a loop index or a literal); otherwise it is the name of a scalar
+/// code.
 fn is_arg(word: &str) -> bool {
     let id = |prefix| word.strip_prefix(prefix).is_some_and(|n: &str| n.parse::<u32>().is_ok());
     id('v') || id('i') || word.parse::<Literal>().is_ok()

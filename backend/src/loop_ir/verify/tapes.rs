@@ -166,8 +166,8 @@ mod tests {
     use crate::loop_ir::{eval, parse, shadow, verify};
     use tapeloom_ir::{Kind, Tensor};
 
-    /// A program with a loop that writes three records to a tape; `read` is the statement that moves cursor `c1` to
-    /// read record `%5` of the handle `%4`.
+    /// Returns a program with a loop that writes three records to a tape; `read` is the statement that moves cursor
+    /// `c1` to read record `%5` of the handle `%4`.
     fn text(read: &str) -> String {
         format!(
             "tape t0: 16

@@ -139,7 +139,8 @@ fn logarithms_of_sums() {
     assert!(recorded::<LogAddExp>() > 6000);
 }
 
-/// The logarithm of a power computes parts of which the power uses some; the rest, with a second division, is not recorded.
+/// `pow` uses only a part of the results of its logarithm. A recording must not contain the operations of the unused
+/// results, among them a second division.
 #[test]
 fn recordings_have_no_unused_operations() {
     let recording = Recording::of_pair::<Pow>(false);

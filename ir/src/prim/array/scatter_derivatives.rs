@@ -70,7 +70,8 @@ impl Scatter {
         let factor = select(zero, number(1.0), u);
         let product = self.write(b, Combine::Mul, unit, indices, factor);
         let product = Expr::new(b, self.read(b, product, indices)) / Expr::new(b, factor);
-        // One sum has both numbers: an update counts 1, and another 2³² if it is zero.
+        // Count the other updates of the position, and those of them that are zero, by one sum: every update
+        // contributes 1, and a zero update 2³² in addition.
         let own = select(zero, Literal::i64(ZERO + 1).into(), Literal::i64(1).into());
         let others = b.emit1(Scalar::Sub, &[total(own), own]);
         let zeros_from = |n: i64| b.emit1(Scalar::Ge, &[others, Literal::i64(n * ZERO).into()]);
@@ -88,7 +89,8 @@ impl Scatter {
         let unknown = triple.abs().pow(triple.number(2.5));
         let many = select(three, unknown.atom, (product * pairs).atom);
         let formula = select(zeros_from(2), many, (product * other_null).atom);
-        // NaN beside an infinite product, as the product of all factors.
+        // If the product of the nonzero factors is infinite, the result is NaN, as is the product of all factors: zero
+        // times infinity.
         let value = Expr::new(b, b.emit1(StopGradient, &[product.atom])) * 0.0;
         let some = value + Expr::new(b, zero_with_derivative(b, formula));
         let shared = select(zeros_from(1), some.atom, product.atom);

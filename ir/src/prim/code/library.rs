@@ -17,7 +17,7 @@ pub struct Library {
     pub name: &'static str,
     /// The approximate cost of a call, relative to an addition, for the cost model.
     pub flops: u32,
-    /// Whether the function's value may jump, also at a branch cut.
+    /// Whether the function is continuous; a branch cut is a discontinuity, too.
     pub continuity: Continuity,
     /// The rule for the sign of the result.
     pub sign: SignOf,

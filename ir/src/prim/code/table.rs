@@ -170,13 +170,13 @@ pub enum Neutral {
 pub enum Continuity {
     /// The result changes by about as much as the operand, except at poles.
     Continuous,
-    /// The result may change by any amount, for example at a jump.
+    /// The result may change by any amount, for example at a discontinuity.
     Jumps,
 }
 
 impl Continuity {
-    /// Returns the continuity of a conversion to `to`: conversions to floats only round, conversions to other
-    /// dtypes jump.
+    /// Returns the continuity of a conversion to `to`: conversions to floats only round, conversions to other dtypes
+    /// are discontinuous.
     pub(super) const fn of_conversion(to: Dtype) -> Continuity {
         match to {
             Dtype::F32 | Dtype::F64 => Continuity::Continuous,

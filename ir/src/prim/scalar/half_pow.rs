@@ -23,7 +23,8 @@ pub struct HalfPow {
 notation!(HalfPow = "half_pow" { n });
 
 impl HalfPow {
-    /// The numbers n for which the power is there. Each further factor adds a rounding error.
+    /// The numbers n that the primitive supports. For other n, the power would take more factors, each with a rounding
+    /// error.
     pub const NUMBERS: &'static [i32] = &[-3, -1, 1, 3, 5];
 }
 

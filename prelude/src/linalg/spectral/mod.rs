@@ -69,11 +69,11 @@ pub fn matrix_function(a: Var, f: impl Fn(Var) -> Var) -> Var {
     of_elements("matrix_function", a, &f, &|w| w, caller())
 }
 
-/// Returns the sum `Σ f(w)` over the eigenvalues of symmetric matrices `a` `[.., n, n]`, floats: `[..]`, the trace of
-/// [`matrix_function`].
+/// Returns the sums `[..]` of `f(w)` over the eigenvalues `w` of symmetric matrices `a` `[.., n, n]`, floats: the
+/// traces of [`matrix_function`].
 ///
-/// The gradient is `f'(A)`, which contains no gaps of eigenvalues. Derivatives of three orders are right also where
-/// eigenvalues are equal.
+/// The gradient is `f'(A)`, without divisions by differences of eigenvalues. Derivatives of up to three orders are
+/// right also where eigenvalues are equal.
 ///
 /// ```
 /// use tapeloom::prelude::*;

@@ -222,8 +222,8 @@ fn searched(
     let scale = select(place.lengths.gt(0.0), place.lengths, 1.0);
     let radius = 100.0 * trust::length(scale * x);
     let radius = select(radius.gt(0.0), radius, 100.0);
-    // If the start is near 0 and the residuals are large, a step within this radius would promise less than rounding
-    // errors, which would end the search.
+    // If the start is near 0 and the residuals are large, the predicted decrease of a step within this radius would be
+    // below the rounding errors, which would end the search.
     let radius = radius.maximum(1e-3 * place.size);
     let [more, failed] = [Status::TooManySteps, Status::NotFinite].map(|s| s as i64);
     let square = place.cosine().le(raised(limits.gtol.unwrap_or(0.0), x.dtype()));

@@ -88,7 +88,8 @@ fn slopes_of_every_kind() {
             status == Status::StepTooSmall && near(&y[1..2], &[2.0], 1e-4, 0.0) && y[2].is_nan(),
             "{status} {y:?}"
         );
-        // The slope jumps at t = 0.3: steps must become short around it and long again, and the solution must be right.
+        // The slope is discontinuous at t = 0.3: steps must become short around it and long again, and the solution
+        // must be right.
         let (y, status, _) =
             solved(method, |(t, y)| select(t.lt(0.3), y.ones_like(), -1.0), &[0.0, 1.0]);
         assert!(status == Status::Done && near(&y[1..], &[0.6], 1e-4, 0.0), "{y:?}");

@@ -107,11 +107,12 @@ fn damaged_files_are_errors_or_arrays() {
             }
         }
     }
-    // Both happen: a sweep that only refuses, or only reads, tests nothing.
+    // Both outcomes must occur: a sweep in which all files are refused, or all are read, tests nothing.
     assert!(read > 20 && refused > 100, "{read} read, {refused} refused");
 }
 
-/// Every beginning of a valid file is refused, and so is a file with more bytes behind it (a zip archive may have them).
+/// Every proper prefix of a valid file must be refused, and so must a file with more bytes after its end (allowed for a
+/// zip archive).
 #[test]
 fn every_cut_is_an_error() {
     for (i, (reader, bytes)) in valid().into_iter().enumerate() {

@@ -746,8 +746,9 @@ fn tape_arrays_are_never_prepared() {
     }
 }
 
-/// Random nests of loops reread an argument at random strides, alone or beside a tape array. Every word that is
-/// streamed must be the word that is read, which the scratchpad compares, and results must agree with the cache.
+/// Random nests of loops read the elements of an argument several times, at random strides, with or without a tape
+/// array in the same nest. If the argument is streamed, the scratchpad checks that each streamed word is the word that
+/// the program reads; the result must equal that of the system that has only a cache.
 #[test]
 fn random_nests_read_streamed_words() {
     let mut streamed = 0;

@@ -130,8 +130,8 @@ impl Select<'_> {
         Ok(())
     }
 
-    /// Returns the number of vectors that an iteration of a loop over `all` vectors processes. A short loop is divided
-    /// without a remainder, whose vectors would have code of their own.
+    /// Returns the number of vectors that one iteration of a loop over `all` vectors processes. In a loop of fewer than
+    /// eight iterations, the number divides `all`: remaining vectors would need code in addition to the loop.
     fn vectors(&self, all: usize) -> usize {
         let fits = |vectors: &usize| all.is_multiple_of(*vectors) || all >= 8 * *vectors;
         (1..=self.most_vectors).rev().find(|vectors| all >= *vectors && fits(vectors)).unwrap_or(1)

@@ -339,8 +339,9 @@ enum Origin {
     Hoisted(usize),
     /// A stacked result of the forward iterations; its index in `results`.
     Stacked(usize),
-    /// A carry at the start of an iteration: the operand of the parameter with the first index in the first
-    /// iteration, then the preceding iteration's entry of the stacked result with the second index.
+    /// A carry at the start of an iteration. In the first iteration it is the operand of the parameter with the first
+    /// index; in every other iteration it is the entry of the preceding iteration in the stacked result with the second
+    /// index.
     Before(usize, usize),
 }
 

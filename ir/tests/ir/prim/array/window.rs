@@ -33,7 +33,8 @@ fn refuses_windows_that_do_not_fit() {
         op(1, i64::MIN, 0, 1, 3),
         op(1, 1, i64::MIN, 1, 3),
         op(1, 1, 0, usize::MAX, 3),
-        // 2^59 is half of the largest number that index arithmetic allows, and must be rejected.
+        // The limit of index arithmetic is 2^60. The divisor 2^59 is below the limit, but the distance of the 4
+        // elements, 4 times the divisor, is not.
         op(1, 1, 0, 1 << 59, 3),
         op(1, 1, 0, 1, usize::MAX),
         Window { moves: vec![Move { axis: 2, ..op(1, 1, 0, 1, 3).moves[0] }] },
