@@ -92,11 +92,16 @@ impl Complex {
     #[track_caller]
     pub fn exp(self) -> Complex {
         on_behalf("exp", caller(), || {
-            let size = self.re.exp();
+            // Where e^re overflows, its product with a cosine or a sine may not: e^(re - k) is multiplied first.
+            let (end, k): (f64, f64) =
+                if self.re.dtype() == Dtype::F32 { (88.0, 24.0) } else { (709.0, 64.0) };
+            let large = self.re.gt(end);
+            let size = large.select(self.re - k, self.re).exp();
+            let rest = large.select(size.full_like(k.exp()), 1.0);
             // A real number has a real exponential, even if that is infinite.
             let finite = size.minimum(limits(size).0);
             let turned = self.im.eq(0.0).select(finite, size);
-            Complex { re: size * self.im.cos(), im: turned * self.im.sin() }
+            Complex { re: size * self.im.cos() * rest, im: turned * self.im.sin() * rest }
         })
     }
 

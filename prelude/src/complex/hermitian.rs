@@ -45,14 +45,14 @@ impl Complex {
     /// eigenvalues `[.., n]` and orthonormal eigenvectors in the columns of `V` `[.., n, n]`.
     ///
     /// `H` is the Hermitian part of `self`, as in JAX. In each vector, the first component of the largest absolute value
-    /// is real and positive; derivatives are those of vectors with this phase. (JAX's are orthogonal to the vector, so
-    /// they agree up to the phase.)
+    /// (up to rounding, any of several) is real and positive; derivatives are those of vectors with this phase. (JAX's
+    /// are orthogonal to the vector, so they agree up to the phase.)
     ///
     /// If eigenvalues are equal up to rounding, their eigenvectors are an arbitrary basis of their space, and the
     /// derivative of such vectors is nan, even for functions that do not depend on the basis. In reverse mode, the
     /// gradient of a function of `V` is nan if any eigenvalues are equal; a program that reads some of the vectors gets
-    /// them from [`eigh_range`](Complex::eigh_range). The first derivative of eigenvalues is always right; the second one
-    /// reads the vectors.
+    /// them from [`eigh_range`](Complex::eigh_range). The first derivatives of equal eigenvalues are those along their basis,
+    /// which are right for functions that treat them alike, such as a sum; the second ones read the vectors.
     ///
     /// Source of the rule: Giles (2008), *An extended collection of matrix derivative results*.
     ///
@@ -69,7 +69,7 @@ impl Complex {
     /// # Ok::<(), tapeloom::Error>(())
     /// ```
     ///
-    /// Errors: `shape` if the matrices are not square.
+    /// Errors: `shape` if the matrices are not square, `dtype` if they are not floats.
     #[must_use]
     #[track_caller]
     pub fn eigh(self) -> (Var, Complex) {
@@ -141,11 +141,12 @@ fn spectrum(
     places: impl Fn(usize) -> Result<Range<usize>, Problem>,
     at: Loc,
 ) -> (Var, Complex) {
-    let found = linalg::square(name, z.re, at).and_then(|n| Ok((n, places(n)?)));
+    let found = z.uniform(name, at).and_then(|z| linalg::square(name, z.re, at));
+    let found = found.and_then(|n| Ok((n, places(n)?)));
     let (n, places) = match found {
         Ok(found) => found,
         Err(problem) => {
-            let poison = wrong(problem, &[z.re], z.re.ty(at), at);
+            let poison = wrong(problem, &[z.re, z.im], z.re.ty(at), at);
             return (poison, Complex { re: poison, im: poison });
         }
     };

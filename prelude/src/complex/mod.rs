@@ -205,6 +205,17 @@ impl Complex {
         on_behalf("conj", at, || Complex { re: self.re, im: -self.im })
     }
 
+    /// Returns an error if the parts, which are public fields, have different types.
+    fn uniform(self, name: &str, at: Loc) -> Result<Complex, Problem> {
+        let (re, im) = (self.re.ty(at), self.im.ty(at));
+        if re == im {
+            return Ok(self);
+        }
+        let kind = if re.dtype == im.dtype { Kind::Shape } else { Kind::Dtype };
+        let message = format!("`{name}` of a complex array with parts of the types {re} and {im}");
+        Err(Problem::new(kind, message, "both parts have one type; `Complex::new` broadcasts them"))
+    }
+
     /// Combines parts; missing imaginary parts are zero.
     pub(crate) fn of((re, im): (Var, Option<Var>)) -> Complex {
         Complex { re, im: im.unwrap_or_else(|| re.zeros_like()) }

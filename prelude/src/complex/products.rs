@@ -1,11 +1,10 @@
 //! Products of complex arrays: four real products each, or two if one array is real.
 
 use super::{Complex, IntoComplex};
-use crate::ops::functions::{concat, einsum};
-use crate::ops::wrong;
+use crate::ops::functions::concat;
+use crate::ops::{Factor, einsum_of, wrong};
 use crate::var::{caller, on_behalf};
 use crate::{Var, linalg};
-use tapeloom_ir::{Kind, Problem};
 
 /// Computes a bilinear product of complex arrays from the real product `times`.
 fn product(z: Complex, (re, im): (Var, Option<Var>), times: impl Fn(Var, Var) -> Var) -> Complex {
@@ -14,6 +13,24 @@ fn product(z: Complex, (re, im): (Var, Option<Var>), times: impl Fn(Var, Var) ->
             Complex { re: times(z.re, re) - times(z.im, im), im: times(z.re, im) + times(z.im, re) }
         }
         None => Complex { re: times(z.re, re), im: times(z.im, re) },
+    }
+}
+
+impl Factor for Complex {
+    fn real(x: Var) -> Complex {
+        Complex { re: x, im: x.zeros_like() }
+    }
+
+    fn real_part(self) -> Var {
+        self.re
+    }
+
+    fn map(self, f: impl FnMut(Var) -> Var) -> Complex {
+        Complex::map(self, f)
+    }
+
+    fn times(self, w: Complex, times: impl Fn(Var, Var) -> Var) -> Complex {
+        product(self, (w.re, Some(w.im)), times)
     }
 }
 
@@ -70,7 +87,7 @@ impl Complex {
     /// Computes products and sums in Einstein's notation, as [`einsum`]. Nothing is
     /// conjugated.
     ///
-    /// A product of k arrays is computed by `2ᵏ` real ones.
+    /// Each product of two arrays is computed by four real ones.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -88,31 +105,8 @@ impl Complex {
     #[must_use]
     #[track_caller]
     pub fn einsum(spec: &str, operands: &[Complex]) -> Complex {
-        on_behalf("einsum", caller(), || {
-            // The sum of products with one part of each operand: bit i of `choice` selects the imaginary part of
-            // operand i.
-            let product = |choice: u64| {
-                let part =
-                    |(i, z): (usize, &Complex)| if choice >> i & 1 == 0 { z.re } else { z.im };
-                let parts: Vec<Var> = operands.iter().enumerate().map(part).collect();
-                einsum(spec, &parts)
-            };
-            // A product with m imaginary parts has the factor iᵐ: it belongs to the imaginary part of the result if m
-            // is odd, and is subtracted if m mod 4 is 2 or 3.
-            let sum = |odd: bool| {
-                let choices = (0..1u64 << operands.len().min(63))
-                    .filter(|c| (c.count_ones() % 2 == 1) == odd);
-                let terms = choices.map(|c| (product(c), c.count_ones() & 2 != 0));
-                terms.fold(None, |sum: Option<Var>, (x, negative)| match (sum, negative) {
-                    (None, false) => Some(x),
-                    (None, true) => Some(-x),
-                    (Some(sum), false) => Some(sum + x),
-                    (Some(sum), true) => Some(sum - x),
-                })
-            };
-            let re = sum(false).unwrap_or_else(|| product(0));
-            Complex { re, im: sum(true).unwrap_or(re) }
-        })
+        let at = caller();
+        on_behalf("einsum", at, || einsum_of(spec, operands, at))
     }
 
     /// Returns Kronecker's product, as [`Var::kron`]: the blocks are each element of `self` times all of `w`.
@@ -153,7 +147,8 @@ impl Complex {
     pub fn expm(self) -> Complex {
         let at = caller();
         // The error of the real matrices would name shapes of twice the size.
-        if let Err(problem) = linalg::square("expm", self.re, at) {
+        let square = self.uniform("expm", at).and_then(|z| linalg::square("expm", z.re, at));
+        if let Err(problem) = square {
             let y = wrong(problem, &[self.re, self.im], self.re.ty(at), at);
             return Complex { re: y, im: y };
         }
@@ -187,8 +182,8 @@ impl Complex {
     }
 
     /// Returns the solution `x` of `A x = b` for square matrices `A` (`self`) of shape `[.., n, n]` and `b` of
-    /// shape `[n]` or `[.., n, columns]`, by the real system of twice the size; see [`linalg::solve`]. The result
-    /// has the shape of `b`.
+    /// shape `[n]` or `[.., n, columns]`, by the real system of twice the size; see [`linalg::solve`]. Leading axes
+    /// are broadcast together.
     ///
     /// Errors: `shape` if the matrices are not square or `b` does not fit, `dtype` if they are not floats of one
     /// dtype.
@@ -208,16 +203,10 @@ impl Complex {
         let at = caller();
         let b = Complex::of(b.into_parts(at));
         // The errors of the real system would name shapes of twice the size.
-        let (ty, right) = (self.re.ty(at), b.re.ty(at));
-        let fits = linalg::square("solve", self.re, at).and_then(|n| match right.shape[..] {
-            [rows] | [.., rows, _] if rows == n => Ok(()),
-            _ => {
-                let help = format!("right sides are [{n}] or [.., {n}, columns]");
-                Err(Problem::new(Kind::Shape, format!("`solve` of {ty} and {right}"), help))
-            }
-        });
-        if let Err(problem) = fits {
-            let x = wrong(problem, &[self.re, b.re], right, at);
+        let whole = self.uniform("solve", at).and_then(|_| b.uniform("solve", at));
+        if let Err(problem) = whole.and_then(|_| linalg::solution_type("solve", self.re, b.re, at))
+        {
+            let x = wrong(problem, &[self.re, self.im, b.re, b.im], b.re.ty(at), at);
             return Complex { re: x, im: x };
         }
         on_behalf("solve", at, || {

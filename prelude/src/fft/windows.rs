@@ -214,7 +214,8 @@ pub fn istft(y: impl IntoComplex, frames: Frames, length: usize) -> Var {
 
 /// Returns the indices `[frames, n]` of the samples of each frame.
 fn places(count: usize, n: usize, hop: usize) -> Var {
-    let starts = arange(count, Dtype::I64) * hop;
+    // A hop beyond the signal has one frame.
+    let starts = arange(count, Dtype::I64) * i64::try_from(hop).unwrap_or(i64::MAX);
     starts.expand_dims(1) + arange(n, Dtype::I64)
 }
 

@@ -41,7 +41,8 @@ pub fn replace(path: impl AsRef<Path>, bytes: &[u8]) -> Result<(), Error> {
 
 /// As [`replace`], without a line.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), Problem> {
-    replaced(path, bytes).map_err(|e| failed(path, "cannot be written", &e))
+    let missing = "create the folder first, or correct the path";
+    replaced(path, bytes).map_err(|e| failed(path, "cannot be written", &e, missing))
 }
 
 fn replaced(path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -135,12 +136,13 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, Problem> {
         file.take(size).read_to_end(&mut bytes)?;
         Ok(bytes)
     };
-    whole().map_err(|e| failed(path, "cannot be read", &e))
+    whole().map_err(|e| failed(path, "cannot be read", &e, "correct the path"))
 }
 
-fn failed(path: &Path, what: &str, error: &io::Error) -> Problem {
+/// Returns the problem of an access that failed; `missing` is the help if there is no such file or folder.
+fn failed(path: &Path, what: &str, error: &io::Error, missing: &str) -> Problem {
     let help = match error.kind() {
-        io::ErrorKind::NotFound => "create the folder first, or correct the path",
+        io::ErrorKind::NotFound => missing,
         io::ErrorKind::PermissionDenied => "choose a place that you may read and write",
         _ => "",
     };

@@ -165,8 +165,9 @@ pub fn qr_full(a: Var) -> (Var, Var) {
 /// If eigenvalues are equal up to rounding, their eigenvectors are an arbitrary basis of their space. The
 /// derivative of such vectors is nan, even for functions that do not depend on the basis. Derivatives of every
 /// order are right if the program reads only other vectors, by slices of `V` with static bounds or by
-/// [`eigh_range`] (in a [recording](crate::record) only by the latter). The first derivative of eigenvalues is
-/// always right; the second one reads the vectors. The derivative rule is that of Giles (2008).
+/// [`eigh_range`] (in a [recording](crate::record) only by the latter). The first derivatives of equal eigenvalues are
+/// those along their basis, which are right for functions that treat them alike, such as a sum; the second ones read
+/// the vectors. The derivative rule is that of Giles (2008).
 ///
 /// ```
 /// use tapeloom::prelude::*;

@@ -58,7 +58,7 @@ pub use tridiagonal::tridiagonal_solve;
 
 use crate::Var;
 use crate::ops::{broadcast_shapes, broadcast_var, reshape};
-use tapeloom_ir::{ArrayType, Kind, Loc, Problem, Shape};
+use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Shape};
 
 /// Returns the extents of the matrices of an operand, or an error if it is not an array of float matrices.
 fn matrices(name: &str, x: Var, at: Loc) -> Result<[usize; 2], Problem> {
@@ -102,7 +102,10 @@ fn symmetric(x: Var) -> Var {
 pub(crate) fn magnitude(a: Var) -> Var {
     let largest = a.stop_gradient().abs().max_axis([-2, -1]);
     let some = largest.gt(0.0) & largest.is_finite();
-    let power = some.select(largest, largest.ones_like()).log2().floor().exp2();
+    let exponent = some.select(largest, largest.ones_like()).log2().floor();
+    // The logarithm of the largest numbers is rounded up to that of infinity.
+    let most = if a.dtype() == Dtype::F32 { f32::MAX_EXP } else { f64::MAX_EXP };
+    let power = exponent.minimum(f64::from(most - 1)).exp2();
     power.expand_dims(-1).expand_dims(-1)
 }
 
@@ -114,41 +117,51 @@ struct System {
     solution: ArrayType,
 }
 
+/// Returns the type of the solution of a system, or the error if matrices and right-hand sides do not fit.
+pub(crate) fn solution_type(
+    name: &str,
+    matrix: Var,
+    right: Var,
+    at: Loc,
+) -> Result<ArrayType, Problem> {
+    let n = square(name, matrix, at)?;
+    let (tm, tr) = (matrix.ty(at), right.ty(at));
+    if tr.dtype != tm.dtype {
+        let help = crate::dtype::conversions(tm.dtype, tr.dtype);
+        let message = format!("`{name}` needs operands of one dtype, got {tm} and {tr}");
+        return Err(Problem::new(Kind::Dtype, message, help));
+    }
+    let (own, last) = match tr.shape[..] {
+        [rows] if rows == n => (&[][..], &tr.shape[..]),
+        [.., rows, _] if rows == n => tr.shape.split_at(tr.shape.len() - 2),
+        _ => {
+            let help = format!("right sides are [{n}] or [.., {n}, columns]");
+            let message = format!("`{name}` of {tm} and {tr}");
+            return Err(Problem::new(Kind::Shape, message, help));
+        }
+    };
+    let lead = broadcast_shapes(&tm.shape[..tm.shape.len() - 2], own).ok_or_else(|| {
+        let message = format!("`{name}` of {tm} and {tr}: the axes in front do not broadcast");
+        let help = "aligned at the last of them, extents must be equal or 1";
+        Problem::new(Kind::Shape, message, help)
+    })?;
+    Ok(ArrayType::new(tm.dtype, Shape::from(&[&lead[..], last].concat()[..])))
+}
+
 impl System {
     fn of(name: &str, matrix: Var, right: Var, at: Loc) -> Result<System, Problem> {
-        let n = square(name, matrix, at)?;
-        let (tm, tr) = (matrix.ty(at), right.ty(at));
-        if tr.dtype != tm.dtype {
-            let help = crate::dtype::conversions(tm.dtype, tr.dtype);
-            let message = format!("`{name}` needs operands of one dtype, got {tm} and {tr}");
-            return Err(Problem::new(Kind::Dtype, message, help));
+        let solution = solution_type(name, matrix, right, at)?;
+        let (mut right, mut columns) = (right, solution.shape.to_vec());
+        if let [n] = right.ty(at).shape[..] {
+            right = reshape(right, [n, 1].into(), at);
+            columns.push(1);
         }
-        let columns = match tr.shape[..] {
-            [rows] if rows == n => None,
-            [.., rows, columns] if rows == n => Some(columns),
-            _ => {
-                let help = format!("right sides are [{n}] or [.., {n}, columns]");
-                let message = format!("`{name}` of {tm} and {tr}");
-                return Err(Problem::new(Kind::Shape, message, help));
-            }
-        };
-        let before = |shape: &Shape| shape[..shape.len() - 2].to_vec();
-        let own = columns.map(|_| before(&tr.shape)).unwrap_or_default();
-        let lead = broadcast_shapes(&before(&tm.shape), &own).ok_or_else(|| {
-            let message = format!("`{name}` of {tm} and {tr}: the axes in front do not broadcast");
-            let help = "aligned at the last of them, extents must be equal or 1";
-            Problem::new(Kind::Shape, message, help)
-        })?;
-        let all = |last: &[usize]| Shape::from(&[&lead[..], last].concat()[..]);
-        let (solution, right) = match columns {
-            Some(m) => (all(&[n, m]), broadcast_var(right, &all(&[n, m]), at)),
-            None => {
-                let column = reshape(right, [n, 1].into(), at);
-                (all(&[n]), broadcast_var(column, &all(&[n, 1]), at))
-            }
-        };
-        let matrix = broadcast_var(matrix, &all(&[n, n]), at);
-        Ok(System { matrix, right, solution: ArrayType::new(tm.dtype, solution) })
+        let right = broadcast_var(right, &columns[..].into(), at);
+        if let [.., n, m] = &mut columns[..] {
+            *m = *n;
+        }
+        let matrix = broadcast_var(matrix, &columns.into(), at);
+        Ok(System { matrix, right, solution })
     }
 
     /// Returns the solution in the shape of the given right-hand side.

@@ -173,8 +173,8 @@ impl Var {
 
     /// Returns xᵖ for a number p, within 1 ulp. If p is 2, 3, 4, -1, or -1.5, -0.5, 0.5, 1.5 or 2.5, the power is
     /// computed by products, a quotient and a square root, in a fraction of the time: within 1 ulp for 2, 0.5 and -1,
-    /// 1.5 for 3, 1.5 and -0.5, and 2.5 for 4, 2.5 and -1.5. For all p, the values at ±0, ±∞ and nan, and
-    /// derivatives, are those of [`pow`](Var::pow) with an array of exponents.
+    /// 1.5 for 3, 1.5 and -0.5, and 2.5 for 4, 2.5 and -1.5. For all p, the values and first derivatives at
+    /// ±0, ±∞ and nan are those of [`pow`](Var::pow) with an array of exponents.
     ///
     /// ```
     /// use tapeloom::prelude::*;

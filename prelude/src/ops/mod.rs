@@ -95,6 +95,7 @@ pub(crate) use composite::{misshapen, number, of_floats, of_integers};
 pub(crate) use create::{eye_var, full_var, spaced, zeros_like_type};
 pub(crate) use index::elementwise;
 pub(crate) use index::{Position, bounds, from_front, materialize, widened};
+pub(crate) use products::{Factor, einsum_of};
 pub(crate) use shape::{insert_axis, move_axis, permute, reshape, slice_axis};
 pub(crate) use special::{STIRLING, horner};
 

@@ -147,7 +147,12 @@ impl Var {
 /// ```
 #[track_caller]
 pub fn einsum(spec: &str, operands: &[Var]) -> Var {
-    einsum_by(spec, operands, cheapest_order, caller())
+    einsum_of(spec, operands, caller())
+}
+
+/// As [`einsum`], for any factors.
+pub(crate) fn einsum_of<X: Factor>(spec: &str, operands: &[X], at: Loc) -> X {
+    einsum_by(spec, operands, cheapest_order, at)
 }
 
 /// Computes [`einsum`] with multiplications from left to right.
@@ -167,19 +172,51 @@ pub fn einsum_left_to_right(spec: &str, operands: &[Var]) -> Var {
     einsum_by(spec, operands, |terms, _, _| left_to_right(terms.len()), caller())
 }
 
-/// Returns the pairs of terms to multiply; see [`super::contraction_order`].
-type Order = fn(&[Term], &[Label], Loc) -> Vec<(usize, usize)>;
+/// A factor of a product in Einstein's notation: an array, or the parts of a complex one, whose types are equal.
+pub(crate) trait Factor: Copy {
+    /// Returns the factor whose real part is `x`, and whose imaginary part, if there is one, is zero.
+    fn real(x: Var) -> Self;
+    /// Returns the array, or the real part.
+    fn real_part(self) -> Var;
+    /// Applies `f`, which moves or adds elements, to each part.
+    fn map(self, f: impl FnMut(Var) -> Var) -> Self;
+    /// Returns the product with `y`, from the products of arrays that `product` returns.
+    fn times(self, y: Self, product: impl Fn(Var, Var) -> Var) -> Self;
+}
 
-fn einsum_by(spec: &str, operands: &[Var], order: Order, at: Loc) -> Var {
+impl Factor for Var {
+    fn real(x: Var) -> Var {
+        x
+    }
+
+    fn real_part(self) -> Var {
+        self
+    }
+
+    fn map(self, mut f: impl FnMut(Var) -> Var) -> Var {
+        f(self)
+    }
+
+    fn times(self, y: Var, product: impl Fn(Var, Var) -> Var) -> Var {
+        product(self, y)
+    }
+}
+
+/// Returns the pairs of terms to multiply; see [`super::contraction_order`].
+type Order<X> = fn(&[Term<X>], &[Label], Loc) -> Vec<(usize, usize)>;
+
+fn einsum_by<X: Factor>(spec: &str, operands: &[X], order: Order<X>, at: Loc) -> X {
     match plan(spec, operands, at) {
         Ok((terms, result)) => {
-            let terms: Vec<Term> = terms.into_iter().map(|t| diagonals(t, at)).collect();
+            let terms: Vec<Term<X>> = terms.into_iter().map(|t| diagonals(t, at)).collect();
             let order = order(&terms, &result, at);
             sum_products(terms, &order, &result, at)
         }
         Err(problem) => {
-            let ty = operands.first().map(|v| v.ty(at));
-            wrong(problem, operands, ty.unwrap_or(ArrayType::new(Dtype::F64, [])), at)
+            let parts: Vec<Var> = operands.iter().map(|x| x.real_part()).collect();
+            let ty = parts.first().map(|v| v.ty(at));
+            let guess = ty.unwrap_or(ArrayType::new(Dtype::F64, []));
+            X::real(wrong(problem, &parts, guess, at))
         }
     }
 }
@@ -274,16 +311,26 @@ impl fmt::Display for Label {
 }
 
 /// An operand with the labels of its axes.
-#[derive(Clone)]
-struct Term {
-    x: Var,
+struct Term<X> {
+    x: X,
     labels: Vec<Label>,
 }
 
+impl<X: Factor> Term<X> {
+    fn shape(&self, at: Loc) -> Shape {
+        self.x.real_part().ty(at).shape
+    }
+}
+
 /// Parses the specification and matches it with the operands.
-fn plan(spec: &str, operands: &[Var], at: Loc) -> Result<(Vec<Term>, Vec<Label>), Problem> {
+fn plan<X: Factor>(
+    spec: &str,
+    operands: &[X],
+    at: Loc,
+) -> Result<(Vec<Term<X>>, Vec<Label>), Problem> {
     let misfit = |why: String| {
-        let types: Vec<String> = operands.iter().map(|v| v.ty(at).to_string()).collect();
+        let types: Vec<String> =
+            operands.iter().map(|x| x.real_part().ty(at).to_string()).collect();
         Problem::new(
             Kind::Shape,
             format!("`einsum` with \"{spec}\" of {}: {why}", types.join(", ")),
@@ -306,15 +353,14 @@ fn plan(spec: &str, operands: &[Var], at: Loc) -> Result<(Vec<Term>, Vec<Label>)
     let mut terms = Vec::new();
     let mut extents: Vec<(Label, usize)> = Vec::new();
     for (text, x) in inputs.iter().zip(operands) {
-        let shape = x.ty(at).shape;
+        let shape = x.real_part().ty(at).shape;
         let labels = labels(text, Some(shape.len())).map_err(&misfit)?;
         for (label, extent) in labels.iter().zip(shape.iter()) {
             match extents.iter_mut().find(|(l, _)| l == label) {
                 None => extents.push((*label, *extent)),
                 Some((_, known)) if known == extent => {}
-                Some((Label::Ellipsis(_), known)) if *known == 1 || *extent == 1 => {
-                    *known = (*known).max(*extent);
-                }
+                Some((Label::Ellipsis(_), known)) if *known == 1 => *known = *extent,
+                Some((Label::Ellipsis(_), _)) if *extent == 1 => {}
                 Some((_, known)) => {
                     return Err(misfit(format!("{label} has extents {known} and {extent}")));
                 }
@@ -349,11 +395,12 @@ fn plan(spec: &str, operands: &[Var], at: Loc) -> Result<(Vec<Term>, Vec<Label>)
     }
     // Axes of extent 1 under an ellipsis are stretched.
     for term in &mut terms {
-        let shape = term.x.ty(at).shape;
+        let shape = term.shape(at);
         let want = term.labels.iter().zip(shape.iter()).map(|(l, own)| {
             extents.iter().find(|(m, _)| m == l).map_or(*own, |(_, extent)| *extent)
         });
-        term.x = broadcast_var(term.x, &want.collect(), at);
+        let want = want.collect();
+        term.x = term.x.map(|x| broadcast_var(x, &want, at));
     }
     Ok((terms, result))
 }
@@ -384,10 +431,10 @@ fn labels(text: &str, rank: Option<usize>) -> Result<Vec<Label>, String> {
 }
 
 /// Returns the order with the fewest multiplications.
-fn cheapest_order(terms: &[Term], result: &[Label], at: Loc) -> Vec<(usize, usize)> {
+fn cheapest_order<X: Factor>(terms: &[Term<X>], result: &[Label], at: Loc) -> Vec<(usize, usize)> {
     let mut labels: Vec<(Label, usize)> = Vec::new();
     for term in terms {
-        for (label, extent) in term.labels.iter().zip(term.x.ty(at).shape.iter()) {
+        for (label, extent) in term.labels.iter().zip(term.shape(at).iter()) {
             if !labels.iter().any(|(l, _)| l == label) {
                 labels.push((*label, *extent));
             }
@@ -402,8 +449,13 @@ fn cheapest_order(terms: &[Term], result: &[Label], at: Loc) -> Vec<(usize, usiz
 }
 
 /// Multiplies pairs in the given order. Each label is summed over as soon as no other term or the result has it.
-fn sum_products(terms: Vec<Term>, order: &[(usize, usize)], result: &[Label], at: Loc) -> Var {
-    let mut terms: Vec<Option<Term>> = terms.into_iter().map(Some).collect();
+fn sum_products<X: Factor>(
+    terms: Vec<Term<X>>,
+    order: &[(usize, usize)],
+    result: &[Label],
+    at: Loc,
+) -> X {
+    let mut terms: Vec<Option<Term<X>>> = terms.into_iter().map(Some).collect();
     for (first, second) in order {
         let (Some(x), Some(y)) = (terms[*first].take(), terms[*second].take()) else { continue };
         let later =
@@ -420,36 +472,38 @@ fn sum_products(terms: Vec<Term>, order: &[(usize, usize)], result: &[Label], at
         let labels = batch.iter().map(|(i, _)| x.labels[*i]);
         let free = x.labels.iter().chain(&y.labels).filter(|l| !shared(l)).copied();
         let labels = labels.chain(free).collect();
-        let product = Term { x: contraction("einsum", x.x, y.x, batch, contract, at), labels };
-        terms.push(Some(product));
+        let product = |x, y| contraction("einsum", x, y, batch.clone(), contract.clone(), at);
+        terms.push(Some(Term { x: x.x.times(y.x, product), labels }));
     }
     let Some(total) = terms.into_iter().flatten().next() else {
-        return Var::literal(Literal::f64(1.0), at);
+        return X::real(Var::literal(Literal::f64(1.0), at));
     };
     let total = sum_out(total, |l| result.contains(l), at);
-    let order = result.iter().filter_map(|l| total.labels.iter().position(|m| m == l)).collect();
-    permute(total.x, order, at)
+    let order: Vec<usize> =
+        result.iter().filter_map(|l| total.labels.iter().position(|m| m == l)).collect();
+    total.x.map(|x| permute(x, order.clone(), at))
 }
 
 /// Sums over the labels that are not needed.
-fn sum_out(term: Term, needed: impl Fn(&Label) -> bool, at: Loc) -> Term {
+fn sum_out<X: Factor>(term: Term<X>, needed: impl Fn(&Label) -> bool, at: Loc) -> Term<X> {
     let gone: Vec<usize> = (0..term.labels.len()).filter(|i| !needed(&term.labels[*i])).collect();
     if gone.is_empty() {
         return term;
     }
     let labels = term.labels.iter().copied().filter(|l| needed(l)).collect();
-    Term { x: emit(Reduce { reducer: Reducer::Sum, axes: gone }, &[term.x], at), labels }
+    let sum = Reduce { reducer: Reducer::Sum, axes: gone };
+    Term { x: term.x.map(|x| emit(sum.clone(), &[x], at)), labels }
 }
 
 /// Replaces two axes with the same label by their diagonal.
-fn diagonals(mut term: Term, at: Loc) -> Term {
+fn diagonals<X: Factor>(mut term: Term<X>, at: Loc) -> Term<X> {
     let mut i = 0;
     while i < term.labels.len() {
         let label = term.labels[i];
         match (i + 1..term.labels.len()).find(|j| term.labels[*j] == label) {
             None => i += 1,
             Some(j) => {
-                term.x = emit(Diagonal { axes: vec![i, j] }, &[term.x], at);
+                term.x = term.x.map(|x| emit(Diagonal { axes: vec![i, j] }, &[x], at));
                 term.labels.remove(j);
             }
         }

@@ -149,16 +149,20 @@ fn placeholder(x: Var, at: Loc) -> Var {
     Var::poison(ArrayType::new(Dtype::I64, x.ty(at).shape), at)
 }
 
-/// Returns the vector, or reports an error if the array is not one.
+/// Returns the vector, or reports an error if the array is not one, or not of the dtype of `x`.
 #[track_caller]
 fn sorted(name: &str, vector: Var, x: Var) -> Option<Var> {
     let at = caller();
-    let ty = vector.ty(at);
-    if ty.shape.len() == 1 {
+    let (ty, tx) = (vector.ty(at), x.ty(at));
+    let problem = if ty.shape.len() != 1 {
+        let message = format!("`{name}` needs a sorted vector, got {ty}");
+        Problem::new(Kind::Shape, message, "give an array with one axis")
+    } else if ty.dtype != tx.dtype {
+        let message = format!("`{name}` needs operands of one dtype, got {ty} and {tx}");
+        Problem::new(Kind::Dtype, message, crate::dtype::conversions(ty.dtype, tx.dtype))
+    } else {
         return Some(vector);
-    }
-    let message = format!("`{name}` needs a sorted vector, got {ty}");
-    let problem = Problem::new(Kind::Shape, message, "give an array with one axis");
+    };
     wrong(problem, &[vector, x], ty, at);
     None
 }

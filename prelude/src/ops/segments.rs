@@ -67,17 +67,20 @@ impl Var {
         segment("segment_min", Reducer::Min, self, ids, segments, caller())
     }
 
-    /// Returns the mean of each segment, of floats; 0 for one without elements.
+    /// Returns the mean of each segment, of floats; 0 for one without elements. Sums and numbers of elements are f64.
     #[track_caller]
     pub fn segment_mean(self, ids: impl IntoVar, segments: usize) -> Var {
         let at = caller();
         let ids = ids.into_var(Dtype::I64, at);
         of_segments("segment_mean", Dtype::is_float, self, ids, segments, at, |ids, shape| {
-            let sum = combined(Reducer::Sum, self, ids, shape.clone(), at);
+            // An f32 sum of equal numbers stops growing after 2²⁴ of them.
+            let wide = self.convert(Dtype::F64);
+            let sum = combined(Reducer::Sum, wide, ids, shape.clone(), at);
             let rest = vec![1; shape.len() - 1];
-            let one = ids.ones_like().convert(self.dtype());
+            let one = ids.ones_like().convert(Dtype::F64);
             let count = combined(Reducer::Sum, one, ids, [segments].into(), at).maximum(1.0);
-            sum / count.reshape([&[segments][..], &rest].concat())
+            let mean = sum / count.reshape([&[segments][..], &rest].concat());
+            mean.convert(self.dtype())
         })
     }
 
@@ -99,7 +102,7 @@ impl Var {
             if segments == 0 {
                 return self.zeros_like();
             }
-            let outside = ids.ge(segments);
+            let outside = ids.ge(i64::try_from(segments).unwrap_or(i64::MAX));
             let of_element = |y: Var| y.take(select(outside, 0, ids), 0);
             let most = combined(Reducer::Max, self.stop_gradient(), ids, shape.clone(), at);
             let most = of_element(select(most.is_finite(), most, 0.0));
@@ -154,7 +157,9 @@ fn of_segments(
         return on_behalf(name, at, || {
             // A negative index would count from the end.
             let ids = super::widened(ids, at);
-            body(select(ids.lt(0) | ids.ge(segments), segments, ids), shape)
+            // Ids are i64. An array of more segments is reported as too large where it is made.
+            let beyond = i64::try_from(segments).unwrap_or(i64::MAX);
+            body(select(ids.lt(0) | ids.ge(beyond), beyond, ids), shape)
         });
     };
     wrong(problem, &[x, ids], ArrayType::new(ty.dtype, shape), at)

@@ -96,7 +96,7 @@ impl Var {
             let inside = x.gt(0.0) & y.gt(0.0);
             let (p, q) = (select(inside, x, 1.0), select(inside, y, 1.0));
             let edge = select(x.eq(0.0) & y.ge(0.0), 0.0, outside(x, y));
-            select(inside, p * (p / q).ln(), edge)
+            select(inside, p * log_ratio(p, q), edge)
         })
     }
 
@@ -126,7 +126,7 @@ impl Var {
             let series: Vec<f64> = (0..10).rev().map(|k| 2.0 / f64::from(2 * k + 3)).collect();
             let close = a * (u * w - w * w.square() * horner(w.square(), &series));
             let (p, q) = (select(near, 2.0, p), select(near, 1.0, q));
-            let apart = p * (p / q).ln() - p + q;
+            let apart = p * log_ratio(p, q) - p + q;
             select(near, close, select(inside, apart, edge))
         })
     }
@@ -359,6 +359,17 @@ fn times_log(x: Var, y: Var, one: f64, log: fn(Var) -> Var) -> Var {
     let nowhere = zero & log(y).is_nan();
     let product = select(zero, 0.0, x) * log(select(zero, one, y));
     select(nowhere, 0.0, select(zero, root, product))
+}
+
+/// Returns ln(p / q) for positive p and q, also where the quotient or its square overflows or underflows.
+fn log_ratio(p: Var, q: Var) -> Var {
+    let less = p.le(q);
+    // The derivative of ln(low / high) contains no number above 1 / low, that of ln(high / low) its square.
+    let (low, high) = (select(less, p, q), select(less, q, p));
+    let apart =
+        low.lt(high * if p.dtype() == Dtype::F32 { 2f64.powi(-120) } else { 2f64.powi(-1000) });
+    let ratio = select(apart, low, low / high).ln() - select(apart, high, 1.0).ln();
+    select(less, ratio, -ratio)
 }
 
 /// Returns the value outside the domain of an entropy: inf, or nan if an operand is nan.

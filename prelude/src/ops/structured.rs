@@ -5,7 +5,7 @@ use super::composite::{list, misshapen, number, of_numbers};
 use super::{broadcast_together, concat, iota, select, stack, wrong, zeros};
 use crate::Var;
 use crate::var::{IntoVar, caller, on_behalf};
-use tapeloom_ir::{ArrayType, Dtype, Shape};
+use tapeloom_ir::{ArrayType, Dtype, Kind, Problem, Shape};
 
 /// Returns an n by m matrix of ones on and below the `k`-th diagonal, zeros above.
 ///
@@ -247,7 +247,14 @@ impl Var {
     pub fn kron(self, y: impl IntoVar) -> Var {
         let at = caller();
         let y = y.beside(self, at);
-        let (sx, sy) = (self.ty(at).shape, y.ty(at).shape);
+        let (tx, ty) = (self.ty(at), y.ty(at));
+        // The error of the reshaped operands would name other shapes.
+        if tx.dtype != ty.dtype {
+            let message = format!("`kron` needs operands of one dtype, got {tx} and {ty}");
+            let help = crate::dtype::conversions(tx.dtype, ty.dtype);
+            return wrong(Problem::new(Kind::Dtype, message, help), &[self, y], tx, at);
+        }
+        let (sx, sy) = (tx.shape, ty.shape);
         let rank = sx.len().max(sy.len());
         let extent = |s: &Shape, i: usize| (i + s.len()).checked_sub(rank).map_or(1, |i| s[i]);
         let (mut left, mut right, mut joined) = (Vec::new(), Vec::new(), Vec::new());

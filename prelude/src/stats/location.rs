@@ -5,6 +5,7 @@ use super::{checked, density};
 use crate::Var;
 use crate::dtype::epsilon;
 use crate::ops::{of_floats, select};
+use crate::transform::jvp;
 use crate::var::{IntoVar, caller};
 use std::f64::consts::{LN_2, PI, TAU};
 
@@ -237,9 +238,22 @@ pub fn cauchy_kl(
     let at = caller();
     let operands = operands!(at, loc, scale, other_loc, other_scale);
     of_floats("cauchy_kl", operands, at, |[m, s, n, t]| {
-        // ln(((s + t)² + (m - n)²) / 4st)
-        let [width, shift] = [s - t, m - n].map(|d| (d / s) * (d / t));
-        checked((0.25 * (width + shift)).ln_1p(), s.gt(0.0) & t.gt(0.0))
+        let sound = s.gt(0.0) & t.gt(0.0);
+        // ln(((s + t)² + (m - n)²) / 4st), as ln(1 + u) with u = ((s - t)² + (m - n)²) / 4st.
+        let excess = |[m, s, n, t]: [Var; 4]| {
+            let [width, shift] = [s - t, m - n].map(|d| (d / s) * (d / t));
+            0.25 * (width + shift)
+        };
+        // Where u is large, it may overflow, and the logarithms of its factors do not cancel.
+        let far = !excess([m, s, n, t]).lt(1e30);
+        let part = |is_used: Var| {
+            let harmless = [0.0, 1.0, 0.0, 1.0];
+            [(m, 0), (s, 1), (n, 2), (t, 3)].map(|(x, i)| select(is_used, x, harmless[i]))
+        };
+        let near = excess(part(!far)).ln_1p();
+        let [m, s, n, t] = part(far);
+        let apart = 2.0 * (0.5 * s + 0.5 * t).hypot(0.5 * m - 0.5 * n).ln() - s.ln() - t.ln();
+        checked(select(far, apart, near), sound)
     })
 }
 
@@ -327,7 +341,8 @@ pub fn truncated_normal_logpdf(
 /// Returns the entropy of the normal distribution truncated to bounds of the standard normal distribution, for the
 /// given `scale`.
 ///
-/// Far in a tail, terms of the size of the squared bounds cancel.
+/// If both bounds are in a tail at a distance n of 0 and w apart, the absolute error is that of the bounds, and some
+/// rounding errors of 1 / nw.
 #[track_caller]
 pub fn truncated_normal_entropy(
     lower: impl IntoVar,
@@ -338,10 +353,42 @@ pub fn truncated_normal_entropy(
     let operands = operands!(at, lower, upper, scale);
     of_floats("truncated_normal_entropy", operands, at, |[lower, upper, scale]| {
         let (near, mass) = log_mass(lower, upper);
-        let term = |t: Var| select(t.is_finite(), t, 0.0) * density_at(t, (near, mass));
-        let edges = 0.5 * (term(lower) - term(upper) - near.square());
-        checked(entropy_of_normal(scale) + mass + edges, lower.lt(upper))
+        // With the densities d at the bounds: ln scale + ½ ln(2πe) + mass + ½ (lower d - upper d - near²).
+        let edges = at_edges(lower, upper, (near, mass));
+        checked(entropy_of_normal(scale) + mass + 0.5 * edges, lower.lt(upper))
     })
+}
+
+/// Returns `a d(a) - b d(b) - near²` for the truncated density d between a and b, and `(near, mass)` from [`log_mass`].
+///
+/// In a tail, where its terms cancel, it is `n m - w d(f)` for the bounds n nearest to 0 and f, their distance w, and
+/// the mean distance m of numbers from n, which follows from the ratio of Mills R(t) and its slope:
+///
+/// ```text
+/// m = (h(n) - q (h(f) + w)) / (1 - q)        h = -R'/R        q = exp(-n w - w²/2) R(f) / R(n)
+/// ```
+fn at_edges(a: Var, b: Var, mass: (Var, Var)) -> Var {
+    let tail = mass.0.gt(0.0);
+    let right = a.gt(0.0);
+    let far = select(right, b, -a);
+    let open = !far.is_finite();
+    let near = select(tail, mass.0, 1.0);
+    let width = select(tail & !open, far, near + 1.0) - near;
+    // R(t) is a multiple of erfcx(t / √2).
+    let mills = |t: Var| {
+        let t = t * 0.5f64.sqrt();
+        let (r, slope) = jvp(Var::erfcx)((t, t.ones_like()));
+        ((0.5 * r).ln(), -0.5f64.sqrt() * slope / r)
+    };
+    let ((log_near, at_near), (log_far, at_far)) = (mills(near), mills(near + width));
+    let log = log_far - log_near - width * (near + 0.5 * width);
+    let q = select(open, 0.0, log.exp());
+    let whole = select(open, 1.0, -log.exp_m1());
+    let mean = (at_near - q * (at_far + width)) / whole;
+    let end = density_at(select(right, b, a), mass);
+    let in_tail = near * mean - select(open, 0.0, width * end);
+    let term = |t: Var| select(t.is_finite(), t, 0.0) * density_at(t, mass);
+    select(tail, in_tail, term(a) - term(b))
 }
 
 /// Returns the divergence KL(p ‖ q) of two truncated normal distributions, each given as (lower, upper, loc, scale) with

@@ -338,6 +338,24 @@ fn the_ends_of_the_range_have_roots_and_exponentials() {
     assert_eq!(exp((1e300, 0.0)), (f64::INFINITY, 0.0));
     assert_eq!(exp((-1e300, 0.0)), (0.0, 0.0));
     assert_eq!(exp((1e300, 1.0)), (f64::INFINITY, f64::INFINITY));
+    // Numbers of mpmath: the exponential of the real part overflows.
+    for (z, (re, im)) in [
+        ((709.9, 1.5), (1.429_883_248_952_389_1e307, f64::INFINITY)),
+        ((745.0, std::f64::consts::FRAC_PI_2), (2.169_551_051_762_044_6e307, f64::INFINITY)),
+    ] {
+        let y = exp(z);
+        assert!((y.0 / re - 1.0).abs() < 1e-15 && y.1 == im, "{z:?}: {y:?}");
+    }
+    let tangent = run(
+        |(z, dz): (Complex, Complex)| jvp(Complex::exp)((z, dz)).1,
+        (Complex::from((709.9, 1.5)), Complex::from((1.0, 0.0))),
+    );
+    let tangent = tangent.unwrap().to_pairs::<f64>().unwrap();
+    assert!((tangent[0].0 / 1.429_883_248_952_389_1e307 - 1.0).abs() < 1e-15, "{tangent:?}");
+    let single =
+        run(|z: Complex| z.exp(), Complex { re: Tensor::from(89f32), im: Tensor::from(1.5f32) });
+    let single = single.unwrap().to_pairs::<f32>().unwrap()[0];
+    assert!((single.0 / 3.175_826_5e37 - 1.0).abs() < 1e-5, "{single:?}");
     let (z, dz) = (Complex::from((2.0, 0.0)), Complex::from((0.0, 1.0)));
     let tangent = run(|(z, dz): (Complex, Complex)| jvp(Complex::exp)((z, dz)).1, (z, dz));
     assert_eq!(tangent.unwrap().to_pairs::<f64>().unwrap(), [(0.0, 2f64.exp())]);
@@ -391,6 +409,7 @@ fn eigenvectors_are_unitary_and_diagonalize() {
     let ones: Vec<f64> = vec![1.0; 6];
     let mut all: Vec<Complex<Tensor>> = (1..8).map(|n| hermitian(n, 1.0)).collect();
     all.extend([hermitian(5, 1e300), hermitian(5, 1e-300), diagonal(&ones), diagonal(&[0.0; 3])]);
+    all.extend([diagonal(&[f64::MAX, 1.0]), diagonal(&[f64::MAX, -f64::MAX, 0.0])]);
     all.extend([diagonal(&[2.0, -1.0, 2.0, -1.0]), diagonal(&[1.0, 1e-200, -1e-200])]);
     // A turned matrix with two eigenvalues of multiplicity three, and one with zeros in columns.
     let turned = |h: Complex| {
@@ -509,6 +528,8 @@ fn derivatives_at_equal_eigenvalues_are_right_or_nan() {
 fn mistakes_in_matrices_are_errors_of_the_line() {
     let tall = Complex { re: Tensor::from([[1.0], [2.0]]), im: Tensor::from([[0.0], [0.0]]) };
     let square = hermitian(2, 1.0);
+    // The parts are public fields.
+    let uneven = Complex { re: Tensor::from([[1.0]]), im: hermitian(2, 1.0).im };
     for (line, error) in [
         (line!(), run(|h: Complex| h.eigh(), &tall).unwrap_err()),
         (line!(), run(|h: Complex| h.eigvalsh(), &tall).unwrap_err()),
@@ -523,6 +544,9 @@ fn mistakes_in_matrices_are_errors_of_the_line() {
         (line!(), run(|_: Complex| Complex::concat(&[], 0), &tall).unwrap_err()),
         (line!(), run(|h: Complex| h.index(0).trace(), &tall).unwrap_err()),
         (line!(), run(|h: Complex| h.broadcast_to([3]), &tall).unwrap_err()),
+        (line!(), run(|h: Complex| h.eigh(), &uneven).unwrap_err()),
+        (line!(), run(|h: Complex| h.expm(), &uneven).unwrap_err()),
+        (line!(), run(|h: Complex| h.solve(h), &uneven).unwrap_err()),
     ] {
         let text = error.to_string();
         assert!(text.contains(&format!("{}:{line}:", file!())), "{text}");
@@ -533,4 +557,28 @@ fn mistakes_in_matrices_are_errors_of_the_line() {
     assert!(error.contains("`solve` of f64[2,2] and f64[3,3]"), "{error}");
     let error = run(|h: Complex| h.expm(), &tall).unwrap_err().to_string();
     assert!(error.contains("got f64[2,1]"), "{error}");
+    let batch = |h: Complex, n: usize| Complex::stack(&vec![h; n], 0);
+    let error = run(|h: Complex| batch(h, 3).solve(batch(h, 2)), &square).unwrap_err().to_string();
+    assert!(error.contains("`solve` of f64[3,2,2] and f64[2,2,2]"), "{error}");
+    let error = run(|h: Complex| h.solve(constant([1f32, 2.0])), &square).unwrap_err().to_string();
+    assert!(error.contains("got f64[2,2] and f32[2]"), "{error}");
+    let error = run(|h: Complex| h.eigh(), &uneven).unwrap_err().to_string();
+    assert!(error.contains("with parts of the types f64[1,1] and f64[2,2]"), "{error}");
+}
+
+/// A product of nine matrices in Einstein's notation is their product, in time proportional to their number.
+#[test]
+fn einsum_of_many_operands() {
+    let spec: Vec<String> = ('a'..'j').zip('b'..'k').map(|(i, j)| format!("{i}{j}")).collect();
+    let spec = spec.join(",") + "->aj";
+    let f = |h: Complex| {
+        let z = Complex { re: h.re, im: h.im + h.re };
+        let power = (0..8).fold(z, |product, _| product.matmul(z));
+        let difference = Complex::einsum(&spec, &[z; 9]) - power;
+        difference.abs().max() / power.abs().max()
+    };
+    assert!(run(f, hermitian(3, 0.5)).unwrap().item::<f64>().unwrap() < 1e-14);
+    let products = |h: Complex| Complex::einsum("ij,jk,kl,lm->im", &[h; 4]);
+    let text = jit(products).explain(hermitian(2, 1.0)).unwrap().stages()[0].text.clone();
+    assert_eq!(text.matches("= dot{").count(), 12, "{text}");
 }

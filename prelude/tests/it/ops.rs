@@ -502,3 +502,126 @@ fn coordinates_may_be_infinite() {
         }
     }
 }
+
+/// For a constant exponent, a power and its derivatives in both modes are those for an array of exponents, up to rounding.
+#[test]
+fn powers_with_a_number_are_those_with_an_array() {
+    let numbers = [0.0, 0.3, 1.0, 7.5, 5e-324, 1e-310, 1e-155, 1e-103, 1e-40, 1e-20, 1e13];
+    let more = [1e20, 1e38, 1e103, 1.3e154, 1.4e154, 1e160, f64::MAX, f64::INFINITY, f64::NAN];
+    let x: Vec<f64> = numbers.into_iter().chain(more).flat_map(|x| [x, -x]).collect();
+    for dtype in [Dtype::F64, Dtype::F32] {
+        let (within, least) = match dtype {
+            Dtype::F32 => (4.0 * f64::from(f32::EPSILON), f64::from(f32::from_bits(2))),
+            _ => (4.0 * f64::EPSILON, f64::from_bits(2)),
+        };
+        for p in [-1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0] {
+            let all = |f: &dyn Fn(Var) -> Var, x: Var| {
+                let tangent = jvp(f)((x, x.ones_like())).1;
+                stack(&[f(x), tangent, grad(|x: Var| f(x).sum())(x)], 0).convert(Dtype::F64)
+            };
+            let both = |x: Var| {
+                let x = x.convert(dtype);
+                let exponents = x.full_like(p);
+                let array = all(&|x| x.pow(exponents), x);
+                stack(&[all(&|x| x.powf(p), x), all(&|x| x.pow(p), x), array], 0)
+            };
+            let y = run(both, &x[..]).unwrap().to_vec::<f64>().unwrap();
+            let (numbers, array) = y.split_at(6 * x.len());
+            for (i, y) in numbers.iter().enumerate() {
+                let want = array[i % array.len()];
+                let near = want.is_finite() && (y - want).abs() <= within * want.abs() + least;
+                let same = *y == want || y.is_nan() && want.is_nan() || near;
+                let (order, x) = (i / x.len() % 3, x[i % x.len()]);
+                assert!(same, "{x:e} to {p} in {dtype}, row {order}: {y:e} and {want:e}");
+            }
+        }
+    }
+}
+
+/// The quotient of the operands of an entropy may overflow or underflow, and so may its square.
+#[test]
+fn relative_entropies_of_distant_numbers() {
+    let of = |f: fn(Var, Var) -> Var| {
+        move |(p, q): (Var, Var)| {
+            let pair = |(p, q): (Var, Var)| f(p, q);
+            let (one, zero) = (p.ones_like(), p.zeros_like());
+            let along = |dp, dq| jvp(pair)(((p, q), (dp, dq))).1;
+            stack(&[f(p, q), along(one, zero), along(zero, one)], 0)
+        }
+    };
+    // p, q, ln(p / q).
+    for (p, q, log) in [
+        (1.0, 1e-200, 460.517_018_598_809_1),
+        (1e-200, 1.0, -460.517_018_598_809_1),
+        (1e-300, 1e300, -1_381.551_055_796_427_4),
+        (1e300, 1e-300, 1_381.551_055_796_427_4),
+        (2.0, 4.0, -2f64.ln()),
+        (1e300, 2e300, -2f64.ln()),
+    ] {
+        let close = |found: Tensor, want: [f64; 3], within: f64| {
+            let found: Vec<f64> = found.numbers().collect();
+            let near = |(x, y): (&f64, f64)| *x == y || (x - y).abs() <= within * y.abs();
+            assert!(found.iter().zip(want).all(near), "{p:e} {q:e}: {found:?} and not {want:?}");
+        };
+        let entropies = [p * log, log + 1.0, -p / q];
+        let divergences = [p * log - p + q, log, 1.0 - p / q];
+        close(run(of(|p, q| p.rel_entr(q)), (p, q)).unwrap(), entropies, 2e-15);
+        close(run(of(|p, q| p.kl_div(q)), (p, q)).unwrap(), divergences, 2e-15);
+    }
+    let y = run(of(|p, q| p.kl_div(q)), (1e-30f32, 1e30f32)).unwrap().to_vec::<f32>().unwrap();
+    assert!(y[0] == 1e30 && (y[1] + 138.155_1).abs() < 1e-4 && y[2] == 1.0, "{y:?}");
+}
+
+/// Numbers of elements that f32 does not hold, and numbers of segments that i64 does not hold.
+#[test]
+fn segments_may_be_many_or_large() {
+    let n = (1 << 24) + 4;
+    let mean = |x: Var| {
+        let first = iota([n], 0, Dtype::I64).eq(0);
+        let y = select(first, x * (n as f64), 0.0);
+        y.segment_mean(first.zeros_like().convert(Dtype::I64), 1)
+    };
+    assert_eq!(run(mean, 1f32).unwrap().to_vec::<f32>().unwrap(), [1.0]);
+    let error = run(|x: Var| x.segment_sum(constant([0i64, 1]), usize::MAX), [1.0, 2.0]);
+    let error = error.unwrap_err();
+    assert_eq!(error.diagnostics().len(), 1, "{error}");
+    assert_eq!(error.kind(), tapeloom::Kind::TooLarge, "{error}");
+}
+
+/// Errors name the arguments of the call, not arrays that it makes of them.
+#[test]
+fn errors_name_the_types_of_the_arguments() {
+    let v = || Tensor::from([1.0, 2.0]);
+    for (line, error, text) in [
+        (
+            line!(),
+            run(|v: Var| v.searchsorted(constant([1i64])), v()).unwrap_err(),
+            "`searchsorted` needs operands of one dtype, got f64[2] and i64[1]",
+        ),
+        (
+            line!(),
+            run(|v: Var| v.digitize(constant([1i64])), v()).unwrap_err(),
+            "`digitize` needs operands of one dtype, got i64[1] and f64[2]",
+        ),
+        (
+            line!(),
+            run(|v: Var| v.kron(constant([1i64])), v()).unwrap_err(),
+            "`kron` needs operands of one dtype, got f64[2] and i64[1]",
+        ),
+    ] {
+        let found = error.to_string();
+        assert!(found.contains(text), "{found}");
+        assert!(found.contains(&format!("{}:{}:", file!(), line + 1)), "{found}");
+    }
+}
+
+/// An axis under an ellipsis may be empty in one operand and of extent 1 in the other one.
+#[test]
+fn an_empty_axis_is_broadcast_in_einsum() {
+    for sides in [([1, 3], [0, 3]), ([0, 3], [1, 3])] {
+        let f = move |()| {
+            einsum("...i,...i->...", &[zeros(sides.0, Dtype::F64), zeros(sides.1, Dtype::F64)])
+        };
+        assert_eq!(run(f, ()).unwrap().shape(), [0]);
+    }
+}

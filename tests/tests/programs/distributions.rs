@@ -632,6 +632,51 @@ fn distributions_keep_their_digits_in_tails() {
         (("density at the end of a tail", tail, 1e5, [11.512_925_465_070_229, -1e5]), within),
         (
             (
+                "entropy of an open tail at 1e5",
+                |a| stats::truncated_normal_entropy(a, INF, 1.0),
+                1e5,
+                [-10.512_925_465_170_228, -9.999_999_995_988_656e-6],
+            ),
+            within,
+        ),
+        (
+            (
+                "entropy of an interval at 1e5",
+                |a| stats::truncated_normal_entropy(-100_001.0, -a, 1.0),
+                1e5,
+                [-10.512_925_465_170_228, -9.999_999_995_988_656e-6],
+            ),
+            within,
+        ),
+        (
+            (
+                "entropy of an interval in a tail, near to it",
+                |a| stats::truncated_normal_entropy(a, 40.1, 1.0),
+                40.0,
+                [-2.782_627_295_279_542_4, -3.048_389_463_873_893_3],
+            ),
+            within,
+        ),
+        (
+            (
+                "divergence of narrow Cauchy distributions",
+                |x| stats::cauchy_kl((0.0, 1e-200), (x, 1e-200)),
+                1.0,
+                [919.647_742_836_498_4, 2.0],
+            ),
+            within,
+        ),
+        (
+            (
+                "divergence of a narrow and a wide Cauchy distribution",
+                |t| stats::cauchy_kl((0.0, 1e-200), (0.0, t)),
+                1e200,
+                [919.647_742_836_498_4, 1e-200],
+            ),
+            within,
+        ),
+        (
+            (
                 "dirichlet of large parameters",
                 |a| {
                     stats::dirichlet_logpdf(constant([0.25, 0.25, 0.5]), stack(&[a, a, 2.0 * a], 0))
@@ -660,6 +705,13 @@ fn distributions_keep_their_digits_in_tails() {
     let single = |x: Var| stats::truncated_normal_logpdf(x, 200.0, 201.0, 0.0, 1.0);
     let y = run(single, 200f32).unwrap().item::<f32>().unwrap();
     assert!((y - 5.298_342).abs() < 1e-5, "{y}");
+    let single = |n: Var| stats::cauchy_kl((0.0, 1e-30), (n, 1e-30));
+    let y = run(single, 1f32).unwrap().item::<f32>().unwrap();
+    assert!((y - 136.768_8).abs() < 1e-4, "{y}");
+    // Entropies have second derivatives in tails.
+    let entropy = |(a, b): (Var, Var)| stats::truncated_normal_entropy(a, b, 1.0);
+    check_grads(entropy, (1.5, 3.0), 2).unwrap();
+    check_grads(entropy, (-9.0, -8.0), 2).unwrap();
     // Second derivatives in infinite bounds are 0, too.
     let both = |(low, high): (Var, Var)| stats::truncated_normal_logpdf(0.5, low, high, 0.0, 1.0);
     let second = run(hessian(both), (-INF, INF)).unwrap();

@@ -37,7 +37,8 @@ impl SpecialFunction for HalfPow {
             name: "half_pow{n}".into(),
             math: "xⁿᐟ²".into(),
             types: "floats".into(),
-            derivative: "∂x: t · n/2 · half_pow{n-2}(x); t · n/2 · f / x for n < 0".into(),
+            derivative: "∂x: t · n/2 · half_pow{n-2}(x); t · n/2 · f · half_pow{-1}(x)² for n = -3"
+                .into(),
             edges:
                 "those of pow: nan below 0, but 0 or inf at -inf; the powers of -0 are those of 0"
                     .into(),
@@ -71,7 +72,13 @@ impl SpecialFunction for HalfPow {
         y: Expr<'b, 'm>,
     ) -> Result<Expr<'b, 'm>> {
         let p = 0.5 * f64::from(self.n);
-        let less = if self.n < 0 { y / x[0] } else { x[0].power(p - 1.0) };
+        let less = if HalfPow::NUMBERS.contains(&(self.n - 2)) || self.n > 0 {
+            x[0].power(p - 1.0)
+        } else {
+            // Not f / x, which has the sign of x at -0.
+            let root = x[0].unary(HalfPow { n: -1 });
+            y * root * root
+        };
         Ok(t * (p * less))
     }
 

@@ -34,7 +34,7 @@ impl ArrayPrimitive for IntegerPow {
             name: "integer_pow{n}".into(),
             math: "xⁿ".into(),
             types: "numbers".into(),
-            derivative: "∂x: t · n · xⁿ⁻¹; 0 for n = 0".into(),
+            derivative: "∂x: t · n · xⁿ⁻¹; t · n · f / x for n < 0; 0 for n = 0".into(),
             edges: "x⁰ = 1 for every x, nan included; a negative power is the reciprocal of the positive one; integers wrap".into(),
         }]
     }
@@ -51,20 +51,18 @@ impl ArrayPrimitive for IntegerPow {
         elementwise::eval(Code::IntegerPow(self.n), operands)
     }
 
-    fn jvp(&self, b: &Builder<'_>, x: &[Atom], _: Atom, dx: &[Tangent]) -> Result<Tangent> {
+    fn jvp(&self, b: &Builder<'_>, x: &[Atom], y: Atom, dx: &[Tangent]) -> Result<Tangent> {
         let (Some(t), true) = (dx[0], self.n != 0) else { return Ok(None) };
-        let less = self.n.checked_sub(1).ok_or_else(|| {
-            Problem::new(
-                Kind::NotDifferentiable,
-                format!(
-                    "the derivative of `integer_pow{{n={}}}` has an exponent below 32 bits",
-                    self.n
-                ),
-                "",
-            )
-        })?;
-        let (t, x) = (Expr::new(b, t), Expr::new(b, x[0]));
-        let dy = if less == 0 { t } else { t * (f64::from(self.n) * x.powi(less)) };
+        let (t, x, y) = (Expr::new(b, t), Expr::new(b, x[0]), Expr::new(b, y));
+        let n = f64::from(self.n);
+        let dy = if self.n == 1 {
+            t
+        } else if self.n < 0 {
+            // The positive power in x^(n - 1) overflows and underflows before the quotient does.
+            t * (n * (y / x))
+        } else {
+            t * (n * x.powi(self.n - 1))
+        };
         Ok(Some(dy.atom))
     }
 

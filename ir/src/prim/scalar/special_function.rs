@@ -152,14 +152,14 @@ macro_rules! indexed {
         extern "C" fn wide(n: i64, x: f64) -> f64 {
             match n {
                 $($($number => <$source as crate::math::Parted>::here(x),)+)?
-                // The number is a field of the primitive, so it has the type that `f` takes.
-                _ => $f(n as _, x),
+                // A loop program may have any number, a primitive only those that `f` takes.
+                _ => n.try_into().map_or(f64::NAN, |n| $f(n, x)),
             }
         }
         extern "C" fn narrow(n: i64, x: f32) -> f32 {
             match n {
                 $($($number => <$source as crate::math::Parted>::here_f32(x),)+)?
-                _ => $f(n as _, f64::from(x)) as f32,
+                _ => n.try_into().map_or(f32::NAN, |n| $f(n, f64::from(x)) as f32),
             }
         }
         fn recording(n: i64, dtype: Dtype) -> Option<&'static crate::math::Recording> {

@@ -728,8 +728,9 @@ fn integer_powers_count_down() {
     assert_eq!(derivatives("integer_pow{n=3}", 0.0), [0.0, 0.0, 0.0, 6.0, 0.0]);
     assert_eq!(derivatives("integer_pow{n=-1}", 2.0), [0.5, -0.25, 0.25, -0.375, 0.75]);
     let mut module = Module::new();
+    // The derivative needs no exponent below those of 32 bits.
     let f = function(&mut module, IntegerPow { n: i32::MIN }.into(), &[Dtype::F64]);
-    assert_eq!(derivative_in(&mut module, f, 0).unwrap_err().kind, Kind::NotDifferentiable);
+    assert!(derivative_in(&mut module, f, 0).is_ok());
 }
 
 /// Partial derivatives at ties and edges: function, operand, point, expected.

@@ -200,6 +200,9 @@ fn places_that_cannot_be_written_are_errors_of_the_line() {
         assert_eq!(error.kind(), Kind::File, "{error}");
         assert!(error.to_string().contains(&format!("{}:{line}:", file!())), "{line}: {error}");
     }
+    // Reading does not need the folder to be created.
+    let error = files::load_npz(&none, &layers(1)).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("help: correct the path"), "{error}");
     assert_eq!(folder.names(), [""; 0]);
     let mut reserved = Arrays::new();
     reserved.insert("__metadata__", 1.0);
