@@ -281,7 +281,8 @@ impl Runnable {
     }
 
     /// Runs a [profiled](Options::profiled) program within limits, and returns the times of its parts, too. If the
-    /// program calls no Rust function, it runs twice, and the second run is measured, whose memory is in place already.
+    /// program calls no Rust function, it runs twice, and the second run is measured: the first one also pays for the
+    /// allocation of memory.
     ///
     /// # Errors
     /// Those of [`Runnable::call_within`]; [`Kind::Target`] if the program is not machine code.

@@ -1,7 +1,8 @@
-//! A probe is thrown around a planet: where it lands, and at which speed it lands at a given place.
+//! A probe is thrown around a planet. The example computes where it lands, and the speed with which it must be thrown
+//! to land at a chosen place.
 //!
-//! The integration ends at an event, the ground. The place of the event is differentiable, so Newton's method finds
-//! the speed.
+//! The integration ends when the probe reaches the ground, an event. The place of the event is differentiable with
+//! respect to the speed, so Newton's method finds the speed.
 //!
 //! ```text
 //! cargo run --release --example orbit -- orbit.svg
@@ -46,7 +47,7 @@ fn landing(speed: Var) -> Var {
 }
 
 pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // Newton's method for landing a quarter of the circumference away.
+    // Newton's method for the speed with which the probe lands a quarter of the circumference away.
     let goal = std::f64::consts::FRAC_PI_2;
     let newton = jit(move |speed: Var| {
         let (at, slope) = value_and_grad(landing)(speed);

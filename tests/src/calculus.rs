@@ -173,8 +173,9 @@ fn products(x: &[Tensor], y: &[Tensor]) -> Result<Vec<f64>, Failure> {
 
 /// Checks that `got`, the results of a batched `f`, are the results of `f` on each of `inputs`.
 ///
-/// `batched` says which results carry the batch axis. If `inputs` is empty, `model` supplies arguments from which the
-/// result types are taken. Of wild programs only exact results are compared.
+/// `batched` says which results carry the batch axis. If `inputs` is empty, `model` supplies arguments for the result
+/// types. Of wild programs (their floats may be infinities, nan and numbers near poles) only exact results are
+/// compared.
 ///
 /// # Errors
 /// Names the first result that differs.

@@ -207,8 +207,9 @@ impl Sums for Lowering {
 }
 
 /// Compares the results `got` with `want`, each by its guaranteed accuracy; `relative` and `absolute` bound the
-/// differences of rounded results. In wild programs the order of summation may decide whether a sum overflows, so only
-/// finite elements of rounded results are compared there.
+/// differences of rounded results. In wild programs (their floats may be infinities, nan and numbers near poles) the
+/// order of summation may decide whether a sum overflows, so only finite elements of rounded results are compared
+/// there.
 ///
 /// # Errors
 /// Names the first result that differs.

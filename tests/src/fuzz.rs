@@ -188,8 +188,8 @@ pub fn policies(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Fail
 /// order.
 pub fn recordings(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure> {
     if recipe.wild {
-        // In wild programs only values are compared: where numbers overflow, an absent tangent and zero times infinity
-        // differ.
+        // In wild programs (their floats may be infinities, nan and numbers near poles) only values are compared: where
+        // numbers overflow, an absent tangent and zero times infinity differ.
         return recorded::values(m, case);
     }
     recorded::first_order(m, case)?;

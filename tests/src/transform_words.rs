@@ -101,8 +101,9 @@ pub fn append(
     Ok(next)
 }
 
-/// Applies one more transform to a case of a wild program, whose derivatives are not compared with finite differences.
-/// Returns `None` if there is no derivative. A batch is still compared with the map over its members.
+/// Applies one more transform to a case of a wild program (its floats may be infinities, nan and numbers near poles).
+/// Derivatives are not compared with finite differences, which are wrong near poles; a batch is compared with the map
+/// over its members. Returns `None` if there is no derivative.
 ///
 /// # Errors
 /// Other errors of a transform, or a batch that differs from the map.

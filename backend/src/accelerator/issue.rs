@@ -67,7 +67,8 @@ pub(super) struct Issue<'a> {
     busy: u64,
     reading: u64,
     writing: u64,
-    /// Since this tick began: the number of function units taken, and of requests to ports that do not block.
+    /// Since this tick began: the number of function units that operations have occupied, and of requests to ports that
+    /// do not block.
     started: u64,
     requested: u64,
     /// Per bank of the scratchpad: the first tick in which it is free again.

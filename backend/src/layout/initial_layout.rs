@@ -21,7 +21,7 @@ pub(super) struct ArrayAccesses {
     pub(super) granule: u64,
     /// The index of the last step of the program that loads from the array; `None` if no step does.
     pub(super) back: Option<usize>,
-    /// The numbers of the blocks that store to the array, without repetition.
+    /// The indices of the blocks that store to the array, each once.
     pub(super) blocks: Vec<usize>,
     /// The number of times that the storing block runs; `None` if several blocks store to the array or a trip count
     /// is not static.

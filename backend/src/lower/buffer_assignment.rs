@@ -230,8 +230,9 @@ impl Readers {
                 // segment of a loop has no source line; it is workspace of the iteration.
                 let left = is_region && loc.is_some();
                 let (pass, order) = regions[id];
-                // The reverse pass that computes a cotangent may itself read it after further barriers, so
-                // for nodes of a reverse pass only a reader of higher order counts.
+                // A reverse pass may compute a cotangent and read it behind further barriers, which does not make the
+                // reader a later pass. So for a node of a reverse pass, only a reader of a higher order of
+                // differentiation counts.
                 let in_a_later_pass = if own.1 { order > phase.order } else { pass > own };
                 found.between[owner] |= left && in_a_later_pass;
             }

@@ -97,7 +97,7 @@ impl Liveness {
         for (n, id) in graph.results.iter().enumerate() {
             result.insert(self.memory_owner(*id), n);
         }
-        // For each result number, the numbers of the parameters whose memory the result may take over.
+        // For each result's index, the indices of the parameters whose memory the result may take over.
         let mut partners: OrderedMap<usize, SmallVec<[usize; 1]>> = OrderedMap::default();
         match donation {
             Donation::LoopCarries(pairs) | Donation::BranchResults(pairs) => {

@@ -192,8 +192,8 @@ impl FusionState<'_> {
     }
 
     /// Returns the index into the array that a gather or scatter addresses. The leading part of `index` belongs to the
-    /// leading axes of the indices, the rest to the axes that are taken whole. The condition says whether the result is
-    /// inside the array; `None` if it always is.
+    /// leading axes of the indices, the rest to the axes of the array that are not indexed. The condition says whether
+    /// the result is inside the array; `None` if it always is.
     pub(crate) fn addressed(
         &mut self,
         (array, indices): (Source, Source),

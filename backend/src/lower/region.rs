@@ -40,8 +40,8 @@ pub(crate) struct Frame {
     next: Vec<usize>,
 }
 
-/// A loop of static trip count below this, whose body has no loops and calls, is not counted against the
-/// limit of iterations.
+/// A loop with a static trip count below this number, and without loops and calls in its body, is not counted against
+/// the limit of iterations.
 const SHORT: usize = 1024;
 
 impl Frame {

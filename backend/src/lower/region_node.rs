@@ -1,9 +1,9 @@
 //! Regions: nodes with several results or with effects (calls, branches, loops, external functions).
 //!
 //! Calls of functions that are compiled once, loops and branches are regions. The functions that they run are kernels,
-//! lowered separately; the workspace of a kernel is a frame in the workspace of the caller, whose lifetime is the step
-//! of the region. So the lifetime of an array that a loop reads lasts to the end of the loop, and that of an array that
-//! an iteration computes lies within this iteration, without further analysis.
+//! lowered separately; the workspace of a kernel is a frame in the workspace of the caller. The lifetime of this frame
+//! is the step of the region. So the lifetime of an array that a loop reads lasts to the end of the loop, and that of
+//! an array that an iteration computes lies within this iteration, without further analysis.
 //!
 //! In the graph a region is represented by its results (`NodeKind::Result`), in loop trees by a step of its own.
 //!
@@ -30,13 +30,13 @@ pub(crate) struct Region {
     /// Results whose initial value is an operand, as (operand number, result number). If the operand has no
     /// later reader, the result takes over its memory; otherwise the operand is copied first.
     pub(crate) initial_values: Vec<(usize, usize)>,
-    /// For a loop: the numbers of carried results that iterations cannot compute in place, so that each has two
-    /// buffers, which are swapped. For a branch: the numbers of results that some branches compute in other memory
-    /// and then copy.
+    /// For a loop: the indices of carried results that iterations cannot compute in place, so that each has two
+    /// buffers, which are swapped. For a branch: the indices of results that some branches compute in other memory and
+    /// then copy.
     pub(crate) double_buffered: Vec<usize>,
-    /// Numbers of results that are tapes: each iteration of the loop writes a record to such a tape.
+    /// The indices of the results that are tapes: each iteration of the loop writes a record to such a tape.
     pub(crate) written: Vec<usize>,
-    /// Numbers of operands that are tapes: each iteration of the loop reads a record of such a tape.
+    /// The indices of the operands that are tapes: each iteration of the loop reads a record of such a tape.
     pub(crate) read: Vec<usize>,
     /// Whether the region has an ordered effect, such as a print.
     pub(crate) ordered: bool,

@@ -214,8 +214,8 @@ fn carried(module: &Module, op: &Op, body: FuncId) -> Donation {
     }
 }
 
-/// Returns the parameters that every branch returns as the same result, changed by updates or unchanged, if
-/// at least one branch changes it, as (parameter, result). They stay in place.
+/// Returns pairs (parameter, result): every branch returns the parameter as this result, updated or unchanged, and at
+/// least one branch updates it. The result stays in the parameter's memory.
 pub(crate) fn branch_results(module: &Module, branches: &[FuncId]) -> Vec<(usize, usize)> {
     let mut pairs: Vec<(usize, usize)> = Vec::new();
     let results = branches.first().map_or(0, |f| module.function(*f).results.len());
@@ -229,7 +229,8 @@ pub(crate) fn branch_results(module: &Module, branches: &[FuncId]) -> Vec<(usize
     pairs
 }
 
-/// Returns the parameter of which a result of every branch is an updated version, and whether a branch changes it.
+/// Returns the parameter that every branch returns as this result, updated or unchanged, and whether a branch updates
+/// it; `None` if there is no such parameter.
 fn common_origin(module: &Module, branches: &[FuncId], result: usize) -> Option<(usize, bool)> {
     let origins = branches.iter().map(|f| origin(module, *f, result));
     let origins = origins.collect::<Option<Vec<(usize, bool)>>>()?;
@@ -238,7 +239,8 @@ fn common_origin(module: &Module, branches: &[FuncId], result: usize) -> Option<
     origins.iter().all(|(p, _)| *p == first).then_some((first, changed))
 }
 
-/// Returns the parameter of which a result is an updated version, and whether the function changes it.
+/// Returns the parameter that the function returns as this result, updated or unchanged, and whether the function
+/// updates it; `None` if there is no such parameter.
 fn origin(module: &Module, function: FuncId, result: usize) -> Option<(usize, bool)> {
     let f = module.get(function);
     let mut value = f.results.get(result)?.value()?;

@@ -71,7 +71,7 @@ impl Dtype {
         matches!(self, Dtype::F32 | Dtype::F64)
     }
 
-    /// Returns whether the dtype is one of the four integer dtypes (`bool` is none).
+    /// Returns whether the dtype is one of the four integer dtypes; false for `bool`.
     pub fn is_integer(self) -> bool {
         matches!(self, Dtype::I32 | Dtype::I64 | Dtype::U32 | Dtype::U64)
     }

@@ -20,10 +20,10 @@
 //! - if a result of the program is not finite because of it, or
 //! - if an equation computes a finite float from it, so that the result no longer shows it.
 //!
-//! It is not reported if no equation reads it, if the element is dropped (by `select`, a slice, a gather), or
-//! if it only decides something (`is_finite`). So the side of a `select` that is not taken is ignored, unless
-//! an equation computes something else from it. Of a branch, only the side that runs is observed. Inactive
-//! members of a batch run on values of active ones, so they report nothing of their own.
+//! It is not reported if no equation reads it, if the element is dropped (by `select`, a slice, a gather), or if it
+//! only decides something (`is_finite`). So the operand of a `select` that is not selected is ignored, unless an
+//! equation computes something else from it. Of a branch, only the side that runs is observed. Inactive members of a
+//! batch run on values of active ones, so they report nothing of their own.
 //!
 //! Literals are intended, and never reported; arguments are reported if they reach a result.
 

@@ -23,9 +23,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Keys are numbered as in value numbering, so the same element taken twice is one key. The body of a call is
-//! followed with the call's keys. Of a loop, two iterations are followed, the second one with the carries of
-//! the first. Of a `cond`, one branch runs, so branches do not conflict with each other.
+//! Keys are numbered as in value numbering, so the same element read twice is one key. The body of a call is followed
+//! with the call's keys. Of a loop, two iterations are followed, the second one with the carries of the first. Of a
+//! `cond`, one branch runs, so branches do not conflict with each other.
 //!
 //! Derivatives and recomputation repeat draws, as they should. So a draw by the user marks its key with a
 //! unique number, which every copy of the draw shares: the same draw counts twice only in two iterations of one
@@ -273,7 +273,7 @@ impl Keys<'_> {
                 made.same = operands.first().copied();
             }
             Lowering::View { pieces, fill: None } => {
-                // Returns whether the view has all elements of its operand, each repeated equally often.
+                // Returns whether the view contains all elements of its operand, each equally often.
                 let whole = |p: &Piece| {
                     let (Some(from), Some(to)) = (array(e.operands[p.operand]), ty) else {
                         return false;
@@ -442,8 +442,8 @@ impl Keys<'_> {
             at = self.origin(whole).0;
             around.push((at, each));
             known = known.or_else(|| find((at, Extent::All), &|_| true));
-            // Two parts of an array of keys taken in the same way (both as a row that a loop reads, or both by a
-            // slice or gather) count as different keys.
+            // Two parts of an array of keys that are read in the same way (both as a row of a loop, or both by a slice
+            // or gather) count as different keys.
             known = known.or_else(|| find((at, Extent::Some), &|other| other.each != each));
         }
         if let Some(problem) = known {

@@ -237,7 +237,8 @@ impl Tensor {
         if ty.shape.elements() == 0 {
             return Tensor::copied(ty, []);
         }
-        // From the last axis that is not taken whole, the elements of the box are contiguous, so copy runs of them.
+        // From the last axis that the box does not cover completely, the elements of the box are contiguous, so copy
+        // runs of them.
         let cut = ranges.iter().zip(self.shape()).rposition(|(r, n)| r.len() != *n).unwrap_or(0);
         let strides = self.ty().shape.strides();
         let size = self.dtype().bytes();

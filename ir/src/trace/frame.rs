@@ -33,7 +33,8 @@ pub(super) enum Runs {
     AsFunction,
     /// The closure becomes a function that is never differentiated: the solver of an implicit equation.
     AsSolver,
-    /// The closure is run in place, where it stands: the body of a loop, or a branch.
+    /// The closure becomes a part of the surrounding program, at its place in the code: the body of a loop, or a
+    /// branch.
     InPlace,
 }
 

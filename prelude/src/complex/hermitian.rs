@@ -18,9 +18,10 @@
 //! c (|v|² - 1) / 2 = 0        H v - w v + i c v̂ Im v[k] = 0
 //! ```
 //!
-//! `k` is the position of the positive component, `v̂` is `v` as a constant, and `c` is the largest |w|, a constant too.
-//! The last term chooses the phase. The system is diagonal in the coordinates of the eigenvectors. The derivative of
-//! eigenvalues contains no gap, so it is a rule of its own, which reads the vectors.
+//! `k` is the position of the component of largest absolute value, the positive one, `v̂` is `v` as a constant, and `c`
+//! is the largest |w|, a constant too. The last term chooses the phase. The system is diagonal in the coordinates of
+//! the eigenvectors. The derivative of eigenvalues contains no gap, so it is a rule of its own, which reads the
+//! vectors.
 
 use super::Complex;
 use crate::Var;
@@ -201,7 +202,8 @@ struct Decomposition {
     w: Var,
     /// All eigenvectors, the columns of `[n, n]`.
     v: Complex,
-    /// A mask `[n, n]` of the positive component of each vector.
+    /// A mask `[n, n]` with one true element per column: the component of the eigenvector that has the largest absolute
+    /// value, and is positive.
     largest: Var,
 }
 

@@ -306,8 +306,8 @@ impl ElementLoop {
         like(carries, at).into_iter().chain(elements.iter().map(element)).collect()
     }
 
-    /// Returns the last carries and the stacked results. `given` is the structure of the carry that the body returns,
-    /// `taken` that of the carry that it takes; an error is reported if they differ.
+    /// Returns the last carries and the stacked results. `taken` is the structure of the carry as the body's argument,
+    /// `given` its structure as the body's result; an error is reported if they differ.
     fn results(
         self,
         staged: &Staged,

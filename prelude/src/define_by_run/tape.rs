@@ -263,7 +263,7 @@ fn applied(recorded: &Recorded, form: &Form, args: Flat, at: Loc) -> Vec<Var> {
     vars(&trace::bind(Call::inline(function), &operands, at))
 }
 
-/// Checks the leaves of given cotangents against the results. `output` and `given` are the forms of results and
+/// Checks the leaves of the cotangents against the results. `output` is the form of the results, `given` that of the
 /// cotangents; `argument` is the form of the arguments, for messages.
 fn cotangents(
     recorded: &Recorded,

@@ -134,7 +134,7 @@ pub fn binomial(key: Var, n: impl IntoVar, p: impl IntoVar, shape: impl Into<Sha
 /// independent trials with probability `p` each, as numpy's `negative_binomial`. The result is -1 if n is not positive,
 /// or p is outside of (0, 1]. `n` need not be an integer. Both are broadcast to the shape.
 ///
-/// A sample is one of the [`poisson`] distribution, whose rate is one of the gamma distribution.
+/// A sample is drawn from the [`poisson`] distribution, with a rate drawn from the gamma distribution.
 ///
 /// Errors: as [`binomial`].
 ///

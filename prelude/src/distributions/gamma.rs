@@ -212,8 +212,8 @@ fn moving_where(moves: Var, a: Var, log: Var) -> Var {
 
 /// Draws one gamma number; returns it and its logarithm.
 ///
-/// With d = a - 1/3 and c = 1 / √(9d), a normal number z and v = (1 + c z)³ > 0, the sample d v is accepted if ln u
-/// < z²/2 + d (1 - v + ln v). For a < 1, the sample is one for a + 1, times u^(1/a).
+/// With d = a - 1/3 and c = 1 / √(9d), a normal number z and v = (1 + c z)³ > 0, the sample d v is accepted if ln u <
+/// z²/2 + d (1 - v + ln v). For a < 1, the sample is a sample for a + 1, times u^(1/a).
 fn one((key, a): (Var, Var)) -> (Var, Var) {
     let dtype = a.dtype();
     let [key, for_power] = split(key);

@@ -9,8 +9,8 @@ use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem};
 /// The parameters of a recurrent cell of n gates: [`lstm_cell`] (n = 4) or [`gru_cell`] (n = 3). The last axis of each
 /// array is that of the gates one after the other, in PyTorch's order.
 ///
-/// PyTorch's `weight_ih` and `weight_hh` are the transposes of these weights, whose axes are inputs and outputs, as those
-/// of all weights here; `bias_ih` and `bias_hh` are these biases.
+/// The axes of the weights are inputs and outputs, as for all weights of this library. PyTorch's `weight_ih` and
+/// `weight_hh` are the transposes of these weights; `bias_ih` and `bias_hh` are these biases.
 #[doc(alias = "LSTMCell", alias = "GRUCell", alias = "OptimizedLSTMCell")]
 #[derive(Tree, Clone, Copy, Debug)]
 pub struct CellWeights<T> {

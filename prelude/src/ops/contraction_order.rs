@@ -1,15 +1,16 @@
 //! The order in which [`einsum`](super::products::einsum) multiplies its operands.
 //!
-//! A product of several arrays may be taken pair by pair in any order, and the orders differ by powers of the
-//! extents:
+//! A product of several arrays may be computed pair by pair in any order. The costs of the orders differ by powers of
+//! the extents:
 //!
 //! ```text
 //! ij,jk,kl,l -> i      n by n each:   ((A B) C) x costs 2 n³ + n²,   A (B (C x)) costs 3 n²
 //! ```
 //!
 //! The cost of a pair is the product of the extents of all labels of both, one multiplication each. Up to [`EXACT`]
-//! operands the cheapest order is found by dynamic programming over subsets; of equal costs the one with the smaller
-//! largest intermediate, and then the written order. Beyond, the cheapest pair is taken first, again and again.
+//! operands the cheapest order is found by dynamic programming over subsets; of orders with equal costs, the one whose
+//! largest intermediate is smallest is chosen, and then the written order. For more operands, each step multiplies the
+//! cheapest pair.
 //!
 //! Source: Pfeifer, Haegeman, Verstraete, *Faster identification of optimal contraction sequences for tensor
 //! networks* (2014), without its pruning.

@@ -20,8 +20,8 @@ use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Shape};
 /// axes belongs to segment `ids[i]`. The result is `[segments, rest..]` with the remaining axes of this array. Elements
 /// with a number outside of 0, 1, .. `segments` - 1 are dropped, negative ones, too, as in JAX.
 ///
-/// Errors: `shape` if the shape of the ids is not that of the first axes; `dtype` if the ids are no integers, or the
-/// elements no numbers.
+/// Errors: `shape` if the shape of the ids is not that of the first axes; `dtype` if the ids are not integers, or the
+/// elements not numbers.
 impl Var {
     /// Returns the sum of each segment; 0 for one without elements.
     ///

@@ -110,7 +110,7 @@ pub fn binomial_logpmf(k: impl IntoVar, n: impl IntoVar, p: impl IntoVar) -> Var
 /// Returns the entropy of the number of successes in `n` trials with probability `p` each, for integers `n`. It is summed
 /// over 321 counts around the mean, which are fractions of a deviation apart where that exceeds 10.
 ///
-/// Errors: `dtype` if n are no integers or p no floats; `shape` if they do not broadcast.
+/// Errors: `dtype` if n are not integers or p not floats; `shape` if they do not broadcast.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -223,12 +223,12 @@ pub fn poisson_kl(rate: impl IntoVar, other: impl IntoVar) -> Var {
     })
 }
 
-/// Returns the log probability of the index `k` along `axis` of logits, whose softmax is the distribution: that of
-/// [`random::categorical`](crate::random::categorical). The axis is removed, and the other axes are broadcast with k.
-/// For probabilities p, the logits are `p.ln()`.
+/// Returns the log probability of the index `k` under the categorical distribution whose probabilities are the softmax
+/// of the logits along `axis`, as in [`random::categorical`](crate::random::categorical). The axis is removed, and the
+/// other axes are broadcast with k. For probabilities p, the logits are `p.ln()`.
 ///
-/// Errors: `dtype` if k are no integers or the logits no floats; `shape` if the axis does not exist or is empty, or if
-/// the shapes do not broadcast.
+/// Errors: `dtype` if k are not integers or the logits not floats; `shape` if the axis does not exist or is empty, or
+/// if the shapes do not broadcast.
 ///
 /// ```
 /// use tapeloom::prelude::*;

@@ -12,7 +12,7 @@ use tapeloom_ir::prim::{Call, Mark, Op};
 use tapeloom_ir::{FuncId, Loc, Module, Policy, Problem};
 use tapeloom_transforms as transforms;
 
-/// Returns `f`, of whose forward pass reverse mode saves only the values that `policy` names:
+/// Returns `f` as a checkpoint: reverse mode saves only those values of the forward pass of `f` that `policy` names:
 /// `(A -> B) -> (A -> B)`.
 ///
 /// The reverse pass recomputes every value that is not saved, right before it reads the value. This trades time for
@@ -85,9 +85,10 @@ use tapeloom_transforms as transforms;
 /// carries while those of the gradient are still live.
 ///
 /// Errors: those of `f`, once each. If no plan fits the budget, the derivative is an error
-/// ([`Kind::Budget`](crate::Kind::Budget)), whose message has the smallest possible number of bytes. If a derivative
-/// does not exist, the transform that needs it reports the error. [`Kind::Arguments`](crate::Kind::Arguments) if no
-/// value of `f` has a name of the policy; the message lists the existing names.
+/// ([`Kind::Budget`](crate::Kind::Budget)). Its message states the size of the smallest tape that was found, in bytes.
+/// If a derivative does not exist, the transform that needs it reports the error.
+/// [`Kind::Arguments`](crate::Kind::Arguments) if no value of `f` has a name of the policy; the message lists the
+/// existing names.
 ///
 /// Source: Griewank and Walther, "Evaluating Derivatives", chapter 12; JAX's `checkpoint`.
 #[track_caller]
@@ -156,7 +157,7 @@ fn emit_checkpointed(staged: &Staged, policy: &Policy) -> Vec<Var> {
     }
 }
 
-/// Returns `f`, each of whose loops saves `carries` carries for the reverse pass, one per `block` of iterations:
+/// Returns `f` with loops that each save `carries` carries for the reverse pass, one per `block` of iterations:
 /// `(A -> B) -> (A -> B)`.
 ///
 /// Usually, a differentiated loop saves residuals of every iteration. The loops of this function save `carries`

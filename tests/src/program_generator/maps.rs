@@ -87,7 +87,8 @@ impl Generator<'_, '_> {
         self.push(op, &pair, bound);
     }
 
-    /// Emits a function of floats: in tame programs one that is smooth at its operands, in wild programs any.
+    /// Emits a function of floats: in wild programs (their floats may be infinities, nan and numbers near poles) any
+    /// function, in other programs one that is smooth at its operands.
     pub(super) fn function(&mut self, gene: Gene) {
         let [i, j] = gene.operands;
         let x = self.float(i);

@@ -40,8 +40,8 @@ pub fn in_turn(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
 /// The time limit for shrinking a failing program.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Returns a report if a program breaks the law, whose generator has this seed. The report shows the smallest failing
-/// program found.
+/// Returns a report if `program` breaks `law`; `seed` is the seed of the generator from which the law draws policies
+/// and budgets. The report shows the smallest failing program found.
 pub fn failure(mut program: Program, seed: u64, law: Law) -> Option<String> {
     let broken = |program: &Program| {
         let outcome = catch_unwind(AssertUnwindSafe(|| law(program, &mut Rng::new(seed))));

@@ -12,7 +12,7 @@ use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, iterations, noise, unit}
 use tapeloom::conv::Conv;
 use tapeloom::prelude::*;
 
-/// The mutated form, the study's program with its changed mathematics: products of matrices, written with loops.
+/// The kernel with the study's changes to the function (the mutated form): products of matrices, written with loops.
 pub(super) const PRODUCTS: Kernel = Kernel {
     name: "lenet",
     form: Form::Mutated,

@@ -10,7 +10,7 @@ use tapeloom::prelude::*;
 
 const SIZES: Sizes = Sizes { test: &[12], study: &[10_000], large: &[1 << 24] };
 
-/// The mutated form, the study's program with its changed mathematics: the logarithm of a product.
+/// The kernel with the study's changes to the function (the mutated form): the logarithm of a product.
 pub(super) const PRODUCT: Kernel = Kernel {
     name: "logsum",
     form: Form::Mutated,

@@ -10,7 +10,7 @@
 use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, iterations, noise, unit};
 use tapeloom::prelude::*;
 
-/// The mutated form, the study's program with its changed mathematics: one time step.
+/// The kernel with the study's changes to the function (the mutated form): one time step.
 pub(super) const STEP: Kernel = Kernel {
     name: "mass spring",
     form: Form::Mutated,

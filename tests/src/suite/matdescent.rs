@@ -10,7 +10,7 @@ use tapeloom::prelude::*;
 
 const SIZES: Sizes = Sizes { test: &[5, 6], study: &[400, 400], large: &[8192, 8192] };
 
-/// The mutated form, the study's program with its changed mathematics: a product of the elements of a vector.
+/// The kernel with the study's changes to the function (the mutated form): a product of the elements of a vector.
 pub(super) const PRODUCT: Kernel = Kernel {
     name: "matdescent",
     form: Form::Mutated,

@@ -5,7 +5,7 @@
 //! written twice.) In the textbook form, costs are summed, and the result is the sum of the last row, so that the
 //! derivative with respect to a cell is the number of paths through it.
 //!
-//! Of equally cheap cells the first is taken, in the order straight, left, right.
+//! Of equally cheap cells the first is chosen, in the order straight, left, right.
 //!
 //! Size: the number of rows and of columns.
 
@@ -14,7 +14,8 @@ use tapeloom::prelude::*;
 
 const SIZES: Sizes = Sizes { test: &[5, 7], study: &[100, 100], large: &[4096, 8192] };
 
-/// The mutated form, the study's program with its changed mathematics: products of costs.
+/// The kernel with the study's changes to the function (the mutated form): products of the costs along paths through a
+/// grid.
 pub(super) const PRODUCTS: Kernel = Kernel {
     name: "pathfinder",
     form: Form::Mutated,

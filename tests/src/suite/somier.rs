@@ -12,7 +12,7 @@ use tapeloom::prelude::*;
 const STIFF: f64 = 2.5;
 const STEP: f64 = 0.001;
 
-/// The mutated form, the study's program with its changed mathematics: the forces of springs.
+/// The kernel with the study's changes to the function (the mutated form): the forces of springs.
 pub(super) const FORCES: Kernel = Kernel {
     name: "somier",
     form: Form::Mutated,

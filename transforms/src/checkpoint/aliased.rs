@@ -5,9 +5,9 @@
 //! two reads. Since arrays may overlap, it can prove that only if the function stores nothing at all. So in a
 //! function that writes arrays in its loops,
 //!
-//! - each number that an iteration reads and the reverse pass needs is saved: each read in the text has an
-//!   array of its own, with an element for each execution; but in a loop that writes no array, a read that is
-//!   the same in all iterations is saved once;
+//! - each number that an iteration reads and the reverse pass needs is saved: each read in the program's text has an
+//!   array of its own, with an element for each execution; but in a loop that writes no array, a read that is the same
+//!   in all iterations is saved once;
 //! - values computed from saved numbers are recomputed, except the results of functions;
 //! - an array update that adds is a read and a write, so its reverse reads the cotangent of the written
 //!   element, sets that cotangent to zero, and adds it to the current value:
@@ -18,9 +18,9 @@
 //!                                y = scatter_set x, i, b    store x[i]   x'[i] += ct: load, add, store
 //! ```
 //!
-//! If no loop writes arrays, they are read again. Outside loops, arrays are values as usual.
+//! If no loop writes arrays, the reverse pass reads their elements again. Outside loops, arrays are values as usual.
 //!
-//! Under [`Policy::Disjoint`](tapeloom_ir::Policy), arrays are read again, except those that the function
+//! Under [`Policy::Disjoint`](tapeloom_ir::Policy), the reverse pass reads arrays again, except those that the function
 //! overwrites.
 
 use crate::passes::inline::inline;

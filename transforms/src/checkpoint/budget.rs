@@ -41,12 +41,11 @@ use tapeloom_ir::{
     Problem, Type, deeper, rebuild,
 };
 
-/// The largest numbers of reruns of one forward iteration that the search tries, in this order. `usize::MAX`: no
-/// limit, so that one saved carry suffices.
+/// The limits on the reruns of one forward iteration that the search tries, in this order. `usize::MAX` means no limit,
+/// so that one saved carry suffices.
 const TIMES: [usize; 14] = [1, 2, 3, 4, 5, 6, 8, 10, 13, 17, 25, 50, 100, usize::MAX];
 
-/// The number of steps from the count of saved carries for one entry of [`TIMES`] to the count for the next entry;
-/// all these counts are tried.
+/// The number of steps between the number of saved carries for one entry of [`TIMES`] and that for the next entry.
 const PARTS: usize = 16;
 
 /// The numbers of iterations per saved carry that the search tries, in this order.
@@ -62,8 +61,7 @@ const MORE: f64 = 1.5;
 /// The trip count assumed for a loop whose trip count is dynamic.
 const SOME_ITERATIONS: usize = 100_000;
 
-/// The least number of reruns per iteration for which the saved carries of a loop with a dynamic trip count
-/// suffice.
+/// A loop with a dynamic trip count saves no more carries than suffice for this number of reruns per iteration.
 const LEAST: usize = 2;
 
 /// The value of [`LEAST`] for derivatives of derivatives. Their loops carry the slots (memory for saved carries) of
@@ -256,8 +254,7 @@ impl Search<'_> {
                 if block > 1 {
                     continue;
                 }
-                // In such loops no last iterations save residuals either, so no other plan reruns iterations more
-                // rarely.
+                // The last iterations of such loops do not save residuals, either. So no other plan has fewer reruns.
                 if let (0, Some(of)) = (level, self.loops(f, at(0))?) {
                     return Ok(Some((at(0).iterations(self.module, f), of)));
                 }
@@ -337,8 +334,8 @@ impl Search<'_> {
             if planned && !self.everything_fits(&of) {
                 of = apart(self.module, of, true)?;
             }
-            // A stack that is packed as a whole is in memory unpacked until then, and again from its unpacking to
-            // its last read.
+            // A stack that is packed as a whole is in memory in unpacked form until it is packed, and again from its
+            // unpacking to its last read.
             let late = !planted(Fault::LateBits);
             self.waits = if late { unpacked_bytes(self.module, of.fwd) } else { 0 };
             let tape = match tape_size::tape_of(self.module, &of) {

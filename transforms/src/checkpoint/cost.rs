@@ -148,9 +148,9 @@ impl Prices {
         }
     }
 
-    /// Forbids saving a decomposition's output (price `NEVER`) of which only some columns are differentiated, so
-    /// that these columns are saved instead: a loop passes saved values from one body to another, where a second
-    /// derivative could not see which columns are read.
+    /// If only some columns of a decomposition's output are differentiated, forbids saving the whole output (price
+    /// `NEVER`), so that these columns are saved instead. A loop passes saved values from its forward body to its
+    /// linear body, and there a second derivative could not see which columns are read.
     fn keep_parts(&mut self, f: &Function, reads: &Reads<'_>) {
         for v in f.equations.iter().filter(|e| e.op.needs_reads()).flat_map(|e| &e.outputs) {
             let mut readers = f.equations.iter().filter(|e| e.operands.contains(&Atom::Value(*v)));
@@ -167,8 +167,8 @@ pub(super) fn is_little(ty: &ArrayType, together: bool) -> bool {
     together && ty.bytes() <= NEAR_BYTES
 }
 
-/// Returns, per value of a loop's body, whether it is the same in all iterations: whether it depends on such
-/// parameters only.
+/// Returns, per value of a loop's body, whether it is the same in all iterations: whether it depends only on parameters
+/// that are the same in all iterations.
 pub(super) fn constants(
     module: &Module,
     f: &Function,
@@ -221,7 +221,7 @@ fn recompute_price(
         RecomputePrice::DearButNames => return 2 * LEAST,
     }
     let cost = (flops_of(module, f, e) * UNIT).ceil() as u64;
-    // Equations on indices and truth values are no arithmetic of the derivative, so `times` does not apply.
+    // `times` applies to arithmetic on floats alone, not to equations on indices and truth values.
     let times = if arithmetic(module, f, e) > 0.0 { times } else { 1 };
     match OpClass::of(&lowering) {
         OpClass::Moves => cost,

@@ -54,7 +54,8 @@ fn followed(module: &Module, f: &Function, results: &[bool]) -> Vec<bool> {
     f.all_params().map(|p| by[p]).collect()
 }
 
-/// Returns, per operand of `e`, whether a decision depends on it, given for which outputs one does.
+/// Returns, per operand of `e`, whether a decision depends on it, in `e` or later. `outputs` says, per output of `e`,
+/// whether a later decision depends on the output.
 fn operands(module: &Module, f: &Function, e: &Equation, outputs: &[bool]) -> Vec<bool> {
     let all = |on: bool| vec![on; e.operands.len()];
     let any = outputs.contains(&true);
@@ -75,8 +76,8 @@ fn operands(module: &Module, f: &Function, e: &Equation, outputs: &[bool]) -> Ve
             let g = module.function(only.function);
             deeper(|| followed(module, g, outputs))
         }
-        // For branches, rules, and loops that recompute their carries, operands are not matched with
-        // parameters.
+        // For branches, rules, and loops that recompute their carries, operands are not matched with parameters: if a
+        // decision depends on an output, or is in one of the functions, it counts for all operands.
         all_of_them => all(any || all_of_them.iter().any(|r| within(module, r.function))),
     }
 }
@@ -103,8 +104,8 @@ fn of_iterations(
         let mut settled = true;
         for (p, slot) in spec.takes.iter().enumerate() {
             if let Binding::Carry(r) = slot {
-                // Without iterations, the output of a carry is its initial value, so a decision on the output is
-                // one on that value.
+                // If the loop has no iteration, the output of a carry is its initial value. So a decision that depends
+                // on the output also depends on the initial value.
                 params[p] |= results[*r];
                 settled &= results[*r] == params[p];
                 results[*r] = params[p];
@@ -136,7 +137,8 @@ fn jumps(module: &Module, f: &Function, e: &Equation) -> bool {
         return false;
     }
     match e.lower(module, f) {
-        // `select` is continuous in its two values; its condition is the decision of another equation.
+        // `select` is continuous in the two values between which it selects. Its condition is a truth value: if it
+        // depends on floats, the equation that computes it from floats is the decision.
         Lowering::Elementwise(Code::Select) => false,
         Lowering::Elementwise(code) if code.row().continuity == Continuity::Jumps => true,
         _ => e.outputs.iter().any(|o| !is_float(f, *o)),

@@ -1,12 +1,13 @@
 //! Isolates the forward function and the linear function of a linearization, which become parts of one function, so
 //! that they share residuals and nothing else.
 //!
-//! Constants, which depend on no parameter, are computed in both. In one function, CSE would merge equal equations, and
-//! weights by position, the numbers that iterations read, or the noise of a fixed key would stay alive from the forward
-//! pass to the reverse pass after all. So to save memory, the linear function computes constants from a literal behind
-//! a `barrier`, which no pass looks through; this also goes for functions that it calls, which may be inlined later.
-//! The barrier is inserted for constants that take arithmetic, and for moved or counted ones that are read from memory:
-//! by loops, branches and contractions.
+//! Constants, which depend on no parameter, are computed in both. In one function, CSE would merge the two
+//! computations, and a constant array (weights that depend on the position alone, or the noise of a fixed key) would
+//! stay alive from the forward pass to the reverse pass after all. So to save memory, the linear function computes
+//! constants from a literal behind a `barrier`, which no pass looks through; this also goes for functions that it
+//! calls, which may be inlined later. The barrier is inserted for constants that take arithmetic. Constants without
+//! arithmetic (moved elements, counters) get it only if loops, branches or contractions read them, since these read
+//! from memory.
 //!
 //! ```text
 //! %2: f64[4] = cos %1                %2: f64[] = barrier{mark=rematerialize} 1.0
@@ -18,11 +19,11 @@
 //! Under a byte budget, no equation of the linear function may run before the forward function has ended, even if the
 //! equation depends on no value of the forward function: if a loop that recomputes a value were merged with the loop
 //! that computes it, the value would stay in memory between the passes. So the barriers are
-//! `barrier{mark=after_forward}`, also around the arrays that the linear function is given, and lowering enforces the
-//! order.
+//! `barrier{mark=after_forward}`, also around the arrays that are parameters of the linear function, and lowering
+//! enforces the order.
 //!
-//! Residuals are results of `barrier{mark=residual}`, and a backend saves exactly them: otherwise it might save
-//! a larger value from which the residual follows, such as the array of which the residual is a slice.
+//! Residuals are results of `barrier{mark=residual}`, and a backend saves exactly them: otherwise it might save a
+//! larger value from which the residual can be computed, such as the array of which the residual is a slice.
 
 use super::cost::moves;
 use crate::passes::inline::inline;
@@ -58,8 +59,8 @@ pub(super) fn apart(
     of.fwd = with_barriers(module, of.fwd, &of.residuals)?;
     let lin = module.get(of.lin);
     let late = of.residuals.iter().zip(&lin.params).map(|(residual, p)| {
-        // If the value stays in memory anyway, put no barrier around it, so that facts about integers, such as
-        // bounds of indices, remain visible.
+        // A parameter or result of the forward function stays in memory anyway. If it holds integers or truth values,
+        // put no barrier around it, so that facts such as bounds of indices remain visible.
         let any = matches!(residual, Residual::Kept(_));
         let large = |ty: &ArrayType| ty.shape.elements() > 1 && (any || ty.dtype.is_float());
         counted && lin.types[*p].as_array().is_some_and(large)
@@ -205,15 +206,15 @@ fn opens(role: Role) -> bool {
     }
 }
 
-/// The constants of the linear function, or of a function that it runs, and the equations to change so that none equals
-/// one of the forward function.
+/// The constants of the linear function, or of a function that it runs, and the equations that must be changed so that
+/// none of them equals an equation of the forward function.
 struct Constants {
     values: SecondaryMap<ValueId, Properties>,
     /// Per equation: the indices of its operands that are constants and are read from memory, so that they need a
     /// barrier.
     in_memory: Vec<Vec<usize>>,
-    /// Per equation: `Some` if an operand gets a barrier, so that no equal equation can exist. Inside it, an
-    /// elementwise equation has `Some` with its shape, other equations `None`.
+    /// Per equation: `Some` if an operand gets a barrier, so that no equal equation can exist. The inner option is the
+    /// shape of an elementwise equation; `None` for other equations.
     hidden: Vec<Option<Option<Shape>>>,
 }
 
@@ -285,8 +286,9 @@ fn lies_somewhere(ty: &ArrayType) -> bool {
     }
 }
 
-/// Puts a barrier on one of the operands, so that the equation differs from equal equations of the forward function: in
-/// an elementwise equation of shape `elementwise` on a literal, else on an array, preferably of floats.
+/// Puts a barrier on one of the operands, so that the equation differs from equal equations of the forward function. If
+/// the equation is elementwise (of shape `elementwise`) and has a literal, the barrier is on the literal, else on an
+/// array, preferably of floats.
 fn make_distinct(b: &Builder<'_>, mark: &Mark, elementwise: Option<&Shape>, operands: &mut [Atom]) {
     let literal = operands.iter_mut().find(|a| a.literal().is_some());
     if let (Some(shape), Some(a)) = (elementwise, literal) {

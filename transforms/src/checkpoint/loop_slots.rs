@@ -5,18 +5,18 @@
 //! ```
 //!
 //! The carries in between are recomputed, by the schedule with the fewest forward iterations
-//! ([`tapeloom_ir::revolve`]). All derivatives follow the loop's attribute, inside other loops and in
-//! derivatives of derivatives, too; the rules are in the primitive. If one carry is saved for each block of
-//! iterations, the loop becomes a loop over blocks.
+//! ([`tapeloom_ir::revolve`]). All derivative rules of the loop primitive obey this attribute, also inside other loops
+//! and in derivatives of derivatives. If one carry is saved for each block of iterations, the loop becomes a loop over
+//! blocks.
 
 use crate::passes::inline::inline;
 use tapeloom_ir::prim::CheckpointPlan;
 use tapeloom_ir::{Builder, FuncId, Kind, Module, Problem, rebuild};
 
-/// Returns a copy of `f` each of whose loops has the attribute `carries`: in reverse mode it saves `carries`
-/// carries, one for each block of `block` iterations. The iterations of a block save their residuals while the
-/// block is reversed. A loop in the body of another loop belongs to that loop's iterations, and gets no attribute.
-/// If the trip count is dynamic, a block is one iteration.
+/// Returns a copy of `f` in which every loop has the attribute `carries`: in reverse mode the loop saves `carries`
+/// carries, one for each block of `block` iterations. The iterations of a block save their residuals while the block is
+/// reversed. A loop in the body of another loop belongs to that loop's iterations, and gets no attribute. If the trip
+/// count is dynamic, a block is one iteration.
 ///
 /// # Errors
 /// [`Kind::Arguments`] if `carries` or `block` is 0.

@@ -27,17 +27,17 @@ use tapeloom_ir::{
     Equation, FuncId, Function, Module, OrderedMap, PlanRequest, RecomputePrice, ValueId,
 };
 
-/// The largest amount of recomputed arithmetic, as a fraction of the arithmetic of the forward and the linear function,
-/// in a plan whose residuals stay in a cache: a tenth.
+/// The largest amount of arithmetic that a plan may recompute if its residuals stay in a cache, as a fraction of the
+/// arithmetic of the forward and the linear function.
 const MORE: f64 = 0.1;
 
-/// The size in bytes of a loop's residuals above which they do not stay in the cache of a core. Moving them then
-/// costs their full price, and prices alone decide. The number is the same for all machine models, since the size
-/// of tapes depends on it.
+/// The size in bytes of a loop's residuals above which they do not stay in the cache of a core. Moving such residuals
+/// costs their full price, so the plan with the lowest price is chosen, without the limit [`MORE`] on recomputed
+/// arithmetic. The number is the same for all machine models, since the size of tapes depends on it.
 const CACHE_BYTES: usize = 1 << 21;
 
-/// The largest factor by which the price of arithmetic is multiplied to recompute less; if the plan still
-/// recomputes too much, it recomputes no arithmetic.
+/// If a plan recomputes more arithmetic than [`MORE`] allows, the price of arithmetic is doubled, at most up to this
+/// factor. If the plan then still recomputes too much, no arithmetic is recomputed.
 const DEAREST: u64 = 64;
 
 /// Returns, per equation of the forward function `f`, whether it is recomputed for the linear function `lin`. `reads`
@@ -123,8 +123,8 @@ fn work(module: &Module, f: FuncId) -> f64 {
     own_work(module, module.function(f))
 }
 
-/// Returns the arithmetic of `f` and of all functions that it runs, in additions of floats. The arithmetic of a
-/// loop's body counts once per iteration if the trip count is static, else once; of the branches the costliest
+/// Returns the arithmetic of `f` and of all functions that it runs, in additions of floats. The arithmetic of a loop's
+/// body counts once per iteration if the trip count is static, else once. Of several branches, only the costliest
 /// counts.
 fn own_work(module: &Module, f: &Function) -> f64 {
     let mut reached: OrderedMap<FuncId, f64> = OrderedMap::default();

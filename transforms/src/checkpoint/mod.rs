@@ -17,13 +17,13 @@
 //! | `packing` | packs residuals in fewer bits |
 //! | `decisions` | equations that are not recomputed from rounded floats |
 //! | `strip_mine` | loops in blocks of iterations whose bits share words |
-//! | `isolate` | a forward and a linear function in one function, which share residuals and nothing else |
+//! | `isolate` | lets a forward and a linear function in one function share residuals and nothing else |
 //! | `budget` | the cheapest plan within a byte budget |
 //! | `tape_size` | the size and the parts of a tape |
 //! | `segments` | straight-line code, also before and after loops, in segments that are reversed one after the other |
 //! | `aliased` | the residuals of compilers that treat arrays as memory that may overlap |
 //! | `named_policy` | checks the names of a policy |
-//! | `loop_slots` | loops that save a number of carries |
+//! | `loop_slots` | loops that save a fixed number of carries |
 //!
 //! ```text
 //! func @f.fwd(%0: f64[]) -> (f64[], f64[]) {     func @f.lin(%0: f64[]; %1: f64[]) -> (f64[]) {
@@ -68,7 +68,7 @@ use tapeloom_ir::lang::query::{LinearizeOf, Plan, Residual, Within};
 use tapeloom_ir::prim::Regions;
 use tapeloom_ir::{Atom, FuncId, Module, PlanRequest, Planner, Policy, Problem, ValueId};
 
-/// Derives the linearization of function `f`, whose loops are planned by the policy of the query.
+/// Derives the linearization of function `f`, and plans its loops by the policy of the query `of`.
 pub(crate) fn within(
     regions: &mut dyn Regions,
     module: &mut Module,

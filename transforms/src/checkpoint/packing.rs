@@ -19,9 +19,9 @@
 //! | | |
 //! |---|---|
 //! | `Whole` | nothing |
-//! | `Cheap` | where the saved bytes cost more than the arithmetic: indices as 32 bits, say, and no masks |
+//! | `Cheap` | if the arithmetic costs less than the saved bytes: for example, indices as 32 bits, but not masks |
 //! | `Few` | the fewest bytes |
-//! | `Rounded` | as `Cheap`, and f64 as f32, except [`decisions`](super::decisions) of the linear function |
+//! | `Rounded` | as `Cheap`, and f64 as f32 unless [`decisions`](super::decisions) of the linear function read it |
 //!
 //! The residual of one iteration of a loop is a row. A row that fills its words is packed in the iteration, so
 //! no unpacked stack exists. A row that would leave more than a quarter of its words empty (a truth value
@@ -42,8 +42,8 @@ use tapeloom_ir::{
     PlanRequest, Price, Problem, RecomputePrice, Type, ValueId, ValueRemap,
 };
 
-/// The factor by which integer arithmetic on single numbers costs more than the table of codes says, whose costs
-/// are those of floats in vector registers.
+/// The cost of integer arithmetic on single numbers, as a multiple of the cost in the table of codes. That table has
+/// the costs of floats in vector registers.
 const SCALAR: u32 = 2;
 
 /// The possible packings of each value of a function, with their prices.
@@ -142,7 +142,8 @@ fn work(way: Packing, ty: &ArrayType) -> f64 {
     UNIT * f64::from(SCALAR * way.work()) * ty.shape.elements() as f64
 }
 
-/// Packs the residuals of the derivative `of` in as few bits as the request `terms` selects.
+/// Packs the residuals of the linearization `of`. The field `bits` of the request `terms` selects the packing (see
+/// [`Bits`]).
 pub(super) fn pack(
     module: &mut Module,
     of: LinearizeOf,

@@ -10,8 +10,9 @@
 //! linear function: in reverse mode, right before the reverse pass of this function and after that of all later
 //! functions. So in a chain of such functions, only one at a time has its values in memory.
 //!
-//! If both will become parts of one function, recomputation reads its inputs through a `barrier`. Without it, CSE would
-//! merge recomputed values with those of the forward pass, which would then stay alive.
+//! If the forward and the linear function will become parts of one function, recomputation reads its inputs through a
+//! `barrier`. Without it, CSE would merge recomputed values with those of the forward pass, which would then stay
+//! alive.
 
 use crate::passes::live_equations::sweep;
 use cranelift_entity::SecondaryMap;
@@ -45,8 +46,8 @@ pub(super) fn rewrite(
     forward.results.truncate(own);
     let mut residuals = Vec::new();
     let mut draft = Draft::new(lin.name.clone());
-    // The values that the linear function reads from the forward function: `read` has them as they come, for the
-    // original equations, `behind` through barriers, for the recomputed ones.
+    // The values that the linear function reads from the forward function: `read` has these values themselves, for the
+    // original equations; `behind` has them behind barriers, for the recomputed equations.
     let [mut read, mut behind] = [ValueRemap::new(), ValueRemap::new()];
     let mut ask = |v: ValueId, read: &mut ValueRemap, draft: &mut Draft| {
         if read.knows(v) {

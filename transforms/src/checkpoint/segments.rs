@@ -10,8 +10,8 @@
 //! reversed, only that piece's recomputed values are in memory. As many pieces as the budget allows save their
 //! residuals instead: the last ones, since they are reversed first.
 //!
-//! The memory of a value is estimated: results of contractions, reductions and similar equations and operands
-//! of contractions are in memory; arithmetic in between is done where it is read. Whether a plan meets its
+//! The memory of a value is estimated: results of contractions, reductions and similar equations and operands of
+//! contractions are in memory; results of other arithmetic are computed where they are read. Whether a plan meets its
 //! budget is not estimated, but counted after the plan has been made.
 //!
 //! Source: Chen, Xu, Zhang, Guestrin, "Training deep nets with sublinear memory cost" (2016).

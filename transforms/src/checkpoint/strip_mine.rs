@@ -15,7 +15,7 @@ use tapeloom_ir::{
     Builder, FuncId, Function, Module, OrderedSet, Problem, Type, ValueId, deeper, rebuild,
 };
 
-/// The number of iterations in a block: that of the bits of a 32-bit word, so that the rows of a block fill whole
+/// The number of iterations in a block: the number of bits of a 32-bit word, so that the rows of a block fill whole
 /// words even if each has one bit.
 const WORD: usize = 32;
 

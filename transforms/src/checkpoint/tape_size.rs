@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! residuals                           results of the forward function that the linear function reads
-//! records, in the linear function     stacks of recomputed loops, slots of their carries, and of the functions that
-//!                                     they run, one after the other, the largest
+//! records, in the linear function     stacks of recomputed loops, slots of their carries, and the largest records of a
+//!                                     function that it runs (such functions run one after the other)
 //! ```
 
 use super::cost::moves;
@@ -127,7 +127,7 @@ fn recorded(module: &Module, lin: FuncId) -> Result<Vec<Part>, Loc> {
         let marked = || operands().map(|v| of[v]).next();
         let origin = match (linear, regions.is_empty()) {
             (true, _) => Origin::Linear,
-            // A mark has the origin of its operand.
+            // The output of a mark (a `barrier`) has the origin of its operand.
             (false, _) if e.op.mark().is_some() => marked().unwrap_or(Origin::Constant),
             (false, true) if constant && is_uniform(&e.lower(module, f)) => Origin::Constant,
             // A slice of the result of a loop or call may be read in the memory of that result, so its whole memory
@@ -144,7 +144,7 @@ fn recorded(module: &Module, lin: FuncId) -> Result<Vec<Part>, Loc> {
             let lies = match of[v] {
                 Origin::Run => linear && !regions.is_empty() || rules,
                 // Slots for carries that the linear function allocates are not among the residuals. Other values
-                // computed here are alive only while they are reversed.
+                // computed here are alive only during the reverse pass of the equations that read them.
                 Origin::Computed => places.contains(&k),
                 Origin::Param | Origin::Constant | Origin::Linear => false,
             };

@@ -29,9 +29,8 @@ impl AxisRange {
         AxisRange { base: Affine::default(), least: 0, most: extent as i64 - 1 }
     }
 
-    /// Returns a range that contains the `size` indices from `start` on, in every iteration; the whole axis if they
-    /// are not known to lie within it. `same` says of which values the symbols have the same number in all
-    /// iterations.
+    /// Returns a range that contains the `size` indices from `start` on, in every iteration; the whole axis if they are
+    /// not known to lie within it. `same` returns whether the elements of a value are the same in all iterations.
     pub(super) fn of(
         known: &ValueFacts<'_>,
         start: &Affine<Symbol>,

@@ -1,5 +1,5 @@
-//! `drained_carries`: if each iteration of a loop overwrites an element of its own of a carried array by a constant,
-//! and reads no other element, the loop takes the array as a constant.
+//! `drained_carries`: if each iteration of a loop accesses only one element of a carried array, a different element in
+//! each iteration, and overwrites it by a constant, the loop takes the array as a constant.
 //!
 //! ```text
 //! %3: f64[7] = loop{body=@f, trip=7, takes=[index,carry0]} %0
@@ -61,8 +61,8 @@ fn drained(site: &RegionSite<'_>) -> Replacement {
     Ok(Some(outputs))
 }
 
-/// Returns the number to which a loop sets all elements of a carried array; `None` unless each iteration sets an
-/// element of its own to it and accesses no other element of the array.
+/// Returns the number to which a loop sets all elements of a carried array; `None` unless each iteration sets a
+/// different element to this number, and accesses no other element of the array.
 fn constant(at: &Looped, known: &ValueFacts<'_>, param: usize, result: usize) -> Option<Literal> {
     let body = &at.body;
     let (p, last) = (body.all_params().nth(param)?, body.results[result].value()?);
@@ -120,8 +120,8 @@ fn uniform(body: &Function, a: Atom) -> Option<Literal> {
     (made.op == Op::fill(&ty.shape)).then(|| made.operands[0].literal())?
 }
 
-/// Returns the body with one more parameter, the last of its kind: the array before the loop, from which the body
-/// then reads instead of from parameter `param`.
+/// Returns the body with one more parameter, the array before the loop, which the body reads in place of parameter
+/// `param`. The new parameter is the last linear one if `param` is linear, else the last of the others.
 fn reading(module: &mut Module, body: &Function, param: usize) -> Result<FuncId, Problem> {
     let mut draft = Draft::new(body.name.clone());
     let mut copying = ValueRemap::new();

@@ -7,8 +7,8 @@
 //!   %4: i64[] = select %2, %3, %0                %0
 //! ```
 //!
-//! So indices that count from the end if they are negative cost nothing if they never are, and are affine forms
-//! for the analysis of accesses.
+//! A negative index counts from the end. If an index is never negative, the pass removes this `select`, and the index
+//! is an affine form, as the analysis of accesses requires.
 
 use super::integer_facts::ValueFacts;
 use super::region_rewriter::{Rewrite, inside_out};

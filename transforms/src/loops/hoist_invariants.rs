@@ -18,9 +18,9 @@
 //!
 //! The following stay in the loop:
 //!
-//! * equations of whose output the loop reads few elements in all its iterations, if the trip count is static
-//!   and no other loop encloses it: [`slice_operands`](crate::passes::slice_operands) computes these elements
-//!   alone, where they are read;
+//! * equations with an output of which all iterations together read few elements, if the trip count is static and no
+//!   other loop encloses the loop: [`slice_operands`](crate::passes::slice_operands) computes these elements alone,
+//!   where they are read;
 //! * equations with an effect, and barriers, which fix the plan of a reverse pass;
 //! * equations with a tape as output: the cotangent of a constant is a sum, and tapes cannot be added;
 //! * a `while` loop, and an equation that runs one, if it would then run even though the outer loop has no
@@ -368,7 +368,7 @@ impl Moves {
         run_if(b, runs, computed, &given)
     }
 
-    /// Returns the body without the moved equations; the values that the loop reads of them become additional
+    /// Returns the body without the moved equations; those of their outputs that the loop reads become additional
     /// parameters.
     fn inside(&self, m: &mut Module, f: &Function) -> Result<FuncId, Problem> {
         let more = self.read.iter().map(|v| (Some(*v), f.types[*v].clone())).collect::<Vec<_>>();

@@ -6,8 +6,8 @@
 //!   %4: i64[] = add %3, %0                  in 0..=14, the affine form 5 %1 + %0
 //! ```
 //!
-//! One forward walk. The caller gives the facts about the parameters ([`Fact`]); [`ValueFacts::facts`] returns those
-//! about the parameters of functions that this one runs.
+//! One forward walk over the equations computes the facts, from the caller's facts about the parameters ([`Fact`]).
+//! [`ValueFacts::facts`] returns the facts about the parameters of a function that an equation runs.
 
 use cranelift_entity::SecondaryMap;
 use smallvec::{SmallVec, smallvec};
@@ -249,8 +249,8 @@ impl<'a> ValueFacts<'a> {
         }
     }
 
-    /// Returns, per output of a loop or branch, an interval that contains its elements, if they are integers and,
-    /// for a loop, the output is stacked and not a carry.
+    /// Returns, per output of a loop or branch, an interval that contains its elements; `None` for an output that does
+    /// not have integers, and for a carry of a loop.
     fn run(&self, module: &Module, e: &Equation, lowering: &Lowering) -> Vec<Option<Interval>> {
         let (bodies, spec) = match lowering {
             Lowering::Loop { body, spec } => (vec![*body], Some(spec)),

@@ -37,7 +37,7 @@ impl Looped {
         Some(self.spec.lead() + self.spec.params().position(|p| p == param)?)
     }
 
-    /// Returns the index of the body's parameter that the value `v` is; `None` if `v` is no parameter.
+    /// Returns the index of the value `v` among the body's parameters; `None` if `v` is not a parameter.
     pub(super) fn param(&self, v: ValueId) -> Option<usize> {
         self.body.all_params().position(|p| p == v)
     }
@@ -82,7 +82,8 @@ impl Looped {
         self.facts.remove(param);
     }
 
-    /// Sets the body to `function`, whose parameters must be the current ones.
+    /// Sets the body to `function`, which must have the parameters that [`Looped::take`] and [`Looped::drop`] have
+    /// left.
     pub(super) fn run(&mut self, b: &Builder<'_>, function: FuncId) {
         self.function = function;
         self.body = b.with_module(|m| m.get(function));

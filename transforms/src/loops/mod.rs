@@ -11,8 +11,8 @@
 //! | `forward_stores` | forwards written boxes to reads, and drops overwritten writes |
 //! | `hoist_invariants` | computes loop-invariant equations in front of the loop |
 //! | `narrow_carries` | narrows a carried array to the part that the loop writes |
-//! | `promote_reads` | passes branches the elements that they read, in place of the array |
-//! | `rolling_buffer` | loops that compute a row from earlier ones carry rows in place of the array |
+//! | `promote_reads` | passes to branches the elements that they read, in place of the array |
+//! | `rolling_buffer` | loops that compute each row of an array from earlier rows carry rows in place of the array |
 //! | `stack_outputs` | a carried array that iterations only fill becomes a stacked output |
 //! | `zero_trip_loops` | replaces loops without an iteration by their initial values |
 //!

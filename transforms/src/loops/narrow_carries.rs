@@ -13,10 +13,11 @@
 //! %3: f64[9] = dynamic_update_slice %1, %6, %0
 //! ```
 //!
-//! The elements that iterations read elsewhere become a constant. So accumulators are scalars, rows are rows,
-//! and reverse mode saves the part that is read, in place of state that differs in each iteration. If the parts
-//! that are read and written are not known to be disjoint, or if nothing is gained, the loop stays unchanged.
-//! Innermost loops come first: the body around them then has reads and writes of the narrowed parts.
+//! The elements of the array that iterations read outside of this part become a constant. So an accumulator in one
+//! element becomes a scalar carry, and one in a row a carry of the row's shape. Reverse mode then saves the constant
+//! once, in place of an array that differs in each iteration. If the parts that are read and written are not known to
+//! be disjoint, or if nothing is gained, the loop stays unchanged. Innermost loops come first: the body around them
+//! then has reads and writes of the narrowed parts.
 //!
 //! For scalars this is register promotion; for boxes, array privatization (Feautrier, 1988).
 
@@ -54,9 +55,9 @@ pub(crate) const EAGER: Pass = Pass {
     }),
 };
 
-/// The least average number of accesses to each element of a window (the part of an array that a loop accesses) for
-/// which a loop without derivatives gains from copying the window out before the loop and in again after it. A
-/// window of at most `SMALL` elements stays in registers, and gains from one access per element on.
+/// In a loop without derivatives, copying a window (the part of an array that the loop accesses) out before the loop
+/// and in again after it pays if iterations access each element of the window at least this number of times on average.
+/// A window of at most `SMALL` elements stays in registers, so one access per element suffices.
 const OFTEN: usize = 4;
 const SMALL: usize = 64;
 

@@ -1,4 +1,4 @@
-//! `promote_reads`: passes branches the elements that they read of an array, in place of the array.
+//! `promote_reads`: passes to branches the elements that they read of an array, in place of the array.
 //!
 //! ```text
 //! %4 = cond{branches=[@no,@yes]} %3, %0, %1       @yes(%0: f64[100], %1: i64[]) reads %0[%1 + 1]
@@ -10,8 +10,9 @@
 //! %6 = cond{branches=[@no,@yes]} %3, %5
 //! ```
 //!
-//! The element is read whichever branch runs; an out-of-range index behaves as in the branch. So an array that
-//! iterations change is not an operand of a branch, and its cotangent is not a result.
+//! The element is read whichever branch runs; an out-of-range index behaves as in the branch. So an array that the
+//! iterations of an enclosing loop change is not an operand of the branches, and its cotangent is not a result of their
+//! derivatives.
 
 use super::region_rewriter::{RegionSite, Replacement, Rewrite, inside_out};
 use crate::passes::pass::{Pass, Run};
@@ -21,8 +22,8 @@ use tapeloom_ir::{
     Atom, Builder, Draft, Equation, FuncId, Function, Module, Problem, Type, ValueId, ValueRemap,
 };
 
-/// The largest number of elements that a branch may read of an array so that it takes the elements in place of the
-/// array. The index arithmetic before such a read may use arrays of at most that size.
+/// If a branch reads more than this number of elements of an array, it takes the array, not the elements. The index
+/// arithmetic before such a read may use arrays of at most that size.
 const FEW: usize = 64;
 
 /// The entry of the pass `promote_reads` in the list `PASSES`.
@@ -108,8 +109,8 @@ fn reads(module: &Module, f: &Function, param: usize) -> Option<Vec<usize>> {
     (fine && slice(module, f, &users).is_some()).then_some(users)
 }
 
-/// Returns, in order, the indices of the equations `wanted` and of all on which they depend; `None` unless the
-/// latter are index arithmetic on parameters.
+/// Returns, in order, the indices of the equations `wanted` and of all equations that compute their operands; `None`
+/// unless the equations that compute operands are index arithmetic on parameters.
 fn slice(module: &Module, f: &Function, wanted: &[usize]) -> Option<Vec<usize>> {
     let mut live: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());
     let mut needed = Vec::new();
@@ -136,8 +137,8 @@ fn slice(module: &Module, f: &Function, wanted: &[usize]) -> Option<Vec<usize>> 
     Some(needed)
 }
 
-/// Emits, in front of the `cond`, the equations `reads` of a branch with all on which they depend; returns the
-/// elements that they read.
+/// Emits, in front of the `cond`, the equations `reads` of a branch and all equations that compute their operands;
+/// returns the elements that `reads` read.
 fn outside(b: &Builder<'_>, f: &Function, reads: &[usize], given: &[Atom]) -> Vec<Atom> {
     let needed = b.with_module(|m| slice(m, f, reads)).unwrap_or_default();
     let mut copying = ValueRemap::with(f, given.iter().copied());

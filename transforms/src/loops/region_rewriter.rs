@@ -80,7 +80,7 @@ fn visit(
     let known = ValueFacts::of(module, &f, facts);
     let mut written = matches!(pass, Rewrite::Stores).then(|| BoxWrites::of(&known, &f));
     let mut changed = false;
-    // Outputs of the old function that a box, of another type, replaces in the new one.
+    // The old function's values that are replaced in the new function by a box of them, which has another type.
     let mut boxes: OrderedSet<ValueId> = OrderedSet::default();
     let new = rebuild(&f, |draft, i, mut operands| {
         let e = &f.equations[i];

@@ -12,15 +12,15 @@
 //! %5: f64[9,4] = dynamic_update_slice %4, %2, 8, 0
 //! ```
 //!
-//! Time series stored in one array are written like that. Each row is written in one iteration, so for every
-//! read the writing iteration is known: a fixed number of iterations before, or none, and then the row has its
-//! value from before the loop. After the pass, reverse mode and its budgets see a loop whose state is a row,
-//! and not all rows.
+//! Loops that store a time series in one array have this form. Each row is written in one iteration, so for every read
+//! it is known when the row was written: a fixed number of iterations earlier, or before the loop. After the pass,
+//! reverse mode and its budgets see a loop whose state is a row, and not all rows.
 //!
-//! Both loops have the same derivative, bit for bit, since both sum the cotangents of a row in the same order.
-//! The cotangent from after the loop comes first; so an iteration returns the oldest row that it reads, and
-//! not the one that it computes, and the last rows come from the final state. Then come the row's readers, one
-//! equation each, in the order in which transposition visits reads at dynamic indices.
+//! Both loops have the same derivative, bit for bit, since both sum the cotangents of a row in the same order. The
+//! first term of the sum is the cotangent from after the loop. To keep it first, an iteration of the new loop returns
+//! the oldest row that it reads, not the row that it computes, and the last rows are the final carries. The other terms
+//! are the cotangents from the row's readers, one for each equation, in the order in which transposition visits reads
+//! at dynamic indices.
 
 use super::access::{Access, number};
 use super::integer_facts::{Symbol, ValueFacts};
@@ -102,7 +102,7 @@ enum Kind {
     Own,
     /// A read of a row with its value from before the loop.
     Old,
-    /// A read of the row that was written that number of iterations before the current one.
+    /// A read of the row that was written this number of iterations earlier.
     Before(usize),
 }
 
@@ -119,9 +119,9 @@ struct Back {
     last: Vec<(usize, Vec<Atom>)>,
 }
 
-/// Rewrites a loop to carry rows in place of an array, and returns the new loop's outputs; `None` if the loop
-/// carries no such array. If `behind` is given, only arrays are replaced of which later equations read the last row
-/// alone, and the output is that row.
+/// Rewrites a loop to carry rows in place of an array, and returns the new loop's outputs; `None` if the loop carries
+/// no such array. If `behind` is `Some`, replaces only arrays of which later equations read the last row alone, and the
+/// output is that row.
 fn rolled(site: &RegionSite<'_>, behind: Option<&SoleReads<'_>>) -> Replacement {
     let (Some(mut at), b) = (site.looped(), site.b) else { return Ok(None) };
     let (mut param, mut back, results) = (0, Vec::new(), at.body.results.len());

@@ -8,7 +8,7 @@
 //! ```
 //! becomes a loop without the array, each iteration of which returns an element.
 //!
-//! Programs write a row of an array of rows like that: the previous contents of the row are overwritten.
+//! Loops that write an array row by row have this form: the previous contents of each row are overwritten.
 
 use super::access::Access;
 use super::drained_carries::covers;
@@ -29,7 +29,7 @@ pub(crate) const PASS: Pass = Pass {
     run: Run::Program(|_, module, f| inside_out(module, f, Rewrite::Loops(given))),
 };
 
-/// A carried array of which the iterations together set every element, and none reads an element.
+/// A carried array of which the iterations together set every element and read none.
 struct Filled {
     /// The indices of the body's parameter that is the array, and of the body's result that is the array after the
     /// write.

@@ -46,8 +46,8 @@ pub(crate) const PASS: Pass = Pass {
     run: Run::Function(|_, module, f| sliced(module, f)),
 };
 
-/// The largest number of different reads of one value that move in front of its equation. Each read emits a copy of
-/// that equation on fewer elements.
+/// The largest number of distinct reads of one value that move in front of its equation. Each read emits a copy of that
+/// equation on fewer elements.
 const MOST_READS: usize = 8;
 
 /// The number of adjacent elements that a vector instruction computes at once: computing one element costs as much
@@ -98,7 +98,7 @@ enum Propagation {
 /// The reads of all values of a function, and the equations in front of which they move.
 pub(crate) struct PartialReads<'f> {
     f: &'f Function,
-    /// All different reads, each with its number of elements.
+    /// All distinct reads, each with its number of elements.
     all: Vec<(Read, usize)>,
     ids: OrderedMap<Read, ReadId>,
     demands: SecondaryMap<ValueId, Demand>,

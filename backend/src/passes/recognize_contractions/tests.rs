@@ -187,7 +187,8 @@ fn products_before_and_behind_are_taken_apart() {
     assert_eq!(text.matches("for i").count(), 1, "{text}");
 }
 
-/// A layer and its reverse pass, with the loop over two rows unrolled: products side by side become one.
+/// A layer and its reverse pass, with the loop over two rows unrolled: the products of the two rows must become one
+/// matrix product.
 #[test]
 fn rows_side_by_side_are_one_product() {
     let text = products(

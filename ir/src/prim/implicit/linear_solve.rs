@@ -8,8 +8,8 @@
 //! transposed: (p.., c..) -> u..           A(p)ᵀ u = c
 //! ```
 //!
-//! `transposed` may apply a map of which only the transpose is given, by a
-//! [`LinearCall`](super::super::LinearCall) without `apply`. The map is derived when the system is transposed.
+//! `transposed` may apply a linear map whose transpose alone is known: a [`LinearCall`](super::super::LinearCall)
+//! without `apply`. The map itself is derived when the system is transposed.
 //!
 //! Evaluation runs `solve`. `A v = b` implies `A dv = db - dA v`: the same system with another right-hand side.
 //! Whether the solvers solve the system is not checked, as for the rules of a [`super::super::CustomCall`].

@@ -120,8 +120,7 @@ impl Boxes {
         b.emit1(scatter, &[x, self.indices, updates])
     }
 
-    /// Returns the numbers of the indexed axes in the array, whose axis 0 is the batch axis if
-    /// `batched`.
+    /// Returns the positions of the indexed axes in the array. If `batched`, axis 0 of the array is the batch axis.
     fn axes_of(&self, batched: bool) -> Vec<usize> {
         self.axes.iter().map(|a| a + usize::from(batched)).collect()
     }

@@ -136,10 +136,10 @@ impl Cotangents {
         self.total[i] = Some(self.total[i].map_or(ct, |before| before.plus(b, ct)));
     }
 
-    /// Returns the arguments of a region that adds its contributions to totals itself: the cotangents
-    /// of its results, then the totals, taken out, of the linear operands from `first` on that `onto`
-    /// marks as `Total`. Such a region adds cotangents without a sign flag, so signs are applied
-    /// before. They are also applied if cotangents are tapes, which cannot be negated.
+    /// Returns the arguments of a region that adds its contributions to totals itself: the cotangents of its results,
+    /// then the totals of the linear operands from `first` on that `onto` marks as `Total`. These totals are removed
+    /// from `self`. Such a region adds cotangents without a sign flag, so signs are applied before. They are also
+    /// applied if cotangents are tapes, which cannot be negated.
     pub(super) fn hand_over(
         &mut self,
         b: &Builder<'_>,

@@ -52,7 +52,7 @@ pub(super) struct Rule {
     pub(super) active: Mask,
     /// Per output: whether it has a tangent.
     pub(super) active_out: Mask,
-    /// The transposes of `linear` derived so far: for each set of given cotangents, the index in `Rules::backs`.
+    /// The transposes of `linear` derived so far: the cotangents that each one takes, and its index in `Rules::backs`.
     backs: Vec<(Given, usize)>,
 }
 

@@ -170,7 +170,7 @@ pub(super) fn epsilon<B: Tree<Var>>(tree: &B) -> f64 {
 /// # Ok::<(), tapeloom::Error>(())
 /// ```
 ///
-/// Errors: `dtype` if the leaves of `b` have different dtypes or are no floats; `rule` if `matvec` gives another form
+/// Errors: `dtype` if the leaves of `b` have different dtypes or are not floats; `rule` if `matvec` gives another form
 /// or type than `b` has; `not-linear` in reverse mode if `matvec` is not linear; `state` if `matvec` writes to state.
 ///
 /// Source: Hestenes and Stiefel, 1952; for derivatives Griewank and Walther, "Evaluating Derivatives", chapter 15.

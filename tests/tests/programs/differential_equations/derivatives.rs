@@ -152,7 +152,7 @@ fn transforms_nest() {
 
 #[test]
 fn an_adjoint_reaches_all_that_the_slope_captures() {
-    // A slope that captures a table of integers, and a tree of matrices: captured values that are no floats have no
+    // A slope that captures a table of integers, and a tree of matrices: captured values that are not floats have no
     // derivative.
     let solve = |adjoint: bool| {
         move |(w, b, y0): (Var, Var, (Var, Var))| {

@@ -1,8 +1,8 @@
 //! Instruction selection: from a nest of loops of the loop IR to the vector IR.
 //!
-//! A nest is taken as a whole or not at all ([`Refused`] holds the reason). It consists of loops with constant trip
-//! counts around loops with lanes, with values, variables, loads and stores. Values from outside of the nest come in
-//! the words of a *row* ([`Word`]), the argument of the nest's function.
+//! Instructions are selected for the whole nest or not at all ([`Refused`] holds the reason). A nest consists of loops
+//! with constant trip counts around loops with lanes, with values, variables, loads and stores. Values from outside of
+//! the nest come in the words of a *row* ([`Word`]), the argument of the nest's function.
 //!
 //! In a loop with lanes, a value has one register for every vector of a [`Strip`], or one register if it is
 //! uniform. A folding loop processes the number of elements at once that its program states, because bits depend on

@@ -5,11 +5,11 @@ use super::Label;
 use crate::fault::{Fault, planted};
 use crate::lang::types::gcd;
 
-/// A plan other than the sum as written is taken only if its number of terms is at most this fraction of the
-/// terms of the sum as written.
+/// A plan other than the sum as written is chosen only if its number of terms is at most this fraction of the terms of
+/// the sum as written.
 pub(super) const LESS: f64 = 0.75;
 
-/// Matrix products before the sums over windows are taken only if their number of terms is at most this multiple of
+/// Matrix products before the sums over windows are chosen only if their number of terms is at most this multiple of
 /// the terms of the sum as written.
 pub(super) const MORE: f64 = 1.25;
 

@@ -26,8 +26,9 @@ fn array(n: u32) -> ArrayId {
     ArrayId::from_u32(n)
 }
 
-/// Returns the elements (i, j) and (j, i) of x for pair number `at` of a layer, each with its entry of the layer: reads
-/// of x in the reverse phase count as tape.
+/// Returns the indices of the elements (i, j) and (j, i) of x, each with its tape entry in a layer, for the pair with
+/// index `at` in that layer. Elements of x have tape entries because the reverse phase reads x again, which counts as
+/// reading tape.
 fn inputs(at: usize, (i, j): (usize, usize)) -> [(usize, At); 2] {
     [(0, i * N + j), (1, j * N + i)].map(|(which, element)| {
         let identity = EntryIdentity::Array(array(0), element as u64);
