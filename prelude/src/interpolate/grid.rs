@@ -45,7 +45,8 @@ const MARGIN: usize = 12;
 
 /// Returns the values of `x` at places between its elements: one array of `coordinates` per axis, in elements from 0,
 /// which are broadcast to the shape of the result. They are differentiable in `x` and in the coordinates; at a coordinate
-/// nan they are nan.
+/// nan they are nan. Continued by [`Mirror`](Border::Mirror), [`Reflect`](Border::Reflect) or [`Wrap`](Border::Wrap), the
+/// value at a coordinate beyond ±2⁶³ is that of some element.
 ///
 /// SciPy's `map_coordinates`. For PyTorch's `grid_sample`, whose coordinates g run from -1 to 1 with the last axis
 /// first, the coordinate along an axis of n elements is `(g + 1) (n - 1) / 2` with `align_corners`, and

@@ -429,8 +429,9 @@ pub fn truncated_normal_kl(
         let square = 1.0 + finite(a) * at_a - finite(b) * at_b;
         let (ratio, shift) = (s / t, (m - n) / t);
         let other = ratio.square() * square + 2.0 * ratio * mean * shift + shift.square();
-        let masses = [inner, log_mass(c, d)].map(|(near, mass)| mass - 0.5 * near.square());
-        let kl = masses[1] - masses[0] - ratio.ln() + 0.5 * (other - square);
+        let outer = log_mass(c, d);
+        let masses = outer.1 - inner.1 + 0.5 * (inner.0 - outer.0) * (inner.0 + outer.0);
+        let kl = masses - ratio.ln() + 0.5 * (other - square);
         let size = |x: Var, loc: Var, scale: Var| loc.abs() + (scale * finite(x)).abs();
         let within = |x: Var, y: Var| {
             let rounding = (size(x, m, s) + size(y, n, t)) * (4.0 * epsilon(x.dtype()));
