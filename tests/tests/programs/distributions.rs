@@ -700,7 +700,7 @@ fn distributions_keep_their_digits_in_tails() {
     // The squares of the bounds, 10⁸, cancel.
     let p = (1e4, 1e4 + 1e-4, 0.0, 1.0);
     let y = run(|high: Var| stats::truncated_normal_kl(p, (1e4, high, 0.0, 1.0)), INF).unwrap();
-    assert!((y.item::<f64>().unwrap() - 0.458_675_140_773_305_14).abs() < 1e-12, "{y}");
+    assert!((y.item::<f64>().unwrap() - 0.458_675_140_773_305_1).abs() < 1e-12, "{y}");
     // In f32, terms of 10⁷ and 10⁴ cancel.
     let alpha = [1e6f32, 1e6, 2e6];
     let single = |alpha: Var| stats::dirichlet_logpdf(constant([0.25f32, 0.25, 0.5]), alpha);
