@@ -1,7 +1,7 @@
 //! Scalar codes at the edges of their domains.
 
-use tapeloom_ir::prim::{Fold, OperandDtypes};
-use tapeloom_ir::{Code, Dtype, Literal};
+use tapeloom_ir::prim::{Bessel, BesselKind, Fold, Lowering, Operand, OperandDtypes, Parameter};
+use tapeloom_ir::{Code, Dtype, Literal, Module, Op, Type};
 
 fn ints(code: Code, dtype: Dtype, x: &[i128]) -> i128 {
     let x: Vec<Literal> = x.iter().filter_map(|x| Literal::rounded_integer(dtype, *x)).collect();
@@ -249,6 +249,22 @@ fn names_are_unique_and_found() {
         assert!(Code::PLAIN[..i].iter().all(|c| c.row().name != name), "two codes are {name}");
         let found = Code::named(name, None, &|_| None).map(|c| c.to_string());
         assert_eq!(found.as_deref(), Some(name));
+    }
+}
+
+/// The text of a loop program may give a function an order that its primitive refuses.
+#[test]
+fn an_order_that_is_no_natural_number_gives_nan() {
+    let (ty, kind) = (Type::scalar(Dtype::F64), BesselKind::J);
+    let operand = [Operand { ty: &ty, literal: None }];
+    let lowering = Op::from(Bessel { kind, n: 1 }).lower(&Module::new(), &operand);
+    let Lowering::Elementwise(Code::Library(library)) = lowering else {
+        panic!("`bessel_j` is a library function")
+    };
+    let of = |n| Code::named("bessel_j", Some(Parameter::N(n)), &|_| Some(library)).unwrap();
+    assert!((floats(of(1), &[2.0]) - 0.576_724_807_756_873_4).abs() < 1e-15);
+    for n in [-1, i64::from(u32::MAX) + 2, i64::MIN] {
+        assert!(floats(of(n), &[2.0]).is_nan(), "{n}");
     }
 }
 
