@@ -29,7 +29,7 @@
 //! kind, by the programs of `bench` and the suite, each parameter separately.
 
 use std::fmt;
-use tapeloom_ir::{Kind, Problem};
+use tapeloom_ir::{Code, Dtype, Kind, Problem};
 
 /// The effect of a parameter of a [`MachineModel`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,6 +90,9 @@ model! {
     /// The largest product of the extents of an array's inner axes for which these axes are unrolled instead of being
     /// loops.
     Loops unrolled_elements = 9 in 1..=256;
+    /// The largest number of elements of an array to which a library function that has vector code is applied one element
+    /// at a time, in unrolled code.
+    Loops unrolled_calls = 3 in 1..=256;
     /// The largest extent of an axis whose loop lowering moves inside the loops of longer axes.
     Loops inner_extent = 4 in 0..=1024;
     /// The number of array elements that are assumed to remain in the cache until their next use.
@@ -194,6 +197,13 @@ impl MachineModel {
     pub fn has_bits_of(&self, other: &MachineModel) -> bool {
         let shapes = |n: &&Number| n.effect == Effect::Loops;
         MachineModel::NUMBERS.iter().filter(shapes).all(|n| (n.get)(self) == (n.get)(other))
+    }
+
+    /// Returns whether a scalar code that is applied to this number of elements of a dtype is a library function that
+    /// runs faster in vectors than one element at a time, so that the loop over the elements is not unrolled.
+    pub(crate) fn calls_in_vectors(&self, code: &Code, dtype: Dtype, elements: usize) -> bool {
+        let Code::Library(library) = code else { return false };
+        elements > self.unrolled_calls && library.recording(dtype).is_some()
     }
 }
 

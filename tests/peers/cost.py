@@ -93,6 +93,46 @@ def search(table, x):
     return jnp.searchsorted(jnp.sort(table), x)
 
 
+def iterated(n, step, x):
+    return lax.fori_loop(0, n, lambda _, x: step(x), x)
+
+
+def carry_sine(x):
+    return iterated(1000, jnp.sin, x)
+
+
+def carry_markov(x, rates):
+    rates = jnp.exp(rates)
+
+    def step(x):
+        largest = x.max()
+        return jnp.log(jnp.exp(x - largest) @ rates) + 0.1 * largest
+    return iterated(1000, step, x)
+
+
+def carry_runge_kutta(x):
+    slope = lambda x: 0.3 * jnp.cos(x) - x
+    return iterated(1000, lambda x: x + 0.01 * slope(x + 0.005 * slope(x)), x)
+
+
+def body_of_400(x):
+    for i in range(400):
+        x = jnp.sin(x * (1.0 + 0.001 * i))
+    return x
+
+
+def decay(x):
+    def step(h, x):
+        h = 0.7 * h + x
+        return h, h
+    return lax.scan(step, 0.0, x)[1][-1]
+
+
+def long_while(x):
+    step = lambda carry: (carry[0] + 1, jnp.sin(0.9 * carry[1] + 0.1))
+    return lax.while_loop(lambda carry: carry[0] < 3000, step, (0, x))[1]
+
+
 def heston_barrier(parameters, seed):
     start, rate, level, volatility, correlation = parameters
     paths, dt = 20_000, 0.01
@@ -174,6 +214,17 @@ ROWS = {
     "scan_max": (1, lambda: [f64s(100_000)], lambda x: lax.associative_scan(jnp.maximum, x)),
     "scan_affine": (2, lambda: [f64s(100_000), f64s(100_000)], lambda a, b: lax.associative_scan(lambda p, q: (p[0] * q[0], p[1] * q[0] + q[1]), (a, b))[1]),
     "scan_2x2": (1, lambda: [f64s(100_000, 2, 2)], lambda x: lax.associative_scan(jnp.matmul, x)),
+    "carry_sine_4": (1, lambda: [f64s(4)], carry_sine),
+    "carry_sine_8": (1, lambda: [f64s(8)], carry_sine),
+    "carry_sine_16": (1, lambda: [f64s(16)], carry_sine),
+    "carry_recurrent_8": (2, lambda: [f64s(8), f64s(8, 8)], lambda x, w: iterated(1000, lambda h: jnp.tanh(w @ h + 0.1), x)),
+    "carry_markov_6": (2, lambda: [f64s(6), f64s(6, 6)], carry_markov),
+    "carry_runge_kutta_6": (1, lambda: [f64s(6)], carry_runge_kutta),
+    "carry_body_of_400": (1, lambda: [f64s(8)], lambda x: iterated(100, body_of_400, x)),
+    "decay": (1, lambda: [f64s(100_000)], decay),
+    "vmap_while": (0, lambda: [f64s(1000)], jax.vmap(long_while)),
+    "qr_200": (1, lambda: [f64s(200, 200)], lambda a: jnp.linalg.qr(a)[1]),
+    "small_3_stride_2": (2, lambda: [f32s(8, 32, 32, 32), f32s(64, 32, 3, 3)], lambda x, w: conv(x, w, 2, 1)),
     "heston_barrier": (1, lambda: [jnp.array([0.04, 1.5, 0.05, 0.5, -0.7]), 7], heston_barrier),
     "particle_filter": (1, lambda: [jnp.array([0.9, 0.5]), f64s(100), 7], particle_filter),
 }

@@ -156,9 +156,47 @@ rows! {
         associative_scan(|((a, b), (c, e)): (Pair, Pair)| (a * c, b * c + e), (v[0], v[1])).1
     };
     "scan_2x2", 1, [f64s(&[100_000, 2, 2])], |v| associative_scan(|(a, b): Pair| a.dot(b), v[0]);
+    // Loops with few numbers in the carry, and a loop with a long body.
+    "carry_sine_4", 1, [f64s(&[4])], |v| carry_sine(v[0]);
+    "carry_sine_8", 1, [f64s(&[8])], |v| carry_sine(v[0]);
+    "carry_sine_16", 1, [f64s(&[16])], |v| carry_sine(v[0]);
+    "carry_recurrent_8", 2, [f64s(&[8]), f64s(&[8, 8])], |v| {
+        let w = v[1];
+        fori_loop(1000, move |(_, h): Pair| (w.dot(h) + 0.1).tanh(), v[0])
+    };
+    "carry_markov_6", 2, [f64s(&[6]), f64s(&[6, 6])], |v| {
+        let rates = v[1].exp();
+        let step = move |(_, x): Pair| {
+            let largest = x.max();
+            (x - largest).exp().dot(rates).ln() + 0.1 * largest
+        };
+        fori_loop(1000, step, v[0])
+    };
+    "carry_runge_kutta_6", 1, [f64s(&[6])], |v| {
+        let slope = |x: Var| 0.3 * x.cos() - x;
+        fori_loop(1000, move |(_, x): Pair| {
+            let middle = x + 0.005 * slope(x);
+            x + 0.01 * slope(middle)
+        }, v[0])
+    };
+    "carry_body_of_400", 1, [f64s(&[8])], |v| {
+        let body = |x: Var| (0..400).fold(x, |x, i| (x * (1.0 + 0.001 * i as f64)).sin());
+        fori_loop(100, move |(_, x): Pair| body(x), v[0])
+    };
+    "decay", 1, [f64s(&[100_000])], |v| scan(|(h, x): Pair| { let h = 0.7 * h + x; (h, h) }, zeros([], Dtype::F64), v[0]).1.index(-1);
+    "vmap_while", 0, [f64s(&[1000])], |v| {
+        let steps = |x: Var| while_loop(|(k, _): Pair| k.lt(3000), |(k, h): Pair| (k + 1, (0.9 * h + 0.1).sin()), (constant(0i64), x)).1;
+        vmap(steps)(v[0])
+    };
+    "qr_200", 1, [f64s(&[200, 200])], |v| linalg::qr(v[0]).1;
+    "small_3_stride_2", 2, [f32s(&[8, 32, 32, 32]), f32s(&[64, 32, 3, 3])], |v| strided(v, 2, 1);
     // Simulations that draw their random numbers inside of the loop.
     "heston_barrier", 1, [[0.04, 1.5, 0.05, 0.5, -0.7].into(), Tensor::scalar(7i64)], |v| heston_barrier(v[0], v[1]);
     "particle_filter", 1, [[0.9, 0.5].into(), f64s(&[100]), Tensor::scalar(7i64)], |v| particle_filter(v[0], v[1], v[2]);
+}
+
+fn carry_sine(x: Var) -> Var {
+    fori_loop(1000, |(_, x): Pair| x.sin(), x)
 }
 
 /// Returns the price of a down-and-out call in the model of Heston (1993), from 20,000 paths of 100 steps. The

@@ -34,7 +34,7 @@ pub use passes::egraph::rules::unusable;
 pub use passes::egraph::{Options as SimplifyOptions, Simplification, Simplified};
 pub use passes::pass::Pass;
 pub use pipeline::{
-    BEFORE_ACCELERATOR, BEFORE_BUDGET, BEFORE_CODE, BEFORE_RELAXED_CODE, BEFORE_REVERSE, List,
-    PASSES, Step, by_name, changes,
+    BEFORE_ACCELERATOR, BEFORE_BUDGET, BEFORE_CODE, BEFORE_RELAXED_CODE, BEFORE_REVERSE, FLUSHED,
+    List, PASSES, Step, by_name, changes,
 };
 pub use vjp::{VjpOf, vjp, vjp_within};

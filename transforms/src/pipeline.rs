@@ -5,8 +5,9 @@
 //! names the step that broke it.
 
 use crate::loops::{
-    dedup_constants, drained_carries, fold_ranges, forward_stores, hoist_invariants,
-    narrow_carries, promote_reads, rolling_buffer, stack_outputs, zero_trip_loops,
+    dedup_constants, drained_carries, flush_subnormals, fold_ranges, forward_stores,
+    hoist_invariants, narrow_carries, promote_reads, rolling_buffer, stack_outputs,
+    zero_trip_loops,
 };
 use crate::passes::pass::Pass;
 use crate::passes::{
@@ -24,6 +25,7 @@ pub const PASSES: &[&Pass] = &[
     &dedup_constants::PASS,
     &drained_carries::PASS,
     &inline::EXPAND,
+    &flush_subnormals::PASS,
     &fold_ranges::PASS,
     &forward_stores::PASS,
     &hoist_invariants::PASS,
@@ -233,6 +235,16 @@ const fn before_code(simplify: Step) -> [Step; 19] {
     ]
 }
 
+/// The passes that run on the traced program, on request.
+pub static FLUSHED: List = List {
+    name: "flushed",
+    about: "the first step of `jit(f).flush_subnormals()`, on every engine",
+    steps: &[step(
+        &flush_subnormals::PASS,
+        "no derivatives follow; other passes simplify its equations",
+    )],
+};
+
 /// The passes that run before lowering to machine code.
 pub static BEFORE_CODE: List = List {
     name: "before_code",
@@ -269,8 +281,14 @@ pub fn changes<T>(f: impl FnOnce() -> T) -> (T, Vec<&'static Step>) {
 
 impl List {
     /// All lists of passes.
-    pub const ALL: [&'static List; 5] =
-        [&BEFORE_REVERSE, &BEFORE_BUDGET, &BEFORE_CODE, &BEFORE_RELAXED_CODE, &BEFORE_ACCELERATOR];
+    pub const ALL: [&'static List; 6] = [
+        &BEFORE_REVERSE,
+        &BEFORE_BUDGET,
+        &FLUSHED,
+        &BEFORE_CODE,
+        &BEFORE_RELAXED_CODE,
+        &BEFORE_ACCELERATOR,
+    ];
 
     /// Runs the passes in order, and calls `after` with the function after each step. If a step's result is
     /// discarded, `after` gets the function from before it.

@@ -10,6 +10,7 @@ use super::iteration_domain::{
 use super::view_boxes::{PieceBox, copied_view, fill_of, joined_pieces};
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
+use tapeloom_ir::OrderedSet;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Piece;
 
@@ -35,7 +36,29 @@ pub(crate) fn candidates(graph: &Graph) -> Vec<FusionCandidate> {
             None => all.push(whole(graph, id, CandidatePart::Whole)),
         }
     }
+    loop_over_functions(graph, &mut all);
     all
+}
+
+/// Unrolls no elementwise candidate with as many elements as an array to which a library function is applied in vectors:
+/// a vector costs less than a call for each element, and a loop and unrolled code would exchange their values through
+/// memory.
+fn loop_over_functions(graph: &Graph, candidates: &mut [FusionCandidate]) {
+    let elementwise = |c: &FusionCandidate| {
+        let kind = &graph.nodes[c.node].kind;
+        c.part == CandidatePart::Whole && matches!(kind, NodeKind::Map(_) | NodeKind::Copy)
+    };
+    let in_vectors = |c: &&FusionCandidate| {
+        let node = &graph.nodes[c.node];
+        let NodeKind::Map(code) = &node.kind else { return false };
+        elementwise(c) && graph.machine.calls_in_vectors(code, node.ty.dtype, c.rest(0))
+    };
+    let sizes = candidates.iter().filter(in_vectors).map(|c| c.rest(0));
+    let sizes: OrderedSet<usize> =
+        sizes.filter(|n| *n <= graph.machine.unrolled_elements).collect();
+    for c in candidates.iter_mut().filter(|c| elementwise(c) && sizes.contains(&c.rest(0))) {
+        c.unrolled_from = c.axes.len();
+    }
 }
 
 fn piece(graph: &Graph, id: NodeId, p: usize, piece: &Piece, found: &PieceBox) -> FusionCandidate {

@@ -119,7 +119,7 @@ fn block(
 
 /// Returns whether a loop has at most `written_out_iterations` iterations and, unrolled,
 /// `written_out_statements` statements, and its index alone addresses the elements of a small workspace
-/// array.
+/// array. A loop is not tiny if it applies a library function to more than `unrolled_calls` elements.
 fn is_tiny(k: &Kernel, machine: &MachineModel, found: Loop<'_>) -> bool {
     let Loop { index, extent, parallelism, body, .. } = found;
     let small = extent <= machine.written_out_iterations
@@ -128,8 +128,12 @@ fn is_tiny(k: &Kernel, machine: &MachineModel, found: Loop<'_>) -> bool {
     if !small || parallelism == Parallelism::Fold {
         return false;
     }
-    let mut found = false;
+    let (mut found, mut in_vectors) = (false, false);
     visit(body, &mut |stmt| {
+        let shape = stmt.shape();
+        if let (Some(code), Some(value)) = (shape.code, shape.defines) {
+            in_vectors |= machine.calls_in_vectors(&code, k.scalars[value], extent);
+        }
         stmt.accesses(&mut |a| {
             let Buffer { ty, place, .. } = &k.buffers[a.held.buffer];
             let own = matches!(place, Place::Workspace(_))
@@ -138,7 +142,7 @@ fn is_tiny(k: &Kernel, machine: &MachineModel, found: Loop<'_>) -> bool {
             found |= own && alone && a.address.dynamic.is_none();
         });
     });
-    found
+    found && !in_vectors
 }
 
 /// Returns whether a block moves a tape cursor to another record.

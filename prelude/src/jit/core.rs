@@ -19,7 +19,7 @@ use tapeloom_backend::accelerator::{RunConfig, Statistics};
 use tapeloom_backend::{MachineModel, Options, Profile, Target};
 use tapeloom_ir::trace::{self, Handle, Param, Traced};
 use tapeloom_ir::{ArrayType, Kind, Limits, Loc, Problem, Tensor, check_keys};
-use tapeloom_transforms::changes;
+use tapeloom_transforms::{FLUSHED, changes};
 
 /// The structure of a call's arguments, without their leaves.
 pub(super) trait CallArgs {
@@ -61,6 +61,8 @@ pub(super) struct Core {
     limits: Option<Limits>,
     /// Whether programs that use a random key twice are rejected.
     keys: bool,
+    /// Whether the carries of loops are flushed to 0 where they are subnormal.
+    flushes: bool,
     programs: Programs,
 }
 
@@ -218,6 +220,7 @@ impl Core {
             machine: MachineModel::MEASURED,
             limits: None,
             keys: false,
+            flushes: false,
             programs: Programs::default(),
         }
     }
@@ -241,6 +244,11 @@ impl Core {
 
     pub(super) fn set_key_check(&mut self) {
         self.keys = true;
+        self.forget();
+    }
+
+    pub(super) fn set_flush(&mut self) {
+        self.flushes = true;
         self.forget();
     }
 
@@ -382,7 +390,8 @@ impl Core {
         if self.engine == Engine::Relaxed { Engine::Relaxed } else { Engine::Native }
     }
 
-    /// Traces the closure. If the key check is on, a random key that is used twice is an error.
+    /// Traces the closure, and flushes subnormal carries if that is set. If the key check is on, a random key that is
+    /// used twice is an error.
     fn traced(&self, types: &[ArrayType], closure: &Closure<'_>) -> Result<Traced<Form>, Error> {
         let params: Vec<Param> = types.iter().map(|t| Param::new(t.clone(), self.at)).collect();
         let trace = || {
@@ -393,7 +402,12 @@ impl Core {
             let Traced { module, function, .. } = with_marks(trace)?;
             check_keys(&module, function).map_err(|p| Error::at(p, self.at))?;
         }
-        trace()
+        let mut traced = trace()?;
+        if self.flushes {
+            let flushed = FLUSHED.observed(&mut traced.module, traced.function, &mut |_, _, _| ());
+            traced.function = flushed.map_err(|p| Error::at(p, self.at))?;
+        }
+        Ok(traced)
     }
 
     /// Traces the closure; returns the types of its results and their form.

@@ -385,6 +385,31 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         self
     }
 
+    /// Returns the same closure, whose loops pass 0 to the next iteration in place of each subnormal float: smaller than
+    /// about 2.2e-308 in `f64`, or 1.2e-38 in `f32`.
+    ///
+    /// A recurrence that decays, such as the cotangents of a long stable loop, reaches the subnormal numbers and stays
+    /// there. Some processors take many times as long for an operation on such a number. The comparison costs about three
+    /// operations for each carried number.
+    ///
+    /// Only numbers that an iteration has computed are flushed: neither initial values, nor elements that it leaves
+    /// unchanged, nor a loop's results that are not carried. The carries of the loops of derivatives are flushed as well.
+    /// All engines give the same bits. XLA flushes the operands and results of all operations.
+    ///
+    /// ```
+    /// use tapeloom::prelude::*;
+    /// let tiny = jit(|x: Var| fori_loop(800, |(_, x): (Var, Var)| 0.4 * x, x));
+    /// assert!(tiny.call(1e5)?.item::<f64>()? > 0.0);
+    /// assert_eq!(tiny.flush_subnormals().call(1e5)?.item::<f64>()?, 0.0);
+    /// # Ok::<(), tapeloom::Error>(())
+    /// ```
+    #[doc(alias = "denormals")]
+    #[doc(alias = "set_flush_denormal")]
+    pub fn flush_subnormals(mut self) -> Jit<A, B, F> {
+        self.core.set_flush();
+        self
+    }
+
     /// Returns the same closure with a limit of `n` iterations for each loop whose trip count is known only at run
     /// time. A call that would exceed the limit ends with an error that has the line of the loop. If the trip count
     /// is known when the loop starts, the error comes before the first iteration. Each execution of a loop is

@@ -212,7 +212,7 @@ pub fn budgets(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
 
 /// Checks the report of a gradient's program: the text of each stage must parse and print the same, and the reported
 /// tape must be complete, that is, the rest of the workspace must not grow with the number of iterations. For the
-/// derivative of a gradient, the rest may include the cotangents of the gradient's own tape.
+/// derivative of a gradient, the rest may include the gradient's own tape, which is recomputed, and its cotangents.
 pub fn figures(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     let (program, log, x) = (Rc::new(program.clone()), Listener::default(), program.argument());
     let policy = about(&policy(rng), &program.steps);
@@ -242,7 +242,12 @@ pub fn figures(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     let (tape, beside) = taken(&e);
     // A branch in the reverse pass copies carries that other equations may still read.
     let copies = if twice || branches { tape } else { 0 };
-    let room = copies + if twice { 3 * work } else { work };
+    // The recomputed tape of a loop of unknown length has as many slots as the budget allows.
+    let slots = match &policy {
+        Policy::Bytes(n) | Policy::About(n) if twice => (*n).min(1 << 20),
+        _ => 0,
+    };
+    let room = copies + slots + if twice { 3 * work } else { work };
     if beside > room {
         let order = if twice { "second" } else { "first" };
         let text = format!(

@@ -20,6 +20,7 @@ fn table() -> String {
         let bits = match exactness {
             Exactness::Exact => "the same bits",
             Exactness::Reassociates => "sums in another order",
+            Exactness::Flushes => "0 for subnormal numbers",
         };
         let ensures = ensures.map_or("what held before", Invariant::name);
         let requires = requires.name();

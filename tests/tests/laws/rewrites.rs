@@ -93,7 +93,7 @@ fn exercise<T>(
 fn agreement(row: &Rewrite) -> Agreement {
     match row.exactness {
         Exactness::Exact => Agreement::Exact,
-        Exactness::Reassociates => Agreement::relative(1e-5),
+        Exactness::Reassociates | Exactness::Flushes => Agreement::relative(1e-5),
     }
 }
 
@@ -433,7 +433,7 @@ fn grid(dtypes: &[Dtype], signs: &[Sign], exactness: Exactness) -> Vec<Tensor> {
             (Dtype::Bool, _) => vec![0.0, 1.0],
             (d, _) if d.is_integer() => whole.to_vec(),
             (_, Exactness::Exact) => wide.into_iter().chain(special).collect(),
-            (_, Exactness::Reassociates) => tame.to_vec(),
+            (_, Exactness::Reassociates | Exactness::Flushes) => tame.to_vec(),
         };
         let of = |x| Literal::of(dtype, x);
         numbers.into_iter().map(of).filter(|x| Sign::of(*x) >= sign).collect()

@@ -32,6 +32,7 @@ mod access;
 mod access_box;
 pub(crate) mod dedup_constants;
 pub(crate) mod drained_carries;
+pub(crate) mod flush_subnormals;
 pub(crate) mod fold_ranges;
 pub(crate) mod forward_stores;
 pub(crate) mod hoist_invariants;

@@ -7,7 +7,7 @@
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;
 use crate::lang::literal::Literal;
-use crate::lang::types::Type;
+use crate::lang::types::{Dtype, Type};
 use crate::prim::{IntegerPow, Lowering, Op, Operand, Scalar, constant_power};
 use smallvec::SmallVec;
 
@@ -50,6 +50,17 @@ impl<'b, 'm> Expr<'b, 'm> {
     /// Returns `self ? x : y`.
     pub fn select(self, x: Expr<'b, 'm>, y: Expr<'b, 'm>) -> Expr<'b, 'm> {
         self.apply(Scalar::Select.into(), &[self.atom, x.atom, y.atom])
+    }
+
+    /// Returns `|x| < m ? 0 x : x` for this float x, where m is the smallest positive normal number of its dtype: a
+    /// subnormal number becomes 0 with its sign.
+    pub fn flushed(self) -> Expr<'b, 'm> {
+        let smallest = match self.b.dtype_of(self.atom) {
+            Dtype::F32 => f64::from(f32::MIN_POSITIVE),
+            _ => f64::MIN_POSITIVE,
+        };
+        let is_subnormal = self.unary(Scalar::Abs).binary(Scalar::Lt, self.number(smallest));
+        is_subnormal.select(self * 0.0, self)
     }
 
     /// Returns `self` to the integer power `n`.

@@ -26,6 +26,9 @@ pub enum Exactness {
     Exact,
     /// The sides are equal in real arithmetic only; such rules are used in relaxed mode.
     Reassociates,
+    /// The sides are equal but for subnormal numbers, in place of which the right side may have 0, and for numbers that
+    /// depend on these. No rule is so; the pass `flush_subnormals` is.
+    Flushes,
 }
 
 /// A condition on the dtype of the value that both sides of a rule compute.

@@ -548,6 +548,7 @@ pub(crate) fn allowed(row: &Rewrite, relaxed: bool) -> bool {
     match row.exactness {
         Exactness::Exact => true,
         Exactness::Reassociates => relaxed,
+        Exactness::Flushes => false,
     }
 }
 

@@ -2,19 +2,29 @@
 
 use super::Refused;
 use crate::loop_ir::{BufferId, Extent, Stmt, visit};
+use tapeloom_ir::Code;
 
-/// The fewest executed statements, counted once per element, of a nest that becomes SIMD code. Filling the row (the
-/// nest's arguments) and the call cost about as much as a dozen vectors (an estimate).
-const LEAST_STATEMENTS: usize = 128;
+/// The least [`work`] of a nest that becomes SIMD code. Filling the row (the nest's arguments) and the call cost about as
+/// much as a dozen vectors (an estimate).
+const LEAST_WORK: usize = 128;
+
+/// Returns the work of one execution of a statement for one element: 1, or for a library function twice its flops, because
+/// without SIMD code it is called for each element.
+fn work(stmt: &Stmt) -> usize {
+    match stmt.shape().code {
+        Some(Code::Library(library)) => 2 * library.flops.max(1) as usize,
+        _ => 1,
+    }
+}
 
 /// Returns an error for a nest with an unsupported statement or trip count, with an array that is promoted to
-/// registers, or with fewer than `LEAST_STATEMENTS` executed statements.
+/// registers, or with less work than `LEAST_WORK`.
 pub(super) fn acceptable(stmt: &Stmt, in_memory: &dyn Fn(BufferId) -> bool) -> Result<(), Refused> {
     if !matches!(stmt, Stmt::For { .. }) {
         return Err(Refused("it is no loop"));
     }
     let mut refusal = None;
-    let mut statements = 0usize;
+    let mut total = 0usize;
     visit(std::slice::from_ref(stmt), &mut |s| {
         let why = match s {
             Stmt::For { extent: Extent::Scalar(_), .. } => {
@@ -49,8 +59,8 @@ pub(super) fn acceptable(stmt: &Stmt, in_memory: &dyn Fn(BufferId) -> bool) -> R
     if without_lanes(stmt) {
         return Err(Refused("a loop has no lanes"));
     }
-    count(std::slice::from_ref(stmt), 1, false, &mut statements);
-    if statements < LEAST_STATEMENTS {
+    count(std::slice::from_ref(stmt), 1, false, &mut total);
+    if total < LEAST_WORK {
         return Err(Refused("it is too short to be worth a call"));
     }
     Ok(())
@@ -69,8 +79,8 @@ fn without_lanes(stmt: &Stmt) -> bool {
     }
 }
 
-/// Adds to `statements` the statements that `body`, executed `times` times, executes in loops with lanes.
-fn count(body: &[Stmt], times: usize, in_lanes: bool, statements: &mut usize) {
+/// Adds to `total` the work that `body`, executed `times` times, does in loops with lanes.
+fn count(body: &[Stmt], times: usize, in_lanes: bool, total: &mut usize) {
     for stmt in body {
         let (mut inner, mut in_lanes) = (times, in_lanes);
         match stmt {
@@ -78,9 +88,9 @@ fn count(body: &[Stmt], times: usize, in_lanes: bool, statements: &mut usize) {
                 inner = times.saturating_mul(*extent);
                 in_lanes |= *lanes > 1;
             }
-            _ if in_lanes => *statements = statements.saturating_add(times),
+            _ if in_lanes => *total = total.saturating_add(times.saturating_mul(work(stmt))),
             _ => {}
         }
-        stmt.blocks().iter().for_each(|b| count(b, inner, in_lanes, statements));
+        stmt.blocks().iter().for_each(|b| count(b, inner, in_lanes, total));
     }
 }

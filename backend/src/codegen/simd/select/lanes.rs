@@ -34,7 +34,7 @@ impl Select<'_> {
         if n * sizes.0 < 16 {
             return Err(Refused("its lanes are fewer than a vector has"));
         }
-        if extent < n / 2 {
+        if extent < n / 2 && !calls_functions(body) {
             return Err(Refused("its rows are short"));
         }
         let strip = n * units;
@@ -284,4 +284,11 @@ impl Select<'_> {
         }
         Val { regs, uniform: false }
     }
+}
+
+/// Returns whether a block calls a library function. Without SIMD code, such a function is called for each element.
+fn calls_functions(body: &[Stmt]) -> bool {
+    let mut found = false;
+    visit(body, &mut |s| found |= matches!(s.shape().code, Some(Code::Library(_))));
+    found
 }

@@ -73,7 +73,7 @@ pub(crate) struct Unit {
 }
 
 /// The most vector instructions of a nest. The limit bounds the code size and the time of register allocation.
-const MOST_INSTRUCTIONS: usize = 2500;
+const MOST_INSTRUCTIONS: usize = 60_000;
 
 /// Selects instructions for a nest, for vectors of `vector_bytes` bytes (32 or 64). `in_memory` returns whether the
 /// elements of a buffer are in memory (not promoted to registers). An iteration of a loop that does not fold processes
