@@ -84,7 +84,7 @@ impl Complex {
         on_behalf("vdot", at, || product(self.conj(), w, |x, y| x.vdot(y)))
     }
 
-    /// Computes products and sums in Einstein's notation, as [`einsum`]. Nothing is
+    /// Computes products and sums in Einstein's notation, as [`einsum`](crate::einsum). Nothing is
     /// conjugated.
     ///
     /// Each product of two arrays is computed by four real ones.
