@@ -17,7 +17,7 @@ pub enum Agreement {
     Exact,
     /// Equal numbers: zeros may differ in sign.
     Equal,
-    /// At most this number of floats of the dtype lies between the two numbers.
+    /// The two numbers are at most this number of floats of the dtype apart.
     Ulps(u64),
     /// `|got - want| <= relative * (largest finite |want| of the array) + absolute`; integers and
     /// bools exactly.
@@ -77,8 +77,8 @@ impl Agreement {
         Ok(())
     }
 
-    /// Compares the results `got` of `f` from another engine, or from after a pass, with the expected ones. Results
-    /// that depend on no order of summation must have equal bits; the others are compared in this mode.
+    /// Compares the results `got` of `f`, computed by another engine or after a pass, with the expected results.
+    /// Results that depend on no order of summation must have equal bits; the others are compared in this mode.
     ///
     /// # Errors
     /// Names the first disagreement and the index of its result.
@@ -118,8 +118,8 @@ impl Agreement {
     }
 }
 
-/// Returns, per result of a function, whether it depends on a float sum, product, contraction or scatter-add, whose
-/// order of rounding is unspecified.
+/// Returns, for each result of a function, whether it depends on a float sum, product, contraction or scatter-add. The
+/// order in which such an operation rounds is unspecified.
 pub fn rounded(m: &Module, f: FuncId) -> Vec<bool> {
     trusts(m, f, false).into_iter().map(|t| t != Trust::Exact).collect()
 }

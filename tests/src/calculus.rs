@@ -117,7 +117,7 @@ pub fn split(
 }
 
 /// Returns the largest magnitude among all intermediate values of a program. If terms of this magnitude cancel, the
-/// rounding error of the terms remains in the result.
+/// result still has their rounding error.
 ///
 /// # Errors
 /// The error of a primitive.

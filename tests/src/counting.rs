@@ -55,13 +55,13 @@ unsafe impl GlobalAlloc for Counting {
         let held = HELD.get().wrapping_add(layout.size());
         HELD.set(held);
         MOST.set(MOST.get().max(held));
-        // SAFETY: the caller's guarantees are the ones that this call needs.
+        // SAFETY: the caller of `alloc` promises all that `System.alloc` requires.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         HELD.set(HELD.get().wrapping_sub(layout.size()));
-        // SAFETY: the caller's guarantees are the ones that this call needs.
+        // SAFETY: the caller of `dealloc` promises all that `System.dealloc` requires.
         unsafe { System.dealloc(at, layout) }
     }
 }

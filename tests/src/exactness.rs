@@ -35,7 +35,7 @@ pub fn trusts(m: &Module, f: FuncId, wild: bool) -> Vec<Trust> {
 
 fn results(m: &Module, id: FuncId, params: &[Trust], wild: bool) -> Vec<Trust> {
     let f = m.function(id);
-    // A function's values have consecutive numbers: parameters first, then the outputs of equations in order.
+    // The ids of a function's values are consecutive: parameters first, then the outputs of equations in order.
     let mut trust: Vec<Trust> = params.to_vec();
     let of = |trust: &[Trust], a: &tapeloom_ir::Atom| match a.value() {
         Some(v) => trust[v.as_u32() as usize],
@@ -64,8 +64,7 @@ fn results(m: &Module, id: FuncId, params: &[Trust], wild: bool) -> Vec<Trust> {
                 trust.extend(worst.unwrap_or_default().into_iter().map(|t| t.max(which)));
                 continue;
             }
-            // A host function may be discontinuous or return an error, and a routine may divide by a number that is
-            // nearly zero.
+            // A host function may be discontinuous or return an error. A routine may divide by a number near zero.
             Lowering::Host(_) | Lowering::Routine(_) => {
                 let exact = x.iter().all(|x| *x == Trust::Exact);
                 let each = if exact { Trust::Exact } else { Trust::Open };

@@ -184,8 +184,8 @@ pub fn policies(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Fail
     Ok(())
 }
 
-/// Checks that a recording of a program has its values and, pulled back, its reverse derivatives of first and second
-/// order.
+/// Checks that a recording of a program has the program's values, and that its pullbacks give the program's first and
+/// second derivatives in reverse mode.
 pub fn recordings(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure> {
     if recipe.wild {
         // In wild programs (their floats may be infinities, nan and numbers near poles) only values are compared: where

@@ -16,10 +16,10 @@ pub struct Growing {
     pub name: &'static str,
     /// The smaller of the two sizes n and 4 n at which the program is compiled.
     pub n: usize,
-    /// The power of n as which the value's counted work may grow; 1.2 for n log n.
+    /// The exponent p such that the value's counted work may grow as n^p; 1.2 for n log n.
     pub power: f64,
-    /// The power of n as which the work of the gradient with respect to the first argument may grow; `None` if the
-    /// program has no derivative.
+    /// The exponent for the work of the gradient with respect to the first argument; `None` if the program has no
+    /// derivative.
     pub gradient: Option<f64>,
     /// Returns the arguments at size n.
     pub arguments: fn(usize) -> Vec<Tensor>,
@@ -84,7 +84,7 @@ type Pair = (Var, Var);
 
 macro_rules! rows {
     ($($name:literal, $n:literal, $power:literal, $gradient:expr, |$size:pat_param| $args:expr, |$m:pat_param, $v:pat_param| $body:expr;)*) => {
-        /// The rows of the table: programs with the powers of n as which their work may grow.
+        /// The rows of the table: programs, with the exponents with which their work may grow.
         pub const GROWING: &[Growing] = &[$(Growing {
             name: $name,
             n: $n,

@@ -60,7 +60,7 @@ pub enum Kind {
 /// A part of an array: a view of an array, or a view of a view.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// The number of the array in the program.
+    /// The index of the array in the program.
     pub array: usize,
     /// The views, each applied to the result of the one before.
     pub steps: Vec<Step>,

@@ -7,7 +7,7 @@
 //! - [`cases`]: every primitive's samples as programs, for the laws;
 //! - [`Vocabulary`]: random programs, for the same laws;
 //! - [`EXAMPLES`]: functions as text, to compose transforms on;
-//! - [`program_generator`]: random programs, attributes drawn to fit shapes;
+//! - - [`program_generator`]: random programs whose attributes are drawn to fit the shapes of the operands;
 //! - [`Elements`]: elements by position; [`read_tensor`]: tensors as text;
 //! - [`Counting`]: an allocator that counts the bytes that are allocated;
 //! - [`conformance`]: golden numbers computed by JAX;

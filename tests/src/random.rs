@@ -22,8 +22,8 @@ pub const EDGES: [f64; 14] = [
     f64::MAX,
 ];
 
-/// Returns tensors of this type whose elements are [`EDGES`] in several orders, and tensors of zeros of one sign.
-/// Returns none if the type is no float.
+/// Returns tensors of this type whose elements are [`EDGES`] in several orders, and tensors of zeros of one sign; no
+/// tensors if the type is not a float type.
 pub fn edge_tensors(ty: &ArrayType) -> Vec<Tensor> {
     if !ty.dtype.is_float() {
         return Vec::new();
@@ -38,7 +38,7 @@ pub fn edge_tensors(ty: &ArrayType) -> Vec<Tensor> {
     tensors
 }
 
-/// Returns edge number `i` in a dtype; the smallest and the largest number are those of the dtype.
+/// Returns the edge with index `i` in a dtype; the smallest and the largest number are those of the dtype.
 fn edge(dtype: Dtype, i: usize) -> f64 {
     let x = EDGES[i % EDGES.len()];
     match dtype {

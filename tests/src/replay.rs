@@ -2,7 +2,7 @@
 //! changed any program.
 //!
 //! A change that only moves or renames code leaves every line as it is. A change that is meant to affect loop programs
-//! changes the lines that its commit announces, and no other. See [`tapeloom_ir::fingerprint`] for the contents of a
+//! changes the lines that its commit announces, and no others. See [`tapeloom_ir::fingerprint`] for the contents of a
 //! fingerprint.
 //!
 //! | family | programs | compiled for |

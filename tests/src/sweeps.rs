@@ -1,9 +1,9 @@
 //! Sweeps: the table of all tests over random cases or over a large grid of cases, with their numbers of cases.
 //!
-//! Each sweep is one row. `cargo test` runs the number of cases of the gate, from a committed seed: it changes with a
-//! commit and never with the clock. `SWEEP=nightly cargo test --workspace` runs the nightly number of cases from a
-//! fresh seed; it prints the first seed, and `SWEEP_SEED=s` starts there. A failure names the seed of its case; with
-//! that as `SWEEP_SEED`, the case is tried first.
+//! Each sweep is one row. `cargo test` runs the number of cases in the column `gate`, from a committed seed, so that a
+//! run depends on the commit and never on the clock. `SWEEP=nightly cargo test --workspace` runs the nightly number of
+//! cases from a fresh seed; it prints the first seed, and `SWEEP_SEED=s` starts at seed s. A failure names the seed of
+//! its case; with that seed as `SWEEP_SEED`, the case is tried first.
 //!
 //! Grids have no seed and are run whole in both modes; their row states the minimum number of cases, so that a grid
 //! that shrinks is noticed. `tests/measure/sweeps.py` measures the seconds of the gate, on one core with the
@@ -112,7 +112,7 @@ sweeps! {
     Thin = "runtime::small_gemm::tests::versions_agree_with_the_definition", gate 3000 in 1.9 s, nightly 100_000;
     // A list of lengths, of which the gate takes the beginning: the long transforms at the end take three minutes.
     TransformLengths = "routines::fourier_accuracy::transforms_are_as_accurate_as_their_order", gate 76 in 1.0 s, nightly 93;
-    // Grids, whole in both.
+    // Grids, run whole in both modes.
     Samples = "laws::for_all", gate 1984 in 9.0 s, nightly 1984;
     Words = "laws::compose", gate 20 in 8.0 s, nightly 20;
     Rewrites = "laws::rewrites::both_sides_are_equal", gate 151 in 2.0 s, nightly 151;
@@ -160,7 +160,8 @@ impl Mode {
                 None => SEED,
             };
             if nightly {
-                // `eprintln` would not do: the test harness captures its output, and drops it if the test passes.
+                // `eprintln` is no alternative: the test harness captures its output, and drops the output of tests
+                // that pass.
                 let said = writeln!(std::io::stderr(), "SWEEP=nightly SWEEP_SEED={seed}");
                 drop(said);
             }

@@ -318,7 +318,7 @@ impl<'t> Kept<'t> {
         Ok(Kept { passes: passes.unwrap_or_default(), args, wanted })
     }
 
-    /// Returns the tolerance for the results after the first `passes` passes: none if all are exact.
+    /// Returns the tolerance for the results after the first `passes` passes: equal bits if all of them are exact.
     fn agreement(&self, passes: usize) -> Agreement {
         match self.passes.iter().take(passes).all(|pass| pass.exactness == Exactness::Exact) {
             true => Agreement::Exact,

@@ -1,4 +1,4 @@
-//! Words: transforms one after the other, each tested against the program before it.
+//! Words: sequences of transforms, each tested against the program before it.
 //!
 //! A transform of a function is a function, so transforms compose: `vmap(vjp(jvp(f)))` is a program like any other.
 //! [`append`] adds a transform (a letter) to such a word, and checks the new program against the one before it by
@@ -27,8 +27,8 @@ use tapeloom_transforms::{BEFORE_CODE, PASSES, batch, by_name, changes, jvp, vjp
 
 /// The number of batch members under `vmap`.
 const BATCH: usize = 2;
-/// A pipeline that preserves derivatives even at ties: it only drops and merges equations. Rewrites do not belong
-/// here: `max(x, max(x, 1))` equals `max(x, 1)`, but has another slope at 1.
+/// A pipeline that preserves derivatives even at ties, because it only drops and merges equations. Rewrites are left
+/// out: `max(x, max(x, 1))` equals `max(x, 1)`, but has another slope at 1.
 const TIDY: [&str; 3] = ["inline", "cse", "dce"];
 
 /// A transform of a function: a letter of a word.
@@ -363,7 +363,7 @@ pub fn simulated(code: &Runnable, args: &[&Tensor], want: &[Tensor]) -> Result<(
     Ok(Agreement::Exact.check_all(&got, want).map_err(wrong)?)
 }
 
-/// Returns whether a loop program has sequential loops, whose iterations can be counted and limited.
+/// Returns whether a loop program has sequential loops: only their iterations can be counted and limited.
 fn goes_in_order(program: &Program) -> bool {
     let mut found = false;
     for (_, kernel) in program.kernels() {
@@ -399,8 +399,8 @@ fn within_budget(m: &Module, written: FuncId, f: FuncId, report: &Report) -> Res
     Ok(())
 }
 
-/// Returns the number of operations of the library routines in a function and its callees, for one batch member each;
-/// routines without arithmetic count a little.
+/// Returns the number of operations of the library routines in a function and its callees, each for one batch member;
+/// routines without arithmetic count as a few operations.
 fn routine_flops(m: &Module, f: FuncId) -> usize {
     let function = m.function(f);
     let of = |e: &Equation| -> usize {
@@ -421,8 +421,8 @@ pub fn total(m: &Module, f: FuncId) -> usize {
     m.function(f).equations.iter().map(|e| 1 + of(&e.op)).sum()
 }
 
-/// Returns the bounds on the difference of rounded results: relative to their magnitude, and absolute, the rounding of
-/// the largest number that `f` computes.
+/// Returns the bounds on the difference of rounded results: one relative to their magnitude, and an absolute one, the
+/// rounding error of the largest number that `f` computes.
 fn bounds(m: &mut Module, f: FuncId, args: &[Tensor]) -> Result<[f64; 2], Failure> {
     let relative = rounding(m, f);
     Ok([relative, relative / 100.0 * largest(m, f, &values(args))?])

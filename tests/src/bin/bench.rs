@@ -57,9 +57,9 @@
 //!   `native_KERNEL_FORM_by_hand_ms`.
 //!
 //! `bench transformer fit` measures only the named groups: scalar, unrolled, gradbench, fit, transformer, iterations,
-//! ode, while, rnn, pages, layouts, refs, record, linalg, equations, networks, vectors, wide, suite; and native,
-//! which is measured only if it is named, since it takes minutes and gigabytes. Of the last two, `bench suite lenet`
-//! measures the kernels whose names contain a word.
+//! ode, while, rnn, pages, layouts, refs, record, linalg, equations, networks, vectors, wide, suite; and native, which
+//! is measured only if it is named, since it takes minutes and gigabytes. A further word restricts the groups suite and
+//! native to the kernels with that word in their names: `bench suite lenet`.
 //!
 //! `bench --programs` prints the sizes of programs instead (equations, kernels, arithmetic, and the time to compile
 //! them): the benchmarked programs, the examples, and the samples of every primitive, each with its derivatives. With
@@ -413,7 +413,8 @@ fn by_hand(kernel: &Kernel, size: &[usize], inputs: &Inputs) -> Outcome<f64> {
     })
 }
 
-/// Returns the median milliseconds of runs that take about a second together, at least three.
+/// Returns the median time of a run in milliseconds, for slow runs: at least three are timed, and about a second of
+/// them.
 fn patient(mut run: impl FnMut() -> Outcome<()>) -> Outcome<f64> {
     run()?;
     let start = Instant::now();
@@ -422,9 +423,9 @@ fn patient(mut run: impl FnMut() -> Outcome<()>) -> Outcome<f64> {
     Ok(1e3 * median(samples, 1, run)?)
 }
 
-/// Returns the median milliseconds of each of `runs` programs. The programs are measured in turn, so that other load
-/// affects all of them alike. In its turn a program is called repeatedly, the first time unmeasured, because memory
-/// that another program has freed may be slow to get.
+/// Returns, for each of `runs` programs, the median milliseconds of a run. The programs are measured in turn, so that
+/// other load affects all of them alike. Each time, the first call of a program is not measured, because memory that
+/// another program has freed may be slow to get.
 fn by_turns(runs: usize, mut run: impl FnMut(usize) -> Outcome<()>) -> Outcome<Vec<f64>> {
     const TURNS: usize = 3;
     const SECONDS: f64 = 0.7;
@@ -559,7 +560,7 @@ fn of_members(members: usize) -> Outcome<f64> {
     beside_map(shrunk, members)
 }
 
-/// Returns the ratio of `of_members` for the gradient of the loop.
+/// Returns the ratio of `of_members` for the gradient of the loop in place of its value.
 fn of_gradients(members: usize) -> Outcome<f64> {
     beside_map(|x: Var| grad(shrunk)(x), members)
 }
@@ -622,8 +623,9 @@ fn written_sums() -> Outcome<f64> {
     Ok(median(31, 1, ours)? / median(31, 1, by_rust)?)
 }
 
-/// Returns four times in milliseconds, and a size, for `steps` iterations of a recurrent network of 32 units: value,
-/// gradient, compilation of the gradient, gradient under a budget of 256 kB, and the tape of the latter in kB.
+/// Runs a recurrent network of 32 units for `steps` iterations. Returns milliseconds for the value, for the gradient,
+/// for the compilation of the gradient, and for the gradient under a budget of 256 kB; then the size of that last tape
+/// in kB.
 fn recurrent(steps: usize) -> Outcome<[f64; 5]> {
     let numbers = |n: usize, scale: f64| -> Tensor {
         (0..n).map(|i| scale * (i as f64 * 0.7 + (i as f64).sqrt()).sin()).collect()
@@ -790,7 +792,7 @@ fn network_times(print: Print<'_>) -> Outcome<()> {
 }
 
 /// Measures programs whose time depends on where equations are computed, and their gradients. Words on the command line
-/// that are no group choose rows.
+/// that name no group select rows.
 fn cost_times(print: Print<'_>) -> Outcome<()> {
     let words: Vec<String> = words().collect();
     let is_chosen =

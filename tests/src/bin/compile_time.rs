@@ -1,5 +1,5 @@
-//! Compile time for users: seconds of rustc, in release, for `tests/data/compile_time.rs`, which has sixty small
-//! programs with closures of their own; then the time to trace, compile and run them all.
+//! Compile time for users: the seconds that rustc takes, in release, for `tests/data/compile_time.rs`, a file of sixty
+//! small programs with closures of their own; then the time to trace, compile and run these programs.
 //!
 //! Libraries are built before and not timed. rustc's time is measured as wall-clock time and as processor time; the
 //! latter hardly depends on other load.

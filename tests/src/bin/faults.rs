@@ -2,9 +2,9 @@
 //! other, and prints the test that catches it; `faults NAME..` tries the named faults alone.
 //!
 //! The build is an ordinary one plus `--cfg tapeloom_faults`, which this program adds as the wrapper of the compiler;
-//! dependencies are taken from the existing build. Tests of single files do not count, since they were written for
-//! the faulty line: a fault must be caught by other tests. A run stops at the first failing test; that test must pass
-//! in a run without any fault.
+//! dependencies are taken from the existing build. Tests beside the code do not count as catching a fault, because they
+//! may have been written for the faulty line. A run stops at the first failing test, and that test must pass in a run
+//! without any fault.
 //!
 //! The last line is `N of M faults caught`; the exit code is 1 unless all are.
 
@@ -26,7 +26,7 @@ const FAULT: &str = "TAPELOOM_FAULT";
 /// The test modules most likely to catch a fault. They run after the module that the table of faults names. A name
 /// without a module is a whole binary.
 const FIRST: &[&str] = &["random::fuzz", "random::random_loops", "laws"];
-/// Binaries with the tests of single files, which do not count.
+/// The binaries whose tests belong to single files; these tests do not count.
 const OF_FILES: &[&str] = &["ir", "math", "routines"];
 /// The time after which a test counts as hanging, and its fault as caught.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -136,7 +136,7 @@ fn try_all(faults: &[Fault], binaries: &[Binary]) -> Vec<Outcome> {
     all.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
-/// A set of tests, as arguments of a test binary: one module of the binary, or all but some modules.
+/// A set of tests, as arguments of a test binary: the tests of one module, or of all modules but some.
 struct Tests<'a> {
     binary: &'a Binary,
     args: Vec<String>,

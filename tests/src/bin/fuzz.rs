@@ -154,7 +154,7 @@ fn recipe(seed: u64) -> String {
     format!("{:?}", program.map(|case| tapeloom_ir::print_functions(&m, &[case.f])))
 }
 
-/// Checks all laws on a program; of the expensive laws only one, by the number of the program's genes.
+/// Checks the values of a program, and one further law, which the sum of the seeds of the program's genes selects.
 fn everything(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure> {
     let start = Instant::now();
     let turns: [Law; 8] = [

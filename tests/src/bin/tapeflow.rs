@@ -18,7 +18,7 @@ use tapeloom_tests::tapeflow::{
     ArrayPlacement, CLAIMS, Claim, FIGURES, Outcome, Runs, STUDIES, Study, acceptance, smallest,
 };
 
-/// The numbers of the claims, and the names of the kernels, that the quick form measures.
+/// The claims that the quick form measures, by number, and (below) the kernels, by name.
 const QUICK: [usize; 3] = [7, 14, 20];
 const FEW: [&str; 2] = ["mttkrp", "nn"];
 

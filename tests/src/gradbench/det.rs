@@ -1,6 +1,6 @@
 //! `det`: the determinant by expansion along the first row, and its gradient.
 //!
-//! It recurs over sizes: the function of size m runs the function of size m - 1 once per column.
+//! The function of size m calls the function of size m - 1 once per column.
 
 use super::{Answer, Eval, Failure, measure, natural, numbers};
 use crate::repeated::determinant_checkpointed;

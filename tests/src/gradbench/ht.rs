@@ -1,9 +1,9 @@
 //! `ht`: hand tracking, the distances of a posed hand model from measured points, and their Jacobian.
 //!
 //! Bones form a tree. The pose rotates each bone relative to its parent; a vertex of the skin moves with a weighted
-//! mean of the bones. Each measured point belongs to a vertex or, if there are parameters `us`, to a position within
-//! a triangle, which `us` give. An element of `us` moves its own point only, so the Jacobian has just two columns for
-//! all of them: one for a common shift of the first components, one for the second.
+//! mean of the bones. Each measured point belongs to a vertex or, if there are parameters `us`, to a position within a
+//! triangle, which `us` give. Each element of `us` moves one point only. Two columns of the Jacobian therefore hold the
+//! derivatives by all of them: one for a common shift of the first components, one for the second.
 
 use super::{Answer, Eval, Failure, matrix, measure, natural, numbers, rows};
 use serde_json::{Value, json};

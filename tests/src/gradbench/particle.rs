@@ -3,8 +3,8 @@
 //! The particle falls through the potential of two charges; its acceleration is the negative gradient of that
 //! potential. Euler's method runs until the particle crosses the axis, for an unknown number of steps.
 //!
-//! The name of a function gives its modes, the descent's first: `rf` differentiates the whole path by reverse mode,
-//! and computes the accelerations on it by forward mode.
+//! The name of a function gives the mode of the descent, then the mode of the accelerations: `rf` differentiates the
+//! whole path in reverse mode, and computes the accelerations on the path in forward mode.
 
 use super::descent::{Mode, argmin, gradient};
 use super::{Answer, Eval, Failure, measure};

@@ -1,7 +1,7 @@
 //! `saddle`: `min_x max_y |x|² - |y|²` by gradient descent within gradient descent.
 //!
-//! The name of a function gives its modes, the minimum's first: `rf` differentiates the maximum by reverse mode,
-//! through the descent that finds it, which itself uses forward mode.
+//! The name of a function gives the mode of the minimum, then the mode of the maximum: `rf` finds the minimum with
+//! gradients in reverse mode, through a search for the maximum with gradients in forward mode.
 
 use super::descent::{Mode, argmin};
 use super::{Answer, Eval, Failure, measure, numbers};

@@ -31,7 +31,7 @@ use tapeloom_ir::{
 
 /// The largest magnitude of floats in tame programs.
 const BOUND: f64 = 16.0;
-/// The bound on integers that are converted to floats: 2⁶⁴ is below it.
+/// The bound on magnitudes of integers that are converted to floats; it is above 2⁶⁴, so every integer is within it.
 const HUGE: f64 = 2e19;
 
 impl Recipe {
@@ -155,8 +155,8 @@ fn wild_number(rng: &mut Rng, dtype: Dtype) -> Literal {
 struct Value {
     atom: Atom,
     ty: ArrayType,
-    /// A bound on the magnitude of the elements, kept for the floats of tame programs (those without infinities, nan
-    /// and poles) only.
+    /// A bound on the magnitude of the elements. It holds only for floats of tame programs, which have no infinities,
+    /// nan or poles.
     bound: f64,
     read: bool,
 }
@@ -171,7 +171,7 @@ struct Generator<'g, 'm> {
     most: usize,
 }
 
-/// A function that emits the equations of a gene. There is one for each kind of gene; that of the first kind emits
+/// A function that emits the equations of a gene. Each kind of gene has one; the function of the first kind emits
 /// nothing.
 type Step = fn(&mut Generator<'_, '_>, Gene);
 

@@ -161,7 +161,7 @@ impl Recipe {
             }
         };
         for i in 0..self.callees.len() {
-            // A callee is emptied and not removed, because calls name callees by number.
+            // A callee is emptied and not removed, because calls name callees by index.
             change(&|r| r.callees[i].clear());
             for k in 0..self.callees[i].len() {
                 change(&|r| {

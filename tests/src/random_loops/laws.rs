@@ -90,8 +90,9 @@ fn taken(e: &Explanation) -> (u64, u64) {
     (tape as u64, (e.workspace_bytes() - tape) as u64)
 }
 
-/// Returns the size in bytes of the rows that loops of the program read, stack and write. If the reverse pass of such a
-/// loop runs in an iteration of another loop, its rows are part of the reported tape and of the iteration's workspace.
+/// Returns the size in bytes of the rows that loops of the program read, stack and write. If the reverse pass of a loop
+/// runs inside an iteration of another loop, the rows count in the reported tape and also in the workspace of that
+/// iteration.
 fn rows(program: &Program) -> usize {
     let (mut program, mut bytes) = (program.clone(), 0);
     let extent = program.extent;

@@ -124,8 +124,8 @@ pub fn machines(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns whether an error refuses a batch because its members run one after the other and each saves a dynamic tape
-/// of its own length. Members run so if they perform ordered effects in a loop of unknown trip count.
+/// Returns whether an error refuses a batch because each of its members would save a dynamic tape of its own length.
+/// Such members run one after the other, because they perform ordered effects in a loop of unknown trip count.
 fn keeps_a_tape_a_member(error: &Error) -> bool {
     let text = error.to_string();
     error.kind() == Kind::Target
@@ -153,8 +153,8 @@ fn counted(
         if taped {
             same("blocks", a.blocks, b.blocks)?;
         }
-        // If arguments are not reread, the number of operations must be the same. Rereads are no operations where
-        // streams are free.
+        // If arguments are not reread, the number of operations must be the same. Rereads do not count as operations on
+        // systems with free streams.
         if !setup.again {
             if taped {
                 same("accesses to the tape", a.taped(), b.taped())?;
@@ -174,7 +174,7 @@ fn counted(
     if setup.system.layout != System::TFLOW_INPUTS.layout {
         same("layers that come back", reverse.layers, forward.layers)?;
     }
-    // The entries of dynamic tapes, of loops with unknown trip count, have sizes of their own.
+    // The records of dynamic tapes, which loops with unknown trip counts write, have sizes of their own.
     let unknown_counts = [Iterations::Runtime, Iterations::Counted, Iterations::Until];
     let recorded =
         program.has(&|s| matches!(s, Step::Iterations(kind, ..) if unknown_counts.contains(kind)));

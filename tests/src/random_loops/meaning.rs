@@ -9,7 +9,7 @@ use tapeloom::prelude::*;
 /// The state that a program's steps change: two vectors, a number, and a counter.
 type State = (Var, Var, Var, Var);
 
-/// A number of saved carries larger than any trip count in these programs.
+/// A number of saved carries, larger than any trip count in these programs: all carries are saved.
 const ALL: usize = 1000;
 
 pub(super) const CODES: &[fn(State, Var) -> State] = &[
@@ -71,10 +71,11 @@ pub(super) const CHOICES: &[usize] = &[9, 11, 14, 17, 18, 19, 20, 20, 21, 22, 23
 /// The indices of the [`CODES`] that put values on thresholds and at ties and decide there, and of some that compute.
 pub(super) const THRESHOLDS: &[usize] = &[0, 2, 14, 21, 21, 22, 22, 23, 24, 24, 25, 25];
 
-/// The index of the one of the [`CODES`] that converts to `f32`.
+/// The index of the entry of [`CODES`] that converts to `f32`.
 pub(super) const NARROW: usize = 16;
 
-/// Steps that factor matrices, of the state or loop-invariant ones; their numbers follow those of [`CODES`].
+/// Steps that factor matrices, either computed from the state or loop-invariant. Their indices follow those of
+/// [`CODES`].
 pub(super) const FACTORS: &[fn(State, Var) -> State] = &[
     |(x, y, s, k), _| (linalg::solve(regular(x, y), x).sin(), y, s, k),
     |(x, y, s, k), c| (linalg::solve(regular(c, c), x).sin() * 1.5, y * 0.9, s, k),

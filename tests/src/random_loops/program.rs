@@ -8,7 +8,7 @@ use tapeloom::prelude::*;
 /// A step of a random program, which changes the state of two vectors, a number and a counter.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Step {
-    /// An elementary step: the index of one of the `CODES` or, from the number of `CODES` on, of the `FACTORS`.
+    /// An elementary step: an index into the `CODES` followed by the `FACTORS`.
     Code(usize),
     /// Gives the first vector a checkpoint name.
     Named(&'static str),
@@ -19,7 +19,7 @@ pub enum Step {
     /// Three nested loops over the elements of matrices, with these numbers of rows, places and taps (the innermost
     /// loop).
     Nest(Nest, [usize; 3]),
-    /// A branch, by the sign of a difference: one of two lists of steps.
+    /// A branch that runs one of two lists of steps, selected by the sign of a difference.
     Branch(Vec<Step>, Vec<Step>),
     /// A call of an outlined function with these steps.
     Call(Vec<Step>),

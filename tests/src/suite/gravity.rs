@@ -30,8 +30,8 @@ pub(super) const SQUARE: Kernel = Kernel {
     name: "gravity square",
     form: Form::Mutated,
     sizes: Sizes { test: &[9], study: &[256], large: &[5794] },
-    // The diagonal contributes a factor of 1000 to each row; the factors of the other pairs are such that they cancel
-    // it.
+    // The diagonal contributes a factor of 1000 to each row. The factors of the other pairs of the row have a product
+    // near 1/1000, so that the product of all factors stays near 1.
     inputs: |size| matrix(size[0], 10f64.powf(3.0 / (size[0] as f64 - 1.0))),
     program: |_, x, _| square(x[0]),
     by_hand: |size, inputs| product(size[0], inputs, |_| 0),

@@ -1,10 +1,10 @@
 //! LeNet-5: a network for digits.
 //!
-//! In the mutated form, convolutions are products of matrices whose filters overlap the memory of the next ones. Sums
-//! over windows are computed once per element, so that windows overlap the memory behind the layer. There are no
+//! In the mutated form, convolutions are products of matrices, and the memory of each filter overlaps that of the next.
+//! Sums over windows are computed once per element, so that the last windows read memory behind the layer. There are no
 //! activations. All outputs of layers lie in one array, and all weights in another. The result depends on the first
 //! filter of the first layer only. The textbook form is the loss of the network of LeCun et al. (1998) over a batch of
-//! images, in which every filter of the second layer reads all maps of the first, with hyperbolic tangents.
+//! images, with hyperbolic tangents; every filter of its second layer reads all maps of the first.
 //!
 //! Size: the edge of the image; for the textbook form, the number of images.
 

@@ -2,8 +2,8 @@
 //!
 //! The mutated form is one time step, with strides and square roots of the wrong operands, and all inputs are
 //! differentiated. The textbook form is mass_spring of DiffTaichi (Hu et al., 2020): a lattice in the plane, connected
-//! along edges and diagonals, above a floor; the result is the distance that the first mass covers in some time
-//! steps.
+//! along edges and diagonals, above a floor. The result is the distance that the first mass covers within a number of
+//! time steps.
 //!
 //! Size: masses, springs, hidden units; for the textbook form, columns and rows of masses, steps, hidden units.
 

@@ -77,7 +77,7 @@ pub struct Kernel {
     pub by_hand: fn(&[usize], &Inputs) -> ByHand,
 }
 
-/// Which of its functions a kernel computes.
+/// The variant of the function that a kernel computes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Form {
     /// The function of the study's program, with its changed mathematics.

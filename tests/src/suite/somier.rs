@@ -1,7 +1,7 @@
 //! A block of masses, connected by springs to their neighbours.
 //!
-//! The mutated form computes the forces, of three neighbours of each inner mass and without a square root. The textbook
-//! form computes the displacement of the block after some time steps, with six neighbours.
+//! The mutated form computes the forces, from three neighbours of each inner mass and without a square root. The
+//! textbook form computes the displacement of the block after a number of time steps, from six neighbours.
 //!
 //! Size: masses along an edge; for the textbook form, also the number of steps.
 

@@ -112,7 +112,7 @@ fn all(system: &str, value: f64, paper: Option<f64>, raw: Option<f64>) -> Record
     Record { kernel: "all", system: system.into(), value, paper, raw }
 }
 
-/// Returns for each kernel the ratio of a statistic on system `a` to the statistic on system `b`.
+/// Returns, for each kernel, a statistic on system `a` divided by the same statistic on system `b`.
 fn over(a: &Column, b: &Column, of: impl Fn(&Statistics) -> u64) -> Vec<f64> {
     a.iter().zip(b).map(|((_, a), (_, b))| ratio(of(a), of(b))).collect()
 }

@@ -14,7 +14,7 @@ use tapeloom::prelude::*;
 pub enum TapePolicy {
     /// The policy that models the study's compiler: [`Policy::Aliased`].
     Enzyme,
-    /// The policy with the fewest bytes, and cotangents accumulated as by the study's compiler: [`Policy::Disjoint`].
+    /// The policy with the fewest bytes that accumulates cotangents as the study's compiler does: [`Policy::Disjoint`].
     Minimal,
     /// The default policy.
     Clean,

@@ -1,9 +1,10 @@
 //! The nine kernels as the study ran them: sizes, unroll factors, and addresses of arrays.
 //!
-//! All kernels use the machine parameters of [`Machine::cal`](tapeloom::accelerator::Machine); none was chosen to fit
-//! a figure. The authors' compiler unrolls inner loops, and a layer is one execution of such a block. The unroll
-//! factors of five kernels follow from the numbers of layers in the paper: 10,400 are 400 (400 / 16 + 1). Loops are
-//! unrolled for the claims about unrolling, and run as written for all others.
+//! All kernels use the machine parameters of [`Machine::cal`](tapeloom::accelerator::Machine); none was chosen to fit a
+//! figure. The authors' compiler unrolls inner loops, and a layer is one execution of such an unrolled block. The
+//! unroll factors of five kernels follow from the numbers of layers in the paper: 10,400 layers, for example, are 400
+//! (400 / 16 + 1), hence a factor of 16. Loops are unrolled for the claims about unrolling, and run as written for all
+//! others.
 
 use crate::suite::{Form, KERNELS, Kernel, READINGS};
 use tapeloom::accelerator::{AddressMap, Place};
@@ -151,8 +152,8 @@ impl Study {
         self.find(self.form).unwrap_or(&KERNELS[0])
     }
 
-    /// Returns the study of the form `Form::Measured`, if the kernel has that form: the authors' tables then count
-    /// more accesses and longer chains than their program.
+    /// Returns the study of the form `Form::Measured`, if the kernel has that form, or `None`. The form exists where
+    /// the authors' tables count more accesses and longer dependence chains than their program has.
     pub fn measured(self) -> Option<Study> {
         self.find(Form::Measured).map(|kernel| Study { form: kernel.form, ..self })
     }
@@ -163,8 +164,9 @@ impl Study {
 
     /// Returns the addresses of the arrays: adjacent, with words of eight bytes on the tape.
     ///
-    /// For MTTKRP the authors' addresses are known: structures with a header of 48 bytes, 864 apart whatever they
-    /// hold, in the order A, B, D, C and their cotangents, the last one 8 bytes behind the one before.
+    /// For MTTKRP the authors' addresses are known: structures with a header of 48 bytes, which start 864 bytes apart
+    /// whatever their size, in the order A, B, D, C and their cotangents; the last one starts 8 bytes behind the one
+    /// before.
     pub fn map(&self) -> AddressMap {
         let mut map = AddressMap { word: 8, ..AddressMap::default() };
         if self.name == "mttkrp" {
