@@ -64,8 +64,8 @@ program @softmax_sum {
 }
 ";
 
-/// A program with every kind of statement without inner control flow, in every form that the text allows. One line of
-/// it does not parse (`i64_of_no_such_thing`); tests replace it.
+/// A program with every kind of statement that contains no other statements, in every form that the text allows. One
+/// line does not parse (`i64_of_no_such_thing`); tests replace that line.
 pub(super) const EVERYTHING: &str = "\
 program @everything {
   workspace 192
@@ -894,8 +894,8 @@ fn contractions_that_overwrite_their_operands_are_refused() {
     }
 }
 
-/// The declarations of the programs below: workspace buffers `b0` and `b1`, which share bytes from 64 on, a result
-/// that is updated in place, and `b3`, which is exchanged with `b0`.
+/// The declarations of the programs below: workspace buffers `b0` and `b1`, which share bytes from byte 64 on; a result
+/// that is updated in place; and `b3`, which is exchanged with `b0`.
 const MEMORY: &str = "workspace 320
     buffer b0: f64[16] workspace 0
     version b0.1 continues b0

@@ -12,7 +12,7 @@ use tapeloom_ir::{Literal, Tensor, parse_module};
 #[track_caller]
 fn same(body: &str) {
     let text = format!("func @f(%x: f64[100], %w: f64[100], %i: i64[], %j: i64[]) -> {body}");
-    // The text form requires numbers as names of values.
+    // In the text form, the names of values must be numbers.
     let text = ["%x", "%w", "%i", "%j"]
         .iter()
         .enumerate()
@@ -197,9 +197,9 @@ fn updates_of_rows_in_a_batch() {
     );
 }
 
-/// The cosine reads the base of the first update. It belongs to the same pass as the update, but comes after the sine,
-/// which belongs to a later pass and reads the update. So the update cannot be moved after the cosine, and must copy
-/// its base.
+/// The cosine reads the base of the first update. The cosine belongs to the same pass as this update, but comes after
+/// the sine, which belongs to a later pass and reads the update. So the update cannot be moved after the cosine, and
+/// must copy its base.
 #[test]
 fn a_reader_that_is_behind_a_pass_that_is_behind_the_update() {
     same(

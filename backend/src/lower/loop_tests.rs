@@ -132,7 +132,7 @@ fn carried_arrays() {
     );
 }
 
-/// Loops whose trip count is a run-time number, or decided by a condition: the results must be the
+/// Loops with a trip count that is a run-time number, and loops that a condition ends: the results must be the
 /// interpreter's.
 #[test]
 fn numbers_and_conditions_decide() {
@@ -286,8 +286,8 @@ func @mean(%0: f64[40]) -> (f64[40]) {
     assert_eq!(swapped_carries(&module), 2);
 }
 
-/// An array that every branch returns, changed or not, stays in place, also as the carry of a loop. A branch
-/// that computes it in other memory copies it.
+/// An array that every branch returns, changed or not, stays in place, also as the carry of a loop. If a branch
+/// computes the array in other memory, the branch copies it.
 #[test]
 fn branches_update_in_place() {
     let functions = "
@@ -375,8 +375,8 @@ func @iteration(%0: f64[40], %1: i64[]) -> (f64[40]) {
     );
 }
 
-/// An update of single elements is in place even if other equations read the old array, in whatever order
-/// the program lists them.
+/// An update of single elements is in place even if other equations read the old array, for every order in which the
+/// program lists these equations.
 #[test]
 fn places_that_are_read_and_written_copy_no_array() {
     let bodies = [

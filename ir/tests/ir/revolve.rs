@@ -3,8 +3,8 @@
 use tapeloom_ir::Schedule;
 use tapeloom_ir::revolve::{reach, steps};
 
-/// Computes the smallest number of forward iterations from the definition: the first carry saved after the one
-/// at the start may be anywhere, and the iterations after it have one slot less.
+/// Computes the smallest number of forward iterations from the definition: the first saved carry after the initial one
+/// may be at any iteration, and the iterations after it have one slot less.
 fn least(iterations: usize, carries: usize) -> Vec<Vec<u128>> {
     let mut best = vec![vec![0; iterations + 1]; carries + 1];
     for s in 1..=carries {
@@ -54,8 +54,8 @@ fn long_schedules_are_those_of_the_formula() {
     assert_eq!((reach(36, 2), reach(35, 2)), (703, 666));
 }
 
-/// If the trip count is unknown, all iterations run once more, to find it. In all, at most twice as many iterations
-/// must run forward as with a known trip count.
+/// If the trip count is unknown, all iterations first run once, to find it. In total, at most twice as many iterations
+/// may run forward as with a known trip count.
 #[test]
 fn unknown_lengths_cost_one_more_time_at_most() {
     let iterations = 100_000;

@@ -1,10 +1,10 @@
 //! Laws that a primitive's own tests check, through the interpreter.
 //!
-//! [`check_laws`] takes a primitive and operands at which it is smooth. For every set of float operands it
-//! checks that the tangents of `jvp` are those of central differences and that the tangent program verifies as
-//! linear. If the primitive is linear in such a set, it checks that `<ct, f dx> = <fᵀ ct, dx>`, with and
-//! without existing totals. For every set of batched operands it checks that `batch` is the primitive at each
-//! element of the batch.
+//! [`check_laws`] takes a primitive and operands at which the primitive is smooth. For every set of float operands, it
+//! checks that the tangents of `jvp` are those of central differences and that the tangent program verifies as linear.
+//! If the primitive is linear in such a set, it checks that `<ct, f dx> = <fᵀ ct, dx>`, with and without existing
+//! totals. For every set of batched operands, it checks that `batch` gives the primitive's results for each element of
+//! the batch.
 
 use crate::elements::Elements;
 use tapeloom_ir::lang::query::{
@@ -166,9 +166,9 @@ fn check_jvp(op: &Op, x: &[Tensor], on: &[bool]) {
     }
 }
 
-/// Checks that <ct, dy> of the jvp equals <ct of x, dx> of the transpose for the marked operands; skipped if the
-/// primitive is not linear in them. The
-/// other operands keep their values if the primitive is then linear, and are zero if it is linear only then.
+/// Checks that `<ct, dy>` of the jvp equals `<ct of x, dx>` of the transpose for the marked operands; skipped if the
+/// primitive is not linear in them. If the primitive is linear with the other operands held constant, these keep their
+/// values; if it is linear only with the other operands at zero, they are zero.
 fn check_transpose(op: &Op, x: &[Tensor], on: &[bool]) {
     let linear = |other: Linearity| -> bool {
         let sort = |(x, on): (&Tensor, &bool)| match (on, x.dtype().is_float()) {

@@ -141,8 +141,8 @@ fn poison_crosses_frames_silently() {
     assert_eq!(errors.unwrap_err().len(), 1);
 }
 
-/// Poison (a placeholder result) without a recorded error must be reported as an internal error with its
-/// line. A query whether an escaped handle is poison must report the escape.
+/// Poison (a placeholder result) without a recorded error must be reported as an internal error with the user's line.
+/// If a query asks whether an escaped handle is poison, the escape must be reported.
 #[test]
 fn there_is_no_poison_without_a_cause() {
     let (line, leak) = (Cell::new(0), Cell::new(None));

@@ -383,8 +383,8 @@ fn adjoint(z: Complex) -> Complex {
     z.conj().map(Var::matrix_transpose)
 }
 
-/// Returns the largest elements of `H V - V diag(w)`, of `Vᴴ V - 1`, of the imaginary part of each vector's largest
-/// component, and the largest decrease of `w`, the first relative to the largest eigenvalue.
+/// Returns four numbers: the largest elements of `H V - V diag(w)` (relative to the largest eigenvalue), of `Vᴴ V - 1`,
+/// and of the imaginary part of each vector's largest component; and the largest decrease of `w`.
 fn defects(h: Complex) -> Var {
     let (w, v) = h.eigh();
     let moved = h.matmul(v) - v * w.expand_dims(-2);

@@ -58,7 +58,7 @@ fn branches_give_the_same() {
     says(&refused(pick, [1i64]), Kind::Shape, &["`switch`", "i64[1]"]);
 }
 
-/// A value that escaped from its trace is reported, even where it would only be a condition or a trip count.
+/// The use of a value that escaped from its trace must be reported, even as a condition or as a trip count.
 #[test]
 fn escaped_conditions_and_trip_counts_are_errors() {
     let (three, yes) = (Tensor::from(3i64), Tensor::from(true));
@@ -78,7 +78,7 @@ fn errors_inside_are_told_once() {
 
 #[test]
 fn closures_capture_values() -> Result<(), Error> {
-    // The sum of w_i over iterations of a loop, whose branch uses w, k and the number of the iteration.
+    // The sum of w_i over the iterations of a loop with a branch; the branch uses w, k and the iteration number.
     let f = |(w, k): (Var, Var)| {
         let iteration = |(i, (s, n)): (Var, (Var, Var))| {
             let y = cond(n.lt(2.0), |s: Var| s + k * w.index(0), |s: Var| s * k + w.index(1), s);
@@ -166,8 +166,8 @@ fn numbers_of_iterations_do_not_recompile() {
     assert_eq!(f.programs(), 1);
 }
 
-/// A branch that only some batch members take saves the same tape as a loop over all members, wherever the loop is
-/// inside the branch: in a branch that all members take, in a called function, in a loop.
+/// A branch that only some batch members take must save the same tape as a loop over all members, for every place of
+/// the loop: in a branch that all members take, in a called function, in a loop.
 #[test]
 fn a_batch_of_branches_shares_a_tape() {
     fn grow(x: Var) -> Var {

@@ -255,7 +255,8 @@ fn a_panic_in_the_closure_leaves_nothing_behind() {
     assert_eq!(run(grad(|x: Var| x * x), 2.0).unwrap().item::<f64>().unwrap(), 4.0);
 }
 
-/// If a result is not a float, it has no derivative: the error has its path, and it is not differentiated to zeros.
+/// A result that is not a float has no derivative. The error must name the path of the result; its derivative must not
+/// silently be zero.
 #[test]
 fn results_that_are_no_floats_are_named() {
     let whole = |x: Var| x.convert(Dtype::I64);
@@ -294,7 +295,7 @@ fn the_derivative_of_nothing_is_nothing() {
     };
     let (y, pulled) = run(f, &none).unwrap();
     assert_eq!((y, pulled.len()), (Tensor::from([3.0, 3.0]), 0));
-    // The derivative with respect to a captured value is right, too.
+    // The derivative with respect to a captured value must be right, too.
     let f = grad(|x: Var| value_and_grad(move |(): ()| x * x)(()).0);
     assert_eq!(run(f, 3.0).unwrap(), Tensor::from(6.0));
     let (y, dy) = run(jvp(|(): ()| full([], 3.0)), ((), ())).unwrap();

@@ -16,7 +16,8 @@ fn a_jit_is_shared_and_outlives_panics() {
     is(&jit(|x: Var| x.sin()));
 }
 
-/// If a closure calls its own `Jit`, the inner call compiles a program first, and the outer call uses that program.
+/// If a closure calls its own `Jit`, the inner call compiles and stores a program first, and the outer call uses that
+/// program instead of its own.
 #[test]
 fn the_first_program_of_a_kind_is_kept() {
     type Call = dyn Fn(usize) -> Tensor + Send + Sync;
@@ -34,8 +35,8 @@ fn the_first_program_of_a_kind_is_kept() {
     let weak = Arc::downgrade(&f);
     let call = move |n: usize| weak.upgrade().unwrap().call(vec![0.0; n]).unwrap();
     assert!(of.1.set(Box::new(call)).is_ok());
-    // The closure is traced as `x + 0`, and inside that trace as `x + 1`, which is stored first; then as `x + 2`
-    // and `x + 3`.
+    // The closure is traced as `x + 0` and, during that trace, as `x + 1`, which is stored first. The next traces are
+    // `x + 2` and `x + 3`.
     for (n, want) in [(1, 1.0), (2, 3.0), (1, 1.0), (2, 3.0)] {
         assert_eq!(f.call(vec![0.0; n]).unwrap().to_vec::<f64>().unwrap(), vec![want; n]);
     }
@@ -44,7 +45,8 @@ fn the_first_program_of_a_kind_is_kept() {
     assert_eq!(e.misses(), ["first call", "`argument` was f64[1] and is f64[2]"]);
 }
 
-/// If the programs were dropped recursively, each would need a stack frame, and the small stack would overflow.
+/// If programs were dropped recursively, each drop would need a stack frame, and the small stack of this test would
+/// overflow.
 #[test]
 fn many_programs_are_dropped() {
     const PROGRAMS: usize = 2000;

@@ -5,8 +5,8 @@ use tapeloom::prelude::*;
 
 const N: usize = 60;
 
-/// Returns a matrix, as a map, with a diagonal of widely different sizes and small off-diagonal elements; symmetric
-/// if requested.
+/// Returns a matrix, as a map from vectors to products, whose diagonal elements differ widely in size and whose other
+/// elements are small; symmetric if requested.
 fn matrix(symmetric: bool) -> impl Fn(Var) -> Var + Copy {
     move |x: Var| {
         let d = (arange(N, Dtype::F64) * 0.2).exp();
@@ -349,7 +349,7 @@ fn the_preconditioner_of_a_transposed_system_is_the_transpose() {
     }
 }
 
-/// A solution is linear in its right side, so a solver may stand in the map of another one, in loops, and be
+/// A solution is linear in its right side. So a solver may occur in the map of another solver and in loops, and may be
 /// transposed.
 #[test]
 fn solutions_are_linear_in_their_right_side() {

@@ -181,8 +181,8 @@ fn the_root_is_that_of_the_iteration_for_general_matrices() {
     hold("sqrt", &both, &[0, 1], &POSITIVE, EXACT);
 }
 
-/// The expected derivatives are those of matrix products, without divisions by differences of eigenvalues. Tests every
-/// mode, also where the function and an eigenvalue are 0.
+/// The expected derivatives are those of matrix products, which need no divisions by differences of eigenvalues. The
+/// test covers every mode, and points where the function and an eigenvalue are 0.
 #[test]
 fn a_polynomial_is_that_of_products() {
     let of = jit(all_orders(|a| linalg::matrix_function(a, |x: Var| x * x * x - 2.0 * x)));

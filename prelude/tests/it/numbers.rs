@@ -45,8 +45,8 @@ fn references_on_the_right() {
     assert_eq!(at(2.0, |x| &t * &x + t.clone() * &x), 12.0);
 }
 
-/// A number that is not representable is an error whose help works: floats are rounded, but must not become
-/// infinite, and an integer needs a wider integer dtype.
+/// A number that is not representable is an error, and the fix that the error suggests must work: floats are rounded,
+/// but must not become infinite, and an integer needs a wider integer dtype.
 #[test]
 fn numbers_that_do_not_fit() {
     fn refused(f: impl Fn(Var) -> Var, x: impl Args<Var>, help: &str) {

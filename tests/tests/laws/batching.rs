@@ -22,7 +22,7 @@ fn batch_of_a_derivative_is_map() {
 }
 
 /// Compares the batched function with the function applied to each batch member, for batches of 0, 1 and 3 members and
-/// every choice of arguments that are batched.
+/// for every choice of the arguments that are batched.
 pub(crate) fn batched(m: &mut Module, case: &Case) -> Result<(), Failure> {
     for size in [0, 1, 3] {
         let inputs: Vec<Vec<Tensor>> =

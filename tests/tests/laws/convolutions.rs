@@ -1,5 +1,5 @@
-//! Convolutions and windows: values and derivatives compared with the ones that `tests/data/conv/record.py` recorded
-//! from JAX.
+//! Convolutions and windows: values and derivatives compared with those that `tests/data/conv/record.py` recorded from
+//! JAX.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -142,8 +142,8 @@ fn a_batch_is_its_members() {
     }
 }
 
-/// Convolutions that the matrix library computes, from padded arrays or from copies of their windows: values and
-/// gradients agree with the interpreter, which does not use the library.
+/// Large convolutions, which the matrix library computes from padded arrays or from copies of the windows, must have
+/// the values and gradients of the interpreter, which does not use the library.
 #[test]
 fn large_ones_are_those_of_the_interpreter() {
     let numbers = |shape: &[usize], dtype: Dtype| {

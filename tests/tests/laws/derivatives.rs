@@ -63,8 +63,8 @@ fn linear_primitives_are_linear_and_transpose() {
     });
 }
 
-/// Compares `jvp` with finite differences of the function, along a direction of all float arguments and of each one
-/// alone.
+/// Compares `jvp` with finite differences of the function, along a direction of all float arguments, and along
+/// directions of one argument each.
 fn forward(m: &mut Module, case: &Case) -> Result<(), Failure> {
     let floats = case.floats();
     for active in subsets(&floats) {

@@ -90,8 +90,8 @@ struct Zeros {
     attributes: Vec<(usize, usize)>,
 }
 
-/// Returns the choices of places to set to zero: every set of the axes and attribute numbers that share an extent, and
-/// each axis of each operand together with any of the attribute numbers for that axis.
+/// Returns the choices of places to set to zero: every set of those axes and attribute numbers that have one extent,
+/// and each axis of each operand together with any of the attribute numbers for that axis.
 fn choices(shapes: &[Shape], attributes: &[(&'static str, Attr)]) -> Vec<Zeros> {
     let axes: Vec<(usize, usize, i64)> = shapes
         .iter()
@@ -108,7 +108,8 @@ fn choices(shapes: &[Shape], attributes: &[(&'static str, Attr)]) -> Vec<Zeros> 
         .collect();
     let mut all = Vec::new();
     let mut choose = |axes: Vec<(usize, usize)>, numbers: Vec<(usize, usize)>| {
-        // Up to six places are combined in all ways; of more, all are zero at once or each one alone.
+        // Up to six places are combined in all ways. If there are more, either all are zero at once or each is zero
+        // alone.
         let marked = vec![true; axes.len() + numbers.len()];
         let sets = match marked.len() {
             4..=6 => (1..1 << marked.len())

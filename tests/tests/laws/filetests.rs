@@ -46,8 +46,8 @@ fn check(file: &Path, bless: bool) -> Result<(), Failure> {
     Err(format!("expected\n{}got\n{output}", test.expected).into())
 }
 
-/// Each pass on the loop IR must have a folder of its name in `tests/filetests`, with a program that it changes, one
-/// that it leaves unchanged, and one that is run before and after it.
+/// Each pass on the loop IR must have a folder of its name in `tests/filetests`. The folder must contain a program that
+/// the pass changes, a program that it leaves unchanged, and a program that is run before and after the pass.
 #[test]
 fn every_pass_on_kernels_has_its_cases() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("filetests");
@@ -80,8 +80,8 @@ fn every_pass_on_kernels_has_its_cases() {
     }
 }
 
-/// Each pass on functions must have a folder of its name in `tests/filetests`, with a program that it changes, one that
-/// it leaves unchanged, and one that is run before and after it.
+/// Each pass on functions must have a folder of its name in `tests/filetests`. The folder must contain a program that
+/// the pass changes, a program that it leaves unchanged, and a program that is run before and after the pass.
 #[test]
 fn every_pass_on_functions_has_its_cases() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("filetests");

@@ -1,5 +1,6 @@
-//! Products of arrays with several free and contracted axes, large enough for the matrix library: values and gradients
-//! agree with the interpreter, which does not use the library, in whichever order operands and results are read.
+//! Products of arrays with several free and contracted axes, large enough for the matrix library. For every order in
+//! which operands and results are read, values and gradients must agree with the interpreter, which does not use the
+//! library.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -8,8 +9,8 @@ use tapeloom::prelude::*;
 
 type Program = fn(Vec<Var>) -> Vec<Var>;
 
-/// Programs with the shapes of their arguments. Most extents are equal, so that a wrong order of axes is no error of
-/// shapes, and only the comparison of values can detect it.
+/// Programs with the shapes of their arguments. Most extents are equal: a wrong order of axes is then no shape error,
+/// so only the comparison of values can detect it.
 fn programs() -> Vec<(&'static str, Program, Vec<Vec<usize>>)> {
     let cube = || vec![16, 16, 16];
     vec![

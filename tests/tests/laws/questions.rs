@@ -274,8 +274,8 @@ fn reads(m: &mut Module, n: usize, size: usize) -> FuncId {
     draft.finish(m, vec![y]).unwrap()
 }
 
-/// The gradient of n reads of one shared array costs n plus the size of the array, not n times the size: each call
-/// adds to the accumulator only at the element that it read.
+/// The gradient of n reads of one shared array must cost n plus the size of the array, not n times the size: the
+/// reverse of each read adds to the accumulator only at the element that was read.
 #[test]
 fn reads_of_a_shared_array_add_to_one_total() {
     let cost = |n: usize, size: usize| {

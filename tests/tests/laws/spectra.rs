@@ -2,8 +2,10 @@
 //! rounding, in functions that do not depend on the choice of vectors.
 //!
 //! In every mode, a derivative must be right or nan. It must be right if the values that the function reads are apart
-//! from all others. The expected derivative is the formula of Daletskii and Krein, from the values and vectors that a
-//! matrix was made of. For singular values it is that of `[[0, A], [Aᵀ, 0]]`, whose eigenvalues are `±s` and zeros.
+//! In every mode, a derivative must be right or nan. It must be right if the values that the function reads are apart
+//! from all others. The expected derivative is the formula of Daletskii and Krein, applied to the eigenvalues and
+//! eigenvectors from which the matrix was made. For singular values, the formula is applied to `[[0, A], [Aᵀ, 0]]`,
+//! whose eigenvalues are `±s` and zeros.
 //!
 //! ```text
 //! f(A) = Q f(λ) Qᵀ      D f(A)[H] = Q (f[λi, λj] ∘ QᵀHQ) Qᵀ
@@ -269,8 +271,8 @@ fn exists(case: &Case, member: &Member, order: usize) -> bool {
     }
 }
 
-/// Compares the derivatives of every case at every matrix, in every mode of this order, with the expected ones: they
-/// must be right, or nan where none exists.
+/// Compares the derivatives of every case at every matrix, in every mode of this order, with the expected ones. They
+/// must be right or, if the derivative does not exist, nan.
 #[track_caller]
 fn check(order: usize, cases: &[Case], members: &[Member], dtype: Dtype) {
     let within = if dtype == Dtype::F32 { 1e-3 } else { 1e-8 };
@@ -718,7 +720,8 @@ const SINGULAR_VALUES: &[&[f64]] = &[
     &[0.0, 0.0, 0.0],
 ];
 
-/// Square, tall and wide matrices; the last ones have fewer values than the spectra, whose first ones they take.
+/// Shapes of square, tall and wide matrices. The last ones have fewer singular values than the spectra have entries;
+/// their singular values are the first entries.
 const SHAPES: [(usize, usize); 7] = [(3, 3), (4, 3), (3, 5), (7, 3), (2, 6), (5, 1), (1, 4)];
 
 /// Returns matrices of one of [`SHAPES`]. A single value is 3 or 0, as the functions of the largest value require.
@@ -791,8 +794,9 @@ fn curvatures_of_singular_values_and_vectors_are_right_or_nan() {
     }
 }
 
-/// The projector onto the vectors of two nearly equal values is smooth, and the divisions by their gap cancel but for
-/// rounding errors. In a second derivative these are the rounding error over the square of the gap, not over its cube.
+/// The projector onto the vectors of two nearly equal values is smooth: divisions by the gap between these values
+/// cancel, except for rounding errors. In a second derivative, the remaining error is the rounding error over the
+/// square of the gap, not over its cube.
 #[test]
 fn curvatures_beside_a_small_gap_lose_digits_as_its_square() {
     let pair = |name, loss, block| Case {
@@ -839,8 +843,8 @@ fn curvatures_beside_a_small_gap_lose_digits_as_its_square() {
     }
 }
 
-/// The singular vector of a simple value 0, at the shorter side of the matrix, must have derivatives, for matrices with
-/// more rows than columns and with fewer.
+/// The singular vector of a single value 0, at the shorter side of the matrix, must have derivatives, for matrices with
+/// more rows than columns and for matrices with fewer.
 #[test]
 fn null_vectors_of_the_shorter_side_have_derivatives() {
     let spectra = &[&[3.0, 1.0, 0.0][..], &[3.0, 0.0, 0.0], &[1.0, 1.0, 0.0]];

@@ -209,8 +209,8 @@ fn pools_are_slow_sums() {
     report(&failures);
 }
 
-/// An infinite element must be multiplied by the kernel's elements only, in every lowering: multiplied by a zero of
-/// padding it would give nan.
+/// An infinite element must be multiplied by elements of the kernel only, in every lowering: a product of infinity and
+/// a zero from padding would be nan.
 #[test]
 fn an_infinite_element_meets_the_places_of_a_kernel_alone() {
     let mut failures = Vec::new();

@@ -10,8 +10,8 @@ static AT_THE_END: AtomicUsize = AtomicUsize::new(0);
 
 #[test]
 fn a_recording_allocates_the_bytes_that_it_reports() {
-    // The allocated bytes may exceed the reported ones by a twentieth and 100,000 bytes: memory that all operations of
-    // a kind share is not reported.
+    // The allocated bytes may exceed the reported ones by a twentieth plus 100,000 bytes: memory that all operations of
+    // one kind share is not reported.
     let says = |tape: usize, before: usize| {
         let grown = Counting::held() - before;
         assert!((tape..tape + tape / 20 + 100_000).contains(&grown), "says {tape}, is {grown}");
@@ -23,8 +23,7 @@ fn a_recording_allocates_the_bytes_that_it_reports() {
     drop(tape);
     assert!(Counting::held() - before < 100_000, "{} bytes stay", Counting::held() - before);
 
-    // A recorded loop saves the residuals of all its iterations, and a read of an element stores the array that it
-    // reads.
+    // A recorded loop saves the residuals of all its iterations. A recorded read of an element stores the whole array.
     let before = Counting::held();
     let x = Tensor::full(&[100], 0.5).unwrap();
     let iterations =
@@ -35,7 +34,7 @@ fn a_recording_allocates_the_bytes_that_it_reports() {
     says(tape.bytes(), before);
     drop(tape);
 
-    // Loops, branches and calls that differ each have their own body and derivative rules, which count too.
+    // Loops, branches and calls with different bodies each have their own derivative rules. Bodies and rules count too.
     type Step = fn(Var, u32) -> Var;
     let all: [(&str, Step); 3] = [
         ("loops", |y, i| fori_loop(3, |(_, y): (Var, Var)| y.sin() + f64::from(i), y)),
@@ -53,7 +52,7 @@ fn a_recording_allocates_the_bytes_that_it_reports() {
         assert!((says - says / 10..3 * says).contains(&grown), "{name}: says {says}, is {grown}");
     }
 
-    // Of a hundred sums and a hundred sines of them, the reverse pass reads only the sums: a hundred arrays.
+    // A hundred sums, and the sine of each, are recorded. The reverse pass reads only the sums: a hundred arrays.
     let n = 10_000;
     let x = Tensor::full(&[n], 0.5).unwrap();
     let walk = |x: Var| {

@@ -27,7 +27,7 @@ fn measured(what: &str, g: impl Fn(Var) -> Var + 'static, x: &Tensor) -> Explana
     let stays = Counting::held() - before - results.bytes().len();
     let says = e.workspace_bytes();
     assert!((says..says + LITTLE).contains(&stays), "{what}: {stays} bytes stay of {says}");
-    // A second call allocates its results only, and room into which the matrix library may pack one or both operands,
+    // A second call allocates its results only, and memory into which the matrix library may pack one or both operands,
     // depending on cache sizes.
     let packed = if e.kernels().contains("contract") { 2 * x.bytes().len() } else { 0 } + LITTLE;
     let (_, most) = Counting::most(|| call.call(x).unwrap());
@@ -94,8 +94,8 @@ fn explained_memory_equals_allocated_memory() {
     let lines: Vec<u32> = e.tape().rows().filter_map(|r| Some(r.location?.line())).collect();
     assert!(lines.iter().all(|line| lines[0].abs_diff(*line) < 8), "{}", e.tape());
 
-    // Each iteration reads the carry that the iteration before has also stacked as a result: the gradient must save it
-    // once.
+    // Each iteration reads a carry that the previous iteration has also stacked as a result. The gradient must save
+    // this array once.
     let x = Tensor::full(&[8, 8], 0.1).unwrap();
     let iteration = |(h, x): (Var, Var)| {
         let h = (h.dot(x) + 0.1).tanh();

@@ -16,8 +16,8 @@ fn then(((a, b), (c, d)): ((Var, Var), (Var, Var))) -> (Var, Var) {
 
 #[test]
 fn prefixes_of_every_length_are_those_one_by_one() {
-    // From 65 elements on, the scan is computed in blocks, and elements before the first whole block are a head: the
-    // lengths include heads of one element and of a whole block.
+    // From 65 elements on, the scan is computed in blocks; elements before the first whole block are a head. These
+    // lengths include heads of one element and heads of a whole block.
     for n in [0, 1, 2, 3, 4, 5, 8, 31, 64, 65, 66, 80, 81, 96, 97, 100, 257, 1000, 1025] {
         let (a, b) = (numbers(n), numbers(n));
         let (p, y) = run(|x| associative_scan(then, x), (&a, &b)).unwrap();
@@ -91,8 +91,8 @@ fn the_program_does_not_grow() {
     assert_eq!(some, many);
 }
 
-/// A scan of n elements applies the function about n times up to 64 elements and 2 n times beyond, counted as work: the
-/// function is so expensive that other work hardly counts.
+/// A scan of n elements applies the function about n times for up to 64 elements, and about 2 n times for more. The
+/// test counts work, and the function is so expensive that other work hardly counts.
 #[test]
 fn uses_are_linear() {
     fn dear(a: Var, b: Var) -> Var {

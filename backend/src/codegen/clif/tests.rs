@@ -333,8 +333,8 @@ fn every_code_at_the_edges() {
     }
 }
 
-/// A selection between a value and zero, by a condition from memory, is emitted as operations on bits: at edge values
-/// machine code must give the same bits as the interpreter.
+/// A selection between a value and zero, by a condition from memory, is compiled to bit operations. Machine code must
+/// give the interpreter's bits at edge values.
 #[test]
 fn choices_of_nothing_at_the_edges() {
     for dtype in [Dtype::F64, Dtype::F32] {

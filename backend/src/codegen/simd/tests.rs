@@ -525,8 +525,8 @@ fn more_masks_than_registers() {
     ));
 }
 
-/// A code without effect on a variable must return the variable's value at that time, even if the variable is set
-/// later.
+/// An operation that emits no instruction, such as a bitcast of a variable, must return the variable's value at that
+/// time, even if the variable is set later.
 #[test]
 fn a_value_is_not_the_variable_that_it_came_from() {
     agrees(

@@ -410,7 +410,8 @@ fn tails_of_derivatives_are_kept() {
     }
 }
 
-/// Derivatives whose formulas square a number must be accurate at points where the square overflows or underflows.
+/// Derivatives whose formulas contain the square of a number must be accurate even if the square overflows or
+/// underflows.
 #[test]
 fn derivatives_far_from_one_are_kept() {
     let half = 0.5f64;
@@ -778,8 +779,8 @@ fn ties_and_edges() {
     }
 }
 
-/// Powers of zero, where a naive formula meets 0 · ∞: all derivatives of x² and x³ at 0, and of x⁰ in both
-/// operands.
+/// Powers of zero, for which a naive formula computes 0 · ∞: all derivatives of x² and x³ at 0, and the derivatives of
+/// x⁰ in both operands.
 #[test]
 fn powers_at_zero() {
     let mut module = Module::new();

@@ -480,8 +480,8 @@ fn judge(findings: &mut Findings, entry: &Entry, form: Form, p: usize, got: &[f6
     }
 }
 
-/// Returns the order and the name of the number with index `k` in an answer: `values` values, then the gradient with
-/// respect to `n` arguments, then the Hessian.
+/// Returns the order and the name of the number at index `k` of an answer. An answer consists of `values` values, the
+/// gradient with respect to `n` arguments, and the Hessian.
 fn name_of(k: usize, values: usize, n: usize) -> (Order, String) {
     let x = |i: usize| format!("∂{}", ["x", "y", "z"][i]);
     if k < values {

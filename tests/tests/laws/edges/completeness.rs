@@ -83,8 +83,7 @@ pub const NOT_RECORDED: &[(&str, &str)] = &[
     ("says how attention weighs, and computes nothing", "bias causal mask new scale"),
 ];
 
-/// Macros invoked at the start of a line that define no public function of arrays, but traits of operators and
-/// iterators.
+/// Macros invoked at the start of a line that define traits of operators and iterators, not public functions of arrays.
 const OTHER_MACROS: &[&str] =
     &["axis", "axes", "elsewhere", "folds", "index", "left", "logic", "macro_rules", "ranges"];
 

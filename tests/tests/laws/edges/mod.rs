@@ -91,8 +91,8 @@ fn values_are_as_accurate_as_stated() {
     choices::check_block("accuracy", &accuracy::table());
 }
 
-/// The list of the functions that vectorized loops call for one element at a time is that of the book. `explain` must name
-/// such a function in its report of a loop.
+/// The book lists the functions that vectorized loops call for one element at a time; the list must be complete, and
+/// `explain` must name such a function in its report of a loop.
 #[test]
 fn functions_of_one_element_at_a_time_are_listed() {
     let is_scalar = |s: &Scalar| {

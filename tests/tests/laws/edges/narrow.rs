@@ -9,8 +9,8 @@ use super::functions::{FUNCTIONS, Form};
 use super::table::{Entry, Table, compute_in};
 use tapeloom::prelude::*;
 
-/// Functions whose terms cancel, with the lowest order of derivative at which they do. Their error is relative to the
-/// largest term, not to the result.
+/// Functions in whose derivatives terms cancel, with the lowest order of such a derivative. Their error is relative to
+/// the largest term, not to the result.
 const CANCEL: &[(&str, usize)] =
     &[("sinc", 0), ("hypot", 2), ("atan2", 2), ("beta", 2), ("betaln", 1)];
 

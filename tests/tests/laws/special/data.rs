@@ -28,8 +28,8 @@ fn read(entry: &Value) -> Recorded {
     Recorded { name: entry["name"].as_str().unwrap().to_owned(), rows, values }
 }
 
-/// A linear congruential generator, the same as in the script that recorded the values; the upper 53 bits of its state
-/// are a number below 1.
+/// A linear congruential generator, the same as in the script that recorded the values. The upper 53 bits of its state,
+/// as a fraction, are a number below 1.
 struct Dice(u64);
 
 impl Dice {

@@ -37,7 +37,7 @@ const fn stated(name: &'static str, call: Call, f64: f64) -> Stated {
     Stated { name, call, beside: |_, _| 0.0, tails: false, f64, f32: 1.0 }
 }
 
-/// Makes a row like `stated`, for a function that is computed in f32 for f32, with the error `f32`.
+/// Makes a row like `stated`, for a function that has an f32 implementation of its own, with the error bound `f32`.
 const fn in_both(name: &'static str, call: Call, f64: f64, f32: f64) -> Stated {
     Stated { f32, ..stated(name, call, f64) }
 }

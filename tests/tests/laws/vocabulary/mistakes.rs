@@ -5,8 +5,8 @@ use super::values::cases;
 use tapeloom::prelude::*;
 use tapeloom_ir::ArrayType;
 
-/// Returns whether an error text is about the test's call instead of the function: the call passes a number that does
-/// not fit the dtype of an array, or prepares an array.
+/// Returns whether an error text is about the test's own call and not about the function: the call passes a number that
+/// is not representable in the dtype of an array, or the error comes from code that prepares an array.
 fn in_the_call(name: &str, text: &str) -> bool {
     text.contains("]: the number")
         || (name == "select_first" && text.contains("`mul`"))

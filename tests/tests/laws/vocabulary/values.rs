@@ -1,6 +1,6 @@
-//! Values and derivatives of the composed functions, compared with numbers that the scripts in
-//! `tests/data/vocabulary` recorded from numpy, SciPy and JAX. Derivatives are also compared with finite differences, f32 results with f64 results,
-//! and batches with loops over their members.
+//! Values and derivatives of the composed functions, compared with numbers that the scripts in `tests/data/vocabulary`
+//! recorded from numpy, SciPy and JAX. Derivatives are also compared with finite differences, f32 results with f64
+//! results, and batches with loops over their members.
 
 use super::calls::{CALLS, Call};
 use crate::recorded_values::{RecordedValue, recorded_values, report};

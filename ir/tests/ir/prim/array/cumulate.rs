@@ -26,7 +26,8 @@ fn folds_begin_at_either_end() {
     assert!(eval1(op(Cumulation::Max, false), &x).at(3).to_f64().is_nan());
 }
 
-/// Equal maxima so far must share a result's tangent evenly, as in `reduce_max`: at index 3, three give a third each.
+/// Equal maxima must share the tangent of a result evenly, as in `reduce_max`: at index 3, three elements get a third
+/// each.
 #[test]
 fn ties_share_evenly() {
     let x = [Tensor::from([2.0, 1.0, 2.0, 2.0, 3.0])];

@@ -31,7 +31,7 @@ fn reads_of_one_array_transpose_to_writes_in_place() {
     let (first, next) = (["pad"], ["slice", "add", "dynamic_update_slice"]);
     let want = [&first[..], &next, &next].concat();
     assert_eq!(transposed(vec![read(0), read(7), read(7)], &x), want);
-    // A slice with stride 2 is no contiguous box that could be written.
+    // A slice with stride 2 is not a contiguous box, so no update can write it.
     let apart = op(&[0], &[1000], &[2]);
     assert_eq!(transposed(vec![read(0), apart.into()], &x), ["pad", "pad", "add"]);
 }
