@@ -86,7 +86,7 @@ fn movement() {
         .unwrap();
 }
 
-/// `(n - 1) * (1 / (n - 1))` is below 1 for some n, of which 50 is the first.
+/// `(n - 1) * (1 / (n - 1))` is below 1 for some n; the smallest of them is 50.
 #[test]
 fn ranges_end_where_they_are_told() {
     for n in [2, 3, 50, 99, 104] {
@@ -283,9 +283,8 @@ fn a_product_scattered_into_one_place_has_no_wrong_fourth_derivative() {
     assert!(unknown.iter().all(|y| !y.is_finite()), "{unknown:?}");
 }
 
-/// The diagonal of an n by m matrix has min(n, m) elements, with unchanged bits.
-/// Beside zeros, products of the other factors that overflow give nan instead of a derivative, never a wrong number;
-/// products that stay finite give the derivative.
+/// If a product has zero factors, and the product of the other factors overflows, derivatives may be nan, but never a
+/// wrong number. If the product of the other factors is finite, derivatives must be right.
 #[test]
 fn overflow_beside_zeros_makes_derivatives_of_products_nan() {
     let total: fn(Var) -> Var = |x| x.prod();
@@ -478,7 +477,7 @@ fn einsum_multiplies_in_the_cheapest_order() {
     near(many(einsum), &many(einsum_left_to_right));
 }
 
-/// A coordinate that is not a number has no value, and one at infinity has that of the border.
+/// A coordinate that is nan gives nan, and an infinite coordinate gives the value of the border.
 #[test]
 fn coordinates_may_be_infinite() {
     use tapeloom::interpolate::{Border, Order, map_coordinates};
@@ -582,7 +581,7 @@ fn relative_entropies_of_distant_numbers() {
     assert!((y[3] - 46.051_7).abs() < 1e-4 && y[4] == -1e20, "{y:?}");
 }
 
-/// Numbers of elements that f32 does not hold, and numbers of segments that i64 does not hold.
+/// The number of elements may not be representable in f32, and the number of segments not in i64.
 #[test]
 fn segments_may_be_many_or_large() {
     let n = (1 << 24) + 4;

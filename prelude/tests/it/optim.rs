@@ -22,7 +22,7 @@ fn after<O: Optimizer<Var>>(optimiser: &O) -> Var {
     p.square().sum()
 }
 
-/// The loss after some steps is differentiable with respect to every setting of the optimiser.
+/// The loss after some steps must be differentiable with respect to every numeric setting of the optimiser.
 #[test]
 fn steps_have_derivatives_in_their_numbers() {
     let descent = |(rate, momentum): (Var, Var)| after(&optim::sgd(rate).momentum(momentum));
@@ -212,7 +212,8 @@ fn minimisers_find_minima() {
 /// Minimises common test functions from their usual starts.
 #[test]
 fn minimisers_master_narrow_valleys() {
-    // Pairs of parameters, which have one minimum; in a chain of ten, the function has another one.
+    // Pairs of parameters, whose function has one minimum. For a chain of ten parameters, the function has a second
+    // minimum.
     let pairs = |x: Var| {
         let x = x.reshape([5, 2]);
         (x.index_axis(1, 0), x.index_axis(1, 1))
@@ -240,8 +241,8 @@ fn minimisers_master_narrow_valleys() {
     go("levenberg_marquardt", run(squares, &start).unwrap());
 }
 
-/// The end of a search depends neither on the unit of a loss nor on a constant in it. An unbounded descent does not
-/// converge.
+/// The end of a search must depend neither on the unit of the loss nor on a constant that is added to the loss. An
+/// unbounded descent must not converge.
 #[test]
 fn minimisers_know_no_units() {
     type Minimise = Box<dyn Fn(&dyn Fn(Var) -> Var, Var) -> (Var, optim::Outcome<Var>)>;
@@ -378,8 +379,9 @@ fn no_gradient_is_no_step_without_an_epsilon() {
     assert!(slope[0] == 0.0 && slope[1].abs() < 1e-15, "{slope:?}");
 }
 
-/// A quadratic whose curvatures are from 2 to 20,000 takes BFGS about as many iterations as numbers, as with exact line
-/// searches; SciPy's takes 109 iterations and 120 evaluations. The unit of the loss changes nothing.
+/// For a quadratic function with curvatures from 2 to 20,000, BFGS must take about as many iterations as there are
+/// parameters, as with exact line searches; SciPy's BFGS takes 109 iterations and 120 evaluations. The unit of the loss
+/// must not change the number.
 #[test]
 fn bfgs_copes_with_bad_scales() {
     for unit in [1.0, 1e-6, 1e6] {
@@ -525,7 +527,7 @@ fn covariances_are_those_of_formulas() {
     let scaled = sigma.map(|s| 10.0 * s);
     near(&run(fit(false), (x, y, scaled)).unwrap().covariance, &absolute.map(|c| c * mean));
     near(&run(fit(true), (x, y, scaled)).unwrap().covariance, &absolute.map(|c| c * 100.0));
-    // Of two parameters of which only the sum matters, neither is determined.
+    // Only the sum of these two parameters matters, so neither of them is determined.
     let same = |((a, b), x): ((Var, Var), Var)| (a + b) * x;
     let (p, deviations, fit) = run(
         |(x, y): (Var, Var)| {

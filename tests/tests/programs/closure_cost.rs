@@ -72,8 +72,8 @@ fn lines(programs: &[&str], copies: usize) -> usize {
     text.lines().filter(|l| l.starts_with("  ")).count()
 }
 
-/// Returns the path of the compiled tapeloom library that this test was built with: the newest file. Builds with other
-/// features leave other files beside it; cargo has just updated ours, so the newest is ours or one of the same source.
+/// Returns the path of the compiled tapeloom library that this test was built with. Builds with other features leave
+/// other files in the same folder; cargo has just updated ours, so the newest file is ours or one of the same source.
 fn library() -> PathBuf {
     let folder = std::env::current_exe().unwrap().parent().unwrap().to_owned();
     let age = |path: &PathBuf| -> SystemTime { path.metadata().unwrap().modified().unwrap() };

@@ -82,8 +82,8 @@ const WALKS: &[(&str, Walk)] = &[
 #[test]
 fn every_walk_survives_the_deepest_calls() {
     on_a_small_stack(|| {
-        // Calls of the last two kinds are expanded: they are traversed by the code that traverses outlined calls, or
-        // not at all, so a thousand levels suffice for them.
+        // Calls of the last two kinds are expanded. Traversals either handle them like outlined calls or do not meet
+        // them, so a thousand levels suffice.
         for ((how, call), depth) in CALLS.iter().zip([DEEPEST_CALL, 1000, 1000]) {
             for (name, walk) in Sweep::Depth.all(WALKS) {
                 let mut m = Module::new();
@@ -122,8 +122,8 @@ fn pruning_survives_the_deepest_calls() {
     });
 }
 
-/// Traversals of nested calls that save residuals. A callee's residuals are also residuals of all its callers: n levels
-/// with two residuals each pass on n (n - 1) of them, so the chains here are shorter.
+/// Traversals of nested calls that save residuals. A callee's residuals are also residuals of all its callers: with n
+/// levels that save two residuals each, n (n - 1) residuals are passed on. So the chains here are shorter.
 #[test]
 fn every_walk_survives_deep_calls_that_keep_values() {
     on_a_small_stack(|| {

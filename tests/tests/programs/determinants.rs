@@ -284,7 +284,8 @@ fn of_any_scale() -> Vec<Rows> {
 
 #[test]
 fn derivatives_of_determinants_are_right_where_the_determinant_is_out_of_range() {
-    // |A|² is in range, |A|³ is not. Seven exponents for ten matrices: neighbours in the batch differ by up to 2¹⁰⁰⁰.
+    // |A|² is in range, |A|³ is not. There are seven exponents for ten matrices, so the scales of neighbours in the
+    // batch differ by up to 2¹⁰⁰⁰.
     let exponents = [-500, 500, 0, 400, -400, 20, -499];
     for modes in ["f", "r", "ff", "fr", "rf", "rr", "rfr", "fff"] {
         check_scaled(&of_any_scale(), &exponents, modes, linalg::det, Dtype::F64);

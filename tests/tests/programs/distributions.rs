@@ -68,8 +68,9 @@ fn samples_are_those_of_jax() {
     assert_eq!(seen, 38);
 }
 
-/// Returns the Kolmogorov-Smirnov statistic of samples against a distribution function `below`: their largest distance,
-/// times the root of the number of samples, so that 1.95 is exceeded once in a thousand.
+/// Returns the Kolmogorov-Smirnov statistic of samples: the largest distance of their distribution from the
+/// distribution function `below`, times the root of the number of samples. A correct sampler exceeds 1.95 once in a
+/// thousand tests.
 fn distance(samples: &[f64], below: impl Fn(f64) -> f64) -> f64 {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -225,8 +226,8 @@ fn counts_follow_their_probabilities() {
     assert!(mean.abs() < 0.08, "{mean}");
 }
 
-/// Derivatives of expectations, of first and second order, are compared with formulas; and derivatives of a sample with
-/// respect to its parameter, with the distribution function, which is constant along them.
+/// Derivatives of expectations, of first and second order, are compared with formulas. Derivatives of a sample with
+/// respect to its parameter must leave the value of the distribution function at the sample constant.
 #[test]
 fn samples_move_as_their_distributions_do() {
     // The expected moments of a gamma distribution with shape a are E x² = a (a + 1) and E ln x = ψ(a).
@@ -451,8 +452,8 @@ fn samples_at_tiny_shapes_stay_where_they_are() {
     }
 }
 
-/// Extreme shape parameters: for a shape of -0 all samples must be 0, and for infinitely many degrees of freedom
-/// samples must be normal.
+/// Extreme shape parameters: for a shape of -0 all samples must be 0; for infinitely many degrees of freedom samples
+/// must be normal.
 #[test]
 fn shapes_at_the_ends_of_their_ranges() {
     let x = run(|a: Var| random::gamma(random::key(0), a, [4]), -0.0).unwrap();

@@ -85,7 +85,7 @@ fn a_loop_runs_as_many_iterations_as_it_may() {
             let said = ["did not end after 9 iterations", "would run 10 iterations, and may run 9"];
             assert!(said.iter().any(|s| text.contains(s)), "{name}, {engine}: {text}");
         }
-        // At 0.0 the loops run no iteration, which a limit of 0 must allow (for the nested loop, 3: its inner loop).
+        // At 0.0 the loops run no iteration, so a limit of 0 must suffice; the nested loop needs 3, for its inner loop.
         for (engine, found) in calls(f, 0.0, Some(if name == "inside another" { 3 } else { 0 })) {
             found.unwrap_or_else(|e| panic!("{name}, {engine}: {e}"));
         }

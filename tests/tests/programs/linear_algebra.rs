@@ -244,8 +244,8 @@ fn an_accelerator_refuses_a_library_routine() {
     );
 }
 
-/// If eigenvalues are equal, functions that do not depend on the order of the eigenvalues must still have finite
-/// derivatives: here the unit matrix.
+/// If eigenvalues are equal, as those of the unit matrix here, functions that do not depend on the order of the
+/// eigenvalues must still have finite derivatives.
 #[test]
 fn symmetric_functions_of_equal_eigenvalues_have_their_derivative() {
     let unit = [[1.0, 0.0], [0.0, 1.0]];
@@ -320,8 +320,8 @@ fn measures_are_right_at_the_ends_of_the_range() {
     assert_eq!(run(norm, [[f64::INFINITY, 0.0]]).unwrap().item::<f64>().unwrap(), f64::INFINITY);
     let (value, slope) = run(value_and_grad(norm), [[f64::NAN, 2.0]]).unwrap();
     assert!(value.numbers().chain(slope.numbers()).all(|x| x.is_nan()), "{slope:?}");
-    // The Frobenius norm squared has a second derivative of 2 everywhere, although the norm, from which it is computed
-    // here, has no derivative at 0.
+    // The square of the Frobenius norm has a second derivative of 2 everywhere. Here the square is computed from the
+    // norm, which has no derivative at 0.
     let square = |a: Var| norm(a) * norm(a);
     let slope = run(grad(square), [[0.0, 0.0]]).unwrap();
     assert_eq!(slope, Tensor::from([[0.0, 0.0]]));

@@ -105,8 +105,8 @@ fn a_loop_without_an_iteration_has_no_derivative() {
     }
 }
 
-/// In a batch with different trip counts, the member with no iterations must have a derivative of zero, and the other
-/// its own.
+/// In a batch with different trip counts, the member without iterations must have a derivative of zero, and the other
+/// member must have the same derivative as alone.
 #[test]
 fn members_without_an_iteration_have_no_derivative() {
     let (name, inside, _) = PAIRS[3];
@@ -199,9 +199,9 @@ fn the_work_of_branches_is_that_of_one() {
     assert!(both >= one && 4 * both < 5 * one, "{both} beside {one}");
 }
 
-/// The result of a host function is saved and never recomputed. If a loop's body computes it from values that no
-/// iteration changes, alone or in a further function, the value is hoisted: the error of a budget that is too small for
-/// it must name its type without an axis of iterations, and the line in the body.
+/// The result of a host function is saved and never recomputed. If a loop's body calls the function, directly or in a
+/// callee, on values that no iteration changes, the call is hoisted. If a budget is too small for the result, the error
+/// must name the type of the result without an axis of iterations, and the line in the body.
 #[test]
 fn a_budget_names_the_invariant_that_does_not_fit() {
     fn table(a: Var) -> Var {

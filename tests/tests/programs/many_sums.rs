@@ -2,9 +2,9 @@
 
 use tapeloom::prelude::*;
 
-/// Sums over one extent share loops, so that arrays are read together, but at most 16 sums share one loop: each holds
-/// its accumulators in registers, and the time of register allocation grows faster than their number. Sums of 200
-/// arrays in one loop took 19 seconds to compile.
+/// Sums over equal extents share loops, so that their arrays are read together. At most 16 sums share one loop: each
+/// sum holds accumulators in registers, and the time of register allocation grows faster than the number of sums. Sums
+/// of 200 arrays in one loop took 19 seconds to compile.
 #[test]
 fn sums_of_many_arrays_share_loops_in_groups() {
     let loops = |arrays: usize| {

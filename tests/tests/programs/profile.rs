@@ -38,7 +38,8 @@ fn the_slow_one_of_three_loops_is_found() {
     };
     let (x, y) = (numbers(&[256, 256]), numbers(&[4096]));
     let measure = |_| jit(f).profile((&x, &y)).unwrap();
-    // Other processes may interrupt one of the small loops for longer than the product takes, but not each time.
+    // Other processes may interrupt a small loop for longer than the product takes. This does not happen in every
+    // profile.
     let mut profiles = (0..20).map(measure);
     let found = profiles
         .find(|(_, p)| p.slowest().is_some_and(|s| s.time * 2 > p.total && s.equations == ["dot"]));

@@ -67,7 +67,7 @@ fn polynomial(b: &[Var], x: Var) -> Var {
     b.iter().rev().fold(x.zeros_like(), |sum, b| sum * x + *b)
 }
 
-/// Returns a ratio of polynomials of degree n; the constant below is 1.
+/// Returns a quotient of polynomials of degree n; the constant of the denominator is 1.
 fn rational(n: usize, b: &[Var], x: Var) -> Var {
     polynomial(&b[..=n], x) / (1.0 + x * polynomial(&b[n + 1..], x))
 }
@@ -146,8 +146,8 @@ fn certified_regressions() {
                 digits(&deviations, &given.deviations),
                 digits(&fit.residual_sum, &[given.sum]),
             ];
-            // From this start, the model runs to the constant that fits best, on which the rate b2 has no effect: its
-            // deviation says so. MINPACK runs there as well.
+            // From this start, the model converges to the constant that fits best. There the rate b2 has no effect, and
+            // its deviation shows this. MINPACK converges to the same constant.
             if (name.as_str(), i) == ("BoxBOD", 0) {
                 assert!(converged && deviations.to_vec::<f64>().unwrap()[1] > 1e9);
                 continue;

@@ -1,5 +1,5 @@
-//! Searches in sorted vectors, on every engine, compared with counts over all pairs of element and query; vectors up to
-//! a length are compared with all queries elementwise, longer ones bisected. Also the work of a search.
+//! Searches in sorted vectors, on every engine, compared with counts over all pairs of element and query. Short vectors
+//! are compared elementwise with all queries, longer vectors are bisected. Also the work of a search.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -6,7 +6,7 @@
 use tapeloom::prelude::*;
 use tapeloom_tests::Agreement;
 
-/// A function of a matrix, of an index, and of two indices in an array.
+/// A function of a matrix, an index, and an array of two indices.
 type Program = fn(Var, Var, Var) -> Var;
 
 /// A name, a program that slices a result, and the same program with sliced operands.

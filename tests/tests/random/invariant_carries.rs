@@ -48,7 +48,7 @@ fn all(x: Var) -> Var {
     sum(fori_loop(9, |(_, s): (Var, State)| s, start(x)))
 }
 
-/// A loop in which one value is two invariant carries, and captured by the body.
+/// A loop in which one value is the initial value of two invariant carries and is also captured by the body.
 fn twice(x: Var) -> Var {
     let y = x.cos() * 0.9;
     let iteration = |(_, (z, a, b)): (Var, State)| ((z * a + b * y).sin() * 0.6, a, b);
@@ -81,8 +81,8 @@ fn scanned(x: Var) -> Var {
     sum(s) + stacked.sin().sum() * 0.1
 }
 
-/// An outer loop reads the inner loop's invariant carry, so the sum of its cotangents passes through both loops. Only
-/// when the inner call is differentiated is the carry found to be invariant.
+/// An outer loop reads the invariant carry of an inner loop, so the sum of the carry's cotangents passes through both
+/// loops. The compiler finds that the carry is invariant only when it differentiates the inner call.
 fn mapped(x: Var) -> Var {
     let (_, y, s) = start(x);
     let same = checkpoint(step, Policy::Everything);

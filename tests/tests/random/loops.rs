@@ -253,7 +253,7 @@ fn forward_mode_follows_a_condition() {
     assert!((y[2].at(0).to_f64() - slope).abs() < 1e-7 * slope.abs(), "{y:?} {slope}");
 }
 
-/// A loop on a condition, in a loop over elements, in a loop on a condition; the innermost loop, and a branch that
+/// Three nested loops: on a condition, over elements, and on a condition. The innermost loop, and a branch that
 /// contains it, have residuals.
 const NESTED: &str = "func @below(%0: f64[]) -> (bool[]) {
   %1: bool[] = lt %0, 2.0

@@ -117,7 +117,8 @@ impl Text {
         format!("{:?}", (0..n).collect::<Vec<_>>()).replace(' ', "")
     }
 
-    /// Draws whether iterations of an inner loop write the elements of a row one by one, as many as there are.
+    /// Draws whether the iterations of an inner loop write the elements of a row one by one. This is possible only if
+    /// the row has as many elements as the loop has iterations.
     fn is_filled(&mut self, counters: &[String]) -> bool {
         let fits = self.shape.len() == 2 && counters.len() == 2 && self.shape[1] == self.trips[1];
         fits && !self.coin(3)
@@ -129,7 +130,8 @@ impl Text {
         let again = !self.place.is_empty() && self.coin(2);
         let n = match again {
             true => self.place.len(),
-            // The write is to one element of a row, at the number of the inner iteration.
+            // If a row is filled one by one, the write is to one element of the row, at the index of the inner
+            // iteration.
             false if self.series.is_some() => 1 + usize::from(self.is_filled(counters)),
             false if self.coin(3) => 1,
             false => rank,
@@ -442,8 +444,8 @@ fn narrowed_loops_compute_the_same() {
     }
 }
 
-/// Regression: an iteration computes the value to write from the array, and then the index of the write. Passes must
-/// not place the read after the index.
+/// Regression: an iteration computes the value to write from the array, and only then the index of the write. Passes
+/// must not place the read after the computation of the index.
 #[test]
 fn parts_that_are_made_before_their_place_is_known() {
     let x = Tensor::new(&[36], (0..36).map(f64::from).collect::<Vec<_>>()).unwrap();

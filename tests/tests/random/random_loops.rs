@@ -21,8 +21,8 @@ fn values_gradients_and_effects_are_those_of_every_policy() {
 }
 
 /// Regression: a call under `checkpoint_carries` is inlined into its caller under every policy. Gradients must have the
-/// same bits: where the call reads an element of an array, the element's cotangent is added after those of the whole
-/// array.
+/// same bits: if the call reads an element of an array, the element's cotangent must be added after the cotangents of
+/// the whole array.
 #[test]
 fn checkpoint_carries_changes_no_bit() {
     let until = Step::Iterations(Iterations::Until, 1, vec![Step::Code(13), Step::Code(11)]);
@@ -71,9 +71,9 @@ fn budgets_are_obeyed_or_refused_with_the_least_number() {
     for_all(Sweep::Budgets, Program::draw, random_loops::budgets);
 }
 
-/// Regression: in a checkpoint inside a budget, the reverse pass of the first loop stands behind two barriers, that of
-/// the second loop behind one. The cotangent that passes between them must not count as tape: the tape must be within
-/// the budget.
+/// Regression: in a checkpoint inside a budget, the reverse pass of the first loop stands behind two barriers, and the
+/// reverse pass of the second loop behind one. The cotangent that passes from one reverse pass to the other must not
+/// count as tape, so the tape must be within the budget.
 #[test]
 fn cotangents_between_loops_of_one_reverse_pass_are_no_tape() {
     let reverse = Step::Iterations(Iterations::Reverse, 5, vec![Step::Code(8)]);

@@ -7,7 +7,7 @@ use tapeloom::prelude::*;
 use tapeloom_ir::parse_module;
 use tapeloom_tests::{Agreement, Rng, Sweep};
 
-/// A random program: for each step the number of an operation, and of the values and indices that it takes.
+/// A random program: for each step, the index of an operation and the indices of its operands.
 type Steps = Vec<[usize; 4]>;
 
 /// Runs the steps on a matrix `x`, a vector `h` with one element per column of `x`, and an index `i`.
@@ -62,7 +62,8 @@ fn program(rng: &mut Rng) -> impl Fn((Var, Var, Var)) -> Var + Clone + use<> {
         match trips {
             0 => part(h, i),
             n => {
-                // Each iteration multiplies differences by less than one, so sums in another order stay close.
+                // Each iteration multiplies differences by less than one, so results stay close if sums have another
+                // order.
                 let step = |(k, h): (Var, Var)| h * 0.5 + (part(h, i + k) * 1e-3).sin() * 0.01;
                 fori_loop(n, step, h).sum()
             }

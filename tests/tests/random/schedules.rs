@@ -14,8 +14,8 @@ use tapeloom_tests::equivalences::{
 use tapeloom_tests::{Agreement, Sweep};
 use tapeloom_transforms::Transforms;
 
-/// Moves a pendulum by one time step. The step is the body of an inner loop of one iteration (`one` is 1), in the next
-/// line, whose iterations `report` counts.
+/// Moves a pendulum by one time step. The step is the body of an inner loop with one iteration (`one` is 1). `report`
+/// counts the iterations of this loop by its line, the next line.
 fn counted(one: Var, (x, v): (Var, Var)) -> (Var, Var) {
     fori_loop(one, |(_, (x, v)): (Var, (Var, Var))| (x + v * 0.01, v - x.sin() * 0.01), (x, v))
 }

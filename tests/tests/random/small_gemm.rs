@@ -200,7 +200,7 @@ fn random_compositions() {
         let got: [Tensor; 3] = native.call(args).unwrap().into();
         let want: [Tensor; 3] = interpreted.call(args).unwrap().into();
         // Iterations can turn small numbers into numbers of six digits, and amplify rounding errors. The tolerance is
-        // the amplification, measured by changing the last bit of each argument.
+        // this amplification: it is measured by changing the last bit of each argument.
         let up = jit(|x: Var| x * (1.0 + f64::EPSILON));
         let moved = [up.call(&x).unwrap(), up.call(&y).unwrap(), up.call(&w).unwrap()];
         let moved = [(&moved[0], &y, &w), (&x, &moved[1], &w), (&x, &y, &moved[2])];

@@ -45,7 +45,7 @@ fn wrong(program: &Rc<Vec<Statement>>, transforms: &[Transform]) -> Vec<String> 
 }
 
 /// Shrinks a failing program as long as it still fails: statements are left out, or replaced by their bodies. Returns
-/// it with its failures.
+/// the smallest failing program and its failures.
 fn shrunk(mut program: Vec<Statement>, transforms: &[Transform]) -> (Vec<Statement>, Vec<String>) {
     let mut found = wrong(&Rc::new(program.clone()), transforms);
     let mut i = 0;
@@ -362,8 +362,8 @@ fn arrays_are_written_in_place() {
     assert_eq!(slope.call(&x).unwrap(), Tensor::full(&[N], 1.0).unwrap());
 }
 
-/// For an update of a `Ref` in a loop, reverse mode may save its index and the elements that it needs, but never the
-/// array: the workspace must be below 200 bytes per iteration.
+/// For an update of a `Ref` in a loop, reverse mode may save the index of the update and the elements that the reverse
+/// pass reads, but never the array: the workspace must be below 200 bytes per iteration.
 #[test]
 fn iterations_keep_elements_and_no_arrays() {
     const N: usize = 1000;

@@ -672,7 +672,7 @@ fn pairs() -> Vec<(&'static str, F, F)> {
     pairs
 }
 
-/// Returns `n` as a run-time value, so that loops have no static trip count.
+/// Returns `n` as a run-time value, so that a loop with this trip count has no static trip count.
 fn number(n: i64) -> Var {
     constant([n]).sum()
 }

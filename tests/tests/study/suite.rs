@@ -80,7 +80,7 @@ fn gradients_by_hand_are_slopes() {
     }
 }
 
-/// The expected gradient of the mutated logsum: 1 for every x[i] but the first, whose derivative is 2 - n.
+/// The expected gradient of the mutated logsum: 2 - n for the first element, 1 for all others.
 #[test]
 fn slopes_of_a_logarithm_of_a_product() {
     let kernel = KERNELS.iter().find(|k| k.name == "logsum").unwrap();

@@ -23,6 +23,7 @@ fn rows_that_are_no_patterns_are_refused() {
         assert_eq!(unusable(&[row(text, "?x")]), ["row"], "{text}");
         assert_eq!(unusable(&[row("(add ?x 0)", text)]), ["row"], "{text}");
     }
-    // Both rows must be reported as unusable: a left-hand side that is a variable, a right-hand side with an unknown one.
+    // Both rows must be reported as unusable: the first has a variable as left-hand side, the second an unknown
+    // variable in the right-hand side.
     assert_eq!(unusable(&[row("?x", "?x"), row("(add ?x 0)", "?y")]), ["row"; 2]);
 }

@@ -1,7 +1,7 @@
 //! Tests that generated code contains no address of the process: it is translated into a module that stores bytes.
 //!
-//! The library does not write object files yet; this test checks their prerequisites. Like an object file, the
-//! module holds the bytes of each function and the names that they refer to. A linker could resolve every name, and
+//! The library does not write object files yet; this test checks the prerequisites. Like an object file, the module
+//! holds the bytes of each function and the names to which the functions refer. A linker could resolve every name, and
 //! the bytes contain no address of a function of this process.
 
 use super::{Symbols, translate};

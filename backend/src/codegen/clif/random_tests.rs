@@ -28,7 +28,7 @@ use std::collections::BTreeSet;
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal, Tensor};
 
-/// The number of elements of every buffer: of the entry kernel's, and of a callee's.
+/// The number of elements of every buffer of the entry kernel (`ENTRY`), and of every buffer of a callee.
 pub(crate) const ENTRY: usize = 24;
 const CALLEE: usize = 8;
 /// The absolute value to which stored and folded numbers are clamped, so that they do not grow.
@@ -49,7 +49,7 @@ struct Generator<'a> {
     arrays: Vec<BufferVersion>,
     /// Buffers of f64 whose contents are unused, and that no surrounding loop swaps with another buffer.
     spare: Vec<BufferId>,
-    /// A buffer that is only written, and in which some elements are never written.
+    /// A buffer that is written and never read; some of its elements are never written.
     unread: BufferId,
     /// A buffer into which contractions accumulate, and that is never an operand of a contraction.
     sums: BufferId,

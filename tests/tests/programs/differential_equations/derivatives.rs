@@ -56,7 +56,8 @@ fn derivatives_are_those_of_the_discrete_steps() {
     let differences: Vec<f64> =
         above.numbers().zip(below.numbers()).map(|(a, b)| (a - b) / (2.0 * h)).collect();
     assert!(near(&numbers(&dy), &differences, 1e-9, 1.0), "{dy:?} and {differences:?}");
-    // The solution differs from the exact one by more than 1e-9, so the check above is not true of its derivative.
+    // This solution differs from the exact one by more than 1e-9, so the derivative checked above is not that of the
+    // exact solution.
     assert!((numbers(&y)[2] - 0.5).abs() > 1e-9);
 }
 
@@ -196,8 +197,8 @@ fn adjoints_of_members_are_those_alone() {
 
 #[test]
 fn the_steps_of_an_adjoint_are_chosen_by_its_own_error() {
-    // At rest, x(0) = 0, the error gives no step size; still the derivative of x(t) with respect to x(0) must be cos
-    // 3t.
+    // At rest, x(0) = 0, the error estimate is 0 and determines no step size. The derivative of x(t) with respect to
+    // x(0) must still be cos 3t.
     let place = |x0: Var| {
         let f = |(_, (x, v)): (Var, (Var, Var))| (v, -9.0 * x);
         let method = ode::dopri5().rtol(1e-9).atol(1e-9).adjoint();
@@ -224,7 +225,8 @@ fn an_adjoint_keeps_nothing_of_its_steps() {
 }
 
 /// If `select` leaves failed batch members out of a sum, the derivatives of the other members must not depend on the
-/// failed ones, and those of the failed ones must be 0, in a batch and alone, also if the slope is infinite at the end.
+/// failed ones. The derivatives of failed members must be 0, in a batch and alone, even if the slope is infinite at the
+/// end.
 #[test]
 fn derivatives_of_failures_are_zero() {
     type F = fn(Var, Var, Var) -> Var;
@@ -325,7 +327,7 @@ fn steps_of_an_adjoint_look_at_the_error_of_the_gradient() {
         assert!(off(ode::dopri5().adjoint(), end) < 2e-5, "{}", off(ode::dopri5().adjoint(), end));
     }
     assert!(off(ode::dopri5().seminorm(), 8e-3) > 1e-3);
-    // The integral returns to 0 at the end, so its error must be measured relative to the values on the way.
+    // The integral returns to 0 at the end, so its error must be measured relative to its values at earlier times.
     let turn = |p: Var| {
         let f = |(t, y): (Var, Var)| p * t.cos() + y.zeros_like();
         let times = constant([0.0, 2.0 * std::f64::consts::PI]);
@@ -439,7 +441,7 @@ fn a_loop_around_a_solution_is_compiled_once() {
 
 #[test]
 fn equations_in_equations() {
-    // A slope that itself solves an equation and runs a loop; a slope that reads a `Ref`; a solution in a recording.
+    // The slope solves an equation and runs a loop; a slope reads a `Ref`; a solution is computed in a recording.
     let inner = |(k, y): (Var, Var)| {
         let f = |(_, z): (Var, Var)| -k * z;
         ode::rk4().solve(f, y, linspace(0.0, 0.1, 2, Dtype::F64)).0.index(1)

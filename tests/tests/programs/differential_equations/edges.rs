@@ -98,8 +98,8 @@ fn slopes_of_every_kind() {
 
 #[test]
 fn an_end_is_reached_and_not_passed() {
-    // `t + (end - t)` differs from `end` by a rounding error at these end times; the slope is nan beyond `end`, so the
-    // solution must reach `end` exactly, in one step.
+    // For these end times, `t + (end - t)` differs from `end` by a rounding error. The slope is nan beyond `end`, so
+    // the solution must reach `end` exactly, in one step.
     for method in METHODS {
         let solve = jit(|(start, end): (Var, Var)| {
             let f = |(t, y): (Var, Var)| y.ones_like() + 0.0 * (end - t).sqrt();
@@ -188,7 +188,7 @@ fn events_at_their_edges() {
         let (_, (t, (x, _)), stats) = run(solve, [0.0, end]).unwrap();
         (t.item::<f64>().unwrap(), x.item::<f64>().unwrap(), status(&stats))
     };
-    // An event function that is zero at the start is no event there; its next zero is.
+    // If the event function is zero at the start, that zero is not an event; the next zero is.
     let (t, x, status) = until(|_, x| x, 1.0, 5.0);
     assert!((t - 2.0).abs() < 1e-9 && x.abs() < 1e-9 && status == Status::Event);
     // Without an event, the result is the end time and the state there.

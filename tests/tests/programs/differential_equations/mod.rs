@@ -11,7 +11,8 @@ mod relatives;
 
 use tapeloom::prelude::*;
 
-/// Returns whether each pair of numbers differs by at most `share` times the largest magnitude of the pair and `least`.
+/// Returns whether each pair of numbers differs by at most `share` times the pair's largest magnitude, or by at most
+/// `least`.
 fn near(x: &[f64], y: &[f64], share: f64, least: f64) -> bool {
     let close = |(x, y): (&f64, &f64)| (x - y).abs() <= share * x.abs().max(y.abs()).max(least);
     x.len() == y.len() && x.iter().zip(y).all(close)

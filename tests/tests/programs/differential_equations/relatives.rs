@@ -59,7 +59,7 @@ fn integrals_at_their_edges() {
     }
     let nan = run(|b: Var| quad(|x: Var| x.ln(), (-1.0, b), Precision::default()), 1.0).unwrap();
     assert!(nan.0.item::<f64>().unwrap().is_nan());
-    // Limits that are nan give nan; if both limits are the same infinity, the integral is zero, whatever f is.
+    // If a limit is nan, the integral is nan. If both limits are the same infinity, the integral is zero for every f.
     let inf = f64::INFINITY;
     let between = |c: Var| {
         move |(a, b): (Var, Var)| quad(|x: Var| (c * x).exp(), (a, b), Precision::default())

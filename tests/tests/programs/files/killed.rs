@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 use tapeloom_tests::Sweep;
 
-/// The variable with the file of a child process.
+/// The environment variable that tells a child process its file.
 const WITHIN: &str = "TAPELOOM_TEST_WITHIN";
 
 /// Returns the options of a run that saves after every step, so that many kills fall into a save.
@@ -38,10 +38,10 @@ fn start(file: &Path) -> Child {
         .unwrap()
 }
 
-/// Waits for the end of the process and returns whether it was killed.
+/// Waits for the end of the process, and returns whether the process was killed.
 ///
 /// # Panics
-/// If it failed by itself.
+/// If the process failed by itself.
 fn killed(mut child: Child) -> bool {
     let status = child.wait().unwrap();
     assert!(status.success() || status.code().is_none(), "{status}");

@@ -129,7 +129,7 @@ fn trees_have_their_paths_as_names() {
     assert!(arrays.names().eq(paths));
     let loaded = files::load_safetensors(folder.file("run"), &run).unwrap();
     assert_eq!(tree_leaves(&loaded), tree_leaves(&run));
-    // References and types say as much as tensors.
+    // A template of types, or of references to tensors, must load the same arrays as a template of tensors.
     let types: Vec<Layer<ArrayType>> =
         net.iter().map(|l| Layer { w: l.w.ty().clone(), b: l.b.ty().clone() }).collect();
     let part = arrays.under("0").tree(&types).unwrap();
@@ -163,7 +163,7 @@ fn one_error_lists_all_differences() {
         "net`: the arrays are not those of the tree: 8 differences",
         "shape       `0[0].w` is f64[2], expected f64[1,2]",
         "dtype       `0[0].b` is f64[2], expected f32[2]",
-        // A name with another index is no proposal.
+        // A name with another index must not be proposed.
         "missing     `0[1].w` f64[1,2]\n",
         "missing     `0[1].b` f32[2]; did you mean `0(1).b`?",
         "unexpected  `0(1).b` f32[2]",
@@ -174,7 +174,7 @@ fn one_error_lists_all_differences() {
     ] {
         assert!(text.contains(line), "{line}\n{text}");
     }
-    // Long lists end.
+    // Long lists are cut off.
     let many = Arrays::of(&layers(100));
     let text = many.tree(&layers(0)).unwrap_err().to_string();
     assert!(text.contains("200 differences") && text.contains("and 180 more"), "{text}");

@@ -162,7 +162,7 @@ fn accesses_to_a_word_keep_their_order() {
     });
     // Ten ticks for the load, five for the sum, three for the store.
     check(18, |e| e.accumulate(x(), 0, Token::READY));
-    // An access to the next word does not wait.
+    // An access to the next word must not wait for an access to this word.
     check(18, |e| {
         e.accumulate(x(), 0, Token::READY);
         e.accumulate(x(), 1, Token::READY);

@@ -97,7 +97,7 @@ fn gradients_are_the_same_bits_in_all_systems() {
 
 #[test]
 fn tapes_are_stored_forward_and_loaded_back() {
-    // Each iteration saves two numbers: its factor x and the cosine.
+    // Each iteration saves two numbers: its element x, which is a factor, and the cosine.
     let chain = |x: Var| scan(|(c, x): (Var, Var)| ((c * x).sin(), c), constant(1.0), x).0;
     let x: Vec<f64> = (0..500).map(|i| 0.01 * i as f64).collect();
     let f = jit(grad(chain));
@@ -518,7 +518,7 @@ fn prepared_copies_are_not_streamed() {
         (s.reverse.inputs, s.whole().blocks)
     };
     assert_eq!((counts(false, false), counts(true, false)), ((192, 384), (0, 384)));
-    // With `again`, an argument that the reverse pass rereads counts as tape, if it is read.
+    // With `again`, an argument counts as tape if the reverse pass rereads it.
     assert_eq!((counts(false, true), counts(true, true)), ((192, 576), (0, 384)));
 }
 

@@ -1,10 +1,10 @@
 //! Products over pairs of bodies: `u = -u / (x[i,j] - x[j,i] + 0.001)` for 256 bodies, j > i.
 //!
-//! In the forward phase, each pair reads both x and stores u on the tape and in memory. In the reverse phase it loads
-//! u, reads both x again, which count as tape because the forward phase used them, and adds to both cotangents. One
-//! of the two x is in another row for each j: 255 lines compete for eight sets of the cache. The division is in the
-//! chain through u, so in the reverse phase the loads of cotangents run far ahead of their stores, and most stores to
-//! the column miss once more.
+//! In the forward phase, each pair reads both x and stores u on the tape and in memory. In the reverse phase, each pair
+//! loads u, reads both x again, and adds to both cotangents. Reads of x count as tape, because the forward phase used
+//! the values. One of the two x is in another row for each j: 255 lines compete for eight sets of the cache. The chain
+//! through u contains the division, so in the reverse phase the loads of cotangents run far ahead of their stores, and
+//! most stores to the column miss once more.
 
 use crate::accelerator::kernel::{At, Emit, Kernel, noise};
 use tapeloom_backend::accelerator::*;

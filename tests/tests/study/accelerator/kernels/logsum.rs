@@ -1,14 +1,15 @@
 //! The sum of logarithms, as mutated by the paper: `s *= exp(x[i] - x[0])`, 10,000 times.
 //!
-//! Each iteration stores `e = exp(..)` and the product before it. In the reverse phase, `e' = s' s` goes to x[i] and,
-//! negated, to x[0], which is in a register; `s' *= e`. Blocks have eight iterations.
+//! Each iteration stores `e = exp(..)` and the product before it. In the reverse phase, `e' = s' s` is added to the
+//! cotangent of x[i] and subtracted from that of x[0], which is in a register; then `s' *= e`. Blocks have eight
+//! iterations.
 
 use crate::accelerator::kernel::{At, Emit, Kernel, noise};
 use tapeloom_backend::accelerator::*;
 
 pub(crate) struct Logsum {
-    /// Whether the cotangent of x[0] is summed, in a chain of additions, which the prototype of the specification
-    /// omitted.
+    /// Whether the cotangent of x[0] is summed, in a chain of additions. The specification's prototype omitted this
+    /// sum.
     pub(crate) first: bool,
 }
 
