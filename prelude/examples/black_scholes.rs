@@ -1,5 +1,5 @@
-//! Options and their Greeks by Black and Scholes (1973): prices of several options at once, derivatives of the
-//! formula with respect to every parameter, the volatility implied by a price.
+//! Options and their Greeks by Black and Scholes (1973): prices of several options at once, derivatives of the formula
+//! with respect to every parameter, and the volatility implied by a price.
 //!
 //! ```text
 //! cargo run --release --example black_scholes

@@ -11,8 +11,9 @@
 //!   --svg FILE         plot the losses
 //! ```
 //!
-//! A checkpoint is the tree `Run`: parameters, the state of the optimiser with its counts of steps, from which the
-//! schedule is computed, the random key, and the losses so far. Nothing else changes from step to step.
+//! A checkpoint is the tree `Run`: parameters, the state of the optimiser, the random key, and the losses so far. The
+//! state of the optimiser has counts of steps, from which the schedule is computed. Nothing else changes from step to
+//! step.
 
 #![expect(clippy::print_stdout, reason = "an example speaks to its user")]
 
@@ -26,7 +27,7 @@ use tapeloom::{files, prelude::*, tree::Leaf};
 const TEXT: &str = include_str!("../LICENSE-APACHE");
 
 /// The length of a sequence, the number of sequences in a batch, the length of a character's vector, and the number of
-/// heads.
+/// attention heads.
 const CONTEXT: usize = 32;
 const BATCH: usize = 16;
 const WIDTH: usize = 32;
@@ -162,7 +163,7 @@ fn scores(model: &Model<Var>, sequence: Var) -> Var {
     x.layer_norm(-1, 1e-5).dot(model.embedding.t())
 }
 
-/// A text as numbers, and the characters that they stand for.
+/// A text as indices of characters, and the characters that the indices stand for.
 pub(crate) struct Encoded {
     characters: Vec<char>,
     text: Tensor,
@@ -299,7 +300,7 @@ fn picture(losses: &[f32]) -> String {
     svg
 }
 
-/// Trains the model, plots the losses, and prints how the model continues the text.
+/// Trains the model, plots the losses, and prints the text with which the model continues the data.
 pub(crate) fn perform(options: &Options) -> Result<(), Box<dyn Error>> {
     let data = Encoded::new();
     let all = train(options, &data)?;

@@ -110,9 +110,9 @@ fn every_sample_of_every_primitive() {
     }
 }
 
-/// A value that is recomputed through two views is computed twice, and so are its recomputed operands: a sum by
-/// doubling or a stencil would have as many terms as there are paths to its operands. The test expects loops that
-/// grow only with the text of the program.
+/// A value that is recomputed through two views is computed twice, and so are its recomputed operands. Without a limit,
+/// a sum by doubling or a stencil would have as many terms as there are paths to its operands. The test expects loops
+/// that grow only with the text of the program.
 #[test]
 fn views_of_large_arrays_do_not_multiply_recomputation() {
     let lines = |levels: usize| {

@@ -19,7 +19,7 @@ fn parsed(text: &str) -> Program {
     program
 }
 
-/// Returns the text of the statements with timers behind all that have at least the cost `least`.
+/// Returns the text of the statements, with a timer behind each statement whose cost is at least `least`.
 #[track_caller]
 fn timed(least: u64, body: &str) -> String {
     let text = format!(
@@ -47,7 +47,8 @@ const SMALL: &str = "for i1 in 2 { %1: f64 = load b0[i1] store b1[i1], %1 }";
 fn laps_stand_behind_statements_of_much_work() {
     assert_eq!(timed(800, FIRST), "  for i0 in 100 {\n  }\n  lap timer0\n}\n");
     assert_eq!(timed(801, FIRST), "  for i0 in 100 {\n  }\n}\n");
-    // Small loops count with the loop after them; those after the last lap count for no part.
+    // The time of small loops counts for the loop after them. The time of small loops after the last timer counts for
+    // no part.
     let body = format!("{SMALL} {FIRST} {}", SMALL.replace("i1", "i2").replace("%1", "%2"));
     assert_eq!(
         timed(800, &body),

@@ -342,7 +342,7 @@ fn arrays_beyond_memory() {
 }
 
 /// Operations that join or repeat arrays must return an error if the number of elements of the result overflows an
-/// integer. Each part is small, or is a broadcast that is never in memory.
+/// integer. In these programs, each operand is small, or is a broadcast that is never in memory.
 #[test]
 fn many_parts_beyond_memory() {
     let many = |x: Var| vec![x.broadcast_to([1 << 59]); 40];

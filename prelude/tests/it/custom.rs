@@ -45,7 +45,7 @@ fn tangents_begin_at_numbers() {
     assert!(refused.to_string().contains("linear"), "{refused}");
 }
 
-/// Functions and derivative rules may capture data, which have no derivative.
+/// Functions and derivative rules may capture constant data. The data have no derivative.
 #[test]
 fn rules_capture_data() {
     let data = Tensor::from([2.0, 3.0]);
@@ -160,8 +160,8 @@ fn rules_are_checked_against_the_function() {
     assert!(error.to_string().contains("forward derivative 0, element 0"), "{error}");
 }
 
-/// The rule of the outer function is the derivative of the inner one, which has captures. The tangents of the
-/// captures are zeros there, and the check that rules are linear must accept products with these zeros.
+/// The outer function's rule is the derivative of the inner function, which has captures. The tangents of the captures
+/// are zeros in that rule, and the check that rules are linear must accept products with these zeros.
 #[test]
 fn rules_within_rules_may_capture() {
     let f = |(c, x): (Var, Var)| {

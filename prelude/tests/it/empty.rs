@@ -42,7 +42,7 @@ fn reductions_and_slices_of_empty_arrays() {
     }
 }
 
-/// If extents exceed the range of index arithmetic, the only allowed failure is an error.
+/// If extents exceed the range of index arithmetic, a function may fail, but only with an error.
 #[test]
 fn extents_beyond_reach() {
     for shape in [[1 << 62, 1 << 62, 0], [0, usize::MAX, usize::MAX], [usize::MAX, 0, 2]] {

@@ -158,7 +158,8 @@ const ALL: [(&str, Transform); 12] = [
     ("fftconvolve", |x| fft::fftconvolve(x, x.exp(), Mode::Same).into()),
 ];
 
-/// Interpreter and machine code call the same function, and so does a batch for each of its members.
+/// Interpreter and machine code must agree in every bit, because both call the same function; so must each member of a
+/// batch.
 #[test]
 fn engines_and_batches_agree_in_every_bit() {
     for (name, f) in ALL {
@@ -294,7 +295,7 @@ fn extremes() {
         let (y, half, x) = of([1.0, bad, 0.0, 2.0]);
         assert!([&y.re, &y.im, &half.re, &half.im, &x].iter().all(|x| is_nan(x)), "{bad}");
     }
-    // A nan in one batch member does not affect the others.
+    // A nan in one batch member must not affect the other members.
     let two = [[1.0, f64::NAN], [1.0, 2.0]];
     let y = run(|x: Var| fft::rfft(x, 1).re, two).unwrap();
     assert!(is_nan(&y.row(0).unwrap()));

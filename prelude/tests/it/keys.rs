@@ -289,7 +289,7 @@ fn keys_used_once_are_left_alone() {
                 f(a) + f(b)
             }),
         ),
-        // A draw that a derivative repeats is one draw.
+        // A draw that a derivative repeats counts as one draw.
         (
             "a key derived in every iteration",
             Box::new(|k| {

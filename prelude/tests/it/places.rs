@@ -1,9 +1,9 @@
 //! Lines of errors: every public function that takes a closure or a tree is called with wrong arguments, and each
 //! error must be at a line of the call.
 //!
-//! A call with a closure of the wrong shape, or with trees that do not fit, must fail. A call with integers, or
-//! with a value that has escaped from its trace, may succeed. The list of functions is read from the source: a
-//! public function with a closure or a tree in its signature has a call here or stands in [`NOTHING_IS_WRONG`].
+//! A call with a closure of the wrong shape, or with trees that do not fit, must fail. A call with integers, or with a
+//! value that has escaped from its trace, may succeed. The list of functions is read from the source: each public
+//! function with a closure or a tree in its signature must have a call here or an entry in [`NOTHING_IS_WRONG`].
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::cell::Cell;
@@ -56,7 +56,7 @@ impl Calls {
         self.0.push(Call { name, at, error });
     }
 
-    /// Runs a call, and notes its error if it fails. For wrong calls that some functions accept.
+    /// Runs a call to which some functions give an error and others do not, and notes the error if there is one.
     #[track_caller]
     fn may<T>(&mut self, name: &'static str, call: impl FnOnce() -> Result<T, Error>) {
         self.0.push(Call { name, at: Location::caller(), error: call().err() });

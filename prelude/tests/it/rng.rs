@@ -91,7 +91,7 @@ fn an_outlined_closure_draws_in_every_call() {
     });
 }
 
-/// The reverse pass uses the numbers that the forward pass drew, also when they are recomputed.
+/// The reverse pass must use the numbers that the forward pass drew, even if it recomputes them.
 #[test]
 fn draws_are_the_same_again() {
     let noise = |rng: Rng, x: Var| (x * draw(rng)).sin() * draw(rng).exp();

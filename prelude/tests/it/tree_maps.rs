@@ -156,7 +156,8 @@ fn a_vector_that_does_not_fit_is_an_error() {
     assert_eq!(unravel(&Tensor::from([1.0, 2.0])).unwrap_err().kind(), Kind::Shape);
 }
 
-/// Every kind of difference between two trees is reported with its path, at every function that takes several trees.
+/// Every kind of difference between two trees must be reported with its path, by every function that takes several
+/// trees.
 #[test]
 fn where_trees_differ_the_place_is_named() {
     type Change = fn(&mut Net<Var>);
@@ -292,7 +293,7 @@ fn axes_as_a_tree_of_axes() {
     assert!(error.to_string().contains("1 axes for a `Vec` of 2"), "{error}");
 }
 
-/// The Hessian of a tree is that of the function of one vector.
+/// The Hessian with respect to a tree must be the Hessian with respect to the vector of all its leaves.
 #[test]
 fn hessians_of_trees_are_matrices_over_the_vector() {
     let f = |(x, v): (Var, [Var; 2])| (x * v[0].sum()).sin() + v[1].powi(3).sum() * x;
@@ -308,7 +309,7 @@ fn hessians_of_trees_are_matrices_over_the_vector() {
     for (a, b) in h.to_vec::<f64>().unwrap().into_iter().zip(want) {
         assert!((a - b).abs() < 1e-14, "{a} {b}");
     }
-    // Its products with vectors are those of `hvp`, whose result is a tree.
+    // Products of the Hessian with vectors must be those of `hvp`, whose result is a tree.
     let products = jit(|(p, t): ((Var, [Var; 2]), (Var, [Var; 2]))| {
         (hessian(f)(p).dot(ravel(&t).0), ravel(&hvp(f)((p, t))).0)
     });

@@ -48,7 +48,8 @@ impl Generator<'_, '_> {
         self.push(Loop { body, spec, carries }, &operands, super::BOUND);
     }
 
-    /// Draws the attribute `carries` of a loop: the number of carries to save, or none for every second loop.
+    /// Draws the attribute `carries` of a loop: the number of carries to save for half of the loops, none for the
+    /// others.
     fn carries(&mut self) -> Option<NonZeroU32> {
         NonZeroU32::new([0, 0, 0, 1, 1, 2][self.rng.index(6)])
     }
@@ -94,7 +95,7 @@ impl Generator<'_, '_> {
             let mut operands: Vec<Atom> =
                 params.iter().map(|ty| draft.param(ty.clone().into())).collect();
             let b = Builder::new(m, &mut draft);
-            // The trip count of the inner loop is two, or a number of the program modulo 3.
+            // The trip count of the inner loop is two, or an integer of the program modulo 3.
             let number = params.iter().position(|ty| *ty == ArrayType::new(Dtype::I64, []));
             let trip = match number.filter(|_| counts) {
                 Some(i) => {

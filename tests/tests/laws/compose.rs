@@ -43,7 +43,7 @@ fn some_examples_keep_a_call_and_some_have_rules() {
     }
 }
 
-/// Checks every word of one and of two transforms on each example, called inside a checkpoint.
+/// Checks every word of one and of two transforms on a call of each example inside a checkpoint.
 #[test]
 fn words_of_checkpoints() {
     let mut failures = Vec::new();

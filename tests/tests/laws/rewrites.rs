@@ -114,7 +114,7 @@ fn unary(module: &mut Module) -> Vec<Unary> {
     for case in cases(module) {
         let f = module.function(case.f);
         let values = case.args.iter().cloned().chain(eval(module, case.f, &case.args).unwrap());
-        // 64 elements suffice. Results are included as operands, so that chains of primitives can be formed.
+        // Limit operands to 64 elements. Results are included as operands, so that chains of primitives can be formed.
         for t in values.filter(|t| t.elements() <= 64) {
             points.entry(t.ty().clone().into()).or_insert(t);
         }

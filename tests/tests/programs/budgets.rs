@@ -90,8 +90,8 @@ fn budgets_are_obeyed_or_refused_with_the_least_number() {
     let x = Tensor::new(&[32], (0..32).map(|i| 0.01 * f64::from(i)).collect::<Vec<_>>()).unwrap();
     for (name, f) in Sweep::TapeOfPrograms.all(PROGRAMS) {
         let want = jit(value_and_grad(f)).call(&x).unwrap();
-        // The workspace that the gradient may use besides its tape: twice as much as without a budget, because loops
-        // that recompute carries need their workspace again.
+        // The limit on the workspace besides the tape: twice the gradient's workspace without a budget, because loops
+        // that recompute carries need their workspace a second time.
         let e = jit(value_and_grad(f)).explain(&x).unwrap();
         let work = 2 * (e.workspace_bytes() - e.tape().bytes()) as u64 + 8192;
         let mut refused = 0;
@@ -108,7 +108,7 @@ fn budgets_are_obeyed_or_refused_with_the_least_number() {
             };
             let e = g.explain(&x).unwrap_or_else(|e| panic!("{name} in {budget}: {e}"));
             let (tape, all) = (e.tape().bytes(), e.workspace_bytes());
-            // Results do not count as tape, although the reverse pass may read them.
+            // Results do not count as tape, even if the reverse pass reads them.
             assert!(tape as u64 <= budget + 64, "{name}: a tape of {tape} in {budget}\n{e}");
             assert!(all as u64 <= budget + work, "{name}: {all} bytes in {budget}\n{e}");
             let got = g.call(&x).unwrap();
@@ -208,7 +208,8 @@ fn budgets_compose() {
         let batched =
             move |x: Var| checkpoint(move |x: Var| vmap(f)(x).sum(), Policy::Bytes(60_000))(x);
         same(run(grad(batched), &rows).unwrap(), run(all(f), &rows).unwrap());
-        // The second derivative checkpoints the gradient too, which saves more, so the budget is larger.
+        // The second derivative checkpoints the gradient, too, which needs more residuals than the function; so the
+        // budget is larger.
         let d = move |x: Var| checkpoint(f, Policy::Bytes(400_000))(x);
         same(run(hessian(d), &x).unwrap(), run(hessian(f), &x).unwrap());
         // A checkpoint with a budget in each iteration of a loop, and in a branch.
@@ -297,7 +298,7 @@ fn iterations_that_run_again_are_silent() {
     Agreement::CLOSE.check(&got, &want).unwrap();
 }
 
-/// The effects of functions with custom rules must be the same with and without a budget: effects of the forward rule
+/// The effects of functions with custom rules must be the same with and without a budget: the forward rule's effects
 /// replace the effects of the function, and effects on a cotangent occur in the first derivative only.
 #[test]
 fn rules_of_iterations_that_run_again_tell_once() {
@@ -564,7 +565,7 @@ fn recomputed_values_are_short_lived() {
             let e = jit(value_and_grad(checkpoint(f, policy.clone()))).explain(&x).unwrap();
             let (tape, work) = (e.tape().bytes(), e.workspace_bytes());
             assert!(tape < all, "{name}, {policy}: {tape} of {all}");
-            // When layers read all earlier results, the partial sums of a cotangent are all in memory at the last read.
+            // If layers read all earlier results, all partial sums of a cotangent are in memory at the last read.
             let sums = if name == "row" || policy == Policy::Rounded { 0 } else { all };
             let room = tape + beside + 5 * array + sums;
             assert!(
@@ -625,8 +626,8 @@ fn truth_values_are_packed_in_little_memory() {
     assert!(e.workspace_bytes() < 2 * masks + 16 * row, "{}\n{}", e.memory_plan(), e.tape());
 }
 
-/// If a loop reads a value that is computed from an argument before the loop, the reverse pass recomputes the value,
-/// which therefore is no tape.
+/// If a loop reads a value that is computed from an argument before the loop, the reverse pass must recompute the
+/// value, so that the value is no tape.
 #[test]
 fn values_before_a_loop_are_recomputed_from_arguments() {
     let iterations = |w: Var| {
@@ -798,8 +799,8 @@ fn rows_of_a_few_bits_share_words() {
 }
 
 /// The indices and masks that iterations save are packed in a few bits each. If the budget has room for the packed
-/// values only, the reverse pass must unpack those of some iterations at a time, not all at once: the workspace beyond
-/// the budget must not grow with the trip count.
+/// values only, the reverse pass must unpack the values of a few iterations at a time: the workspace beyond the budget
+/// must not grow with the trip count.
 #[test]
 fn packed_residuals_are_unpacked_at_their_uses() {
     type Iterations = fn(usize, Var) -> Var;
@@ -1043,7 +1044,7 @@ fn forward_and_recomputing_loops_are_not_merged() {
         let a = along(x.index(0), x.cumsum(0) * 1e-5);
         a * along(x.index(1), x.exp().cumsum(0) * 1e-5)
     }
-    // This function stands after another checkpointed function, which has saved its argument h.
+    // This function is called after another checkpointed function, which has saved its argument h.
     fn second(x: Var) -> Var {
         let of = |x: Var| (x * 1e-4).sum().exp();
         let h = checkpoint(of, Policy::Bytes(1000))(x);
@@ -1052,7 +1053,7 @@ fn forward_and_recomputing_loops_are_not_merged() {
         };
         checkpoint(of, Policy::Bytes(2000))((h, x))
     }
-    // This function stands before a sort, which works in four arrays.
+    // This function is called before a sort. The sort needs four arrays of workspace.
     fn before(x: Var) -> Var {
         let of = |x: Var| (along(x.index(0), (x * 1.1).sin()) * x.index(1)).exp();
         let h = checkpoint(of, Policy::Bytes(2000))(x);
@@ -1060,8 +1061,8 @@ fn forward_and_recomputing_loops_are_not_merged() {
         h * u.sort(0).index(5)
     }
     let wave = |n: usize| Tensor::from((0..n).map(|i| (0.7 * i as f64).sin()).collect::<Vec<_>>());
-    // The arrays of N elements that the workspace may hold: for `literal`, the one that iterations read; for the
-    // others, that one, two of sums, and the cotangents of rows.
+    // The number of arrays of N elements that the workspace may hold. For `literal`, this is the array that iterations
+    // read; for the others, the same array, two arrays of sums, and the cotangents of rows.
     for (f, x, arrays) in
         [(literal as Program, wave(5), 1), (argument, wave(N), 4), (twice, wave(N), 4)]
     {
@@ -1078,8 +1079,8 @@ fn forward_and_recomputing_loops_are_not_merged() {
         let (y, g) = run(value_and_grad(checkpoint(f, Policy::Bytes(2000))), &x).unwrap();
         Agreement::CLOSE.check_all(&[y, g], &[plain.0, plain.1]).unwrap();
     }
-    // For `second`, two arrays for the sums and the ones that iterations read; for `before`, the arrays of the sort:
-    // keys and positions, each twice, its digit table, the cosine and its positions.
+    // For `second`, the arrays are two for sums and those that iterations read. For `before`, they are the arrays of
+    // the sort (keys and positions, each twice, and the table of digits), the cosine, and its positions.
     for (f, arrays) in [(second as Program, 4), (before, 7)] {
         let [one, both] = [jit(grad(f)).explain(wave(N)), jit(value_and_grad(f)).explain(wave(N))];
         for e in [one.unwrap(), both.unwrap()] {
@@ -1102,8 +1103,8 @@ fn residuals_are_fused_into_their_readers() {
 }
 
 /// A table whose rows are computed from earlier rows becomes a loop that carries rows. The gradient must have the same
-/// bits for every budget: the cotangent of a row is the sum over reads after the loop, then over the iterations that
-/// read it, with one partial sum per read.
+/// bits for every budget. So the cotangent of a row must be summed in a fixed order: first over reads after the loop,
+/// then over the iterations that read the row, with one partial sum per read.
 #[test]
 fn tables_of_rows_change_no_bit() {
     fn table(x: Var, old: usize) -> Ref {
@@ -1207,8 +1208,8 @@ fn gradients_inside_have_budgets_of_their_own() {
     Agreement::CLOSE.check(&g.call(&x).unwrap(), &f.call(&x).unwrap()).unwrap();
 }
 
-/// Returns the gradient of `f`, and two more functions of a vector that are gradients of weighted sums of the one
-/// before: derivatives of first, second and third order.
+/// Returns three functions of a vector: the gradient of `f`, the gradient of a weighted sum of that gradient, and the
+/// gradient of a weighted sum of the latter. These are derivatives of first, second and third order.
 fn three_orders(f: impl Fn(Var) -> Var + 'static) -> [Rc<dyn Fn(Var) -> Var>; 3] {
     let next = |f: Rc<dyn Fn(Var) -> Var>, weigh: fn(Var) -> Var| -> Rc<dyn Fn(Var) -> Var> {
         Rc::new(grad(move |x: Var| (f(x) * weigh(x)).sum()))
@@ -1246,8 +1247,8 @@ fn an_ample_budget_costs_nothing() {
     }
 }
 
-/// A loop of unknown trip count may need any number of bytes, but a large budget must not be allocated as a whole for
-/// it: the workspace of ten possible iterations stays small.
+/// A loop of unknown trip count may need any number of bytes. Even so, a large budget must not be allocated as a whole
+/// for the loop: the workspace of ten iterations must be small.
 #[test]
 fn a_large_budget_is_not_taken_for_iterations_that_may_not_come() {
     let ten = |x: Var| {

@@ -58,8 +58,8 @@ fn a_chain_has_one_layer_at_a_time_in_memory() {
     assert!(4 * one <= all, "{one} of {all}");
 }
 
-/// The loop program must mark the definitions of values that the reverse pass reads as `kept rematerialize`, if the
-/// layers are checkpointed.
+/// If the layers are checkpointed, the loop program must mark the definitions of the values that the reverse pass reads
+/// as `kept rematerialize`.
 #[test]
 fn definitions_of_residuals_are_marked() {
     let (w, x) = (wave(&[24, 24]), wave(&[64, 24]));
@@ -70,7 +70,7 @@ fn definitions_of_residuals_are_marked() {
     let e = explained(&chain(4, checkpoint(layer, Policy::Nothing)));
     let kernels = e.kernels();
     let marked: Vec<&str> = kernels.lines().filter(|l| l.ends_with("kept rematerialize")).collect();
-    // Marked are both arguments, and the results of the first three of four layers.
+    // The marked values are both arguments, and the results of the first three of the four layers.
     assert_eq!(marked.len(), 5, "{e}");
     assert_eq!(marked.iter().filter(|l| l.contains("input")).count(), 2, "{e}");
     assert!(e.to_string().contains("tanh, kept rematerialize"), "{e}");
@@ -118,8 +118,8 @@ fn it_composes_with_every_transform() {
     same(run(grad(batched), &rows).unwrap(), run(grad(p), &rows).unwrap());
 }
 
-/// A checkpointed closure may capture values, which are differentiated like arguments, may take and return trees, and
-/// passes integers through; an error inside is reported once, with its line.
+/// A checkpointed closure may capture values, which are differentiated like arguments; it may take and return trees;
+/// and integers pass through it. An error inside must be reported once, with its line.
 #[test]
 fn checkpoint_takes_every_closure() {
     let x = wave(&[4]);
@@ -143,8 +143,8 @@ fn checkpoint_takes_every_closure() {
     }
 }
 
-/// If no value has a name that a policy lists, the error must stand at the line of the checkpoint and list the existing
-/// names.
+/// If no value has a name that a policy lists, the error must be at the line of the checkpoint and must list the
+/// existing names.
 #[test]
 fn names_are_those_that_there_are() {
     let f = |x: Var| {
@@ -165,7 +165,7 @@ fn names_are_those_that_there_are() {
         assert!(text.contains(says) && text.contains("`act`, `inner`"), "{text}");
         assert!(text.contains(file!()) && error.diagnostics().len() == 1, "{text}");
     }
-    // Words that tapeloom uses internally, such as "tape", may be given as names.
+    // A user may give a value a name that tapeloom also uses internally, such as "tape".
     let own = |x: Var| x.exp().named("tape").sin().named("residual").sum();
     let of = |policy: Policy| run(grad(checkpoint(own, policy)), [0.1, 0.2]);
     assert!(of(Policy::named(["residual", "tape"])).is_ok());

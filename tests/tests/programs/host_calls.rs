@@ -161,7 +161,8 @@ fn once_under_every_derivative() {
     assert_eq!(heard(third, &x), want);
     let both = |log: &Listener, x: Var| linearize(|x: Var| f(log, x))(x).1(x);
     assert_eq!(heard(both, &x), want);
-    // An outlined call, wherever its body is moved, and recomputation under any policy must log each effect once.
+    // Each effect must be logged once, for an outlined call whose body is moved, and for recomputation under any
+    // policy.
     assert_eq!(heard(|log, x| grad(outline(|x: Var| f(log, x)))(x), &x), want);
     for policy in Policy::samples() {
         let once = |log: &Listener, x: Var| grad(checkpoint(|x: Var| f(log, x), policy.clone()))(x);
@@ -205,8 +206,8 @@ fn cotangents_on_their_way_back() {
     };
     assert_eq!(heard(f, &x), "");
     assert_eq!(heard(|log, x| grad(|x: Var| f(log, x))(x), &x), "z 5, y 30");
-    // Forward mode has no cotangents, so it logs none. In a second derivative the first reverse pass is part of the
-    // function, so its cotangents are logged first.
+    // Forward mode has no cotangents, so no cotangents are logged. In a second derivative, the first reverse pass is
+    // part of the function, so its cotangents are logged first.
     assert_eq!(heard(|log, x| jvp(|x: Var| f(log, x))((x, x)).1, &x), "");
     assert_eq!(
         heard(|log, x| grad(grad(|x: Var| f(log, x)))(x), &x)
@@ -262,8 +263,8 @@ fn rules_are_seen_where_they_run() {
     assert_eq!(heard(halves, &x), "fwd 0.5, bwd 1");
 }
 
-/// Returns ln x, computed by a host function, with derivatives up to this order: the value that the rule returns is ln
-/// x with derivatives of one order less.
+/// Returns ln x, computed by a host function, with derivatives up to this order. The function's rule calls `ln_to`
+/// again, for one order less.
 fn ln_to(order: usize, x: Var) -> Var {
     let by_rust =
         |x: Var| callback("ln", x, x.array_type(), |x: Tensor| Ok(x.map_numbers(f64::ln)));

@@ -8,16 +8,16 @@ use tapeloom_ir::Literal;
 use tapeloom_tests::conformance::tensor;
 use tapeloom_tests::{Agreement, Elements};
 
-/// For each distribution, the largest distance of a sample from the recorded one, in units in the last place: of the
-/// number itself (`Own`), or of 1 if that is larger (`One`), because near a root a function has the absolute error of
-/// its argument.
+/// For each distribution, the largest distance of a sample from the recorded one, in units in the last place of the
+/// number itself (`Own`), or of 1 if 1 is larger (`One`): near a root, a function has the absolute error of its
+/// argument.
 const ULPS: &[(&str, f64, Place)] = &[
     ("normal", 3.0, Place::Own),
     ("exponential", 1.0, Place::Own),
     ("laplace", 1.0, Place::Own),
     ("gumbel", 2.0, Place::One),
-    // JAX's bounds are rounded, so there are no exact values: compared with JAX, which uses its own inverse error
-    // function.
+    // JAX rounds the bounds, so there are no exact values: samples are compared with JAX, which uses its own inverse
+    // error function.
     ("truncated_normal", 16.0, Place::One),
     // XLA fuses multiply and add if the machine has such an instruction, so the last bit may differ.
     ("uniform_between", 2.0, Place::One),

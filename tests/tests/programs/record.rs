@@ -384,8 +384,8 @@ fn a_recording_saves_only_operands_of_the_reverse_pass() {
     let x = Tensor::full(&[n], 0.5).unwrap();
     let size = |f: fn(Var) -> Var| record(f, &x).unwrap().bytes();
     let array = n * 8;
-    // The tape's size in arrays: the reverse pass of a sum reads nothing, that of a sine its operand, that of an
-    // exponential its result.
+    // The tape's size in arrays: the reverse pass of a sum reads nothing, the reverse pass of a sine reads the operand,
+    // and the reverse pass of an exponential reads the result.
     let sums = |k: usize, bytes: usize| {
         assert!((k * array..k * array + 20_000).contains(&bytes), "{bytes} for {k} arrays");
     };

@@ -49,7 +49,7 @@ fn bad_inputs_are_errors_at_their_lines() {
         // The recording exceeds its limit of 100 bytes.
         "a budget", Budget, "and may hold 100", |l|
             record_within(100, |x: Var| { here!(l.wrong); x.exp() * x }, [0.5, 1.0, 2.0]).map(|_| ())
-        // Values are read in traces that have none.
+        // `value` is called in traces in which handles have no values.
         "value in jit", NoValue, "`value` of f64[3] in the closure given to `run`", |l|
             run(|x: Var| { here!(l.wrong); x.value(); x }, [0.5, 1.0, 2.0]).map(|_| ())
         "item in jit", NoValue, "`item` of f64[] in the closure given to `run`", |l|
@@ -87,7 +87,7 @@ fn bad_inputs_are_errors_at_their_lines() {
                 recorded_vjp(f)(x).0
             })(x))
 
-        // Values are read as another shape or dtype.
+        // Values are read with a wrong shape or dtype.
         "an item of many", Shape, "`item` needs a tensor with one element, got f64[3]", |l| recorded!(l, |x| {
             here!(l.wrong); x.item::<f64>();
             x

@@ -221,7 +221,7 @@ fn sweeps_are_within_their_budget() {
 }
 
 /// Returns the lines that draw random cases without a row in the table of sweeps: loops over seeds, and reads of
-/// environment variables. A loop over a grid looks like any other loop; its author must add the row.
+/// environment variables. Loops over a grid cannot be recognized, so the author of such a loop must add the row.
 fn unlisted(code: &str) -> Vec<&str> {
     let drawn = |line: &&str| {
         let seeds = line.contains("for seed in ") && !line.contains(".seeds()");

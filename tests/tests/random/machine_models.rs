@@ -1,5 +1,5 @@
-//! Random programs compiled for other machine models: results must agree, and if a number of the model affects only
-//! code generation, the loop program and the results must not change.
+//! Random programs compiled for other machine models: results must agree. If a number of the model affects only code
+//! generation, neither the loop program nor the results may change.
 
 use tapeloom_backend::{Effect, MachineModel, Options, Runnable, Target, compile};
 use tapeloom_ir::{Module, Tensor, parse_module};

@@ -45,8 +45,8 @@ fn windows(b: &Builder<'_>, x: Atom, rng: &mut Rng) -> Atom {
     b.emit1(of, &[x, fill.into()])
 }
 
-/// Returns a program that computes `Σ_kc windows(padded x)[o,c,k] w[k,c,p]` (o the window, k the position in it, c a
-/// channel), or the same without the sum over `c`; or the product of a padded matrix with windows of another one.
+/// Returns a program that computes `Σ_kc windows(padded x)[o,c,k] w[k,c,p]` (o is the window, k the position in it, c a
+/// channel), or this product without the sum over `c`, or the product of a padded matrix with windows of another one.
 fn program(m: &mut Module, rng: &mut Rng) -> FuncId {
     let mut draft = Draft::new("windows");
     let matrix = |rng: &mut Rng| Type::array(Dtype::F64, &[2 + rng.index(4), 1 + rng.index(3)]);

@@ -14,8 +14,8 @@ fn within(found: u64, expected: u64, part: f64) {
     assert!(off.abs() <= part, "{found} is not about {expected}");
 }
 
-/// MTTKRP written with the public API, compiled with the options that model the authors' compiler, and replayed at the
-/// authors' addresses, must have the misses of their simulator to 2 %.
+/// MTTKRP, written with the public API, is compiled with the options that model the authors' compiler, and replayed at
+/// the authors' addresses. Its misses must be within 2 % of those of their simulator.
 #[test]
 fn a_program_replayed_has_the_misses_of_the_authors() {
     let mut runs = Runs::new(|_| ());
@@ -34,8 +34,8 @@ fn a_program_replayed_has_the_misses_of_the_authors() {
     assert_eq!(streamed, 1_536);
 }
 
-/// For kernels whose figure in the paper agrees with the authors' code, the number of tape loads must be the paper's to
-/// 0.5 %; other kernels' numbers are printed.
+/// For kernels whose figure in the paper agrees with the authors' code, the number of tape loads must be within 0.5 %
+/// of the paper's; the numbers of the other kernels are printed.
 #[test]
 fn residuals_of_kernels_equal_the_study() {
     let mut runs = Runs::new(|_| ());
@@ -72,8 +72,9 @@ fn named(names: &[&str]) -> Vec<Study> {
     STUDIES.into_iter().filter(|s| names.contains(&s.name)).collect()
 }
 
-/// With the smallest tapes on streams, four of the kernels must move no more lines and take no more time than the
-/// study's tapes. The tapes differ only in saved and reread values; the command prints all nine kernels.
+/// With the smallest tapes on streams, four of the kernels must move no more lines and take no more time than with the
+/// study's tapes. The two tapes differ only in the values that are saved or reread; the command prints all nine
+/// kernels.
 #[test]
 fn smallest_tapes_on_streams_move_and_take_no_more() {
     let mut runs = Runs::new(|_| ());

@@ -343,8 +343,8 @@ fn relaxed_programs_agree_to_rounding() {
         for (x, y) in want.iter().zip(&got) {
             for i in 0..x.elements() {
                 let (x, y) = (x.literal(i).unwrap().to_f64(), y.literal(i).unwrap().to_f64());
-                // Only numbers below 1000 are compared: for larger ones, the result of a cancellation is
-                // mostly rounding error.
+                // Only numbers below 1000 are compared: if terms of a larger magnitude cancel, the result is mostly
+                // rounding error.
                 let tame = x.abs() < 1e3;
                 assert!(!tame || (x - y).abs() < 1e-6, "seed {seed}: {x} became {y}");
             }

@@ -148,7 +148,8 @@ fn products_are_split_from_their_consumers() {
     assert!(text.contains(product), "{text}");
 }
 
-/// Each sum is stored where a result of the other one goes, so both must be loaded before either result is stored.
+/// Each sum is computed in the buffer that receives a result of the other sum, so both sums must be loaded before
+/// either result is stored.
 #[test]
 fn sums_that_wait_in_each_others_places() {
     let text = products(&format!(
@@ -160,8 +161,8 @@ fn sums_that_wait_in_each_others_places() {
     assert_eq!(text.matches("contract").count(), 2, "{text}");
 }
 
-/// A layer of a neural network and its reverse pass, in one loop over rows: three contractions, and a loop
-/// for the rest.
+/// A layer of a neural network and its reverse pass, in one loop over rows, must become three contractions and a loop
+/// for the remaining statements.
 #[test]
 fn products_before_and_behind_are_taken_apart() {
     let text = products(&format!(
@@ -244,7 +245,7 @@ fn signs_of_zeros_stay() {
 
 #[test]
 fn loops_that_cannot_be_split_stay() {
-    // No element can hold the sum: the element where its result is stored is also read.
+    // No element can hold the sum: the element that the result is stored in is also read.
     none(&format!(
         "for i2 in 8 {{ store b2[i2], 1.0 }} for i0 in 8 {{ {FOLD}
               %4: f64 = load b2[i0] %5: f64 = mul %4, v0 store b2[i0], %5 }}"

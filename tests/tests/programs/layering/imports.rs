@@ -113,7 +113,7 @@ impl Crate {
                         words.map(|word| self.look(&of, std::slice::from_ref(word), FOLLOWED)),
                     );
                 }
-                // A `pub use` alone is no need of the file that defines the name; the module must also use the name.
+                // A `pub use` alone does not need the file that defines the name; the module must also use the name.
                 target if !import.public || module.words.contains(&import.name) => {
                     found.push(target);
                 }
