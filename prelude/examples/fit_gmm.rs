@@ -50,7 +50,7 @@ fn loss(p: &Mixture<Var>, x: Var) -> Var {
     (prior - likelihood) / n as f64
 }
 
-/// The parameters, the running mean of their gradients, and that of the squared gradients.
+/// The parameters, the running mean of their gradients, and the running mean of the squared gradients.
 type State<T> = (Mixture<T>, Mixture<T>, Mixture<T>);
 
 /// Takes one step of Adam: Kingma and Ba, "Adam: a method for stochastic optimization" (2015).

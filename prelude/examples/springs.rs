@@ -29,7 +29,7 @@ struct Body {
 }
 
 impl Body {
-    /// Returns a lattice whose neighbours are joined, diagonal ones included.
+    /// Returns a lattice in which each mass is joined to its neighbours, diagonal neighbours included.
     fn new() -> Body {
         let place = |k: usize| [0.1 * (k % COLUMNS) as f64, 0.1 * (k / COLUMNS) as f64];
         let (mut from, mut to, mut length) = (Vec::new(), Vec::new(), Vec::new());

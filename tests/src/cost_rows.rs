@@ -113,7 +113,7 @@ rows! {
         let m = v[0] + 200.0 * eye(200, Dtype::F64);
         map(move |b: Var| linalg::solve(m, b), v[1])
     };
-    // Slices of results, of which only a part is read.
+    // Results of which only a slice is read.
     "slice_sine", 1, [f64s(&[1_000_000])], |v| v[0].sin().slice_axis(0, ..16);
     "last_sine", 1, [f64s(&[1_000_000])], |v| v[0].sin().index(-1);
     "dynamic_slice_sine", 1, [f64s(&[1_000_000]), one()], |v| v[0].sin().dynamic_slice(&[v[1]], [16]);

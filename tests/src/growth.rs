@@ -118,7 +118,7 @@ rows! {
         |n, v| { let (e, h, w) = (v[0], v[1], v[2]); fori_loop(n, move |(i, h): Pair| (h * 0.9 + (e * h).dot(w).index(i)).tanh(), h) };
     "loop, a row in a branch", 50, 1.0, Some(1.0), |n| vec![floats(&[n, 16]), floats(&[16])],
         |n, v| { let (e, h) = (v[0], v[1]); fori_loop(n, move |(i, h): Pair| { let t = (e * h).sin(); cond(h.index(0).gt(0.0), move |h: Var| h * 0.9 + t.index(i), |h: Var| h + 0.5, h) }, h) };
-    // Slices of results, of which only a part is read.
+    // Results of which only a slice is read.
     "a slice of a sine", 1000, 0.0, Some(1.0), |n| vec![floats(&[n])], |_, v| v[0].sin().slice_axis(0, ..16);
     "the last element of a chain", 1000, 0.0, Some(1.0), |n| vec![floats(&[n])], |_, v| (v[0].sin() * v[0]).exp().index(-1);
     "a dynamic slice of a sine", 1000, 0.0, Some(1.0), |n| vec![floats(&[n]), Tensor::from(3i64)],

@@ -10,7 +10,7 @@ use tapeloom_ir::{
     ArrayType, Atom, Builder, Draft, Dtype, Module, Op, Operands, Problem, Tensor, eval,
 };
 
-/// The primitives, with their numbers of operands, of which random programs are built.
+/// The primitives from which random programs are built, with their numbers of operands.
 pub struct Vocabulary {
     ops: Vec<(Op, usize)>,
 }

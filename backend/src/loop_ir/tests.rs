@@ -792,8 +792,8 @@ fn the_verifier_checks_donations() {
     assert!(outcome.unwrap_err().message.contains("b0.1[0] is read where"));
 }
 
-/// The verifier must find exactly those calls of which a result overlaps another view, among random calls with up to
-/// five views.
+/// Among random calls with up to five views, the verifier must refuse exactly the calls in which a result overlaps
+/// another view.
 #[test]
 fn overlapping_results_of_calls_are_refused() {
     let mut state = Sweep::Calls.seed();

@@ -86,7 +86,7 @@ fn conditions_write_and_their_count_reads() {
     );
 }
 
-/// Tapes whose records hold tapes, passed through calls and branches, also in loops of static trip count.
+/// Tapes with records that hold tapes are passed through calls and branches, also in loops of static trip count.
 #[test]
 fn tapes_are_passed_on() {
     let functions = "

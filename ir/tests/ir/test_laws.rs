@@ -301,7 +301,7 @@ fn run(
     tapeloom_ir::eval(&module, f, args)
 }
 
-/// Builds the function with those parameters and linear parameters whose results a rule emits.
+/// Builds the function whose results a rule emits, with these parameters and linear parameters.
 fn build(
     params: &[Type],
     linear: &[Type],

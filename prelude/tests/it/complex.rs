@@ -1,4 +1,4 @@
-//! Complex arrays: arithmetic compared with that of pairs of numbers, derivatives, extremes, transforms, errors.
+//! Complex arrays: arithmetic compared with arithmetic on pairs of numbers, derivatives, extremes, transforms, errors.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use tapeloom::prelude::*;
@@ -36,7 +36,7 @@ fn close(found: &Complex<Tensor>, wanted: &[Pair]) {
     }
 }
 
-/// Returns the value of `f`, after comparing it with that of the interpreter.
+/// Returns the compiled value of `f`, after comparing it with the interpreter's value.
 #[track_caller]
 fn of(f: impl Fn(Complex) -> Complex, z: &Complex<Tensor>) -> Complex<Tensor> {
     let y = jit(&f).call(z).unwrap();
@@ -89,7 +89,7 @@ fn operators_are_those_of_numbers() {
     );
     let sum = |z: Complex| (0..8).map(|i| z.index(i)).sum::<Complex>() - z.sum();
     close(&of(sum, &z), &[(0.0, 0.0)]);
-    // Shapes are broadcast, including that of the part that an operand does not have.
+    // Shapes are broadcast. A real operand has no imaginary part; the missing part must get the broadcast shape, too.
     let shape = run(|(z, x): (Complex, Var)| (z + x, x - z), (Complex::from((1.0, 2.0)), [1.0; 3]));
     let (y, w) = shape.unwrap();
     assert_eq!(y.to_pairs::<f64>().unwrap(), [(2.0, 2.0); 3]);
@@ -177,8 +177,8 @@ fn extremes() {
     assert_eq!(one(Complex::ln, (-1.0, 0.0)), (0.0, pi));
     assert_eq!(one(Complex::ln, (-1.0, -0.0)), (0.0, -pi));
     assert_eq!(one(Complex::sqrt, (-9.0, -0.0)), (0.0, -3.0));
-    // Derivatives: that of the absolute value at 0 is 0, those of integer powers are exact, that of the root on the
-    // branch cut is one-sided.
+    // Derivatives: the derivative of the absolute value at 0 is 0, derivatives of integer powers are exact, and the
+    // derivative of the root on the branch cut is one-sided.
     let at = |f: fn(Complex) -> Var, z: Pair| {
         run(grad(f), Complex::from(z)).unwrap().to_pairs::<f64>().unwrap()[0]
     };

@@ -23,7 +23,7 @@ fn a_forward_rule_serves_every_mode() {
     assert_eq!(number(&run(grad(grad(marked)), 2.0).unwrap()), 0.0);
 }
 
-/// The initial carry of a loop or the result of a branch may be a number, whose tangent is zero.
+/// The initial carry of a loop, or the result of a branch, may be a number; its tangent is zero.
 #[test]
 fn tangents_begin_at_numbers() {
     let three = |dx: Var| fori_loop(3, |(_, s): (Var, Var)| s + dx, constant(0.0));

@@ -6,7 +6,7 @@ use tapeloom::prelude::*;
 /// Extents whose product, without the last one, does not fit in memory or in an integer.
 const LONG: [[usize; 3]; 2] = [[1 << 40, 1 << 20, 0], [1 << 59, 1 << 59, 0]];
 
-/// Returns the compiled result, after comparing it with that of the interpreter.
+/// Returns the compiled result, after comparing it with the interpreter's result.
 #[track_caller]
 fn both(f: impl Fn(()) -> Var) -> Tensor {
     let native = jit(&f).call(()).unwrap();

@@ -192,7 +192,7 @@ fn engines_and_batches_agree_in_every_bit() {
     }
 }
 
-/// Tests derivatives in all modes up to third order, in batches, and in loops whose bodies have transforms.
+/// Tests derivatives in all modes up to third order, in batches, and in loops with transforms in their bodies.
 #[test]
 fn derivatives_of_all() {
     for (name, f) in ALL {

@@ -238,7 +238,7 @@ fn the_positive_part_is_that_of_the_matrix_and_of_its_negative() {
     same("product", [|a| positive(a).matmul(positive(-a)), |a| a * 0.0], &spectra, within);
 }
 
-/// Signed numbers whose absolute values are the singular values.
+/// Signed numbers; their absolute values are the singular values.
 const REGULAR: [[f64; 4]; 5] = [
     [0.5, 1.0, 1.75, 2.5],
     [-1.0, 1.0, 0.5, 0.5],

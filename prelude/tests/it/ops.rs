@@ -3,7 +3,7 @@
 
 use tapeloom::prelude::*;
 
-/// Returns the elements of the compiled result, after comparing it with that of the interpreter.
+/// Returns the elements of the compiled result, after comparing the result with the interpreter's.
 #[track_caller]
 fn eval<A: Tree<Var>>(f: impl Fn(A) -> Var, args: impl Args<A>) -> Vec<f64> {
     let native = jit(&f).call(&args).unwrap();
@@ -308,8 +308,8 @@ fn overflow_beside_zeros_makes_derivatives_of_products_nan() {
     assert!(run(f, lower).unwrap().to_vec::<f32>().unwrap()[0].is_nan());
 }
 
-/// The distance of points beyond half of the largest float is infinite; its derivatives are those of any other
-/// distance.
+/// If points are further apart than the largest float, their distance is infinite; its derivatives must be finite and
+/// follow the same formulas as for any other distance.
 #[test]
 fn overflowing_distances_have_their_derivatives() {
     let slopes = |(x, y): (Var, Var)| {
@@ -350,7 +350,7 @@ fn overflowing_distances_have_their_derivatives() {
     for slope in [dx, dy] {
         assert!(close(slope.item::<f32>().unwrap().into(), half, 1e-6), "{slope}");
     }
-    // Beyond the overflow, second derivatives are those of the distance, too: y² / h³.
+    // If the distance overflows, its second derivatives must still follow the formula y² / h³.
     let bend = |(x, y): (Var, Var)| grad(|x: Var| grad(|x: Var| x.hypot(y))(x) * 1e300)(x);
     let bend = run(bend, (1.2e308, 1.6e308)).unwrap().item::<f64>().unwrap();
     assert!(close(bend, 0.64 / 2e8, 1e-12), "{bend}");

@@ -1,5 +1,5 @@
-//! Optimisers and minimisers: derivatives with respect to rates and other settings, dtypes, batches, errors. (Their
-//! steps are compared with those of optax in `tests/tests/programs/optimisers.rs`.)
+//! Optimisers and minimisers: derivatives with respect to rates and other settings, dtypes, batches, errors. (Steps are
+//! compared with optax's in `tests/tests/programs/networks.rs`.)
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use tapeloom::optim::State;
@@ -523,7 +523,7 @@ fn covariances_are_those_of_formulas() {
     let relative = run(fit(false), (x, y, sigma)).unwrap();
     let mean = relative.residual_sum.item::<f64>().unwrap() / 2.0;
     near(&relative.covariance, &absolute.map(|c| c * mean));
-    // A common factor of sigma has no effect unless it is absolute.
+    // A common factor of all sigma has no effect, unless sigma is declared absolute.
     let scaled = sigma.map(|s| 10.0 * s);
     near(&run(fit(false), (x, y, scaled)).unwrap().covariance, &absolute.map(|c| c * mean));
     near(&run(fit(true), (x, y, scaled)).unwrap().covariance, &absolute.map(|c| c * 100.0));
@@ -542,8 +542,8 @@ fn covariances_are_those_of_formulas() {
     let sum = p.0.item::<f64>().unwrap() + p.1.item::<f64>().unwrap();
     assert!((sum - best).abs() < 1e-9, "{sum} {best}");
     assert!(deviations.0.item::<f64>().unwrap() == f64::INFINITY);
-    // If there are as many parameters as data, the mean square of the residuals cannot be estimated, so the standard
-    // deviations are infinite unless `sigma` is absolute.
+    // If there are as many parameters as data, the mean square of the residuals cannot be estimated. Then the standard
+    // deviations are infinite, except with an absolute `sigma`.
     let through = |(x, y): (Var, Var)| {
         let zero = y.index(0) * 0.0;
         let fit = || optim::curve_fit(line, x, y, (zero, zero));
@@ -554,8 +554,8 @@ fn covariances_are_those_of_formulas() {
     assert!((known.item::<f64>().unwrap() - 1.0).abs() < 1e-12);
 }
 
-/// Bounds hold; a parameter at a bound does not keep the others from their minimum, and its derivative is that of
-/// the bound.
+/// Bounds must hold. A parameter at a bound must not keep the other parameters from their minimum, and its derivative
+/// must be the derivative of the bound.
 #[test]
 fn bounds_hold() {
     let fit = |(y, most): (Var, Var)| {
@@ -577,7 +577,7 @@ fn bounds_hold() {
     let ((a, (b, c)), tight) = run(fit, (SEEN, 0.5)).unwrap();
     assert!(b.item::<f64>().unwrap() == 0.5, "{b}");
     assert!(tight.outcome.converged.item::<bool>().unwrap(), "{tight:?}");
-    // With a fixed rate, the others are those of a linear fit.
+    // With a fixed rate, the other parameters must be those of a linear fit.
     let linear = run(
         |y: Var| {
             let e = (-0.5 * constant(TIMES)).exp();

@@ -668,7 +668,7 @@ fn public() -> Vec<String> {
             continue;
         }
         for (at, _) in text.match_indices("pub fn ") {
-            // Skip functions in the text of a macro, whose names are not in the source.
+            // Skip functions in the text of a macro: their names are not in the source.
             let begin = text[..at].rfind('\n').map_or(0, |i| i + 1);
             if !text[begin..at].trim().is_empty() {
                 continue;

@@ -554,8 +554,8 @@ fn shrunk(x: Var) -> Var {
     .1
 }
 
-/// Returns the time of a loop over a batch whose members run 1 to 100 iterations, divided by the time of one member
-/// after the other.
+/// Returns the time of a loop over a batch whose members run 1 to 100 iterations, divided by the time of the loop for
+/// one member after the other.
 fn of_members(members: usize) -> Outcome<f64> {
     beside_map(shrunk, members)
 }

@@ -177,7 +177,8 @@ impl Generator<'_, '_> {
         self.push(Scalar::Add, &[x.atom, folded], x.bound + 16.0);
     }
 
-    /// Returns a bool value of this shape; half of the time a comparison with zero, whose elements differ.
+    /// Returns a bool value of this shape. Half of the time, the value is a comparison with zero, so that its elements
+    /// differ.
     fn condition(&mut self, back: u8, shape: &Shape) -> tapeloom_ir::Atom {
         if self.rng.index(2) == 0 {
             let y = self.float(back);

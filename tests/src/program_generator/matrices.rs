@@ -23,7 +23,7 @@ impl Generator<'_, '_> {
         self.push(op, &[matrix], bound);
     }
 
-    /// Emits a triangular solve, with a symmetric positive definite matrix of which one triangle is read.
+    /// Emits a triangular solve. Its matrix is symmetric positive definite, and the solve reads one triangle of it.
     pub(super) fn solved(&mut self, gene: Gene) {
         let Some((matrix, n)) = self.positive(gene.operands[0]) else { return };
         let of = self.b.shape_of(matrix);

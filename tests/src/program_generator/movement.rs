@@ -81,7 +81,7 @@ impl Generator<'_, '_> {
         }
     }
 
-    /// Emits a `pad` around and between elements, whose negative amounts crop; or windows.
+    /// Emits windows, or a `pad` around and between elements; negative amounts of the `pad` crop.
     pub(super) fn padded(&mut self, gene: Gene) {
         let x = self.any(gene.operands[0]);
         if x.ty.shape.len() > 1 && self.rng.index(2) == 0 {

@@ -69,7 +69,7 @@ fn wave(j: usize) -> f64 {
     ((1 / (j + 1)) as f64).sin()
 }
 
-/// Returns the number of positions that the mutated form reads: those of the masses, and one behind them.
+/// Returns the number of positions that the mutated form reads: one per mass, and one behind them.
 fn reach(size: &[usize]) -> usize {
     (size[0] + 1).max(2 * size[1])
 }

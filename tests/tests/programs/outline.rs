@@ -1,4 +1,4 @@
-//! Outlined programs: values and derivatives equal those of the same programs without outlining.
+//! Outlined programs: values and derivatives must equal those of the same programs without outlining.
 
 use tapeloom::Explanation;
 use tapeloom::prelude::*;

@@ -29,7 +29,7 @@ fn mixture(logits: Var, x: Var) -> Var {
     total.get()
 }
 
-/// A state of which each element decays at its own rate, driven by `u`.
+/// Each element of a state decays at its own rate, driven by `u`.
 fn decays(rate: Var, u: Var) -> Var {
     let [n, m] = [u.shape()[0], u.shape()[1]];
     let s = Ref::new(zeros([m], Dtype::F64));

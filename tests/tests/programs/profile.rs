@@ -1,5 +1,5 @@
-//! Profiles of compiled programs: the slow part is found, with the user's line; runs are counted exactly; results are
-//! those of an ordinary call.
+//! Profiles of compiled programs: a profile must find the slow part, with the user's line, and count runs exactly; the
+//! results must equal those of an ordinary call.
 
 use std::process::Command;
 use tapeloom::prelude::*;
@@ -13,7 +13,7 @@ fn part<'p>(profile: &'p Profile, primitive: &str) -> &'p ProfileRow {
     rows.next().unwrap_or_else(|| panic!("no part computes {primitive}:\n{profile}"))
 }
 
-/// Returns the numbers of the part's lines, all of which are lines of this file.
+/// Returns the line numbers of the part, and checks that all of them are in this file.
 #[track_caller]
 fn lines(row: &ProfileRow) -> Vec<u32> {
     assert!(row.lines.iter().all(|line| line.file == file!()), "{row:?}");

@@ -208,7 +208,7 @@ fn a_polygon_through_many_points_has_the_derivatives_of_its_pieces() {
     let slopes = |f: &dyn Fn(Var) -> Var| run(|x: Var| jvp(|x: Var| f(x))((x, x)), &at).unwrap();
     let ((y, dy), (z, dz)) = (slopes(&polygon), slopes(&piece));
     Agreement::CLOSE.check_all(&[y, dy], &[z, dz]).unwrap();
-    // With respect to the values of the polygon, each position has two weights, whose sum is 1.
+    // With respect to the values of the polygon, the derivative at each position has two weights, and their sum is 1.
     let by_value =
         |f: Var| interp(constant(0.5) + arange(99, Dtype::F64), arange(100, Dtype::F64), f);
     let g = run(grad(move |f: Var| by_value(f).sum()), Tensor::full(&[100], 3.0).unwrap()).unwrap();

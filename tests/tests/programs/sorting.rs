@@ -114,7 +114,7 @@ fn programs_name_the_function_that_sorts() {
     let program = loop_ir::parse(&kernels, &|_| None).unwrap();
     assert_eq!(program.to_string(), kernels);
     loop_ir::check(&program).unwrap();
-    // The verifier must refuse a call whose memory has other sizes than the function accesses.
+    // The verifier must refuse a call if the sizes of its memory differ from the sizes that the function accesses.
     for (right, wrong) in
         [("n=50", "n=51"), ("first=3", "first=4"), ("rows=1", "rows=2"), ("key=f64", "key=i64")]
     {

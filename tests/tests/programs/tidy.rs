@@ -261,8 +261,8 @@ fn rows_of_sweeps_name_tests() {
     assert_eq!(wrong, [""; 0], "{SWEEPS} names tests that do not exist");
 }
 
-/// Returns whether the path of a sweep is that of a test, or of a module of tests. A path begins with the name of the
-/// test binary; for a test inside a library, with the module of the library.
+/// Returns whether the path of a sweep names a test or a module of tests. A path begins with the name of the test
+/// binary or, for a test inside a library, with the module of the library.
 fn is_test_or_module(path: &str) -> bool {
     const FOLDERS: &[&str] = &[
         "tests/tests",
@@ -322,8 +322,8 @@ fn the_prelude_lists_its_names() {
     assert!(names.is_empty(), "the documentation of the prelude lacks {names:?}");
 }
 
-/// Returns the names that `pub use` exports at any depth of `code`, and its public functions, without modules of which
-/// all items are exported (`path::*`) and without hidden names.
+/// Returns the names that `pub use` exports at any depth of `code`, and the public functions of `code`. Hidden names
+/// are left out, and modules of which all items are exported (`path::*`).
 fn exported(code: &str) -> Vec<String> {
     let mut names = Vec::new();
     for (before, statement) in code.match_indices("pub use ").map(|(at, _)| code.split_at(at)) {

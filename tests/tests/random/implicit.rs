@@ -1,5 +1,5 @@
-//! Values defined by equations (`custom_linear_solve`, roots, fixed points): derivatives must be those of the equation,
-//! whatever solver computes the value.
+//! Values defined by equations (`custom_linear_solve`, roots, fixed points): the derivatives must be those of the
+//! equation, for every solver that computes the value.
 
 use std::rc::Rc;
 use tapeloom::prelude::*;
@@ -233,8 +233,8 @@ fn solvers_meet_their_equations_at_every_size_and_dtype() {
             let found = worst(dtype, n).call(zero.clone()).unwrap().item::<f64>().unwrap();
             assert_eq!(found, 0.0, "{n} {dtype}: nothing is the solution for nothing");
         }
-        // In a batch, the member with a right-hand side of zero is solved before its first iteration; results must be
-        // those of the members alone.
+        // In a batch, the member with a right-hand side of zero is solved before its first iteration. The results must
+        // equal those of each member alone.
         let rows = Tensor::from([b.clone(), zero, b].concat()).reshape(&[3, n]).unwrap();
         let many = jit(vmap(move |b: Var| gmres(chain(n, -1.5, 0.5), b, Until::default())));
         let one = jit(move |b: Var| gmres(chain(n, -1.5, 0.5), b, Until::default()));

@@ -298,8 +298,8 @@ func @f(%0: f64[], %1: f64[3]) -> (f64[], f64[]) {
   return %2, %3
 }";
 
-/// A loop of three iterations around a loop whose trip count and values are constants, and whose residuals lie on a
-/// dynamic tape.
+/// A loop of three iterations around an inner loop. The trip count and the values of the inner loop are constants, and
+/// its residuals lie on a dynamic tape.
 const INNER: &str = "func @step(%0: f64[]) -> (f64[]) {
   %1: f64[] = sin %0
   return %1
@@ -314,7 +314,7 @@ func @f(%0: f64[], %1: i64[], %2: f64[]) -> (f64[]) {
   return %3
 }";
 
-/// A loop on a condition whose reverse pass needs no residual but the trip count.
+/// A loop on a condition. Its reverse pass needs no residual but the trip count.
 const HALVED: &str = "func @above(%0: f64[]) -> (bool[]) {
   %1: bool[] = gt %0, 1.0
   return %1

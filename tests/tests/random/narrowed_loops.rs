@@ -244,7 +244,7 @@ impl Text {
         self.line(ty, &format!("{of} {lead}{outer}{operands}"))
     }
 
-    /// Emits a branch of which one side reads and writes `x`, and the other returns `x`.
+    /// Emits a branch. One side reads and writes `x`, the other side returns `x`.
     fn branch(&mut self, counters: &[String], x: String) -> String {
         let ty = self.ty(0);
         let param = format!("%x: {ty}");

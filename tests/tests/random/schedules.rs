@@ -71,7 +71,7 @@ fn last_kept(schedule: &Schedule) -> usize {
     last
 }
 
-/// The workspace must hold this number of saved carries, whatever the trip count, and the residuals of one iteration.
+/// For every trip count, the workspace must hold this number of saved carries, and the residuals of one iteration only.
 #[test]
 fn memory_is_that_of_the_carries() {
     const WIDE: usize = 500;

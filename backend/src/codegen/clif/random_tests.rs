@@ -205,7 +205,7 @@ impl Generator<'_> {
         self.code(body, Code::Clamp, &[float(-BOUND), x, float(BOUND)])
     }
 
-    /// Generates a loop that sets each element of `to` to that of `from` plus a constant.
+    /// Generates a loop that sets each element of `to` to the same element of `from` plus a constant.
     fn fill(&mut self, to: BufferVersion, from: BufferVersion) -> Stmt {
         let (i, mut body) = (self.index(), Vec::new());
         let x = self.load(&mut body, from, at_index(i), None);

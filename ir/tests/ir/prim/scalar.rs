@@ -126,7 +126,7 @@ fn rows_are_complete() {
             assert_eq!(point.len(), row.arity(), "{}", row.name());
         }
         for rewrite in row.rewrites {
-            // Other kinds of rewrite rows are code, whose root primitive a test cannot read.
+            // Other kinds of rewrite rows are code, so a test cannot read their root primitive.
             if let Equality::Pattern { lhs, .. } = rewrite.rule {
                 let root = format!("({} ", row.name());
                 assert!(lhs.starts_with(&root), "{} is elsewhere", rewrite.name);
@@ -729,7 +729,7 @@ fn integer_powers_count_down() {
     assert_eq!(derivatives("integer_pow{n=3}", 0.0), [0.0, 0.0, 0.0, 6.0, 0.0]);
     assert_eq!(derivatives("integer_pow{n=-1}", 2.0), [0.5, -0.25, 0.25, -0.375, 0.75]);
     let mut module = Module::new();
-    // The derivative needs no exponent below those of 32 bits.
+    // The exponent of the derivative, n - 1, would not be representable in 32 bits; the derivative must not need it.
     let f = function(&mut module, IntegerPow { n: i32::MIN }.into(), &[Dtype::F64]);
     assert!(derivative_in(&mut module, f, 0).is_ok());
 }

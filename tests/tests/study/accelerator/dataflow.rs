@@ -14,8 +14,7 @@ fn ticks(machine: &Machine, system: System, program: impl FnOnce(&mut Emit<'_>))
     e.finish().unwrap().forward.ticks
 }
 
-/// Returns a machine on which every cache line that comes from memory has the same latency, whatever was accessed
-/// before.
+/// Returns a machine on which every cache line from memory has the same latency, whichever lines were accessed before.
 fn flat() -> Machine {
     Machine { row: 0, ..Machine::cal() }
 }

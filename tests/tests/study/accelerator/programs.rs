@@ -203,7 +203,7 @@ fn programs_of_every_kind_run() {
     let nested = |x: Var| fori_loop(5, |(_, x): (Var, Var)| x + iterations(x).ln(), x);
     same(0.0, |x| map(grad(nested), x), &x);
     same(0.0, |x| map(grad(grad(nested)), x), &x);
-    // Checkpoints, whose layers are recomputed.
+    // Checkpoints; their layers are recomputed.
     let layers = |x: Var| {
         (0..6).fold(x, |x, _| checkpoint(|x: Var| (x * x.sin()).tanh(), Policy::Nothing)(x))
     };
@@ -563,8 +563,8 @@ fn a_layer_has_one_record_at_least() {
         let setup = RunConfig { layer, system: System::TFLOW, ..Machine::cal().into() };
         counts(&setup, body).layers
     };
-    // The number of layers, forward and reverse, for layers of at most 1, 3, 6 and any number of entries: at most half
-    // of the scratchpad's 64 entries, of which eight iterations' records fill whole lines.
+    // The number of layers, forward and reverse, for layers of at most 1, 3, 6 and any number of entries. A layer takes
+    // at most half of the scratchpad's 64 entries, and the records of eight iterations fill whole lines.
     assert_eq!([1, 3, 6, u64::MAX].map(layers), [128, 128, 64, 16]);
 }
 

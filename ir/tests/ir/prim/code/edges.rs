@@ -174,7 +174,7 @@ fn integer_powers() {
         for k in 1..24 {
             let x = 0.13 * f64::from(k) - 1.5;
             let (got, want) = (floats(Code::IntegerPow(n), &[x]), x.powf(f64::from(n)));
-            // A power takes about |n| products, each of which is rounded once.
+            // A power takes about |n| products, and each product is rounded once.
             let bound = 2.3e-16 * (f64::from(n).abs() + 2.0);
             assert!((got / want - 1.0).abs() <= bound, "{x}^{n}: {got}, expected {want}");
         }
