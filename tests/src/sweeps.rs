@@ -110,7 +110,7 @@ sweeps! {
     Forms = "ir::analysis::affine::forms_are_the_numbers_that_they_say", gate 4000 in 0.1 s, nightly 200_000;
     Scans = "accelerator::reference_issue::queues_issue_like_a_scan_of_the_window", gate 60 in 0.1 s, nightly 3000;
     Thin = "runtime::small_gemm::tests::versions_agree_with_the_definition", gate 3000 in 1.9 s, nightly 100_000;
-    // A list of lengths, of which the gate takes the beginning: the long transforms at the end take three minutes.
+    // A list of lengths. The gate takes only its beginning: the long transforms at the end take three minutes.
     TransformLengths = "routines::fourier_accuracy::transforms_are_as_accurate_as_their_order", gate 76 in 1.0 s, nightly 93;
     // Grids, run whole in both modes.
     Samples = "laws::for_all", gate 1984 in 9.0 s, nightly 1984;

@@ -55,7 +55,7 @@ fn operators_are_those_of_numbers() {
     close(&of(|z| z * other(z), &z), &NUMBERS.map(|z| mul(z, w)));
     close(&of(|z| z / other(z), &z), &NUMBERS.map(|z| div(z, w)));
     close(&of(|z| -z, &z), &each(|z| (-z.0, -z.1)));
-    // Numbers, arrays and tensors on either side.
+    // Operands are numbers, arrays and tensors, on either side.
     close(&of(|z| 2.0 * z + 1.0 - z * 3, &z), &each(|z| (1.0 - z.0, -z.1)));
     close(&of(|z| 1 - z, &z), &each(|z| (1.0 - z.0, -z.1)));
     close(&of(|z| 1.0 / z, &z), &each(|z| div((1.0, 0.0), z)));
@@ -139,7 +139,7 @@ fn gradients_are_pairs_of_partial_derivatives() {
     let f = |z: Complex| (Complex::new(z.re.full_like(2.0), -3.0) * z.conj()).re.sum();
     let g = run(grad(f), Complex::from([(0.5, 1.0), (4.0, 2.0)])).unwrap();
     assert_eq!(g.to_pairs::<f64>().unwrap(), [(2.0, -3.0); 2]);
-    // Gradient descent converges to the minimum.
+    // Gradient descent must converge to the minimum.
     let target = |z: Complex| (z - Complex::new(z.re.full_like(1.0), 2.0)).abs2();
     let descend =
         |z: Complex| fori_loop(60, |(_, z): (Var, Complex)| z - 0.25 * grad(target)(z), z);
@@ -232,7 +232,7 @@ fn products_of_matrices() {
     }
     close(&run(|(a, b): (Complex, Complex)| a.matmul(b), (&a, &b)).unwrap(), &wanted);
     close(&run(|(a, b): (Complex, Complex)| a.dot(b), (&a, &b)).unwrap(), &wanted);
-    // With a real matrix.
+    // One factor is a real matrix.
     let real = run(|(a, b): (Complex, Complex)| a.dot(b.re) - a.dot(Complex::from(b.re)), (&a, &b));
     close(&real.unwrap(), &[(0.0, 0.0); 4]);
     // A system of several right-hand sides, also in a batch.
@@ -485,7 +485,7 @@ fn eigenvectors_have_derivatives_of_every_order() {
     let h = run(levels, hermitian(4, 1.0)).unwrap();
     check_grads(|h: Complex| h.eigh_range(..2), &h, 2).unwrap();
     check_grads(|h: Complex| h.eigh_range(1..2).1.abs2(), &h, 2).unwrap();
-    // Under `vmap` and in a loop.
+    // The same functions under `vmap` and in a loop.
     let many = |h: Complex| {
         let batch = Complex::stack(&[h, h * 0.5 + eye(3, Dtype::F64)], 0);
         vmap(|h: Complex| h.eigh().1.abs2())(batch)

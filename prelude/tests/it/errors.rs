@@ -358,7 +358,7 @@ fn lines_of_the_standard_library_are_not_shown() {
     assert!(lines[2].contains(&format!("made at {}", place(born.get()))), "{text}");
     assert!(lines[3].contains(&format!("made at {}", place(born.get()))), "{text}");
 
-    // Through two functions of the standard library.
+    // The wrong operation is called through two functions of the standard library.
     let error = fails(
         |(x, y): (Var, Var)| {
             born.set(line!() + 1);

@@ -206,7 +206,7 @@ fn keys_used_twice_are_found() {
     assert_eq!(twice().report(3i64).err().map(|e| e.kind()), Some(Kind::KeyReuse));
     assert_eq!(twice().explain(3i64).err().map(|e| e.kind()), Some(Kind::KeyReuse));
     assert_eq!(twice().compile(3i64).err().map(|e| e.kind()), Some(Kind::KeyReuse));
-    // The error has both lines.
+    // The error must name both lines at which the key is used.
     let error = checked(|k| {
         let first = noise(k);
         first + random::uniform(k, [2], Dtype::F64).sum()

@@ -302,7 +302,7 @@ fn maps_without_a_transpose_have_values_and_forward_mode() {
             let a = |x: Var| s * x.abs() * x.signum() + 0.5 * (x.roll(1, 0) + x.roll(-1, 0));
             solver(&a, constant([1.0, 1.0, 4.0]), Krylov::new()).sum()
         };
-        // The sum is that of b by s + 1.
+        // The sum of the solution is the sum of b divided by s + 1.
         let x = run(f, 3.0).unwrap().item::<f64>().unwrap();
         assert!((x - 1.5).abs() < 1e-9, "{name}: {x}");
         let moved = run(|s: Var| jvp(f)((s, s.ones_like())).1, 3.0).unwrap().item::<f64>().unwrap();
@@ -312,7 +312,7 @@ fn maps_without_a_transpose_have_values_and_forward_mode() {
             message.contains("error[not-linear]") && message.contains("krylov.rs"),
             "{message}"
         );
-        // A preconditioner, too.
+        // The same for a preconditioner.
         let f = move |s: Var| {
             let near = |r: Var| r.abs() * r.signum() / 3.0;
             let a = |x: Var| s * x + 0.5 * (x.roll(1, 0) + x.roll(-1, 0));

@@ -29,7 +29,7 @@ fn values_on_either_side() {
     let (a, b, c, d, e) = (2f32, 2i32, 2u32, 2u64, 2usize);
     assert_eq!(at(1.0, |x| x * a * b * c * d * e), 32.0);
     assert_eq!(at(1.0, |x| f64::from(a) / x + (e as i64 - x)), 3.0);
-    // A number takes the dtype of the array.
+    // A number must take the dtype of the array.
     let y = run(|x: Var| rate * x, [2.0f32]).unwrap();
     assert_eq!(y.to_vec::<f32>().unwrap(), [0.2]);
 }

@@ -164,7 +164,7 @@ fn products() {
     near(eval(|a: Var| a.matmul(a.t()).trace(), a), &[91.]);
     near(eval(|a: Var| a.matmul(a.t()).diagonal(), a), &[14., 77.]);
     near(eval(|a: Var| a.index(0).matmul(a.t()), a), &[14., 32.]);
-    // Batches on one side, and on both sides.
+    // A batch of one operand, then a batch of both operands.
     let batched = |f: fn(Var, Var) -> Var| move |a: Var| f(stack(&[a, 2.0 * a], 0), a.t());
     near(eval(batched(|x, y| x.matmul(y).sum_axis([1, 2])), a), &[155., 310.]);
     near(eval(batched(|x, y| y.matmul(x).sum_axis([1, 2])), a), &[261., 522.]);
@@ -464,7 +464,7 @@ fn einsum_multiplies_in_the_cheapest_order() {
     // The cheapest order begins with the vector, so no product of two matrices may be computed.
     assert!(!program("ij,jk,kl,l->i", einsum).contains("f64[6,6] = dot"));
     assert!(program("ij,jk,kl,l->i", einsum_left_to_right).contains("f64[6,6] = dot"));
-    // For equal costs the written order is used.
+    // If all orders cost the same, products must be computed in the written order.
     let chain = "ij,jk,kl,lm->im";
     assert_eq!(program(chain, einsum), program(chain, einsum_left_to_right));
     // For twelve operands the cheapest pair comes first.
@@ -550,7 +550,7 @@ fn relative_entropies_of_distant_numbers() {
             stack(&[f(p, q), along(one, zero), along(zero, one), dp, dq], 0)
         }
     };
-    // p, q, ln(p / q).
+    // Columns: p, q, ln(p / q).
     for (p, q, log) in [
         (1.0, 1e-200, 460.517_018_598_809_1),
         (1e-200, 1.0, -460.517_018_598_809_1),

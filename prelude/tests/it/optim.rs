@@ -398,7 +398,7 @@ fn bfgs_copes_with_bad_scales() {
         assert!(off < 1e-7 && outcome.converged.item::<bool>().unwrap(), "{off} {outcome:?}");
         assert!(iterations <= 160 && evaluations <= 190, "{unit}: {iterations} {evaluations}");
     }
-    // SciPy takes 34, 74 and 354 iterations.
+    // SciPy takes 34, 74 and 354 iterations for these numbers of parameters.
     for (n, most) in [(2, 51), (10, 111), (50, 531)] {
         let loss = move |x: Var| {
             let (a, b) = (x.slice_axis(0, ..n - 1), x.slice_axis(0, 1..));

@@ -118,7 +118,7 @@ fn vectors_and_back() {
     assert_eq!(empty.to_vec::<f64>().unwrap(), [1.0]);
     let literal = run(|x: Var| ravel(&(x, x.zeros_like())).0, 2.0).unwrap();
     assert_eq!(literal.to_vec::<f64>().unwrap(), [2.0, 0.0]);
-    // Other dtypes than f64.
+    // Leaves with dtypes other than f64.
     let (v, unravel) = ravel_tensors(&[Tensor::from([true]), Tensor::from([false, true])]).unwrap();
     assert_eq!(unravel(&v).unwrap()[1].to_vec::<bool>().unwrap(), [false, true]);
 }
@@ -249,7 +249,7 @@ fn numbers_of_every_dtype_stand_for_leaves() {
 
 #[test]
 fn axes_as_a_tree_of_axes() {
-    // Two networks with one shared bias.
+    // Two networks: each has its own weights, and both share one bias.
     let f = |(p, x): (Dense<Var>, Var)| p.w * x + p.b.unwrap();
     fn axes<T>(w: T, b: T) -> Dense<T> {
         Dense { w, b: Some(b), act: Act::Relu, rate: 0.5 }

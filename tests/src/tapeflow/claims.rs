@@ -602,7 +602,7 @@ fn scratchpads(runs: &mut Runs) -> Result<Outcome, Failure> {
 /// The tried unroll factors of the inner loop of pathfinder.
 const FACTORS: [&[u64]; 5] = [&[4], &[32], &[64], &[128], &[256]];
 
-/// The number of entries of a scratchpad, half of which holds the largest block of unrolled code.
+/// The number of entries of a scratchpad. Half of the scratchpad holds the largest block of unrolled code.
 const WIDE: u64 = 4096;
 
 fn depths(runs: &mut Runs) -> Result<Outcome, Failure> {

@@ -109,7 +109,7 @@ fn damage(text: &str, rng: &mut Rng) -> String {
     tokens.concat()
 }
 
-/// Splits a text into words, numbers and single signs, whose concatenation is the text.
+/// Splits a text into words, numbers and single signs; concatenated, they are the text.
 fn tokens(text: &str) -> Vec<&str> {
     let word = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '%' | '@');
     let mut tokens = Vec::new();

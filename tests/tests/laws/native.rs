@@ -145,7 +145,7 @@ fn vector_folds_equal_the_interpreter() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// Maxima and minima of rows whose extreme lies at another position in each row: no position may be skipped.
+/// Maxima and minima of rows. In each row the extreme lies at another position, and no position may be skipped.
 #[test]
 fn extremes_see_every_number() {
     let mut m = Module::new();
@@ -233,7 +233,7 @@ fn magnitudes(ty: &ArrayType, k: usize) -> Tensor {
     })
 }
 
-/// Compares the engines on a program of many equations, whose rounding errors add up.
+/// Compares the engines on a program of many equations; the rounding errors of the equations add up.
 pub(crate) fn native(m: &mut Module, case: &Case) -> Result<(), Failure> {
     compiled(m, case, Agreement::relative(precision(m, case.f)))
 }

@@ -353,7 +353,7 @@ fn all_terms(params: usize, results: usize) -> Vec<PlanRequest> {
 }
 
 /// Under every policy, recomputed values have the same bits as saved ones, so values and tangents must be equal bit for
-/// bit. Under `nothing`, the only residuals may be parameters, unless the program calls host functions.
+/// bit. Under `nothing`, a program without host functions may have only parameters as residuals.
 #[test]
 fn policies_change_no_bit() {
     static PLANNED: [AtomicUsize; 12] = [const { AtomicUsize::new(0) }; 12];

@@ -144,7 +144,7 @@ enum Needs {
 /// A function of a decomposition, to be differentiated, with its expected derivatives.
 struct Case {
     name: &'static str,
-    /// Maps the matrix, and weights in its shape or that of the result, to a number.
+    /// Maps the matrix and weights to a number; the weights have the shape of the matrix or of the result.
     loss: fn(Var, Var) -> Var,
     f: Scalar,
     /// The block of `[[0, A], [Aᵀ, 0]]` that contains the result; `None` for the trace.
@@ -375,7 +375,7 @@ fn truth(case: &Case, member: &Member, order: usize, w: &Matrix, d: &Matrix) -> 
         1 => of.gradient(case.f, &weights),
         _ => of.curvature(case.f, &weights, &direction),
     };
-    // The matrix occurs twice, as A and as Aᵀ, so the gradient is twice that of one block.
+    // The matrix occurs twice, as A and as Aᵀ, so the gradient is twice the gradient of one block.
     matrix(m, n, |i, j| 2.0 * found[i][m + j])
 }
 
@@ -832,8 +832,8 @@ fn curvatures_beside_a_small_gap_lose_digits_as_its_square() {
     );
     for gap in [1e-3, 1e-4, 1e-5] {
         let within = 100.0 * f64::EPSILON / (gap * gap);
-        // Left out: vectors of the shorter side alone, whose derivatives come from another linear system, with errors
-        // over the cube of the gap.
+        // Left out: vectors of the shorter side alone. Their derivatives come from another linear system, with errors
+        // proportional to the inverse cube of the gap.
         for (m, n, case) in [(3, 3, &left), (3, 3, &right), (4, 3, &left), (3, 5, &right)] {
             let all = general(m, n, &[&[3.0 + gap, 3.0, 1.0]]);
             check_within(2, &[case.copy()], &all, Dtype::F64, within);

@@ -66,7 +66,7 @@ fn lines() -> Vec<Line> {
 
 fn numbers(shape: &[usize], from: f64) -> Tensor {
     let n: usize = shape.iter().product();
-    // Small integers, whose sums of products are exact in any order, so that bits can be compared.
+    // Small integers: their sums of products are exact in any order, so that bits can be compared.
     let data = (0..n).map(|i| ((i as f64 * 7.0 + from) * 5.0 % 13.0) - 6.0).collect();
     Tensor::new(shape, data).unwrap()
 }

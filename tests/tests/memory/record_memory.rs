@@ -84,7 +84,7 @@ fn a_recording_allocates_the_bytes_that_it_reports() {
         y
     };
     record(said, &x).unwrap();
-    // For scalars, most of the memory is the list of operations, whose capacity grows by doubling.
+    // For scalars, most of the memory is the list of operations. The capacity of the list grows by doubling.
     let said = |x: Var| {
         let before = Counting::held();
         let y = (0..10_000).fold(x, |y, _| (y + x).sin());

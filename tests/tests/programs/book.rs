@@ -21,7 +21,7 @@ use tapeloom::prelude::*;
 use tapeloom_ir::{Kind, parse_module, print_module, verify_module};
 use tapeloom_tests::{Failure, TextTest};
 
-/// The chapter whose Rust blocks are joined into one program by `build.rs`, because they build on each other.
+/// The Rust blocks of this chapter build on each other, so `build.rs` joins them into one program.
 const ONE_PROGRAM: &str = "from-scratch.md";
 
 #[test]

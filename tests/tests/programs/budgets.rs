@@ -557,7 +557,7 @@ const STRAIGHT: [(&str, Program); 4] = [
 fn recomputed_values_are_short_lived() {
     let x = square();
     let array = x.bytes().len();
-    // Left out: functions with custom rules, whose residuals the rules choose.
+    // Left out: functions with custom rules, because the rules choose their residuals.
     for (name, f) in STRAIGHT.into_iter().filter(|(name, _)| *name != "rules") {
         let plain = jit(value_and_grad(f)).explain(&x).unwrap();
         let (beside, all) = (plain.workspace_bytes() - plain.tape().bytes(), plain.tape().bytes());
@@ -722,8 +722,8 @@ const PLACES: [(&str, Place); 5] = [
     }),
 ];
 
-/// Arrays that depend on no argument must be recomputed for the reverse pass, whatever computes and reads them.
-/// Otherwise they would occupy memory between the passes that the tape does not count.
+/// Arrays that depend on no argument must be recomputed for the reverse pass, for every way in which they are computed
+/// and read. Otherwise they would occupy memory between the passes, and the tape does not count this memory.
 #[test]
 fn constants_do_not_lie_between_the_passes() {
     let x: Tensor = (0..7).map(|i| 0.9 * (1.0 + 0.7 * i as f64).sin()).collect();
@@ -759,8 +759,8 @@ fn constants_do_not_lie_between_the_passes() {
     }
 }
 
-/// Masks whose rows fill no whole words must be packed within the loop, not after it: the workspace must exceed the
-/// tape by at most 8192 bytes, whatever the trip count.
+/// If the rows of a mask do not fill whole words, the mask must be packed within the loop, not after it: for every trip
+/// count, the workspace must exceed the tape by at most 8192 bytes.
 #[test]
 fn rows_of_a_few_bits_share_words() {
     let choices: [(&str, Program); 3] = [

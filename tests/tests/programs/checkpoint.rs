@@ -186,7 +186,8 @@ fn named_values_are_saved_once() {
     for (i, f) in functions.into_iter().map(chain).enumerate() {
         let named = checkpoint(f, Policy::named(["h"]));
         let e = jit(grad(&named)).explain(&w).unwrap();
-        // Four arrays are saved at most. The last named value is read by a sum, whose derivative does not need it.
+        // At most four arrays are saved. The last named value is read by a sum, and the derivative of a sum does not
+        // need its operand.
         assert!(e.tape().bytes() <= 4 * 24 * 24 * 8, "{i}: {}", e.tape());
         let made: Vec<&str> = e.tape().rematerialized().iter().map(|a| a.what).collect();
         assert!(!made.contains(&"dot") && !made.contains(&"exp"), "{i}: {}", e.tape());
@@ -202,7 +203,7 @@ fn named_values_are_saved_once() {
 }
 
 /// Under `Policy::Rounded`, decisions of the forward pass (comparisons, floors, maxima) must not be repeated on rounded
-/// values: at a threshold and at a tie, the derivative must be that of the branch that was taken.
+/// values: at a threshold and at a tie, the derivative must be the derivative of the branch that was taken.
 #[test]
 fn decisions_are_not_made_on_rounded_values() {
     let under = |f: fn(Var) -> Var, x: f64| {

@@ -195,8 +195,8 @@ func @f(%x: f64[]) -> (f64[]) {
     assert!(problem.message.contains("the jvp rule @id.jvp is not linear"), "{problem}");
 }
 
-/// Rules whose loops and branches carry values and tangents: if they are linear in the tangents, they must be accepted
-/// for reverse mode, otherwise refused.
+/// Rules with loops and branches that carry values and tangents. If a rule is linear in the tangents, it must be
+/// accepted for reverse mode; otherwise it must be refused.
 #[test]
 fn loops_and_branches_of_rules_are_linear_or_refused() {
     let rule = |functions: &str, dy: &str| {
@@ -409,8 +409,8 @@ fn a_rule_may_be_the_derivative_of_a_checkpoint() {
     }
 }
 
-/// Rules of the function `x √t`, whose derivative with respect to t is infinite at t = 0: an argument that is not
-/// differentiated must have no tangent, instead of a zero, which would give nan.
+/// Rules of the function `x √t`. Its derivative with respect to t is infinite at t = 0, so an argument that is not
+/// differentiated must have no tangent: a zero tangent would give nan.
 mod absent {
     use tapeloom::prelude::*;
 
@@ -599,7 +599,7 @@ mod batches {
             assert_eq!(numbers(&along, &[1.0, 10.0, 100.0]), [1.0, 4.0, 2.0], "{name}");
             let slope = |x: Var| grad(|x: Var| (back(x) * x).sum())(x);
             assert_eq!(numbers(&slope, &[1.0, 10.0, 100.0]), [2.0, 80.0, 400.0], "{name}");
-            // A batch of batches, whose members share the vector v.
+            // A batch of batches; all members share the vector v.
             let all = |v: Var| vmap(|(n, v)| vmap(&f)((n, v)))((stack(&[n(), n().flip(0)], 0), v));
             let rows = |x: Var| linear_transpose(all, x)(x);
             let found = numbers(&|x| rows(x.reshape([2, 3])).reshape([6]), &[1.0; 6]);

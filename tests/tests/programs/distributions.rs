@@ -284,7 +284,8 @@ fn samples_move_as_their_distributions_do() {
             );
         }
     }
-    // At κ = 0, the derivative of the log density in κ is cos x, and that of the entropy is -κ/2 to first order.
+    // At κ = 0, the derivative of the log density in κ is cos x. Near 0, the derivative of the entropy is -κ/2 to first
+    // order.
     let (p, h) =
         (|k: Var| stats::von_mises_logpdf(1.0, 0.0, k), |k: Var| stats::von_mises_entropy(k));
     let at_zero = |k: Var| (grad(p)(k), grad(grad(p))(k), grad(h)(k), grad(grad(h))(k));
@@ -363,7 +364,7 @@ fn samples_of_large_shape_parameters_move_as_their_mean() {
             assert!((bend - want).abs() < within, "at {a:e}: {bend:e}, want {want:e}");
         }
     }
-    // The derivatives below and above the limit between the two formulas are those of one function.
+    // The derivatives must agree below and above the point at which the formula changes.
     let both = |a: Var| {
         let (x, slope) = jvp(draw)((a, a.ones_like()));
         (x / a, slope)

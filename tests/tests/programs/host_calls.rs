@@ -118,7 +118,7 @@ fn for_each_member_that_takes_part_in_their_order() {
         total(|x| cond(x.gt(0.0), side("yes"), side("no"), x), x)
     };
     assert_eq!(heard(branches, &x), "yes 6, no -2, yes 4");
-    // In each iteration, only members whose loop has not ended are logged.
+    // In each iteration, a member is logged only if its loop has not ended.
     let iterations = |log: &Listener, x: Var| {
         total(|x| while_loop(|c: Var| c.lt(4.0), |c: Var| see(log, "c", c + 1.0), x), x)
     };
@@ -576,7 +576,7 @@ fn programs_show_names() {
     assert!(text.contains("ask &my_spline_ (b0[0; 1]: f64[]) to"), "{text}");
 }
 
-/// A host function must be called once per iteration, whatever the policy: its results are saved, also if a loop saves
+/// A host function must be called once per iteration under every policy: its results are saved, even if a loop saves
 /// only some carries.
 #[test]
 fn callbacks_in_loops_are_asked_once_under_every_policy() {

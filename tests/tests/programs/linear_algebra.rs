@@ -1,5 +1,5 @@
-//! Linear algebra under every transform: second derivatives, batches of gradients, loops, budgets, both engines; and
-//! batch members whose factorization fails, which must not affect the others.
+//! Linear algebra under every transform: second derivatives, batches of gradients, loops, budgets, both engines. If the
+//! factorization of a batch member fails, the other members must not be affected.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -161,7 +161,7 @@ fn gradients_through_loops_obey_every_policy() {
 
 #[test]
 fn single_precision_is_near_double() {
-    // Left out: general eigenvalues, whose order may differ between f32 and f64.
+    // Left out: general eigenvalues, because their order may differ between f32 and f64.
     for (name, f) in ALL.iter().filter(|(name, _)| !name.starts_with("eig") || name.contains('h')) {
         let gradient = grad(|a: Var| weighed(f(a)));
         let wide = run(&gradient, matrices(&[], 4, Dtype::F64)).unwrap();

@@ -117,7 +117,8 @@ fn functions_of_one_element_at_a_time_are_listed() {
     assert!(jit(|x: Var| x.exp()).explain(&x).unwrap().vectors().loops[0].one_by_one.is_empty());
 }
 
-/// Sums of functions of two arguments, of adjacent elements and at strides, run in as many lanes as those of one argument.
+/// Sums over functions of two arguments, at adjacent elements and at strides, must run in as many lanes as sums over
+/// functions of one argument.
 #[test]
 fn functions_of_two_arguments_run_in_lanes() {
     let two: [fn(Var, Var) -> Var; 4] =

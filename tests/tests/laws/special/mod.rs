@@ -18,8 +18,8 @@ use tapeloom_ir::math;
 /// A special function of arrays of arguments, one array per parameter.
 type Call = fn(&[Var]) -> Var;
 
-/// Returns, from the arguments and the value, the magnitude whose rounding limits the value's accuracy, such as the
-/// amplitude of a wave.
+/// Returns, from the arguments and the value, a magnitude that limits the accuracy of the value by its own rounding,
+/// such as the amplitude of a wave.
 type Beside = fn(&[f64], f64) -> f64;
 
 /// A function with the stated bounds on its errors in f64 and in f32, in units in the last place.
@@ -42,12 +42,12 @@ const fn in_both(name: &'static str, call: Call, f64: f64, f32: f64) -> Stated {
     Stated { f32, ..stated(name, call, f64) }
 }
 
-/// Makes a row like `stated`, for a function with tails and cancelling terms, whose magnitude is `beside`.
+/// Makes a row like `stated`, for a function with tails and with cancelling terms of magnitude `beside`.
 const fn tailed(name: &'static str, call: Call, beside: Beside, f64: f64) -> Stated {
     Stated { name, call, beside, tails: true, f64, f32: 1.0 }
 }
 
-/// Makes a row like `stated`, for a wave of order n, whose amplitude is `beside`.
+/// Makes a row like `stated`, for a wave of order n with the amplitude `beside`.
 const fn wave(name: &'static str, call: Call, f64: f64, beside: Beside) -> Stated {
     Stated { name, call, beside, tails: false, f64, f32: 1.0 }
 }
@@ -86,7 +86,7 @@ fn zeta(x: &[Var]) -> Var {
 /// of the score of the parameter, times the smaller tail.
 fn beside_gamma(x: &[f64], _: f64) -> f64 {
     let (p, q) = (math::gammainc(0, x[0], x[1]), math::gammaincc(x[0], x[1]));
-    // Up to x = 1 the function sums a series for P, whatever Q is.
+    // Up to x = 1 the function sums a series for P, even if Q is smaller.
     let p = if x[1] <= 1.0 { p } else { p.min(q) };
     p * math::polygamma(1, x[0].max(1.0))
 }
@@ -153,7 +153,7 @@ const FUNCTIONS: &[Stated] = &[
     Stated { f32: 2005.0, ..tailed("hyp1f1, ∂x", |x| slope(hyp1f1, 2, x), |_, _| 0.0, 5.0) },
 ];
 
-/// Returns the largest error in f64, the largest error in f32, and the arguments of the former.
+/// Returns the largest error in f64, the largest error in f32, and the arguments at which the f64 error occurs.
 fn measure(stated: &Stated, recorded: &Recorded) -> (f64, f64, Vec<f64>) {
     let all: Vec<usize> = (0..recorded.rows.len()).collect();
     let narrow: Vec<usize> = all.iter().copied().filter(|i| i % 2 == 1).collect();

@@ -82,8 +82,8 @@ fn the_logarithm_of_beta_keeps_its_digits_beside_zero() {
     assert_eq!(numbers(&ends), [inf, -inf, inf, -inf]);
 }
 
-/// Near 0 and 1, the density in a derivative is a product of which one factor underflows; second derivatives must be
-/// right there.
+/// Near 0 and 1, a derivative contains the density as a product, and one factor of this product underflows. Second
+/// derivatives must be right there.
 #[test]
 fn distribution_functions_have_derivatives_beside_their_ends() {
     let second = |f: fn(Var) -> Var, x: f64| numbers(&run(grad(grad(f)), x).unwrap())[0];

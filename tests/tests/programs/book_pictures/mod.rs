@@ -177,7 +177,7 @@ fn networks() -> Result<String, Failure> {
     };
     let net = run(train, (3i64, &x, &labels))?;
 
-    // The middles of 80 by 80 cells of the plane.
+    // The plane is divided into 80 by 80 cells; the points are the middles of the cells.
     let (n, edge) = (80, 4.4);
     let size = 2.0 * edge / n as f64;
     let at = |i: usize| size * i as f64 - edge;

@@ -390,8 +390,8 @@ fn events_have_derivatives() {
 
 #[test]
 fn batch_members_equal_single_solutions() {
-    // Batch members need very different numbers of steps, and one member's solution ends early. Derivatives must be
-    // those of the members alone.
+    // Batch members need very different numbers of steps, and one member's solution ends early. Derivatives must equal
+    // those of each member alone.
     let y0 = [0.1, 1.0, 30.0, -1.0];
     for method in [ode::dopri5(), ode::rodas5p()] {
         let solve = move |y0: Var| {

@@ -230,7 +230,7 @@ fn events_at_their_edges() {
     // The start equals the end: an interval of length zero has no event.
     let (t, _, status) = until(|_, x| x - 10.0, 1.0, 0.0);
     assert!(t == 0.0 && status == Status::Done);
-    // Without an event, the gradient must be that of the state at the end.
+    // Without an event, the gradient must be the gradient of the state at the end.
     let late = |end: Var| {
         let f = |(_, y): (Var, Var)| y;
         let event = |(_, y): (Var, Var)| y - 100.0;
@@ -255,7 +255,8 @@ fn events_at_their_edges() {
     assert!(near(&numbers(&slopes), &[2.0, 2.0, 0.0], 1e-8, 1.0), "{slopes:?}");
 }
 
-/// Checks that `result` is one error of this kind, at one of these lines of this file, whose text contains `says`.
+/// Checks that `result` is a single error of this kind, that the error is at one of these lines of this file, and that
+/// its text contains `says`.
 fn wrong<B>(result: Result<B, Error>, kind: Kind, lines: RangeInclusive<u32>, says: &str) {
     let Err(error) = result else { panic!("{says}: the program is wrong and ran") };
     let text = error.to_string();

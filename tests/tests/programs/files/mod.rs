@@ -140,7 +140,7 @@ fn trees_have_their_paths_as_names() {
     assert_eq!(arrays.under("0[1].w").tree(&net[1].w).unwrap(), net[1].w);
     assert_eq!(arrays.under("0[").names().len(), 0);
     assert_eq!(arrays.under("").names().len(), 5);
-    // A tensor alone.
+    // A file may hold a single tensor without a tree.
     files::save_npz(folder.file("alone"), &net[0].w).unwrap();
     assert_eq!(files::load_npz(folder.file("alone"), &net[0].w).unwrap(), net[0].w);
     assert_eq!(arrays.get("1").unwrap().item::<i64>().unwrap(), 3);
@@ -163,7 +163,7 @@ fn one_error_lists_all_differences() {
         "net`: the arrays are not those of the tree: 8 differences",
         "shape       `0[0].w` is f64[2], expected f64[1,2]",
         "dtype       `0[0].b` is f64[2], expected f32[2]",
-        // A name with another index must not be proposed.
+        // For this missing name, the error must not propose a name with another index.
         "missing     `0[1].w` f64[1,2]\n",
         "missing     `0[1].b` f32[2]; did you mean `0(1).b`?",
         "unexpected  `0(1).b` f32[2]",

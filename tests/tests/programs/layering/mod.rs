@@ -189,8 +189,8 @@ fn arrows_of(files: &[(&str, &str)]) -> Vec<String> {
 
 #[test]
 fn arrows_follow_imports_to_definitions() {
-    // Each row below is the text of a file `b.rs`, and the files that it needs, in a crate with a folder `a` of two
-    // files, whose `mod.rs` re-exports a type and a module.
+    // Each row below is the text of a file `b.rs`, with the files that it needs. The crate also has a folder `a` of two
+    // files; `a/mod.rs` re-exports a type and a module.
     let lib = "pub mod a;\nmod b;\npub use a::One;\npub use a::two as second;\npub use std::fmt::Outer;\npub use b::*;";
     let list = "mod one;\npub mod two;\npub use one::{One, make};";
     let one = "pub struct One;\npub fn make() -> One { One }\n";
@@ -249,7 +249,7 @@ fn reexports_are_no_dependencies() {
     let glob = ("b.rs", "use crate::a::*;\nfn f(_: T) {}");
     let lib = ("lib.rs", "mod a;\nmod b;");
     assert_eq!(arrows_of(&[lib, listed, types, glob]), ["b.rs -> a/types.rs"]);
-    // A file whose module is test-only must have no dependencies.
+    // If the module of a file is test-only, the file must have no dependencies.
     let tests = ("a/mod.rs", "mod types;\n#[cfg(test)]\nmod cases;\nfn f() { cases::x() }");
     let cases = ("a/cases.rs", "use super::types::T;\npub fn x() {}");
     assert_eq!(arrows_of(&[tests, types, cases]), [""; 0]);
