@@ -98,13 +98,13 @@ pub struct PolicyRow {
 pub enum RecomputePrice {
     /// The price is the arithmetic, weighed against the bytes saved; expensive equations are never recomputed.
     Weighed,
-    /// The price is zero: every value is recomputed rather than saved.
+    /// Recomputation is free: every value is recomputed rather than saved.
     Free,
-    /// The price is zero, except for results of contractions and library routines, which are saved.
+    /// Recomputation is free, except of the results of contractions and library routines: these are always saved.
     FreeButContractions,
-    /// The price is zero, except for results of equations that run functions, which are saved.
+    /// Recomputation is free, except of the results of equations that run functions: these are always saved.
     FreeButFunctions,
-    /// The price is zero, except for values with one of the policy's names, which are saved.
+    /// Recomputation is free, except of the values with one of the policy's names: these are always saved.
     FreeButNames,
     /// The price is above that of saving: every value that the reverse pass reads is saved, except values with one
     /// of the policy's names.

@@ -29,8 +29,8 @@ fn height((_, ([x, y], _)): (Var, State)) -> Var {
     (x * x + y * y).sqrt() - 1.0
 }
 
-/// Returns the trajectory of a probe that is thrown eastwards at this speed from a mountain at the pole, its end,
-/// and the status of the integration.
+/// Returns the trajectory of a probe that is thrown horizontally at this speed from a mountain at the pole, the time
+/// and state at the end of the trajectory, and the status of the integration.
 fn thrown(speed: Var) -> ([Var; 2], (Var, State), Var) {
     let zero = speed.zeros_like();
     let start = ([zero, zero + 1.1], [speed, zero]);

@@ -152,8 +152,9 @@ impl Scratchpad {
         }
     }
 
-    /// Begins a layer. Returns false if the layer must wait for a free or a full half. `tape` is the address of the
-    /// next tile on the tape, and is advanced by the tile sent.
+    /// Begins a layer. Returns false if the layer must wait: in the forward phase until one half of the scratchpad is
+    /// empty, in the reverse phase until the layer's tile has arrived. `tape` is the address of the next tile on the
+    /// tape; if a tile is sent, its size is added.
     pub(super) fn begin(&mut self, layer: Layer, tape: &mut u64) -> Result<bool, Problem> {
         let n = layer.entries;
         if let Some(open) = &self.open {

@@ -167,8 +167,8 @@ mod tests {
         assert!(!unrolled(body, &[5, 2]).contains("serial"));
     }
 
-    /// Variables, indices as values, comparisons of indices, and carried buffers: the results must stay equal
-    /// if each iteration needs the one before.
+    /// Unrolling must not change the results of loops whose iterations depend on the previous one. The loops have
+    /// variables, indices as values, comparisons of indices, and a carried buffer.
     #[test]
     fn iterations_stay_in_order() {
         for factor in [2, 3, 4, 7] {

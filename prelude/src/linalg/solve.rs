@@ -200,7 +200,8 @@ pub fn pinv(a: Var) -> Var {
     }
 }
 
-/// Returns the pseudo-inverse, with the rule of constant rank for `orders` orders of derivatives.
+/// Returns the pseudo-inverse. Its first `orders` derivatives use the formula for matrices of constant rank; higher
+/// ones differentiate `plain_pinv`.
 fn ruled_pinv(a: Var, orders: usize) -> Var {
     if orders == 0 || a.shape().elements() == 0 {
         return plain_pinv(a);

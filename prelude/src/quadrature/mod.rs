@@ -233,8 +233,9 @@ struct Integrand<'a> {
 }
 
 impl Integrand<'_> {
-    /// Returns the values at the points of intervals, each multiplied by dx/du and by half of the length of its
-    /// interval: leaves of shape `[k, .., 21]`, for intervals of shape `[k]`.
+    /// Returns the integrand's values at the 21 quadrature points of each interval of u, multiplied by dx/du and by
+    /// half of the interval's length. For intervals of shape `[k]`, each leaf of the result has the shape `[k, ..,
+    /// 21]`.
     fn values(&self, range: &Range, given: &[Var], left: Var, right: Var) -> Vec<Var> {
         let [points, ..] = table();
         let points = constant(points.to_vec()).convert(left.dtype());

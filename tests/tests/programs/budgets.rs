@@ -729,7 +729,7 @@ fn constants_do_not_lie_between_the_passes() {
     let x: Tensor = (0..7).map(|i| 0.9 * (1.0 + 0.7 * i as f64).sin()).collect();
     for (k, (place, at)) in PLACES.into_iter().enumerate() {
         for (i, (reader, f)) in USES.into_iter().enumerate() {
-            // All pairs of a constant and a reader alone; every sixth pair in the other contexts.
+            // Test all pairs of a constant and a reader in the first context, and every sixth pair in the others.
             for (j, (made, c)) in CONSTANTS.into_iter().enumerate() {
                 if k > 0 && (i + j + k) % 6 > 0 {
                     continue;

@@ -10,7 +10,8 @@ use tapeloom_tests::{Agreement, Case, Failure, Rng, Sweep};
 
 const MEASURED: MachineModel = MachineModel::MEASURED;
 
-/// Returns the measured model, with all numbers that have this effect at the least or greatest value that `end` picks.
+/// Returns the measured model, except that each number with this effect has its least or its greatest value, as `end`
+/// chooses.
 fn at_end(effect: Effect, end: fn(usize, usize) -> usize) -> MachineModel {
     let mut model = MEASURED;
     for n in MachineModel::NUMBERS.iter().filter(|n| n.effect == effect) {

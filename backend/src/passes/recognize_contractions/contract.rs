@@ -152,7 +152,8 @@ impl<'a> Nest<'a> {
         (float && worth).then_some(product)
     }
 
-    /// Returns whether no contraction writes memory that another one touches, or that it reads itself.
+    /// Returns whether the output of each contraction is disjoint from its own operands, and from the operands and
+    /// outputs of all the others.
     fn are_disjoint(&self, contracts: &[Summed]) -> bool {
         contracts.iter().enumerate().all(|(i, Summed { contract: c, .. })| {
             contracts.iter().enumerate().all(|(j, Summed { contract: other, .. })| {

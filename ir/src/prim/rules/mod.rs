@@ -213,7 +213,8 @@ impl RuleCx<'_, '_> {
         self.shares.get(operand).copied().unwrap_or(Amortization::FREE)
     }
 
-    /// Returns the planning context of the equation's residuals: the maximum over its operands.
+    /// Returns the planning context of the equation's residuals: the greatest context of its operands, in the order of
+    /// [`PlanContext`]; the default if there are none.
     pub fn context(&self) -> PlanContext {
         self.shares.iter().map(|share| share.context()).max().unwrap_or_default()
     }

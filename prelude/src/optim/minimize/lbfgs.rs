@@ -36,7 +36,7 @@ pub struct Lbfgs {
 pub struct Curvature<T> {
     /// The last steps, the newest one last: `[memory, n]`.
     pub steps: T,
-    /// The change of the gradient in each of these steps.
+    /// The change of the gradient in each step of `steps`: `[memory, n]`.
     pub changes: T,
     /// `1 / ⟨step, change⟩` for each step, 0 for entries that are not filled yet.
     pub weights: T,

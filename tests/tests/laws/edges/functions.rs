@@ -17,7 +17,8 @@ pub enum Form {
 }
 use Form::{One, Row, Two};
 
-/// All functions with recorded edges, each with a name and a call.
+/// All functions whose values and derivatives at edge cases (ties, zeros, infinities, nan) are recorded, each with a
+/// name and a call.
 pub const FUNCTIONS: &[(&str, Form)] = &[
     ("neg", One(|x| -x)),
     ("abs", One(Var::abs)),

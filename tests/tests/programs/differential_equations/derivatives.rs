@@ -273,7 +273,8 @@ fn derivatives_of_failures_are_zero() {
     assert!(near(&found, &[3.0 / 0.85f64.powi(3), 0.0], 1e-4, 0.0), "{found:?}");
 }
 
-/// If the slope is not finite at the initial state, second derivatives of the failed member must be 0 too.
+/// If the slope of a batch member is not finite at its initial state, its integration fails. Like its first
+/// derivatives, its second derivatives must then be 0.
 #[test]
 fn second_derivatives_of_failures_at_the_start_are_zero() {
     let methods = [ode::dopri5(), ode::rodas5p(), ode::dopri5().adjoint()];
