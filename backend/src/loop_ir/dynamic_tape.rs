@@ -99,8 +99,8 @@ pub enum TapeStmt {
     },
 }
 
-/// The tape that holds the record to which a cursor moves: a tape by its name if the record is written, or by its handle
-/// if the record is read.
+/// The tape that holds the record to which a cursor moves. To write a record, the target is the tape itself; to read a
+/// record, it is a handle.
 #[derive(Clone, Copy, PartialEq, Hash, Debug)]
 pub enum CursorTarget {
     /// Moves the cursor to a record of this tape in order to write it; the tape grows to hold the record.

@@ -11,7 +11,8 @@
 //! x'[(c,k,l), (b,i,j)] = x[b, c, 2 i + k, 2 j + l]              copied: one call
 //! ```
 //!
-//! The choice counts the work of the calls, and bounds the elements of the copy by those of the product's arrays.
+//! The pass compares the estimated work with and without a copy (`LESS`). The elements of a copy are bounded by the
+//! elements of the product's arrays (`COPIED`).
 
 use super::blas_select::{plan, product, worthwhile};
 use super::contraction::{Extents, contract_outputs};
@@ -24,7 +25,7 @@ use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{AxisMap, Piece};
 use tapeloom_ir::{ArrayType, Dtype, OrderedMap};
 
-/// A copy of operand `slot` of a node, with the axes of the operand in this order.
+/// A copy of operand `slot` of `node`. Axis i of the copy is axis `order[i]` of the operand.
 struct Arranged {
     node: NodeId,
     slot: usize,
@@ -40,17 +41,18 @@ const SMALL: usize = 1 << 16;
 /// A copy is made only if the calls and the copy together take at most this fraction of the work without it.
 const LESS: f64 = 0.75;
 
-// The work of a call, in multiply-adds of f32 by the library: for each element of an operand, which is packed, from
-// adjacent elements or at strides; for each element of the result, which is loaded and stored; and for the call itself.
-// And the work of copying one element. Estimated from convolutions of 1 to 128 channels with kernels of 1 to 32 rows.
+// Estimated work of a library call, in multiply-adds of f32. The library packs each element of an operand: `PACKED` is
+// the work if elements are adjacent, and `PACKED_AT_STRIDES` otherwise. It loads and stores each element of the result
+// (`RESULT`). `CALL` is the fixed work of a call, and `COPY` that of copying one element. The estimates are from
+// convolutions of 1 to 128 channels with kernels of 1 to 32 rows.
 const PACKED: f64 = 16.0;
 const PACKED_AT_STRIDES: f64 = 128.0;
 const RESULT: f64 = 16.0;
 const CALL: f64 = 2000.0;
 const COPY: f64 = 32.0;
 
-// The work of one multiply-add in a loop nest: if each sum has few terms, it is in a register; otherwise sums may
-// accumulate in memory.
+// Estimated work of one multiply-add in a loop nest. A sum of at most `FEW_TERMS` terms accumulates in a register
+// (`SHORT_NEST`). A longer sum may accumulate in memory (`NEST`).
 const FEW_TERMS: usize = 64;
 const SHORT_NEST: f64 = 4.0;
 const NEST: f64 = 16.0;
@@ -114,8 +116,8 @@ fn permuted(graph: &mut Graph, source: NodeId, order: &[usize]) -> NodeId {
     graph.nodes.push(Node { required_passes, ..view })
 }
 
-/// Returns the copies of operands of a node that save work: first the one that saves most, then the other one if it
-/// pays, too.
+/// Returns the copies of a node's operands that save work, at most one for each operand. The copy that saves most comes
+/// first. The other operand is copied only if its copy saves work, too.
 fn profitable_copies(graph: &Graph, id: NodeId) -> Option<Vec<Arranged>> {
     let extents = Extents::of(graph, id).filter(|e| worthwhile(e, graph.machine))?;
     let node = &graph.nodes[id];
@@ -148,7 +150,7 @@ fn profitable_copies(graph: &Graph, id: NodeId) -> Option<Vec<Arranged>> {
     }
 }
 
-/// Returns the weight of work on a dtype: 2 for f64, whose numbers take twice the bytes and twice the vectors,
+/// Returns the work on an element of a dtype, relative to f32: 2 for f64, because a vector holds half as many elements;
 /// otherwise 1.
 fn scale(dtype: Dtype) -> f64 {
     if dtype == Dtype::F64 { 2.0 } else { 1.0 }
@@ -165,9 +167,10 @@ fn work(p: &Product) -> f64 {
     calls * (CALL + scale(p.dtype) * elements)
 }
 
-/// Returns the order of axes for a copy of operand `slot`, and the layout of the operand in that copy: the axes of the
-/// batch, the contracted axes that do not merge, then rows and terms. Of rows and terms, those whose last axis has the
-/// longest runs of adjacent elements in the operand's memory are the inner ones.
+/// Returns the order of axes for a copy of operand `slot`, and the layout of the operand in that copy. The copy has,
+/// from outside to inside, the batch axes, the contracted axes that do not merge, and two groups of axes: the rows
+/// (free axes) and the terms (merged contracted axes). The inner group is the one with the longer last axis. That
+/// length counts up to 16, and twice if elements along the axis are adjacent in the operand's memory.
 fn arrangement(
     graph: &Graph,
     id: NodeId,

@@ -1,8 +1,9 @@
 //! Chooses the order of the loops of a fusion candidate (a computed node, or one part of it).
 //!
-//! The order is chosen once. The axes of a reduction follow the memory order of the largest array that it
-//! reads or writes, those of a transposed copy follow the node that it copies, all others the row-major order
-//! of their output. Very short axes (`inner_extent` iterations or fewer) go innermost if they are unrolled there.
+//! The order is chosen once. The axes of a reduction follow the memory order of the largest array that the reduction
+//! reads or writes. The axes of a transposed copy follow the axes of the node that is copied. All other nodes follow
+//! the row-major order of their output. Very short axes (`inner_extent` iterations or fewer) go innermost if they are
+//! unrolled there.
 
 use super::graph::{Graph, NodeId, NodeKind};
 use super::iteration_domain::{Axis, AxisRole, Read};
@@ -36,9 +37,10 @@ pub(crate) fn order(
     order
 }
 
-/// Moves short axes inside, the last ones first, as long as all of them are unrolled there. A short loop that is not
-/// unrolled would be the innermost loop, and would keep the loop over adjacent elements from having vector lanes:
-/// the batch and the channels of 4 images of 3 colours.
+/// Moves short axes inside, starting with the last axis. An axis moves only if its loop and the loops moved before it
+/// can all be unrolled together. A short loop that is not unrolled would be the innermost loop, and would keep the loop
+/// over adjacent elements from having vector lanes. For example, 4 images of 3 colours have short loops over the batch
+/// and over the channels.
 fn short_inside(graph: &Graph, axes: &[Axis], order: &mut SmallVec<[usize; 4]>) {
     let mut unrolled = 1;
     let mut inside: SmallVec<[usize; 4]> = SmallVec::new();
@@ -57,9 +59,10 @@ fn short_inside(graph: &Graph, axes: &[Axis], order: &mut SmallVec<[usize; 4]>) 
 /// The smallest number of adjacent terms of a window for which the loop over the terms is the inner one.
 const LONG_WINDOW: usize = 32;
 
-/// Returns the number of elements and the strides of the array under windows over which a node folds, if the terms of
-/// a window are many adjacent elements, or so few that they are unrolled. In other windows, the loop over adjacent
-/// results is the better inner one. Reads through windows do not say along which axes they run.
+/// If a node folds over windows of an array, returns the number of elements of this array, and its stride along each
+/// axis of the candidate. Returns `None` for other nodes, and for windows in which the loop over adjacent results is
+/// the better inner loop: windows without `LONG_WINDOW` adjacent terms and too large to be unrolled. The strides come
+/// from the view, because reads through windows do not say along which axes they run.
 fn under_windows(
     graph: &Graph,
     node: NodeId,

@@ -62,8 +62,8 @@ pub(crate) fn finish(
         of_node[owner] = Some(buffer);
         rows.push((owner, buffer));
     }
-    // Visit memory owners (a node that shares memory has another node as owner) in node order, so that buffer
-    // numbers increase through the program.
+    // Assign buffers to memory owners in node order, so that buffer numbers increase through the program. A node that
+    // shares the memory of another node is not an owner.
     let mut wanting: Vec<(NodeId, BufferId)> = Vec::new();
     for id in graph.nodes.keys() {
         let owner = liveness.memory_owner(id);
@@ -136,8 +136,8 @@ pub(crate) fn finish(
         }
     }
     let mut readers = Readers::of(graph, &emitted, &liveness);
-    // In the body of a loop or branch, a value that one reverse iteration both computes and reads is not
-    // tape; results of its inner loops that a later pass reads (`between`) are.
+    // In the body of a loop or branch, a value is not tape if the same reverse iteration computes and reads it. A
+    // result of an inner loop is tape if a later pass reads the result (`between`).
     let iteration = matches!(donation, Donation::LoopCarries(_) | Donation::BranchResults(_));
     let inside = inside(graph, &emitted.body, plans);
     let plan = Plan {
@@ -203,8 +203,8 @@ impl Readers {
             between: SecondaryMap::with_capacity(n),
         };
         let mut readers: SecondaryMap<NodeId, Vec<Origin>> = SecondaryMap::with_capacity(n);
-        // For each node, the last pass, as (order of differentiation, transposed), in which a region of a
-        // reverse pass reads it, and the highest order of such a region.
+        // For each node, the last reverse pass in which a region reads the node, as (order of differentiation,
+        // transposed), and the highest order of differentiation of these regions.
         let mut regions: SecondaryMap<NodeId, ((u8, bool), u8)> = SecondaryMap::with_capacity(n);
         for (id, node) in graph.nodes.iter().rev() {
             let (Origin { loc, phase }, owner) = (node.origin, liveness.memory_owner(id));
@@ -226,13 +226,13 @@ impl Readers {
             // Nodes without source line and operands (constants) belong to no pass.
             if loc.is_some() || node.operands.iter().any(|s| s.node().is_some()) {
                 add(&mut found.lines[owner], &later);
-                // Whether the region leaves its result for later passes. The initial state of a recomputed
-                // segment of a loop has no source line; it is workspace of the iteration.
+                // Whether later passes may read the region's result. A region without a source line computes the
+                // initial state of a recomputed segment of a loop. This state is workspace of one iteration.
                 let left = is_region && loc.is_some();
                 let (pass, order) = regions[id];
-                // A reverse pass may compute a cotangent and read it behind further barriers, which does not make the
-                // reader a later pass. So for a node of a reverse pass, only a reader of a higher order of
-                // differentiation counts.
+                // A reverse pass may compute a cotangent and read it behind further barriers. The reader has a larger
+                // number of barriers, but does not belong to a later pass. So for a node of a reverse pass, only a
+                // reader of a higher order of differentiation counts.
                 let in_a_later_pass = if own.1 { order > phase.order } else { pass > own };
                 found.between[owner] |= left && in_a_later_pass;
             }

@@ -1,9 +1,9 @@
 //! Computes which nodes share memory, the lifetime of this memory in steps, and the axes that need memory.
 //!
-//! An axis of a node along which every access uses the index of one loop needs no memory: the lifetime of the node is
-//! one iteration, and its buffer holds one iteration (a row of exponentials between the two inner loops of a softmax).
-//! An update shares the memory of its base. A node whose lifetime begins where that of another node ends takes over the
-//! memory of that node.
+//! If every access to a node uses the index of the same loop along an axis, this axis needs no memory. The lifetime of
+//! the node is then one iteration of the loop, and its buffer holds the elements of one iteration. For example, the
+//! buffer between the two inner loops of a softmax holds one row of exponentials. An update shares the memory of its
+//! base. A node whose lifetime begins where that of another node ends takes over the memory of that node.
 
 use super::affine::{Index, as_index};
 use super::fusion::FusedTrees;
@@ -77,12 +77,14 @@ impl Liveness {
         liveness
     }
 
-    /// Lets a node take over the memory of another node of the same type whose lifetime ends in the same step, if both
-    /// are accessed at the same index in every iteration, and loaded before stored. Steps are visited backward, so that
-    /// chains are resolved in order.
+    /// Lets a node take over the memory of another node of the same type. In one step, the lifetime of the old node
+    /// must end and that of the new node begin. All accesses to both nodes must be at the same index, and the last load
+    /// of the old node must precede the first store of the new node. Steps are visited backward, so that chains are
+    /// resolved in order.
     ///
-    /// Arguments that are loop carries end in the iteration, too. An argument exists before the first step,
-    /// and only the result that is its next value may take over its memory.
+    /// The lifetime of a donated argument, such as a loop carry, may end in a step, too. It begins before the first
+    /// step. Only the result for which the argument is donated may take over its memory. For a carry, this result is
+    /// the value in the next iteration.
     fn reuse(
         &mut self,
         graph: &Graph,
@@ -132,8 +134,8 @@ impl Liveness {
             }
             dying.sort_unstable_by_key(|(load, id, _)| (*load, *id));
             born.sort_unstable_by_key(|(store, id, _)| (*store, *id));
-            // Nodes after their last load, by type and index: a node of the same type that is stored at the
-            // same index may take over their memory.
+            // `waiting` maps a type and an index to the nodes that are past their last load. A new node of the same
+            // type that is stored at the same index may take over the memory of one of these nodes.
             let mut dying = dying.into_iter().peekable();
             let mut waiting: OrderedMap<(&ArrayType, &Index), BTreeSet<NodeId>> =
                 OrderedMap::default();

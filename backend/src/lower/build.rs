@@ -37,16 +37,16 @@ pub(crate) fn build(
     Ok(graph.without_dead_nodes())
 }
 
-/// The maximal number of pieces of a view (a concatenation has one per operand) that is read by index
-/// arithmetic; a view with more is copied to memory.
+/// A view of at most this number of pieces is read by index arithmetic. A view of more pieces is copied to memory. (A
+/// concatenation has one piece for each operand.)
 const MAX_PIECES: usize = 16;
 
-/// The maximal length of a chain of movement nodes (views, reshapes, slices, gathers), which bounds
-/// recursion; the end of a longer chain is copied to memory.
+/// The maximal length of a chain of movement nodes (views, reshapes, slices, gathers). The limit bounds recursion: the
+/// end of a longer chain is copied to memory.
 const MAX_CHAIN: u32 = 12;
 
-/// The extent of an axis from which two vectorized reductions (the extremum, then the first index of it) are
-/// faster than one reduction that carries both.
+/// The smallest extent of an axis for which argmax and argmin become two vectorized reductions: the extremum, then its
+/// first index. Along shorter axes, one reduction of both is faster.
 const LONG_SEARCH: usize = 64;
 
 /// An entry of the inlining stack: a function whose equations are being added to the graph.
@@ -64,7 +64,7 @@ struct Frame {
 }
 
 impl Frame {
-    /// Returns the origin of an equation, nested in that of the call.
+    /// Returns the origin of an equation, nested in the origin of the call.
     fn origin(&self, index: usize) -> Origin {
         self.function.origin(index).within(self.call)
     }
@@ -198,8 +198,8 @@ impl Flatten<'_> {
                 let branches = branches.collect::<Result<Vec<KernelId>, _>>()?;
                 let donates =
                     |k: &KernelId, pair| self.callees[*k].donated().any(|donated| donated == pair);
-                // If some branches compute a result in the memory of its initial value, the other branches
-                // copy theirs there.
+                // If some branches compute a result in the memory of its initial value, the other branches copy their
+                // results to that memory.
                 let begun = pairs.iter().filter(|pair| branches.iter().any(|k| donates(k, **pair)));
                 let all = |pair: &&(usize, usize)| branches.iter().all(|k| donates(k, **pair));
                 let initial_values = begun.clone().map(|(p, result)| (p + 1, *result)).collect();
@@ -374,8 +374,9 @@ impl Flatten<'_> {
 }
 
 impl Flatten<'_> {
-    /// Emits the first position of the extremum along a long axis, `min { i : x[i] = max x }` (or `min x`),
-    /// or of the first nan, as two reductions: the extremum, then the smallest position. Both are vectorized.
+    /// Emits the first position of the extremum along a long axis, `min { i : x[i] = max x }` (or `min x`), as two
+    /// vectorized reductions: the extremum, then the smallest position. If there is a nan, the position is that of the
+    /// first nan.
     fn search(
         &mut self,
         x: Source,
@@ -537,13 +538,13 @@ impl Flatten<'_> {
     }
 }
 
-/// Returns a view of `pieces`, which cover it, so that it needs no fill value.
+/// Returns a view of `pieces` without a fill value. The pieces must cover the view.
 fn view(pieces: Vec<Piece>) -> NodeKind {
     NodeKind::Movement(Movement::View { pieces, fill: None })
 }
 
-/// Returns the starts of a slice or update, if all are constants; clamped so that an array of shape `part`
-/// lies inside one of shape `whole`.
+/// If all starts of a slice or update are constants, returns these starts, clamped so that an array of shape `part`
+/// lies inside an array of shape `whole`.
 fn literal_starts(starts: &[Source], whole: &[usize], part: &[usize]) -> Option<Vec<i64>> {
     let room = whole.iter().zip(part).map(|(w, p)| *w as i128 - *p as i128);
     let start = |(s, room): (&Source, i128)| match s {

@@ -14,9 +14,9 @@
 //! }
 //! ```
 //!
-//! The kernel then declares this ([`crate::loop_ir::Place::Donated`]). A caller donates values without later readers,
-//! and a copy of all others. A loop always donates its carries; a result that is computed element by element may
-//! then take over their memory, too (`buffer_liveness`).
+//! The kernel declares the memory of such a result as [`crate::loop_ir::Place::Donated`]. If a value has no later
+//! readers, a caller donates the value itself; otherwise it donates a copy. A loop always donates its carries. A result
+//! that is computed element by element may then take over the memory of a carry, too (`buffer_liveness`).
 
 use super::fusion_state::FusionState;
 use super::graph::{Graph, NodeId, NodeKind};
@@ -59,8 +59,8 @@ pub(crate) fn donated(
 }
 
 impl Donation {
-    /// Returns whether argument `param` may be returned unchanged as result `result`: only for the pairs of
-    /// `BranchResults`.
+    /// Returns whether result `result` may be the unchanged argument `param`. This is allowed only for the pairs
+    /// (parameter, result) of `BranchResults`.
     pub(crate) fn may_return_unchanged(&self, param: usize, result: usize) -> bool {
         matches!(self, Donation::BranchResults(pairs) if pairs.contains(&(param, result)))
     }

@@ -14,14 +14,14 @@ use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Bounds;
 use tapeloom_ir::{Code, Dtype, Literal, Problem};
 
-/// An index whose least value is above minus this bound can be made nonnegative by an addition without
+/// If the least value of an index is greater than `-INDEX_LIMIT`, an addition can make the index nonnegative without
 /// overflow.
 const INDEX_LIMIT: i128 = 1 << 60;
 
 impl FusionState<'_> {
-    /// Emits an element of the reshape node `id`, which has the same row-major position in the operand. If
-    /// the position is not an affine index of the operand, the operand is loaded by position. If the operand
-    /// is not an array in memory, the position is divided at run time.
+    /// Emits an element of the reshape node `id`. The element has the same row-major position in the operand. If this
+    /// position is an affine index of the operand, the operand is read at that index. Otherwise, an operand in memory
+    /// is loaded by position, and for any other operand the position is divided at run time.
     pub(crate) fn reshaped(
         &mut self,
         id: NodeId,
@@ -69,8 +69,8 @@ impl FusionState<'_> {
         (quotient.plus(&q, 1), remainder.plus(&r, by / c))
     }
 
-    /// Emits the division of index `x` by the constant `by`, where the ranges of its terms do not decide the
-    /// result. Each division is emitted once, in the outermost block in which the index is defined.
+    /// Emits a run-time division of index `x` by the constant `by`, for the case that the ranges of the terms of `x` do
+    /// not determine the result. Each division is emitted once, in the outermost block in which the index is defined.
     fn divided_at_run_time(&mut self, x: Affine, by: i64) -> (Affine, Affine) {
         let key = (x, by);
         if let Some(found) = self.blocks.iter().find_map(|b| b.divided.get(&key)) {
@@ -191,9 +191,9 @@ impl FusionState<'_> {
         self.code(Code::Convert(Dtype::I64), &[value])
     }
 
-    /// Returns the index into the array that a gather or scatter addresses. The leading part of `index` belongs to the
-    /// leading axes of the indices, the rest to the axes of the array that are not indexed. The condition says whether
-    /// the result is inside the array; `None` if it always is.
+    /// Returns the index of the element of the array that a gather or scatter accesses, and the condition that this
+    /// element is inside the array (`None` if it always is). The leading part of `index` belongs to the leading axes of
+    /// the indices. The rest of `index` belongs to the axes of the array that are not indexed.
     pub(crate) fn addressed(
         &mut self,
         (array, indices): (Source, Source),

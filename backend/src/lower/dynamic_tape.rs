@@ -35,7 +35,7 @@ pub(crate) struct Tapes {
     pub(crate) all: PrimaryMap<TapeId, Tape>,
     /// The loops whose iterations are counted against a limit; `None` if the options request no limit.
     pub(crate) limited: Option<PrimaryMap<LoopLimitId, LoopLimit>>,
-    /// The number of tapes that belong to finished kernels: the first ones of `all`.
+    /// The number of tapes of finished kernels. These tapes are the first ones in `all`.
     done: usize,
     /// For each finished kernel, the tapes on which records may remain when it ends.
     left: PrimaryMap<KernelId, BTreeSet<TapeId>>,
@@ -51,16 +51,16 @@ impl Tapes {
         Tapes { all: PrimaryMap::new(), limited, done: 0, left, known: OrderedMap::default() }
     }
 
-    /// Records that a loop at `loc` runs kernel `body` in each iteration, so that the kernel's records remain
-    /// once per iteration.
+    /// Records that a loop at `loc` runs kernel `body`. The records that the kernel leaves on tapes then remain for
+    /// each iteration of this loop.
     pub(crate) fn repeat(&mut self, body: KernelId, loc: Loc) {
         for tape in &self.left[body] {
             self.all[*tape].within.push(loc);
         }
     }
 
-    /// Finishes a kernel. If none of its results is a tape, appends statements that truncate the tapes
-    /// written by the kernel or its callees to their length at its beginning.
+    /// Finishes a kernel. If no result of the kernel is a tape, appends statements that truncate each tape written by
+    /// the kernel or its callees to the length that the tape had when the kernel began.
     pub(crate) fn cut(&mut self, kernel: &mut Kernel, results: &[Type]) {
         let mut written: BTreeSet<TapeId> = (self.done..self.all.len()).map(TapeId::new).collect();
         visit(&kernel.body, &mut |s| {

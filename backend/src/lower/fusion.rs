@@ -12,11 +12,10 @@
 //! t      = Σ_i s[i]          loop i { loop j { y, fold s }; loop j { z }; fold t }
 //! ```
 //!
-//! Two candidates may share a loop if the reader takes, along the axis of the loop, exactly
-//! the element of the same iteration; all its operands are then complete in this iteration,
-//! whatever happens along the other axes. A fold over the shared loop is complete only after the loop,
-//! so its readers come later. Items run in a fixed order and no candidate moves once it is placed, so
-//! there can be no cycles, and one pass over the candidates is enough.
+//! Two candidates may share a loop if, along the axis of the loop, the reader reads exactly the element of the same
+//! iteration. All operands of the reader are then complete in this iteration, regardless of the other axes. A fold over
+//! the shared loop is complete only after the loop, so its readers come later. Items run in a fixed order and no
+//! candidate moves once it is placed, so there can be no cycles, and one pass over the candidates is enough.
 //!
 //! Loops are opened one axis at a time, so candidates of different rank share their outer loops. The same rule yields
 //! the nest of a softmax and that of a function of small vectors that is mapped over a batch.
@@ -142,8 +141,8 @@ impl FusionState<'_> {
                         Space::Alone => false,
                     };
                 let time = line.times[at.item];
-                // A residual of the forward pass is in memory in any case, so a reader in the reverse pass
-                // has no reason to share the loop of its producer.
+                // A residual of the forward pass is in memory in any case, so nothing is gained if a reader in the
+                // reverse pass shares the loop that computes the residual.
                 if shares && self.is_back(m) == self.is_back(at.candidate) && self.is_large(r.node)
                 {
                     let last = preference.producer.filter(|i| line.times[*i] >= time);
@@ -198,8 +197,8 @@ impl FusionState<'_> {
         }
     }
 
-    /// Returns whether candidate `m` may run in the loop at `depth` that computes the node that it reads, because it
-    /// takes the element of the same iteration.
+    /// Returns whether candidate `m` may run in the loop at `depth` that computes the array of `read`: along the axis
+    /// of this loop, `m` must read the element of the same iteration.
     fn aligned(
         &self,
         m: usize,

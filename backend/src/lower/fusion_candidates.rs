@@ -40,9 +40,9 @@ pub(crate) fn candidates(graph: &Graph) -> Vec<FusionCandidate> {
     all
 }
 
-/// Unrolls no elementwise candidate with as many elements as an array to which a library function is applied in vectors:
-/// a vector costs less than a call for each element, and a loop and unrolled code would exchange their values through
-/// memory.
+/// Prevents the unrolling of an elementwise candidate if some candidate with the same number of elements applies a
+/// library function in vectors. A call of a vector function costs less than a call for each element. Between a loop and
+/// unrolled code, values would be passed through memory.
 fn loop_over_functions(graph: &Graph, candidates: &mut [FusionCandidate]) {
     let elementwise = |c: &FusionCandidate| {
         let kind = &graph.nodes[c.node].kind;

@@ -136,7 +136,7 @@ pub(crate) struct Node {
     pub(crate) required_passes: u8,
     /// The marks of the node's value (residual, tape, a user's name), which the memory plan reports.
     pub(crate) kept: Vec<Mark>,
-    /// The name that the user gave to the values of which the node is a stack, one per iteration of a loop.
+    /// If the node is a stack of values, one for each iteration of a loop, the name that the user gave to these values.
     pub(crate) label: Option<Arc<str>>,
 }
 
@@ -191,8 +191,8 @@ impl Graph {
         }
     }
 
-    /// Adds a mark (residual, tape, a user's name) to a value. If the value is a movement of one array, which has no memory of
-    /// its own, marks that array, too.
+    /// Adds a mark (residual, tape, a user's name) to a value. A movement of one array has no memory of its own, so the
+    /// array is marked, too.
     pub(crate) fn keep(&mut self, node: NodeId, mark: Mark) {
         let mut at = Some(node);
         while let Some(id) = at {
@@ -205,8 +205,8 @@ impl Graph {
         }
     }
 
-    /// Returns a node for a residual whose memory is no larger than the residual: a copy, if the node is a view of a
-    /// larger array.
+    /// Returns a node for a residual that keeps no larger array in memory: a copy if `node` is a view of a larger
+    /// array or moves elements of several arrays, and otherwise `node` itself.
     pub(crate) fn held(&mut self, node: NodeId) -> NodeId {
         let bytes = |of: &Node| of.ty.bytes();
         let mut root = &self.nodes[node];
@@ -254,7 +254,7 @@ impl Graph {
         }
     }
 
-    /// Returns the elementwise node of which `source` is a reshape (or several reshapes), or else `source`.
+    /// Returns the elementwise node that `source` reshapes in one or several steps, or `source` if there is none.
     fn unreshaped(&self, source: Source) -> Source {
         let mut of = source;
         while let Source::Node(n) = of
@@ -330,9 +330,9 @@ impl Graph {
         }
     }
 
-    /// Returns whether a node reads `base` through other operands than number `slot`. An operand that is the initial
-    /// value of another result of a region counts only if it is all of `base`, since that result might take over the
-    /// memory, too. If it is a part of `base`, it is copied before the region runs.
+    /// Returns whether a node reads `base` through an operand other than number `slot`. An operand may be the initial
+    /// value of another result of the region. It counts if it is all of `base`, since that result might take over the
+    /// memory, too. If it is a part of `base`, it does not count, because it is copied before the region runs.
     pub(crate) fn reads_beside(&self, id: NodeId, slot: usize, base: NodeId) -> bool {
         let node = &self.nodes[id];
         let initial_values =
@@ -344,8 +344,8 @@ impl Graph {
         others.any(|(_, o)| self.reaches(*o, base))
     }
 
-    /// Returns whether a source is `base`, or movement nodes lead from it to `base`. Chains are short, but several may
-    /// share nodes.
+    /// Returns whether a source is `base`, or movement nodes lead from the source to `base`. Each node is visited once,
+    /// because several chains may share nodes.
     fn reaches(&self, from: Source, base: NodeId) -> bool {
         let mut seen = OrderedSet::default();
         let mut work: Vec<NodeId> = from.node().into_iter().collect();

@@ -1,4 +1,4 @@
-//! Lowers updates: arrays of which some elements are overwritten.
+//! Lowers updates. An update overwrites some elements of an array.
 //!
 //! If the base (the array that is overwritten) has no later reader, the update takes over its memory; otherwise the
 //! base is copied first.

@@ -16,7 +16,7 @@
 //!                                               }
 //! ```
 //!
-//! The steps, each a file, which `pipeline` runs in this order:
+//! `pipeline` runs the following steps in order. The names in them are files of this folder.
 //!
 //! 1. The graph. `units` decides which functions are compiled separately, each by the following steps. `build`
 //!    creates the `graph`: one node for each equation, with all other calls inlined and without dead equations.

@@ -17,11 +17,13 @@ use cranelift_entity::SecondaryMap;
 use tapeloom_ir::Shape;
 use tapeloom_ir::fault::{Fault, planted};
 
-/// The least extent of the rows or columns of one call after the permutation, if not all of them stay together.
+/// If the permutation separates the rows (or the columns) of a product into groups, the largest group must have at
+/// least this number of elements.
 const TOGETHER: usize = 64;
 
-/// The least number of rows and of columns. If there are fewer columns, they fit into one vector: the library writes row
-/// by row and reads the left operand in place, which it would otherwise pack. The same holds for few rows.
+/// The least number of rows and of columns for a permuted result. If there are fewer columns, they fit into one vector.
+/// The library then writes row by row and reads the left operand in place; with more columns, it packs that operand.
+/// The same holds for few rows.
 const LEAST: usize = 16;
 
 /// The readers of a node.
@@ -33,8 +35,8 @@ enum Readers {
     Others,
 }
 
-/// Permutes the axes of those contractions for the library that are read only through one permutation, and lets their
-/// readers read the contraction.
+/// If a contraction for the library is read only through one permutation, permutes the axes of its result. The readers
+/// then read the contraction directly.
 pub(super) fn write_in_order(graph: &mut Graph, results: &mut [Source]) {
     let mut readers: SecondaryMap<NodeId, Readers> = SecondaryMap::new();
     for (id, node) in graph.nodes.iter() {
@@ -85,7 +87,8 @@ pub(super) fn write_in_order(graph: &mut Graph, results: &mut [Source]) {
     results.iter_mut().for_each(rename);
 }
 
-/// Returns the permutation that a view is, if it is one: axis i of the view is axis `permutation[i]` of its operand.
+/// If a view permutes the axes of its operand, returns the permutation: axis i of the view is axis `permutation[i]` of
+/// the operand.
 fn permutation(graph: &Graph, id: NodeId) -> Option<Vec<usize>> {
     let node = &graph.nodes[id];
     let NodeKind::Movement(Movement::View { pieces, fill: None }) = &node.kind else { return None };
@@ -105,8 +108,9 @@ fn permutation(graph: &Graph, id: NodeId) -> Option<Vec<usize>> {
     axes.into_iter().collect()
 }
 
-/// Returns whether the free axes of each operand are many elements, and those that are still adjacent in the permuted
-/// result, and in their order, make a large matrix.
+/// Returns whether a product remains efficient with its result in the order `axes`. For each operand, the free axes
+/// must have `LEAST` elements or more. In the permuted result, all free axes, or a group of them with `TOGETHER`
+/// elements or more, must be adjacent and in their old order.
 fn stays_together(graph: &Graph, id: NodeId, axes: &[usize]) -> bool {
     let node = &graph.nodes[id];
     let NodeKind::Contract { batch, contract, order } = &node.kind else { return false };

@@ -33,8 +33,8 @@ pub(crate) fn passes_before_results(op: &Op, phase: Phase, operands: u8) -> u8 {
     }
 }
 
-/// Returns, for every node, the number of forward and reverse passes that must end before it runs. The number of a copy
-/// is that of its operand, and the number of a copy of an argument is that of its first reader.
+/// Returns, for every node, the number of forward and reverse passes that must end before it runs. A copy has the
+/// number of its operand. A copy of an argument has the smallest number of its readers.
 pub(crate) fn required_passes(graph: &Graph) -> SecondaryMap<NodeId, u8> {
     let mut least: SecondaryMap<NodeId, Option<u8>> = SecondaryMap::new();
     let mut required_passes = SecondaryMap::with_capacity(graph.nodes.len());
@@ -63,14 +63,14 @@ pub(crate) struct Passes {
 }
 
 impl Passes {
-    /// Returns the earliest time at which a candidate may run that must come after `required_passes` passes.
+    /// Returns the earliest time for a candidate that must run after `required_passes` passes.
     pub(crate) fn end(&self, required_passes: u8) -> u64 {
         let waiting = required_passes > 0 && !planted(Fault::PassesMixed);
         let others = self.last.iter().filter(|(pass, _)| waiting && **pass != required_passes);
         others.map(|(_, time)| time + 1).max().unwrap_or(0)
     }
 
-    /// Records that a candidate that must come after `required_passes` passes runs at `time`.
+    /// Records that a candidate runs at `time`; it must run after `required_passes` passes.
     pub(crate) fn placed(&mut self, required_passes: u8, time: u64) {
         let last = self.last.entry(required_passes).or_insert(time);
         *last = (*last).max(time);

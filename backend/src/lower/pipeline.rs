@@ -59,7 +59,7 @@ pub fn loop_trees(module: &Module, func: FuncId) -> Result<String, Problem> {
     Ok(text)
 }
 
-/// As [`plan`], for a target, and with loops that count their iterations if the options request it.
+/// Like [`plan`], but for a target. If the options request it, loops count their iterations.
 pub(crate) fn plan_on(
     options: &Options,
     module: &Module,

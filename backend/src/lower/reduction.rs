@@ -98,9 +98,8 @@ impl FusionState<'_> {
         }
     }
 
-    /// Returns the result of a fold, given the total of a fold that started with its first term instead of
-    /// the identity. For sums of floats, which start at 0, it adds 0; this changes the total only if every
-    /// term is -0.
+    /// Returns the result of a fold whose total started with the first term instead of the identity. A sum of floats
+    /// must start at 0, so 0 is added to the total. This changes the total only if every term is -0.
     pub(crate) fn started(&mut self, m: usize, total: Arg) -> Arg {
         let node = &self.graph.nodes[self.candidates[m].node];
         let sums = match &node.kind {
@@ -147,8 +146,7 @@ impl FusionState<'_> {
     }
 }
 
-/// Returns the initial extremum of a fold, which no element is worse than: the least value for a maximum, the
-/// greatest for a minimum.
+/// Returns the initial extremum of a fold: the least value for a maximum, the greatest for a minimum.
 fn worst(dtype: Dtype, largest: bool) -> Literal {
     let bits = match (dtype, largest) {
         (Dtype::F64, true) => f64::NEG_INFINITY.to_bits(),

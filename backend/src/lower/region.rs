@@ -40,8 +40,8 @@ pub(crate) struct Frame {
     next: Vec<usize>,
 }
 
-/// A loop with a static trip count below this number, and without loops and calls in its body, is not counted against
-/// the limit of iterations.
+/// A loop is not counted against the limit of iterations if its static trip count is below this number and its body has
+/// no loops and calls.
 const SHORT: usize = 1024;
 
 impl Frame {
@@ -479,8 +479,8 @@ fn repeats(body: &[Stmt]) -> bool {
     found
 }
 
-/// Returns the view of the element of a stacked array that iteration `index` reads or writes; it has
-/// `elements` numbers.
+/// Returns the view of the element of a stacked array that iteration `index` reads or writes. This element is itself an
+/// array of `elements` numbers.
 fn element(all: &View, spec: &prim::LoopSpec, index: IndexId, elements: usize) -> View {
     let mut at = all.at.clone();
     let stride = elements as i64;

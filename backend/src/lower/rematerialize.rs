@@ -12,7 +12,7 @@ use tapeloom_ir::fault::{Fault, planted};
 struct Budget {
     operations: usize,
     loads: usize,
-    /// The number of loads of intermediate arrays, whose memory then has to live longer.
+    /// The allowed number of loads of intermediate arrays. Each load prolongs the lifetime of its array.
     intermediates: usize,
     /// The maximal size in bytes of an intermediate array.
     bytes: usize,
@@ -87,8 +87,8 @@ impl FusionState<'_> {
             views: SmallVec::new(),
             ..few
         };
-        // If loops read each element more than twice, it comes from the cache, but would be recomputed each
-        // time.
+        // If loops read each element more than twice, loads come from the cache, while every read would recompute the
+        // element.
         let large = elements > machine.cached_elements && self.iterations(index) / 2 <= elements;
         self.cheap(id, 0, &mut few) || large && self.cheap(id, 0, &mut uncached)
     }

@@ -1,5 +1,5 @@
-//! Lowers the tapes of a loop: the cursors, each of which its iterations move from record to record, and the
-//! views of a record's fields.
+//! Lowers the tapes of a loop to cursors and views. The iterations move each cursor from record to record. A view shows
+//! a field of the record at a cursor.
 //!
 //! See [`tapes`](super::dynamic_tape) for an example.
 

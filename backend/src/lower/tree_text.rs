@@ -20,10 +20,10 @@
 //! }
 //! ```
 //!
-//! After `=` of a node comes the name of its primitive with the nodes that it reads. Then come the number of the
-//! result of the function that it is, `memory` if the node is loaded (stores to other nodes are removed afterwards),
-//! and the node whose memory it takes over (`over n1`). Only text tests and people read this form, so there is no
-//! parser.
+//! The line of a node has, after `=`, the name of its primitive and the nodes that it reads. If the node is a result of
+//! the function, the number of this result follows. The word `memory` marks a node that is loaded; stores to other
+//! nodes are removed afterwards. If the node takes over the memory of `n1`, the line ends with `over n1`. Only text
+//! tests and people read this form, so there is no parser.
 
 use super::affine::Term;
 use super::fusion::FusedTrees;

@@ -4,8 +4,8 @@
 //! and loads of the two can no longer be distinguished. So these invariants are checked before buffers are assigned:
 //!
 //! - every load of a node comes after a store to it, and arguments are not stored to;
-//! - a node that takes over memory has the previous owner as its base, and is the only one that does; that owner is no
-//!   result, and no argument except one that the caller has donated for this result;
+//! - a node that takes over memory has the previous owner as its base, and no other node takes over this memory. The
+//!   previous owner is not a result. If it is an argument, the caller has donated it for this result;
 //! - all loads and stores of the previous owner come before the update's first store, and share no loop with
 //!   it, since the loop's next iteration would come after;
 //! - effects happen once, in program order;
@@ -122,7 +122,7 @@ pub(crate) fn check(
     )))
 }
 
-/// The accesses to a node, at times that count all loads and stores before.
+/// The first and the last access to a node. Their times are numbers of loads and stores before them.
 #[derive(Clone, Debug)]
 struct Accesses {
     first: usize,

@@ -23,8 +23,8 @@ use super::units::Donation;
 use cranelift_entity::SecondaryMap;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The number of reads per candidate that are followed, in total over all updates, to find the candidates that depend
-/// on an update.
+/// The limit of the search for candidates that depend on an update: for all updates together, the search follows at
+/// most this number of reads times the number of candidates.
 const FOLLOWED: usize = 64;
 
 /// Returns the views of overwritten arrays that are copied first, as (node, operand number): those that have
@@ -57,7 +57,7 @@ pub(crate) fn copied(graph: &Graph, donation: &Donation) -> BTreeSet<(NodeId, us
     copied
 }
 
-/// Returns the array of which `view` is a view, if it moves elements of one array only.
+/// If `view` only moves elements of one array, returns this array.
 fn viewed(graph: &Graph, view: Source) -> Option<NodeId> {
     let mut id = view.node()?;
     let mut moved = false;
@@ -167,7 +167,8 @@ fn waits(graph: &Graph, candidates: &[FusionCandidate]) -> Vec<Vec<usize>> {
     waits
 }
 
-/// Returns the pairs (update, reader) of an update and a later reader of its base, after which the update can be moved.
+/// Returns pairs (update, reader): the reader comes after the update and reads its base, and the update can be moved
+/// behind the reader.
 fn late(
     graph: &Graph,
     candidates: &[FusionCandidate],

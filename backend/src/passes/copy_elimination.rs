@@ -47,8 +47,8 @@ pub(super) const PASS: Pass = Pass {
     run: Run::Kernels(|kernel, _| copy_elimination(kernel)),
 };
 
-/// The largest number of statements of a block that the pass looks at: for each copy it examines all statements up
-/// to the copy's last use.
+/// The pass skips blocks with more statements than this: for each copy, it examines all statements up to the copy's
+/// last use.
 const LONGEST: usize = 128;
 
 /// Removes copies of windows in all blocks of a kernel.

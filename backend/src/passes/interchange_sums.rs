@@ -177,9 +177,10 @@ impl<'a> Sums<'a> {
             && (0..self.elements.len()).all(apart)
     }
 
-    /// Returns whether an element depends on its earlier value through a library function that is inlined in vectors, such as
-    /// `tanh`. Such an iteration has many operations in sequence. With the loop over results inside, the processor
-    /// overlaps those of several vectors of results; a load and a store cost little beside them.
+    /// Returns whether an element depends on its earlier value through a library function that is inlined in vectors,
+    /// such as `tanh`. Such an iteration is a long sequence of dependent operations. With the loop over results inside,
+    /// the processor overlaps the operations of several vectors of results. The additional load and store cost little
+    /// in comparison.
     fn waits(&self, kernel: &Kernel, before: &SecondaryMap<ScalarId, Option<usize>>) -> bool {
         let mut depends: SecondaryMap<ScalarId, bool> = SecondaryMap::new();
         let mut waits = false;

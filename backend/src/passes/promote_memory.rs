@@ -127,8 +127,8 @@ fn in_registers(
     if chosen.is_empty() {
         return None;
     }
-    // In a nested loop, a buffer that only this loop accesses may still hold values of the surrounding loop's last
-    // iteration.
+    // In a nested loop, a buffer that only this loop accesses may still hold values from the previous iteration of the
+    // surrounding loop.
     let fresh = |e: &Element| stmt.blocks().iter().find_map(|b| stores_first(b, *e)) == Some(true);
     if within && chosen.keys().any(|e| only_here(e.0) && !fresh(e)) {
         return None;
@@ -341,8 +341,8 @@ impl Rewriter for Promote<'_> {
         let mut out = Vec::with_capacity(body.len());
         self.statements(body, &mut out);
         out.extend(exchange);
-        // Values that became known inside a block end with it. Elements that the block stores were forgotten before
-        // it.
+        // Values that became known inside a block are unknown after it. For elements that the block stores, known
+        // values were removed before the block.
         self.known = known;
         out
     }

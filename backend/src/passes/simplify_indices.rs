@@ -373,8 +373,9 @@ mod tests {
         assert!(text.contains("for i0 in 6") && text.contains("store b2[i0], %0"), "{text}");
     }
 
-    /// A parallel loop over rows whose columns are split into two loops. Addresses with different indices do
-    /// not prove independence again, so the loop must stay parallel as before.
+    /// A parallel loop over rows must stay parallel. It stores the first columns of a row in an inner loop and the last
+    /// column after that loop, at addresses with different indices. The analysis cannot prove from such addresses that
+    /// rows are independent.
     #[test]
     fn parallel_loops_stay_parallel() {
         let text = straight(

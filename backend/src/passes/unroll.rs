@@ -16,8 +16,8 @@
 //! loop usually reverses an ascending one, and then visits the same blocks in the opposite order. If the factor is
 //! at least the trip count, no loop is left.
 //!
-//! Machines that know the addresses of whole loops gain nothing from unrolling, so only the list `STUDY` runs this
-//! pass. It exists for comparisons with a compiler that unrolls
+//! If a machine is given the address patterns of whole loops, unrolling gains nothing, so only the list `STUDY` runs
+//! this pass. It exists for comparisons with a compiler that unrolls
 //! ([`RunConfig::unroll`](crate::accelerator::RunConfig)). Iterations keep their order, so results are bit-identical.
 
 use super::index_set_split::{Range, copies, moves_cursor, size};

@@ -1,10 +1,10 @@
 //! The number of vectors that one iteration of a loop with lanes processes.
 //!
-//! Where each instruction on a vector needs the result of the one before (the steps of a binary search, an inner loop
-//! with a carry), most of the time is latency. A processor hides latency by running several iterations at once, but
-//! only as far as its reorder buffer reaches. So an iteration of a loop with a long chain processes several vectors,
-//! whose chains are independent. No bit of a result depends on their number: a loop that folds processes the number of
-//! elements that its program states.
+//! If each instruction on a vector needs the result of the previous instruction (the steps of a binary search, an inner
+//! loop with a carry), most of the time is latency. A processor hides latency by running several iterations at once,
+//! but only as far as its reorder buffer reaches. So an iteration of a loop with a long chain processes several vectors
+//! with independent chains. Their number changes no bit of a result: a loop that folds processes the number of elements
+//! that its program states.
 
 use super::form::{Access, Binary, Inst, Reg, Unary, VectorProgram, When};
 use super::regalloc::{Allocation, allocate};
@@ -14,8 +14,8 @@ use crate::loop_ir::{BufferId, Kernel, Stmt};
 use cranelift_entity::SecondaryMap;
 use tapeloom_ir::Isa;
 
-/// The numbers of vectors that are tried, in this order, in a loop that waits. In binary searches of 100,000 numbers, four
-/// vectors were no faster than three.
+/// The numbers of vectors that are tried, in this order, for a loop that is bound by latency. In binary searches of
+/// 100,000 numbers, four vectors were no faster than three.
 const SEVERAL: [usize; 2] = [3, 2];
 
 /// A nest of several vectors is refused if it has more than one spilled register per this number of instructions.
@@ -46,7 +46,8 @@ impl Nest<'_> {
                 spills * INSTRUCTIONS_PER_SPILL <= unit.program.body.len()
             };
             let several = SEVERAL.iter().filter_map(|n| self.allocated(*n).ok()).find(fits);
-            // The code of several vectors may be refused, for its length or its frame, where that of one is not.
+            // The code for several vectors may be too long or need too large a frame, although the code for one vector
+            // does not.
             if let Some(Ok(compiled)) = several.map(|several| self.emitted(several)) {
                 return Ok(compiled);
             }
@@ -90,15 +91,15 @@ impl Iteration {
     /// The operations that a reorder buffer holds: 320 in AMD Zen 4, 512 in Intel Golden Cove.
     const REORDER_BUFFER: usize = 320;
 
-    /// Returns whether the latency of such iterations exceeds the time in which the vector units are busy by more than
-    /// a fifth, although the processor runs as many iterations at once as its reorder buffer holds.
+    /// Returns whether such iterations are bound by latency: although the processor overlaps as many iterations as its
+    /// reorder buffer holds, their latency exceeds the time in which the vector units are busy by more than a fifth.
     fn waits(self) -> bool {
         let latency = self.latency * self.operations.min(Iteration::REORDER_BUFFER);
         10 * latency > 12 * (self.busy / 2) * Iteration::REORDER_BUFFER
     }
 
-    /// Returns rough estimates for an instruction on vectors of 512 bits, as on AMD Zen 4. They have not been measured one
-    /// by one; only their sums decide. An element-by-element call is busy in all of its latency.
+    /// Returns rough estimates for an instruction on vectors of 512 bits, as on AMD Zen 4. Single estimates have not
+    /// been measured; only sums of them are used. During an element-by-element call, the vector units count as busy.
     fn of(inst: &Inst) -> Iteration {
         let (latency, operations, busy) = match inst {
             Inst::Binary { op: Binary::Div, .. } => (14, 1, 16),

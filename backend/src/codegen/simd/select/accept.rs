@@ -4,12 +4,12 @@ use super::Refused;
 use crate::loop_ir::{BufferId, Extent, Stmt, visit};
 use tapeloom_ir::Code;
 
-/// The least [`work`] of a nest that becomes SIMD code. Filling the row (the nest's arguments) and the call cost about as
-/// much as a dozen vectors (an estimate).
+/// The least [`work`] of a nest that becomes SIMD code. Filling the row (the nest's arguments) and the call cost about
+/// as much as a dozen vectors (an estimate).
 const LEAST_WORK: usize = 128;
 
-/// Returns the work of one execution of a statement for one element: 1, or for a library function twice its flops, because
-/// without SIMD code it is called for each element.
+/// Returns the work of one execution of a statement for one element. A statement counts 1. A library function counts
+/// twice its flops, because without SIMD code it is called for each element.
 fn work(stmt: &Stmt) -> usize {
     match stmt.shape().code {
         Some(Code::Library(library)) => 2 * library.flops.max(1) as usize,
