@@ -21,5 +21,5 @@ use rustc_hash::FxBuildHasher;
 /// A hash map that iterates in the order of insertion.
 pub type OrderedMap<K, V> = IndexMap<K, V, FxBuildHasher>;
 
-/// A hash set that iterates in the order of insertion. The index of an element numbers distinct values.
+/// A hash set that iterates in the order of insertion. The index of an element is a dense number for this value.
 pub type OrderedSet<T> = IndexSet<T, FxBuildHasher>;

@@ -12,8 +12,7 @@ pub struct PlanRequest {
     pub params: Vec<Price>,
     /// Per result: the cost, for the linear function, of reading it; missing entries are [`Price::THERE`].
     pub results: Vec<Price>,
-    /// If the body of a loop is planned: the number of iterations that share a residual which is the same in all of
-    /// them.
+    /// The number of iterations that share a loop-invariant residual, if the function is the body of a loop.
     pub iterations: usize,
     /// The number of runs of the function during the whole program. Each run saves its own residuals.
     pub runs: usize,
@@ -182,7 +181,8 @@ impl PlanRequest {
     /// Returns the request for a function (such as a loop's body) whose forward function and linear function are run by
     /// two equations.
     pub fn apart(params: Vec<Price>, results: Vec<Price>, iterations: usize) -> PlanRequest {
-        // The context is that of the parameters; a function that is differentiated has at least one.
+        // The context is the one in the parameters' prices; a function that is differentiated has at least one
+        // parameter.
         let context = params.iter().map(|price| price.share().context).max().unwrap_or_default();
         let bits = match context.memory {
             Memory::Values => context.bits,

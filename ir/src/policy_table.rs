@@ -34,9 +34,9 @@ pub enum Policy {
     Dots,
     /// Values marked with one of these names are saved; other values are recomputed.
     Named(Arc<[Arc<str>]>),
-    /// At most this number of bytes between the forward and the reverse pass, and during the reverse pass of an
-    /// iteration of an outermost loop: the cheapest plan within that budget. Loops save some of their carries
-    /// and recompute the others.
+    /// The cheapest plan whose residuals stay within this number of bytes, both between the forward and the reverse
+    /// pass and during the reverse pass of one iteration of an outermost loop. Loops save some of their carries and
+    /// recompute the others.
     Bytes(u64),
     /// The same as [`Policy::Bytes`] if a plan within this number of bytes exists, else the plan with the smallest
     /// tape. Derivatives of functions planned by [`Policy::Bytes`] use this policy, since they also need space for
@@ -45,13 +45,13 @@ pub enum Policy {
     /// Every value that the reverse pass reads is saved, except values marked with one of these names, which are
     /// recomputed.
     Except(Arc<[Arc<str>]>),
-    /// The residuals of a compiler that transforms loops over memory in place of arrays, and must assume that
-    /// arrays overlap. In loops, every read of an array that may be written before the reverse pass saves one
-    /// number, reads of inputs included; arithmetic on saved values is recomputed. For comparison only.
+    /// The residuals of a compiler that differentiates loops of loads and stores, and must assume that arrays overlap.
+    /// In loops, every read of an array that may be written before the reverse pass saves one number, reads of inputs
+    /// included; arithmetic on saved values is recomputed. For comparison only.
     Aliased,
-    /// The residuals of the same compiler as [`Policy::Aliased`] if arrays are known not to overlap: arrays are
-    /// read again, and of the computed values the fewest bytes are saved from which arithmetic can recompute the
-    /// rest.
+    /// The residuals of the same compiler as [`Policy::Aliased`] if arrays are known not to overlap: arrays are read
+    /// again. Among the computed values, the planner saves the smallest set, in bytes, from which arithmetic can
+    /// recompute the rest.
     Disjoint,
     /// The same residuals as [`Policy::Planned`], with f64 ones stored as f32, in half the bytes. So derivatives
     /// differ from those of all other policies: each such residual has a relative error of at most [`ROUNDING`],

@@ -29,9 +29,9 @@
 //! ```
 //!
 //! Source: Griewank, "Achieving logarithmic growth of temporal and spatial complexity in reverse automatic
-//! differentiation" (1992); Griewank and Walther, "Revolve" (ACM TOMS 2000). Their counts are of iterations run
-//! forward to reach the one that is reversed; that one runs forward once more as part of its own reverse, which
-//! is not counted. The carry at the start counts as a saved carry.
+//! differentiation" (1992); Griewank and Walther, "Revolve" (ACM TOMS 2000). As there, the counts include only the
+//! iterations run forward to reach the iteration that is reversed. The reversed iteration runs forward once more as
+//! part of its own reverse; this run is not counted. The carry at the start counts as a saved carry.
 
 use crate::lang::problem::{Kind, Problem};
 use std::fmt;
@@ -81,8 +81,8 @@ fn times(iterations: usize, carries: usize) -> usize {
     times
 }
 
-/// Returns the smallest number of iterations to run forward, in all, for reversing a chain with `carries` saved
-/// carries, of which one is that at the start.
+/// Returns the smallest total number of iterations that must run forward to reverse a chain of `iterations` iterations
+/// with `carries` saved carries. The carry at the start is one of the saved carries.
 pub fn steps(iterations: usize, carries: usize) -> u128 {
     let carries = carries.max(1);
     let times = match carries {
@@ -98,9 +98,10 @@ pub fn steps(iterations: usize, carries: usize) -> u128 {
     }
 }
 
-/// Returns how many iterations after a saved carry the next carry is to be saved, if `iterations` iterations from
-/// the saved one on are to be reversed and `carries` carries may be saved, that one included. Saving another carry
-/// pays off from three iterations and two carries on; it then lies before the last iteration.
+/// Returns the distance, in iterations, from a saved carry to the next carry to save. `iterations` is the number of
+/// iterations to reverse, beginning at the saved carry; `carries` is the number of carries that may be saved, the saved
+/// one included. A second carry pays off from three iterations and two carries on; it then lies before the last
+/// iteration.
 pub fn split(iterations: usize, carries: usize) -> usize {
     let (mut times, mut before, mut now) = (0, 0, 1);
     while now < iterations {
@@ -108,9 +109,9 @@ pub fn split(iterations: usize, carries: usize) -> usize {
         before = now;
         now = now * (carries + times) / times;
     }
-    // The iterations behind the split must be reversible with one carry less and `times` runs each, and those
-    // before it with all carries and one run less. So neither part may be too long for that, and hence neither too
-    // short.
+    // The iterations behind the split must be reversible with one carry less and `times` runs each, and those before it
+    // with all carries and one run less. So each part has a largest length, and therefore the other part has a smallest
+    // one.
     let least_behind = before * carries / (carries + times - 1).max(1);
     before.min(iterations - least_behind)
 }

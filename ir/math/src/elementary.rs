@@ -43,7 +43,7 @@ impl Parted for Cbrt {
         let third = N::of(N::Float::either(1.0 / 3.0, 1.0 / 3.0));
         let [round, minus_three] = [N::Float::ROUND, N::Float::either(-3.0, -3.0)].map(N::of);
         let a = x.abs();
-        // Put into the fraction bits of 2⁵² (f32: 2²³), the biased exponent becomes a float: 2⁵² plus the exponent.
+        // The biased exponent, in place of the fraction bits of 2⁵² (f32: 2²³), gives the float 2⁵² plus the exponent.
         let whole = a.shift_right(bits).or_bits(N::of(N::Float::WHOLE));
         let exponent = whole - N::constant(WHOLE_AND_BIAS);
         // The integers k and -3k are in the lowest bits of their floats.

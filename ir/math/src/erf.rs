@@ -350,7 +350,8 @@ impl Parted for ErfInv {
         let r = (-Log::straight(N::of(N::Float::ONE) - x.abs())).sqrt();
         let [n, d] = MIDDLE.map(|c| series(c, t));
         let [tail_n, tail_d] = TAILS.map(|c| series(c, r - N::constant(TAILS_CENTER)));
-        // The quotients are less than a third of the result, and so are their errors.
+        // The quotients are less than a third of the result, so their relative errors count less than a third in the
+        // result.
         let q = N::pick(middle, n, tail_n) / N::pick(middle, d, tail_d);
         N::pick(middle, x.fma(N::constant(FRAC_SQRT_PI_2), x * x * x * q), (r - q).copysign(x))
     }

@@ -106,7 +106,8 @@ impl Operation {
 pub struct Recording {
     /// Whether the function is recorded for f32; otherwise for f64.
     pub narrow: bool,
-    /// The operations in evaluation order, each of which `inside` or `result` needs; a [`Noted`] is an index in this list.
+    /// The operations in evaluation order, without those that neither `inside` nor `result` needs. A [`Noted`] is an
+    /// index in this list.
     pub list: Vec<Operation>,
     /// The truth value that says whether `result` is valid for the arguments.
     pub inside: Noted,
@@ -346,8 +347,8 @@ impl Recording {
     }
 }
 
-/// Records the operations of `f`, which returns whether its result is valid, and the result. Its argument returns the
-/// argument of the recorded function at a position.
+/// Records the operations of `f`, which returns whether its result is valid, and the result. `f` gets a closure that
+/// returns the argument of the recorded function at a given position.
 fn record<F: Raw>(
     narrow: bool,
     f: impl FnOnce(&dyn Fn(u8) -> Recorded<F>) -> (RecordedMask, Recorded<F>),
@@ -358,8 +359,8 @@ fn record<F: Raw>(
     used(narrow, &LIST.take(), inside.0, result.0)
 }
 
-/// Returns the recording without the operations that neither `inside` nor `result` needs: a function may compute parts of
-/// which a caller uses some.
+/// Returns the recording without the operations that neither `inside` nor `result` needs: the function may call another
+/// one and use only a part of its results.
 fn used(narrow: bool, list: &[Operation], inside: Noted, result: Noted) -> Recording {
     let mut is_used = vec![false; list.len()];
     for end in [inside, result] {

@@ -27,7 +27,7 @@ use crate::isa::Isa;
 /// The number of arguments that a vectorised call evaluates at once.
 pub const EIGHT: usize = 8;
 
-/// A function of one float argument in two parts, the first of which is generic over [`Number`].
+/// A function of one float argument in two parts. The first part is generic over [`Number`].
 pub trait Parted: 'static {
     /// Returns whether the straight-line part is valid for `x`; false for NaN if NaN needs the general part.
     fn inside<N: Number>(x: N) -> N::Mask;
@@ -79,7 +79,7 @@ pub trait Parted: 'static {
     }
 }
 
-/// A function of two float arguments in two parts, as [`Parted`] is one of one argument.
+/// A function of two float arguments in two parts; [`Parted`] is the same for one argument.
 pub trait PartedPair: 'static {
     /// Returns whether the straight-line part is valid for `x` and `y`; false for NaN if NaN needs the general part.
     fn inside<N: Number>(x: N, y: N) -> N::Mask;
@@ -130,7 +130,7 @@ pub trait PartedPair: 'static {
     }
 }
 
-/// A function of one float argument that has two parts in f32, as [`Parted`] has; in f64 it is other code.
+/// A function of one float argument with two parts in f32, as in [`Parted`]; the f64 function is separate code.
 pub trait PartedF32: 'static {
     /// Returns whether the straight-line part is valid for `x`; false for NaN if NaN needs the general part.
     fn inside<N: Number<Float = f32>>(x: N) -> N::Mask;

@@ -51,9 +51,9 @@ pub(crate) fn run<T: Real>(
     transpose(n, m, T::one(), columns, packed);
     let regular = |i: usize| packed[i * n + i].divides();
     if all_finite(packed) && (0..m.min(n)).all(regular) {
-        // faer returns the final order of the rows; compute the exchange of each step from it: step `i` moved the
-        // row that ends at position `i` there. `permutation` holds the rows in the order after the steps so far,
-        // `places` the position of each row.
+        // faer returns the final order of the rows; compute the exchange of each step from it: step `i` moved to
+        // position `i` the row that is at this position in the final order. `permutation` holds the rows in the order
+        // after the steps so far, `places` the position of each row.
         for (place, row) in (0..).zip(places.iter_mut()) {
             *row = place;
         }

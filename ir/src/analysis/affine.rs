@@ -156,8 +156,9 @@ impl<A: Copy + Ord> Affine<A> {
     /// (g x + r) / (g c) = x / c          (g x + r) % (g c) = g (x % c) + r    where 0 <= r < g
     /// ```
     ///
-    /// The third row leaves fewer terms to divide, and those of the outer loops. The program must not wrap where it
-    /// computes the form. If d is not positive, the whole division is left for run time.
+    /// The third row leaves fewer terms to divide at run time, and these terms belong to outer loops. The caller
+    /// guarantees that the program computes the form without wrapping. If d is not positive, the whole division is left
+    /// for run time.
     pub fn divide(&self, d: i64, of: impl Fn(A) -> Interval) -> Division<A> {
         if d < 1 {
             let inner = Some((self.clone(), d));
@@ -192,7 +193,8 @@ impl<A: Copy + Ord> Affine<A> {
         (w, x)
     }
 
-    /// Returns c and r with `self = d c + r` and `0 <= r < d`, if c is the same number for all values of the atoms.
+    /// Returns the quotient c and the remainder r (`self = d c + r`, `0 <= r < d`); `None` unless c is the same for all
+    /// values of the atoms.
     fn within(&self, d: i64, of: impl Fn(A) -> Interval) -> Option<(i64, Affine<A>)> {
         let Interval { least, most } = self.interval(of);
         let c = least.div_euclid(d.into());

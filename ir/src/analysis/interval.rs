@@ -189,8 +189,8 @@ impl Interval {
         found.wrapped(dtype)
     }
 
-    /// Returns this interval narrowed by the fact that its number compares by `code` with a number in `y` as true
-    /// (if `holds`) or false.
+    /// Narrows this interval of a number x by the outcome of a comparison: `code` compares x with a number in `y`, and
+    /// the result is `holds`.
     pub fn where_holds(self, code: Code, y: Interval, holds: bool) -> Interval {
         let Interval { least, most } = Interval::ALL;
         let bound = match (code, holds) {

@@ -1,7 +1,7 @@
 //! The provenance of a value, for tables of memory.
 //!
-//! If the iterations of a loop stack a value, its maker is the equation that makes the element, at any depth. A
-//! mark is no maker:
+//! If a loop stacks a value from its iterations, the maker is the equation of the loop's body that computes an element,
+//! in nested loops too. An equation that only marks a value is not its maker:
 //!
 //! ```text
 //! %4: f64[100,8] = loop{body=@step, ..} ..        @step: %2 = exp %0; %3 = barrier{name=act} %2
@@ -27,8 +27,8 @@ pub struct Maker {
     pub named: Option<Arc<str>>,
 }
 
-/// Returns the maker of output `n` of equation `i` of `f`: the equation itself, or, if the iterations of a loop
-/// stack the output, the equation of the body that computes the element, at any depth.
+/// Returns the maker of output `n` of equation `i` of `f`: the equation itself, or, if a loop stacks the output from
+/// its iterations, the equation of the loop's body that computes an element, in nested loops too.
 pub fn maker<'m>(module: &'m Module, mut f: &'m Function, mut i: usize, mut n: usize) -> Maker {
     let (mut packed, mut named) = (None, None);
     loop {

@@ -73,7 +73,7 @@ impl Draft {
         v.into()
     }
 
-    /// Adds a parameter: if `linear`, one in which the function is linear, else an ordinary one.
+    /// Adds a linear parameter if `linear` is true, else an ordinary parameter; returns it as an atom.
     pub fn param_of(&mut self, linear: bool, ty: Type) -> Atom {
         if linear { self.linear_param(ty) } else { self.param(ty) }
     }
@@ -278,8 +278,8 @@ impl<'a> Builder<'a> {
         draft.equations().iter().rev().find(|e| e.outputs.contains(&value)).cloned()
     }
 
-    /// Returns the equation that defines an atom, if it is among the last `FEW` equations of the draft: so the time
-    /// does not grow with the program.
+    /// Returns the equation that defines an atom; `None` if it is not among the last `FEW` equations of the draft. A
+    /// search of these few equations takes the same time in a program of any length.
     pub(crate) fn recent_definition(&self, atom: Atom) -> Option<Equation> {
         const FEW: usize = 16;
         let (draft, value) = (self.draft.borrow(), atom.value()?);
@@ -349,8 +349,9 @@ impl<'a> Builder<'a> {
         self.open(function, args, |_| None)
     }
 
-    /// Copies the equations of a function into the draft, as [`Builder::inline`] does, but replaces each equation
-    /// for which `wanted` returns a function by the equations of that function, at any depth.
+    /// Copies the equations of a function into the draft, as [`Builder::inline`] does, but replaces each equation for
+    /// which `wanted` returns a function by the equations of that function. The replacement also applies to the
+    /// equations that it inserts.
     pub fn open(
         &self,
         function: FuncId,

@@ -95,7 +95,7 @@ pub struct Equation {
 }
 
 impl Equation {
-    /// Returns the bytes in memory of the equation, without those that its primitive owns.
+    /// Returns the bytes in memory of the equation, without the heap memory of its primitive.
     pub(crate) fn bytes(&self) -> usize {
         let operands = if self.operands.spilled() { self.operands.capacity() } else { 0 };
         let outputs = if self.outputs.spilled() { self.outputs.capacity() } else { 0 };
@@ -125,7 +125,7 @@ pub struct Function {
 }
 
 impl Function {
-    /// Returns the bytes in memory of the function, without those that its primitives own.
+    /// Returns the bytes in memory of the function, without the heap memory of its primitives.
     pub(crate) fn bytes(&self) -> usize {
         let equations: usize = self.equations.iter().map(Equation::bytes).sum();
         let values = (self.params.len() + self.linear_params.len()) * size_of::<ValueId>();

@@ -60,11 +60,11 @@ struct Functions {
     batch: Option<Batch>,
 }
 
-/// A Rust function of the operands of one call; in a batch, of one member.
+/// A Rust function that is called with the operands of one call or, in a batch, with those of one batch member.
 type MemberFn = Box<dyn Fn(Lane, &[Tensor]) -> Answer + Send + Sync>;
 
-/// A Rust function of a whole batch at once. Its arguments are the batch size, and the operands with the members on
-/// axis 0; so are its results.
+/// A Rust function that evaluates a whole batch at once. Its arguments are the batch size and the operands. Operands
+/// and results have the batch members on axis 0.
 pub type Batch = Box<dyn Fn(usize, &[Tensor]) -> Answer + Send + Sync>;
 
 impl Host {

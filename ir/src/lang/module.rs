@@ -22,11 +22,11 @@ use std::sync::Arc;
 pub struct Module {
     /// All functions; the index of a function is its id. Equal functions are stored once.
     functions: OrderedSet<Arc<Function>>,
-    /// Per function: the first function in the module that differs from it only in phases, its own or those of its
-    /// callees; `None` if it is the first itself.
+    /// Per function: the first function of the module that is equal to it if phases are ignored, in callees too. `None`
+    /// if no earlier function is.
     alike: SecondaryMap<FuncId, Option<FuncId>>,
-    /// Copies of functions with all phases removed, where that copy is not a function of the module; each with the
-    /// id of the first function that equals it up to phases.
+    /// Copies of functions without phases. Each maps to the first function of the module that equals the copy up to
+    /// phases. A copy that is itself a function of the module is not listed.
     unphased: OrderedMap<Arc<Function>, FuncId>,
     /// The memoized answers to queries; boxed because the memo is larger than all other fields together.
     memo: Box<Memo>,
@@ -38,7 +38,7 @@ pub struct Module {
     outside: SecondaryMap<FuncId, bool>,
     /// Per function: the nesting depth of its calls, 0 for a function without calls.
     depths: SecondaryMap<FuncId, usize>,
-    /// The bytes in memory of all functions, without those that their primitives own.
+    /// The bytes in memory of all functions, without the heap memory of their primitives.
     bytes: usize,
 }
 
@@ -96,8 +96,8 @@ impl Module {
         (first != id).then_some(first)
     }
 
-    /// Returns the primitive as a key for merging equal equations: each function that it runs is replaced by the
-    /// first function of the module that is equal to it up to phases.
+    /// Returns the primitive as a key for merging equal equations: each function that the primitive refers to is
+    /// replaced by the first function of the module that equals this function up to phases.
     pub fn unphased(&self, op: &Op) -> Op {
         let regions = op.regions();
         if regions.iter().all(|r| self.alike[r.function].is_none()) {
@@ -160,7 +160,7 @@ impl Module {
         &self.functions[id.index()]
     }
 
-    /// Returns the effects of running a function: the strongest one of its equations, computed when the function
+    /// Returns the effects of running a function: the strongest effect among its equations, computed when the function
     /// was added.
     pub fn effects(&self, id: FuncId) -> Effects {
         self.effects[id]
@@ -184,7 +184,7 @@ impl Module {
         op.host().is_some() || op.regions().iter().any(inside)
     }
 
-    /// Returns the bytes in memory of all functions, without those that their primitives own.
+    /// Returns the bytes in memory of all functions, without the heap memory of their primitives.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }

@@ -10,10 +10,10 @@
 //! | `transposed` | the equation computes cotangents; the other equations of a reverse pass compute primal values that these need |
 //! | `rematerialized` | the forward pass has computed the same value, which was not saved |
 //!
-//! `transpose` and the checkpoint planner set them. Step order, fusion and the memory plan read them: an equation of
-//! the reverse pass that must come after the forward pass is in no loop of the forward pass. So two functions that
-//! differ in phases are two functions: phases count in equality, as operands do. CSE ignores phases: of equal equations
-//! the first one stays, with its phase.
+//! `transpose` and the checkpoint planner set these facts. The order of steps, fusion and the memory plan depend on
+//! them: an equation of the reverse pass that must run after the forward pass is not fused into a loop of the forward
+//! pass. So phases count in the equality of functions, as operands do. CSE ignores phases: of equal equations the first
+//! one stays, with its phase.
 //!
 //! The text form has a line where the phase changes ([`crate::text`]):
 //!
@@ -45,8 +45,8 @@ impl Phase {
     /// The phase of the equations of a forward pass; it is the default.
     pub const FORWARD: Phase = Phase { order: 0, transposed: false, rematerialized: false };
 
-    /// Returns the phase of an equation that transposition derives from, or copies of, an equation of this phase:
-    /// the next order. `transposed` says whether the new equation computes cotangents.
+    /// Returns the phase for an equation that transposition derives or copies from an equation of this phase; its order
+    /// is one more. `transposed` says whether the new equation computes cotangents.
     #[must_use]
     pub fn reverse(self, transposed: bool) -> Phase {
         Phase { order: self.order.saturating_add(1), transposed, ..self }

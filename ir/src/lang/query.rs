@@ -44,7 +44,7 @@ macro_rules! questions {
 }
 
 questions! {
-    /// The forward derivative of `x -> y`: `(x, dx of the active) -> (y, dy of the active)`.
+    /// The forward derivative of `x -> y`: `(x, dx of active parameters) -> (y, dy of active results)`.
     Jvp {
         /// Per parameter: whether it has a tangent.
         active: Vec<bool>,
@@ -54,7 +54,7 @@ questions! {
     } -> JvpOf in jvp,
 
     /// The linearization of `x -> y`, the forward function and the linear function: `fwd: x -> (y, saved residuals)`
-    /// and `lin: (residuals; dx of the active) -> dy`.
+    /// and `lin: (residuals; dx of active parameters) -> dy`.
     Linearize {
         /// Per parameter: whether it has a tangent.
         active: Vec<bool>,
@@ -78,7 +78,8 @@ questions! {
         terms: PlanRequest,
     } -> LinearizeOf in plan,
 
-    /// The derivative as by [`Linearize`], where a policy plans the function's loops and all functions inside them.
+    /// The linearization as by [`Linearize`], except that a policy plans the function's loops and all functions inside
+    /// them.
     Within {
         /// Per parameter: whether it has a tangent.
         active: Vec<bool>,
@@ -90,7 +91,7 @@ questions! {
 
     /// The transpose of `(k; dx) -> dy`: `(k; ct of dy, totals) -> ct of dx`.
     Transpose {
-        /// Per result: whether its cotangent is nonzero, so that it is a parameter.
+        /// Per result: whether its cotangent is nonzero. Only nonzero cotangents are parameters of the transpose.
         nonzero: Vec<bool>,
         /// Per linear parameter: the value to which its cotangent is added.
         onto: Vec<AccumulateInto>,
@@ -147,9 +148,9 @@ pub enum BatchRequest {
 /// The forward derivative of a function.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JvpOf {
-    /// The forward derivative: `(x.., dx of the active) -> (y.., dy of the active)`.
+    /// The forward derivative: `(x.., dx of active parameters) -> (y.., dy of active results)`.
     pub function: FuncId,
-    /// Per output: whether it has a tangent, and so whether that is a result.
+    /// Per output: whether it has a tangent. Only these tangents are results of the derivative.
     pub active_out: Vec<bool>,
 }
 
@@ -166,7 +167,7 @@ pub struct LinearizeOf {
     pub residuals: Vec<Residual>,
 }
 
-/// For a function that is split in two: the origin, in the first function, of a value that the second one reads.
+/// The origin of a value that the second part of a split function reads: a parameter or an output of the first part.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Residual {
     /// A parameter of the first function, by its index: it needs no saving.
@@ -193,7 +194,7 @@ impl Residual {
 pub struct TransposeOf {
     /// The transpose: `(k..; ct of the nonzero results.., totals..) -> ct of the linear parameters..`.
     pub function: FuncId,
-    /// Per linear parameter: whether it has a cotangent, which is then a result.
+    /// Per linear parameter: whether the transpose returns its cotangent.
     pub nonzero: Vec<bool>,
 }
 
@@ -215,7 +216,7 @@ pub struct PruneOf {
     pub params: Vec<bool>,
 }
 
-/// A function split in two by which parameters are known.
+/// A function split in two: the equations that depend on known parameters alone, and the other equations.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnzipOf {
     /// The first function: `known parameters.. -> (results that depend on them alone.., saved residuals..)`.

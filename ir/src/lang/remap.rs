@@ -158,8 +158,9 @@ struct Frame {
     call: Origin,
 }
 
-/// Copies the equations of a function with arguments `args` into a draft, and returns its results. Each equation
-/// for which `wanted` returns a function is replaced by the equations of that function, at any depth.
+/// Copies the equations of a function with arguments `args` into a draft, and returns its results. Each equation for
+/// which `wanted` returns a function is replaced by the equations of that function. The replacement also applies to the
+/// equations that it inserts.
 ///
 /// Uses a stack of its own in place of recursion, since calls nest deeply.
 pub(crate) fn open(

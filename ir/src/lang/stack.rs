@@ -16,7 +16,7 @@ pub const DEEPEST_CALL: usize = 10_000;
 /// may have any size, on the user's stack; this depth fits into the 2 MiB that a thread has by default.
 pub const DEEPEST_CLOSURE: usize = 100;
 
-/// The bytes of stack that must be left before a level of recursion runs: it may take up to that many.
+/// The bytes of stack that must be left before a level of recursion runs. One level may take up to this many bytes.
 const ENOUGH: usize = 256 << 10;
 
 /// The bytes of stack that are allocated if less than `ENOUGH` is left.

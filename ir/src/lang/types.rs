@@ -256,8 +256,8 @@ impl Type {
         }
     }
 
-    /// Returns the type of the tangents, which is also that of the cotangents: float arrays have tangents of
-    /// their own type, a tape has records of those fields that have tangents.
+    /// Returns the type of the tangents and cotangents of this type; `None` if it has none. A float array has tangents
+    /// of its own type. The tangent of a tape is a tape of the fields' tangents, without fields that have none.
     ///
     /// ```
     /// let tape = tapeloom_ir::parse_type("tape<f64[3], bool[], tape<i64[], f32[]>>")?;
@@ -283,8 +283,8 @@ impl Type {
         }
     }
 
-    /// Returns whether the type equals that of its tangents, as linear parameters must: float arrays, and tapes of
-    /// such fields.
+    /// Returns whether the type equals the type of its tangents: whether it is a float array, or a tape of such fields.
+    /// Linear parameters have only such types.
     pub fn is_linear(&self) -> bool {
         match self {
             Type::Array(a) => a.dtype.is_float(),
@@ -311,7 +311,7 @@ impl fmt::Display for Type {
     }
 }
 
-/// Returns the greatest common divisor of two integers, of which `a` is positive.
+/// Returns the greatest common divisor of `a`, which must be positive, and `b`.
 pub(crate) fn gcd(a: i64, b: i64) -> i64 {
     if b == 0 { a } else { gcd(b.abs(), a % b.abs()) }
 }

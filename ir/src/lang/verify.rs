@@ -178,7 +178,7 @@ pub(crate) fn not_linear(op: &Op) -> Problem {
     Problem::new(Kind::NotLinear, message, help)
 }
 
-/// Returns the linearity of the outputs of an equation none of whose operands is linear: zero or constant.
+/// Returns the linearity of the outputs of an equation without linear operands: zero or constant.
 ///
 /// If the primitive is linear in an operand that is zero, with the other operands held constant, the outputs are
 /// zero: a broadcast or gather of zeros, or a product of zeros with any value.

@@ -14,16 +14,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A value that is not finite *appears* at an equation if all its operands are finite, or if the equation makes
-//! a nan of infinities that were arguments or literals. From there the value is tracked. It is reported
+//! A value that is not finite *appears* at an equation if all its operands are finite, or if the equation computes a
+//! nan from infinities that were arguments or literals. From there the value is tracked. It is reported
 //!
 //! - if a result of the program is not finite because of it, or
 //! - if an equation computes a finite float from it, so that the result no longer shows it.
 //!
-//! It is not reported if no equation reads it, if the element is dropped (by `select`, a slice, a gather), or if it
-//! only decides something (`is_finite`). So the operand of a `select` that is not selected is ignored, unless an
-//! equation computes something else from it. Of a branch, only the side that runs is observed. Inactive members of a
-//! batch run on values of active ones, so they report nothing of their own.
+//! It is not reported if no equation reads it, if the element is dropped (by `select`, a slice, a gather), or if the
+//! element is only tested or compared (`is_finite`). So the operand of a `select` that is not selected is ignored,
+//! unless an equation computes something else from it. Of a branch, only the side that runs is observed. Inactive
+//! members of a batch run on values of active ones, so they report nothing of their own.
 //!
 //! Literals are intended, and never reported; arguments are reported if they reach a result.
 
@@ -74,7 +74,7 @@ fn given(args: &[Tensor], results: &[Tensor]) -> Problem {
     )
 }
 
-/// The worst element of a value: a finite number, an infinity or a nan, in this order.
+/// The kind of a value's worst element; from best to worst, a finite number, an infinity, a nan.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Finite {
     Yes,

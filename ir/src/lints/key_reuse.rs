@@ -24,8 +24,8 @@
 //! ```
 //!
 //! Keys are numbered as in value numbering, so the same element read twice is one key. The body of a call is followed
-//! with the call's keys. Of a loop, two iterations are followed, the second one with the carries of the first. Of a
-//! `cond`, one branch runs, so branches do not conflict with each other.
+//! with the call's keys. Two iterations of a loop are followed, the second one with the carries of the first. Only one
+//! branch of a `cond` runs, so draws in different branches do not conflict.
 //!
 //! Derivatives and recomputation repeat draws, as they should. So a draw by the user marks its key with a
 //! unique number, which every copy of the draw shares: the same draw counts twice only in two iterations of one
@@ -79,7 +79,7 @@ enum Def {
     Result(Op, Vec<Number>, usize),
     /// Random bits drawn from a key with a counter, in an array of this type.
     Bits(Number, Counter, ArrayType),
-    /// The iteration number of iteration 0 or 1, of all loops with this direction.
+    /// The iteration number in iteration 0 or 1 of a loop. Loops of the same direction have equal iteration numbers.
     Index(Direction, u8),
     /// The row of an array that iteration 0 or 1 of a loop takes as its element: the value number of the array, and
     /// the iteration.
@@ -91,9 +91,9 @@ enum Def {
 /// A numbered value: its definition, and the values that it copies or from which it takes elements.
 struct NumberedValue {
     def: Def,
-    /// The value that this value copies: it has all elements of that value, each at least once.
+    /// The value that this value copies. A copy contains every element of the copied value, at least once.
     same: Option<Number>,
-    /// The value of which this value has only some elements.
+    /// The value from which this value takes only some of the elements.
     part: Option<Number>,
     /// The mark of a draw or a split on this value, if any.
     mark: Option<Mark>,
@@ -143,7 +143,7 @@ impl Use {
 /// The set of counters with which a use draws bits from a key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Counter {
-    /// All counters from 0 up to, and without, this number.
+    /// All counters from 0 on that are below this number.
     First(usize),
     /// One counter, known at compile time.
     Literal(u64),
@@ -458,7 +458,7 @@ impl Keys<'_> {
     }
 }
 
-/// The number of enclosing loops from which on only one iteration of a loop is followed, in place of two.
+/// If a loop is inside of this many loops or more, one of its iterations is followed, in place of two.
 const DEEP: usize = 6;
 
 /// Returns whether the two paths lead through different iterations of the same loop.

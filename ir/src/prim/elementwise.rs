@@ -183,8 +183,8 @@ pub fn jvp(
     y: Atom,
     dx: &[Tangent],
 ) -> Result<Tangent> {
-    // A function that is linear in several operands together is its own derivative in them: the tangent of a
-    // select is a select of tangents, not a sum with a zero in either term.
+    // A function that is linear in several operands together is its own derivative in them: the tangent of a select is
+    // one select of tangents, not the sum of two selects with zeros.
     if let Linear::Joint(slots) = linear
         && slots.iter().all(|i| dx[*i].is_some())
     {

@@ -24,8 +24,8 @@ const PAGE: usize = 4096 / size_of::<Line>();
 /// offsets of a few successive buffers are far apart.
 const STEP: usize = 37;
 
-/// The size in bytes from which memory is first requested by an allocation that can fail: `Arc` aborts the process
-/// if its own allocation fails.
+/// The size in bytes from which an allocation that can fail tests first whether there is memory: `Arc` aborts the
+/// process if its own allocation fails.
 const HUGE: usize = 1 << 26;
 
 /// The memory of a tensor: cache lines that clones share; a clone copies them before it writes, if they are shared.

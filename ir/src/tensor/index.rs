@@ -75,8 +75,8 @@ impl Tensor {
         if position < self.elements() { Ok(self.at(position)) } else { Err(self.nowhere(position)) }
     }
 
-    /// Returns the element as a constant for a program, if the tensor is a scalar whose buffer no other tensor
-    /// shares, as that of a tensor made from a Rust number; else `None`.
+    /// Returns the element as a constant for a program, if the tensor is a scalar and no other tensor shares its
+    /// buffer; else `None`. A tensor just made from a Rust number is of this kind.
     #[doc(hidden)]
     pub fn number(&self) -> Option<Literal> {
         let alone = self.ty.shape.is_empty() && !self.lines.is_shared();

@@ -1,10 +1,10 @@
 //! Display of tensors, in the style of numpy.
 //!
-//! Rows are in brackets, one below the other; columns are aligned. Numbers of one tensor have the same number
-//! of decimals: the largest number that one of them needs, at most eight. Exponents are shown if sizes differ
-//! much. `nan` and `inf` are words. Of an array of more than 1,000 elements, three are shown at either end of
-//! each long axis; `{:#}` shows all. Precision, width and sign of the format apply to each element, and `{:e}`
-//! shows exponents. `Debug` prints dtype and shape first.
+//! Rows are in brackets, one below the other; columns are aligned. All numbers of a tensor are shown with equally many
+//! decimals: those that its longest number needs, at most eight. Exponents are shown if magnitudes differ much. `nan`
+//! and `inf` are words. If an array has more than 1,000 elements, long axes are abbreviated to three elements at either
+//! end; `{:#}` shows all. Precision, width and sign of the format apply to each element, and `{:e}` shows exponents.
+//! `Debug` prints dtype and shape first.
 //!
 //! ```
 //! use tapeloom_ir::Tensor;

@@ -4,8 +4,8 @@
 //! that is traced, such a mistake is recorded with its line, so arithmetic belongs there: the operations on arrays
 //! exist once. Without these operators and methods, the compiler would only say that they are missing.
 //!
-//! Each is bounded by a trait that no type implements and whose message is the advice. A lifetime prevents the
-//! compiler from deciding the bound at the definition.
+//! Each operator and method here has a trait bound that no type fulfils; the trait's message for the compiler is the
+//! advice. The trait has a lifetime, which prevents the compiler from deciding the bound at the definition.
 //!
 //! ```compile_fail
 //! use tapeloom_ir::Tensor;
@@ -15,7 +15,7 @@
 use super::Tensor;
 use std::ops;
 
-/// Operators of tensors, which no type has.
+/// The trait bound of the operators of tensors. No type implements it.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a `Tensor` has no operators: it holds data, and arrays are computed in closures",
@@ -25,7 +25,7 @@ use std::ops;
 )]
 pub trait OperatorsAreInClosures<'a> {}
 
-/// Functions of tensors, which no type has.
+/// The trait bound of the arithmetic methods of tensors. No type implements it.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "a `Tensor` has no arithmetic: it holds data, and arrays are computed in closures",

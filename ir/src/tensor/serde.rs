@@ -6,7 +6,7 @@
 //! {"shape": [2, 2], "elements": {"f64": [1.0, 2.5, 3.0, "nan"]}}
 //! ```
 //!
-//! Formats for readers write a float that is not finite as a string, because JSON has no such number; the bits of a
+//! Human-readable formats write a float that is not finite as a string, because JSON has no such number; the bits of a
 //! nan are not kept. Other formats write numbers only. Large tensors belong in files of their own: a text needs up to
 //! three times the bytes, and is read number by number.
 
@@ -37,7 +37,7 @@ enum Elements {
     F64(Vec<Float<f64>>),
 }
 
-/// A float, which is a string in formats for readers if it is not finite.
+/// A float; human-readable formats write it as a string if it is not finite.
 #[derive(Clone, Copy)]
 struct Float<T>(T);
 

@@ -18,10 +18,10 @@
 //! - Literals are `2.5`, `3`, `2.5f32`, `3u32`, `true` and bits (see [`crate::Literal`]); types are
 //!   `f64[3,4]` and `tape<f64[3], bool[]>` (see [`crate::Type`]).
 //!
-//! - A line such as `reverse transposed:` sets the phase of the equations below it, up to the next such line:
-//!   the pass of differentiation to which they belong ([`crate::Phase`]). It is `forward` or `reverse`, from
-//!   the second order on with its order (`reverse 2`), then `transposed`, `rematerialized`, both or neither.
-//!   Equations above the first such line are `forward`.
+//! - A line such as `reverse transposed:` sets the phase of the equations below it, up to the next such line: the pass
+//!   of differentiation to which they belong ([`crate::Phase`]). It consists of `forward` or `reverse`, the order if
+//!   that is 2 or more (`reverse 2`), and `transposed`, `rematerialized`, both or neither. Equations above the first
+//!   such line are `forward`.
 //!
 //! The parser accepts any names for values (`%x`); the printer numbers them, parameters first, then outputs in
 //! order. So `parse ∘ print` is the identity, except that functions with equal names get suffixes.

@@ -1,7 +1,7 @@
 //! Diagnostics: a problem together with the place where the user caused it.
 //!
-//! Operators cannot return a `Result`, so a wrong operation inside a trace records one of these and tracing goes on;
-//! the boundary (the call of `jit`, `run` or `record`) returns them all. A diagnostic names the user's line, the
+//! Operators cannot return a `Result`, so a wrong operation inside a trace records a diagnostic and tracing goes on;
+//! the boundary (the call of `jit`, `run` or `record`) returns all diagnostics. A diagnostic names the user's line, the
 //! operands with their types and birthplaces, and the transforms under way:
 //!
 //! ```text
@@ -103,8 +103,8 @@ impl fmt::Display for Diagnostic {
                 write!(f, "  made {}", place(born))?;
             }
         }
-        // If there are more than `SHOWN` transforms, leave out those just inside the outermost one, which the
-        // message does list.
+        // If there are more than `SHOWN` transforms, list the innermost ones and the outermost one, and leave out those
+        // in between.
         let many = self.context.len() > SHOWN;
         let (inner, outer) = match self.context.split_last() {
             Some((outer, inner)) if many => (&inner[..SHOWN - 1], Some(outer)),

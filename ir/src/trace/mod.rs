@@ -120,7 +120,7 @@ impl Handle {
 pub struct Param {
     /// The parameter's type.
     pub ty: Type,
-    /// The source line at which, according to error messages, the parameter was made.
+    /// The source line that error messages show as the origin of the parameter.
     pub born: Loc,
     /// Whether the argument is poison: a placeholder for the result of a wrong operation.
     pub poison: bool,

@@ -1,8 +1,8 @@
 //! Mutable state as values.
 //!
-//! A [`State`] is an array that a program replaces by others of its type. Functions contain no state: each
-//! frame tracks the current value of each state; a read returns that value, and a write replaces it. So
-//! straight-line code becomes pure while it is traced, and no later pass removes state.
+//! A [`State`] is a variable that holds an array; a program can replace it by another array of the same type. Functions
+//! contain no state: each frame tracks the current value of each state; a read returns that value, and a write replaces
+//! it. So straight-line code becomes pure while it is traced, and no later pass removes state.
 //!
 //! A closure that uses state from outside gets the state's value as a parameter at the first use, as for any
 //! other captured value. When the closure has returned, its writes are known: if the state's value has changed,

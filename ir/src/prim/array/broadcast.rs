@@ -1,8 +1,8 @@
 //! `broadcast{shape, dims}`: repeats an array along new axes.
 //!
-//! Axis `i` of the operand becomes axis `dims[i]` of the result (ascending). It has the same extent as that
-//! axis, or extent 1, which is then repeated. All other axes of the result are new. Source: StableHLO's
-//! `broadcast_in_dim`.
+//! Axis `i` of the operand becomes axis `dims[i]` of the result (ascending). The operand's axis has the extent of axis
+//! `dims[i]`, or extent 1; an element of an axis of extent 1 is repeated. All other axes of the result are new. Source:
+//! StableHLO's `broadcast_in_dim`.
 
 use super::dot::Product;
 use crate::lang::builder::Builder;
@@ -83,8 +83,8 @@ impl Movement for Broadcast {
         let axes = self.repeated(&x.shape);
         let mut back = ct;
         if !axes.is_empty() {
-            // If `ct` is a product that was just emitted, summing it over axes that both factors have gives a
-            // product again, without the unsummed one.
+            // If `ct` is a product that was just emitted, its sum over axes of both factors is a product too: emit that
+            // one, so that the unsummed product is not needed.
             let product = Product::of(b, ct).and_then(|product| product.summed(b, &axes));
             back =
                 product.unwrap_or_else(|| b.emit1(Reduce { reducer: Reducer::Sum, axes }, &[ct]));

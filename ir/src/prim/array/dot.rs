@@ -111,9 +111,9 @@ impl Dot {
 pub(super) enum AxisOf {
     /// The batch pair with this index in `Dot::batch`.
     Batch(usize),
-    /// The free axis of the left operand with this number.
+    /// A free axis of the left operand, by its index among all axes of the operand.
     Left(usize),
-    /// The free axis of the right operand with this number.
+    /// A free axis of the right operand, by its index among all axes of the operand.
     Right(usize),
 }
 

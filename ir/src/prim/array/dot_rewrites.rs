@@ -90,8 +90,8 @@ fn is_broadcast(op: &Op) -> bool {
     matches!(op, Op::Broadcast(_))
 }
 
-/// Returns the dot with an operand that has a definition on the left: the attributes (exchanged if that is the
-/// right operand), the index of that operand in `site`, and the index of the other operand.
+/// Returns the dot such that its left operand has a definition; exchanges the operands if only the right one has.
+/// Returns the attributes, the index in `site` of the operand with the definition, and the index of the other operand.
 fn with_definition_left(site: &Site<'_>) -> Option<(Dot, usize, usize)> {
     let Op::Dot(dot) = site.op else { return None };
     if site.operands[0].definition.is_some() {

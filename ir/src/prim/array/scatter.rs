@@ -14,11 +14,11 @@
 //! }
 //! ```
 //!
-//! Derivatives also hold if several updates have the same position. `scatter_add` and `scatter_set` are linear in
-//! the array and the updates together; the cotangent of an overwritten update is zero (scattering the updates'
-//! numbers finds the one that remains). The derivative of `scatter_mul` gives each factor the product of the
-//! others. Those of `scatter_max` and `scatter_min` share the tangent evenly among the array's element and the
-//! updates that attain the result, as JAX does.
+//! Derivatives also hold if several updates have the same position. `scatter_add` and `scatter_set` are linear in the
+//! array and the updates together; the cotangent of an overwritten update is zero (a scatter of the updates' indices
+//! finds the update that remains). The derivative of `scatter_mul` gives each factor the product of the others. Those
+//! of `scatter_max` and `scatter_min` share the tangent evenly among the array's element and the updates that attain
+//! the result, as JAX does.
 
 use super::permute::move_axis;
 use crate::lang::builder::Builder;

@@ -9,11 +9,11 @@ use crate::lang::types::{ArrayType, Dtype, Shape};
 use crate::prim::elementwise::{self, zeros_like};
 use crate::prim::{Combine, Expr, Iota, Reshape, Scalar, Scatter, StopGradient, Tangent};
 
-/// The weight of a zero update in the sum that counts updates. Fewer updates than this fit in memory.
+/// The weight of a zero update in the sum that counts updates. It exceeds any number of updates that fit in memory.
 const ZERO: i64 = 1 << 32;
 
-/// Emits zeros with the derivatives of `x`, which must be zero or NaN everywhere. The rule
-/// `zero-of-its-derivative` of `stop_gradient` replaces them by the constant once no derivative follows.
+/// Emits zeros with the derivatives of `x`, which must be zero or NaN everywhere. The rule `zero-of-its-derivative` of
+/// `stop_gradient` replaces them by the constant 0 once no derivative can be requested any more.
 fn zero_with_derivative(b: &Builder<'_>, x: Atom) -> Atom {
     let zero = Atom::from(Literal::zero(b.dtype_of(x)));
     let constant = b.emit1(StopGradient, &[x]);

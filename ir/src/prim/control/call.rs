@@ -1,10 +1,10 @@
 //! `call{function, outline, checkpoint}`: calls another function.
 //!
-//! Transforms inside a trace emit calls, so that nested derivatives grow linearly; a pass inlines these calls.
-//! A call marked `outline` is not inlined: the user asked for one copy of the function. Its derivatives are
-//! calls of the derived functions, marked likewise. Callers that read different results share one function,
-//! unless a function with fewer results saves real work. Callers with different sets of nonzero tangents do not
-//! share one, because a materialised zero tangent differs from an absent one: at a pole it gives `0 · inf`.
+//! Transforms inside a trace emit calls, so that the size of a program grows linearly with the nesting of derivatives;
+//! a pass inlines these calls. A call marked `outline` is not inlined: the user asked for one copy of the function. Its
+//! derivatives are calls of the derived functions, marked likewise. Callers that read different results share one
+//! function, unless a function with fewer results saves real work. Callers with different sets of nonzero tangents do
+//! not share one, because a materialised zero tangent differs from an absent one: at a pole it gives `0 · inf`.
 //!
 //! A call marked `checkpoint` is the boundary of a policy: reverse mode saves the function's residuals that the
 //! policy names ([`Policy`]). The call is not inlined as long as it may still be differentiated.
@@ -34,8 +34,8 @@ pub struct Call {
     pub function: FuncId,
     /// Whether the call stays a call in the compiled program instead of being inlined.
     pub outline: bool,
-    /// The checkpointing policy for the residuals of the function. If there is none, the differentiation of the
-    /// calling program decides.
+    /// The checkpointing policy for the residuals of the function. If there is none, the plan of the calling program
+    /// chooses the residuals.
     pub checkpoint: Option<Policy>,
 }
 

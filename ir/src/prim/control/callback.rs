@@ -197,8 +197,8 @@ impl Primitive for Callback {
             call.shared = (0..x.len()).filter(|i| !batched[*i]).collect();
             return Ok(Batched { y: b.emit(Callback { call }, x), ..lifted });
         };
-        // Two nested batches become one batch; an operand that the members of one of them share is repeated for
-        // these members.
+        // Two nested batches become one batch. If the members of only one of the two share an operand, the operand is
+        // repeated for these members.
         let all = size.checked_mul(inner).ok_or_else(|| {
             let message = format!("{size} times {inner} members of batches are too many to count");
             Problem::new(Kind::TooLarge, message, "batch over fewer axes")

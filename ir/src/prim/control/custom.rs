@@ -94,8 +94,8 @@ fn call(function: FuncId) -> Call {
     Call::inline(function)
 }
 
-/// Returns the error for a jvp rule that is not linear in its tangents. If `reason` is a budget error in the
-/// rule, returns it unchanged.
+/// Returns the error for a jvp rule that is not linear in its tangents. If `reason` is a budget error in the rule,
+/// returns `reason` unchanged.
 fn not_linear_in_tangents(module: &Module, jvp: FuncId, reason: Problem) -> Problem {
     if reason.kind == Kind::Budget {
         return reason;

@@ -50,8 +50,8 @@ pub trait Decomposition: Notation + Clone + Into<Op> {
 /// The outputs of a decomposition and the tangent of each; outputs of integers have none.
 pub type Tangents = (Vec<Atom>, Vec<Tangent>);
 
-/// Returns the positions of output `output` that are read along an axis: 0 is its last axis, 1 the axis before
-/// it.
+/// Returns the positions of output `output` that are read along one of its axes; `axis` counts axes from the last one,
+/// which is 0.
 pub(super) fn read_along(reads: &[Option<Reads>], output: usize, axis: usize) -> Ranges {
     let reads = reads.get(output).and_then(Option::as_ref);
     reads.and_then(|reads| reads.0.iter().rev().nth(axis)).cloned().unwrap_or_default()

@@ -19,9 +19,8 @@
 //!          [words times places], slice, convert, add the least
 //! ```
 //!
-//! Neighbouring elements share a word, from its lowest bits on. The input of a reshape to rows, or its output,
-//! may have to be materialised, so elements are converted when they are smallest: last while packing, first
-//! while unpacking.
+//! Neighbouring elements share a word, from its lowest bits on. The reshape to rows, or back, may copy the array. So
+//! the conversion comes on the side of the reshape on which the reshape copies elements of the smaller dtype.
 
 use super::mark::Mark;
 use crate::fault::{Fault, planted};

@@ -57,8 +57,8 @@ pub enum Lowering {
         /// Whether the maximum is searched instead of the minimum.
         largest: bool,
     },
-    /// A scan along an axis: each element is computed from the one before it, `y[i] = step(y[i-1], ..)`, and the
-    /// first one is that of the last operand.
+    /// A scan along an axis: each element is computed from the one before it, `y[i] = step(y[i-1], ..)`. The first
+    /// element is the first element of the last operand.
     Cumulate {
         /// The axis along which elements are computed one after the other.
         axis: usize,
@@ -94,7 +94,7 @@ pub enum Lowering {
     Gather {
         /// The number of leading axes that array and indices share.
         batch: usize,
-        /// The axes of the array to which the numbers on the last axis of the indices belong.
+        /// The indexed axes of the array: component `k` on the last axis of the indices is an index along `axes[k]`.
         axes: Vec<usize>,
         /// The treatment of out-of-range indices: they are clamped, or their reads and writes are dropped.
         bounds: Bounds,
@@ -106,12 +106,12 @@ pub enum Lowering {
         combine: Combine,
         /// The number of leading axes that array, indices and updates share.
         batch: usize,
-        /// The axes of the array to which the numbers on the last axis of the indices belong.
+        /// The indexed axes of the array: component `k` on the last axis of the indices is an index along `axes[k]`.
         axes: Vec<usize>,
         /// The treatment of out-of-range indices: they are clamped, or their reads and writes are dropped.
         bounds: Bounds,
     },
-    /// Calls a Rust function with the operands; once and in program order, if it has no results.
+    /// Calls a Rust function with the operands. A function without results is called once, in program order.
     Host(HostCall),
     /// Calls a library routine on the members of a batch: see [`RoutineCall`].
     Routine(RoutineCall),

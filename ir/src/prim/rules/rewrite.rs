@@ -1,8 +1,8 @@
 //! Rewrite rules: equalities that the e-graph and the peephole pass may use.
 //!
-//! A rule is defined with its primitive, so that a new primitive brings its algebra along and passes name no
-//! primitive. Most rules are a pair of patterns; rules about attributes (axes, shapes) are functions. Each is
-//! tested by evaluating both sides on samples, including NaN, infinities and signed zeros.
+//! A rule is defined with its primitive, so that a new primitive brings its algebra along and passes name no primitive.
+//! Most rules are a pair of patterns; rules about attributes (axes, shapes) are functions. Each rule is tested by
+//! evaluating both sides on samples, including NaN, infinities and signed zeros.
 //!
 //! ```
 //! use tapeloom_ir::Op;
@@ -26,8 +26,8 @@ pub enum Exactness {
     Exact,
     /// The sides are equal in real arithmetic only; such rules are used in relaxed mode.
     Reassociates,
-    /// The sides are equal but for subnormal numbers, in place of which the right side may have 0, and for numbers that
-    /// depend on these. No rule is so; the pass `flush_subnormals` is.
+    /// The sides are equal, except that the right side may have 0 in place of a subnormal number and then computes with
+    /// this 0. No rule is of this kind, only the pass `flush_subnormals`.
     Flushes,
 }
 

@@ -25,7 +25,7 @@ pub struct SliceAccess {
     pub starts: Vec<Start>,
     /// The extent of the box along each axis.
     pub sizes: Vec<usize>,
-    /// Whether a box that reaches out of the array is moved until it fits; otherwise such elements are
+    /// Whether a box that reaches out of the array is moved until it fits; otherwise its elements outside the array are
     /// dropped.
     pub clamps: bool,
     /// The write of an operand to the box; `None` if the equation reads the box.

@@ -32,9 +32,9 @@ use crate::prim::{
 use cranelift_entity::SecondaryMap;
 use smallvec::SmallVec;
 
-/// Returns `f` itself if its results from `first` on are linear in the marked parameters as written;
-/// otherwise returns an equivalent function that computes the other results first and then these, with
-/// linear equations.
+/// Returns `f` itself if its results from `first` on are linear in the marked parameters as written; otherwise returns
+/// an equivalent function that first computes the other results, and then the results from `first` on, with linear
+/// equations.
 ///
 /// # Errors
 /// [`Kind::NotLinear`], with the line of the primitive at fault.
@@ -213,8 +213,8 @@ pub(crate) fn present(
         for i in 0..types.len() {
             own.push(if !linear[i] || there[i] { place.next().copied() } else { None });
         }
-        // `pruned` may still read a point at which it is linear. The derivative of a linear map does
-        // not depend on that point, so zeros stand for it.
+        // `pruned` may still take the values of linear parameters as the point of the derivative. The derivative of a
+        // linear map does not depend on the point, so pass zeros.
         let at = |i: usize| match own[i] {
             Some(own) if !linear[i] => own,
             Some(_) | None => instantiate(b, None, &types[i]),

@@ -1,31 +1,31 @@
 //! Recording: a closure is traced and evaluated at the same time.
 //!
 //! A recording is a trace whose outermost frame has a concrete array for each of its values: every equation is
-//! evaluated when it is added. So the closure may read a value and branch on it, by Rust's own `if`, `while`
-//! and recursion. The result is the straight-line program of the path that was taken, with its numbers: a tape,
-//! which can be pulled back, printed, and compiled.
+//! evaluated when it is added. So the closure may read a value and branch on it, by Rust's own `if`, `while` and
+//! recursion. The result is a tape: the straight-line program of the path that was taken, with the concrete values that
+//! it computed. A tape can be pulled back, printed, and compiled.
 //!
 //! ```text
 //! while x.value() > 1.0 { x = x * 0.5 }        %1: f64[] = mul %0, 0.5    2.0
 //!                                              %2: f64[] = mul %1, 0.5    1.0
 //! ```
 //!
-//! **Which frame records.** The outermost one alone. A closure of an inner transform is traced as usual, since
-//! it becomes a function of arguments that do not exist yet: its values have no numbers, and reading one is an
-//! error; its captures have numbers. After it has returned, the call of the function derived from it is an
-//! equation of the recording. In place of a call, its body is recorded ([`Trace::emit`]), so the operations
-//! that `grad` emits are part of the tape. A loop or a branch stays one equation, which the interpreter runs,
-//! and both branches stay in the program. Random draws and effects are equations, and state leaves no equation,
+//! **Which frame records.** The outermost one alone. A closure of an inner transform is traced as usual, since it
+//! becomes a function of arguments that do not exist yet. Inside such a closure, only captures have concrete values;
+//! reading any other value is an error. After the closure has returned, the transform emits a call of the derived
+//! function into the recording. A call is recorded as the equations of the called function ([`Trace::emit`]), so the
+//! operations that `grad` emits are part of the tape. A loop or a branch stays one equation, which the interpreter
+//! runs, and both branches stay in the program. Random draws and effects are equations, and state leaves no equation,
 //! so none of these needs a special case.
 //!
-//! **How it is differentiated.** Each equation by the rules of its primitive: [`rules`] makes of them the equation's
-//! step of the reverse pass, and [`reverse_sweep`] combines the steps. Neither depends on numbers. The same holds for a
-//! closure *inside* a recording whose operations are saved for a reverse pass ([`level()`]): the closure is a
-//! [`Level`], runs in the same frame, and the equations of its reverse pass are recorded, too. An equation belongs to
-//! each level on which it depends. Where a rule replaces an equation by a forward function that saves residuals, the
-//! forward function is recorded in the levels outside. (No level is outside the outermost one; its residuals are values
-//! outside the program.) So derivatives of any order are exact, and perturbations cannot be confused: the arguments of
-//! a level are values of their own, which no other level shares.
+//! **How it is differentiated.** Each equation is differentiated by the rules of its primitive: [`rules`] derives the
+//! equation's step of the reverse pass from these, and [`reverse_sweep`] combines the steps. Neither depends on
+//! concrete values. The same holds for a closure *inside* a recording whose operations are saved for a reverse pass
+//! ([`level()`]): the closure is a [`Level`], runs in the same frame, and the equations of its reverse pass are
+//! recorded, too. An equation belongs to each level on which it depends. Where a rule replaces an equation by a forward
+//! function that saves residuals, the forward function is recorded in the enclosing levels. (The outermost level has no
+//! enclosing one; its residuals are values outside the program.) So derivatives of any order are exact, and
+//! perturbations cannot be confused: the arguments of a level are values of their own, which no other level shares.
 //!
 //! **Which values are saved.** While the closure runs, all of them, since a handle is `Copy` and may be read at
 //! any time. Afterwards, only those that the plan of the reverse pass reads ([`tape`]).

@@ -50,7 +50,7 @@ pub(super) enum Place {
     Own(Box<Own>),
 }
 
-/// The operands and outputs of an operation in whose place the recording has other equations.
+/// The operands and outputs of an operation that the recording has replaced by other equations.
 #[derive(Clone, Debug)]
 pub(super) struct Own {
     pub(super) operands: Operands,
@@ -214,8 +214,7 @@ impl Level {
             let operands = program.operands(step).iter().zip(&rule.active);
             let operands: SmallVec<[Atom; 2]> =
                 operands.filter(|(_, on)| **on).map(|(a, _)| *a).collect();
-            // If the operation reads a value at two operands, the running total of its cotangent goes in at the
-            // first one only.
+            // If two operands are the same value, only the first one takes the running total of the value's cotangent.
             let running: Mask = operands.iter().map(|a| take(Some(*a))).collect();
             let back = rules
                 .back(module, step.rule as usize, Given { nonzero, running })
@@ -235,8 +234,8 @@ impl Level {
         Ok(plan)
     }
 
-    /// Returns the smallest number of a value that the step defines. Earlier steps read only values with smaller
-    /// numbers.
+    /// Returns the smallest value number among the step's differentiated outputs. Earlier steps read only values with
+    /// smaller numbers.
     pub(super) fn made(&self, program: Program<'_>, plan: &Plan, planned: Planned) -> Option<u32> {
         let step = &self.steps[planned.step as usize];
         let active = plan.backs[planned.back as usize].active_out.iter().enumerate();

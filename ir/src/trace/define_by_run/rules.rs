@@ -1,8 +1,8 @@
 //! The derivative of one recorded equation, derived once for all equations with the same rule.
 //!
-//! An equation `y = op x` is a function; reverse mode needs that function linearized and transposed, by the
-//! rules of the primitive alone. Which rule applies depends on the primitive, the types of the operands and
-//! which operands are active, and not on numbers: a million multiplications have one rule.
+//! An equation `y = op x` is a function; reverse mode needs that function linearized and transposed, by the rules of
+//! the primitive alone. Which rule applies depends on the primitive, the types of the operands and which operands are
+//! active, and not on concrete values: a million multiplications have one rule.
 //!
 //! ```text
 //! func @mul.lin(%0: f64[], %1: f64[]; %2: f64[]) -> (f64[])     residuals: operands 0 and 1
@@ -93,7 +93,7 @@ impl Rules {
         Rules { transforms, rules: OrderedMap::default(), backs: Vec::new() }
     }
 
-    /// Returns the number of an equation's rule; derives the rule if no earlier equation has needed it.
+    /// Returns the index of an equation's rule; derives the rule if no earlier equation has needed it.
     pub(super) fn number(
         &mut self,
         module: &mut Module,
@@ -113,7 +113,7 @@ impl Rules {
         self.rules.insert_full(key, made).0
     }
 
-    /// Returns the rule with that number, or the reason why the derivative does not exist.
+    /// Returns the rule with this index, or the reason why the derivative does not exist.
     pub(super) fn rule(&self, number: usize) -> Result<&Rule, &Problem> {
         match self.rules.get_index(number) {
             Some((_, rule)) => rule.as_ref(),
@@ -165,7 +165,7 @@ impl Rules {
     }
 }
 
-/// The error for a number that is no rule's number, which only a fault of tapeloom can cause.
+/// The error for an index without a rule. Only a fault of tapeloom can cause it.
 static LOST: std::sync::LazyLock<Problem> =
     std::sync::LazyLock::new(|| Problem::internal("a recorded equation has lost its rule"));
 
@@ -232,8 +232,8 @@ fn with_body(
     })
 }
 
-/// Derives the rule of an equation that runs no function: its linear function is the linear equations that the
-/// primitive's rule emits, as a function of operands and outputs.
+/// Derives the rule of an equation that runs no function. The linear function consists of the linear equations that the
+/// primitive's rule emits; its residuals are operands and outputs of the equation.
 fn without_body(
     transforms: &mut dyn Regions,
     module: &mut Module,

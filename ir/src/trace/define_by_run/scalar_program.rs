@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 /// The source from which a scalar code takes an operand.
 #[derive(Clone, Copy, Debug)]
 enum Slot {
-    /// The slot with this number: a parameter, or the output of an earlier code.
+    /// The slot with this index: it holds a parameter, or the output of an earlier code.
     At(usize),
     /// A constant.
     Is(Literal),

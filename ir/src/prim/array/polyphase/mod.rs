@@ -57,9 +57,9 @@ pub struct WindowSums {
 /// The role of an array's axis in a sum over windows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Label {
-    /// An axis that the windows do not affect: the axis of the left operand with this number.
+    /// An axis that the windows do not affect: this axis of the left operand.
     Left(usize),
-    /// An axis that the windows do not affect: the axis of the right operand with this number.
+    /// An axis that the windows do not affect: this axis of the right operand.
     Right(usize),
     /// The axis of the batch pair with this index in a product.
     Batch(usize),

@@ -93,7 +93,7 @@ impl Cond {
         }
         let mut lifted = vec![true; outputs];
         let mut y: Option<Vec<Atom>> = None;
-        // For each result that is a tape: one branch writes its records; the others leave it empty or return a
+        // If a result is a tape, one branch writes its records; the other branches leave it empty or return a
         // parameter.
         let tapes = b.with_module(|m| self.tapes(m));
         let given: Vec<Option<usize>> =

@@ -1,9 +1,9 @@
 //! The loops that implement a checkpointing schedule: they run iterations from any start, and save carries on
 //! the way.
 //!
-//! A program of constant size follows a schedule of any length ([`crate::revolve`]), because two numbers
-//! determine where the next carry is saved. Its state are the *slots*: for each carry an array with one element
-//! per slot, the first iteration after each slot's carry, and the number of slots in use:
+//! A program of constant size follows a schedule of any length ([`crate::revolve`]), because two numbers determine
+//! where the next carry is saved. The program's state is the *slots*: for each carry an array with one element per
+//! slot, an array with the number of the iteration that starts from each slot, and the number of slots in use:
 //!
 //! ```text
 //! while held < slots and end - at >= 3:               save carries on the way to the last iteration before end
@@ -102,7 +102,7 @@ pub(super) enum Times {
 /// each result of the body after some iterations.
 #[derive(Clone)]
 pub(super) struct Chain<'a> {
-    /// The body of an iteration. The n-th value of a state belongs to its n-th result.
+    /// The body of an iteration. The n-th value of a state is the body's n-th result.
     pub(super) body: FuncId,
     pub(super) spec: &'a LoopSpec,
     /// The operands of the loop in `const` and `xs` slots: constants, and arrays of the elements of all

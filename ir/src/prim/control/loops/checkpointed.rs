@@ -11,8 +11,8 @@
 //! transpose is a loop over the iterations, last to first, which carries the slots with the saved carries. Every
 //! iteration takes the last slot in use, runs `step` from there to the carry that it needs (and saves some of the
 //! intermediate carries in free slots), and then runs the transpose of `lin`, which computes from that carry alone. So
-//! the memory between the forward and the reverse pass is one carry per slot, and during an iteration of the reverse
-//! pass the residuals of that iteration.
+//! the memory between the forward and the reverse pass is one carry per slot. An iteration of the reverse pass also
+//! needs memory for its own residuals.
 //!
 //! The operands are the trip count, if it is an operand; the constants and elements of the iterations; the
 //! slots (for each carry an array, then their iteration numbers and the number of slots in use); and the
@@ -52,8 +52,8 @@ use std::ops::Range;
 pub struct Replay {
     /// The map in forward evaluation: a function from all operands to the tangents.
     pub ahead: FuncId,
-    /// The recomputation of an iteration: from constants, elements and saved carries to the saved carries of the
-    /// next iteration.
+    /// The function that recomputes an iteration: from constants, elements and saved carries to the saved carries of
+    /// the next iteration.
     pub step: FuncId,
     /// The derivative of an iteration: a function of the parameters of `step`, then the tangents.
     pub lin: FuncId,
@@ -601,8 +601,8 @@ impl ReplayParts {
         y
     }
 
-    /// Returns the map and its transpose as a linear call of two functions, each of the known operands and its
-    /// linear ones.
+    /// Returns the map and its transpose as a linear call of two functions. Each function takes the known operands and
+    /// its own linear operands.
     fn both_ways(
         &self,
         cx: &mut RuleCx<'_, '_>,

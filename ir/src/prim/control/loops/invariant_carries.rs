@@ -1,9 +1,9 @@
 //! Turns carries that no iteration changes into constants.
 //!
-//! A closure that returns an operand unchanged, for example the parameters of a model besides its state,
-//! carries it. A constant is read without a copy, needs no buffer of its own, is saved once for the reverse
-//! pass, and its cotangent is one running total. Derivatives have many such carries: an addend of a carry
-//! changes neither its tangent nor, in the reverse pass, its cotangent, which would be copied in every
+//! If the closure of a loop returns an operand unchanged, for example the parameters of a model next to its state, the
+//! operand is a carry. A constant is read without a copy, needs no buffer of its own, is saved once for the reverse
+//! pass, and its cotangent is one running total. Derivatives have many such carries: if an iteration only adds a
+//! constant to a carry, the tangent and the cotangent of the carry do not change, but would be copied in every
 //! iteration.
 
 use super::{Binding, Loop};
@@ -52,8 +52,8 @@ impl Loop {
         Ok((op, outputs(&operands)))
     }
 
-    /// Emits the loop with unchanged carries as constants. Returns its outputs; for an unchanged carry that is
-    /// the operand itself.
+    /// Emits the loop with unchanged carries as constants. Returns its outputs; the output of an unchanged carry is its
+    /// operand.
     ///
     /// # Errors
     /// Has no error for a loop of a well-formed module.

@@ -7,14 +7,14 @@
 //!             (residuals..; dx..) -> dy..      the iterations of its linear function
 //! ```
 //!
-//! A carry has a tangent if its start has one or if an iteration creates one. Which carries do is found by
-//! iteration to a fixed point, with at most one step per carry.
+//! A carry has a tangent if its start has one or if an iteration creates one. These carries are found by iteration to a
+//! fixed point, with at most one step per carry.
 //!
-//! A residual takes memory for every iteration only if necessary. A constant, an element and a stacked result
-//! are read again; the iteration number is available; an array that depends on constants alone is computed
-//! once, outside the loop. All others are stacked: per value, one array with an element for each iteration, or
-//! a tape if the trip count is not static. The carry at the start of an iteration is the result of the one
-//! before, so if that result is stacked, the array serves for both.
+//! A residual takes memory for every iteration only if necessary. A constant, an element and a stacked result are read
+//! again; the iteration number is available; an array that depends on constants alone is computed once, outside the
+//! loop. All others are stacked: per value, one array with an element for each iteration, or a tape if the trip count
+//! is not static. The carry at the start of an iteration is a result of the preceding iteration. If that result is
+//! stacked, the linear iterations read the carry from its array.
 //!
 //! A tape is never computed outside the loop, even if the iterations that wrote it read constants alone: it
 //! would become a constant of the linear iterations, and the cotangent of a constant is a sum, which tapes do
@@ -87,8 +87,8 @@ pub(super) fn linearize(
     let lin = of.reading(cx, derived.lin, &read)?;
     let mut op = Loop::new(lin, of.spec.clone());
     op.spec.takes = takes;
-    // The forward loop returns the number of iterations that its condition allowed; loops derived from it take
-    // that as their trip count.
+    // The forward loop returns the number of iterations that its condition allowed; loops derived from it take this
+    // number as their trip count.
     let mut args = x[..of.spec.lead()].to_vec();
     if let TripCount::While { .. } = of.spec.trip {
         op.spec.trip = TripCount::Runtime;
@@ -265,8 +265,8 @@ impl Loop {
         m.effects(f) != Effects::Ordered && (runs || !has_while(m, f))
     }
 
-    /// Returns the slots of the tangent parameters: those of the parameters themselves, but a carry refers to the
-    /// tangent of its result. The tangents of results start at position `first`.
+    /// Returns the slots of the tangent parameters. A tangent has the slot of its parameter, except that a carry refers
+    /// to the tangent of its result. The tangents of results start at position `first`.
     pub(super) fn tangent_slots(
         &self,
         active: &[bool],

@@ -17,8 +17,8 @@
 //! elements), `fori_loop` (carries, and a trip count that may be known only at run time), `while_loop` (a
 //! condition) and `map` (elements alone).
 //!
-//! Only slots carry values: a loop reads no values but its operands, and every iteration starts with the
-//! results of the iteration before.
+//! Values reach an iteration only through slots: a loop reads no values but its operands, and carries are the results
+//! of the preceding iteration.
 
 mod batch;
 mod checkpoint_slots;

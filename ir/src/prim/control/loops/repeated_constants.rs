@@ -1,9 +1,9 @@
 //! Merges the constants of a linear loop that are the same value into one constant.
 //!
-//! The cotangent of a constant is a running total, to which each iteration adds a term. Two constants that are the
-//! same value would have two totals, which are added behind the loop. If a plan cuts the iterations into two loops,
-//! the totals would be added behind each of the two, in another order of terms than without the cut, and the gradient
-//! would have other bits.
+//! The cotangent of a constant is a running total, to which each iteration adds a term. Two constants that are the same
+//! value would have two totals, which are added after the loop. If a plan splits the iterations into two loops, the
+//! totals would be added after each of the two. The terms would be added in another order than without the split, and
+//! the gradient would have other bits.
 //!
 //! ```text
 //! %2 = loop{body=@f, trip=9, takes=[const,const,carry0]} %0, %0, %1      @f(; a, b, c) = a + b + c

@@ -1,4 +1,4 @@
-//! Loop signatures: the trip of a loop, and the inputs and outputs of each iteration.
+//! Loop signatures: the trip count of a loop, and the inputs and outputs of each iteration.
 //!
 //! Every parameter of the body has a slot that says where its value comes from:
 //!

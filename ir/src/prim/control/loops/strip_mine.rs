@@ -5,12 +5,12 @@
 //!                                    @block: loop{body=@step, trip=3, ..}
 //! ```
 //!
-//! With checkpointing, one carry is saved per block, and while the reverse pass processes a block, its
-//! iterations save their residuals. With `s` slots and `l` iterations in a block, `s l` iterations are
-//! recomputed once, where `s` iterations would be without blocks. The iterations that fill no block run last,
-//! together with as many further iterations as fit in memory: they save their residuals and are not recomputed.
-//! If iterations save a few bits each, the iterations of a block share words, and only the bits of one block at
-//! a time are unpacked to bytes.
+//! With checkpointing, one carry is saved per block, and while the reverse pass processes a block, its iterations save
+//! their residuals. With `s` slots and blocks of `l` iterations, a loop of `s l` iterations recomputes each iteration
+//! only once; without blocks, only a loop of `s` iterations would. The iterations that fill no block run last, together
+//! with as many further iterations as fit in memory: they save their residuals and are not recomputed. If iterations
+//! save a few bits each, the iterations of a block share words, and only the bits of one block at a time are unpacked
+//! to bytes.
 //!
 //! Model: two-level checkpointing; the inner level is small enough for the cache.
 
@@ -48,8 +48,8 @@ impl Op {
         let Facet::Loop(of) = self.facet() else { return b.emit(self.clone(), x).to_vec() };
         let of = Loop { carries: Some(slot_count(plan.carries)), ..of.clone() };
         let TripCount::Static(n) = of.spec.trip else { return b.emit(of, x).to_vec() };
-        // A plan whose single block, or whose last iterations, are all `n` iterations: every iteration saves its
-        // residuals, as in a loop without slots.
+        // If one block, or the last iterations, cover all `n` iterations, every iteration saves its residuals, as in a
+        // loop without slots.
         if plan.block > 1 && plan.block >= n || plan.last > 0 && plan.last >= n {
             return b.emit(self.clone(), x).to_vec();
         }
@@ -156,8 +156,8 @@ impl Loop {
         Ok(all.collect())
     }
 
-    /// Emits the outer loop, each of whose iterations runs one block, given the operands of all iterations in
-    /// blocks and the index of the first row.
+    /// Emits the outer loop; each of its iterations runs one block. The arguments are the operands for all iterations
+    /// in blocks and the index of the first row.
     fn outer(
         &self,
         b: &Builder<'_>,

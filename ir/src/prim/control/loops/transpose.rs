@@ -5,11 +5,11 @@
 //! transpose:  (k..; ct of carries'.., ct of ys.., totals of consts..) -> (totals.., ct of carries.., ct of xs..)
 //! ```
 //!
-//! Every iteration takes the cotangents of its carries from the iteration after it, and one cotangent for each
-//! stacked result. It adds the cotangent of a constant to a running total, which is carried too. So reading one
-//! element of a large constant in each of n iterations costs n elements and one array, not n arrays. If an
-//! iteration reads its element once, and the array has a cotangent already, the cotangent is added to that,
-//! element by element. For tapes this is always done, because tapes cannot be added outside the loop.
+//! Every iteration takes the cotangents of its carries from the iteration after it, and one cotangent for each stacked
+//! result. It adds the cotangent of a constant to a running total, which is carried too. So reading one element of a
+//! large constant in each of n iterations costs n elements and one array, not n arrays. If each iteration reads its
+//! element once, and the array has a cotangent already, the loop adds the element's cotangent to the corresponding
+//! element of the array's cotangent. For tapes the loop always does so, because tapes cannot be added outside the loop.
 
 use super::{Binding, Loop, TripCount, tape_of_zeros};
 use crate::lang::builder::Builder;
@@ -90,8 +90,7 @@ fn records(m: &Module, f: &Function, tape: ValueId) -> Option<Atom> {
     let readers =
         f.equations.iter().flat_map(|e| e.operands.iter().enumerate().map(move |o| (e, o)));
     readers.filter(|(_, (_, a))| a.value() == Some(tape)).find_map(|(e, (i, _))| {
-        // The number of records as a function `g`, which the equation runs with the tape as its parameter `p`,
-        // gives it.
+        // The number of records according to the function `g`. The equation runs `g`; the tape is parameter `p` of `g`.
         let inside =
             |g: FuncId, p: usize, operand: &dyn Fn(&Function, ValueId) -> Option<usize>| {
                 let g = m.function(g);
