@@ -176,7 +176,8 @@ impl<const ORDER: u32> Parted for BesselIe<ORDER> {
         let [zero, half, one, infinity] =
             [N::Float::ZERO, N::Float::HALF, N::Float::ONE, N::Float::INFINITY].map(N::of);
         let a = x.abs();
-        // This is (a - k) / (a + k) with a smaller rounding error near -1. The form 2 a / (a + k) - 1 could overflow.
+        // The variable (a - k) / (a + k), written with a smaller rounding error near -1. The form 2 a / (a + k) - 1
+        // could overflow.
         let s = a / a.fma(half, N::constant(HALF_CENTER)) - one;
         let shifted = a + N::constant(SHIFT);
         let root = shifted.sqrt();
@@ -210,7 +211,7 @@ impl<const ORDER: u32> Parted for BesselI<ORDER> {
     }
 
     fn beyond(x: f64) -> f64 {
-        // In two steps, since e^|x| overflows before the function does.
+        // Multiply by √(e^|x|) twice, since e^|x| overflows before the function does.
         let root = exp(0.5 * x.abs());
         let value =
             if root == f64::INFINITY { root } else { BesselIe::<ORDER>::at(x.abs()) * root * root };

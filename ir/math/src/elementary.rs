@@ -34,8 +34,9 @@ impl Parted for Cbrt {
         normal | x.same(N::of(N::Float::ZERO))
     }
 
-    /// `x = m · 8ᵏ` with 0.5 ≤ m < 4. A step of order four (in f32 three) for the inverse root z of m needs no division.
-    /// Newton's method for the root `m z²` itself is the last step.
+    /// Computes the root from `x = m · 8ᵏ` with 0.5 ≤ m < 4. A polynomial gives the first guess z of `m^(-1/3)`, and
+    /// one step of order four (in f32 three), which needs no division, improves z. One step of Newton's method for the
+    /// cube root `m z²` itself comes last.
     #[inline(always)]
     fn straight<N: Number>(x: N) -> N {
         let bits = N::Float::FRACTION;
@@ -43,7 +44,8 @@ impl Parted for Cbrt {
         let third = N::of(N::Float::either(1.0 / 3.0, 1.0 / 3.0));
         let [round, minus_three] = [N::Float::ROUND, N::Float::either(-3.0, -3.0)].map(N::of);
         let a = x.abs();
-        // The biased exponent, in place of the fraction bits of 2⁵² (f32: 2²³), gives the float 2⁵² plus the exponent.
+        // Put the biased exponent of |x| into the fraction bits of 2⁵² (f32: 2²³). The float is then 2⁵² plus the
+        // exponent.
         let whole = a.shift_right(bits).or_bits(N::of(N::Float::WHOLE));
         let exponent = whole - N::constant(WHOLE_AND_BIAS);
         // The integers k and -3k are in the lowest bits of their floats.
@@ -52,7 +54,8 @@ impl Parted for Cbrt {
         let m = a.plus_bits(minus_three_k.shift_left(bits));
 
         let z = series(INVERSE_ROOT, m);
-        // z/(1 - e)^(1/3) is the inverse root.
+        // With e = 1 - m z³, the exact inverse root is z / (1 - e)^(1/3). The next lines multiply z by the first terms
+        // of that series in e.
         let e = (-(m * z * z)).fma(z, one);
         let [c2, c3] = [(2.0 / 9.0, 2.0 / 9.0), (14.0 / 81.0, 14.0 / 81.0)]
             .map(|(wide, narrow)| N::of(N::Float::either(wide, narrow)));

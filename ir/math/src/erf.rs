@@ -161,7 +161,8 @@ const NDTR_IS_NORMAL: Constant = Constant(37.0, 12.9);
 
 /// Returns `erfc a` for 0 ≤ a, given `a²` as the sum of a rounded square and its rounding error.
 ///
-/// A relative error δ of `a²` is an absolute error `a²δ` of the exponent, so the error of the square is corrected for.
+/// A relative error δ of `a²` is an absolute error `a²δ` of the exponent, so the result is corrected for the error of
+/// the square.
 #[inline(always)]
 fn upper_tail<N: Number>(a: N, [square, lacks]: [N; 2]) -> N {
     let (one, k) = (N::of(N::Float::ONE), N::constant(SCALED_CENTER));
@@ -346,7 +347,7 @@ impl Parted for ErfInv {
     fn straight<N: Number>(x: N) -> N {
         let t = (-x).fma(x, N::constant(MIDDLE_END));
         let middle = N::of(N::Float::ZERO).le(t);
-        // In the tails the difference is exact.
+        // In the tails, where |x| > 0.85, the difference 1 - |x| is exact.
         let r = (-Log::straight(N::of(N::Float::ONE) - x.abs())).sqrt();
         let [n, d] = MIDDLE.map(|c| series(c, t));
         let [tail_n, tail_d] = TAILS.map(|c| series(c, r - N::constant(TAILS_CENTER)));

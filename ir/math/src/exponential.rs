@@ -56,7 +56,7 @@ pub(super) struct Reduced<N> {
     /// The integer `k`, held in the lowest bits of the float.
     pub(super) k: N,
     pub(super) r: N,
-    /// The rounding error of `r`, so that `k ln 2 + r + c` is more accurate.
+    /// The rounding error of `r`; with it, `k ln 2 + r + c` is closer to `x` than `k ln 2 + r` is.
     pub(super) c: N,
 }
 
@@ -135,7 +135,8 @@ pub(super) fn exp_of_sum<N: Number>(x: N, c: N) -> N {
     let (zero, one) = (N::of(N::Float::ZERO), N::of(N::Float::ONE));
     let Reduced { k, r, c: lost } = reduce(x);
     let rest = (r * r) * series(EXP, r);
-    // eʳ⁺ᶜ - 1 - r = rest + c eʳ, without terms in c².
+    // With `rest` = eʳ - 1 - r and the total error c of the reduced argument r, eʳ⁺ᶜ = 1 + r + rest + c eʳ up to terms
+    // in c².
     let c = lost + c;
     let y = one + (r + (rest + c.fma(r + rest, c)));
     N::pick(x.le(N::constant(ZERO_UP_TO)), zero, y.plus_bits(k.shift_left(N::Float::FRACTION)))
@@ -295,7 +296,8 @@ impl Parted for LogisticDensity {
         Logistic::inside(x)
     }
 
-    /// Most operations are those of [`Logistic`]: in one loop, both functions take hardly longer than one.
+    /// Computes the function with the operations of [`Logistic`] and a few more. So a loop that computes both functions
+    /// shares most operations, and takes hardly longer than a loop with one of them.
     #[inline(always)]
     fn straight<N: Number>(x: N) -> N {
         let one = N::of(N::Float::ONE);
@@ -303,7 +305,7 @@ impl Parted for LogisticDensity {
         let below = one + e;
         let low = ((one - below) + e) + e_low;
         let by = one / below;
-        // The square of the reciprocal of below + low, from the remainder of the rounded reciprocal.
+        // `square` is 1 / (below + low)², computed from the rounded reciprocal `by` and its remainder `lacks`.
         let lacks = (-by).fma(below, one) - by * low;
         let square = by * by;
         let square = (square + square).fma(lacks, square);

@@ -71,9 +71,10 @@ impl PartedF32 for LgammaF32 {
         let rest = by.fma(polynomial(LGAMMA_STIRLING, by * by), N::of(LGAMMA_OFFSET));
         let large = (x - half).fma(log - one, rest);
         let below = x.lt(one);
-        // The numbers t - 1 and t - 2, where t is x + 1 below 1, and x above. They are exact near the roots.
+        // The numbers t - 1 and t - 2, where t is x + 1 if x < 1, and x otherwise. Both are exact near the roots 1 and
+        // 2 of ln Γ.
         let [from_one, from_two] = [N::pick(below, x, x - one), N::pick(below, x - one, x - two)];
-        // The product is -0 at a root, and the sum with 0 is 0.
+        // At a root of ln Γ the product is -0. The fused multiply-add adds +0 to it, so that the result is +0.
         let near = (from_one * from_two).fma(polynomial(LGAMMA_NEAR_ROOTS, from_two), zero);
         let small = near - N::pick(below, log, zero);
         N::pick(x.lt(N::of(STIRLING)), small, large)
@@ -97,7 +98,7 @@ impl PartedF32 for DigammaF32 {
     fn straight<N: Number<Float = f32>>(x: N) -> N {
         let [zero, half, one, two] = [0.0, 0.5, 1.0, 2.0].map(N::of);
         let (below, above, is_large) = (x.lt(one), two.le(x), N::of(STIRLING).le(x));
-        // One reciprocal: 1/x below 1, 1/(x - 1) from 2 to 3, and 1/x above.
+        // All cases share one division: its divisor is x - 1 for 2 ≤ x < 3, and x otherwise.
         let by = one / N::pick(above & !is_large, x - one, x);
         let [root, root_low] = DIGAMMA_ROOT;
         let [before, here, after] = [root - 1.0, root, root + 1.0].map(N::of);

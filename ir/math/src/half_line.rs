@@ -11,7 +11,8 @@
 use super::exp;
 use std::sync::LazyLock;
 
-/// Returns `∫₀^∞ f(s) ds` for an analytic `f` that decays on the scale `scale` in s, or is algebraic beyond it.
+/// Returns `∫₀^∞ f(s) ds` for an analytic `f` that decays on the scale `scale` in s, or decays algebraically beyond
+/// that scale.
 pub fn half_line(scale: f64, f: impl Fn(f64) -> f64) -> f64 {
     let (mut sum, mut size, mut vanishing) = (0.0, 0.0, 0);
     for &(s, weight) in RULE.iter() {

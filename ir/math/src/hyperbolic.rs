@@ -127,7 +127,8 @@ impl Parted for Tanh {
         let a = N::pick(x.abs().gt(most), most, x.abs());
         let Reduced { k, r, c } = reduce(a + a);
         let power = power_of_two(k);
-        // eʳ - 1 = p + p_low, and E = 2ᵏ (p + p_low) + 2ᵏ - 1 = e + e_low, where 2ᵏ - 1 is 0 or the larger part.
+        // Compute e^2a - 1 as e + e_low from 2a = k ln 2 + r. With eʳ - 1 = p + p_low, it is 2ᵏ (p + p_low) + 2ᵏ - 1,
+        // where 2ᵏ - 1 is 0 or the larger part.
         let rest = (r * r).fma(series(EXP, r), c);
         let p = r + rest;
         let p_low = (r - p) + rest;
@@ -199,7 +200,8 @@ impl Parted for SechSquare {
         let a = x.abs();
         let e = Exp::straight(-(a + a));
         let below = one + e;
-        // (1 + e)² with the rounding error of the sum.
+        // `square` is (1 + e)², where `below` is the rounded sum 1 + e; the square is corrected for the rounding error
+        // of that sum.
         let twice = below + below;
         let square = below.fma(below, twice * ((one - below) + e));
         (two * two * e) / square

@@ -1,15 +1,15 @@
 //! The incomplete beta function `I(a, b, x) = 1/B(a, b) ∫₀ˣ tᵃ⁻¹ (1 - t)ᵇ⁻¹ dt` and its derivatives in a and b.
 //!
-//! As for the incomplete gamma function ([`super::incomplete_gamma`]), a derivative is an integral of the
-//! density p times a polynomial in the scores
+//! As for the incomplete gamma function ([`super::incomplete_gamma`]), a derivative is an integral of the density p times
+//! a polynomial in its scores u and v. The integral is over the side of x where the score has one sign; the integral over
+//! the other side is the same function of `(b, a, 1 - x)`. The scores are
 //!
 //! ```text
-//! u = ∂ ln p / ∂a = ln t - ψ(a) + ψ(a + b)       v = ∂ ln p / ∂b = ln(1 - t) - ψ(b) + ψ(a + b),
+//! u = ∂ ln p / ∂a = ln t - ψ(a) + ψ(a + b)       v = ∂ ln p / ∂b = ln(1 - t) - ψ(b) + ψ(a + b).
 //! ```
 //!
-//! over the side of x where the score has one sign. The integral over the other side is the same function of
-//! `(b, a, 1 - x)`. With `t = x e⁻ˢ`, s runs from 0 to infinity, `1 - t = y (1 + z)` for `y = 1 - x` and
-//! `z = (1 - e⁻ˢ) x / y`, and the integrand is `exp(-a s) (1 + z)ᵇ⁻¹`.
+//! With `t = x e⁻ˢ`, s runs from 0 to infinity, `1 - t = y (1 + z)` for `y = 1 - x` and `z = (1 - e⁻ˢ) x / y`, and the
+//! integrand is `exp(-a s) (1 + z)ᵇ⁻¹`.
 //!
 //! With `c = a + b` and `d = x b - y a`, the factor `xᵃ yᵇ / B(a, b)` of the integral is
 //! `f(a, a + d) f(b, b - d) / f(c, c)`, where `f(a, x) = xᵃ e⁻ˣ / Γ(a)` is the factor of the incomplete gamma
@@ -297,7 +297,7 @@ fn below(m: u32, n: u32, a: f64, b: f64, x: f64, y: f64, scores: &Scores) -> f64
     front(a, b, x, y) / y * half_line(scale, integrand)
 }
 
-/// Below this a, the integrand of order 0 varies on two scales, for which the quadrature has only one.
+/// Below this a, the integrand of order 0 varies on two scales, but the quadrature is fitted to one scale only.
 const SLOW: f64 = 0.05;
 
 /// Returns the derivative of order (m, n) of `I(a, b, x)` for x so small that `(1 - t)ᵇ⁻¹` is 1: that of `xᵃ Γ(a

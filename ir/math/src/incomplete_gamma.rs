@@ -1,15 +1,15 @@
 //! The incomplete gamma functions `P(a, x) = 1/Γ(a) ∫₀ˣ tᵃ⁻¹ e⁻ᵗ dt` and `Q = 1 - P`, and derivatives in a.
 //!
-//! A derivative in a is an integral of the density times a polynomial in its score. With
-//! `p(t) = tᵃ⁻¹ e⁻ᵗ / Γ(a)` and `u = ∂ ln p / ∂a = ln t - ψ(a)`,
+//! A derivative in a is an integral of the density `p(t) = tᵃ⁻¹ e⁻ᵗ / Γ(a)` times a polynomial in its score
+//! `u = ∂ ln p / ∂a = ln t - ψ(a)`:
 //!
 //! ```text
-//! ∂P/∂a = ∫₀ˣ p u dt = -∫ₓ^∞ p u dt       ∂²P/∂a² = ∫₀ˣ p (u² - ψ'(a)) dt      and so on,
+//! ∂P/∂a = ∫₀ˣ p u dt = -∫ₓ^∞ p u dt       ∂²P/∂a² = ∫₀ˣ p (u² - ψ'(a)) dt      and so on.
 //! ```
 //!
-//! where u < 0 below `exp ψ(a)` and u > 0 above. So the integrand has one sign on the side of `exp ψ(a)` that
-//! contains x, and the first derivative and the value are relatively accurate everywhere. For x ≤ 1 a power
-//! series in x, a Taylor polynomial in a, replaces the integral.
+//! The score is negative below `exp ψ(a)` and positive above. So the integrand has one sign on the side of `exp ψ(a)`
+//! that contains x, and the first derivative and the value are relatively accurate everywhere. For x ≤ 1 a power series in
+//! x, a Taylor polynomial in a, replaces the integral.
 //!
 //! The factor `xᵃ e⁻ˣ` is taken out of the integral, and the remaining integrand is written in terms that do
 //! not cancel (`excess`), so that large a are no less accurate than small ones.

@@ -61,8 +61,8 @@ const LOG10_2_PIECES: [Constant; 2] = [
     Constant(f64::from_bits(0x3d59_fef3_11f1_2b36), f32::from_bits(0x369a_84fc)),
 ];
 
-/// The parts of `ln x = k ln 2 + f - (half - small)` for a normal number x. `small` includes the low part of `k
-/// ln 2` if the caller adds it.
+/// The parts of `ln x = k ln 2 + f - (half - small)` for a normal number x = 2ᵏ(1 + f), where `half` is f²/2. `small`
+/// includes the low part of `k ln 2` if the caller adds it.
 struct Parts<N> {
     k: N,
     f: N,
@@ -73,8 +73,8 @@ struct Parts<N> {
 #[inline(always)]
 fn parts<N: Number>(x: N, low: impl FnOnce(N) -> N) -> Parts<N> {
     let bits = N::Float::FRACTION;
-    // `steps` is the exponent of x, counted from √½. Shifted down and put into the fraction bits of 2⁵², it
-    // becomes a float.
+    // `steps` has the exponent bits of x, counted from √½ instead of from 1. Shifted down and put into the fraction
+    // bits of 2⁵², these bits become a float.
     let steps = x.plus_bits(N::constant(ABOVE_ROOT));
     let whole = steps.shift_right(bits).or_bits(N::of(N::Float::WHOLE));
     let k = whole - N::constant(WHOLE_AND_BIAS);
@@ -137,7 +137,7 @@ const TWO_THIRDS: [Constant; 2] =
 pub(super) fn log_pair<N: Number>(x: N) -> [N; 2] {
     let (zero, two) = (N::of(N::Float::ZERO), N::of(N::Float::TWO));
     let Parts { k, f, .. } = parts(x, |_| zero);
-    // s = f / (2 + f)
+    // The variable of the series for ln(1 + f) is s = f / (2 + f), here with its rounding error `s_low`.
     let [d, d_low] = fast_two_sum(two, f);
     let by = N::of(N::Float::ONE) / d;
     let s = f * by;
@@ -149,7 +149,7 @@ pub(super) fn log_pair<N: Number>(x: N) -> [N; 2] {
     let [third, third_low] = TWO_THIRDS.map(N::constant);
     let [c, c_low] = fast_two_sum(third, z * series(LOG_FROM_THIRD, z));
     let c_low = c_low + third_low;
-    // s z, and its product with the bracket.
+    // The power s z = s³, and its product with the sum in brackets of the series, each with its rounding error.
     let cube = s * z;
     let cube_low = s.fma(z, -cube) + s.fma(z_low, s_low * z);
     let term = cube * c;
@@ -359,7 +359,7 @@ impl PartedPair for LogAddExp {
 
     fn beyond(x: f64, y: f64) -> f64 {
         if x == y {
-            // The operands may be two infinities of one sign, whose difference would be NaN.
+            // Equal operands are handled first: they may be two infinities of one sign, whose difference would be NaN.
             return x + std::f64::consts::LN_2;
         }
         let off = (x - y).abs();

@@ -9,7 +9,7 @@ use super::vector_math::Parted;
 #[inline(always)]
 fn even_size<N: Number>(x: N) -> N {
     let (a, whole) = (x.abs(), N::of(N::Float::WHOLE));
-    // The comparison is false for NaN.
+    // The comparison is false for NaN, so NaN is returned unchanged.
     N::pick(a.lt(whole), (a + whole) - whole, a)
 }
 
@@ -44,7 +44,7 @@ impl Parted for Round {
     #[inline(always)]
     fn straight<N: Number>(x: N) -> N {
         let even = even_size(x);
-        // A half that was rounded down to the even integer. The difference is exact.
+        // `down` is whether |x| ends in one half and was rounded down to the even integer. The difference is exact.
         let down = (x.abs() - even).same(N::of(N::Float::HALF));
         N::pick(down, even + N::of(N::Float::ONE), even).copysign(x)
     }

@@ -1,7 +1,7 @@
 //! Hurwitz's zeta function `ζ(s, q) = Σₖ (q + k)⁻ˢ` and its derivatives in s.
 //!
-//! The first terms are summed directly, and the rest by the Euler–Maclaurin formula (DLMF 25.11.28): with
-//! `a = q + N`
+//! The first N terms are summed directly, and the others by the Euler–Maclaurin formula (DLMF 25.11.28) at `a = q + N`,
+//! with Bernoulli numbers B:
 //!
 //! ```text
 //! Σ (a + k)⁻ˢ = a⁻ˢ (a / (s - 1) + 1/2 + Σⱼ B₂ⱼ/(2j)! · s (s + 1) … (s + 2j - 2) / a²ʲ⁻¹).

@@ -147,7 +147,7 @@ impl Argsort {
         words * self.n + counts
     }
 
-    /// Computes the indices into `places`. Returns false and writes nothing if a buffer does not have the length
+    /// Writes the sorted indices into `places`. Returns false and writes nothing if a buffer does not have the length
     /// that the fields describe.
     #[must_use]
     pub fn run(&self, x: &[u8], places: &mut [i64], scratch: &mut [u64]) -> bool {
@@ -324,7 +324,8 @@ fn sort_row<T: Element>(row: &Row<'_, T>, y: &mut [i64], step: usize, scratch: &
     // integers as floats end in zeros, so the lowest differing bit matters too.
     let low = differ.trailing_zeros() % u64::BITS;
     let bits = u64::BITS - ((most - least) >> low).leading_zeros();
-    // `room` is the number of these bits that go into a word beside the index; the rest is lost.
+    // Each word holds an index and, above it, `room` of the differing key bits. If more bits differ, the lowest of them
+    // are lost.
     let room = if bits <= DIGIT * DIGITS { bits } else { DIGIT * (DIGITS - 1) };
     let room = room.min(u64::BITS - place_bits);
     let lost = bits - room;

@@ -25,7 +25,7 @@ pub(crate) struct Kernel {
     typed: Typed,
 }
 
-/// The tables of a Fourier transform, by element type.
+/// The tables of a Fourier transform, for f32 or for f64.
 enum Typed {
     F32(Tables<f32>),
     F64(Tables<f64>),

@@ -59,7 +59,7 @@ pub(crate) fn standardise<T: Real>([[a, b], [c, d]]: [[T; 2]; 2]) -> ([[T; 2]; 2
         let form = [[d + z, b - c], [zero, d - (most / z) * least]];
         return (form, rotation);
     }
-    // Conjugate or almost equal eigenvalues: make the diagonal entries equal.
+    // The eigenvalues are conjugate or almost equal, so the rotation makes the diagonal entries equal.
     let sigma = b + c;
     let length = sigma.length(difference);
     let cosine = (half * (T::one() + sigma.abs() / length)).root();

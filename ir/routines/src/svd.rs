@@ -100,7 +100,8 @@ pub(crate) fn run<T: Real>(
         transpose(m, n, scaling.factor, a, columns);
         decompose_long([m, n], columns, s, found, scratch)?;
     } else {
-        // A wide matrix in row-major order is its transpose, a long matrix, in column-major order.
+        // A wide matrix is decomposed as its long transpose. The row-major numbers of the matrix are the column-major
+        // numbers of its transpose, so they are only scaled.
         for (to, &from) in columns.iter_mut().zip(a) {
             *to = from * scaling.factor;
         }

@@ -6,8 +6,8 @@ use cranelift_entity::SecondaryMap;
 use tapeloom_ir::{Amortization, Atom, Function, Memory, Module, PlanContext, Type, ValueId};
 
 /// The cost, for the linear function, of reading each value of the forward function. An argument of the whole program
-/// costs nothing; a read or a copy of elements of another value costs as much as that value; a computed value costs all
-/// its bytes, since it has to be saved.
+/// costs nothing. A read or a copy of elements of another value costs as much as that value, and a computed value costs
+/// all its bytes, since it has to be saved. a computed value costs all its bytes, since it has to be saved.
 #[derive(Default)]
 pub(crate) struct ReadCosts {
     /// Per value: over how many iterations the cost of its bytes is spread (its *share*); values that are free to

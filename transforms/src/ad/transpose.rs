@@ -1,4 +1,5 @@
-//! Transposition: `transpose : (k; dx -o dy) -> (k; ct of dy -o ct of dx)`.
+//! Transposition of a linear function: `transpose` maps `(k; dx -o dy)` to `(k; ct of dy -o ct of dx)`, where `k` are
+//! the ordinary parameters. dx -o dy) -> (k; ct of dy -o ct of dx)`.
 //!
 //! A linear program is a graph of linear maps; its transpose is the same graph with every edge reversed. The
 //! linear equations are visited in reverse, each through its primitive's transpose rule, and the cotangents of

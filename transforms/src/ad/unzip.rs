@@ -1,4 +1,4 @@
-//! Unzipping: a function split by which parameters are known.
+//! Unzipping: splits a function into two by which of its parameters are known.
 //!
 //! The equations that depend on the known parameters alone form one function; the rest forms another, which reads some
 //! values of the first. Those are its *residuals*: parameters or results of the first function, which need no saving,
@@ -106,8 +106,7 @@ pub(crate) fn cut(
     let is_known = |p: &ValueId| halves.of((*p).into()) == Half::Known;
     let [mut known, mut rest] = cut.names.map(Draft::new);
     let [mut in_known, mut in_rest] = [ValueRemap::new(), ValueRemap::new()];
-    // Values that the second function can read though the first function saves nothing for them: results and parameters
-    // of the first function.
+    // Values that the second function can read without a saved copy: parameters and results of the first function.
     let mut there: SecondaryMap<ValueId, Option<Residual>> = SecondaryMap::new();
     for (i, v) in cut.known.iter().enumerate().filter_map(|(i, a)| Some((i, a.value()?))) {
         there[v].get_or_insert(Residual::Result(i));

@@ -22,8 +22,8 @@ use tapeloom_ir::analysis::placement::Placement;
 use tapeloom_ir::prim::{Lowering, Operand, TripCount};
 use tapeloom_ir::{Equation, FuncId, Function, Module, Op, OrderedMap, Type, ValueId, deeper};
 
-// The form of a program must not depend on the machine of the compile, so none of these numbers is from a
-// machine model.
+// None of these numbers comes from a machine model, because the form of a program must not depend on the machine on
+// which it is compiled.
 
 /// The number of additions that take as long as moving one byte between cache and core.
 pub(crate) const FLOPS_PER_BYTE: f64 = 0.5;
@@ -84,22 +84,24 @@ pub(crate) fn work_of(
         Lowering::ArgReduce { .. } => of(0) * 2.0,
         // A sort reads its whole operand, even if readers use only a few of its results.
         Lowering::ArgSort { .. } => of(0) * 64.0,
-        // A cumulation (such as a running sum) is a call of the runtime, in which each element depends on the one
-        // before it.
+        // A cumulation (such as a running sum) costs four additions per element: it is a call of the runtime, in which
+        // each element depends on the one before it.
         Lowering::Cumulate { .. } => out * 4.0,
         Lowering::Contract { contract, .. } => {
             let extent = |(axis, _): &(usize, usize)| {
                 let array = operands.first().and_then(|o| o.ty.as_array());
                 array.map_or(1.0, |a| a.shape[*axis] as f64)
             };
-            // A multiplication with the addition of its product is one instruction, so both count once.
+            // A fused multiply-add is one instruction, so a multiplication and the addition of its product count as
+            // one.
             out * contract.iter().map(extent).product::<f64>()
         }
         Lowering::DynamicSlice | Lowering::Gather { .. } => out * 2.0,
         Lowering::DynamicUpdateSlice => of(1),
         Lowering::Scatter { .. } => of(2) * 3.0,
         Lowering::Routine(call) => call.flops() as f64,
-        // Simplification never rewrites these equations, so their cost does not matter.
+        // Simplification never rewrites these equations, so the same cost is added before and after, and any number
+        // will do.
         Lowering::Call(_)
         | Lowering::Host(_)
         | Lowering::Branch { .. }

@@ -17,8 +17,8 @@ pub(crate) const PASS: Pass = Pass {
     run: Run::Function(|_, module, f| inline(module, f)),
 };
 
-/// The entry of the pass in the list `PASSES` that inlines functions with custom rules, too: for programs that are
-/// not differentiated any more.
+/// The entry of the pass `expand` in the list `PASSES`. It also inlines functions with custom rules, so it is meant for
+/// programs that are not differentiated any more.
 pub(crate) const EXPAND: Pass = Pass {
     name: "expand",
     about: "calls and functions with custom rules are replaced by their bodies, and all parameters become ordinary ones",
@@ -39,9 +39,9 @@ pub(crate) fn inline(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> 
     })
 }
 
-/// Returns a copy of `f` with ordinary calls and functions with custom rules inlined, and with its linear
-/// parameters made ordinary: the result is not transposed any more, and a loop that recomputes carries mixes linear
-/// and other values, so the verifier would reject linear parameters.
+/// Returns a copy of `f` with ordinary calls and functions with custom rules inlined, and with its linear parameters
+/// made ordinary. The result is not transposed any more. A loop that recomputes carries mixes linear and other values,
+/// so the verifier would reject it if it read linear parameters.
 fn expand(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
     let opened = open(module, f, |role| match role {
         Role::Inline | Role::Ruled | Role::Checkpoint => true,

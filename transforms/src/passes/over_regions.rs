@@ -58,7 +58,8 @@ fn renamed(
         return Ok(id);
     }
     let renamed = rebuild(&f, |draft, i, operands| {
-        // A function may be a derivative rule of this equation and be run by another; as a rule it stays unchanged.
+        // The same function may be run by one equation and be a derivative rule of another. Only the function that is
+        // run is replaced; the rule stays unchanged.
         let op = f.equations[i].op.with_runs(|inside| Ok(after(inside)))?;
         Ok(draft.copy_as(op, &f, i, operands))
     })?;

@@ -27,7 +27,7 @@ use tapeloom_ir::{FuncId, Module, OrderedSet, Problem, verify};
 /// A pass on functions: the result has the same parameters and results, and other equations.
 #[derive(Clone, Copy)]
 pub struct Pass {
-    /// The name of the pass in lists and messages: the field's term.
+    /// The name of the pass in lists and messages. If compilers have a common term for the pass, that term is the name.
     pub name: &'static str,
     /// The effect of the pass, in one sentence.
     pub about: &'static str,

@@ -1,12 +1,12 @@
-//! `slice_operands`: if only some elements of a result are read, the equation computes only these, from the
-//! same elements of its operands.
+//! The pass `slice_operands`. If only some elements of an equation's result are read, the equation computes only these,
+//! from the same elements of its operands.
 //!
 //! ```text
 //! %1: f64[1000] = sin %0
 //! %2: f64[16] = slice{start=[0], limit=[16], strides=[1]} %1
-//! ```
+//!
 //! becomes
-//! ```text
+//!
 //! %1: f64[16] = slice{start=[0], limit=[16], strides=[1]} %0
 //! %2: f64[16] = sin %1
 //! ```
@@ -171,7 +171,7 @@ impl<'f> PartialReads<'f> {
             self.moved[i] = Some(how);
             return;
         }
-        // Reads do not move in front of this equation.
+        // Reads do not move in front of this equation, so it computes its whole outputs.
         for output in &e.outputs {
             self.demands[*output] = Demand::Everywhere;
         }

@@ -35,7 +35,7 @@ fn signed() -> impl Iterator<Item = f64> + Clone {
     EDGES.iter().flat_map(|x| [*x, -x])
 }
 
-/// Holds if both are NaN, or if they differ by at most `most` units in the last place and in no sign of a zero.
+/// Returns whether both are NaN, or differ by at most `most` times `unit` and, if they are zeros, have the same sign.
 fn near(got: f64, want: f64, unit: f64, most: f64) -> bool {
     if want.is_nan() || want.is_infinite() || want == 0.0 {
         return got.is_nan() && want.is_nan()
@@ -64,7 +64,7 @@ fn agrees<F: PartedPair>(
             assert!(near(got, want, unit, most), "f64 at {x:e}, {y:e}: {got:e}, expected {want:e}");
             let (a, b) = (x as f32, y as f32);
             let (got, wide) = (F::here_f32(a, b), reference(a.into(), b.into()));
-            // Results that round to 0 or ∞ in f32.
+            // If the reference rounds to 0 or ∞ in f32, the result must equal that 0 or ∞.
             let want = if (wide as f32).is_finite() && wide as f32 != 0.0 {
                 wide
             } else {
@@ -130,7 +130,7 @@ fn logarithms_of_sums() {
         let [least, most] = least_and_most;
         most + libm::log1p(libm::exp(least - most))
     };
-    // The terms cancel where the result passes through 0.
+    // Where the result passes through 0, its terms cancel, so the error is relative to the larger operand there.
     agrees::<LogAddExp>(
         reference,
         |x, y| if (x - y).abs() < 800.0 { x.abs().max(y.abs()) } else { 0.0 },

@@ -12,7 +12,8 @@ fn known_values() {
         3.0,
         &[(2.0, PI * PI / 6.0), (4.0, PI.powi(4) / 90.0), (60.0, 1.0), (1e6, 1.0)],
     );
-    // The value of ζ'(2); and ζ(2, q), which must equal the trigamma function at q.
+    // The first call compares with the value of ζ'(2). The next one requires that ζ(2, q) equals the trigamma function
+    // at q.
     check(|s| zeta(1, s, 1.0), 4.0, &[(2.0, -0.937_548_254_315_843_8)]);
     check(|q| zeta(0, 2.0, q), 4.0, &[(0.25, polygamma(1, 0.25)), (-1.5, polygamma(1, -1.5))]);
     check(|q| zeta(0, 3.0, q), 4.0, &[(-1.5, -0.5 * polygamma(2, -1.5))]);

@@ -80,8 +80,8 @@ fn floats_are_in_order_whatever_their_bits() {
     let mut random = Noise(9);
     kinds.push(("few", Box::new(move || (random.next() % 40) as f64 - 20.0)));
     let mut random = Noise(11);
-    // A word holds only the leading bits of a key. Since keys range from that of -1e300 to that of 1e300, the elements
-    // near 1 agree in these bits: the row must be sorted again by whole keys.
+    // A word holds only the leading bits of a key. The keys range from that of -1e300 to that of 1e300, so the elements
+    // near 1 agree in these bits. The row must therefore be sorted again by whole keys.
     kinds.push((
         "near one another",
         Box::new(move || match random.next() % 50 {

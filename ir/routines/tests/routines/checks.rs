@@ -26,7 +26,7 @@ pub(crate) const SHAPES: [(usize, usize); 12] = [
     (100, 65),
 ];
 
-/// An element type in the tests.
+/// An element type, `f32` or `f64`, on which the tests run the routines.
 pub(crate) trait Number: bytemuck::Pod + PartialEq + Debug {
     /// A NaN.
     const NAN: Self;

@@ -51,8 +51,8 @@ fn decomposes<T: Number>() {
         holds::<T>(n, &random(n * n, n as u64));
         holds(n, &vec![T::of(1.0); n * n]);
         holds(n, &vec![T::of(0.0); n * n]);
-        // A cyclic shift, whose eigenvalues are the roots of unity, and a Jordan block, whose eigenvectors are
-        // all parallel.
+        // The residuals must also be small for a cyclic shift, whose eigenvalues are the roots of unity, and for a
+        // Jordan block, whose eigenvectors are all parallel.
         let entry = |next: bool| T::of(f64::from(u8::from(next)));
         let cycle: Vec<T> =
             (0..n * n).map(|place| entry(place % n == (place / n + 1) % n)).collect();
@@ -60,7 +60,8 @@ fn decomposes<T: Number>() {
         let jordan: Vec<T> = (0..n * n).map(|place| entry(place % n == place / n + 1)).collect();
         holds(n, &jordan);
     }
-    // Sparse matrices have many eigenvalues close to zero, some of them conjugate.
+    // The residuals must also be small for sparse matrices, which have many eigenvalues close to zero, some of them
+    // conjugate.
     for case in 1..20 {
         let n = 11;
         let places: Vec<f64> = random(n * n, case);
@@ -70,8 +71,8 @@ fn decomposes<T: Number>() {
         }
         holds(n, &sparse);
     }
-    // A block with conjugate eigenvalues, beside another eigenvalue that differs from them by less than an
-    // epsilon of the norm.
+    // The residual must also be small for this matrix: a block with conjugate eigenvalues, beside another eigenvalue
+    // that differs from them by less than an epsilon of the norm.
     let e = T::EPSILON;
     let block = [
         [20.0 * e, 0.023, -0.24, 0.1],

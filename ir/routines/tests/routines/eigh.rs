@@ -43,7 +43,7 @@ fn decomposes<T: Number>() {
     // Order 150 tests divide and conquer, faer's method above order 128.
     for n in ORDERS.into_iter().chain([150]) {
         holds::<T>(n, random(n * n, n as u64));
-        // Matrices with repeated eigenvalues: a projector, the identity, zeros.
+        // The residuals must also be small for matrices with repeated eigenvalues: a projector, the identity and zeros.
         let ones = vec![T::of(1.0 / n as f64); n * n];
         holds(n, ones);
         holds(n, identity(n).into_iter().map(T::of).collect());

@@ -48,8 +48,8 @@ fn the_product_of_the_factors_is_the_matrix_with_its_rows_exchanged() {
 
 fn singular<T: Number>() {
     for (m, n) in [(2, 2), (5, 5), (40, 40), (65, 65), (40, 60), (60, 40)] {
-        // Singular matrices: first a random one with a column of zeros, then one of rank one, whose pivots after
-        // the first must be near 0.
+        // Singular matrices must be factored without infinities: first a random one with a column of zeros, then one of
+        // rank one, whose pivots after the first must be near 0.
         let mut columns: Vec<T> = random(m * n, 9);
         columns.iter_mut().skip(n / 2).step_by(n).for_each(|x| *x = T::of(0.0));
         let found = call(&Routine::Lu { m, n }, &[&columns]);

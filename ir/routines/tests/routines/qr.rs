@@ -27,7 +27,7 @@ fn factors<T: Number>() {
         for full in [false, true] {
             let a: Vec<T> = random(m * n, (m + 3 * n) as u64);
             holds(m, n, full, &a);
-            // A matrix of low rank, and the matrix of zeros.
+            // The residuals must also be small for a matrix of rank one and for the matrix of zeros.
             let product: Vec<T> = (0..m * n)
                 .map(|place| T::of(((place / n % 5 + 1) * (place % n % 7 + 1)) as f64))
                 .collect();

@@ -35,7 +35,8 @@ fn decomposes<T: Number>() {
         holds::<T>(n, &random(n * n, n as u64));
         holds(n, &vec![T::of(1.0); n * n]);
         holds(n, &vec![T::of(0.0); n * n]);
-        // A cyclic shift, which QR iterations without shifts do not change, and a Jordan block.
+        // The residuals must also be small for a cyclic shift, which QR iterations without shifts do not change, and
+        // for a Jordan block.
         let next = |i: usize, j: usize| u8::from(j == (i + 1) % n);
         let cycle: Vec<T> =
             (0..n * n).map(|place| T::of(f64::from(next(place / n, place % n)))).collect();

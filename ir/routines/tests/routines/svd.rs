@@ -44,7 +44,8 @@ fn decomposes<T: Number>() {
     let squares = ORDERS.into_iter().chain([150]).map(|n| (n, n));
     for (m, n) in squares.chain(SHAPES) {
         holds::<T>(m, n, &random(m * n, (m + 3 * n) as u64));
-        // The identity (repeated singular values), a matrix of rank one, and zeros.
+        // The residuals must also be small for the identity (repeated singular values), a matrix of rank one, and
+        // zeros.
         let entry = |i: usize, j: usize| f64::from(u8::from(i == j));
         let diagonal: Vec<T> = (0..m * n).map(|p| T::of(entry(p / n, p % n))).collect();
         holds(m, n, &diagonal);

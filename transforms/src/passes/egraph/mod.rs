@@ -272,8 +272,8 @@ fn splice(draft: &mut Draft, piece: &Function, args: Vec<Atom>) -> Vec<Atom> {
 struct Place<'f> {
     id: Id,
     origin: Origin,
-    /// For a primitive that runs functions: the primitive with its functions without phases, as it stands in the
-    /// e-graph, and the original primitive.
+    /// Set for a primitive that runs functions. The first is the primitive in the e-graph, whose functions have no
+    /// phases; the second is the original primitive.
     runs: Option<(Op, &'f Op)>,
 }
 
