@@ -145,8 +145,8 @@ impl<A: Copy + Ord> Affine<A> {
     }
 
     /// Divides the form by a positive number d: returns the quotient rounded down, and the remainder in `0..d`. The
-    /// division is done at compile time as far as the intervals `of` the atoms decide it; the rest is left for run
-    /// time.
+    /// division is done at compile time as far as the intervals that `of` gives for the atoms decide it; the rest is
+    /// left for run time.
     ///
     /// For any w and x, and for positive c and g:
     ///
@@ -222,7 +222,8 @@ impl<A: fmt::Display> fmt::Display for Affine<A> {
     }
 }
 
-/// The quotient and remainder of an affine form a divided by d; `inner` holds the part that is not affine:
+/// The result of dividing an affine form a by a positive number d. The part of the division that cannot be done at
+/// compile time is `inner`, with this meaning:
 ///
 /// ```text
 /// a / d = quotient + x / c           a % d = remainder + d/c (x % c)        inner = (x, c)

@@ -73,8 +73,8 @@ impl Interval {
         Interval { least: self.least.min(other.least), most: self.most.max(other.most) }
     }
 
-    /// Returns the intersection of this interval and `other`. An empty intersection means that the code in question
-    /// never runs; then returns `self`.
+    /// Returns the intersection of this interval and `other`. If the intersection is empty, the code in question never
+    /// runs, and the result is `self`.
     pub fn meet(self, other: Interval) -> Interval {
         let both = Interval { least: self.least.max(other.least), most: self.most.min(other.most) };
         if both.least <= both.most { both } else { self }

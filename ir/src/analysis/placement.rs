@@ -1,9 +1,9 @@
 //! Predicts where values will lie, before lowering.
 //!
-//! Lowering computes elementwise equations and views where they are read, in one loop nest, and allocates
-//! memory for values that cross between nests. Passes before lowering that need the cost of memory (extraction
-//! from the e-graph, the cost model of checkpointing, segments of a function within a budget) all use these two
-//! functions to guess it.
+//! Lowering computes elementwise equations and views where they are read, in one loop nest, and allocates memory for
+//! values that cross between nests. Passes before lowering that need the cost of memory (extraction from the e-graph,
+//! the cost model of checkpointing, segments of a function within a budget) all use [`Placement::of`] and
+//! [`whole_operands`] to guess it.
 //!
 //! ```text
 //! %2: f64[9] = exp %0                      a map: computed where it is read

@@ -22,8 +22,8 @@ use std::sync::Arc;
 pub struct Module {
     /// All functions; the index of a function is its id. Equal functions are stored once.
     functions: OrderedSet<Arc<Function>>,
-    /// Per function: the first function of the module that is equal to it if phases are ignored, in callees too. `None`
-    /// if no earlier function is.
+    /// Per function: the first function of the module that equals it if phases are ignored, also the phases in callees.
+    /// `None` if no earlier function equals it in this way.
     alike: SecondaryMap<FuncId, Option<FuncId>>,
     /// Copies of functions without phases. Each maps to the first function of the module that equals the copy up to
     /// phases. A copy that is itself a function of the module is not listed.

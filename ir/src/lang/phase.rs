@@ -33,11 +33,11 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Debug)]
 pub struct Phase {
     /// The number of transpositions that made the equation: 0 in the forward pass, 1 in the reverse pass, 2 in the
-    /// reverse pass of that.
+    /// reverse pass of a reverse pass.
     pub order: u8,
     /// Whether the equation computes cotangents.
     pub transposed: bool,
-    /// Whether the forward pass has already computed the same value and not saved it.
+    /// Whether the equation computes again a value that the forward pass has computed and not saved.
     pub rematerialized: bool,
 }
 

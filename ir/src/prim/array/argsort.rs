@@ -80,8 +80,7 @@ impl ArrayPrimitive for ArgSort {
         let mut shape = x.shape().to_vec();
         shape[self.axis] = self.first;
         let mut y = Tensor::zeros_of(&ArrayType::new(Dtype::I64, shape))?;
-        // With `first` 0 the result's axis is empty although the operand's is not; then the result has no rows,
-        // and `zip` visits none.
+        // If `first` is 0, the result has no rows although the operand has some. Then `zip` visits no row.
         let results = rows(y.ty(), self.axis).collect::<Vec<_>>();
         for (row, result) in rows(x.ty(), self.axis).zip(results) {
             let mut places: Vec<usize> = (0..row.len()).collect();

@@ -83,8 +83,8 @@ impl Movement for Broadcast {
         let axes = self.repeated(&x.shape);
         let mut back = ct;
         if !axes.is_empty() {
-            // If `ct` is a product that was just emitted, its sum over axes of both factors is a product too: emit that
-            // one, so that the unsummed product is not needed.
+            // If `ct` is a product that was just emitted, its sum over the axes can be computed as a smaller product.
+            // Emit that product, so that the large one is not needed.
             let product = Product::of(b, ct).and_then(|product| product.summed(b, &axes));
             back =
                 product.unwrap_or_else(|| b.emit1(Reduce { reducer: Reducer::Sum, axes }, &[ct]));

@@ -29,9 +29,11 @@ use crate::tensor::{Element, Tensor};
 /// In text: `dot{lhs_batch, rhs_batch, lhs_contract, rhs_contract}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Dot {
-    /// Batch axes as pairs (axis of the left operand, axis of the right operand): shared, and axes of the result.
+    /// The batch axes, as pairs (axis of the left operand, axis of the right operand). The two axes of a pair have the
+    /// same index, and the result has one axis for the pair.
     pub batch: Vec<(usize, usize)>,
-    /// Contracted axes as pairs (axis of the left operand, axis of the right operand): shared, and summed over.
+    /// The contracted axes, as pairs (axis of the left operand, axis of the right operand). The two axes of a pair have
+    /// the same index, over which the products are summed.
     pub contract: Vec<(usize, usize)>,
 }
 
@@ -347,13 +349,13 @@ impl ArrayPrimitive for Dot {
         let ints = Tensor::from([[1i64, -2, 3], [4, 5, i64::MAX]]);
         let none = Tensor::from([[0.0; 0]; 2]);
         vec![
-            // Samples: x · y, A x, x A, A Aᵀ, and the outer product A ⊗ x.
+            // These samples are the products x · y, A x, x A, A Aᵀ, and the outer product A ⊗ x.
             Sample::smooth(dot(&[], &[(0, 0)]), vec![vector.clone(), vector.clone()]),
             Sample::smooth(dot(&[], &[(1, 0)]), vec![matrix.clone(), vector.clone()]),
             Sample::smooth(dot(&[], &[(0, 1)]), vec![vector.clone(), matrix.clone()]),
             Sample::smooth(dot(&[], &[(1, 1)]), vec![matrix.clone(), matrix.clone()]),
             Sample::smooth(dot(&[], &[]), vec![matrix.clone(), vector]),
-            // Samples: batched products, axes that are not in order, two contracted axes, two batch axes.
+            // These samples have batch axes, axes that are not in order, two contracted axes, or two batch axes.
             Sample::smooth(dot(&[(0, 0)], &[(1, 1)]), vec![cube.clone(), matrix.clone()]),
             Sample::smooth(dot(&[(1, 1)], &[(0, 0)]), vec![cube.clone(), cube.clone()]),
             Sample::smooth(dot(&[(2, 2)], &[(1, 1), (0, 0)]), vec![cube.clone(), cube.clone()]),

@@ -106,8 +106,8 @@ fn free_ranks(dot: &Dot, left: &Shape, right: &Shape) -> (usize, usize) {
     (dot.free(Side::Left, left.len()).len(), dot.free(Side::Right, right.len()).len())
 }
 
-/// Returns the permutation from a result with the axes (batch, `left` free axes, `right` free axes) to (batch,
-/// right free axes, left free axes), as of a dot with exchanged operands.
+/// Returns the permutation that exchanges the free axes in the result of a dot: from the order (batch, left free, right
+/// free) to (batch, right free, left free). The arguments are the numbers of axes of each kind.
 fn exchanged(batch: usize, left: usize, right: usize) -> Vec<usize> {
     let middle = batch..batch + left;
     (0..batch).chain(batch + left..batch + left + right).chain(middle).collect()

@@ -138,14 +138,14 @@ impl ArrayPrimitive for Gather {
             bounds: self.bounds,
         };
         let y = match (batched[0], batched[1]) {
-            // Only the indices are batched: the batch axis of the indices becomes one more axis of positions, the
-            // first after the shared ones.
+            // Only the indices are batched. Their batch axis moves behind the leading axes that array and indices
+            // share, and is there one more axis of positions.
             (false, _) => {
                 let indices = move_axis(b, x[1], 0, self.batch);
                 move_axis(b, b.emit1(self.clone(), &[x[0], indices]), self.batch, 0)
             }
-            // Only the array is batched: its batch axis becomes one more axis of the window, the first of the
-            // remaining ones.
+            // Only the array is batched. Its batch axis is not indexed, so it becomes the first axis of each window
+            // that is read.
             (true, false) if self.batch == 0 => {
                 let places = b.shape_of(x[1]).len() - 1;
                 move_axis(b, b.emit1(shifted(0), x), places, 0)
@@ -177,7 +177,8 @@ impl ArrayPrimitive for Gather {
         let matrix = Tensor::from([[0.5, -1.0, 2.0], [3.0, 0.75, -0.25]]);
         let mut all = Vec::new();
         for bounds in [Bounds::Clip, Bounds::Drop] {
-            // Repeated and out-of-range positions; one position without further axes; no position at all.
+            // The samples have repeated and out-of-range positions, one position without further axes, and no position
+            // at all.
             let places = Tensor::from([[2i64], [0], [-1], [2], [7]]);
             all.push(Sample::smooth(gather(0, &[0], bounds), vec![vector.clone(), places]));
             let columns = Tensor::from([[1i64], [1]]);
@@ -188,7 +189,7 @@ impl ArrayPrimitive for Gather {
             all.push(Sample::smooth(gather(0, &[0], bounds), vec![matrix.clone(), none]));
             let whole = Tensor::from([[0i64; 0]; 2]);
             all.push(Sample::smooth(gather(0, &[], bounds), vec![vector.clone(), whole]));
-            // One column is read for each row, as numpy's `take_along_axis` does.
+            // This sample reads one column for each row, as numpy's `take_along_axis` does.
             if let Ok(along) = Tensor::new(&[2, 2, 1], vec![2u32, 0, 1, 9]) {
                 all.push(Sample::smooth(gather(1, &[1], bounds), vec![matrix.clone(), along]));
             }

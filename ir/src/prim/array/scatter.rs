@@ -368,8 +368,8 @@ impl ArrayPrimitive for Scatter {
             op.batch += 1;
             return Ok(b.emit1(op, &[lead(0), lead(1), lead(2)]));
         }
-        // The positions are the same for all batch members, so the batch becomes one more axis of the window,
-        // the first of the remaining ones.
+        // The positions are the same for all batch members, so the batch axis becomes the first axis of each window
+        // that is written.
         let places = b.shape_of(x[1]).len() - 1;
         let updates = if batched[2] {
             move_axis(b, x[2], 0, places)
@@ -409,7 +409,8 @@ impl ArrayPrimitive for Scatter {
                 bounds,
             };
             for bounds in [Bounds::Clip, Bounds::Drop] {
-                // Several updates at one position, one update out of range, and a zero among the factors.
+                // These samples have several updates at one position, an update out of range, and a zero among the
+                // factors.
                 let places = Tensor::from([[2i64], [0], [2], [9], [2]]);
                 let updates = Tensor::from([0.5, -1.25, 2.0, 4.0, -3.0]);
                 let op = scatter(0, &[0], bounds);
@@ -430,7 +431,7 @@ impl ArrayPrimitive for Scatter {
                     let updates = Tensor::from([true, false, false]);
                     all.push(Sample::edge(op.clone(), vec![bools.clone(), places, updates]));
                 }
-                // A column of updates at one position; no position at all; one element for each row.
+                // These samples write a column at one position, nothing at all, and one element in each row.
                 let column = Tensor::from([1.25, -0.5]);
                 let op = scatter(0, &[1], bounds);
                 all.push(Sample::smooth(op, vec![matrix.clone(), Tensor::from([2i64]), column]));

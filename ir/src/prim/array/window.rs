@@ -192,7 +192,7 @@ impl Window {
     /// ```
     ///
     /// So the transpose of a convolution of a padded array never computes the cotangent of the padding, and the
-    /// transpose of one with zeros between its array's elements has a stride.
+    /// transpose of a convolution whose array has zeros between its elements is a convolution with a stride.
     pub(super) fn cropped(
         b: &Builder<'_>,
         y: Atom,
@@ -236,7 +236,8 @@ impl Window {
                 (m.offset - m.scale * front, (m.extent - fewer).div_ceil(strides[axis]));
             m.scale *= strides[axis] as i64;
         }
-        // A pad of zeros under the windows served windows that are now cropped: read the unpadded array.
+        // If the array is a pad with zeros, only windows that are now cropped may have read these zeros. Then read the
+        // unpadded array.
         let array = match b.recent_definition(*array) {
             Some(around) => match (&around.op, &around.operands[..]) {
                 (Op::Pad(Filled(pad)), [inner, zero])

@@ -94,9 +94,9 @@ codes! {
     Ceil = "ceil", Equal(1), Float, Same, false, No, 1, Jumps, None;
     /// The square root of `x`.
     Sqrt = "sqrt", Equal(1), Float, Same, false, No, 5, Continuous, None;
-    /// The larger of `x` and `y`; nan if one of them is; `max(-0, 0) = 0`. On bool: or.
+    /// The larger of `x` and `y`, and nan if one of them is nan. `max(-0, 0)` is 0. On bool: or.
     Max = "max", Equal(2), Any, Same, true, Exact(Least), 1, Continuous, None;
-    /// The smaller of `x` and `y`; nan if one of them is; `min(-0, 0) = -0`. On bool: and.
+    /// The smaller of `x` and `y`, and nan if one of them is nan. `min(-0, 0)` is -0. On bool: and.
     Min = "min", Equal(2), Any, Same, true, Exact(Greatest), 1, Continuous, None;
     /// `x == y`
     Eq = "eq", Equal(2), Any, Truth, true, No, 1, Jumps, None;
@@ -118,12 +118,12 @@ codes! {
     Xor = "xor", Equal(2), Bits, Same, true, Exact(Zero), 1, Jumps, None;
     /// `not x`, bitwise; logical on bool.
     Not = "not", Equal(1), Bits, Same, false, No, 1, Jumps, None;
-    /// `x << y`; 0 where `y` is not below the number of bits.
+    /// `x << y`. If `y` is not below the number of bits, the result is 0.
     ShiftLeft = "shift_left", Equal(2), Integer, Same, false, No, 1, Jumps, None;
-    /// `x >> y` filled with copies of the top bit, for unsigned dtypes too; copies only, where `y` is not below
-    /// the number of bits.
+    /// `x >> y`, filled with copies of the top bit, for unsigned dtypes too. If `y` is not below the number of bits,
+    /// every bit is a copy of the top bit.
     ShiftRightArithmetic = "shift_right_arithmetic", Equal(2), Integer, Same, false, No, 1, Jumps, None;
-    /// `x >> y` filling with zeros; 0 where `y` is not below the number of bits.
+    /// `x >> y`, filled with zeros. If `y` is not below the number of bits, the result is 0.
     ShiftRightLogical = "shift_right_logical", Equal(2), Integer, Same, false, No, 1, Jumps, None;
     /// 64 random bits for the key `x` and the counter `y`: the block function Threefry-2x32.
     RandomBits = "random_bits", Equal(2), Wide, Same, false, No, 64, Jumps, None;

@@ -214,7 +214,7 @@ impl Primitive for LinearSolve {
     }
 
     fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
-        // Some of the unknowns cannot be solved for without the others.
+        // Solving for some of the unknowns needs the others too, so nothing is pruned.
         Ok(Prune::Whole)
     }
 

@@ -11,7 +11,7 @@ pub struct Doc {
     pub math: String,
     /// The types of operands and result.
     pub types: String,
-    /// The derivative, as mathematics, or why there is none.
+    /// The derivative, as mathematics, or the reason why there is none.
     pub derivative: String,
     /// Conventions at ties, domain edges, NaN and out-of-range indices; may be empty.
     pub edges: String,

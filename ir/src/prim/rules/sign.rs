@@ -137,7 +137,7 @@ impl Sign {
 }
 
 impl Code {
-    /// Returns the sign of the result of this code, for operands `x`. `same`: all operands are the same
+    /// Returns the sign of the result of this code, for operands `x`. `same` says whether all operands are the same
     /// value.
     pub fn sign(self, x: &[Given], same: bool) -> Sign {
         let at = |i: usize| x.get(i).map_or(Sign::Any, |g| g.sign);
@@ -228,8 +228,8 @@ fn max(x: Sign, y: Sign) -> Sign {
 }
 
 impl Op {
-    /// Returns the sign of the output (no fact if there are several outputs), given the signs of the operands.
-    /// `same`: all operands are the same value.
+    /// Returns the sign of the output (no fact if there are several outputs), given the signs of the operands. `same`
+    /// says whether all operands are the same value.
     pub fn sign(
         &self,
         module: &Module,

@@ -142,7 +142,7 @@ impl SpecialFunction for Bessel {
                 0.5 * (infinite.select(above.number(0.0), below) - above)
             }
             (Some(n), true) => 0.5 * (order(n) - above),
-            // Not half of the sum, which overflows before the derivative does.
+            // Add the two halves: the sum of both functions would overflow before the derivative does.
             (Some(n), false) => 0.5 * order(n) + 0.5 * above,
         };
         Ok(match self.kind {

@@ -43,7 +43,7 @@ pub(super) const EXPM1: Row = Row {
     code: unary!("expm1", 16, Continuous, Operand, parted math::Expm1),
     math: "eˣ - 1",
     signature: Signature::Float,
-    // Not `f + 1` with the value f, which is 0 where f rounds to -1.
+    // The partial is not `f + 1` with the value f, because that is 0 where f rounds to -1.
     partials: &[Partial::Of(|t, x, _| t * x[0].exp())],
     linear: Linear::No,
     edges: "accurate near 0; -1 at -inf",
@@ -184,11 +184,13 @@ pub(super) const HYPOT: Row = Row {
 /// the root in the divisor makes it NaN. If the distance of finite coordinates overflows, both are scaled down first:
 /// `xᵢ / inf` would be a wrong 0.
 fn step<'b, 'm>(t: Expr<'b, 'm>, x: &[Expr<'b, 'm>], i: usize, h: Expr<'b, 'm>) -> Expr<'b, 'm> {
-    // The larger coordinate is at least half of the largest float, and its scaled square is finite.
+    // If the distance overflows, the larger coordinate is at least half of the largest float, and its scaled square is
+    // finite.
     let scale = if h.b.dtype_of(h.atom) == Dtype::F32 { 2f64.powi(-80) } else { 2f64.powi(-600) };
     let beyond = h.eq(h.number(f64::INFINITY));
     let scaled = [x[0] * scale, x[1] * scale];
-    // 1 where this branch is not selected, so that the root has finite derivatives there.
+    // If the distance does not overflow, 1 replaces the square, so that the root of this unselected value has finite
+    // derivatives.
     let square = scaled[0] * scaled[0] + scaled[1] * scaled[1];
     let distance = beyond.select(square, h.number(1.0)).sqrt();
     let usual = h.eq(h.number(0.0)).select(1.0 + h.sqrt(), h);

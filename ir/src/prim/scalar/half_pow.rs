@@ -75,7 +75,7 @@ impl SpecialFunction for HalfPow {
         let less = if HalfPow::NUMBERS.contains(&(self.n - 2)) || self.n > 0 {
             x[0].power(p - 1.0)
         } else {
-            // Not f / x, which has the sign of x at -0.
+            // The quotient f / x would have the sign of x at -0, so multiply f by two inverse roots instead.
             let root = x[0].unary(HalfPow { n: -1 });
             y * root * root
         };

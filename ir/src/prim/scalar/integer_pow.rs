@@ -58,7 +58,8 @@ impl ArrayPrimitive for IntegerPow {
         let dy = if self.n == 1 {
             t
         } else if self.n < 0 {
-            // The positive power in x^(n - 1) overflows and underflows before the quotient does.
+            // Divide the value y by x: the positive power in the denominator of x^(n - 1) would overflow or underflow
+            // before this quotient does.
             t * (n * (y / x))
         } else {
             t * (n * x.powi(self.n - 1))

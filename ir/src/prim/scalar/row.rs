@@ -9,23 +9,23 @@ use crate::tensor::Tensor;
 /// The dtypes that a scalar function accepts, and the dtype of its result, as a rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Signature {
-    /// Operands of one float dtype to that dtype.
+    /// The operands have one float dtype, and the result has the same dtype.
     Float,
-    /// Operands of one numeric dtype to that dtype.
+    /// The operands have one numeric dtype, and the result has the same dtype.
     Number,
-    /// Operands of one signed numeric dtype to that dtype.
+    /// The operands have one signed numeric dtype, and the result has the same dtype.
     Signed,
-    /// Two operands of one dtype to bool.
+    /// The two operands have one dtype, and the result is a bool.
     Compare,
-    /// A float to bool.
+    /// The operand is a float, and the result is a bool.
     Test,
-    /// Operands of one dtype, bool or an integer, to that dtype.
+    /// The operands have one dtype, bool or an integer dtype, and the result has the same dtype.
     Bits,
-    /// Operands of one integer dtype to that dtype.
+    /// The operands have one integer dtype, and the result has the same dtype.
     Integer,
-    /// u64 operands to u64.
+    /// The operands and the result have the dtype u64.
     Wide,
-    /// A bool and two operands of one dtype to that dtype (a select).
+    /// The first operand is a bool, the other two have one dtype, and the result has their dtype (a select).
     Choose,
 }
 

@@ -19,7 +19,8 @@ pub(super) const LOGISTIC: Row = Row {
     code: unary!("logistic", 20, Continuous, Plus, parted math::Logistic),
     math: "1 / (1 + e⁻ˣ)",
     signature: Signature::Float,
-    // Not `f (1 - f)` with the value f, which is 0 where f rounds to 1 and the derivative is still 1e-16.
+    // The partial is not `f (1 - f)` with the value f, because that is 0 where f rounds to 1, although the derivative
+    // is still 1e-16.
     partials: &[Partial::Of(|t, x, _| t * x[0].logistic_density())],
     linear: Linear::No,
     edges: "0 at -inf, 1 at inf; overflows nowhere",

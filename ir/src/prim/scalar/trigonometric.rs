@@ -96,8 +96,8 @@ pub(super) const ATAN2: Row = Row {
     math: "the angle of the point (y, x)",
     signature: Signature::Float,
     partials: &[
-        // y / (x² + y²). The squares themselves would overflow for coordinates near 1e300 and underflow near
-        // 1e-300.
+        // The partial y / (x² + y²) is computed without these squares, which would overflow for coordinates near 1e300
+        // and underflow near 1e-300.
         Partial::Of(|t, x, _| t * over_square(x[1], x)),
         Partial::Minus(|t, x, _| {
             let t = if planted(Fault::Partial) { -t } else { t };
@@ -162,7 +162,8 @@ pub(super) const TANH: Row = Row {
     code: unary!("tanh", 28, Continuous, Operand, parted math::Tanh),
     math: "tanh x",
     signature: Signature::Float,
-    // Not `1 - f²` with the value f, which is 0 where f rounds to 1 and the derivative is still 1e-16.
+    // The partial is not `1 - f²` with the value f, because that is 0 where f rounds to 1, although the derivative is
+    // still 1e-16.
     partials: &[Partial::Of(|t, x, _| t * x[0].sech_square())],
     linear: Linear::No,
     edges: "±1 at ±inf",
@@ -208,7 +209,7 @@ pub(super) const ASINH: Row = Row {
     code: unary!("asinh", 32, Continuous, Operand, parted math::Asinh),
     math: "arsinh x",
     signature: Signature::Float,
-    // Not by rsqrt(x² + 1), which is 0 where the square of x overflows.
+    // The partial is not computed as rsqrt(x² + 1), because that is 0 where the square of x overflows.
     partials: &[Partial::Of(|t, x, _| t / x[0].hypot(x[0].number(1.0)))],
     linear: Linear::No,
     edges: "±inf at ±inf",
@@ -222,7 +223,8 @@ pub(super) const ACOSH: Row = Row {
     code: unary!("acosh", 32, Continuous, Plus, parted math::Acosh),
     math: "arcosh x",
     signature: Signature::Float,
-    // 1 / √(x² - 1), computed from two roots, since the product of the factors would overflow. The roots are of
+    // The partial 1 / √(x² - 1) is computed from two roots, since the product of the factors would overflow. It is
+    // taken at |x|: below -1 acosh has no value, but the formula at x would have one.
     // |x|: below -1 acosh has no value but the formula has one.
     partials: &[Partial::Of(|t, x, _| {
         let a = x[0].abs();

@@ -44,9 +44,10 @@ pub(super) struct Step {
 /// The list in which a step finds its operands and outputs.
 #[derive(Clone, Debug)]
 pub(super) enum Place {
-    /// The recording's equation with this index has them.
+    /// The operands and outputs are those of the recording's equation with this index.
     Equation(u32),
-    /// The step has them itself, since the recording has other equations in place of the operation.
+    /// The step lists its operands and outputs itself, because the recording has other equations in place of the
+    /// operation.
     Own(Box<Own>),
 }
 

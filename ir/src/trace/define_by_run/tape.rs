@@ -32,8 +32,8 @@ pub struct Recorded {
     draft: Draft,
     /// The concrete values that the planned reverse pass reads; all others were dropped.
     values: Values,
-    /// How many of the program's parameters are arguments of the closure; they come first, then one per captured
-    /// tensor.
+    /// The number of the program's parameters that are arguments of the closure. They come first, followed by one
+    /// parameter per captured tensor.
     args: usize,
     tensors: Vec<Tensor>,
     results: Vec<Atom>,

@@ -64,7 +64,8 @@ impl AxisSum {
     /// Returns the axis of a sum over the taps of the move `m`; `None` if the window does not move, or an extent
     /// is 0.
     pub(super) fn of(m: &Move, elements: usize, taps: usize) -> Option<AxisSum> {
-        // In `m`, results may run in the direction of the elements or against it, and so may taps.
+        // The coefficients of an `AxisSum` are positive. So results with a negative scale are counted from the last
+        // one, and so are taps with a positive step.
         let (mirrored, reversed) = (m.scale < 0, m.step > 0);
         let last = |on: bool, by: i64, n: usize| if on { by * (n as i64 - 1) } else { 0 };
         let line = AxisSum {

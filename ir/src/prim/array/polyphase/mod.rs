@@ -57,24 +57,25 @@ pub struct WindowSums {
 /// The role of an array's axis in a sum over windows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Label {
-    /// An axis that the windows do not affect: this axis of the left operand.
+    /// An axis along which no window moves: the axis with this index of the product's left operand.
     Left(usize),
-    /// An axis that the windows do not affect: this axis of the right operand.
+    /// An axis along which no window moves: the axis with this index of the product's right operand.
     Right(usize),
     /// The axis of the batch pair with this index in a product.
     Batch(usize),
-    /// The elements of the array under the windows, along the i-th axis along which windows move.
+    /// The axis of the elements under the windows, for the i-th axis along which windows move.
     Element(usize),
-    /// The taps of the windows along the i-th such axis.
+    /// The axis of the windows' taps, for the i-th axis along which windows move.
     Tap(usize),
-    /// The terms of the sum along the i-th such axis.
+    /// The axis of the sum's terms, for the i-th axis along which windows move.
     Term(usize),
-    /// The single term of the sum along the i-th such axis; the axis is removed later.
+    /// The axis of the sum's only term, for the i-th axis along which windows move. It has extent 1 and is removed
+    /// later.
     Dropped(usize),
-    /// The remainders of the result indices along the i-th such axis.
+    /// The axis of the result indices' remainders, for the i-th axis along which windows move.
     Remainder(usize),
-    /// The positions of the results along the i-th such axis: the result index divided by the number of
-    /// remainders.
+    /// The axis of the results' positions, for the i-th axis along which windows move. A position is the result index
+    /// divided by the number of remainders.
     Place(usize),
 }
 

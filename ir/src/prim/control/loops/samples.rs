@@ -43,8 +43,9 @@ type SampleGroup = fn(&mut Module) -> Result<Vec<Sample>, Problem>;
 const GROUPS: &[SampleGroup] =
     &[recurrence, carries, places, dtypes, maps, nested, linear, replayed];
 
-/// `h' = sin(h k) exp(k) + x`, `y = h' h`: the reverse pass needs a saved carry and reads a constant, an element
-/// and a stacked result again; `exp k` can be computed once, outside the loop.
+/// One iteration maps the carry h, the constant k and the element x to `h' = sin(h k) exp(k) + x` and `y = h' h`. The
+/// reverse pass needs a saved carry, and reads a constant, an element and a stacked result again. `exp k` can be
+/// computed once, outside the loop.
 fn recurrence(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     let v = f64s(&[2]);
     let body = function(module, "step", [&[v.clone(), v.clone(), v], &[]], |b, p, _| {
@@ -67,8 +68,8 @@ fn recurrence(module: &mut Module) -> Result<Vec<Sample>, Problem> {
         .collect()
 }
 
-/// `(a, b, s, u) -> (b, a sin b, s, u i)`: two carries that exchange their positions, one that is unchanged and
-/// read, and one that only its own update reads.
+/// Iteration i maps the carries `(a, b, s, u)` to `(b, a sin b + s, s, u i)`. Two carries exchange their positions, one
+/// is unchanged and read, and one is read only by its own update.
 fn carries(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     let s = f64s(&[]);
     let types = [s.clone(), s.clone(), index(), s.clone(), s];
@@ -86,7 +87,8 @@ fn carries(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     ])
 }
 
-/// `a[i] <- sin(a[i]) w[i]`: each iteration updates one element of a carry and reads one element of a constant.
+/// Iteration i computes `a[i] <- sin(a[i]) w[i]`: it updates one element of the carry a and reads one element of the
+/// constant w.
 fn places(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     let v = f64s(&[4]);
     let body = function(module, "place", [&[v.clone(), v, index()], &[]], |b, p, _| {
@@ -98,7 +100,8 @@ fn places(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     Ok(vec![Sample::smooth(rolled(body, 3, Up, &[Carry(0), Const, Index]), operands)])
 }
 
-/// Carries and elements of several dtypes: an i64 `n' = n + m`, a bool `t' = n < 3`, an f32 `z' = t ? z x : z`.
+/// Carries of three dtypes (the i64 n, the bool t, the f32 z) with elements m and x of two dtypes: `n' = n + m`, `t' =
+/// n < 3`, `z' = t ? z x : z`.
 fn dtypes(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     let single = Type::scalar(Dtype::F32);
     let types = [index(), Type::scalar(Dtype::Bool), single.clone(), index(), single];
@@ -128,8 +131,8 @@ fn maps(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     Ok(vec![Sample::smooth(rolled(body, 2, Up, &[Xs]), vec![xs])])
 }
 
-/// A branch that contains a loop, which contains a loop with a branch: `z' = i even ? sin(z w) : z z`, with a
-/// stacked result in the inner loop.
+/// A branch that contains a loop, whose body contains a loop with a branch. Iteration i of the inner loop computes `z'
+/// = i even ? sin(z w) : z z` from the carry z and the constant w, and stacks a result.
 fn nested(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     let s = f64s(&[]);
     let pair = [s.clone(), s.clone()];
@@ -170,7 +173,8 @@ fn nested(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     ])
 }
 
-/// A body that is linear in a carry, a constant and elements: `h' = k h + w`, `y = h x_k + x`.
+/// A body that is linear in its carry h, a constant w and elements x: `h' = k h + w` and `y = h l + x`, with a constant
+/// k and elements l in which it is not linear.
 fn linear(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     let v = f64s(&[2]);
     let types: [&[Type]; 2] = [&[v.clone(), v.clone()], &[v.clone(), v.clone(), v]];
