@@ -52,7 +52,8 @@ pub(crate) fn finish(
     for (i, (r, ty)) in graph.results.iter().zip(&graph.result_types).enumerate() {
         let owner = liveness.memory_owner(*r);
         let buffer = match of_node[owner] {
-            // The result lies in the memory of the donated argument.
+            // The result's owner has the buffer of an argument, so the result lies in the memory of that donated
+            // argument.
             Some(argument) => {
                 buffers[argument].place = Place::Donated { input: argument.index(), output: i };
                 argument

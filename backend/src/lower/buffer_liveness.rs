@@ -22,8 +22,8 @@ pub(crate) struct Liveness {
     owners: SecondaryMap<NodeId, Option<NodeId>>,
     /// For each memory owner, the first and last step (top-level statement of the body) that accesses it.
     pub(crate) life: SecondaryMap<NodeId, Option<(usize, usize)>>,
-    /// For each axis of a memory owner, the one loop index that all accesses so far use; `None` if accesses
-    /// differ, or use another expression. Outer `None`: no access yet.
+    /// For each axis of a memory owner, the one loop index that all accesses so far use; `None` if accesses differ, or
+    /// use another expression. A node without an access so far has no list.
     same: SecondaryMap<NodeId, Option<SmallVec<[Option<IndexId>; 4]>>>,
     /// Nodes that are accessed as a whole, so that every axis needs memory.
     fixed: SecondaryMap<NodeId, bool>,

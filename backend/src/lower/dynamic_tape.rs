@@ -81,7 +81,7 @@ impl Tapes {
             let origins = kernel.origins();
             body.append(&mut kernel.body);
             body.extend(cuts);
-            // A single step, so that the scalars with the lengths stay in scope.
+            // Put all statements into a single step, so that the scalars with the lengths stay in scope.
             kernel.body.push(Stmt::Nest { body, origins });
             written.clear();
         }

@@ -125,7 +125,7 @@ impl<'a> Convert<'a> {
             Tree::For { index, extent, body } => {
                 let new = self.kernel.fresh_index();
                 self.new_index[*index] = Some(new);
-                // `infer_parallelism` decides in the end which loops are parallel.
+                // All loops are serial at first. A later step, `infer_parallelism`, decides which loops are parallel.
                 let (extent, parallelism) = (Extent::Constant(*extent), Parallelism::Serial);
                 let (carries, origins) = (Vec::new(), self.origins_of_trees(body));
                 let body = self.block(body)?;

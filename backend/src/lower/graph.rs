@@ -377,7 +377,7 @@ impl Graph {
                 }
             }
         }
-        // A region writes all its results, so they are live together.
+        // A region writes all its results, so if its first result is live, all its results are.
         for (id, node) in &self.nodes {
             if let Some(first) = node.first_result() {
                 live[id] = live[first];

@@ -365,6 +365,6 @@ fn updates_of_an_accumulator_are_in_place() {
     assert_eq!(crate::loop_ir::verify(&program), []);
     let whole = program.to_string().matches("in 1000 {").count();
     assert_eq!(whole, 1, "the accumulator is copied more than once\n{program}");
-    // Apart from the accumulator, which is the result, the workspace holds one sum.
+    // The accumulator is the result, so the workspace must hold one sum only.
     assert!(plan.peak <= 64, "{plan}");
 }

@@ -269,8 +269,8 @@ func @mean(%0: f64[40]) -> (f64[40]) {
         let module = same(functions, &body);
         let text = super::schedule(&module, module.iter().last().unwrap().0).unwrap();
         assert_eq!(swapped_carries(&module), 0, "{text}");
-        // Nothing is copied, since an array without later readers becomes the carry: the workspace has no
-        // buffer of more than 8 bytes.
+        // The program must copy nothing, because an array without later readers becomes the carry. So its workspace has
+        // no buffer of more than 8 bytes.
         let program = super::schedule(&module, module.iter().last().unwrap().0).unwrap();
         let workspace = |b: &&loop_ir::Buffer| matches!(b.place, Place::Workspace(_));
         let large = program.entry.buffers.values().filter(workspace);
@@ -347,7 +347,7 @@ func @iteration(%0: f64[40], %1: i64[]) -> (f64[40]) {
         let large = program.entry.buffers.values().filter(workspace);
         assert!(large.filter(|b| b.ty.bytes() > 200).count() <= copies, "{program}");
     }
-    // An array that no branch changes may be carried, too.
+    // The results must also be right if the loop carries an array that no branch changes.
     same(
         &functions.replace("BRANCH", "late"),
         "(f64[40]) {
@@ -358,7 +358,8 @@ func @iteration(%0: f64[40], %1: i64[]) -> (f64[40]) {
   return %8
 }",
     );
-    // An array that has later readers, or that is the initial value of a second carry, is copied first.
+    // The results must also be right if the array has later readers or is the initial value of a second carry, and so
+    // is copied first.
     same(
         &functions.replace("BRANCH", "late"),
         "(f64[40], f64[40], f64[40], f64[40]) {
@@ -389,7 +390,7 @@ fn places_that_are_read_and_written_copy_no_array() {
   %6: f64[40] = dynamic_update_slice %5, %3, %2
   return %6
 }",
-        // The gradient of one element: the new element depends on the old one.
+        // This body is that of the gradient of one element: the new element depends on the old one.
         "func @iteration(%0: f64[40], %1: i64[]) -> (f64[40]) {
   %2: f64[1] = broadcast{shape=[1], dims=[]} 0.0
   %3: f64[40] = dynamic_update_slice %0, %2, %1
@@ -400,7 +401,7 @@ fn places_that_are_read_and_written_copy_no_array() {
   %8: f64[40] = dynamic_update_slice %3, %7, %1
   return %8
 }",
-        // A sum of old elements, which the program lists after the update.
+        // This body sums old elements, and lists the sum after the update.
         "func @iteration(%0: f64[40], %1: i64[]) -> (f64[40]) {
   %2: f64[1] = broadcast{shape=[1], dims=[]} 0.25
   %3: f64[40] = dynamic_update_slice %0, %2, %1
@@ -411,7 +412,7 @@ fn places_that_are_read_and_written_copy_no_array() {
   %8: f64[40] = dynamic_update_slice %3, %6, %7
   return %8
 }",
-        // Indices that are known at compile time.
+        // This body has indices that are known at compile time.
         "func @iteration(%0: f64[40], %1: i64[]) -> (f64[40]) {
   %2: f64[1] = dynamic_slice{sizes=[1]} %0, 2
   %3: f64[1] = sin %2
@@ -419,7 +420,7 @@ fn places_that_are_read_and_written_copy_no_array() {
   %5: f64[40] = dynamic_update_slice %4, %3, 2
   return %5
 }",
-        // A loop with the array and a part of the array as initial carries.
+        // This body has an inner loop whose initial carries are the array and a part of the array.
         "func @inner(%0: f64[40], %1: f64[4], %2: i64[]) -> (f64[40], f64[4]) {
   %3: f64[4] = sin %1
   %4: f64[40] = dynamic_update_slice %0, %3, %2

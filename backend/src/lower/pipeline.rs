@@ -59,7 +59,8 @@ pub fn loop_trees(module: &Module, func: FuncId) -> Result<String, Problem> {
     Ok(text)
 }
 
-/// Like [`plan`], but for a target. If the options request it, loops count their iterations.
+/// Lowers a function to loop nests for the target of the options, and returns the memory plan, too. If the options
+/// request it, loops count their iterations.
 pub(crate) fn plan_on(
     options: &Options,
     module: &Module,

@@ -45,8 +45,8 @@ impl FusionState<'_> {
             candidate.reads.iter().any(|r| {
                 let Some(from) = inside.get(&r.node) else { return false };
                 let axes = self.candidates[*from].axes.iter().skip(depth);
-                // True if an axis is read at an index that is not an index of the reader: sliced, reversed,
-                // shifted.
+                // Returns true if the reader's index along an axis is not one of its loop indices, because the array is
+                // sliced, reversed or shifted along that axis.
                 axes.into_iter().any(|a| match a.runs {
                     AxisRole::Out(o) => r.at[o].is_none(),
                     AxisRole::Fold(_) => false,

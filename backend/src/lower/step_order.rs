@@ -44,9 +44,9 @@ pub(crate) struct Item {
 /// The loop that a candidate prefers, and whether it prefers to run early.
 #[derive(Default)]
 pub(crate) struct Preference {
-    /// The candidate folds along the loop; a loop takes at most [`FOLDS`] such candidates.
+    /// Whether the candidate folds along the loop. A loop takes at most [`FOLDS`] such candidates.
     pub(crate) folds: bool,
-    /// A new loop for the candidate is inserted before existing items, if possible.
+    /// Whether a new loop for the candidate is inserted before existing items, if possible.
     pub(crate) early: bool,
     /// The arrays of more than `cached_elements` elements that the candidate reads or computes: a loop that
     /// accesses one of them is preferred.

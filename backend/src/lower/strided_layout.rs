@@ -26,7 +26,8 @@ pub(crate) fn strided(graph: &Graph, source: Source) -> Option<Strided> {
     strided_within(graph, source, None)
 }
 
-/// As [`strided`], but treats `copied`, which may be a view, as an array in memory.
+/// Returns the strided layout of a source, if it has one. The node `copied` counts as an array in memory, even if it is
+/// a view.
 pub(crate) fn strided_within(
     graph: &Graph,
     source: Source,

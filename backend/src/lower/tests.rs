@@ -102,7 +102,7 @@ fn every_sample_of_every_primitive() {
         };
         for literals in [false, true] {
             let Ok((f, args)) = build(&mut module, literals) else { continue };
-            // Some samples have loops and branches that are not compiled.
+            // Samples with loops or branches that the target cannot compile are skipped.
             if !schedule(&module, f).is_err_and(|p| p.kind == Kind::Target) {
                 check(&module, f, &args, 1e-12);
             }
@@ -185,7 +185,7 @@ fn random_equation(r: &mut Random, b: &Builder<'_>, values: &mut Vec<Atom>) {
         let entries = attributes.into_iter().map(|(k, v)| (k.to_owned(), v)).collect();
         Op::parse(name, &mut Attributes::new(entries)).unwrap().unwrap()
     };
-    // An index that is known only at run time, sometimes out of range.
+    // This closure emits an index that is known only at run time and is sometimes out of range.
     let position = || b.emit1(op("convert", vec![("to", Attr::Dtype(Dtype::I64))]), &[values[0]]);
     let y = match r.below(14) {
         0 | 1 => {
@@ -194,7 +194,7 @@ fn random_equation(r: &mut Random, b: &Builder<'_>, values: &mut Vec<Atom>) {
             let y = same[r.below(same.len())];
             let name = ["add", "mul", "sub", "max"][r.below(4)];
             let product = b.emit1(op(name, vec![]), &[x, y]);
-            // Products of products would leave the range in which sums are exact.
+            // Clamp the product: products of products would leave the range in which sums are exact.
             b.emit1(
                 op("clamp", vec![]),
                 &[Literal::f64(-4.0).into(), product, Literal::f64(4.0).into()],

@@ -40,14 +40,15 @@ pub(crate) struct Unit {
 /// The arguments whose memory a function may reuse for its results.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) enum Donation {
-    /// No arguments, because the function is the entry of the program.
+    /// The function may reuse the memory of no argument, because it is the entry of the program.
     None,
-    /// All arguments that the function updates, because only other functions call it.
+    /// The function may reuse the memory of all arguments that it updates, because only other functions call it.
     Updates,
-    /// Only the carries of the loop whose body the function is, as (parameter, result).
+    /// The function is the body of a loop and may reuse only the memory of the loop's carries, which are listed as
+    /// (parameter, result).
     LoopCarries(Vec<(usize, usize)>),
-    /// Only the parameters that every branch returns, changed or not ([`branch_results`]), as (parameter,
-    /// result): the function is a branch.
+    /// The function is a branch and may reuse only the memory of parameters that every branch returns, changed or not
+    /// ([`branch_results`]), which are listed as (parameter, result).
     BranchResults(Vec<(usize, usize)>),
 }
 

@@ -201,10 +201,10 @@ impl Walk<'_> {
     fn load(&mut self, node: NodeId) {
         match self.graph.nodes[node].kind {
             NodeKind::Input(_) => {}
-            // A node without elements is never written.
+            // A node without elements is never written, so a load of it needs no store before.
             _ if self.graph.nodes[node].ty.shape.elements() == 0 => {}
             _ if self.stores[node].is_some() => {}
-            // An update in place has the elements of its base.
+            // An update in place has the elements of its base, so a load of it needs no store before.
             _ if self.takes_over[node].is_some() => {}
             _ => self.fault(format!("{node} is read before anything is written to it")),
         }

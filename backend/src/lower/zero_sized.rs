@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(loop_ir::verify(&program), []);
         let mut statements = 0;
         visit(&program.entry.body, &mut |s| {
-            // A block counts by its contents.
+            // A block itself is not counted, only the statements in it.
             statements += usize::from(!matches!(s, Stmt::Nest { .. }));
             assert!(!matches!(s, Stmt::For { extent: Extent::Constant(0), .. }));
         });
