@@ -82,7 +82,7 @@ pub fn record(name: &'static str, input: impl FnOnce() -> u64, output: impl FnOn
     if let Some(file) = file() {
         let Stage { name, input, output } = stage;
         let line = format!("{name} {input:016x} {output:016x}\n");
-        // Each line is one write, so that lines of several processes do not mix.
+        // Write each line by one call, so that lines of several processes do not mix.
         let _ = file.lock().unwrap_or_else(PoisonError::into_inner).write_all(line.as_bytes());
     }
 }
@@ -121,7 +121,7 @@ pub fn function(module: &Module, f: FuncId) -> u64 {
     known[&f]
 }
 
-/// Returns the fingerprint of function `f`, given those of its callees.
+/// Returns the fingerprint of function `f`, given the fingerprints of its callees.
 fn alone(module: &Module, f: FuncId, callees: &OrderedMap<FuncId, u64>) -> u64 {
     let f = module.function(f);
     let mut state = FxHasher::default();

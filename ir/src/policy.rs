@@ -143,8 +143,8 @@ impl Amortization {
 /// The cost, for the linear function, of reading a value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Price {
-    /// A value that is the same in all iterations costs its bytes, spread over them. Values computed from such
-    /// values alone are computed once for all iterations.
+    /// A value that is the same in all iterations costs its bytes, spread over the iterations. A value that depends
+    /// only on such values is computed once for all iterations.
     Constant(Amortization),
     /// A value that is not the same in all iterations costs its bytes, spread over the iterations that share it.
     Bytes(Amortization),

@@ -34,9 +34,9 @@ pub enum Policy {
     Dots,
     /// Values marked with one of these names are saved; other values are recomputed.
     Named(Arc<[Arc<str>]>),
-    /// The cheapest plan whose residuals stay within this number of bytes, both between the forward and the reverse
-    /// pass and during the reverse pass of one iteration of an outermost loop. Loops save some of their carries and
-    /// recompute the others.
+    /// The cheapest plan whose residuals stay within this number of bytes. The limit holds between the forward and the
+    /// reverse pass, and during the reverse pass of one iteration of an outermost loop. Loops save some of their
+    /// carries and recompute the others.
     Bytes(u64),
     /// The same as [`Policy::Bytes`] if a plan within this number of bytes exists, else the plan with the smallest
     /// tape. Derivatives of functions planned by [`Policy::Bytes`] use this policy, since they also need space for
@@ -53,9 +53,9 @@ pub enum Policy {
     /// again. Among the computed values, the planner saves the smallest set, in bytes, from which arithmetic can
     /// recompute the rest.
     Disjoint,
-    /// The same residuals as [`Policy::Planned`], with f64 ones stored as f32, in half the bytes. So derivatives
-    /// differ from those of all other policies: each such residual has a relative error of at most [`ROUNDING`],
-    /// and a residual outside the range of f32 is lost.
+    /// The residuals of [`Policy::Planned`], where f64 residuals are stored as f32, in half the bytes. So derivatives
+    /// differ from those of all other policies. Each rounded residual has a relative error of at most [`ROUNDING`], and
+    /// a residual outside the range of f32 is lost.
     Rounded,
 }
 
@@ -153,7 +153,7 @@ impl Policy {
             planner,
             nothing_else,
         };
-        // The policies that imitate other compilers save values unpacked, as those compilers do.
+        // The policies that imitate other compilers save values unpacked, because those compilers have no packing.
         match self {
             Policy::Planned => {
                 row("planned", RecomputePrice::Weighed, Bits::Cheap, Planner::Cut, false)

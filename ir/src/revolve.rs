@@ -57,9 +57,9 @@ pub struct Schedule {
     pub actions: Vec<Action>,
 }
 
-/// Returns the largest number of iterations that can be reversed with `carries` saved carries, the one at the start
-/// included, if each iteration runs forward at most `times` times before it is reversed: the binomial coefficient
-/// `C(carries + times, carries)`.
+/// Returns the largest number of iterations that can be reversed with `carries` saved carries, the carry at the start
+/// included, if each iteration runs forward at most `times` times before it is reversed. This number is the binomial
+/// coefficient `C(carries + times, carries)`.
 pub fn reach(carries: usize, times: usize) -> usize {
     let (mut all, mut one) = (1u128, 0);
     while one < times.min(carries) {
@@ -109,9 +109,9 @@ pub fn split(iterations: usize, carries: usize) -> usize {
         before = now;
         now = now * (carries + times) / times;
     }
-    // The iterations behind the split must be reversible with one carry less and `times` runs each, and those before it
-    // with all carries and one run less. So each part has a largest length, and therefore the other part has a smallest
-    // one.
+    // The iterations behind the split must be reversible with one carry less and `times` runs each. The iterations
+    // before it must be reversible with all carries and one run less. So each part has a largest length, and therefore
+    // the other part has a smallest one.
     let least_behind = before * carries / (carries + times - 1).max(1);
     before.min(iterations - least_behind)
 }

@@ -1,7 +1,8 @@
 //! The provenance of a value, for tables of memory.
 //!
-//! If a loop stacks a value from its iterations, the maker is the equation of the loop's body that computes an element,
-//! in nested loops too. An equation that only marks a value is not its maker:
+//! If a loop stacks a value from its iterations, the maker is the equation of the loop's body that computes an element.
+//! If that equation is itself a loop, the same rule applies to its body. An equation that only marks a value is not its
+//! maker:
 //!
 //! ```text
 //! %4: f64[100,8] = loop{body=@step, ..} ..        @step: %2 = exp %0; %3 = barrier{name=act} %2
@@ -27,8 +28,9 @@ pub struct Maker {
     pub named: Option<Arc<str>>,
 }
 
-/// Returns the maker of output `n` of equation `i` of `f`: the equation itself, or, if a loop stacks the output from
-/// its iterations, the equation of the loop's body that computes an element, in nested loops too.
+/// Returns the maker of output `n` of equation `i` of `f`. This is the equation itself, unless it is a loop that stacks
+/// the output from its iterations. Then it is the equation of the loop's body that computes an element, at any depth of
+/// nested loops.
 pub fn maker<'m>(module: &'m Module, mut f: &'m Function, mut i: usize, mut n: usize) -> Maker {
     let (mut packed, mut named) = (None, None);
     loop {

@@ -59,7 +59,7 @@ impl Draft {
         }
     }
 
-    /// Adds an ordinary parameter, after those added before; returns it as an atom.
+    /// Adds an ordinary parameter after the existing ones, and returns the parameter as an atom.
     pub fn param(&mut self, ty: Type) -> Atom {
         let v = self.types.push(ty);
         self.params.push(v);
@@ -336,7 +336,8 @@ impl<'a> Builder<'a> {
         Ok(outputs.into_iter().map(Atom::Value).collect())
     }
 
-    /// Copies equation `index` of `f` with other operands, and returns its outputs, whose types are those in `f`.
+    /// Copies equation `index` of `f` with other operands, and returns the new outputs. Their types are taken from `f`,
+    /// without type inference.
     pub fn copy(&self, f: &Function, index: usize, operands: Operands) -> Atoms {
         let own = f.origin(index);
         let origin = Origin { loc: own.loc.or(self.origin.get().loc), ..own };

@@ -60,7 +60,8 @@ struct Functions {
     batch: Option<Batch>,
 }
 
-/// A Rust function that is called with the operands of one call or, in a batch, with those of one batch member.
+/// A Rust function that is called once per call or, in a batch, once per batch member. It gets the operands of that
+/// call or member.
 type MemberFn = Box<dyn Fn(Lane, &[Tensor]) -> Answer + Send + Sync>;
 
 /// A Rust function that evaluates a whole batch at once. Its arguments are the batch size and the operands. Operands
@@ -140,7 +141,7 @@ impl fmt::Debug for Host {
 pub struct HostCall {
     /// The called host.
     pub host: Host,
-    /// The types of the results; if the call is over a batch, those of one member.
+    /// The types of the results. If the call is over a batch, these are the types of one member's results.
     pub results: Vec<ArrayType>,
     /// The number of batch members; `None` if the call is not over a batch. Operands and results have the members
     /// on axis 0. Unless the host has a function for batches, it is called for one member after the other.

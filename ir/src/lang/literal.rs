@@ -1,9 +1,9 @@
 //! Literals: scalar constants inside a program.
 //!
-//! A literal is a dtype and the bits of one element, so that it is `Eq` and `Hash` (two nans of
-//! equal bits are the same literal, and 0.0 differs from -0.0). As an operand of an elementwise
-//! primitive a literal has no shape: it takes that of the other operands. Everywhere else it is a
-//! scalar. Larger constants do not exist in the language; they are parameters.
+//! A literal is a dtype and the bits of one element, so that literals are `Eq` and `Hash`. Two nans of equal bits are
+//! the same literal, and 0.0 differs from -0.0. As an operand of an elementwise primitive a literal has no shape: it
+//! takes that of the other operands. Everywhere else it is a scalar. Larger constants do not exist in the language;
+//! they are parameters.
 //!
 //! Text: `2.5` is f64, `3` is i64, other dtypes carry a suffix (`2.5f32`, `3u32`), truth values are
 //! `true` and `false`, and floats without decimal digits (nan, infinities) are hexadecimal bits
@@ -185,7 +185,8 @@ fn read(text: &str) -> Option<Literal> {
         let fits = dtype == Dtype::F64 || u32::try_from(bits).is_ok();
         return fits.then_some(Literal { dtype, bits });
     }
-    // `parse` would also accept words such as `inf` and `nan`, and a leading plus, which are no literals.
+    // Reject words such as `inf` and `nan` and a leading plus here: `parse` would accept them, but they are no
+    // literals.
     let digits = number.strip_prefix('-').unwrap_or(number);
     if !digits.starts_with(|c: char| c.is_ascii_digit()) {
         return None;

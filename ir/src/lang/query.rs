@@ -66,8 +66,9 @@ questions! {
         shares: Vec<Amortization>,
     } -> LinearizeOf in linearize,
 
-    /// The linearization with the residuals that the checkpoint planner chooses, in place of those of a [`Linearize`].
-    /// The function of this query is the forward function of the given linearization; the fields hold the rest.
+    /// The linearization in which the checkpoint planner chooses the residuals. The function of this query is the
+    /// forward function of a [`Linearize`] answer; the fields hold the rest of that answer and the request to the
+    /// planner.
     Plan {
         /// The linear function of the given linearization.
         lin: FuncId,

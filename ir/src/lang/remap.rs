@@ -104,8 +104,8 @@ impl ValueRemap {
 }
 
 impl Draft {
-    /// Copies equation `index` of `f` with other operands, and returns its new outputs. Their types stay those in
-    /// `f`; the verifier checks them again.
+    /// Copies equation `index` of `f` with other operands, and returns the new outputs. Their types are taken from `f`;
+    /// the verifier checks them again.
     pub fn copy(&mut self, f: &Function, index: usize, operands: Operands) -> Atoms {
         self.copy_as(f.equations[index].op.clone(), f, index, operands)
     }

@@ -1,10 +1,10 @@
 //! Limits on the nesting depth of calls and closures.
 //!
-//! Walks over the equations of a function are loops; so are walks over calls that only copy or list (inlining,
-//! passes on bodies, printing). Two kinds of walk recurse: a rule that requests a transform of its body during
-//! the transform of its function, and the interpreter when it runs a body. These go through [`deeper`], which
-//! allocates more stack on the heap when little is left, as rustc does. So no thread's stack is too small, and
-//! the limits below bound memory and time.
+//! Walks over the equations of a function are loops. Walks over calls that only copy or list functions (inlining,
+//! passes on bodies, printing) are loops, too. Two kinds of walk recurse: a rule that requests a transform of its body
+//! during the transform of its function, and the interpreter when it runs a body. These go through [`deeper`], which
+//! allocates more stack on the heap when little is left, as rustc does. So no thread's stack is too small, and the
+//! limits below bound memory and time.
 
 use crate::lang::problem::{Kind, Problem};
 

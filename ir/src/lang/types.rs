@@ -283,8 +283,8 @@ impl Type {
         }
     }
 
-    /// Returns whether the type equals the type of its tangents: whether it is a float array, or a tape of such fields.
-    /// Linear parameters have only such types.
+    /// Returns whether the type equals the type of its tangents. This holds for float arrays, and for tapes whose
+    /// fields all have this property. Linear parameters have only types of this kind.
     pub fn is_linear(&self) -> bool {
         match self {
             Type::Array(a) => a.dtype.is_float(),

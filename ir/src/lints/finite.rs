@@ -146,7 +146,7 @@ thread_local! {
 struct NonFiniteOrigins {
     /// The origin of operands that are not finite; `None` if all are finite.
     operands: Option<Origin>,
-    /// The origin of those results so far that are not finite; `None` if all are finite.
+    /// The origin of the nans and infinities in the results so far; `None` if all results are finite.
     results: Option<Origin>,
 }
 
@@ -181,8 +181,8 @@ impl FiniteCheck {
     /// Begins the check of one run of a function; returns `None` if nothing is checked on this thread.
     fn begin(params: &[ValueId], args: &[Value]) -> Option<Box<dyn Observer>> {
         let around = AROUND.with_borrow(Clone::clone)?;
-        // In a loop, the parameters of an iteration are the results of the iteration before, so take the origin of
-        // these.
+        // The parameters of an iteration of a loop are the results of the iteration before. So take the origin of the
+        // results, if there is one.
         let given = around.results.or(around.operands).unwrap_or(Origin::Given);
         let mut origins = SecondaryMap::new();
         for (p, _) in params.iter().zip(args).filter(|(_, x)| of_value(x) != Finite::Yes) {

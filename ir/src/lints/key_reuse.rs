@@ -314,8 +314,8 @@ impl Keys<'_> {
         n
     }
 
-    /// Follows each branch of a `cond`. Draws in a branch may conflict with earlier draws, but not with those in
-    /// other branches.
+    /// Checks each branch of a `cond` separately. Draws in a branch may conflict with earlier draws, but not with draws
+    /// in other branches.
     fn branches(
         &mut self,
         branches: &[FuncId],
@@ -442,8 +442,8 @@ impl Keys<'_> {
             at = self.origin(whole).0;
             around.push((at, each));
             known = known.or_else(|| find((at, Extent::All), &|_| true));
-            // Two parts of an array of keys that are read in the same way (both as a row of a loop, or both by a slice
-            // or gather) count as different keys.
+            // Two parts of an array of keys count as different keys if both are read as rows of a loop, or both by a
+            // slice or gather.
             known = known.or_else(|| find((at, Extent::Some), &|other| other.each != each));
         }
         if let Some(problem) = known {

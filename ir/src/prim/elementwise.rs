@@ -39,7 +39,7 @@ pub enum Partial {
     /// partial of `x` with `s` minus the second formula as its tangent: `(s - t · (x/y)) / y`, which
     /// divides once, in reverse mode too.
     MinusJoined(PartialFn, PartialFn),
-    /// Not available; a derivative with respect to this operand is an error with this reason.
+    /// The partial is not available. A derivative with respect to this operand is an error with this reason.
     Missing(&'static str),
 }
 

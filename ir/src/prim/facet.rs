@@ -18,8 +18,8 @@ pub(super) enum Facet<'a> {
     },
     /// The primitive reads or writes a box (a range of indices along each axis) of its first operand.
     Box(&'a dyn Boxed),
-    /// An eigen- or singular value decomposition. Its derivative is computed only for those columns of
-    /// the outputs that are read.
+    /// An eigen- or singular value decomposition. If only some columns of the outputs are read, the derivative is
+    /// computed only for these columns.
     ByColumns,
     /// The primitive's value is a constant to differentiation (`stop_gradient`).
     Constant,

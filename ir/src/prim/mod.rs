@@ -158,8 +158,8 @@ pub trait Primitive: Notation {
         dx: &[Option<Atom>],
     ) -> Result<Dual, Problem>;
 
-    /// Like `jvp`, but every emitted equation is either independent of `dx` or linear in it, so that the
-    /// program can be split in two: region primitives linearize their bodies.
+    /// Emits the outputs and their tangents like `jvp`, but every emitted equation is either independent of `dx` or
+    /// linear in it. So the program can be split in two: region primitives linearize their bodies.
     fn linearize(
         &self,
         cx: &mut RuleCx<'_, '_>,
@@ -181,8 +181,8 @@ pub trait Primitive: Notation {
         into: &mut Cotangents,
     ) -> Result<(), Problem>;
 
-    /// vmap: emits the primitive over a batch of `size`. Batched operands (at least one) have the batch on axis
-    /// 0, and so must the outputs that are marked batched.
+    /// vmap: emits the primitive over a batch of `size`. Batched operands (at least one) have the batch on axis 0. The
+    /// outputs that are marked batched must have the batch on axis 0, too.
     fn batch(
         &self,
         cx: &mut RuleCx<'_, '_>,

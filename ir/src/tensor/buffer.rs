@@ -20,7 +20,7 @@ const WORDS: usize = size_of::<Line>() / size_of::<u64>();
 /// The number of cache lines in a page of 4096 bytes.
 const PAGE: usize = 4096 / size_of::<Line>();
 
-/// The distance, in cache lines modulo a page, between the offsets of successive large buffers. It is such that the
+/// The distance, in cache lines modulo a page, between the offsets of successive large buffers. With this number, the
 /// offsets of a few successive buffers are far apart.
 const STEP: usize = 37;
 

@@ -270,7 +270,7 @@ impl Tensor {
         t
     }
 
-    /// Returns the row-major position of the element at an index; an error if there is no such element.
+    /// Returns the row-major position of the element at an index. An index outside the tensor is an error.
     fn position(&self, index: &[usize]) -> Result<usize, Problem> {
         let shape = self.shape();
         if index.len() == shape.len() && index.iter().zip(shape).all(|(i, n)| i < n) {
@@ -298,7 +298,7 @@ impl Tensor {
     }
 }
 
-/// Checks that the literal's bits are those of an element of its dtype: 0 or 1 for a `bool`.
+/// Checks that an element of the literal's dtype may have the literal's bits: for a `bool`, 0 or 1.
 pub(super) fn expect_bits(x: Literal) -> Result<(), Problem> {
     let largest = match x.dtype {
         Dtype::Bool => 1,

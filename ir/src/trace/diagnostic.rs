@@ -103,8 +103,8 @@ impl fmt::Display for Diagnostic {
                 write!(f, "  made {}", place(born))?;
             }
         }
-        // If there are more than `SHOWN` transforms, list the innermost ones and the outermost one, and leave out those
-        // in between.
+        // If there are more than `SHOWN` transforms, list the innermost ones and the outermost one, and omit the
+        // others.
         let many = self.context.len() > SHOWN;
         let (inner, outer) = match self.context.split_last() {
             Some((outer, inner)) if many => (&inner[..SHOWN - 1], Some(outer)),

@@ -107,7 +107,7 @@ pub(super) struct Trace {
     /// The captured tensors, by address and type, in the order of the hidden parameters of the outermost frame.
     /// Each tensor is held here, so that its address is not reused during the trace.
     captured: OrderedMap<(usize, ArrayType), (Tensor, Atom)>,
-    /// The frames that have been closed, by number, so that an error can name the closure from which a handle
+    /// The closed frames, by number. An error reads from this table the name of the closure from which a handle
     /// escaped.
     pub(super) closed: OrderedMap<u64, Context>,
     /// All states of the trace, by the state's number.

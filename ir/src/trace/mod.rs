@@ -223,8 +223,8 @@ fn outermost<R>(
 /// returns poison.
 pub fn bind(op: impl Into<Op>, operands: &[Handle], at: Loc) -> SmallVec<[Handle; 1]> {
     let op = op.into();
-    // Evaluating a recorded equation may run user code, which may trace, too; so the trace is off the stack
-    // meanwhile.
+    // Take the trace off the stack while a recorded equation is evaluated: the evaluation may run user code, which may
+    // itself trace.
     let runs = with_trace(|t| t.runs(&op)).unwrap_or_default();
     if runs {
         apart(|t| t.bind(op, operands, at))

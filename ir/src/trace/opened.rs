@@ -69,8 +69,8 @@ pub fn solver(transform: &'static str, at: Loc, params: &[Param]) -> Opened {
     Opened::new(Context { transform, at }, params, Runs::AsSolver)
 }
 
-/// Returns whether the closure being traced is never differentiated: whether it is the closure of a [`solver`], or
-/// a loop or branch in such a closure.
+/// Returns whether the closure being traced is never differentiated. This holds for the closure of a [`solver`], and
+/// for loops and branches inside it.
 pub fn solving() -> bool {
     let innermost = |t: &mut Trace| {
         let function = t.frames.iter().rev().find(|f| f.runs.is_function());

@@ -48,8 +48,8 @@ pub struct CapturedState {
     pub state: State,
     /// The index of the function's capture that is the state's value at the call.
     pub capture: usize,
-    /// Whether the function writes the state and so returns its last value. These extra results follow the
-    /// function's own, in the order of the list of `CapturedState`.
+    /// Whether the function writes the state. Then the function returns the state's last value as an extra result. The
+    /// extra results follow the function's own, in the order of the list of `CapturedState`.
     pub written: bool,
 }
 

@@ -55,7 +55,7 @@ impl ArgReduce {
     /// more extreme, or the first NaN.
     fn beats(&self, x: Literal, best: Literal) -> bool {
         let is = |code: Code, x: Literal, y: Literal| code.eval(&[x, y]).bits != 0;
-        // Only a NaN differs from itself.
+        // Test for NaN by comparing a number with itself: only a NaN differs from itself.
         let (x_nan, best_nan) = (is(Code::Ne, x, x), is(Code::Ne, best, best));
         let code = match self.extremum {
             Extremum::Max => Code::Gt,

@@ -39,7 +39,7 @@ notation!(ArgSort = "argsort" { axis, descending, first });
 /// Compares two elements for an ascending sort; a NaN is larger than any number and equal to another NaN.
 fn order(x: Literal, y: Literal) -> Ordering {
     let is = |code: Code, x: Literal, y: Literal| code.eval(&[x, y]).bits != 0;
-    // Only a NaN differs from itself.
+    // Test for NaN by comparing a number with itself: only a NaN differs from itself.
     let (x_nan, y_nan) = (is(Code::Ne, x, x), is(Code::Ne, y, y));
     if x_nan || y_nan {
         return x_nan.cmp(&y_nan);

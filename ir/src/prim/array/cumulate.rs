@@ -37,7 +37,8 @@ pub enum Cumulation {
 }
 
 impl Cumulation {
-    /// Returns the scalar operation that combines two elements, for sums that of `reduce_sum` and so on.
+    /// Returns the scalar operation that combines two elements: the one of `reduce_sum` for sums, the one of
+    /// `reduce_max` for maxima, and so on.
     fn code(self) -> Code {
         match self {
             Cumulation::Sum => Reducer::Sum.code(),

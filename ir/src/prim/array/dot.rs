@@ -78,11 +78,11 @@ impl Dot {
         Dot { batch: swap(&self.batch), contract: swap(&self.contract) }
     }
 
-    /// Emits the cotangent of the left operand from the right operand and the cotangent `ct` of the result, in
-    /// which the axes from `others` on are the right operand's free axes.
+    /// Emits the cotangent of the left operand from the right operand and the cotangent `ct` of the result. The axes of
+    /// `ct` from `others` on are the right operand's free axes.
     ///
-    /// The cotangent is contracted with the right operand over the free axes of the latter. This gives [batch,
-    /// left free, right contracted], the axes of the left operand in another order.
+    /// The cotangent is contracted with the right operand over these free axes. This gives [batch, left free, right
+    /// contracted], the axes of the left operand in another order.
     fn left_cotangent(
         &self,
         b: &Builder<'_>,
@@ -321,7 +321,7 @@ impl ArrayPrimitive for Dot {
         let right_free = self.free(Side::Right, b.shape_of(x[1]).len() - right).len();
         let mut at = self.batch.len();
         if batched[1] && right_free == 0 {
-            // With the right operand on the left, no other free axis precedes the batch axis in the result.
+            // Exchange the operands: then no other free axis precedes the batch axis in the result.
             op = op.swapped();
             operands.reverse();
         } else if batched[1] {

@@ -128,8 +128,8 @@ fn of_permuted(site: &Site<'_>) -> Option<Term> {
     let new = Dot { batch: own(&dot.batch), contract: own(&dot.contract) };
     let (x, y) = (&definition.operands[0].0, site.operands[right].shape()?);
     let x = &x.as_array()?.shape;
-    // The free axes of the new dot come in the order of x; those of the old dot came in the order of the permuted
-    // x.
+    // The free axes of the new dot come in the order of x. The free axes of the old dot came in the order of the
+    // permuted x.
     let sorted = new.free(Side::Left, x.len());
     let before = dot.free(Side::Left, x.len());
     let place = |axis: &usize| sorted.binary_search(&p.permutation[*axis]).ok();
@@ -162,7 +162,7 @@ fn permuted(site: &Site<'_>) -> Option<Term> {
         .then(|| Term::Apply(dot.swapped().into(), vec![Term::Inner(0, 1), Term::Inner(0, 0)]))
 }
 
-/// Rewrites `dot(-x, y)` to `-dot(x, y)`, and `dot(x, -y)` likewise.
+/// Rewrites `dot(-x, y)` and `dot(x, -y)` to `-dot(x, y)`.
 fn of_negated(site: &Site<'_>) -> Option<Term> {
     let (_, negated, other) = with_definition_left(site)?;
     let mut operands = vec![Term::Operand(other), Term::Inner(negated, 0)];
@@ -207,7 +207,7 @@ fn of_broadcast(site: &Site<'_>, sums: bool) -> Option<Term> {
     let own = |axis: usize| b.dims.iter().position(|d| *d == axis);
     let summed: Vec<usize> =
         dot.contract.iter().filter(|(l, _)| own(*l).is_none()).map(|(_, r)| *r).collect();
-    // A sum over an axis of extent 0 would have to be zero; leave products with such an axis unchanged.
+    // Leave products with an axis of extent 0 unchanged: a sum over it would have to be zero.
     if summed.is_empty() == sums || summed.iter().any(|a| y[*a] == 0) {
         return None;
     }

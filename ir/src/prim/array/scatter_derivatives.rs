@@ -70,8 +70,8 @@ impl Scatter {
         let factor = select(zero, number(1.0), u);
         let product = self.write(b, Combine::Mul, unit, indices, factor);
         let product = Expr::new(b, self.read(b, product, indices)) / Expr::new(b, factor);
-        // Count the other updates of the position, and those of them that are zero, by one sum: every update
-        // contributes 1, and a zero update 2³² in addition.
+        // Count, by one sum, the other updates of the position and the zeros among these updates. Every update
+        // contributes 1 to the sum, and a zero update contributes 2³² more.
         let own = select(zero, Literal::i64(ZERO + 1).into(), Literal::i64(1).into());
         let others = b.emit1(Scalar::Sub, &[total(own), own]);
         let zeros_from = |n: i64| b.emit1(Scalar::Ge, &[others, Literal::i64(n * ZERO).into()]);

@@ -183,9 +183,9 @@ impl Window {
         Product::emit(b, dot, [windows, right], &axes)
     }
 
-    /// Emits a product of windows, cropped by `low` in front of its axes and `high` behind (negative numbers,
-    /// as in [`Pad`]) and then sliced with `strides`, if only axes of windows are cropped. The result has fewer
-    /// windows, of an array with fewer zeros around it.
+    /// Emits a product of windows, cropped by `low` in front of its axes and `high` behind (negative numbers, as in
+    /// [`Pad`]) and then sliced with `strides`. The result has fewer windows, of an array with fewer zeros around it.
+    /// Returns `None` unless only axes of windows are cropped.
     ///
     /// ```text
     /// y[stride o - low] = Σ_k x[scale (stride o - low) + k] w[k]

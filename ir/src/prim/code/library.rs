@@ -17,7 +17,7 @@ pub struct Library {
     pub name: &'static str,
     /// The approximate cost of a call, relative to an addition, for the cost model.
     pub flops: u32,
-    /// Whether the function is continuous; a branch cut is a discontinuity, too.
+    /// Whether the function is continuous. A branch cut counts as a discontinuity.
     pub continuity: Continuity,
     /// The rule for the sign of the result.
     pub sign: SignOf,

@@ -1,8 +1,8 @@
 //! Threefry-2x32: the block cipher behind random bits.
 //!
-//! It mixes a counter of two words with a key of two words by twenty rounds of additions, rotations and
-//! exclusive ors, so that every bit of the result depends on every bit of both. Equal counters give equal bits,
-//! and different counters give unrelated bits, so a random array needs no state.
+//! It mixes a counter of two words with a key of two words by twenty rounds of additions, rotations and exclusive ors.
+//! So every bit of the result depends on every bit of the counter and of the key. Equal counters give equal bits, and
+//! different counters give unrelated bits, so a random array needs no state.
 //!
 //! Source: Salmon, Moraes, Dror and Shaw, *Parallel random numbers: as easy as 1, 2, 3* (2011), as JAX
 //! uses it.

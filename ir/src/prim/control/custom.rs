@@ -196,9 +196,9 @@ impl CustomCall {
         Dual { y: y.into(), dy: dy.into() }
     }
 
-    /// Emits forward mode by the reverse rule: `y, k = fwd x` and `dy = bwdᵀ(k) dx`, with residuals `k`. The
-    /// transpose of the latter map is `bwd`, restricted to the cotangents of operands with nonzero tangents.
-    /// `run` says whether the map will be evaluated and not only transposed.
+    /// Emits forward mode by the reverse rule: `y, k = fwd x` and `dy = bwdᵀ(k) dx`, with residuals `k`. The transpose
+    /// of the map from `dx` to `dy` is `bwd`, restricted to the cotangents of operands with nonzero tangents. `run`
+    /// says whether the map will be evaluated and not only transposed.
     fn through_reverse(
         &self,
         cx: &mut RuleCx<'_, '_>,
@@ -402,8 +402,8 @@ impl Primitive for CustomCall {
             let f = m.function(self.function);
             (f.param_types(), f.result_types())
         });
-        // Make every output batched, in the function and in all rules. The tangent of an operand that all members
-        // share is shared too, and its cotangent is summed over the batch.
+        // Make every output batched, in the function and in all rules. If all members share an operand, they share its
+        // tangent, and its cotangent is summed over the batch.
         let slots = inputs.iter().zip(batched).filter(|(ty, _)| ty.has_tangent());
         let moved: Vec<bool> = slots.map(|(_, on)| *on).collect();
         let float = tangents(&outputs).len();

@@ -181,8 +181,7 @@ impl Primitive for LinearSolve {
     ) -> Result<Batched, Problem> {
         let b = cx.b;
         let (parameters, unknowns) = b.with_module(|m| self.counts(m));
-        // Every batch member has its own solution, and so needs its own right-hand side: batch all right-hand
-        // sides.
+        // Batch all right-hand sides, because every batch member has its own solution.
         let mut mask = batched.to_vec();
         mask[parameters..].fill(true);
         let args: Vec<Atom> = (x.iter().zip(batched).zip(&mask))

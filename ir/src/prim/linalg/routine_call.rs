@@ -96,8 +96,8 @@ impl RoutineCall {
         let types = self.result_types();
         let mut results: Vec<Tensor> =
             types.iter().map(Tensor::zeros_of).collect::<Result<_, _>>()?;
-        // If the results are empty, return before making a plan: there may be any number of members, each too
-        // large for a plan's tables.
+        // If the results are empty, return before making a plan. There may be any number of empty members, too large
+        // for a plan's tables.
         if results.iter().all(|y| y.elements() == 0) {
             return Ok(results);
         }

@@ -223,7 +223,7 @@ impl SingularVectors<'_> {
         Ok([orthogonal_part(b, own_u, yu), orthogonal_part(b, own_v, yv)])
     }
 
-    /// Emits `dV` (side 1) or `dU` (side 0) in the columns `read`, whose other side is not read. They are
+    /// Emits `dV` (side 1) or `dU` (side 0) in the columns `read` if the other side is not read. These vectors are
     /// eigenvectors of `BᵀB`, where `B` is `A` (or `Aᵀ`) divided by the largest singular value, so that no square
     /// overflows or underflows.
     ///
@@ -277,8 +277,8 @@ fn singular_solve(b: &Builder<'_>, p: [Atom; 10], read: &Ranges, right: [Atom; 2
     let one = Literal::of(b.dtype_of(s), 1.0).into();
     let (gaps, sums) = (on_own(b, read, one, open_gaps(b, own_s, s, own_c)), plus(b, sj, si));
     let [by_gap, other_by_gap] = [alpha, beta].map(|x| quotient(b, x, gaps));
-    // For i = j the sum of two singular values may be zero, so replace it by 1: the border's formula is used
-    // there.
+    // On the diagonal (i = j) the sum of two singular values may be zero, and the border's formula is used. So replace
+    // the sum by 1 there.
     let other_sums = on_own(b, read, one, sums);
     let others =
         |x: Atom, y: Atom| quotient(b, plus(b, times(b, sj, x), times(b, si, y)), other_sums);

@@ -48,8 +48,8 @@ pub enum Packing {
 }
 
 impl Packing {
-    /// Returns the lossless packings for integers or bools in the range `least..=most`, those with the cheapest
-    /// arithmetic first.
+    /// Returns the lossless packings for integers or bools in the range `least..=most`. The packings with the cheapest
+    /// arithmetic come first.
     pub fn exact(dtype: Dtype, least: i128, most: i128) -> Vec<Packing> {
         let (Some(first), true) = (Literal::exact_integer(dtype, least), !dtype.is_float()) else {
             return Vec::new();

@@ -54,8 +54,8 @@ pub trait ArrayPrimitive: Notation + Clone + Into<Op> {
     /// `is_linear` holds.
     fn transpose(&self, b: &Builder<'_>, x: &[Arg], ct: Atom, into: &mut Cotangents) -> Result<()>;
 
-    /// vmap: emits the primitive over a batch of `size`. The operands marked batched (at least one) have the
-    /// batch on axis 0, and so must the output.
+    /// vmap: emits the primitive over a batch of `size`. The operands marked batched (at least one) have the batch on
+    /// axis 0. The output must have the batch on axis 0, too.
     fn batch(&self, b: &Builder<'_>, size: usize, x: &[Atom], batched: &[bool]) -> Result<Atom>;
 
     /// Lowers the primitive to the target-neutral instruction that backends implement.

@@ -58,8 +58,8 @@ impl fmt::Display for Attr {
     }
 }
 
-/// A primitive's attributes as read from text. The primitive's own parser removes those that it reads; the text parser
-/// then reports the first attribute that remains as unknown.
+/// A primitive's attributes as read from text. The primitive's parser removes each attribute that it reads. The text
+/// parser reports the first remaining attribute as unknown.
 #[derive(Clone, Debug, Default)]
 pub struct Attributes {
     entries: Vec<(String, Attr)>,

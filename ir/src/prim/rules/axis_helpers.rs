@@ -43,8 +43,8 @@ pub(crate) fn rows(ty: &ArrayType, axis: usize) -> impl Iterator<Item = Vec<usiz
     })
 }
 
-/// Returns an array of type `ty` whose elements `next` computes one after the other along `axis` (from
-/// the end with `reverse`), each from its row-major position and the preceding element of its row.
+/// Returns an array of type `ty` whose elements `next` computes one after the other along `axis` (from the end with
+/// `reverse`). For each element, `next` gets its row-major position and the preceding element of its row.
 pub(crate) fn walk(
     ty: &ArrayType,
     axis: usize,

@@ -108,8 +108,9 @@ impl Addressing<'_> {
         Ok(places.iter().copied().chain(kept.map(|a| array.shape[a])).collect())
     }
 
-    /// For concrete indices, returns the row-major position in the array at which each window starts (`None` if
-    /// the index is out of range and dropped), and the positions of a window's elements relative to its start.
+    /// Returns, for concrete indices, the row-major position in the array at which each window starts, and the
+    /// positions of a window's elements relative to its start. The position is `None` if the index is out of range and
+    /// dropped.
     pub(crate) fn places(
         &self,
         array: &[usize],

@@ -224,7 +224,7 @@ pub(crate) fn eval_view(
         Some(fill) => Tensor::full(shape, operands[fill].at(0))?,
         None => Tensor::zeros_of(&ArrayType::new(dtype, shape.clone()))?,
     };
-    // Check this first: if one extent is 0, another may be too large to enumerate its indices.
+    // Return first if the view is empty: if one extent is 0, another may be too large to enumerate its indices.
     if y.elements() == 0 {
         return Ok(y);
     }

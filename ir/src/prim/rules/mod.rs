@@ -122,10 +122,9 @@ impl Accumulator {
 /// The cotangents of an equation's operands, as they accumulate; `None` is zero.
 #[derive(Clone, Debug, Default)]
 pub struct Cotangents {
-    /// Per operand: the sum of the contributions of those uses of the operand that the reverse pass has
-    /// visited so far.
+    /// Per operand: the sum of the contributions from the operand's uses that the reverse pass has visited so far.
     pub total: SmallVec<[Option<Accumulator>; 2]>,
-    /// Whether the rule was given the negated cotangents, so that its contributions are negated too.
+    /// Whether the rule was given the negated cotangents. Then its contributions are the negated ones, too.
     pub negated: bool,
 }
 

@@ -63,9 +63,8 @@ pub(crate) fn called(op: &Op) -> Option<FuncId> {
     op.opened(Role::is_call)
 }
 
-/// Returns `f` with calls inlined, with only the results from `first` on, and with the ordinary
-/// parameters marked in `linear` as linear ones (and so last). The error names the equation that is not
-/// linear as written.
+/// Returns `f` with calls inlined and with only the results from `first` on. The ordinary parameters marked in `linear`
+/// become linear ones, and so come last. The error names the equation that is not linear as written.
 pub(super) fn linear_part(
     module: &mut Module,
     f: FuncId,

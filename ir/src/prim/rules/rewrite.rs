@@ -68,8 +68,8 @@ pub enum Equality {
     Site {
         /// Whether the rule may apply to an equation with this primitive.
         outer: fn(&Op) -> bool,
-        /// The primitives that the rule needs among the definitions of operands. The rule is called for every
-        /// combination of such definitions, and once without definitions.
+        /// The primitives that the rule looks for in the definitions of operands. The rule is called for every
+        /// combination of definitions by these primitives, and once without definitions.
         inner: fn(&Op) -> bool,
         /// Returns a term that the equation equals; `None` if the rule does not apply.
         equal: fn(&Site<'_>) -> Option<Term>,

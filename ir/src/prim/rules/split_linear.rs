@@ -99,9 +99,8 @@ pub(crate) fn separated(
     draft.finish(m, results)
 }
 
-/// Returns `f` with calls inlined, with only the results from `first` on, and with the ordinary
-/// parameters marked in `linear` as linear ones (and so last). Loops and branches that also compute
-/// other values are split.
+/// Returns `f` with calls inlined and with only the results from `first` on. The ordinary parameters marked in `linear`
+/// become linear ones, and so come last. Loops and branches that also compute other values are split.
 ///
 /// # Errors
 /// [`Kind::NotLinear`](crate::Kind::NotLinear), with the line of the primitive at fault.

@@ -91,7 +91,7 @@ fn of_atom(texts: &[Text], a: Atom) -> Text {
     }
 }
 
-/// Returns the text of a number; some well-known constants are printed by name, small powers of two as such.
+/// Returns the text of a number. Some well-known constants are printed by name, and powers of two below 2⁻²⁰ as powers.
 fn constant(l: Literal) -> String {
     use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, LN_2, LOG2_E, LOG10_E};
     let known = [

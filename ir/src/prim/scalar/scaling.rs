@@ -7,7 +7,7 @@ use crate::lang::literal::Literal;
 use crate::prim::rules::rewrite::{Equality, Exactness, Rewrite, Site, Term, When};
 use crate::prim::{Code, Op};
 
-/// Rewrites `-(x c)` to `x (-c)`, and `-(x / c)` likewise, for a literal `c`.
+/// Rewrites `-(x c)` to `x (-c)`, and `-(x / c)` to `x / (-c)`, for a literal `c`.
 pub(super) const NEG_SCALE: Rewrite = Rewrite {
     name: "neg-scale",
     rule: Equality::Site {
@@ -20,7 +20,8 @@ pub(super) const NEG_SCALE: Rewrite = Rewrite {
     why: "the constant takes the sign",
 };
 
-/// Rewrites `(x c) d` to `x (c d)`, and quotients likewise, for literals `c` and `d`.
+/// Rewrites `(x c) d` to `x (c d)` for literals `c` and `d`, and combines two divisions or a product and a division in
+/// the same way.
 pub(super) const SCALE_SCALE: Rewrite = Rewrite {
     name: "scale-scale",
     rule: Equality::Site { outer: is_scaling, inner: is_scaling, equal: twice },

@@ -152,7 +152,8 @@ macro_rules! indexed {
         extern "C" fn wide(n: i64, x: f64) -> f64 {
             match n {
                 $($($number => <$source as crate::math::Parted>::here(x),)+)?
-                // A loop program may have any number, a primitive only those that `f` takes.
+                // A loop program may have any number n, also one that does not fit the type of the parameter of `f`;
+                // the result is then NaN.
                 _ => n.try_into().map_or(f64::NAN, |n| $f(n, x)),
             }
         }

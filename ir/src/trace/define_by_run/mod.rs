@@ -107,7 +107,7 @@ impl Recording {
         (self.values.live() + self.written + self.functions) as u64
     }
 
-    /// Counts the bytes of the draft's last equation, which defines `values` values, and those of the module's
+    /// Counts the bytes of the draft's last equation, which defines `values` values, and the bytes of the module's
     /// functions.
     fn count_equation(&mut self, draft: &Draft, values: usize, module: &Module) {
         let equation = draft.equations().last().map_or(0, Equation::bytes);
@@ -233,8 +233,8 @@ impl Trace {
         Ok(outputs)
     }
 
-    /// Gives a value number of its own to each differentiated output that is the same atom as an operand or another
-    /// output, so that the reverse pass differentiates this use of the value and no other.
+    /// Gives a new value number to each differentiated output that is the same atom as an operand or another output. So
+    /// the reverse pass differentiates this use of the value and no other.
     fn tell_apart(
         &mut self,
         outputs: &mut Atoms,

@@ -280,7 +280,8 @@ pub(super) trait Arithmetic {
     /// Returns the recorded value of atom `a`, of type `ty`; a literal is broadcast to the shape of `ty`.
     fn read(&mut self, a: Atom, ty: &Type) -> Result<Self::Value, Problem>;
 
-    /// Runs the transpose `back` on its arguments; returns the cotangents of those operands that get one.
+    /// Runs the transpose `back` on its arguments. Returns the cotangents of the operands to which the transpose gives
+    /// one.
     fn run(
         &mut self,
         back: &Back,
@@ -337,8 +338,8 @@ impl<V> Cotangents<V> {
     }
 }
 
-/// Runs one step of the reverse pass: removes the cotangents of its outputs from `cts`, and adds to those of its
-/// operands.
+/// Runs one step of the reverse pass: removes the cotangents of the step's outputs from `cts`, and adds to the
+/// cotangents of its operands.
 pub(super) fn pull_back<X: Arithmetic>(
     x: &mut X,
     level: &Level,

@@ -291,8 +291,8 @@ fn without_body(
     })
 }
 
-/// Returns `f` without those residual parameters that it does not read, and the residuals that remain. The
-/// residuals are the first parameters of `f`.
+/// Removes from `f` the residual parameters that it does not read. The residuals are the first parameters of `f`.
+/// Returns the new function and the remaining residuals.
 fn read_only(
     transforms: &mut dyn Regions,
     module: &mut Module,

@@ -122,8 +122,8 @@ impl Recorded {
         &self.tensors
     }
 
-    /// Returns the cotangents of the arguments, given those of the results; each cotangent has the type of its
-    /// result. The cotangent of an argument that is not a float is zero.
+    /// Returns the cotangents of the arguments, given the cotangents of the results, each of the type of its result.
+    /// The cotangent of an argument that is not a float is zero.
     ///
     /// # Errors
     /// Returns an error if a derivative does not exist, or a Rust function that the program calls fails.
@@ -237,7 +237,8 @@ impl fmt::Display for Recorded {
                 rows.push([format!(".. {} more ..", hidden.len()), String::new(), String::new()]);
             }
             let at = self.draft.locations().get(i).copied().flatten();
-            // Residuals of the equation's forward function have the value numbers that follow those of its outputs.
+            // The residuals of the equation's forward function are numbered after the outputs, up to the outputs of the
+            // next equation.
             let end = self.draft.equations().get(i + 1).and_then(|e| e.outputs.first());
             let first = e.outputs.first().map_or(0, |y| y.as_u32());
             let end = end.map_or(types.len() as u32, |y| y.as_u32());

@@ -122,8 +122,9 @@ impl Trace {
 }
 
 impl Pullback {
-    /// Returns the cotangents of the arguments, given those of the results; `None` stands for zero. The equations
-    /// of the reverse pass are added to the recording, or to the closure being traced in it.
+    /// Returns the cotangents of the arguments, given the cotangents of the results; `None` stands for zero. The
+    /// equations of the reverse pass are added to the recording or, if a closure is being traced in the recording, to
+    /// that closure.
     pub fn pull(&self, cotangents: &[Handle], at: Loc) -> Vec<Option<Handle>> {
         let here = |t: &mut Trace| t.frames.first().is_some_and(|f| f.id == self.frame);
         if with_trace(here) != Some(true) {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// A concrete value of a recording. A scalar is stored inline, without a buffer.
 #[derive(Clone, Debug)]
 pub(super) enum Stored {
-    /// No value: the equation failed, or the value was dropped since no later step reads it.
+    /// The value does not exist: the equation failed, or the value was dropped since no later step reads it.
     Gone,
     /// A scalar of any dtype.
     Scalar(Literal),

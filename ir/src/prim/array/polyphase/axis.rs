@@ -132,8 +132,9 @@ impl AxisSum {
     pub(super) fn best(self) -> Option<AxisPlan> {
         let (over_elements, over_taps) = (self.plan(false), self.plan(true));
         match (over_elements, over_taps) {
-            // If the plan along the elements has no remainders, the plan along the taps must have at most the
-            // fraction `LESS` of its terms, because remainders cost more than their terms.
+            // If the plan along the elements has no remainders, it is preferred, because remainders cost more than
+            // their terms. The plan along the taps is then chosen only if it has at most the fraction `LESS` of its
+            // terms.
             (Some(a), Some(b)) => {
                 let worth = if a.phases == 1 { LESS } else { 1.0 };
                 Some(if b.work() <= worth * a.work() { b } else { a })

@@ -56,9 +56,8 @@ impl Cond {
         }
     }
 
-    /// Derives every branch such that all derived branches have the same signature: a parameter or result that
-    /// one branch needs is forced in all. Returns the derived branches and the mask of those parameters or
-    /// results.
+    /// Derives every branch such that all derived branches have the same signature. If one branch needs a parameter or
+    /// result, it is forced in all branches. Returns the derived branches and the mask of these parameters or results.
     fn fixed_point<T>(
         &self,
         mut ask: impl FnMut(FuncId, &[bool]) -> Result<T, Problem>,

@@ -249,7 +249,7 @@ impl CheckpointSlots {
         (element(b, self.iterations, at), carries)
     }
 
-    /// Frees the last slot in use if its carries are those at the start of iteration `iteration`.
+    /// Frees the last slot in use if iteration `iteration` starts with the carries that the slot holds.
     pub(super) fn without(mut self, b: &Builder<'_>, iteration: Atom) -> CheckpointSlots {
         let last = calc(b, Scalar::Sub, self.held, number(1));
         let done = calc(b, Scalar::Eq, element(b, self.iterations, last), iteration);

@@ -64,7 +64,7 @@ pub struct Replay {
 
 notation!(Replay = "replay" { ahead, step, lin, spec(trip, condition, reads, direction, takes) });
 
-/// A `Replay` whose slots are separated into those of values and those of tangents.
+/// A `Replay` with the slots of values and the slots of tangents in separate lists.
 struct ReplayParts {
     ahead: FuncId,
     step: FuncId,
@@ -147,8 +147,8 @@ fn linearize_varying(
     let (op, sources) = cx.b.with_module(|m| {
         let slots = of.tangent_slots(&active, &derived.active_out, 0);
         let lin = of_all(m, &derived, part.function, &part.read)?;
-        // As in a loop without checkpoint slots, tangents that no iteration changes become constants, so that
-        // cotangents are added in the same order.
+        // Tangents that no iteration changes become constants, so that cotangents are added in the same order as for a
+        // loop without checkpoint slots.
         let (lin, tangents, sources) = with_constant_tangents(m, lin, slots)?;
         let spec = LoopSpec { trip, direction: of.spec.direction, takes };
         let mut of = ReplayParts { ahead: derived.lin, step: part.function, lin, spec, tangents };
@@ -786,7 +786,7 @@ impl Primitive for Replay {
     }
 
     fn samples(module: &mut Module) -> Vec<Sample> {
-        // The derivatives of the sample loops contain a `replay` too; this sample tests one by itself.
+        // This sample tests a `replay` by itself; derivatives of the sample loops contain others.
         sample(module).into_iter().collect()
     }
 }

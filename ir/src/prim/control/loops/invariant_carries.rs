@@ -77,9 +77,9 @@ pub(super) fn with_constant_tangents(
     Ok((lin, slots, outputs(&same)))
 }
 
-/// Turns a carry slot, among those of the parameters of `f` from `first` on, into a constant if its result is
-/// that parameter itself. Returns the function without these results, and for each original result the slot that
-/// was turned, if any.
+/// Turns carries that no iteration changes into constants, for the parameters of `f` from position `first` on. A carry
+/// does not change if its result is the parameter itself. Returns the function without these results, and for each
+/// original result the slot that became a constant, if any.
 fn make_constant(
     module: &mut Module,
     f: FuncId,
@@ -111,7 +111,7 @@ fn make_constant(
     Ok((module.add(less)?, same))
 }
 
-/// Returns the number of results that iterations change: those that do not equal their parameter.
+/// Returns the number of results that iterations change, that is, of results that do not equal their parameter.
 fn changed(same: &[Option<usize>]) -> usize {
     same.iter().filter(|s| s.is_none()).count()
 }

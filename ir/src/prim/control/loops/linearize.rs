@@ -282,8 +282,7 @@ impl Loop {
         slots.map(|(slot, _)| tangent(slot)).collect()
     }
 
-    /// Returns the tangents of those operands whose parameters are marked as having one, with zeros for absent
-    /// tangents.
+    /// Returns a tangent for each operand whose parameter is marked as having one; zeros stand for absent tangents.
     pub(super) fn tangents(
         &self,
         cx: &RuleCx<'_, '_>,
@@ -297,8 +296,8 @@ impl Loop {
         operands.map(|(_, (x, dx))| dx.unwrap_or_else(|| super::zero_tangent(cx.b, *x))).collect()
     }
 
-    /// Pairs the outputs (including the trip count, if it is an output) with the tangents `dy` of those outputs
-    /// that have one.
+    /// Pairs the outputs with their tangents. `dy` holds the tangents of the outputs that have one; the trip count, if
+    /// it is an output, has none.
     pub(super) fn dual(&self, y: Vec<Atom>, active_out: &[bool], dy: &[Atom]) -> Dual {
         let trips = (0..self.trips()).map(|_| None);
         let dy = scatter_tangents(active_out, dy).into_iter().chain(trips).collect();
@@ -359,7 +358,8 @@ struct ResidualSources<'a, 'b, 'm> {
     /// Per result of `fwd`: whether it may be computed outside the loop, because it is an array that depends on
     /// constants alone.
     known: Vec<bool>,
-    /// The results of the new forward body, as values of `fwd`: those of the body, then residuals to stack.
+    /// The results of the new forward body, as values of `fwd`: first the results of the body, then the residuals to
+    /// stack.
     results: Vec<Atom>,
     /// The results of `fwd`, by index, that are computed outside the loop.
     hoisted: Vec<usize>,
@@ -378,7 +378,7 @@ impl<'a, 'b, 'm> ResidualSources<'a, 'b, 'm> {
             let fwd = m.get(derived.fwd);
             // Values of a function with ordered effects stay inside the loop.
             let mut known = vec![false; fwd.results.len()];
-            // Values of a function that reads arrays that these iterations may overwrite stay inside too.
+            // If the iterations may overwrite arrays, the values of the forward function stay inside the loop, too.
             let written = memory == Memory::Written && m.writes(derived.fwd);
             if m.effects(derived.fwd) != Effects::Ordered && !written {
                 let parts = regions.unzip(m, derived.fwd, &constant)?;

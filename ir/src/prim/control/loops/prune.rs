@@ -1,5 +1,5 @@
-//! Prunes a loop to the outputs that are read: removes stacked results that are not read, and carries that are
-//! not read and on which nothing else depends.
+//! Prunes a loop to the outputs that are read. A stacked result that is not read is removed. A carry that is not read
+//! is removed if no remaining value depends on it.
 
 use super::{Binding, Loop, TripCount};
 use crate::lang::function::FuncId;

@@ -10,8 +10,8 @@ use crate::lang::stack::deeper;
 use crate::map::{OrderedMap, OrderedSet};
 use crate::prim::{Effects, Region, Role};
 
-/// Returns `f` without its ordered effects (calls of Rust functions without results), including those of
-/// functions that it runs. Derivative rules are unchanged.
+/// Returns `f` without its ordered effects (calls of Rust functions without results). The effects of functions that `f`
+/// runs are removed, too; derivative rules are unchanged.
 pub(super) fn without_effects(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
     strip_once(module, f, &mut OrderedMap::default())
 }
@@ -51,8 +51,8 @@ fn strip_once(
     Ok(stripped)
 }
 
-/// Returns whether `f` runs, at any depth, an equation with a derivative rule such that the equation's function
-/// or its rule has effects that a user can observe.
+/// Returns whether `f` runs, at any depth, an equation with a derivative rule and with effects that a user can observe.
+/// The effects may be those of the equation's function or of its rule.
 pub(super) fn rules_have_effects(module: &Module, f: FuncId) -> bool {
     let mut met = OrderedSet::default();
     let mut left = vec![f];

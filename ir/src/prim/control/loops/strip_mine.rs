@@ -128,9 +128,9 @@ impl Loop {
             params.iter().zip(x).map(operand).collect()
         };
         let given = some(first, blocks * block);
-        // Emit the rows of the remaining iterations before all iterations, so that the reverse pass adds the
-        // cotangents of these rows after all iterations, in the same order as for the unsplit loop: a value may
-        // be read both by rows and as a whole.
+        // Emit the rows of the remaining iterations before all iterations. Then the reverse pass adds the cotangents of
+        // these rows after all iterations, in the same order as for the unsplit loop. The order matters if a value is
+        // read both by rows and as a whole.
         let mut behind = if rest == 0 { Vec::new() } else { some(last, rest) };
         let y = match block {
             1 => self.part(b, number(first), blocks, &given, self.carries),
