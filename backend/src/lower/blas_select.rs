@@ -18,8 +18,8 @@ use super::strided_layout::{Strided, strided, strided_within};
 use crate::machine::MachineModel;
 use std::collections::BTreeSet;
 
-/// Returns the library call that computes node `id`; `None` if it is no contraction of floats, is too small
-/// for a call, or has an operand that is not a matrix in memory.
+/// Returns the library call that computes node `id`. Returns `None` if the node is no contraction of floats, is too
+/// small for a call, or has an operand that is not a matrix in memory.
 pub(crate) fn plan(graph: &Graph, id: NodeId) -> Option<Product> {
     Extents::of(graph, id).filter(|e| worthwhile(e, graph.machine))?;
     let node = &graph.nodes[id];
@@ -61,8 +61,8 @@ pub(crate) fn product(graph: &Graph, id: NodeId, [lhs, rhs]: [&Strided; 2]) -> O
     terms.sort_by_key(|(_, s, _, _)| -s);
     let mut added = Vec::new();
     let k = longest(terms, &mut added);
-    // With several groups of terms, a loop nest accumulates in memory instead of registers, so calls already
-    // pay from a quarter of `library_products` on.
+    // If there are several groups of terms, a loop nest would accumulate in memory instead of registers. So library
+    // calls already pay from a quarter of `library_products` on.
     let machine = graph.machine;
     let least = MachineModel { library_products: machine.library_products / 4, ..machine };
     if !added.is_empty() && !pays([m.0, n.0, k.0], least) {

@@ -8,8 +8,9 @@ use tapeloom_ir::{Dtype, Shape};
 /// is the right one, axis of that operand).
 type Target = SmallVec<[(bool, usize); 2]>;
 
-/// Returns, for each axis of a contraction's output, the operand axes that run along it. Axis i of the output is axis
-/// `order[i]` of the list of the batch, the free axes of the left operand, and those of the right one.
+/// Returns, for each axis of a contraction's output, the operand axes that run along it. The list of candidates has the
+/// batch axes, then the free axes of the left operand, then the free axes of the right operand. Axis i of the output is
+/// entry `order[i]` of this list.
 pub(crate) fn contract_outputs(
     batch: &[(usize, usize)],
     contract: &[(usize, usize)],

@@ -39,8 +39,8 @@ pub(crate) struct Tapes {
     done: usize,
     /// For each finished kernel, the tapes on which records may remain when it ends.
     left: PrimaryMap<KernelId, BTreeSet<TapeId>>,
-    /// For the current kernel: the tape of each loop, by the node of the loop's first result, with (result
-    /// number, offset in bytes of the result's field in a record) for each result that is a tape.
+    /// The tape of each loop of the current kernel, keyed by the node of the loop's first result. The list has an entry
+    /// for each result that is a tape: the result's number, and the offset in bytes of its field in a record.
     pub(crate) known: OrderedMap<NodeId, (TapeId, Vec<(usize, usize)>)>,
 }
 
@@ -59,8 +59,8 @@ impl Tapes {
         }
     }
 
-    /// Finishes a kernel. If no result of the kernel is a tape, appends statements that truncate each tape written by
-    /// the kernel or its callees to the length that the tape had when the kernel began.
+    /// Finishes a kernel. If no result of the kernel is a tape, appends statements that truncate the tapes written by
+    /// the kernel and its callees. Each tape gets the length that it had when the kernel began.
     pub(crate) fn cut(&mut self, kernel: &mut Kernel, results: &[Type]) {
         let mut written: BTreeSet<TapeId> = (self.done..self.all.len()).map(TapeId::new).collect();
         visit(&kernel.body, &mut |s| {

@@ -180,7 +180,7 @@ impl<'a> Convert<'a> {
         }))
     }
 
-    /// Returns the equations that loop trees compute: those of their scalars and stores.
+    /// Returns the equations that loop trees compute: the equations of the trees' scalars and stores.
     fn origins_of_trees(&self, trees: &[Tree]) -> Origins {
         let mut nodes = Vec::new();
         self.nodes_of(trees, &mut nodes);

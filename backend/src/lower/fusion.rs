@@ -309,7 +309,7 @@ impl FusionState<'_> {
         // the position of the extremum (of argmax and argmin).
         let mut totals: Vec<Option<(Index, Arg, Arg)>> = Vec::new();
         if folds && accumulator.is_none() {
-            // Each total starts at the identity of the fold.
+            // Start each total at the identity of the fold, for every unrolled output.
             for index in self.unrolled(m, depth, false) {
                 let mut along = self.bound[m].clone();
                 along.extend(index);
@@ -357,8 +357,8 @@ impl FusionState<'_> {
                     let (var, position) = vars[self.slot(m, &along)];
                     if let Some(at) = position {
                         let i = self.index_value(&fold[0].1);
-                        // Both variables, the extremum and its position, change in every iteration, so
-                        // expressions that read them belong in this block, not further out; both are read
+                        // The extremum and its position are two variables, and both change in every iteration. So
+                        // expressions that read them belong in this block, not further out. Both variables are read
                         // before either is set.
                         let here = self.blocks.len() - 1;
                         let outer = std::mem::replace(&mut self.var_levels[var], here);

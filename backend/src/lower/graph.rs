@@ -331,8 +331,9 @@ impl Graph {
     }
 
     /// Returns whether a node reads `base` through an operand other than number `slot`. An operand may be the initial
-    /// value of another result of the region. It counts if it is all of `base`, since that result might take over the
-    /// memory, too. If it is a part of `base`, it does not count, because it is copied before the region runs.
+    /// value of another result of the region. Such an operand counts as a read if it is all of `base`, since the other
+    /// result might take over the memory of `base`. If it is a part of `base`, it does not count, because it is copied
+    /// before the region runs.
     pub(crate) fn reads_beside(&self, id: NodeId, slot: usize, base: NodeId) -> bool {
         let node = &self.nodes[id];
         let initial_values =

@@ -12,7 +12,7 @@ use tapeloom_ir::{Literal, Tensor, parse_module};
 #[track_caller]
 fn same(body: &str) {
     let text = format!("func @f(%x: f64[100], %w: f64[100], %i: i64[], %j: i64[]) -> {body}");
-    // In the text form, the names of values must be numbers.
+    // Replace the names by numbers, because the text form requires numbers as names of values.
     let text = ["%x", "%w", "%i", "%j"]
         .iter()
         .enumerate()

@@ -114,7 +114,7 @@ pub(crate) struct RegionStep {
 }
 
 impl RegionStep {
-    /// Returns the nodes that the region reads (operands), then those that it writes (results).
+    /// Returns first the nodes that the region reads (its operands), then the nodes that it writes (its results).
     pub(crate) fn nodes(&self) -> impl Iterator<Item = NodeId> {
         self.operands.iter().map(|p| p.node).chain(self.results.iter().copied())
     }

@@ -1,9 +1,9 @@
 //! Library products write their result in the order of axes in which it is read.
 //!
 //! The result of a contraction has the axes of the batch, the free axes of the left operand, and those of the right
-//! one. If it is read only through one permutation, such as that to the layout of images, a copy would follow, or every
-//! reader would read at large strides. The library writes a matrix at any strides, so the node takes the permuted
-//! order.
+//! one. If it is read only through one permutation, such as the permutation to the layout of images, a copy would
+//! follow, or every reader would read at large strides. The library writes a matrix at any strides, so the node takes
+//! the permuted order.
 //!
 //! ```text
 //! %2: f32[4,28,28,128] = dot ..

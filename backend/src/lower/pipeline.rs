@@ -32,8 +32,8 @@ pub fn plan(module: &Module, func: FuncId) -> Result<(Program, Plan), Problem> {
     plan_on(&Options::default(), module, func)
 }
 
-/// Returns, as text, the loop trees of a function and before them those of its callees: they show which equations
-/// share a loop, and which values have memory.
+/// Returns, as text, the loop trees of a function, after the loop trees of its callees. They show which equations share
+/// a loop, and which values have memory.
 ///
 /// ```
 /// use tapeloom_backend::loop_trees;

@@ -195,7 +195,7 @@ impl Convert<'_> {
         Ok(Stmt::Nest { body: code, origins: self.origins(r) })
     }
 
-    /// Returns the equations that a region computes: its own one, and those of the kernels that it runs.
+    /// Returns the equations that a region computes: its own equation, and the equations of the kernels that it runs.
     fn origins(&self, r: &RegionStep) -> Origins {
         let kernels = self.graph.regions[r.region].kind.kernels();
         let own = self.origins_of_nodes([r.first]);

@@ -30,9 +30,9 @@ pub(crate) struct Region {
     /// Results whose initial value is an operand, as (operand number, result number). If the operand has no
     /// later reader, the result takes over its memory; otherwise the operand is copied first.
     pub(crate) initial_values: Vec<(usize, usize)>,
-    /// For a loop: the indices of carried results that iterations cannot compute in place, so that each has two
-    /// buffers, which are swapped. For a branch: the indices of results that some branches compute in other memory and
-    /// then copy.
+    /// For a loop: the indices of carried results that iterations cannot compute in place. Each of these results has
+    /// two buffers, which are swapped after each iteration. For a branch: the indices of results that some branches
+    /// compute in other memory and then copy.
     pub(crate) double_buffered: Vec<usize>,
     /// The indices of the results that are tapes: each iteration of the loop writes a record to such a tape.
     pub(crate) written: Vec<usize>,

@@ -164,8 +164,8 @@ func @f(%0: f64[3], %1: f64[2,3], %2: i64[]) -> {body}"
         assert_eq!(others, 3 * 2 + 1);
     }
 
-    /// Calls of functions without elements are inlined, and so are single calls and calls of small functions:
-    /// no call is left.
+    /// The lowered program must have no call: calls of functions without elements, single calls and calls of small
+    /// functions are inlined.
     #[test]
     fn some_calls_do_not_stay() {
         check(

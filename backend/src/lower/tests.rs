@@ -58,8 +58,8 @@ pub(super) fn check_all(module: &Module, f: FuncId, all: &[&[Tensor]], tolerance
         let want = eval(module, f, args).unwrap();
         let got = loop_ir::shadow(&program, args).unwrap_or_else(|e| panic!("{e}\n{program}"));
         assert_eq!(got.len(), want.len());
-        // The compiled program has fewer lanes than `program`, so its float sums have another order: the
-        // interpreter runs it, too.
+        // The interpreter must run the compiled program, too, because it has fewer lanes than `program`, and so adds
+        // floats in another order.
         let few = loop_ir::eval(&compiled, args).unwrap();
         let native = machine.call(&args.iter().collect::<Vec<_>>()).unwrap();
         let counted = limited.call(&args.iter().collect::<Vec<_>>()).unwrap();
@@ -110,9 +110,9 @@ fn every_sample_of_every_primitive() {
     }
 }
 
-/// A value that is recomputed through two views is computed twice, and so are its recomputed operands. Without a limit,
-/// a sum by doubling or a stencil would have as many terms as there are paths to its operands. The test expects loops
-/// that grow only with the text of the program.
+/// A value that is recomputed through two views is computed twice, and its recomputed operands are computed twice, too.
+/// Without a limit, a sum by doubling or a stencil would have as many terms as there are paths to its operands. The
+/// test expects loops that grow only with the text of the program.
 #[test]
 fn views_of_large_arrays_do_not_multiply_recomputation() {
     let lines = |levels: usize| {

@@ -64,7 +64,7 @@ pub(crate) struct Calls {
     /// The other kernels in the order of their numbers (callees before callers), each with whether its body
     /// replaces its calls.
     pub(crate) kept: Vec<(Unit, bool)>,
-    /// For the report: the decision for each function that the user outlined.
+    /// The rows of the report: the decision for each function that the user outlined.
     pub(crate) rows: Vec<CallRow>,
 }
 
@@ -77,8 +77,7 @@ struct UnitFacts {
     sites: usize,
     outlined: bool,
     kept: bool,
-    /// For each different way in which loops and branches run the function, the arguments that it may
-    /// overwrite.
+    /// The arguments that the function may overwrite, once for each different way in which loops and branches run it.
     bodies: BTreeSet<Donation>,
 }
 

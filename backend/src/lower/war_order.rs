@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// most this number of reads times the number of candidates.
 const FOLLOWED: usize = 64;
 
-/// Returns the views of overwritten arrays that are copied first, as (node, operand number): those that have
+/// Returns the views of overwritten arrays that are copied first, as (node, operand number). A view is copied if it has
 /// at most 1/`copied_view_ratio` of the array's elements.
 pub(crate) fn copied(graph: &Graph, donation: &Donation) -> BTreeSet<(NodeId, usize)> {
     let mut copied = BTreeSet::new();
@@ -84,8 +84,8 @@ fn bases(graph: &Graph, id: NodeId) -> impl Iterator<Item = NodeId> {
     slots.filter_map(|slot| node.operands[slot].node())
 }
 
-/// Reorders the candidates so that an update comes after the readers of its base (the array whose memory it
-/// overwrites), except for readers that depend on the update. Otherwise the order is unchanged.
+/// Reorders the candidates so that an update comes after the readers of its base (the array whose memory the update
+/// overwrites). Readers that depend on the update stay after it. Otherwise the order is unchanged.
 pub(crate) fn in_order(graph: &Graph, candidates: Vec<FusionCandidate>) -> Vec<FusionCandidate> {
     let waits = waits(graph, &candidates);
     let pass = phase_order::required_passes(graph);
@@ -104,8 +104,8 @@ pub(crate) fn in_order(graph: &Graph, candidates: Vec<FusionCandidate>) -> Vec<F
         waiting[update] += 1;
         waited[reader].push(update);
     }
-    // For each pass: the candidates that are not yet in the new order, and those among them whose predecessors are all
-    // in the new order.
+    // The candidates that are not yet in the new order, for each pass. `ready` holds the candidates among them whose
+    // predecessors are all in the new order.
     let [mut rest, mut ready] = [const { BTreeMap::<u8, BTreeSet<usize>>::new() }; 2];
     for (m, pass) in pass.iter().enumerate() {
         rest.entry(*pass).or_default().insert(m);
@@ -178,7 +178,7 @@ fn late(
     let mut taker: SecondaryMap<NodeId, Option<usize>> = SecondaryMap::new();
     for (m, candidate) in candidates.iter().enumerate() {
         for base in bases(graph, candidate.node) {
-            // Of several updates of one base, the last one may take over the memory.
+            // If several updates have one base, the last update may take over the base's memory.
             taker[base] = Some(m);
         }
     }
@@ -196,9 +196,10 @@ fn late(
     let mut followed = candidates.len().saturating_mul(FOLLOWED);
     for (update, readers) in readers.iter().enumerate() {
         let Some(last) = readers.last() else { continue };
-        // Per candidate, from the update on: whether it runs after the update in any case. It does if it reads results
-        // of the update or of such a candidate, if it is the ordered effect after one of them, or if its pass (a
-        // forward or reverse pass of the program) begins after the pass of one of them has ended.
+        // Per candidate, from the update on: whether it runs after the update in any case. This holds if the candidate
+        // reads results of the update, or is the ordered effect after it, or if the candidate's pass begins after the
+        // pass of the update has ended. It also holds if one of these is true of another candidate for which it holds,
+        // in place of the update.
         let mut after: Vec<bool> = vec![true];
         let mut passes = BTreeSet::from([pass[update]]);
         for (waits, own) in waits.iter().zip(pass).take(*last + 1).skip(update + 1) {

@@ -115,7 +115,7 @@ fn by_size(lives: &[Lifetime], page_bytes: usize) -> Option<(Vec<usize>, usize)>
 /// Places buffers in the order of their first steps, each in the smallest free hole that holds it.
 fn by_time(lives: &[Lifetime], page_bytes: usize) -> Option<(Vec<usize>, usize)> {
     let mut order: Vec<usize> = (0..lives.len()).collect();
-    // Of buffers with the same first step, the largest comes first.
+    // Place the largest buffer first among buffers with the same first step.
     order.sort_by_key(|i| (lives[*i].first, usize::MAX - lives[*i].bytes));
     let mut ends: BTreeSet<(usize, usize)> = BTreeSet::new();
     let mut offsets = vec![0; lives.len()];
@@ -249,8 +249,8 @@ mod tests {
 
     #[test]
     fn small_buffers_do_not_stand_in_the_way_of_large_ones() {
-        // In the order of first steps, the small buffer lies where the second large array would go; the test
-        // expects a lower peak.
+        // If buffers are placed in the order of first steps, the small buffer lies where the second large array would
+        // go. The test expects a placement with a lower peak.
         let lives = [life(0, 1, 9000), life(1, 4, 9000), life(2, 4, 100), life(3, 4, 9000)];
         let (_, peak) = plan(&lives, PAGE).unwrap();
         let (_, in_order) = by_time(&lives, PAGE).unwrap();

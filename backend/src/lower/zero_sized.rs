@@ -137,7 +137,8 @@ mod tests {
             // The smaller extents are 2, not 1, since axes of extent 1 have no loop.
             assert_eq!(size(text, 4000, 5000), size(text, 2, 2), "{text}");
         }
-        // Identities are filled by loops. Fills of arrays that are too large for the cache share no loop.
+        // Loops fill the identities, the results of the sums over no elements. The two loops stay separate, because
+        // arrays that are too large for the cache share no loop.
         let sums = "func @f(%0: f64[N,M,0], %1: f64[N,0], %2: f64[0,M]) -> (f64[N,M], f64[N,M]) {
             %3: f64[N,M] = reduce_sum{axes=[2]} %0
             %4: f64[N,M] = dot{lhs_batch=[], rhs_batch=[], lhs_contract=[1], rhs_contract=[0]} %1, %2

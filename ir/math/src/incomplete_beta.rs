@@ -151,7 +151,7 @@ fn front(a: f64, b: f64, x: f64, y: f64) -> f64 {
 /// For a < 1 they are the scores of the density divided by a, and likewise for b, because `1/a` and its powers
 /// would cancel in the polynomial.
 struct Scores {
-    /// `1/a` if a < 1, otherwise 0; and likewise `1/b`.
+    /// The first number is `1/a` if a < 1, otherwise 0. The second number is `1/b` if b < 1, otherwise 0.
     shifts: [f64; 2],
     u: f64,
     v: f64,

@@ -70,7 +70,7 @@ const ASIN: Coefficients = Coefficients(
 );
 
 /// Returns a polynomial at `x` by Horner's rule over all powers. Where the signs of the coefficients alternate,
-/// separate sums of the even and the odd powers would be larger than their total, and so would their errors.
+/// separate sums of the even and the odd powers would be larger than their total, and would have larger errors.
 #[inline(always)]
 fn one_by_one<N: Number>(of: Coefficients, x: N) -> N {
     let c = N::Float::coefficients(of);

@@ -23,7 +23,8 @@ const ABOVE_ROOT: Constant = Constant(
     f64::from_bits(1f64.to_bits() - ROOT.0.to_bits()),
     f32::from_bits(1f32.to_bits() - ROOT.1.to_bits()),
 );
-/// The coefficients of the series: `2/3, 2/5, 2/7, …` in s² for f64, and those of P in f for f32.
+/// The coefficients of the series for ln(1 + f). For f64 these are `2/3, 2/5, 2/7, …` in powers of s², for f32 the
+/// fitted coefficients of P in powers of f.
 const LOG: Coefficients = Coefficients(
     &{
         let (mut c, mut i) = ([0.0; 10], 0);
@@ -100,8 +101,8 @@ fn sum<N: Number>(x: N, c: N) -> N {
 }
 
 /// Returns the logarithm of `x = 2ᵏ(1 + f)` to another base, `k c + d ln(1 + f)`, where `c` is the logarithm of 2 and
-/// `d` that of e to this base. Each constant comes in two pieces; the first piece of `c` has few bits, so that its
-/// product with k is exact.
+/// `d` the logarithm of e to this base. Each constant comes in two pieces; the first piece of `c` has few bits, so that
+/// its product with k is exact.
 #[inline(always)]
 fn to_base<N: Number>(x: N, c: [Constant; 2], d: [Constant; 2]) -> N {
     let Parts { k, f, half, small } = parts(x, |_| N::of(N::Float::ZERO));
@@ -254,7 +255,7 @@ impl Parted for Log10 {
     }
 
     fn beyond(x: f64) -> f64 {
-        // For a subnormal x: the logarithm of 2⁵⁴ x, minus log₁₀(2⁵⁴) in two pieces.
+        // A subnormal x is scaled: subtract log₁₀(2⁵⁴), in two pieces, from the logarithm of 2⁵⁴ x.
         let [high, low] = LOG10_2_PIECES.map(|c| c.0);
         let less = |x: f64| (Self::straight(x * SCALE.0) - SCALE.1 * high) - SCALE.1 * low;
         beyond(x, less)

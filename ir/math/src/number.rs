@@ -96,7 +96,7 @@ pub trait Number:
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Constant(pub f64, pub f32);
 
-/// The coefficients of a polynomial, lowest power first: those for f64, and fewer for f32.
+/// The coefficients of a polynomial, lowest power first. The first list is for f64, the second, shorter one for f32.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Coefficients(pub &'static [f64], pub &'static [f32]);
 

@@ -57,8 +57,9 @@ fn angle<N: Number>(x: N) -> Angle<N> {
         let r = sum + lost;
         (r, lost - (r - sum))
     } else {
-        // The product is so small compared with a multiple of the first piece that `exact` is a multiple of
-        // ulp(product), so this order of subtraction is right for all relative sizes of the two.
+        // The product is much smaller than the first piece of π/2, so `exact` is 0 or a multiple of ulp(product). So
+        // subtracting the product from `exact` loses no more than one rounding error, in this order, for all relative
+        // sizes of the two.
         let r = exact - product;
         (r, k.fma(-third, ((exact - r) - product) - rounding))
     };

@@ -130,12 +130,12 @@ const SHORT: usize = 1024;
 const LONG: usize = 1 << 16;
 /// The number of leading key bits by which a row of more than `LONG` elements is partitioned.
 const PART: u32 = 8;
-/// If, after sorting by words, more than one element in 16 of a row agrees with its predecessor in all key bits
-/// of a word, the row is sorted again by all bits of the keys.
+/// If a row is sorted by words, some elements may agree with their predecessors in all key bits of a word. If more than
+/// one element in 16 does, the row is sorted again by all bits of the keys.
 const MANY: usize = 16;
 /// If more than one element in 8 of a row is requested, the whole row is sorted.
 const FEW: usize = 8;
-/// The number of elements that are compared at once with the largest element among those selected so far.
+/// The number of elements that are compared at once with the largest of the selected elements.
 const BLOCK: usize = 64;
 
 impl Argsort {

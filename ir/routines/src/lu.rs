@@ -65,8 +65,8 @@ pub(crate) fn run<T: Real>(
             places[moved as usize] = place;
         }
     } else {
-        // faer multiplies by the reciprocal of a pivot, which turns zeros into NaN if the pivot is zero. Factor
-        // such a matrix again, by `eliminate`.
+        // faer multiplies by the reciprocal of a pivot, which turns zeros into NaN if the pivot is zero. So a matrix
+        // with a zero pivot is factored again, by `eliminate`.
         packed.copy_from_slice(a);
         count_up(permutation);
         eliminate(n, packed, pivots, permutation);

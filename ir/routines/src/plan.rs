@@ -283,7 +283,7 @@ fn check<'a>(
     Ok(())
 }
 
-/// Fills a result of a failed member: with NaN, or with the indices 0, 1, 2 and so on.
+/// Fills a result of a failed member: floating-point results with NaN, index results with 0, 1, 2 and so on.
 fn fail(result: &mut [u8], element: Element, float: Float) {
     match (element, float) {
         (Element::Float, Float::F32) => {

@@ -158,8 +158,8 @@ fn decompose<T: Real>(
     svd(a, s, u, v, Par::Seq, stack, Spec::default()).map_err(|_| Failed)
 }
 
-/// Decomposes `a[m, n]` with `m > n`, stored by columns, by `a = q r`: the left vectors of `a` are `q` times
-/// those of `r`. The bases must contain zeros.
+/// Decomposes `a[m, n]` with `m > n`, stored by columns, by `a = q r`. The left vectors of `a` are `q` times the left
+/// vectors of `r`. The bases must contain zeros.
 fn decompose_long<T: Real>(
     [m, n]: [usize; 2],
     a: &mut [T],

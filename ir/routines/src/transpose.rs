@@ -36,8 +36,8 @@ pub(crate) fn transpose_part<T: Real>(
     }
 }
 
-/// Transposes those tiles of `from[n, n]` that touch the lower triangle, times `factor`. Entries of `to` in other
-/// tiles are unchanged.
+/// Transposes the tiles of `from[n, n]` that touch the lower triangle, and multiplies them by `factor`. Entries of `to`
+/// in other tiles are unchanged.
 pub(crate) fn transpose_lower<T: Real>(n: usize, factor: T, from: &[T], to: &mut [T]) {
     let from = Rows { numbers: from, stride: n };
     for i in (0..n).step_by(TILE) {
@@ -47,8 +47,7 @@ pub(crate) fn transpose_lower<T: Real>(n: usize, factor: T, from: &[T], to: &mut
     }
 }
 
-/// Transposes those tiles of `from[n, n]` that touch the upper triangle. Entries of `to` in other tiles are
-/// unchanged.
+/// Transposes the tiles of `from[n, n]` that touch the upper triangle. Entries of `to` in other tiles are unchanged.
 pub(crate) fn transpose_upper<T: Real>(n: usize, from: &[T], to: &mut [T]) {
     let from = Rows { numbers: from, stride: n };
     for i in (0..n).step_by(TILE) {

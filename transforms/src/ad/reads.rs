@@ -63,8 +63,8 @@ fn add(all: &mut ReadsOf, f: &Function, v: ValueId, places: Option<Reads>) {
     });
 }
 
-/// Adds to `all` the elements of the operands of equation `e` that are needed to compute those elements of its
-/// outputs that are read.
+/// Adds to `all` the elements of `e`'s operands that its outputs need. Only the elements of the outputs that are read
+/// count.
 fn read(
     module: &Module,
     f: &Function,
@@ -191,8 +191,8 @@ fn shown(piece: &Piece, y: &Reads, x: &Shape) -> Reads {
 /// operand are read whole.
 fn reshaped(y: &Reads, y_shape: &Shape, x: &Shape) -> Reads {
     let mut places: Vec<Ranges> = x.iter().map(|extent| Ranges::all(*extent)).collect();
-    // An axis of the operand and one of the result correspond if their extents are equal and so are the products of
-    // the extents of all axes before them.
+    // Axis i of the operand and axis j of the result correspond if they have equal extents, and if the axes before i
+    // have as many elements as the axes before j.
     let (mut before_x, mut j, mut before_y) = (1, 0, 1);
     for (i, extent) in x.iter().enumerate() {
         while j < y_shape.len() && (before_y < before_x || y_shape[j] == 1) {

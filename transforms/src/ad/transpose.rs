@@ -109,9 +109,9 @@ pub(crate) fn derive(
         }
         let mut cx = RuleCx { b: &b, regions: &mut *regions, shares: &[], reads: &[] };
         e.op.transpose(&mut cx, &args, &outputs, &mut into).map_err(|p| p.at(f.location(i)))?;
-        // The order in which cotangents are added must not depend on how a plan splits iterations into loops. So
-        // add the totals of loop constants first, then those of initial carries, then those of rows (operands of
-        // which each iteration reads one).
+        // The order in which cotangents are added must not depend on how a plan splits iterations into loops. So add
+        // the totals of loop constants first, then the totals of initial carries, then the totals of operands of which
+        // each iteration reads one row.
         let late = |k: &usize| b.with_module(|m| (!e.op.is_constant(m, *k), e.op.is_rows(m, *k)));
         let mut order: Vec<usize> = (0..e.operands.len()).collect();
         if !e.op.regions().is_empty() {
@@ -172,10 +172,10 @@ fn reads_linear(e: &Equation, linear: &SecondaryMap<ValueId, bool>) -> bool {
     e.operands.iter().any(|a| a.value().is_some_and(|v| linear[v]))
 }
 
-/// Returns, per linear equation in the order of the reverse walk, the other (not linear) equations to copy just
-/// before it: those whose results it is the first to need, directly or indirectly. So recomputed values do not
-/// occupy memory long before they are read. All equations with ordered effects stand before the first linear
-/// equation, in program order.
+/// Returns, per linear equation in the order of the reverse walk, the other (not linear) equations to copy just before
+/// it. An equation is copied before the first linear equation that needs its results, directly or indirectly. So
+/// recomputed values do not occupy memory long before they are read. All equations with ordered effects stand before
+/// the first linear equation, in program order.
 fn due(
     module: &Module,
     f: &Function,
@@ -213,8 +213,8 @@ fn due(
     all
 }
 
-/// Returns the equations in an order in which a read of an array at dynamic indices (a slice, a gather) comes
-/// before all other reads of the array, so that its transpose comes last.
+/// Returns the equations in an order in which a read of an array at dynamic indices (a slice, a gather) comes before
+/// all other reads of the array. So the transpose of this read comes last.
 ///
 /// By then the array's cotangent already has a running total, if it gets one at all, and the slice's cotangent is
 /// added to the total in place. In the other order, the slice's cotangent would first have to become an array of
@@ -258,10 +258,10 @@ pub(crate) fn reads_late(
     f.equations.iter().map(late).collect()
 }
 
-/// Returns the index of the operand of `e` at which the running total of the cotangent of `v` moves into the
-/// transpose rule. If `v` is a constant of a loop, that operand is chosen, since the iterations add to it one after
-/// the other: so the order of the sum is that of the iterations, even if `v` is also the initial value of a carry,
-/// and however a plan splits the iterations into loops.
+/// Returns the index of the operand of `e` at which the running total of the cotangent of `v` moves into the transpose
+/// rule. If `v` is a constant of a loop, that operand is chosen, since the iterations add to its total one after the
+/// other. So the order of the sum is the order of the iterations, even if `v` is also the initial value of a carry, and
+/// however a plan splits the iterations into loops.
 fn moves_in(module: &Module, e: &Equation, v: ValueId) -> Option<usize> {
     let mut reads = (0..e.operands.len()).filter(|k| e.operands[*k].value() == Some(v));
     let first = reads.clone().next();

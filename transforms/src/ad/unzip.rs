@@ -41,10 +41,10 @@ pub(crate) enum Half {
     Rest,
 }
 
-/// For every value and every equation of a function: the function, of the two after the split, that computes it.
+/// The assignment of every value and every equation to one of the two functions into which a function is split.
 pub(crate) struct Halves {
     values: SecondaryMap<ValueId, Half>,
-    /// Per equation: the function that computes it. Stored besides those of its outputs, since an equation with an
+    /// Per equation: the function that computes it. This list is needed besides `values`, since an equation with an
     /// effect may have no output.
     equations: Vec<Half>,
 }

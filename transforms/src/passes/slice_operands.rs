@@ -75,7 +75,7 @@ enum Read {
 /// The index of a read in [`PartialReads::all`].
 type ReadId = usize;
 
-/// The elements of a value that its readers need: none, those of the listed reads, or all.
+/// The elements of a value that its readers need: none, the elements of the listed reads, or all.
 #[derive(Clone, Default)]
 enum Demand {
     #[default]

@@ -37,8 +37,8 @@ use crate::triangular::Triangle;
 
 /// The largest number of rows and of columns of a matrix for which a routine runs in lockstep.
 ///
-/// Chosen such that a batch is much faster per member than with faer, and a single matrix not much slower.
-/// Measured on eight lanes of double precision at order 16, in microseconds per member:
+/// With this limit, a batch is much faster per member than with faer, and a single matrix is not much slower. Measured
+/// on eight lanes of double precision at order 16, in microseconds per member:
 ///
 /// ```text
 ///                                among 1,000      faer       alone      faer

@@ -196,7 +196,7 @@ impl<L: Lanes> Pack<L> {
 }
 
 impl<L: Lanes> Truth<L> {
-    /// Returns the numbers of `x` in the lanes where `self` is true, and those of `y` in the others.
+    /// Returns, per lane, the number of `x` if `self` is true in the lane, and otherwise the number of `y`.
     #[inline(always)]
     pub(crate) fn select(self, x: Pack<L>, y: Pack<L>) -> Pack<L> {
         let numbers = self.lanes.select(self.values, x.numbers, y.numbers);

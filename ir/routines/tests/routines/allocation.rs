@@ -13,7 +13,7 @@ thread_local! {
 }
 
 fn count() {
-    // While a thread ends, its counter may have been dropped already; such calls are not counted.
+    // While a thread ends, its counter may have been dropped already. Allocating calls after that are not counted.
     let _ = CALLS.try_with(|calls| calls.set(calls.get() + 1));
 }
 

@@ -77,8 +77,8 @@ impl<T: Number> Results<T> {
         self.floats[place].iter().map(|x| x.double()).collect()
     }
 
-    /// Returns whether the results are those of a failure: every floating-point number is NaN, and every index
-    /// equals its position.
+    /// Returns whether the routine has failed: then every floating-point number is NaN, and every index equals its
+    /// position.
     pub(crate) fn failed(&self) -> bool {
         let nan = |x: &T| x.double().is_nan();
         let counts = |xs: &Vec<i32>| xs.iter().zip(0..).all(|(&x, place)| x == place);

@@ -258,7 +258,7 @@ fn is_accurate<T: Number>(n: usize) {
     let whole = reference(&joined(n, &double(&x[..n])), false);
     close::<T>(bound(n), &y, &parted(&whole[..half(n)]), &format!("{routine}"));
 
-    // Use any numbers as half a spectrum; the reference gets the mirrored other half too.
+    // Any numbers serve as half a spectrum. The reference transform gets the mirrored other half, too.
     let h = half(n);
     let spectrum = &x[..2 * h.min(n)];
     let mut whole = joined(h, &double(spectrum));

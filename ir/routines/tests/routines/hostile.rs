@@ -100,7 +100,7 @@ fn run<T: Number>(routine: &Routine, operands: &[Vec<T>]) -> Results<T> {
     call(routine, &operands)
 }
 
-/// Returns whether the results are those of a failure: NaN everywhere, or for a Cholesky factor in its lower
+/// Returns whether the routine has failed: then all results are NaN or, for a Cholesky factor, all numbers of the lower
 /// triangle.
 fn failed<T: Number>(routine: &Routine, results: &Results<T>) -> bool {
     match *routine {
@@ -373,7 +373,7 @@ fn singular_matrices_have_a_stated_outcome() {
 /// Tests the identity matrix: all eigenvalues and singular values must be one.
 fn repeated<T: Number>() {
     // The orders stay below 128: above it, divide and conquer returns the vectors in another order. The tests of
-    // residuals include such an order.
+    // residuals include an order above 128.
     for n in [1, 4, 65, 80] {
         let one = identity(n);
         let operands: Vec<Vec<T>> = vec![one.iter().copied().map(T::of).collect()];

@@ -1,5 +1,5 @@
-//! Small matrices: the bits of a batch member must be the same alone and at every position of every batch, for
-//! any neighbours, and the method for small orders must agree with that for larger ones.
+//! Small matrices: the bits of a batch member must be the same alone and at every position of every batch, for any
+//! neighbours, and the method for small orders must agree with the method for larger ones.
 
 use crate::checks::{Number, Results, call, call_batch, close, random, stable};
 use crate::hostile::{benign, routines};
@@ -104,7 +104,8 @@ fn corner(a: &[f64], columns: usize, [m, n]: [usize; 2]) -> Vec<f64> {
     (0..m * n).map(|p| a[p / n * columns + p % n]).collect()
 }
 
-/// Checks that the method for small matrices and that for larger ones agree, in results that are unique.
+/// Checks that the method for small matrices and the method for larger ones return the same results, in results that
+/// are unique.
 fn agrees<T: Number>() {
     for n in 1..=16 {
         // Matrices of order 24 are too large for lockstep, so the bordered matrix uses the other method.

@@ -75,7 +75,7 @@ impl Language for ENode {
         }
     }
 
-    /// Renames operands, and sorts those of commutative primitives again.
+    /// Replaces each operand by `f` of it. Sorts the operands of a commutative primitive again.
     fn update_children<F: FnMut(Id) -> Id>(&mut self, mut f: F) {
         self.children_mut().iter_mut().for_each(|x| *x = f(*x));
         if let ENode::Apply(op, operands) = self

@@ -163,7 +163,7 @@ pub(crate) fn simplify_with(
     let better = pieces(module, &f, options, &mut report)?;
     let better = sweep(regions, module, better)?;
     let after = Cost::of(module, &better);
-    // Each region was made cheaper on its own; make sure that the whole function is cheaper, too.
+    // Each region was made cheaper on its own. Keep the new function only if it is cheaper as a whole, too.
     if report.regions.1 == 0 || after.total() >= before.total() {
         return Ok(Simplified { function: id, report });
     }

@@ -493,8 +493,8 @@ fn compile(row: &Rewrite) -> Option<Form> {
     }
 }
 
-/// Returns the names of those rows that do not compile: a pattern that does not parse, or a right-hand side with a
-/// variable that the left-hand side does not have.
+/// Returns the names of the rows that do not compile. A row does not compile if a pattern does not parse, or if the
+/// right-hand side has a variable that the left-hand side does not have.
 pub fn unusable(rows: &[Rewrite]) -> Vec<&'static str> {
     rows.iter().filter(|row| compile(row).is_none()).map(|row| row.name).collect()
 }
