@@ -1,10 +1,10 @@
 //! Copies operands of products in the order of their rows and terms.
 //!
 //! The matrix library computes one product of two matrices per call. The free axes of an operand must merge into one
-//! axis of a matrix, and so must its contracted axes. Otherwise, the product takes one call for each iteration over the
-//! remaining axes. A copy of the operand in which these axes merge costs one load and one store for each element, and leaves
-//! one large call. Windows of a strided convolution are the main case: neither rows nor terms of the windows merge in
-//! the array itself.
+//! axis of a matrix, and so must its contracted axes. Otherwise the product takes one call for each iteration over the
+//! remaining axes. A copy of the operand in which these axes merge costs one load and one store for each element, and
+//! leaves one large call. Windows of a strided convolution are the main case: neither rows nor terms of the windows
+//! merge in the array itself.
 //!
 //! ```text
 //! y[o,b,i,j] = Σ_c,k,l w[o,c,k,l] x[b, c, 2 i + k, 2 j + l]      in place: for each b, i, k, l: rows j, terms c

@@ -1,8 +1,8 @@
 //! Emits the code that computes or loads one element of a node.
 //!
 //! An element of a computed node is a scalar that is already defined, or a load. The element is recomputed instead of
-//! loaded if no earlier access needs the node's memory and the recomputation takes one or two cheap operations on values
-//! that are in memory anyway. An element of a movement node is an element of another node:
+//! loaded if no earlier access needs the node's memory, and if the recomputation takes one or two cheap operations on
+//! values that are in memory anyway. An element of a movement node is an element of another node:
 //!
 //! ```text
 //! y = pad{low=[1]} x, 0.0       y[i] = select(i >= 1, x[i - 1] if i >= 1, 0.0)

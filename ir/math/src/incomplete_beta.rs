@@ -1,8 +1,8 @@
 //! The incomplete beta function `I(a, b, x) = 1/B(a, b) ∫₀ˣ tᵃ⁻¹ (1 - t)ᵇ⁻¹ dt` and its derivatives in a and b.
 //!
-//! As for the incomplete gamma function ([`super::incomplete_gamma`]), a derivative is an integral of the density p times
-//! a polynomial in its scores u and v. The integral is over the side of x where the score has one sign; the integral over
-//! the other side is the same function of `(b, a, 1 - x)`. The scores are
+//! As for the incomplete gamma function ([`super::incomplete_gamma`]), a derivative is an integral of the density p
+//! times a polynomial in its scores u and v. The integral is over the side of x where the score has one sign. The
+//! integral over the other side is the same function of `(b, a, 1 - x)`. The scores are
 //!
 //! ```text
 //! u = ∂ ln p / ∂a = ln t - ψ(a) + ψ(a + b)       v = ∂ ln p / ∂b = ln(1 - t) - ψ(b) + ψ(a + b).

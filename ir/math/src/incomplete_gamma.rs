@@ -8,8 +8,8 @@
 //! ```
 //!
 //! The score is negative below `exp ψ(a)` and positive above. So the integrand has one sign on the side of `exp ψ(a)`
-//! that contains x, and the first derivative and the value are relatively accurate everywhere. For x ≤ 1 a power series in
-//! x, a Taylor polynomial in a, replaces the integral.
+//! that contains x, and the first derivative and the value are relatively accurate everywhere. For x ≤ 1, a power
+//! series in x, a Taylor polynomial in a, replaces the integral.
 //!
 //! The factor `xᵃ e⁻ˣ` is taken out of the integral, and the remaining integrand is written in terms that do
 //! not cancel (`excess`), so that large a are no less accurate than small ones.

@@ -225,7 +225,6 @@ pub(super) const ACOSH: Row = Row {
     signature: Signature::Float,
     // The partial 1 / √(x² - 1) is computed from two roots, since the product of the factors would overflow. It is
     // taken at |x|: below -1 acosh has no value, but the formula at x would have one.
-    // |x|: below -1 acosh has no value but the formula has one.
     partials: &[Partial::Of(|t, x, _| {
         let a = x[0].abs();
         t * ((a - 1.0).rsqrt() * (a + 1.0).rsqrt())
