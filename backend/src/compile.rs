@@ -50,7 +50,7 @@ struct Profiling {
     parts: Arc<Instrumented>,
     /// Whether a second run with the same arguments cannot be observed: no Rust function is called.
     repeatable: bool,
-    /// The sum over all calls, if an environment variable requests it.
+    /// The recorder of the times of all calls; `None` unless the environment variable `TAPELOOM_PROFILE` requests it.
     recorder: Option<Arc<session::Recorder>>,
 }
 
@@ -121,7 +121,7 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
     let mut profiling = None;
     let running = match &options.target {
         Target::Native(triple) => {
-            // Reports show the program without timers.
+            // Only machine code gets the program with timers: reports show the program without timers.
             profiling = Profiling::of(&program, options)?;
             let timed = profiling.as_ref().map_or(&*program, |timed| &timed.parts.program);
             Running::Native(Executable::verified(timed, triple, options.machine)?)
@@ -194,7 +194,7 @@ impl Profiling {
         }
         let host = |s: &Arc<ExternalSignature>| matches!(s.function, External::Host(_));
         let repeatable = !program.externals().iter().any(host);
-        // A program of `profile` has a table of its own.
+        // The profiles of the process leave out programs that the user profiles with `Runnable::profile`.
         let recorded = session::wanted() && !options.profiled;
         let recorder =
             recorded.then(|| Arc::new(session::Recorder::new(&program.entry.name, parts.clone())));

@@ -90,8 +90,8 @@ model! {
     /// The largest product of the extents of an array's inner axes for which these axes are unrolled instead of being
     /// loops.
     Loops unrolled_elements = 9 in 1..=256;
-    /// The largest number of elements of an array to which a library function that has vector code is applied one element
-    /// at a time, in unrolled code.
+    /// The largest number of elements of an array to which a library function is applied one element at a time, in
+    /// unrolled code, although the function has vector code.
     Loops unrolled_calls = 3 in 1..=256;
     /// The largest extent of an axis whose loop lowering moves inside the loops of longer axes.
     Loops inner_extent = 4 in 0..=1024;

@@ -38,9 +38,9 @@ pub struct RunConfig {
     /// removed ([`redundant_memory`](crate::passes::redundant_memory)), and each statement that saves values gets an
     /// array of its own ([`split_arrays`](crate::passes::split_arrays)). If empty, nothing is unrolled.
     pub unroll: Vec<u64>,
-    /// Whether arrays that start as zeros, as a copy of an argument, or as parts of both, are ready when the program
-    /// starts, at no cost. A copy then has the address of its argument. Programs here allocate their results; those
-    /// of the TapeFlow study add to arrays that their caller has prepared.
+    /// Whether the initial contents of arrays cost nothing: an array that starts as constants, as a copy of an
+    /// argument, or as a mixture of both, is filled before the run starts. A copy then has the address of its argument.
+    /// Programs here allocate their results; those of the TapeFlow study add to arrays that their caller has prepared.
     pub prepared: bool,
     /// Whether blocks of the reverse phase load from the tape in the opposite order of its stores, like code that
     /// was differentiated instruction by instruction.
@@ -216,8 +216,8 @@ pub(super) struct Addresses {
     pub(super) workspace: u64,
     /// The arrays on the tape (*kept*), by the address that the program uses for each: `TAPE_ALIAS_BASE` or more.
     kept: BTreeMap<u64, KeptArray>,
-    /// The simulated address of the chunk pointers, the first free address after all chunks, and for each dynamic
-    /// tape the addresses of its allocated chunks.
+    /// Memory of dynamic tapes: the simulated address of the chunk pointers (`pointers`), the first free address after
+    /// all chunks (`next`), and the addresses of each tape's allocated chunks (`chunks`).
     pointers: u64,
     next: u64,
     chunks: SecondaryMap<TapeId, Vec<u64>>,
@@ -378,8 +378,8 @@ pub(super) fn steps(program: &Program) -> Vec<Step> {
     let k = &program.entry;
     let mut touched: OrderedSet<BufferId> = OrderedSet::default();
     let mut of = |step: &Stmt| {
-        // A step that fills a kept array is not prepared: the program stores it, because its caller cannot prepare
-        // the tape.
+        // The program itself must fill arrays that an earlier step touched, and kept arrays: no caller can fill the
+        // tape before the run.
         let own = |to: BufferId| touched.contains(&to) || is_kept(k, to);
         let fresh = |all: &[Filling]| !all.iter().any(|f| own(f.to));
         let done = match fillings(k, step).filter(|all| fresh(all)).as_deref() {

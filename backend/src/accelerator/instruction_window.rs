@@ -19,7 +19,8 @@ use smallvec::SmallVec;
 use tapeloom_ir::OrderedMap;
 use tapeloom_ir::fault::{Fault, planted};
 
-/// An operation in the window. Memory accesses have an address, where `Work` has an array and an element.
+/// An operation in the window. In contrast to `Work`, which names an array and an element, a memory access has an
+/// address here.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Task {
     Compute(Opcode),
@@ -43,9 +44,9 @@ pub(super) enum Task {
 pub(super) enum AccessKind {
     /// An access to an array that is not on the tape.
     Other,
-    /// The tape, at an address that the program computed.
+    /// An access to the tape at an address that the program computed.
     Kept,
-    /// The tape, by a tape entry; a load compares the entry's bits with the stored bits.
+    /// An access to the tape that names a tape entry. A load compares the entry's bits with the stored bits.
     Entry(Entry),
 }
 
@@ -172,7 +173,8 @@ impl Window {
         }
     }
 
-    /// Makes a memory access wait for earlier accesses to the same 8-byte word: loads for stores, stores for all.
+    /// Makes a memory access wait for earlier accesses to the same 8-byte word: a load waits for the last store, a
+    /// store for all of them.
     fn order(&mut self, token: Token, word: u64, write: bool) {
         let entry = self.words.entry(word).or_default();
         entry.under_way += 1;

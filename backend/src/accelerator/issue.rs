@@ -63,12 +63,13 @@ pub(super) struct Issue<'a> {
     banks: Vec<Queue>,
     /// The window slots of ready requests for layers (groups of tape entries) that wait for space in the scratchpad.
     asking: Vec<u32>,
-    /// The number of function units that are busy beyond this tick, and of unfinished reads and writes of the cache.
+    /// Three counts: function units that are busy beyond this tick (`busy`), and unfinished reads (`reading`) and
+    /// writes (`writing`) of the cache.
     busy: u64,
     reading: u64,
     writing: u64,
-    /// Since this tick began: the number of function units that operations have occupied, and of requests to ports that
-    /// do not block.
+    /// Counts of this tick: function units that operations have occupied (`started`), and requests to ports that do not
+    /// block (`requested`).
     started: u64,
     requested: u64,
     /// Per bank of the scratchpad: the first tick in which it is free again.
@@ -242,8 +243,8 @@ impl<'a> Issue<'a> {
         for id in std::mem::take(&mut self.asking) {
             let Task::Layer(layer) = self.window.slot(id).task else { continue };
             let begun = self.pad.begin(layer)?;
-            // If streams take no time, the half of the scratchpad that is being sent to memory is free at once: begin
-            // the layer then.
+            // Run the stream engines before the second attempt: if streams take no time, the half of the scratchpad
+            // that is being sent to memory becomes free at once.
             self.stream()?;
             if begun || self.pad.begin(layer)? {
                 self.finish(id)?;

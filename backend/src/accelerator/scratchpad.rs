@@ -51,7 +51,8 @@ enum State {
 /// A tile: the contents of a half of a stream's entries, which are streamed to or from memory together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Tile {
-    /// The index of the tile's first entry in `Scratchpad::memory`, where entries that are not in the scratchpad are.
+    /// The index of the tile's first entry in `Scratchpad::memory`, which holds the entries that are not in the
+    /// scratchpad.
     at: u64,
     entries: u64,
     in_array: bool,
@@ -105,13 +106,13 @@ pub(super) struct Scratchpad {
     capacity: u64,
     /// The size of one memory request of a stream engine, in bytes.
     request: u64,
-    /// Whether the stream brings entries of arguments from their arrays and stores none; and the cache lines of each
-    /// of its tiles, the next tile last.
+    /// `fed`: whether the stream brings entries of arguments from their arrays, and stores none. `lines`: the cache
+    /// lines of each tile of such a stream, the next tile last.
     fed: bool,
     lines: Vec<VecDeque<u64>>,
     halves: Vec<(State, Vec<u64>)>,
-    /// The index of the half in use, the tile (contents) of that half, and in the reverse phase the number of its
-    /// entries still to read.
+    /// The half in use: its index (`current`), its contents (`tile`), and in the reverse phase the number of its
+    /// entries that are not read yet (`left`).
     current: usize,
     tile: Option<Tile>,
     left: u64,
@@ -410,7 +411,8 @@ impl Scratchpad {
             && (!self.reverse || self.hist.is_empty())
     }
 
-    /// Sends the stream's tile in use to memory, so that another stream can use the entries, if no layer is in use.
+    /// If no layer is in use in the forward phase, sends the stream's current tile to memory, so that another stream
+    /// can use the scratchpad entries.
     pub(super) fn leave(&mut self, tape: &mut u64) {
         if self.open.is_none() && !self.reverse {
             self.close(tape);

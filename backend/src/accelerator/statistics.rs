@@ -105,14 +105,15 @@ pub struct Counts {
     /// The number of operands that come from the other phase: loads from the tape, and results that are used across
     /// phases.
     pub crossing: u64,
-    /// The sum of the lifetimes, in ticks, of values that are not on the tape, each from its definition to its last use.
+    /// The sum of the lifetimes, in ticks, of values that are not on the tape. A lifetime is the time from the
+    /// definition to the last use.
     pub alive: u64,
     /// The number of values whose lifetimes `alive` adds. Uses more than 2^16 operations after the definition are not
     /// counted.
     pub values: u64,
 }
 
-// This list has all fields of `Counts`; a missing field is a compile error.
+// The macro lists all fields of `Counts`: a field that is missing here is a compile error.
 sums!(Counts: ticks operations others tape scratchpad merged inputs fetched snooped write_backs prefetched streamed
     requests layers blocks edges crossing alive values);
 

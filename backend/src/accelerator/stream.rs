@@ -10,8 +10,8 @@ use std::collections::VecDeque;
 
 #[derive(Default)]
 pub(super) struct Engine {
-    /// The transfer in progress: the half of the scratchpad, whether its entries are on the tape, and the addresses
-    /// of the requests that have not started.
+    /// The transfer in progress: the half of the scratchpad (`moved`), whether its entries are on the tape (`taped`),
+    /// and the addresses of the requests that have not started (`left`).
     moved: StreamHalf,
     taped: bool,
     left: VecDeque<u64>,
@@ -60,7 +60,7 @@ impl Engine {
         started
     }
 
-    /// Returns the next half of the scratchpad whose transfer has ended, and forgets the transfer.
+    /// Removes and returns the next half of the scratchpad whose transfer has ended by tick `now`.
     pub(super) fn arrived(&mut self, now: u64) -> Option<StreamHalf> {
         let (_, moved) = self.arriving.pop_front_if(|(end, _)| *end <= now)?;
         Some(moved)

@@ -26,18 +26,20 @@ pub(super) type Moves = SmallVec<[Move; 2]>;
 
 struct Stream {
     slot: Slot,
-    /// The number of records per layer (group of records in the scratchpad), of 8-byte entries per record, and of
-    /// records.
+    /// The number of records in a layer (`iterations`), of 8-byte entries in a record (`entries`), and of all records
+    /// (`records`).
     iterations: u64,
     entries: u64,
     records: u64,
     read: Read,
     /// The tiles that a stream of arguments brings from their arrays; `None` for a stream of the tape.
     fed: Option<StreamedTiles>,
-    /// The number of the layer in use (begun, and not ended by a barrier), and of the layer that was last in use.
+    /// `open`: the number of the layer in use, which has begun and which no barrier has ended. `last`: the number of
+    /// the layer that was in use last.
     open: Option<u64>,
     last: Option<u64>,
-    /// The token of the barrier that ended the stream's last layer, for streams that wait for it.
+    /// The token of the barrier that ended the stream's last layer, for which later streams with an overlapping
+    /// scratchpad range wait.
     ended: Token,
 }
 

@@ -28,8 +28,8 @@ pub enum Route {
     },
 }
 
-/// A system: the layout of the tape, and the route of accesses to it. The names are those of the TapeFlow paper,
-/// where it has one.
+/// A system: the layout of the tape, and the route of accesses to it. A system that occurs in the TapeFlow paper has
+/// the paper's name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct System {
     /// The name of the system, without the size of the cache: `Enzyme`.
@@ -47,7 +47,7 @@ impl System {
         tape: Route::Cache { form: TapeForm::Arrays { skew: 0 }, prefetch: false },
         layout: Pipeline::SOA,
     };
-    /// Like `Enzyme`, but the tape arrays begin at different sets of the cache (each is shifted by 37 more cache
+    /// Like `Enzyme`, but the tape arrays begin at different sets of the cache (the i-th array is shifted by 37 i cache
     /// lines).
     pub const ENZYME_PAD: System = System {
         name: "EnzymePad",

@@ -26,8 +26,9 @@ pub(super) struct RecordAccess {
     pub(super) step: usize,
 }
 
-/// Returns the order in which the records of a region are read, and their number; `None` if they are read in no order
-/// or not streamable. A record has `width` bytes.
+/// Returns the order in which the records of a region are read, and the number of records. Returns `None` if a stream
+/// cannot bring the records: if they are read in no fixed direction, or some entry is not stored. A record has `width`
+/// bytes.
 pub(super) fn reading_order(
     accesses: &[RecordAccess],
     region: RegionId,

@@ -180,7 +180,7 @@ struct Frame<'a> {
     k: &'a Kernel,
     /// The kernel's index among all kernels of the program; the entry has the last index.
     number: usize,
-    /// The first site number of the kernel's statements (the number of an operation in the program's text).
+    /// The first site number of the kernel's statements. (A site number identifies an operation of the program's text.)
     site: u32,
     taped: SecondaryMap<BufferId, Taped>,
 }
@@ -229,13 +229,13 @@ struct Driver<'a> {
     sites: PrimaryMap<KernelId, u32>,
     /// The kernels that are being executed, the innermost last.
     frames: Vec<Frame<'a>>,
-    /// The first step of the reverse phase, the number of steps begun so far, and whether the reverse phase has
-    /// begun.
+    /// The progress of the run: the first step of the reverse phase (`reverse_start`), the number of steps begun so far
+    /// (`step`), and whether the reverse phase has begun (`reverse`).
     reverse_start: Option<usize>,
     step: usize,
     reverse: bool,
-    /// Per step of the program: whether it is done before the machine starts, at no cost; and whether the current
-    /// step is.
+    /// `prepared`: for each step of the program, whether the step is done before the machine starts, at no cost.
+    /// `before`: whether the current step is such a step.
     prepared: Vec<bool>,
     before: bool,
     /// Whether the current block (a loop iteration or straight-line code) has used the tape.
@@ -250,8 +250,8 @@ struct Driver<'a> {
     read: Option<OrderedSet<u64>>,
     /// Per kernel, the entry last: which scalars are wires (used only in addresses, guards and branches).
     wires: Vec<SecondaryMap<ScalarId, bool>>,
-    /// The results of callbacks in the first run (of a program with dynamic tapes), so that each callback is called
-    /// once.
+    /// The results of callbacks in the first run of a program with dynamic tapes. The second run takes them from here,
+    /// so that each callback is called once.
     answers: VecDeque<Vec<Tensor>>,
 }
 
@@ -354,8 +354,8 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// Ends the layers (tape entries allocated in the scratchpad) of all streams that must end with the current step,
-    /// or if `run` is true with the whole run.
+    /// Ends the layers (tape entries allocated in the scratchpad) of all streams that must end with the current step.
+    /// If `run` is true, the whole run ends, and with it all streams.
     fn end(&mut self, run: bool) -> Result<(), Problem> {
         for stream in 0..self.schedule.count() {
             let moves = self.schedule.end(stream, self.reverse, run)?;
@@ -484,7 +484,8 @@ impl<'a> Driver<'a> {
         self.used = false;
     }
 
-    /// Counts the current block, once, as using the tape, if `tape` (whether an access is to the tape) holds.
+    /// If `tape` is true (the access is to the tape), counts the current block as one that uses the tape; each block is
+    /// counted once.
     fn uses(&mut self, tape: bool) {
         if let (Receiver::Machine(run), true, false) =
             (&mut self.receiver, tape, self.used || self.before)

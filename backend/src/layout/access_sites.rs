@@ -19,7 +19,7 @@ pub(super) struct Site {
     /// The index of the site in `Sites::all`, which is in program order.
     pub(super) number: usize,
     pub(super) step: usize,
-    /// The number of the statement block (body of a loop or branch) that contains the site.
+    /// The index of the statement block (body of a loop or branch) that contains the site.
     pub(super) block: usize,
     /// The number of loops that began or ended before the site, in program order. If two loads of one element have
     /// the same epoch, no loop lies between them and the second load finds the element in a register.
@@ -42,8 +42,8 @@ pub(super) struct Sites {
     /// For each statement that moves a cursor to a record of a dynamic tape: the tape, and the number of loops around
     /// the statement.
     pub(super) records: Vec<(TapeId, usize)>,
-    /// Buffers that a loop carry exchanges with another buffer (a carry with two buffers), so that the name of the
-    /// buffer does not identify its contents.
+    /// Buffers of double-buffered loop carries: each iteration exchanges the names of two buffers, so a name does not
+    /// identify a buffer's contents.
     pub(super) turned: OrderedSet<BufferId>,
 }
 

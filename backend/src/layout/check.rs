@@ -4,8 +4,8 @@ use super::scratchpad_partition::{Stream, stream_uses};
 use super::{Holds, Layout, Region, ScratchpadModel};
 use crate::loop_ir::Program;
 
-/// Checks a layout: the fields of each record fit in it without overlap, and streams that one step uses together do
-/// not overlap in the scratchpad.
+/// Checks a layout: the fields of a record lie within the record and do not overlap, and if a step uses several
+/// streams, their scratchpad ranges do not overlap.
 pub(super) fn check(
     program: &Program,
     layout: &Layout,

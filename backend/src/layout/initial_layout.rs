@@ -28,8 +28,8 @@ pub(super) struct ArrayAccesses {
     pub(super) iterations: Option<u64>,
 }
 
-/// Returns whether a buffer of the workspace holds values that are saved for the reverse pass; false for a buffer
-/// without elements, which a call may return.
+/// Returns whether a workspace buffer holds values that are saved for the reverse pass. A buffer without elements saves
+/// nothing, even if a called kernel lists the buffer as kept.
 pub(crate) fn is_kept(k: &Kernel, id: BufferId) -> bool {
     let Buffer { ty, place, .. } = &k.buffers[id];
     let kept = || k.kept.keys().any(|h| h.buffer == id);
@@ -124,11 +124,11 @@ fn ordered(
 /// register are left out.
 pub(super) fn accesses(sites: &Sites, id: BufferId) -> (Vec<&Site>, Vec<&Site>) {
     let (stores, mut loads): (Vec<&Site>, Vec<&Site>) = sites.accessing(id).partition(|s| s.write);
-    // Drop a load of an element that the same iteration has just stored: it finds the element in a register.
+    // Drop a load of an element that the same iteration has just stored: the stored value is still in a register.
     loads.retain(|load| {
         !stores.iter().any(|s| (s.epoch, &s.address) == (load.epoch, &load.address) && s.always)
     });
-    // Drop a second load of an element in the same iteration, too: it finds the element in a register.
+    // Keep only the first load of an element in an iteration: later loads find the element in a register.
     let mut once: Vec<&Site> = Vec::new();
     for load in loads {
         if !once.iter().any(|s| (s.epoch, &s.address) == (load.epoch, &load.address)) {

@@ -76,8 +76,8 @@ pub(super) fn stream_uses(program: &Program, layout: &Layout) -> Vec<StreamUse> 
     all
 }
 
-/// Returns, for each stream, its share: the number of iterations whose records or loads half of the scratchpad holds
-/// for it; 0 if the stream does not fit.
+/// Returns the share of each stream, in iterations: the stream's part of half the scratchpad holds the records (of an
+/// input: the loads) of this number of iterations. The share is 0 if the stream does not fit.
 pub(super) fn shares(
     program: &Program,
     layout: &Layout,

@@ -92,8 +92,9 @@ impl ArgumentReads {
         enough.then_some(ArgumentReads { elements, entries: input.loads.len(), line, missed })
     }
 
-    /// Returns whether an argument is worth a stream if a tile holds `iterations` iterations: at least two elements are
-    /// read of each cache line that the stream moves, or the cache alone would move at least 15/16 as many lines.
+    /// Returns whether it pays to stream an argument in tiles of `iterations` iterations. Either the loads read at
+    /// least two elements for each cache line that the stream moves, or a cache alone would fetch at least 15/16 as
+    /// many lines as the stream.
     pub(super) fn are_worth(&self, iterations: u64) -> bool {
         let iterations = usize::try_from(iterations).unwrap_or(usize::MAX);
         let apart = |a: i64, b: i64| a / self.line != b / self.line;

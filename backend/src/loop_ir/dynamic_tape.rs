@@ -116,8 +116,8 @@ pub fn handle(tape: TapeId, field: usize) -> i64 {
     ((tape.index() as i64) << 32) | field as i64
 }
 
-/// Decodes the first word of a handle into the tape and the field offset, both of which may not exist. The largest
-/// tape number stands for no tape.
+/// Decodes the first word of a handle into the tape and the field offset, without a check that such a tape and field
+/// exist. The largest tape number stands for no tape.
 pub(crate) fn opened(word: i64) -> (Option<TapeId>, usize) {
     let tape = (word as u64 >> 32) as u32;
     ((tape < u32::MAX).then(|| TapeId::from_u32(tape)), (word & 0xffff_ffff) as usize)

@@ -39,7 +39,8 @@ impl Hash for Program {
     }
 }
 
-/// Programs without timers hash as before there were timers.
+/// Hashes the number of timers; nothing if it is 0, so that timers do not change the fingerprint of a program without
+/// timers.
 fn hash_timers<H: Hasher>(timers: usize, state: &mut H) {
     if timers > 0 {
         ("timers", timers).hash(state);

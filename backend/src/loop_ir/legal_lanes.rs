@@ -1,8 +1,8 @@
 //! The meaning of vector lanes, and the check whether a loop may have them.
 //!
-//! A loop with lanes executes that number of iterations side by side: scalars have one value for each lane, in vectors
-//! if the machine has them, and an outer variable that is folded into has an accumulator for each lane.
-//! The lanes are part of the loop program, because the result of a float sum depends on the order of its terms:
+//! A loop with n lanes executes n iterations side by side: each scalar has one value for each lane, in vectors if the
+//! machine has them. A variable outside the loop into which the loop folds has an accumulator for each lane. The lanes
+//! are part of the loop program, because the result of a float sum depends on the order of its terms:
 //!
 //! ```text
 //! fold i0 in 11 lanes 4 {          p = (0, 0, 0, 0)                  the neutral element of `add`

@@ -477,7 +477,7 @@ pub enum Stmt {
         index: IndexId,
         /// The trip count of the loop.
         extent: Extent,
-        /// The claimed dependence between its iterations.
+        /// The claimed dependence between the iterations of the loop.
         parallelism: Parallelism,
         /// The number of vector lanes (iterations that execute side by side): 1, or a power of two. See
         /// [`vectorize`](crate::passes::vectorize).
@@ -584,8 +584,8 @@ pub struct CallExternal {
 }
 
 impl Stmt {
-    /// Returns the statements as one statement: inside a `Nest` with these origins, or unchanged if there is only one
-    /// and it is a contraction, a call or a statement with blocks.
+    /// Joins statements into one statement: a `Nest` with these origins. A single contraction, call or statement with
+    /// blocks is returned unchanged.
     pub fn nest(mut body: Vec<Stmt>, origins: Origins) -> Stmt {
         let alone = |s: &Stmt| matches!(s, Stmt::Contract(_) | Stmt::Call(_));
         let nested = |s: &Stmt| !s.blocks().is_empty() || alone(s);

@@ -20,7 +20,7 @@ pub struct Computed {
 /// The equations that a statement computes, in the order of the function, without repetition. Equations that agree in
 /// primitive, line and phase count as one.
 ///
-/// All origins are equal, so that two statements that differ only in their origins are equal.
+/// Any two `Origins` compare equal, so that two statements that differ only in their origins are equal.
 ///
 /// ```
 /// use tapeloom_backend::loop_ir::{Computed, Origins};

@@ -528,7 +528,8 @@ fn run_time_indices_want_a_proof() {
              v0 = 30 %3: f64 = load b0[(v0)] if %2",
             Some("-9223372036854775808"),
         ),
-        // Must be accepted: a variable keeps its value until it is assigned. The sum of a loop is used as an index.
+        // Must be accepted: the guard proves the bounds of a variable, here the sum of a loop, and the variable keeps
+        // its value until it is assigned.
         (
             "var v0: i64 = 0 fold i0 in 4 { %9: i64 = load b1[i0] v0 = add v0, %9 } \
              %0: bool = ge v0, 0 %1: bool = lt v0, 4 %2: bool = and %0, %1 %4: i64 = mul v0, 5 \
@@ -1136,8 +1137,8 @@ program @f {
         let args = [Tensor::from([1.0, 2.0, 4.0]), Tensor::from(i)];
         eval(&program, &args).unwrap()[0].to_vec::<f64>().unwrap()
     };
-    // For an index in bounds the result must be that of the program without clamps: `b0[i1*2 + 1] + b0[0]` to `b2[i1
-    // + 1]`; for `i1 = 1`, `b0[3]` is clamped to `b0[2]`.
+    // With index 1, iteration `i1` stores `b0[i1*2 + 1] + b0[0]` to `b2[i1 + 1]`. Accesses in bounds must be unchanged.
+    // Only `b0[3]`, in iteration 1, is clamped to `b0[2]`.
     assert_eq!(run(1), [0.0, 3.0, 5.0, 0.0]);
     assert_eq!(run(-50), [2.0, 0.0, 0.0, 0.0]);
     assert_eq!(run(50), [0.0, 0.0, 0.0, 4.0]);

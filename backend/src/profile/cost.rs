@@ -1,10 +1,10 @@
-//! Estimates the time of statements, to decide which of them are worth a reading of the clock.
+//! Estimates the time of statements, to decide which statements get a timer.
 
 use crate::loop_ir::{Extent, Flow, KernelId, Program, Stmt, work};
 use cranelift_entity::PrimaryMap;
 use std::slice::from_ref;
 
-/// The cost of an operation outside of loops with lanes, in operations of a lane.
+/// The cost of an operation outside of vectorized loops, in operations of one vector lane.
 const SCALAR: u64 = 4;
 
 /// The cost of each kernel of a program, in operations of a vector lane.
@@ -36,8 +36,8 @@ impl Costs {
         self.within(body, self.trips, 1)
     }
 
-    /// Returns the cost of a statement that runs once in a call of the program: a loop whose trip count is known only
-    /// at run time has the cost `u64::MAX`.
+    /// Returns the cost of a statement that runs once in a call of the program. The cost is `u64::MAX` for a loop whose
+    /// trip count is known only at run time.
     pub(super) fn once(&self, stmt: &Stmt) -> u64 {
         self.within(from_ref(stmt), u64::MAX, 1)
     }

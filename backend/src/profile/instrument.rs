@@ -41,9 +41,9 @@ pub(crate) struct TimedPart {
     pub(crate) what: String,
     /// The index in [`Instrumented::around`] of the innermost loop, branch or kernel around the part.
     pub(crate) within: Option<usize>,
-    /// The equations that this statement computes.
+    /// The equations that the largest statement of the part computes.
     pub(crate) origins: Origins,
-    /// The estimated bytes of memory that one run reads and writes.
+    /// The estimated bytes of memory that one run of the part reads and writes.
     pub(crate) bytes: u64,
     /// The number of further loops, contractions and calls of the part, which have less cost.
     pub(crate) smaller: usize,
@@ -110,7 +110,7 @@ struct Instrument<'a> {
     sites: &'a mut SecondaryMap<KernelId, Option<Site>>,
 }
 
-/// The statements since the last lap.
+/// The statements after the last `lap`, which the next `lap` will measure, and their cost.
 #[derive(Default)]
 struct Pending<'a> {
     cost: u64,
@@ -124,12 +124,13 @@ struct Scope<'a> {
     within: Option<usize>,
     /// Whether the block runs once in a call of the program.
     once: bool,
-    /// The equations of parts that have none of their own.
+    /// The equations of the enclosing statement, for parts whose statements have no equations of their own.
     origins: Origins,
 }
 
 impl<'a> Instrument<'a> {
-    /// Returns the body of a kernel with its timers; `site` are the calls of a callee.
+    /// Returns the body of a kernel with its timers; `site` has the equations of the kernel's calls, and is `None` for
+    /// the entry.
     fn kernel(&mut self, kernel: &'a Kernel, site: Option<Site>) -> Vec<Stmt> {
         let mut scope = Scope { kernel, within: None, once: true, origins: Origins::NONE };
         if let Some(Site { within, origins }) = site {
@@ -155,7 +156,8 @@ impl<'a> Instrument<'a> {
         let mut out = Vec::with_capacity(body.len());
         for stmt in body {
             if self.is_entered_loop(stmt) && pending.stmts.iter().any(|s| s.origins().is_some()) {
-                // An iteration of the loop should not count the statements before the loop.
+                // Stop the timer before the loop, so that the first iteration does not count the statements before the
+                // loop.
                 out.push(Stmt::Lap(self.part(scope, std::mem::take(pending))));
             }
             match self.entered(scope, stmt, pending) {
@@ -191,7 +193,8 @@ impl<'a> Instrument<'a> {
         stmt.blocks().iter().any(|b| self.costs.block(b) >= self.least)
     }
 
-    /// If the statements inside `stmt` are measured instead of `stmt` as a whole, returns it with their timers.
+    /// If the statements inside `stmt` are measured one by one instead of `stmt` as a whole, returns `stmt` with their
+    /// timers.
     fn entered(
         &mut self,
         scope: &Scope<'a>,
@@ -204,7 +207,7 @@ impl<'a> Instrument<'a> {
         let first = self.parts.next_key();
         let origins = stmt.own_origins();
         let scope = match shape.flow {
-            // A nest of scalars has the origins that its statements do not have.
+            // Scalar statements have no origins of their own, so their parts get the origins of the nest.
             Flow::Nest
                 if blocks[0].iter().any(compound) && (scope.once || self.has_large_block(stmt)) =>
             {
@@ -292,8 +295,8 @@ impl<'a> Instrument<'a> {
         Origins::of(all)
     }
 
-    /// Returns the cost of a statement. If it runs only once, a loop whose trip count is known only at run time is
-    /// assumed to be large: one lap costs little then.
+    /// Returns the cost of a statement. In a block that runs only once, a loop whose trip count is known only at run
+    /// time is assumed to be large, because its single lap costs little.
     fn cost(&self, scope: &Scope<'_>, stmt: &Stmt) -> u64 {
         if scope.once { self.costs.once(stmt) } else { self.costs.block(from_ref(stmt)) }
     }
@@ -323,8 +326,8 @@ pub(super) fn what(program: &Program, costs: &Costs, stmt: &Stmt) -> String {
     }
 }
 
-/// Returns the trip counts of a loop and of the loops directly inside it: `8 x 100`; `?` is one that is known only at
-/// run time.
+/// Returns the trip counts of a loop and of the loops directly inside it: `8 x 100`; a trip count that is known only at
+/// run time is `?`.
 fn extents(stmt: &Stmt) -> String {
     let shape = stmt.shape();
     let own = match shape.flow {

@@ -36,7 +36,7 @@ pub struct Profile {
     pub rows: Vec<ProfileRow>,
     /// The number of calls of the program that were measured.
     pub calls: u64,
-    /// The time of these calls in machine code.
+    /// The time that the measured calls spent in machine code.
     pub total: Duration,
 }
 
@@ -53,18 +53,19 @@ pub struct ProfileRow {
     pub smaller: usize,
     /// The names of the primitives that the largest statement computes, in the order of the program.
     pub equations: Vec<&'static str>,
-    /// The user's lines of these equations, sorted; derivatives have the lines of the operations they belong to.
+    /// The user's lines of the equations that the largest statement computes, sorted. An equation of a derivative has
+    /// the line of the operation that was differentiated.
     pub lines: Vec<ProfileLine>,
-    /// The user's lines of the further statements, sorted.
+    /// The user's lines of the statements that `smaller` counts, sorted.
     pub smaller_lines: Vec<ProfileLine>,
     /// Whether the largest statement computes equations of a reverse pass.
     pub reverse: bool,
     /// The number of times the part has run.
     pub calls: u64,
-    /// The time of all these runs.
+    /// The time of all runs of the part together.
     pub time: Duration,
-    /// The estimated bytes of memory that all these runs have read and written. In one run, an element counts once for
-    /// reading and once for writing, however often it is accessed.
+    /// The estimated bytes of memory that all runs of the part have read and written. In one run, an element counts
+    /// once for reading and once for writing, however often it is accessed.
     pub bytes: u64,
     /// The numbers of the statements in `within`, by which the picture recognizes the parts of one loop.
     around: Vec<usize>,
@@ -180,7 +181,7 @@ impl ProfileRow {
     }
 }
 
-/// Returns the names of the primitives of equations, each once.
+/// Returns the names of the primitives that these equations apply, each once.
 fn primitives(origins: &Origins) -> Vec<&'static str> {
     let mut names: Vec<&'static str> = Vec::new();
     for computed in origins.iter() {
@@ -215,10 +216,10 @@ impl fmt::Display for Instrumented {
     }
 }
 
-/// The largest number of names or lines in a cell.
+/// The largest number of names, or of source lines, that a table cell lists.
 const SHOWN: usize = 4;
 
-/// Returns the first words of a list, and the number of the others.
+/// Returns the first `SHOWN` words of a list, and if there are more words, the text `3 more` with their number.
 fn first_words(words: impl ExactSizeIterator<Item = String>) -> String {
     let more = words.len().saturating_sub(SHOWN);
     let mut shown: Vec<String> = words.take(SHOWN).collect();
@@ -236,7 +237,7 @@ fn share(time: Duration, total: Duration) -> String {
     format!("{:.1} %", 100.0 * time.as_secs_f64() / total.as_secs_f64().max(1e-9))
 }
 
-/// Returns the time of one reading of the clock, with the call that generated code makes for it.
+/// Measures the time of one reading of the clock, including the call of the timer's function.
 fn reading() -> Duration {
     let times = 1000;
     let mut timers = Timers::start(1);

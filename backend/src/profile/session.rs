@@ -12,10 +12,11 @@ use std::time::{Duration, Instant};
 /// The environment variable that names the file of the profiles.
 pub(crate) const FILE: &str = "TAPELOOM_PROFILE";
 
-/// The least time between two writes of the file.
+/// The least time between two writes of the profile file while programs run.
 const BETWEEN: Duration = Duration::from_millis(100);
 
-/// A program of the process, with the counts of all its calls. When it is dropped, the file is written.
+/// A program's entry in the profiles of the process, with the counts of all its calls. Dropping a recorder writes the
+/// profile file.
 #[derive(Debug)]
 pub(crate) struct Recorder(Arc<Recorded>);
 
@@ -40,7 +41,7 @@ fn path() -> Option<&'static PathBuf> {
     PATH.get_or_init(path).as_ref()
 }
 
-/// Returns whether the environment variable requests profiles.
+/// Returns whether the environment variable `TAPELOOM_PROFILE` names a file for profiles.
 pub(crate) fn wanted() -> bool {
     path().is_some()
 }
@@ -58,7 +59,7 @@ impl Recorder {
         Recorder(recorded)
     }
 
-    /// Adds the counts of a call.
+    /// Adds the timers' counts of one call to the program's counts, and writes the profile file from time to time.
     pub(crate) fn add(&self, timed: &Timed) {
         let mut counts = locked(&self.0.counts);
         counts.0.add(timed);
@@ -75,7 +76,7 @@ impl Drop for Recorder {
 }
 
 impl Session {
-    /// Writes the file if `between` has passed since the last time.
+    /// Writes the profile file, unless less time than `between` has passed since the last write.
     fn write(&mut self, between: Duration) {
         if self.written.is_some_and(|written| written.elapsed() < between) {
             return;

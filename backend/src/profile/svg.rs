@@ -8,10 +8,10 @@ use std::time::Duration;
 
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 22.0;
-/// The width of a letter, by which names are cut to the width of their rectangles.
+/// The width of a letter, in units of the picture. Names are cut to the width of their rectangles by this width.
 const LETTER: f64 = 6.5;
 
-/// A rectangle: the whole program, a loop, or a part.
+/// A rectangle of the picture, which stands for the whole program, a loop, or a measured part.
 struct Frame<'p> {
     name: &'p str,
     title: String,
@@ -36,8 +36,8 @@ pub(super) fn draw(profile: &Profile) -> String {
     svg + "</svg>\n"
 }
 
-/// Returns the frames of the parts `rows`, which have `depth` enclosing loops in common. Adjacent parts inside the same
-/// further loop are drawn in a frame of that loop.
+/// Returns the frames of the parts `rows`, which all lie in the same `depth` outermost loops. Adjacent parts in the
+/// same loop at the next depth are drawn inside one frame for that loop.
 fn frames<'p>(rows: &[&'p ProfileRow], depth: usize, total: Duration) -> Vec<Frame<'p>> {
     let outer = |row: &ProfileRow| row.around.get(depth).copied();
     let mut all = Vec::new();
@@ -65,7 +65,8 @@ impl Frame<'_> {
         1 + self.inside.iter().map(Frame::depth).max().unwrap_or(0)
     }
 
-    /// Draws the frame with its left edge at `x` and its upper edge at `y`, and the frames inside it above.
+    /// Draws the frame with its left edge at `x` and its upper edge at `y`, and above it the frames of the parts
+    /// inside.
     fn draw(&self, x: f64, y: f64, scale: f64, svg: &mut String) {
         let width = scale * self.time.as_secs_f64();
         let colour = match (self.inside.is_empty(), self.reverse) {

@@ -47,8 +47,8 @@ const SMALL: &str = "for i1 in 2 { %1: f64 = load b0[i1] store b1[i1], %1 }";
 fn laps_stand_behind_statements_of_much_work() {
     assert_eq!(timed(800, FIRST), "  for i0 in 100 {\n  }\n  lap timer0\n}\n");
     assert_eq!(timed(801, FIRST), "  for i0 in 100 {\n  }\n}\n");
-    // The time of small loops counts for the loop after them. The time of small loops after the last timer counts for
-    // no part.
+    // A small loop gets no timer of its own: its time counts for the large loop after it. The time of a small loop
+    // after the last timer counts for no part.
     let body = format!("{SMALL} {FIRST} {}", SMALL.replace("i1", "i2").replace("%1", "%2"));
     assert_eq!(
         timed(800, &body),
@@ -63,12 +63,12 @@ fn bodies_of_serial_loops_are_entered() {
         timed(800, &inside("serial")),
         "  serial i2 in 50 {\n    for i0 in 100 {\n    }\n    lap timer0\n  }\n}\n"
     );
-    // If an iteration has little work, the loop is one part.
+    // If an iteration has less than the least cost, the serial loop must be measured as a whole.
     assert_eq!(
         timed(801, &inside("serial")),
         "  serial i2 in 50 {\n    for i0 in 100 {\n    }\n  }\n  lap timer0\n}\n"
     );
-    // Small statements before the loop are not counted in an iteration.
+    // The small loop before the serial loop must get a timer, so that no iteration of the serial loop counts its time.
     assert_eq!(
         timed(800, &format!("{SMALL} {}", inside("serial"))),
         "  for i1 in 2 {\n  }\n  lap timer0\n  serial i2 in 50 {\n    for i0 in 100 {\n    }\n    \
@@ -141,7 +141,7 @@ fn traffic_counts_each_element_once() {
     assert_eq!(made.parts.values().next().unwrap().what, "scalars");
 }
 
-/// A profile of given times: the table and the picture.
+/// The table and the picture of a profile with given times must show each part, and the time that belongs to no part.
 #[test]
 fn tables_and_pictures_show_each_part() {
     let text = format!(
@@ -178,7 +178,7 @@ fn tables_and_pictures_show_each_part() {
     assert!(svg.contains(frame), "{svg}");
 }
 
-/// Timers change no result, in the interpreter and in machine code; the text says all.
+/// Timers must change no result and no performed effect, in the interpreter and in machine code.
 #[test]
 fn timers_change_no_bit() {
     let mut r = Random(7);

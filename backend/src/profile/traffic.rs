@@ -23,7 +23,7 @@ type Seen = (BufferId, bool, crate::loop_ir::Address, Vec<(usize, i64)>);
 struct Traffic {
     /// The loops around the current statement: the index, and the trip count if it is constant.
     loops: Vec<(Option<IndexId>, Option<usize>)>,
-    /// The number of elements that are read or written (true), by buffer.
+    /// The number of elements of each buffer that are read (key `false`) and that are written (key `true`).
     elements: OrderedMap<(BufferId, bool), usize>,
     seen: OrderedSet<Seen>,
 }
@@ -55,7 +55,7 @@ impl Traffic {
         let dynamic = access.address.dynamic.is_some();
         let loops = self.loops.iter().filter_map(|(index, extent)| {
             let moves = dynamic || index.is_some_and(|i| access.address.stride(i) != 0);
-            // A loop of unknown length is assumed to pass over the whole buffer.
+            // A loop whose trip count is known only at run time is assumed to access the whole buffer.
             moves.then(|| extent.unwrap_or(whole))
         });
         let elements = reach.chain(loops).fold(1, usize::saturating_mul);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Returns a text with the characters replaced that have a meaning in SVG.
+/// Returns a text in which the characters `&`, `<` and `>`, which have a meaning in SVG, are escaped.
 pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

@@ -18,7 +18,7 @@ pub struct Rematerialized {
     pub location: Loc,
     /// The equations that read the recomputed results; at most `READERS` are listed.
     pub read_at: Vec<Origin>,
-    /// The number of such equations: with this primitive, type and source line.
+    /// The number of recomputed equations with this primitive, type and source line.
     pub times: usize,
 }
 

@@ -28,14 +28,15 @@ pub(crate) unsafe extern "C" fn argsort(
 ) -> i32 {
     let mut found = false;
     let caught = status(|| {
-        // SAFETY: by the contract of this function.
+        // SAFETY: by the contract of this function, `description` points to the six words of [`describe`].
         let words: [i64; 6] = unsafe { *description.cast() };
         let [key, rows, n, columns, first, descending] = words.map(|word| word as usize);
         let Some(key) = Key::ALL.get(key).copied() else { return };
         let of = Argsort { key, rows, n, columns, first, descending: descending != 0 };
         // The verifier has checked that the number of sorted sequences, `rows * columns`, does not overflow.
         let around = rows * columns;
-        // SAFETY: by the contract of this function.
+        // SAFETY: by the contract of this function, the memory has these sizes, and no other code accesses `places` and
+        // `scratch`.
         let (x, places, scratch) = unsafe {
             (
                 slice::from_raw_parts(x, around * n * key.bytes()),

@@ -40,10 +40,11 @@ pub(crate) unsafe extern "C" fn call(
 ) -> i32 {
     let mut answered = false;
     let caught = status(|| {
-        // SAFETY: by the contract of this function.
+        // SAFETY: by the contract of this function, `context` is that of the call, whose `external_calls` is alive.
         let external_calls = unsafe { &*(*context).external_calls.cast::<ExternalCalls<'_>>() };
         let signature = &external_calls.calls[number as usize];
-        // SAFETY: by the contract of this function.
+        // SAFETY: by the contract of this function, `row` has the pointers to the operands and results of this
+        // signature.
         let run = unsafe {
             match &signature.function {
                 External::Host(call) => call_host(call, &signature.operands, row),

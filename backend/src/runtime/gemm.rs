@@ -192,6 +192,8 @@ type Library<T> = unsafe fn(
     Parallelism,
 );
 
+/// Computes a contraction by the function `library`, batch by batch; `zero` and `one` are the numbers 0 and 1.
+///
 /// # Safety
 /// As for [`contract_f64`], for elements of type `T`.
 unsafe fn run<T: Copy>(
@@ -206,7 +208,7 @@ unsafe fn run<T: Copy>(
     if tests::PANIC.get() {
         std::panic::resume_unwind(Box::new("a test"));
     }
-    // SAFETY: by the contract of this function.
+    // SAFETY: by the contract of this function, `numbers` points to the output of `describe`.
     let (shape, batches) = unsafe { Matrices::read(numbers) };
     let [m, n, k] = shape.sizes;
     let accumulate = shape.accumulate != 0;
@@ -294,7 +296,8 @@ unsafe fn product<T: Copy>(
     if lhs.column < 0 {
         (lhs, rhs) = (lhs.mirrored(k), rhs.upside_down(k));
     }
-    // SAFETY: the library accesses the elements of the caller's matrices, in another order.
+    // SAFETY: the transposed and mirrored matrices have the elements of the caller's matrices, so every access is
+    // valid.
     unsafe {
         library(
             m,

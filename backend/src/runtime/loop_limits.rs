@@ -24,7 +24,8 @@ pub(crate) const STOPPED: i32 = 4;
 /// among them.
 pub(crate) unsafe extern "C" fn enter(context: *const Context, limit: i64, trip: i64) -> i32 {
     let entered = catch_unwind(AssertUnwindSafe(|| {
-        // SAFETY: by the contract of this function.
+        // SAFETY: by the contract of this function, `context` is that of the call, and no other code uses its limits
+        // meanwhile.
         let loop_limits = unsafe { &mut *(*context).loop_limits.cast::<LoopLimits>() };
         let entered = loop_limits.enter(LoopLimitId::new(limit as usize), u64::try_from(trip).ok());
         loop_limits.refused = entered.err();

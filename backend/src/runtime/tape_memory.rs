@@ -180,7 +180,8 @@ pub(crate) fn sizes(program: &Program) -> Vec<usize> {
 /// tapes.
 pub(crate) unsafe extern "C" fn grow(context: *const Context, tape: i64, index: i64) -> i32 {
     let grown = catch_unwind(AssertUnwindSafe(|| {
-        // SAFETY: by the contract of this function.
+        // SAFETY: by the contract of this function, `context` is that of the call, and no other code uses its records
+        // meanwhile.
         let records = unsafe { &mut *(*context).records.cast::<Records>() };
         records.allocate_up_to(tape as usize, index as u64)
     }));
@@ -226,7 +227,7 @@ mod tests {
         records.empty();
         assert!(records.states[0].capacity > 10_000, "what is small is kept");
         assert!(is_there(1 << 20));
-        // On Linux the allocation would succeed, so `is_there` must refuse.
+        // Linux would grant an allocation of 2^50 bytes, so `is_there` must refuse that size.
         if cfg!(target_os = "linux") {
             assert!(!is_there(1 << 50));
         }

@@ -18,7 +18,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub(crate) unsafe extern "C" fn lap(context: *const Context, timer: i64) {
     // If the clock goes backwards, the subtraction of times panics; a panic must not unwind through generated code.
     _ = catch_unwind(AssertUnwindSafe(|| {
-        // SAFETY: by the contract of this function; a call without timers has a null pointer here.
+        // SAFETY: by the contract of this function, no other code uses the timers of `context` meanwhile. A call
+        // without timers has a null pointer here.
         let timers = unsafe { (*context).timers.cast::<Timers>().as_mut() };
         if let Some(timers) = timers {
             timers.lap(TimerId::new(timer as usize));

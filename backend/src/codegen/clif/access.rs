@@ -250,7 +250,8 @@ impl Translator<'_, '_, '_> {
             pointer = self.b.ins().iadd(pointer, term);
         }
         let between = self.lanes.map_or(0, |(index, _)| a.stride(index) * size);
-        // The offset in bytes of the last lane must fit an immediate if that of the first lane does.
+        // If the offset of the last lane (`far`, in bytes) fits in 32 bits, the offsets of all lanes are immediates.
+        // Otherwise the offset is added to the pointer.
         let far = (between.saturating_mul(self.width() as i64)).saturating_add(offset);
         let (pointer, offset) = match i32::try_from(far) {
             Ok(_) => self.place(pointer, offset),
@@ -293,8 +294,8 @@ impl Translator<'_, '_, '_> {
         }
     }
 
-    /// Like [`Self::pointer`], for a buffer that no surrounding loop exchanges (swaps with another buffer), or for its
-    /// memory before any exchange.
+    /// Returns a pointer like [`Self::pointer`], but the pointer to the buffer's original memory, which differs from
+    /// the current memory if a surrounding loop swaps the buffer with another buffer.
     pub(super) fn fixed(&mut self, buffer: BufferId, offset: &mut i64) -> Value {
         let place = self.p.buffers[buffer].place;
         if let Place::Record { cursor, offset: at } = place
@@ -325,8 +326,8 @@ impl Translator<'_, '_, '_> {
         pointer
     }
 
-    /// Returns a pointer to the element at `at`, an address that is the same in all lanes: the first of a block of
-    /// elements.
+    /// Returns a pointer to the element at the address `at`, which must be the same in all lanes. Callers use it as the
+    /// start of consecutive elements.
     pub(super) fn first(&mut self, buffer: BufferId, at: &Address) -> Result<Value, Problem> {
         match self.lane_addresses(buffer, at)? {
             LaneAddresses::One(base, offset) => {

@@ -48,8 +48,8 @@ impl Translator<'_, '_, '_> {
                 let [look, stop, on, join] = std::array::from_fn(|_| self.b.create_block());
                 [look, stop, on].into_iter().for_each(|b| self.b.set_cold_block(b));
                 self.b.ins().brif(is, look, &[], join, &[]);
-                // until = min(count + LOOK_EVERY, most + 1), the iteration of the next check (`most`: the limit);
-                // return an error if the limit is exceeded or the call is cancelled.
+                // If the count exceeds the limit `most` or the call is cancelled, return an error. Otherwise check
+                // again `LOOK_EVERY` iterations later, but not later than at the count `most + 1`.
                 begin(self.b, look);
                 let most = self.b.ins().load(types::I64, flags, rows, at + MOST);
                 let more = self.b.ins().icmp(IntCC::UnsignedGreaterThan, count, most);

@@ -43,8 +43,8 @@ struct Exchange {
 enum ExchangeState {
     /// For each pair: the variables that hold the two pointers, and the original pointer of the first buffer.
     Pointers(Vec<([Variable; 2], Value)>),
-    /// One variable for all pairs: 0 if the buffers are in their original memory, and -1 if each is in that of the
-    /// other.
+    /// One variable for all pairs: 0 if all buffers are in their original memory, and -1 if the buffers of each pair
+    /// have swapped their memory.
     All(Variable),
 }
 
@@ -68,7 +68,8 @@ pub(super) struct Rest {
 pub(super) enum Exchanged {
     /// This variable holds the buffer's address.
     At(Variable),
-    /// The buffer is in its original memory if this variable is 0, and in that of the other buffer if it is -1.
+    /// The buffer is in its original memory if this variable is 0, and in the memory of this other buffer if the
+    /// variable is -1.
     Masked(Variable, BufferId),
 }
 

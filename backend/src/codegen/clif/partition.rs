@@ -85,7 +85,8 @@ pub(super) fn cut<'a>(
     };
     let mut cost = 0;
     for step in &program.body {
-        // Scalars are local to a top-level statement. A long one may be cut between its inner statements.
+        // Forget the scalars of the previous top-level statement: later statements cannot use them. A long top-level
+        // `Nest` may be cut between its inner statements.
         cutter.defined.clear();
         let alone = std::slice::from_ref(step);
         let items = if let Stmt::Nest { body, .. } = step { body } else { alone };
@@ -146,8 +147,8 @@ impl<'a> Cutter<'a> {
     fn access(&mut self, buffer: BufferId, found: Promotion, part: usize) {
         let place = self.program.buffers[buffer].place;
         let input = matches!(place, Place::Input(_));
-        // A buffer in a tape record is never promoted: its cursor moves to other records, so constant addresses in it do
-        // not name one element.
+        // A buffer in a tape record is never promoted: the tape's cursor moves to other records, so a constant address
+        // in the buffer does not always name the same element.
         let found = if let Place::Record { .. } = place { Promotion::Memory } else { found };
         let known = self.buffers[buffer];
         self.buffers[buffer] = match (known, found) {

@@ -28,7 +28,7 @@ use std::collections::BTreeSet;
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::{ArrayType, Code, Dtype, Literal, Tensor};
 
-/// The number of elements of every buffer of the entry kernel (`ENTRY`), and of every buffer of a callee.
+/// `ENTRY` is the number of elements of every buffer of the entry kernel, and `CALLEE` of every buffer of a callee.
 pub(crate) const ENTRY: usize = 24;
 const CALLEE: usize = 8;
 /// The absolute value to which stored and folded numbers are clamped, so that they do not grow.
@@ -102,7 +102,8 @@ fn kernel(
     let first = if donated { Place::Donated { input: 0, output: 0 } } else { Place::Input(0) };
     let first = buffer(&mut k, Dtype::F64, Some(first));
     let second = buffer(&mut k, Dtype::I64, Some(Place::Input(1)));
-    // A donated argument is copied first; the copy is never written again.
+    // The memory of a donated argument becomes that of a result, so the kernel first copies the argument to a buffer
+    // that is only read afterwards.
     let (inputs, result) = match donated {
         true => ([buffer(&mut k, Dtype::F64, None), second], first),
         false => ([first, second], buffer(&mut k, Dtype::F64, Some(Place::Output(0)))),
@@ -429,8 +430,8 @@ impl Generator<'_> {
         (carries, begin)
     }
 
-    /// Updates the generator's state after a loop: each carried array has the version of the loop's input again, and
-    /// the second buffer of a swapped pair is spare (its contents are unused).
+    /// Updates the generator's state after a loop: the name of a carried array is the version that the carry reads
+    /// (`input`) again. The second buffer of a swapped pair becomes spare, since its contents are unused.
     fn end_loop(&mut self, carries: &[Carry]) {
         for Carry { input, output } in carries {
             for held in self.arrays.iter_mut().filter(|h| **h == *output) {
@@ -661,7 +662,8 @@ fn passed(
 ) -> Program {
     let run = |p: &Program| {
         let mut proved = p.clone();
-        // Machine code needs accesses that are proved in bounds, and a later pass of the list adds some of the proofs.
+        // If some accesses are not proved in bounds (a later pass of the list may add the proofs), clamp the indices in
+        // the copy of the program that runs.
         if verify(p).iter().any(|e| e.unproved.is_some()) {
             passes::apply("clamp_bounds", &mut proved)
                 .unwrap_or_else(|e| panic!("{what}: {e}\n{p}"));
@@ -739,7 +741,8 @@ fn random_recursive_kernels() {
         let what = format!("seed {seed}");
         for (list, simulated) in [(&NATIVE, false), (&AS_WRITTEN, true)] {
             let made = passed(list, &p, args, &want, &what, &mut changed);
-            // An element that was never written may be loaded and stored again, so evaluate the changed program anew.
+            // Passes may change the elements that were never written, and the program may copy such elements. So the
+            // changed program gives the expected results of the next comparison.
             let results = (eval(&made, args).unwrap(), take_recorded_calls());
             assert!(!contracts || results == want, "{what}\n{p}\n{made}");
             if simulated {

@@ -24,7 +24,8 @@ impl Translator<'_, '_, '_> {
         let Compiled { unit: Unit { elements, row, .. }, bytes } = match self.simd_code(stmt) {
             Ok(code) => code,
             Err(Refused(why)) => {
-                // If an outer loop (without lanes) is refused, its inner loops are tried, and reported, on their own.
+                // Report the refusal of a loop with lanes only. If a loop around it is refused, its inner loops are
+                // tried, and reported, on their own.
                 if let Stmt::For { lanes: 2.., .. } = stmt {
                     self.vectorized(stmt, LaneCode::Cranelift(why));
                 }
@@ -78,8 +79,8 @@ impl Translator<'_, '_, '_> {
         }
     }
 
-    /// Returns the names of the library functions in a statement that are called for one element at a time: the functions
-    /// without a recording, and in vectors of 128 bits those without a version for eight elements.
+    /// Returns the names of the library functions in a statement that are called for one element at a time: functions
+    /// without a recording, and in vectors of 128 bits also functions without a version for eight elements.
     fn one_by_one(&self, stmt: &Stmt, made: LaneCode) -> Vec<&'static str> {
         let mut names = Vec::new();
         visit(std::slice::from_ref(stmt), &mut |s| {

@@ -44,7 +44,7 @@ pub(super) struct SpillSet {
     /// The spilled values, each with its bytes in all lanes.
     pub(super) values: OrderedSet<(ScalarId, usize)>,
     pub(super) vars: OrderedSet<VarId>,
-    /// The values that are pinned (computed at their statement); `pin` is the largest number of bytes of one.
+    /// The values that are pinned (computed at their statement), and in `pin` the bytes of the largest of these values.
     pub(super) pinned: OrderedSet<ScalarId>,
     pub(super) pin: usize,
 }

@@ -310,7 +310,7 @@ fn every_code_at_the_edges() {
                 continue;
             }
             let values = edges(dtype);
-            // The arrays hold all pairs of edge values.
+            // Each pair of edge values is at one index of the two operand arrays.
             let n = values.len() * values.len();
             let first: Vec<_> = (0..n).map(|i| values[i / values.len()]).collect();
             let second: Vec<_> = (0..n).map(|i| values[i % values.len()]).collect();

@@ -77,7 +77,8 @@ pub(super) struct Translator<'a, 'f, 'm> {
     pub(super) b: &'a mut FunctionBuilder<'f>,
     pub(super) functions: &'a mut Functions<'m>,
     pub(super) layout: Layout,
-    /// The call record (the kernel's argument), and the context and the frame that it points to.
+    /// The call record (the kernel's argument), and the two pointers in it: to the context of the call, and to the
+    /// frame (the kernel's workspace).
     pub(super) record: Value,
     pub(super) context: Value,
     pub(super) frame: Value,

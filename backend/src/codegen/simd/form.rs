@@ -418,7 +418,8 @@ pub(crate) enum Inst {
         to: usize,
         by: usize,
     },
-    /// Sets a mask to the active ones of `n` elements: all, except in a loop's last, partly used vector.
+    /// Sets a mask of `n` elements to true for the active elements: all of them, except in a loop's last, partly used
+    /// vector.
     ActiveMask {
         to: Reg,
         n: usize,

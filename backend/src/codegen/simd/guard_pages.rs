@@ -98,8 +98,8 @@ fn sets() -> impl Iterator<Item = Isa> {
     [Isa::Avx2, Isa::Avx512].into_iter().filter(|set| *set <= Isa::of_machine())
 }
 
-/// Runs the first nest of a program with one vector and with several vectors an iteration. Returns false if the nest has
-/// no SIMD code.
+/// Runs the first nest of a program with one vector and with several vectors in each iteration. Returns false if the
+/// nest has no SIMD code.
 fn runs(p: &Program, set: Isa, args: &[Tensor], wanted: &[Tensor]) -> bool {
     let mut nest = None;
     visit(&p.entry.body, &mut |s| {
@@ -152,7 +152,7 @@ fn run(p: &Program, compiled: &Compiled, args: &[Tensor], wanted: &[Tensor]) {
             let start = arrays[id.index()].start();
             for (i, want) in wanted[n].literals().enumerate() {
                 let mut element = [0; 8];
-                // SAFETY: the element is in the array.
+                // SAFETY: the buffer has more than `i` elements of `size` bytes, so the bytes are in its pages.
                 unsafe { start.add(i * size).copy_to_nonoverlapping(element.as_mut_ptr(), size) };
                 let got = literal(b.ty.dtype, &element[..size]);
                 assert!(same(got, want), "output {n} element {i}: {got}, want {want}\n{p}");

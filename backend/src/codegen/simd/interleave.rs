@@ -27,7 +27,7 @@ pub(crate) struct Compiled {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// A nest of loops as it is compiled.
+/// A nest of loops to compile, with its kernel and the instruction set.
 pub(crate) struct Nest<'a> {
     pub(crate) kernel: &'a Kernel,
     pub(crate) stmt: &'a Stmt,
@@ -46,8 +46,8 @@ impl Nest<'_> {
                 spills * INSTRUCTIONS_PER_SPILL <= unit.program.body.len()
             };
             let several = SEVERAL.iter().filter_map(|n| self.allocated(*n).ok()).find(fits);
-            // The code for several vectors may be too long or need too large a frame, although the code for one vector
-            // does not.
+            // Use the code for one vector if there is none for several vectors, which may be too long or need too large
+            // a frame.
             if let Some(Ok(compiled)) = several.map(|several| self.emitted(several)) {
                 return Ok(compiled);
             }
@@ -91,8 +91,9 @@ impl Iteration {
     /// The operations that a reorder buffer holds: 320 in AMD Zen 4, 512 in Intel Golden Cove.
     const REORDER_BUFFER: usize = 320;
 
-    /// Returns whether such iterations are bound by latency: although the processor overlaps as many iterations as its
-    /// reorder buffer holds, their latency exceeds the time in which the vector units are busy by more than a fifth.
+    /// Returns whether iterations are bound by latency. The reorder buffer overlaps some iterations, which share the
+    /// latency of one. The result is true if an iteration's share exceeds the time in which it keeps the vector units
+    /// busy by more than a fifth.
     fn waits(self) -> bool {
         let latency = self.latency * self.operations.min(Iteration::REORDER_BUFFER);
         10 * latency > 12 * (self.busy / 2) * Iteration::REORDER_BUFFER

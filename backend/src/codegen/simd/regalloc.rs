@@ -136,8 +136,8 @@ fn intervals(program: &VectorProgram) -> Vec<Interval> {
             source[*to] = true;
         }
     }
-    // A virtual register that an instruction other than a constant or a word assigns, such as the register of a
-    // variable, cannot be read from its source.
+    // A virtual register that any instruction except `Constant` and `Word` assigns, such as the register of a variable,
+    // cannot be reloaded from a constant or a word of the row.
     for inst in &program.body {
         if let Some(to) = inst.registers().0
             && !matches!(inst, Inst::Constant { .. } | Inst::Word { .. })

@@ -304,8 +304,8 @@ mod tests {
         // A certain store follows the store that may be skipped, so the output must count as filled.
         check("f64[]", "if true { store b0[0], 1.0 } store b0[0], 1.0", true);
         check("f64[3]", "serial i1 in (3) { } for i0 in 3 { store b0[i0], 1.0 }", true);
-        // The contents of exchanged buffers are not tracked, those of a buffer that is carried in place (`b0.1`) are:
-        // filled.
+        // If a loop carries the output in place (`b0 = b0.1`), the output must count as filled. (The contents of
+        // exchanged buffers, `b0 = b1`, are not tracked.)
         let carried = |next: &str| {
             format!(
                 "version b0.1 continues b0 buffer b1: f64[3] workspace 0 \

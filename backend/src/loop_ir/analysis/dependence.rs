@@ -302,8 +302,9 @@ impl<'a> Survey<'a> {
             Extent::Scalar(_) => i128::MAX,
         };
         if reach > 0 {
-            // The accesses of one iteration cover ranges of `reach + 1` elements: they are disjoint between
-            // iterations if the step is larger than the range and the distance.
+            // In one iteration each access covers a range of `reach + 1` elements, and the two ranges are `between`
+            // apart. Different iterations cover disjoint ranges if the addresses advance by more than `reach +
+            // |between|` elements.
             let apart = step.abs() > reach + between.abs();
             return if apart { Dependence::Never } else { Dependence::Maybe };
         }
@@ -386,7 +387,8 @@ pub(crate) fn overlap(p: &Kernel, a: BufferId, b: BufferId) -> Overlap {
             }
         }
         (Place::Record { cursor, offset: i }, Place::Record { cursor: other, offset: j }) => {
-            // Two cursors may point to one record only if both read it, so no access to the record is a write.
+            // Buffers at different cursors count as disjoint: two cursors may point to one record only if both of them
+            // only read.
             let meet = i < j.saturating_add(y.ty.bytes()) && j < i.saturating_add(x.ty.bytes());
             if meet && cursor == other { Overlap::Partial } else { Overlap::None }
         }

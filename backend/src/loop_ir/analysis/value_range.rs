@@ -440,8 +440,8 @@ impl<'r, 'a> Search<'r, 'a> {
     fn range(&mut self, sum: &Sum) -> Interval {
         let least = self.least(sum, &mut SmallVec::new());
         let most = match sum.checked_times(-1) {
-            // If the lower bound of the negated sum is saturated, it is no bound, and the upper bound must be
-            // saturated, too.
+            // The upper bound is the negated lower bound of the negated sum. A saturated lower bound means that there
+            // is none; then the upper bound saturates, too.
             Some(negative) => self.least(&negative, &mut SmallVec::new()).saturating_neg(),
             None => sum.interval(|atom| self.atom(atom)).most,
         };
@@ -501,7 +501,8 @@ impl<'r, 'a> Search<'r, 'a> {
                 // An undeclared scalar has any value; the verifier reports it elsewhere.
                 let Some(dtype) = self.r.k.scalars.get(s).copied() else { return Interval::ALL };
                 let all = Interval::of(dtype);
-                // Note a preliminary range, so that cyclic definitions end; the verifier reports them elsewhere.
+                // Note a preliminary range, so that the search ends if definitions are cyclic. (The verifier reports
+                // cycles elsewhere.)
                 self.known.insert(s, all);
                 let found = match self.r.definitions[s] {
                     Some((Expr::Code(code, args), then)) if !dtype.is_float() => {

@@ -357,7 +357,8 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         self.memory.grow(region, end)?;
         self.tapes[tape].1 = length.max(index + 1);
         if let Some(shadow) = &mut self.shadow {
-            // Records before this one that were skipped hold no value until they are written.
+            // Clear the shadow memory of all new records, including skipped ones before `index`: none holds a value
+            // until it is written.
             let byte = length.min(index) * bytes;
             shadow.clear(Pointer { region, byte, address: 0 }, end - byte)?;
         }
@@ -646,7 +647,8 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
 }
 
 impl<M: Copy + Default> Frame<'_, M> {
-    /// Returns the addresses of the carried input buffers when the loop begins; the arrays return there at its end.
+    /// Returns the addresses of the carried input buffers when the loop begins. At the end of the loop, the arrays are
+    /// copied to these addresses.
     fn initial_addresses(&self, carries: &[Carry]) -> Vec<Pointer> {
         carries.iter().map(|c| self.places[c.input.buffer]).collect()
     }

@@ -123,6 +123,8 @@ struct Product<T> {
     out: Matrix<*mut T>,
 }
 
+/// Computes a contraction with the vectors of `V`, batch by batch.
+///
 /// # Safety
 /// As for the functions of [`versions`], and the machine has the instructions of `V`.
 #[inline(always)]
@@ -138,7 +140,7 @@ unsafe fn run<V: Line>(numbers: *const i64, lhs: *const V::T, rhs: *const V::T, 
         let rhs = Matrix::new(rhs, c.strides[1]);
         let out = Matrix::new(out.wrapping_offset(o), c.strides[2]);
         let product = Product { m, n, k, lanes, accumulate, lhs, rhs, out };
-        // SAFETY: the matrices of this batch lie in the buffers.
+        // SAFETY: the offsets of a batch, `l`, `r` and `o`, stay within the buffers by the contract of this function.
         unsafe { product.run::<V>() }
     }
 }
@@ -161,6 +163,8 @@ impl<T: Element> Product<T> {
         self.n == 1 || (self.rhs.column == 1 && self.out.column == 1)
     }
 
+    /// Computes the product: by columns in vectors, by terms in vectors, or element by element.
+    ///
     /// # Safety
     /// The matrices lie in buffers, which `out` shares with no other; the machine has the instructions of `V`.
     #[inline(always)]
@@ -172,7 +176,8 @@ impl<T: Element> Product<T> {
             self.m < self.n
         };
         let p = if turn { transposed } else { self };
-        // SAFETY: by the contract of this function; `p` has the same matrices.
+        // SAFETY: `p` has the matrices of `self`, possibly transposed, which lie in buffers by the contract of this
+        // function.
         unsafe {
             if p.lanes == 1 && p.lined() {
                 p.columns::<V>();
@@ -191,7 +196,7 @@ impl<T: Element> Product<T> {
     #[inline(always)]
     unsafe fn columns<V: Line<T = T>>(&self) {
         let mut row = 0;
-        // SAFETY: rows and columns are those of the product.
+        // SAFETY: each strip has only rows below `self.m`.
         unsafe {
             while row + ROWS <= self.m {
                 self.strip::<V, ROWS, 1>(row);
@@ -211,7 +216,7 @@ impl<T: Element> Product<T> {
     #[inline(always)]
     unsafe fn strip<V: Line<T = T>, const R: usize, const C: usize>(&self, row: usize) {
         let mut column = 0;
-        // SAFETY: each tile lies in the remaining columns; a partial line has only these columns.
+        // SAFETY: each tile has only columns below `self.n`; the partial line has exactly the remaining columns.
         unsafe {
             while column + C * V::N <= self.n {
                 self.tile::<V, R, C, false>(row, column, V::part(0));
@@ -238,12 +243,13 @@ impl<T: Element> Product<T> {
         column: usize,
         part: V::Part,
     ) {
-        // SAFETY: the machine has the instructions.
+        // SAFETY: by the contract of this function, the machine has the instructions of `V`.
         let zero = unsafe { V::splat(T::default()) };
         let mut sums = [[zero; C]; R];
         let mut x = self.lhs.at.wrapping_offset(self.lhs.step(row, 0));
         let mut y = self.rhs.at.wrapping_add(column);
-        // SAFETY: elements of `R` rows, and of columns that are adjacent in memory.
+        // SAFETY: by the contract of this function, the rows and columns of the tile exist, and columns are adjacent in
+        // memory.
         unsafe {
             for _ in 0..self.k {
                 let mut lines = [zero; C];
@@ -288,7 +294,7 @@ impl<T: Element> Product<T> {
     unsafe fn dots<V: Line<T = T>>(&self) {
         for column in 0..self.n {
             let mut row = 0;
-            // SAFETY: rows and columns are those of the product.
+            // SAFETY: rows are below `self.m`, and the column is below `self.n`.
             unsafe {
                 while row + ROWS <= self.m {
                     let sums = V::halves_of_four(self.partial::<V, ROWS>(row, column));
@@ -312,13 +318,14 @@ impl<T: Element> Product<T> {
     /// As for [`Product::dots`], and there are `R` rows from `row` on.
     #[inline(always)]
     unsafe fn partial<V: Line<T = T>, const R: usize>(&self, row: usize, column: usize) -> [V; R] {
-        // SAFETY: the machine has the instructions.
+        // SAFETY: by the contract of this function, the machine has the instructions of `V`.
         let mut sums = unsafe { [V::splat(T::default()); R] };
         let x = self.lhs.at.wrapping_offset(self.lhs.step(row, 0));
         let y = self.rhs.at.wrapping_offset(self.rhs.step(0, column));
         let whole = self.k / V::N * V::N;
         let mut k = 0;
-        // SAFETY: elements of `R` rows and of a column.
+        // SAFETY: by the contract of this function, the `R` rows of `lhs` and the column of `rhs` exist, and terms are
+        // adjacent in memory.
         unsafe {
             while k < whole {
                 let y = V::load(y.add(k));
@@ -351,19 +358,21 @@ impl<T: Element> Product<T> {
                 let mut sums = [T::default(); MOST_LANES];
                 let lanes = self.lanes.clamp(1, MOST_LANES);
                 for k in 0..self.k {
-                    // SAFETY: a term of the product.
+                    // SAFETY: `row`, `column` and `k` are below the sizes of the product, so both elements exist.
                     let (x, y) = unsafe {
                         let x = self.lhs.at.offset(self.lhs.step(row, k));
                         (*x, *self.rhs.at.offset(self.rhs.step(k, column)))
                     };
                     sums[k % lanes] = sums[k % lanes] + x * y;
                 }
-                // SAFETY: an element of the product.
+                // SAFETY: `row` and `column` are below the sizes of `out`, so the element exists.
                 unsafe { self.put(row, column, halves(&mut sums[..lanes])) }
             }
         }
     }
 
+    /// Stores a sum in an element of `out`, or adds the sum to the element if the contraction accumulates.
+    ///
     /// # Safety
     /// As for [`Product::run`], and the element exists.
     #[inline(always)]

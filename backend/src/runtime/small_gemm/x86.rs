@@ -212,7 +212,7 @@ unsafe fn wide_of_512([a, b, c, d]: [__m512d; ROWS]) -> [f64; ROWS] {
     let low = _mm512_shuffle_f64x2::<0x88>(ab, cd);
     let all = _mm512_add_pd(low, _mm512_shuffle_f64x2::<0xdd>(ab, cd));
     let (low, high) = (_mm512_castpd512_pd256(all), _mm512_extractf64x4_pd::<1>(all));
-    // The order of the four sums is a c b d.
+    // `sums` has the sums of the four lines, in the order a, c, b, d.
     let sums = _mm256_add_pd(_mm256_unpacklo_pd(low, high), _mm256_unpackhi_pd(low, high));
     let mut out = [0.0; ROWS];
     // SAFETY: `out` is an array of four f64.
@@ -227,9 +227,9 @@ unsafe fn wide_of_256([a, b, c, d]: [__m256d; ROWS]) -> [f64; ROWS] {
         let low = _mm256_permute2f128_pd::<0x20>(x, y);
         _mm256_add_pd(low, _mm256_permute2f128_pd::<0x31>(x, y))
     };
-    // `ab` is a0 a1 b0 b1, and `cd` is c0 c1 d0 d1.
+    // `ab` has lanes 0 and 1 of lines a and b, in the order a0 a1 b0 b1; `cd` is c0 c1 d0 d1.
     let (ab, cd) = (fold(a, b), fold(c, d));
-    // The order of the four sums is a c b d.
+    // `sums` has the sums of the four lines, in the order a, c, b, d.
     let sums = _mm256_add_pd(_mm256_unpacklo_pd(ab, cd), _mm256_unpackhi_pd(ab, cd));
     let mut out = [0.0; ROWS];
     // SAFETY: `out` is an array of four f64.
@@ -254,9 +254,9 @@ unsafe fn narrow_of_512(lines: [__m512; ROWS]) -> [f32; ROWS] {
 unsafe fn narrow_of_256([a, b, c, d]: [__m256; ROWS]) -> [f32; ROWS] {
     let half = |x: __m256| _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps::<1>(x));
     let fold = |x: __m128, y: __m128| _mm_add_ps(_mm_movelh_ps(x, y), _mm_movehl_ps(y, x));
-    // `ab` is a0 a1 b0 b1, and `cd` is c0 c1 d0 d1.
+    // `ab` has lanes 0 and 1 of lines a and b, in the order a0 a1 b0 b1; `cd` is c0 c1 d0 d1.
     let (ab, cd) = (fold(half(a), half(b)), fold(half(c), half(d)));
-    // The order of the four sums is a b c d.
+    // `even` and `odd` have lanes 0 and 1 of the four lines, in the order a, b, c, d.
     let (even, odd) = (_mm_shuffle_ps::<0x88>(ab, cd), _mm_shuffle_ps::<0xdd>(ab, cd));
     let mut out = [0.0; ROWS];
     // SAFETY: `out` is an array of four f32.

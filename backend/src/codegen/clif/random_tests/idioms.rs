@@ -97,12 +97,13 @@ impl Generator<'_> {
         self.plain(i, WINDOW, iterations)
     }
 
-    /// Generates a matrix times a vector with a use of each row's sum; or scaled rows that are summed; or an outer
-    /// product.
+    /// Generates one of three patterns: a matrix times a vector, with a use of each row's sum; rows that are scaled and
+    /// summed; or an outer product.
     fn product(&mut self, body: &mut Vec<Stmt>) {
         let (m, n) = (self.r.of(&[4, 8]), self.r.of(&[8, 9]));
-        // Arrays are short, so neighbouring rows overlap. If the row stride is 1, rows are adjacent like columns; a
-        // product then adds in order, while a loop would have lanes.
+        // `step` is the distance between rows, which overlap since arrays are short. With distance 1, columns are
+        // contiguous, too: a contraction then adds in program order, and a loop in lanes. So distance 1 requires sums
+        // that are exact in any order (`contracts`).
         let step = if self.contracts { self.r.of(&[1, 2]) } else { 2 };
         if self.size < step * m + n {
             return;
@@ -124,7 +125,8 @@ impl Generator<'_> {
         let each = with(room(self, m), &[(i, 1)]);
         let (mut outer, mut inner) = (Vec::new(), Vec::new());
         if self.r.below(3) == 0 {
-            // y[j] += x[i] * w[i, j], after y is set to zero
+            // For a vector x and a matrix w: set y[j] = 0, then add x[i] * w[i, j] to y[j] for all rows i and columns
+            // j.
             let clear = self.index();
             let mut at = row.clone();
             at.terms = vec![(clear, 1)];
@@ -195,8 +197,9 @@ impl Generator<'_> {
         body.push(self.plain(i, n, iterations));
     }
 
-    /// Generates sums in memory: one loop over results follows another. An iteration adds to one or two results,
-    /// possibly to their neighbours for the next term, and possibly after a store to all of them.
+    /// Generates sums that are accumulated in memory: an outer loop over the terms, and an inner loop over the results.
+    /// An inner iteration adds its term to one or two results. At random, each further term goes to results one element
+    /// further on, and a loop before the sums stores a start value in all results.
     fn in_memory(&mut self, body: &mut Vec<Stmt>) {
         let (terms, n, each) = (self.r.of(&[2, 3]), self.r.of(&[8, 9]), 1 + self.r.below(2));
         let moved = i64::from(self.r.below(6) == 0);
@@ -236,7 +239,8 @@ impl Generator<'_> {
         let [from, with, to] = [self.some_array(), self.some_array(), self.own_array()];
         let (mut outer, mut inner) = (Vec::new(), Vec::new());
         let x = self.load(&mut inner, from, at_index(j), None);
-        // If sums must not depend on their order (`contracts`), integers must remain integers.
+        // In programs with contractions (`contracts`) all numbers are integers, so that sums are exact in any order.
+        // Division by 1 leaves them integers.
         let by = if self.contracts { float(1.0) } else { float(3.0) };
         let x = self.code(&mut inner, Code::Div, &[x, by]);
         let y = self.load(&mut inner, with, at_index(j), None);

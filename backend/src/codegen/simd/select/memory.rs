@@ -149,9 +149,10 @@ impl Select<'_> {
         let single = self.lanes.is_none();
         let one = place.1 == 0 && place.2.is_none();
         let uniform = single || (one && guard.as_ref().is_none_or(|g| g.uniform));
-        // A guard may hold for inactive elements although a single element's address is then out of bounds.
         let units = if uniform { 1 } else { self.lanes.map_or(1, |s| s.units) };
         let n = if uniform { 1 } else { self.lanes.map_or(1, |s| s.n) };
+        // If all lanes access one element, restrict the guard to active lanes: it may hold for an inactive lane
+        // although the element is out of bounds.
         let active =
             (one && !uniform).then(|| self.make(Class::Mask, |to| Inst::ActiveMask { to, n }));
         let mut regs: SmallVec<[Reg; 2]> = SmallVec::new();

@@ -33,7 +33,7 @@ pub(crate) struct Refused(pub(crate) &'static str);
 /// A word of the row: one argument of the nest's code.
 #[derive(Clone, PartialEq, Hash, Debug)]
 pub(crate) enum Word {
-    /// A pointer to the element that an access has in the first iterations of the nest's loops.
+    /// A pointer to the element that an access reads or writes in the first iteration of all loops of the nest.
     Pointer(BufferId, Address),
     /// A scalar that is defined outside of the nest.
     Scalar(Arg),

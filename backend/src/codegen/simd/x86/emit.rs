@@ -73,7 +73,7 @@ pub(crate) struct Machine {
     pub(super) to_general: Code,
     /// The number of the mask register that holds the active elements; `None` if the set has no mask registers.
     pub(super) active: Option<u8>,
-    /// Emits a move of a mask, as one bit per element, to a general 32-bit register. The number is that of elements.
+    /// Emits a move of a mask, as one bit for each of the given number of elements, to a general 32-bit register.
     pub(super) bits: fn(&mut Emit<'_>, Reg, usize) -> Register,
     /// Emits the vector IR's instruction at an index, if its code depends on the instruction set.
     pub(super) lower: fn(&mut Emit<'_>, usize) -> Result<(), &'static str>,

@@ -23,10 +23,11 @@ pub(super) struct Frame {
     pub(super) masks: usize,
     pub(super) counters: usize,
     pub(super) streams: usize,
-    /// The offset of a call's arguments (three vectors); `results` is that of its result (one vector).
+    /// The offsets of a call's arguments (three vectors) and of its result (`results`, one vector).
     pub(super) arguments: usize,
     pub(super) results: usize,
-    /// The offset of vector registers saved around a call; then of saved mask registers and general registers.
+    /// The offsets of the registers saved around a call: vector registers (`saved`), then mask registers, then general
+    /// registers.
     pub(super) saved: usize,
     pub(super) saved_masks: usize,
     pub(super) saved_general: usize,

@@ -82,8 +82,8 @@ impl Emit<'_> {
         let r = self.target(to);
         match access {
             Access::One => {
-                // The truth values of the guard of a uniform value are all equal; any other guard holds only for active
-                // elements.
+                // No mask of active elements is needed: the guard of a uniform value has equal truth values, and any
+                // other guard is already restricted to active elements.
                 let guard = guard.map(|g| self.mask(g, Register::K1));
                 let from = self.place(at);
                 let made =
