@@ -114,7 +114,7 @@ pub(crate) fn emit(
 }
 
 impl FusionState<'_> {
-    // --- placing candidates in loops ---
+    // The methods up to the next heading place candidates in loops.
 
     /// Distributes the candidates of a block, given by number, over items (loops or straight-line code), and
     /// returns the items in their order. `depth` is the number of loops around the block.
@@ -216,7 +216,7 @@ impl FusionState<'_> {
         }
     }
 
-    // --- emitting items as steps and loops ---
+    // The methods up to the next heading emit items as steps and loops.
 
     /// If an item is a library contraction or a region, emits it as a step (a top-level statement) and
     /// returns true.
@@ -296,7 +296,7 @@ impl FusionState<'_> {
         Ok(())
     }
 
-    // --- the body of a candidate inside its loops ---
+    // The methods from here on emit the body of a candidate inside its loops.
 
     fn leaf(&mut self, m: usize) -> Result<(), Problem> {
         let node = self.candidates[m].node;

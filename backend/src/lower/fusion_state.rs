@@ -50,11 +50,12 @@ pub(crate) struct FusionState<'a> {
     pub(crate) computing: Option<NodeId>,
 }
 
-/// The item (a loop, or straight-line code) into which fusion put a node. If the node is written in parts,
-/// the item of the last part so far.
+/// The item (a loop, or straight-line code) into which fusion put a node. If the node is written in parts, this is the
+/// item of the last part so far.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Placed {
-    /// The number of the block, counted in the order in which blocks are distributed.
+    /// The number of the block that contains the item. Blocks are counted in the order in which their candidates are
+    /// distributed.
     pub(crate) block: u32,
     pub(crate) item: usize,
     /// The number of the node's fusion candidate.

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use tapeloom_ir::ArrayType;
 use tapeloom_ir::fault::{Fault, planted};
 
-/// The cost that the recomputation of one element may still have.
+/// The remaining budget for the recomputation of one element: how many operations and loads it may still have.
 struct Budget {
     operations: usize,
     loads: usize,
@@ -21,8 +21,8 @@ struct Budget {
     /// The counted values, each with the view through which it is read (a position in `views`). A value that is read
     /// through two views is computed twice.
     seen: SmallVec<[(NodeId, usize); 16]>,
-    /// Chains of views through which values are read: the position of the rest of the chain, and one more
-    /// view. Position 0 is the empty chain; `views[n]` has position n + 1.
+    /// The chains of views through which values are read. An entry is a view and the position of the chain that the
+    /// view extends. Position 0 is the empty chain; `views[n]` has position n + 1.
     views: SmallVec<[(usize, NodeId); 8]>,
 }
 
@@ -45,7 +45,7 @@ impl Budget {
         true
     }
 
-    /// Returns the position of the chain at `place` extended by `view`, and adds it if it is new.
+    /// Returns the position of the chain that extends the chain at `place` by `view`. Adds the chain if it is new.
     fn behind(&mut self, place: usize, view: NodeId) -> usize {
         let known = self.views.iter().position(|v| *v == (place, view));
         1 + known.unwrap_or_else(|| {

@@ -122,12 +122,12 @@ pub(crate) fn check(
     )))
 }
 
-/// The first and the last access to a node. Their times are numbers of loads and stores before them.
+/// The first and the last access to a node. The time of an access is the number of loads and stores before it.
 #[derive(Clone, Debug)]
 struct Accesses {
     first: usize,
     last: usize,
-    /// The outermost loops around any of the accesses.
+    /// The outermost loops that contain accesses to the node.
     loops: Vec<IndexId>,
 }
 
@@ -143,11 +143,11 @@ struct Walk<'a> {
     clock: usize,
     step: usize,
     loops: Vec<IndexId>,
-    /// For each node, the first step that stores to it.
+    /// For each node, the number of the first step (top-level statement) that stores to it.
     steps: SecondaryMap<NodeId, Option<usize>>,
     loads: SecondaryMap<NodeId, Option<Accesses>>,
     stores: SecondaryMap<NodeId, Option<Accesses>>,
-    /// The last region with an ordered effect.
+    /// The last region visited so far that has an ordered effect.
     effect: Option<NodeId>,
     /// The number of regions with ordered effects so far.
     effects: usize,
@@ -286,8 +286,8 @@ func @f(%0: f64[100], %1: i64[]) -> (f64[100], f64[100]) {
         graph.nodes.iter().filter(|(_, n)| n.name == name).map(|(id, _)| id).collect()
     }
 
-    /// Builds trees from text: loads (`<`) and stores (`>`) of `e`, the exponential, `x`, the argument, and
-    /// `u` and `v`, the updates; `(..)` is a loop, `[..]` a loop without iterations.
+    /// Builds trees from text: `<e` loads an element of node `e`, and `>e` stores one. The nodes are the argument `x`,
+    /// the exponential `e`, and the updates `u` and `v`. `(..)` is a loop, and `[..]` a loop without iterations.
     fn trees(graph: &Graph, text: &str) -> Vec<Tree> {
         let (e, x) = (named(graph, "exp")[0], named(graph, "input")[0]);
         let updates = named(graph, "dynamic_update_slice");
@@ -346,7 +346,8 @@ func @f(%0: f64[100], %1: i64[]) -> (f64[100], f64[100]) {
 
     #[test]
     fn sound_trees_have_no_faults() {
-        // `v` copies `e` first; then `u` may take over the memory of `e`, which has no later reader.
+        // The verifier must accept these trees: `v` copies `e`, and then `u` takes over the memory of `e`, which has no
+        // later reader.
         assert_eq!(found("(<x >e) (<e >v) >v >u <v <u", &[('u', 'e')]), [""; 0]);
         assert_eq!(found("(<x >e) (<e >v) (<e >u) >u >v", &[]), [""; 0]);
     }

@@ -17,15 +17,16 @@ use smallvec::SmallVec;
 use tapeloom_ir::prim::Piece;
 use tapeloom_ir::{ArrayType, Literal};
 
-/// The replacement of a node, given which of its operands are empty.
+/// The simpler node that replaces a node with empty operands (arrays without elements).
 pub(crate) enum EmptyReplacement {
-    /// A node, possibly of another kind, with its operands.
+    /// A new node, possibly of another kind than the old one, with its operands.
     Node(NodeKind, SmallVec<[Source; 2]>),
-    /// An operand of the node, unchanged.
+    /// One operand of the old node: the node computes nothing else.
     Same(Source),
 }
 
-/// Returns the replacement, of type `ty`, for a node: all operands of the replacement have elements.
+/// Returns the replacement for a node of type `ty`. `empty` says which operands have no elements; the replacement has
+/// none of these as operands.
 pub(crate) fn simplify(
     kind: NodeKind,
     operands: SmallVec<[Source; 2]>,

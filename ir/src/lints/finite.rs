@@ -134,10 +134,10 @@ fn first<'o>(origins: impl IntoIterator<Item = &'o Origin>) -> Option<Origin> {
 }
 
 thread_local! {
-    /// The origins of nans and infinities that go into and come out of the running function; `None` if nothing is
-    /// checked.
+    /// The origins of nans and infinities in the operands and results of the equation that runs the current function;
+    /// `None` if nothing is checked.
     static AROUND: RefCell<Option<NonFiniteOrigins>> = const { RefCell::new(None) };
-    /// The number of appearances so far: of equations that made a nan or infinity.
+    /// The number of equations so far that made a nan or infinity.
     static APPEARED: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -157,7 +157,7 @@ impl NonFiniteOrigins {
         around: Option<NonFiniteOrigins>,
         run: impl FnOnce() -> T,
     ) -> (T, Option<NonFiniteOrigins>) {
-        /// Restores the previous surroundings, even if `run` panics.
+        /// A guard that restores the previous value of `AROUND`, even if `run` panics.
         struct Restore(Option<NonFiniteOrigins>);
         impl Drop for Restore {
             fn drop(&mut self) {

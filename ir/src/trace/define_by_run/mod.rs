@@ -72,7 +72,7 @@ pub(super) struct Recording {
     /// its own.
     levels: Vec<Level>,
     rules: Rules,
-    /// The bytes of all operations recorded so far: equations of the program and steps of the levels.
+    /// The bytes of all operations recorded so far: the equations of the program, and the steps of all reverse passes.
     written: usize,
     /// The bytes of the functions that recorded operations or their reverse steps run.
     functions: usize,
@@ -265,7 +265,8 @@ impl Trace {
         Ok(made.first().copied().unwrap_or(x))
     }
 
-    /// Adds an operation to the steps that the reverse pass of level `level` will run in reverse order.
+    /// Records an operation as a step of level `level` (a closure that is differentiated). The reverse pass runs the
+    /// steps in reverse order.
     fn step(&mut self, level: usize, rule: usize, place: Place, outputs: &[Atom], active: &Mask) {
         let Some(recording) = &mut self.recording else { return };
         let level = &mut recording.levels[level];

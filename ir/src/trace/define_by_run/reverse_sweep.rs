@@ -27,14 +27,15 @@ use smallvec::SmallVec;
 /// inside it.
 #[derive(Clone, Debug)]
 pub(super) struct Level {
-    /// The number of the level's first value; all its later values have larger numbers.
+    /// The number of the first value of the level (the closure). All later values of the level have larger numbers.
     pub(super) first: u32,
-    /// Per value of the level: whether it depends on the level's arguments and has a tangent.
+    /// Per value recorded in the closure: whether it depends on the closure's arguments and has a tangent.
     active: Vec<bool>,
     pub(super) steps: Vec<Step>,
 }
 
-/// A recorded operation that the reverse pass differentiates: some operand depends on the level's arguments.
+/// A recorded operation that the reverse pass of a closure differentiates, because some operand depends on the
+/// closure's arguments.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     pub(super) rule: u32,
@@ -150,7 +151,8 @@ impl Plan {
 }
 
 impl Level {
-    /// Begins a level; the next value that is recorded will have the number `first`.
+    /// Begins a level: a closure whose operations are saved for a reverse pass. The next recorded value will have the
+    /// number `first`.
     pub(super) fn new(first: u32) -> Level {
         Level { first, active: Vec::new(), steps: Vec::new() }
     }
@@ -159,13 +161,13 @@ impl Level {
         v.as_u32().checked_sub(self.first).map(|i| i as usize)
     }
 
-    /// Returns whether an atom is a value that depends on the level's arguments and has a tangent.
+    /// Returns whether an atom is a value that depends on the closure's arguments and has a tangent.
     pub(super) fn is_active(&self, a: Atom) -> bool {
         let place = a.value().and_then(|v| self.place(v));
         place.is_some_and(|i| self.active.get(i) == Some(&true))
     }
 
-    /// Marks value `v` as one that depends on the level's arguments and has a tangent.
+    /// Marks value `v` as depending on the closure's arguments and having a tangent.
     pub(super) fn activate(&mut self, v: ValueId) {
         let Some(i) = self.place(v) else { return };
         if i >= self.active.len() {
@@ -293,15 +295,15 @@ pub(super) trait Arithmetic {
     fn add(&mut self, x: Self::Value, y: Self::Value) -> Result<Self::Value, Problem>;
 }
 
-/// The cotangents of a level's values during a reverse pass, by value number. At first only the level's results
-/// have one.
+/// The cotangents of a closure's values during its reverse pass, by value number. At first only the closure's results
+/// have a cotangent.
 pub(super) struct Cotangents<V> {
     first: u32,
     of: Vec<Option<V>>,
 }
 
 impl<V> Cotangents<V> {
-    /// Makes a table for the cotangents of the level's values; no value has one yet.
+    /// Makes a table for the cotangents of the closure's values. No value has a cotangent yet.
     pub(super) fn new(level: &Level) -> Cotangents<V> {
         let mut of = Vec::new();
         of.resize_with(level.active.len(), || None);

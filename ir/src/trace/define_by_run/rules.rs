@@ -35,7 +35,8 @@ pub(super) type Mask = SmallVec<[bool; 4]>;
 struct Key {
     op: Op,
     operands: SmallVec<[Type; 2]>,
-    /// Per operand: whether it is active (depends on arguments of the level and has a tangent).
+    /// Per operand: whether it is active, that is, depends on arguments of the differentiated closure and has a
+    /// tangent.
     active: Mask,
 }
 

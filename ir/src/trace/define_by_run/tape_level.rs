@@ -43,7 +43,7 @@ pub fn level<R>(
     at: Loc,
     f: impl FnOnce(&[Handle]) -> (Vec<Handle>, R),
 ) -> (Vec<Handle>, R, Option<Pullback>) {
-    /// Removes the level from the recording when the closure ends, even if it panics.
+    /// A guard that removes the closure's level from the recording when the closure ends, even if it panics.
     struct LevelGuard(usize);
     impl LevelGuard {
         fn end(&self) -> Option<Level> {
@@ -89,7 +89,7 @@ pub fn level<R>(
 }
 
 impl Trace {
-    /// Plans the reverse pass of a level that has ended; `None` after an error, which is recorded.
+    /// Plans the reverse pass of a closure that has ended. After an error, records the error and returns `None`.
     fn plan_reverse_pass(
         &mut self,
         mut level: Level,

@@ -18,7 +18,7 @@ use egg::Id;
 use std::collections::VecDeque;
 use tapeloom_ir::{OrderedMap, OrderedSet};
 
-/// How often a change of one class's choice puts the users of the class into the worklist again.
+/// The largest number of changes of one class's choice that put the users of the class into the worklist again.
 const CHANGES: u32 = 12;
 
 /// The result of extraction: the chosen node of every class.
@@ -221,7 +221,7 @@ struct Worklist {
     queue: VecDeque<usize>,
     queued: Vec<bool>,
     changed: Vec<u32>,
-    /// How often changes of one class put its users into the queue.
+    /// The largest number of changes of one class that put its users into the queue.
     changes: u32,
 }
 

@@ -23,7 +23,7 @@ pub(crate) enum ENode {
     Leaf(u32),
     /// A scalar constant.
     Literal(Literal),
-    /// A primitive applied to the terms of classes.
+    /// A primitive applied to operands; each operand is a class of equal terms.
     Apply(Op, SmallVec<[Id; 2]>),
     /// One output, by index, of a bundle (a primitive with several outputs).
     Output(u32, [Id; 1]),

@@ -53,8 +53,8 @@ pub(crate) fn saturate(
     s
 }
 
-/// Applies rules until nothing changes, the e-graph has `limit` nodes, or `iterations` times. `matches` is the
-/// number of matches from which a rule skips an iteration.
+/// Applies rules to the e-graph, at most `iterations` times. Stops when nothing changes or when the e-graph has `limit`
+/// nodes. A rule with more than `matches` matches skips an iteration.
 fn iteration(
     graph: &mut Graph<'_>,
     usable: &dyn Fn(&Rule) -> bool,

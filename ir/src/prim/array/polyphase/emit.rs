@@ -11,7 +11,8 @@ use crate::lang::literal::Literal;
 use crate::prim::rules::slice_helpers::reshaped;
 use crate::prim::{Broadcast, Concatenate, Dot, Pad, Permute, Reduce, Reducer, Rev, Slice, Window};
 
-/// Emits the product of two labelled arrays, for pairs of labels; `None` if an array lacks a label.
+/// Emits the product of two labelled arrays. `batch` and `contract` name the axes of each pair by their labels. Returns
+/// `None` if an array lacks a label.
 fn multiplied(
     b: &Builder<'_>,
     of: &[Labelled; 2],
@@ -85,8 +86,8 @@ impl Sum {
         }
     }
 
-    /// Emits the sums for all groups of remainders along the axes that follow those in `chosen`, and concatenates
-    /// them along each remainder axis.
+    /// Emits the sums for all groups of remainders, given the groups `chosen` along the first axes. The sums along each
+    /// of the other axes are concatenated along the axis of remainders.
     fn parts(&self, b: &Builder<'_>, chosen: &mut Vec<Remainders>) -> Option<Labelled> {
         let axis = chosen.len();
         let Some(plan) = self.plans.get(axis) else { return self.part(b, chosen) };
@@ -106,8 +107,8 @@ impl Sum {
             [one] => *one,
             _ => b.emit1(Concatenate { axis: at }, &atoms),
         };
-        // If successive windows are further apart than a window is long, some remainders have no terms; their
-        // results are zeros.
+        // If the windows leave gaps between them, some remainders have no terms. The results for these remainders are
+        // zeros.
         let missing = plan.phases - b.shape_of(whole)[at] as i64;
         let whole = padded(b, whole, &[(at, 0, missing)]);
         Some(Labelled { atom: whole, labels: first.labels })
@@ -247,8 +248,8 @@ impl Sum {
         }
     }
 
-    /// Removes an axis with a single term: at once in a factor of a product; in an array only after the windows
-    /// that read it.
+    /// Removes axis `at` of `x`, which has a single term. In a factor of a product, the axis is removed at once. In a
+    /// single array, it is only marked, and removed after the windows that read it.
     fn dropped(&self, b: &Builder<'_>, x: &mut Labelled, at: usize, i: usize) {
         if let Source::Array { .. } = self.source {
             x.labels[at] = Label::Dropped(i);
