@@ -9,10 +9,11 @@ use tapeloom_ir::prim::MultilinearCall;
 use tapeloom_ir::trace::{self, Diagnostic};
 use tapeloom_ir::{FuncId, Loc, Module};
 
-/// Maps constants and directions to the value, which is linear in each direction.
+/// A function of the constants and the directions, linear in each direction. Returns the value of a link.
 pub(super) type Value<'a> = dyn Fn(&[Var], &[Var]) -> Var + 'a;
 
-/// Maps constants, the matrix, the directions and one more direction to the derivative along the last one.
+/// A function of the constants, the matrix, the directions and one more direction `da`. Returns the derivative of the
+/// value along `da`.
 pub(super) type Rule<'a> = dyn Fn(&[Var], Var, &[Var], Var) -> Var + 'a;
 
 /// The arguments that all links of a chain share.
@@ -21,15 +22,16 @@ pub(super) struct Point<'a> {
     /// The name of the public function, for messages.
     pub(super) name: &'static str,
     pub(super) at: Loc,
-    /// Arrays without derivatives from which values are computed: factors of the matrix.
+    /// Factors of the matrix, from which values are computed. Derivatives treat them as constants.
     pub(super) constants: &'a [Var],
     /// The matrix with respect to which derivatives are taken.
     pub(super) a: Var,
 }
 
 impl Point<'_> {
-    /// Returns the value along `directions`. Its derivative with respect to the matrix is `rule`, or an error if
-    /// there is no rule. Derivatives with respect to captures of the closure `value` are those of its program.
+    /// Emits a link: the result of `value` along `directions`. The derivative of the link with respect to the matrix is
+    /// computed by `rule`; without a rule, this derivative is an error. The derivatives with respect to captures of the
+    /// closure `value` are those of the traced closure.
     pub(super) fn link(
         self,
         directions: &[Var],

@@ -11,9 +11,9 @@ use tapeloom_ir::{ArrayType, Dtype, Shape};
 /// Returns the lower triangular `L` with `L Lᵀ = A`, for symmetric positive definite matrices `a` of shape
 /// `[.., n, n]` and a float dtype. The result has the same type, with zeros above the diagonal.
 ///
-/// `A` is the symmetric part of `a`, `(a + aᵀ) / 2`, so derivatives are symmetric, too (as in JAX). If a matrix is
-/// not positive definite, its factor is nan on and below the diagonal; other members of a batch are not affected.
-/// The derivative rule is that of Murray (2016).
+/// `A` is the symmetric part `(a + aᵀ) / 2` of `a`, so derivatives with respect to `a` are symmetric, too (as in JAX).
+/// If a matrix is not positive definite, its factor is nan on and below the diagonal; other members of a batch are not
+/// affected. The derivative rule is that of Murray (2016).
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -58,9 +58,9 @@ pub fn cholesky_checked(a: Var) -> (Var, Var) {
     }
 }
 
-/// Returns the solution `x` of `L Lᵀ x = b`, given the factor `l` of [`cholesky`]: `l` of shape `[.., n, n]`, `b`
-/// of shape `[n]` or `[.., n, columns]`, both of one float dtype; leading axes are broadcast. The result has the
-/// shape of `b`.
+/// Returns the solution `x` of `L Lᵀ x = b`, where `l` is the factor `L` returned by [`cholesky`]. `l` has the shape
+/// `[.., n, n]`, `b` has the shape `[n]` or `[.., n, columns]`, and both have one float dtype; leading axes are
+/// broadcast. The result has the shape of `b`.
 ///
 /// ```
 /// use tapeloom::prelude::*;

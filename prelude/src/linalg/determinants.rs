@@ -97,18 +97,18 @@ pub fn det(a: Var) -> Var {
     })
 }
 
-/// Returns `x` with two axes of extent 1 behind its own.
+/// Appends two axes of extent 1 to `x`.
 fn wide(x: Var) -> Var {
     x.expand_dims(-1).expand_dims(-1)
 }
 
-/// Returns `x` for the matrices marked in `on` and `y` for the others.
+/// Selects per matrix of a batch: elements of `x` if `on` (bool, one element per matrix) is true, else elements of `y`.
 fn chosen(on: Var, x: Var, y: Var) -> Var {
     let wide = (on.rank()..x.rank()).fold(on, |on, _| on.expand_dims(-1));
     select(wide.broadcast_to(x.shape()), x, y)
 }
 
-/// Returns whether a matrix is marked in `on`.
+/// Returns whether an element of `on` (bool, one element per matrix) is true.
 fn any(on: Var) -> Var {
     if on.rank() == 0 { on } else { on.any() }
 }
@@ -119,17 +119,17 @@ fn sign_of_orthogonal(q: Var) -> Var {
     parity(f, q.dtype()) * f.packed.diagonal().signum().prod_axis(-1)
 }
 
-/// The number of orders whose derivatives have rules. Further ones are those of the program of the last one.
+/// Derivatives of orders below this one have rules. Higher derivatives differentiate the program of [`higher`].
 const RULES: usize = 3;
 
-/// Factors of matrices by elimination. They are constants to derivatives, and those of all orders share them.
+/// LU factors of a batch of matrices. Derivatives of all orders share these factors and treat them as constants.
 #[derive(Clone, Copy)]
 struct ConstantFactors {
     /// The matrices, `[.., n, n]`.
     a: Var,
     /// `L` below the diagonal, and `U` on and above it: `[.., n, n]`.
     packed: Var,
-    /// The order of the rows, `[.., n]`.
+    /// The index, in the matrix, of each row of the product `L U`: `[.., n]`.
     permutation: Var,
     /// The diagonal of `U`, `[.., n]`.
     pivots: Var,
@@ -151,7 +151,8 @@ impl ConstantFactors {
         }
     }
 
-    /// Returns the derivative along `directions`, one for each order.
+    /// Returns the derivative of the determinant along `directions`. The order of the derivative is the number of
+    /// directions; without directions, the determinant is returned.
     fn derivative(self, point: Point<'_>, directions: &[Var]) -> Var {
         if directions.len() >= RULES {
             return higher(point.a, directions);
@@ -174,15 +175,16 @@ impl ConstantFactors {
         solve_triangular(self.packed, rows, Triangle::LOWER.unit_diagonal())
     }
 
-    /// Returns the solution of `D⁻¹ U x = b`, without a division by pivots of zero: singular matrices of a batch are
-    /// treated by singular values, and `nan_check` should not report them here.
+    /// Returns the solution of `D⁻¹ U x = b`. Pivots of zero are replaced by 1, because `nan_check` must not report a
+    /// division by zero here: derivatives at singular matrices are computed from singular values instead.
     fn upper_solution(self, b: Var) -> Var {
         let divisors = chosen(self.pivots.eq(0.0), self.pivots.ones_like(), self.pivots);
         let unit = self.packed / divisors.expand_dims(-1);
         solve_triangular(unit, b, Triangle::UPPER.unit_diagonal())
     }
 
-    /// Returns the transposed adjugates. If no pivot vanishes, the adjugate by elimination is as accurate as the
+    /// Returns the transposed adjugates, which are the gradients of the determinants. If a pivot is nearly zero,
+    /// singular values replace the LU factors. Otherwise the adjugate from the LU factors is as accurate as these
     /// factors, for any condition number.
     fn slope(self) -> Var {
         let products = self.sign.expand_dims(-1) * products_without_one(self.pivots);
@@ -192,15 +194,16 @@ impl ConstantFactors {
         cond(any(on), some, |slope: Var| slope, slope)
     }
 
-    /// Returns, per matrix, whether a pivot is zero or smaller than √ε times another one, which costs half of the
-    /// digits.
+    /// Returns, per matrix, whether a pivot is at most √ε times the largest pivot (absolute values). Such a pivot costs
+    /// half of the digits.
     fn has_nearly_zero_pivot(self) -> Var {
         let pivots = self.pivots.abs();
         pivots.min_axis(-1).le(pivots.max_axis(-1) * epsilon(pivots.dtype()).sqrt())
     }
 
-    /// Returns the factors for second derivatives: those of the elimination, or singular vectors and values if second
-    /// derivatives from the former would lose more than a quarter of the digits.
+    /// Returns the factors for second derivatives. These are the LU factors, unless the condition number of the matrix
+    /// is so large that second derivatives would lose more than a quarter of the digits; then they are the singular
+    /// vectors and values.
     fn factors(self) -> Factors {
         let dtype = self.a.dtype();
         let unit = eye(self.a.shape()[self.a.rank() - 1], dtype).broadcast_to(self.a.shape());
@@ -222,12 +225,13 @@ impl ConstantFactors {
     }
 }
 
-/// Returns the products of the elements of the last axis but one, without a division.
+/// Returns, for each element of the last axis, the product of all other elements of that axis, computed without a
+/// division.
 fn products_without_one(x: Var) -> Var {
     grad(|x: Var| x.prod_axis(-1).sum())(x)
 }
 
-/// Matrices `A = P D Q`, constants to derivatives.
+/// The factors of matrices `A = P D Q`, where `D` is diagonal. Derivatives treat the factors as constants.
 #[derive(Clone, Copy)]
 struct Factors {
     /// `P⁻¹`, `[.., n, n]`.
@@ -241,7 +245,7 @@ struct Factors {
 }
 
 impl Factors {
-    /// Returns the singular vectors and values.
+    /// Returns the factors of the singular value decomposition: `P = U`, `D = S`, `Q = Vᵀ`.
     fn by_singular_values(a: Var) -> Factors {
         let scale = magnitude(a);
         let (u, s, vt) = svd(a / scale);
@@ -262,7 +266,9 @@ impl Factors {
         let inside = |x: Var| self.left.matmul(x).matmul(self.right);
         let (x, y) = (inside(x), inside(y));
         let diagonal = eye(n, x.dtype()).ne(0.0).broadcast_to(x.shape());
-        // Row i has a 1 in place of d[i]. On the diagonal the minors vanish, but the products may be infinite.
+        // Row i of `rows` is `d` with a 1 in place of d[i], so element (i, j) of `products` is the product of `d`
+        // without d[i] and d[j]. On the diagonal the minors vanish but the products may be infinite, so these products
+        // are set to 0.
         let rows = self.d.expand_dims(-2).broadcast_to(x.shape());
         let rows = select(diagonal, rows.ones_like(), rows);
         let products = select(diagonal, rows.zeros_like(), products_without_one(rows));
@@ -272,7 +278,8 @@ impl Factors {
     }
 }
 
-/// Returns the derivative along `directions`, at least three. It may be differentiated further.
+/// Returns the derivative of the determinant along three or more `directions`. The result may be differentiated
+/// further.
 fn higher(a: Var, directions: &[Var]) -> Var {
     fn along(directions: &[Var], a: Var) -> Var {
         match directions.split_last() {
@@ -283,18 +290,19 @@ fn higher(a: Var, directions: &[Var]) -> Var {
     let n = a.shape()[a.rank() - 1];
     let scale = magnitude(a);
     let derivative = along(directions, a / scale);
-    // The determinant is homogeneous of degree n, and each derivative has one factor less.
+    // The derivative was computed for `a / scale`. The determinant is homogeneous of degree n, and each derivative
+    // lowers the degree by 1, so multiply by `scale` to that degree.
     match n.checked_sub(directions.len()).map(i32::try_from) {
         Some(power) => derivative * scale.sum_axis([-2, -1]).powi(power.unwrap_or(i32::MAX)),
         None => derivative.zeros_like(),
     }
 }
 
-/// Singular values of at most this multiple of the largest one count as small. The block of the large ones has a
-/// condition number below 8, so its factors lose at most one digit.
+/// A singular value counts as small if it is at most this multiple of the largest singular value. The block of the
+/// large singular values has a condition number below 8, so its LU factors lose at most one digit.
 const SMALL: f64 = 0.125;
 
-/// Returns the determinant by the form in the documentation of this module.
+/// Returns the determinant as `det U · det M₁₁ · det C · det V`, in the notation of the module's documentation.
 fn by_singular_values(a: Var) -> Var {
     let (dtype, frozen) = (a.dtype(), a.stop_gradient());
     let n = a.shape().last().copied().unwrap_or(0);
@@ -312,8 +320,8 @@ fn by_singular_values(a: Var) -> Var {
     let first = block(m, large, large) + unit * small.expand_dims(-2);
     let between = solve(first, block(x, large, small));
     let rest = block(m, small, small) - block(x, small, large).matmul(between);
-    // N ← c - C N, c ← tr(C N) / k, beginning with N = 0, c = 1. After r steps c is the determinant of a block of
-    // order r. Each matrix of a batch has its own r.
+    // Faddeev and LeVerrier's recurrence for det C: N ← c I - C N, c ← tr(C N) / k in step k, beginning with N = 0, c =
+    // 1. If the block C has r rows, c is its determinant after r steps. Each matrix of a batch has its own r.
     let count = is_small.convert(Dtype::I64).sum_axis(-1);
     let most = if count.rank() == 0 { count } else { count.max() };
     let step = |(k, (sum, c)): (Var, (Var, Var))| {

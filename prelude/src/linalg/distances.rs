@@ -57,7 +57,7 @@ pub fn cdist(x: Var, y: impl IntoVar, p: f64) -> Var {
             return off.abs().max_axis(-1);
         }
         let square = off.square().sum_axis(-1);
-        // √ has no derivative at 0. For zeros, the distance is a sum of `hypot(x, 0)`.
+        // √ has no derivative at 0. For equal vectors, the distance is therefore computed as a sum of `hypot(x, 0)`.
         let apart = square.ne(0.0);
         let zeros = select(apart.expand_dims(-1), 1.0, off).hypot(0.0).sum_axis(-1);
         select(apart, select(apart, square, 1.0).sqrt(), zeros)

@@ -28,7 +28,8 @@ fn checked(name: &str, a: Var, only_square: bool, at: Loc) -> Result<(), Problem
     if only_square { square(name, a, at).map(drop) } else { matrices(name, a, at).map(drop) }
 }
 
-/// Returns the outputs of a decomposition; poisoned ones of the right types if `a` cannot be decomposed.
+/// Returns the outputs of a decomposition. If `a` cannot be decomposed, reports that and returns placeholders of the
+/// type of `a`.
 fn outputs<const N: usize, P: Decomposition>(
     name: &'static str,
     p: P,
@@ -45,9 +46,9 @@ fn outputs<const N: usize, P: Decomposition>(
     std::array::from_fn(|n| all.get(n).copied().unwrap_or_else(missing))
 }
 
-/// Returns `f(a)`. In a recording it is emitted as one equation: derivative rules of a recording see one equation
-/// at a time, but the derivative of a decomposition depends on which elements are read. `f` becomes a checkpoint,
-/// because plain calls are inlined in a recording.
+/// Returns `f(a)`. In a define-by-run recording, `f` is emitted as one equation: the derivative of a decomposition
+/// depends on which of its elements `f` reads, but derivative rules of a recording see one equation at a time. The
+/// equation is a checkpoint, because a recording inlines plain calls.
 fn as_one<T: Tree<Var>>(f: impl Fn(Var) -> T, a: Var) -> T {
     if trace::is_recording() { checkpoint(f, Policy::Planned)(a) } else { f(a) }
 }
@@ -119,7 +120,7 @@ pub fn lu(a: Var) -> (Var, Var, Var) {
     })
 }
 
-/// Returns a matrix with ones on its diagonal, zeros elsewhere.
+/// Returns the identity matrix of order `m`.
 fn on_diagonal(m: usize, n: usize, dtype: Dtype) -> Var {
     iota([m, n], 0, Dtype::I64).eq(iota([m, n], 1, Dtype::I64)).convert(dtype)
 }

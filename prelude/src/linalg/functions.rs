@@ -29,7 +29,7 @@ const PADE: [f64; 14] = [
     1.0,
 ];
 
-/// The norm up to which the approximant has the accuracy of f64.
+/// The largest column-sum norm of a matrix for which the Padé approximant of its exponential has the accuracy of f64.
 const PADE_NORM: f64 = 5.371_920_351_148_152;
 
 /// Returns the exponential `Σ Aᵏ / k!` of square matrices `[.., n, n]`, floats.
@@ -60,7 +60,8 @@ pub fn expm(a: Var) -> Var {
     on_behalf("expm", at, || {
         let norm = a.stop_gradient().abs().sum_axis(-2).max_axis(-1);
         let doublings = (norm / PADE_NORM).log2().ceil();
-        // A matrix that is not finite is not squared; its exponential is nan anyway.
+        // A matrix with infinite or nan elements would have no finite number of squarings. It is not squared; its
+        // exponential is nan anyway.
         let doublings = doublings.is_finite().select(doublings, doublings.zeros_like());
         let doublings = doublings.clamp(0.0, 1100.0).convert(Dtype::I64);
         let wide = |x: Var| x.expand_dims(-1).expand_dims(-1);
@@ -77,7 +78,8 @@ pub fn expm(a: Var) -> Var {
         let even = series([b[12], b[10], b[8]], [b[6], b[4], b[2], b[0]]);
         let first = solve(even - odd, even + odd);
         let most = if doublings.rank() == 0 { doublings } else { doublings.max() };
-        // Each member of a batch is squared as often as it was halved, independent of the other members.
+        // The loop runs as often as the member with the most halvings needs. Each member of a batch is squared only as
+        // often as it was halved.
         let square = |(i, y): (Var, Var)| {
             let on = wide(i.lt(doublings)).broadcast_to(y.shape());
             on.select(y.matmul(y), y)
@@ -86,8 +88,8 @@ pub fn expm(a: Var) -> Var {
     })
 }
 
-/// If the iterate `M` of [`sqrtm`] is within this distance of the identity, the remaining steps converge without
-/// scaling.
+/// If all elements of the iterate `M` of [`sqrtm`] differ from those of the identity by at most this number, the
+/// remaining steps converge without scaling.
 const NEAR: f64 = 1e-3;
 
 /// The number of unscaled steps of [`sqrtm`], once `M` is within [`NEAR`] of the identity. The error of the root is
@@ -149,7 +151,7 @@ pub fn sqrtm(a: Var) -> Var {
             }
         };
         let off = |m: Var| (m - unit).stop_gradient().abs().max_axis([-2, -1]);
-        // nan counts as neither near nor far, so it ends the iteration.
+        // A comparison with nan is false, so an iterate of nan does not count as far and ends the iteration.
         let far = move |m: Var| off(m).gt(NEAR);
         let any = |x: Var| if x.rank() == 0 { x } else { x.any() };
         let scaled = |(x, m, i): (Var, Var, Var)| {
@@ -164,7 +166,7 @@ pub fn sqrtm(a: Var) -> Var {
         let (x, m, _) = while_loop(going, scaled, (a, a, constant(0i64)));
         let found = wide(off(m).le(NEAR)).broadcast_to(a.shape());
         let (x, _) = (0..LAST_STEPS).fold((x, m), |state, _| step(state, None));
-        // Multiply by nan, so that derivatives are nan as well.
+        // Where no root was found, multiply by nan instead of selecting nan, so that derivatives are nan as well.
         x * found.select(x.ones_like(), f64::NAN)
     })
 }

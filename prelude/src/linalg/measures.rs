@@ -31,7 +31,8 @@ pub enum MatrixNorm {
     SmallestRow,
 }
 
-/// Computes a number for each matrix; reports an error if the operand is invalid.
+/// Returns one number for each matrix of the operand, computed by a closure. If the operand is not an array of float
+/// matrices, or not of square ones where required, reports an error and returns a placeholder.
 fn each(
     name: &'static str,
     a: Var,
@@ -86,14 +87,15 @@ pub fn matrix_norm(a: Var, of: MatrixNorm) -> Var {
     });
     each("matrix_norm", a, a.ty(at).dtype, fits, at, || match of {
         MatrixNorm::Frobenius => {
-            // |A| = s |A / s|, where s is the largest element, so that squares neither overflow nor underflow.
+            // Compute |A| as s |A / s|, where s is the largest absolute value of an element, so that squares neither overflow
+            // nor underflow.
             let largest = a.stop_gradient().abs().max_axis([-2, -1]);
             let scaled = largest.gt(0.0) & largest.is_finite();
             let scale = scaled.select(largest, largest.ones_like());
             let rows = a / scale.expand_dims(-1).expand_dims(-1);
             let square = (rows * rows).sum_axis([-2, -1]);
-            // The test is `ne` instead of `gt`, so that a nan in the matrix gives nan in the norm and in its
-            // derivative.
+            // `square.gt(0.0)` would be false for nan and select the path for zeros. With `ne`, a nan in the matrix
+            // gives nan in the norm and in its derivative.
             let positive = square.ne(0.0);
             // √ has no derivative at 0. For zeros, compute the norm as a sum of `hypot(x, 0)`: the value and the
             // first derivative are 0, and the second derivative is nan.
@@ -115,8 +117,9 @@ pub fn matrix_norm(a: Var, of: MatrixNorm) -> Var {
     })
 }
 
-/// Returns the largest and the smallest singular value by their positions, so that derivatives do not read the
-/// vectors of other values, which may be equal.
+/// Returns the largest and the smallest singular value. They are read at their positions, so that derivatives depend on
+/// the singular vectors of these two values only: other singular values may be equal, and their vectors have no
+/// derivative.
 fn extreme_values(a: Var) -> [Var; 2] {
     let s = svdvals(a);
     let n = s.shape()[s.rank() - 1];
@@ -149,8 +152,8 @@ pub fn cond_number(a: Var) -> Var {
     })
 }
 
-/// Returns the condition numbers of square matrices for another norm: `|A| |A⁻¹|`. For a singular matrix it is
-/// infinite or nan, as its inverse.
+/// Returns the condition numbers of square matrices for another norm: `|A| |A⁻¹|`. For a singular matrix, whose
+/// computed inverse is infinite or nan, the condition number is infinite or nan, too.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -169,8 +172,8 @@ pub fn cond_number_by(a: Var, norm: MatrixNorm) -> Var {
     })
 }
 
-/// Returns the ranks `[..]`, i64, of matrices `a` `[.., m, n]`, floats: the number of singular values above
-/// `max(m, n)` rounding errors of the largest one.
+/// Returns the ranks `[..]`, i64, of matrices `a` `[.., m, n]`, floats: the number of singular values that are larger
+/// than `max(m, n) ε` times the largest one, where ε is the rounding error of the dtype.
 ///
 /// ```
 /// use tapeloom::prelude::*;

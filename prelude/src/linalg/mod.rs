@@ -76,7 +76,8 @@ fn matrices(name: &str, x: Var, at: Loc) -> Result<[usize; 2], Problem> {
     }
 }
 
-/// Returns the extent of square matrices, or an error as [`matrices`] or if they are not square.
+/// Returns the number of rows of square matrices. Returns an error if the operand is not an array of float matrices, or
+/// if the matrices are not square.
 pub(crate) fn square(name: &str, x: Var, at: Loc) -> Result<usize, Problem> {
     let [rows, columns] = matrices(name, x, at)?;
     if rows == columns {
@@ -86,38 +87,39 @@ pub(crate) fn square(name: &str, x: Var, at: Loc) -> Result<usize, Problem> {
     Err(Problem::new(Kind::Shape, message, "the last two axes must have one extent"))
 }
 
-/// Returns `xᵀ`, of the last two axes.
+/// Returns `x` with its last two axes exchanged.
 fn transposed(x: Var) -> Var {
     x.swap_axes(-2, -1)
 }
 
-/// Returns `(x + xᵀ) / 2`, computed so that the sum does not overflow, and a symmetric `x` does not change.
+/// Returns `(x + xᵀ) / 2`, in a form in which the sum does not overflow and a symmetric `x` keeps its bits.
 fn symmetric(x: Var) -> Var {
     x + (transposed(x) - x) * 0.5
 }
 
-/// Returns a power of two near the largest absolute value of each matrix, `[.., 1, 1]`, as a constant for
-/// derivatives; 1 for zero matrices and for matrices that are not finite. The squares of matrices divided by it
-/// neither overflow nor underflow.
+/// Returns, for each matrix, a power of two near its largest absolute value: `[.., 1, 1]`, a constant for derivatives.
+/// For zero matrices and for matrices that are not finite, the result is 1. After a division by this power, the squares
+/// of large elements neither overflow nor underflow.
 pub(crate) fn magnitude(a: Var) -> Var {
     let largest = a.stop_gradient().abs().max_axis([-2, -1]);
     let some = largest.gt(0.0) & largest.is_finite();
     let exponent = some.select(largest, largest.ones_like()).log2().floor();
-    // The logarithm of the largest numbers is rounded up to that of infinity.
+    // `log2` of the largest numbers is rounded up to the exponent at which `exp2` overflows, so limit the exponent.
     let most = if a.dtype() == Dtype::F32 { f32::MAX_EXP } else { f64::MAX_EXP };
     let power = exponent.minimum(f64::from(most - 1)).exp2();
     power.expand_dims(-1).expand_dims(-1)
 }
 
-/// A matrix and right-hand sides with the same leading axes, the right-hand sides as matrices with `n` rows, and
-/// the type of the solution. A right-hand side of one axis is one column.
+/// A checked linear system: the matrices and the right-hand sides, broadcast to the same leading axes, and the type of
+/// the solution. Right-hand sides are matrices with `n` rows; a vector becomes a matrix of one column.
 struct System {
     matrix: Var,
     right: Var,
     solution: ArrayType,
 }
 
-/// Returns the type of the solution of a system, or the error if matrices and right-hand sides do not fit.
+/// Returns the type of the solution of a linear system, or an error if the dtypes or shapes of matrices and right-hand
+/// sides do not fit.
 pub(crate) fn solution_type(
     name: &str,
     matrix: Var,
@@ -164,7 +166,8 @@ impl System {
         Ok(System { matrix, right, solution })
     }
 
-    /// Returns the solution in the shape of the given right-hand side.
+    /// Reshapes a solution `x`, whose columns are an axis, to the shape of the user's right-hand side, which may be a
+    /// vector.
     fn solved(&self, x: Var, at: Loc) -> Var {
         reshape(x, self.solution.shape.clone(), at)
     }

@@ -7,7 +7,8 @@ use crate::prng::normal;
 use crate::var::{IntoVar, caller, on_behalf};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Shape};
 
-/// Returns the error if a mean and a covariance are not `[n]` and `[n, n]` of one float dtype.
+/// Checks that a mean has the shape `[n]`, a covariance the shape `[n, n]`, and both one float dtype. Returns an error
+/// if not.
 fn misfit(name: &str, mean: &ArrayType, covariance: &ArrayType) -> Option<Problem> {
     let message = format!("`{name}` of a mean {mean} and a covariance {covariance}");
     if !mean.dtype.is_float() || mean.dtype != covariance.dtype {
@@ -94,7 +95,8 @@ pub fn multivariate_normal_logpdf(x: Var, mean: impl IntoVar, covariance: Var) -
     on_behalf(name, at, || log_density(x - mean, covariance, at))
 }
 
-/// Returns `-½ |L⁻¹ d|² - Σ ln L[i, i] - ½ n ln 2π`.
+/// Returns `-½ |L⁻¹ d|² - Σ ln L[i, i] - ½ n ln 2π`, where `L` is the Cholesky factor of `covariance` and `d` are the
+/// deviations from the mean.
 fn log_density(d: Var, covariance: Var, at: Loc) -> Var {
     let shape = d.ty(at).shape;
     let n = shape[shape.len() - 1];
@@ -170,7 +172,8 @@ pub fn multivariate_normal_kl(
     }
     on_behalf(name, at, || {
         let [l, other] = [covariance, other_covariance].map(cholesky);
-        // ½ (|K⁻¹ L|² + |K⁻¹ (m - n)|² - n) + ln det K - ln det L for the factors L and K
+        // The divergence is ½ (|K⁻¹ L|² + |K⁻¹ d|² - n) + ln det K - ln det L, where L and K are the Cholesky factors
+        // of the covariances of p and q, d is the difference of the means, and n is the dimension.
         let ratio = solve_triangular(other, l, Triangle::LOWER).square().sum();
         let shift = solve_triangular(other, mean - other_mean, Triangle::LOWER).square().sum();
         let log = (other.diagonal().ln() - l.diagonal().ln()).sum();

@@ -12,13 +12,13 @@ use crate::transform::custom_jvp;
 use crate::var::{IntoVar, caller, on_behalf};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Shape};
 
-/// Solves `A x = b` by the factors, or `Aᵀ x = b` if `transpose`. `b` are matrices with the leading axes of the
-/// factors.
+/// Solves `A x = b` by the LU factors of `A`; if `transpose`, solves `Aᵀ x = b`. `b` is an array of matrices with the
+/// leading axes of the factors.
 fn by_factors(f: LuFactors, b: Var, transpose: bool) -> Var {
     let rows = |order: Var, x: Var| x.take_along_axis(order.expand_dims(-1), -2);
     let (unit, upper) = (Triangle::LOWER.unit_diagonal(), Triangle::UPPER);
     if transpose {
-        // Aᵀ x = Uᵀ Lᵀ x[p]
+        // Aᵀ x = Uᵀ Lᵀ x[p], where p is the permutation of the rows.
         let y = solve_triangular(f.packed, b, upper.transposed());
         let y = solve_triangular(f.packed, y, unit.transposed());
         return rows(f.permutation.argsort(-1), y);
@@ -27,7 +27,7 @@ fn by_factors(f: LuFactors, b: Var, transpose: bool) -> Var {
     solve_triangular(f.packed, y, upper)
 }
 
-/// Solves a checked system by the factors of its matrix.
+/// Broadcasts the LU factors of a matrix to the leading axes of the right-hand sides, and solves the system with them.
 fn solution(system: &System, f: LuFactors, transpose: bool, at: Loc) -> Var {
     let lead = &system.right.ty(at).shape;
     let spread = |x: Var, last: usize| {
@@ -93,7 +93,8 @@ pub fn solve(a: Var, b: impl IntoVar) -> Var {
     }
 }
 
-/// Solves as [`solve`], with existing factors of [`lu_factor`], which are constants for derivatives.
+/// Solves `a x = b` as [`solve`] does, with the factors of `a` that [`lu_factor`] has already computed. Derivatives
+/// treat the factors as constants.
 #[track_caller]
 pub(crate) fn solve_factored(a: Var, factors: LuFactors, b: Var) -> Var {
     let at = caller();
@@ -103,7 +104,8 @@ pub(crate) fn solve_factored(a: Var, factors: LuFactors, b: Var) -> Var {
     }
 }
 
-/// Solves a system by factors of its matrix that are constants for derivatives.
+/// Solves a system by the LU factors of its matrix. The derivative is that of the equation `a x = b`; the factors are
+/// constants for derivatives.
 fn implicit(a: Var, system: &System, f: LuFactors, at: Loc) -> Var {
     let of = |right: Var| System { matrix: system.matrix, right, solution: right.ty(at) };
     let x = custom_linear_solve_with(
@@ -168,17 +170,19 @@ pub fn inv(a: Var) -> Var {
     }
 }
 
-/// Returns `max(m, n)` rounding errors: singular values below this multiple of the largest one count as zero.
+/// Returns `max(m, n) ε`, where ε is the rounding error of the dtype. If a singular value is below this multiple of the
+/// largest one, it counts as zero.
 pub(super) fn cutoff(m: usize, n: usize, dtype: Dtype) -> f64 {
     m.max(n) as f64 * epsilon(dtype)
 }
 
-/// Returns the pseudo-inverses (Moore and Penrose) `[.., n, m]` of matrices `a` `[.., m, n]`, floats, by their
-/// singular values; those below `max(m, n)` rounding errors of the largest one count as zero.
+/// Returns the pseudo-inverses (Moore and Penrose) `[.., n, m]` of matrices `a` `[.., m, n]`, floats, by their singular
+/// values. Singular values below `max(m, n) ε` times the largest one count as zero, where ε is the rounding error of
+/// the dtype.
 ///
-/// The derivative is that among matrices of the same rank (Golub and Pereyra 1973), the only one that is finite:
-/// `dA⁺ = -A⁺ dA A⁺ + A⁺A⁺ᵀ dAᵀ (1 - AA⁺) + (1 - A⁺A) dAᵀ A⁺ᵀA⁺`. This rule is used for derivatives up to the third
-/// order; higher ones are those of the singular values and vectors.
+/// The derivative is taken among matrices of the same rank (Golub and Pereyra 1973), because a change of the rank has
+/// no finite derivative: `dA⁺ = -A⁺ dA A⁺ + A⁺A⁺ᵀ dAᵀ (1 - AA⁺) + (1 - A⁺A) dAᵀ A⁺ᵀA⁺`. This rule is used for
+/// derivatives up to the third order; higher ones are those of the singular values and vectors.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -208,11 +212,12 @@ fn ruled_pinv(a: Var, orders: usize) -> Var {
     }
     let rule = move |a: Var, da: Var| {
         let value = ruled_pinv(a, orders - 1);
-        // Computed with A / c and c A⁺, so that products of three matrices do not overflow.
+        // The formula is evaluated for A / c and c A⁺, so that products of three matrices do not overflow.
         let c = magnitude(a);
         let (p, a, da) = (value * c, a / c, da / c);
         let (pt, dat) = (transposed(p), transposed(da));
-        // (1 - AA⁺)ᵀ = 1 - AA⁺, so dAᵀ (1 - AA⁺) = dAᵀ - (dAᵀ A) A⁺.
+        // The first of the two projections, dAᵀ (1 - AA⁺), is computed as dAᵀ - (dAᵀ A) A⁺, without a product of rows
+        // by rows.
         let beyond = p.matmul(pt).matmul(dat - dat.matmul(a).matmul(p));
         let rest = dat - p.matmul(a.matmul(dat));
         let dp = beyond + rest.matmul(pt).matmul(p) - p.matmul(da).matmul(p);
@@ -221,7 +226,8 @@ fn ruled_pinv(a: Var, orders: usize) -> Var {
     custom_jvp(plain_pinv, rule)(a)
 }
 
-/// Returns `V diag(1/s) Uᵀ`, without the singular values that count as zero.
+/// Returns the pseudo-inverse `V diag(1/s) Uᵀ`, without the singular values that count as zero. Derivatives of the
+/// result go through the singular value decomposition.
 fn plain_pinv(a: Var) -> Var {
     let shape = a.shape();
     let (m, n) = (shape[shape.len() - 2], shape[shape.len() - 1]);

@@ -6,7 +6,8 @@ use crate::ops::{emit, wrong};
 use crate::var::{IntoVar, caller};
 use tapeloom_ir::prim::TriangularSolve;
 
-/// The triangle of a matrix that defines a system, and how it is used. Only that triangle is read.
+/// The triangle of a matrix that defines a linear system, with two options: transposition, and a diagonal of ones. The
+/// other triangle of the matrix is not read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Triangle {
     lower: bool,

@@ -37,7 +37,8 @@ pub fn tridiagonal_solve(lower: Var, diagonal: Var, upper: Var, b: impl IntoVar)
     }
 }
 
-/// Returns the operands with the same leading axes, the right-hand sides as columns, and the shape of the solution.
+/// Returns the three diagonals and the right-hand sides, broadcast to the same leading axes, and the shape of the
+/// solution. A right-hand side of one axis becomes a matrix of one column.
 fn system(diagonals: [Var; 3], b: Var, at: Loc) -> Result<([Var; 4], Shape), Problem> {
     let types = diagonals.map(|x| x.ty(at));
     let tb = b.ty(at);

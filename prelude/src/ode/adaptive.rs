@@ -22,7 +22,7 @@ use crate::transform::{custom_jvp, jvp};
 use tapeloom_derive::Tree;
 use tapeloom_ir::Dtype;
 
-/// A method with its settings.
+/// An adaptive method with its settings.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Integrator {
     pub(super) method: Method,
@@ -46,9 +46,10 @@ pub(super) struct Integration<T> {
     h: T,
     /// The error of the last accepted step.
     error: T,
-    /// The last nonzero sign of the event function, if there is an event.
+    /// The sign of the event function at `t`, or, where the function is 0, its last nonzero sign. `None` if there is no
+    /// event.
     sign: Option<T>,
-    /// The sums of |Δq| so far, for the integrals q whose errors count.
+    /// For each integral q whose error counts, the sum of the absolute changes |Δq| of all steps so far.
     pub(super) moved: Vec<T>,
     pub(super) stats: Stats<T>,
 }
@@ -74,17 +75,19 @@ pub(super) struct Ivp<'a> {
     event: Option<Event<'a>>,
     /// The last time.
     end: Var,
-    /// 1 if times ascend, -1 if they descend, 0 if there is nothing to integrate.
+    /// 1 if times ascend, -1 if they descend, 0 if the last time equals the first one.
     direction: Var,
-    /// The smallest step size allowed at any time.
+    /// A lower bound of the step size that does not depend on the time. Near large times the bound is higher; see
+    /// [`ROUNDINGS`].
     shortest: Var,
 }
 
-/// The smallest step size in units of the rounding error of the time.
+/// The smallest step size allowed, in units of the rounding error of the current time.
 const ROUNDINGS: f64 = 10.0;
 
 impl Integrator {
-    /// Returns the states at `times`, of which there is at least one, and the state of the integration at its end.
+    /// Integrates over `times`, a nonempty vector. Returns the states at all times, and the state of the integration at
+    /// its end.
     pub(super) fn solve(
         &self,
         slope: (Open<'_>, &[Var]),
@@ -95,8 +98,8 @@ impl Integrator {
         self.solve_on(slope, event, (y, &[]), times)
     }
 
-    /// Integrates as [`Integrator::solve`]. `moved` has the sums of |Δq| before the first of these times, for the
-    /// integrals whose errors count.
+    /// Integrates as [`Integrator::solve`] does, as a continuation of an earlier integration. `moved` contains, for
+    /// each integral q whose error counts, the sum of all |Δq| before the first of `times`.
     pub(super) fn solve_on(
         &self,
         (slope, given): (Open<'_>, &[Var]),
@@ -145,8 +148,8 @@ impl Integrator {
                 (first_length(&f, self.method.order(), &self.tolerance, at, known), 2)
             }
         };
-        // If the last time equals the first one, the direction is 0, and the times are ordered only if all of them
-        // are equal.
+        // If the last time equals the first one, the direction is 0. Then the times count as ordered only if all of
+        // them are equal.
         let steps = times.diff(0);
         let still = steps.eq(0.0).all();
         let ordered = (steps * ivp.direction).ge(0.0).all() & (still | ivp.direction.ne(0.0));
@@ -166,8 +169,8 @@ impl Integrator {
         }
     }
 
-    /// Returns the slope before the first step, and whether it is finite. If not, the slope and its derivative are
-    /// replaced by zeros: no step begins there, so no state that is reached depends on the slope.
+    /// Returns the slope before the first step, and whether it is finite. If the slope is not finite, the slope and its
+    /// derivative are replaced by zeros. This affects no result, because the integration ends before its first step.
     fn first_slope(ivp: &Ivp<'_>, t: Var, y: &[Var]) -> (State, Var) {
         type Point = (Var, State, State);
         let finite = |slope: &[Var]| {
@@ -182,8 +185,8 @@ impl Integrator {
             let on = finite(&slope);
             (masked(on, &slope), on)
         };
-        // The rule is a branch and not a mask: zero times an infinite derivative is nan, and second derivatives would
-        // multiply masked tangents and cotangents by a state that is nan.
+        // The rule is a branch. A mask would not suffice, because zero times an infinite derivative is nan, and because
+        // second derivatives would multiply masked tangents and cotangents by a state that is nan.
         let ruled = custom_jvp(f, |from: Point, moved: Point| {
             let (_, on) = f(from.clone());
             let known = |(from, moved): (Point, Point)| jvp(|x: Point| f(x).0)((from, moved));
@@ -197,14 +200,14 @@ impl Integrator {
         ruled((t, y.to_vec(), ivp.given.to_vec()))
     }
 
-    /// Returns the sums of |Δq| after a step between the states `ends`, for the integrals whose errors count.
+    /// Adds |Δq| of a step between the states `ends` to the sums `before`, for each integral q whose error counts.
     fn moved(&self, before: &[Var], ends: [&[Var]; 2]) -> State {
         let [y, end] = ends.map(|y| constants(self.tolerance.counted(y)));
         let steps = difference(&end, &y).into_iter();
         before.iter().zip(steps).map(|(sum, dq)| *sum + dq.abs()).collect()
     }
 
-    /// Clamps a step size to the largest one; the sign is preserved.
+    /// Limits the absolute value of a step size to the user's largest step size, if one is set.
     fn bounded(&self, h: Var) -> Var {
         match self.largest_step {
             Some(most) => h.clamp(-most.abs(), most.abs()),
@@ -256,7 +259,7 @@ impl Integrator {
                 );
                 let out = (before + s.rejected).ge(most);
                 let status = select(out, Status::TooManySteps as i64, s.status);
-                // The comparison is negated, so that a nan is not longer either.
+                // The comparison is negated, so that a step size of nan counts as too short.
                 let short = !accepted & !next.abs().gt(shortest);
                 let status = select(short, failure, status);
                 let rejected = s.rejected + (!accepted).convert(Dtype::I64);
@@ -266,12 +269,14 @@ impl Integrator {
         )
     }
 
-    /// Tries a step; updates the integration if the step was accepted.
+    /// Takes one step. Returns the updated integration, or, if no trial was accepted, the integration before the step
+    /// with the status of the failure.
     fn step(&self, ivp: &Ivp<'_>, w: Integration<Var>) -> Integration<Var> {
         let trial = self.trial(ivp, &w);
         let accepted = trial.accepted;
         let moved = self.moved(&w.moved, [&w.y, &trial.end.y]);
-        // If no step was accepted, the rule is still evaluated: with a step so short that its values are finite.
+        // The derivative rule of the step is evaluated even if no trial was accepted. Then use a step size so short
+        // that all values of the rule are finite.
         let h = select(accepted, trial.h, ivp.direction * ivp.shortest).stop_gradient();
         let end = self.accepted_end(ivp, &w, (h, accepted), trial.end);
         let (start, left) = (w.t.stop_gradient(), ivp.end - w.t.stop_gradient());
@@ -297,7 +302,7 @@ impl Integrator {
         let status = select(crossed, Status::Event as i64, status);
 
         let longer = grown(self.method.order(), trial.error, w.error);
-        // After a rejection the step size does not grow.
+        // If a trial was rejected in this step, the next step is not longer than this one.
         let longer = select(trial.rejected.gt(0), longer.minimum(1.0), longer);
         let pick = |new: &[Var], old: &[Var]| chosen(accepted, new, old);
         let terms = end.terms.iter().zip(&w.interpolant.terms);
@@ -326,8 +331,8 @@ impl Integrator {
         }
     }
 
-    /// Returns the known end of a step, with the derivative of the step. If the step was not accepted, its derivative
-    /// is 0.
+    /// Returns `end`, the result of the accepted trial, with the derivative of a step of size `h`. If no trial was
+    /// accepted, the derivative is 0.
     fn accepted_end(
         &self,
         ivp: &Ivp<'_>,
@@ -340,8 +345,8 @@ impl Integrator {
             let f = |t: Var, y: &[Var]| (ivp.slope)(t, y, &given);
             self.method.step(&f, (t, h), &y, &slope).0
         };
-        // If no step was accepted, derivatives at this point may be infinite, and zero times infinity is nan. So the
-        // rule is evaluated at the beginning of the last accepted step, with tangents of zero.
+        // If no step was accepted, derivatives at this point may be infinite, and zero times infinity is nan. In that
+        // case evaluate the rule at the beginning of the last accepted step, with tangents of zero.
         let last = w.interpolant.clone();
         let last_slope = last.terms.first().cloned().unwrap_or_default();
         let ruled = custom_jvp(
@@ -354,8 +359,8 @@ impl Integrator {
                 let t = select(accepted, t, last.t.stop_gradient());
                 let from = (t, kept(&y, &last.y), kept(&slope, &last_slope), given);
                 let moved = (select(accepted, dt, 0.0), masked(&dy), masked(&dslope), dgiven);
-                // The rule returns the state that the step returns, so that derivatives of the rule are those of the
-                // step.
+                // As the value, the rule returns the end that it computes, not the given `end`: otherwise second
+                // derivatives would miss the dependence of the value on the step.
                 jvp(step)((from, moved))
             },
         );
@@ -363,10 +368,11 @@ impl Integrator {
         ruled((from, end))
     }
 
-    /// Returns the state at time `at`, nan if the integration did not reach it.
+    /// Returns the state at time `at`. If the integration did not reach this time, the state is nan.
     fn row(&self, ivp: &Ivp<'_>, w: &Integration<Var>, at: Var) -> State {
         let reached = w.reached(ivp.direction, at);
-        // A time that was not reached may be infinite, so read the dense output at the last time instead.
+        // If `at` was not reached, it may be infinite. Evaluate the dense output at the end of the last step instead;
+        // the result is replaced by nan.
         let at = select(reached, at, w.t);
         let row = self.method.between(&w.interpolant, (&w.y, &w.slope), at);
         row.into_iter().map(|y| select(reached, y, f64::NAN)).collect()
@@ -380,7 +386,8 @@ impl Integration<Var> {
     }
 }
 
-/// Returns whether a step of size `h` reaches the end. A remainder of the size of a rounding error counts as reached.
+/// Returns whether a step of size `h` reaches the end, which is at the distance `left`. If less than a millionth of the
+/// step would remain, the end counts as reached.
 fn reaches(h: Var, left: Var) -> Var {
     (h * (1.0 + 1e-6)).abs().ge(left.abs())
 }

@@ -62,14 +62,15 @@ pub(super) fn solve(
     solve((y.to_vec(), times, given.to_vec()))
 }
 
-/// λ, q, and the sums of |Δq| so far (empty if errors of q do not count).
+/// The values that the reverse pass passes from interval to interval: λ, q, and the sums of |Δq| so far. These sums are
+/// empty if errors of q do not count.
 type Sums = (State, State, State);
 
 /// A state at the end of an interval of times, and its cotangent.
 type EndState = (State, State);
 
-/// The end and the beginning of an interval of times, and whether the end was reached. The adjoint equation is
-/// integrated from the end to the beginning.
+/// The two ends of an interval between requested times, the later one first, and whether the forward pass reached the
+/// later one. The adjoint equation is integrated from the first to the second of these ends.
 type IntervalEnds = (Var, Var, Var);
 
 /// The reverse pass.
@@ -93,7 +94,7 @@ impl Back<'_> {
         if n == 1 {
             return (first, times.zeros_like(), zeros(p));
         }
-        // The adjoint equation of y, λ and q.
+        // The right-hand side of the adjoint equation for y, λ and q, in this order.
         let slope = |t: Var, all: &[Var], p: &[Var]| {
             let (y, lambda) = (all[..leaves].to_vec(), all[leaves..2 * leaves].to_vec());
             let f = |(y, p): (State, State)| (self.f)(t, &y, &p);
@@ -114,7 +115,8 @@ impl Back<'_> {
             let (lambda, q) = last[leaves..].split_at(leaves);
             ((lambda.to_vec(), q.to_vec(), end.moved), by_time)
         };
-        // States after a time that was not reached are nan, and no result depends on them. Do not integrate there.
+        // If the forward pass did not reach a time, the state there is nan and no result depends on it. Leave out the
+        // interval that ends there.
         let left_out =
             |(sums, ((from, _), _)): (Sums, ((Var, Var), EndState))| (sums, from.zeros_like());
         let interval = |(sums, ((from, to, reached), known)): (Sums, (IntervalEnds, EndState))| {
@@ -125,7 +127,8 @@ impl Back<'_> {
         let states = (cut(self.rows, 1..n), cut(self.ct, 1..n));
         let none = (zeros(y), zeros(p), if self.seminorm { State::new() } else { zeros(p) });
         let ((lambda, q, _), by_times) = scan_reverse(interval, none, (ends, states));
-        // The first state is given, so the first time affects only the states at later times.
+        // The cotangent of the first time: the state at that time is given and does not depend on it, but the states at
+        // all later times do.
         let start = times.index(0);
         let by_start =
             |(lambda, y, p): (State, State, State)| -dot(&lambda, &(self.f)(start, &y, &p), start);
@@ -136,7 +139,7 @@ impl Back<'_> {
     }
 }
 
-/// Returns `⟨x, y⟩` over all leaves, in the dtype of `like`.
+/// Returns the scalar product of two states, summed over all leaves, in the dtype of `like`.
 fn dot(x: &[Var], y: &[Var], like: Var) -> Var {
     let parts = x.iter().zip(y).map(|(x, y)| (*x * *y).sum().convert(like.dtype()));
     parts.reduce(|x, y| x + y).unwrap_or_else(|| like.zeros_like())

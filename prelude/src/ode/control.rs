@@ -6,10 +6,10 @@
 //! h' = h clamp(0.9 |e|^-α |e before|^β, 1/5, 10)                            α = 1/p - 3/4 β, β = 0.04
 //! ```
 //!
-//! All of this is constant for derivatives: the derivative is that of the computed numbers, by the steps that were
-//! taken. The solution depends on the choice of steps only by an error within the tolerance, so the derivative
-//! through that choice is the derivative of this error alone. It is discontinuous where a step is rejected, does
-//! not belong to the gradient, and would lengthen the reverse pass.
+//! Errors and step sizes are constants for derivatives: the derivative of a solution is that of the steps that were
+//! taken, with their sizes held fixed. The solution depends on the choice of steps only by an error within the
+//! tolerance, so the derivative through that choice is the derivative of this error alone. It is discontinuous where a
+//! step is rejected, does not belong to the gradient, and would lengthen the reverse pass.
 //!
 //! Integrals q, on which no slope depends, have a norm of their own, and the larger of the two norms counts: in one
 //! norm with many states, the error of a single integral would be averaged out. The scale of an integral includes
@@ -24,14 +24,14 @@ use super::state::{Slope, advanced, difference};
 use crate::Var;
 use crate::ops::functions::{constant, select};
 
-/// The step size is this fraction of the one whose estimated error equals the tolerance.
+/// A step size is this fraction of the step size at which the estimated error would equal the tolerance.
 const SAFETY: f64 = 0.9;
 /// Bounds of the ratio between one step size and the previous one.
 const SHRINK: f64 = 0.2;
 const GROW: f64 = 10.0;
-/// The exponent of the previous error in the step size.
+/// The exponent β of the previous error in the formula for the next step size.
 const BETA: f64 = 0.04;
-/// A previous error below this value is replaced by it.
+/// The lower bound of the previous error in that formula, so that a tiny error does not determine the next step size.
 pub(super) const LEAST_ERROR: f64 = 1e-4;
 
 /// The tolerance of the error of a step.
@@ -47,12 +47,13 @@ pub(super) struct Tolerance {
 }
 
 impl Tolerance {
-    /// Returns the tolerance for leaves of which the first `states` are states and the others integrals.
+    /// Returns the tolerance for leaves of which the first `states` are states and all others are integrals. Errors of
+    /// the integrals count if `integrals` is true.
     pub(super) fn of_states(self, states: usize, integrals: bool) -> Tolerance {
         Tolerance { states, integrals, ..self }
     }
 
-    /// Returns the integrals whose errors count, out of all leaves.
+    /// Returns the leaves that are integrals, if their errors count; otherwise no leaves.
     pub(super) fn counted<'a, T>(&self, leaves: &'a [T]) -> &'a [T] {
         match self.integrals {
             true => leaves.get(self.states..).unwrap_or_default(),
@@ -68,8 +69,9 @@ impl Tolerance {
         self.of_leaves(&x[..states], &sizes)
     }
 
-    /// Returns the norm of the errors of a step between the states `ends`: the larger of the norm of the states and
-    /// that of the integrals that count. `moved` has the sums of |Δq|, this step included.
+    /// Returns the norm of the errors of a step between the states `ends`. If errors of integrals count, this is the
+    /// larger of the norms of the states and of the integrals. `moved` contains the sums of |Δq| of the integrals q,
+    /// including this step.
     pub(super) fn error(&self, errors: &[Var], ends: [&[Var]; 2], moved: &[Var]) -> Var {
         let states = self.norm(errors, &ends);
         let integrals = self.counted(errors);
@@ -78,12 +80,13 @@ impl Tolerance {
         }
         let [y, end] = ends.map(|y| self.counted(y));
         let integrals = self.for_integrals().of_leaves(integrals, &[y, end, moved]);
-        // A comparison with nan is false, so test for nan: a step of a nan error must not be accepted.
+        // A comparison with nan is false. Test for nan, so that a nan among the states is returned and the step is
+        // rejected.
         select(states.is_nan() | states.gt(integrals), states, integrals)
     }
 
-    /// Returns the tolerance for integrals: the least one of all elements of the state, because an integral has
-    /// another shape than the state.
+    /// Returns the tolerance for integrals, which is one number because integrals have other shapes than the state: the
+    /// least tolerance of all elements of the state.
     fn for_integrals(self) -> Tolerance {
         let least = |x: Var| match x.size() {
             // The integrals of an empty state are zeros.
@@ -108,20 +111,21 @@ impl Tolerance {
     }
 }
 
-/// Returns the factor between the current step size and the next one, given the current error and the previous one.
+/// Returns the ratio of the next step size to the current one, given the error of this step and the error `before` of
+/// the previous step.
 pub(super) fn grown(order: i32, error: Var, before: Var) -> Var {
     let alpha = 1.0 / f64::from(order) - 0.75 * BETA;
     // An error of zero allows the longest step.
     (SAFETY * before.powf(BETA) / error.maximum(1e-8).powf(alpha)).clamp(SHRINK, GROW)
 }
 
-/// Returns the factor by which the next trial is shorter, given an error that was too large or is not finite.
+/// Returns the ratio of the next trial step size to a rejected one, whose error was too large or not finite.
 pub(super) fn shrunk(order: i32, error: Var) -> Var {
     let alpha = 1.0 / f64::from(order) - 0.75 * BETA;
     select(error.is_finite(), (SAFETY / error.powf(alpha)).maximum(SHRINK), SHRINK)
 }
 
-/// Returns the size of the first step, without a sign. It is the smaller of two sizes: a hundred times the size of an
+/// Returns the absolute value of the first step size. It is the smaller of two sizes: a hundred times the size of an
 /// Euler step that changes the state by a hundredth of its norm, and the size for which the error of a step of order
 /// `order` is a hundredth of the tolerance. The error is estimated from the change of the slope in the Euler step.
 pub(super) fn first_length(

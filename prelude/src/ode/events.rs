@@ -17,7 +17,8 @@ use tapeloom_ir::Loc;
 /// An event function: a number that depends on time and state.
 pub(super) type Event<'a> = &'a dyn Fn(Var, &[Var]) -> Var;
 
-/// The changes of an event's sign that end an integration, in the direction of integration.
+/// The sign changes of the event function that end an integration. Signs are compared in the order of integration, also
+/// where times descend.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Crossing {
     /// Changes in both directions.
@@ -29,7 +30,7 @@ pub enum Crossing {
 }
 
 impl Crossing {
-    /// Returns whether a change away from `sign` is an event.
+    /// Returns whether a sign change of the event function is an event, given its sign before the change.
     pub(super) fn from(self, sign: Var) -> Var {
         match self {
             Crossing::Any => sign.ne(0.0),
@@ -52,14 +53,14 @@ pub(super) fn end(
     let happened = integration.stats.status.eq(Status::Event as i64);
     let done = integration.stats.status.eq(Status::Done as i64);
     let otherwise = select(done, last, integration.t);
-    // Without an event, the equation is `t = otherwise`, which has the right root and derivative.
+    // Without an event, the end time is `otherwise`. The equation `t = otherwise` has this root and its derivative.
     let equation = |t: Var| select(happened, event(t, &state(t)), t - otherwise);
     let t = between(&equation, integration.interpolant.t, integration.t, at);
     let t = select(happened, t, otherwise);
     (t, state(t))
 }
 
-/// Returns the states at `times`, nan at times after the event time `t`.
+/// Replaces the states in `rows` at times after the event time `t` by nan.
 pub(super) fn until(integration: &Integration<Var>, t: Var, times: Var, rows: &[Var]) -> State {
     let onwards = (times - times.index(0)).stop_gradient().abs();
     let happened = integration.stats.status.eq(Status::Event as i64);

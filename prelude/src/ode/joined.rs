@@ -5,8 +5,8 @@ use crate::Var;
 use crate::ops::functions::concat;
 use tapeloom_ir::{Loc, Shape};
 
-/// The largest number of elements of a joined state. For larger states, copying costs more than fewer operations
-/// save.
+/// The largest number of elements of a state whose leaves are joined. For larger states, the copies cost more than is
+/// saved by fewer operations.
 const SMALL: usize = 1024;
 
 /// How the leaves of a state are joined.
@@ -16,7 +16,8 @@ pub(super) struct Joined {
 }
 
 impl Joined {
-    /// Returns the layout for a state with these leaves: one vector if there are several small leaves of one dtype.
+    /// Returns the layout for a state with the leaves `y`. They are joined into one vector if there is more than one
+    /// leaf, all have one dtype, and together they have at most [`SMALL`] elements.
     pub(super) fn of(y: &[Var], at: Loc) -> Joined {
         let types: Vec<_> = y.iter().map(|y| y.ty(at)).collect();
         let alike = types.iter().all(|ty| ty.dtype == types[0].dtype);

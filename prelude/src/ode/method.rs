@@ -17,14 +17,14 @@ pub(super) enum Method {
 #[derive(Tree, Clone, Debug)]
 pub(super) struct StepEnd<T> {
     pub(super) y: Vec<T>,
-    /// The slope at the end, which is the first slope of the next step.
+    /// The slope at the end of the step, with which the next step begins.
     pub(super) slope: Vec<T>,
-    /// The data from which [`Method::between`] computes states within the step, besides the states and slopes at both
-    /// ends.
+    /// Coefficients from which [`Method::between`] computes states within the step. Each method defines its own.
     pub(super) terms: Vec<Vec<T>>,
 }
 
-/// An accepted step, without the state at its end.
+/// The data of an accepted step from which states within the step are computed. The state at its end is stored
+/// elsewhere.
 #[derive(Tree, Clone, Debug)]
 pub(super) struct Interpolant<T> {
     /// The time at the beginning of the step.
@@ -45,7 +45,7 @@ impl Method {
         }
     }
 
-    /// Returns the order of the solution.
+    /// Returns the order of accuracy of the method.
     pub(super) fn order(self) -> i32 {
         match self {
             Method::Pair(pair) => pair.order,
@@ -84,15 +84,15 @@ impl Method {
         }
     }
 
-    /// Returns the interpolant before the first step: of length 1, with the right value and slope at its beginning,
-    /// the only point where it is evaluated.
+    /// Returns the interpolant of the time before the first step. It is evaluated at its beginning only, where its
+    /// value is `y` and its slope is `slope`. Its length is 1, to avoid a division by zero.
     pub(super) fn before(self, t: Var, y: &[Var], slope: &[Var]) -> Interpolant<Var> {
         let mut terms = self.zero_end(y).terms;
         terms[0] = slope.to_vec();
         Interpolant { t, h: t.ones_like(), y: y.to_vec(), terms }
     }
 
-    /// Returns a step end of zeros, with the structure of this method's step ends.
+    /// Returns zeros in the structure of this method's [`StepEnd`]: the initial value for the loop over trials.
     pub(super) fn zero_end(self, y: &[Var]) -> StepEnd<Var> {
         let zeros = || y.iter().map(|y| y.zeros_like()).collect::<State>();
         let terms = match self {
@@ -102,7 +102,7 @@ impl Method {
         StepEnd { y: zeros(), slope: zeros(), terms: (0..terms).map(|_| zeros()).collect() }
     }
 
-    /// Returns the state at time `at` within a step, given state and slope at its end:
+    /// Returns the state at time `at` within a step. `end` contains the state and the slope at the end of the step:
     ///
     /// ```text
     /// y(t + θ h) = y + θ (c₁ + (1-θ) (c₂ + θ (c₃ + (1-θ) c₄)))

@@ -1,8 +1,8 @@
 //! Embedded Runge–Kutta pairs: an explicit step, and its difference from a formula of lower order as an error
 //! estimate.
 //!
-//! The slope at the end of a step is the first slope of the next one (the pair is *first same as last*), so an
-//! accepted step evaluates it once. The error estimate and the dense output use it, too.
+//! The slope at the end of a step is the first slope of the next step (the pair is *first same as last*), so this slope
+//! is evaluated once for both steps. The error estimate and the dense output use it, too.
 
 use super::method::{Interpolant, StepEnd};
 use super::state::{Slope, State, difference, scaled, weighted};
@@ -41,8 +41,8 @@ impl Pair {
         (StepEnd { y: next, slope, terms }, error)
     }
 
-    /// Returns the last three coefficients of [`Method::between`](super::method::Method::between), given the first
-    /// coefficient and the slope at the end of the step.
+    /// Returns the coefficients c₂, c₃, c₄ of [`Method::between`](super::method::Method::between), given c₁ as `first`
+    /// and the slope `last` at the end of the step.
     pub(super) fn coefficients(
         interpolant: &Interpolant<Var>,
         first: &[Var],

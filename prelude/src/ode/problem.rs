@@ -7,14 +7,16 @@ use crate::ops::{wrong, zeros_like_type};
 use crate::tree::Form;
 use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem};
 
-/// Returns a number with the dtype of `times`, or an f64 if the times are not floats. Its value is not used.
+/// Returns a number of the dtype of one time, for tracing closures. Its value is not used. If the times are not floats,
+/// its dtype is f64.
 pub(super) fn sample(times: Var, at: Loc) -> Var {
     let dtype = times.ty(at).dtype;
     let dtype = if dtype.is_float() { dtype } else { Dtype::F64 };
     Var::literal(Literal::zero(dtype), at)
 }
 
-/// Returns whether the problem is valid, and reports each error.
+/// Checks that the state and the times are floats and that the times are a vector. Reports each error, and returns
+/// whether there was none.
 pub(super) fn checked(name: &str, form: &Form, y: &[Var], times: Var, at: Loc) -> bool {
     let mut ok = true;
     let mut report = |kind, message: String, help: &str, v: Var| {
@@ -40,8 +42,8 @@ pub(super) fn checked(name: &str, form: &Form, y: &[Var], times: Var, at: Loc) -
     ok
 }
 
-/// Checks a tolerance: it is a nonnegative number, or, for a state of one leaf, an array of such numbers in the shape
-/// of that leaf. Reports an error otherwise.
+/// Checks that a tolerance is a nonnegative number. For a state of one leaf, it may also be an array of nonnegative
+/// numbers in the shape of that leaf. Otherwise reports an error and returns false.
 pub(super) fn tolerance(name: &str, what: &str, given: Var, y: &[Var], at: Loc) -> bool {
     let ty = given.ty(at);
     let negative = given.known().is_some_and(|x| x.is_nan() || x < 0.0);
@@ -94,7 +96,7 @@ fn rows(y: &[Var], n: usize, at: Loc) -> Vec<ArrayType> {
     y.iter().map(row).collect()
 }
 
-/// Returns the poisoned solution after an error.
+/// Returns placeholders for a solution and its statistics after an error.
 pub(super) fn poison(y: &[Var], times: Var, at: Loc) -> (State, Stats<Var>) {
     let n = times.ty(at).shape.first().copied().unwrap_or(0);
     let rows = rows(y, n, at).into_iter().map(|ty| Var::poison(ty, at)).collect();
@@ -109,7 +111,7 @@ pub(super) fn poison(y: &[Var], times: Var, at: Loc) -> (State, Stats<Var>) {
     (rows, stats)
 }
 
-/// Returns the solution for an empty vector of times.
+/// Returns the solution for an empty vector of times: no rows, and statistics of zeros.
 pub(super) fn nothing(y: &[Var], at: Loc) -> (State, Stats<Var>) {
     let rows = rows(y, 0, at).iter().map(|ty| zeros_like_type(ty, at)).collect();
     (rows, Stats::none())

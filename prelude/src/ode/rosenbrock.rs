@@ -4,8 +4,8 @@
 //! (I / (γ h) - J) uᵢ = f(t + αᵢ h, y + Σ aᵢⱼ uⱼ) + Σ cᵢⱼ uⱼ / h + h γᵢ ∂f/∂t        J = ∂f/∂y at (t, y)
 //! ```
 //!
-//! All stages have one matrix, so a step takes one Jacobian and one LU factorization, and no Newton iteration. The
-//! Jacobian is exact: columns by forward mode.
+//! The systems of all stages have the same matrix, so a step takes one Jacobian and one LU factorization. It needs no
+//! Newton iteration. The Jacobian is exact: columns by forward mode.
 
 use super::method::StepEnd;
 use super::state::{Slope, State};
@@ -15,20 +15,21 @@ use crate::transform::jacfwd;
 use crate::tree::ravel;
 use crate::{Dtype, Var};
 
-/// A Rosenbrock method. Its last stage is the error estimate, and the state after a step is the argument of that
-/// stage plus the stage itself.
+/// A Rosenbrock method. The solution uₛ of its last stage is the error estimate. The state after a step is the argument
+/// of `f` in the last stage plus uₛ.
 #[derive(Debug)]
 pub(super) struct Rosenbrock {
     pub(super) name: &'static str,
     pub(super) order: i32,
     gamma: f64,
-    /// The nodes of the stages; those of the last stages are 1.
+    /// The nodes αᵢ of the stages. The last nodes are 1: these stages are at the end of the step.
     pub(super) alpha: &'static [f64],
-    /// The factor of ∂f/∂t in each stage.
+    /// The factors γᵢ of ∂f/∂t in the stages.
     time: &'static [f64],
     a: &'static [&'static [f64]],
     c: &'static [&'static [f64]],
-    /// The weights of the stages in d₁, d₂, d₃ of the dense output: `y + θ (y' - y + (1-θ) (d₁ + θ (d₂ + θ d₃)))`
+    /// For each of d₁, d₂, d₃, the weights of the stages in its sum. The dense output at the fraction θ of a step from
+    /// y to y' is `y + θ (y' - y + (1-θ) (d₁ + θ (d₂ + θ d₃)))`
     dense: [&'static [f64]; 3],
 }
 
@@ -48,7 +49,8 @@ impl Rosenbrock {
         let (t, h) = (t.convert(dtype), h.convert(dtype));
         let flat = |(t, y): (Var, Var)| ravel(&f(t.convert(of_time), &tree(y))).0;
         let (by_time, jacobian) = jacfwd(flat)((t, y));
-        // 1/h overflows for the shortest steps. At that size, a step of Euler's method has the same digits.
+        // 1/h overflows for the shortest steps. Replace them by a step of Euler's method, whose result differs by less
+        // than a rounding error at that size.
         let least = if dtype == Dtype::F32 { 1e-30 } else { 1e-290 };
         let short = h.abs().lt(least);
         let euler = y + h * first;
@@ -70,7 +72,7 @@ impl Rosenbrock {
         let error = select(short, 0.0, error);
         let [d1, d2, d3] =
             self.dense.map(|weights| select(short, 0.0, total(y.zeros_like(), weights, &u)));
-        // d₂ + θ d₃ = d₂ + d₃ - (1-θ) d₃
+        // `Method::between` needs coefficients of 1-θ: d₂ + θ d₃ = (d₂ + d₃) - (1-θ) d₃.
         let terms = [d1, d2 + d3, -d3].map(&tree).to_vec();
         (StepEnd { y: tree(next), slope: tree(flat((t + h, next))), terms }, tree(error))
     }

@@ -35,7 +35,7 @@ pub struct Adaptive {
     seminorm: bool,
 }
 
-/// The smallest relative tolerance, in units of the rounding error of the state.
+/// The smallest relative tolerance that is used, in units of the rounding error of the state's dtype.
 const LEAST_SHARE: f64 = 10.0;
 
 /// Converts a setting (f64 or `Var`) to a `Var`; the loop later converts it to the dtype of times.
@@ -109,8 +109,8 @@ pub fn rodas5p() -> Adaptive {
 }
 
 impl Adaptive {
-    /// Sets the tolerated error of a step relative to the state. The default is 10⁻⁶; values below a few rounding
-    /// errors are raised to that. A tolerance is a number, or, if the state is a single leaf, an array of the
+    /// Sets the tolerated error of a step relative to the state. The default is 10⁻⁶. Values below ten rounding errors
+    /// are raised to ten rounding errors. A tolerance is a number, or, if the state is a single leaf, an array of the
     /// leaf's shape. Tolerances and step sizes are constants for derivatives.
     #[track_caller]
     pub fn rtol(self, share: impl IntoVar) -> Adaptive {
@@ -142,7 +142,7 @@ impl Adaptive {
         Adaptive { max_steps: steps, ..self }
     }
 
-    /// Sets the sign changes of the event that end [`Adaptive::solve_until`]. By default all do.
+    /// Sets which sign changes of the event function end [`Adaptive::solve_until`]. By default all sign changes do.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -190,8 +190,8 @@ impl Adaptive {
         (rebuild(&structure, solved.rows, at), solved.stats)
     }
 
-    /// Solves as [`Adaptive::solve`] until an event: a sign change of the number `g(t, y)`, the result of `event`.
-    /// Returns the solution, the time and state at the end, and the statistics.
+    /// Solves the equation of [`Adaptive::solve`] until an event. An event is a sign change of the number `g(t, y)`,
+    /// the result of the closure `event`. Returns the solution, the time and state at the end, and the statistics.
     ///
     /// The integration ends at the event, at the last time, or where it cannot continue; [`Stats::status`] has the
     /// reason. At times after the event the solution is nan. The event is located on the dense output, to the last
@@ -245,8 +245,9 @@ impl Adaptive {
         (tree(solved.rows), (solved.t, tree(solved.y)), solved.stats)
     }
 
-    /// Sets reverse mode to the adjoint equation, which is solved backwards in time. Its memory does not depend on
-    /// the number of steps; the error of the gradient is of the size of the tolerance, not of rounding.
+    /// Sets reverse mode to the adjoint equation, which is solved backwards in time. The memory of reverse mode then
+    /// does not depend on the number of steps. The error of the gradient is of the size of the tolerance, not of
+    /// rounding errors.
     ///
     /// The backward steps are chosen by the errors of the state, of its cotangent, and of the gradient with respect
     /// to captures of the slope; [`Adaptive::seminorm`] ignores the errors of that gradient.
@@ -278,11 +279,11 @@ impl Adaptive {
         Adaptive { adjoint: true, ..self }
     }
 
-    /// Sets reverse mode to [`Adaptive::adjoint`] with steps that are chosen by the errors of the state and of its
-    /// cotangent only. That takes fewer steps if the slope has many captures. The gradient with respect to captures
-    /// is an integral whose own error is not checked. Its error is small if the derivative of the slope with
-    /// respect to its captures is as smooth in time as that with respect to the state, as in a neural network.
-    /// Otherwise the error of the gradient exceeds the tolerance.
+    /// Sets reverse mode to [`Adaptive::adjoint`], with step sizes chosen by the errors of the state and of its
+    /// cotangent only. If the slope has many captures, this takes fewer steps. The gradient with respect to captures is
+    /// an integral whose own error is not checked. Its error is small if the derivative of the slope with respect to
+    /// its captures is as smooth in time as that with respect to the state, as in a neural network. Otherwise the error
+    /// of the gradient exceeds the tolerance.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -381,7 +382,8 @@ impl Adaptive {
             & length("largest step", self.largest_step)
     }
 
-    /// Returns whether the method supports the adjoint, if it is requested; reports an error if not.
+    /// Returns false and reports an error if the adjoint is requested and the method, or an integration until an event,
+    /// does not support it.
     fn has_adjoint(self, event: bool, at: Loc) -> bool {
         let (name, why) = match self.method {
             _ if !self.adjoint => return true,
@@ -401,8 +403,8 @@ impl Adaptive {
     /// Returns the integrator, with its settings in the dtype of times.
     fn integrator(self, y: &[Var], times: Var) -> Integrator {
         let own = |x: Var| x.convert(times.dtype()).stop_gradient();
-        // A setting that turns out to be invalid at run time is replaced by nan, which makes the steps and the
-        // solution nan.
+        // Settings may be values of the run, which tracing cannot check. An invalid one is replaced by nan, which makes
+        // the steps and the solution nan.
         let checked = |x: Var, right: Var| match x.known() {
             Some(_) => x,
             None => select(right, x, f64::NAN),
@@ -428,7 +430,7 @@ impl Adaptive {
     }
 }
 
-/// The problem, as leaves and traced closures.
+/// An initial value problem: the leaves of its state, and its closures after tracing.
 #[derive(Clone, Copy)]
 struct TracedProblem<'a> {
     slope: &'a Staged,
@@ -447,7 +449,7 @@ struct Solved {
 }
 
 impl Solved {
-    /// Returns the poisoned solution after an error.
+    /// Returns placeholders for a solution after an error.
     fn poison(y: &[Var], times: Var, at: Loc) -> Solved {
         let (rows, stats) = problem::poison(y, times, at);
         let y = y.iter().map(|y| Var::poison(y.ty(at), at)).collect();

@@ -9,10 +9,10 @@ use crate::ops::functions::select;
 /// The leaves of a state, or of its derivative.
 pub(super) type State = Vec<Var>;
 
-/// `dy/dt` as a function of time and state.
+/// The slope `dy/dt` as a function of time and state.
 pub(super) type Slope<'a> = &'a dyn Fn(Var, &[Var]) -> State;
 
-/// `dy/dt` as a function of time, state, and the floats that the slope captures.
+/// The slope `dy/dt` as a function of time, state, and the floats that the user's closure captures.
 pub(super) type Open<'a> = &'a dyn Fn(Var, &[Var], &[Var]) -> State;
 
 /// Returns `w₁ k₁ + w₂ k₂ + ..` for each leaf, without the terms whose weight is zero.

@@ -9,15 +9,15 @@ use tapeloom_ir::{Kind, Problem};
 /// Statistics of an integration. Each field is an i64, with one entry per batch member under `vmap`.
 #[derive(Tree, Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stats<T> {
-    /// The reason of the end, as the number of a [`Status`].
+    /// The reason for the end of the integration, as the number of a [`Status`].
     pub status: T,
     /// The number of accepted steps.
     pub accepted: T,
     /// The number of steps rejected because their error was too large.
     pub rejected: T,
-    /// The number of evaluations of the slope, without those for Jacobians.
+    /// The number of evaluations of the slope. Evaluations for Jacobians are not counted.
     pub evaluations: T,
-    /// The number of Jacobians, which is also the number of factorizations.
+    /// The number of Jacobians computed. Each is followed by one LU factorization.
     pub jacobians: T,
 }
 
@@ -63,7 +63,8 @@ impl Status {
         Status::UnorderedTimes,
     ];
 
-    /// Returns the status of a number. Inside a trace, compare numbers: `stats.status.eq(Status::Event as i64)`.
+    /// Returns the status with the given number. Inside a trace the number is not known yet; compare numbers there:
+    /// `stats.status.eq(Status::Event as i64)`.
     ///
     /// # Errors
     /// `arguments` if `number` is not the number of a status, or not a single i64.

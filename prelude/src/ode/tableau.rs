@@ -27,8 +27,8 @@ pub(super) const RK4: Tableau = Tableau {
 };
 
 impl Tableau {
-    /// Computes a step of size `h`, given the slope `first` of the first stage. Returns the next state and the
-    /// slopes of all stages.
+    /// Computes a step of size `h` from the state `y` at time `t`, where the slope is `first`. Returns the next state
+    /// and the slopes of all stages.
     pub(super) fn step(
         &self,
         f: Slope<'_>,

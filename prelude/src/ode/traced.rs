@@ -12,14 +12,14 @@ use crate::tree::{Form, Tree};
 use tapeloom_ir::trace::{Diagnostic, Note};
 use tapeloom_ir::{ArrayType, FuncId, Kind, Loc, Problem};
 
-/// A function of time and state.
+/// A closure of time and state, traced into a function.
 #[derive(Clone, Copy)]
 pub(super) struct Traced<'a> {
     staged: &'a Staged,
     function: FuncId,
 }
 
-/// Traces a closure at a time and a state.
+/// Traces a closure of time and state, with the types of the given time and state.
 pub(super) fn traced<Y: Tree<Var>, Z: Tree<Var>>(
     name: &'static str,
     at: Loc,
@@ -31,8 +31,8 @@ pub(super) fn traced<Y: Tree<Var>, Z: Tree<Var>>(
 }
 
 impl<'a> Traced<'a> {
-    /// Returns the slope if it has the form and types of the state; otherwise reports the difference and returns
-    /// `None`.
+    /// Returns the traced slope if its result has the tree structure and the types of the state. Otherwise reports the
+    /// difference and returns `None`.
     pub(super) fn slope(
         staged: &'a Staged,
         form: &Form,
@@ -69,8 +69,8 @@ impl<'a> Traced<'a> {
         Traced::of(staged).filter(|_| fits)
     }
 
-    /// Returns the event function if its result is a single float; otherwise reports the difference and returns
-    /// `None`.
+    /// Returns the traced event function if its result is a single float. Otherwise reports the type of the result and
+    /// returns `None`.
     pub(super) fn event(staged: &'a Staged) -> Option<Traced<'a>> {
         let types = staged.result_types();
         let fits = types.len() == 1 && types[0].shape.is_empty() && types[0].dtype.is_float();

@@ -86,8 +86,8 @@ impl Adam {
         Adam { epsilon: epsilon.into(), ..self }
     }
 
-    /// Uses Nesterov's momentum: the mean of gradients is the one that the next step would have for the same
-    /// gradient.
+    /// Uses Nesterov's momentum: the step is along the mean of gradients that the next step would have if its gradient
+    /// were the same.
     ///
     /// Source: Dozat, *Incorporating Nesterov momentum into Adam* (2016).
     #[doc(alias = "nadam", alias = "nadamw")]
@@ -98,7 +98,8 @@ impl Adam {
 
 /// The state is the number of steps, the mean of gradients and the mean of their squares.
 ///
-/// While all gradients have been 0, a step consists of the weight decay only, and so does its derivative.
+/// As long as all gradients have been 0, a step consists of the weight decay only, and the derivative of the step is
+/// that of the weight decay.
 impl<P: Tree<Var>> Optimizer<P> for Adam {
     type State = Moments<P, 2>;
 
@@ -120,7 +121,7 @@ impl<P: Tree<Var>> Optimizer<P> for Adam {
             let [b1, b2] = self.betas;
             let mean = tree_map2(|m, g| moving_average(b1, m, g), mean, gradient);
             let square = tree_map2(|v, g| moving_average(b2, v, g * g), square, gradient);
-            // Means that start at zero are too small by this factor.
+            // The sum of the weights of all gradients so far. A mean that starts at zero is too small by this factor.
             let full = |beta: Number, t: Var, x: Var| 1.0 - beta.like(x).pow(t.convert(x.dtype()));
             let ahead = |m: Var, g: Var| {
                 let b1 = b1.like(m);
@@ -156,7 +157,7 @@ pub(super) fn positive_root(x: Var) -> Var {
     select(zero, 0.0, select(zero, 1.0, x).sqrt())
 }
 
-/// Returns |p| / |u|, or 1 if one of them is 0.
+/// Returns the ratio of norms |p| / |u| of a leaf and its step, or 1 if a norm is 0.
 fn ratio(p: Var, u: Var) -> Var {
     let [p, u] = [p, u].map(|x| Length::of(&[x], x.dtype(), caller()));
     let none = p.squares.eq(0.0) | u.squares.eq(0.0);

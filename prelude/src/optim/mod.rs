@@ -87,7 +87,8 @@ use crate::var::{caller, for_either, on_behalf};
 use tapeloom_ir::trace;
 use tapeloom_ir::{Kind, Literal, Loc, Problem, Tensor};
 
-/// A function from gradients to steps. See the [module](self).
+/// An optimiser: a pure function from gradients, state and parameters to steps and the next state. See the
+/// [module](self).
 ///
 /// Errors of all methods: `shape` if the trees differ in form or their leaves do not broadcast; `dtype` if their
 /// dtypes differ or are not floats.
@@ -98,14 +99,15 @@ use tapeloom_ir::{Kind, Literal, Loc, Problem, Tensor};
     note = "optimisers are made by `optim::sgd`, `optim::adam` and their relatives, and are tuples of those"
 )]
 pub trait Optimizer<P: Tree<Var>> {
-    /// The values that are passed from step to step.
+    /// The values that each step passes to the next one, such as means of gradients.
     type State: Tree<Var>;
 
     /// Returns the state before the first step.
     #[track_caller]
     fn init(&self, params: &P) -> Self::State;
 
-    /// Returns the step, which is to be added to the parameters, and the next state.
+    /// Returns the step and the next state. The caller adds the step to the parameters, or calls
+    /// [`step`](Optimizer::step) instead.
     #[track_caller]
     fn update(&self, gradient: &P, state: &Self::State, params: &P) -> (P, Self::State);
 
@@ -148,11 +150,11 @@ pub type State<O, P> = <O as Optimizer<P>>::State;
 /// ```
 pub type Saved<O, P, L = Tensor> = <State<O, P> as Tree<Var>>::With<L>;
 
-/// The number of steps, and `N` trees with the structure of the parameters.
+/// A state of an optimiser: the number of steps, and `N` trees with the structure of the parameters.
 pub type Moments<P, const N: usize> = (Var, [P; N]);
 
-/// Checks that all leaves of the gradient and of the parameters are floats, and reports the first one that is not: then
-/// the error value holds placeholders for the steps.
+/// Checks that all leaves of the gradient and of the parameters are floats. Otherwise reports the first leaf that is
+/// not, and returns placeholders for the steps as the error value.
 fn floats<P: Tree<Var>>(
     name: &'static str,
     at: Loc,

@@ -29,7 +29,7 @@ impl From<Var> for Number {
 }
 
 impl Number {
-    /// Returns the number in the dtype of `x`.
+    /// Returns the setting as a `Var` in the dtype of `x`.
     #[track_caller]
     pub(super) fn like(self, x: Var) -> Var {
         self.of(x.dtype())
@@ -67,7 +67,7 @@ pub struct Schedule(Kind);
 #[derive(Clone)]
 enum Kind {
     Number(Number),
-    /// A function of the number of steps as f64.
+    /// A function of the number of previous steps, which is an f64 scalar.
     Function(Rc<dyn Fn(Var) -> Var>),
 }
 
@@ -161,14 +161,14 @@ fn share(t: Var, steps: u64) -> Var {
 }
 
 impl Schedule {
-    /// Returns the value (f64) after `count` steps, an integer.
+    /// Returns the value (f64) of the schedule after `count` steps, an integer `Var`.
     #[track_caller]
     pub fn at(&self, count: impl IntoVar) -> Var {
         let at = caller();
         self.of(count.into_var(Dtype::I64, at).convert(Dtype::F64))
     }
 
-    /// Returns the value at `t`, the number of steps as f64.
+    /// Returns the value of the schedule after `t` steps, where `t` is an f64 `Var`.
     #[track_caller]
     fn of(&self, t: Var) -> Var {
         match &self.0 {
@@ -200,7 +200,7 @@ impl Schedule {
     }
 }
 
-/// Returns the number of steps after the first `steps` ones.
+/// Returns the number of steps that follow the first `steps` steps: `t - steps`, at least 0.
 fn since(t: Var, steps: u64) -> Var {
     (t - steps as f64).maximum(0.0)
 }

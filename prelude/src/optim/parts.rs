@@ -1,5 +1,5 @@
-//! Building blocks of optimisers: operations on gradients before, and on steps after an optimiser; tuples that
-//! apply their parts one after the other; one step from the gradients of several batches.
+//! Building blocks of optimisers: operations on the gradients before an optimiser or on the steps after it; tuples,
+//! which apply their parts one after the other; one step from the gradients of several batches.
 
 use super::adam::moving_average;
 use super::{Moments, Number, Optimizer, Schedule, advanced, count, floats, same};
@@ -10,7 +10,8 @@ use crate::var::{caller, for_either, on_behalf};
 
 macro_rules! chain {
     ($($O:ident $i:tt),+) => {
-        /// Applies the optimisers one after the other: the step of one is the gradient of the next.
+        /// Applies the optimisers of the tuple one after the other: the step of each optimiser is passed to the next
+        /// one as its gradient.
         impl<P: Tree<Var>, $($O: Optimizer<P>),+> Optimizer<P> for ($($O,)+) {
             type State = ($($O::State,)+);
 
@@ -39,13 +40,13 @@ chain!(A 0, B 1, C 2);
 chain!(A 0, B 1, C 2, D 3);
 chain!(A 0, B 1, C 2, D 3, E 4);
 
-/// Gradients of a bounded norm, as returned by [`clip_by_global_norm`].
+/// A part that bounds the norm of gradients, as returned by [`clip_by_global_norm`].
 #[derive(Clone, Copy, Debug)]
 #[must_use = "an optimiser does nothing until it updates"]
 pub struct ClipByGlobalNorm(Number);
 
-/// Scales gradients down to a norm, over all leaves, of at most `most`: to be placed before an optimiser in a
-/// tuple. The function on trees is [`clip_by_global_norm`](crate::clip_by_global_norm).
+/// Returns a part that scales gradients down if their norm over all leaves exceeds `most`. Place it before an optimiser
+/// in a tuple. The function on trees is [`clip_by_global_norm`](crate::clip_by_global_norm).
 #[doc(alias = "clip_grad_norm_")]
 pub fn clip_by_global_norm(most: impl Into<Number>) -> ClipByGlobalNorm {
     ClipByGlobalNorm(most.into())
@@ -70,12 +71,12 @@ impl<P: Tree<Var>> Optimizer<P> for ClipByGlobalNorm {
     }
 }
 
-/// Gradients with bounded elements, as returned by [`clip`].
+/// A part that bounds the elements of gradients, as returned by [`clip`].
 #[derive(Clone, Copy, Debug)]
 #[must_use = "an optimiser does nothing until it updates"]
 pub struct Clip(Number);
 
-/// Clamps every element of the gradient to `-most ..= most`.
+/// Returns a part that clamps every element of the gradient to `-most ..= most`.
 #[doc(alias = "clip_grad_value_")]
 pub fn clip(most: impl Into<Number>) -> Clip {
     Clip(most.into())
@@ -99,13 +100,13 @@ impl<P: Tree<Var>> Optimizer<P> for Clip {
     }
 }
 
-/// Gradients plus a multiple of the parameters, as returned by [`decay_weights`].
+/// A part that adds a multiple of the parameters to gradients, as returned by [`decay_weights`].
 #[derive(Clone, Copy, Debug)]
 #[must_use = "an optimiser does nothing until it updates"]
 pub struct DecayWeights(Number);
 
-/// Adds `decay · p` to the gradient, which is the gradient of the penalty `decay · |p|² / 2`: to be placed before
-/// an optimiser in a tuple.
+/// Returns a part that adds `decay · p`, the gradient of the penalty `decay · |p|² / 2`, to the gradient. Place it
+/// before an optimiser in a tuple.
 #[doc(alias = "add_decayed_weights", alias = "weight_decay", alias = "l2")]
 pub fn decay_weights(decay: impl Into<Number>) -> DecayWeights {
     DecayWeights(decay.into())
@@ -128,12 +129,13 @@ impl<P: Tree<Var>> Optimizer<P> for DecayWeights {
     }
 }
 
-/// Gradients, or steps, times a number, as returned by [`scale`].
+/// A part that multiplies gradients or steps by a number, as returned by [`scale`].
 #[derive(Clone, Debug)]
 #[must_use = "an optimiser does nothing until it updates"]
 pub struct Scale(Schedule);
 
-/// Multiplies gradients or steps by a number or a schedule; `scale(-0.1)` alone is gradient descent with rate 0.1.
+/// Returns a part that multiplies gradients or steps by a number or a schedule. `scale(-0.1)` alone is gradient descent
+/// with rate 0.1.
 #[doc(alias = "scale_by_schedule", alias = "scale_by_learning_rate")]
 pub fn scale(by: impl Into<Schedule>) -> Scale {
     Scale(by.into())
@@ -159,7 +161,7 @@ impl<P: Tree<Var>> Optimizer<P> for Scale {
     }
 }
 
-/// One step for several gradients, as returned by [`accumulate`].
+/// An optimiser that takes one step for several gradients, as returned by [`accumulate`].
 #[derive(Clone, Debug)]
 #[must_use = "an optimiser does nothing until it updates"]
 pub struct Accumulate<O> {
@@ -167,8 +169,8 @@ pub struct Accumulate<O> {
     inner: O,
 }
 
-/// Makes one step of `inner` with the mean of `every` gradients, and zero steps in between: for batches that do not
-/// fit in memory. `inner` counts its own steps only.
+/// Returns an optimiser for batches that do not fit in memory. After each `every` gradients, it takes one step of
+/// `inner` with the mean of these gradients; all other steps are zero. `inner` counts its own steps only.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -189,7 +191,7 @@ pub fn accumulate<O>(every: u64, inner: O) -> Accumulate<O> {
     Accumulate { every: every.max(1), inner }
 }
 
-/// The state is the number of gradients, their sum, and the state of `inner`.
+/// The state is the number of gradients since the last step of `inner`, their sum, and the state of `inner`.
 impl<P: Tree<Var>, O: Optimizer<P>> Optimizer<P> for Accumulate<O> {
     type State = (Var, P, O::State);
 
@@ -228,13 +230,13 @@ impl<P: Tree<Var>, O: Optimizer<P>> Optimizer<P> for Accumulate<O> {
     }
 }
 
-/// The exponential moving average of a tree, as returned by [`ema`].
+/// An exponential moving average of trees, as returned by [`ema`].
 #[derive(Clone, Copy, Debug)]
 #[must_use = "an average does nothing until it is taken"]
 pub struct Ema(Number);
 
-/// Averages trees over steps with weights that decrease by the factor `decay` per step, and sum to 1: the first average
-/// is the first tree.
+/// Returns an average of trees over steps. The weight of a tree is `decay` times that of the next tree, and all weights
+/// sum to 1, so the first average is the first tree.
 ///
 /// [`average`](Ema::average) averages parameters beside an optimiser, for evaluation. In a tuple of optimisers, it
 /// averages gradients.
@@ -263,8 +265,8 @@ pub fn ema(decay: impl Into<Number>) -> Ema {
 }
 
 impl Ema {
-    /// Returns the average of this tree and those before, and the next state. The state before the first tree is that
-    /// of [`init`](Optimizer::init).
+    /// Returns the average of `tree` and all previous trees, and the next state. For the first tree, pass the state of
+    /// [`init`](Optimizer::init).
     ///
     /// Errors: `dtype` if a leaf is not of floats; `shape` if the trees differ in form.
     #[track_caller]
@@ -277,14 +279,14 @@ impl Ema {
         on_behalf("ema", at, || {
             let t = advanced(*count);
             let sum = tree_map2(|old, new| moving_average(self.0, old, new), sum, tree);
-            // The sum of the weights so far.
+            // The sum of the weights of all trees so far.
             let full = |x: Var| 1.0 - self.0.like(x).pow(t.convert(x.dtype()));
             (tree_map(|x| x / full(x), &sum), (t, [sum]))
         })
     }
 }
 
-/// The state is the number of trees and the sum of trees with their weights.
+/// The state is the number of trees and their weighted sum.
 impl<P: Tree<Var>> Optimizer<P> for Ema {
     type State = Moments<P, 1>;
 

@@ -17,8 +17,8 @@ pub struct Rmsprop {
     momentum: Number,
 }
 
-/// Returns RMSprop: `v ← decay · v + (1 - decay) g²`, with the step `rate · g / √(v + ε)`. The default of `decay`
-/// is 0.9, that of ε is 1e-8.
+/// Returns RMSprop: `v ← decay · v + (1 - decay) g²` for the gradient g, and the step subtracts `rate · g / √(v + ε)`.
+/// The default of `decay` is 0.9, that of ε is 1e-8.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -46,7 +46,8 @@ impl Rmsprop {
         Rmsprop { epsilon: epsilon.into(), ..self }
     }
 
-    /// Uses a velocity of scaled gradients, with decay factor `momentum`.
+    /// Uses a velocity, to which each step adds the scaled gradient, and which decays by the factor `momentum` per
+    /// step.
     pub fn momentum(self, momentum: impl Into<Number>) -> Rmsprop {
         Rmsprop { momentum: momentum.into(), ..self }
     }
@@ -80,7 +81,7 @@ impl<P: Tree<Var>> Optimizer<P> for Rmsprop {
     }
 }
 
-/// Returns `g / √(v + ε)`, and 0 if g, v and ε are all 0.
+/// Returns `g / √(v + ε)`; if g, v and ε are all 0, returns 0.
 fn scaled(g: Var, v: Var, epsilon: Number) -> Var {
     let v = v + epsilon.like(v);
     let zero = v.eq(0.0) & g.eq(0.0);
@@ -96,8 +97,8 @@ pub struct Adagrad {
     epsilon: Number,
 }
 
-/// Returns Adagrad: `v ← v + g²`, with the step `rate · g / √(v + ε)`. The default of the initial v is 0.1, that of
-/// ε is 1e-7.
+/// Returns Adagrad: `v ← v + g²` for the gradient g, and the step subtracts `rate · g / √(v + ε)`. The default of the
+/// initial v is 0.1, that of ε is 1e-7.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -163,8 +164,8 @@ pub struct Lion {
     betas: [Number; 2],
 }
 
-/// Returns Lion: each step has the size of the rate, in the direction of the sign of `β₁ m + (1 - β₁) g`, plus
-/// weight decay; `m ← β₂ m + (1 - β₂) g`. The defaults of β₁ and β₂ are 0.9 and 0.99.
+/// Returns Lion: a step subtracts `rate` times the sign of `β₁ m + (1 - β₁) g`, plus weight decay. Then the mean of
+/// gradients is updated: `m ← β₂ m + (1 - β₂) g`. The defaults of β₁ and β₂ are 0.9 and 0.99.
 ///
 /// Source: Chen et al., *Symbolic discovery of optimization algorithms* (2023).
 ///
@@ -180,7 +181,7 @@ pub fn lion(rate: impl Into<Schedule>, decay: impl Into<Number>) -> Lion {
 }
 
 impl Lion {
-    /// Sets β₁, the decay factor in the direction of the step, and β₂, the decay factor of the mean.
+    /// Sets β₁, the weight of the mean in the direction of the step, and β₂, the decay factor of the mean.
     pub fn betas(self, step: impl Into<Number>, mean: impl Into<Number>) -> Lion {
         Lion { betas: [step.into(), mean.into()], ..self }
     }

@@ -28,16 +28,16 @@ use crate::ops::functions::{concat, constant, iota, select};
 use crate::transform::jvp;
 use tapeloom_ir::{Dtype, Tensor};
 
-/// The number of points between two eigenvalues at which a derivative is sampled. It is even, so that the midpoint is
-/// no sample: a function of eigenvalues w and -w may have a pole there.
+/// The number of points between two eigenvalues at which a derivative of `f` is sampled. The number is even, so that
+/// the midpoint is not sampled: between eigenvalues w and -w the midpoint is 0, where `f` may have a pole.
 const NODES: usize = 8;
 
 /// The function of one number whose differences are computed.
 #[derive(Clone, Copy)]
 pub(super) enum Scalar<'a> {
-    /// A function of the elements of an array.
+    /// The user's function, which is applied to each element of an array.
     Smooth(&'a dyn Fn(Var) -> Var),
-    /// 1 at the given number of lowest eigenvalues, 0 at the others.
+    /// The function that is 1 at the given number of lowest eigenvalues and 0 at all others.
     Lowest(usize),
 }
 
@@ -50,7 +50,8 @@ impl Scalar<'_> {
         }
     }
 
-    /// Returns the table of differences of order `k` at all combinations of eigenvalues: `[n; k + 1]`.
+    /// Returns the divided differences of order `k` at all combinations of `k + 1` of the eigenvalues `w`: an array
+    /// with `k + 1` axes of extent `n`.
     pub(super) fn differences(self, w: Var, k: usize) -> Var {
         if k == 0 {
             return self.values(w);
@@ -67,7 +68,8 @@ impl Scalar<'_> {
             Scalar::Lowest(count) => {
                 let below = |i: usize| all.sorted[i].lt(count as i64);
                 let apart = below(0) ^ below(k);
-                // Among the lowest eigenvalues the function is constant, and so it is among the others.
+                // The function is constant among the lowest eigenvalues and constant among the others, so only
+                // differences between the two groups are nonzero.
                 select(apart, (last - first) / gap, gap.zeros_like())
             }
             Scalar::Smooth(f) => {
@@ -85,8 +87,9 @@ impl Scalar<'_> {
                     let moved = (low.abs() + high.abs()) * all.of_pair(polynomial.size);
                     (first.abs() + last.abs() + moved) * epsilon(w.dtype()) / divisor.abs()
                 };
-                // Derivatives on both sides of a kink do not show the kink. The polynomial is right only if it is
-                // within the error of the quotient, which includes errors of the differences of lower order.
+                // If `f` has a kink between two nodes, the samples of its derivative do not show the kink, and the
+                // polynomial is wrong. So use the polynomial only if it agrees with the quotient within the error of
+                // the quotient, which includes errors of the differences of lower order.
                 let off = (near - quotient).stop_gradient().abs();
                 let agree = off.le(rounding / epsilon(w.dtype()).sqrt());
                 // For equal arguments the quotient is 0/0, so use the polynomial in any case.
@@ -97,7 +100,7 @@ impl Scalar<'_> {
     }
 }
 
-/// Returns the k-th derivative of a function of elements.
+/// Returns the k-th derivative of an elementwise function.
 fn derivative<'a>(f: &'a dyn Fn(Var) -> Var, k: usize) -> Box<dyn Fn(Var) -> Var + 'a> {
     (0..k)
         .fold(Box::new(f), |f, _| Box::new(move |x: Var| jvp(|x: Var| f(x))((x, x.ones_like())).1))
@@ -106,8 +109,8 @@ fn derivative<'a>(f: &'a dyn Fn(Var) -> Var, k: usize) -> Box<dyn Fn(Var) -> Var
 /// All combinations of `k + 1` of `n` indices, with repetition, in every order.
 struct Combinations {
     n: usize,
-    /// i64 `[n; k + 1]` each: the smallest index of each combination, the next one, and so on. Pairs (row and column)
-    /// are not sorted, since all tables that are read at pairs are symmetric.
+    /// The i-th array contains, for each combination, its i-th smallest index: i64, with `k + 1` axes of extent `n`.
+    /// Pairs (row and column) are not sorted, since all tables that are read at pairs are symmetric.
     sorted: Vec<Var>,
 }
 
@@ -128,7 +131,7 @@ impl Combinations {
         Combinations { n, sorted }
     }
 
-    /// Returns the elements of a vector at the i-th indices.
+    /// Returns, for each combination, the element of the vector `x` at the i-th smallest index.
     fn of_one(&self, x: Var, i: usize) -> Var {
         match (self.sorted.len(), i) {
             (2, 0) => x.expand_dims(1),
@@ -137,7 +140,8 @@ impl Combinations {
         }
     }
 
-    /// Returns the elements of a table at all indices but the last (`from` 0) or the first (`from` 1).
+    /// Returns, for each combination, the element of a table of lower order at all indices except one: the largest
+    /// index is left out if `from` is 0, the smallest if `from` is 1.
     fn of_most(&self, table: Var, from: usize) -> Var {
         match self.sorted.len() {
             2 => self.of_one(table, from),
@@ -145,7 +149,7 @@ impl Combinations {
         }
     }
 
-    /// Returns the elements of a matrix at the smallest and the largest index.
+    /// Returns, for each combination, the element of a matrix at its smallest and its largest index.
     fn of_pair(&self, table: Var) -> Var {
         match self.sorted.len() {
             2 => table,
@@ -162,12 +166,12 @@ impl Combinations {
     }
 }
 
-/// For each pair of eigenvalues, the polynomial that agrees with a function at points between them.
+/// For each pair of eigenvalues, the polynomial that interpolates a function at the [`nodes`] between the two.
 struct Polynomial {
-    /// One matrix `[n, n]` of coefficients per power, in ascending order of the powers.
+    /// For each power, in ascending order, the coefficients for all pairs of eigenvalues: `[n, n]`.
     coefficients: Vec<Var>,
-    /// The largest absolute value of the coefficients, and an estimate of the error of the polynomial; both
-    /// constants.
+    /// For each pair, the largest absolute value of the coefficients, and an estimate of the error of the polynomial.
+    /// Derivatives treat both as constants.
     size: Var,
     error: Var,
 }
@@ -185,8 +189,9 @@ impl Polynomial {
         let samples = f(x);
         let n = w.len();
         let matrix = table(interpolation(&nodes), [1, NODES, NODES]).reshape([NODES, NODES]);
-        // All rows of the matrix but the first sum to 0 up to rounding, so one sample is subtracted from all samples.
-        // For equal eigenvalues the differences are 0, and the result is exactly that sample.
+        // All rows of the matrix but the first sum to 0 up to rounding. To remove this rounding error, one sample is
+        // subtracted from all samples and added again to the constant coefficient. For equal eigenvalues the
+        // differences are 0, and the result is exactly that sample.
         let one = samples.slice_axis(0, NODES / 2..NODES / 2 + 1);
         let rest = (samples - one).reshape([NODES, n * n]);
         let rest = matrix.matmul(rest).reshape([NODES, n, n]);
@@ -195,14 +200,15 @@ impl Polynomial {
         let sizes = all.stop_gradient().abs();
         let size = sizes.max_axis(0);
         let tail = sizes.slice_axis(0, NODES - 2..NODES).max_axis(0);
-        // The first omitted coefficient is estimated to be smaller than the last ones, by the square root of their
-        // ratio to the largest.
+        // The error is the first omitted coefficient. Its estimate is the larger of the last two coefficients, times
+        // the square root of the ratio of that coefficient to the largest one.
         let some = size.gt(0.0);
         let ratio = tail / select(some, size, size.ones_like());
         Polynomial { coefficients, size, error: tail * ratio.sqrt() }
     }
 
-    /// Returns `Σ c[p] p! / (p + k)! h[p](-1, inside.., 1)`.
+    /// Returns the divided difference of order `k`, `Σ c[p] p! / (p + k)! h[p](-1, inside.., 1)`; see the documentation
+    /// of this module.
     fn mean(&self, all: &Combinations, k: usize, inside: &[Var]) -> Var {
         // Add the arguments one by one: with the next argument `y`, h[p] becomes h[p] + y h'[p - 1], where h'
         // includes `y`.
@@ -234,7 +240,8 @@ impl Polynomial {
     }
 }
 
-/// Returns the zeros of a Chebyshev polynomial, nodes at which interpolation is well conditioned.
+/// Returns the interpolation points in -1..1: the zeros of a Chebyshev polynomial, at which interpolation is well
+/// conditioned.
 fn nodes() -> [f64; NODES] {
     let step = std::f64::consts::PI / (2 * NODES) as f64;
     std::array::from_fn(|q| -((2 * q + 1) as f64 * step).cos())
@@ -248,7 +255,7 @@ fn interpolation(nodes: &[f64; NODES]) -> Vec<f64> {
         let mut powers = vec![0.0; NODES];
         powers[0] = 1.0;
         for other in nodes.iter().enumerate().filter(|(i, _)| *i != q).map(|(_, x)| x) {
-            // Multiply by (y - other) / (own - other).
+            // Multiply the Lagrange polynomial of `own` by (y - other) / (own - other).
             for p in (0..NODES).rev() {
                 let shifted = if p == 0 { 0.0 } else { powers[p - 1] };
                 powers[p] = (shifted - other * powers[p]) / (own - other);

@@ -34,7 +34,7 @@ use crate::var::{caller, on_behalf, users_code};
 use differences::Scalar;
 use tapeloom_ir::{ArrayType, Kind, Loc, Problem};
 
-/// The number of orders of derivatives that functions of matrices have.
+/// The highest order of derivatives that functions of matrices have.
 const ORDERS: usize = 3;
 
 /// Eigenvalues or singular values count as equal if they differ by at most this many rounding errors of the largest
@@ -227,7 +227,8 @@ pub fn spectral_projector(a: Var, k: usize) -> Var {
     on_behalf(name, at, || each_matrix(a, &of_one))
 }
 
-/// Returns `V f(w) Vᵀ`. `seen` adjusts the eigenvalues first.
+/// Returns `V f(w) Vᵀ` for the elementwise function `f`. `seen` maps the computed eigenvalues to the values `w` that
+/// replace them, for example to clamp negative ones.
 fn of_elements(
     name: &'static str,
     a: Var,
@@ -254,17 +255,17 @@ fn of_elements(
     }
 }
 
-/// A function of the user, which is applied to each element of arrays. It is vectorized over the elements, so that it
-/// cannot combine them: derivatives at equal eigenvalues come from samples between eigenvalues, where a function that
-/// combines elements has other values.
+/// The user's function, which is applied by `vmap` to each element of an array, so that it cannot combine elements.
+/// This matters because derivatives at equal eigenvalues are computed from samples between eigenvalues: at these arrays
+/// a function that combines elements would have other values.
 struct Elements<'a> {
     f: &'a dyn Fn(Var) -> Var,
 }
 
 impl<'a> Elements<'a> {
-    /// Checks that the function does not change the type of the eigenvalues `w` and of one of them. If not, reports
-    /// that and returns a placeholder of the type of `w`. Beside the function, returns `w`, which is nan if the
-    /// function combines elements.
+    /// Checks that the function returns the type of its argument, for the vector `w` of eigenvalues and for one
+    /// eigenvalue. If the type changes, reports that and returns a placeholder of the type of `w`. Otherwise returns
+    /// the function and the eigenvalues `w`, or nan instead of `w` if the function combines elements.
     fn of(
         name: &str,
         f: &'a dyn Fn(Var) -> Var,
@@ -284,13 +285,14 @@ impl<'a> Elements<'a> {
         }
         let elements = Elements { f };
         let (all, each) = (all.stop_gradient(), elements.at(w).stop_gradient());
-        // A function may compute a sum of its own for each element, in another order.
+        // The two results may differ by rounding although the function is elementwise: inside the function, a sum for
+        // each element may be computed in another order.
         let within = (all.abs() + each.abs()) * epsilon(w.dtype()).sqrt();
         let same = all.eq(each) | (all - each).abs().le(within) | (all.is_nan() & each.is_nan());
         Ok((elements, select(same.all(), w, f64::NAN)))
     }
 
-    /// Returns the function of each element of an array.
+    /// Returns the array of `f` of each element of `x`.
     fn at(&self, x: Var) -> Var {
         let one = |x: Var| users_code(|| (self.f)(x));
         vmap(one)(x.reshape([x.size()])).reshape(x.shape())
@@ -309,8 +311,8 @@ fn each_matrix(a: Var, of_one: &dyn Fn(Var) -> Var) -> Var {
     y.reshape([lead, &y.shape()[1..]].concat())
 }
 
-/// Returns the function, or its derivative along `directions`. The eigenvalues and eigenvectors of the matrix are the
-/// constants of `point`.
+/// Returns `f(A)`, or, if there are `directions`, its derivative along them; up to order `orders` the result has a
+/// derivative rule. The constants of `point` are the eigenvalues and eigenvectors of `A`.
 fn family(f: Scalar<'_>, point: Point<'_>, directions: &[Var], orders: usize) -> Var {
     let value = |c: &[Var], x: &[Var]| along(f, c, x);
     let rule = |c: &[Var], a: Var, x: &[Var], da: Var| {

@@ -88,13 +88,14 @@ fn point<'a>(name: &'static str, at: Loc, a: Var, constants: &'a [Var]) -> Point
     Point { name, at, constants, a }
 }
 
-/// Returns `[U, s, Vᵀ]` as constants.
+/// Returns the singular value decomposition `[U, s, Vᵀ]` of `a`, as constants for derivatives.
 fn vectors(a: Var) -> [Var; 3] {
     let (u, s, vt) = svd(a.stop_gradient());
     [u, s, vt]
 }
 
-/// Returns `Q` of a matrix with at least as many rows as columns, with derivatives of `orders` orders.
+/// Returns the polar factor `Q` of a matrix with at least as many rows as columns. The result has derivatives up to
+/// order `orders`.
 fn factor(point: Point<'_>, orders: usize) -> Var {
     let value = |c: &[Var], _: &[Var]| match c {
         [u, _, vt] => u.matmul(*vt),
@@ -110,7 +111,7 @@ fn factor(point: Point<'_>, orders: usize) -> Var {
     point.link(&[], &value, if orders > 0 { Some(&rule) } else { None })
 }
 
-/// Returns `dQ` for the tangent `da`.
+/// Returns the tangent `dQ` of the polar factor for the tangent `da` of the matrix.
 fn moved(q: Var, a: Var, da: Var, s: Var, vt: Var) -> Var {
     let [m, n] = [0, 1].map(|axis| a.shape()[axis]);
     let open = s.min().gt(s.max() * (CLOSED * epsilon(s.dtype())));

@@ -49,8 +49,8 @@ impl Search for Bfgs {
     }
 }
 
-/// Returns the estimate of the inverse Hessian after a step. The estimate before the first step is 0, for which the
-/// direction is that of the gradient.
+/// Updates the estimate `h` of the inverse Hessian after a step. Before the first step `h` is 0, and the step is along
+/// the negative gradient.
 ///
 /// The first step measures `⟨s, y⟩ / ⟨y, y⟩`, which is about the inverse of the largest curvature. As the scale of the
 /// first estimate this is much too small along all directions of small curvature, and BFGS corrects small estimates
@@ -60,7 +60,8 @@ impl Search for Bfgs {
 fn learned(h: Var, Change { x: s, gradient: y }: &Change) -> Var {
     let (s, y) = (*s, *y);
     let (sy, yy) = (s.dot(y), y.dot(y));
-    // A step along which the gradient does not grow is skipped: its update would not be positive definite.
+    // If the slope does not increase along a step (⟨s, y⟩ ≤ 0), skip the update: the updated matrix would not be
+    // positive definite.
     let good = sy.gt(0.0);
     let rho = 1.0 / select(good, sy, 1.0);
     let scale = epsilon(h.dtype()).powf(-1.0 / 3.0) * sy / select(good, yy, 1.0);

@@ -20,9 +20,9 @@ const NAME: &str = "curve_fit";
 /// The result of a fit, besides the parameters and their standard deviations.
 #[derive(Tree, Clone, Debug)]
 pub struct Fit<T> {
-    /// The covariance of the n parameters, in the order of their leaves: `[n, n]`.
+    /// The covariance of the n parameters: `[n, n]`, with rows and columns in the order of the leaves.
     pub covariance: T,
-    /// The sum of the squares of the residuals, which are divided by sigma if there is one.
+    /// The sum of the squares of the residuals. If a sigma is set, the residuals are divided by it.
     pub residual_sum: T,
     /// The outcome of the search. Its value is half of `residual_sum`.
     pub outcome: Outcome<T>,
@@ -55,8 +55,8 @@ impl<P: fmt::Debug> fmt::Debug for CurveFit<'_, P> {
     }
 }
 
-/// Prepares the least squares fit of `model` to the data `y`: of the parameters p, a tree of floats, with the smallest
-/// sum of squares of `model(p, x) - y`. [`fit`](CurveFit::fit) searches for them by
+/// Prepares the least squares fit of `model` to the data `y`. The fit determines the parameters p, a tree of floats,
+/// for which the sum of squares of `model(p, x) - y` is smallest. [`fit`](CurveFit::fit) searches for them by
 /// [`levenberg_marquardt`](super::levenberg_marquardt), from `start`.
 ///
 /// `x` is any tree. The model returns an array of the shape and dtype of `y`.
@@ -101,9 +101,9 @@ where
 }
 
 impl<P: Tree<Var>> CurveFit<'_, P> {
-    /// Sets the standard deviations of `y`, floats that broadcast to its shape: residuals are divided by them. They
-    /// are only weights, so that a common factor has no effect, unless they are
-    /// [absolute](CurveFit::absolute_sigma).
+    /// Sets the standard deviations of `y`, floats that broadcast to its shape: residuals are divided by them. By
+    /// default they are only weights, and a common factor has no effect; see
+    /// [`absolute_sigma`](CurveFit::absolute_sigma).
     #[track_caller]
     pub fn sigma(self, sigma: impl IntoVar) -> Self {
         let sigma = Some(sigma.beside(self.y, caller()));
@@ -116,8 +116,8 @@ impl<P: Tree<Var>> CurveFit<'_, P> {
         CurveFit { absolute: true, ..self }
     }
 
-    /// Sets the smallest and the largest value of each parameter: trees as the start, whose values may be infinite. A
-    /// start outside is moved to the nearest bound.
+    /// Sets the smallest and the largest value of each parameter: trees with the structure and types of the start,
+    /// whose values may be infinite. A start outside of the bounds is moved to the nearest bound.
     ///
     /// Steps are projected onto the bounds. While a parameter is at a bound beyond which the sum descends, it does
     /// not take part in steps (Bertsekas, *Projected Newton methods for optimization problems with simple
@@ -143,17 +143,20 @@ impl<P: Tree<Var>> CurveFit<'_, P> {
         CurveFit { bounds: Some((low, high)), ..self }
     }
 
-    /// Sets the tolerance of the sum of squares, as [`Minimizer::ftol`](super::Minimizer::ftol).
+    /// Sets the tolerance of the sum of squares. It has the meaning and the default of
+    /// [`Minimizer::ftol`](super::Minimizer::ftol).
     pub fn ftol(self, tolerance: f64) -> Self {
         CurveFit { limits: Limits { ftol: Some(tolerance), ..self.limits }, ..self }
     }
 
-    /// Sets the tolerance of the step, as [`Minimizer::xtol`](super::Minimizer::xtol).
+    /// Sets the tolerance of the step. It has the meaning and the default of
+    /// [`Minimizer::xtol`](super::Minimizer::xtol).
     pub fn xtol(self, tolerance: f64) -> Self {
         CurveFit { limits: Limits { xtol: tolerance, ..self.limits }, ..self }
     }
 
-    /// Sets the tolerance of the gradient, as [`Minimizer::gtol`](super::Minimizer::gtol).
+    /// Sets the tolerance of the gradient. It has the meaning and the default of
+    /// [`Minimizer::gtol`](super::Minimizer::gtol).
     pub fn gtol(self, tolerance: f64) -> Self {
         CurveFit { limits: Limits { gtol: Some(tolerance), ..self.limits }, ..self }
     }
@@ -164,7 +167,7 @@ impl<P: Tree<Var>> CurveFit<'_, P> {
         CurveFit { limits: Limits { iterations, ..self.limits }, ..self }
     }
 
-    /// Computes the fit. Returns the parameters, their standard deviations (a tree as the parameters), and the
+    /// Computes the fit. Returns the parameters, their standard deviations (a tree of the same structure), and the
     /// covariance with the outcome of the search.
     ///
     /// If the Jacobian of the model has not full rank, or if there are not more data than parameters, the covariance
@@ -198,7 +201,8 @@ impl<P: Tree<Var>> CurveFit<'_, P> {
     fn fitted(self) -> (P, P, Fit<Var>) {
         let CurveFit { model, y, start, sigma, absolute, bounds, limits, at } = self;
         let (x, unravel) = ravel(&start);
-        // Bounds that turn out to be in the wrong order at run time are replaced by nan, and the search does not begin.
+        // Bounds may be values of the run. Where a lower bound is above the upper one, replace the lower bound by nan,
+        // so that the search ends before its first step.
         let bounds = bounds.map(|(low, high)| {
             let (low, high) = (ravel(&low).0, ravel(&high).0);
             (select(low.le(high), low, f64::NAN), high)
@@ -267,7 +271,8 @@ fn broadcasts(from: &[usize], to: &[usize]) -> bool {
     from.len() <= to.len() && from.iter().rev().zip(to.iter().rev()).all(|(a, b)| a == b || *a == 1)
 }
 
-/// Returns the result of the model. Reports a result that has another type than the data, and returns a placeholder.
+/// Returns `found`, the result of the model. If its type differs from that of the data `y`, reports that and returns a
+/// placeholder.
 fn matched(found: Var, y: Var, reported: &Cell<bool>, at: Loc) -> Var {
     let (ty, want) = (found.ty(at), y.ty(at));
     if ty == want {
@@ -308,7 +313,8 @@ fn same_types<P: Tree<Var>>(bound: &P, start: &P, at: Loc) -> bool {
     true
 }
 
-/// Checks that no lower bound is known to be above the upper one, and reports the first that is.
+/// Returns false and reports an error if a lower bound is nan or above its upper bound. Only bounds that are known
+/// during tracing are checked.
 fn ordered<P: Tree<Var>>(low: &P, high: &P, at: Loc) -> bool {
     for (low, high) in flatten(low).1.iter().zip(&flatten(high).1) {
         let (Some(least), Some(most)) = (low.known(), high.known()) else { continue };
@@ -323,7 +329,7 @@ fn ordered<P: Tree<Var>>(low: &P, high: &P, at: Loc) -> bool {
 }
 
 /// Returns the covariance `(JᵀJ)⁻¹ s²` `[n, n]` of the n parameters `p` of a least squares fit, in the order of their
-/// leaves. J is the Jacobian of the residuals at p, and s² the sum of their squares over the number of residuals minus
+/// leaves. J is the Jacobian of the m residuals at p, and s² is the sum of the squares of the residuals divided by m -
 /// n. The square roots of the diagonal are the standard deviations of the parameters.
 ///
 /// It is for fits by [`levenberg_marquardt`](super::levenberg_marquardt), whose residuals may be any tree of floats;
@@ -363,14 +369,16 @@ pub fn parameter_covariance<P: Tree<Var>, R: Tree<Var>, F: Function<P, R, K>, K>
     })
 }
 
-/// Returns `(JᵀJ)⁻¹`, times the mean square of the residuals unless sigma is absolute.
+/// Returns the covariance of the parameters: `(JᵀJ)⁻¹`, where J is the Jacobian of the residuals. If sigma is not
+/// absolute, this is multiplied by the mean square of the residuals.
 fn covariance_of(residuals: &dyn Fn(Var) -> Var, x: Var, absolute: bool) -> Var {
     let (r, j) = (residuals(x), jacfwd(residuals)(x));
     let ([m, n], dtype) = ([r.shape()[0], x.shape()[0]], x.dtype());
     if n == 0 || m < n || (m == n && !absolute) {
         return zeros([n, n], dtype) + f64::INFINITY;
     }
-    // Columns of length 1, because parameters have different units. The covariance does not depend on the lengths.
+    // Scale the columns of J to length 1, because parameters may have different units, and J would be ill-conditioned.
+    // In exact arithmetic the covariance does not depend on the scale.
     let lengths = trust::lengths(j).stop_gradient();
     let lengths = select(lengths.gt(0.0), lengths, 1.0);
     let factor = qr(j / lengths).1;

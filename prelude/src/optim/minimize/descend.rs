@@ -1,4 +1,4 @@
-//! The descent loop that the methods share, and its line search.
+//! The descent loop of BFGS, L-BFGS and Newton's method, and its line search.
 //!
 //! The length t of a step d satisfies the strong Wolfe conditions, c₁ = 1e-4, c₂ = 0.9:
 //!
@@ -27,7 +27,8 @@ const GAIN: f64 = 1e-4;
 const FLATTER: f64 = 0.9;
 /// The largest number of step sizes that are tried along a direction.
 const TRIALS: i64 = 50;
-/// The search ends if the predicted decrease is smaller than this number of rounding errors of the loss.
+/// The search ends if the slope along the direction, twice the predicted decrease of the loss, is at most this number
+/// of rounding errors of the loss.
 const ROUNDINGS: f64 = 4.0;
 
 /// A point of the search: x, the loss and its gradient.
@@ -47,21 +48,21 @@ pub(super) struct Change {
 /// The first step size that a line search tries.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum FirstTrial {
-    /// 1, which is right for directions of Newton's method.
+    /// 1: directions of Newton's method have the right length.
     One,
     /// The step size that would lower the loss by as much as the last step did, at most 1 (Nocedal and Wright, 3.60).
-    /// For a method whose first directions are too long.
+    /// Used by a method whose first directions are too long.
     LastDecrease,
 }
 
-/// Returns the step direction at a point, given the loss and the method's model of its curvature.
+/// A function from the loss, a point and the method's model of the curvature to the direction of the step.
 pub(super) type Direction<'a, K> = &'a dyn Fn(&dyn Fn(Var) -> Var, &Point<Var>, &K) -> Var;
 
 /// A method of descent: its model of the curvature before the first step, and its functions.
 pub(super) struct Descent<'a, K> {
     pub(super) known: K,
     pub(super) direction: Direction<'a, K>,
-    /// Returns the model after a step from a point.
+    /// Updates the model of the curvature, given the point before a step and the change in that step.
     pub(super) learn: &'a dyn Fn(K, &Point<Var>, &Change) -> K,
     pub(super) first: FirstTrial,
 }
@@ -71,16 +72,16 @@ pub(super) struct Descent<'a, K> {
 struct Log<T> {
     iterations: T,
     evaluations: T,
-    /// The loss before the last step.
+    /// The loss at the start of the last step.
     before: T,
     /// Whether the last line search found a step.
     moved: T,
-    /// Whether the decrease of the loss is within its tolerance.
+    /// Whether the decrease of the loss in the last step was within its tolerance.
     level: T,
 }
 
-/// Takes steps along directions until the gradient is small. The method is given a loss that may be scaled: if
-/// squares of the gradient would overflow or underflow, the loss is divided by the size of its gradient.
+/// Takes steps along the method's directions until the gradient is small. If squares of the first gradient would
+/// overflow, the method minimizes the loss divided by the size of this gradient.
 pub(super) fn descend<K: Tree<Var>>(
     loss: &dyn Fn(Var) -> Var,
     x: Var,
@@ -110,7 +111,8 @@ pub(super) fn descend<K: Tree<Var>>(
         let downhill = d.dot(p.gradient).lt(0.0);
         let d = select(downhill.broadcast_to(d.shape()), d, -p.gradient);
         let slope = d.dot(p.gradient);
-        // Before the first step, the scale of the problem is unknown.
+        // Before the first step, the scale of the problem is unknown. So the first trial step has at most length 1 if
+        // it is along the gradient.
         let size = p.gradient.dot(p.gradient);
         let cautious = 1.0 / select(size.gt(1.0), size, 1.0).sqrt();
         let usual = match method.first {
@@ -159,7 +161,8 @@ pub(super) fn descend<K: Tree<Var>>(
     }
 }
 
-/// Returns the divisor of the loss: 1, or the size of its gradient if squares of the gradient are out of range.
+/// Returns the divisor of the loss. If squares of the gradient may overflow, the divisor is the largest absolute value
+/// of the gradient; otherwise it is 1.
 fn unit(gradient: Var) -> Var {
     if gradient.shape()[0] == 0 {
         return gradient.sum().ones_like();
@@ -169,7 +172,7 @@ fn unit(gradient: Var) -> Var {
     select(outside, size, 1.0)
 }
 
-/// A step size, with the loss and its slope along the direction there.
+/// A step size, with the loss and the slope along the direction at the end of that step.
 #[derive(Tree, Clone, Copy)]
 struct End<T> {
     length: T,
@@ -180,22 +183,22 @@ struct End<T> {
 /// The state of a line search.
 #[derive(Tree, Clone, Copy)]
 struct Trial<T> {
-    /// The largest step size that gained enough and was too short.
+    /// The largest step size so far that lowered the loss enough but was too short.
     low: End<T>,
-    /// The smallest step size that was too long; infinite if there is none yet.
+    /// The smallest step size so far that was too long; infinite if no trial was too long.
     high: End<T>,
-    /// The next step size.
+    /// The step size of the next trial.
     length: T,
-    /// The point of the last step size.
+    /// The point at the end of the last trial step.
     point: Point<T>,
     count: T,
     /// Whether the last step size is accepted.
     good: T,
 }
 
-/// Searches along d, with losses that are equal up to `noise`. Returns the point at an accepted step size (`from` if
-/// there is none), the number of trials, whether a step size was accepted, and whether it was accepted at once or has
-/// an upper bound.
+/// Searches from a point along the direction `d`; losses that differ by at most `noise` count as equal. Returns the
+/// point at the accepted step size (`from` if no step size was accepted), the number of trials, and two conditions:
+/// whether a step size was accepted, and whether the first trial was accepted or some trial was too long.
 fn along(
     at: &dyn Fn(Var) -> Point<Var>,
     from: &Point<Var>,
@@ -231,7 +234,7 @@ fn along(
         Trial { low, high, length, point, count: t.count + 1, good }
     };
     let t = while_loop(again, next, start);
-    // A step that lowers the loss is accepted in the end, even if the slope is still too steep.
+    // If the trials are exhausted, accept the last one if it lowers the loss, even though its slope is still too steep.
     let lower = t.point.value.lt(from.value) & t.point.gradient.is_finite().all();
     let good = t.good | lower;
     let pick = |there: Var, here: Var| select(good.broadcast_to(there.shape()), there, here);
@@ -247,8 +250,9 @@ fn chosen(first: Var, a: End<Var>, b: End<Var>) -> End<Var> {
     tree_map2(|a, b| select(first, a, b), &a, &b)
 }
 
-/// Returns the position of the minimum of the interpolating cubic between two step sizes, where 0 is the shorter and 1
-/// the longer one. The position is clamped to 0.1..0.9; it is 0.5 if the cubic has no minimum there.
+/// Returns the position of the minimum of the cubic that interpolates losses and slopes at two step sizes. Position 0
+/// is the step size `low`, position 1 is `high`. The position is clamped to 0.1..0.9; it is 0.5 if the cubic has no
+/// minimum there.
 fn interpolated(low: End<Var>, high: End<Var>) -> Var {
     let width = high.length - low.length;
     let (a, b) = (low.slope * width, high.slope * width);
@@ -260,8 +264,8 @@ fn interpolated(low: End<Var>, high: End<Var>) -> Var {
     select(found, inside, 0.5).maximum(0.1).minimum(0.9)
 }
 
-/// Returns a longer step size than `low`: the one where the slope would be 0 if it continued to change as it did from
-/// the start of the search, where it was `slope`. The factor is between 1.5 and 10.
+/// Returns a step size that is 1.5 to 10 times as long as `low`: the one at which the slope would be 0 if it changed
+/// linearly, from `slope` at the start of the search through `low.slope` at `low`.
 fn extrapolated(low: End<Var>, slope: Var) -> Var {
     let change = low.slope - slope;
     let flattens = change.gt(0.0);

@@ -25,7 +25,7 @@ const ARMIJO: f64 = 1e-4;
 /// The largest number of times that a step is halved.
 const HALVINGS: i64 = 30;
 
-/// L-BFGS with its number of remembered steps, as returned by [`lbfgs`].
+/// L-BFGS, as returned by [`lbfgs`]. `memory` is the number of remembered steps.
 #[derive(Clone, Copy, Debug)]
 pub struct Lbfgs {
     memory: usize,
@@ -38,9 +38,10 @@ pub struct Curvature<T> {
     pub steps: T,
     /// The change of the gradient in each step of `steps`: `[memory, n]`.
     pub changes: T,
-    /// `1 / ⟨step, change⟩` for each step, 0 for entries that are not filled yet.
+    /// `1 / ⟨step, change⟩` for each remembered step, 0 for entries that are not filled yet: `[memory]`.
     pub weights: T,
-    /// The scale of H for directions not covered by the remembered steps; 0 at the start.
+    /// The factor by which H, the estimate of the inverse Hessian, multiplies directions that are orthogonal to all
+    /// remembered steps; 0 before the first step.
     pub scale: T,
     /// The parameters before the last step.
     pub position: T,
@@ -153,7 +154,8 @@ impl Lbfgs {
         }
     }
 
-    /// Computes [`Minimizer::step`] for parameters that are one vector.
+    /// Takes one step of [`Minimizer::step`] from the parameters `x`, joined into one vector. Returns the next
+    /// parameters and the updated curvature estimate.
     fn step_of_vector(
         self,
         loss: &dyn Fn(Var) -> Var,
@@ -167,9 +169,10 @@ impl Lbfgs {
         (x + t * d, known)
     }
 
-    /// Returns the estimate after the gradient g at x has been computed.
+    /// Updates the curvature estimate with the gradient `g` at the parameters `x`, which the last step has reached.
     fn learned(self, before: &Curvature<Var>, x: Var, g: Var) -> Curvature<Var> {
-        // At the start there is no previous step, and the first direction has length 1.
+        // Before the first step nothing is known of the curvature. The scale is chosen so that the first direction has
+        // length 1.
         let started = before.scale.gt(0.0);
         let length = g.dot(g);
         let some = length.gt(0.0);
@@ -179,7 +182,8 @@ impl Lbfgs {
         Curvature { scale, position: x, gradient: g, ..known }
     }
 
-    /// Returns the estimate with one more pair: a step s, in which the gradient changed by y.
+    /// Adds a pair to the estimate: a step `s` and the change `y` of the gradient in that step. If ⟨s, y⟩ is not
+    /// positive, the estimate does not change. If the memory is full, the oldest pair is dropped.
     fn with_pair(self, before: &Curvature<Var>, s: Var, y: Var) -> Curvature<Var> {
         let (sy, yy) = (s.dot(y), y.dot(y));
         let good = sy.gt(0.0);
@@ -201,7 +205,7 @@ impl Lbfgs {
     }
 }
 
-/// A step, the change of the gradient in the step, and the weight of the pair.
+/// A remembered step, the change of the gradient in that step, and the weight of this pair.
 type Pair = (Var, (Var, Var));
 
 impl Curvature<Var> {

@@ -7,11 +7,11 @@
 //! gain < 1/4:   Δ smaller          gain > 3/4:  Δ ← 2 |D p|
 //! ```
 //!
-//! Near the minimum the sum of squares no longer says which of two points is better, because it changes by less than
-//! its rounding errors, while half of the digits of x are still to be found. There, a step is accepted if it shortens
-//! `|Qᵀr| / |r|`, the sine of the angle between r and the normal space of the model (J = Q R), which has no such
-//! cancellation (Bates and Watts, *A relative offset orthogonality convergence criterion for nonlinear least squares*,
-//! 1981). The search ends when neither number becomes smaller.
+//! Near the minimum, half of the digits of x are still unknown when the sum of squares already changes by less than its
+//! rounding errors. From there on, the sum of squares cannot tell which of two points is better. There, a step is
+//! accepted if it shortens `|Qᵀr| / |r|`, the sine of the angle between r and the normal space of the model (J = Q R),
+//! which has no such cancellation (Bates and Watts, *A relative offset orthogonality convergence criterion for
+//! nonlinear least squares*, 1981). The search ends when neither number becomes smaller.
 
 use super::{Found, Limits, Minimizer, Outcome, Status, Tangents, at_root, raised, refused, trust};
 use crate::control::{cond, while_loop};
@@ -103,7 +103,8 @@ impl Minimizer<LevenbergMarquardt> {
     }
 }
 
-/// Returns the residuals as one vector; reports residuals that are not floats.
+/// Returns a closure that joins the residuals into one vector. If residuals are not floats, the closure reports that
+/// and returns a placeholder.
 pub(super) fn joined<R: Tree<Var>>(
     name: &'static str,
     at: Loc,
@@ -124,7 +125,8 @@ pub(super) fn joined<R: Tree<Var>>(
     }
 }
 
-/// Returns the minimum of half the sum of squares, within bounds if there are any.
+/// Searches for the minimum of half the sum of squares, within bounds if there are any. Returns the parameters at the
+/// minimum and the outcome of the search.
 pub(super) fn minimum(
     (name, at): (&'static str, Loc),
     residuals: &dyn Fn(Var) -> Var,
@@ -137,12 +139,13 @@ pub(super) fn minimum(
     at_root(name, at, &loss, x, &search, &Tangents::Dense(bounds))
 }
 
-/// A point of the search: x, the length of the residuals r, and their Jacobian J = Q R.
+/// A point of the search: the parameters x, the length of the vector r of residuals, and the factors of their Jacobian
+/// J = Q R.
 #[derive(Tree, Clone, Copy)]
 pub(super) struct Place<T> {
     x: T,
     size: T,
-    /// R. Rows and columns of parameters that are not free are those of the identity.
+    /// The factor R. For each parameter that is not free, its row and column are replaced by those of the identity.
     pub(super) factor: T,
     /// Qᵀ r, 0 for parameters that are not free.
     pub(super) rotated: T,
@@ -150,12 +153,12 @@ pub(super) struct Place<T> {
     pub(super) gradient: T,
     /// The lengths of the columns of J.
     lengths: T,
-    /// Whether each parameter takes part in the next step: its column is not 0, and it is not at a bound beyond which
-    /// the loss descends.
+    /// Per parameter, whether the next step may change it. A parameter is not free if its column of J is 0, or if it is
+    /// at a bound and the loss descends towards the outside of that bound.
     pub(super) free: T,
 }
 
-/// The values that change from step to step.
+/// The state of the search between two steps.
 #[derive(Tree, Clone, Copy)]
 struct Progress<T> {
     place: Place<T>,
@@ -166,7 +169,8 @@ struct Progress<T> {
     scale: T,
     iterations: T,
     evaluations: T,
-    /// The number of the status; [`Status::TooManySteps`] while the search continues.
+    /// The reason of the end, as the number of a [`Status`]; that of [`Status::TooManySteps`] while the search
+    /// continues.
     status: T,
 }
 
@@ -179,7 +183,8 @@ impl Place<Var> {
         if let Some((low, high)) = bounds {
             free = free & !(x.le(low) & gradient.gt(0.0)) & !(x.ge(high) & gradient.lt(0.0));
         }
-        // A row of the identity for each parameter that is not free makes its step 0, and the matrix regular.
+        // For each parameter that is not free, set its column to 0 and append a row of the identity. Then its step is
+        // 0, and its zero column does not make the matrix singular.
         let masked = select(free.expand_dims(0).broadcast_to(j.shape()), j, 0.0);
         let fixed = eye(n, dtype) * (!free).convert(dtype);
         let (factor, rotated) =
@@ -187,7 +192,8 @@ impl Place<Var> {
         Place { x, size: trust::length(r), factor, rotated, gradient, lengths, free }
     }
 
-    /// Returns the largest cosine of an angle between the residuals and a column of their Jacobian.
+    /// Returns the largest absolute cosine of the angles between the vector of residuals and the columns of their
+    /// Jacobian. It is 0 at a minimum.
     fn cosine(&self) -> Var {
         let product = self.size * self.lengths;
         let some = self.free & product.gt(0.0);
@@ -195,7 +201,8 @@ impl Place<Var> {
         select(some, cosines, 0.0).max()
     }
 
-    /// Returns the sine of the angle between the residuals and the normal space of the model.
+    /// Returns the length of the projection of the residuals onto the columns of their Jacobian, relative to the length
+    /// of the residuals. It is 0 at a minimum.
     fn offset(&self) -> Var {
         trust::length(self.rotated) / select(self.size.gt(0.0), self.size, 1.0)
     }
@@ -264,12 +271,12 @@ fn stepped(
     let p = if bounds.is_some() { x - place.x } else { step };
     // The radius follows the step before it is cut off, because a step may be cut off to 0.
     let length = trust::length(scale * step);
-    // The first radius is a guess.
+    // The initial radius is a guess, so reduce it to the length of the first step.
     let radius = select(iterations.eq(0), before.radius.minimum(length), before.radius);
     let size = trust::length(residuals(x));
 
-    // The gains below are in units of |r|², so that they neither overflow nor underflow. For a nan, `ratio.lt(10.0)` is
-    // false and the step is rejected.
+    // The gains below are decreases of the sum of squares divided by |r|², so that they neither overflow nor underflow.
+    // If the new residuals are nan, `ratio.lt(10.0)` is false and the step is rejected.
     let ratio = size / place.size;
     let gained = select(ratio.lt(10.0), (1.0 - ratio) * (1.0 + ratio), -1.0);
     let change = place.factor.dot(p) / place.size;
@@ -277,14 +284,15 @@ fn stepped(
     let promised = if bounds.is_some() {
         -2.0 * linear - change.dot(change)
     } else {
-        // Without bounds the step is not cut off; then this sum equals the difference above, and does not cancel.
+        // Without bounds the step is not cut off. Then this sum equals the difference in the other branch and loses no
+        // digits by cancellation.
         change.dot(change) + 2.0 * lambda * (length / place.size).square()
     };
     let gain = select(promised.gt(0.0), gained / select(promised.gt(0.0), promised, 1.0), 0.0);
 
     let better = gain.ge(1e-4);
-    // The residuals are differences of numbers that may be much larger, so the noise of their length is more than its
-    // own rounding error.
+    // Residuals are differences of numbers that may be much larger, so the noise of their length exceeds the rounding
+    // error of the length.
     let noise = epsilon(p.dtype()).powf(2.0 / 3.0);
     let level = promised.abs().le(noise) & gained.abs().le(noise);
     let there = |(x, place): (Var, Place<Var>)| {
@@ -300,8 +308,8 @@ fn stepped(
     let gain = select(failed, -1.0, select(level & moved, 1.0, gain));
     let gained = select(failed, -1.0, gained);
 
-    // The step length, as a fraction of this step, at the minimum of the parabola that has the loss and the slope at
-    // the start of the step and the loss at its end.
+    // The minimum, as a fraction of this step, of the parabola through the loss at both ends of the step with the slope
+    // of the loss at its start.
     let parabola = 0.5 * linear / (linear + 0.5 * gained);
     let shorter = select(gained.ge(0.0), 0.5, parabola);
     let within = ratio.lt(10.0) & shorter.ge(0.1);
@@ -312,7 +320,8 @@ fn stepped(
     let radius = select(bad, shorter * radius.minimum(10.0 * length), kept);
     let lambda = select(bad, lambda / shorter, select(longer, 0.5 * lambda, lambda));
 
-    // A step that is cut off may promise nothing although a shorter one would.
+    // A step that is cut off at a bound may have no predicted decrease although a shorter step would. Such a step must
+    // not end the search.
     let promises = if bounds.is_some() { promised.gt(0.0) } else { promised.ge(0.0) };
     let within = |ftol: f64| promises & gained.abs().le(ftol) & promised.le(ftol);
     let exhausted = within(noise) & !moved;

@@ -86,9 +86,9 @@ pub struct Outcome<T> {
     pub iterations: T,
     /// The number of evaluations of the loss and its gradient, or of the residuals of [`levenberg_marquardt`] (i64).
     pub evaluations: T,
-    /// The reason of the end, as the number of a [`Status`] (i64).
+    /// The reason for the end of the search, as the number of a [`Status`] (i64).
     pub status: T,
-    /// Whether the search converged (bool), which is whether `status` is positive.
+    /// Whether the search converged (bool). This is the case if `status` is positive.
     pub converged: T,
 }
 
@@ -112,7 +112,7 @@ pub struct Minimizer<M> {
     limits: Limits,
 }
 
-/// Returns a tolerance, raised to ten rounding errors of the dtype.
+/// Returns the larger of a tolerance and ten rounding errors of the dtype.
 fn raised(tolerance: f64, dtype: Dtype) -> f64 {
     tolerance.max(10.0 * epsilon(dtype))
 }
@@ -120,7 +120,7 @@ fn raised(tolerance: f64, dtype: Dtype) -> f64 {
 impl Limits {
     const DEFAULT: Limits = Limits { gtol: None, ftol: None, xtol: 1e-10, iterations: 1000 };
 
-    /// Checks the tolerances, and reports the first one that is negative or nan.
+    /// Checks that no tolerance is negative or nan. Returns false and reports the first tolerance that is.
     fn are_valid(self, name: &'static str, at: Loc) -> bool {
         let [gtol, ftol] = [self.gtol, self.ftol].map(|given| given.unwrap_or(0.0));
         let all = [("gtol", gtol), ("ftol", ftol), ("xtol", self.xtol)];
@@ -147,10 +147,10 @@ impl<M> Minimizer<M> {
         self.gtol(tolerance)
     }
 
-    /// Sets the tolerance of the gradient: the search ends when no element of the gradient is larger. The default
-    /// is 1e-8; values below ten rounding errors of the dtype are raised to that. The search also ends when the
-    /// predicted decrease of a step is below the rounding errors of the loss, so the unit of the loss and a large
-    /// constant in it do not matter.
+    /// Sets the tolerance of the gradient: the search ends when the absolute values of all elements of the gradient are
+    /// at most this number. The default is 1e-8; values below ten rounding errors of the dtype are raised to that. The
+    /// search also ends when the predicted decrease of a step is below the rounding errors of the loss, so the unit of
+    /// the loss and a large constant in it do not matter.
     ///
     /// [`levenberg_marquardt`] compares, as MINPACK, the largest cosine of an angle between the residuals and a
     /// column of their Jacobian, which has no unit; its default is 0.
@@ -160,8 +160,8 @@ impl<M> Minimizer<M> {
         Minimizer { limits: Limits { gtol: Some(tolerance), ..self.limits }, ..self }
     }
 
-    /// Sets the tolerance of the loss: the search ends when a step lowers the loss by no more than this multiple of
-    /// the loss, or when no step lowers it and the predicted decrease is no larger. Set it to the relative noise of
+    /// Sets the tolerance of the loss. The search ends when a step lowers the loss by at most this multiple of the
+    /// loss. If no step lowers the loss, the predicted decrease is compared instead. Set it to the relative noise of
     /// the loss; see [Noisy losses](self#noisy-losses). The default is 0, which is not tested.
     ///
     /// [`levenberg_marquardt`] compares, as MINPACK, the decrease and the predicted decrease of the sum of squares.
@@ -189,10 +189,10 @@ impl<M> Minimizer<M> {
     }
 }
 
-/// The result of a search: the last point and three numbers.
+/// The result of a search: the last parameters `x`, the size of the gradient there, the status and two counts.
 struct Found {
     x: Var,
-    /// The largest element of the gradient.
+    /// The largest absolute value of the elements of the gradient at `x`.
     gradient: Var,
     /// The number of the [`Status`].
     status: Var,
@@ -200,7 +200,7 @@ struct Found {
     evaluations: Var,
 }
 
-/// A method that minimizes a loss of a vector.
+/// A method of minimization. The parameters are joined into one vector `x`.
 trait Search {
     fn name(&self) -> &'static str;
     fn search(&self, loss: &dyn Fn(Var) -> Var, x: Var, limits: Limits) -> Found;
@@ -235,14 +235,15 @@ impl<S: Search> Minimizer<S> {
     }
 }
 
-/// Checks that parameters are floats, and reports the paths of those that are not.
+/// Checks that all leaves of the parameters are floats. If not, reports the paths of the leaves that are not, and
+/// returns false.
 fn are_floats<P: Tree<Var>>(name: &'static str, at: Loc, params: &P) -> bool {
     let Flat { form, leaves } = Flat::of(params);
     require_floats(Context { transform: name, at }, Side::Argument, &form, &leaves)
 }
 
-/// Reports a search whose start is not a tree of floats or whose tolerances are invalid, and returns a placeholder
-/// for its result.
+/// Checks the start and the tolerances of a search. If the start is not a tree of floats, or a tolerance is invalid,
+/// reports that and returns a placeholder for the result.
 fn refused<P: Tree<Var>>(
     name: &'static str,
     at: Loc,
@@ -276,23 +277,24 @@ impl Outcome<Var> {
     }
 }
 
-/// The equation of a minimum, and the solver of the linear systems of its derivatives.
+/// The equation that a minimum satisfies, and the solver of the linear systems of the derivatives of the minimum.
 enum Tangents {
-    /// The gradient is 0; conjugate gradients.
+    /// The equation says that the gradient is 0. Linear systems are solved by conjugate gradients.
     Iterative,
-    /// The gradient is 0, or a parameter is at one of the bounds, if there are any; a dense matrix.
+    /// The equation says, for each parameter, that its component of the gradient is 0 or that the parameter is at a
+    /// bound, if there are bounds. Linear systems are solved with a dense matrix.
     Dense(Option<(Var, Var)>),
 }
 
 impl Tangents {
-    /// Returns the residual of the equation, given x and the gradient there.
+    /// Returns the residual of the equation at the parameters `x`, given the gradient `slope` there.
     fn equation(&self, x: Var, slope: Var) -> Var {
         let Tangents::Dense(Some((low, high))) = *self else { return slope };
         let inside = select((x - slope).gt(high), x - high, slope);
         select((x - slope).lt(low), x - low, inside)
     }
 
-    /// Returns the solution of `a(v) = b`.
+    /// Returns the solution `v` of the linear system `a(v) = b`.
     fn solved(&self, a: &dyn Fn(Var) -> Var, b: Var) -> Var {
         if let Tangents::Iterative = self {
             return cg(a, b, Until::default());
@@ -302,13 +304,15 @@ impl Tangents {
             return b;
         }
         let columns = vmap(a)(eye(n, dtype));
-        // A parameter on which the loss does not depend has no equation: its derivative is 0.
+        // If the loss does not depend on a parameter, the row of its equation is 0. A 1 on the diagonal makes the
+        // matrix regular and the derivative of the parameter 0.
         let unused = columns.abs().max_axis(0).eq(0.0).convert(dtype);
         solve(columns.matrix_transpose() + eye(n, dtype) * unused, b)
     }
 }
 
-/// Returns the result of a search. Its derivative is defined by the equation that the gradient is 0.
+/// Returns the minimum that a search finds, and its outcome. Derivatives of the minimum are defined by the equation of
+/// `tangents`, not by the steps of the search.
 fn at_root(
     name: &'static str,
     at: Loc,
@@ -318,9 +322,9 @@ fn at_root(
     tangents: &Tangents,
 ) -> (Var, Outcome<Var>) {
     on_behalf(name, at, || {
-        // The log of the search is part of the unknowns, with derivative 0. The gradient is computed on behalf of
-        // the minimiser, because the solver of the linear system would otherwise report its errors as errors in the
-        // user's code.
+        // The counts and the status of the search are part of the unknowns of the equation, with derivative 0. The
+        // gradient is computed on behalf of the minimiser, because the solver of the linear system would otherwise
+        // report its errors as errors in the user's code.
         let slope = |x: Var| on_behalf(name, at, || tangents.equation(x, grad(loss)(x)));
         let equation = |(x, log): (Var, Var)| (slope(x), log);
         let solve = |_: &dyn Fn((Var, Var)) -> (Var, Var), (x, _): (Var, Var)| {
@@ -347,9 +351,9 @@ fn at_root(
     })
 }
 
-/// Returns the largest element of a gradient.
+/// Returns the largest absolute value of the elements of a gradient, 0 if there are none.
 fn largest_slope(gradient: Var) -> Var {
-    // With no parameters, the search is over.
+    // The maximum over no elements would be an error. The sum is 0, which ends the search.
     match gradient.shape()[0] {
         0 => gradient.sum(),
         _ => gradient.abs().max(),

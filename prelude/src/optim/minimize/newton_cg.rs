@@ -58,7 +58,7 @@ struct Iterate<T> {
     /// |residual|²
     size: T,
     count: T,
-    /// Whether the Hessian is positive along all directions so far.
+    /// Whether the curvature `⟨d, H d⟩` is positive along all directions so far.
     convex: T,
 }
 
@@ -67,7 +67,7 @@ fn solved(product: &dyn Fn(Var) -> Var, g: Var) -> Var {
     let root = select(size.gt(0.0), size, 1.0).sqrt();
     let share = root.sqrt().minimum(0.5);
     let limit = share * share * size;
-    // In exact arithmetic, as many iterations as parameters would suffice.
+    // In exact arithmetic, n iterations would suffice for n parameters. Allow more because of rounding errors.
     let most = i64::try_from(2 * g.shape()[0] + 10).unwrap_or(i64::MAX);
     let count = constant(0i64);
     let start =
@@ -84,7 +84,7 @@ fn solved(product: &dyn Fn(Var) -> Var, g: Var) -> Var {
         Iterate { d, residual, direction, size, count: i.count + 1, convex }
     };
     let end = while_loop(going, next, start);
-    // If the curvature is negative along the first direction, use the gradient.
+    // If the curvature is not positive along the first direction, `d` is still 0. Use the gradient instead.
     let none = end.d.dot(g).eq(0.0);
     select(none.broadcast_to(g.shape()), g, end.d)
 }

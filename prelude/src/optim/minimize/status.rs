@@ -4,15 +4,15 @@ use crate::{Error, Tensor};
 use std::fmt;
 use tapeloom_ir::{Kind, Problem};
 
-/// The reason of the end of a search for a minimum. The search converged if the number is positive. Numbers from 0
-/// to 4 are those of SciPy's `least_squares`.
+/// The reason for the end of a search for a minimum. If the number is positive, the search converged. Numbers from 0 to
+/// 4 are those of SciPy's `least_squares`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Status {
     /// No step along the direction lowered the loss: its gradient is wrong, the loss has noise, or it has a kink.
     NoDescent = -2,
     /// The loss, the residuals or their derivatives are not finite at the start.
     NotFinite = -1,
-    /// The largest number of steps was reached, or twice as many evaluations of residuals.
+    /// The largest number of steps was reached, or the number of evaluations of residuals reached twice that number.
     TooManySteps = 0,
     /// The gradient is within `gtol`.
     Gradient = 1,
@@ -35,7 +35,7 @@ impl Status {
         Status::LossAndStep,
     ];
 
-    /// Returns the status of a number. Inside a trace, compare numbers:
+    /// Returns the status with the given number. Inside a trace the number is not known yet; compare numbers there:
     /// `outcome.status.eq(optim::Status::Gradient as i64)`.
     ///
     /// # Errors

@@ -20,18 +20,18 @@ use crate::ops::functions::{concat, eye, select, zeros};
 use crate::{Tree, Var, constant};
 use tapeloom_ir::Dtype;
 
-/// The relative difference of |D p| and Δ that is accepted.
+/// λ is accepted if |D p| differs from Δ by at most this multiple of Δ.
 const SLACK: f64 = 0.1;
 /// The largest number of λ that are tried.
 const TRIALS: i64 = 10;
 
-/// Returns a number that is positive, and below all numbers that matter.
+/// Returns a positive number near the smallest number of the dtype, in place of a λ of 0.
 pub(super) fn tiny(dtype: Dtype) -> f64 {
     if dtype == Dtype::F32 { 1e-37 } else { 1e-300 }
 }
 
-/// Returns the Euclidean lengths of the columns of a matrix. They are right for elements whose squares overflow or
-/// underflow.
+/// Returns the Euclidean lengths of the columns of a matrix. The result is right even if squares of elements overflow
+/// or underflow.
 pub(super) fn lengths(columns: Var) -> Var {
     if columns.shape()[0] == 0 {
         return columns.sum_axis(0);
@@ -46,14 +46,15 @@ pub(super) fn length(v: Var) -> Var {
     lengths(v.expand_dims(1)).index(0)
 }
 
-/// Returns R and `Qᵀ r` for the least squares problem of a matrix with at least as many rows as columns.
+/// Returns R and `Qᵀ r` for a matrix Q R with at least as many rows as columns: the least squares problem `matrix · p ≈
+/// r`, reduced to a triangular system.
 pub(super) fn reduced(matrix: Var, r: Var) -> (Var, Var) {
     let n = matrix.shape()[1];
     let both = qr(concat(&[matrix, r.expand_dims(1)], 1)).1.slice_axis(0, 0..n);
     (both.slice_axis(1, 0..n), both.slice_axis(1, n..).squeeze(1))
 }
 
-/// Returns whether the R of a matrix with the given number of rows is singular up to rounding.
+/// Returns whether the factor R of a matrix with the given number of rows is singular up to rounding errors.
 pub(super) fn is_deficient(factor: Var, rows: usize) -> Var {
     let n = factor.shape()[1];
     let rounding = epsilon(factor.dtype()) * rows.max(10 * n) as f64;
@@ -73,7 +74,8 @@ struct Trial<T> {
     done: T,
 }
 
-/// Returns λ and the step p; `lambda` is the λ of the step before.
+/// Returns λ and the step p from a point, where D has the diagonal `d` and Δ is `radius`. The search for λ starts at
+/// `lambda`, the λ of the previous step.
 pub(super) fn step(place: &Place<Var>, d: Var, radius: Var, lambda: Var) -> (Var, Var) {
     let (r, q) = (place.factor, place.rotated);
     let (n, dtype) = (q.shape()[0], q.dtype());
@@ -110,7 +112,7 @@ pub(super) fn step(place: &Place<Var>, d: Var, radius: Var, lambda: Var) -> (Var
         let p = -solve_triangular(r, q, Triangle::UPPER);
         let size = length(d * p);
         let excess = size - radius;
-        // If R is singular, the longest step may be within the region.
+        // If R is singular and the step is shorter than Δ for all λ tried, accept the longest such step.
         let longest = t.low.eq(0.0) & excess.le(t.excess) & t.excess.lt(0.0);
         let done = excess.abs().le(SLACK * radius) | longest;
         let low = select(excess.gt(0.0), t.low.maximum(lambda), t.low);
