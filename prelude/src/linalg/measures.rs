@@ -87,8 +87,8 @@ pub fn matrix_norm(a: Var, of: MatrixNorm) -> Var {
     });
     each("matrix_norm", a, a.ty(at).dtype, fits, at, || match of {
         MatrixNorm::Frobenius => {
-            // Compute |A| as s |A / s|, where s is the largest absolute value of an element, so that squares neither overflow
-            // nor underflow.
+            // Compute |A| as s |A / s|, where s is the largest absolute value of an element, so that squares neither
+            // overflow nor underflow.
             let largest = a.stop_gradient().abs().max_axis([-2, -1]);
             let scaled = largest.gt(0.0) & largest.is_finite();
             let scale = scaled.select(largest, largest.ones_like());
