@@ -86,7 +86,7 @@ impl Cancel {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Lets calls that check this handle run again.
+    /// Resets the handle, so that calls that check it run again.
     pub fn reset(&self) {
         self.0.store(false, Ordering::Relaxed);
     }
@@ -192,7 +192,7 @@ thread_local! {
 
 /// Calls `run`; the limits apply to all programs that the interpreter runs meanwhile on this thread.
 pub fn eval_within<T>(limits: &Limits, run: impl FnOnce() -> T) -> T {
-    /// Restores the previous limits, even if `run` panics.
+    /// A guard that restores the previous limits, even if `run` panics.
     struct Restore(Option<Limits>);
     impl Drop for Restore {
         fn drop(&mut self) {
@@ -211,7 +211,7 @@ thread_local! {
 
 /// Calls `run`; each loop that runs meanwhile on this thread may save at most `room` bytes of residuals.
 pub(crate) fn keeping<T>(room: u64, run: impl FnOnce() -> T) -> T {
-    /// Restores the previous limit, even if `run` panics.
+    /// A guard that restores the previous limit, even if `run` panics.
     struct Restore(Option<u64>);
     impl Drop for Restore {
         fn drop(&mut self) {

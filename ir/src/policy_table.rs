@@ -71,7 +71,7 @@ pub enum Bits {
     /// Packed in fewer bits where packing costs less than the bytes that it saves.
     #[default]
     Cheap,
-    /// Packed in the fewest bits that hold the values, whatever the packing costs.
+    /// Packed in the fewest bits that hold the values, even if packing costs more than it saves.
     Few,
     /// Packed as by [`Bits::Cheap`], and 64-bit floats stored as 32-bit floats.
     Rounded,
@@ -82,7 +82,7 @@ pub enum Bits {
 pub struct PolicyRow {
     /// The policy's word in its text form, such as `planned`.
     pub word: &'static str,
-    /// How the planner prices recomputing a value.
+    /// The price of recomputing a value, compared with saving it.
     pub recompute: RecomputePrice,
     /// The packing of residuals, in the function and in the bodies of its loops.
     pub bits: Bits,
@@ -93,7 +93,7 @@ pub struct PolicyRow {
     pub nothing_else: bool,
 }
 
-/// How the planner prices recomputing a value, relative to saving it.
+/// The price that the planner puts on recomputing a value, compared with saving it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecomputePrice {
     /// The price is the arithmetic, weighed against the bytes saved; expensive equations are never recomputed.
@@ -114,9 +114,9 @@ pub enum RecomputePrice {
 /// The algorithm that chooses residuals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Planner {
-    /// A minimum cut between saved and recomputed values, by their prices.
+    /// The planner computes a minimum cut between saved and recomputed values, by their prices.
     Cut,
-    /// A search over plans whose tape fits a given number of bytes.
+    /// The planner searches for a plan whose tape fits a given number of bytes.
     Budget,
     /// The planning of a compiler of loads and stores: arrays are memory, and loops stay as they are written.
     Memory,

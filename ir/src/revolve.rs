@@ -40,11 +40,11 @@ use std::str::FromStr;
 /// An action of a checkpointing schedule. The schedule holds one carry, the current one, and saves others in slots.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Action {
-    /// Saves the current carry in the slot with this index.
+    /// Saves the current carry in this slot.
     Keep(usize),
     /// Runs that number of iterations forward from the current carry.
     Ahead(usize),
-    /// Loads the current carry from the slot with this index.
+    /// Loads the current carry from this slot.
     Take(usize),
     /// Reverses the iteration with this index; the current carry must be the one with which it begins.
     Back(usize),

@@ -224,7 +224,8 @@ impl Readers {
             };
             let later = readers[id].iter().filter(|at| at.phase.order > own.0).copied();
             let later: Vec<Origin> = later.collect();
-            // Nodes without source line and operands (constants) belong to no pass.
+            // A node without source line and without operands (a constant) belongs to no pass, so none of its readers
+            // counts as a reader in a later pass.
             if loc.is_some() || node.operands.iter().any(|s| s.node().is_some()) {
                 add(&mut found.lines[owner], &later);
                 // Whether later passes may read the region's result. A region without a source line computes the

@@ -279,7 +279,7 @@ impl Flatten<'_> {
             }
             Lowering::View { pieces, fill } => NodeKind::Movement(Movement::View { pieces, fill }),
             Lowering::Reshape => {
-                // The inner of two consecutive reshapes is redundant.
+                // Of two consecutive reshapes only the outer one matters, so read the operand of the inner one.
                 if let Some(n) = operands[0].node()
                     && let NodeKind::Movement(Movement::Reshape) = self.graph.nodes[n].kind
                 {

@@ -326,7 +326,7 @@ impl FusionState<'_> {
             let value = self.value(m, &out, &fold)?;
             match &accumulator {
                 None if !folds && arg_reduce => {
-                    // An axis of extent 1 has its extremum at index 0.
+                    // If the axis has extent 1, the only element is the extremum, at index 0.
                     let zero = Literal::zero(self.graph.nodes[node].ty.dtype);
                     self.define(node, out, Arg::Literal(zero));
                 }

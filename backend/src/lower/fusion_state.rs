@@ -104,6 +104,6 @@ pub(crate) enum Accumulator {
     /// One variable for each unrolled output; for argmax and argmin also a second one, the position of the
     /// extremum.
     Vars(Vec<(VarId, Option<VarId>)>),
-    /// The memory of the reduction's node.
+    /// The memory of the node that the reduction computes.
     Memory,
 }

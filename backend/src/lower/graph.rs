@@ -28,7 +28,7 @@ entity_impl!(NodeId, "n");
 /// An operand of a node.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Source {
-    /// The array that a node computes.
+    /// The array that the graph's node computes.
     Node(NodeId),
     /// A constant.
     Literal(Literal),
@@ -60,7 +60,7 @@ pub(crate) enum NodeKind {
     /// [`Lowering::Contract`](tapeloom_ir::prim::Lowering::Contract). Axis i of the node is axis `order[i]` of the
     /// lowering's result.
     Contract { batch: Vec<(usize, usize)>, contract: Vec<(usize, usize)>, order: Vec<usize> },
-    /// The first operand with some elements overwritten.
+    /// The array of the first operand, with some of its elements overwritten.
     Update(Update),
     /// The n-th result of a region. The first result has the region's operands; the others have the
     /// first result as operand. A region without results has a first result without readers.
@@ -214,7 +214,7 @@ impl Graph {
             root = &self.nodes[*of];
         }
         match root.kind {
-            // An argument is in memory in any case.
+            // An argument of the function is in memory in any case, so it needs no copy.
             NodeKind::Input(_) => node,
             _ if planted(Fault::HeldWhole) => node,
             _ if root.kind.is_movement() || bytes(root) > bytes(&self.nodes[node]) => {

@@ -251,7 +251,7 @@ fn random_program(random: &mut impl FnMut(usize) -> usize) -> String {
             next += 1;
             next - 1
         };
-        // Prefer recent values, so that chains form.
+        // Pick one of the last five values, so that the random program has chains of updates.
         let of = |random: &mut dyn FnMut(usize) -> usize| {
             arrays[arrays.len() - 1 - random(arrays.len().min(5))]
         };
@@ -307,7 +307,7 @@ fn random_program(random: &mut impl FnMut(usize) -> usize) -> String {
                 );
                 let dot = "dot{lhs_batch=[], rhs_batch=[], lhs_contract=[1], rhs_contract=[0]}";
                 let c = emit(square, format!("{dot} %{a}, %{b}"));
-                // Half of the products are updated as matrices, by one row.
+                // In half of the cases, the product's result is updated as a matrix, by one row.
                 let c = match random(2) {
                     0 => c,
                     _ => {

@@ -24,7 +24,7 @@ pub(crate) enum At {
 /// The definition of a scalar.
 #[derive(Clone, Debug)]
 pub(crate) enum Def {
-    /// Scalar code applied to its operands.
+    /// A scalar code (such as an addition) applied to its operands.
     Code(Code, SmallVec<[Arg; 3]>),
     /// A load of an element of a node; zero if the guard is false.
     Load { node: NodeId, at: At, guard: Option<Arg> },
@@ -33,7 +33,7 @@ pub(crate) enum Def {
 /// A statement of a loop tree.
 #[derive(Clone, Debug)]
 pub(crate) enum Tree {
-    /// Statements with a scope of their own, without a loop.
+    /// A block of statements with a scope of its own, without a loop.
     Nest(Vec<Tree>),
     For {
         index: IndexId,

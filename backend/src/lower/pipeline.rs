@@ -69,7 +69,7 @@ pub(crate) fn plan_on(
     lower(options, module, func, &mut |_| {})
 }
 
-/// Receives the loop trees of each function.
+/// A callback that receives the loop trees of each function.
 type Observe<'a> = &'a mut dyn FnMut(&Trees<'_>);
 
 fn lower(

@@ -38,7 +38,7 @@ impl FusionState<'_> {
         }
         let crosses = |m: &usize| {
             let candidate = &self.candidates[*m];
-            // A view of several pieces has a different index in each piece.
+            // A view of several pieces reads its operand at a different index in each piece, so its reads cross.
             if candidate.part == CandidatePart::Whole && is_pieced(self.graph, candidate.node) {
                 return true;
             }
@@ -71,7 +71,8 @@ impl FusionState<'_> {
             let candidate = &self.candidates[*m];
             let node = &self.graph.nodes[candidate.node];
             let elementwise = matches!(node.kind, NodeKind::Map(_) | NodeKind::Copy);
-            // Candidates have no axes of extent 1.
+            // The candidate's axes must be all axes of its array, in order, except the axes of extent 1, which no
+            // candidate has.
             let in_order = candidate.axes.iter().map(|a| match a.runs {
                 AxisRole::Out(o) if a.start == 0 && a.step == 1 => Some(o),
                 AxisRole::Out(_) | AxisRole::Fold(_) => None,

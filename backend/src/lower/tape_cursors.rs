@@ -66,7 +66,8 @@ impl Convert<'_> {
             }
             self.tapes.known.insert(r.first, (tape, fields));
         }
-        // Fields of one record are read through one cursor.
+        // If two operands are fields of one record, they are read through one cursor. This list has the cursors opened
+        // so far.
         let mut open: Vec<(NodeId, CursorId)> = Vec::new();
         let inputs = callee.inputs();
         for slot in &region.read {

@@ -80,7 +80,7 @@ fn every_sample_of_every_primitive() {
     for sample in Op::samples(&mut module) {
         let types: Vec<Type> =
             sample.operands.iter().map(|t| Type::Array(t.ty().clone())).collect();
-        // Scalar operands may be passed as literals.
+        // Operands of samples that are scalars are passed as parameters in one run, and as literals in the other.
         let literal = |t: &Tensor| t.shape().is_empty().then(|| t.literals().next().unwrap());
         let build = |module: &mut Module, literals: bool| {
             let mut draft = Draft::new("sample");

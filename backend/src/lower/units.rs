@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tapeloom_ir::prim::{Binding, Effects, LoopSpec, Lowering, Role};
 use tapeloom_ir::{ArrayType, FuncId, Module, Op, OrderedMap, Problem, Type, deeper};
 
-/// Outlined functions with fewer equations are inlined.
+/// The least number of equations of an outlined function that is compiled separately. Smaller functions are inlined.
 const LEAST_NODES: usize = 4;
 
 /// The maximal number of equations of a loop or branch body that is inlined. Larger bodies stay kernels, so
@@ -116,7 +116,8 @@ impl Calls {
             work.extend(runs.iter().map(|(callee, _)| *callee));
             known.insert(f, UnitFacts { runs, ..UnitFacts::default() });
         }
-        // A function runs only functions that were added to the module before it.
+        // The keys of `known` are sorted by id, so callees come first: a function runs only functions that were added
+        // to the module before it.
         let oldest_first: Vec<FuncId> = known.keys().copied().collect();
         for f in &oldest_first {
             let runs = |op: &Op| op.opened(Role::runs).is_some();

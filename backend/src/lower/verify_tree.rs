@@ -95,7 +95,7 @@ fn last_taker(
     takes_over: &SecondaryMap<NodeId, Option<NodeId>>,
     from: NodeId,
 ) -> NodeId {
-    // A node that takes over memory comes after the previous owner.
+    // Search only the nodes after `from`: a node that takes over memory comes after the previous owner.
     let later = graph.nodes.keys().skip(from.index() + 1);
     later.fold(from, |end, n| if takes_over[n] == Some(end) { n } else { end })
 }

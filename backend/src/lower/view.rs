@@ -142,7 +142,7 @@ impl FusionState<'_> {
                 Condition::Below(a, bound) => (Code::Lt, a, *bound),
                 Condition::Zero(a) => (Code::Eq, a, 0),
             };
-            // Emit `i - 1 >= 0` as `i >= 1`.
+            // Write the condition `i - 1 >= 0` as `i >= 1`, which saves a subtraction.
             let offset = a.offset();
             let value = self.index_value(&a.clone().moved(offset.wrapping_neg()));
             let bound = Arg::Literal(Literal::i64(bound - offset));

@@ -48,7 +48,7 @@ impl Parted for Cbrt {
         // exponent.
         let whole = a.shift_right(bits).or_bits(N::of(N::Float::WHOLE));
         let exponent = whole - N::constant(WHOLE_AND_BIAS);
-        // The integers k and -3k are in the lowest bits of their floats.
+        // The floats `k` and `minus_three_k` hold the integers k and -3k in their lowest bits.
         let k = exponent.fma(third, round);
         let minus_three_k = (k - round).fma(minus_three, round);
         let m = a.plus_bits(minus_three_k.shift_left(bits));
@@ -90,7 +90,7 @@ impl PartedPair for Pow {
     fn inside<N: Number>(x: N, y: N) -> N::Mask {
         let [zero, one, largest] = [N::Float::ZERO, N::Float::ONE, N::Float::LARGEST].map(N::of);
         let positive = N::of(N::Float::LEAST).le(x) & x.le(largest);
-        // Exclude x = -0, whose odd powers are -0.
+        // The number -0 is excluded, because its odd powers are -0.
         let is_zero = x.same(zero) & zero.lt(one.copysign(x)) & one.le(y) & y.le(largest);
         let [high, _] = log_pair(x);
         (positive & Exp::inside(y * high)) | is_zero

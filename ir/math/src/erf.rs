@@ -21,7 +21,7 @@ use super::vector_math::Parted;
 use super::{exp, log, log1p};
 use std::f64::consts::{FRAC_2_SQRT_PI, PI};
 
-/// Above this |x|, erf rounds to ±1.
+/// The |x| above which erf rounds to ±1.
 const ERF_IS_ONE: Constant = Constant(6.0, 4.0);
 /// The constant Q(0) = 2/√π, rounded, and its rounding error.
 const ERF_SLOPE: [Constant; 2] = [
@@ -216,7 +216,7 @@ impl Parted for Ndtr {
     fn straight<N: Number>(x: N) -> N {
         let (most, half) = (N::constant(NDTR_IS_NORMAL), N::of(N::Float::HALF));
         let a = N::pick(x.abs().lt(most), x.abs(), most);
-        // The exponent x²/2 needs no rounded √½.
+        // The exponent x²/2 is computed from the square of |x|, so it does not depend on the rounded √½.
         let square = square_with_error(a).map(|part| half * part);
         let z = a * N::constant(FRAC_1_SQRT_2);
         let tail = half * upper_tail(z, square);
@@ -389,14 +389,14 @@ pub fn erfc_inv(x: f64) -> f64 {
         return f64::NAN;
     }
     if x >= 0.5 {
-        // The subtraction `1 - x` is exact here.
+        // For this x, the subtraction `1 - x` is exact, so the inverse of erf loses nothing.
         return erf_inv(1.0 - x);
     }
     if x == 0.0 {
         return f64::INFINITY;
     }
     let mut w = winitzki(log(x * (2.0 - x)));
-    // Newton steps on ln(erfc(w) / x), which is nearly a parabola in w.
+    // Find the root w by Newton steps on ln(erfc(w) / x), which is nearly a parabola in w.
     for _ in 0..6 {
         let (log, slope) = if w > 20.0 {
             far_log_erfc(w, x)

@@ -26,7 +26,7 @@ pub(super) const EXP: Coefficients = Coefficients(
 );
 /// The largest |x| for which `eˣ` and `e⁻ˣ` are certain to be normal numbers.
 pub(super) const NORMAL: Constant = Constant(708.0, 87.0);
-/// Up to this negative x, `eˣ` rounds to 0.
+/// The negative x up to which `eˣ` rounds to 0.
 const ZERO_UP_TO: Constant = Constant(-746.0, -104.0);
 /// The constant ln 2.
 const LN2: Constant = Constant(std::f64::consts::LN_2, std::f32::consts::LN_2);

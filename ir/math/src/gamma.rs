@@ -436,7 +436,7 @@ fn ratio_power(x: f64, k: f64, n: f64) -> f64 {
 /// Returns `n! / xⁿ` as a pair `(root, front)` whose value is `root² · front`; neither number overflows or
 /// underflows unless the product nearly does.
 fn factorial_over_power(n: f64, x: f64) -> (f64, f64) {
-    // Up to 22! the factorial is exact in f64.
+    // For n up to 22, the factorial n! is exact in f64.
     if n <= 22.0 {
         let mut factorial = 1.0;
         let mut k = 2.0;

@@ -24,7 +24,7 @@ const SINH: Coefficients =
 /// The coefficients of `(cosh r - 1 - r²/2) / r⁴` in powers of `r²`.
 const COSH: Coefficients =
     Coefficients(&over_factorials::<6>(4, 2, 1.0), &[1.0 / 24.0, 1.0 / 720.0, 1.0 / 40320.0]);
-/// Above this |x|, tanh rounds to ±1.
+/// The |x| above which tanh rounds to ±1.
 const TANH_IS_ONE: Constant = Constant(22.0, 10.0);
 
 /// The parts from which sinh and cosh of `x = k ln 2 + r` are computed.

@@ -148,7 +148,7 @@ impl PartedPair for Atan2 {
         if x.is_nan() || y.is_nan() {
             return f64::NAN;
         }
-        // At least one coordinate is infinite.
+        // This case has at least one infinite coordinate: the angle is a multiple of π/4.
         let angle = match (y.is_infinite(), x.is_infinite()) {
             (true, true) => FRAC_PI_4,
             (true, false) => FRAC_PI_2,

@@ -84,7 +84,7 @@ fn by_equation(n: u32, y: f64, slope: f64, a: f64, b: f64) -> f64 {
     now
 }
 
-/// Above this |x|, the asymptotic series of Dawson's integral has full f64 precision.
+/// The |x| above which the asymptotic series of Dawson's integral has full f64 precision.
 const FAR: f64 = 6.0;
 
 /// Returns the n-th derivative of Dawson's integral, for `n ≤ SCALED_ERF_ORDERS`; NaN beyond. The value is within 4

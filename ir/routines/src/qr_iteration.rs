@@ -123,7 +123,7 @@ pub(crate) fn iterate<T: Real>(
 ) -> Result<(), Failed> {
     let mut end = h.n;
     let mut iteration = 0;
-    // Eigenvalues in the rows from `end` on have been found.
+    // In each iteration of this loop, the eigenvalues in the rows from `end` on have been found.
     while end > 0 {
         let start = active_start(h, end);
         if start > 0 {

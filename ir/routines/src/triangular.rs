@@ -76,7 +76,7 @@ fn substitute<T: Real>(n: usize, columns: usize, triangle: Triangle, t: &[T], x:
     let forward = triangle.lower != triangle.transposed;
     for step in 0..n {
         let i = if forward { step } else { n - 1 - step };
-        // The solved rows are all above row `i` or all below it.
+        // The rows that are solved already are those above row `i` (forward substitution) or those below it.
         let (row, solved, first) = if forward {
             let (solved, rest) = x.split_at_mut(i * columns);
             (&mut rest[..columns], &*solved, 0)

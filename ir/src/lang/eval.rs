@@ -71,7 +71,7 @@ thread_local! {
 
 /// Calls `run`; each function that the interpreter runs meanwhile on this thread gets an observer from `observe`.
 pub(crate) fn observed<T>(observe: Observe, run: impl FnOnce() -> T) -> T {
-    /// Restores the previous observer, even if `run` panics.
+    /// A guard that restores the previous observer, even if `run` panics.
     struct Restore(Option<Observe>);
     impl Drop for Restore {
         fn drop(&mut self) {

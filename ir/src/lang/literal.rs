@@ -19,7 +19,7 @@ use std::str::FromStr;
 pub struct Literal {
     /// The dtype of the constant.
     pub dtype: Dtype,
-    /// The element's bits in memory, zero-extended to 64.
+    /// The bits of the element as in memory, zero-extended to 64 bits.
     pub bits: u64,
 }
 

@@ -24,7 +24,7 @@ pub enum Kind {
     State,
     /// A derivative that does not exist was requested.
     NotDifferentiable,
-    /// A function that must be linear is not.
+    /// A function that must be linear is not linear.
     NotLinear,
     /// A compiled function was called with arguments for which it was not compiled, or a name was given that does
     /// not exist.
@@ -51,7 +51,7 @@ pub enum Kind {
     Parse,
     /// A program breaks an invariant that the verifier checks.
     Verify,
-    /// The target of the compile cannot run the program.
+    /// The machine or build for which the program is compiled cannot run it.
     Target,
     /// A fault of tapeloom itself: please report it with the program that is printed.
     Internal,

@@ -78,7 +78,7 @@ fn given(args: &[Tensor], results: &[Tensor]) -> Problem {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Finite {
     Yes,
-    /// An infinity, and no element is a nan.
+    /// An element is an infinity, and no element is a nan.
     Infinite,
     /// At least one nan.
     Nan,

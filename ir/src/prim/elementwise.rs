@@ -30,7 +30,7 @@ pub enum Partial {
     /// The partial is zero wherever it exists, or the operand's dtype has no tangents; the text gives
     /// the reason.
     Zero(&'static str),
-    /// The formula that emits `∂f/∂xi · t`.
+    /// The formula that emits the partial derivative times the tangent t, `∂f/∂xi · t`.
     Of(PartialFn),
     /// A formula that emits `-∂f/∂xi · t`: it is subtracted in the sum of the partials.
     Minus(PartialFn),

@@ -21,7 +21,7 @@ pub(super) enum Facet<'a> {
     /// An eigen- or singular value decomposition. If only some columns of the outputs are read, the derivative is
     /// computed only for these columns.
     ByColumns,
-    /// The primitive's value is a constant to differentiation (`stop_gradient`).
+    /// Differentiation treats the primitive's value as a constant (`stop_gradient`).
     Constant,
     /// A barrier: passes do not look through it.
     Barrier(&'a Barrier),

@@ -63,7 +63,7 @@ impl Fresh {
     /// Allocates `lines` cache lines of zeros; the caller has checked that there is memory.
     fn known(lines: usize) -> Fresh {
         if lines * size_of::<Line>() >= LARGE_BYTES {
-            // Memory of that size is mapped as new pages, which the system zeroes.
+            // Zeros of that size need no writes: the system maps them as new pages, which it zeroes.
             return Fresh::of(lines, Arc::new_zeroed_slice);
         }
         let mut fresh = Fresh::of(lines, Arc::new_uninit_slice);

@@ -219,7 +219,7 @@ impl Style {
             self.precision.unwrap_or_else(|| finite.clone().map(needed).max().unwrap_or(0).max(1));
         let exponents = finite.filter_map(|l| split(number(l, None)).1);
         let longest = exponents.map(|e| e.unsigned_abs()).max().unwrap_or(0);
-        // A sign, and the digits of the longest exponent, at least two digits.
+        // The width of an exponent: its sign, and as many digits as the longest exponent has, at least two.
         let exponent_width = 1 + longest.to_string().len().max(2);
         let text = |l: &Literal| {
             if !l.to_f64().is_finite() {

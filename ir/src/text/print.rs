@@ -57,7 +57,7 @@ fn print_all(module: &Module, ids: &[FuncId]) -> String {
     let mut text = String::new();
     for (i, id) in ids.iter().enumerate() {
         let gap = if i == 0 { "" } else { "\n" };
-        // Writing to a string cannot fail.
+        // The result of `write!` is ignored, because writing to a string cannot fail.
         let _ = write!(text, "{gap}{}", printer.function(*id));
     }
     text

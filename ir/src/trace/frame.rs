@@ -269,7 +269,7 @@ impl Trace {
             false => at,
         };
         match inferred {
-            // The recording has exceeded its budget, and that error is recorded already.
+            // If the recording is full, return poison: the error that its budget is exceeded has been recorded already.
             Ok(types) if self.recording.as_ref().is_some_and(|r| r.full) => self.poison(&types, at),
             Ok(types) if !poisoned && self.is_recording() => {
                 let id = self.frames[top].id;
@@ -349,7 +349,7 @@ impl Trace {
     pub(super) fn type_or_escape(&mut self, h: Handle, at: Loc) -> Option<Type> {
         let known = self.type_of(h);
         if known.is_none() {
-            // Resolving the handle as a result records the error.
+            // `results` records the error that the handle's frame is not open.
             let _ = self.results(&[h], at);
         }
         known

@@ -280,7 +280,7 @@ pub fn outside<T>(body: impl FnOnce() -> T) -> T {
 }
 
 fn named<T>(name: Option<&'static str>, body: impl FnOnce() -> T) -> T {
-    /// Restores the previous name, even if the body panics.
+    /// A guard that restores the previous name, even if the body panics.
     struct Restore(Option<&'static str>);
     impl Drop for Restore {
         fn drop(&mut self) {
@@ -365,7 +365,7 @@ fn with_trace<T>(f: impl FnOnce(&mut Trace) -> T) -> Option<T> {
 /// Calls `f` on the current trace as [`with_trace`] does, but takes the trace off the stack meanwhile, so that
 /// nothing is traced into it.
 fn apart<T>(f: impl FnOnce(&mut Trace) -> T) -> Option<T> {
-    /// Puts the trace back, even if `f` panics.
+    /// A guard that puts the trace back on the stack, even if `f` panics.
     struct RestoreTrace(Trace);
     impl Drop for RestoreTrace {
         fn drop(&mut self) {

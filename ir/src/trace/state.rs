@@ -211,7 +211,7 @@ impl State {
 /// Runs `f` while the frame `frame` and all frames inside it are off the stack: `f` emits its equations into the
 /// enclosing frame, in front of the call of the closure traced in `frame`.
 pub fn around<T>(frame: u64, f: impl FnOnce() -> T) -> T {
-    /// Puts the frames back, even if `f` panics.
+    /// A guard that puts the frames back on the stack, even if `f` panics.
     struct RestoreFrames(Vec<Frame>);
     impl Drop for RestoreFrames {
         fn drop(&mut self) {

@@ -211,7 +211,7 @@ fn reshaped(y: &Reads, y_shape: &Shape, x: &Shape) -> Reads {
 /// result.
 fn gathered(axes: &[usize], indices: &Tensor, y: &Reads, x: &Shape) -> Option<Reads> {
     let places: Vec<i128> = indices.literals().map(|i| i.to_integer()).collect::<Option<_>>()?;
-    // The window's axes are the last axes of the result.
+    // The last axes of the result are those of the window, so skip the axes of the indices.
     let mut window = y.0.iter().skip(y.0.len().checked_sub(x.len() - axes.len())?);
     let along = |(axis, extent): (usize, &usize)| match axes.iter().position(|a| *a == axis) {
         None => window.next().cloned(),

@@ -40,7 +40,7 @@ const REGISTER_BYTES: usize = 64;
 pub struct Cost {
     /// Arithmetic, in additions.
     pub flops: f64,
-    /// Memory traffic between loop nests, in bytes.
+    /// The number of bytes that are moved between loop nests, through memory.
     pub bytes: f64,
 }
 

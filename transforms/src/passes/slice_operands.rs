@@ -420,7 +420,7 @@ impl Rewriting<'_, '_> {
                     });
                 }
                 match (how, &reads.all[read].0) {
-                    // The operand was read through the view, so it has the elements already.
+                    // The operand has been read through the view already, so it is the result.
                     (Propagation::View, _) => operands[0],
                     (Propagation::Axes(_), Read::Through { equation, then }) => {
                         let sizes = part(reads.f, *equation).map(|part| part.sizes);

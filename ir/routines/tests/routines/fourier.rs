@@ -132,7 +132,8 @@ fn long<T: Number>(n: usize) {
     // By Parseval's theorem the norm must grow by the factor √n.
     let grown = norm(&double(&x)) * (n as f64).sqrt();
     close::<T>(bound(n), &[norm(&y.double(0))], &[grown], &what);
-    // Some entries are compared with the definition; their error is relative to the typical size of an entry.
+    // For long transforms, only some entries are compared with the definition. Their error is relative to the typical
+    // size of an entry.
     let table = table(n);
     let x = double(&x);
     for j in [0, 1, n / 3, n / 2, n - 1] {

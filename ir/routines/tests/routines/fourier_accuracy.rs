@@ -119,7 +119,7 @@ fn root(k: usize, n: usize) -> Pair {
 
 /// Returns `exp(2 π i k / n)` by the series of cosine and sine, for an angle of at most a quarter of the circle.
 fn unit(k: usize, n: usize) -> Pair {
-    // Reduce the angle to an eighth of the circle, by the complement.
+    // An angle in the second eighth of the circle is replaced by its complement: sine and cosine are exchanged.
     if 8 * k > n {
         let [re, im] = unit(n - 4 * k, 4 * n);
         return [im, re];

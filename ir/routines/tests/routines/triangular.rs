@@ -54,7 +54,8 @@ fn solves<T: Number>() {
         for columns in [1, 3, 17] {
             for triangle in all_triangles() {
                 let mut t: Vec<T> = random(n * n, 5);
-                // Off-diagonal entries near 1/n keep the solution about as large as `b`.
+                // Off-diagonal entries of about 1/n keep the solution about as large as `b`, so its error is easy to
+                // bound.
                 for (place, entry) in t.iter_mut().enumerate() {
                     let (i, j) = (place / n, place % n);
                     let read =

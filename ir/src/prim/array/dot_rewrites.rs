@@ -113,7 +113,7 @@ fn exchanged(batch: usize, left: usize, right: usize) -> Vec<usize> {
     (0..batch).chain(batch + left..batch + left + right).chain(middle).collect()
 }
 
-/// Applies a permute to `term`, unless the permutation is the identity.
+/// Returns `term` with its axes permuted, or `term` itself if the permutation is the identity.
 fn in_order(term: Term, permutation: Vec<usize>) -> Term {
     if permutation.is_sorted() { term } else { Term::apply(Permute { permutation }, term) }
 }

@@ -26,7 +26,7 @@ use crate::tensor::Tensor;
 /// A box of an array that starts at computed indices. In text: `dynamic_slice{sizes}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct DynamicSlice {
-    /// The extents of the box, and so of the result.
+    /// The extents of the box, which are also the extents of the result.
     pub sizes: Vec<usize>,
 }
 

@@ -115,7 +115,8 @@ pub(super) fn rows() -> Vec<Rewrite> {
             "extreme-broadcast",
             |outer, inner, x| {
                 let (ops, _, reducer) = before_broadcast(outer, inner, x)?;
-                // Repeating an element does not change an extremum or a bitwise reduction.
+                // The rule applies to extrema and bitwise reductions only, since repeating an element does not change
+                // these.
                 (!reducer.rounds()).then_some(ops)
             },
             When::Always,

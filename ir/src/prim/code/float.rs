@@ -47,7 +47,7 @@ fn float<T: Float>(code: Code, [a, b, c]: [T; 3]) -> Outcome<T> {
     })
 }
 
-/// The float arithmetic that defines the results of the language's operations.
+/// The float operations of the interpreter. They define the results of the language's operations on floats.
 trait Float:
     Copy
     + PartialOrd

@@ -49,7 +49,7 @@ fn integer<T: Int>(code: Code, [a, b, c]: [T; 3]) -> Outcome<T> {
     })
 }
 
-/// The integer arithmetic that defines the results of the language's operations.
+/// The integer operations of the interpreter. They define the results of the language's operations on integers.
 trait Int: Copy + Ord {
     const ZERO: Self;
     const ONE: Self;

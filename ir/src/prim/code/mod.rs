@@ -127,7 +127,7 @@ codes! {
     ShiftRightLogical = "shift_right_logical", Equal(2), Integer, Same, false, No, 1, Jumps, None;
     /// 64 random bits for the key `x` and the counter `y`: the block function Threefry-2x32.
     RandomBits = "random_bits", Equal(2), Wide, Same, false, No, 64, Jumps, None;
-    /// `min(max(x, lo), hi)` of `lo, x, hi`.
+    /// `min(max(x, lo), hi)`, for the operands `lo`, `x` and `hi` in this order.
     Clamp = "clamp", Equal(3), Numbers, Same, false, No, 2, Continuous, None;
     /// `c ? x : y` for a bool `c`.
     Select = "select", Choice, Any, Same, false, No, 1, Jumps, None;
@@ -135,7 +135,7 @@ codes! {
     IsFinite = "is_finite", Equal(1), Float, Truth, false, No, 1, Jumps, None;
 
     ---
-    // Codes with a parameter, which follows the name in the row.
+    // The following codes have a parameter, which follows the name in the row.
 
     /// `x` in another dtype: floats to integers saturate with NaN to 0, integers wrap, bool is `x != 0`.
     Convert(to: Dtype) = "convert", Some(Parameter::To(to)), Equal(1), Any, ResultDtype::Dtype(to), false, No, 1, Continuity::of_conversion(to), None;

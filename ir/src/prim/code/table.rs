@@ -15,7 +15,7 @@ pub struct CodeRow {
     pub takes: OperandDtypes,
     /// The dtypes of the last operand for which the code is defined.
     pub domain: Domain,
-    /// The dtype of the result, as a rule about the operands' dtypes.
+    /// The rule that gives the dtype of the result from the dtypes of the operands.
     pub gives: ResultDtype,
     /// Whether the two operands may be exchanged.
     pub commutes: bool,
@@ -134,7 +134,7 @@ pub enum ResultDtype {
     Same,
     /// The result is a bool.
     Truth,
-    /// This dtype, for operands of every dtype.
+    /// The result has this dtype, for operands of every dtype.
     Dtype(Dtype),
 }
 

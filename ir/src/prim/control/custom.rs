@@ -432,7 +432,7 @@ impl Primitive for CustomCall {
             op.jvp = Some(lift(jvp, &[batched, &moved].concat(), &wanted, values)?.function);
         }
         if let Some((fwd, bwd)) = self.fwd.zip(self.bwd) {
-            // Residuals are batched or shared as the batched `fwd` returns them.
+            // The batched `fwd` decides which residuals are batched; `bwd` takes them in the same form.
             let of = lift(fwd, batched, &lifted, None)?;
             op.fwd = Some(of.function);
             let residuals = &of.batched_out[outputs.len()..];
@@ -458,7 +458,7 @@ impl Primitive for CustomCall {
     }
 
     fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
-        // The rules refer to all operands and outputs, so none can be pruned.
+        // Nothing is pruned, because the rules refer to all operands and outputs.
         Ok(Prune::Whole)
     }
 

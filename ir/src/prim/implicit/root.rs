@@ -185,7 +185,7 @@ impl Primitive for Root {
     }
 
     fn prune(&self, _: &mut dyn Regions, _: &mut Module, _: &[bool]) -> Result<Prune, Problem> {
-        // The equation involves all unknowns, so none can be pruned.
+        // Nothing is pruned, because the equation involves all unknowns.
         Ok(Prune::Whole)
     }
 

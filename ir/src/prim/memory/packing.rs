@@ -38,7 +38,7 @@ pub enum Packing {
     As(Dtype),
     /// Several neighbouring elements share a word, each as its difference to the least element.
     Words {
-        /// The integer dtype of a word.
+        /// The integer dtype of the words in which elements are packed.
         word: Dtype,
         /// The number of bits of a word that each element takes.
         width: usize,

@@ -37,13 +37,13 @@ pub enum Lowering {
     },
     /// Each element `y[i]` is its own index along `axis`, in the output's dtype.
     Iota {
-        /// The axis whose index the elements contain.
+        /// The axis along which the output's elements count up from 0.
         axis: usize,
     },
     /// A fold over `axes`: `y[other axes] = fold(code, identity, x[other axes, axes])`, in row-major
     /// order of the operand; `y = x` if `axes` is empty.
     Reduce {
-        /// The combining operation, associative and commutative in exact arithmetic.
+        /// The operation of the fold, associative and commutative in exact arithmetic.
         code: Code,
         /// The initial value of the fold, which is also the result for no elements.
         identity: Literal,
@@ -54,7 +54,7 @@ pub enum Lowering {
     ArgReduce {
         /// The axis along which the extremum is searched.
         axis: usize,
-        /// Whether the maximum is searched instead of the minimum.
+        /// Whether the index of the maximum is computed, not that of the minimum.
         largest: bool,
     },
     /// A scan along an axis: each element is computed from the one before it, `y[i] = step(y[i-1], ..)`. The first
@@ -64,7 +64,7 @@ pub enum Lowering {
         axis: usize,
         /// Whether the computation runs from the last element to the first.
         reverse: bool,
-        /// The computation of an element from the one before it.
+        /// The computation of an element from the element before it.
         step: Step,
     },
     /// The indices (i64) of the elements along an axis in ascending or descending order; equal elements stay in
@@ -134,7 +134,7 @@ pub enum Lowering {
     Missing(Problem),
 }
 
-/// One step of a computation along an axis.
+/// The computation of one element of a scan from the element before it along the axis.
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
     /// A running fold: `y[i] = code(y[i-1], x0[i])`.

@@ -42,9 +42,9 @@ pub struct Dual {
 pub enum Linearity {
     /// The value does not depend on the linear parameters.
     Constant,
-    /// Zero, which is both constant and linear.
+    /// The value is zero, which is both constant and linear.
     Zero,
-    /// A linear function of the linear parameters.
+    /// The value is a linear function of the linear parameters.
     Linear,
 }
 

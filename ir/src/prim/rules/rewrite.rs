@@ -64,7 +64,7 @@ pub enum Equality {
     Compose(fn(outer: &Op, inner: &Op, x: &Type) -> Option<Vec<Op>>),
     /// Returns whether `op(x) = x`, for a primitive `op` of one operand, given the type of `x`.
     Identity(fn(op: &Op, x: &Type) -> bool),
-    /// Any other equality of an equation, given the definitions of its operands.
+    /// Another equality of an equation with a term that depends on the definitions of its operands.
     Site {
         /// Whether the rule may apply to an equation with this primitive.
         outer: fn(&Op) -> bool,
@@ -135,7 +135,7 @@ impl Rewrite {
     }
 }
 
-/// The right-hand side of an [`Equality::Site`].
+/// A term that equals an equation: the right-hand side of an [`Equality::Site`].
 #[derive(Clone, PartialEq, Debug)]
 pub enum Term {
     /// The operand of the equation with this index.

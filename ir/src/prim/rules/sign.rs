@@ -147,11 +147,11 @@ impl Code {
             return Sign::of_dtype(dtype);
         }
         match self {
-            // A sum is -0 only if both terms are -0.
+            // If one term is known never to be -0, neither is the sum: it is -0 only if both terms are -0.
             Code::Add if at(0).min(at(1)) == Sign::Plus => Sign::Plus,
             Code::Add => at(0).max(at(1)).at_most_never(),
             Code::Sub if same => Sign::Plus,
-            // A difference is -0 only if it is (-0) - 0.
+            // A difference is -0 only if it is (-0) - 0, so it is never -0 if the subtrahend is known not to be 0.
             Code::Sub if x[1].is(|y| y != 0.0) => Sign::NeverMinusZero,
             Code::Sub => at(0).at_most_never(),
             Code::Mul if same => Sign::Plus,
@@ -258,7 +258,7 @@ impl Op {
             Lowering::Iota { .. } => Sign::Plus,
             Lowering::Reduce { axes, .. } if axes.is_empty() => at(0),
             Lowering::Reduce { code, identity, .. } => {
-                // If the operand is not empty, an extremum is one of its elements.
+                // If the operand is not empty, an extremum is one of its elements, so it has the facts of the elements.
                 let extreme = matches!(code, Code::Max | Code::Min);
                 let empty = operands.iter().any(|o| o.ty.as_array().is_none_or(|a| a.shape.elements() == 0));
                 if extreme && !empty {

@@ -201,7 +201,8 @@ impl Trace {
         let number = recording.rules.number(&mut self.module, asked, operand_types, mask);
         let (forward, active_out): (Option<FuncId>, Mask) = match recording.rules.rule(number) {
             Ok(rule) => (rule.forward, rule.active_out.clone()),
-            // A missing derivative is an error only when the reverse pass needs it.
+            // If the derivative does not exist, keep the error: it is reported only when the reverse pass needs the
+            // derivative.
             Err(_) => (None, types.iter().map(Type::has_tangent).collect()),
         };
         if !active_out.contains(&true) {

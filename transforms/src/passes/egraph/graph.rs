@@ -224,7 +224,7 @@ impl<'m> Graph<'m> {
         let operands = self.canonical(op, operands);
         self.egraph.analysis.inferred = Some(SmallVec::from(types));
         let id = self.egraph.add(ENode::Apply(op.clone(), operands));
-        // If the node existed already, `make` has not consumed the types.
+        // If the node existed already, `make` was not called and has not consumed the types, so clear them here.
         self.egraph.analysis.inferred = None;
         id
     }

@@ -116,7 +116,7 @@ fn search(graph: &Graph<'_>, usable: &dyn Fn(&Rule) -> bool) -> (Vec<Match>, Vec
     for class in sorted(graph) {
         let data = &graph.egraph[class].data;
         let Some(ty) = data.ty() else { continue };
-        // A class with a constant value cannot be simplified further.
+        // Skip classes with a constant value: they cannot be simplified further.
         if data.uniform.is_some() {
             continue;
         }

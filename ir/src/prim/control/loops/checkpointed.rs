@@ -342,7 +342,7 @@ fn forward(
     let places = CheckpointSlots::new(b, carries, &starts);
     let all = match &spec.trip {
         TripCount::Static(n) => number(*n),
-        // A negative trip count means no iterations.
+        // A negative trip count means no iterations, so it is replaced by 0.
         TripCount::Runtime => calc(b, Scalar::Max, x[0], number(0)),
         TripCount::While { .. } => {
             // The checkpointing schedule needs the trip count, so run the loop with its condition first, without

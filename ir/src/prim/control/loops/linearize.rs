@@ -376,7 +376,7 @@ impl<'a, 'b, 'm> ResidualSources<'a, 'b, 'm> {
         let memory = cx.context().memory;
         let (fwd, known) = cx.ask(|regions, m| {
             let fwd = m.get(derived.fwd);
-            // Values of a function with ordered effects stay inside the loop.
+            // If the forward function has ordered effects, all its values are computed inside the loop.
             let mut known = vec![false; fwd.results.len()];
             // If the iterations may overwrite arrays, the values of the forward function stay inside the loop, too.
             let written = memory == Memory::Written && m.writes(derived.fwd);

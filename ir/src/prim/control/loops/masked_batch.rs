@@ -33,7 +33,7 @@ pub(super) fn batch(
     batched: &[bool],
 ) -> Result<Batched, Problem> {
     let (b, spec) = (cx.b, &of.spec);
-    // Batch members stop at different iterations, so every carry becomes batched.
+    // Every carry becomes batched, because batch members stop at different iterations.
     let mut on = of.of_params(batched.iter().copied());
     for (on, slot) in on.iter_mut().zip(&spec.takes) {
         *on |= matches!(slot, Binding::Carry(_));

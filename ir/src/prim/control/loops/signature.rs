@@ -59,9 +59,9 @@ pub enum TripCount {
 /// The order of the iterations.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Direction {
-    /// From iteration 0 to the last one.
+    /// The iterations run from 0 to the last one.
     Up,
-    /// From the last iteration to iteration 0.
+    /// The iterations run from the last one to 0.
     Down,
 }
 
@@ -70,11 +70,12 @@ pub enum Direction {
 pub enum Binding {
     /// The iteration number, an `i64`.
     Index,
-    /// An operand of the loop, the same value in every iteration.
+    /// The parameter takes an operand of the loop, the same value in every iteration.
     Const,
-    /// An operand in the first iteration, then the result with this index of the preceding iteration.
+    /// The parameter takes an operand of the loop in the first iteration, and then the result with this index of the
+    /// preceding iteration.
     Carry(usize),
-    /// The element (row or record) of an operand that belongs to the iteration.
+    /// The parameter takes the element (row or record) of an operand that belongs to the iteration.
     Xs,
 }
 
