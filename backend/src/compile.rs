@@ -78,7 +78,7 @@ pub struct Report {
     pub plan: Plan,
     /// The exact number of bytes of workspace of a call, without arguments and results.
     pub peak: usize,
-    /// The number of loads and stores whose index is clamped, because no proof was found that it is in bounds
+    /// The number of loads and stores whose index is clamped, because no proof was found that the index is in bounds
     /// ([`crate::passes::clamp_bounds`]).
     pub clamped: usize,
     /// The passes that changed the program, in the order in which they ran.
@@ -281,8 +281,8 @@ impl Runnable {
     }
 
     /// Runs a [profiled](Options::profiled) program within limits, and returns the times of its parts, too. If the
-    /// program calls no Rust function, it runs twice, and the second run is measured: the first one also pays for the
-    /// allocation of memory.
+    /// program calls no Rust function, the program runs twice, and only the second run is measured: the first run also
+    /// allocates memory.
     ///
     /// # Errors
     /// Those of [`Runnable::call_within`]; [`Kind::Target`] if the program is not machine code.
@@ -409,7 +409,7 @@ mod tests {
     use super::*;
 
     /// A call must fail on every target if the program loads a wrong buffer version, although the values happen to be
-    /// right. (Machine code detects it because tests are debug builds, which check the first call.)
+    /// right. (For machine code, the error is found by the check of the first call, which debug builds perform.)
     #[test]
     fn calls_check_memory() {
         let text = "program @f {

@@ -1,8 +1,8 @@
 //! Executables: compiled programs that are called with tensors.
 //!
-//! A call checks the types of the arguments, allocates the results, takes a workspace from a pool that holds one,
-//! and calls the machine code. It allocates nothing else. A call of a scalar function costs about as much as the
-//! allocation of its result.
+//! A call checks the types of the arguments, allocates the results, takes the workspace from a pool with room for one
+//! workspace, and calls the machine code. It allocates nothing else. A call of a scalar function costs about as much as
+//! the allocation of its result.
 //!
 //! ```
 //! use tapeloom_backend::loop_ir::{Address, Arg, Buffer, BufferVersion, Expr, Place, Program, Stmt};
@@ -85,7 +85,8 @@ struct Inner {
     limited: PrimaryMap<LoopLimitId, LoopLimit>,
     /// The number of timers of the program, 0 unless a profile was requested.
     timers: usize,
-    /// The external (Rust) functions that the program calls; code names them by their index here.
+    /// The external (Rust) functions that the program calls; generated code names each function by its index in this
+    /// list.
     calls: Vec<Arc<ExternalSignature>>,
     report: CodeReport,
 }
@@ -320,7 +321,7 @@ impl Executable {
         }
         let mut results = Vec::with_capacity(outputs.len());
         for (output, lines) in outputs.iter().zip(buffers) {
-            // SAFETY: the buffer was zeroed, or the call wrote every element (it is `filled`, and the call did not
+            // SAFETY: the buffer was zeroed, or the call wrote every element (`filled` says so, and the call did not
             // fail) and `allocate` wrote the bytes after the elements. Any bytes are a valid `Line`.
             let lines = unsafe { lines.assume_init() };
             results.push(Tensor::from_lines(output.ty.clone(), lines)?);

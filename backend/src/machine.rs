@@ -48,7 +48,7 @@ pub struct Number {
     pub effect: Effect,
     /// The least valid value of the parameter.
     pub least: usize,
-    /// The greatest valid value of the parameter. Above it, code size or compile time explode.
+    /// The greatest valid value of the parameter. For greater values, code size or compile time would explode.
     pub most: usize,
     /// Returns the parameter's value in a given model.
     pub get: fn(&MachineModel) -> usize,
@@ -84,8 +84,8 @@ macro_rules! model {
 model! {
     // Parameters of lowering: the choice of axes that become loops, and fusion.
 
-    /// The largest number of elements of an array (per batch member) that is held in registers: such arrays are
-    /// unrolled, updated and concatenated there.
+    /// The largest number of elements of an array (per batch member) that is held in registers: updates and
+    /// concatenations of such arrays are unrolled into code on registers.
     Loops register_elements = 64 in 0..=1024;
     /// The largest product of the extents of an array's inner axes for which these axes are unrolled instead of being
     /// loops.
@@ -109,8 +109,8 @@ model! {
     /// The largest cost, in flops, of an operation that is recomputed or is left in a loop although it is
     /// invariant.
     Loops recomputed_flops = 2 in 0..=1000;
-    /// Before an in-place update of an array, a view of it is copied if the array has at least this number of times the
-    /// elements of the view.
+    /// A view of an array is copied before an in-place update of the array, if the array has at least this number of
+    /// times the elements of the view.
     Loops copied_view_ratio = 4 in 1..=1 << 20;
 
     // Parameters of contractions: by the matrix library, or as loops.
@@ -164,7 +164,8 @@ model! {
     Code held_values = 8 in 0..=64;
     /// The largest number of loop-invariant addresses that stay in registers.
     Code held_addresses = 4 in 0..=64;
-    /// The largest number of pointers to buffers that a loop keeps in registers; with more, it keeps none.
+    /// The largest number of pointers to buffers that a loop keeps in registers; a loop with more pointers keeps none
+    /// in registers.
     Code held_pointers = 12 in 0..=64;
     /// The most variables that a loop keeps in registers, in a function with hundreds of values.
     Code held_variables = 16 in 0..=1024;

@@ -1,7 +1,7 @@
 //! Rewrites that reorder the memory accesses of a loop program before it runs on the simulated machine.
 //!
-//! `hoisted` moves loop-invariant computations and loads in front of their loops, as any compiler does; lowering
-//! leaves them in the loop body.
+//! Lowering leaves loop-invariant computations and loads in the loop body; `hoisted` moves them in front of the loop,
+//! as other compilers do.
 //!
 //! `mirrored` reorders loads from the tape. The misses of a cache with few ways depend on the order in which an
 //! iteration touches several arrays. A compiler that differentiates instruction by instruction loads from the tape in

@@ -42,7 +42,8 @@ pub(super) fn address_only_scalars(k: &Kernel) -> SecondaryMap<ScalarId, bool> {
             wires[*value] &= args.iter().all(|a| index(k.dtype(*a)));
         }
     });
-    // A selection between a loaded value and zero is a wire if its condition is a wire: it implements a guarded load.
+    // A selection between a loaded value and zero is a wire if its condition is a wire: such a selection implements a
+    // guarded load.
     visit(&k.body, &mut |stmt| {
         if let Stmt::Let { value, expr: Expr::Code(Code::Select, args) } = stmt
             && let [Arg::Scalar(on), _, Arg::Literal(zero)] = args[..]

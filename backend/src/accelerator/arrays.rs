@@ -58,8 +58,8 @@ impl Arrays {
     /// The address of the first array in the experiments of the TapeFlow paper's authors.
     pub const BASE: u64 = 0x80c0_0000;
 
-    /// Creates an empty map. Each array will follow the previous one, with `header` bytes before its elements and
-    /// `gap` bytes after them.
+    /// Creates an empty map. Each array is placed after the previous array, with `header` bytes before the elements and
+    /// `gap` bytes after the elements.
     pub fn bump(base: u64, header: u64, gap: u64) -> Arrays {
         Arrays { all: PrimaryMap::new(), next: base, header, gap }
     }

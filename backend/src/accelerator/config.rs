@@ -48,8 +48,8 @@ pub struct RunConfig {
     /// Whether arrays may overlap. If so, a loop that stores to an array or the tape reads arguments again in each
     /// iteration, and reloads the address of a record of a dynamic tape at each access.
     pub overlap: bool,
-    /// Whether the statistics count a reverse-phase read of an argument that the forward phase has also read as an
-    /// access to the tape.
+    /// Whether the statistics count a read of an argument in the reverse phase as an access to the tape, if the forward
+    /// phase has read the argument, too.
     pub again: bool,
 }
 
@@ -179,10 +179,11 @@ struct KeptArray {
     /// The bytes that an element of the array takes on the tape, at least `AddressMap::word`.
     place: u64,
     region: RegionId,
-    /// The simulated address of the region's first record, and the size of a record in bytes.
+    /// The region that holds the array: the simulated address of the first record (`base`), and the bytes of a record
+    /// (`step`).
     base: u64,
     step: u64,
-    /// The array's offset within a record in bytes, and the number of its elements in each record.
+    /// The array's part of each record: the offset in the record in bytes (`at`), and the number of elements.
     at: u64,
     elements: u64,
 }
@@ -330,8 +331,8 @@ impl Addresses {
         self.records.range(..=address).next_back().map(|(_, chunk)| chunk.pointer)
     }
 
-    /// Returns the simulated address of record `index` of a dynamic tape. Allocates chunks of the same sizes as
-    /// compiled code does.
+    /// Returns the simulated address of record `index` of a dynamic tape. Allocates chunks of the sizes that compiled
+    /// code uses.
     pub(super) fn record(
         &mut self,
         (program, layout): (&Program, &Layout),
@@ -353,7 +354,8 @@ impl Addresses {
     }
 }
 
-/// The kind of a step of a program: whether `RunConfig::prepared` may take it as done before the start.
+/// The kind of a step of a program. If `RunConfig::prepared` is set, steps that only fill or copy arrays count as done
+/// before the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
     /// Fills arrays that no earlier step touched with constants, or with parts of arguments.

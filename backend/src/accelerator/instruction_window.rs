@@ -39,7 +39,7 @@ pub(super) enum Task {
     Barrier(u32),
 }
 
-/// The kind of an access to the cache: whether it is to the tape, and how the tape is addressed.
+/// The kind of an access to the cache: an access to the tape, by one of two kinds of addresses, or to another array.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum AccessKind {
     /// An access to an array that is not on the tape.
@@ -165,7 +165,7 @@ impl Window {
         &mut self.layers[n]
     }
 
-    /// Makes the operation in slot `id` wait for the operation `token`, unless that one is finished.
+    /// Makes the operation in slot `id` wait for the operation `token`, unless `token` is finished.
     fn wait(&mut self, id: u32, token: Token) {
         if in_flight(&self.slots, token) {
             self.slots[token.slot as usize].waiters.push(id);

@@ -180,8 +180,8 @@ impl<'a> Issue<'a> {
         Ok(())
     }
 
-    /// Begins the reverse phase: from now on statistics count for it, and streams bring tape entries back to the
-    /// scratchpad.
+    /// Begins the reverse phase: from now on, events are counted in the statistics of the reverse phase, and streams
+    /// bring tape entries back to the scratchpad.
     pub(super) fn begin_reverse_pass(&mut self) -> Result<(), Problem> {
         self.phase = Phase::Reverse;
         self.pad.begin_reverse_pass();
@@ -192,7 +192,7 @@ impl<'a> Issue<'a> {
         self.route == Route::Scratchpad { ideal: true }
     }
 
-    /// Queues ready operations by the resource that each needs, and finishes those without latency at once.
+    /// Queues ready operations by the resource that each needs, and finishes operations without latency in this tick.
     fn queue_ready(&mut self) -> Result<(), Problem> {
         loop {
             while let Some(id) = self.ready.pop() {
@@ -469,7 +469,7 @@ impl<'a> Issue<'a> {
         self.events.push(Reverse((done, self.window.slot(id).sequence, id)));
     }
 
-    /// Extends the lifetimes of the results that an operation uses to this tick.
+    /// Counts the uses of an operation's operands: extends the lifetimes of these values to this tick.
     fn count_uses(&mut self, id: u32) {
         let counts = &mut self.counts[self.phase as usize];
         for operand in &self.window.slot(id).operands {
@@ -483,8 +483,8 @@ impl<'a> Issue<'a> {
         }
     }
 
-    /// Finishes an operation: releases its function unit or port, and makes the operations ready that waited only for
-    /// it.
+    /// Finishes an operation: releases its function unit or port, and marks as ready the operations that waited for no
+    /// other operation.
     fn finish(&mut self, id: u32) -> Result<(), Problem> {
         let number = self.window.slot(id).sequence as usize % REMEMBERED;
         self.values[number] = Value { until: self.now, used: false };
@@ -504,7 +504,8 @@ impl<'a> Issue<'a> {
         Ok(())
     }
 
-    /// Advances the clock to the next tick in which something can happen, and finishes the operations that end there.
+    /// Advances the clock to the next tick in which something can happen, and finishes the operations that end in that
+    /// tick.
     fn advance(&mut self) -> Result<(), Problem> {
         let again = self.again.then_some(self.now + 1);
         let ends = self.events.peek().map(|Reverse((tick, ..))| *tick);

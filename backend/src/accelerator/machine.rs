@@ -93,8 +93,8 @@ macro_rules! machine {
                 Machine { name: "fast".into(), $($field: $fast,)* ..Machine::blank() }
             }
 
-            /// Returns a machine with all numeric parameters 0, and the default latencies and energies; `parse` fills
-            /// it.
+            /// Returns a machine with all numeric parameters 0, and the default latencies and energies; `parse` then
+            /// sets the parameters that the text names.
             fn blank() -> Machine {
                 Machine {
                     name: String::new(),

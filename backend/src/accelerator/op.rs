@@ -38,8 +38,8 @@ pub struct Op<'a> {
     pub site: u32,
     /// The kind of work that the operation does, such as a computation or a load.
     pub work: Work,
-    /// The tokens of the operations whose results this operation uses. For a memory access: those that its address and
-    /// its stored value depend on.
+    /// The tokens of the operations whose results this operation uses. For a memory access: the tokens on which the
+    /// address and the stored value depend.
     pub operands: &'a [Token],
 }
 
@@ -103,15 +103,15 @@ pub struct Entry {
 /// The identity of the value of a tape entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EntryIdentity {
-    /// A value on the tape: the region of the block that stores the value, the value's index among those of the
-    /// block, and the number of the block's execution.
+    /// A value on the tape: the region of the block that stores the value, the value's index among the block's values,
+    /// and the number of the block's execution.
     Tape(RegionId, u64, u64),
     /// An array element that is not written between the phases: the array and the element's index. The value is not
     /// stored on the tape; the reverse phase reads it from the array. The forward phase's store only records the bits
     /// and costs nothing.
     Array(ArrayId, u64),
     /// An element that a stream brings from its array ([`Simulation::set_tiles`](super::Simulation::set_tiles)). The
-    /// address of the element serves as its bits, so that a load can check that it got the right element.
+    /// address of the element serves as its bits, so that a load can check that the scratchpad holds the right element.
     Streamed,
 }
 

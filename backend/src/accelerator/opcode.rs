@@ -38,7 +38,8 @@ macro_rules! opcodes {
         }
 
         impl Latencies {
-            /// The default latencies in ticks: those of gem5-SALAM as the TapeFlow paper's authors used it.
+            /// The default latencies in ticks: the latencies of gem5-SALAM, the simulator of the TapeFlow paper's
+            /// authors.
             pub const DEFAULTS: Latencies = Latencies([$($defaults,)*]);
             /// Our assumption of realistic hardware latencies, in ticks.
             pub const REALISTIC: Latencies = Latencies([$($realistic,)*]);

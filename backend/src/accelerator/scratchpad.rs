@@ -331,7 +331,8 @@ impl Scratchpad {
         Ok(())
     }
 
-    /// Loads a value from the layer (group of tape entries) in use. Fails if its bits are not those that were stored.
+    /// Loads a value from the layer (group of tape entries) in use. Fails if the loaded bits differ from the bits that
+    /// the program stored.
     pub(super) fn load(&self, entry: Entry) -> Result<(), Problem> {
         let (half, within) = self.find(entry.offset)?;
         let (state, words) = &self.halves[half];
@@ -343,7 +344,7 @@ impl Scratchpad {
         Ok(())
     }
 
-    /// Completes the transfer of a half's contents to memory: the half is empty then.
+    /// Completes the transfer of a half's contents to memory, and marks the half as empty.
     pub(super) fn arrived_in_memory(&mut self, half: usize) -> Result<(), Problem> {
         let (state, words) = &mut self.halves[half];
         let State::Leaving(tile) = *state else {
@@ -357,7 +358,7 @@ impl Scratchpad {
         Ok(())
     }
 
-    /// Completes the transfer of a half from memory: the half is full then.
+    /// Completes the transfer of a tile from memory to a half, and marks the half as full.
     pub(super) fn arrived_from_memory(&mut self, half: usize) -> Result<(), Problem> {
         let (state, words) = &mut self.halves[half];
         let State::Coming(tile) = *state else {

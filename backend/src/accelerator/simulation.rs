@@ -102,7 +102,8 @@ impl<'a> Simulation<'a> {
         }
         let Some(task) = self.task(op)? else { return Ok(Token::READY) };
         let counts = self.issue.counts();
-        // Do not count the operands of a layer: they only state an order; no value flows along them.
+        // Do not count the operands of a layer as uses of values: they only state after which operations the layer
+        // begins.
         let taken = if let Task::Layer(_) = task { &[] } else { op.operands };
         for operand in taken.iter().filter(|t| **t != Token::READY) {
             match operand.sequence >= self.began.1 {
@@ -205,8 +206,8 @@ impl<'a> Simulation<'a> {
         self.arrays.address(array, element).ok_or_else(missing)
     }
 
-    /// Returns the memory address of a tape value; on systems with a scratchpad only its number, which checks that it
-    /// exists.
+    /// Returns the memory address of a tape value; on systems with a scratchpad, which need no address, the index of
+    /// the value on the tape. Returns an error if there is no such value.
     fn tape_address(&self, identity: EntryIdentity) -> Result<u64, Problem> {
         let (region, value, execution) = match identity {
             EntryIdentity::Array(array, element) => return self.address(array, element),

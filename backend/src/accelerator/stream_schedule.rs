@@ -53,7 +53,7 @@ struct StreamedTiles {
     starts: Vec<u64>,
 }
 
-/// The streams of a run, and which of them each access belongs to.
+/// The streams of a run, and the stream to which each access belongs.
 #[derive(Default)]
 pub(super) struct StreamSchedule {
     streams: Vec<Stream>,
@@ -148,7 +148,7 @@ impl StreamSchedule {
         Some((stream, tile as u64, place))
     }
 
-    /// Returns the largest number of 8-byte words that a tile of the stream may have: those of half its scratchpad
+    /// Returns the largest number of 8-byte words that a tile of the stream may have: half of the stream's scratchpad
     /// entries.
     pub(super) fn tile_words(&self, stream: u32) -> usize {
         self.streams[stream as usize].slot.half as usize
@@ -260,8 +260,7 @@ impl Stream {
             None if stored => return Ok(moves),
             None => all,
         };
-        // Report a layer that comes too early or too late. The forward phase stores every layer, so it must not skip
-        // one.
+        // Report a layer that comes too early or too late. The forward phase stores every layer and must skip none.
         if end < next || stored && end > next || layer.is_some() && end >= all {
             let (read, last) = (self.read, self.last);
             return Err(Problem::internal(format!(

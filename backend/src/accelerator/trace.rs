@@ -240,11 +240,11 @@ struct Driver<'a> {
     before: bool,
     /// Whether the current block (a loop iteration or straight-line code) has used the tape.
     used: bool,
-    /// The tape values that this iteration has stored or loaded, by address: they are in registers, so they are not
-    /// loaded again.
+    /// The tape values that this iteration has stored or loaded, by address. These values are in registers, so the
+    /// iteration does not load them again.
     held: OrderedMap<u64, Token>,
-    /// The arguments that this iteration has loaded, by address: they are in registers until a store to an array that
-    /// may overlap them.
+    /// The arguments that this iteration has loaded, by address. These values are in registers until a store to an
+    /// array that may overlap the argument.
     arguments: OrderedMap<u64, Token>,
     /// The addresses of arguments that the forward phase has read; only collected if `RunConfig::again` is set.
     read: Option<OrderedSet<u64>>,

@@ -24,9 +24,9 @@ pub(super) enum Direction {
     Down,
 }
 
-/// The order in which some load and store sites access the elements with indices `least` to `most` of an array: each
-/// element once, in granules of `granule` elements (a *granule*: a run of elements that are accessed in any order
-/// among themselves before the next run).
+/// The order in which some load and store sites access the elements with indices `least` to `most` of an array, each
+/// element once. The sites access one *granule*, a run of `granule` elements, after the other. The elements within a
+/// granule are accessed in any order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Order {
     pub(super) direction: Direction,
@@ -37,8 +37,8 @@ pub(super) struct Order {
     pub(super) count: i64,
 }
 
-/// Returns the order in which the sites of one step access the elements of one array; `None` if the elements are not
-/// accessed in ascending or descending order of granules, or if an element may be accessed twice.
+/// Returns the order in which the sites of one step access the elements of one array. Returns `None` if an element may
+/// be accessed twice, or if the granules are accessed neither in ascending nor in descending order.
 pub(super) fn order(sites: &[&Site]) -> Option<Order> {
     let of = |site: &&Site| Some((site.loops.clone(), site.address.clone()?));
     let met = element_span(&sites.iter().map(of).collect::<Option<Vec<_>>>()?)?;
@@ -212,7 +212,8 @@ fn record_span_of_loop(sites: &[Access]) -> Option<RecordSpan> {
     let (mut step, mut inside) = (None, Vec::new());
     for (loops, address, per) in sites {
         let (rest, by) = address.without(outer.index);
-        // Return `None` unless each iteration advances by a whole number of records, the same for all sites.
+        // Return `None` unless each iteration advances by a whole number of records, and by an equal number at all
+        // sites.
         if by % per != 0 || *step.get_or_insert(by / per) != by / per {
             return None;
         }

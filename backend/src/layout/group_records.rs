@@ -76,8 +76,8 @@ fn joins(a: &Region, b: &Region) -> bool {
     a.read == b.read && a.records().is_some() && a.records() == b.records()
 }
 
-/// Returns the region unchanged if the reverse pass accesses its records in the order in which it reads each array;
-/// otherwise splits the region into one region for each array.
+/// Returns the region unchanged if the reverse pass accesses the records of the region in the order in which it reads
+/// the single arrays. Otherwise splits the region into one region for each array.
 fn together(sites: &Sites, region: Region) -> Vec<Region> {
     let Holds::Arrays { fields, records } = &region.holds else { return vec![region] };
     if fields.len() < 2 || in_order(sites, fields, region.read) || planted(Fault::RecordsMixed) {

@@ -16,8 +16,8 @@ use tapeloom_ir::fault::{Fault, planted};
 /// How a saved array is stored by the forward pass and read by the reverse pass.
 pub(super) struct ArrayAccesses {
     pub(super) read: Read,
-    /// The number of consecutive elements that the reverse pass reads together, in any order among themselves (1 if
-    /// it reads element by element).
+    /// The number of consecutive elements that the reverse pass reads together, in any order among themselves. The
+    /// granule is 1 if elements are read one by one in a fixed order.
     pub(super) granule: u64,
     /// The index of the last step of the program that loads from the array; `None` if no step does.
     pub(super) back: Option<usize>,

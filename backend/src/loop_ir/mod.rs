@@ -186,8 +186,8 @@ impl Program {
 pub struct Kernel {
     /// The name of the kernel, without `@`.
     pub name: String,
-    /// Whether the body replaces calls of this kernel ([`inline_bodies`](crate::passes::inline_bodies)): it is the
-    /// body of a loop or branch, which was lowered as a kernel for this purpose.
+    /// Whether the body replaces calls of this kernel ([`inline_bodies`](crate::passes::inline_bodies)): such a kernel
+    /// is the body of a loop or branch, lowered as a kernel in order to be inlined.
     pub inline: bool,
     /// A function that machine code calls instead of the body. The function computes the same results: it reads input
     /// 0, writes output 0 and uses the workspace as scratch memory.
@@ -334,7 +334,7 @@ pub(crate) const BUFFER_ALIGNMENT_BYTES: usize = size_of::<tapeloom_ir::Line>();
 /// The upper bound of argument numbers (2^24): a larger number would allocate memory for all numbers below it.
 const MOST_INPUTS: usize = 1 << 24;
 
-/// Returns the work of a block in units of one addition, given that of each callee: see [`Program::work`].
+/// Returns the work of a block in units of one addition; `callees` has the work of each callee. See [`Program::work`].
 pub(crate) fn work(body: &[Stmt], callees: &PrimaryMap<KernelId, u64>) -> u64 {
     let of_code =
         |shape: &Shape<'_>| shape.code.map_or(1, |code| u64::from(code.row().flops.max(1)));

@@ -46,7 +46,8 @@ impl Origins {
         Origins((!all.is_empty()).then_some(all))
     }
 
-    /// Returns the equations of this statement and then those of `other`, for a statement that does the work of both.
+    /// Returns the equations of `self` followed by the equations of `other`, for a statement that does the work of two
+    /// statements.
     #[must_use]
     pub fn united(&self, other: &Origins) -> Origins {
         match (&self.0, &other.0) {

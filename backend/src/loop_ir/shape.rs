@@ -41,7 +41,7 @@ pub enum Assign {
     Fold(Code),
 }
 
-/// The control flow of the inner blocks of a statement: which of them run, and how often.
+/// The control flow of a statement: which of its inner blocks run, and how often.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Flow {
     /// The statement has no inner blocks.
@@ -76,7 +76,7 @@ impl Flow {
 /// An effect of a statement, apart from computing scalars and accessing the elements of its operands.
 #[derive(Clone, Copy, Debug)]
 pub enum Effect<'a> {
-    /// The statement has no such effect.
+    /// The statement only computes scalars and accesses elements.
     None,
     /// The statement calls a kernel, which also uses its frame in the workspace.
     Call(&'a Call),

@@ -267,8 +267,8 @@ fn the_verifier_finds_faults() {
         ("%0: f64 = load b0[3]", "reaches elements 3..=3 of a buffer of 3"),
         ("for i0 in 4 { %0: f64 = load b0[i0] }", "reaches elements 0..=3 of a buffer of 3"),
         ("for i0 in 3 { %0: f64 = load b0[i0*-1] }", "reaches elements -2..=0"),
-        // Twice this reach is not representable in i128. It must be refused, and must not wrap to an address within
-        // the buffer.
+        // The largest index of this load, 2^128 - 4, is not representable in i128. The range of the index must
+        // saturate, and must not wrap around.
         (
             "for i0 in 18446744073709551615 { %0: f64 = \
              load b0[i0*9223372036854775807 + i0*9223372036854775807 + i0*4] }",
@@ -556,7 +556,7 @@ fn run_time_indices_want_a_proof() {
         // Must be accepted: accesses that never run need no proof.
         ("%0: f64 = load b0[99] if false", None),
         ("%0: bool = lt 1, 0 if %0 { %1: f64 = load b0[99] }", None),
-        // Indices of contractions and stores need the same proofs.
+        // Indices of contractions and stores must be proved to stay in bounds, like indices of loads.
         (
             "%0: i64 = load b1[0] %1: i64 = clamp 0, %0, 2 %2: i64 = mul %1, 5 \
              contract f64 2 x 2 x 2: b2[0; 2, 1] = b0[(%2); 5, 1] * b0[(%2); 5, 1]",

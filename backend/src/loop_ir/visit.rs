@@ -63,7 +63,7 @@ pub trait Rewriter {
         value
     }
 
-    /// Returns the replacement of a variable that a statement assigns; `_fresh` is true where it is declared.
+    /// Returns the replacement of a variable that a statement assigns; `_fresh` is true at the variable's declaration.
     fn var(&mut self, var: VarId, _fresh: bool) -> VarId {
         var
     }

@@ -28,7 +28,7 @@ use cranelift_entity::{PrimaryMap, SecondaryMap};
 use std::slice::from_ref;
 
 /// The least cost of a measured part, in operations of a vector lane: 2 microseconds at 16 per nanosecond, the rate of
-/// the fastest loops. Stopping a timer takes some 40 nanoseconds, so it slows a part down by at most 2 per cent.
+/// the fastest loops. Stopping a timer takes some 40 nanoseconds, so a timer slows its part down by at most 2 per cent.
 const LEAST_COST: u64 = 1 << 15;
 
 /// The assumed trip count of loops inside others whose trip count is known only at run time.

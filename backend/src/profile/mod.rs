@@ -26,7 +26,7 @@ use std::time::Duration;
 use tapeloom_ir::Loc;
 
 /// The time, calls and memory traffic of the parts of a compiled program: its loops, contractions and calls of
-/// routines. It prints as a table, the slowest part first, and can be drawn as a picture ([`Profile::svg`]).
+/// routines. A profile prints as a table, the slowest part first, and can be drawn as a picture ([`Profile::svg`]).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Profile {

@@ -17,7 +17,8 @@ pub(crate) const DONE: i32 = 0;
 /// The status of a call that panicked.
 pub(crate) const PANICKED: i32 = 1;
 
-/// The sizes and strides of a contraction, as its function reads them from memory; its `Batch` loops follow there.
+/// The sizes and strides of a contraction, in the form in which generated code stores them in memory. The contraction's
+/// `Batch` loops follow in memory.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Matrices {
@@ -267,9 +268,9 @@ impl<T> Matrix<T> {
     }
 }
 
-/// Computes a matrix product by the library, in the same way as the front-end crate `gemm`, which is not used because
-/// it also has complex numbers and half precision and takes long to compile. The destination is made column-major, and
-/// negative strides of the destination and along the terms are made positive.
+/// Computes a matrix product by the library, in the same way as the front-end crate `gemm`. That crate is not used
+/// because it takes long to compile: it also has complex numbers and half precision. The destination is made
+/// column-major, and negative strides of the destination and along the terms are made positive.
 ///
 /// # Safety
 /// The matrices lie in buffers that are valid for reads, and the destination for writes. The

@@ -78,8 +78,8 @@ impl Translator<'_, '_, '_> {
                     && self.registers(dtype).is_some() =>
             {
                 let Some((ty, count)) = self.registers(dtype) else { return Err(lost()) };
-                // Elements are aligned to their own size, but a vector of them need not be aligned to the vector's
-                // size.
+                // Elements are aligned to their own size, but a vector of elements need not be aligned to the vector's
+                // size. So the flags do not say `aligned`.
                 let mut flags = MemFlagsData::new().with_notrap();
                 if moves {
                     flags = flags.with_readonly().with_can_move();
@@ -203,8 +203,8 @@ impl Translator<'_, '_, '_> {
         }
     }
 
-    /// Returns the vector type of a dtype, and the number of such registers that hold one value in all lanes; `None` if
-    /// the dtype uses no vectors.
+    /// Returns the vector type of a dtype, and the number of registers of this type that hold a value's elements in all
+    /// lanes; `None` if the dtype uses no vectors.
     fn registers(&self, dtype: Dtype) -> Option<(Type, usize)> {
         let ty = self.vector(dtype)?;
         Some((ty, self.width() / ty.lane_count() as usize))

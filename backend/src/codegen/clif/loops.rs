@@ -499,7 +499,8 @@ impl Translator<'_, '_, '_> {
         }
     }
 
-    /// Ends a loop that swaps buffers: copies each buffer that is not in its original place back to it.
+    /// Ends a loop that swaps buffers: copies the contents of each buffer to the buffer's original memory, unless they
+    /// are already there.
     fn restore_buffers(&mut self, exchange: &Exchange) {
         for buffer in exchange.pairs.iter().flatten() {
             self.exchanged.swap_remove(buffer);
@@ -518,8 +519,8 @@ impl Translator<'_, '_, '_> {
             ExchangeState::All(mask) => {
                 let away = self.b.use_var(*mask);
                 let join = self.begin_if(away);
-                // This branch does not dominate the code after it: `inside` above 0 keeps values computed here from
-                // being reused there.
+                // This branch does not dominate the code after the branch. While `inside` is above 0, no address is
+                // recorded for reuse by later code.
                 self.inside += 1;
                 for pair in &exchange.pairs {
                     let [home, from] = pair.map(|b| self.original_address(b));

@@ -102,8 +102,8 @@ fn kernel(
     let first = if donated { Place::Donated { input: 0, output: 0 } } else { Place::Input(0) };
     let first = buffer(&mut k, Dtype::F64, Some(first));
     let second = buffer(&mut k, Dtype::I64, Some(Place::Input(1)));
-    // The memory of a donated argument becomes that of a result, so the kernel first copies the argument to a buffer
-    // that is only read afterwards.
+    // A donated argument lies in the memory of a result, so the kernel first copies the argument to a buffer that is
+    // only read afterwards.
     let (inputs, result) = match donated {
         true => ([buffer(&mut k, Dtype::F64, None), second], first),
         false => ([first, second], buffer(&mut k, Dtype::F64, Some(Place::Output(0)))),
@@ -741,8 +741,8 @@ fn random_recursive_kernels() {
         let what = format!("seed {seed}");
         for (list, simulated) in [(&NATIVE, false), (&AS_WRITTEN, true)] {
             let made = passed(list, &p, args, &want, &what, &mut changed);
-            // Passes may change the elements that were never written, and the program may copy such elements. So the
-            // changed program gives the expected results of the next comparison.
+            // A program may copy elements that were never written, and passes may change these elements. So evaluate
+            // the changed program for the expected results.
             let results = (eval(&made, args).unwrap(), take_recorded_calls());
             assert!(!contracts || results == want, "{what}\n{p}\n{made}");
             if simulated {

@@ -28,7 +28,8 @@ use tapeloom_ir::OrderedSet;
 /// The number of statements after a value's definition for which the value is assumed to be in a register.
 pub(super) const STATEMENTS_IN_REGISTER: usize = 100;
 
-/// The largest number of statements by which the computation of a value may be delayed without being pinned.
+/// If a value would be computed more than this number of statements after its definition, the value is pinned (computed
+/// at its definition).
 const LATE: usize = 50;
 
 /// The largest number of long-lived values and variables of a part (one function) for which nothing is spilled.
@@ -168,7 +169,8 @@ impl Walk<'_> {
     }
 }
 
-/// The variables that loops carry: of loops with more variables than registers (`crowded`), and of other loops.
+/// The variables that iterations of loops pass on: those of loops with more than `most` variables (`crowded`), and
+/// those of all other loops (`held`).
 #[derive(Default)]
 struct Variables {
     /// The largest number of variables of a loop that remain in registers: `held_variables` of the machine model.

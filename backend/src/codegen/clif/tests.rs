@@ -108,8 +108,8 @@ fn close(x: Literal, y: Literal, tolerance: f64) -> bool {
         && (a.is_nan() && b.is_nan() || (a - b).abs() <= tolerance * a.abs().max(b.abs()))
 }
 
-/// Checks that machine code agrees with the interpreter: contractions by the library within `tolerance`, all else
-/// in every bit.
+/// Checks that machine code agrees with the interpreter: results of the library's contractions within `tolerance`, all
+/// other results in every bit.
 #[track_caller]
 fn check(p: &Program, args: &[Tensor], tolerance: f64) {
     compare(p, args, &eval(p, args).unwrap(), tolerance, "");
@@ -453,8 +453,8 @@ impl Random {
 const SIZE: usize = 200;
 const DTYPES: [Dtype; 4] = [Dtype::F64, Dtype::F32, Dtype::I64, Dtype::Bool];
 
-/// A generator of random programs: nests of up to three loops with loads, codes, folds, guards and stores, also
-/// from and to the same buffer.
+/// A generator of random programs: nests of up to three loops with loads, codes, folds, guards and stores, some of
+/// which load from and store to one buffer.
 struct Generator {
     r: Random,
     m: Make,

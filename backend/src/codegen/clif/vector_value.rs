@@ -132,7 +132,7 @@ impl LaneBuilder<'_, '_, '_> {
         vector(self.vectors, dtype, self.width)
     }
 
-    /// Emits a scalar code by vector instructions; returns `None` if it has none.
+    /// Emits a scalar code by vector instructions; returns `None` if the code has no vector instructions.
     fn in_vectors(
         &mut self,
         code: Code,

@@ -424,8 +424,8 @@ pub(crate) enum Inst {
         to: Reg,
         n: usize,
     },
-    /// Sets the number of active elements for the instructions that follow. Only in a loop's last vector is it less
-    /// than the vector's length.
+    /// Sets the number of active elements for the instructions that follow. The number is less than the vector's length
+    /// only in a loop's last vector.
     Active {
         n: usize,
     },

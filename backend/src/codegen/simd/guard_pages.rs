@@ -1,8 +1,8 @@
 //! Tests of SIMD code between protected pages.
 //!
-//! The address sanitiser does not see generated code. So each array of a nest is placed at the end of its pages,
-//! and then at their beginning. The pages before and after are protected: an access to them ends the process.
-//! Elements that a mask excludes may have addresses there.
+//! The address sanitiser does not see generated code. So each test runs with each array at the end of its pages, and
+//! again with each array at the beginning of its pages. The pages before and after are protected: an access to them
+//! ends the process. Elements that a mask excludes may have addresses there.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 #![expect(unsafe_code, reason = "calls generated code beside pages that are protected")]

@@ -92,7 +92,7 @@ impl Iteration {
     const REORDER_BUFFER: usize = 320;
 
     /// Returns whether iterations are bound by latency. The reorder buffer overlaps some iterations, which share the
-    /// latency of one. The result is true if an iteration's share exceeds the time in which it keeps the vector units
+    /// latency of one. The result is true if this share exceeds the time in which an iteration keeps the vector units
     /// busy by more than a fifth.
     fn waits(self) -> bool {
         let latency = self.latency * self.operations.min(Iteration::REORDER_BUFFER);

@@ -62,8 +62,8 @@ pub(crate) fn allocate(program: &VectorProgram, vectors: &[u8], masks: &[u8]) ->
         let mut slots = 0;
         for i in intervals.iter().filter(|i| classes.contains(&program.regs[i.reg])) {
             active.retain(|a| {
-                // An interval that ends at this instruction does not overlap: the instruction may write its result to a
-                // register that it reads for the last time.
+                // An interval that ends at this instruction does not overlap the new interval: an instruction may write
+                // its result to the register of an operand that is read for the last time.
                 let open = a.end > i.start;
                 if !open && let Location::Register(r) = all.locations[a.reg] {
                     free.push(r);

@@ -35,7 +35,7 @@ pub(crate) enum Dependence {
     /// Different iterations access the same memory in every run in which the loop has at least two iterations. The
     /// text describes the two accesses.
     Always(String),
-    /// Different iterations may access the same memory; it depends on the run.
+    /// Whether different iterations access the same memory depends on the run, or is unknown.
     Maybe,
 }
 
@@ -113,8 +113,8 @@ pub(crate) fn folds(body: &[Stmt]) -> Vec<(VarId, Code)> {
 struct Variables {
     declared: OrderedSet<VarId>,
     set: OrderedSet<VarId>,
-    /// The variables declared outside the body into which it folds: the first folding code, and whether another code
-    /// folds into the variable, too.
+    /// The variables outside the body into which the body folds: the first folding code, and whether another code folds
+    /// into the variable, too.
     folds: OrderedMap<VarId, (Code, bool)>,
     read: OrderedSet<VarId>,
     /// Whether the body calls external functions or counts iterations (effects in program order), and
@@ -202,8 +202,8 @@ fn collide(
             let found = match overlap(kernel, store.held.buffer, other.held.buffer) {
                 Overlap::None => Dependence::Never,
                 Overlap::Partial => Dependence::Maybe,
-                // A store may meet itself at a data-dependent address: the lanes write one after the other, so the
-                // order of the writes is that of the iterations.
+                // Two lanes of one store may have equal data-dependent addresses: lanes write one after the other, in
+                // the order of the iterations.
                 Overlap::Identical
                     if in_lanes
                         && i == k
@@ -275,7 +275,7 @@ impl<'a> Survey<'a> {
     }
 
     /// Returns whether the accesses `store` and `other` to one array reach the same element in different iterations.
-    /// `certain` says that every iteration performs both, `itself` that they are one access.
+    /// `certain` is true if every iteration performs both accesses, and `itself` if both are one and the same access.
     fn collide(
         &self,
         store: &Access<'_>,

@@ -106,7 +106,7 @@ impl<'a> ValueRanges<'a> {
         if let Expr::Code(code, args) = expr {
             let args: Vec<Arg> = args.iter().map(|a| self.simplified(*a)).collect();
             let known = self.constant_or_operand(*code, &args).or_else(|| fold(*code, &args));
-            // Do not note a variable: it may have another value where the scalar is used.
+            // Do not note a variable: the variable may have another value at a use of the scalar.
             self.same[value] = known.filter(|a| !matches!(a, Arg::Var(_)));
         }
         self.define(value, expr);
@@ -181,7 +181,7 @@ impl<'a> ValueRanges<'a> {
     }
 
     /// Rewrites an integer comparison such as `i + c < 0` as a comparison of a loop index with a constant; `None` if
-    /// that is impossible or it already is one.
+    /// that is impossible or the comparison already has this form.
     pub(crate) fn compared(&self, code: Code, args: &[Arg]) -> Option<(Code, Arg, Arg)> {
         let [x, y] = *args else { return None };
         if !code.compares() || ![x, y].iter().all(|a| self.k.dtype(*a).is_integer()) {
@@ -320,7 +320,7 @@ impl<'r, 'a> Search<'r, 'a> {
                 self.assume(*y, false);
             }
             (Code::Not, [x]) => self.assume(*x, !holds),
-            // The negation of `x < y` is `y <= x`, and that of `x <= y` is `y + 1 <= x`.
+            // The negation of `x < y` is `y <= x`, and the negation of `x <= y` is `y + 1 <= x`.
             (Code::Lt, [x, y]) if holds => self.ordered(*x, *y, 1),
             (Code::Lt, [x, y]) => self.ordered(*y, *x, 0),
             (Code::Le, [x, y]) if holds => self.ordered(*x, *y, 0),
@@ -440,8 +440,8 @@ impl<'r, 'a> Search<'r, 'a> {
     fn range(&mut self, sum: &Sum) -> Interval {
         let least = self.least(sum, &mut SmallVec::new());
         let most = match sum.checked_times(-1) {
-            // The upper bound is the negated lower bound of the negated sum. A saturated lower bound means that there
-            // is none; then the upper bound saturates, too.
+            // The upper bound is the negated lower bound of the negated sum. A saturated lower bound means that the sum
+            // is unbounded; then the upper bound saturates, too.
             Some(negative) => self.least(&negative, &mut SmallVec::new()).saturating_neg(),
             None => sum.interval(|atom| self.atom(atom)).most,
         };

@@ -525,8 +525,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         };
         let operands: Vec<_> = call.operands.iter().map(&mut pointer).collect::<Result<_, _>>()?;
         let outputs: Vec<_> = call.outputs.iter().map(&mut pointer).collect::<Result<_, _>>()?;
-        // Report the addresses of the views as a branch: the call must wait for them, as a branch waits for its
-        // condition.
+        // Report the addresses of the views as a branch: the call must wait for them, like a branch for its condition.
         self.observer.branch(&marks)?;
         if let Some(shadow) = &mut self.shadow {
             for (v, (first, _)) in call.operands.iter().zip(&operands) {
@@ -575,8 +574,8 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         // been computed, and takes no time.
         self.observer.branch(&all)?;
         let results = self.observer.external(&c.signature, &operands)?;
-        // The scratch memory, the last result of a routine, is missing in `results`: it is never read, so it is not
-        // written.
+        // The scratch memory, the last result of a routine, is missing in `results`. No statement reads the scratch
+        // memory, so it need not be written.
         for (v, y) in c.outputs.iter().zip(results) {
             let mut marks = Marks::<O::Mark>::new();
             let first = f.address(&v.at, &mut marks);

@@ -21,8 +21,8 @@ pub(super) struct LaneAccumulators<M> {
 }
 
 impl<M: Copy + Default> LaneAccumulators<M> {
-    /// Creates the accumulators of a loop, each with the neutral element of the code that folds into it; none without
-    /// lanes.
+    /// Creates the accumulators of a loop, each with the neutral element of the code that folds into its variable. A
+    /// loop without lanes has no accumulators.
     pub(super) fn of(
         vars: &PrimaryMap<VarId, Dtype>,
         body: &[Stmt],

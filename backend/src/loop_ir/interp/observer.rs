@@ -31,7 +31,7 @@ pub(crate) enum Site {
     Contract(u32, u32),
 }
 
-/// One memory access of a run, as the observer gets it.
+/// One memory access of a run, as reported to the observer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MemoryAccess {
     /// The version of the accessed buffer, as the statement names it.

@@ -227,8 +227,8 @@ impl<'a> Shadow<'a> {
         Ok(())
     }
 
-    /// After a callee that began at time `began` has returned, tags element `i` of a result as the caller's, if the
-    /// callee has written it.
+    /// After a callee that began at time `began` has returned, tags element `i` of a result with the caller's version,
+    /// if the callee has written the element.
     pub(super) fn adopt_results(
         &mut self,
         held: BufferVersion,

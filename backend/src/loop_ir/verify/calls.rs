@@ -81,7 +81,7 @@ impl Verifier<'_> {
                 c.frame, callee.workspace, self.p.workspace
             ));
         }
-        // An operand that is donated lies in the memory of its result, so it is not checked for overlap.
+        // A donated operand lies in the memory of its result, so donated operands are not checked for overlap.
         let mut donated = vec![false; c.operands.len()];
         for b in callee.buffers.values() {
             let Place::Donated { input, output } = b.place else { continue };
@@ -150,8 +150,8 @@ impl Verifier<'_> {
         }
     }
 
-    /// Returns the range of bytes that an access may touch: that of the whole buffer if the address is not constant.
-    /// `None` if it touches none.
+    /// Returns the range of bytes that an access may touch: the whole buffer if the address is not constant, and `None`
+    /// if the access touches no byte.
     fn bytes(&self, a: &Access<'_>) -> Option<(Place, i128, i128)> {
         let b = self.p.buffers.get(a.held.buffer)?;
         if a.reach.iter().any(|(n, _)| *n == 0) {

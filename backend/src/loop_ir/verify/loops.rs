@@ -76,7 +76,8 @@ impl Verifier<'_> {
                 self.error(format!("{} or {} does not exist", input.buffer, output.buffer));
                 continue;
             };
-            // If `output` continues `input`, it already has the elements of `input`, so iterations need not write it.
+            // If the version `output` continues `input`, `output` already has the elements of `input`, so iterations
+            // need not write any.
             let versions = &self.p.versions[output.buffer];
             let own = output.version.checked_sub(1).and_then(|n| versions.get(n as usize));
             let goes_on = input.buffer == output.buffer

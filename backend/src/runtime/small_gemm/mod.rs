@@ -1,11 +1,11 @@
 //! Contractions with a fixed order of summation, as functions that generated code calls: thin matrices.
 //!
 //! In a matrix-vector product, or in an outer product that is added to a matrix, every element is read once or twice,
-//! so packing, as a matrix library does it, costs more than it saves, and the speed depends on the vector width.
-//! There is one version for each instruction set. All versions add the same terms in the same order, which the
+//! so the packing that a matrix library does costs more than it saves. The speed depends on the vector width. There is
+//! one version for each instruction set. All versions add the same terms in the same order, which the
 //! [`Contract`](crate::loop_ir::Contract) states ([`Sums::Lanes`](crate::loop_ir::Sums)). No operation is fused or
-//! regrouped, and each product and each sum is rounded separately (IEEE 754). So the bits are those of the
-//! interpreter on every machine.
+//! regrouped, and each product and each sum is rounded separately (IEEE 754). So the bits are those of the interpreter
+//! on every machine.
 //!
 //! ```text
 //! one accumulator        y[j .. j+8] += x[k] w[k, j .. j+8]           columns in vector lanes    `columns`

@@ -231,8 +231,8 @@ impl Generator<'_> {
         body.push(self.plain(i, terms, outer));
     }
 
-    /// Generates an inner loop that computes the same values in every iteration of the outer loop, if nothing
-    /// writes its inputs.
+    /// Generates an inner loop that computes the same values in every iteration of the outer loop, if nothing writes
+    /// the arrays that the inner loop reads.
     fn in_common(&mut self, body: &mut Vec<Stmt>) {
         let (i, j) = (self.index(), self.index());
         let (m, n) = (self.r.of(&[1, 4, 6]), self.r.of(&[1, 3, self.size]));

@@ -40,8 +40,8 @@ impl Select<'_> {
             Some(arg) if self.inside(arg) => {
                 let computed = self.arg(arg)?;
                 let reg = computed.at(0);
-                // An index that was computed before the loop with lanes is added to the stream's pointer, once, before
-                // the loop.
+                // An index that was computed before the loop with lanes is added to the stream's pointer (the base
+                // address of the access), once, before the loop.
                 let found = self.lanes.is_none() || reg.index() < self.before.1;
                 if computed.uniform && found && !self.homes.contains(&reg) {
                     stream.computed = Some((reg, size));
@@ -106,8 +106,8 @@ impl Select<'_> {
         Ok(Val { regs, uniform: false })
     }
 
-    /// Returns the address of vector number `unit` of the strip, and the arrangement of that vector's elements in
-    /// memory.
+    /// Returns the address of vector number `unit` of the strip (the vectors of one iteration), and the arrangement of
+    /// that vector's elements in memory.
     fn unit(
         &self,
         (at, stride, offsets): &(At, i64, Option<Val>),
@@ -151,7 +151,7 @@ impl Select<'_> {
         let uniform = single || (one && guard.as_ref().is_none_or(|g| g.uniform));
         let units = if uniform { 1 } else { self.lanes.map_or(1, |s| s.units) };
         let n = if uniform { 1 } else { self.lanes.map_or(1, |s| s.n) };
-        // If all lanes access one element, restrict the guard to active lanes: it may hold for an inactive lane
+        // If all lanes access one element, restrict the guard to active lanes: the guard may hold for an inactive lane
         // although the element is out of bounds.
         let active =
             (one && !uniform).then(|| self.make(Class::Mask, |to| Inst::ActiveMask { to, n }));

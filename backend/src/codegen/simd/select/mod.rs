@@ -119,7 +119,8 @@ pub(crate) fn select(
     s.finish()
 }
 
-/// A value during selection: one virtual register for every vector of a strip, or one register if it is uniform.
+/// A value during selection: one virtual register for every vector of a strip (the vectors of one iteration), or one
+/// register for a uniform value.
 #[derive(Clone, Debug)]
 struct Val {
     regs: SmallVec<[Reg; 2]>,
@@ -131,7 +132,8 @@ impl Val {
         Val { regs: smallvec![reg], uniform: true }
     }
 
-    /// Returns the register of vector number `unit` of the strip; a uniform value has one register for all vectors.
+    /// Returns the register of vector number `unit` of the strip (the vectors of one iteration); a uniform value has
+    /// one register for all vectors.
     fn at(&self, unit: usize) -> Reg {
         if self.uniform { self.regs[0] } else { self.regs[unit] }
     }
@@ -382,7 +384,7 @@ impl Select<'_> {
         }
     }
 
-    /// Copies a value to new registers if it is in the registers of a variable, which may change. (A code without
+    /// Copies a value to new registers if its registers are those of a variable, which may change. (A code without
     /// effect, such as a conversion to the same type, returns the registers of its operand.)
     fn own(&mut self, x: Val) -> Val {
         if !x.regs.iter().any(|reg| self.homes.contains(reg)) {

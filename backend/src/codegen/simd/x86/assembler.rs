@@ -31,8 +31,8 @@ pub(crate) struct Assembler {
     failed: Option<String>,
 }
 
-/// The placeholder for the distance to a constant, in bytes; `finish` replaces it. It fits in 32 bits after the
-/// subtraction of any instruction's address.
+/// The placeholder for the distance to a constant, in bytes; `finish` replaces the placeholder. Less the address of any
+/// instruction, the placeholder fits in 32 bits.
 const FAR: i64 = 1 << 30;
 
 /// The alignment of the constants after the code, in bytes.

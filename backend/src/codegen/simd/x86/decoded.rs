@@ -1,4 +1,4 @@
-//! Checks of generated SIMD code: it is decoded, and may contain only expected instructions.
+//! Checks of generated SIMD code: the bytes are decoded, and only expected instructions are allowed.
 //!
 //! The address sanitiser does not see generated code, so this test checks the instructions instead. There is no
 //! legacy SSE, which would wait for the upper halves of registers; no instruction changes the state of the machine;

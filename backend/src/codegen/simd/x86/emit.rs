@@ -334,8 +334,8 @@ impl Emit<'_> {
         }
     }
 
-    /// Returns the number of the vector register that holds a value. If the value has no register, loads it into
-    /// register `scratch` and returns that.
+    /// Returns the number of the vector register that holds a value. If the value has no register, loads the value into
+    /// register `scratch` and returns `scratch`.
     pub(super) fn vector(&mut self, reg: Reg, scratch: u8) -> u8 {
         match self.allocation.locations[reg] {
             Location::Register(r) => return r,

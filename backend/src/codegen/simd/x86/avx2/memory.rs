@@ -108,7 +108,7 @@ impl Emit<'_> {
     }
 
     fn gather(&mut self, ty: Ty, r: u8, at: &At, access: Access, guard: Option<Reg>) {
-        // The gather instruction clears its mask register, so give it a copy of the mask.
+        // The gather instruction clears its mask register, so give the instruction a copy of the mask.
         match self.allowed(ty, guard) {
             None => self.all_bits(EXTRA),
             Some(mask) => self.copy_whole(EXTRA, mask),

@@ -397,8 +397,8 @@ impl Emit<'_> {
     }
 
     /// Emits the maximum or minimum of floats, with +0 above -0. The machine's instruction returns its second operand
-    /// if both operands are zeros. So it runs in both orders, and the results are combined by bitwise and (maximum) or
-    /// or (minimum).
+    /// if both operands are zeros. So the code runs the instruction with both orders of the operands, and combines the
+    /// results by a bitwise `and` (maximum) or `or` (minimum).
     fn extreme(&mut self, largest: bool, ty: Ty, r: u8, x: u8, y: u8) {
         let (operation, join) = if largest {
             (Operation::Largest, Operation::And)

@@ -100,7 +100,7 @@ impl Emit<'_> {
             Access::Strided(_) | Access::Indexed(_) => {
                 let mask = self.access_mask(ty.n, guard).unwrap_or(ACTIVE);
                 // Elements that are not loaded must be zero, and the gather instruction clears its mask register, so
-                // give it a copy.
+                // give the instruction a copy of the mask.
                 if mask != Register::K1 {
                     self.put(Instruction::with2(Code::VEX_Kmovw_kr_km16, Register::K1, mask));
                 }
