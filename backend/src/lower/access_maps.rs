@@ -104,8 +104,9 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Returns, for each axis of `from`, the axis of `to` with the same index under a row-major reshape, if there
-/// is one: axis 2 of `[2,3,4]` is axis 1 of `[6,4]`, its other axes have none.
+/// Returns, for each axis of `from`, the axis of `to` with the same index under a row-major reshape, if there is such
+/// an axis. For example, axis 2 of `[2,3,4]` has the same index as axis 1 of `[6,4]`, and axes 0 and 1 of `[2,3,4]`
+/// have no counterpart.
 pub(crate) fn equal_axes(from: &[usize], to: &[usize]) -> CandidateAxes {
     let mut same: CandidateAxes = SmallVec::from_elem(None, from.len());
     let (mut i, mut j) = (0, 0);

@@ -103,7 +103,8 @@ pub(crate) fn copied(graph: &Graph) -> BTreeSet<(NodeId, usize)> {
     operands.filter(no_matrix).filter_map(|(id, slot)| worth_copying(graph, id, slot)).collect()
 }
 
-/// Returns whether a contraction is large, and each of its operands is a matrix in memory or will be copied into one.
+/// Returns whether a contraction is large enough for the matrix library, and whether each operand is a matrix in memory
+/// or will be copied into a matrix.
 pub(crate) fn selected(graph: &Graph, id: NodeId) -> bool {
     let is_matrix = |slot: usize| {
         strided(graph, graph.nodes[id].operands[slot]).is_some()

@@ -323,8 +323,8 @@ mod tests {
         }
     }
 
-    /// Equal equations share a kernel, different equations have different ones, and an equation without
-    /// elements has none: the program's five equations need three.
+    /// The program's five equations must need three kernels: equal equations share a kernel, and an equation without
+    /// elements needs none.
     #[test]
     fn equal_routines_are_one_kernel() {
         let text = "func @inner(%0: f64[9]) -> (f64[9]) {

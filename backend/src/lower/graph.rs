@@ -378,7 +378,7 @@ impl Graph {
                 }
             }
         }
-        // A region writes all its results, so if its first result is live, all its results are.
+        // A region writes all its results, so if one result is live, all are live.
         for (id, node) in &self.nodes {
             if let Some(first) = node.first_result() {
                 live[id] = live[first];

@@ -63,7 +63,7 @@ impl FusionState<'_> {
         Ok(())
     }
 
-    /// Emits the loop over the new elements of update `id`, which stores each of them.
+    /// Emits a loop that stores the new elements of update `id`, one in each iteration.
     fn updates(&mut self, id: NodeId) -> Result<(), Problem> {
         self.computing = Some(id);
         let graph = self.graph;

@@ -390,7 +390,7 @@ fn places_that_are_read_and_written_copy_no_array() {
   %6: f64[40] = dynamic_update_slice %5, %3, %2
   return %6
 }",
-        // This body is that of the gradient of one element: the new element depends on the old one.
+        // This body is the gradient of one element, in which the new element depends on the old one.
         "func @iteration(%0: f64[40], %1: i64[]) -> (f64[40]) {
   %2: f64[1] = broadcast{shape=[1], dims=[]} 0.0
   %3: f64[40] = dynamic_update_slice %0, %2, %1
@@ -460,7 +460,7 @@ func @iteration(%0: f64[40], %1: i64[]) -> (f64[40]) {
     }
 }
 
-/// A caller passes arrays without later readers to be overwritten, and copies of all others.
+/// A caller must pass arrays without later readers to be overwritten, and must pass copies of all other arrays.
 #[test]
 fn calls_update_dead_operands_in_place() {
     let functions = "

@@ -100,7 +100,7 @@ fn last_taker(
     later.fold(from, |end, n| if takes_over[n] == Some(end) { n } else { end })
 }
 
-/// Checks the invariants of the loop trees. The error names the first broken ones.
+/// Checks the invariants of the loop trees. The error names the first invariants that are broken.
 ///
 /// # Errors
 /// [`tapeloom_ir::Kind::Internal`] if an invariant is broken.

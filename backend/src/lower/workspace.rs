@@ -220,8 +220,8 @@ mod tests {
 
     #[test]
     fn lives_that_meet_never_overlap() {
-        // The lifetimes come from a fixed sequence of pseudo-random numbers, so every run of the test has the same
-        // ones.
+        // The lifetimes come from a fixed sequence of pseudo-random numbers, so they are the same in every run of the
+        // test.
         let mut state = 1u64;
         let mut random = |n: u64| {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);

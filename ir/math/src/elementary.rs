@@ -137,7 +137,8 @@ impl<const TWICE: i32> Parted for HalfPow<TWICE> {
         if TWICE < 0 {
             y = one / y;
         }
-        // One factor after the other: their product may overflow or underflow where the power does not.
+        // Multiply by one factor after the other: the product of the factors may overflow or underflow where the power
+        // does not.
         for _ in 0..TWICE.unsigned_abs() / 2 {
             y = if TWICE < 0 { y / x } else { y * x };
         }

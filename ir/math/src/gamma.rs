@@ -31,8 +31,8 @@ pub fn lgamma(x: f64) -> f64 {
     }
 }
 
-/// Returns the root of `ln |Γ|`, as a sum of two doubles, that is so close to `x` that the terms of the usual
-/// formula would cancel; `None` if there is none.
+/// Returns the root of `ln |Γ|` next to `x`, as a sum of two doubles. Returns `None` unless `x` is so close to a root
+/// that the terms of the usual formula would cancel.
 fn lgamma_root(x: f64) -> Option<(f64, f64)> {
     if !(-18.0 < x && x < -2.0) {
         return None;

@@ -124,8 +124,9 @@ impl PartedPair for Atan2 {
         y.abs().le(largest) & x.abs().le(largest)
     }
 
-    /// Computes the arctangent t of the smaller coordinate over the larger one. The angle of the point (|x|, |y|) is t or
-    /// π/2 - t, and that of the point (x, |y|) is this angle or π minus it.
+    /// Computes the arctangent t of the smaller coordinate over the larger one. The angle of the point (|x|, |y|) is t
+    /// or π/2 - t. The angle of the point (x, |y|) is the same angle for positive x, and π minus that angle for
+    /// negative x.
     #[inline(always)]
     fn straight<N: Number>(y: N, x: N) -> N {
         let [zero, one] = [N::Float::ZERO, N::Float::ONE].map(N::of);

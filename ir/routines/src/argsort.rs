@@ -471,7 +471,8 @@ fn radix(words: &mut [u64], other: &mut [u64], counts: &mut [u32], from: u32, bi
     }
 }
 
-/// Sorts words like [`radix`], but without partitioning them: digit by digit, from the least significant one on.
+/// Sorts words like [`radix`], but without partitioning the words. It sorts by one digit after the other, from the
+/// least significant digit on.
 fn by_digits(words: &mut [u64], other: &mut [u64], counts: &mut [u32], from: u32, bits: u32) {
     let digits = bits.div_ceil(DIGIT);
     if digits == 0 {

@@ -57,8 +57,8 @@ impl Routine {
     }
 }
 
-/// Returns the number of operations of an LU factorisation, which is half of that of a QR factorisation without
-/// `q`: `k^2 (l - k/3)`, where `k` is the shorter side and `l` the longer one.
+/// Returns the number of operations of an LU factorisation: `k^2 (l - k/3)`, where `k` is the shorter side and `l` the
+/// longer side. A QR factorisation without `q` takes twice this number.
 fn factor_flops(m: usize, n: usize) -> f64 {
     let (long, short) = (m.max(n) as f64, m.min(n) as f64);
     short * short * (long - short / 3.0)

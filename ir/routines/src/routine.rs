@@ -92,7 +92,7 @@ pub enum Routine {
         lower: bool,
         /// Whether the system is `t^T x = b` instead of `t x = b`.
         transposed: bool,
-        /// Whether the diagonal is taken as ones and not read.
+        /// Whether the diagonal of `t` is not read, and ones are used instead.
         unit_diagonal: bool,
     },
     /// `lower[n], diagonal[n], upper[n], b[n, columns] -> x[n, columns]` with

@@ -48,7 +48,7 @@ pub fn verify(module: &Module, id: FuncId) -> Vec<VerifyError> {
     verify_function(module, module.function(id))
 }
 
-/// Checks a function that is not in the module yet, but whose callees are.
+/// Checks a function that is not in the module yet. The functions that it refers to must be in the module.
 pub(crate) fn verify_function(module: &Module, f: &Function) -> Vec<VerifyError> {
     let mut v =
         Verifier { module, f, linearity: SecondaryMap::with_default(None), errors: Vec::new() };

@@ -136,8 +136,8 @@ impl Tensor {
         self.literals().map(Literal::to_f64)
     }
 
-    /// Returns a tensor of the same dtype and shape with each element replaced by `f` of it. The result of `f` is
-    /// rounded to f32, truncated to an integer, or compared with 0 for `bool`, as the dtype is.
+    /// Returns a tensor of the same dtype and shape, with `f` applied to each element. The result of `f` is converted
+    /// to the dtype: rounded to f32, truncated to an integer, or compared with 0 for `bool`.
     ///
     /// ```
     /// use tapeloom_ir::Tensor;

@@ -58,12 +58,12 @@ impl fmt::Debug for Tensor {
     }
 }
 
-/// The indices of one axis that are shown, with `None` in place of the omitted ones.
+/// The indices of one axis that are shown. One `None` stands for all omitted indices.
 type Shown = Vec<Option<usize>>;
 
 /// One row of the output: the elements along the innermost axis, or the dots in place of omitted rows.
 struct Row {
-    /// The row-major positions, in the tensor, of the row's elements, with `None` in place of the omitted ones.
+    /// The row-major positions, in the tensor, of the row's elements. One `None` stands for all omitted elements.
     items: Shown,
     /// The number of blanks before the row, and the number of opening brackets after these blanks.
     indent: usize,

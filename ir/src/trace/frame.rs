@@ -389,7 +389,8 @@ impl Trace {
         self.push(Diagnostic { problem, at, notes, context: Vec::new() });
     }
 
-    /// Stores a diagnostic with the transforms under way, unless an equal one is stored, or `MOST_DIAGNOSTICS` are.
+    /// Stores a diagnostic with the transforms under way. Drops the diagnostic if an equal one is stored already, or if
+    /// `MOST_DIAGNOSTICS` diagnostics are stored.
     pub(super) fn push(&mut self, mut diagnostic: Diagnostic) {
         if diagnostic.context.is_empty() {
             diagnostic.context = self.frames.iter().rev().map(|f| f.context).collect();

@@ -244,7 +244,7 @@ pub fn capture(tensor: &Tensor, at: Loc) -> Handle {
     with_trace(|t| t.capture(tensor, at)).unwrap_or(escaped_placeholder(at))
 }
 
-/// Returns whether a handle stands for a captured tensor. Nothing is differentiated with respect to these.
+/// Returns whether a handle stands for a captured tensor. No derivative is taken with respect to captured tensors.
 pub fn is_data(h: Handle) -> bool {
     with_trace(|t| t.is_data(h)).unwrap_or(false)
 }

@@ -106,7 +106,8 @@ fn read(
                 let side = |pair: &(usize, usize)| if k == 0 { pair.0 } else { pair.1 };
                 let own =
                     |pairs: &[(usize, usize)], axis| pairs.iter().position(|p| side(p) == axis);
-                // Axes of a product's result: batch axes, free axes of the left operand, free axes of the right one.
+                // The axes of a product's result are the batch axes, then the free axes of the left operand, then the
+                // free axes of the right operand.
                 let shared = batch.len() + contract.len();
                 let mut free = match k {
                     0 => batch.len(),

@@ -1,5 +1,6 @@
-//! Transposition of a linear function: `transpose` maps `(k; dx -o dy)` to `(k; ct of dy -o ct of dx)`, where `k` are
-//! the ordinary parameters. dx -o dy) -> (k; ct of dy -o ct of dx)`.
+//! Transposition of a linear function. The transpose maps the ordinary parameters `k` and the cotangent of `dy` to the
+//! cotangent of `dx`. As a type, `transpose : (k; dx -o dy) -> (k; ct of dy -o ct of dx)`. ct of dy -o ct of dx)`,
+//! where `k` are the ordinary parameters. dx -o dy) -> (k; ct of dy -o ct of dx)`.
 //!
 //! A linear program is a graph of linear maps; its transpose is the same graph with every edge reversed. The
 //! linear equations are visited in reverse, each through its primitive's transpose rule, and the cotangents of
@@ -74,7 +75,8 @@ pub(crate) fn derive(
         }
     }
     for i in order.into_iter().rev() {
-        // Copy the equations, not linear ones, whose results the next linear equation is the first to need.
+        // Copy the ordinary (not linear) equations that are due here: the next linear equation is the first to need
+        // their results.
         for i in due.next().unwrap_or_default() {
             let e = &f.equations[i];
             let made = b.copy(&f, i, known.all(&e.operands));
@@ -100,8 +102,8 @@ pub(crate) fn derive(
             _ => Arg::Known(known.read(*a)),
         };
         let args: Vec<Arg> = e.operands.iter().map(arg).collect();
-        // Move the running total of each operand's cotangent into the rule and back out, so that the rule can add
-        // to it in place. If the equation reads a value at two operands, the total moves in at one of them.
+        // Move the running total of each operand's cotangent into the rule and back out, so that the rule can add to it
+        // in place. If two operands of the equation are the same value, the total moves in at one of the two operands.
         let mut into = Cotangents { negated, ..Cotangents::default() };
         for (k, a) in e.operands.iter().enumerate() {
             let here = |v: &ValueId| linear[*v] && b.with_module(|m| moves_in(m, e, *v)) == Some(k);

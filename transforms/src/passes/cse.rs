@@ -18,7 +18,8 @@ pub(crate) const PASS: Pass = Pass {
     run: Run::Function(|_, module, f| cse(module, f)),
 };
 
-/// Returns a copy of function `id` in which each pure equation equal to an earlier one is replaced by that one.
+/// Returns a copy of function `id` without pure equations that equal an earlier equation; the outputs of the earlier
+/// equation replace theirs.
 pub(crate) fn cse(module: &mut Module, id: FuncId) -> Result<FuncId, Problem> {
     let f = module.get(id);
     let mut seen: OrderedMap<(Op, Operands), Atoms> = OrderedMap::default();

@@ -45,8 +45,8 @@ pub(crate) type Rewrite = fn(&mut dyn Regions, &mut Module, FuncId) -> Result<Fu
 pub(crate) enum Run {
     /// The pass rewrites one function; the driver applies it to each function, the outermost first.
     Function(Rewrite),
-    /// The pass visits the functions itself, innermost first, with the facts about their arguments at each equation
-    /// that runs them.
+    /// The pass visits all functions of the program itself, innermost first. For each equation that runs a function, it
+    /// uses the facts about the arguments.
     Program(Rewrite),
 }
 

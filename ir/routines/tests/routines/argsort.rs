@@ -135,7 +135,7 @@ fn integers_are_in_order() {
     }
 }
 
-/// Tests rows in which every element comes before all elements to its left, and rows in which none does. The
+/// Tests rows in which every element comes before all elements to its left, and rows in which no element does. The
 /// indices must equal those of the comparison sort.
 #[test]
 fn ascending_and_descending_rows() {

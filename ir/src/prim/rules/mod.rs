@@ -124,7 +124,7 @@ impl Accumulator {
 pub struct Cotangents {
     /// Per operand: the sum of the contributions from the operand's uses that the reverse pass has visited so far.
     pub total: SmallVec<[Option<Accumulator>; 2]>,
-    /// Whether the rule was given the negated cotangents. Then its contributions are the negated ones, too.
+    /// Whether the rule was given the negated cotangents. If so, the contributions that it adds are negated as well.
     pub negated: bool,
 }
 

@@ -91,7 +91,7 @@ impl Within<'_> {
         self.starts.iter().map(|start| start.unwrap_or(zero)).collect()
     }
 
-    /// Returns the axes with a start, and a vector of these starts, as gathers and scatters take them.
+    /// Returns the axes that have a start, and a vector of their starts, in the form that gathers and scatters take.
     pub(crate) fn indices(&self, b: &Builder<'_>) -> (Vec<usize>, Atom) {
         let axes = (0..self.starts.len()).filter(|k| self.starts[*k].is_some()).collect();
         (axes, vector(b, &self.starts.iter().flatten().copied().collect::<Vec<_>>()))

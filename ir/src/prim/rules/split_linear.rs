@@ -243,8 +243,8 @@ pub(crate) fn present(
     Ok(Present { function: Some(function), nonzero })
 }
 
-/// Returns, per result of a function whose parameters behind the first `known` ones are linear, whether
-/// the result may be nonzero, that is, whether it depends on a linear parameter.
+/// Returns, per result of a function, whether the result may be nonzero, that is, whether it depends on a linear
+/// parameter. The first `known` parameters are not linear, and all others are.
 pub(crate) fn depends(m: &Module, f: FuncId, known: usize) -> Result<Vec<bool>, Problem> {
     let params = m.function(f).all_params().count();
     let role = |i: usize| if i < known { Linearity::Constant } else { Linearity::Linear };
@@ -305,8 +305,8 @@ fn apart_in_calls(
     if changed { m.add(copy) } else { Ok(id) }
 }
 
-/// Returns a function like `f` in which the equations of the ordinary results stand before those of the linear results.
-/// If `f` does not list all ordinary results before the linear ones, returns `f` unchanged.
+/// Reorders the equations of a function such that those of the ordinary results come before those of the linear
+/// results. If `f` does not list all ordinary results before the linear results, returns `f` unchanged.
 fn ordinary_results_first(
     regions: &mut dyn Regions,
     m: &mut Module,

@@ -155,7 +155,7 @@ impl Recorded {
             let mut numbers = Numbers { module: &self.module, values: &values, slots };
             pull_back(&mut numbers, &self.level, program, &plan, *planned, &mut cts)?;
             slots = numbers.slots;
-            // Free the values that this step's operation and later ones made: the steps still to run read only
+            // Free the values that this step's operation and later operations made: the steps still to run read only
             // earlier values.
             if let Some(made) = self.level.made(program, &plan, *planned) {
                 values.truncate(made);
@@ -209,7 +209,7 @@ impl Recorded {
     }
 }
 
-/// The numbers of operations that the text of a long tape shows: of the first ones, and of the last ones.
+/// The number of first operations and the number of last operations that the text of a long tape shows.
 const SHOWN: [usize; 2] = [20, 10];
 
 /// Prints one line per operation: the equation, the saved bytes of its results, and the user's source line. If the

@@ -117,7 +117,7 @@ pub(crate) struct Facts<'m> {
     module: &'m Module,
     /// The types of the values from outside the program, by index.
     leaves: Vec<Type>,
-    /// The types of the node about to be added, if they are already known; so `make` need not infer them.
+    /// The types of the node about to be added, if they are already known. Then `make` need not infer them.
     inferred: Option<SmallVec<[Type; 1]>>,
 }
 

@@ -268,8 +268,8 @@ impl Rule {
         }
     }
 
-    /// Calls `visit` with every match of a site rule: for each operand, the rule sees one of its definitions or
-    /// none; all combinations are tried, at most `MOST`.
+    /// Calls `visit` with every match of a site rule. For each operand, the rule sees one of the operand's definitions,
+    /// or none. All combinations of definitions are tried, up to `MOST`.
     fn sites<T: Terms>(
         &self,
         terms: &T,
@@ -555,8 +555,8 @@ pub(crate) fn allowed(row: &Rewrite, relaxed: bool) -> bool {
 /// The largest number of elements of each array in an equation that constant folding evaluates.
 const FOLDED: usize = 1024;
 
-/// Returns the number that all elements of an equation's output equal, if there is one. `values[i]` is the number
-/// that all elements of operand `i` equal.
+/// Returns the number that all elements of an equation's output equal; `None` if there is no such number. `values[i]`
+/// is the number that all elements of operand `i` equal.
 pub(crate) fn fold(
     module: &Module,
     op: &Op,

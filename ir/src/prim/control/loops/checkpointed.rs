@@ -497,8 +497,8 @@ impl ReplayParts {
         })
     }
 
-    /// Returns the transpose's function: from the known operands, the cotangents and the totals to the cotangents
-    /// of the linear operands.
+    /// Returns the function of the transpose. It maps the known operands, the cotangents and the totals to the
+    /// cotangents of the linear operands.
     fn back(
         &self,
         m: &mut Module,

@@ -107,8 +107,8 @@ impl FirstUses {
         let of = module.get(f);
         let (types, plain) = (of.param_types(), of.params.len());
         let kept = self.without_repeats(&types, first);
-        // `params` are the ordinary parameters that remain. The removed parameters are all linear, or `f` has
-        // only ordinary parameters.
+        // `params` are the ordinary parameters that remain, and `linear` the linear ones. If `f` has linear parameters,
+        // all removed parameters are among them.
         let (params, linear) = kept.split_at(plain.min(kept.len()));
         function(module, &of.name, [params, linear], |b, p, dp| {
             let given = [p, dp].concat();
