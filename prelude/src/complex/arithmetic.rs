@@ -12,7 +12,7 @@ fn add(z: Complex, w: Complex) -> Complex {
 }
 
 fn add_real(z: Complex, x: Var) -> Complex {
-    // The imaginary part must have the broadcast shape, too.
+    // Adding zeros broadcasts the imaginary part to the shape of the real part.
     Complex { re: z.re + x, im: z.im + x.zeros_like() }
 }
 
@@ -48,8 +48,8 @@ fn mul_of_real(x: Var, z: Complex) -> Complex {
 /// Returns `z / w = z conj(v) / |v|² / s`, where `v = w / s` and `s = max(|Re w|, |Im w|)`, so that no square
 /// overflows.
 ///
-/// The quotient does not depend on `s`, so `s` is a constant for derivatives. The division by `s` is a separate
-/// step, because the derivative of a quotient by `|v|² s` contains the square of that divisor.
+/// The quotient does not depend on `s`, so `s` is a constant for derivatives. The division by `s` is a separate step:
+/// the derivative of a quotient by `|v|² s` would contain the square of this divisor, which may overflow.
 fn div(z: Complex, w: Complex) -> Complex {
     let (u, s) = scaled(w);
     Complex { re: (z.re * u.re + z.im * u.im) / s, im: (z.im * u.re - z.re * u.im) / s }
@@ -64,7 +64,7 @@ fn div_of_real(x: Var, w: Complex) -> Complex {
     Complex { re: x * u.re / s, im: -(x * u.im / s) }
 }
 
-/// Returns `v / |v|²` for `v = w / s`, and `s`.
+/// Returns `v / |v|²` and `s`, where `s = max(|Re w|, |Im w|)` and `v = w / s`.
 fn scaled(w: Complex) -> (Complex, Var) {
     let s = w.re.abs().maximum(w.im.abs()).stop_gradient();
     let v = Complex { re: w.re / s, im: w.im / s };

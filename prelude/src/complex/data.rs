@@ -60,7 +60,7 @@ impl Complex<Tensor> {
 }
 
 impl fmt::Display for Complex<Tensor> {
-    /// Prints the real parts, and `i` times the imaginary parts.
+    /// Prints the array of the real parts, followed by `i` times the array of the imaginary parts.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} + i {}", self.re, self.im)
     }

@@ -14,8 +14,9 @@ fn limits(x: Var) -> (f64, f64, i32) {
     }
 }
 
-/// Returns `(c, 1 / √c)` for a power of four `c`, so that sums and roots of numbers of size `c · size` lose no
-/// digits and do not overflow. `c` is 1 except for the largest and the smallest numbers.
+/// Returns `(c, 1 / √c)` for a power of four `c` that brings numbers near the ends of the range toward 1: sums and
+/// roots of numbers of size `c · size` neither overflow nor lose digits to underflow. For numbers of other sizes, `c`
+/// is 1.
 fn toward_one(size: Var) -> (Var, Var) {
     let (most, least, digits) = limits(size);
     let (large, small) = (size.gt(most / 4.0), size.lt(least * 2f64.powi(digits)));
@@ -92,13 +93,15 @@ impl Complex {
     #[track_caller]
     pub fn exp(self) -> Complex {
         on_behalf("exp", caller(), || {
-            // Where e^re overflows, its product with a cosine or a sine may not: e^(re - k) is multiplied first.
+            // If e^re overflows, its product with a small cosine or sine may still be in range. So multiply by e^(re -
+            // k) first, then by e^k.
             let (end, k): (f64, f64) =
                 if self.re.dtype() == Dtype::F32 { (88.0, 24.0) } else { (709.0, 64.0) };
             let large = self.re.gt(end);
             let size = large.select(self.re - k, self.re).exp();
             let rest = large.select(size.full_like(k.exp()), 1.0);
-            // A real number has a real exponential, even if that is infinite.
+            // If the imaginary part is 0, the exponential is real: clamp the factor of the sine, because infinity times
+            // 0 would be nan.
             let finite = size.minimum(limits(size).0);
             let turned = self.im.eq(0.0).select(finite, size);
             Complex { re: size * self.im.cos() * rest, im: turned * self.im.sin() * rest }
@@ -135,7 +138,7 @@ impl Complex {
     pub fn sqrt(self) -> Complex {
         on_behalf("sqrt", caller(), || {
             // t = sqrt((|z| + |re|) / 2) is the larger part, and im / (2 t) the other one. Cases are selected by
-            // comparison, so that derivatives are those of one side even if `re` or `im` is zero.
+            // comparison, so that at a zero `re` or `im` the derivative is that of one side instead of nan.
             let right = self.re.ge(0.0);
             let size = right.select(self.re, -self.re);
             let (scale, root) = toward_one(size.maximum(self.im.abs()).stop_gradient());
@@ -198,7 +201,7 @@ impl Complex {
     }
 
     /// Returns `zᵖ = |z|ᵖ (cos pφ + i sin pφ)`, where `φ` is the angle of `z`, with a branch cut along the negative
-    /// numbers. The derivative at 0 is nan; that of [`powi`](Complex::powi) exists there.
+    /// numbers. The derivative at 0 is nan. For integer powers, [`powi`](Complex::powi) has a derivative at 0.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -257,7 +260,7 @@ impl Complex {
         })
     }
 
-    /// Returns whether a part differs (bool); true if one is nan.
+    /// Returns whether the real or the imaginary parts differ (bool). The result is true if a part is nan.
     #[must_use]
     #[track_caller]
     pub fn ne(self, w: impl IntoComplex) -> Var {

@@ -134,8 +134,8 @@ impl Complex {
     }
 }
 
-/// Returns the eigenvalues and eigenvectors of the Hermitian parts at the positions that `places` returns for the order
-/// of the matrices.
+/// Returns the eigenvalues and eigenvectors of the Hermitian parts of matrices, at the positions `places(n)` in
+/// ascending order of the eigenvalues, where n is the number of rows.
 fn spectrum(
     name: &'static str,
     z: Complex,
@@ -176,7 +176,8 @@ fn of_matrix(z: Complex, places: &Range<usize>, at: Loc) -> (Var, Complex) {
     let (w, v, largest) = (read(all.w), all.v.map(read), read(all.largest));
     let point = &Point { all, first: places.start as i64, w, v, largest, at };
     let rule = |h: Complex, dh: Complex| {
-        // Second derivatives differentiate both results of the rule, so the values depend on `h` here, too.
+        // Second derivatives differentiate both results of the rule. So the eigenvalues returned here must depend on
+        // `h`, too, not only their tangents.
         let (w, v) = point.values_and_vectors(h);
         let moved = dh.matmul(v);
         (w, (v.re * moved.re + v.im * moved.im).sum_axis(0))
@@ -202,8 +203,8 @@ struct Decomposition {
     w: Var,
     /// All eigenvectors, the columns of `[n, n]`.
     v: Complex,
-    /// A mask `[n, n]` with one true element per column: the component of the eigenvector that has the largest absolute
-    /// value, and is positive.
+    /// A mask `[n, n]` with one true element per column, which marks the component of the eigenvector with the largest
+    /// absolute value. This component is positive.
     largest: Var,
 }
 
@@ -212,7 +213,8 @@ struct Point {
     all: Decomposition,
     /// The index in `all` of the first eigenvector that the caller reads.
     first: i64,
-    /// The eigenvalues and eigenvectors that the caller reads, and their columns of `all.largest`.
+    /// The eigenvalues and eigenvectors that the caller reads, and the columns of `all.largest` that belong to these
+    /// eigenvectors.
     w: Var,
     v: Complex,
     largest: Var,
@@ -220,9 +222,9 @@ struct Point {
 }
 
 impl Point {
-    /// Returns the eigenvalues `w` and eigenvectors `v` of this point as functions of the matrix `h`. In reverse mode,
-    /// if one of these eigenvectors has no derivative (its eigenvalue is not simple), the gradient is nan, that of an
-    /// eigenvalue too.
+    /// Returns the eigenvalues `w` and eigenvectors `v` of this point as functions of the matrix `h`. If one of these
+    /// eigenvalues is not simple, its eigenvector has no derivative. In reverse mode, all gradients through this
+    /// function are then nan, also those of eigenvalues.
     fn values_and_vectors(&self, h: Complex) -> (Var, Complex) {
         type Unknown = (Var, Complex);
         let c = self.scale();
@@ -251,10 +253,12 @@ impl Point {
         select(c.eq(0.0), c.ones_like(), c)
     }
 
-    /// Returns the tangents `(dw, dv)` for which the linearized equation has the right-hand sides `(length, right)`.
+    /// Solves the linearized eigenvalue equation: returns the tangents `(dw, dv)` for the right-hand sides `length` of
+    /// the normalization and `right` of `H v = w v`.
     fn solution(&self, (length, right): (Var, Complex)) -> (Var, Complex) {
         let (Point { all, w, v, largest, .. }, c) = (self, self.scale());
-        // The coordinates of the right-hand sides, and the mask of the vector of each column.
+        // The coordinates of the right-hand sides in the basis of all eigenvectors. `own` marks, in each column, the
+        // coordinate along the eigenvector of that column.
         let x = adjoint(all.v).matmul(right);
         let gaps = all.w.expand_dims(1) - *w;
         let position = |axis| iota(gaps.shape(), axis, Dtype::I64);
@@ -278,17 +282,18 @@ impl Point {
 /// Decomposes a Hermitian matrix, without derivatives.
 fn decomposition(h: Complex) -> Decomposition {
     let (n, dtype) = (h.re.shape()[0], h.re.dtype());
-    // A power of two, so that no square overflows or underflows.
+    // Divide by a power of two, so that squares of large elements neither overflow nor underflow.
     let scale = linalg::magnitude(h.re.abs().maximum(h.im.abs()));
     let start = (h.map(|x| x / scale), Complex::from(eye(n, dtype)));
     let reduced = |(k, (h, q)): (Var, (Complex, Complex))| reflected(k, h, q);
     let (h, q) = fori_loop(n - 1, reduced, start);
-    // The other elements are rounding errors.
+    // After the reductions the matrix is real and tridiagonal up to rounding errors, so read only these three
+    // diagonals.
     let position = |axis| iota([n, n], axis, Dtype::I64);
     let near = (position(0) - position(1)).abs().le(1);
     let (w, z) = linalg::eigh(select(near, h.re, 0.0));
     let v = q.map(|x| x.matmul(z));
-    // Turns each vector by the phase of its largest component.
+    // Multiply each vector by a phase that makes its largest component positive.
     let largest = v.abs2().argmax(0).eq(position(0));
     let chosen = v.map(|x| select(largest, x, 0.0).sum_axis(0));
     let turned = v * (chosen.conj() / chosen.abs());
@@ -296,8 +301,9 @@ fn decomposition(h: Complex) -> Decomposition {
     Decomposition { w: w * scale.reshape([1]), v, largest }
 }
 
-/// Returns `(Uᴴ H U, Q U)` for the unitary `U` that makes column `k` of `H` zero below its second component under the
-/// diagonal, and this component real and not negative: a reflection, and a phase.
+/// Returns `(Uᴴ H U, Q U)`, one step of the reduction of `H` to a real tridiagonal matrix. The unitary `U`, a
+/// reflection and a phase, makes column `k` zero below row `k + 1`, and the component in row `k + 1` real and not
+/// negative.
 ///
 /// Source: A. Householder (1958); Golub and Van Loan, *Matrix Computations*, 8.3.
 fn reflected(k: Var, h: Complex, q: Complex) -> (Complex, Complex) {
@@ -306,7 +312,8 @@ fn reflected(k: Var, h: Complex, q: Complex) -> (Complex, Complex) {
     let (below, next) = (row.gt(k), row.eq(k + 1));
     let x = h.map(|x| select(below, x.index_axis(1, k), 0.0));
     let size = x.abs2().sum().sqrt();
-    // A column whose squares underflow counts as zero: no reflection. Its reflection would not be unitary.
+    // If the squares of a column underflow, its computed reflection would not be unitary. Such a column counts as zero
+    // and is not reflected.
     let least = if dtype == Dtype::F32 { f32::MIN_POSITIVE.into() } else { f64::MIN_POSITIVE };
     let some = size.gt(8.0 * least.sqrt());
     let x = x.map(|x| x / select(some, size, 1.0));
@@ -316,11 +323,12 @@ fn reflected(k: Var, h: Complex, q: Complex) -> (Complex, Complex) {
     let unit =
         |part: Var, otherwise: f64| select(turned, part / select(turned, length, 1.0), otherwise);
     let phase = Complex { re: unit(first.re, 1.0), im: unit(first.im, 0.0) };
-    // The reflection is 1 - factor v vᴴ with v = x + phase e, and |v|² = 2 (1 + |first|).
+    // The reflection is 1 - factor v vᴴ with v = x + phase e, where x is the column of length 1 and e the unit vector
+    // of row k + 1. |v|² = 2 (1 + |first|), so factor = 2 / |v|².
     let v =
         Complex { re: x.re + select(next, phase.re, 0.0), im: x.im + select(next, phase.im, 0.0) };
     let factor = select(some, 1.0 / (1.0 + length), 0.0);
-    // The reflection maps x to -phase e, so that the phase -phase makes the component positive.
+    // The reflection maps x to -phase e. Multiplying this row and column by -phase makes the component positive.
     let turn = Complex {
         re: select(next & some, -phase.re, 1.0),
         im: select(next & some, -phase.im, 0.0),

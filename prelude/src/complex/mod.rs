@@ -111,14 +111,15 @@ impl From<Var> for Complex {
 }
 
 impl From<(Var, Var)> for Complex {
-    /// Combines real and imaginary parts, broadcast together.
+    /// Returns the complex array of the given real and imaginary parts, which are broadcast to a common shape.
     #[track_caller]
     fn from((re, im): (Var, Var)) -> Complex {
         Complex::new(re, im)
     }
 }
 
-/// Combines two parts of one float dtype, broadcast together.
+/// Returns the complex array of two parts of one float dtype, broadcast to a common shape. Returns an error if the
+/// dtypes or shapes do not fit.
 fn together(re: Var, im: Var, at: Loc) -> Result<Complex, Problem> {
     let (first, second) = (re.ty(at), im.ty(at));
     if first.dtype != second.dtype {
@@ -216,7 +217,7 @@ impl Complex {
         Err(Problem::new(kind, message, "both parts have one type; `Complex::new` broadcasts them"))
     }
 
-    /// Combines parts; missing imaginary parts are zero.
+    /// Returns the complex array of the given parts. If there are no imaginary parts, they are zero.
     pub(crate) fn of((re, im): (Var, Option<Var>)) -> Complex {
         Complex { re, im: im.unwrap_or_else(|| re.zeros_like()) }
     }

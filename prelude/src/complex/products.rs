@@ -1,4 +1,4 @@
-//! Products of complex arrays: four real products each, or two if one array is real.
+//! Products of complex arrays. Each is computed by four real products, or by two if one of the arrays is real.
 
 use super::{Complex, IntoComplex};
 use crate::ops::functions::concat;
@@ -6,7 +6,7 @@ use crate::ops::{Factor, einsum_of, wrong};
 use crate::var::{caller, on_behalf};
 use crate::{Var, linalg};
 
-/// Computes a bilinear product of complex arrays from the real product `times`.
+/// Returns the product of two complex arrays, for any bilinear product `times` of real arrays.
 fn product(z: Complex, (re, im): (Var, Option<Var>), times: impl Fn(Var, Var) -> Var) -> Complex {
     match im {
         Some(im) => {
@@ -36,8 +36,9 @@ impl Factor for Complex {
 
 /// Products that sum over axes.
 impl Complex {
-    /// Returns the product summed over the last axis of `self` and the first axis of a vector, or the last but one
-    /// axis of another array, as [`Var::dot`]. Nothing is conjugated; [`vdot`](Complex::vdot) conjugates.
+    /// Returns the product that [`Var::dot`] defines: the sum over the last axis of `self` and over the only axis of a
+    /// vector, or the last axis but one of an array with more axes. Nothing is conjugated; [`vdot`](Complex::vdot)
+    /// conjugates.
     ///
     /// Errors: `shape` if the extents of these axes differ, or if an operand is a scalar.
     ///
@@ -84,8 +85,7 @@ impl Complex {
         on_behalf("vdot", at, || product(self.conj(), w, |x, y| x.vdot(y)))
     }
 
-    /// Computes products and sums in Einstein's notation, as [`einsum`](crate::einsum). Nothing is
-    /// conjugated.
+    /// Computes products and sums in Einstein's notation; see [`einsum`](crate::einsum). No operand is conjugated.
     ///
     /// Each product of two arrays is computed by four real ones.
     ///
@@ -109,7 +109,8 @@ impl Complex {
         on_behalf("einsum", at, || einsum_of(spec, operands, at))
     }
 
-    /// Returns Kronecker's product, as [`Var::kron`]: the blocks are each element of `self` times all of `w`.
+    /// Returns Kronecker's product: each element of `self` is replaced by a block, the product of this element and `w`;
+    /// see [`Var::kron`].
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -146,7 +147,7 @@ impl Complex {
     #[track_caller]
     pub fn expm(self) -> Complex {
         let at = caller();
-        // The error of the real matrices would name shapes of twice the size.
+        // Check the shapes here: an error of the real `expm` would name matrices of twice the size.
         let square = self.uniform("expm", at).and_then(|z| linalg::square("expm", z.re, at));
         if let Err(problem) = square {
             let y = wrong(problem, &[self.re, self.im], self.re.ty(at), at);
@@ -159,14 +160,14 @@ impl Complex {
                     [re, im] => Complex { re, im },
                     _ => Complex { re: left, im: left },
                 },
-                // After an error, the result cannot be split.
+                // After an error, the result is a placeholder of another shape and cannot be split into two parts.
                 _ => Complex { re: y, im: y },
             }
         })
     }
 
-    /// Returns the real matrices `[[A, -B], [B, A]]` of twice the size, for matrices `A + i B`: they multiply pairs of
-    /// real and imaginary parts as the complex matrices multiply numbers.
+    /// Returns the real matrices `[[A, -B], [B, A]]` of twice the size, for matrices `A + i B`: their products with `x`
+    /// stacked on `y` are those of the complex matrices with `x + i y`.
     fn embedded(self) -> Var {
         let rows = |left: Var, right: Var| concat(&[left, right], -1);
         concat(&[rows(self.re, -self.im), rows(self.im, self.re)], -2)
@@ -202,7 +203,7 @@ impl Complex {
     pub fn solve(self, b: impl IntoComplex) -> Complex {
         let at = caller();
         let b = Complex::of(b.into_parts(at));
-        // The errors of the real system would name shapes of twice the size.
+        // Check the shapes here: an error of the real `solve` would name systems of twice the size.
         let whole = self.uniform("solve", at).and_then(|_| b.uniform("solve", at));
         if let Err(problem) = whole.and_then(|_| linalg::solution_type("solve", self.re, b.re, at))
         {
@@ -210,12 +211,13 @@ impl Complex {
             return Complex { re: x, im: x };
         }
         on_behalf("solve", at, || {
-            // A + i B applied to x + i y is (A x - B y) + i (B x + A y).
+            // (A + i B) (x + i y) = (A x - B y) + i (B x + A y), so stack the imaginary parts of `b` below the real
+            // parts.
             let axis = if b.re.rank() < 2 { -1 } else { -2 };
             let x = linalg::solve(self.embedded(), concat(&[b.re, b.im], axis));
             match x.split(2, axis)[..] {
                 [re, im] => Complex { re, im },
-                // After an error, the result cannot be split.
+                // After an error, the result is a placeholder of another shape and cannot be split into two parts.
                 _ => Complex { re: x, im: x },
             }
         })

@@ -10,7 +10,7 @@ use tapeloom_ir::{Dtype, Shape};
 
 /// Operations that apply to both parts in the same way.
 impl Complex {
-    /// Applies `f` to each part: any operation that moves elements, or is linear with real coefficients.
+    /// Applies `f` to the real and to the imaginary part. `f` moves elements, or is linear with real coefficients.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -173,7 +173,7 @@ impl Complex {
     }
 }
 
-/// Joins the real parts, and the imaginary parts.
+/// Joins the real parts by `join`, and likewise the imaginary parts.
 fn joined(parts: &[Complex], join: impl Fn(&[Var]) -> Var) -> Complex {
     let of = |part: fn(&Complex) -> Var| join(&parts.iter().map(part).collect::<Vec<Var>>());
     Complex { re: of(|z| z.re), im: of(|z| z.im) }

@@ -1,7 +1,7 @@
 //! The Poisson and the binomial distribution, and distributions derived from them. Their samples are integers and have no derivative.
 //!
-//! For small means, the distribution function is summed up to a uniform number. For larger means, numbers are
-//! proposed by a ratio of uniforms and accepted or rejected (Hörmann, *The transformed rejection method for
+//! For small means, probabilities are summed until the sum exceeds a uniform random number. For larger means, numbers
+//! are proposed by a ratio of uniforms and accepted or rejected (Hörmann, *The transformed rejection method for
 //! generating Poisson random variables*, 1993, and *The generation of binomial random variates*, 1993).
 
 use super::gamma::gamma;
@@ -14,19 +14,19 @@ use crate::var::{IntoVar, caller, pair};
 use std::f64::consts::TAU;
 use tapeloom_ir::{ArrayType, Dtype, Kind, Problem, Shape};
 
-/// The largest mean for which the distribution function is summed.
+/// The largest mean for which samples are found by summing probabilities.
 const SMALL: f64 = 10.0;
 
-/// From this mean number of events on, the difference of the large terms of a log-probability (such as the logarithm of
-/// a factorial) loses its digits, so probabilities are computed from the deviation from the mean (Loader, *Fast and
-/// accurate computation of binomial probabilities*, 2000).
+/// From this mean number of events on, the large terms of a log-probability (such as the logarithm of a factorial)
+/// cancel and lose the digits of their difference. There, probabilities are computed from the deviation from the mean
+/// (Loader, *Fast and accurate computation of binomial probabilities*, 2000).
 const LARGE: f64 = 1e8;
 
-/// The largest mean or `n`: for larger ones, a sample may not fit in an i64.
+/// The largest valid mean or number `n` of trials. For larger ones, a sample may not fit in an i64.
 const MOST: f64 = (1u64 << 62) as f64;
 
-/// Returns samples (i64) of the Poisson distribution with the given mean, the number of events at a rate. The
-/// result is -1 if the mean is negative, nan or above 2⁶² (4.6e18). The rates are broadcast to the shape.
+/// Returns samples (i64) of the Poisson distribution, the number of events whose mean number is `rate`. The result is
+/// -1 if the mean is negative, nan or above 2⁶² (4.6e18). The rates are broadcast to the shape.
 ///
 /// Errors: `dtype` if the rate is not a float; `shape` if it does not broadcast; `dtype` or `shape` if `key` is not
 /// a single key.
@@ -58,7 +58,8 @@ pub fn poisson(key: Var, rate: impl IntoVar, shape: impl Into<Shape>) -> Var {
     })
 }
 
-/// Returns the k at which the sum of the probabilities e⁻ʳ rᵏ / k! exceeds a uniform number.
+/// Draws a Poisson number for a small rate r: the first k at which the sum of the probabilities e⁻ʳ rᵏ / k! of 0 to k
+/// exceeds a uniform random number.
 fn few_events((key, rate): (Var, Var)) -> Var {
     let u = uniform(key, [], Dtype::F64);
     let (zero, first) = (rate.zeros_like(), (-rate).exp());
@@ -76,8 +77,9 @@ fn very_many_events((key, rate): (Var, Var)) -> Var {
     events(key, rate, &|k: Var| tail(k, rate) - 0.5 * TAU.ln())
 }
 
-/// Returns `-ln k!` by Stirling's series, plus the terms of a mean m in the density: `m - k + k ln(k / m)` is never
-/// negative and does not cancel.
+/// Returns `k ln m - m - ln k!`, without the constant `-½ ln 2π`, for the mean m. The factorial is computed by
+/// Stirling's series, so that the large terms combine to `-(m - k + k ln(k / m))`, which is computed without
+/// cancellation.
 fn tail(k: Var, mean: Var) -> Var {
     let some = k.maximum(1.0);
     -k.kl_div(mean) - 0.5 * some.ln() - 1.0 / (12.0 * some)
@@ -209,7 +211,8 @@ pub fn multinomial(
         let [n, weights] = [n, weights].map(|x| x.stop_gradient().convert(Dtype::F64));
         let sound = n.ge(0.0) & n.le(MOST) & weights.ge(0.0).all() & weights.sum().gt(0.0);
         let weights = weights.maximum(0.0);
-        // The weights of this outcome and those behind it, summed such that the last quotient is exactly 1.
+        // For each outcome, the sum of its weight and the weights of all later outcomes. The sums run from the last
+        // outcome to the first, so that the last quotient is exactly 1.
         let rest = weights.flip(0).cumsum(0).flip(0);
         let some = rest.gt(0.0);
         let shares = select(some, weights / select(some, rest, 1.0), 0.0);
@@ -261,21 +264,23 @@ fn outcomes(key: Var, n: Var, q: Var, density: &dyn Fn(Var) -> Var) -> Var {
     accepted(key, &Hat { a, b, scale, shift, quick, most: n }, density)
 }
 
-/// The table mountain function over a distribution: k = ⌊(2a / (1/2 - |u|) + b) u + shift⌋ for u in (-1/2, 1/2).
+/// Hörmann's table mountain function, the hat of the rejection method. A uniform u in (-1/2, 1/2) proposes k = ⌊(2a /
+/// (1/2 - |u|) + b) u + shift⌋.
 struct Hat {
     a: Var,
     b: Var,
-    /// The factor by which the hat exceeds the density.
+    /// The factor by which the hat is scaled so that it exceeds the density everywhere.
     scale: Var,
     shift: Var,
-    /// The bound below which a proposal is accepted without evaluating the density.
+    /// If the second uniform number is below this bound and u is not near the ends, the proposal is accepted without
+    /// evaluating the density.
     quick: Var,
     /// The largest k.
     most: Var,
 }
 
-/// Returns the first proposed k that is accepted. `density` is the logarithm of the probability of k, up to a
-/// constant that is part of the hat's scale.
+/// Returns the first proposed k that is accepted. `density` returns the logarithm of the probability of k, up to a
+/// constant that `hat.scale` includes.
 fn accepted(key: Var, hat: &Hat, density: &dyn Fn(Var) -> Var) -> Var {
     let next = |(key, ..): (Var, Var, Var)| {
         let [key, first, second] = split(key);

@@ -46,7 +46,8 @@ pub fn gamma(key: Var, a: impl IntoVar, shape: impl Into<Shape>) -> Var {
     sampled("gamma", key, &shape, [a.into_var(dtype, at)], at, |key, [a]| drawn_value(key, a))
 }
 
-/// Returns logarithms of samples of the [`gamma`] distribution, also if the samples would underflow to 0.
+/// Returns logarithms of samples of the [`gamma`] distribution. The logarithms are finite even if the samples would
+/// underflow to 0.
 ///
 /// Errors: as [`gamma`].
 ///
@@ -101,7 +102,7 @@ pub fn student_t(key: Var, freedom: impl IntoVar, shape: impl Into<Shape>) -> Va
     sampled("student_t", key, &shape, [freedom.into_var(dtype, at)], at, |key, [freedom]| {
         let [for_normal, for_gamma] = split(key);
         let n = normal(for_normal, freedom.shape(), freedom.dtype());
-        // For infinite degrees of freedom the quotient is 1, which gives the normal distribution.
+        // For infinite degrees of freedom, replace the quotient by its limit 1: the sample is then normal.
         let infinite = freedom.eq(f64::INFINITY);
         let half = select(infinite, 1.0, 0.5 * freedom);
         n * select(infinite, 1.0, half / drawn_value(for_gamma, half)).sqrt()
@@ -132,7 +133,7 @@ pub fn beta(key: Var, a: impl IntoVar, b: impl IntoVar, shape: impl Into<Shape>)
     sampled("beta", key, &shape, [a, b], at, |key, [a, b]| {
         let [for_a, for_b] = split(key);
         let (x, y) = (drawn(for_a, a).1, drawn(for_b, b).1);
-        // If one of the numbers is negligible beside the other, the sample is 0 or 1, with a derivative of 0.
+        // If one gamma number is negligible compared to the other one, the sample is 0 or 1, and its derivative is 0.
         let moves = (-(x - y).abs()).exp().ne(0.0);
         let (x, y) = (moving_where(moves, a, x), moving_where(moves, b, y));
         let most = x.maximum(y).stop_gradient();
@@ -173,15 +174,16 @@ pub fn dirichlet(key: Var, alpha: impl IntoVar, shape: impl Into<Shape>) -> Var 
     }
     sampled("dirichlet", key, &shape, [alpha], at, |key, [alpha]| {
         let log = drawn(key, alpha).1;
-        // Numbers that are negligible compared to the largest one remain 0. If all others are negligible, the
-        // largest one remains 1.
+        // A gamma number that is negligible compared to the largest one gives a sample of 0 with derivative 0. If all
+        // others are negligible, the sample of the largest one is 1 with derivative 0.
         let some = (log - log.max_keepdims(-1)).exp().ne(0.0);
         let several = some.count_true_keepdims(-1).gt(1).broadcast_to(log.shape());
         moving_where(some & several, alpha, log).softmax(-1)
     })
 }
 
-/// Returns a gamma sample for each element of a, and its logarithm, as constants to derivatives.
+/// Draws a gamma sample for each element of `a`. Returns the samples and their logarithms, as constants for
+/// derivatives.
 fn drawn(key: Var, a: Var) -> (Var, Var) {
     let shape = a.shape();
     let constant = a.stop_gradient().flatten();
@@ -189,23 +191,25 @@ fn drawn(key: Var, a: Var) -> (Var, Var) {
     (x.reshape(shape.clone()).stop_gradient(), log.reshape(shape).stop_gradient())
 }
 
-/// Returns gamma samples that are differentiable in a: values of `drawn`, with derivatives from the logarithm.
+/// Returns the gamma samples of `drawn`, made differentiable with respect to `a`. The derivatives are computed from the
+/// logarithms of the samples.
 fn drawn_value(key: Var, a: Var) -> Var {
     let (x, log) = drawn(key, a);
     let moving = moving_value(a, log);
     x + select(x.is_finite(), moving - moving.stop_gradient(), 0.0)
 }
 
-/// Returns the exponential of a logarithm that is differentiable in a. Where it underflows to 0, its derivative is 0,
-/// too, because the derivative of the logarithm may overflow.
+/// Returns a gamma sample that is differentiable with respect to `a`, given its logarithm. If the sample underflows to
+/// 0, its derivative is set to 0, because the derivative of the logarithm may overflow.
 fn moving_value(a: Var, log: Var) -> Var {
     moving_where(log.exp().ne(0.0), a, log).exp()
 }
 
-/// Returns a logarithm that is differentiable in a where `moves` is true, and constant elsewhere.
+/// Makes the logarithm of a gamma sample differentiable with respect to `a` where `moves` is true. Elsewhere it stays
+/// constant.
 fn moving_where(moves: Var, a: Var, log: Var) -> Var {
-    // Where `moves` is false, `moving` is evaluated at harmless numbers: its derivatives are multiplied by zeros
-    // there and must be finite.
+    // Where `moves` is false, evaluate `moving` at numbers with finite derivatives: the derivatives are multiplied by 0
+    // there, and zero times infinity is nan.
     let moving = moving(select(moves, a, 1.0), select(moves, log, 0.0));
     select(moves, moving, log)
 }
@@ -217,7 +221,7 @@ fn moving_where(moves: Var, a: Var, log: Var) -> Var {
 fn one((key, a): (Var, Var)) -> (Var, Var) {
     let dtype = a.dtype();
     let [key, for_power] = split(key);
-    // Replace -0 by 0, since 1/a below has its sign.
+    // Replace -0 by 0, because 1/a below would be negative infinity.
     let a = select(a.eq(0.0), 0.0, a);
     let small = a.lt(1.0);
     let d = select(small, a + 1.0, a) - 1.0 / 3.0;
@@ -225,7 +229,7 @@ fn one((key, a): (Var, Var)) -> (Var, Var) {
     let (zero, unit) = (a.zeros_like(), a.ones_like());
     type Trial = (Var, Var, Var, Var);
     let again = |(_, zz, v, u): Trial| {
-        // The first condition is cheap and nearly as sharp as the second one, which has two logarithms.
+        // The first condition accepts most samples, and spares them the two logarithms of the exact second condition.
         let slow = u.ge(1.0 - 0.0331 * (zz * zz));
         slow & u.ln().ge(0.5 * zz + d * ((1.0 - v) + v.ln()))
     };
@@ -250,25 +254,27 @@ fn one((key, a): (Var, Var)) -> (Var, Var) {
     (select(negative, none, x), select(negative, none, log))
 }
 
-/// The logarithm of a sample below which the distribution function is its first term, xᵃ / Γ(a + 1).
+/// If the logarithm of a sample x is below this value, the distribution function equals the first term of its series,
+/// xᵃ / Γ(a + 1), up to rounding.
 const FIRST_TERM: f64 = -40.0;
 
-/// The least shape parameter for which the derivative of a sample is that of [`moving_far`]. Above it, the error of
-/// that formula is below rounding; the derivatives of the distribution function lose digits to cancellation, and from
-/// 1e28 on its density vanishes at the nearest floats of a sample.
+/// The smallest shape parameter for which [`moving_far`] computes the derivative of a sample. From there on, the error
+/// of that formula is below rounding errors, whereas derivatives of the distribution function lose digits to
+/// cancellation. From 1e28 on, the density even vanishes at the floats nearest to a sample.
 const FAR: f64 = 1e6;
 
-/// Returns the logarithm of a gamma number, differentiable with respect to a such that ln P(a, eʸ) is constant.
+/// Returns the logarithm y of a gamma sample. Its derivative with respect to `a` is the one for which the distribution
+/// function P(a, eʸ) stays constant.
 fn moving(a: Var, log: Var) -> Var {
     let log = log.stop_gradient();
     let far = a.ge(FAR);
-    // Each formula is evaluated at harmless numbers where the other one is selected.
+    // Where one formula is selected, the other one is evaluated at numbers at which its derivatives are finite.
     let near = moving_near(select(far, 1.0, a), select(far, 0.0, log));
     let step = moving_far(select(far, a, FAR), select(far, log, FAR.ln()));
     select(far, log + (step - step.stop_gradient()), near)
 }
 
-/// Returns `moving` for small and moderate a, as the root of an equation.
+/// Returns [`moving`] for `a` below [`FAR`], as the root y of the equation ln P(a, eʸ) = constant.
 fn moving_near(a: Var, log: Var) -> Var {
     let tiny = log.lt(FIRST_TERM);
     let level = |y: Var| {

@@ -23,7 +23,8 @@ use crate::prng::{drawn_from, spread, unmarked};
 use crate::var::on_behalf;
 use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Shape};
 
-/// Draws a sample from a key and parameters, floats of one dtype that are broadcast to the shape.
+/// Checks the key and the parameters of a distribution, broadcasts the parameters (floats of one dtype) to the shape,
+/// and returns the samples that `body` draws.
 fn sampled<const N: usize>(
     name: &'static str,
     key: Var,
@@ -53,6 +54,7 @@ fn sampled<const N: usize>(
             Err(problem) => return refuse(problem),
         }
     }
-    // `body` draws with keys that are split from this one.
+    // The key counts as used by this call. `body` draws with keys that are split from it, which must not count as
+    // further uses.
     on_behalf(name, at, || unmarked(|| body(own, whole.map(|p| p.broadcast_to(shape.clone())))))
 }

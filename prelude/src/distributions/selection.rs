@@ -92,7 +92,8 @@ pub fn weighted_choice_without_replacement(key: Var, x: Var, weights: Var, n: us
     }
 }
 
-/// Returns the weights, divided by the largest of them if their sum would overflow or if all are tiny.
+/// Returns weights whose sum is in range: if the sum would overflow or all weights are tiny, they are divided by the
+/// largest weight.
 fn with_a_sum(weights: Var) -> Var {
     let least = if weights.dtype() == Dtype::F32 { 1e-30 } else { 1e-290 };
     let most = weights.max();
@@ -107,12 +108,13 @@ fn chosen(y: Var, weights: Var) -> Var {
     if !y.dtype().is_float() {
         return y;
     }
-    // With several infinite weights, probabilities are undefined.
+    // An infinite weight is invalid: with several of them, the probabilities would be undefined.
     let right = (weights.ge(0.0) & weights.lt(f64::INFINITY)).all() & weights.gt(0.0).any();
     select(right, y, f64::NAN)
 }
 
-/// Returns the number of slices, after checking that there are at least `n`, and one weight for each.
+/// Returns the number of slices of `x`. If there are fewer than `n`, or not one weight for each, reports an error and
+/// returns a placeholder as the error value.
 fn parts(
     name: &'static str,
     key: Var,

@@ -75,7 +75,7 @@ pub fn ball(key: Var, d: usize, p: f64, shape: impl Into<Shape>, dtype: Dtype) -
                 if p.is_infinite() {
                     return sign * uniform(for_size, &whole[..], dtype);
                 }
-                // Computed with logarithms: for a small 1 / p, most gamma numbers underflow.
+                // Compute with logarithms of gamma numbers: for a small 1 / p, most gamma numbers underflow.
                 let power = loggamma(for_size, number(1.0 / p), &whole[..]);
                 let rest = exponential(for_radius, shape, dtype);
                 let length = (power.exp().sum_axis(-1) + rest).ln() / p;

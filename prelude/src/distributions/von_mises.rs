@@ -21,9 +21,9 @@ use crate::var::{IntoVar, caller};
 use std::f64::consts::{PI, TAU};
 use tapeloom_ir::Shape;
 
-/// Returns samples of the von Mises distribution around the angle 0, with density proportional to exp(κ cos x) on
-/// [-π, π] for κ = `concentration`, and differentiable with respect to it; nan if κ is negative or not finite. For
-/// another mean direction, add it. The concentration is broadcast to the shape.
+/// Returns samples of the von Mises distribution around the angle 0, with density proportional to exp(κ cos x) on [-π,
+/// π] for κ = `concentration`, and differentiable with respect to κ. If κ is negative or not finite, the result is nan.
+/// For a mean direction other than 0, add the direction to the samples. The concentration is broadcast to the shape.
 ///
 /// Errors: `dtype` if the concentration is not a float; `shape` if it does not broadcast; `dtype` or `shape` if `key`
 /// is not a single key.
@@ -59,7 +59,8 @@ pub fn von_mises(key: Var, concentration: impl IntoVar, shape: impl Into<Shape>)
 /// cos x, the quotient of both densities is proportional to exp(-κ d) (a + d), with its maximum at d = 1/κ - a.
 fn one((key, k): (Var, Var)) -> Var {
     let dtype = k.dtype();
-    // Below that concentration, this one's proposals are nearly uniform as well.
+    // For concentrations below 1e-3, use the proposals for 1e-3, which are nearly uniform, too: the formula divides by
+    // the concentration.
     let used = k.maximum(1e-3);
     let root = (2.0 * used).hypot(1.0);
     let short = ((2.0 * (1.0 + root)).sqrt() - 1.0 - (root + 2.0 * used).recip()) / (2.0 * used);
@@ -80,7 +81,8 @@ fn one((key, k): (Var, Var)) -> Var {
     select(uniform(for_sign, [], dtype).lt(0.5), -x, x)
 }
 
-/// Returns the angle `x`, differentiable with respect to `k` such that the distribution function is constant.
+/// Returns the angle `x`. Its derivative with respect to the concentration `k` is the one for which the distribution
+/// function at `x` stays constant.
 fn moving(k: Var, x: Var) -> Var {
     let [nodes, weights] = GAUSS_LEGENDRE.map(|row| constant(row.to_vec()).convert(k.dtype()));
     let level = |x: Var| {
@@ -99,7 +101,7 @@ pub(crate) fn scaled_bessel(k: Var) -> Var {
 }
 
 /// The points and the weights of the Gauss-Legendre rule of 32 points on [0, 1]. For angles of up to nine standard
-/// deviations, the integral has an error of some rounding errors.
+/// deviations, this rule computes the integral of the density up to a few rounding errors.
 const GAUSS_LEGENDRE: [[f64; 32]; 2] = [
     [
         0.001368069075259215,

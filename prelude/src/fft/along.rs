@@ -36,7 +36,7 @@ impl Norm {
         }
     }
 
-    /// Returns the norm under which the other direction has the factor of this one.
+    /// Returns the norm with the factors of the forward and the inverse transform exchanged.
     pub(super) fn reversed(self) -> Norm {
         match self {
             Norm::Backward => Norm::Forward,
@@ -81,7 +81,7 @@ impl Along {
         Along { points: Some(vec![n]), ..self }
     }
 
-    /// Sets the numbers of points as [`points`](Along::points), one for each axis.
+    /// Sets one number of points for each axis; see [`points`](Along::points).
     #[must_use]
     pub fn points_each(self, n: impl Into<Vec<usize>>) -> Along {
         Along { points: Some(n.into()), ..self }
@@ -136,8 +136,8 @@ macro_rules! axes {
 }
 axes!(i32, i64, usize);
 
-/// The resolved axes and options of a transform: the axes counted from the front, in the given order, with a number
-/// of points for each axis that has one.
+/// The resolved axes and options of a transform. Axes are counted from the front and are in the given order. An axis
+/// without a number of points keeps its extent.
 pub(super) struct Plan {
     pub(super) axes: Vec<usize>,
     pub(super) points: Vec<Option<usize>>,
@@ -177,7 +177,7 @@ impl Plan {
         Ok(Plan { axes, points, norm: along.norm })
     }
 
-    /// Resolves as [`of`](Plan::of); there must be exactly one axis.
+    /// Resolves the options as [`of`](Plan::of) does. Returns an error unless there is exactly one axis.
     pub(super) fn of_one(name: &str, along: &Along, x: &ArrayType) -> Result<Plan, Problem> {
         let plan = Plan::of(name, along, x)?;
         match plan.axes.len() {
@@ -190,7 +190,7 @@ impl Plan {
         }
     }
 
-    /// Resolves as [`of`](Plan::of); there must be at least one axis.
+    /// Resolves the options as [`of`](Plan::of) does. Returns an error if there is no axis.
     pub(super) fn of_some(name: &str, along: &Along, x: &ArrayType) -> Result<Plan, Problem> {
         let plan = Plan::of(name, along, x)?;
         match plan.axes.is_empty() {
@@ -202,7 +202,7 @@ impl Plan {
         }
     }
 
-    /// Returns `x` with the given numbers of points: cut off, or padded with zeros.
+    /// Cuts off or pads with zeros each axis for which a number of points is given, so that it has this extent.
     pub(super) fn resized(&self, x: Var, at: Loc) -> Var {
         let mut y = x;
         for (axis, n) in self.axes.iter().zip(&self.points) {
@@ -213,19 +213,21 @@ impl Plan {
         y
     }
 
-    /// Returns the product of the extents along the axes, as a float, because it may overflow an integer.
+    /// Returns the number of points of the transform: the product of the extents of its axes. It is a float, because
+    /// the product may overflow an integer.
     pub(super) fn size(&self, x: Var, at: Loc) -> f64 {
         let shape = x.ty(at).shape;
         self.axes.iter().map(|axis| shape[*axis] as f64).product()
     }
 }
 
-/// Returns `x` times the factor of a transform of `size` points; unchanged if there are no points.
+/// Returns `x · factor`. If the transform has no points (`size` 0), its factor is not finite and `x` is returned
+/// unchanged.
 pub(super) fn scaled(x: Var, factor: f64, size: f64) -> Var {
     if factor == 1.0 || size == 0.0 { x } else { x * factor }
 }
 
-/// Returns `x` with `n` elements along an axis: cut off, or padded with zeros.
+/// Cuts off or pads with zeros an axis of `x`, so that it has `n` elements.
 pub(super) fn resized(x: Var, axis: usize, n: usize, at: Loc) -> Var {
     let shape = x.ty(at).shape;
     if shape[axis] == n {

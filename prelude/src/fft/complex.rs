@@ -9,13 +9,16 @@ use crate::var::{caller, on_behalf};
 use tapeloom_ir::prim::{Fft, Irfft, Rfft};
 use tapeloom_ir::{ArrayType, Loc, Problem};
 
-/// Resolves the axes of a transform.
+/// A function of the name of a transform, its options and the type of its operand that resolves the options, such as
+/// [`Plan::of`].
 type Planned = fn(&str, &Along, &ArrayType) -> Result<Plan, Problem>;
 
-/// Real and imaginary part of one shape, with the resolved transform.
+/// An operand that is ready to be transformed: its real part, its imaginary part of the same shape if there is one, and
+/// the resolved options.
 type Ready = (Var, Option<Var>, Plan);
 
-/// Prepares `x` for a transform; returns an error if it is invalid.
+/// Prepares the parts of an operand for a transform: broadcasts them together, resolves the options and resizes the
+/// axes. Returns an error if the operand or the options are invalid.
 fn ready(
     name: &str,
     (re, im): (Var, Option<Var>),
@@ -35,7 +38,7 @@ fn ready(
     Ok((plan.resized(re, at), im.map(|im| plan.resized(im, at)), plan))
 }
 
-/// Computes the transform of a complex or real array in one direction.
+/// Computes the scaled transform of a complex or real array: the inverse transform if `inverse`, else the forward one.
 fn transform(
     name: &'static str,
     x: impl IntoComplex,
@@ -71,7 +74,7 @@ fn transform(
     })
 }
 
-/// Computes the unscaled transform along `axes`, the last axis first.
+/// Computes the transform along `axes`, without a normalization factor, beginning with the last axis.
 pub(super) fn of_complex(z: Complex, axes: &[usize], inverse: bool, at: Loc) -> Complex {
     if axes.is_empty() {
         return z;
@@ -85,21 +88,22 @@ pub(super) fn of_complex(z: Complex, axes: &[usize], inverse: bool, at: Loc) -> 
     Complex { re: y.index(0), im: y.index(1) }
 }
 
-/// Computes the unscaled half spectrum of a real array along an axis.
+/// Computes the half spectrum of a real array along an axis, without a normalization factor.
 pub(super) fn rfft_along(x: Var, axis: usize, at: Loc) -> Complex {
     let rank = x.ty(at).shape.len();
     let y = emit(Rfft { rank, axis }, &[x], at);
     Complex { re: y.index(0), im: y.index(1) }
 }
 
-/// Computes the `n` real numbers along an axis from a half spectrum, unscaled.
+/// Computes `n` real numbers along an axis from their half spectrum, without a normalization factor.
 pub(super) fn irfft_along(y: Complex, axis: usize, n: usize, at: Loc) -> Var {
     let rank = y.re.ty(at).shape.len();
     let part = |x: Var| insert_axis(x, 0, at);
     emit(Irfft { n, rank, axis }, &[concat(&[part(y.re), part(y.im)], 0)], at)
 }
 
-/// Computes the unscaled full spectrum of a real array along an axis: `y[n - j] = conj(y[j])`.
+/// Computes the full spectrum of a real array along an axis, without a normalization factor: the half spectrum,
+/// continued by `y[n - j] = conj(y[j])`.
 fn of_real(x: Var, axis: usize, inverse: bool, at: Loc) -> Complex {
     let n = x.ty(at).shape[axis];
     let half = rfft_along(x, axis, at);

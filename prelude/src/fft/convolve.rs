@@ -19,7 +19,8 @@ pub enum Mode {
     Valid,
 }
 
-/// Returns the smallest number not below `n` without prime factors above 5: transforms of such lengths are fastest.
+/// Returns the smallest number that is at least `n` and has no prime factor above 5. Transforms of these lengths are
+/// fastest.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -32,7 +33,7 @@ pub fn next_fast_len(n: usize) -> usize {
     while fives < best {
         let mut odd = fives;
         while odd < best {
-            // The smallest power of two that makes the product large enough.
+            // The smallest power of two whose product with `odd` is at least `n`.
             let twos = n.div_ceil(odd).checked_next_power_of_two();
             if let Some(candidate) = twos.and_then(|twos| twos.checked_mul(odd)) {
                 best = best.min(candidate);
@@ -74,7 +75,7 @@ pub fn fftconvolve(x: Var, y: impl IntoVar, mode: Mode) -> Var {
     })
 }
 
-/// Returns both operands with all axes except the last one broadcast.
+/// Checks the operands of a convolution, and broadcasts all their axes except the last one.
 fn ready(x: Var, y: Var, at: Loc) -> Result<(Var, Var), Problem> {
     let (tx, ty) = (x.ty(at), y.ty(at));
     let problem = |kind, help: &str| {

@@ -9,7 +9,7 @@ use crate::ops::{insert_axis, move_axis, wrong};
 use crate::var::{caller, on_behalf};
 use tapeloom_ir::{Dtype, Loc};
 
-/// The kind of a cosine transform, with the usual numbers, those of `scipy.fft`.
+/// The kind of a cosine transform, with the numbers that are usual and that `scipy.fft` uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Cosine {
     /// `y[k] = 2 Σ_j x[j] cos(π k (2 j + 1) / 2 n)`, the most common kind.
@@ -58,7 +58,7 @@ pub fn dct(x: Var, kind: Cosine, along: impl Into<Along>) -> Var {
 /// Errors: `dtype` if `x` is not of floats, `shape` if the axis does not exist, or if there is not exactly one.
 #[track_caller]
 pub fn idct(y: Var, kind: Cosine, along: impl Into<Along>) -> Var {
-    // Up to scaling, each kind is the inverse of the other one.
+    // Up to a factor, the second and the third kind are inverses of each other.
     let other = match kind {
         Cosine::II => Cosine::III,
         Cosine::III => Cosine::II,
@@ -85,18 +85,19 @@ fn transform(name: &'static str, x: Var, kind: Cosine, along: &Along, at: Loc) -
     })
 }
 
-/// Computes the scaled transform along the last axis.
+/// Computes the cosine transform along the last axis, with the factors of `norm`.
 fn scaled(x: Var, kind: Cosine, norm: Norm, at: Loc) -> Var {
     let shape = x.ty(at).shape;
     let n = shape[shape.len() - 1];
     let double = 2.0 * n as f64;
-    // The factors of element 0, the coefficient of the constant term, and of the other elements.
+    // The factor of element 0, which is the coefficient of the constant term, and the factor of all other elements.
     let (first, others) = match norm {
         Norm::Backward => (1.0, 1.0),
         Norm::Ortho => ((0.5 / double).sqrt(), (1.0 / double).sqrt()),
         Norm::Forward => (1.0 / double, 1.0 / double),
     };
-    // The third kind counts the constant term once and the other terms twice.
+    // The unscaled third kind contains the constant term once and all other terms twice, so an orthogonal transform
+    // needs twice the factor for element 0.
     let first = if kind == Cosine::III && norm == Norm::Ortho { 2.0 * first } else { first };
     let weighted = |x: Var| match first == others {
         true => x * others,
@@ -117,7 +118,7 @@ fn twiddles(n: usize, dtype: Dtype) -> Complex {
     Complex { re: angle.cos().convert(dtype), im: angle.sin().convert(dtype) }
 }
 
-/// Computes the unscaled second kind along the last axis.
+/// Computes the transform of the second kind along the last axis, without a normalization factor.
 ///
 /// ```text
 /// v = x[0], x[2], x[4], .., x[5], x[3], x[1]       w[k] = exp(-i π k / 2 n) Σ_j v[j] exp(-2 π i j k / n)
@@ -141,7 +142,8 @@ fn second(x: Var, at: Loc) -> Var {
     }
 }
 
-/// Computes the unscaled third kind along the last axis: the inverse steps of the second kind in reverse order.
+/// Computes the transform of the third kind along the last axis, without a normalization factor. Its steps are the
+/// inverse steps of [`second`] in reverse order.
 ///
 /// ```text
 /// w[k] = x[k] - i x[n - k], x[n] = 0      v = irfft(exp(i π k / 2 n) w)      y[0], y[2], .., y[3], y[1] = v
@@ -157,7 +159,8 @@ fn third(x: Var, at: Loc) -> Var {
     let back = concat(&[zero, x.slice_axis(last, n + 1 - half..n).flip(last)], last);
     let w = Complex { re: x.slice_axis(last, 0..half), im: -back } * twiddles(n, ty.dtype);
     let v = irfft_along(w, last, n, at);
-    // y[2 j] = v[j], y[2 j + 1] = v[n - 1 - j]: both are columns; if n is odd, the last element is cut off.
+    // y[2 j] = v[j] and y[2 j + 1] = v[n - 1 - j]: stack both as columns and flatten them. If n is odd, cut off the
+    // last element.
     let rows = n.div_ceil(2);
     let (even, odd) = (v.slice_axis(last, 0..rows), v.flip(last).slice_axis(last, 0..rows));
     let column = |x: Var| insert_axis(x, last + 1, at);

@@ -9,7 +9,8 @@ use crate::ops::{broadcast_together, wrong};
 use crate::var::{caller, on_behalf};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem};
 
-/// Resolves the axes of a transform.
+/// A function of the name of a transform, its options and the type of its operand that resolves the options, such as
+/// [`Plan::of`].
 type Planned = fn(&str, &Along, &ArrayType) -> Result<Plan, Problem>;
 
 fn forward(name: &'static str, x: Var, along: &Along, plan: Planned, at: Loc) -> Complex {

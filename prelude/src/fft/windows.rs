@@ -28,13 +28,13 @@ pub enum Window {
     Hann,
     /// 0.54 - 0.46 cos
     Hamming,
-    /// 0.42 - 0.5 cos + 0.08 cos of twice the angle
+    /// 0.42 - 0.5 cos + 0.08 cos₂, where cos₂ is the cosine of twice the angle
     Blackman,
 }
 
 impl Window {
-    /// Returns one period of the window, n numbers whose continuation begins again: for transforms. SciPy's `sym=False`,
-    /// the default in PyTorch.
+    /// Returns the first period, of n numbers, of a periodic window; this is the form for Fourier transforms. It is
+    /// SciPy's `sym=False` and the default in PyTorch.
     ///
     /// Errors: `dtype` if `dtype` is not a float.
     #[track_caller]
@@ -43,8 +43,8 @@ impl Window {
         on_behalf("periodic", at, || self.sampled("periodic", n, n, dtype, at))
     }
 
-    /// Returns n numbers that are symmetric: for filters. SciPy's `sym=True`, and numpy's `hanning`, `hamming` and
-    /// `blackman`.
+    /// Returns a symmetric window of n numbers; this is the form for the design of filters. It is SciPy's `sym=True`,
+    /// and numpy's `hanning`, `hamming` and `blackman`.
     ///
     /// Errors: `dtype` if `dtype` is not a float.
     #[track_caller]
@@ -72,8 +72,8 @@ impl Window {
     }
 }
 
-/// The frames of a short-time Fourier transform: one of as many samples as the window has, beginning at every `hop`-th
-/// sample.
+/// The frames of a short-time Fourier transform. A frame begins at every `hop`-th sample and has as many samples as the
+/// window.
 #[derive(Clone, Copy, Debug)]
 pub struct Frames {
     window: Var,
@@ -89,13 +89,15 @@ impl Frames {
         Frames { window, hop, centered: true }
     }
 
-    /// Does not continue the signal: the first frame begins at the first sample (`center=False`, `boundary=None`).
+    /// Lets the first frame begin at the first sample, so that the signal is not continued at its ends. This is
+    /// PyTorch's `center=False` and SciPy's `boundary=None`.
     #[must_use]
     pub fn inside(self) -> Frames {
         Frames { centered: false, ..self }
     }
 
-    /// Returns the numbers of samples of a frame and on each side of the signal, or the error.
+    /// Returns the number of samples of a frame and the number of samples by which each side of the signal is
+    /// continued. Returns an error if the signal, the window or the hop is invalid.
     fn checked(&self, name: &str, ty: &ArrayType, at: Loc) -> Result<(usize, usize), Problem> {
         let window = self.window.ty(at);
         let message = format!("`{name}` of {ty} with a window {window} and a hop of {}", self.hop);
@@ -191,8 +193,8 @@ pub fn istft(y: impl IntoComplex, frames: Frames, length: usize) -> Var {
         Ok((n, side, count, covered)) => on_behalf("istft", at, || {
             let parts = irfft(y.map(|y| y.swap_axes(-1, -2)), along(-1).points(n));
             let lead = ty.shape[..rank - 2].to_vec();
-            // Move the axes of frames and samples to the front: the indices `places` select elements along leading
-            // axes.
+            // Move the axes of frames and samples to the front, because the indices `places` select elements along the
+            // leading axis of the sum.
             let parts = (parts * frames.window).move_axis(-2, 0).move_axis(-1, 1);
             let places = places(count, n, frames.hop);
             let whole = [&[covered][..], &lead].concat();
@@ -214,7 +216,8 @@ pub fn istft(y: impl IntoComplex, frames: Frames, length: usize) -> Var {
 
 /// Returns the indices `[frames, n]` of the samples of each frame.
 fn places(count: usize, n: usize, hop: usize) -> Var {
-    // A hop beyond the signal has one frame.
+    // A hop that does not fit in an i64 is longer than any signal. There is only one frame then, so the hop is not
+    // used.
     let starts = arange(count, Dtype::I64) * i64::try_from(hop).unwrap_or(i64::MAX);
     starts.expand_dims(1) + arange(n, Dtype::I64)
 }

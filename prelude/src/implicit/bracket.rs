@@ -12,11 +12,12 @@ use tapeloom_derive::Tree;
 use tapeloom_ir::trace::Diagnostic;
 use tapeloom_ir::{Kind, Loc, Problem};
 
-/// The largest number of evaluations. It suffices for bisection from the largest float to the smallest one, with
-/// one other step between two bisections.
+/// The largest number of evaluations of the function. It suffices to bisect from the largest float down to the smallest
+/// one, even if every second step is an interpolation that gains nothing.
 const MOST_ITERATIONS: i64 = 5000;
 
-/// Returns an `x` between `a` and `b` with `f(x) = 0`, to its last bits. The signs of `f(a)` and `f(b)` must differ.
+/// Returns an `x` between `a` and `b` with `f(x) = 0`, accurate to its last bits. The signs of `f(a)` and `f(b)` must
+/// differ.
 ///
 /// `f` is a continuous function of one float and may use any [`Var`] of the surrounding trace. The derivative is
 /// with respect to these, by the implicit function theorem; `a` and `b` have no derivative. The root is nan if the
@@ -101,7 +102,8 @@ pub(crate) fn between(f: &dyn Fn(Var) -> Var, a: Var, b: Var, at: Loc) -> Var {
 /// The state of the search.
 #[derive(Tree, Clone, Debug)]
 struct Search<T> {
-    /// The newest point, the other end of the bracket, and the point that was removed last, with their values.
+    /// Three points: the newest one, the other end of the bracket, and the point that was removed last. `y` contains
+    /// the values of the function there.
     x: [T; 3],
     y: [T; 3],
     /// The next point, as a fraction of the distance from the first point to the second.
@@ -133,13 +135,14 @@ fn chandrupatla(f: &dyn Fn(Var) -> Var, a: Var, b: Var) -> Var {
         },
         |s: Search<Var>| {
             let ([x1, x2, _], [y1, y2, _]) = (s.x, s.y);
-            // The distance of large ends of opposite signs overflows; a weighted mean of the ends does not.
+            // If the ends are large and of opposite signs, their distance overflows. Then use a weighted mean of the
+            // ends.
             let far = x2 - x1;
             let mixed = (1.0 - s.part) * x1 + s.part * x2;
             let x = select(far.is_finite(), x1 + s.part * far, mixed);
             let y = f(x);
-            // If the root is not between the previous newest point and the new one, the previous newest point is
-            // removed.
+            // If the values at the new point and at the previous newest point x1 have the same sign, the root is
+            // between the new point and x2, and x1 is removed. Otherwise x2 is removed.
             let same = y.signum().eq(y1.signum());
             let pick = |yes: Var, no: Var| select(same, yes, no);
             let s = Search {

@@ -64,7 +64,7 @@ pub fn custom_linear_solve<B: Tree<Var>>(
     solve_either_way(caller(), &matvec, b, &solve)
 }
 
-/// Solves a system by `solve`, and systems with the transpose by the same solver.
+/// Solves a system by `solve`. Reverse mode solves the system with the transposed map by the same solver.
 fn solve_either_way<B: Tree<Var>>(
     at: Loc,
     matvec: &dyn Fn(B) -> B,
@@ -80,7 +80,7 @@ fn solve_either_way<B: Tree<Var>>(
     linear_system("custom_linear_solve", at, matvec, b, &forward, &transposed)
 }
 
-/// Returns the solution of `A x = b` as [`custom_linear_solve`], with a solver for `A x = b` and one for `Aᵀ u = c`.
+/// Returns the solution of [`custom_linear_solve`], given two solvers: one for `A x = b` and one for `Aᵀ u = c`.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -198,7 +198,7 @@ fn fixed<X: Tree<Var>>(g: &dyn Fn(X) -> X, init: X, at: Loc) -> X {
     };
     let difference = |x: X| tree_map2(|x, y| x - y, &x, &g(copy(&x)));
     let iterate = |_: &dyn Fn(X) -> X, x: X| until_still(g, x, at);
-    // A v = b is equivalent to v = v + b - A v, where v - A v is the product of the Jacobian of g with v.
+    // Solve A v = b as the fixed point of v ← b + (v - A v), where v - A v is the product of the Jacobian of g with v.
     let neumann = |a: &dyn Fn(X) -> X, b: X| {
         let next = |v: X| {
             let rest = tree_map2(|b, av| b - av, &b, &a(copy(&v)));
@@ -209,7 +209,7 @@ fn fixed<X: Tree<Var>>(g: &dyn Fn(X) -> X, init: X, at: Loc) -> X {
     root("fixed_point", at, &difference, init, &iterate, &neumann)
 }
 
-/// Returns the problem if the result of the function of a fixed point differs in form or types from its argument.
+/// Returns an error if the result `found` of the function of a fixed point differs in form or types from its argument.
 fn changed(form: &Form, types: &[ArrayType], found: &Flat, at: Loc) -> Option<Problem> {
     let help = "the function of `fixed_point` returns a tree of the form and types of its argument";
     if found.form != *form {
@@ -253,7 +253,7 @@ fn spoiled<X: Tree<Var>>(structure: &X::Structure, leaves: &[Var], at: Loc) -> X
 /// The largest number of iterations of a fixed point.
 const MOST_ITERATIONS: i64 = 10_000;
 
-/// Iterates `x ← g(x)` until a step changes x by its rounding errors only.
+/// Iterates `x ← g(x)` until a step changes x by at most 8 rounding errors of its length.
 fn until_still<X: Tree<Var>>(g: &dyn Fn(X) -> X, x: X, at: Loc) -> X {
     let within = 8.0 * krylov::epsilon(&x);
     let moved = Var::literal(Literal::f64(f64::INFINITY), at);
@@ -263,7 +263,8 @@ fn until_still<X: Tree<Var>>(g: &dyn Fn(X) -> X, x: X, at: Loc) -> X {
             let next = g(copy(&x));
             let length = |x: &X| krylov::norm(ravel(x).0);
             let step = length(&tree_map2(|y, x| y - x, &next, &x));
-            // If x is zero, the relative step is replaced by the absolute one.
+            // The step is measured relative to the length of x. If this length is 0, use the absolute length of the
+            // step.
             let size = length(&next);
             let moved = step / select(size.gt(0.0), size, size.ones_like());
             (next, moved.convert(Dtype::F64), n + 1)
@@ -303,7 +304,8 @@ fn emit_linear_solve(at: Loc, functions: [(&'static str, Staged); 3]) -> Vec<Var
     })
 }
 
-/// A solver: a function of an equation, and of a starting point or a right-hand side, that returns the solution.
+/// A solver. Its arguments are the function of the equation, and a starting point or a right-hand side; its result is
+/// the solution.
 type Solver<'a, X> = dyn Fn(&dyn Fn(X) -> X, X) -> X + 'a;
 
 fn root<X: Tree<Var>>(
@@ -326,8 +328,8 @@ fn root<X: Tree<Var>>(
     equation.solution(transform, at, init)
 }
 
-/// The functions of an equation. Their arguments are, as far as needed, the starting point, the solution, and a
-/// right-hand side.
+/// The functions that define an equation, its solver and its derivatives. Their arguments are, in this order, the
+/// starting point, the solution, and a right-hand side; `solve` and `residual` have fewer arguments.
 pub(crate) struct Equation<'a, X> {
     pub(crate) solve: &'a dyn Fn(X) -> X,
     pub(crate) residual: &'a dyn Fn((X, X)) -> X,
@@ -363,8 +365,9 @@ fn emit_root(at: Loc, functions: [(&'static str, Staged); 4]) -> Vec<Var> {
     })
 }
 
-/// Emits a primitive whose functions take the captures of all of them, then their own arguments. Its operands are
-/// the captures and the arguments of the first function, which also determine the form and types of all results.
+/// Emits a primitive with `N` functions. Each function takes the captures of all functions, then its own arguments. The
+/// operands of the primitive are these captures and the arguments of the first function. The results of all functions
+/// must have the form and types of these arguments.
 fn emit<const N: usize>(
     at: Loc,
     functions: [(&'static str, Staged); N],
@@ -398,7 +401,8 @@ fn emit<const N: usize>(
     }
 }
 
-/// Returns whether a closure's result has the form and types of the unknown; reports an error if not.
+/// Checks that the result of a closure has the form and types of the unknown. Otherwise reports an error and returns
+/// false.
 fn same(what: &str, staged: &Staged, form: &Form, types: &[ArrayType]) -> bool {
     let given = (staged.output(), &staged.result_types()[..], staged.poisoned_results());
     let Some(problem) = misfit(what, (form, types), given) else { return true };
@@ -406,8 +410,8 @@ fn same(what: &str, staged: &Staged, form: &Form, types: &[ArrayType]) -> bool {
     false
 }
 
-/// Returns the problem if the tree that a closure returns differs from the unknown in form or types. Leaves that are
-/// placeholders after an error are not checked.
+/// Returns an error if the tree that a closure returns differs from the unknown in form or types. Leaves that are
+/// placeholders after an earlier error are not checked.
 fn misfit(
     what: &str,
     (form, types): (&Form, &[ArrayType]),

@@ -7,7 +7,7 @@ use crate::ops::functions::{eye, select, stack, zeros};
 use crate::var::caller;
 use tapeloom_ir::Literal;
 
-/// A solver of systems of one vector, with the public name of the solver.
+/// A solver of linear systems whose unknown is one vector, with its public name.
 pub(super) struct Method {
     pub(super) name: &'static str,
     pub(super) solve: fn(&System<'_>) -> Var,
@@ -20,8 +20,8 @@ pub(super) const BICGSTAB: Method = Method { name: "bicgstab", solve: stabilized
 /// A linear map of vectors.
 pub(super) type Map<'a> = dyn Fn(Var) -> Var + 'a;
 
-/// A system of one vector: the map `A`, the preconditioner (a map near `A⁻¹`), the right side b, and the start (0 if
-/// absent).
+/// A linear system whose unknown is one vector: the map `A`, the preconditioner (a map near `A⁻¹`), the right side b,
+/// and the start of the iteration (0 if absent).
 pub(super) struct System<'a> {
     pub(super) a: &'a Map<'a>,
     pub(super) near: Option<&'a Map<'a>>,
@@ -37,8 +37,8 @@ impl System<'_> {
         self.near.map_or(r, |near| near(r))
     }
 
-    /// Returns b and the start, divided by the largest absolute value of b; the residual at the start; and that
-    /// largest value. If b is 0, the start is replaced by 0, which is the solution.
+    /// Divides the system by the largest absolute value of b. Returns the scaled b, the scaled start, the residual at
+    /// this start, and the divisor. If b is 0, the start is replaced by 0, which is the solution.
     fn scaled(&self) -> (Var, Var, Var, Var) {
         let (b, size) = scaled(self.b);
         match self.start {
@@ -81,7 +81,8 @@ fn stabilized(system: &System<'_>) -> Var {
     let limit = norm(b) * relative;
     let shadow = r;
     let one = || limit.ones_like();
-    // x, r, p, v; rho, alpha, omega; the number of products, and whether the method broke down.
+    // The state of the iteration, in the letters of van der Vorst's method: the vectors x, r, p, v; the numbers rho,
+    // alpha, omega; the number of products with A, and whether the method broke down.
     type Iteration = ((Var, Var, Var, Var), (Var, Var, Var), (Var, Var));
     let going = |((_, r, ..), _, (n, broken)): Iteration| norm(r).gt(limit) & n.lt(most) & !broken;
     let step = |((x, r, p, v), (rho, alpha, omega), (n, _)): Iteration| {
@@ -111,8 +112,8 @@ fn stabilized(system: &System<'_>) -> Var {
     select(broken & !norm(r).le(limit), f64::NAN, x) * size
 }
 
-/// A system counts as singular only if the residual exceeds this many rounding errors of `A x`: below, the residual
-/// may be rounding.
+/// A system counts as singular only if the residual exceeds this many rounding errors of `A x`. A smaller residual may
+/// consist of rounding errors.
 const SLACK: f64 = 100.0;
 
 /// The number of directions after which [`gmres`] restarts.
@@ -123,7 +124,7 @@ fn minimal_residual(system: &System<'_>) -> Var {
     let at = caller();
     let ((relative, most), rounding) = (system.bounds, system.rounding);
     let (b, begun, rest, size) = system.scaled();
-    // The unknown is u with A M u = b - A x', for a start x' and a preconditioner M: x = x' + M u.
+    // For a start x' and a preconditioner M, solve A M u = b - A x' for u. The solution is x = x' + M u.
     let a = |u: Var| (system.a)(system.near(u));
     let ty = b.ty(at);
     let n = ty.shape.elements();
@@ -132,17 +133,18 @@ fn minimal_residual(system: &System<'_>) -> Var {
     let none = || Var::literal(Literal::i64(0), at);
     let no = || Var::literal(Literal::bool(false), at);
 
-    // A V = V' H, where V are orthonormal directions and V' has one more. Rotations Q make H triangular, Q H = R, so
+    // The columns of V are orthonormal directions, and A V = V' H, where V' has one more column. Rotations Q make H
+    // triangular, Q H = R, so
     // |b - A x| = |Q[k, 0]| |r| for the best x of k directions. `columns` holds R by columns. The last pair is whether
     // the Krylov space is exhausted, and the largest |A v|.
     type Iteration = (Var, Var, Var, Var, (Var, Var));
     let iteration = |(k, directions, rotations, columns, (_, scale)): Iteration| {
         let mut w = a(directions.index(k));
         let before = norm(w);
-        // Below this length, a vector is rounding errors of a sum over the directions.
+        // If the remainder of w is at most this long, it consists of rounding errors of the sums over the directions.
         let little = before * ((m + 1) as f64 * rounding);
         let mut h = zeros([m + 1], ty.dtype);
-        // Orthogonalise twice: one pass leaves rounding errors that are large beside a short remainder.
+        // Orthogonalise twice: if the remainder is short, the rounding errors of one pass are large compared to it.
         for _ in 0..2 {
             let along = directions.dot(w);
             (w, h) = (w - along.dot(directions), h + along);
@@ -189,7 +191,7 @@ fn minimal_residual(system: &System<'_>) -> Var {
         let y = fori_loop(k, back, zeros([m], ty.dtype));
         let x = x + y.dot(directions.slice_axis(0, ..m));
         let r = rest - a(x);
-        // The space is also exhausted if the number of directions equals the number of elements.
+        // The Krylov space is also exhausted if there are as many directions as the vector has elements.
         let whole = whole | (k.ge(n as i64));
         let off = norm(r).gt(limit) & norm(r).gt(scale * norm(x) * (SLACK * rounding));
         (x, r, count + k + 1, whole & off)
@@ -208,20 +210,21 @@ fn minimal_residual(system: &System<'_>) -> Var {
     select(singular, f64::NAN, x) * size
 }
 
-/// Returns the vector divided by its largest absolute value, and that value. If an element is not finite, the
-/// quotient contains nan, no iteration runs, and the solution is nan.
+/// Returns the vector divided by its largest absolute value, and this value. If an element is not finite, the quotient
+/// contains nan. Then comparisons with the residual are false, no iteration runs, and the solution is nan.
 fn scaled(b: Var) -> (Var, Var) {
     let size = largest(b);
     (b / select(size.eq(0.0), 1.0, size), size)
 }
 
-/// Returns the length of a vector, also if the squares of its elements overflow or underflow.
+/// Returns the Euclidean length of a vector. The result is right even if squares of elements overflow or underflow.
 pub(crate) fn norm(v: Var) -> Var {
     let (unit, size) = scaled(v);
     size * unit.dot(unit).sqrt()
 }
 
-/// Returns the largest absolute value, as a constant to derivatives: callers that divide by it multiply by it again.
+/// Returns the largest absolute value of an element, as a constant for derivatives. This is exact, because callers
+/// first divide by this value and finally multiply by it.
 fn largest(v: Var) -> Var {
     let none = v.shape().elements() == 0;
     let size = if none { v.sum() } else { v.abs().max() };

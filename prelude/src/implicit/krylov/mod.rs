@@ -35,8 +35,8 @@ impl Default for Until {
 }
 
 impl Until {
-    /// Returns the relative residual, raised to 8 rounding errors if it is less, and the number of products as an
-    /// i64.
+    /// Returns the two bounds of the iteration: the larger of the relative residual and 8 rounding errors, and the
+    /// number of products as an i64.
     fn bounds(self, rounding: f64) -> (f64, i64) {
         let most = i64::try_from(self.most).unwrap_or(i64::MAX);
         (self.relative.max(8.0 * rounding), most)
@@ -95,14 +95,14 @@ impl<B> Default for Krylov<'_, B> {
 }
 
 impl<'a, B> Krylov<'a, B> {
-    /// Begins at 0, without a preconditioner, stops by [`Until::default`], and is differentiated through the
-    /// equation.
+    /// Returns the default options: the solver begins at 0, uses no preconditioner, stops by [`Until::default`], and is
+    /// differentiated through the equation.
     pub fn new() -> Self {
         Krylov::default()
     }
 
-    /// Begins at `x`, which has the form of b. The solution does not depend on `x`, so its derivative is 0. The
-    /// systems of derivatives begin at 0.
+    /// Sets the start of the iteration, a tree of the form of b. The solution does not depend on the start, so the
+    /// derivative with respect to `x` is 0. The linear systems of derivatives begin at 0.
     pub fn start(self, x: B) -> Self {
         Krylov { start: Some(x), ..self }
     }
@@ -119,9 +119,9 @@ impl<'a, B> Krylov<'a, B> {
         Krylov { until, ..self }
     }
 
-    /// Differentiates the solver's iterations, and not the equation that they solve. Reverse mode saves residuals of
-    /// every iteration. The derivative of the iterations differs from that of the solution if the solver ends early:
-    /// because few directions happen to suffice, or after [`Until::most`] products.
+    /// Differentiates the iterations of the solver instead of the equation that they solve. Reverse mode saves
+    /// residuals of every iteration. The derivative of the iterations differs from that of the solution if the solver
+    /// ends early: because few directions happen to suffice, or after [`Until::most`] products.
     ///
     /// The map and the preconditioner run inside the loops of the solver, without becoming functions, so they may
     /// write to state.
@@ -180,7 +180,8 @@ pub fn cg<B: Tree<Var>>(matvec: impl Fn(B) -> B, b: B, until: Until) -> B {
     solved(&CG, caller(), &matvec, b, Krylov::new().until(until))
 }
 
-/// Solves as [`cg`], with options: a start, a preconditioner, or derivatives through the iterations.
+/// Returns the solution of [`cg`], computed with options: a start, a preconditioner, or derivatives through the
+/// iterations.
 ///
 /// Errors: those of [`cg`], of the preconditioner as of `matvec`; `shape` or `dtype` if the start is of another
 /// form than `b`.
@@ -212,7 +213,8 @@ pub fn bicgstab<B: Tree<Var>>(matvec: impl Fn(B) -> B, b: B, until: Until) -> B 
     solved(&BICGSTAB, caller(), &matvec, b, Krylov::new().until(until))
 }
 
-/// Solves as [`bicgstab`], with options: a start, a preconditioner, or derivatives through the iterations.
+/// Returns the solution of [`bicgstab`], computed with options: a start, a preconditioner, or derivatives through the
+/// iterations.
 ///
 /// Errors: as [`cg_with`].
 #[track_caller]
@@ -247,7 +249,8 @@ pub fn gmres<B: Tree<Var>>(matvec: impl Fn(B) -> B, b: B, until: Until) -> B {
     solved(&GMRES, caller(), &matvec, b, Krylov::new().until(until))
 }
 
-/// Solves as [`gmres`], with options: a start, a preconditioner, or derivatives through the iterations.
+/// Returns the solution of [`gmres`], computed with options: a start, a preconditioner, or derivatives through the
+/// iterations.
 ///
 /// Errors: as [`cg_with`].
 #[track_caller]

@@ -1,4 +1,5 @@
-//! Converts systems of trees to systems of one vector, differentiated through iterations or through the equation.
+//! Converts linear systems whose unknown is a tree to systems whose unknown is one vector. Derivatives go through the
+//! iterations of the solver or through the equation.
 //!
 //! The map is traced once, as a function, which the system and its solver call. The solver of the transposed system
 //! calls the transpose of that function by a [`LinearCall`] without `apply`; the transpose is derived only if reverse
@@ -18,7 +19,7 @@ use tapeloom_ir::prim::{Call, LinearCall, Op};
 use tapeloom_ir::trace::{self, Diagnostic, Handle};
 use tapeloom_ir::{ArrayType, FuncId, Kind, Loc, Problem};
 
-/// Solves a system of trees by `method`, which solves systems of one vector.
+/// Solves `matvec(x) = b` for a tree x. `method` solves the same system for the leaves of x joined into one vector.
 pub(super) fn solved<B: Tree<Var>>(
     method: &Method,
     at: Loc,
@@ -39,7 +40,8 @@ pub(super) fn solved<B: Tree<Var>>(
     let Some(unknown) = Unknown::of(method, at, Flat { form, leaves }, until, start) else {
         return tree(Unknown::poison(&flatten(&b).1, at));
     };
-    // A solver inside a solver is never differentiated, so its iterations alone suffice.
+    // The functions of an outer solver are never differentiated. Inside such a function no derivative rule is needed,
+    // so emit the iterations alone.
     let found = if through_iterations || trace::solving() {
         let of = |map: &dyn Fn(B) -> B, v| Flat::of(&users_code(|| unmarked(|| map(tree(v)))));
         let near = near.map(|near| move |v| of(near, v));
@@ -52,13 +54,13 @@ pub(super) fn solved<B: Tree<Var>>(
     tree(found)
 }
 
-/// The unknown of a system, with its method and its right side.
+/// The unknown of a linear system: its form and types, with the method and the right side of the system.
 struct Unknown<'a> {
     method: &'a Method,
     at: Loc,
     form: Form,
     types: Vec<ArrayType>,
-    /// The right side as a vector, and its parts.
+    /// The right side, joined into one vector, and the layout by which a vector is split into leaves.
     b: Var,
     parts: Parts,
     start: Option<Var>,
@@ -129,7 +131,7 @@ impl<'a> Unknown<'a> {
         (self.method.solve)(&System { a, near, b, start, bounds, rounding })
     }
 
-    /// Returns the leaves of the solution; derivatives are those of the iterations.
+    /// Returns the leaves of the solution. Its derivatives differentiate the iterations.
     fn by_iterations(
         &self,
         a: &dyn Fn(Vec<Var>) -> Flat,
@@ -147,7 +149,7 @@ impl<'a> Unknown<'a> {
         })
     }
 
-    /// Returns the leaves of the solution; derivatives are those of the equation.
+    /// Returns the leaves of the solution. Its derivatives are defined by the equation.
     fn by_equation(&self, a: &Staged, near: Option<&Staged>) -> Vec<Var> {
         let Unknown { at, b, .. } = *self;
         let fits = |what: &str, map: &Staged| same(what, map, &self.form, &self.types);
@@ -174,8 +176,8 @@ impl<'a> Unknown<'a> {
                     let transposed = |c: Var| solve(Side::Transposed, c, None);
                     linear_system(self.method.name, at, &product, b, &forward, &transposed)
                 }
-                // The system of a derivative begins at 0, and its residual is relative to its own right side. So it
-                // cannot share the start of this one, and the solution is the root of an equation.
+                // A linear solve uses one solver for values and derivatives. But the systems of derivatives must begin
+                // at 0, not at this start, so emit a root of the equation, which has separate solvers for derivatives.
                 Some(start) => Equation {
                     solve: &|x: Var| solve(Side::Itself, b, Some(x)),
                     residual: &|(_, x): (Var, Var)| product(x) - b,
@@ -193,7 +195,7 @@ impl<'a> Unknown<'a> {
 const MATVEC: &str = "the linear map";
 const NEAR: &str = "the preconditioner";
 
-/// Returns the problem of a start whose form, shapes or dtypes differ from those of b.
+/// Returns an error if the form, shapes or dtypes of a start differ from those of b.
 fn start_misfit(
     name: &str,
     (form, types): (&Form, &[ArrayType]),
@@ -212,7 +214,7 @@ fn start_misfit(
     Some(Problem::new(kind, message, help))
 }
 
-/// A linear map, or its transpose.
+/// The choice between a linear map and its transpose.
 #[derive(Clone, Copy)]
 enum Side {
     Itself,
