@@ -269,12 +269,14 @@ impl Policy {
         }
     }
 
-    /// Returns the policy with this word and this number of bytes as argument; `None` if there is none.
+    /// Returns the policy with this word and with this number of bytes as argument. Returns `None` if no policy has
+    /// this word and such an argument.
     pub fn of_bytes(word: &str, bytes: u64) -> Option<Policy> {
         [Policy::Bytes(bytes), Policy::About(bytes)].into_iter().find(|p| p.word() == word)
     }
 
-    /// Returns the policy with this word and these names as arguments; `None` if there is none.
+    /// Returns the policy with this word and with these names as arguments. Returns `None` if no policy has this word
+    /// and such arguments.
     pub fn of(word: &str, names: Vec<Arc<str>>) -> Option<Policy> {
         let none = names.is_empty();
         let names: Arc<[Arc<str>]> = names.into();

@@ -123,8 +123,8 @@ pub(crate) fn run<T: Real>(
     Ok(())
 }
 
-/// Sorts the singular values `s` in descending order, and the vectors with them: faer does not sort values that
-/// are nearly zero. Each basis is given with the length of its contiguous vectors.
+/// Sorts the singular values `s` in descending order, and reorders the vectors accordingly. This is needed because faer
+/// does not sort values that are nearly zero. Each basis is given with the length of its contiguous vectors.
 fn in_order<T: Real>(s: &mut [T], mut bases: Option<[(&mut [T], usize); 2]>) {
     for i in 0..s.len() {
         let mut most = i;

@@ -58,7 +58,7 @@ impl Interval {
         x.to_integer().map_or(Interval::of(x.dtype), Interval::number)
     }
 
-    /// Returns the interval's number, if it contains just one.
+    /// Returns the interval's only number; `None` if the interval contains more than one number.
     pub fn only(self) -> Option<i128> {
         (self.least == self.most).then_some(self.least)
     }

@@ -316,8 +316,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Emits an equation and returns its outputs. After a type error, emits nothing, and returns the problem with
-    /// the number of outputs that the equation would have.
+    /// Emits an equation and returns its outputs. After a type error, emits nothing, and returns the problem and the
+    /// number of outputs that a correct equation would have.
     pub fn try_emit(
         &self,
         op: Op,

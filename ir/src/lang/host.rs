@@ -89,7 +89,7 @@ impl Host {
         host
     }
 
-    /// Gives the host a Rust function, if it has none yet. Returns whether it had none.
+    /// Gives the host a Rust function, unless it already has one. Returns whether the function was accepted.
     pub fn bind(&self, one: impl Fn(&[Tensor]) -> Answer + Send + Sync + 'static) -> bool {
         let one = Box::new(move |_: Lane, x: &[Tensor]| one(x));
         self.0.functions.set(Functions { one, batch: None }).is_ok()

@@ -48,8 +48,8 @@ impl Module {
         Module::default()
     }
 
-    /// Adds a function and returns its id; if an equal function is in the module already, returns the id of that
-    /// one.
+    /// Adds a function and returns its id. If the module already has an equal function, adds nothing and returns the id
+    /// of that function.
     ///
     /// # Errors
     /// [`Kind::TooLarge`](crate::Kind::TooLarge) if the function's calls nest deeper than [`DEEPEST_CALL`].
@@ -166,8 +166,8 @@ impl Module {
         self.effects[id]
     }
 
-    /// Returns whether a user can observe that the function, or a derivative of it, runs: whether it has an ordered
-    /// effect, or a derivative rule that has one.
+    /// Returns whether a user can observe that the function, or a derivative of it, runs. This is so if the function
+    /// has an ordered effect, or refers to a derivative rule with an ordered effect.
     pub fn is_seen(&self, id: FuncId) -> bool {
         self.seen[id]
     }

@@ -18,7 +18,7 @@ pub enum Kind {
     Dtype,
     /// A handle was used outside the trace to which it belongs.
     Escaped,
-    /// A concrete value was requested of a handle that has none yet, or a value of another type than it has.
+    /// The program asked a handle for its concrete value, but the handle has no value yet, or a value of another type.
     NoValue,
     /// Mutable state was written where writing is not allowed, or used after `freeze` had ended it.
     State,

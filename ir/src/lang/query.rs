@@ -80,14 +80,14 @@ questions! {
         terms: PlanRequest,
     } -> LinearizeOf in plan,
 
-    /// The linearization as by [`Linearize`], except that a policy plans the function's loops and all functions inside
-    /// them.
+    /// The linearization by [`Linearize`], but with a policy that plans the function's loops and all functions inside
+    /// the loops.
     Within {
         /// Per parameter: whether it has a tangent.
         active: Vec<bool>,
         /// Per parameter: the cost, for the linear function, of reading it as a residual.
         shares: Vec<Amortization>,
-        /// The policy that plans the function's loops and all functions inside them.
+        /// The policy that plans the function's loops and all functions inside the loops.
         policy: Policy,
     } -> LinearizeOf in within,
 

@@ -1,4 +1,4 @@
-//! Similar names, for messages about unknown ones.
+//! Finds names similar to an unknown name, for error messages.
 
 /// Returns the known name that is most similar to `name`, if at most a third of the letters of `name` differ. Of
 /// equally similar names, returns the first in alphabetical order.

@@ -52,7 +52,7 @@ impl Dtype {
         }
     }
 
-    /// Returns the dtype with that name, if there is one.
+    /// Returns the dtype called `name`; `None` if there is no such dtype.
     pub fn from_name(name: &str) -> Option<Dtype> {
         Dtype::ALL.into_iter().find(|d| d.name() == name)
     }
@@ -256,8 +256,9 @@ impl Type {
         }
     }
 
-    /// Returns the type of the tangents and cotangents of this type; `None` if it has none. A float array has tangents
-    /// of its own type. The tangent of a tape is a tape of the fields' tangents, without fields that have none.
+    /// Returns the type of the tangents and cotangents of this type; `None` if values of this type have no tangents. A
+    /// float array has tangents of its own type. The tangent of a tape is a tape of the fields' tangents, without
+    /// fields that have none.
     ///
     /// ```
     /// let tape = tapeloom_ir::parse_type("tape<f64[3], bool[], tape<i64[], f32[]>>")?;

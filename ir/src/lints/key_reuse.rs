@@ -389,7 +389,8 @@ impl Keys<'_> {
         Ok(after.collect())
     }
 
-    /// Returns the value that `n` copies, through any number of copies, and the last mark put on one of them.
+    /// Returns the value that `n` copies, through any number of copies, and the last mark on the way: that of `n` or of
+    /// one of the copies.
     fn origin(&self, n: Number) -> (Number, Option<Mark>) {
         let (mut n, mut mark) = (n, None);
         while let Some(from) = self.defs[n].same {

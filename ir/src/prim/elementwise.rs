@@ -284,8 +284,7 @@ pub fn full(b: &Builder<'_>, shape: &Shape, x: Literal) -> Atom {
     b.emit1(Broadcast { shape: shape.clone(), dims: Vec::new() }, &[x.into()])
 }
 
-/// Returns the tangents `dx` of the operands `x`, with zeros of the operands' types in place of absent
-/// ones.
+/// Returns the tangents `dx` of the operands `x`. An absent tangent is replaced by zeros of the operand's type.
 pub fn tangents_or_zeros(b: &Builder<'_>, x: &[Atom], dx: &[Tangent]) -> SmallVec<[Atom; 3]> {
     x.iter().zip(dx).map(|(x, dx)| dx.unwrap_or_else(|| zeros_like(b, *x))).collect()
 }

@@ -68,7 +68,8 @@ pub(super) enum Order {
     Descending,
 }
 
-/// Sorts a row of values in each lane, and the columns of matrices with them. Equal values stay in their order.
+/// Sorts a row of values in each lane, and reorders the columns of the matrices accordingly. Equal values stay in their
+/// order.
 #[inline(always)]
 pub(super) fn sort<L: Lanes, const N: usize>(
     order: Order,

@@ -8,8 +8,8 @@ use tapeloom_routines::{Routine, SvdVectors};
 /// A number of batch members that is larger than the number of lanes of the widest registers.
 const MANY: usize = 33;
 
-/// Returns operands of a neighbouring batch member, chosen by `seed`: NaN, infinity, zeros, numbers near the ends
-/// of the range, repeated and graded ones, or random ones.
+/// Returns operands of a neighbouring batch member, chosen by `seed`: NaN, infinity, zeros, numbers near the ends of
+/// the range, repeated numbers, graded numbers or random numbers.
 fn neighbour<T: Number>(routine: &Routine, seed: usize) -> Vec<Vec<T>> {
     let mut operands = benign::<T>(routine);
     for (place, operand) in operands.iter_mut().enumerate() {

@@ -170,8 +170,8 @@ impl ArrayPrimitive for DynamicUpdateSlice {
     }
 }
 
-/// Writes `update` into `x` at the clamped starts and returns `x`; the elements are copied first if other tensors
-/// refer to them.
+/// Writes `update` into `x` at the clamped starts and returns `x`. If other tensors refer to the elements of `x`, they
+/// are copied first.
 pub(crate) fn write(mut x: Tensor, update: &Tensor, starts: &[Tensor]) -> Tensor {
     let starts = clamped(x.shape(), update.shape(), starts);
     let (strides, size) = (x.ty().shape.strides(), x.dtype().bytes());

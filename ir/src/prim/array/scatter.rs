@@ -100,8 +100,8 @@ pub struct Scatter {
 notation!(Scatter = combine { batch, axes, bounds });
 
 impl Scatter {
-    /// Combines the updates into `y` and returns it; the elements are copied first if other tensors refer to
-    /// them.
+    /// Combines the updates into `y` and returns it. If other tensors refer to the elements of `y`, they are copied
+    /// first.
     pub(crate) fn combined(&self, mut y: Tensor, indices: &Tensor, updates: &Tensor) -> Tensor {
         let (starts, offsets) = self.addressing().places(y.shape(), indices);
         let mut from = 0;

@@ -218,8 +218,8 @@ fn slice_of_slice(outer: &Slice, inner: &Slice) -> Option<Slice> {
     Some(all)
 }
 
-/// Rewrites `slice(broadcast x)` to `broadcast(slice x)`: slices `x` along its own axes, and makes the broadcast
-/// shorter along the others.
+/// Rewrites `slice(broadcast x)` to `broadcast(slice x)`. Along the axes of `x`, `x` itself is sliced; along all other
+/// axes, the broadcast gets shorter.
 fn slice_of_broadcast(slice: &Slice, broadcast: &Broadcast, x: &Shape) -> Vec<Op> {
     let mut before = Slice::dense(vec![0; x.len()], x.to_vec());
     for (axis, d) in broadcast.dims.iter().enumerate() {

@@ -149,7 +149,7 @@ impl Window {
 }
 
 impl Window {
-    /// Emits the window of a product whose axes come from one factor and whose taps come from the other. The
+    /// Emits the window of a product whose axes come from one factor and whose taps come from the other factor. The
     /// result is the product of the first factor's window and the second factor, with the taps as batch axes:
     ///
     /// ```text

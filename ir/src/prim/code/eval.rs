@@ -91,7 +91,7 @@ pub(crate) trait Number: Element<Stored = Self> + Pod {
     fn read(x: Literal) -> Self;
     /// Converts the number to a literal of this dtype.
     fn write(self) -> Literal;
-    /// Applies a code to its operands, the first ones in `x`; the others are ignored. Not for [`Code::Select`],
-    /// [`Code::Convert`] and [`Code::Bitcast`], whose operands and result differ in dtype.
+    /// Applies a code to its operands, which are the first entries of `x`; the other entries are ignored. The code may
+    /// not be [`Code::Select`], [`Code::Convert`] or [`Code::Bitcast`], whose operands and result differ in dtype.
     fn apply(code: Code, x: [Self; 3]) -> Outcome<Self>;
 }

@@ -19,7 +19,7 @@ pub struct CodeRow {
     pub gives: ResultDtype,
     /// Whether the two operands may be exchanged.
     pub commutes: bool,
-    /// Whether, and with which initial value, the code can fold many elements into one.
+    /// Whether the code can fold many elements into one. If so, this includes the initial value of the fold.
     pub fold: Fold,
     /// The approximate cost for one element, relative to an addition: ratios measured on one machine with
     /// vector code. Only their order of magnitude matters.
@@ -138,8 +138,8 @@ pub enum ResultDtype {
     Dtype(Dtype),
 }
 
-/// Whether a code folds many elements into one; if so, its neutral value, and whether the order of elements
-/// affects the result on floats.
+/// Whether a code can fold many elements into one. If so, the variant says whether the order of the elements affects
+/// the result on floats, and contains the neutral value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fold {
     /// The code does not fold elements.

@@ -268,7 +268,7 @@ impl Primitive for Call {
     }
 }
 
-/// Merges linear parameters of a call's linear function that take the same tangent into one. Returns the new linear
+/// Merges those linear parameters of a call's linear function that take the same tangent. Returns the new linear
 /// function and the distinct tangents. All reads of a tangent in the callee then add to one total, in the same order as
 /// without the call.
 fn each_once(

@@ -161,8 +161,8 @@ impl Primitive for Callback {
         self.jvp(cx, x, dx)
     }
 
-    /// A callback without results is an effect, which is linear in all operands; one with results is linear in
-    /// none.
+    /// A callback without results is an effect, which is linear in all operands. A callback with results is linear in
+    /// no operand.
     fn is_linear(&self, _: &Module, _: &[Linearity]) -> bool {
         self.call.is_ordered()
     }

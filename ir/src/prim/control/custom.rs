@@ -74,7 +74,7 @@ fn tangents(types: &[Type]) -> Vec<Type> {
 /// A jvp rule in the form in which it is called, possibly specialised to the tangents that are not zero.
 struct Ruled {
     function: FuncId,
-    /// The tangents that are passed to the rule, without absent ones.
+    /// The tangents that are passed to the rule. Absent tangents are left out.
     tangents: Vec<Atom>,
     /// Per tangent that the rule returns: whether it may be nonzero.
     nonzero: Vec<bool>,

@@ -27,8 +27,8 @@ use tapeloom_routines::Routine;
 pub struct Fft {
     /// Whether the transform is the inverse one, with a positive exponent: `exp(+2 π i j k / n)`.
     pub inverse: bool,
-    /// The number of axes of a complex array; they are the last ones, and the axis before them holds the real
-    /// and imaginary parts.
+    /// The number of axes of a complex array. These are the last axes of the operand, and the axis before them holds
+    /// the real and imaginary parts.
     pub rank: usize,
     /// The index of the transformed axis among the last `rank` axes.
     pub axis: usize,

@@ -28,8 +28,8 @@ use tapeloom_routines::{Routine, half};
 pub struct Irfft {
     /// The length of each resulting sequence.
     pub n: usize,
-    /// The number of axes of a half spectrum; they are the last ones, and the axis before them holds the real and
-    /// imaginary parts.
+    /// The number of axes of a half spectrum. These are the last axes of the operand, and the axis before them holds
+    /// the real and imaginary parts.
     pub rank: usize,
     /// The index of the transformed axis among the last `rank` axes.
     pub axis: usize,

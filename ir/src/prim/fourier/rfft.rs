@@ -24,8 +24,8 @@ use tapeloom_routines::{Routine, half};
 /// The first half of the discrete Fourier transform of real sequences. In text: `rfft{rank, axis}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct Rfft {
-    /// The number of axes of a real array; they are the last ones. In the result, the axis before them holds the
-    /// real and imaginary parts of the spectrum.
+    /// The number of axes of a real array. These are the last axes of the operand. In the result, the axis before them
+    /// holds the real and imaginary parts of the spectrum.
     pub rank: usize,
     /// The index of the transformed axis among the last `rank` axes.
     pub axis: usize,

@@ -99,7 +99,8 @@ impl ArrayPrimitive for Cholesky {
     }
 
     fn samples() -> Vec<Sample> {
-        // Sample matrices whose upper triangle differs from the lower one: it must not be read.
+        // The sample matrices have an upper triangle that differs from the lower one, so that a read of the upper
+        // triangle would give a wrong result.
         let a = Tensor::from([[4.0, 9.0, 9.0], [1.0, 3.0, 9.0], [-0.5, 0.75, 2.0]]);
         let two = Tensor::from([[[2.0, 0.5], [0.5, 1.0]], [[1.0, -0.25], [-0.25, 3.0]]]);
         let mixed = Tensor::from([[[1.0f32, 2.0], [2.0, 1.0]], [[4.0, 0.0], [2.0, 5.0]]]);

@@ -39,15 +39,15 @@ pub trait Decomposition: Notation + Clone + Into<Op> {
     /// elsewhere.
     fn jvp(&self, b: &Builder<'_>, a: Atom, da: Atom, reads: &[Option<Reads>]) -> Result<Tangents>;
 
-    /// Returns the cheaper primitive that suffices if only the outputs marked in `used` are read, with a mask of
-    /// the outputs that it has; `None` if there is none.
+    /// Returns a cheaper primitive that has all outputs marked in `used`, and a mask of the outputs that it has.
+    /// Returns `None` if there is no cheaper primitive.
     fn without(&self, used: &[bool]) -> Option<(Op, Vec<bool>)>;
 
     /// Returns sample operands, typical and edge cases; the law tests run all of them.
     fn samples() -> Vec<Sample>;
 }
 
-/// The outputs of a decomposition and the tangent of each; outputs of integers have none.
+/// The outputs of a decomposition, and the tangent of each output. Outputs of integers have no tangent.
 pub type Tangents = (Vec<Atom>, Vec<Tangent>);
 
 /// Returns the positions of output `output` that are read along one of its axes; `axis` counts axes from the last one,

@@ -91,7 +91,8 @@ impl Decomposition for Eigh {
     }
 
     fn samples() -> Vec<Sample> {
-        // Sample matrices whose upper triangle differs from the lower one: it must not be read.
+        // The sample matrices have an upper triangle that differs from the lower one, so that a read of the upper
+        // triangle would give a wrong result.
         let a = Tensor::from([[1.0, 9.0, 9.0], [0.5, 3.0, 9.0], [-0.25, 0.75, -2.0]]);
         let two = Tensor::from([[[0.5, 0.0], [1.0, 2.0]], [[4.0, 0.0], [-1.0, -2.0]]]);
         let repeated = Tensor::from([[1.0f32, 0.0], [0.0, 1.0]]);

@@ -123,8 +123,8 @@ impl RoutineCall {
         }
     }
 
-    /// Returns the lowering of a primitive to this call; `None` stands for an operand that is not an array, which
-    /// no verified program has.
+    /// Returns the lowering of a primitive to this call. `call` is `None` only if an operand is no array, which no
+    /// verified program contains.
     pub(crate) fn lowering(call: Option<RoutineCall>) -> Lowering {
         call.map_or_else(
             || Lowering::Missing(Problem::internal("a routine of what is no array")),

@@ -24,9 +24,9 @@ pub(super) struct AxisSum {
     pub(super) results: usize,
     pub(super) scale: i64,
     pub(super) offset: i64,
-    /// Whether the tap index `k` counts taps from the last one.
+    /// Whether the tap index `k` counts from the last tap backwards.
     pub(super) reversed: bool,
-    /// Whether the result index `i` counts results from the last one.
+    /// Whether the result index `i` counts from the last result backwards.
     pub(super) mirrored: bool,
 }
 

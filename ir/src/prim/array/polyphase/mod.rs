@@ -258,8 +258,8 @@ impl WindowSums {
         }
     }
 
-    /// If `x`, an operand of a product, is windows of an array that is repeated along the taps, returns these
-    /// windows and the array under them.
+    /// Returns the windows that the product's operand `x` shows, and the array under the windows. Returns `None` unless
+    /// `x` is windows of an array that is repeated along the taps.
     fn repeated(&self, b: &Builder<'_>, x: Atom) -> Option<WindowedArray> {
         let seen = b.shape_of(x);
         let (window, repeated, order) = self.window(x, seen.len())?;

@@ -227,7 +227,8 @@ enum TapeOrigin {
 }
 
 impl TapeOrigin {
-    /// Returns the index of the parameter that a branch returns as this tape, if one does.
+    /// Returns the index of the parameter that one of the branches returns as this tape; `None` if no branch returns a
+    /// parameter.
     fn given(branches: &[TapeOrigin]) -> Option<usize> {
         branches.iter().find_map(|of| match of {
             TapeOrigin::Given(p) => Some(*p),
@@ -236,7 +237,7 @@ impl TapeOrigin {
     }
 }
 
-/// Returns the mask that is true where at least one of the masks is.
+/// Returns the mask that is true at each index at which at least one of the given masks is true.
 fn union<'a>(masks: impl Iterator<Item = &'a [bool]>) -> Vec<bool> {
     masks.fold(Vec::new(), |all, mask| {
         (0..mask.len()).map(|i| mask[i] || all.get(i) == Some(&true)).collect()

@@ -488,7 +488,8 @@ impl<'a, 'b, 'm> ResidualSources<'a, 'b, 'm> {
         }
     }
 
-    /// Returns the stacked result of the forward iterations that has this value; adds one if there is none.
+    /// Returns the stacked result of the forward iterations that has the value `value`. If there is no such result,
+    /// adds one.
     fn stacked(&mut self, value: Atom) -> Origin {
         let of = self.of;
         let free = |r: &usize| of.spec.carrier(*r).is_none();

@@ -56,7 +56,7 @@ pub(super) struct IterationSlice {
     pub(super) function: FuncId,
     /// Per result: whether the part computes it, because it is wanted or is carried to a parameter that is read.
     pub(super) needed: Vec<bool>,
-    /// Per parameter: whether the part reads it, or the loop's condition does.
+    /// Per parameter: whether the part or the loop's condition reads it.
     pub(super) read: Vec<bool>,
 }
 

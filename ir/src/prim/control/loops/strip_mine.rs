@@ -112,8 +112,8 @@ impl Loop {
         x: &[Atom],
         [blocks, block, rest]: [usize; 3],
     ) -> Result<Vec<Atom>, Problem> {
-        // `first` and `last`: the index of the first row that the iterations in blocks read, and that the
-        // remaining ones read.
+        // `first` is the index of the first row that the iterations in blocks read, and `last` the index of the first
+        // row that the remaining iterations read.
         let (first, last) = match self.spec.direction {
             Direction::Up => (0, blocks * block),
             Direction::Down => (rest, 0),
