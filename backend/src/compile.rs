@@ -54,8 +54,8 @@ struct Profiling {
     recorder: Option<Arc<session::Recorder>>,
 }
 
-/// The most executed statements of a program whose first call a debug build checks, by also running the call in the
-/// interpreter that checks every memory access.
+/// The largest number of executed statements for which a debug build checks a program's first call. The check runs the
+/// call also in the interpreter that checks every memory access.
 const CHECKED: u64 = 1 << 15;
 
 #[derive(Clone)]

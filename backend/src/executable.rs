@@ -239,7 +239,7 @@ impl Executable {
         }
         let mut space = Vec::new();
         if *workspace > 0 {
-            // If another call uses the workspace in the pool, this call allocates its own.
+            // If another call uses the workspace in the pool, this call allocates a workspace of its own.
             space = match pool.try_lock() {
                 Ok(mut kept) => std::mem::take(&mut *kept),
                 Err(TryLockError::WouldBlock | TryLockError::Poisoned(_)) => Vec::new(),

@@ -90,8 +90,8 @@ model! {
     /// The largest product of the extents of an array's inner axes for which these axes are unrolled instead of being
     /// loops.
     Loops unrolled_elements = 9 in 1..=256;
-    /// The largest number of elements of an array to which a library function is applied one element at a time, in
-    /// unrolled code, although the function has vector code.
+    /// If an array has at most this number of elements, a library function is applied to one element at a time in
+    /// unrolled code, even if the function has vector code.
     Loops unrolled_calls = 3 in 1..=256;
     /// The largest extent of an axis whose loop lowering moves inside the loops of longer axes.
     Loops inner_extent = 4 in 0..=1024;
@@ -106,8 +106,8 @@ model! {
     /// The largest number of operations for which a value is recomputed if its array does not remain in the cache.
     /// Loads of arrays that are smaller by this factor count as free.
     Loops recomputed_operations_uncached = 16 in 0..=256;
-    /// The largest cost, in flops, of an operation that is recomputed or is left in a loop although it is
-    /// invariant.
+    /// The largest cost, in flops, of an operation that is recomputed at each use. A loop-invariant operation of at
+    /// most this cost is left in its loop.
     Loops recomputed_flops = 2 in 0..=1000;
     /// A view of an array is copied before an in-place update of the array, if the array has at least this number of
     /// times the elements of the view.
@@ -200,8 +200,8 @@ impl MachineModel {
         MachineModel::NUMBERS.iter().filter(shapes).all(|n| (n.get)(self) == (n.get)(other))
     }
 
-    /// Returns whether a scalar code that is applied to this number of elements of a dtype is a library function that
-    /// runs faster in vectors than one element at a time, so that the loop over the elements is not unrolled.
+    /// Returns whether a loop that applies a scalar code to this number of elements must not be unrolled: the code is a
+    /// library function that runs faster in vectors than one element at a time.
     pub(crate) fn calls_in_vectors(&self, code: &Code, dtype: Dtype, elements: usize) -> bool {
         let Code::Library(library) = code else { return false };
         elements > self.unrolled_calls && library.recording(dtype).is_some()

@@ -108,8 +108,9 @@ fn blocks(stored: &SecondaryMap<BufferId, usize>, stmt: &mut Stmt) {
             });
             written
         };
-        // The rank of a load from the tape, greater if the forward phase stored its array later. 0 for other
-        // statements, and for loads whose address or value an earlier statement of the block determines.
+        // Statements are sorted by descending rank. A load from the tape ranks higher if the forward phase stored its
+        // array later. The rank is 0 for other statements, and for loads whose address or element another statement of
+        // the block may compute.
         let rank = |stmt: &Stmt| match stmt {
             Stmt::Let { expr: Expr::Load { held, address, guard: None }, .. }
                 if address.dynamic.is_none()

@@ -196,9 +196,9 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Returns the number of phases, 1 or 2. There is one phase if no step of the program reads kept values (values
-    /// saved for the reverse pass) without keeping values itself: for example, if both halves are fused into one
-    /// loop, or the reverse pass recomputes iterations.
+    /// Returns the number of phases, 1 or 2. The second phase begins with the first step that reads kept values (values
+    /// saved for the reverse pass) and keeps none. Without such a step the run has one phase: for example, if both
+    /// passes are fused into one loop, or the reverse pass recomputes iterations.
     pub fn phases(&self) -> usize {
         if self.reverse == Counts::default() { 1 } else { 2 }
     }

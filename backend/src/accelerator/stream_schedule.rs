@@ -251,7 +251,8 @@ impl Stream {
         if self.open.take().is_some() {
             moves.push(Move::Close);
         }
-        // `number` numbers the layers in the order in which this phase uses them.
+        // If the reverse phase reads the layers in the opposite order of their stores (`back`), `number` counts from
+        // the last layer.
         let back = !stored && self.read == Read::Mirrored;
         let number = |layer: u64| if back { all.wrapping_sub(layer + 1) } else { layer };
         let next = self.last.map_or(0, |last| number(last) + 1);

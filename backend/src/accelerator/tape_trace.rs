@@ -92,7 +92,7 @@ mod tests {
         check("AABBCC|ccbbaa", 16, Some(Read::Mirrored));
         check("ABC|abc", 8, Some(Read::Same));
         check("ABC|bac", 8, None);
-        // Records still count as mirrored if some of their entries are never loaded.
+        // Records must count as mirrored even if some of their entries are never loaded.
         check("ABC|ca", 8, Some(Read::Mirrored));
         // No order must be found in these texts: stored twice, loaded twice, loaded in the forward phase, stored in
         // the reverse phase, not all entries stored, no access at all.

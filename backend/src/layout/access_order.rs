@@ -102,8 +102,8 @@ fn element_span(sites: &[(Vec<Loop>, Affine<IndexId>)]) -> Option<Span> {
         let direction = match (next.least > all.most, next.most < all.least) {
             (true, _) => Direction::Up,
             (_, true) => Direction::Down,
-            // The two ranges overlap. Each element is accessed once only if the two groups of sites interleave, which
-            // is not analysed.
+            // The ranges of the two groups of sites overlap. Elements might still be accessed once each, if the two
+            // groups access alternate elements; this case is not analysed.
             (false, false) => return None,
         };
         let fits = all.kind.fits(direction) && next.kind.fits(direction);
@@ -145,7 +145,7 @@ fn span_of_loop(sites: &[(Vec<Loop>, Affine<IndexId>)]) -> Option<Span> {
     let direction = if stride > 0 { Direction::Up } else { Direction::Down };
     let granule =
         if all.kind.fits(direction) || planted(Fault::Granule) { all.granule } else { step };
-    // Return `None` unless each iteration begins at the start of a granule and ends at the end of a granule.
+    // Return `None` if two iterations may access elements of one granule.
     if step % granule != 0 || granule > 1 && all.least.rem_euclid(granule) + width > step {
         return None;
     }

@@ -38,8 +38,8 @@ pub(super) fn records(program: &Program, mut layout: Layout, _: &ScratchpadModel
         };
         let count = elements * records;
         let found = array_accesses(&sites, reverse_start, buffer, count);
-        // The number of elements of the array that its block stores in one iteration, if that is a multiple of the
-        // granule (elements that the reverse pass reads together); otherwise the granule.
+        // The number of elements in a record: the elements that an iteration stores, if their number is a multiple of
+        // the granule (the elements that the reverse pass reads together). Otherwise a record has one granule.
         let iteration = found.iterations.filter(|n| count % n == 0).map(|n| count / n);
         let elements = iteration.filter(|n| n % found.granule == 0).unwrap_or(found.granule);
         let field = Field { buffer, at: 0, elements, width };

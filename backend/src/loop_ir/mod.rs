@@ -393,9 +393,9 @@ impl Buffer {
 /// each load finds the version that it names.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Version {
-    /// The version that this version updates in place: elements that this version has not stored are those of the
-    /// continued version, which must not be accessed after this version's first store. `None` if this version keeps
-    /// no element of another version.
+    /// The version that this version updates in place. Elements that this version has not stored are the elements of
+    /// the continued version. After this version's first store, the continued version must not be accessed. `None` if
+    /// this version keeps no element of another version.
     pub continues: Option<u32>,
 }
 
@@ -536,7 +536,7 @@ pub enum Stmt {
     },
     /// `v = code v, value`: combines a variable with a value, as one step of a reduction.
     Fold {
-        /// The variable with which the value is combined, and which gets the result.
+        /// The variable that is combined with the value, and that is set to the result.
         var: VarId,
         /// The operation (scalar code) that combines the variable with the value.
         code: Code,
@@ -643,8 +643,8 @@ pub struct Call {
     pub callee: KernelId,
     /// The operands, one for each input of the callee.
     pub operands: Vec<View>,
-    /// The results, one for each output of the callee. A result overlaps no other view of the call, except for the
-    /// operand that is donated for the result, which has the same address.
+    /// The results, one for each output of the callee. A result overlaps no other view of the call. The only exception
+    /// is the operand that is donated for the result: both have one address.
     pub outputs: Vec<View>,
     /// The offset in bytes, a multiple of 64, of the callee's workspace in the workspace of the caller.
     pub frame: usize,

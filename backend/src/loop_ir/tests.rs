@@ -373,8 +373,8 @@ fn the_verifier_finds_faults() {
     }
 }
 
-/// The verifier must accept programs whose run-time indices provably stay in bounds (`None`), and must refuse the
-/// same programs with one gap in the proof, with a message that contains the given text. `b0` has 4 x 5 elements,
+/// The verifier must accept programs whose run-time indices provably stay in bounds (`None`). If one condition is
+/// missing, the verifier must refuse the program, with a message that contains the given text. `b0` has 4 x 5 elements,
 /// `b1` arbitrary numbers.
 #[test]
 fn run_time_indices_want_a_proof() {
@@ -396,7 +396,8 @@ fn run_time_indices_want_a_proof() {
              for i0 in 5 { %4: f64 = load b0[i0 + (%3)] }",
             Some("0..=24"),
         ),
-        // Guards that check the lower and the upper bound prove an index; a guard for one bound does not.
+        // A guard that checks the lower and the upper bound must prove an index; a guard that checks only one bound
+        // must not.
         (
             "%0: i64 = load b1[0] %1: bool = ge %0, 0 %2: bool = lt %0, 20 %3: bool = and %1, %2 \
              %4: f64 = load b0[(%0)] if %3",
@@ -413,7 +414,8 @@ fn run_time_indices_want_a_proof() {
              %5: bool = not %3 %4: f64 = load b0[(%0)] if %5",
             None,
         ),
-        // Separate guards for the row and the column index prove their combination.
+        // Must be accepted: separate conditions for the row and the column index prove an access that combines both
+        // indices.
         (
             "%0: i64 = load b1[0] %1: i64 = load b1[1] %2: bool = ge %0, 0 %3: bool = le %0, 3 \
              %4: bool = and %2, %3 %5: bool = le 0, %1 %6: bool = gt 5, %1 %7: bool = and %5, %6 \
@@ -421,7 +423,8 @@ fn run_time_indices_want_a_proof() {
              %11: f64 = load b0[(%10)] if %8",
             None,
         ),
-        // Guards on a sum of loop indices prove an access at that sum.
+        // A guard on a sum of loop indices must prove an access at that sum. The second guard allows one element too
+        // many.
         (
             "for i0 in 30 { for i1 in 30 { %0: i64 = add i0, i1 %1: bool = ge %0, 7 \
              %2: bool = lt %0, 27 %3: bool = and %1, %2 %4: f64 = load b0[i0 + i1 + -7] if %3 } }",
@@ -432,8 +435,8 @@ fn run_time_indices_want_a_proof() {
              %2: bool = lt %0, 28 %3: bool = and %1, %2 %4: f64 = load b0[i0 + i1 + -7] if %3 } }",
             Some("0..=20"),
         ),
-        // If a sum may wrap, its range says nothing about the range of its terms. The access at the sum itself is
-        // proved.
+        // A guard on a sum that may wrap must prove an access at the sum itself, and nothing about the terms of the
+        // sum.
         (
             "%0: i64 = load b1[0] %1: i64 = add %0, 1 %2: bool = ge %1, 1 %3: bool = le %1, 20 \
              %4: bool = and %2, %3 %5: f64 = load b0[-1 + (%1)] if %4",
@@ -453,7 +456,8 @@ fn run_time_indices_want_a_proof() {
              %14: i64 = mul %2, 5 %15: i64 = add %14, %0 %16: f64 = load b0[(%15)] if %13",
             None,
         ),
-        // Indices that are quotients and remainders: the range of a remainder has the sign of the dividend.
+        // Quotients and remainders as indices: the verifier must know their ranges. A remainder has the sign of the
+        // dividend.
         ("for i0 in 100 { %0: i64 = rem i0, 20 %1: f64 = load b0[(%0)] }", None),
         ("for i0 in 100 { %0: i64 = div i0, 5 %1: f64 = load b0[(%0)] }", None),
         ("for i0 in 101 { %0: i64 = div i0, 5 %1: f64 = load b0[(%0)] }", Some("0..=20")),
@@ -476,8 +480,8 @@ fn run_time_indices_want_a_proof() {
              %3: i64 = add %1, 20 %4: i64 = select %2, %3, %1 %5: f64 = load b0[(%4)]",
             Some("0..=20"),
         ),
-        // An index of a small dtype has the range of the dtype. A u64 may not be representable in i64, so its
-        // conversion has any value.
+        // Must be accepted: an index that is converted from a small dtype has the range of that dtype. A u64 may not be
+        // representable in i64, so its conversion has any value.
         (
             "%0: i64 = load b1[0] %1: bool = lt %0, 4 %2: i64 = convert{to=i64} %1 \
           %3: f64 = load b0[(%2)]",
@@ -493,7 +497,7 @@ fn run_time_indices_want_a_proof() {
              %3: i64 = min %2, 19 %4: f64 = load b0[(%3)]",
             Some("..=19"),
         ),
-        // Branches and loops around an access bound its index.
+        // The conditions of branches, and the extents of loops, around an access must bound its index.
         (
             "%0: i64 = load b1[0] %1: bool = ge %0, 0 %2: bool = lt %0, 20 if %1 { if %2 { \
              %3: f64 = load b0[(%0)] } }",
@@ -918,13 +922,14 @@ fn shadowed(body: &str) -> Result<(), String> {
 #[test]
 fn loads_read_the_version_they_name() {
     for body in [
-        // Bytes of `b0` that no store to the overlapping `b1` has overwritten keep their value.
+        // `b1` overlaps `b0`: the bytes of `b0` that the store to `b1` has not overwritten must keep their value.
         "store b0[0], 1.0 store b1[8], 2.0 %0: f64 = load b0[0]",
-        // A version that updates another version in place also has the elements of that version, and of the versions
-        // that it continues.
+        // A version that updates another version in place must also have the elements of that version, and of all
+        // versions continued before.
         "store b2[0], 1.0 store b2[1], 2.0 store b2.1[0], 3.0 %0: f64 = load b2.1[0] \
          %1: f64 = load b2.1[1] store b2.2[3], %1 %2: f64 = load b2.2[0] %3: f64 = load b2.2[1]",
-        // The lifetime of a value begins where that of another value ends, element by element.
+        // Both values share memory: element by element, the lifetime of one value ends where the lifetime of the other
+        // value begins.
         "for i0 in 16 { store b0[i0], 1.0 } for i1 in 16 { %0: f64 = load b0[i1] store b0.2[i1], %0 }
          %1: f64 = load b0.2[7]",
         // A load with a false guard reads nothing, so no value is missing.

@@ -81,13 +81,13 @@ pub(super) fn instrument_from(program: &Program, least: u64) -> Instrumented {
     let mut sites = SecondaryMap::new();
     let mut pass = Instrument { program, least, costs, parts, around, sites: &mut sites };
     timed.entry.body = pass.kernel(&program.entry, None);
-    // Callers come after their callees, so all calls of a kernel are known when its turn comes.
+    // Visit callers before their callees, so that all calls of a kernel are known before its statements get timers.
     for (id, kernel) in program.callees.iter().rev() {
         if let Some(site) = pass.sites[id].clone() {
             timed.callees[id].body = pass.kernel(kernel, Some(site));
         }
     }
-    // A program without parts has one timer, which measures nothing, so that its calls are counted.
+    // A program without parts has one timer, which measures nothing, so that the program's calls are counted.
     timed.timers = pass.parts.len().max(1);
     Instrumented { parts: pass.parts, around: pass.around, program: timed }
 }
@@ -232,7 +232,7 @@ impl<'a> Instrument<'a> {
             inside.push(self.block(&scope, block, pending));
         }
         if shape.flow.is_loop() {
-            // The statements after the last lap of an iteration are counted in the first part of the next one.
+            // The statements after the last lap of an iteration are counted in the first part of the next iteration.
             let rest = std::mem::take(pending);
             let origins = self.origins(&rest.stmts);
             if let Some(part) = self.parts.get_mut(first) {

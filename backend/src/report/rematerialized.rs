@@ -67,8 +67,8 @@ fn is_mark(module: &Module, f: &Function, e: &Equation) -> bool {
 /// The most readers (equations that read a value) that a report lists for one value.
 pub(crate) const READERS: usize = 5;
 
-/// Adds an equation to the readers of a value, unless a reader of this source line and pass is listed already, or
-/// `READERS` readers are.
+/// Adds an equation to the listed readers of a value. Does nothing if a reader with this source line and pass, or
+/// `READERS` readers, are listed already.
 pub(crate) fn add_reader(readers: &mut Vec<Origin>, at: Origin) {
     let line = |of: &Origin| (of.loc.map(|loc| (loc.file(), loc.line())), of.phase.order);
     let same = |b: &Origin| line(b) == line(&at);

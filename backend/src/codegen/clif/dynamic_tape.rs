@@ -73,7 +73,8 @@ impl Translator<'_, '_, '_> {
         self.b.ins().iadd_imm_s(states, (tape.index() * size_of::<State>()) as i64)
     }
 
-    /// Emits code that grows the dynamic tape if it has no memory for record number `index`, which is written next.
+    /// Emits code for a write of record number `index`: if the dynamic tape has no memory for the record, the code
+    /// grows the tape.
     fn reserve(&mut self, tape: TapeId, index: Value) -> Result<Field, Problem> {
         let state = self.state(tape);
         let flags = MemFlagsData::trusted();
@@ -96,7 +97,8 @@ impl Translator<'_, '_, '_> {
         Ok(Field { state, record, at: self.b.ins().iconst(types::I64, 0) })
     }
 
-    /// Emits code that returns an error unless record number `index` of the dynamic tape exists, which is read next.
+    /// Emits code for a read of record number `index`: if the dynamic tape has no such record, the code returns an
+    /// error.
     fn found(&mut self, cursor: CursorId, word: Arg, index: Value) -> Result<Field, Problem> {
         let flags = MemFlagsData::trusted();
         let literal = if let Arg::Literal(word) = word { Some(word.bits as i64) } else { None };

@@ -123,8 +123,8 @@ impl Iteration {
     fn longest(program: &VectorProgram) -> Iteration {
         let mut longest = Iteration::default();
         let mut all = Iteration::default();
-        // The cycle in which each register is ready; the loops inside of the loop with lanes, with their counts and
-        // registers at their starts.
+        // `ready` is the cycle in which each register is ready. `inner` has the open loops inside the loop with lanes,
+        // each with the estimates and the ready cycles at its start.
         let mut ready: SecondaryMap<Reg, usize> = SecondaryMap::new();
         let mut inner: Vec<(usize, Iteration, SecondaryMap<Reg, usize>)> = Vec::new();
         let mut in_lanes = false;
@@ -212,7 +212,8 @@ mod tests {
         by.unwrap()
     }
 
-    /// Only loops that are bound by latency are interleaved: a gather after a gather, and an inner loop with a carry.
+    /// Only loops that are bound by latency must be interleaved: a gather after a gather, and an inner loop with a
+    /// carry.
     #[test]
     fn loops_that_wait_process_several_vectors() {
         assert_eq!(vectors("%1: f64 = mul %0, %0\n store b2[i0], %1"), 1);

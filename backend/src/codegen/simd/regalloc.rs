@@ -145,7 +145,8 @@ fn intervals(program: &VectorProgram) -> Vec<Interval> {
             source[to] = false;
         }
     }
-    // A value from before a loop that is read inside the loop is live until the loop's end. Inner loops come first.
+    // A value from before a loop that is read inside the loop is live until the loop's end. `loops` lists inner loops
+    // before outer loops.
     for (from, to) in &loops {
         for at in *from..=*to {
             let (assigned, read) = program.body[at].registers();

@@ -119,7 +119,8 @@ impl Generator<'_> {
             a.terms.push((index, stride));
         }
         let room = (SIZE as i64 - (high - low)).max(1);
-        // If the nest is the whole program, its accesses reach the first or the last element of the arrays.
+        // If the nest is the whole program (as in the tests with guard pages), its accesses reach the first or the last
+        // element of the arrays.
         let first =
             if self.bare { self.r.of(&[0, room - 1]) } else { self.r.below(room as usize) as i64 };
         a.offset = first - low;
@@ -363,7 +364,7 @@ pub(super) fn codes() -> Vec<Code> {
     // Library functions of at most 40 operations, which are cheap to interpret.
     let cheap = |code: &Code| code.row().library.is_some_and(|l| l.flops <= 40);
     all.extend(Scalar::ALL.iter().map(|s| s.row().code).filter(cheap));
-    // Functions with a constant number (`n` below), which is a part of their identity.
+    // Library functions with a constant number `n`: two numbers give two different functions.
     all.extend([2, 3].map(|n| {
         let function = LibraryFn::Indexed { n, f64: times, f32: times_f32, recording: |_, _| None };
         let (continuity, sign) = (Continuity::Continuous, SignOf::Unknown);

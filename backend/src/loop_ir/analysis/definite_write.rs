@@ -221,7 +221,7 @@ fn first_block(lattice: &Lattice, block: u64, elements: u64) -> Option<Lattice> 
     if stride < block {
         first.terms.push((block / stride, stride));
     }
-    // The part must stay inside the first block.
+    // Return `None` if the part reaches beyond the first block.
     let reach: u64 = first.terms.iter().map(|(e, s)| (e - 1) * s).sum();
     (first.offset >= 0 && first.offset as u64 + reach < block).then_some(first)
 }

@@ -456,7 +456,7 @@ impl<'r, 'a> Search<'r, 'a> {
             if used.contains(&i) || used.len() == used.inline_size() {
                 continue;
             }
-            // Subtract the multiple of the condition that removes this term from the sum.
+            // For each term of the sum: subtract the multiple of the condition that cancels the term.
             let mut tried = 0;
             for (atom, factor) in sum.terms() {
                 let in_condition = self.conditions[i].factor(*atom);

@@ -90,7 +90,7 @@ pub(crate) fn observed<'a, O: Observer<'a>>(
         places[id] = match b.place {
             Place::Workspace(offset) => workspace.at(offset),
             Place::Output(_) | Place::Donated { .. } => memory.add(filled(0, b.ty.bytes())?),
-            // The move of the cursor sets the address of a buffer in a record.
+            // A buffer in a record has no address before a cursor moves to a record.
             Place::Record { .. } => Pointer::default(),
             Place::Input(n) => match args.get(n) {
                 Some(x) if *x.ty() == b.ty => memory.add_read_only(x.bytes()),

@@ -451,8 +451,7 @@ impl<'a> Parser<'a> {
         }
         let guard = self.arg()?;
         if self.peek() == "{" {
-            // The word `if` is not a guard here, since a block follows its condition: it begins the next statement, a
-            // branch.
+            // A block follows the condition, so this `if` is no guard: the word begins the next statement, a branch.
             self.at = start;
             return Ok(None);
         }
@@ -518,8 +517,7 @@ impl<'a> Parser<'a> {
                 break;
             }
             if self.peek().starts_with('i') {
-                // The word `for` is not a batch loop here, since an index follows it: it begins the next statement, a
-                // loop.
+                // An index follows, so this `for` is no batch loop: the word begins the next statement, a loop.
                 self.at = start;
                 break;
             }

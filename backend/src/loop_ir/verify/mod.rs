@@ -325,7 +325,8 @@ impl<'a> Verifier<'a> {
     /// returned scope.
     fn open(&mut self, body: &'a [Stmt], dead: bool) -> Scope {
         let Scope { mut scalars, mut vars, mut cursors } = Scope::default();
-        // The steps of the kernel are the statements of the outermost block, in which no step has begun yet.
+        // The kernel's steps are the statements of the outermost block. A block is the outermost one if it is opened
+        // before any step has begun.
         let top = self.step.is_none();
         for (i, stmt) in body.iter().enumerate() {
             if top {

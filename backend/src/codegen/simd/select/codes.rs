@@ -301,7 +301,8 @@ impl Select<'_> {
         if unsigned {
             return self.pick(result, nan, none, whole);
         }
-        // The instruction already returns the least integer for values below the range, so correct only those above.
+        // The instruction already returns the least integer for values below the range, so correct only values above
+        // the range.
         let end = self.float(ty.lane, 2f64.powi(bits - 1));
         let beyond = self.compare(Order::Ge, true, ty, x, end);
         let greatest = self.constant(lane, (1 << (bits - 1)) - 1);

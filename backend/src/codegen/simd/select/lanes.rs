@@ -48,8 +48,8 @@ impl Select<'_> {
         }
         let (full, rest) = (extent - extent % strip, extent % strip);
 
-        // A variable that is folded into has a partial value for each element of a strip; they are combined after the
-        // loop.
+        // A variable that is folded into has a partial value for each element of a strip; the partial values are
+        // combined after the loop.
         let mut partial = Vec::new();
         if !folds.is_empty() && full > 0 {
             for (var, code) in &folds {

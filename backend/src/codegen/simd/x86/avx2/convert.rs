@@ -42,7 +42,8 @@ impl Emit<'_> {
                 self.op_with(Operation::Sub, Ty { lane: Lane::F64, n }, r, EXTRA, &two_52);
             }
             Conversion::U32ToF32 => {
-                // The float of a u32 is upper * 2¹⁶ + lower, its 16-bit halves, rounded once.
+                // A u32 is upper * 2¹⁶ + lower, where `upper` and `lower` have 16 bits. Both terms are exact as f32, so
+                // only the sum is rounded.
                 let (ints, floats) = (Ty { lane: Lane::I32, n }, Ty { lane: Lane::F32, n });
                 let (code, bytes, _) =
                     conversion(Conversion::I32ToF32, n).ok_or("a conversion is not there")?;
@@ -116,7 +117,7 @@ impl Emit<'_> {
                 self.put(Instruction::with2(Code::Mov_rm64_r64, result, r15));
                 continue;
             }
-            // Values out of the range of u32 become its greatest integer.
+            // Values out of the range of u32 become the greatest u32.
             self.put(Instruction::with2(Code::Mov_r32_imm32, Register::R14D, -1));
             self.put(Instruction::with2(Code::Cmp_r64_rm64, r15, r14));
             self.put(Instruction::with2(Code::Cmova_r64_rm64, r15, r14));

@@ -137,7 +137,8 @@ impl Emit<'_> {
         let offsets_in = sized(offsets, bytes);
         let none = Register::None;
         let from = MemoryOperand::new(base, offsets_in, scale, offset, 1, false, none);
-        // A gather must not write the register that holds its offsets. Elements that the mask excludes must be zero.
+        // A gather must not write the register that holds its offsets. Elements outside the mask must be zero, so the
+        // result register is cleared first.
         let into = if offsets == r { RESULT } else { r };
         self.no_bits(into);
         let (to, mask) = (sized(into, ty.bytes()), sized(EXTRA, ty.bytes()));

@@ -190,7 +190,7 @@ impl Emit<'_> {
                 self.put(Instruction::with2(spread, self.whole(r), low));
                 self.store_if_spilled(*to);
             }
-            // A uniform mask has all bits set or none, so it is valid for elements of every size.
+            // A uniform mask has all bits set or none, so the mask is valid for elements of every size.
             Inst::MoveMask { to, x } | Inst::Widen { to, x } => {
                 let x = self.vector(*x, RESULT);
                 self.copy_whole(self.target(*to), x);
@@ -366,8 +366,8 @@ impl Emit<'_> {
             Binary::ShiftLeft => Operation::ShiftLeftBy,
             Binary::ShiftRight => Operation::ShiftRightBy,
             Binary::ShiftRightArithmetic if ty.lane == Lane::I64 => {
-                // AVX2 has no arithmetic shift of 64-bit elements: of a negative number, the complement is shifted
-                // logically, and the result complemented.
+                // AVX2 has no arithmetic shift of 64-bit elements. So the complement of a negative number is shifted
+                // logically, and the shifted number is complemented again.
                 let (x, y) = (self.vector(x, FIRST), self.vector(y, SECOND));
                 self.no_bits(EXTRA);
                 self.op(Operation::Greater, ty, EXTRA, EXTRA, x);
