@@ -11,7 +11,7 @@ use tapeloom_ir::prim::Cond;
 use tapeloom_ir::trace::{self, Diagnostic, Handle, Note};
 use tapeloom_ir::{ArrayType, Dtype, FuncId, Kind, Loc, Module, Problem};
 
-/// Returns `yes(x)` if `which` is true, else `no(x)`. Only one of the closures runs.
+/// Returns `yes(x)` if `which` is true, else `no(x)`. Only the selected closure runs.
 ///
 /// Both closures return trees of the same form with leaves of equal types. The derivative is that of the branch
 /// that runs; the other branch does not affect it, even if it has a pole at `x`. Under `vmap`, members may take
@@ -43,7 +43,7 @@ where
 
 /// Returns `branches[i](x)`, where `i` is clamped to the valid range.
 ///
-/// It is [`cond`] for any number of closures; `i` is an `i64`.
+/// This is [`cond`] for any number of closures. `i` is an `i64` scalar.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -88,7 +88,7 @@ fn choose<A: Tree<Var>, B: Tree<Var>>(
     rebuild(&output, emit_cond(which, decides, &first, &rest), at)
 }
 
-/// Emits the branch; returns its results.
+/// Emits the conditional and returns its results. If the branches differ, or `decides` is false, returns placeholders.
 fn emit_cond(which: Var, decides: bool, first: &Staged, rest: &[Staged]) -> Vec<Var> {
     let at = first.at;
     let staged = || std::iter::once(first).chain(rest);
@@ -121,7 +121,8 @@ fn emit_cond(which: Var, decides: bool, first: &Staged, rest: &[Staged]) -> Vec<
     }
 }
 
-/// Returns whether two branches return results of the same form and types; reports an error if not.
+/// Checks that two branches return trees of the same form with leaves of equal types. Otherwise reports an error and
+/// returns false.
 fn same_results(one: &Staged, other: &Staged, at: Loc) -> bool {
     let report = |kind, message: String, notes| {
         let help = "give trees of one form, with leaves of equal types, from every branch";

@@ -25,8 +25,8 @@ impl Var {
         of_integers("gcd", [self, y], at, |[x, y]| divisor(x, y))
     }
 
-    /// Returns the least common multiple of |x| and |y|; 0 if either is 0. The result wraps if it is not
-    /// representable in the dtype.
+    /// Returns the least common multiple of |x| and |y|. If either is 0, the result is 0. If the result is not
+    /// representable in the dtype, it wraps.
     ///
     /// Integers have no tangents. Errors: `dtype` if an operand is not an integer.
     ///
@@ -50,7 +50,7 @@ impl Var {
 
 /// Runs Euclid's algorithm on all pairs at once, until it has ended for each of them.
 fn divisor(x: Var, y: Var) -> Var {
-    // Literals become arrays, because a carry of a loop must not change its shape.
+    // Broadcast both operands to one shape, because a carry of a loop must not change its shape.
     let (x, y) = (x + y.zeros_like(), y + x.zeros_like());
     let (d, _) = while_loop(
         |(_, y): (Var, Var)| y.ne(0).any(),
@@ -63,7 +63,7 @@ fn divisor(x: Var, y: Var) -> Var {
     size(d)
 }
 
-/// Returns |x|; an unsigned x is returned as it is.
+/// Returns the absolute value of x. An unsigned x is returned unchanged.
 fn size(x: Var) -> Var {
     if x.dtype().is_signed() { x.abs() } else { x }
 }

@@ -142,8 +142,8 @@ fn counted<C: Tree<Var>>(n: Result<usize, Var>, f: &dyn Fn((Var, C)) -> C, at: L
     let index = Param::new(ArrayType::new(Dtype::I64, []), at);
     let params: Vec<Param> = std::iter::once(index).chain(like(&carries, at)).collect();
     let opened = trace::body("fori_loop", at, &params);
-    // The number of the iteration is not passed as an argument: it has a slot of its own, and only its form is
-    // needed here.
+    // The number of the iteration is a parameter of the body but no operand of the loop. So only its tree structure is
+    // passed here, without a value.
     let (staged, output) = stage_in(opened, f, &((), structure), carries);
     rebuild(&output, counted_results(n, &staged, &form), at)
 }
@@ -161,8 +161,8 @@ fn counted_results(n: Result<usize, Var>, staged: &Staged, form: &Form) -> Vec<V
     rolled(staged, fits, trip, lead, Direction::Up, slots.collect())
 }
 
-/// Runs `f: carry -> carry` while `condition` of the carry is true. Returns the last carry. The number of
-/// iterations is known only at run time.
+/// Runs `f: carry -> carry` as long as `condition(carry)` is true. Returns the last carry. The number of iterations is
+/// known only at run time.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -231,7 +231,7 @@ fn conditional_results(asked: &Staged, staged: &Staged) -> Vec<Var> {
         let operands: Vec<Handle> =
             staged.args.iter().map(|v| v.handle).chain(shared.captures.iter().copied()).collect();
         let mut results = bind(Loop::new(body, spec), &operands, at);
-        // The last result is the number of iterations.
+        // The last result of the loop is the number of its iterations, which `while_loop` does not return.
         results.pop();
         Some(shared.store_state(results))
     });
@@ -244,7 +244,7 @@ fn conditional_results(asked: &Staged, staged: &Staged) -> Vec<Var> {
     }
 }
 
-/// Returns whether a condition is a single truth value; reports an error if not.
+/// Checks that the condition of a `while_loop` returns a single bool. Otherwise reports an error and returns false.
 fn answers(asked: &Staged, at: Loc) -> bool {
     let (types, want) = (asked.result_types(), ArrayType::new(Dtype::Bool, []));
     if types == [want] || asked.poisoned_results().contains(&true) {
@@ -284,10 +284,11 @@ pub(super) fn over<C: Tree<Var>, X: Tree<Var>, Y: Tree<Var>>(
     rebuild(&output, over.results(&staged, &given, &form, direction), at)
 }
 
-/// A loop over the elements of arrays.
+/// A loop with one iteration for each element of its arrays along axis 0.
 struct ElementLoop {
     carries: usize,
-    /// The number of elements; `None` if the arrays differ.
+    /// The number of elements of each array; `None` after an error, for example if the arrays have different numbers of
+    /// elements.
     extent: Option<usize>,
 }
 
@@ -296,7 +297,7 @@ impl ElementLoop {
         ElementLoop { carries, extent: common_extent(transform, elements, at) }
     }
 
-    /// Returns the parameters of an iteration: the carries, and an element of each array.
+    /// Returns the parameters of the loop body: the carries, then one element of each array.
     fn params(&self, carries: &[Var], elements: &[Var], at: Loc) -> Vec<Param> {
         let element = |v: &Var| {
             let ty = v.ty(at);
@@ -307,7 +308,7 @@ impl ElementLoop {
     }
 
     /// Returns the last carries and the stacked results. `taken` is the structure of the carry as the body's argument,
-    /// `given` its structure as the body's result; an error is reported if they differ.
+    /// `given` its structure as the body's result. If they differ, reports an error and returns placeholders.
     fn results(
         self,
         staged: &Staged,
@@ -323,7 +324,8 @@ impl ElementLoop {
     }
 }
 
-/// Returns the common extent of all leaves along axis 0; reports an error if there is none.
+/// Returns the extent that all leaves have along axis 0. If they have different extents, or if there is no leaf,
+/// reports an error and returns `None`.
 pub(super) fn common_extent(transform: &'static str, elements: &[Var], at: Loc) -> Option<usize> {
     let wrong = |message: String, handles: &[Handle]| {
         let help = "every leaf has one element for each iteration, along axis 0";
@@ -353,7 +355,8 @@ pub(super) fn common_extent(transform: &'static str, elements: &[Var], at: Loc) 
     extent(first)
 }
 
-/// Returns whether an iteration returns a carry of the form and types that it takes; reports an error if not.
+/// Checks that an iteration returns a carry with the form and types of its argument. Otherwise reports an error and
+/// returns false.
 fn same_carry(staged: &Staged, given: &Form, taken: &Form) -> bool {
     same_form(staged, given, taken) && same_types(staged, taken)
 }
@@ -399,9 +402,9 @@ fn same_types(staged: &Staged, form: &Form) -> bool {
     same
 }
 
-/// Emits the loop of a closure; returns its outputs. The loop has slots for the closure's parameters, constants for
-/// its captures, and carries for the state that it writes. `lead` is the number of iterations if it is a run-time
-/// value.
+/// Emits a loop whose body is a traced closure, and returns its outputs. `takes` binds the closure's parameters. Its
+/// captures become constants of the loop, or carries if they are state that the closure writes. If the number of
+/// iterations is known only at run time, `lead` is that number.
 fn rolled(
     staged: &Staged,
     fits: bool,
@@ -425,11 +428,12 @@ fn rolled(
     staged.store_state(bind(Loop::new(body, spec), &operands, staged.at))
 }
 
-/// Emits a loop; returns its outputs. The output of a carry that no iteration changes is its initial value.
+/// Emits a loop and returns its outputs. A carry that no iteration changes is made a constant, and its output is its
+/// initial value.
 fn bind(op: Loop, operands: &[Handle], at: Loc) -> Vec<Handle> {
     let (op, sources) = match trace::with_module(|m| op.clone().with_constant_carries(m)) {
         Some(Ok(sources)) => sources,
-        // Nothing is traced, or the loop is invalid; `trace::bind` reports that.
+        // There is no active trace, or the loop is invalid. In both cases `trace::bind` reports the error.
         Some(Err(_)) | None => return trace::bind(op, operands, at).to_vec(),
     };
     let outputs = trace::bind(op, operands, at);

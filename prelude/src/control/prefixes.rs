@@ -58,7 +58,8 @@ fn prefixes<A: Tree<Var>>(f: &dyn Fn((A, A)) -> A, at: Loc, xs: &A) -> A {
     tree(&scan(&combine, &leaves, n, at))
 }
 
-/// Returns the combined elements, whose types must be those of `before`.
+/// Returns the leaves of a result of the associative function. If the type of a leaf differs from that in `before`, the
+/// function's argument, reports an error and returns a placeholder for this leaf.
 fn combined(given: Flat, before: &[Var], at: Loc) -> Vec<Var> {
     let paths = given.form.paths("result");
     let mut y = given.leaves;
@@ -89,13 +90,15 @@ fn element(ty: &ArrayType) -> ArrayType {
     ArrayType::new(ty.dtype, ty.shape.without(&[0]))
 }
 
-/// The associative function on batches of elements, as leaves.
+/// The associative function, applied to two batches of elements. The batches are lists of leaves, with the elements
+/// along axis 0.
 type Combine<'a> = dyn Fn(&[Var], &[Var]) -> Vec<Var> + 'a;
 
-/// The number of elements of a block is a multiple of this number, so that vectors of every width are full.
+/// The number of elements of a block is a multiple of this number, so that operations on a block fill vector registers
+/// of every width.
 const LANES: usize = 16;
 
-/// Sequences of at most this many elements have no blocks.
+/// Sequences of at most this many elements are not divided into blocks.
 const SHORT: usize = 64;
 
 /// Computes the prefixes in blocks of about `sqrt(n)` elements, after a head of at most one block's length.
@@ -106,11 +109,11 @@ const SHORT: usize = 64;
 /// y:       x0  x01   | y1∘x2  y1∘x23  y1∘x234  | y4∘x5 ..     all elements of a block at once
 /// ```
 ///
-/// A single loop over all elements uses the function `n` times instead of `2 n` times, but a sum of `n` numbers then
-/// has the rounding errors of `n` additions in a row, here those of `2 sqrt(n)`. Pairs of neighbours, as JAX combines
-/// them, have those of `2 log2(n)`, but read and write with strides: sums took 14 to 30 times as long. Only functions
-/// that cost far more than memory, such as `logaddexp`, lose by blocks (up to 1.5 times), because half of their uses
-/// are in a row.
+/// A single loop over all elements would call the function `n` times instead of `2 n` times, but a sum of `n` numbers
+/// would have the rounding errors of `n` successive additions; here it has those of `2 sqrt(n)`. Pairs of neighbours,
+/// as JAX combines them, have those of `2 log2(n)`, but read and write with strides: sums took 14 to 30 times as long.
+/// Only functions that cost far more than memory, such as `logaddexp`, lose by blocks (up to 1.5 times), because half
+/// of their uses are in a row.
 fn scan(combine: &Combine<'_>, x: &[Var], n: usize, at: Loc) -> Vec<Var> {
     if n <= SHORT {
         return one_by_one(combine, x, n, at);
@@ -131,12 +134,13 @@ fn scan(combine: &Combine<'_>, x: &[Var], n: usize, at: Loc) -> Vec<Var> {
     joined(&first, &each(&later, at, &|v| leading(v, 2, &[n - head])), at)
 }
 
-/// Computes the prefixes of `n` elements, one after the other.
+/// Computes the prefixes of `n` elements by a loop over the elements.
 fn one_by_one(combine: &Combine<'_>, x: &[Var], n: usize, at: Loc) -> Vec<Var> {
     if n < 2 {
         return x.to_vec();
     }
-    // The function always sees a batch, here of one element, so that it obeys the same rules for every length.
+    // The function is always applied to batches, here of one element, so that the same closures are accepted for every
+    // length of a sequence.
     let step = |(y, x): (Vec<Var>, Vec<Var>)| {
         let y = combine(&y, &each(&x, at, &|v| v.expand_dims(0)));
         let element = each(&y, at, &|v| v.squeeze(0));
@@ -167,7 +171,7 @@ fn repeated(v: Var, m: usize) -> Var {
     v.broadcast_to(shape)
 }
 
-/// Returns the array with its first `axes` axes replaced by axes of the given extents.
+/// Reshapes an array: its first `axes` axes are replaced by axes of the given extents.
 fn leading(v: Var, axes: usize, extents: &[usize]) -> Var {
     let shape: Vec<usize> = extents.iter().chain(&v.shape()[axes..]).copied().collect();
     v.reshape(shape)

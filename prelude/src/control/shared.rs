@@ -9,17 +9,17 @@ use tapeloom_ir::{
     Problem, Type,
 };
 
-/// The captures of several closures as one list.
+/// The captures of several closures, merged into one list.
 #[derive(Default)]
 pub(crate) struct Shared {
     /// The captures of all closures, without duplicates.
     pub(crate) captures: Vec<Handle>,
     types: Vec<Type>,
-    /// The captures that are state, with their positions in `captures`.
+    /// For each capture that is state, its index in `captures` and the state.
     states: OrderedMap<usize, State>,
-    /// The positions of the state that any closure writes.
+    /// The indices in `captures` of the state that any closure writes.
     pub(super) written: OrderedSet<usize>,
-    /// Per closure: the positions of its own captures.
+    /// For each closure, the indices in `captures` of its own captures.
     picks: Vec<Vec<usize>>,
 }
 
@@ -36,7 +36,8 @@ impl Shared {
         shared
     }
 
-    /// Returns the position of a capture. State has its own position, even if its initial value is also captured.
+    /// Returns the index of a capture in the list, and appends the capture if it is new. A state has an index of its
+    /// own, even if its initial value is also captured as a plain value.
     fn place(&mut self, h: Handle, held: Option<&CapturedState>) -> usize {
         let state = held.map(|held| held.state);
         let same = |(i, known): (usize, &Handle)| {
@@ -55,7 +56,8 @@ impl Shared {
         place
     }
 
-    /// Returns the function of closure `i`, which has `args` arguments, extended by all captures.
+    /// Returns the function `f` of closure `i` with new parameters: its own `args` arguments, then the captures of all
+    /// closures.
     pub(super) fn with(
         &self,
         m: &mut Module,
@@ -66,7 +68,8 @@ impl Shared {
         self.widened(m, f, args, i, false, |results, _| results)
     }
 
-    /// Extends a function as [`Shared::with`], with the captures before the arguments.
+    /// Returns the function of [`Shared::with`] with another order of parameters: the captures of all closures, then
+    /// the arguments.
     pub(crate) fn led(
         &self,
         m: &mut Module,
@@ -77,8 +80,8 @@ impl Shared {
         self.widened(m, f, args, i, true, |results, _| results)
     }
 
-    /// Extends a function as [`Shared::with`], and appends to its results the new values of all state that any of
-    /// the closures writes.
+    /// Returns the function of [`Shared::with`] with more results: the new values of all state that any of the closures
+    /// writes are appended.
     pub(super) fn with_written_state(
         &self,
         m: &mut Module,
@@ -125,7 +128,8 @@ impl Shared {
         draft.finish(m, results(found, captures))
     }
 
-    /// Splits off the results that are new values of state, stores them, and returns the others.
+    /// Removes the new values of state from the end of `results`, stores them in the state, and returns the other
+    /// results.
     pub(super) fn store_state(&self, mut results: Vec<Handle>) -> Vec<Handle> {
         let own = results.len() - self.written.len().min(results.len());
         for (place, value) in self.written.iter().zip(results.split_off(own)) {
@@ -137,7 +141,8 @@ impl Shared {
     }
 }
 
-/// Returns whether a deciding value is a scalar of the given dtype; reports an error if not.
+/// Checks that the value that selects a branch, or the number of iterations, is a scalar of the given dtype. Otherwise
+/// reports an error and returns false.
 pub(super) fn single(transform: &str, what: &str, dtype: Dtype, v: Var, at: Loc) -> bool {
     if trace::is_poison(v.handle, at) {
         return false;

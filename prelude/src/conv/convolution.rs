@@ -102,7 +102,8 @@ impl Conv {
         }
     }
 
-    /// Returns, for each axis of a kernel, its position in `[spatial.., input channels, output channels]`.
+    /// Returns, for each axis of a kernel in the layout of this convolution, its index in the order `[spatial.., input
+    /// channels, output channels]`.
     fn order_of_kernel(&self, w: &ArrayType) -> Result<Vec<usize>, Problem> {
         let Some(d) = w.shape.len().checked_sub(2) else {
             let help = "it is [spatial.., input channels, output channels]";
@@ -118,15 +119,15 @@ impl Conv {
     }
 }
 
-/// The positions of the batch axis (or output channels), of the channel axis (or input channels) and of the spatial
-/// axes.
+/// The indices of the axes of an array: `first` is the batch (in a kernel, the output channels), `channels` are the
+/// channels (in a kernel, the input channels).
 struct AxisPositions {
     first: usize,
     channels: usize,
     spatial: Vec<usize>,
 }
 
-/// The resolved axes and windows of a convolution.
+/// The axes of input, kernel and output of a convolution, and its windows along the spatial axes.
 struct Planned {
     input: AxisPositions,
     kernel: AxisPositions,
@@ -135,7 +136,7 @@ struct Planned {
 }
 
 impl Order {
-    /// Returns the letters of input, kernel and output with `d` spatial axes.
+    /// Returns one letter for each axis of input, kernel and output, which have `d` spatial axes.
     fn letters(&self, d: usize) -> [Vec<char>; 3] {
         let spatial: Vec<char> = (0..d).filter_map(|i| char::from_digit(i as u32, 36)).collect();
         let first = |two: [char; 2]| [&two[..], &spatial].concat();
@@ -151,7 +152,8 @@ impl Order {
     }
 }
 
-/// Returns the positions of the axes named by `letters`; spatial axes in the order of `spatial`.
+/// Returns the indices of the axes of an array, given the letter of each axis. `two` are the letters of the first and
+/// the channel axis, and `spatial` those of the spatial axes, in the order in which their indices are returned.
 fn positions(
     name: &str,
     letters: &[char],
@@ -235,7 +237,8 @@ fn planned(name: &str, x: &ArrayType, w: &ArrayType, how: &Conv) -> Result<Plann
 fn written(x: Var, w: Var, plan: &Planned, groups: usize, at: Loc) -> Var {
     let Planned { input, kernel, output, along } = plan;
     let rank = x.rank();
-    // Splits the group axis off and moves it to the front of both operands.
+    // Splits the channel axis of an operand into groups and channels of a group, and moves the axis of the groups to
+    // the front.
     let grouped = |x: Var, axis: usize| {
         let mut shape = x.shape().to_vec();
         let n = std::mem::replace(&mut shape[axis], groups);
@@ -245,13 +248,15 @@ fn written(x: Var, w: Var, plan: &Planned, groups: usize, at: Loc) -> Var {
     let single = groups == 1;
     let lead = usize::from(!single);
     let zero = Literal::zero(x.dtype());
-    // The windows are made from the grouped array, so that transposes find the windows directly at the product.
+    // Group the array first and then form its windows, so that the windows are operands of the product itself and its
+    // transposes recognize them.
     let (x, w) = match single {
         true => (x, w),
         false => (grouped(x, input.channels), grouped(w, kernel.first)),
     };
     let spatial: Vec<usize> = input.spatial.iter().map(|axis| axis + lead).collect();
-    // The axes within a window come after the spatial axes, so that they merge with channels in the same position.
+    // Insert the axes within a window directly after the last spatial axis, so that with channels last they are
+    // adjacent to the channels and merge with them.
     let first = spatial.iter().max().map_or(x.rank(), |last| last + 1);
     let windows = view(x, &spatial, along, first, zero, at);
     let channels = input.channels + lead;
@@ -261,7 +266,8 @@ fn written(x: Var, w: Var, plan: &Planned, groups: usize, at: Loc) -> Var {
     contract.extend(positions.map(|(i, axis)| (first + i, axis + lead)));
     contract.sort_unstable();
     let batch = if single { Vec::new() } else { vec![(0, 0)] };
-    // Shape: [groups, batch and spatial axes as in the input, output channels].
+    // The shape of the product is [groups, batch and spatial axes in the order of the input, output channels of a
+    // group].
     let mut y = emit(Dot { batch, contract }, &[windows, w], at);
     if !single {
         y = y.move_axis(0, -2);
@@ -269,7 +275,8 @@ fn written(x: Var, w: Var, plan: &Planned, groups: usize, at: Loc) -> Var {
         let (kept, last) = shape.split_at(rank - 1);
         y = y.reshape([kept, &[last.iter().product()]].concat());
     }
-    // The position of each output axis: the axes of the input without the channels, then the channels.
+    // The axes of y are those of the input without its channels, then the output channels. `order` contains, for each
+    // axis of the output, its index in y.
     let without = |axis: usize| axis - usize::from(axis > input.channels);
     let mut order = vec![0; rank];
     order[output.first] = without(input.first);

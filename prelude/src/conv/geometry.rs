@@ -14,13 +14,14 @@ enum Padding {
     /// The padding for which the extent of the output is that of the input divided by the stride, rounded up. If
     /// the padding is odd, the larger half is at the end.
     Same,
-    /// As `Same`, but the larger half of an odd padding is at the front.
+    /// The padding of `Same`, except that the larger half of an odd padding is at the front.
     SameLower,
     /// The given padding at the front and at the end of each axis; negative numbers crop.
     Explicit(Vec<(i64, i64)>),
 }
 
-/// The step options of windows. An empty list means all ones, and a list of one number applies to every axis.
+/// The strides, dilations and padding of windows, with one number per axis. An empty list means 1 for every axis, and a
+/// list of one number applies to every axis.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Steps {
     pub(super) strides: Vec<usize>,
@@ -29,7 +30,7 @@ pub(super) struct Steps {
     padding: Padding,
 }
 
-/// The windows along one axis: size, steps, and number.
+/// The windows along one axis: their size, distances and number.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AxisWindows {
     pub(super) size: usize,
@@ -55,8 +56,8 @@ impl Steps {
         Steps { padding: Padding::Explicit(each), ..self }
     }
 
-    /// Returns the steps of the transposed convolution, which enlarges by the strides. Its padding restores the
-    /// extents of an array on which a convolution with these steps was computed.
+    /// Returns the steps of the transposed convolution, which enlarges an array by the strides. Its padding is such
+    /// that the result has the extents of an array to which a convolution with these steps is applied.
     pub(super) fn transposed(&self, along: &[AxisWindows]) -> Steps {
         let pair = |a: &AxisWindows| {
             // An axis without elements has no windows, even if the kernel has one element.
@@ -83,7 +84,7 @@ impl Steps {
         }
     }
 
-    /// Returns the windows of the given sizes over axes of the given extents.
+    /// Returns, for each axis, the windows of the given size over an axis of the given extent.
     pub(super) fn along(
         &self,
         name: &str,
@@ -147,7 +148,8 @@ impl Steps {
     }
 }
 
-/// Returns one positive number for each of `d` axes, from a list of length `d`, 1 or 0.
+/// Expands an option to one positive number for each of `d` axes. A list of one number applies to all axes, and an
+/// empty list means 1.
 fn each(name: &str, what: &str, given: &[usize], d: usize) -> Result<Vec<usize>, Problem> {
     if given.contains(&0) {
         let message = format!("`{name}` with the {what} {given:?}");
@@ -176,7 +178,8 @@ fn of_each<T: Copy + std::fmt::Debug>(
     }
 }
 
-/// Returns the windows of an array along the given axes, with the axes within a window starting at position `first`.
+/// Returns the windows of an array along the given axes. The new axes, along which the elements within a window lie,
+/// are inserted at index `first`.
 pub(super) fn view(
     x: Var,
     axes: &[usize],
@@ -203,7 +206,7 @@ pub(super) fn view(
         divisor: a.input_dilation,
         extent: a.extent,
     });
-    // The padding is added before the elements are repeated, so that windows have constant strides.
+    // Pad the array before its elements are repeated for the windows, so that windows have constant strides.
     let (pad, window) = Window { moves: moves.collect() }.padded(&with_places(x));
     let fill = Var::literal(fill, at);
     let pad = Pad {

@@ -8,10 +8,10 @@ use crate::var::{caller, on_behalf, users_code};
 use tapeloom_ir::prim::{Reduce, Reducer};
 use tapeloom_ir::{Dtype, Kind, Literal, Loc, Problem};
 
-/// The largest number of elements of a window that are folded without a loop.
+/// Windows of at most this many elements are folded by unrolled code instead of a loop.
 const UNROLLED: usize = 16;
 
-/// Returns the axes of windows over an array, and the windows along each.
+/// Resolves the axes of windows over an array. Returns these axes, and the windows along each of them.
 fn planned(
     name: &str,
     x: Var,
@@ -26,7 +26,8 @@ fn planned(
     }
     let axes: Vec<usize> = match &of.axes {
         Some(axes) if axes.len() == d => {
-            // Report invalid axes; the order of the axes is that of the sizes.
+            // `resolve_axes` reports invalid axes. Its sorted result is not used, because the axes must stay in the
+            // order of the sizes.
             resolve_axes(name, axes, &ty.shape)?;
             axes.iter().filter_map(|axis| position(*axis, rank)).collect()
         }
@@ -41,7 +42,8 @@ fn planned(
     Ok((axes, along))
 }
 
-/// Applies `of` to the windows of an array; `of` also gets the rank of the array.
+/// Returns `of(windows, rank)` for the windows of an array of the given rank. The elements of a window are along the
+/// axes from `rank` on.
 #[track_caller]
 fn over(
     name: &'static str,
@@ -61,7 +63,7 @@ fn over(
     }
 }
 
-/// Reduces the elements of each window.
+/// Reduces the elements of each window by `reducer`, whose neutral element is the value of the padding.
 #[track_caller]
 fn reduced(name: &'static str, x: Var, windows: Windows, reducer: Reducer) -> Var {
     over(
@@ -157,7 +159,7 @@ fn folded(x: Var, windows: Windows, init: f64, f: &dyn Fn(Var, Var) -> Var, at: 
     let places = windows.sizes.iter().fold(1usize, |all, n| all.saturating_mul(*n));
     let fill = |dtype| Literal::of(dtype, init);
     let view = over("reduce_window", x, windows, fill, |y, rank| {
-        // Merges the axes within a window into one, and moves it to the front.
+        // Merge the axes of the elements within a window into one axis, and move it to the front.
         let kept = y.shape()[..rank].to_vec();
         let flat = y.reshape([&kept[..], &[places]].concat());
         flat.move_axis(-1, 0)

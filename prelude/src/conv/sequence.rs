@@ -7,7 +7,8 @@ use crate::ops::wrong;
 use crate::var::{IntoVar, caller, on_behalf};
 use tapeloom_ir::{Kind, Literal, Loc, Problem};
 
-/// Computes `y[k] = Σ_j a[k + j - low] v[j]` for a sequence `a` that is not shorter than `v`.
+/// Computes `y[k] = Σ_j a[k + j - low] v[j]` for a sequence `a` that is not shorter than `v`. `mode` determines `low`
+/// and the length of the result.
 fn slid(name: &'static str, a: Var, v: Var, mode: Mode, at: Loc) -> Result<Var, Problem> {
     let m = v.ty(at).shape[0];
     let (low, high) = match mode {
@@ -20,7 +21,7 @@ fn slid(name: &'static str, a: Var, v: Var, mode: Mode, at: Loc) -> Result<Var, 
     Ok(view(a, &[0], &along, 1, Literal::zero(a.dtype()), at).dot(v))
 }
 
-/// Checks that both are nonempty sequences of one dtype; returns their lengths.
+/// Checks that both operands are nonempty sequences of numbers of one dtype. Returns their lengths or an error.
 fn checked(name: &str, a: Var, v: Var, at: Loc) -> Result<[usize; 2], Problem> {
     let (ta, tv) = (a.ty(at), v.ty(at));
     let message = format!("`{name}` of {ta} and {tv}");
@@ -88,7 +89,7 @@ pub fn correlate(a: Var, v: impl IntoVar, mode: Mode) -> Var {
     let of = || {
         let [n, m] = checked("correlate", a, v, at)?;
         on_behalf("correlate", at, || match n < m {
-            // With the operands exchanged, the order of the result is reversed.
+            // If `v` is longer, exchange the operands. The result is then in reverse order.
             true => Ok(slid("correlate", v, a, mode, at)?.flip(0)),
             false => slid("correlate", a, v, mode, at),
         })

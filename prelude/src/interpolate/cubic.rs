@@ -70,14 +70,14 @@ pub fn cubic_spline(x: impl IntoVar, y: impl IntoVar, ends: Ends) -> Curve<Var> 
     })
 }
 
-/// The conditions of [`Ends`], for values that are rows.
+/// The conditions of [`Ends`], with slopes reshaped to rows `[1, columns]`.
 enum Rows {
     NotAKnot,
     Natural,
     Clamped(Var, Var),
 }
 
-/// Returns the slopes for values `[n, columns]`.
+/// Returns the slopes of the spline at the points, given the points `x` `[n]` and values `y` `[n, columns]`.
 fn slopes(x: Var, y: Var, ends: Rows) -> Var {
     let n = x.len();
     let h = x.diff(0);
@@ -96,8 +96,8 @@ fn slopes(x: Var, y: Var, ends: Rows) -> Var {
         let bend = (second - first) / (h0 + h1);
         return concat(&[first - bend * h0, first + bend * h0, second + bend * h1], 0);
     }
-    // The diagonal, the element beside it, and the right-hand side of the first row; those of the last row by
-    // reflection.
+    // For the first and for the last row of the tridiagonal system: the diagonal element, the element beside it, and
+    // the right-hand side.
     let ends = match ends {
         Rows::Clamped(left, right) => [(one, one * 0.0, left), (one, one * 0.0, right)],
         Rows::Natural => {

@@ -96,14 +96,14 @@ pub(super) fn samples(name: &str, x: Var, y: Var, at: Loc) -> Result<(), Problem
     }
 }
 
-/// Returns slopes at points; nan if the points do not ascend.
+/// Returns the slopes of a curve. If its points `x` do not ascend strictly, the slopes are replaced by nan.
 pub(super) fn checked(slopes: Var, x: Var) -> Var {
     let ascending = x.stop_gradient().diff(0).gt(0.0).all();
     // Multiply by nan instead of selecting it, so that derivatives are nan, too.
     slopes * select(ascending, constant(1.0).convert(x.dtype()), f64::NAN)
 }
 
-/// Reports an error, and returns the placeholder for a curve.
+/// Reports an error, and returns a placeholder for a curve.
 pub(super) fn poison(problem: Problem, x: Var, y: Var, at: Loc) -> Curve<Var> {
     let values = wrong(problem, &[x, y], y.ty(at), at);
     Curve { points: x, values, slopes: Var::poison(y.ty(at), at) }

@@ -26,8 +26,8 @@ pub enum Order {
 pub enum Border {
     /// This number at every place outside of the outermost points (SciPy's `constant`).
     Constant(f64),
-    /// Points with this number all around the array, with interpolation up to them: SciPy's `grid-constant`, JAX's
-    /// `constant`, PyTorch's `zeros`.
+    /// All points of the grid outside of the array have this value, and places near the border are interpolated with
+    /// them: SciPy's `grid-constant`, JAX's `constant`, PyTorch's `zeros`.
     GridConstant(f64),
     /// The element at the border: `a a | a b c | c c`.
     Nearest,
@@ -39,8 +39,8 @@ pub enum Border {
     Wrap,
 }
 
-/// The number of points by which SciPy extends an array whose continuation has no exact spline. A coefficient depends
-/// on elements at distance 12 by a factor of 1e-7.
+/// The number of points by which an array is extended on each side, as in SciPy, if its continuation has no exact
+/// spline. The influence of an element on a spline coefficient at this distance has a factor of about 1e-7.
 const MARGIN: usize = 12;
 
 /// Returns the values of `x` at places between its elements: one array of `coordinates` per axis, in elements from 0,
@@ -87,7 +87,7 @@ pub fn map_coordinates(x: Var, coordinates: &[Var], order: Order, border: Border
     }
 }
 
-/// Returns the shape of the result, or the error with a guess of it.
+/// Checks the arguments of an interpolation. Returns the shape of the result, or an error with a guess of this shape.
 fn places(ty: &ArrayType, coordinates: &[Var], at: Loc) -> Result<Shape, (Problem, Shape)> {
     let types: Vec<ArrayType> = coordinates.iter().map(|c| c.ty(at)).collect();
     let shapes = types.iter().map(|t| t.shape.clone());
@@ -110,7 +110,7 @@ fn places(ty: &ArrayType, coordinates: &[Var], at: Loc) -> Result<Shape, (Proble
 
 fn interpolated(x: Var, coordinates: Vec<Var>, order: Order, border: Border) -> Var {
     let extents = x.shape();
-    // In SciPy's `constant`, no place beyond the outermost points is interpolated.
+    // For SciPy's `constant`, a place beyond the outermost points is not interpolated. Its result is the constant.
     let mut outside = None;
     let mut inside = Vec::new();
     for (c, n) in coordinates.into_iter().zip(extents.iter()) {
@@ -141,8 +141,9 @@ fn interpolated(x: Var, coordinates: Vec<Var>, order: Order, border: Border) -> 
     }
 }
 
-/// Returns an array, and the width of the margins by which it was extended. For a border whose continuation has no
-/// exact spline, the margins are those of SciPy; for any other border, the array is unchanged and the width is 0.
+/// Extends an array by margins for the spline. Returns the array and the width of the margins. For a border whose
+/// continuation has no exact spline, the margins are those of SciPy; for any other border, the array is unchanged and
+/// the width is 0.
 fn extended(x: Var, border: Border) -> (Var, usize) {
     let rank = x.rank();
     let margin = MARGIN as i64;
@@ -162,11 +163,12 @@ fn coefficients(x: Var, axis: usize, border: Border) -> Var {
         return x.move_axis(0, axis);
     }
     let [mut lower, mut diagonal, mut upper] = [1.0, 4.0, 1.0].map(|number| vec![number; n]);
-    // For two points, the periodic continuation is the mirrored one.
+    // For two points, the periodic continuation equals the mirrored one.
     let periodic = border == Border::Wrap && n > 2;
     match border {
         Border::Reflect | Border::Nearest => (diagonal[0], diagonal[n - 1]) = (5.0, 5.0),
-        // A periodic system is a tridiagonal one and the product of the columns (-4, 0, .., 1) and (1, 0, .., -1/4).
+        // The matrix of a periodic system is a tridiagonal matrix plus the outer product of the vectors (-4, 0, .., 1)
+        // and (1, 0, .., -1/4).
         Border::Wrap if periodic => (diagonal[0], diagonal[n - 1]) = (8.0, 4.25),
         Border::Wrap | Border::Mirror | Border::Constant(_) | Border::GridConstant(_) => {
             (upper[0], lower[n - 1]) = (2.0, 2.0);
@@ -180,7 +182,7 @@ fn coefficients(x: Var, axis: usize, border: Border) -> Var {
     let solve = |b: Var| tridiagonal_solve(lower, diagonal, upper, b);
     let solution = solve(6.0 * x.reshape([n, shape.elements() / n]));
     let solution = if periodic {
-        // The formula of Sherman and Morrison.
+        // Solve the periodic system from the tridiagonal one by the formula of Sherman and Morrison.
         let column = solve(vector(column));
         let ends = |v: Var| v.index(0) - 0.25 * v.index(n - 1);
         solution - column.expand_dims(1) * (ends(solution) / (1.0 + ends(column)))
@@ -190,23 +192,24 @@ fn coefficients(x: Var, axis: usize, border: Border) -> Var {
     solution.reshape(shape).move_axis(0, axis)
 }
 
-/// The neighbouring points of each place along an axis: index, weight, and whether the point lies in the array, if that
-/// matters.
+/// The neighbouring points of each place along an axis. Each has an index and a weight, and, for borders that need it,
+/// a bool: whether the point lies in the array.
 type Axis = Vec<(Var, Var, Option<Var>)>;
 
-/// Returns the neighbours of coordinates along an axis of n points.
+/// Returns the neighbouring points of the coordinates `c` along an axis of n points.
 fn neighbours(c: Var, n: usize, order: Order, border: Border) -> Axis {
     let last = n as f64 - 1.0;
     let c = match border {
-        // Beyond the margin, the spline is not defined by the elements.
+        // The spline has coefficients up to the margin only, so clamp coordinates to the extended array.
         Border::Nearest if order == Order::Cubic => c.clamp(0.0, last),
-        // All points further outside are equal, and the index of a place at infinity is not defined.
+        // All points further outside have equal values. Clamp the coordinates, because an infinite coordinate has no
+        // index.
         Border::Nearest | Border::GridConstant(_) => c.clamp(-3.0, last + 3.0),
         Border::Constant(_) | Border::Mirror | Border::Reflect | Border::Wrap => c,
     };
     let below = match (order, border) {
         (Order::Nearest, _) => (c + 0.5).floor(),
-        // At the last point, the derivative is that from inside.
+        // At the last point, use the interval before it, so that the derivative is that from inside the array.
         (_, Border::Constant(_)) => c.floor().minimum((last - 1.0).max(0.0)),
         _ => c.floor(),
     };
@@ -229,7 +232,8 @@ fn neighbours(c: Var, n: usize, order: Order, border: Border) -> Axis {
     weights.into_iter().map(neighbour).collect()
 }
 
-/// Returns the index of the element at a point i of the continued axis.
+/// Returns the index of the element that the continuation of an axis has at point i. For `GridConstant`, also returns
+/// whether the point lies in the array.
 fn continued(i: Var, n: i64, border: Border) -> (Var, Option<Var>) {
     match border {
         Border::Nearest => (i.clamp(0, n - 1), None),
@@ -247,7 +251,7 @@ fn continued(i: Var, n: i64, border: Border) -> (Var, Option<Var>) {
     }
 }
 
-/// Returns the sum over all combinations of neighbours along the axes.
+/// Returns the interpolated values: the weighted sum of the elements at all combinations of neighbours along the axes.
 fn sum_of_neighbours(x: Var, axes: &[Axis], border: Border) -> Var {
     let (flat, shape) = (x.flatten(), x.shape());
     let mut points: Axis = Vec::new();

@@ -6,8 +6,8 @@ use crate::ops::functions::{concat, select};
 use crate::var::{IntoVar, caller, on_behalf};
 
 /// Returns the monotone curve through values `y` `[n, ..]` at ascending points `x` `[n]`. It has one continuous
-/// derivative, and between two points its values are between theirs. If the points do not ascend strictly, the
-/// slopes of the curve are nan.
+/// derivative, and between two points its values are between the values at these points. If the points do not ascend
+/// strictly, the slopes of the curve are nan.
 ///
 /// The slope at a point is a harmonic mean of the slopes of the polygon on both sides, and zero if their signs
 /// differ. If one of them is zero, the derivative of the slope is one-sided.
@@ -45,7 +45,8 @@ pub fn pchip(x: impl IntoVar, y: impl IntoVar) -> Curve<Var> {
     })
 }
 
-/// Returns the slopes, given lengths and slopes of the polygon, each with the intervals along axis 0.
+/// Returns the slopes of the curve at the points, given the length of each interval and the slope of the polygon there.
+/// Intervals are along axis 0.
 fn slopes(h: Var, polygon: Var) -> Var {
     let n = polygon.len();
     if n == 1 {
@@ -63,7 +64,9 @@ fn slopes(h: Var, polygon: Var) -> Var {
     concat(&[end(0, 1), inside, end(n - 1, n - 2)], 0)
 }
 
-/// Returns the slope at an end: that of the parabola through three points, limited so that the curve is monotone.
+/// Returns the slope of the curve at an end: the slope of the parabola through the three outermost points, limited so
+/// that the curve is monotone. `h0` and `d0` are the length and slope of the outermost interval, `h1` and `d1` those of
+/// the next one.
 fn end(h0: Var, h1: Var, d0: Var, d1: Var) -> Var {
     let slope = ((2.0 * h0 + h1) * d0 - h0 * d1) / (h0 + h1);
     let turned = slope.signum().ne(d0.signum());

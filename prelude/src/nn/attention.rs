@@ -69,7 +69,7 @@ impl Attention {
         Attention { mask: Some(mask), ..self }
     }
 
-    /// Sets the factor of the scores.
+    /// Sets the factor by which scores are multiplied, in place of 1/√(extent of the heads).
     pub fn scale(self, scale: f64) -> Self {
         Attention { scale: Some(scale), ..self }
     }
@@ -154,8 +154,8 @@ pub fn dot_product_attention(query: Var, key: Var, value: Var, how: Attention) -
             let place = |axis| iota([*queries, *keys], axis, Dtype::I64);
             place(0).ge(place(1))
         });
-        // This number is far below every score, but finite, so that a query that attends to nothing does not become
-        // nan.
+        // Masked scores get a number far below every other score. It is finite, because scores of -inf would make the
+        // result nan for a query that attends to no key.
         let most = largest(tq.dtype);
         for seen in [how.mask, causal].into_iter().flatten() {
             logits = select(seen, logits, number(logits, -0.7 * most));

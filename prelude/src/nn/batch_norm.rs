@@ -60,8 +60,8 @@ pub struct BatchNorm {
 }
 
 impl BatchNorm {
-    /// Returns a normalization with the channels along `axis`, over all other axes: -1 for channels last, 1 for
-    /// channels first.
+    /// Returns a normalization whose channels are along `axis`: -1 for channels last, 1 for channels first. Means and
+    /// variances are computed over all other axes.
     pub fn new(axis: impl Axis) -> BatchNorm {
         BatchNorm { axis: axis.number(), momentum: 0.99, epsilon: 1e-5 }
     }
@@ -129,7 +129,8 @@ impl BatchNorm {
         })
     }
 
-    /// Returns the axis of the channels, after checking it with the state.
+    /// Checks that the input and the state are floats of one dtype and that the state has one element per channel.
+    /// Returns the axis of the channels. Otherwise reports an error and returns a placeholder as the error value.
     fn channels(self, x: Var, state: &Running<Var>, at: Loc) -> Result<usize, Var> {
         let ty = x.ty(at);
         let refuse = |problem| wrong(problem, &[x, state.mean, state.variance], ty.clone(), at);

@@ -41,7 +41,7 @@ impl Variance {
     }
 }
 
-/// The standard deviation of a standard normal number truncated to [-2, 2].
+/// The standard deviation of a standard normal number after truncation to [-2, 2].
 const TRUNCATED: f64 = 0.879_625_661_034_239_8;
 
 fn normal(name: &'static str, key: Var, shape: Shape, dtype: Dtype, of: Variance, at: Loc) -> Var {

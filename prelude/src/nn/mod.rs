@@ -93,7 +93,7 @@ pub fn dropout(key: Var, x: Var, rate: impl IntoVar) -> Var {
     on_behalf("dropout", at, || {
         let keep = 1.0 - keep;
         let kept = bernoulli(key, keep.stop_gradient(), ty.shape);
-        // With a rate of 1, all elements are 0, and there is no division by 0.
+        // If the rate is 1, all elements become 0; avoid the division by 0.
         let some = keep.gt(0.0);
         let factor = select(some, 1.0 / select(some, keep, 1.0), 0.0);
         select(kept, x * factor, 0.0)

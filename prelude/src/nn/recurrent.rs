@@ -6,8 +6,8 @@ use crate::var::{caller, on_behalf};
 use crate::{Tree, Var};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem};
 
-/// The parameters of a recurrent cell of n gates: [`lstm_cell`] (n = 4) or [`gru_cell`] (n = 3). The last axis of each
-/// array is that of the gates one after the other, in PyTorch's order.
+/// The parameters of a recurrent cell of n gates: [`lstm_cell`] (n = 4) or [`gru_cell`] (n = 3). Along the last axis of
+/// each array, the gates follow one another in PyTorch's order.
 ///
 /// The axes of the weights are inputs and outputs, as for all weights of this library. PyTorch's `weight_ih` and
 /// `weight_hh` are the transposes of these weights; `bias_ih` and `bias_hh` are these biases.
@@ -18,9 +18,9 @@ pub struct CellWeights<T> {
     pub input: T,
     /// The weights of the hidden state, `[hidden, n hidden]`.
     pub hidden: T,
-    /// The bias beside the input, `[n hidden]`.
+    /// The bias that is added to the product with the input, `[n hidden]`.
     pub input_bias: T,
-    /// The bias beside the hidden state, `[n hidden]`.
+    /// The bias that is added to the product with the hidden state, `[n hidden]`.
     pub hidden_bias: T,
 }
 
@@ -47,7 +47,7 @@ impl CellWeights<Var> {
 fn initial(key: Var, n: usize, inputs: usize, hidden: usize, dtype: Dtype) -> CellWeights<Var> {
     let [first, second, third, fourth] = split(key);
     let most = 1.0 / (hidden as f64).sqrt();
-    // A size beyond usize is refused by the sampler, as any size that no memory holds.
+    // If the product overflows, the saturated size is reported by the sampler as too large for any memory.
     let gates = n.saturating_mul(hidden);
     let number = |x: f64| Var::literal(Literal::of(dtype, x), caller());
     let draw = |key: Var, shape: &[usize]| uniform_between(key, shape, number(-most), number(most));
@@ -146,7 +146,7 @@ pub fn gru_cell(x: Var, h: Var, weights: &CellWeights<Var>) -> Var {
     })
 }
 
-/// Returns the error if the operands of a cell of n gates do not fit.
+/// Returns an error if the dtypes or shapes of the operands of a cell with n gates do not fit.
 fn misfit(
     name: &str,
     n: usize,
@@ -170,7 +170,7 @@ fn misfit(
         let (inputs, before) = types[0].shape.split_last()?;
         let (size, batch) = types[1].shape.split_last()?;
         let gates = n.checked_mul(*size)?;
-        // The new state has the shape of the old one.
+        // The new state must have the shape of the old one, so the input must not broadcast it to a larger batch.
         let grows = broadcast_shapes(before, batch)?[..] != *batch;
         let weights =
             types[2].shape[..] == [*inputs, gates] && types[3].shape[..] == [*size, gates];

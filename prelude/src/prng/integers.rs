@@ -6,9 +6,9 @@ use crate::ops::{Axis, arange, resolve_axis, select, wrong};
 use crate::var::{IntoVar, caller, on_behalf};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Problem, Shape};
 
-/// Returns integers from `low` (included) to `high` (excluded), which are integer scalars of `dtype`, or numbers;
-/// if that range is empty, returns `low`. Twice as many bits as the dtype has are drawn, so that probabilities
-/// differ from equal ones by a relative error of at most 2⁻³² times the length of the range.
+/// Returns random integers from `low` (included) to `high` (excluded). Both bounds are integer scalars of `dtype`, or
+/// Rust numbers. If the range is empty, all results are `low`. For each integer, twice as many random bits as the dtype
+/// has are drawn, so that the relative error of its probability is at most 2⁻³² times the length of the range.
 ///
 /// Errors: `dtype` if `dtype` is not an integer dtype, or not that of the bounds; `shape` if a bound is not a
 /// scalar; `dtype` or `shape` if `key` is not a single key.
@@ -92,7 +92,8 @@ pub fn permutation(key: Var, n: usize) -> Var {
         return wrong(problem, &[key], ArrayType::new(Dtype::I64, [n]), at);
     }
     on_behalf("permutation", at, || {
-        // Sorts by random keys, repeatedly, so that two equal sequences of keys are unlikely.
+        // Sort by random 32-bit keys several times: the order is biased only if two elements have equal keys in all
+        // rounds, and with this number of rounds that is unlikely.
         let rounds = (3.0 * (n.max(1) as f64).ln() / f64::from(u32::MAX).ln()).ceil() as usize;
         let (mut key, mut order) = (key, arange(n, Dtype::I64));
         for _ in 0..rounds {

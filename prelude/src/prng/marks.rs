@@ -6,26 +6,27 @@ use std::cell::RefCell;
 use tapeloom_ir::prim::{KeyUse, Mark};
 use tapeloom_ir::{Loc, Op, trace};
 
-/// The position of the traced code for marks.
+/// The state of marking: counters for the draws and conditionals traced so far, and the position of the code that is
+/// being traced.
 #[derive(Default)]
 struct Marks {
-    /// The number of draws so far.
+    /// The number of draws traced so far.
     draws: u32,
-    /// The number of conditionals (`cond` or `switch`) so far.
+    /// The number of conditionals (`cond` or `switch`) traced so far.
     branchings: u32,
     /// The branches that enclose the current position.
     branches: Branches,
 }
 
-/// The branches around a position, outermost first: for each, the number of its conditional (`cond` or `switch`) and
-/// the number of the branch in that conditional.
+/// The branches that enclose a position in the traced code, outermost first. Each is the number of a conditional
+/// (`cond` or `switch`) and the number of a branch of that conditional.
 type Branches = Vec<(u32, u32)>;
 
 thread_local! {
     static MARKS: RefCell<Option<Marks>> = const { RefCell::new(None) };
 }
 
-/// Runs its closure when dropped, even after a panic.
+/// A guard that runs its closure when it is dropped, also while a panic unwinds.
 struct OnDrop<F: FnMut()>(F);
 
 impl<F: FnMut()> Drop for OnDrop<F> {
@@ -34,27 +35,28 @@ impl<F: FnMut()> Drop for OnDrop<F> {
     }
 }
 
-/// Traces with a mark on the key of every draw.
+/// Runs `trace` and marks the key of every draw inside it.
 pub(crate) fn with_marks<T>(trace: impl FnOnce() -> T) -> T {
     let mut before = MARKS.replace(Some(Marks::default()));
     let _restore = OnDrop(|| MARKS.set(before.take()));
     trace()
 }
 
-/// Traces without marks, for draws that may be repeated: a rule that draws the same numbers as its function, an
-/// equation that a solver evaluates repeatedly.
+/// Runs `trace` without marking keys. It is for draws that are repeated on purpose: a derivative rule draws the same
+/// numbers as its function, and a solver evaluates an equation repeatedly with the same numbers.
 pub(crate) fn unmarked<T>(trace: impl FnOnce() -> T) -> T {
     let mut before = MARKS.take();
     let _restore = OnDrop(|| MARKS.set(before.take()));
     trace()
 }
 
-/// Returns whether draws are marked. If so, every use of a function is traced separately.
+/// Returns whether draws are being marked. Then every call of a function is traced separately, since each needs marks
+/// of its own.
 pub(crate) fn marks() -> bool {
     MARKS.with_borrow(Option::is_some)
 }
 
-/// Returns the number of a new conditional (`cond` or `switch`).
+/// Counts a new conditional (`cond` or `switch`) and returns its number, or 0 if draws are not marked.
 pub(crate) fn next_branching() -> u32 {
     MARKS.with_borrow_mut(|marks| {
         marks.as_mut().map_or(0, |marks| {
@@ -78,7 +80,8 @@ pub(crate) fn in_branch<T>(branching: u32, branch: u32, trace: impl FnOnce() -> 
     trace()
 }
 
-/// Returns the key of a draw, marked as `what` if draws are marked.
+/// Returns the key of a draw. If draws are being marked, the key is wrapped in a barrier with the mark that `what`
+/// makes.
 pub(super) fn marked(what: fn(KeyUse) -> Mark, key: Var, at: Loc) -> Var {
     let of = MARKS.with_borrow_mut(|marks| {
         let marks = marks.as_mut()?;

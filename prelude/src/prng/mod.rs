@@ -1,4 +1,4 @@
-//! Keys and bits, and samples that are a function of one uniform number each. They are public in
+//! Keys, random bits, and samples each of which is a function of one uniform number. They are public in
 //! [`random`](crate::random), together with samples by rejection.
 
 mod integers;
@@ -143,8 +143,8 @@ pub fn bits(key: Var, shape: impl Into<Shape>, dtype: Dtype) -> Var {
     }
 }
 
-/// Returns 64 random bits for each key and counter, which are broadcast together. It is the block function on which
-/// all samples are based.
+/// Returns 64 random bits for each pair of a key and a counter, which are broadcast together. All samples are computed
+/// from the results of this function.
 ///
 /// Source: Salmon, Moraes, Dror and Shaw, *Parallel random numbers: as easy as 1, 2, 3* (2011).
 ///
@@ -156,10 +156,10 @@ pub fn threefry2x32(key: Var, counter: impl IntoVar) -> Var {
     binary(Scalar::RandomBits, key, counter, at)
 }
 
-/// The largest number of elements of an array, each of 8 bytes.
+/// The largest number of 8-byte elements that an array can have.
 const MOST: usize = isize::MAX as usize / 8;
 
-/// Returns the error for an invalid key, if it is one.
+/// Returns an error if `key` is not a single key, a scalar of dtype u64.
 fn no_key(name: &str, key: Var, at: Loc) -> Option<Problem> {
     let ty = key.ty(at);
     if ty.dtype != Dtype::U64 {
@@ -171,7 +171,7 @@ fn no_key(name: &str, key: Var, at: Loc) -> Option<Problem> {
     (!ty.shape.is_empty()).then(|| Problem::new(Kind::Shape, message(), help))
 }
 
-/// Returns the key of a sample of that shape, marked as used, or the error if the key or the shape is invalid.
+/// Checks the key and the shape of a sample. Returns the key, marked as used for a draw, or an error.
 pub(crate) fn drawn_from(name: &str, key: Var, shape: &Shape, at: Loc) -> Result<Var, Problem> {
     if let Some(problem) = no_key(name, key, at) {
         return Err(problem);
@@ -185,7 +185,7 @@ pub(crate) fn drawn_from(name: &str, key: Var, shape: &Shape, at: Loc) -> Result
     Ok(marked(Mark::Draw, key, at))
 }
 
-/// Draws a sample of that shape; `body` maps 64 random bits to each element, in row-major order.
+/// Draws a sample of the given shape. `body` computes it from an array of 64-bit random numbers of that shape.
 fn draw(
     name: &'static str,
     key: Var,
@@ -197,7 +197,7 @@ fn draw(
     used(Mark::Draw, name, key, shape, dtype, at, body)
 }
 
-/// Draws as [`draw`], with the mark `mark` on the key: that of a draw or of a split.
+/// Draws a sample as [`draw`] does. `mark` is the mark on the key: that of a draw, or that of a split.
 fn used(
     mark: fn(KeyUse) -> Mark,
     name: &'static str,
@@ -221,7 +221,7 @@ fn used(
     })
 }
 
-/// Returns 32 of 64 random bits, as u32; both halves contribute.
+/// Combines the upper and the lower half of 64 random bits into 32 random bits (u32).
 fn low_bits(bits: Var) -> Var {
     ((bits >> 32) ^ bits).convert(Dtype::U32)
 }

@@ -74,12 +74,12 @@ struct Child {
     of: Rng,
     /// The frame of the closure.
     frame: u64,
-    /// The key that the child got, in the outer frame.
+    /// The key from which the child started, drawn from `of` in the outer frame.
     given: Handle,
     rng: Rng,
 }
 
-/// The key under which traces remember children.
+/// The key under which a trace stores its child generators.
 static CHILDREN: LazyLock<u64> = LazyLock::new(trace::unique);
 
 impl Rng {
@@ -150,21 +150,23 @@ impl Rng {
         }
         let now = Var::new(self.state.get("key", at));
         let [next, drawn] = on_behalf("Rng::key", at, || split(now));
-        // If the generator escaped, reading it has already reported that.
+        // If the generator has escaped from its closure, `get` has already reported that, and there is no state to
+        // update.
         if self.state.now().is_some() {
             self.state.put(next.handle);
         }
         drawn
     }
 
-    /// Returns the child generator for the closure of frame `frame`, the argument of `transform`.
+    /// Returns the child of this generator for the closure with frame `frame`, which is an argument of `transform`. The
+    /// first call in a closure creates the child.
     fn child(self, frame: u64, transform: &'static str, at: Loc) -> Rng {
         let known = |c: &Child| c.of.state == self.state && c.frame == frame;
         if let Some(child) = trace::recall::<Child>(*CHILDREN, known) {
             return child.rng;
         }
-        // The body of a `while_loop` may write state and needs no child, so the closure is the condition, which would
-        // draw with the same key in every iteration.
+        // The body of a `while_loop` may write state and needs no child. So this closure is the condition, and a child
+        // would draw with the same key in every iteration.
         if transform == WHILE_LOOP {
             let message = "a draw from an `Rng` in the condition of `while_loop`, which would give the same numbers \
                            in every iteration";
@@ -178,13 +180,14 @@ impl Rng {
         rng
     }
 
-    /// Returns the generator outside a closure, if this capture of the closure is the key of its child.
+    /// If a capture of a closure is the key of a child generator, returns the generator outside of the closure to which
+    /// the child belongs.
     pub(crate) fn outer_generator(capture: Handle) -> Option<Rng> {
         trace::recall::<Child>(*CHILDREN, |c| c.given.is_same(capture)).map(|c| c.of)
     }
 }
 
-/// Replaces every captured key of a child generator by keys for the `size` batch members.
+/// Replaces every captured key of a child generator by an array of `size` different keys, one for each batch member.
 pub(crate) fn key_for_each(staged: &mut Staged, size: usize) {
     let at = staged.at;
     staged.lift_captures(|capture| {

@@ -46,7 +46,8 @@ pub fn uniform_between(
 ) -> Var {
     let at = caller();
     bounded("uniform_between", key, shape, low, high, at, |u, low, high| {
-        // The distance of large bounds of opposite signs overflows; a weighted mean of the bounds does not.
+        // If the bounds are large and of opposite signs, their distance overflows. Then use a weighted mean of the
+        // bounds.
         let mixed = (1.0 - u) * low + u * high;
         select((high - low).is_finite(), between(u, low, high), mixed)
     })
@@ -229,7 +230,7 @@ pub fn rademacher(key: Var, shape: impl Into<Shape>, dtype: Dtype) -> Var {
     })
 }
 
-/// Draws a sample that is a function of uniform numbers in [0, 1).
+/// Draws a sample of floats. `of` maps an array of uniform numbers in [0, 1) to the sample.
 fn floats(
     name: &'static str,
     key: Var,
@@ -247,7 +248,8 @@ fn floats(
     draw(name, key, &shape, dtype, at, |bits| of(unit(bits, dtype)))
 }
 
-/// Draws a sample that is a function of uniform numbers and two bounds.
+/// Draws a sample of floats between two bounds. `of` maps an array of uniform numbers in [0, 1) and the bounds to the
+/// sample.
 fn bounded(
     name: &'static str,
     key: Var,
@@ -270,7 +272,8 @@ fn bounded(
     }
 }
 
-/// Returns a parameter broadcast to the shape of the sample, or the error if it is invalid.
+/// Broadcasts a parameter of a distribution to the shape of the sample. Returns an error if the parameter is not a
+/// float or does not broadcast.
 pub(crate) fn spread(name: &str, x: Var, shape: &Shape, at: Loc) -> Result<Var, Problem> {
     let ty = x.ty(at);
     if !ty.dtype.is_float() {
@@ -285,17 +288,17 @@ pub(crate) fn spread(name: &str, x: Var, shape: &Shape, at: Loc) -> Result<Var, 
     Ok(if literal { x } else { broadcast_var(x, shape, at) })
 }
 
-/// Returns a number in [0, 1) from the highest of 64 bits, as many as the float has fraction bits. Each step is
+/// Converts 64 random bits to a float in [0, 1). As many bits are used as the float has fraction bits, so each step is
 /// exact.
 fn unit(bits: Var, dtype: Dtype) -> Var {
     if dtype == Dtype::F32 {
         return (low_bits(bits) >> 9).convert(Dtype::F32) * 2f64.powi(-23);
     }
-    // Convert through i64, which CPUs convert faster.
+    // Convert through i64: CPUs convert signed integers to floats faster than unsigned ones.
     (bits >> 12).convert(Dtype::I64).convert(Dtype::F64) * 2f64.powi(-52)
 }
 
-/// Maps u in [0, 1) to at least `low`, and below `high` except for rounding.
+/// Maps u in [0, 1) linearly to a number from `low` (included) to `high`, which is reached only by rounding.
 fn between(u: Var, low: impl IntoVar, high: impl IntoVar) -> Var {
     let at = caller();
     let (low, high) = (low.beside(u, at), high.beside(u, at));

@@ -40,8 +40,8 @@ use tapeloom_ir::{ArrayType, Dtype, FuncId, Kind, Loc, Problem};
 /// The stopping criteria of [`quad`]. It stops when one of them is met.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Precision {
-    /// The estimated error is at most this multiple of the integral. Values below a few rounding errors are raised
-    /// to that.
+    /// The estimated error is at most this multiple of the integral. Values below 50 rounding errors are raised to 50
+    /// rounding errors.
     pub relative: f64,
     /// The estimated error is at most this number.
     pub absolute: f64,
@@ -59,8 +59,8 @@ impl Default for Precision {
 /// The smallest error estimate, in units of the rounding errors of the integral of the absolute value.
 const ROUNDINGS: f64 = 50.0;
 
-/// The length of the shortest interval of (-1, 1) that is halved, in units of rounding errors: points of shorter
-/// intervals would not be distinct.
+/// The length of the shortest interval of (-1, 1) that is halved, in units of rounding errors. The points of shorter
+/// intervals would not be distinct numbers.
 const SHORTEST: f64 = 1000.0;
 
 /// Returns the integral of `f` from `a` to `b`, which may be infinite, and an estimate of its error.
@@ -136,13 +136,14 @@ fn of_staged(staged: &Staged, a: Var, b: Var, precision: Precision) -> (Vec<Var>
     on_behalf("quad", at, || integral(&Integrand { staged, function }, (a, b), precision))
 }
 
-/// Returns the integral; its derivatives are those of the sum over the intervals that were found.
+/// Returns the integral and its estimated error. Derivatives of the integral are those of the sum over the intervals
+/// that were found.
 fn integral(f: &Integrand<'_>, (a, b): (Var, Var), precision: Precision) -> (Vec<Var>, Var) {
     let given = f.staged.floats();
     let constants: Vec<Var> = given.iter().map(|p| p.stop_gradient()).collect();
     let range = Range::of(a.stop_gradient(), b.stop_gradient());
     let found = f.intervals(&range, &constants, precision);
-    // The integral over an empty range is 0 for every f.
+    // If both limits are the same infinity, the integral is 0 for every f.
     let values = found.values.iter().map(|v| {
         let sum = v.sum_axis(0) * range.sign.convert(v.dtype());
         select(range.none, 0.0, sum)
@@ -160,17 +161,18 @@ fn integral(f: &Integrand<'_>, (a, b): (Var, Var), precision: Precision) -> (Vec
     (ruled(((a, b, given), values.collect())), select(range.none, 0.0, error))
 }
 
-/// The inputs of an integral: the limits, and the floats that the function captures.
+/// The inputs of an integral with respect to which it has derivatives: the two limits, and the floats that the
+/// integrand captures.
 type Point = (Var, Var, Vec<Var>);
 
-/// The limits; infinite ones are replaced by zeros.
+/// The limits of an integral in ascending order. Infinite limits are replaced by zeros.
 #[derive(Clone, Copy)]
 struct Range {
     a: Var,
     b: Var,
-    /// Per limit: whether it is finite.
+    /// For each limit, whether it is finite.
     finite: [Var; 2],
-    /// -1 if the limits are in descending order, nan if one is nan.
+    /// The sign of the integral: 1, or -1 if the user's limits are in descending order; nan if a limit is nan.
     sign: Var,
     /// Whether both limits are the same infinity.
     none: Var,
@@ -189,9 +191,9 @@ impl Range {
         Range { a: limit(low, finite[0]), b: limit(high, finite[1]), finite, sign, none }
     }
 
-    /// Returns the places x for points u of (-1, 1), and dx/du. As u approaches an end, the distance of x from a
-    /// finite limit is quadratic in that of u, so that roots and poles at the limit, as of `1 / √x`, are smooth
-    /// functions of u.
+    /// Returns the places x for points u of (-1, 1), and dx/du. The distance of x from a finite limit is quadratic in
+    /// the distance of u from its end. So an integrand with a root or pole at the limit, such as `1 / √x`, becomes a
+    /// smooth function of u.
     fn places(&self, u: Var) -> (Var, Var) {
         let (a, b, [left, right]) = (self.a, self.b, self.finite);
         let quarter = 0.25 * (b - a);
@@ -215,14 +217,15 @@ impl Range {
     }
 }
 
-/// A subdivision of (-1, 1), with the error of each part. The first n parts are used.
+/// A subdivision of (-1, 1) into intervals, with the error of the integral over each. Arrays have a row for each
+/// possible interval; the first n rows are used.
 #[derive(Tree, Clone, Debug)]
 struct Intervals<T> {
     left: T,
     right: T,
     errors: T,
     n: T,
-    /// The integrals over the parts, which determine the tolerance.
+    /// The integrals over the intervals, for each leaf of the integrand. Their sum determines the tolerance.
     values: Vec<T>,
 }
 
@@ -255,7 +258,8 @@ impl Integrand<'_> {
         vmap(f)(x.reshape([all])).into_iter().map(one).collect()
     }
 
-    /// Returns the errors of intervals, `[k]`, and their integrals, `[k, ..]`.
+    /// Returns the estimated errors of the integrals over k intervals, `[k]`, and these integrals, `[k, ..]` for each
+    /// leaf.
     fn estimates(&self, range: &Range, given: &[Var], left: Var, right: Var) -> (Var, Vec<Var>) {
         let k = left.len();
         let values = self.values(range, given, left, right).into_iter();
@@ -269,7 +273,8 @@ impl Integrand<'_> {
         (worst.unwrap_or_else(|| left.zeros_like()), values)
     }
 
-    /// Returns intervals whose errors are small.
+    /// Halves the interval with the largest error until the sum of the errors is within the tolerance, and returns all
+    /// intervals.
     fn intervals(&self, range: &Range, given: &[Var], precision: Precision) -> Intervals<Var> {
         let dtype = range.a.dtype();
         let most = precision.most.max(1);

@@ -26,7 +26,7 @@ pub fn von_mises_logpdf(x: impl IntoVar, loc: impl IntoVar, concentration: impl 
     let at = caller();
     let operands = operands!(at, x, loc, concentration);
     of_floats("von_mises_logpdf", operands, at, |[x, loc, k]| {
-        // cos - 1 = -2 sin² of half the angle does not cancel.
+        // Compute cos t - 1 as -2 sin²(t / 2), which does not cancel.
         let half = (0.5 * (x - loc)).sin();
         checked(-2.0 * k * half.square() - (TAU * scaled_bessel(k)).ln(), k.ge(0.0))
     })
@@ -59,7 +59,7 @@ pub fn von_mises_kl(
     })
 }
 
-/// The concentration from which [`shortfall`] is a series.
+/// Above this concentration, [`shortfall`] is computed by a series.
 const FAR: f64 = 300.0;
 
 /// Returns 1 - I₁(κ) / I₀(κ), the distance of the mean of cos x from 1, without cancellation for large κ.
@@ -67,7 +67,7 @@ const FAR: f64 = 300.0;
 /// Source of the series: Mardia and Jupp, *Directional Statistics* (2000), (A.4).
 fn shortfall(k: Var) -> Var {
     let far = k.gt(FAR);
-    // The scaled functions have a kink at 0.
+    // Below 1, use the unscaled functions: the scaled ones, i0e and i1e, have a kink at 0.
     let near = k.lt(1.0);
     let (low, middle) = (select(near, k, 0.0), select(near | far, 1.0, k));
     let ratio = select(near, low.i1() / low.i0(), middle.i1e() / middle.i0e());

@@ -1,6 +1,6 @@
 //! Distributions of counts and choices.
 //!
-//! A count may be an integer, a bool or a float; its log probability is -inf unless it is a possible count.
+//! A count may be an integer, a bool or a float. The log probability of a number that is no possible count is -inf.
 
 use super::stirling::{log_beta_density, log_gamma_density};
 use super::{checked, density, of_rows};
@@ -10,7 +10,7 @@ use crate::ops::{Axis, broadcast_shapes, of_floats, resolve_axis, select, wrong}
 use crate::var::{IntoVar, caller, on_behalf};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem};
 
-/// Converts a count to the dtype of a parameter, unless it is a float already.
+/// Converts a count that is an integer or a bool to the dtype of the parameter `like`. A float is returned unchanged.
 fn count(name: &'static str, k: impl IntoVar, like: Var, at: Loc) -> Var {
     let k = k.beside(like, at);
     let (ty, tl) = (k.ty(at), like.ty(at));
@@ -50,8 +50,8 @@ pub fn bernoulli_entropy(p: impl IntoVar) -> Var {
     })
 }
 
-/// Returns the divergence KL(p ‖ q) of two numbers that are 1 with probability `p` and `q`; inf where q excludes an
-/// outcome that p does not.
+/// Returns the divergence KL(p ‖ q) of two Bernoulli distributions, whose numbers are 1 with probability `p` and `q`.
+/// It is inf where an outcome is possible with p and impossible with q.
 #[track_caller]
 pub fn bernoulli_kl(p: impl IntoVar, q: impl IntoVar) -> Var {
     let at = caller();
@@ -62,7 +62,7 @@ pub fn bernoulli_kl(p: impl IntoVar, q: impl IntoVar) -> Var {
     })
 }
 
-/// Returns p ln(p / q) - p + q, with the derivative -inf in p at p = 0 < q.
+/// Returns p ln(p / q) - p + q. At p = 0 < q, the derivative with respect to p is -inf.
 fn divergence(p: Var, q: Var) -> Var {
     let edge = p.eq(0.0) & q.gt(0.0);
     p.kl_div(q) - select(edge, select(edge, p, 1.0).sqrt(), 0.0)
@@ -83,7 +83,7 @@ pub fn binomial_logpmf(k: impl IntoVar, n: impl IntoVar, p: impl IntoVar) -> Var
     let at = caller();
     let params = p.firm_dtype(at).filter(|dtype| dtype.is_float());
     let (n, p) = match params {
-        // The number of trials may be an integer, as a count.
+        // The number of trials may be an integer; convert it to the dtype of p, as a count.
         Some(dtype) => {
             let p = p.into_var(dtype, at);
             (count("binomial_logpmf", n, p, at), p)
@@ -100,15 +100,16 @@ pub fn binomial_logpmf(k: impl IntoVar, n: impl IntoVar, p: impl IntoVar) -> Var
         let (k, n) = (select(outside, 0.0, k), select(sound, n, 0.0));
         let failures = n - k;
         let log = log_beta_density([k + 1.0, k], [failures + 1.0, failures], p) - n.ln_1p();
-        // At the ends there is one way only; the logarithm of its number must be 0 and not a rounding error.
+        // For k = 0 or k = n, the binomial coefficient is 1. Its logarithm must be exactly 0, so correct the rounding
+        // error.
         let end = (k.eq(0.0) | failures.eq(0.0)) & log.is_finite();
         let exact = k.xlogy(p) + failures.xlog1py(-p);
         density(log + select(end, exact - log, 0.0).stop_gradient(), outside, sound)
     })
 }
 
-/// Returns the entropy of the number of successes in `n` trials with probability `p` each, for integers `n`. It is summed
-/// over 321 counts around the mean, which are fractions of a deviation apart where that exceeds 10.
+/// Returns the entropy of the number of successes in `n` trials with probability `p` each, for integers `n`. It is a
+/// sum over 321 counts around the mean. If the standard deviation exceeds 10, these counts are a tenth of it apart.
 ///
 /// Errors: `dtype` if n are not integers or p not floats; `shape` if they do not broadcast.
 ///
@@ -139,19 +140,19 @@ pub fn binomial_entropy(n: impl IntoVar, p: impl IntoVar) -> Var {
             let (m, q) = (m.expand_dims(-1), q.expand_dims(-1));
             log_beta_density([k + 1.0, k], [m - k + 1.0, m - k], q) - m.ln_1p()
         });
-        // At its ends, the entropy is 0 with an infinite derivative.
+        // At p = 0 and p = 1, the entropy is 0 and its derivative infinite, as for a single trial.
         let end = select(edge, p, 0.0);
         checked(select(edge, n * (end.entr() + (1.0 - end).entr()), sum), sound)
     })
 }
 
-/// The number of counts on each side of the mean that [`entropy_of_counts`] adds, and the number of steps per deviation
-/// where a step is larger than 1. Both sides are at least 16 deviations long.
+/// The number of counts on each side of the mean that [`entropy_of_counts`] adds, and, if the counts are more than 1
+/// apart, their number per standard deviation. So each side is at least 16 deviations long.
 const SIDE: usize = 160;
 const STEPS: f64 = 10.0;
 
-/// Returns -Σ P ln P over counts k in 0..=`most`, for the given mean and variance of k and the function `log` with ln P,
-/// which takes arrays with one more axis.
+/// Returns -Σ P ln P over counts k in 0..=`most`, given the mean and the variance of k. The closure `log` returns ln P
+/// of an array of counts, which has one axis more than the mean.
 ///
 /// If the deviation is large, the sum is over every h-th k times h. For a function as smooth as a normal density of
 /// deviation 10 h, this differs from the sum over all k by a factor of 1 + exp(-200 π²).
@@ -208,7 +209,7 @@ pub fn poisson_entropy(rate: impl IntoVar) -> Var {
         let sum = entropy_of_counts(r, r, r.full_like(f64::INFINITY), |k| {
             log_gamma_density(k + 1.0, k, r.expand_dims(-1))
         });
-        // At 0, the entropy is 0 with an infinite derivative.
+        // At a rate of 0, the entropy is 0 and its derivative infinite.
         let end = select(none, rate, 1.0).entr();
         checked(select(none, end, select(endless, rate, sum)), rate.ge(0.0))
     })
@@ -288,8 +289,8 @@ pub fn categorical_entropy(logits: Var, axis: impl Axis) -> Var {
     })
 }
 
-/// Returns the divergence KL(p ‖ q) of p = softmax(`logits`) and q = softmax(`other`) along `axis`, which is removed;
-/// inf where q excludes an outcome that p does not.
+/// Returns the divergence KL(p ‖ q) of p = softmax(`logits`) and q = softmax(`other`) along `axis`, which is removed.
+/// It is inf where an outcome is possible with p and impossible with q.
 #[track_caller]
 pub fn categorical_kl(logits: Var, other: impl IntoVar, axis: impl Axis) -> Var {
     let at = caller();
@@ -301,7 +302,8 @@ pub fn categorical_kl(logits: Var, other: impl IntoVar, axis: impl Axis) -> Var 
     })
 }
 
-/// Evaluates the formula of a function along an axis, which is the last one for the formula.
+/// Evaluates a formula along `axis`. The axis is moved to the end first, since the formula is written for the last
+/// axis.
 fn rows<const N: usize>(
     name: &'static str,
     operands: [Var; N],

@@ -190,8 +190,8 @@ pub fn dirichlet_logpdf(x: impl IntoVar, alpha: impl IntoVar) -> Var {
         let sum = alpha.sum_axis(-1);
         let terms = (alpha - 1.0).xlogy(x) - alpha.lgamma();
         let small = terms.sum_axis(-1) + sum.lgamma();
-        // For a large sum, compute the density as that of independent gamma variables with this sum, divided by the
-        // density of their sum: `log_gamma_density` has no cancellation of large terms.
+        // For a large sum of `alpha`, compute the density as the joint density of independent gamma variables, divided
+        // by the density of their sum. Large terms cancel inside `log_gamma_density`, without a loss of digits.
         let parts = log_gamma_density(alpha, alpha - 1.0, sum.expand_dims(-1) * x).sum_axis(-1);
         let others = alpha.shape().last().map_or(0.0, |n| *n as f64 - 1.0);
         let whole = others * sum.ln() + sum * (x.sum_axis(-1) - 1.0);

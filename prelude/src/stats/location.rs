@@ -45,7 +45,7 @@ fn entropy_of_normal(scale: Var) -> Var {
 }
 
 /// Returns the divergence KL(p ‖ q) of two normal distributions, each given as (loc, scale), without cancellation for
-/// close ones.
+/// close distributions.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -61,7 +61,8 @@ pub fn normal_kl(
     let at = caller();
     let operands = operands!(at, loc, scale, other_loc, other_scale);
     of_floats("normal_kl", operands, at, |[m, s, n, t]| {
-        // ln(t / s) + s² / 2t² - 1/2 = r - 1 - ln r + (r - 1)² / 2 for r = s / t. Not in terms of r², which underflows.
+        // With r = s / t: ln(t / s) + s² / 2t² - 1/2 = r - 1 - ln r + (r - 1)² / 2. A form with r² would underflow for
+        // small r.
         let ratio = s / t;
         let shift = (m - n) / t;
         let scales = ratio.ones_like().kl_div(ratio) + 0.5 * (ratio - 1.0).square();
@@ -95,7 +96,8 @@ pub fn uniform_entropy(low: impl IntoVar, high: impl IntoVar) -> Var {
     of_floats("uniform_entropy", operands!(at, low, high), at, |[low, high]| (high - low).ln())
 }
 
-/// Returns the divergence KL(p ‖ q) of two uniform distributions, each given as (low, high): inf unless q includes p.
+/// Returns the divergence KL(p ‖ q) of two uniform distributions, each given as (low, high). It is inf unless the
+/// interval of q includes that of p.
 #[track_caller]
 pub fn uniform_kl(
     (low, high): (impl IntoVar, impl IntoVar),
@@ -110,8 +112,8 @@ pub fn uniform_kl(
     })
 }
 
-/// Returns the log density of the Laplace distribution, -|x - loc| / scale - ln(2 scale). The derivative at its kink
-/// is that to the right, as of [`abs`](Var::abs).
+/// Returns the log density of the Laplace distribution, -|x - loc| / scale - ln(2 scale). At the kink x = loc, the
+/// derivative is that to the right, as for [`abs`](Var::abs).
 #[doc(alias = "laplace.logpdf")]
 #[track_caller]
 pub fn laplace_logpdf(x: impl IntoVar, loc: impl IntoVar, scale: impl IntoVar) -> Var {
@@ -239,12 +241,14 @@ pub fn cauchy_kl(
     let operands = operands!(at, loc, scale, other_loc, other_scale);
     of_floats("cauchy_kl", operands, at, |[m, s, n, t]| {
         let sound = s.gt(0.0) & t.gt(0.0);
-        // ln(((s + t)² + (m - n)²) / 4st), as ln(1 + u) with u = ((s - t)² + (m - n)²) / 4st.
+        // The divergence is ln(((s + t)² + (m - n)²) / 4st). Near 0 it is computed as ln(1 + u) with u = ((s - t)² + (m
+        // - n)²) / 4st.
         let excess = |[m, s, n, t]: [Var; 4]| {
             let [width, shift] = [s - t, m - n].map(|d| (d / s) * (d / t));
             0.25 * (width + shift)
         };
-        // Where u is large, it may overflow, and the logarithms of its factors do not cancel.
+        // If u is large it may overflow. Then the sum of the logarithms of the factors is accurate, because it does not
+        // cancel.
         let far = !excess([m, s, n, t]).lt(1e30);
         let part = |is_used: Var| {
             let harmless = [0.0, 1.0, 0.0, 1.0];
@@ -257,8 +261,8 @@ pub fn cauchy_kl(
     })
 }
 
-/// Returns the log density of Student's t distribution with `freedom` degrees of freedom; for inf, that of the normal
-/// distribution.
+/// Returns the log density of Student's t distribution with `freedom` degrees of freedom; for infinite `freedom`, that
+/// of the normal distribution.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -281,7 +285,7 @@ pub fn student_t_logpdf(
         let z = (x - loc) / scale;
         let infinite = freedom.eq(f64::INFINITY);
         let v = select(infinite, 1.0, freedom);
-        // Γ((v + 1) / 2) / Γ(v / 2) is √π / B(v / 2, 1/2).
+        // Γ((v + 1) / 2) / Γ(v / 2) = √π / B(v / 2, 1/2), whose logarithm does not cancel for large v.
         let constant = (0.5 * v).betaln(0.5) + 0.5 * v.ln();
         let t = constant + (v + 1.0) * log_hypotenuse(select(infinite, 0.0, z) / v.sqrt());
         let normal = 0.5 * select(infinite, z, 0.0).square() + 0.5 * TAU.ln();
@@ -297,7 +301,8 @@ pub fn student_t_entropy(freedom: impl IntoVar, scale: impl IntoVar) -> Var {
         let infinite = freedom.eq(f64::INFINITY);
         let half = 0.5 * select(infinite, 1.0, freedom);
         let more = half + 0.5;
-        // (h + ½)(ψ(h + ½) - ψ(h)) + ln B(h, ½) + ½ ln 2h, in terms that grow as logarithms
+        // With h = v / 2, the entropy is (h + ½)(ψ(h + ½) - ψ(h)) + ln B(h, ½) + ½ ln 2h. Write it as a sum of terms
+        // that grow only as logarithms, so that large terms do not cancel.
         let sum =
             entropy_of_gamma(half) - entropy_of_gamma(more) + more.digamma() - 1.5 * half.digamma();
         let t = sum + 0.5 * half.ln() + 0.5 * (1.0 + LN_2 + PI.ln());
@@ -341,8 +346,8 @@ pub fn truncated_normal_logpdf(
 /// Returns the entropy of the normal distribution truncated to bounds of the standard normal distribution, for the
 /// given `scale`.
 ///
-/// If both bounds are in a tail at a distance n of 0 and w apart, the absolute error is that of the bounds, and some
-/// rounding errors of 1 / nw.
+/// If both bounds are in one tail, at a distance n from 0 and w apart, the absolute error consists of the effect of
+/// rounding the bounds and of some rounding errors of the size 1 / nw.
 #[track_caller]
 pub fn truncated_normal_entropy(
     lower: impl IntoVar,
@@ -353,7 +358,8 @@ pub fn truncated_normal_entropy(
     let operands = operands!(at, lower, upper, scale);
     of_floats("truncated_normal_entropy", operands, at, |[lower, upper, scale]| {
         let (near, mass) = log_mass(lower, upper);
-        // With the densities d at the bounds: ln scale + ½ ln(2πe) + mass + ½ (lower d - upper d - near²).
+        // The entropy is ln scale + ½ ln(2πe) + mass + ½ (lower d(lower) - upper d(upper) - near²), where d is the
+        // truncated density.
         let edges = at_edges(lower, upper, (near, mass));
         checked(entropy_of_normal(scale) + mass + 0.5 * edges, lower.lt(upper))
     })
@@ -361,8 +367,9 @@ pub fn truncated_normal_entropy(
 
 /// Returns `a d(a) - b d(b) - near²` for the truncated density d between a and b, and `(near, mass)` from [`log_mass`].
 ///
-/// In a tail, where its terms cancel, it is `n m - w d(f)` for the bounds n nearest to 0 and f, their distance w, and
-/// the mean distance m of numbers from n, which follows from the ratio of Mills R(t) and its slope:
+/// If both bounds are in one tail, these terms cancel. Then let n be the bound nearest to 0, f the other bound, and w
+/// their distance. The result is `n m - w d(f)`, where m is the mean distance of numbers from n. It follows from Mills'
+/// ratio R(t) and its slope:
 ///
 /// ```text
 /// m = (h(n) - q (h(f) + w)) / (1 - q)        h = -R'/R        q = exp(-n w - w²/2) R(f) / R(n)
@@ -374,7 +381,7 @@ fn at_edges(a: Var, b: Var, mass: (Var, Var)) -> Var {
     let open = !far.is_finite();
     let near = select(tail, mass.0, 1.0);
     let width = select(tail & !open, far, near + 1.0) - near;
-    // R(t) is a multiple of erfcx(t / √2).
+    // Mills' ratio R(t) is a multiple of erfcx(t / √2), so h = -R'/R is computed from erfcx and its derivative.
     let mills = |t: Var| {
         let t = t * 0.5f64.sqrt();
         let (r, slope) = jvp(Var::erfcx)((t, t.ones_like()));
@@ -391,11 +398,11 @@ fn at_edges(a: Var, b: Var, mass: (Var, Var)) -> Var {
     select(tail, in_tail, term(a) - term(b))
 }
 
-/// Returns the divergence KL(p ‖ q) of two truncated normal distributions, each given as (lower, upper, loc, scale) with
-/// bounds of the standard normal distribution; inf unless the interval of q includes that of p, up to rounding errors of
-/// the bounds.
+/// Returns the divergence KL(p ‖ q) of two truncated normal distributions, each given as (lower, upper, loc, scale)
+/// with bounds of the standard normal distribution. It is inf unless the interval of q includes that of p, up to
+/// rounding errors of the bounds.
 ///
-/// Far in a tail, terms of the size of the squared bounds cancel.
+/// Far in a tail the result loses digits, because terms of the size of the squared bounds cancel.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -423,7 +430,8 @@ pub fn truncated_normal_kl(
     of_floats("truncated_normal_kl", operands, at, |[a, b, m, s, c, d, n, t]| {
         let inner = log_mass(a, b);
         let finite = |x: Var| select(x.is_finite(), x, 0.0);
-        // The means of z and z² for z = (x - m) / s, and that of ((x - n) / t)².
+        // `mean` and `square` are the means under p of z and z², where z = (x - m) / s; `other` is the mean of ((x - n)
+        // / t)².
         let (at_a, at_b) = (density_at(a, inner), density_at(b, inner));
         let mean = at_a - at_b;
         let square = 1.0 + finite(a) * at_a - finite(b) * at_b;
@@ -446,8 +454,8 @@ pub fn truncated_normal_kl(
     })
 }
 
-/// Returns the standard normal density at a bound, over the mass between the bounds as from [`log_mass`]; 0 at an infinite
-/// bound.
+/// Returns the truncated density at a bound: the standard normal density divided by the mass between the bounds, which
+/// [`log_mass`] returns. At an infinite bound the result is 0.
 fn density_at(bound: Var, (near, mass): (Var, Var)) -> Var {
     let finite = bound.is_finite();
     // Replace an infinite bound by `near`, not by 0: at 0 the quotient overflows if the bounds are far in a tail.
@@ -456,21 +464,23 @@ fn density_at(bound: Var, (near, mass): (Var, Var)) -> Var {
     select(finite, log.exp(), 0.0)
 }
 
-/// Returns the distance n of 0 from the interval between a and b, and m = ln(Φ(b) - Φ(a)) + n²/2, for a < b. In a tail,
-/// n²/2 is much larger than m, and cancels in a density.
+/// For a < b, returns the distance n of 0 from the interval between a and b, and m = ln(Φ(b) - Φ(a)) + n²/2. They are
+/// separate numbers because far in a tail n²/2 is much larger than m, and the density does not depend on it.
 fn log_mass(a: Var, b: Var) -> (Var, Var) {
-    // The upper tail is the mirror image of the lower one.
+    // The upper tail is the mirror image of the lower one, so map it to the lower one.
     let right = a.gt(0.0);
     let (a, b) = (select(right, -b, a), select(right, -a, b));
     let tail = b.lt(0.0);
-    // In the tail: ln Φ(b) + ln(1 - Φ(a) / Φ(b)) with Φ(-t) = exp(-t²/2) erfcx(t / √2) / 2.
+    // If the interval is in the lower tail, the logarithm is ln Φ(b) + ln(1 - Φ(a) / Φ(b)), where Φ(-t) = exp(-t²/2)
+    // erfcx(t / √2) / 2.
     let open = a.eq(f64::NEG_INFINITY);
     let near = select(tail, -b, 1.0);
     let far = select(tail & !open, -a, (near + 1.0).stop_gradient());
     let scaled = |t: Var| (0.5 * (t * 0.5f64.sqrt()).erfcx()).ln();
     let ratio = scaled(far) - scaled(near) - 0.5 * (far - near) * (far + near);
     let outer = scaled(near) + select(open, 0.0, (-ratio.exp_m1()).ln());
-    // Around 0: both error functions are added. At an infinite bound, all derivatives of erf are 0.
+    // If the interval contains 0, the values of erf at both bounds add without cancellation. At an infinite bound, all
+    // derivatives of erf are set to 0.
     let error = |t: Var| {
         let finite = t.is_finite();
         let end = select(t.gt(0.0), t.ones_like(), -1.0);

@@ -48,7 +48,7 @@
 //! [`linalg::multivariate_normal_entropy`]: crate::linalg::multivariate_normal_entropy
 //! [`linalg::multivariate_normal_kl`]: crate::linalg::multivariate_normal_kl
 
-/// Converts operands to an array of `Var`s; a number gets the dtype of the first operand that has one.
+/// Converts operands to an array of `Var`s. A Rust number gets the dtype of the first operand that has a dtype.
 macro_rules! operands {
     ($at:ident, $($x:expr),+) => {{
         let dtype = None$(.or($x.firm_dtype($at)))+.unwrap_or(tapeloom_ir::Dtype::F64);
@@ -84,7 +84,8 @@ use crate::Var;
 use crate::ops::{broadcast_shapes, misshapen, number, of_floats, select};
 use tapeloom_ir::{Loc, Shape};
 
-/// Evaluates the formula of a function over the last axis of operands, which are broadcast to one shape.
+/// Broadcasts the operands to one shape and evaluates a formula over their last axis. If all operands are scalars,
+/// reports an error.
 fn of_rows<const N: usize>(
     name: &'static str,
     operands: [Var; N],
@@ -105,12 +106,13 @@ fn of_rows<const N: usize>(
     })
 }
 
-/// Returns a log density: `log` in the support, -inf where `outside` is true, nan where `sound` is false.
+/// Returns a log density: nan where the parameters are invalid (`sound` is false), otherwise -inf outside of the
+/// support (`outside` is true), otherwise `log`.
 fn density(log: Var, outside: Var, sound: Var) -> Var {
     checked(select(outside, f64::NEG_INFINITY, log), sound)
 }
 
-/// Returns `y`, or nan where the parameters are not `sound`.
+/// Returns `y`, replaced by nan where the parameters are invalid (`sound` is false).
 fn checked(y: Var, sound: Var) -> Var {
     select(sound, y, number(y, f64::NAN))
 }

@@ -1,14 +1,14 @@
 //! Sums of logarithms of Γ, combined so that large terms do not cancel.
 //!
 //! For z ≥ 10, Stirling's series is ln Γ(z) = (z - 1/2) ln z - z + ln √2π + r(z) with a small remainder r. Its large
-//! terms are paired with those of the density, as in Loader, *Fast and accurate computation of binomial
-//! probabilities* (2000). Below 10, the plain formula loses no digits.
+//! terms are combined with the large terms of the density before they are evaluated, as in Loader, *Fast and accurate
+//! computation of binomial probabilities* (2000). Below 10, the plain formula loses no digits.
 
 use crate::Var;
 use crate::ops::{STIRLING, horner, select};
 use std::f64::consts::{PI, TAU};
 
-/// The smallest argument of the series.
+/// The smallest argument for which Stirling's series is used.
 pub(super) const FAR: f64 = 10.0;
 
 /// Returns `k ln m - m - ln Γ(a)` for a = k + 1, the logarithm of a gamma density at m, or of the Poisson probability
@@ -39,12 +39,13 @@ pub(super) fn log_beta_density([a, k]: [Var; 2], [b, l]: [Var; 2], x: Var) -> Va
     select(far, large, small)
 }
 
-/// Returns `a + ln Γ(a) + (1 - a) ψ(a)`, the entropy of the gamma distribution. It grows as ½ ln a, so entropies of the
-/// beta, Dirichlet and t distributions are written as sums of it.
+/// Returns `a + ln Γ(a) + (1 - a) ψ(a)`, the entropy of the gamma distribution. This function grows only as ½ ln a. So
+/// entropies of the beta, Dirichlet and t distributions are written as sums of its values, in which no large terms
+/// cancel.
 pub(super) fn entropy_of_gamma(a: Var) -> Var {
     let far = a.ge(FAR);
     let b = select(far, a, FAR);
-    // With the coefficients c of the remainder: Σ cₖ (2k / a²ᵏ⁻¹ - (2k - 1) / a²ᵏ).
+    // The contribution of the remainder with coefficients cₖ is Σ cₖ (2k / a²ᵏ⁻¹ - (2k - 1) / a²ᵏ).
     let u = b.recip();
     let rest = u * horner(u.square(), &weighted(|k| 2.0 * k))
         - u.square() * horner(u.square(), &weighted(|k| 2.0 * k - 1.0));
@@ -53,8 +54,8 @@ pub(super) fn entropy_of_gamma(a: Var) -> Var {
     select(far, large, b + b.lgamma() + (1.0 - b) * b.digamma())
 }
 
-/// Returns `ln Γ(b) - ln Γ(a) - (b - a) ψ(a)`, the distance of ln Γ at b from its tangent at a, which is not negative.
-/// Divergences of the gamma, beta and Dirichlet distributions are sums of it.
+/// Returns `ln Γ(b) - ln Γ(a) - (b - a) ψ(a)`, the distance at b of ln Γ from its tangent at a. It is never negative.
+/// Divergences of the gamma, beta and Dirichlet distributions are sums of these distances.
 pub(super) fn above_tangent(b: Var, a: Var) -> Var {
     let far = a.ge(FAR) & b.ge(FAR);
     let (c, d) = (select(far, b, FAR), select(far, a, FAR));
@@ -68,7 +69,7 @@ pub(super) fn above_tangent(b: Var, a: Var) -> Var {
     select(far, large, small)
 }
 
-/// Returns ½ ln(1 + t²), without overflow.
+/// Returns ½ ln(1 + t²). The result is right even if t² overflows.
 pub(super) fn log_hypotenuse(t: Var) -> Var {
     let near = t.abs().lt(1.0);
     let inside = 0.5 * select(near, t, 0.0).square().ln_1p();
@@ -80,12 +81,12 @@ pub(super) fn log_pi(scale: Var) -> Var {
     PI.ln() + scale.ln()
 }
 
-/// Returns the remainder of Stirling's series for z ≥ 10.
+/// Returns the remainder r(z) = ln Γ(z) - (z - 1/2) ln z + z - ln √2π for z ≥ 10.
 fn remainder(z: Var) -> Var {
     horner(z.square().recip(), &STIRLING) / z
 }
 
-/// Returns the coefficients of the remainder, each with a factor that depends on its number k, highest first.
+/// Returns the coefficients cₖ of the remainder, each multiplied by `factor(k)`, beginning with the highest k.
 fn weighted(factor: impl Fn(f64) -> f64) -> Vec<f64> {
     let numbers = (1..=STIRLING.len()).rev().map(|k| k as f64);
     STIRLING.iter().zip(numbers).map(|(c, k)| c * factor(k)).collect()
