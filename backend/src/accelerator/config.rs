@@ -183,7 +183,8 @@ struct KeptArray {
     /// (`step`).
     base: u64,
     step: u64,
-    /// The array's part of each record: the offset in the record in bytes (`at`), and the number of elements.
+    /// The array's part of each record: the offset in the record in bytes (`at`), and the number of elements
+    /// (`elements`).
     at: u64,
     elements: u64,
 }

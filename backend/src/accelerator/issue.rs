@@ -441,8 +441,8 @@ impl<'a> Issue<'a> {
         self.record_entry(entry, write, done)
     }
 
-    /// For a store: records that the tape entry was stored in tick `done`, and its bits. For a load: compares the
-    /// bits with the stored ones, and adds the ticks since the store to `lifetimes`.
+    /// For a store, records the tick `done` and the bits of the tape entry. For a load, compares the bits with the
+    /// stored bits, and adds the ticks since the store to `lifetimes`.
     fn record_entry(&mut self, entry: Entry, write: bool, done: u64) -> Result<(), Problem> {
         let EntryIdentity::Tape(region, value, execution) = entry.identity else { return Ok(()) };
         let number = self.tape.number(region, value, execution);

@@ -106,8 +106,8 @@ pub(super) struct Scratchpad {
     capacity: u64,
     /// The size of one memory request of a stream engine, in bytes.
     request: u64,
-    /// `fed`: whether the stream brings entries of arguments from their arrays, and stores none. `lines`: the cache
-    /// lines of each tile of such a stream, the next tile last.
+    /// Whether the stream brings entries of arguments from their arrays, and stores none (`fed`). The cache lines of
+    /// each tile of such a stream, with the next tile last (`lines`).
     fed: bool,
     lines: Vec<VecDeque<u64>>,
     halves: Vec<(State, Vec<u64>)>,
@@ -117,8 +117,8 @@ pub(super) struct Scratchpad {
     tile: Option<Tile>,
     left: u64,
     open: Option<Open>,
-    /// In the forward phase: the tiles sent to memory, in the order of their stores. In the reverse phase: the tiles
-    /// still to be requested, the next one last.
+    /// In the forward phase, the tiles sent to memory, in the order of their stores. In the reverse phase, the tiles
+    /// still to be requested, with the next tile last.
     hist: Vec<Tile>,
     reverse: bool,
     /// The bits of the entries that were sent to memory or are still to be brought.

@@ -197,8 +197,8 @@ pub struct Statistics {
 
 impl Statistics {
     /// Returns the number of phases, 1 or 2. The second phase begins with the first step that reads kept values (values
-    /// saved for the reverse pass) and keeps none. Without such a step the run has one phase: for example, if both
-    /// passes are fused into one loop, or the reverse pass recomputes iterations.
+    /// saved for the reverse pass) and keeps none. Without such a step, as in a loop that fuses both passes, the run
+    /// has one phase.
     pub fn phases(&self) -> usize {
         if self.reverse == Counts::default() { 1 } else { 2 }
     }

@@ -34,8 +34,8 @@ struct Stream {
     read: Read,
     /// The tiles that a stream of arguments brings from their arrays; `None` for a stream of the tape.
     fed: Option<StreamedTiles>,
-    /// `open`: the number of the layer in use, which has begun and which no barrier has ended. `last`: the number of
-    /// the layer that was in use last.
+    /// The number of the layer in use (`open`), which has begun and which no barrier has ended, and the number of the
+    /// layer that was in use last (`last`).
     open: Option<u64>,
     last: Option<u64>,
     /// The token of the barrier that ended the stream's last layer, for which later streams with an overlapping

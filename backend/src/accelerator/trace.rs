@@ -234,8 +234,8 @@ struct Driver<'a> {
     reverse_start: Option<usize>,
     step: usize,
     reverse: bool,
-    /// `prepared`: for each step of the program, whether the step is done before the machine starts, at no cost.
-    /// `before`: whether the current step is such a step.
+    /// For each step of the program, whether the step is done before the machine starts, at no cost (`prepared`); and
+    /// whether the current step is such a step (`before`).
     prepared: Vec<bool>,
     before: bool,
     /// Whether the current block (a loop iteration or straight-line code) has used the tape.
@@ -426,8 +426,8 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
-    /// Loads the pointer to the chunk of a dynamic tape's record, if arrays may overlap, so that each access must
-    /// load the pointer again.
+    /// If arrays may overlap, loads the pointer to the chunk that holds a dynamic tape's record: each access must load
+    /// the pointer again.
     fn load_chunk_pointer(
         &mut self,
         touch: MemoryAccess,

@@ -52,8 +52,8 @@ impl MachineCode {
     /// Runs the program's code and returns its status (0: success).
     ///
     /// # Safety
-    /// `record` is a call record of the program's entry: see the invariants in [`crate::runtime::abi`]. The frame
-    /// has the number of bytes in the report, and nothing else uses it during the call.
+    /// `record` is a call record of the program's entry, with the invariants that [`crate::runtime::abi`] states. The
+    /// frame has the number of bytes in the report, and nothing else uses it during the call.
     pub(crate) unsafe fn call(&self, record: *const *mut u8) -> i32 {
         // SAFETY: the entry is code for exactly this contract, and `self` owns the memory of that code.
         unsafe { (self.entry)(record) }

@@ -70,7 +70,7 @@ impl PlannedRoutine {
     }
 }
 
-/// Only calls are compared, since the call determines the plan.
+/// Planned routines are equal if their calls are equal, since the call determines the plan.
 impl PartialEq for PlannedRoutine {
     fn eq(&self, other: &PlannedRoutine) -> bool {
         self.call == other.call

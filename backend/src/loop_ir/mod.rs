@@ -643,8 +643,8 @@ pub struct Call {
     pub callee: KernelId,
     /// The operands, one for each input of the callee.
     pub operands: Vec<View>,
-    /// The results, one for each output of the callee. A result overlaps no other view of the call. The only exception
-    /// is the operand that is donated for the result: both have one address.
+    /// The results, one for each output of the callee. A result overlaps no other view of the call. Only the operand
+    /// that is donated for the result has the result's address.
     pub outputs: Vec<View>,
     /// The offset in bytes, a multiple of 64, of the callee's workspace in the workspace of the caller.
     pub frame: usize,

@@ -1,6 +1,6 @@
 //! Draws a profile as a picture in the manner of flame graphs.
 //!
-//! Model: B. Gregg, *The flame graph*, Communications of the ACM 59(6), 2016.
+//! The picture follows *The flame graph* by Brendan Gregg (Communications of the ACM 59(6), 2016).
 
 use super::{Profile, ProfileRow, milliseconds, share};
 use crate::report::columns::escaped;

@@ -16,7 +16,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// The status of a call that reached its limit on iterations, or was cancelled.
 pub(crate) const STOPPED: i32 = 4;
 
-/// Checks a limited loop before it starts: `trip` is its number of iterations (negative if unknown). Returns a status:
+/// Checks a limited loop before it starts: `trip` is its number of iterations (negative if unknown). Returns the status
 /// 0, or `STOPPED` if the limit does not allow the loop.
 ///
 /// # Safety

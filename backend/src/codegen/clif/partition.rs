@@ -36,8 +36,8 @@ pub(super) struct Parts<'a> {
     pub(super) spills: OrderedMap<ScalarId, (usize, usize)>,
     /// The bytes of the whole program's workspace, including the spills of the kernels translated so far.
     pub(super) workspace: usize,
-    /// Values that are stored in memory between their definition and their uses in the same part, with their offsets in
-    /// bytes in the program's workspace.
+    /// The values (`spilled`) and variables (`variables`) that are stored in memory between their definition and their
+    /// uses in the same part, with their offsets in bytes in the program's workspace.
     pub(super) spilled: OrderedMap<ScalarId, usize>,
     pub(super) variables: OrderedMap<VarId, usize>,
     /// Values that must be computed at the position of their statement ([`super::spill`]).

@@ -57,7 +57,8 @@ struct Generator<'a> {
     cells: BufferId,
     /// The offset in bytes of the callees' frames in the workspace.
     frame: usize,
-    /// The surrounding loops with constant trip counts, and the indices of all surrounding loops.
+    /// The surrounding loops with constant trip counts (`loops`), and the indices of all surrounding loops
+    /// (`counters`).
     loops: Vec<(IndexId, usize)>,
     counters: Vec<IndexId>,
     values: Vec<Arg>,

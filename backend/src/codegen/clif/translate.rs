@@ -77,8 +77,8 @@ pub(super) struct Translator<'a, 'f, 'm> {
     pub(super) b: &'a mut FunctionBuilder<'f>,
     pub(super) functions: &'a mut Functions<'m>,
     pub(super) layout: Layout,
-    /// The call record (the kernel's argument), and the two pointers in it: to the context of the call, and to the
-    /// frame (the kernel's workspace).
+    /// Pointers to the call record (`record`, the kernel's argument), to the context of the call (`context`), and to
+    /// the kernel's workspace (`frame`).
     pub(super) record: Value,
     pub(super) context: Value,
     pub(super) frame: Value,
@@ -94,7 +94,7 @@ pub(super) struct Translator<'a, 'f, 'm> {
     pub(super) rest: Option<Rest>,
     /// Whether this machine has the vector instructions that are emitted.
     pub(super) vectors: bool,
-    /// The current values of the elements of promoted buffers: buffers that are not in memory. Key: buffer and element
+    /// The current values of the elements of promoted buffers (buffers that are not in memory), by buffer and element
     /// offset.
     pub(super) elements: OrderedMap<(BufferId, i64), Value>,
     /// The addresses of buffers that were computed outside of loops and branches, so that all later code may use them.

@@ -164,8 +164,9 @@ pub(crate) fn memory(kernel: &Kernel, index: IndexId, extent: Extent, body: &[St
 }
 
 /// Returns whether this number of consecutive iterations may run in vector lanes, where each statement is executed for
-/// all lanes before the next statement: no lane accesses elements that another lane writes. Exception: a statement with
-/// a data-dependent address may write one element in several lanes, since it writes in the order of iterations.
+/// all lanes before the next statement. No lane may access elements that another lane writes, with one exception. A
+/// statement with a data-dependent address may write one element in several lanes, since its lanes write in the order
+/// of iterations.
 pub(crate) fn may_run_in_lanes(
     kernel: &Kernel,
     index: IndexId,

@@ -309,7 +309,7 @@ impl<'a> Parser<'a> {
         Ok(Stmt::Fold { var, code, value: self.after_token(",", Self::arg)? })
     }
 
-    /// Parses a loop after its keyword: `i0 in 8 lanes 4 { .. }` or `i0 in 8 carry b3 = b4 { .. }`.
+    /// Parses the rest of a loop after its keyword, such as `i0 in 8 lanes 4 { .. }` or `i0 in 8 carry b3 = b4 { .. }`.
     fn loop_(&mut self, parallelism: Parallelism) -> Result<Stmt, Problem> {
         let index: IndexId = self.id()?;
         self.program.indices = self.program.indices.max(index.index() as u32 + 1);
@@ -336,7 +336,8 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Parses a call after the word `call`: `k0(b0[0; 4], b1[i0; 1]) to (b2[0; 4]) frame 64`.
+    /// Parses the rest of a call of a kernel after the word `call` (callee, operands, results, frame). Example:
+    /// `k0(b0[0; 4], b1[i0; 1]) to (b2[0; 4]) frame 64`.
     fn call(&mut self) -> Result<Call, Problem> {
         let (callee, operands) = (self.id()?, self.list("(", ")", Self::view)?);
         let outputs = self.after_token("to", |parser| parser.list("(", ")", Self::view))?;
@@ -375,8 +376,8 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Parses a call of a routine after the word `routine`: `cholesky{n=9} f64 members 2 (b0[0; 162]) to (b1[0; 162],
-    /// b2[0; 20])`.
+    /// Parses the rest of a call of a routine after the word `routine` (name, attributes, dtype, batch members,
+    /// operands, results). Example: `cholesky{n=9} f64 members 2 (b0[0; 162]) to (b1[0; 162], b2[0; 20])`.
     fn routine(&mut self) -> Result<CallExternal, Problem> {
         let name = self.next();
         let attributes = self.attributes()?;
@@ -499,8 +500,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Parses a contraction after the word `contract`: `f64 2 x 3 x 4 lanes 1: b2[0; 3, 1] = b0[0; 4, 1] * b1[0; 3,
-    /// 1] for 5 steps 6 = 8 * 12`.
+    /// Parses the rest of a contraction after the word `contract` (dtype, sizes, lanes, matrices, batch loops).
+    /// Example: `f64 2 x 3 x 4 lanes 1: b2[0; 3, 1] = b0[0; 4, 1] * b1[0; 3, 1] for 5 steps 6 = 8 * 12`.
     fn contract(&mut self) -> Result<Contract, Problem> {
         let dtype = self.dtype()?;
         let (m, n) = (self.number()?, self.after_token("x", Self::number)?);
@@ -573,7 +574,7 @@ impl<'a> Parser<'a> {
         Ok(id)
     }
 
-    /// Expects the token `token`, then parses an item with `what`.
+    /// Expects the token `token`, then parses an item, which `what` parses.
     fn after_token<T>(
         &mut self,
         token: &str,
@@ -583,7 +584,7 @@ impl<'a> Parser<'a> {
         what(self)
     }
 
-    /// Expects the token `open`, parses an item with `what`, and expects the token `close`.
+    /// Expects the token `open`, then an item, which `what` parses, and then the token `close`.
     fn between<T>(
         &mut self,
         open: &str,
@@ -607,7 +608,7 @@ impl<'a> Parser<'a> {
         Ok(all)
     }
 
-    /// Parses zero or more items with `what`, separated by commas, between the tokens `open` and `close`.
+    /// Parses zero or more items, separated by commas, between the tokens `open` and `close`; `what` parses one item.
     fn list<T>(
         &mut self,
         open: &str,

@@ -189,7 +189,7 @@ pub(super) struct Select<'a> {
     nans: OrderedMap<VarId, Val>,
     /// Whether the instruction being selected is uniform: its result is equal in all elements.
     uniform: bool,
-    /// The variables that the nest assigns, and the values that it defines.
+    /// The variables that the nest assigns (`assigned`), and the values that it defines (`defined`).
     assigned: OrderedSet<VarId>,
     defined: OrderedSet<ScalarId>,
 }

@@ -59,14 +59,15 @@ pub(crate) struct Machine {
     pub(super) operands: [u8; 2],
     /// The number of the scratch register for a result whose location is the frame.
     pub(super) result: u8,
-    /// The instructions that load and store a whole vector, unaligned.
+    /// The instructions that load (`load`) and store (`store`) a whole vector at an unaligned address.
     pub(super) load: Code,
     pub(super) store: Code,
     /// The instruction that copies a vector register.
     pub(super) copy: Code,
     /// The instructions that repeat a number from memory in every element: for numbers of eight bytes, and of four.
     pub(super) broadcast: [Code; 2],
-    /// The instructions that load and store the first element only: for elements of eight bytes, and of four.
+    /// The instructions that load (`load_one`) and store (`store_one`) only the first element of a vector: for elements
+    /// of eight bytes, and of four.
     pub(super) load_one: [Code; 2],
     pub(super) store_one: [Code; 2],
     /// The instruction that moves the first eight bytes of a vector to a general register.
