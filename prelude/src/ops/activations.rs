@@ -22,7 +22,7 @@ impl Var {
     pub fn relu(self) -> Var {
         let at = caller();
         let zero = Var::literal(Literal::zero(self.ty(at).dtype), at);
-        // The test is `x <= 0` instead of `x > 0`, so that nan stays nan.
+        // Select 0 by the test `x <= 0`. The opposite test `x > 0` is false for nan and would turn nan into 0.
         let off = binary(Scalar::Le, self, zero, at);
         emit(Scalar::Select, &[off, zero, self], at)
     }
@@ -79,7 +79,8 @@ impl Var {
         })
     }
 
-    /// Returns λ [`elu`](Var::elu)(x, α) with the λ and α that preserve mean 0 and variance 1.
+    /// Returns λ [`elu`](Var::elu)(x, α) with the constants λ and α for which layers preserve mean 0 and variance 1 of
+    /// activations.
     ///
     /// Source: Klambauer et al., *Self-normalizing neural networks*, 2017.
     #[track_caller]
@@ -279,7 +280,8 @@ impl Var {
     }
 }
 
-/// Resolves the axes once, so that an invalid axis is reported once, at the user's line.
+/// Evaluates `body` with resolved axes. They are resolved once, so that an invalid axis is reported once, at the user's
+/// line.
 pub(crate) fn over(
     name: &'static str,
     x: Var,
@@ -297,7 +299,8 @@ pub(crate) fn over(
 fn exponential_linear(name: &'static str, x: Var, alpha: f64, at: Loc) -> Var {
     of_floats(name, [x], at, |[x]| {
         let positive = x.gt(0.0);
-        // Large x is replaced before the exponential: inf times zero would be nan in the derivative.
+        // Where x is positive, replace it by 0 before the exponential: otherwise the derivative would contain infinity
+        // times zero, which is nan.
         let below = select(positive, 0.0, x).exp_m1() * alpha;
         select(positive, x, below)
     })

@@ -9,7 +9,7 @@ use tapeloom_ir::prim::{Bounds, Combine, Gather, Scatter};
 use tapeloom_ir::trace;
 use tapeloom_ir::{Dtype, Kind, Problem, Shape};
 
-/// Reading and writing with one index per result element along an axis.
+/// Gather and scatter along an axis, with one index for each element that is read or written.
 impl Var {
     /// Returns one element per index: `y[.., j, ..] = x[.., indices[.., j, ..], ..]` along `axis`. The other axes
     /// of array and indices are broadcast together.
@@ -44,7 +44,7 @@ impl Var {
             return wrong(problem, &[self, indices], ty, at);
         };
         let last = ty.shape.len() - 1;
-        // The batch axes, then `axis` as the last one.
+        // Broadcasts an operand along its other axes, which become batch axes, and moves `axis` to the end.
         let arrange = |v: Var, extent: usize| {
             let shape: Shape = batch.iter().copied().chain([extent]).collect();
             broadcast_var(move_axis(v, axis, last, at), &shape, at)
@@ -85,7 +85,7 @@ impl Var {
             Ok(axis) => axis,
             Err(problem) => return wrong(problem, &[self, indices, values], ty, at),
         };
-        // The shape of the indices and values: the array's shape except along `axis`.
+        // The shape to which indices and values are broadcast: that of the array, except for the extent along `axis`.
         let mut places = ty.shape.clone();
         if let Some(n) = ti.shape.get(axis) {
             places[axis] = *n;

@@ -61,8 +61,8 @@ macro_rules! left_of_reference {
     )*};
 }
 
-/// A number that may be on the left of a `Var`. Only f64 and i64 have these operators; this trait has no
-/// implementations, and exists for the compiler's message about the other types.
+/// A number that may be on the left of a `Var`. Only f64 and i64 have these operators. No type implements this trait;
+/// it exists for the compiler's message about all other types.
 ///
 /// ```compile_fail
 /// use tapeloom::prelude::*;
@@ -89,9 +89,9 @@ pub trait LeftOfVar<'a> {
     fn never(self) -> Var;
 }
 
-/// Implements `number op var` for the remaining types, under a condition that never holds. So these impls are no
-/// candidates when the type of a literal is inferred (the lifetime of the trait prevents the compiler from deciding
-/// the condition here). If the type is known, the compiler reports the missing condition.
+/// Implements `number op var` for the remaining types, under a condition that never holds: so these impls are no
+/// candidates when the type of a literal is inferred. The lifetime parameter of the trait prevents the compiler from
+/// rejecting the condition at the impl. If the type is known, the compiler reports the missing condition.
 macro_rules! refused {
     ($trait:ident $method:ident: $($t:ty),*) => {$(
         impl<'a> ops::$trait<Var> for $t

@@ -23,7 +23,7 @@ axis!(i32, i64, usize);
 
 /// Several axes: one axis, an array or slice of axes, or `..` for all.
 pub trait Axes {
-    /// Returns the numbers as written, for an array of rank `rank`.
+    /// Returns the numbers of the axes of an array of rank `rank`. Negative numbers are not resolved.
     #[doc(hidden)]
     fn numbers(&self, rank: usize) -> Vec<i64>;
 }

@@ -9,7 +9,7 @@ use tapeloom_ir::Loc;
 
 /// New axes, rotation, shifts.
 impl Var {
-    /// Returns the array; a scalar becomes a vector of one element.
+    /// Returns the array unchanged if it has an axis. A scalar becomes a vector of one element.
     #[track_caller]
     pub fn atleast_1d(self) -> Var {
         let at = caller();
@@ -78,7 +78,8 @@ impl Var {
     pub fn rot90(self, times: i64, axes: impl Axes) -> Var {
         let at = caller();
         let ty = self.ty(at);
-        // The order of the axes matters, so they are not sorted as in other functions.
+        // The order of the two axes determines the direction of the rotation, so do not use `resolve_axes`, which sorts
+        // them.
         let rank = ty.shape.len();
         let given = axes.numbers(rank);
         let places: Vec<usize> =

@@ -54,7 +54,7 @@ impl Var {
         bessel("i1e", BesselKind::Ie, 1, self, caller())
     }
 
-    /// Returns J₀(x), the Bessel function of the first kind; 0 at ±∞.
+    /// Returns J₀(x), the Bessel function of the first kind of order 0. It is 0 at ±∞.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -68,7 +68,7 @@ impl Var {
         bessel("bessel_j0", BesselKind::J, 0, self, caller())
     }
 
-    /// Returns J₁(x), an odd function; 0 at ±∞.
+    /// Returns J₁(x), the Bessel function of the first kind of order 1. It is an odd function, and 0 at ±∞.
     #[doc(alias = "j1")]
     #[track_caller]
     pub fn bessel_j1(self) -> Var {

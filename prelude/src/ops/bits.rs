@@ -9,8 +9,8 @@ use tapeloom_ir::{Dtype, trace};
 
 /// The bits of numbers.
 impl Var {
-    /// Returns the number of another dtype with the same bits. The widths must be equal: f32, i32 and u32, or f64,
-    /// i64 and u64.
+    /// Returns the numbers of another dtype that have the same bits. Both dtypes must have the same width: f32, i32 and
+    /// u32, or f64, i64 and u64.
     ///
     /// Bits have no tangents: the derivative is 0. Errors: `dtype` if the widths differ, or for bool.
     ///
@@ -57,7 +57,8 @@ impl Var {
 
 /// Returns the exponent of a float, as an integer of the same width.
 fn binary_exponent(x: Var) -> Var {
-    // The number of fraction bits, the mask of the exponent field, and the field of numbers in [1/2, 1).
+    // The integer dtype of this width, the number of fraction bits, the mask of the exponent field, and the value of
+    // that field for numbers in [1/2, 1).
     let (dtype, fraction, field, half) = if x.dtype() == Dtype::F64 {
         (Dtype::I64, 52, 0x7ff, 1022)
     } else {
@@ -65,7 +66,8 @@ fn binary_exponent(x: Var) -> Var {
     };
     let ordinary = x.is_finite() & x.ne(0.0);
     let exponent = |x: Var| (x.bitcast(dtype) >> fraction) & field;
-    // The exponent field of a subnormal number is 0, so scale the number to a normal one.
+    // The exponent field of a subnormal number is 0. Multiply the number by a power of two that makes it normal, and
+    // subtract the exponent of this power.
     let small = exponent(x).eq(0);
     let scaled = exponent(x.stop_gradient() * 2f64.powi(fraction + 2)) - (fraction + 2);
     let n = select(small, scaled, exponent(x)) - half;

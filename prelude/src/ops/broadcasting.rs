@@ -43,7 +43,7 @@ pub(crate) fn broadcast_var(x: Var, shape: &Shape, at: Loc) -> Var {
     emit(Broadcast { shape: shape.clone(), dims }, &[x], at)
 }
 
-/// Broadcasts all operands to their common shape, except literals; returns an error if there is none.
+/// Broadcasts all operands except literals to their common shape. Returns an error if there is no common shape.
 pub(crate) fn broadcast_together(
     name: &str,
     operands: &[Var],
@@ -94,7 +94,7 @@ pub(crate) fn binary(op: impl Into<Op>, x: Var, y: Var, at: Loc) -> Var {
         Ok((operands, _)) => emit(op, &operands, at),
         Err(problem) => {
             trace::record(problem, &[x.handle, y.handle], at);
-            // The larger operand is the more plausible shape of the result.
+            // The result has no shape. As a guess for later errors, use the type of the operand with more axes.
             Var::poison(if ty.shape.len() > tx.shape.len() { ty } else { tx }, at)
         }
     }

@@ -8,7 +8,8 @@ use std::ops;
 use tapeloom_ir::trace;
 use tapeloom_ir::{Dtype, Kind, Literal, Loc, Problem, Scalar, Shape};
 
-/// The number of elements or values up to which comparing all pairs is faster than sorting the values.
+/// If there are at most this many elements or at most this many values, comparing all pairs is faster than sorting the
+/// values.
 const FEW: usize = 64;
 
 macro_rules! comparisons {
@@ -26,7 +27,7 @@ macro_rules! comparisons {
     };
 }
 comparisons! {
-    /// Returns x = y; nan is equal to nothing.
+    /// Returns x = y. A nan is equal to no number, not even to nan.
     #[doc(alias = "equal")]
     eq = Eq;
     /// Returns x ≠ y.
@@ -76,8 +77,8 @@ impl Var {
         of_floats("is_infinite", [self], caller(), |[x]| x.abs().eq(f64::INFINITY))
     }
 
-    /// Returns whether |x - y| ≤ `absolute` + `relative`·|y| (bool). An infinity is close to itself only, nan to
-    /// nothing. numpy's defaults are `relative` = 1e-5 and `absolute` = 1e-8.
+    /// Returns whether |x - y| ≤ `absolute` + `relative`·|y| (bool). An infinity is close only to itself, and nan is
+    /// close to no number. numpy's defaults are `relative` = 1e-5 and `absolute` = 1e-8.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -105,7 +106,7 @@ impl Var {
         on_behalf("all_close", at, || self.is_close(y, relative, absolute).all())
     }
 
-    /// Returns whether shapes and all elements are equal (a bool scalar); nan is equal to nothing.
+    /// Returns whether the shapes and all elements are equal (a bool scalar). A nan is equal to no number.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -149,7 +150,8 @@ impl Var {
                 return self.expand_dims(-1).eq(set).any_axis(-1);
             }
             let sorted = set.sort(0);
-            // The position of the first value that is not below the element; if there is none, the last position.
+            // The position of the first value that is at least the element. If all values are smaller, the last
+            // position.
             let place = sorted.searchsorted(self).minimum(n as i64 - 1);
             sorted.index(place).eq(self)
         })
@@ -166,8 +168,8 @@ impl Var {
 
 /// Returns `x` where `condition` (bool) is true, `y` elsewhere, all broadcast together (numpy's `where`).
 ///
-/// Both sides are computed, and the derivative of the side that is not chosen is multiplied by zero. If that side
-/// can be infinite or nan, replace its argument, too, because zero times infinity is nan:
+/// Both `x` and `y` are computed, and the derivative of the one that is not selected is multiplied by zero. If this
+/// derivative can be infinite or nan, the product is nan. Then also replace the argument from which it is computed:
 /// `select(x.gt(0.0), select(x.gt(0.0), x, 1.0).ln(), 0.0)`.
 ///
 /// ```
@@ -182,8 +184,8 @@ pub fn select(condition: Var, x: impl IntoVar, y: impl IntoVar) -> Var {
     choose(condition, x, y, caller())
 }
 
-/// Returns the first of `choices` whose condition (bool) is true, and `otherwise` where none is, all broadcast
-/// together (numpy's `select` and `piecewise`). As in [`select`], all sides are computed.
+/// Returns the first of `choices` whose condition (bool) is true, and `otherwise` where none is, all broadcast together
+/// (numpy's `select` and `piecewise`). As in [`select`], all choices are computed.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -199,7 +201,7 @@ pub fn select_first(choices: &[(Var, Var)], otherwise: impl IntoVar) -> Var {
     let dtype =
         choices.first().and_then(|(_, x)| x.firm_dtype(at)).unwrap_or(otherwise.default_dtype());
     let mut rest = choices.iter().rev();
-    // A number is converted to a `Var` even if there are no choices.
+    // Convert `otherwise` here, because without choices it is the result.
     let last = otherwise.into_var(dtype, at);
     let Some((condition, x)) = rest.next() else { return last };
     trace::within("select_first", || {

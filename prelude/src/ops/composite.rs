@@ -7,8 +7,8 @@ use crate::Var;
 use crate::var::on_behalf;
 use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem};
 
-/// Evaluates the formula `body` of a function of floats of one dtype. `body` gets the operands broadcast to one shape,
-/// except literals, which it gets unchanged.
+/// Checks that the operands are floats of one dtype, broadcasts all of them except literals to one shape, and evaluates
+/// the formula `body` with them.
 pub(crate) fn of_floats<const N: usize>(
     name: &'static str,
     operands: [Var; N],
@@ -18,7 +18,7 @@ pub(crate) fn of_floats<const N: usize>(
     of("floats", Dtype::F64, Dtype::is_float, name, operands, at, body)
 }
 
-/// Evaluates the formula of a function of integers of one dtype, as [`of_floats`].
+/// Does the same as [`of_floats`] for operands that are integers of one dtype.
 pub(crate) fn of_integers<const N: usize>(
     name: &'static str,
     operands: [Var; N],
@@ -28,7 +28,7 @@ pub(crate) fn of_integers<const N: usize>(
     of("integers", Dtype::I64, Dtype::is_integer, name, operands, at, body)
 }
 
-/// Evaluates the formula of a function of numbers of one dtype, as [`of_floats`].
+/// Does the same as [`of_floats`] for operands that are numbers of one dtype, that is, not bools.
 pub(super) fn of_numbers<const N: usize>(
     name: &'static str,
     operands: [Var; N],
@@ -75,7 +75,8 @@ fn of<const N: usize>(
     wrong(problem, &operands, guess(), at)
 }
 
-/// Evaluates the formula of a function along one axis; the formula gets the axis counted from the front.
+/// Evaluates the formula `body` along one axis, which is counted from the front before it is passed to `body`. Reports
+/// an error if the axis does not exist.
 pub(super) fn along(
     name: &'static str,
     x: Var,
@@ -90,7 +91,7 @@ pub(super) fn along(
     }
 }
 
-/// Returns the shape error of a composite function.
+/// Reports an error of kind `shape` in a composite function, and returns a placeholder of the type `guess`.
 pub(crate) fn misshapen(
     message: String,
     help: &str,

@@ -10,8 +10,8 @@ use crate::var::{IntoVar, caller, on_behalf};
 use std::ops::RangeBounds;
 use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Shape};
 
-/// The largest extent of an axis for which the source of each element is listed: such a list is small compared to a
-/// program.
+/// The largest padded extent of an axis in [`Var::pad_like`], which lists the source index of each element of the axis
+/// while it traces.
 const LISTED: usize = 1 << 26;
 
 /// Joins arrays along axis 1, or along axis 0 if they are vectors or scalars.
@@ -195,10 +195,10 @@ pub fn broadcast_arrays(arrays: &[Var]) -> Vec<Var> {
     }
 }
 
-/// The elements that [`Var::pad_like`] adds before and after the array.
+/// The rule by which [`Var::pad_like`] chooses the elements that it adds before and after the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Padding {
-    /// Repeats the element at that end.
+    /// Repeats the element at the padded end: `a a | a b c | c c`.
     Edge,
     /// Mirrors the array at its end element, which is not repeated: `c b | a b c | b a`.
     Reflect,
@@ -209,7 +209,8 @@ pub enum Padding {
 }
 
 impl Padding {
-    /// Returns the index of the source element for index i, which may be before the array (negative) or after it.
+    /// Returns the index of the element of an array of extent n that is repeated at index i. This index is negative
+    /// before the array, and n or more behind it.
     fn source(self, i: i64, n: i64) -> i64 {
         match self {
             Padding::Edge => i.clamp(0, n - 1),
@@ -251,7 +252,7 @@ impl Var {
             let help = "give one pair per axis; an empty axis has nothing to repeat";
             return misshapen(message, help, &[self], ty, at);
         }
-        // The source of each element is listed, so the extent is limited.
+        // The source of each element is listed while tracing, so the extent is limited.
         let listed = |(n, w): (&usize, &(usize, usize))| {
             let all = n.checked_add(w.0).and_then(|n| n.checked_add(w.1));
             all.is_some_and(|n| n <= LISTED)
@@ -349,7 +350,7 @@ impl Var {
         })
     }
 
-    /// Returns the slices along an axis whose flag, known at tracing, is true.
+    /// Returns the slices along an axis whose flag is true. Flags are Rust bools, known at tracing.
     ///
     /// Errors: `shape` if there is not one flag per slice.
     ///
@@ -398,8 +399,8 @@ impl Var {
     }
 }
 
-/// Returns the slices at the given indices of an axis, known at tracing. Runs of consecutive indices become one
-/// slice, reversed if the indices descend.
+/// Returns the slices at the given indices of an axis. The indices are known at tracing, so a run of consecutive
+/// indices is read by one slice operation, which is reversed if the indices descend.
 fn pick(x: Var, axis: usize, places: &[usize], at: Loc) -> Var {
     on_behalf("pick", at, || {
         let mut parts = Vec::new();
@@ -432,7 +433,8 @@ fn pick(x: Var, axis: usize, places: &[usize], at: Loc) -> Var {
 
 /// Splitting.
 impl Var {
-    /// Splits an axis at `places`, in order: before the first one, between neighbours, from the last one on.
+    /// Splits an axis at the ascending indices `places`. The parts end before the first index, before each later one,
+    /// and at the end of the axis.
     ///
     /// Errors: `shape` if the places do not ascend, or are outside the axis.
     ///

@@ -15,14 +15,15 @@
 //! Source: Pfeifer, Haegeman, Verstraete, *Faster identification of optimal contraction sequences for tensor
 //! networks* (2014), without its pruning.
 
-/// Operands up to which all orders are compared: 3^n splits of subsets.
+/// The largest number n of operands for which all orders are compared, which takes about 3ⁿ splits of subsets.
 const EXACT: usize = 10;
 
-/// A set of labels, by their numbers.
+/// A set of labels. Bit i is set if label number i is in the set.
 type Labels = u128;
 
-/// Returns pairs of arrays to multiply. Arrays are numbered: the operands first, then the product of each pair.
-/// `extents` are those of the labels. Operands whose labels do not fit into a set are multiplied from left to right.
+/// Returns the cheapest order of multiplications, as pairs of numbers of arrays. The operands have the first numbers,
+/// then the product of each pair has the next one. `extents` contains the extent of each label. If there are more
+/// labels than [`Labels`] has bits, the order is from left to right.
 pub(super) fn cheapest(
     operands: &[Vec<usize>],
     extents: &[usize],
@@ -40,7 +41,7 @@ pub(super) fn cheapest(
     if operands.len() <= EXACT { all.exact() } else { all.greedy() }
 }
 
-/// Returns the pairs of the written order.
+/// Returns the pairs for multiplying the operands in their written order, from left to right.
 pub(super) fn left_to_right(operands: usize) -> Vec<(usize, usize)> {
     let product = |k: usize| if k == 1 { 0 } else { operands + k - 2 };
     (1..operands).map(|k| (product(k), k)).collect()
@@ -57,7 +58,7 @@ struct Network<'a> {
 struct Best {
     cost: f64,
     largest: f64,
-    /// The part that is multiplied first; the rest of the subset is the second one.
+    /// The operands of the first factor, as a set of bits. The second factor has all other operands of the subset.
     first: usize,
 }
 
@@ -68,7 +69,8 @@ impl Network<'_> {
         extents.filter(|(l, _)| (labels >> l) & 1 == 1).map(|(_, n)| *n as f64).product()
     }
 
-    /// Returns the labels of the product of a subset: those that the result or another operand has.
+    /// Returns the labels of the product of a subset of the operands: the labels of the subset that the result or an
+    /// operand outside of the subset has.
     fn labels(&self, subset: usize) -> Labels {
         let (mut own, mut others) = (0, self.result);
         for (i, labels) in self.operands.iter().enumerate() {
@@ -90,7 +92,7 @@ impl Network<'_> {
                 Best { cost: a.cost + b.cost + own, largest, first }
             };
             let mut found = of(written);
-            // All splits whose first part has the first operand of the subset.
+            // Try each split into two parts once: the part that contains the first operand of the subset is `first`.
             let lowest = subset & subset.wrapping_neg();
             let mut first = written;
             while first > 0 {
@@ -109,7 +111,7 @@ impl Network<'_> {
         pairs
     }
 
-    /// Adds the pairs of a subset and returns the number of its product.
+    /// Appends the multiplications of a subset to `pairs`, and returns the number of its product.
     fn pairs(&self, best: &[Best], subset: usize, pairs: &mut Vec<(usize, usize)>) -> usize {
         if subset.is_power_of_two() {
             return subset.ilog2() as usize;

@@ -7,8 +7,8 @@ use tapeloom_ir::prim::{Broadcast, Iota};
 use tapeloom_ir::trace;
 use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem, Scalar, Shape, Tensor};
 
-/// Returns data as a `Var`. A number is a constant of the program, and so is a scalar tensor with no other owner;
-/// any other data is a hidden argument of the program.
+/// Returns data as a `Var`. A number becomes a constant of the program, and so does a scalar tensor with no other
+/// owner. Any other data becomes a hidden argument of the program.
 ///
 /// Operators and methods accept tensors and numbers directly; `constant` is for `data.sin()` and the like. A hidden
 /// argument is neither copied into the program nor folded. A tensor that is used several times, or in several
@@ -105,7 +105,7 @@ pub fn linspace(from: f64, to: f64, n: usize, dtype: Dtype) -> Var {
     spaced("linspace", n, dtype, caller(), |i| {
         let step = if n > 1 { (to - from) / (n - 1) as f64 } else { 0.0 };
         let inside = i * step + from;
-        // The last step would be rounded, so the last element is set to `to` exactly.
+        // A sum of steps would end at `to` only up to rounding, so set the last element to `to`.
         if n < 2 { inside } else { select(i.eq((n - 1) as f64), to, inside) }
     })
 }
@@ -148,8 +148,8 @@ pub fn geomspace(from: f64, to: f64, n: usize, dtype: Dtype) -> Var {
     })
 }
 
-/// Returns the frequencies of the n terms of a discrete Fourier transform of samples at distance `spacing`: 0, 1, .. and
-/// then the negative ones, in units of 1 / (n · spacing), computed in f64.
+/// Returns the frequencies of the n terms of a discrete Fourier transform of samples at distance `spacing`: first 0, 1,
+/// .., then the negative frequencies, in units of 1 / (n · spacing). They are computed in f64.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -167,7 +167,7 @@ pub fn fftfreq(n: usize, spacing: f64, dtype: Dtype) -> Var {
     })
 }
 
-/// Returns `f` of the indices `0, 1, .. n - 1` (f64), converted to a float dtype.
+/// Evaluates `f` for the vector of indices `0, 1, .. n - 1` (f64), and converts the result to a float dtype.
 pub(crate) fn spaced(
     name: &'static str,
     n: usize,

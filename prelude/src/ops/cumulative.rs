@@ -28,9 +28,9 @@ fn fold(cumulation: Cumulation, x: Var, axis: usize, reverse: bool, at: Loc) -> 
     emit(Cumulate { cumulation, axis, reverse }, &[x], at)
 }
 
-/// Computes `s[i] = s[i-1] e^(m[i-1] - m[i]) + e^(x[i] - m[i])` and returns `ln s + m`, where m is the maximum so
-/// far. m cancels, so it is a constant for derivatives. If m is infinite, the sum is infinite, too, and its
-/// derivative is 0; earlier terms are then multiplied by 0 or never read.
+/// Computes `s[i] = s[i-1] e^(m[i-1] - m[i]) + e^(x[i] - m[i])` and returns `ln s + m`, where m is the maximum so far.
+/// The result does not depend on m, so m is a constant for derivatives. If m is infinite, the result is infinite, too,
+/// and its derivative is 0; earlier terms are then multiplied by 0 or never read.
 fn logsumexp(x: Var, axis: usize, reverse: bool, at: Loc) -> Var {
     of_floats("cumlogsumexp", [x], at, |[x]| {
         let peak = fold(Cumulation::Max, x, axis, reverse, at).stop_gradient();
@@ -40,7 +40,8 @@ fn logsumexp(x: Var, axis: usize, reverse: bool, at: Loc) -> Var {
         if n == 0 {
             return x;
         }
-        // The value before the first element is arbitrary: the first factor is never read.
+        // There is no maximum before the first element. Any number will do, because the recurrence does not read its
+        // first factor.
         let before = if reverse {
             concat(&[peak.slice_axis(axis, 1..), peak.slice_axis(axis, n - 1..)], axis)
         } else {
@@ -129,7 +130,7 @@ impl Var {
                 }
                 let step = x.slice_axis(axis, 1..) - x.slice_axis(axis, ..x.shape()[axis] - 1);
                 let turned = (step + PI).mod_floor(TAU) - PI;
-                // A step of exactly +π stays +π.
+                // A step of exactly +π is not changed to -π.
                 let turned = select(turned.eq(-PI) & step.gt(0.0), PI, turned);
                 let turns = select(step.abs().lt(PI), 0.0, turned - step);
                 let start = x.slice_axis(axis, ..1);

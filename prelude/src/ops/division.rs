@@ -95,7 +95,7 @@ impl Var {
     }
 }
 
-/// Returns quotient and remainder of the division rounded down.
+/// Returns the quotient rounded down, and the remainder with the sign of the divisor.
 fn floored(x: Var, y: Var) -> (Var, Var) {
     let dtype = x.dtype();
     if !dtype.is_signed() {
@@ -109,7 +109,8 @@ fn floored(x: Var, y: Var) -> (Var, Var) {
         let quotient = x / y;
         return (select(off, quotient - 1, quotient), moved);
     }
-    // x - rest is a multiple of y, so rounding corrects the error of the division. (Rounding has the derivative 0.)
+    // x - rest is a multiple of y, so the exact quotient is an integer, and rounding removes the error of the division.
+    // (Rounding has the derivative 0.)
     let quotient = (x - rest) / y;
     let quotient = select(off, quotient - 1.0, quotient);
     (select(y.eq(0.0), x / y, quotient).round_ties_even(), moved)

@@ -28,7 +28,7 @@ unary! {
     #[doc(alias = "absolute")]
     #[doc(alias = "fabs")]
     abs = Abs;
-    /// Returns the sign of x, -1, 0 or 1; nan for nan. The derivative is 0.
+    /// Returns the sign of x: -1, 0 or 1. For nan, the result is nan. The derivative is 0.
     #[doc(alias = "sgn")]
     #[doc(alias = "sign")]
     signum = Sign;
@@ -138,10 +138,10 @@ macro_rules! two {
     };
 }
 two! {
-    /// Returns the larger operand; nan if either is nan. At a tie, each gets half of the derivative.
+    /// Returns the larger operand, or nan if either is nan. If both are equal, each gets half of the derivative.
     #[doc(alias = "clamp_min")]
     maximum = Max;
-    /// Returns the smaller operand; nan if either is nan. At a tie, each gets half of the derivative.
+    /// Returns the smaller operand, or nan if either is nan. If both are equal, each gets half of the derivative.
     #[doc(alias = "clamp_max")]
     minimum = Min;
     /// Returns √(x² + y²), without overflow. At the origin, first derivatives are 0, and second derivatives nan.
@@ -171,10 +171,10 @@ impl Var {
         trace::within("powi", || emit(IntegerPow { n }, &[self], at))
     }
 
-    /// Returns xᵖ for a number p, within 1 ulp. If p is 2, 3, 4, -1, or -1.5, -0.5, 0.5, 1.5 or 2.5, the power is
-    /// computed by products, a quotient and a square root, in a fraction of the time: within 1 ulp for 2, 0.5 and -1,
-    /// 1.5 for 3, 1.5 and -0.5, and 2.5 for 4, 2.5 and -1.5. For all p, the values and first derivatives at
-    /// ±0, ±∞ and nan are those of [`pow`](Var::pow) with an array of exponents.
+    /// Returns xᵖ for a number p, within 1 ulp. If p is 2, 3, 4, -1, -1.5, -0.5, 0.5, 1.5 or 2.5, the power is computed
+    /// by products, a quotient and a square root, in a fraction of the time. The error is then at most 1 ulp for p = 2,
+    /// 0.5 and -1, 1.5 ulp for p = 3, 1.5 and -0.5, and 2.5 ulp for p = 4, 2.5 and -1.5. For all p, the values and
+    /// first derivatives at ±0, ±∞ and nan are those of [`pow`](Var::pow) with an array of exponents.
     ///
     /// ```
     /// use tapeloom::prelude::*;

@@ -98,8 +98,8 @@ impl<I: Index, J: Index, K: Index> Indices for (I, J, K) {
     }
 }
 
-/// One range per leading axis: an array of ranges of one type, as in `[0..2, 1..3]`, or a tuple of any ranges, as in
-/// `(1.., ..2, ..)`.
+/// Ranges of the leading axes, one per axis. They are an array of ranges of one type, as in `[0..2, 1..3]`, or a tuple
+/// of ranges of any types, as in `(1.., ..2, ..)`.
 pub trait Ranges {
     /// Returns the bounds of each range.
     #[doc(hidden)]
@@ -396,7 +396,8 @@ impl At {
             return wrong(problem, &[self.array, value], ty, at);
         }
         if let (Some(starts), Combine::Set) = (&resolved.fixed, combine) {
-            // One box at a static position.
+            // The elements are one box at a position known at tracing, which `DynamicUpdateSlice` overwrites without
+            // indices.
             let update: Shape =
                 std::iter::repeat_n(1, n).chain(ty.shape[n..].iter().copied()).collect();
             let value = reshape(materialize(value, &shape, at), update, at);
@@ -406,8 +407,8 @@ impl At {
                 [self.array, value].into_iter().chain(starts.map(literal)).collect();
             return emit(DynamicUpdateSlice, &operands, at);
         }
-        // With a single position, no element is written twice: then the residual is the old element, not the whole
-        // array.
+        // With a single index, no element is written twice. Then combine it with the old element first and overwrite
+        // it: reverse mode saves the old element instead of the whole array.
         let extremum = match combine {
             Combine::Max | Combine::Min => elementwise(combine, ty.dtype),
             Combine::Set | Combine::Add | Combine::Mul => None,
@@ -444,12 +445,12 @@ struct ResolvedIndices {
     lead: Shape,
     /// One index per leading axis, counted from the front.
     each: Vec<Var>,
-    /// The indices, if all are static.
+    /// The indices counted from the front, if all are known at tracing.
     fixed: Option<Vec<usize>>,
 }
 
 impl ResolvedIndices {
-    /// Returns the operand of gather and scatter, of shape `[lead.., n]`.
+    /// Returns the operand of indices for gather and scatter, `[lead.., n]` for n indexed axes.
     fn indices(&self, at: Loc) -> Var {
         let column: Shape = self.lead.iter().copied().chain([1]).collect();
         let columns: Vec<Var> = self
@@ -539,7 +540,7 @@ pub(crate) fn from_front(index: Var, extent: usize, at: Loc) -> Var {
     if !dtype.is_signed() || dtype.is_float() {
         return index;
     }
-    // The extent may not be representable in a narrow integer.
+    // The extent may not be representable in the dtype of the index.
     let Some(extent) = Literal::exact_integer(dtype, extent as i128) else {
         let wide = widened(index, at);
         return if dtype == Dtype::I64 { wide } else { from_front(wide, extent, at) };
@@ -560,7 +561,7 @@ pub(crate) fn widened(index: Var, at: Loc) -> Var {
     if dtype == Dtype::I64 { within } else { emit(Convert { to: Dtype::I64 }, &[within], at) }
 }
 
-/// Broadcasts to a shape; a literal becomes an array.
+/// Broadcasts a `Var` to a shape. A literal becomes an array filled with it.
 pub(crate) fn materialize(x: Var, shape: &Shape, at: Loc) -> Var {
     match x.handle.as_literal() {
         Some(l) => super::full_var(shape, l, at),
@@ -568,7 +569,7 @@ pub(crate) fn materialize(x: Var, shape: &Shape, at: Loc) -> Var {
     }
 }
 
-/// Returns the starts of a box in `x`; a negative one counts from the end of its axis, as in JAX.
+/// Returns the start indices of a box in `x`. A negative start is converted to count from the front, as in JAX.
 fn starts_in<I: Index>(x: Var, starts: &[I], at: Loc) -> Vec<Var> {
     let shape = x.ty(at).shape;
     let extents = shape.iter().copied().chain(std::iter::repeat(0));
@@ -606,7 +607,8 @@ fn strided(
     emit(slice, &[x], at)
 }
 
-/// Returns the first and the last index (exclusive) of a range of an axis; `what` names the axis in messages.
+/// Returns the first index of a range of an axis and the index behind its last one. Returns an error if the range is
+/// not within the axis. `what` names the axis in messages.
 pub(crate) fn bounds(
     name: &str,
     range: &impl RangeBounds<usize>,
@@ -620,7 +622,7 @@ pub(crate) fn bounds(
         Bound::Unbounded => 0,
     };
     let limit = match range.end_bound() {
-        // A saturated sum is out of range, as the exact one would be.
+        // If the sum saturates, the result is out of range, as the exact sum would be.
         Bound::Included(i) => i.saturating_add(1),
         Bound::Excluded(i) => *i,
         Bound::Unbounded => extent,

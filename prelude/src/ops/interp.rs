@@ -25,7 +25,7 @@ impl Var {
         differences("diff", self, 1, axis, caller())
     }
 
-    /// Returns the differences of neighbours along an axis, computed `order` times: [`diff`](Var::diff) repeated.
+    /// Returns the result of applying [`diff`](Var::diff) `order` times along an axis.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -226,7 +226,8 @@ pub fn interp(x: impl IntoVar, xp: impl IntoVar, fp: impl IntoVar) -> Var {
         return misshapen(message, help, &[x, xp, fp], x.ty(at), at);
     }
     let n = tp.shape[0];
-    // The points are looked up per element, so only the dtypes of the operands must agree, not the shapes.
+    // Each element of x is looked up separately. So x may have any shape, and only the dtypes of the operands must
+    // agree.
     let (first, last) = on_behalf("interp", at, || (xp.index(0), fp.index(-1)));
     of_floats("interp", [x, first, last], at, |[x, _, _]| {
         if n == 1 {
@@ -243,7 +244,7 @@ pub fn interp(x: impl IntoVar, xp: impl IntoVar, fp: impl IntoVar) -> Var {
     })
 }
 
-/// Returns differences of neighbours along an axis, computed `order` times.
+/// Computes the differences of neighbours along an axis, `order` times in succession.
 fn differences(name: &'static str, x: Var, order: usize, axis: impl Axis, at: Loc) -> Var {
     along(name, x, axis, at, |x, axis| {
         let bool = x.dtype() == Dtype::Bool;

@@ -102,7 +102,7 @@ impl Var {
     pub fn log_cosh(self) -> Var {
         of_floats("log_cosh", [self], caller(), |[x]| {
             let near = x.abs().lt(1.0);
-            // ln cosh x = ln(1 + sinh² x) / 2, which does not cancel.
+            // Near 0, compute ln cosh x as ln(1 + sinh² x) / 2, which does not cancel.
             let inside = 0.5 * select(near, x, 0.0).sinh().square().ln_1p();
             let far = select(near, 1.0, x.abs());
             let outside = far + ((-2.0 * far).exp().ln_1p() - 2f64.ln());
@@ -130,7 +130,7 @@ impl Var {
         let at = caller();
         let labels = labels.beside(self, at);
         of_floats("sigmoid_cross_entropy", [self, labels], at, |[x, y]| {
-            // With the labels 0 and 1, this form has no cancellation.
+            // This form has no cancellation if the labels are 0 and 1.
             let right = x.ge(0.0);
             let weight = select(right, 1.0 - y, -y);
             weight * x + select(right, -x, x).softplus()
@@ -186,8 +186,8 @@ impl Var {
     }
 }
 
-/// Returns the largest absolute value along an axis, which is kept with extent 1, as a constant for derivatives; 1
-/// if that value is 0 or not finite.
+/// Returns the largest absolute value along an axis, which is kept with extent 1, as a constant for derivatives; If it
+/// is 0 or not finite, the result is 1.
 fn largest(x: Var, axis: usize) -> Var {
     if x.shape()[axis] == 0 {
         return number(x, 1.0);

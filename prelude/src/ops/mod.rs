@@ -103,7 +103,7 @@ use crate::Var;
 use tapeloom_ir::trace;
 use tapeloom_ir::{ArrayType, Loc, Op, Problem};
 
-/// Emits an equation with one output; returns the output.
+/// Emits an equation with one output, and returns this output.
 pub(crate) fn emit(op: impl Into<Op>, operands: &[Var], at: Loc) -> Var {
     match operands {
         [x] => Var::new(trace::bind1(op, &[x.handle], at)),
@@ -115,7 +115,7 @@ pub(crate) fn emit(op: impl Into<Op>, operands: &[Var], at: Loc) -> Var {
     }
 }
 
-/// Emits an equation; returns all of its outputs.
+/// Emits an equation, and returns all of its outputs.
 pub(crate) fn emit_all(op: impl Into<Op>, operands: &[Var], at: Loc) -> Vec<Var> {
     let handles: Vec<_> = operands.iter().map(|v| v.handle).collect();
     trace::bind(op, &handles, at).into_iter().map(Var::new).collect()

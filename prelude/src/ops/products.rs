@@ -78,9 +78,9 @@ impl Var {
         contraction("tensordot", self, y, Vec::new(), pairs.to_vec(), at)
     }
 
-    /// Returns the general contraction. Axes are given in pairs (axis of `self`, axis of `y`): those of `batch` are
-    /// shared and come first in the result, those of `contract` are summed. Then follow the other axes of `self`,
-    /// then those of `y`.
+    /// Returns the general contraction of two arrays. Axes are given in pairs (axis of `self`, axis of `y`). Pairs in
+    /// `batch` are shared axes and come first in the result; pairs in `contract` are summed over. Then follow the other
+    /// axes of `self`, then those of `y`.
     #[track_caller]
     pub fn dot_general(
         self,
@@ -172,15 +172,16 @@ pub fn einsum_left_to_right(spec: &str, operands: &[Var]) -> Var {
     einsum_by(spec, operands, |terms, _, _| left_to_right(terms.len()), caller())
 }
 
-/// A factor of a product in Einstein's notation: an array, or the parts of a complex one, whose types are equal.
+/// A factor of a product in Einstein's notation: a real array, or a complex one whose two parts have equal types.
 pub(crate) trait Factor: Copy {
     /// Returns the factor whose real part is `x`, and whose imaginary part, if there is one, is zero.
     fn real(x: Var) -> Self;
-    /// Returns the array, or the real part.
+    /// Returns the array itself if it is real, else its real part.
     fn real_part(self) -> Var;
-    /// Applies `f`, which moves or adds elements, to each part.
+    /// Applies `f`, which moves elements or sums them, to each part.
     fn map(self, f: impl FnMut(Var) -> Var) -> Self;
-    /// Returns the product with `y`, from the products of arrays that `product` returns.
+    /// Returns the product with `y`, computed from products of the real parts and imaginary parts, which `product`
+    /// returns.
     fn times(self, y: Self, product: impl Fn(Var, Var) -> Var) -> Self;
 }
 
@@ -202,7 +203,7 @@ impl Factor for Var {
     }
 }
 
-/// Returns the pairs of terms to multiply; see [`super::contraction_order`].
+/// A function that returns the pairs of terms to multiply, in order; see [`super::contraction_order`].
 type Order<X> = fn(&[Term<X>], &[Label], Loc) -> Vec<(usize, usize)>;
 
 fn einsum_by<X: Factor>(spec: &str, operands: &[X], order: Order<X>, at: Loc) -> X {
@@ -265,7 +266,7 @@ fn matmul(x: Var, y: Var, at: Loc) -> Var {
             wrong(Problem::new(Kind::Shape, message, "use `*`"), &[x, y], tx, at)
         }
         (_, 1) => contraction("matmul", x, y, vec![], vec![(p - 1, 0)], at),
-        // Without a batch on the right, the rows of all batches on the left are rows of one matrix.
+        // If the right operand is one matrix, the rows of all matrices on the left are treated as rows of one matrix.
         (_, 2) => contraction("matmul", x, y, vec![], vec![(p - 1, 0)], at),
         (1, _) => contraction("matmul", x, y, vec![], vec![(0, q - 2)], at),
         (2, _) => {
@@ -393,7 +394,7 @@ fn plan<X: Factor>(
             )));
         }
     }
-    // Axes of extent 1 under an ellipsis are stretched.
+    // Broadcast axes of extent 1 under an ellipsis.
     for term in &mut terms {
         let shape = term.shape(at);
         let want = term.labels.iter().zip(shape.iter()).map(|(l, own)| {

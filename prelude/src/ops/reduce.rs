@@ -80,7 +80,8 @@ fn var(x: Var, axes: &[usize], at: Loc) -> Var {
 
 fn logsumexp(x: Var, axes: &[usize], at: Loc) -> Var {
     let ty = x.ty(at);
-    // The shift cancels, so it is a constant for derivatives. An infinite maximum is replaced by a shift of 0.
+    // The result does not depend on the shift, so the shift is a constant for derivatives. If the maximum is infinite,
+    // the shift is 0.
     let peak = emit(tapeloom_ir::prim::StopGradient, &[fold(Reducer::Max, x, axes, at)], at);
     let zero = Var::literal(Literal::zero(ty.dtype), at);
     let finite = emit(Scalar::IsFinite, &[peak], at);
@@ -176,7 +177,8 @@ mod missing {
     use crate::ops::select;
     use crate::var::on_behalf;
 
-    /// Evaluates a formula with missing values replaced by `instead`.
+    /// Evaluates the formula `body` for x with each nan replaced by `instead`, and for a mask that is true where x is
+    /// not nan.
     fn present(
         name: &'static str,
         x: Var,
@@ -190,7 +192,7 @@ mod missing {
             there = Some(!missing);
             select(missing, instead, x)
         });
-        // Without a mask, x was invalid, which has already been reported.
+        // If there is no mask, x was no array of floats, which has already been reported.
         there.map_or(filled, |there| on_behalf(name, at, || body(filled, there)))
     }
 

@@ -39,7 +39,7 @@ impl Var {
             if !x.dtype().is_float() {
                 return x.lt(0);
             }
-            // The reciprocal distinguishes -0 from 0.
+            // For a zero, test the sign of its reciprocal, which is negative infinity for -0.
             select(x.eq(0.0), x.recip(), x).lt(0.0)
         })
     }
@@ -102,8 +102,8 @@ impl Var {
         }
         let n = on_behalf("ldexp", at, || n.convert(dtype));
         of_floats("ldexp", [self, n], at, |[x, n]| {
-            // The smallest and largest exponents of exact powers, and an exponent that takes every number to 0 or
-            // infinity.
+            // The smallest and the largest exponent for which a power of two is exact, and an exponent so large that x
+            // · 2ⁿ is 0 or infinite for every x.
             let (least, most, all) = if dtype == Dtype::F64 {
                 (-1021.0, 1023.0, 2100.0)
             } else {
@@ -113,7 +113,7 @@ impl Var {
             let last = n.clamp(least, most);
             let middle = (n - last).clamp(least, most);
             let first = n - last - middle;
-            // The largest factor comes last, so that nothing is rounded before it.
+            // Multiply by the factor with the largest exponent last, so that only this product is rounded.
             x * first.exp2() * middle.exp2() * last.exp2()
         })
     }
@@ -224,7 +224,8 @@ fn unsigned(dtype: Dtype) -> (i32, Dtype) {
     if dtype.bytes() == 8 { (64, Dtype::U64) } else { (32, Dtype::U32) }
 }
 
-/// Returns the number of bits that are 1, by adding neighbours: pairs, groups of four, bytes, and then all bytes.
+/// Returns the number of bits that are 1. Neighbouring counts are added: for pairs of bits, for groups of four, for
+/// bytes, and for all bytes.
 fn ones_in(x: Var) -> Var {
     let dtype = x.dtype();
     let (width, unsigned) = unsigned(dtype);

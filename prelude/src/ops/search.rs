@@ -20,8 +20,8 @@ use crate::var::{IntoVar, caller, on_behalf};
 use tapeloom_ir::prim::{Bounds, Gather};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem};
 
-/// The largest length of a vector for which every element is compared with every query: at this length bisection
-/// takes the same time, and for 16 elements half of it.
+/// The largest length of a vector for which every element is compared with every query. At this length bisection takes
+/// the same time; for 16 elements it takes half the time.
 const ALL_PAIRS: usize = 8;
 
 /// Search in sorted vectors.
@@ -113,8 +113,8 @@ impl Var {
     }
 }
 
-/// Returns whether an element of a vector comes before a query. The arguments are the element, the query, and
-/// whether the query is nan (`None` for integers).
+/// A function that returns whether an element of a vector comes before a query. The arguments are the element, the
+/// query, and a bool that tells whether the query is nan (`None` for integers).
 type Before<'a> = &'a dyn Fn(Var, Var, Option<Var>) -> Var;
 
 /// Returns, for each query, the number of elements of an ascending vector that come before it.
@@ -128,8 +128,8 @@ fn place(vector: Var, x: Var, at: Loc, before: Before<'_>) -> Var {
     let is_nan = is_nan(x);
     let gather = Gather { batch: 0, axes: vec![0], bounds: Bounds::Clip };
     let column = x.rank();
-    // The result is between `found` and `found + rest`. If the middle element does not come before the query, the
-    // upper bound is lower than `found + rest`, which still is an upper bound.
+    // The result is between `found` and `found + rest`. All queries share one `rest`: if the middle element does not
+    // come before the query, a lower upper bound is known, but `found + rest` remains a valid one.
     let (mut found, mut rest) = (zeros(x.shape(), Dtype::I64), n);
     while rest > 0 {
         let half = rest.div_ceil(2);
@@ -144,12 +144,12 @@ fn place(vector: Var, x: Var, at: Loc, before: Before<'_>) -> Var {
     found
 }
 
-/// Returns a placeholder for the result if the searched array is not a vector: indices in the shape of x.
+/// Returns a placeholder for the result of a search after an error: indices in the shape of x.
 fn placeholder(x: Var, at: Loc) -> Var {
     Var::poison(ArrayType::new(Dtype::I64, x.ty(at).shape), at)
 }
 
-/// Returns the vector, or reports an error if the array is not one, or not of the dtype of `x`.
+/// Checks that the searched array is a vector of the dtype of `x`, and returns it. Otherwise reports an error.
 #[track_caller]
 fn sorted(name: &str, vector: Var, x: Var) -> Option<Var> {
     let at = caller();

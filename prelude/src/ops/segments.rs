@@ -23,7 +23,7 @@ use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Shape};
 /// Errors: `shape` if the shape of the ids is not that of the first axes; `dtype` if the ids are not integers, or the
 /// elements not numbers.
 impl Var {
-    /// Returns the sum of each segment; 0 for one without elements.
+    /// Returns the sum of each segment. A segment without elements has the sum 0.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -38,14 +38,14 @@ impl Var {
         segment("segment_sum", Reducer::Sum, self, ids, segments, caller())
     }
 
-    /// Returns the product of each segment; 1 for one without elements.
+    /// Returns the product of each segment. A segment without elements has the product 1.
     #[track_caller]
     pub fn segment_prod(self, ids: impl IntoVar, segments: usize) -> Var {
         segment("segment_prod", Reducer::Prod, self, ids, segments, caller())
     }
 
-    /// Returns the largest element of each segment; -inf, or the least integer, for one without elements. Elements that
-    /// are equally large share the derivative evenly.
+    /// Returns the largest element of each segment. For a segment without elements, it is -inf or the smallest integer
+    /// of the dtype. Elements that are equally large share the derivative evenly.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -60,20 +60,21 @@ impl Var {
         segment("segment_max", Reducer::Max, self, ids, segments, caller())
     }
 
-    /// Returns the smallest element of each segment; inf, or the largest integer, for one without elements. Elements
-    /// that are equally small share the derivative evenly.
+    /// Returns the smallest element of each segment. For a segment without elements, it is inf or the largest integer
+    /// of the dtype. Elements that are equally small share the derivative evenly.
     #[track_caller]
     pub fn segment_min(self, ids: impl IntoVar, segments: usize) -> Var {
         segment("segment_min", Reducer::Min, self, ids, segments, caller())
     }
 
-    /// Returns the mean of each segment, of floats; 0 for one without elements. Sums and numbers of elements are f64.
+    /// Returns the mean of each segment of floats. A segment without elements has the mean 0. Sums and numbers of
+    /// elements are computed in f64.
     #[track_caller]
     pub fn segment_mean(self, ids: impl IntoVar, segments: usize) -> Var {
         let at = caller();
         let ids = ids.into_var(Dtype::I64, at);
         of_segments("segment_mean", Dtype::is_float, self, ids, segments, at, |ids, shape| {
-            // An f32 sum of equal numbers stops growing after 2²⁴ of them.
+            // An f32 sum of equal numbers stops growing after 2²⁴ numbers, so add in f64.
             let wide = self.convert(Dtype::F64);
             let sum = combined(Reducer::Sum, wide, ids, shape.clone(), at);
             let rest = vec![1; shape.len() - 1];
@@ -130,8 +131,8 @@ fn segment(
     })
 }
 
-/// Checks the arguments and evaluates `body` on the ids, of which those out of range are `segments`, and the shape of an
-/// array of one element for each segment.
+/// Checks the arguments and evaluates `body`. Its first argument is the ids, where an id out of range is replaced by
+/// `segments`. Its second argument is the shape of the result, with axis 0 for the segments.
 fn of_segments(
     name: &'static str,
     fits: fn(Dtype) -> bool,
@@ -155,9 +156,10 @@ fn of_segments(
         Problem::new(Kind::Shape, message(), "give an id for each element of the first axes")
     } else {
         return on_behalf(name, at, || {
-            // A negative index would count from the end.
+            // Scatter would count a negative id from the end, so replace it by an id that is out of range.
             let ids = super::widened(ids, at);
-            // Ids are i64. An array of more segments is reported as too large where it is made.
+            // Ids are i64. If `segments` does not fit, the array of the result is too large, and its creation reports
+            // that.
             let beyond = i64::try_from(segments).unwrap_or(i64::MAX);
             body(select(ids.lt(0) | ids.ge(beyond), beyond, ids), shape)
         });
@@ -165,7 +167,8 @@ fn of_segments(
     wrong(problem, &[x, ids], ArrayType::new(ty.dtype, shape), at)
 }
 
-/// Combines the elements of each segment; ids out of range are dropped.
+/// Combines the elements of each segment by scattering them to the identity of the reducer. Elements with ids out of
+/// range are dropped.
 fn combined(reducer: Reducer, x: Var, ids: Var, shape: Shape, at: Loc) -> Var {
     let start = full_var(&shape, reducer.identity(x.ty(at).dtype), at);
     let place = start.at(ids);

@@ -119,7 +119,7 @@ impl Var {
     pub fn expand_dims(self, axis: impl Axis) -> Var {
         let at = caller();
         let ty = self.ty(at);
-        // The position refers to the result, which has one more axis.
+        // `axis` is an axis of the result, so resolve it for a shape with one more axis.
         match resolve_axis("expand_dims", axis, &ty.shape.with_leading(1)) {
             Ok(axis) => insert_axis(self, axis, at),
             Err(problem) => wrong(problem, &[self], ty, at),
@@ -244,8 +244,8 @@ impl Var {
         emit(Pad { low, high, interior: vec![0; widths.len()] }, &[self, value], at)
     }
 
-    /// Pads as [`Var::pad`], and inserts copies of `value` between neighbours, too: (before, after, between) per
-    /// axis.
+    /// Pads each axis with copies of `value` before and after the array, as [`Var::pad`] does, and also between
+    /// neighbouring elements: (before, after, between) per axis.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -460,7 +460,7 @@ fn triangle(x: Var, k: i64, at: Loc, keep: fn(Var, Var) -> Var) -> Var {
         let message = format!("a triangle needs at least two axes, got {ty}");
         return wrong(Problem::new(Kind::Shape, message, "give a matrix"), &[x], ty, at);
     };
-    // Clamp an offset beyond all diagonals to the corner.
+    // The offset k may be beyond all diagonals. Clamp it to the corner, so that sums with it do not overflow.
     let corner = |extent: usize| i64::try_from(extent).unwrap_or(i64::MAX);
     let k = k.clamp(-corner(n), corner(m));
     let index = |axis| {

@@ -253,7 +253,7 @@ pub fn lexsort(keys: &[Var], axis: impl Axis) -> Var {
                         }
                     });
                 }
-                // The axis exists, so there is at least one key.
+                // Since the axis of the keys exists and is resolved, there is at least one key, and `found` is `Some`.
                 found.unwrap_or_else(|| Var::poison(ArrayType::new(Dtype::I64, shape.clone()), at))
             });
         }
@@ -288,7 +288,7 @@ fn pick(x: Var, places: Var, axis: usize, at: Loc) -> Var {
     move_axis(emit(gather, &[move_axis(x, axis, last, at), places], at), last, axis, at)
 }
 
-/// Returns 1/2 in the dtype of x, if it is representable.
+/// Returns 1/2 as a `Var` of the dtype of x. If x is not of floats, reports an error.
 fn half(x: Var, at: Loc) -> Var {
     0.5.beside(x, at)
 }
@@ -320,17 +320,18 @@ fn quantile(name: &'static str, x: Var, q: Var, axes: &impl Axes, at: Loc) -> Va
         let front: Vec<usize> = axes.iter().chain(&kept).copied().collect();
         let rows = x.permute(front).reshape(rest.with_leading(n));
         let sorted = pick(rows, order(rows, 0, false, at), 0, at);
-        // The two elements, and the position between them.
+        // The position of the quantile among the sorted elements, and the elements below and above it.
         let place = (q * (n as f64 - 1.0)).clamp(0.0, n as f64 - 1.0);
         let (low, high) = (place.floor(), place.ceil());
         let weight = (place - low)
             .reshape(tq.shape.iter().copied().chain(rest.iter().map(|_| 1)).collect::<Shape>());
         let at_place = |i: Var| sorted.index(i.convert(Dtype::I64));
         let (below, above) = (at_place(low), at_place(high));
-        // If the position is that of an element, return the element, which may be infinite.
+        // If the position is exactly that of an element, select this element: it may be infinite, and then the weighted
+        // mean is nan.
         let between = below * (1.0 - weight) + above * weight;
         let value = select(weight.eq(0.0), below, between);
-        // nan is largest, so checking the last element suffices.
+        // Sorting puts nan last, so it suffices to test the last element.
         let last = sorted.index(n - 1).stop_gradient();
         select(last.is_nan(), last, value)
     })

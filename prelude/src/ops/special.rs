@@ -80,14 +80,15 @@ impl Var {
             let (below, end) = (x.lt(0.0), x.eq(f64::INFINITY));
             let inside = select(below | end, 1.0, x);
             let inside = 0.0 - times_log(inside, inside, 1.0, Var::ln);
-            // At inf, the product rule would compute inf · 0; -x² has the value and derivative of -x ln x there.
+            // At x = inf, the derivative of the product contains inf · 0. Use -x² instead, whose value and derivative
+            // at inf are those of -x ln x.
             let inside = select(end, -x.square(), inside);
             select(below, f64::NEG_INFINITY, inside)
         })
     }
 
-    /// Returns x ln(x / y), one term of a relative entropy: 0 for x = 0 and y ≥ 0; inf if either is negative or
-    /// only y is 0.
+    /// Returns x ln(x / y), one term of a relative entropy. It is 0 for x = 0 and y ≥ 0. It is inf if x or y is
+    /// negative, or if only y is 0.
     #[track_caller]
     pub fn rel_entr(self, y: impl IntoVar) -> Var {
         let at = caller();
@@ -157,12 +158,13 @@ impl Var {
                 series.push(series[series.len() - 1] / f64::from(k));
             }
             series.reverse();
-            // At ln x = ±∞ and p = 0 the derivative in p, (ln x)² / 2, is infinite, and so is that of √p.
+            // At ln x = ±∞ and p = 0, the derivative with respect to p, (ln x)² / 2, is infinite. Add √p, which has the
+            // value 0 and an infinite derivative there.
             let slope = select(end, select(end, p, 1.0).sqrt(), 0.0);
             let close = log * horner(u, &series) + slope;
             let (x, p, negative) = (select(near, 4.0, x), select(near, 1.0, p), x.lt(0.0));
             let power = (select(negative, 1.0, x).pow(p) - 1.0) / p;
-            // A product with nan has derivatives of nan in both factors.
+            // Where x is negative, multiply by nan, so that the derivatives with respect to x and p are nan as well.
             let [x, p] = [x, p].map(|x| select(negative, x, 0.0));
             let outside = x * p * select(negative, number(x, f64::NAN), 0.0);
             select(near, close, select(negative, outside, power))
@@ -201,12 +203,14 @@ impl Var {
     pub fn log_ndtr(self) -> Var {
         let at = caller();
         of_floats("log_ndtr", [self], at, |[x]| {
-            // At this x the series has all digits of the dtype, and 1/Φ² does not overflow.
+            // The largest x for which the tail series is used. Here the series has all digits of the dtype, and 1/Φ² in
+            // the derivative of ln Φ does not overflow yet.
             let far = if x.ty(at).dtype == Dtype::F32 { -6.5 } else { -12.0 };
             let (right, left) = (x.gt(-1.0), x.lt(far));
             let upper = (-(-select(right, x, 0.0)).ndtr()).ln_1p();
             let middle = select(right | left, -1.0, x).ndtr().ln();
-            // Mills' ratio: Φ(x) = φ(x) / -x · Σ (-1)ᵏ (2k - 1)!! / x²ᵏ
+            // In the lower tail, use the asymptotic series Φ(x) = φ(x) / -x · Σ (-1)ᵏ (2k - 1)!! / x²ᵏ, where φ is the
+            // normal density.
             let tail = select(left, x, far);
             let mut series = vec![1.0];
             for k in 1..13 {
@@ -233,7 +237,7 @@ impl Var {
     #[track_caller]
     pub fn ndtri(self) -> Var {
         of_floats("ndtri", [self], caller(), |[p]| {
-            // The upper tail is the mirror image of the lower one.
+            // The upper tail is the mirror image of the lower one, so map p to 1 - p.
             let upper = p.gt(1.0 - MIDDLE);
             let q = select(upper, 1.0 - p, p);
             let (tail, edge) = (q.le(MIDDLE), q.le(0.0));
@@ -335,11 +339,11 @@ impl Var {
         let at = caller();
         let y = y.beside(self, at);
         of_floats("logaddexp2", [self, y], at, |[x, y]| {
-            // The maximum plus the contribution of the other operand: both orders give the same analytic function,
-            // so derivatives are right for equal operands, too.
+            // The result is the larger operand plus the contribution of the smaller one. With either order of the
+            // operands this is the same analytic function, so derivatives are right for equal operands, too.
             let above = x.ge(y);
             let (large, small) = (select(above, x, y), select(above, y, x));
-            // Infinities of the same sign are equal operands: their difference is set to 0 instead of nan.
+            // If both operands are the same infinity, set their difference, which would be nan, to 0.
             let meet = x.eq(y) & !x.is_finite();
             let off = select(meet, 0.0, small - large);
             large + off.exp2().ln_1p() * LOG2_E
@@ -347,7 +351,7 @@ impl Var {
     }
 }
 
-/// Returns x times `log` of y, with 0 for x = 0; `log` is 0 at `one`.
+/// Returns x · log(y), and 0 for x = 0. The function `log` is 0 at `one`.
 ///
 /// If x = 0 and the logarithm is infinite, the product rule gives nan. There the product is replaced by √x times
 /// the sign of the logarithm, which is 0 and has the right infinite derivative.
@@ -361,7 +365,7 @@ fn times_log(x: Var, y: Var, one: f64, log: fn(Var) -> Var) -> Var {
     select(nowhere, 0.0, select(zero, root, product))
 }
 
-/// Returns ln(p / q) for positive p and q, also where the quotient overflows or underflows.
+/// Returns ln(p / q) for positive p and q. The result is right even if the quotient overflows or underflows.
 fn log_ratio(p: Var, q: Var) -> Var {
     // The derivatives 1 / p and -1 / q of the difference are right in both modes; those of the logarithm of the quotient
     // contain its square in one mode, and p² / q in the other one. The value of the latter has more digits.
@@ -371,7 +375,7 @@ fn log_ratio(p: Var, q: Var) -> Var {
     difference + rest.stop_gradient()
 }
 
-/// Returns the value outside the domain of an entropy: inf, or nan if an operand is nan.
+/// Returns the value of a term of a relative entropy outside of its domain: inf, or nan if an operand is nan.
 fn outside(x: Var, y: Var) -> Var {
     let sum = (x + y).stop_gradient();
     select(sum.is_nan(), sum, f64::INFINITY)
@@ -386,10 +390,11 @@ fn outside(x: Var, y: Var) -> Var {
 fn log_beta(x: Var, y: Var) -> Var {
     let ordered = x.le(y);
     let (small, large) = (select(ordered, x, y), select(ordered, y, x));
-    // Γ has a pole at 0, which no other factor cancels if 0 is the larger operand.
+    // If the larger operand is 0, the pole of Γ at 0 is not cancelled by another factor.
     let pole = large.eq(0.0);
     let end = large.eq(f64::INFINITY) & small.gt(f64::NEG_INFINITY);
-    // Beside a negative operand, differences of logarithms lose digits if the other one is large.
+    // If one operand is negative and the other one is large, a difference of logarithms loses digits, so use Stirling's
+    // series.
     let negative = large.ge(1e3) & (small + large).ge(10.0);
     let far = (small.ge(0.0) & large.ge(10.0) | negative) & !end;
     let low = small.ge(0.0) & large.lt(10.0) & !pole;
@@ -397,7 +402,8 @@ fn log_beta(x: Var, y: Var) -> Var {
     let stirling = far | low;
 
     let (a, b) = (select(stirling, small, 1.0), select(stirling, large, 10.0));
-    // (a + b)/b (a + b + 1)/(b + 1) .. - 1
+    // Ten steps of the recurrence multiply the quotient by (a + b)/b · (a + b + 1)/(b + 1) · ..; compute this product
+    // minus 1, in terms of a / (b + i).
     let moved = select(low, a, 0.0);
     let steps = (0..10).map(|i| moved / (b + f64::from(i)));
     let grown = steps.reduce(|product, step| product + step + product * step);
@@ -419,7 +425,7 @@ fn log_beta(x: Var, y: Var) -> Var {
     let elsewhere = stirling | end | pole;
     let (a, b) = (select(elsewhere, 1.0, small), select(elsewhere, 1.0, large));
     let plain = b.lgamma() - (a + b).lgamma();
-    // Γ(b) / Γ(a + b) tends to b⁻ᵃ.
+    // For b = ∞, the limit of Γ(b) / Γ(a + b) is that of b⁻ᵃ.
     let limit = select(end & small.ne(0.0), small, 1.0) * select(end, large, 1.0).ln();
     let limit = select(small.eq(0.0), 0.0, -limit);
     let near = select(pole, f64::INFINITY, own + select(end, limit, plain));
@@ -454,7 +460,7 @@ pub(crate) const STIRLING: [f64; 8] = [
     1.0 / 12.0,
 ];
 
-/// Evaluates a polynomial; the coefficient of the highest power comes first.
+/// Evaluates a polynomial at x. The coefficients begin with that of the highest power.
 pub(crate) fn horner(x: Var, coefficients: &[f64]) -> Var {
     let mut rest = coefficients.iter();
     let mut sum = x.full_like(rest.next().copied().unwrap_or(0.0));
@@ -464,14 +470,14 @@ pub(crate) fn horner(x: Var, coefficients: &[f64]) -> Var {
     sum
 }
 
-/// e⁻²: between this and 1 - e⁻², the quantile is approximated around 1/2.
+/// e⁻². For p between this number and 1 - e⁻², the quantile is approximated around p = 1/2.
 const MIDDLE: f64 = 0.135_335_283_236_612_7;
 
 /// Rational approximations of the normal quantile, highest power first.
 ///
 /// Source: Cephes mathematical library, `ndtri.c` (S. L. Moshier).
 mod quantile {
-    /// (x/√2π - w) / w³ as a function of w², where w = p - 1/2.
+    /// The numerator of the approximation of (x/√2π - w) / w³ as a function of w², where w = p - 1/2.
     pub(super) const P0: [f64; 5] = [
         -59.963_350_101_410_79,
         98.001_075_418_599_97,
@@ -490,7 +496,7 @@ mod quantile {
         15.905_622_512_621_17,
         -1.183_316_211_213_3,
     ];
-    /// z - ln z / z - |x| as a function of 1/z, where z = √(-2 ln p) is below 8.
+    /// The numerator of the approximation of z - ln z / z - |x| as a function of 1/z, where z = √(-2 ln p) is below 8.
     pub(super) const P1: [f64; 9] = [
         4.055_448_923_059_624_5,
         31.525_109_459_989_388,
@@ -513,7 +519,8 @@ mod quantile {
         -0.038_080_640_769_157_83,
         -9.332_594_808_954_574e-4,
     ];
-    /// z - ln z / z - |x| as a function of 1/z, for z of 8 or more.
+    /// The numerator of the approximation of z - ln z / z - |x| as a function of 1/z, where z = √(-2 ln p) is 8 or
+    /// more.
     pub(super) const P2: [f64; 9] = [
         3.237_748_917_769_460_3,
         6.915_228_890_689_842,

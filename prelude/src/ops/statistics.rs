@@ -97,8 +97,8 @@ impl Var {
         })
     }
 
-    /// Returns the number of occurrences (i64) of each of the integers 0, 1, .. `length` - 1; other integers are
-    /// not counted.
+    /// Returns the number of occurrences (i64) of each of the integers 0, 1, .. `length` - 1. Other integers are not
+    /// counted.
     ///
     /// To sum weights instead, use `zeros([length], dtype).at(i).add(w)`.
     ///
@@ -192,7 +192,7 @@ impl Var {
 
 /// Returns the number of occurrences of each of 0, 1, .. `length` - 1 in a vector.
 fn count(i: Var, length: usize) -> Var {
-    // A negative index would count from the end, so it is replaced by one out of range.
+    // Scatter would count a negative index from the end, so replace it by an index that is out of range.
     let i = i.convert(Dtype::I64);
     zeros([length], Dtype::I64).at(select(i.lt(0), length, i)).add(1)
 }

@@ -18,7 +18,7 @@ use tapeloom_ir::{ArrayType, Dtype, Kind, Problem, Shape};
 #[track_caller]
 pub fn tri(n: usize, m: usize, k: i64, dtype: Dtype) -> Var {
     on_behalf("tri", caller(), || {
-        // Clamp an offset beyond all diagonals to the corner.
+        // The offset k may be beyond all diagonals. Clamp it to the corner, so that sums with it do not overflow.
         let corner = |extent: usize| i64::try_from(extent).unwrap_or(i64::MAX);
         let k = k.clamp(-corner(n), corner(m));
         let (row, column) = (iota([n, m], 0, Dtype::I64), iota([n, m], 1, Dtype::I64));
@@ -66,9 +66,9 @@ pub fn toeplitz(column: Var, row: Var) -> Var {
         if n == 0 || m == 0 {
             return zeros([n, m], tc.dtype);
         }
-        // `diagonals` has the values from the lower left to the upper right; row i is the part that begins at n - 1
-        // - i. If the vector is repeated and cut into rows that are shorter by one, each row begins one element
-        // earlier.
+        // `diagonals` contains the values of the diagonals from the lower left to the upper right. Row i of the matrix is
+        // the part of `diagonals` that begins at index `n - 1 - i`. If the vector is repeated and cut into rows that are
+        // shorter by one, each row begins one element earlier.
         let diagonals = concat(&[column.flip(0), row.slice_axis(0, 1..)], 0);
         if n == 1 {
             return diagonals.reshape([1, m]);
@@ -107,8 +107,9 @@ pub fn multi_dot(factors: &[Var]) -> Var {
         let guess = types.first().cloned().unwrap_or(ArrayType::new(Dtype::F64, []));
         return misshapen(message, help, factors, guess, at);
     }
-    // The classic dynamic programme: extents[i] and extents[i + 1] are those of factor i; best[i][j] is the least
-    // cost of the product of factors i..=j, and the position of its last multiplication.
+    // The classic dynamic programme. extents[i] and extents[i + 1] are the numbers of rows and columns of factor i.
+    // best[i][j] is the least cost of the product of factors i..=j, and the index of the factor after which this
+    // product is split.
     let rows =
         |t: &ArrayType, first: bool| if first && t.shape.len() == 1 { 1 } else { t.shape[0] };
     let mut extents: Vec<usize> = types.iter().enumerate().map(|(i, t)| rows(t, i == 0)).collect();
@@ -189,7 +190,8 @@ impl Var {
         }
     }
 
-    /// Returns the matrix with all elements, in row-major order, on its `k`-th diagonal and zeros elsewhere.
+    /// Returns the matrix whose `k`-th diagonal contains all elements of the array in row-major order, with zeros
+    /// elsewhere.
     #[track_caller]
     pub fn diagflat(self, k: i64) -> Var {
         on_behalf("diagflat", caller(), || self.flatten().diag(k))
@@ -224,7 +226,7 @@ impl Var {
         }
         on_behalf("fill_diagonal", at, || {
             let (row, column) = (iota([n, m], 0, Dtype::I64), iota([n, m], 1, Dtype::I64));
-            // `value` is aligned with the columns: element i is the diagonal element of row i.
+            // A vector `value` broadcasts along the columns: its element i is the diagonal element of row i.
             let line = if tv.shape.first().is_some_and(|e| *e > 1) && size < m {
                 value.pad(&[(0, (m - size) as i64)], number(self, 0.0))
             } else {
@@ -234,8 +236,8 @@ impl Var {
         })
     }
 
-    /// Returns Kronecker's product: the blocks are each element of x times all of y. Axes are aligned at the last
-    /// one.
+    /// Returns Kronecker's product: each element of x is replaced by a block, the product of this element and y. The
+    /// axes of x and y are aligned at the last axis.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -248,7 +250,7 @@ impl Var {
         let at = caller();
         let y = y.beside(self, at);
         let (tx, ty) = (self.ty(at), y.ty(at));
-        // The error of the reshaped operands would name other shapes.
+        // Check the dtypes here: an error of the product would name the shapes of reshaped operands.
         if tx.dtype != ty.dtype {
             let message = format!("`kron` needs operands of one dtype, got {tx} and {ty}");
             let help = crate::dtype::conversions(tx.dtype, ty.dtype);
@@ -296,8 +298,8 @@ impl Var {
         })
     }
 
-    /// Returns the product summed over the last axes of both: the inner product of vectors (numpy's `inner`). If
-    /// one operand is a scalar, returns the elementwise product.
+    /// Returns the product summed over the last axis of `self` and the last axis of `y`: the inner product of vectors
+    /// (numpy's `inner`). If one operand is a scalar, returns the elementwise product.
     #[track_caller]
     pub fn inner(self, y: impl IntoVar) -> Var {
         let at = caller();
