@@ -311,8 +311,8 @@ impl Runnable {
         Ok((results, Profile::of(&parts.program.entry.name, parts, &timed, 1)))
     }
 
-    /// On the first call in a debug build, runs the program in the interpreter that checks memory accesses, if at most
-    /// `CHECKED` statements are executed.
+    /// In a debug build, checks the first call if at most `CHECKED` statements are executed: runs the program also in
+    /// the interpreter that checks memory accesses.
     fn check_memory(&self, args: &[&Tensor]) -> Result<(), Problem> {
         let program = &self.report.program;
         if self.checked.swap(true, Ordering::Relaxed) || program.work() > CHECKED {

@@ -41,8 +41,8 @@ fn in_a_process(test: &str, within: fn()) {
     assert!(output.status.success() && said.contains("1 passed"), "{said}\n{complaint}");
 }
 
-/// Fragments the address space, as a process that holds large arrays and has freed small ones does. Returns the
-/// mappings to keep; the holes between them are one to sixteen pages long and gigabytes apart.
+/// Fragments the address space: large mappings, with small holes between them. Returns the mappings to keep; the holes
+/// are one to sixteen pages long and gigabytes apart.
 fn with_holes() -> Vec<Allocation> {
     const LARGE: usize = 6 << 30;
     let none = |bytes| region::alloc(bytes, Protection::NONE).unwrap();

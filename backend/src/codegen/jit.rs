@@ -55,7 +55,8 @@ impl MachineCode {
     /// `record` is a call record of the program's entry, with the invariants that [`crate::runtime::abi`] states. The
     /// frame has the number of bytes in the report, and nothing else uses it during the call.
     pub(crate) unsafe fn call(&self, record: *const *mut u8) -> i32 {
-        // SAFETY: the entry is code for exactly this contract, and `self` owns the memory of that code.
+        // SAFETY: the caller guarantees the contract of the entry's machine code, and `self` owns the memory of that
+        // code.
         unsafe { (self.entry)(record) }
     }
 }

@@ -39,8 +39,8 @@ impl Hash for Program {
     }
 }
 
-/// Hashes the number of timers; nothing if it is 0, so that timers do not change the fingerprint of a program without
-/// timers.
+/// Hashes the number of timers, if there are any. A program without timers hashes nothing here, as if the language had
+/// no timers.
 fn hash_timers<H: Hasher>(timers: usize, state: &mut H) {
     if timers > 0 {
         ("timers", timers).hash(state);

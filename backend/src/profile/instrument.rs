@@ -31,7 +31,7 @@ use std::slice::from_ref;
 /// the fastest loops. Stopping a timer takes some 40 nanoseconds, so a timer slows its part down by at most 2 per cent.
 const LEAST_COST: u64 = 1 << 15;
 
-/// The assumed trip count of loops inside others whose trip count is known only at run time.
+/// The assumed trip count of an inner loop whose trip count is known only at run time.
 pub(super) const ASSUMED_TRIPS: u64 = 64;
 
 /// A measured part of a program.

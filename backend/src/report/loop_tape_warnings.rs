@@ -31,9 +31,9 @@ pub struct LargeResidual {
 /// The most bytes that a residual may have in each iteration without a warning.
 const LITTLE_BYTES: usize = 64;
 
-/// Returns the residuals that cause a warning. The residual belongs to a loop that `function` runs, directly or in its
-/// regions. Its type in one iteration is the type of one of the loop's carries, and a loop in the opposite direction
-/// reads it. Each function is visited once.
+/// Returns the residuals that cause a warning. Such a residual belongs to a loop that `function` runs, directly or in
+/// its regions. The residual of one iteration has the type of one of the loop's carries, and a loop in the opposite
+/// direction reads the residuals. Each function is visited once.
 pub(crate) fn large_residuals(module: &Module, function: FuncId) -> Vec<LargeResidual> {
     let (mut found, mut seen, mut open) = (Vec::new(), OrderedSet::default(), vec![function]);
     while let Some(id) = open.pop() {

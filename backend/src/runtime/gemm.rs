@@ -169,8 +169,9 @@ fn zero_upper_halves() {
     }
 }
 
-/// The type of the matrix library's function for one element type. Parameters: sizes; destination, its column and row
-/// stride, and whether to accumulate; both operands with their strides; two factors; conjugation flags; threads.
+/// The type of the matrix library's function for one element type. The parameters are the sizes, the destination with
+/// its column and row stride, the flag to accumulate, both operands with their strides, two factors, the conjugation
+/// flags, and the number of threads.
 type Library<T> = unsafe fn(
     usize,
     usize,
@@ -218,9 +219,9 @@ unsafe fn run<T: Copy>(
     for (at, first) in Steps::of(batches) {
         let accumulate = accumulate || !first;
         let before = if accumulate { one } else { zero };
-        // SAFETY: by the contract of this function the strides stay within the buffers, and `out`
-        // overlaps no operand. `wrapping_offset` because the offset of a matrix without elements may be
-        // out of bounds.
+        // SAFETY: by the contract of this function the strides stay within the buffers, and `out` overlaps no operand.
+        // Offsets are computed by `wrapping_offset`, because the offset of a matrix without elements may be out of
+        // bounds.
         unsafe {
             let (l, r) = (lhs.wrapping_offset(at[0]), rhs.wrapping_offset(at[1]));
             let o = out.wrapping_offset(at[2]);

@@ -53,7 +53,7 @@ impl Exchange {
         Exchange { pairs: Vec::new(), state: ExchangeState::Pointers(Vec::new()) };
 }
 
-/// The iterations of a loop with lanes that remain after the full vectors, while they run one by one.
+/// The remaining iterations of a loop with lanes (after the full vectors), which run one by one.
 #[derive(Clone)]
 pub(super) struct Rest {
     index: IndexId,
@@ -107,8 +107,8 @@ impl Translator<'_, '_, '_> {
 
     /// Translates a loop or a branch with these blocks. The pointers to its buffers, which do not change, are loaded
     /// from the call record before the loop and stay in registers. If the loop uses more buffers than there are
-    /// registers for pointers, each access loads its pointer, or an inner loop with fewer buffers does. (Otherwise,
-    /// Cranelift would spill all pointers, in a time quadratic in their number.)
+    /// registers for pointers, the pointers are loaded before inner loops with fewer buffers, or at each access.
+    /// (Otherwise, Cranelift would spill all pointers, in a time quadratic in their number.)
     pub(super) fn with_hoisted_values(
         &mut self,
         blocks: &[&[Stmt]],
@@ -236,8 +236,8 @@ impl Translator<'_, '_, '_> {
         Ok(())
     }
 
-    /// Translates the remaining iterations of a loop with lanes (fewer than there are lanes), one by one. Each loads
-    /// the partial values of its lane from the stack, and stores them back.
+    /// Translates the remaining iterations of a loop with lanes (fewer than there are lanes), one by one. Each
+    /// iteration loads the partial values of its lane from the stack, and stores them back.
     fn rest(
         &mut self,
         index: IndexId,

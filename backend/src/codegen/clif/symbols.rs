@@ -175,7 +175,7 @@ impl<'a> Functions<'a> {
         self.vectors.loops.push(of);
     }
 
-    /// Adds `bytes` to the report's bytes of code in 256-bit or 512-bit vectors.
+    /// Adds `bytes` to the number of bytes of SIMD code (in vectors of 256 or 512 bits) in the report.
     pub(super) fn emitted(&mut self, bytes: usize) {
         self.vectors.simd_bytes += bytes;
     }

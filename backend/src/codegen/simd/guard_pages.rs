@@ -179,8 +179,9 @@ fn nothing_outside_of_arrays_is_touched() {
     assert!(4 * taken >= all, "only {taken} of {all} nests are taken");
 }
 
-/// A guard on an access to one element may hold for inactive elements, which must not be read: the test gives them an
-/// address behind the end of the array. (No program that verifies has such an address in so plain a form.)
+/// The guard `%1` holds only for the inactive elements of the last vector, whose loads give zero. For these elements
+/// the load of `b1[4]`, an element behind the end of the array, must read nothing. (The verifier would refuse this
+/// program.)
 #[test]
 fn a_guard_of_elements_that_are_not_active_reads_nothing() {
     for (dtype, one) in [(Dtype::F64, "f64"), (Dtype::Bool, "bool")] {

@@ -378,7 +378,7 @@ pub(super) fn arguments(r: &mut Random) -> Vec<Tensor> {
         .iter()
         .map(|d| {
             let element = |r: &mut Random| {
-                // Numbers are multiples of a third, so that a change in the order of a sum changes bits; sometimes
+                // Most numbers are multiples of a third, so that a change in the order of a sum changes bits. Some are
                 // values at which functions have special cases.
                 let x = match r.below(40) {
                     0 => r.of(&[0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN]),

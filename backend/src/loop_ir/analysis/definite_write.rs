@@ -130,7 +130,8 @@ impl Search<'_> {
         });
     }
 
-    /// Notes a read of an output. If earlier steps have written all its elements, the read does no harm.
+    /// Notes a read of an output. If earlier steps have not written all its elements, the output must be cleared before
+    /// the run.
     fn read(&mut self, buffer: BufferId) {
         let of = &self.kernel.buffers[buffer];
         if self.read[buffer] || self.filled[buffer] || of.place.output().is_none() {

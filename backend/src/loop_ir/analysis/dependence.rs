@@ -117,8 +117,8 @@ struct Variables {
     /// into the variable, too.
     folds: OrderedMap<VarId, (Code, bool)>,
     read: OrderedSet<VarId>,
-    /// Whether the body calls external functions or counts iterations (effects in program order), and
-    /// (`moves_cursors`) whether it has statements on dynamic tapes.
+    /// Whether the body has effects in program order, that is calls external functions or counts iterations
+    /// (`has_ordered_effects`), and whether it has statements on dynamic tapes (`moves_cursors`).
     has_ordered_effects: bool,
     moves_cursors: bool,
 }

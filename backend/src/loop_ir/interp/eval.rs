@@ -72,7 +72,8 @@ pub(crate) fn shadow_within(
     observed(program, args, true, limits, &mut NoObserver)
 }
 
-/// Runs a program, if `shadow` is true with the checks of [`shadow`], and reports every operation to an observer.
+/// Runs a program, and reports every operation to an observer. If `shadow` is true, also checks every load as the
+/// function [`shadow`] does.
 pub(crate) fn observed<'a, O: Observer<'a>>(
     program: &'a Program,
     args: &'a [Tensor],
@@ -143,8 +144,8 @@ type Marks<M> = SmallVec<[M; 4]>;
 /// The state of one run of a kernel.
 struct Frame<'a, M: Copy + Default> {
     k: &'a Kernel,
-    /// The current address of each buffer, and (`workspace`) the offset in bytes of the kernel's workspace in that of
-    /// the program.
+    /// The current address of each buffer (`places`), and the offset in bytes of the kernel's workspace in the
+    /// program's workspace (`workspace`).
     places: SecondaryMap<BufferId, Pointer>,
     workspace: usize,
     scalars: SecondaryMap<ScalarId, Marked<M>>,
@@ -366,8 +367,8 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
         Ok(Pointer { region, byte: index * bytes, address })
     }
 
-    /// Returns the address of record `index` of the tape in the handle `word`, which is to be read; an error if the
-    /// record does not exist.
+    /// Returns the address of a record that is to be read: record `index` of the tape that the handle `word` names.
+    /// Returns an error if the record does not exist.
     fn found(
         &mut self,
         k: &Kernel,

@@ -186,8 +186,8 @@ struct Verifier<'a> {
     written: SecondaryMap<BufferId, bool>,
     /// The buffers that enclosing loops exchange at the end of each iteration (carries with two buffers).
     carried: Vec<BufferId>,
-    /// The state of each cursor (`Visible`: it points to a record), and (`loops`) the number of loops around the
-    /// current statement.
+    /// The state of each cursor (a `Visible` cursor points to a record), and the number of loops around the current
+    /// statement (`loops`).
     cursors: SecondaryMap<CursorId, State>,
     loops: usize,
     /// The definitions and conditions from which ranges of integer scalars and indices are proved.

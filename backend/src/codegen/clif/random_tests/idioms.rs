@@ -97,8 +97,7 @@ impl Generator<'_> {
         self.plain(i, WINDOW, iterations)
     }
 
-    /// Generates one of three patterns: a matrix times a vector, with a use of each row's sum; rows that are scaled and
-    /// summed; or an outer product.
+    /// Generates a matrix times a vector (with a use of each row's sum), a sum of scaled rows, or an outer product.
     fn product(&mut self, body: &mut Vec<Stmt>) {
         let (m, n) = (self.r.of(&[4, 8]), self.r.of(&[8, 9]));
         // `step` is the distance between rows, which overlap since arrays are short. With distance 1, columns are

@@ -60,8 +60,8 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Returns the base, index, scale and offset of an access's address. If the elements are not contiguous (`apart`),
-    /// the address is that of the vector's first element.
+    /// Returns the base register, index register, scale and offset of an access's address. If the elements are not
+    /// contiguous (`apart`), the index register stays free for a vector of offsets.
     pub(super) fn address(&mut self, at: &At, apart: bool) -> (Register, Register, u32, i64) {
         match at {
             At::Outer { stream, offset } => {

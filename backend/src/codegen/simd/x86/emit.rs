@@ -406,8 +406,8 @@ impl Emit<'_> {
         }
     }
 
-    /// Emits `to = x * y + z`, rounded once. `codes` are the instructions that overwrite a factor, and the summand; the
-    /// one whose overwritten operand is already in `to` is preferred.
+    /// Emits `to = x * y + z`, rounded once. The first of `codes` overwrites a factor, the second the summand. The
+    /// instruction whose overwritten operand is already in `to` is preferred.
     pub(super) fn fma(
         &mut self,
         codes: [Code; 2],

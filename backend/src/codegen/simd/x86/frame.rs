@@ -33,7 +33,8 @@ pub(super) struct Frame {
     pub(super) saved_general: usize,
     /// The offset of three vectors whose elements are accessed one by one; used if masks are in vector registers.
     pub(super) elements: usize,
-    /// The offsets of two words of a call: the mask of remaining elements, and (`element`) the current element's index.
+    /// The offsets of two words of a call: the mask of remaining elements (`left`), and the current element's index
+    /// (`element`).
     pub(super) left: usize,
     pub(super) element: usize,
     pub(super) bytes: usize,

@@ -128,7 +128,7 @@ table! {
     (Gather, F64 | I64) = VEX_Vgatherqpd_xmm_vm64x_xmm, VEX_Vgatherqpd_ymm_vm64y_ymm;
     (Gather, F32 | I32) = VEX_Vgatherdps_xmm_vm32x_xmm, VEX_Vgatherdps_ymm_vm32y_ymm;
     (GatherFar, F64 | I64) = VEX_Vgatherqpd_xmm_vm64x_xmm, VEX_Vgatherqpd_ymm_vm64y_ymm;
-    // Four 32-bit elements by four 64-bit offsets, which fill a 256-bit register; there is no larger form.
+    // Four 64-bit offsets fill a 256-bit register, so there is no gather of more than four elements.
     (GatherFar, F32 | I32) = VEX_Vgatherqps_xmm_vm64y_xmm, INVALID;
 }
 

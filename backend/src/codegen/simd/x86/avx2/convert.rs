@@ -72,9 +72,9 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Emits the conversion of 64-bit integers to f64: upper * 2³² + lower, the 32-bit halves, rounded once at the
-    /// addition. Both halves are exact as low bits of the floats 2⁸⁴ and 2⁵². For signed integers, `bias` flips the
-    /// sign bit, so that the upper half is nonnegative.
+    /// Emits the conversion of 64-bit integers to f64. An integer is upper * 2³² + lower, where `upper` and `lower`
+    /// have 32 bits. Both terms are exact as low bits of the floats 2⁸⁴ and 2⁵², so only their addition rounds. For
+    /// signed integers, `bias` flips the sign bit, so that the upper half is nonnegative.
     fn join_halves(&mut self, n: usize, r: u8, x: u8, bias: u64) {
         let (ints, floats) = (Ty { lane: Lane::I64, n }, Ty { lane: Lane::F64, n });
         let lower = self.repeated_bits(Lane::I64, u32::MAX.into());
