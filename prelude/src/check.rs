@@ -47,7 +47,7 @@ fn check_grads_at<A: Tree<Var>, B: Tree<Var>>(
     let (structure, x) = leaves(args);
     let context = Context { transform: "check_grads", at };
     float_types(context, Side::Argument, &Form::of::<A>(&structure), &types(&x))?;
-    // Leaves that are not floats have no derivative to check.
+    // Check only results that are floats. Other results have no derivative.
     let flat = |x: Vec<Var>| floats(flatten(&f(rebuild(&structure, x, at))).1, at);
     check(&flat, &x, order, 1, at)
 }
@@ -102,7 +102,7 @@ fn same_derivatives(f: Flat<'_>, g: Flat<'_>, x: &[Tensor], at: Loc) -> Result<(
     compare("reverse derivative", &reverse(&f)?, &reverse(&g)?, x, at)
 }
 
-/// Returns the types of the arguments.
+/// Returns the types of tensors.
 fn types(x: &[Tensor]) -> Vec<ArrayType> {
     x.iter().map(|x| x.ty().clone()).collect()
 }
@@ -166,10 +166,10 @@ fn check(f: Flat<'_>, x: &[Tensor], order: usize, level: u64, at: Loc) -> Result
     check(&next, x, order - 1, level + 1, at)
 }
 
-/// Returns the derivative of `f` along constant tangents.
+/// Returns the derivative of `f` at `x` along the tangents `dx`, which are constants.
 fn directional(f: Flat<'_>, x: Vec<Var>, dx: &[Tensor], at: Loc) -> Vec<Var> {
-    // Errors of the transform have the line of the user's call; errors of `f`, which runs later, have their own
-    // lines.
+    // Call `jvp` on behalf of the user's call, so that its errors have the line of that call. `f` runs later, so its
+    // errors have their own lines.
     let (derivative, dx) =
         on_behalf("check_grads", at, || (jvp(f), dx.iter().map(constant).collect()));
     derivative((x, dx)).1
@@ -232,7 +232,7 @@ fn shift(x: &[Tensor], dx: &[Tensor], h: f64) -> Vec<Tensor> {
     x.iter().zip(dx).map(one).collect()
 }
 
-/// Returns whether two numbers agree; nan agrees with nothing.
+/// Returns whether two numbers differ by at most `tolerance`. If one of them is nan, returns false.
 fn near(x: f64, y: f64, tolerance: f64) -> bool {
     (x - y).abs() <= tolerance
 }

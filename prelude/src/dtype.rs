@@ -2,8 +2,8 @@
 
 use tapeloom_ir::Dtype;
 
-/// Returns a help text with both conversions that make the dtypes of two operands equal, and the loss of each. The
-/// conversion with the smaller loss comes first.
+/// Returns a help text with the two conversions that make the dtypes of two operands equal, and the information that
+/// each loses. The conversion that loses less comes first.
 pub(crate) fn conversions(x: Dtype, y: Dtype) -> String {
     let mut ways = [("y", y, x), ("x", x, y)];
     ways.sort_by_key(|(_, from, to)| loss(*from, *to).is_some());
@@ -14,7 +14,7 @@ pub(crate) fn conversions(x: Dtype, y: Dtype) -> String {
     format!("convert one of them: {}", ways.iter().map(way).collect::<Vec<_>>().join(", "))
 }
 
-/// Returns the loss of a conversion, if there is one.
+/// Returns a description of the information that a conversion may lose, or `None` if it is exact.
 fn loss(from: Dtype, to: Dtype) -> Option<&'static str> {
     let rounded = match to {
         Dtype::F32 => "rounds integers beyond 2^24",

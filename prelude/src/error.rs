@@ -66,7 +66,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// Prints as `Display`, so that `unwrap` and `main` show a readable message.
+/// Prints the text of `Display`, so that `unwrap` and `main` show a readable message.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

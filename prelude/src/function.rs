@@ -50,7 +50,8 @@ impl<A, B, F: Fn(A) -> B> Function<A, B, One> for F {
     }
 }
 
-/// A bound that no type satisfies.
+/// A trait that no type implements. As a bound of an impl, it lets the compiler name functions of two arguments in its
+/// message.
 #[doc(hidden)]
 pub trait Never<'a> {
     fn never<T>(&self) -> T;
@@ -62,7 +63,7 @@ impl<'a, A, B, X, Y, F: Fn(X, Y) -> B + Never<'a>> Function<A, B, Two<X, Y>> for
     }
 }
 
-/// Returns the function as a closure.
+/// Converts a [`Function`] to a closure of one argument.
 pub(crate) fn one<A, B, M>(f: impl Function<A, B, M>) -> impl Fn(A) -> B {
     move |x| f.apply(x)
 }

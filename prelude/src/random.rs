@@ -1,4 +1,4 @@
-//! Random numbers without state: keys, bits and samples.
+//! Random numbers as pure functions of keys: keys, bits and samples.
 //!
 //! A *key* is a `u64`. Every sampling function takes a key and returns the same numbers for the same key, on every
 //! machine. For other numbers, make other keys with [`split`] and [`fold_in`]. So transforms have no state to pass

@@ -1,5 +1,5 @@
-//! Functions whose number of results depends on the data. They take a fixed size: further results are dropped, and
-//! missing results are filled.
+//! Functions whose number of results depends on the data, such as `nonzero` and `unique`. They take a fixed `size`:
+//! results beyond it are dropped, and missing results are filled with a given value.
 //!
 //! The number of results is a run-time value, `x.count_nonzero()` or [`Unique::number`]. Shapes are fixed at
 //! tracing, so this number cannot be an extent.
@@ -15,8 +15,8 @@ use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Problem};
 pub struct Unique<T> {
     /// The distinct elements in ascending order, `[size]`, nan last.
     pub values: T,
-    /// The index of the first occurrence of each value among all elements in row-major order, `[size]` (i64). For
-    /// entries beyond the number of values, the index of the smallest element.
+    /// The index of the first occurrence of each value among all elements in row-major order, `[size]` (i64). Entries
+    /// beyond the number of values contain the index of the smallest element.
     pub first: T,
     /// For each element, the index of its value, in the shape of the array (i64): `values.take(inverse, 0)` is the
     /// array again, if `size` is large enough.
@@ -184,12 +184,13 @@ fn nonzero(x: Var) -> Var {
 /// Returns the indices of the first `size` true elements of a vector, padded with `fill`.
 fn places(which: Var, size: usize, fill: i64) -> Var {
     let n = which.shape()[0];
-    // Each true element has its own position in the result; writes beyond the end are dropped.
+    // The position of a true element is the number of true elements before it. False elements and those beyond `size`
+    // have a position beyond the end, and scatter drops them.
     let place = select(which, running(which) - 1, size as i64);
     full([size], fill).at(place).set(arange(n, Dtype::I64))
 }
 
-/// Returns, for each position, the number of true elements up to it.
+/// Returns, for each position, the number of true elements up to it, including the element at that position.
 fn running(which: Var) -> Var {
     which.convert(Dtype::I64).cumsum(0)
 }
@@ -240,7 +241,7 @@ fn different(x: Var, size: usize, fill: Var) -> Unique<Var> {
     let group = concat(&[zeros([1], Dtype::I64), running(changes)], 0);
     let number = group.index(-1) + 1;
     let inverse = zeros([n], Dtype::I64).at(order).set(group).reshape(shape);
-    // Writes of groups beyond the size are dropped.
+    // Groups beyond `size` have an index beyond the end of the results, and scatter drops them.
     let starts = concat(&[ones([1], Dtype::Bool), changes], 0);
     let smallest = order.index(0).broadcast_to([size]);
     let first = smallest.at(select(starts, group, size as i64)).set(order);

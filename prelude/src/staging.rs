@@ -21,28 +21,28 @@ use tapeloom_ir::trace::{
 use tapeloom_ir::{ArrayType, FuncId, Kind, Loc, Module, Problem, Type};
 
 thread_local! {
-    /// The time that this thread has spent deriving functions.
+    /// The time that this thread has spent in transforms of functions (derivatives, batches).
     static TRANSFORMING: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
-/// Returns the time that this thread has spent deriving functions, for `explain`.
+/// Returns the time that this thread has spent in transforms of functions, for `explain`.
 pub(crate) fn time_in_transforms() -> Duration {
     TRANSFORMING.get()
 }
 
-/// The name of the transform in frames of the closures of a `while_loop`.
+/// The name that frames of the closures of a `while_loop` have as their transform.
 pub(crate) const WHILE_LOOP: &str = "while_loop";
 
-/// A closure traced at its arguments.
+/// A closure that has been traced for given arguments.
 pub(crate) struct Staged {
     transform: &'static str,
     pub(crate) at: Loc,
     closed: Closed,
-    /// Per capture: whether it has been replaced by a value for each batch member.
+    /// For each capture, whether it has been replaced by an array with one value for each batch member.
     lifted: Vec<bool>,
     /// The leaves of the arguments.
     pub(crate) args: Vec<Var>,
-    /// The structures of argument and result.
+    /// The tree structures of the argument and of the result.
     form: Form,
     output: Form,
 }
@@ -63,7 +63,8 @@ pub(crate) fn stage<A: Tree<Var>, B: Tree<Var>>(
     (staged, structure, output)
 }
 
-/// Traces as [`stage`], for a closure that solves an equation: its function is never differentiated.
+/// Traces `f` as [`stage`] does, in a frame marked as a solver: the function of an equation's solver is never
+/// differentiated.
 pub(crate) fn stage_solver<A: Tree<Var>, B: Tree<Var>>(
     transform: &'static str,
     at: Loc,
@@ -76,7 +77,7 @@ pub(crate) fn stage_solver<A: Tree<Var>, B: Tree<Var>>(
     (staged, structure, output)
 }
 
-/// Runs a closure in a frame that was opened for it. Its parameters may differ from the arguments (vmap removes an
+/// Traces a closure in a frame that was opened for it. Its parameters may differ from the arguments (vmap removes an
 /// axis). If the frame was opened as a body, the closure may write to state from outside; then the caller of the
 /// function must pass its results to [`Staged::store_state`].
 pub(crate) fn stage_in<A: Tree<Var>, B: Tree<Var>>(
@@ -93,12 +94,12 @@ pub(crate) fn stage_in<A: Tree<Var>, B: Tree<Var>>(
     (Staged { transform, at, closed, lifted, args, form, output: of }, output)
 }
 
-/// Returns parameters for the given arguments.
+/// Returns one parameter for each argument, of the same type.
 pub(crate) fn like(args: &[Var], at: Loc) -> Vec<Param> {
     args.iter().map(|v| Param::like(v.handle, at)).collect()
 }
 
-/// Runs `f` on a tree of handles; returns the handles of its results and their structure.
+/// Builds a tree from handles, calls `f` with it, and returns the handles of the result and its structure.
 pub(crate) fn apply<A: Tree<Var>, B: Tree<Var>>(
     f: &dyn Fn(A) -> B,
     structure: &A::Structure,
@@ -141,12 +142,12 @@ impl Staged {
         self.closed.function
     }
 
-    /// Returns the values from outside that the closure uses.
+    /// Returns the captures of the closure: the values from outside that it uses.
     pub(crate) fn captures(&self) -> &[Handle] {
         &self.closed.captures
     }
 
-    /// Returns the values from outside that the closure uses, and the ones among them that are state.
+    /// Returns the captures of the closure, and the ones among them that are state.
     pub(crate) fn taken(&self) -> (&[Handle], &[CapturedState]) {
         (&self.closed.captures, &self.closed.held)
     }
@@ -161,7 +162,8 @@ impl Staged {
         self.closed.held.iter().filter(|held| held.written)
     }
 
-    /// Splits off the results that are new values of state, stores them, and returns the closure's own results.
+    /// Removes the new values of state from the end of `results`, stores them in the state, and returns the closure's
+    /// own results.
     pub(crate) fn store_state(&self, mut results: Vec<Handle>) -> Vec<Var> {
         let last = results.split_off(self.closed.types.len().min(results.len()));
         self.written().zip(last).for_each(|(held, value)| held.state.put(value));
@@ -178,7 +180,7 @@ impl Staged {
         self.closed.types.iter().map(array).collect()
     }
 
-    /// Returns, per result, whether it is poisoned by an error.
+    /// Returns, for each result, whether it is a placeholder after an error.
     pub(crate) fn poisoned_results(&self) -> &[bool] {
         &self.closed.poison
     }
@@ -193,8 +195,8 @@ impl Staged {
         self.args.iter().map(|v| v.ty(self.at)).collect()
     }
 
-    /// Returns a mask over the function's parameters: `args` for the arguments, true for lifted captures, false for
-    /// other captures.
+    /// Returns a mask over the function's parameters. It has the values of `args` for the arguments, true for captures
+    /// replaced by one value per batch member, and false for all other captures.
     pub(crate) fn mask(&self, args: impl IntoIterator<Item = bool>) -> Vec<bool> {
         args.into_iter().chain(self.lifted.iter().copied()).collect()
     }
@@ -204,7 +206,7 @@ impl Staged {
         self.mask(self.args.iter().map(|_| true))
     }
 
-    /// Replaces captures, where `instead` returns a replacement, by a value with one entry per batch member.
+    /// Replaces each capture for which `instead` returns a value by that value, which has one entry per batch member.
     pub(crate) fn lift_captures(&mut self, mut instead: impl FnMut(Handle) -> Option<Handle>) {
         for (capture, lifted) in self.closed.captures.iter_mut().zip(&mut self.lifted) {
             if let Some(all) = instead(*capture) {
@@ -213,7 +215,7 @@ impl Staged {
         }
     }
 
-    /// Applies a transform to the function; reports its problem and returns `None` if it fails.
+    /// Applies a transform to the traced function. If the transform fails, reports the error and returns `None`.
     pub(crate) fn derive<T>(
         &self,
         transform: impl FnOnce(&mut Module, FuncId) -> Result<T, Problem>,
@@ -243,7 +245,7 @@ impl Staged {
         self.bind(call, args, more)
     }
 
-    /// Returns the captures that are floats and not data; other captures have no derivative.
+    /// Returns the captures that may have a derivative: those that are floats and not captured data.
     pub(crate) fn floats(&self) -> Vec<Var> {
         vars(self.captures()).into_iter().filter(|v| self.is_active(*v)).collect()
     }
@@ -253,8 +255,8 @@ impl Staged {
         capture.ty(self.at).dtype.is_float() && !trace::is_data(capture.handle)
     }
 
-    /// Emits a call of a function with `args` and the captures, where the float captures are replaced by `floats`.
-    /// It serves transforms that also differentiate with respect to captures.
+    /// Emits a call of a function with `args` and the captures, in which the captures that may have a derivative are
+    /// replaced by `floats`. It is used for derivatives with respect to captures.
     pub(crate) fn call_with(&self, function: FuncId, args: &[Var], floats: &[Var]) -> Vec<Var> {
         let mut floats = floats.iter();
         let mut one = |own: Var| {
@@ -284,8 +286,8 @@ impl Staged {
         args.chain(self.closed.captures.iter().copied()).collect()
     }
 
-    /// Emits a call of `fwd`, the forward function of this function's linearization; returns the function's results and
-    /// the residuals for the linear or reverse function.
+    /// Emits a call of `fwd`, the forward function of a linearization of this closure. Returns the closure's results,
+    /// and the residuals that the linear or the reverse function takes.
     pub(crate) fn first_half(&self, fwd: FuncId, residuals: &[Residual]) -> (Vec<Var>, Vec<Var>) {
         let mut y = self.call(fwd, &self.args, [], false);
         let x: Vec<Var> = self.operands(&self.args).into_iter().map(Var::new).collect();
@@ -304,17 +306,17 @@ impl Staged {
         types.iter().map(|t| Var::poison(t.clone(), self.at)).collect()
     }
 
-    /// Returns the name and line of the transform, for messages.
+    /// Returns the name of the transform and the line of the user's call, for messages.
     pub(crate) fn context(&self) -> Context {
         Context { transform: self.transform, at: self.at }
     }
 
-    /// Returns whether all arguments are floats; reports the paths of the others.
+    /// Checks that all arguments are floats. Otherwise reports the path of each that is not, and returns false.
     pub(crate) fn require_floats(&self) -> bool {
         require_floats(self.context(), Side::Argument, &self.form, &self.args)
     }
 
-    /// Returns whether all results are floats; reports the paths of the others.
+    /// Checks that all results are floats. Otherwise reports the path of each that is not, and returns false.
     pub(crate) fn require_float_results(&self) -> bool {
         let types = self.result_types();
         let leaf = |i: usize| (types[i].clone(), self.result_born(i), self.closed.poison[i]);
@@ -330,7 +332,7 @@ pub(crate) enum Side {
 }
 
 impl Side {
-    /// Returns the first segment of paths on this side.
+    /// Returns the first segment of the paths of leaves on this side: `argument` or `result`.
     pub(crate) fn root(self) -> &'static str {
         match self {
             Side::Argument => "argument",
@@ -358,7 +360,7 @@ impl Side {
     }
 }
 
-/// Returns whether all leaves are floats; reports the paths of the others.
+/// Checks that all leaves are floats. Otherwise reports the path of each that is not, and returns false.
 pub(crate) fn require_floats(context: Context, side: Side, form: &Form, leaves: &[Var]) -> bool {
     let leaf = |i: usize| {
         let v = leaves[i];
@@ -384,8 +386,8 @@ pub(crate) fn float_types(
     }
 }
 
-/// Returns whether `n` leaves are floats; reports the paths of the others. `leaf` returns the type of a leaf, its
-/// line, and whether it is poisoned, in which case nothing is reported.
+/// Checks that `n` leaves are floats. Otherwise reports the path of each that is not, and returns false. `leaf` returns
+/// the type of a leaf, its line, and whether it is a placeholder after an error. Nothing is reported for placeholders.
 fn all_floats(
     context: Context,
     side: Side,
@@ -409,7 +411,7 @@ fn all_floats(
     ok
 }
 
-/// Returns the array type of a user's value.
+/// Returns the type of a value of the user, which is always an array.
 pub(crate) fn array(ty: &Type) -> ArrayType {
     ty.as_array().cloned().unwrap_or(ArrayType::new(tapeloom_ir::Dtype::F64, []))
 }

@@ -163,8 +163,9 @@ pub trait IntoVar {
     #[doc(hidden)]
     fn into_var(self, dtype: Dtype, at: Loc) -> Var;
 
-    /// Converts to the other operand of an operation on `x`; a number gets the dtype of `x`. If `x` is poisoned by an
-    /// error, its dtype is a guess, so a number gets its default dtype instead, and causes no further errors.
+    /// Converts a value to the second operand of an operation on `x`. A number gets the dtype of `x`. If `x` is a
+    /// placeholder after an error, its dtype is a guess; then a number gets its default dtype, so that it causes no
+    /// further errors.
     #[doc(hidden)]
     fn beside(self, x: Var, at: Loc) -> Var
     where
@@ -183,7 +184,7 @@ pub trait IntoVar {
     fn default_dtype(&self) -> Dtype;
 }
 
-/// Converts two operands; a number gets the dtype of the other operand.
+/// Converts two operands to `Var`s. A number gets the dtype of the other operand.
 pub(crate) fn pair(x: impl IntoVar, y: impl IntoVar, at: Loc) -> (Var, Var) {
     let dtype = x.firm_dtype(at).or(y.firm_dtype(at)).unwrap_or(x.default_dtype());
     (x.into_var(dtype, at), y.into_var(dtype, at))
@@ -269,7 +270,7 @@ macro_rules! number {
 number! {
     f64, Dtype::F64, |x, dtype| {
         let l = Literal::of(dtype, x);
-        // Floats are rounded, but a finite number must not become infinite.
+        // A number may be rounded to the float dtype, but a finite number must not become infinite.
         let rounded = dtype.is_float() && l.to_f64().is_infinite() == x.is_infinite();
         (rounded || l.to_f64() == x).then_some(l)
     };
@@ -286,7 +287,8 @@ number! {
 
 /// Reports that `number` is not representable in `dtype`, and returns a placeholder.
 fn misfit(number: &str, dtype: Dtype, at: Loc) -> Var {
-    // The suggested dtype: if the kind of number is right, only the width is wrong.
+    // The dtype that the message suggests. If number and array are of the same kind (integers or floats), a wider dtype
+    // of this kind suffices.
     let (wider, or) = match number.parse::<i128>() {
         Ok(n) if dtype.is_integer() && n > i64::MAX.into() => (Dtype::U64, String::new()),
         Ok(_) if dtype.is_integer() => (Dtype::I64, String::new()),
@@ -309,8 +311,8 @@ thread_local! {
     static OUTER: Cell<Loc> = const { Cell::new(None) };
 }
 
-/// Returns the user's line: that of the composite operation that is running, or else the caller of the function
-/// marked `#[track_caller]` that calls this one.
+/// Returns the user's line, for messages. If a composite operation is running, this is the line of its call. Otherwise
+/// it is the line that called the `#[track_caller]` function from which `caller` is called.
 #[track_caller]
 pub(crate) fn caller() -> Loc {
     let here = std::panic::Location::caller();
@@ -323,8 +325,8 @@ fn is_own(at: &std::panic::Location<'_>) -> bool {
     at.file().starts_with(folder)
 }
 
-/// Runs a composite operation, written with `Var`'s own methods. Errors inside are reported at the user's line
-/// `at`, as errors in `name`. `body` must call the user's code through [`users_code`] only.
+/// Runs `body`, a composite operation that is written with `Var`'s public methods. Errors inside are reported at the
+/// user's line `at`, as errors of the operation `name`. `body` must call the user's code through [`users_code`] only.
 pub(crate) fn on_behalf<T>(name: &'static str, at: Loc, body: impl FnOnce() -> T) -> T {
     let at = if planted(Fault::LibraryPlace) { None } else { at };
     restored(&LINE, at, || trace::within(name, body))
@@ -336,12 +338,13 @@ pub(crate) fn for_either<T>(at: Loc, body: impl FnOnce() -> T) -> T {
     restored(&OUTER, at, body)
 }
 
-/// Runs a closure of the user inside a composite operation; errors have the closure's own lines.
+/// Runs a closure of the user inside a composite operation. Errors in the closure are reported at the closure's own
+/// lines.
 pub(crate) fn users_code<T>(body: impl FnOnce() -> T) -> T {
     restored(&LINE, None, || trace::outside(body))
 }
 
-/// Runs `body` with `line` in `place`, then restores the previous line.
+/// Stores `line` in `place` while `body` runs, and restores the previous line afterwards.
 fn restored<T>(place: &'static LocalKey<Cell<Loc>>, line: Loc, body: impl FnOnce() -> T) -> T {
     /// Restores the line even if the body panics.
     struct Restore(&'static LocalKey<Cell<Loc>>, Loc);

@@ -32,12 +32,12 @@ pub fn derive_tree(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     expand(&input).unwrap_or_else(Error::into_compile_error).into()
 }
 
-/// The description of one field for the generated code.
+/// The data about one field of the struct from which its part of the generated code is made.
 struct Part {
     member: Member,
-    /// The name of the field in the structure.
+    /// The name of the field in the generated `Structure` type.
     name: Ident,
-    /// The segment of the field in paths.
+    /// The segment that leads to the field in paths of leaves: a dot and the name of the field.
     segment: String,
     ty: TokenStream,
     kind: Holds,
@@ -83,7 +83,7 @@ fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
             GenericParam::Lifetime(_) => None,
         })
         .collect();
-    // Impls need the bounds without the defaults.
+    // The generics of an impl repeat the bounds of parameters, but may not contain their defaults.
     let others: Vec<TokenStream> = others
         .iter()
         .map(|p| match p {
@@ -144,8 +144,8 @@ fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
         let (member, tree) = (&p.member, tree(p));
         quote!(#tree::leaves(&self.#member, visit);)
     });
-    // Generates the body of `from_leaves`, and for leaves of another type that of `with_leaves`: a constructor that
-    // calls `from_leaves` of each field's type.
+    // Generates a constructor that calls `from_leaves` of each field's type. It is the body of `from_leaves`, and, for
+    // leaves of another type, of `with_leaves`.
     let build = |to: TokenStream| {
         let fields = parts.iter().map(|p| {
             let (name, member, ty) = (&p.name, &p.member, with_leaf(&p.ty, &to));
@@ -274,13 +274,13 @@ fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
     })
 }
 
-/// Returns the name of the leaf parameter.
+/// Returns the name of the struct's first type parameter, which is the type of its leaves.
 fn input_leaf(input: &DeriveInput) -> Ident {
     input.generics.type_params().next().map_or(input.ident.clone(), |t| t.ident.clone())
 }
 
-/// Returns the fields, and an error for each field that holds no arrays and is not marked as static. For such a
-/// field, code is generated as if it were marked, so that the compiler reports no further errors.
+/// Returns the fields of a struct, and an error for each field that contains no leaf type and is not marked as static.
+/// For such a field, code is generated as if it were marked, so that the compiler reports no further errors.
 fn parts(fields: &Fields, leaf: &Ident) -> Result<(Vec<Part>, Vec<TokenStream>), Error> {
     let mut unmarked = Vec::new();
     let part = |(i, field): (usize, &Field)| {
@@ -316,7 +316,7 @@ fn is_unit(field: &Field) -> bool {
     matches!(&field.ty, syn::Type::Tuple(t) if t.elems.is_empty())
 }
 
-/// Returns how a static field is compared.
+/// Returns the kind of a static field: compared by bits if its type contains floats, else by `Eq`.
 fn static_kind(ty: &TokenStream) -> Holds {
     if mentions(ty, &["f32", "f64"]) { Holds::Floats } else { Holds::Equal }
 }
@@ -325,7 +325,7 @@ fn static_kind(ty: &TokenStream) -> Holds {
 fn holds(field: &Field, ty: &TokenStream) -> Result<Holds, Error> {
     let mut kind = Holds::Arrays;
     for attribute in field.attrs.iter().filter(|a| a.path().is_ident("tree")) {
-        // `static` is a keyword, so this is compared as text.
+        // `static` is a keyword, which does not parse as a path, so compare the tokens as text.
         let text = attribute.meta.require_list()?.tokens.to_string().replace(' ', "");
         kind = match text.as_str() {
             "static" => static_kind(ty),
@@ -339,7 +339,7 @@ fn holds(field: &Field, ty: &TokenStream) -> Result<Holds, Error> {
     Ok(kind)
 }
 
-/// Returns whether one of the names is among the tokens of a type.
+/// Returns whether the tokens of a type contain one of the given identifiers.
 fn mentions(ty: &TokenStream, names: &[&str]) -> bool {
     ty.clone().into_iter().any(|token| match token {
         TokenTree::Ident(ident) => names.iter().any(|name| ident == name),

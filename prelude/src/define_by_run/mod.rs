@@ -113,7 +113,7 @@ fn recorded_vjp_at<A: Tree<Var>, B: Tree<Var>>(
     (y, Box::new(move |ct| rebuild(&structure, back.pull(Flat::of(&ct)), at)))
 }
 
-/// Returns the name and line of the transform, for messages.
+/// Returns the name of the transform and the line of the user's call, for messages.
 fn context(at: Loc) -> Context {
     Context { transform: "recorded_vjp", at }
 }
@@ -142,7 +142,7 @@ impl Back {
         Back { at, arg_types, output, types, pullback, ok }
     }
 
-    /// Computes the cotangents of the arguments from those of the results.
+    /// Computes the cotangents of the arguments from the cotangents `ct` of the results.
     fn pull(&self, ct: Flat) -> Vec<Var> {
         let at = self.at;
         let ct = same_types(context(at), &self.output, "cotangent", ct, &self.types);

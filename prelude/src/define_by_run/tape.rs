@@ -15,11 +15,11 @@ use tapeloom_ir::trace::{self, Context, Diagnostic, Handle, Note, Recorded, Trac
 use tapeloom_ir::{ArrayType, Kind, Loc, Problem, Tensor};
 use tapeloom_transforms::Transforms;
 
-/// The kind of a tape that can be pulled back any number of times.
+/// Marks a tape whose reverse pass can run any number of times.
 #[derive(Debug)]
 pub enum Persistent {}
 
-/// The kind of a tape that is pulled back once, by value.
+/// Marks a tape whose reverse pass runs once and consumes the tape.
 #[derive(Debug)]
 pub enum Ephemeral {}
 
@@ -31,7 +31,8 @@ pub struct Tape<A: Tree<Var>, B: Tree<Var>, K = Persistent> {
     structure: A::Structure,
     output: B::Structure,
     at: Loc,
-    /// Trees of `Var` are not `Send`, but a tape contains none.
+    /// A tape contains no values of `A` and `B`. The type is that of a function, so that a tape is `Send` although
+    /// trees of `Var` are not.
     kind: PhantomData<fn(A, K) -> B>,
 }
 
@@ -66,8 +67,8 @@ pub fn record<A: Tree<Var>, B: Tree<Var>, M>(
     recorded(&one(f), &args, None, caller())
 }
 
-/// Records as [`record`], with a budget of `bytes` for values and operations while the closure runs. An operation
-/// that exceeds the budget is an error at its line, and nothing after it is computed. If the results of an
+/// Records a closure as [`record`] does, with a budget of `bytes` for values and operations while the closure runs. An
+/// operation that exceeds the budget is an error at its line, and nothing after it is computed. If the results of an
 /// operation do not fit, the operation does not start. If the records of a loop do not fit, the loop ends with the
 /// iteration that exceeds the budget. An operation on scalars takes about 130 bytes, 16 of which are its value.
 ///
@@ -151,7 +152,7 @@ impl<A: Tree<Var>, B: Tree<Var>, K> Tape<A, B, K> {
     /// Returns the result of the closure.
     pub fn value(&self) -> B::With<Tensor> {
         let mut leaves = self.recorded.outputs().iter().cloned();
-        // There is one output for each leaf of the structure.
+        // The recording has one output for each leaf of the structure, so nan is never used.
         B::with_leaves(&self.output, &mut || leaves.next().unwrap_or(Tensor::from(f64::NAN)))
     }
 
@@ -206,7 +207,7 @@ impl<A: Tree<Var>, B: Tree<Var>, K> Tape<A, B, K> {
         Compiled::of((form, self.recorded.arg_types()), traced, self.at)
     }
 
-    /// Returns the leaves of cotangents, after checking that they match the results.
+    /// Checks that cotangents match the results in structure and types, and returns their leaves.
     fn cotangents(&self, given: &dyn Args<B>) -> Result<Vec<Tensor>, Error> {
         let argument = Form::of::<A>(&self.structure);
         let forms = [Form::of::<B>(&self.output), Form::of::<B>(&given.structure())];
@@ -216,7 +217,8 @@ impl<A: Tree<Var>, B: Tree<Var>, K> Tape<A, B, K> {
     }
 }
 
-/// Applies a recorded path to arguments. `form` is the form of the recorded arguments.
+/// Emits the recorded operations for new arguments, and returns their results. `form` is the form of the recorded
+/// arguments.
 fn applied(recorded: &Recorded, form: &Form, args: Flat, at: Loc) -> Vec<Var> {
     let poison = || recorded.outputs().iter().map(|y| Var::poison(y.ty().clone(), at)).collect();
     if args.form != *form {
@@ -255,7 +257,7 @@ fn applied(recorded: &Recorded, form: &Form, args: Flat, at: Loc) -> Vec<Var> {
             trace::record(problem, &[], at);
             return poison();
         }
-        // Outside a trace nothing can be computed; any use of the poison reports that.
+        // Outside a trace nothing can be emitted. Any use of the placeholders reports that.
         None => return poison(),
     };
     let data = recorded.tensors().iter().map(|t| constant(t));
@@ -305,7 +307,8 @@ impl<A: Tree<Var>, B: Tree<Var>> Tape<A, B, Persistent> {
         tree::<A>(&self.structure, found)
     }
 
-    /// Returns the same tape, to be pulled back once: the pull consumes it, so a second one does not compile.
+    /// Returns the same tape with a reverse pass that runs only once: `pull` then consumes the tape, so that a second
+    /// call does not compile.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -341,7 +344,7 @@ impl<A: Tree<Var>, B: Tree<Var>> Tape<A, B, Ephemeral> {
     }
 }
 
-/// Returns the error for an argument whose type differs from that of the recorded one.
+/// Returns the error for an argument whose type differs from that of the recorded argument.
 fn wrong_argument(path: &str, want: &ArrayType, got: &ArrayType) -> Problem {
     let kind = if got.dtype == want.dtype { Kind::Shape } else { Kind::Dtype };
     Problem::new(

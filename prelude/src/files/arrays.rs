@@ -1,4 +1,4 @@
-//! `Arrays`: named tensors, the content of a file; and how they fit a tree.
+//! `Arrays`: named tensors, the content of a file, and their conversion from and to a tree.
 
 use super::in_file;
 use crate::tree::{Leaf, Tree, leaf_paths};
@@ -9,13 +9,14 @@ use std::path::Path;
 use tapeloom_ir::trace::{Diagnostic, Note};
 use tapeloom_ir::{ArrayType, Kind, Loc, Problem, Tensor, closest_name};
 
-/// The name of a tensor that is saved alone, whose path is empty.
+/// The name in a file of a tensor that is the whole tree and therefore has an empty path.
 const ALONE: &str = "tensor";
 
 /// The largest number of differences that an error lists.
 const SHOWN: usize = 20;
 
-/// The longest name, in bytes, for which a similar one is searched: the time of a search grows with its square.
+/// The longest name, in bytes, for which a similar name is searched. The time of a search grows with the square of the
+/// length.
 const LONGEST: usize = 200;
 
 /// A leaf with a shape and a dtype: a [`Tensor`], a reference to one, or an [`ArrayType`].
@@ -137,8 +138,8 @@ impl Arrays {
         Arrays { arrays: self.arrays.iter().filter_map(part).collect(), ..self.clone() }
     }
 
-    /// Returns the arrays with the names that `rename` returns; those with `None` are left out. If several get one
-    /// name, the last one in alphabetical order of the old names stays.
+    /// Returns the arrays under the names that `rename` returns. If it returns `None`, the array is left out. If
+    /// several arrays get the same name, the last of them in alphabetical order of the old names stays.
     ///
     /// ```
     /// use tapeloom::{files::Arrays, prelude::*};
@@ -177,11 +178,12 @@ impl Arrays {
         Ok(A::with_leaves(&structure, &mut || tensors.next().unwrap_or_else(Tensor::stand_in)))
     }
 
-    /// Returns the tensors of the given names and types.
+    /// Returns the tensors with the given names, in the order of the names. Returns an error if a name is missing, if
+    /// there are further arrays, or if a type differs from that in `types`.
     fn fit(&self, names: Vec<String>, types: &[ArrayType], at: Loc) -> Result<Vec<Tensor>, Error> {
         let expected: BTreeSet<&String> = names.iter().collect();
         let mut more = self.arrays.keys().filter(|name| !expected.contains(name)).peekable();
-        // Role, text, and the name if it is missing.
+        // One entry per difference: its kind, its text, and the name of the array if it is missing.
         let mut wrong: Vec<(&str, String, Option<&str>)> = Vec::new();
         let mut tensors = Vec::new();
         for (name, ty) in names.iter().zip(types) {
@@ -200,7 +202,7 @@ impl Arrays {
         let more: Vec<&String> = more.collect();
         let all = wrong.len() + more.len();
         wrong.truncate(SHOWN);
-        // Similar names are searched among those that fit nowhere.
+        // For a missing name, search a similar one among the unexpected arrays.
         for (_, text, missing) in &mut wrong {
             if let Some(known) = missing.and_then(|name| similar(name, more.iter().copied())) {
                 *text += &format!("; did you mean `{known}`?");
@@ -228,7 +230,7 @@ impl Arrays {
         Err(Error::from_diagnostics(vec![diagnostic]))
     }
 
-    /// Puts the name of the file in front of a message, if there is one.
+    /// If the arrays were read from a file, puts the name of the file in front of a message.
     fn named(&self, problem: Problem) -> Problem {
         match &self.file {
             Some(file) => in_file(Path::new(file), problem),
@@ -237,7 +239,7 @@ impl Arrays {
     }
 }
 
-/// Returns the names of leaves: their paths, without the dot in front.
+/// Returns the names of leaves in a file: their paths without a leading dot, or `tensor` for an empty path.
 fn names(paths: Vec<String>) -> Vec<String> {
     let name = |path: String| match path.strip_prefix('.').unwrap_or(&path) {
         "" => ALONE.to_owned(),
@@ -246,7 +248,8 @@ fn names(paths: Vec<String>) -> Vec<String> {
     paths.into_iter().map(name).collect()
 }
 
-/// Returns the most similar one of the known names with the same indices: the same layer by another name.
+/// Returns the known name that is most similar to `name`. Only names with the same digits are considered, so that an
+/// index of a layer is not taken for that of another layer.
 fn similar<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> Option<&'a str> {
     let digits = |name: &'_ str| name.bytes().filter(u8::is_ascii_digit).collect::<Vec<u8>>();
     let indices = digits(name);
@@ -255,7 +258,7 @@ fn similar<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> Option<&'
     if name.len() <= LONGEST { closest_name(name, known) } else { None }
 }
 
-/// Lists the first names for a message.
+/// Returns the first eight names and the number of further ones, for a message.
 fn listed<'a>(names: impl ExactSizeIterator<Item = &'a String>) -> String {
     let n = names.len();
     let first: Vec<String> = names.take(8).map(|name| format!("`{name}`")).collect();

@@ -26,12 +26,12 @@ pub(super) enum Stored {
 pub(super) struct Layout {
     pub(super) stored: Stored,
     pub(super) big_endian: bool,
-    /// The first axis is the innermost one.
+    /// Whether the elements are in Fortran order, in which the first axis is contiguous.
     pub(super) fortran: bool,
 }
 
 impl Stored {
-    /// Returns the number of bytes of an element.
+    /// Returns the number of bytes of an element in the file.
     pub(super) fn bytes(self) -> usize {
         match self {
             Stored::Bool | Stored::I8 | Stored::U8 => 1,
@@ -41,7 +41,7 @@ impl Stored {
         }
     }
 
-    /// Returns the dtype of the tensor, which holds every value of this one.
+    /// Returns the dtype of the loaded tensor, in which every value of this dtype is representable.
     fn dtype(self) -> Dtype {
         match self {
             Stored::Bool => Dtype::Bool,
@@ -54,7 +54,8 @@ impl Stored {
         }
     }
 
-    /// Returns the tensor's element with the value of a narrower one, given in little-endian order.
+    /// Converts an 8-bit or 16-bit element, given in little-endian order, to the bytes of the tensor's 32-bit element
+    /// with the same value.
     fn widened(self, element: [u8; 2]) -> [u8; 4] {
         let [low, _] = element;
         match self {
@@ -76,16 +77,17 @@ fn half(bits: u16) -> f32 {
     let bits = u32::from(bits);
     let (sign, exponent, fraction) = (bits >> 15 << 31, bits >> 10 & 0x1f, bits & 0x3ff);
     match exponent {
-        // Subnormal: the fraction times 2^-24, which is exact in f32.
+        // For zero and subnormal numbers, the absolute value is the fraction times 2^-24, which is exact in f32.
         0 => f32::from_bits(sign | (fraction as f32 * 2f32.powi(-24)).to_bits()),
         // Infinity and nan.
         0x1f => f32::from_bits(sign | 0x7f80_0000 | fraction << 13),
-        // The exponents are biased by 15 and 127.
+        // The exponent of a float16 is biased by 15, that of an f32 by 127, so add 112.
         _ => f32::from_bits(sign | (exponent + 112) << 23 | fraction << 13),
     }
 }
 
-/// Returns the tensor of these bytes. Their number is compared with the shape before memory is allocated.
+/// Returns the tensor whose elements are stored in `bytes`. The number of bytes is compared with the shape before
+/// memory is allocated, because a damaged file may have any shape.
 pub(super) fn tensor(shape: &[usize], layout: Layout, bytes: &[u8]) -> Result<Tensor, Problem> {
     let Layout { stored, big_endian, fortran } = layout;
     let size = stored.bytes();
@@ -127,7 +129,8 @@ pub(super) fn tensor(shape: &[usize], layout: Layout, bytes: &[u8]) -> Result<Te
     tensor.map_err(|p| if p.kind == Kind::TooLarge { no_memory(&ty) } else { damaged(p.message) })
 }
 
-/// Calls `visit` with the position in Fortran order of each element, in row-major order.
+/// Visits the elements of a shape in row-major order, and calls `visit` with the position of each element in Fortran
+/// order.
 fn in_row_major_order(shape: &[usize], mut visit: impl FnMut(usize)) {
     let elements: usize = shape.iter().product();
     let strides: Vec<usize> = (0..shape.len()).map(|k| shape[..k].iter().product()).collect();

@@ -16,7 +16,7 @@ const MAGIC: &[u8] = b"\x93NUMPY";
 /// The longest header that is parsed, in bytes, as in numpy.
 const LONGEST: usize = 10_000;
 
-/// The deepest nesting of brackets in a header that is parsed. The header of numbers has one in the other.
+/// The deepest nesting of brackets in a header that is parsed. Headers of supported files have a depth of 2.
 const DEEPEST: usize = 8;
 
 /// Saves a tensor as a `.npy` file, which `numpy.load` reads.
@@ -74,7 +74,7 @@ pub fn from_npy(bytes: &[u8]) -> Result<Tensor, Problem> {
     elements::tensor(&shape, layout, data)
 }
 
-/// Returns the header and the elements.
+/// Splits a `.npy` file into its header and the bytes of its elements.
 fn parts(bytes: &[u8]) -> Result<(&str, &[u8]), Problem> {
     let no = |why: &str| damaged(format!("no file of numpy: {why}"));
     let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| no("it begins otherwise"))?;
@@ -99,9 +99,9 @@ fn parts(bytes: &[u8]) -> Result<(&str, &[u8]), Problem> {
     Ok((header, data))
 }
 
-/// Returns layout and shape that a header describes.
+/// Parses a header. Returns the layout of the elements and the shape.
 fn described(header: &str) -> Result<(Layout, Vec<usize>), Problem> {
-    // The parser is recursive.
+    // The parser is recursive, so reject deep nesting first: it would overflow the stack.
     let mut depth = 0_usize;
     for sign in header.chars() {
         match sign {
@@ -140,7 +140,7 @@ fn described(header: &str) -> Result<(Layout, Vec<usize>), Problem> {
     Ok((Layout { stored, big_endian, fortran }, shape))
 }
 
-/// Returns the beginning of a text for a message.
+/// Returns the beginning of a text, for quoting it in a message.
 fn shown(text: &str) -> String {
     let text = text.trim_end();
     let short: String = text.chars().take(100).filter(|c| !c.is_control()).collect();
@@ -185,12 +185,13 @@ pub fn to_npy(tensor: &Tensor) -> Vec<u8> {
         Dtype::F32 => "<f4",
         Dtype::F64 => "<f8",
     };
-    // A tuple of one extent has a comma behind it.
+    // Write a comma after each extent, because a Python tuple of one element needs it.
     let shape: Vec<String> = tensor.shape().iter().map(|n| format!("{n},")).collect();
     let mut header =
         format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({}), }}", shape.join(" "));
-    // The elements begin at a multiple of 64 bytes; the header ends with a line feed. Version 1.0 has two bytes for
-    // the length of the header, which shapes of thousands of axes exceed.
+    // The format requires that the elements begin at a multiple of 64 bytes and that the header ends with a line feed.
+    // Version 1.0 has two bytes for the length of the header. Shapes of thousands of axes need version 2.0, which has
+    // four.
     let (version, before) = if header.len() < 0xff00 { (1_u8, 10) } else { (2, 12) };
     let length = (before + header.len() + 1).next_multiple_of(64) - before;
     header += &" ".repeat(length - header.len() - 1);

@@ -107,11 +107,12 @@ impl Arrays {
             let member = archive.get_entry(entry.wayfinder()).map_err(no)?;
             members.push((name.to_owned(), entry.compression_method(), member));
         }
-        // The directory may list fewer or more members than the archive says.
+        // In a damaged archive, the directory may list fewer or more members than the end record counts.
         if members.len() as u64 != archive.entries_hint() {
             return Err(damaged("the archive has another number of members than it says"));
         }
-        // Members that share bytes would need more memory than the file has bytes.
+        // If members shared bytes, a small file could decompress to an unlimited number of bytes, so overlaps are an
+        // error.
         let mut ranges: Vec<(u64, u64)> =
             members.iter().map(|(_, _, member)| member.compressed_data_range()).collect();
         ranges.sort_unstable();
@@ -125,8 +126,8 @@ impl Arrays {
             };
             let in_member = |why: String| damaged(format!("`{name}`: {why}"));
             let mut content = Vec::new();
-            // The verifying reader compares size and checksum. Memory grows as bytes arrive, at most about a
-            // thousand for each compressed one.
+            // The verifying reader compares size and checksum. The buffer grows as bytes are decompressed and not by
+            // the size in the header, which may be wrong. A compressed byte gives at most about a thousand bytes.
             let read = match method {
                 CompressionMethod::STORE => {
                     member.verifying_reader(member.data()).read_to_end(&mut content)
@@ -161,10 +162,10 @@ impl Arrays {
     }
 }
 
-/// Adds a member; returns `None` if the format does not allow its name.
+/// Adds a member to an archive. Returns `None` if the format does not allow its name.
 fn add(archive: &mut ZipArchiveWriter<Vec<u8>>, name: &str, content: &[u8]) -> Option<()> {
-    // The crate changes names that look like other places (`..`, a backslash), unless they are given as bytes; and
-    // bytes are read as ASCII.
+    // The crate rewrites names that contain `..` or a backslash, unless they are given as bytes. Bytes must be ASCII,
+    // so another name is accepted only if the crate does not rewrite it.
     let path = if name.is_ascii() {
         EntryPath::verbatim(name.as_bytes())
     } else if ZipFilePath::from_str(name).as_str() == name {

@@ -1,4 +1,4 @@
-//! Whole files: read within their size, replaced at once.
+//! Reading of a whole file, and replacement of a whole file in one step.
 
 use super::in_file;
 use crate::Error;
@@ -53,7 +53,7 @@ fn replaced(path: &Path, bytes: &[u8]) -> io::Result<()> {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         Some(_) | None => Path::new("."),
     };
-    // A symbolic link is followed: its target is replaced, not the link.
+    // If the path is a symbolic link, replace its target, so that the link remains.
     if let Ok(target) = std::fs::read_link(path) {
         return replaced(&folder.join(target), bytes);
     }
@@ -70,18 +70,19 @@ fn replaced(path: &Path, bytes: &[u8]) -> io::Result<()> {
         std::fs::rename(&part, path)
     })();
     if written.is_err() {
-        // The first error is the one to report.
+        // Ignore an error of the removal: the error of the write is reported.
         let _ = std::fs::remove_file(&part);
     }
     written?;
-    // The rename itself reaches the device with the folder. Systems that cannot open folders flush it on their own.
+    // Flush the folder, too, because the rename is stored there. Systems that cannot open folders flush them by
+    // themselves.
     if let Ok(folder) = File::open(folder) {
         let _ = folder.sync_all();
     }
     Ok(())
 }
 
-/// Creates an unfinished file of a new name, and locks it until it is closed.
+/// Creates a temporary file with a new name in the folder, and locks it until it is closed.
 fn unfinished(folder: &Path, prefix: &str) -> io::Result<(PathBuf, File)> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     loop {
@@ -92,16 +93,17 @@ fn unfinished(folder: &Path, prefix: &str) -> io::Result<(PathBuf, File)> {
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => continue,
             Err(e) => return Err(e),
         };
-        // A file system without locks is no reason not to save.
+        // If the file system has no locks, continue without one.
         let locked = file.lock().is_ok();
-        // Between creation and lock, another process may have removed the file as one of a killed process.
+        // Between creation and lock, another process may have removed the file, taking it for a file of a killed
+        // process.
         if !locked || part.exists() {
             return Ok((part, file));
         }
     }
 }
 
-/// Removes unfinished files of processes that were killed: those that nobody has locked.
+/// Removes temporary files that processes left when they were killed. These are the files that no process has locked.
 fn remove_unfinished(folder: &Path, prefix: &str) {
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
@@ -119,13 +121,13 @@ fn remove_unfinished(folder: &Path, prefix: &str) {
     }
 }
 
-/// Returns the content of a file.
+/// Reads a regular file, at most up to the size that it has when it is opened.
 #[cfg(any(feature = "safetensors", feature = "npy"))]
 pub(super) fn read(path: &Path) -> Result<Vec<u8>, Problem> {
     let whole = || -> io::Result<Vec<u8>> {
         let file = File::open(path)?;
         let metadata = file.metadata()?;
-        // Pipes and devices have no size, and may have no end.
+        // Pipes and devices have no size, and reading them may never end.
         if !metadata.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
         }
@@ -139,7 +141,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, Problem> {
     whole().map_err(|e| failed(path, "cannot be read", &e, "correct the path"))
 }
 
-/// Returns the problem of an access that failed; `missing` is the help if there is no such file or folder.
+/// Returns the error for a failed access to a file. `missing` is its help text if the file or folder does not exist.
 fn failed(path: &Path, what: &str, error: &io::Error, missing: &str) -> Problem {
     let help = match error.kind() {
         io::ErrorKind::NotFound => missing,

@@ -112,8 +112,8 @@ impl Arrays {
     /// # Errors
     /// [`Kind::File`] if the bytes are damaged, or have a dtype that is not supported.
     pub fn from_safetensors(bytes: &[u8]) -> Result<Arrays, Problem> {
-        // Not `SafeTensors::deserialize`: it adds sizes that it has not yet compared with the number of bytes, which
-        // overflows.
+        // Parse the header here instead of by `SafeTensors::deserialize`, which adds sizes before it compares them with
+        // the number of bytes, and so overflows on damaged files.
         let no = |why: &str| damaged(format!("no safetensors file: {why}"));
         let (size, rest) = bytes.split_first_chunk().ok_or_else(|| no("fewer than 8 bytes"))?;
         let size = usize::try_from(u64::from_le_bytes(*size)).unwrap_or(usize::MAX);
@@ -144,8 +144,9 @@ impl Arrays {
             let message = format!("no array of a safetensors file may have the name `{RESERVED}`");
             return Err(Problem::new(Kind::File, message, "give it another name"));
         }
-        // The crate's own writer takes the metadata in a map of random order, so that equal arrays would give
-        // different files. As that writer does, tensors of the widest dtype come first, so that all are aligned.
+        // The writer of the crate is not used, because it takes the metadata in a map of random order, and equal arrays
+        // would give different files. As in that writer, tensors of the widest dtype come first, so that all tensors
+        // are aligned.
         let mut order: Vec<(&String, &Tensor)> = self.arrays.iter().collect();
         order.sort_by_key(|(_, tensor)| Reverse(tensor.dtype().bytes()));
         let json = |e: serde_json::Error| Problem::internal(e.to_string());
@@ -171,7 +172,7 @@ impl Arrays {
     }
 }
 
-/// Returns the dtype in the file.
+/// Returns the format's name for a dtype.
 fn written(dtype: Dtype) -> ::safetensors::Dtype {
     match dtype {
         Dtype::Bool => ::safetensors::Dtype::BOOL,
@@ -184,7 +185,7 @@ fn written(dtype: Dtype) -> ::safetensors::Dtype {
     }
 }
 
-/// Returns the dtype of elements in the file, if it is supported.
+/// Returns the dtype of the elements of the array `name` in a file, or an error if this dtype is not supported.
 fn stored(name: &str, dtype: ::safetensors::Dtype) -> Result<Stored, Problem> {
     use ::safetensors::Dtype as D;
     Ok(match dtype {

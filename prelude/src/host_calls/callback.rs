@@ -7,7 +7,7 @@ use tapeloom_ir::prim::Callback;
 use tapeloom_ir::trace;
 use tapeloom_ir::{Answer, ArrayType, Batch, Failure, Host, Loc, Problem, Tensor};
 
-/// Calls a Rust function when the program runs; returns its result. The function must be pure, and its result must
+/// Calls a Rust function when the program runs, and returns its result. The function must be pure, and its result must
 /// have the declared types.
 ///
 /// `result` is a tree with an [`ArrayType`] for each array; `f` returns the same tree of tensors, and `callback`
@@ -55,7 +55,7 @@ pub fn callback<A: Tree<Var>, R: Tree<ArrayType>>(
     emit(Host::new(name, one, None), &x, &result, caller())
 }
 
-/// Calls a Rust function as [`callback`], with a separate function for a batch: `batch(n, x)` gets n members at
+/// Calls a Rust function as [`callback`] does. Under `vmap`, `batch(n, x)` is called instead: it gets all n members at
 /// once, stacked along axis 0 of each array, and returns its results in the same layout.
 ///
 /// ```
@@ -84,12 +84,12 @@ pub fn callback_batched<A: Tree<Var>, R: Tree<ArrayType>>(
     emit(Host::new(name, one, Some(batch)), &x, &result, caller())
 }
 
-/// Returns the leaves of a result.
+/// Returns the leaves of the result of a Rust function.
 fn leaves<R: Tree<ArrayType>>(y: R::With<Tensor>) -> Answer {
     Ok(flatten(&y).1)
 }
 
-/// Builds the argument of a Rust function.
+/// Builds the tree that is passed to a Rust function, from its leaves.
 pub(super) fn tree<A: Tree<Var>>(
     structure: &A::Structure,
     leaves: &[Tensor],

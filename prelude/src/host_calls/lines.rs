@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use tapeloom_ir::{Lane, Loc, Tensor};
 
-/// Returns the printed text, one line per array.
+/// Returns the text that `debug_print` prints, with an entry for each array.
 pub(super) fn lines(paths: &[String], lane: Lane, x: &[Tensor], at: Loc) -> String {
     let mut text = String::new();
     for (path, x) in paths.iter().zip(x) {

@@ -32,7 +32,7 @@ pub fn debug_print<A: Tree<Var>>(name: &str, x: A) {
     let paths = leaf_paths::<Var, A>(&x.structure(), name);
     emit_effect("debug_print", &x, at, move |lane, x| {
         let text = lines(&paths, lane, x, at);
-        // A closed standard error does not end the program.
+        // Ignore errors, so that a closed standard error does not end the program.
         let _ = std::io::stderr().write_all(text.as_bytes());
     });
 }
@@ -98,7 +98,7 @@ pub fn tap_cotangent<A: Tree<Var>>(x: A, f: impl Fn(A::With<Tensor>) + Send + Sy
     on_behalf("tap_cotangent", at, || custom_vjp(|x: A| x, |x: A| (x, ()), shown)(x))
 }
 
-/// Emits an effect that gets the leaves of `x`.
+/// Emits an effect that calls `f` with the leaves of `x` and the number of the batch member.
 fn emit_effect<A: Tree<Var>>(
     name: &str,
     x: &A,

@@ -26,17 +26,17 @@ pub(super) trait CallArgs {
     /// Returns the form of the arguments.
     fn form(&self) -> Form;
 
-    /// Returns whether the form of the arguments is `form`, without building it.
+    /// Returns whether the arguments have the form `form`. Their own form is not built for this.
     fn matches(&self, form: &Form) -> bool;
 }
 
-/// A closure for arguments of one form: a function from handles of their leaves to handles of the results' leaves and
-/// the form of the results.
+/// A user's closure, wrapped for arguments of one form: a function from the handles of the arguments' leaves to the
+/// handles of the results' leaves, and the form of the results.
 pub(super) type Closure<'a> = dyn Fn(&[Handle]) -> (Vec<Handle>, Form) + 'a;
 
 /// One compiled program.
 pub(super) struct Entry {
-    /// The key: the form of the arguments and the types of their leaves.
+    /// The key of the program: the form of the arguments and the types of their leaves.
     form: Form,
     types: Vec<ArrayType>,
     program: Program,
@@ -52,16 +52,16 @@ pub(super) struct Core {
     /// The name of the user's call in messages: `jit` or `run`.
     name: &'static str,
     pub(super) at: Loc,
-    /// The key under which a trace remembers the function that it traced for [`Jit::apply`](super::Jit::apply).
+    /// The key under which a trace stores the function that it traced for [`Jit::apply`](super::Jit::apply).
     pub(super) number: u64,
     engine: Engine,
     target: Target,
     machine: MachineModel,
-    /// Limits on the calls, if there are any.
+    /// Limits on the iterations of loops and the handle for cancelling calls, if any are set.
     limits: Option<Limits>,
     /// Whether programs that use a random key twice are rejected.
     keys: bool,
-    /// Whether the carries of loops are flushed to 0 where they are subnormal.
+    /// Whether subnormal carries of loops are flushed to 0.
     flushes: bool,
     programs: Programs,
 }
@@ -88,7 +88,8 @@ impl Programs {
         self.first.get().map(|link| &**link)
     }
 
-    /// Appends a program, unless the list has one for the same arguments; returns the program of the list.
+    /// Appends a program, unless the list already has a program for the same arguments. Returns the program in the
+    /// list.
     fn keep(&self, new: Arc<Entry>) -> &Arc<Entry> {
         let mut rest = self;
         let mut last: Option<&Entry> = None;
@@ -112,7 +113,7 @@ impl Programs {
 impl UnwindSafe for Programs {}
 impl RefUnwindSafe for Programs {}
 
-/// Drops the links in a loop, because nested drops would need stack for each link.
+/// Drops the links of the list in a loop. Nested drops would be recursive and could overflow the stack.
 impl Drop for Programs {
     fn drop(&mut self) {
         let mut next = self.first.take();
@@ -175,7 +176,7 @@ impl Entry {
         self.tensors.iter().for_each(|t| out.push(t));
     }
 
-    /// Runs the program. Returns an error if it was compiled for arguments of another kind.
+    /// Runs the program. Returns an error if it was compiled for arguments of another form or of other types.
     pub(super) fn call(
         &self,
         given: &dyn CallArgs,
@@ -207,8 +208,8 @@ impl Entry {
 }
 
 impl Core {
-    /// Returns the settings of a new `Jit` or `run`. `name` and `at` are for messages. It is not inlined, so that
-    /// its code is not repeated in the user's crate for every closure.
+    /// Returns the settings of a new `Jit` or `run`. `name` and `at` are for messages. This function is not inlined, so
+    /// that its code is not repeated in the user's crate for every closure.
     #[inline(never)]
     pub(super) fn new(name: &'static str, at: Loc) -> Core {
         Core {
@@ -225,7 +226,7 @@ impl Core {
         }
     }
 
-    // Settings apply to new programs, so each change of a setting drops the compiled ones.
+    // A setting determines how programs are compiled, so each change of a setting drops the compiled programs.
 
     pub(super) fn set_engine(&mut self, engine: Engine) {
         self.engine = engine;
@@ -261,7 +262,8 @@ impl Core {
         self.programs = Programs::default();
     }
 
-    /// Runs the program for these arguments, compiling it if necessary; returns the results and their form.
+    /// Runs the program for these arguments, and compiles it first if necessary. Returns the leaves of the results and
+    /// their form.
     pub(super) fn call(
         &self,
         given: &dyn CallArgs,
@@ -285,7 +287,7 @@ impl Core {
         Ok((results, &entry.output, statistics))
     }
 
-    /// Runs a program that was compiled with counters in its loops.
+    /// Compiles the closure with counters in its loops, and runs it once. Returns the results and the counts.
     pub(super) fn report(
         &self,
         leaves: &TensorRefs<'_>,
@@ -315,7 +317,8 @@ impl Core {
         Ok((results, traced.output, report))
     }
 
-    /// Runs a program that was compiled with timers around its parts.
+    /// Compiles the closure with timers around the parts of the program, and runs it once. Returns the results and the
+    /// times.
     pub(super) fn profile(
         &self,
         leaves: &TensorRefs<'_>,
@@ -385,13 +388,13 @@ impl Core {
         Options { target: self.target.clone(), limited, profiled, machine: self.machine }
     }
 
-    /// Returns the engine for operations that need compiled code.
+    /// Returns the engine for operations that need compiled code, even if calls use an interpreter.
     fn compiled(&self) -> Engine {
         if self.engine == Engine::Relaxed { Engine::Relaxed } else { Engine::Native }
     }
 
-    /// Traces the closure, and flushes subnormal carries if that is set. If the key check is on, a random key that is
-    /// used twice is an error.
+    /// Traces the closure. If `flushes` is set, adds code that flushes subnormal carries of loops. If the key check is
+    /// on, a random key that is used twice is an error.
     fn traced(&self, types: &[ArrayType], closure: &Closure<'_>) -> Result<Traced<Form>, Error> {
         let params: Vec<Param> = types.iter().map(|t| Param::new(t.clone(), self.at)).collect();
         let trace = || {
@@ -441,8 +444,8 @@ impl Core {
         types: Vec<ArrayType>,
         closure: &Closure<'_>,
     ) -> Result<&Arc<Entry>, Error> {
-        // The closure may call this function again, so no lock is held. If several threads compile the same
-        // program, the first result is stored and all threads use it.
+        // The closure may call this `Jit` again while it is traced, so no lock is held here. If several threads compile
+        // the same program, the first result is stored and all threads use it.
         let traced = self.traced(&types, closure)?;
         let (limits, module, function) = (self.limits.clone(), traced.module, traced.function);
         let options = self.options(limits.is_some());

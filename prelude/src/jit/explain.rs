@@ -22,7 +22,7 @@ use tapeloom_transforms::Step;
 /// The program after one stage of compilation.
 #[derive(Clone, Debug)]
 pub struct Stage {
-    /// `trace`, or the name of the pass.
+    /// The name of the stage: `trace`, or the name of a pass.
     pub name: &'static str,
     /// The program as text; empty if the stage changed nothing.
     pub text: String,

@@ -44,11 +44,12 @@ use tapeloom_ir::{ArrayType, Cancel, Loc, Problem, Tensor};
 pub struct Jit<A: Tree<Var>, B: Tree<Var>, F> {
     f: F,
     core: Core,
-    /// Trees of `Var` are not `Send`, but a `Jit` stores none: its closure only takes and returns them.
+    /// A `Jit` stores no values of `A` and `B`. The type is that of a function, so that a `Jit` can be `Send` although
+    /// trees of `Var` are not.
     signature: PhantomData<fn(A) -> B>,
 }
 
-/// The arguments of a call, for a parameter of type `A`.
+/// The arguments of a call, as data for a closure whose argument is a tree of type `A`.
 struct TypedArgs<'a, A>(&'a dyn Args<A>);
 
 impl<A: Tree<Var>> TypedArgs<'_, A> {
@@ -69,7 +70,7 @@ impl<A: Tree<Var>> CallArgs for TypedArgs<'_, A> {
     }
 }
 
-/// Wraps a closure as a function of handles for arguments of this structure.
+/// Wraps a closure, for arguments of the structure of `args`, as a function of handles.
 fn at_args<A: Tree<Var>, B: Tree<Var>>(
     f: &dyn Fn(A) -> B,
     args: &dyn Args<A>,
@@ -92,7 +93,8 @@ fn call<A: Tree<Var>, B: Tree<Var>>(
     tree_of::<B>(form, results)
 }
 
-/// Assembles results of the given form into a tree.
+/// Builds the tree of results from their form and leaves. Returns an error if the form is not that of a tree of type
+/// `B`.
 fn tree_of<B: Tree<Var>>(form: &Form, results: Vec<Tensor>) -> Result<B::With<Tensor>, Error> {
     match form.structure::<B>() {
         Some(structure) => tree::<B>(structure, results),
@@ -100,7 +102,7 @@ fn tree_of<B: Tree<Var>>(form: &Form, results: Vec<Tensor>) -> Result<B::With<Te
     }
 }
 
-/// Assembles the results of a program into a tree.
+/// Builds the tree of results from their structure and leaves.
 pub(crate) fn tree<B: Tree<Var>>(
     structure: &B::Structure,
     results: Vec<Tensor>,

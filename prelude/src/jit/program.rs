@@ -12,9 +12,9 @@ use tapeloom_transforms as transforms;
 /// The engine of a program, and the rewrite rules that it allows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Engine {
-    /// Compiled code; no pass changes a bit of a result.
+    /// Compiled code. Passes preserve every bit of the results.
     Native,
-    /// Compiled code; passes may reassociate floats.
+    /// Compiled code. Passes may reassociate operations on floats.
     Relaxed,
     /// The reference interpreter.
     Interpreter,
@@ -26,15 +26,16 @@ pub(super) enum Engine {
 pub(super) enum Program {
     /// Machine code.
     Native(Box<Runnable>),
-    /// A function as it was traced, run by the reference interpreter.
+    /// The traced function, to which no passes were applied, run by the reference interpreter.
     Interpreted(Module, FuncId),
-    /// A function as it was traced, run by the reference interpreter with a check for values that are not finite.
+    /// The traced function, run by the reference interpreter with a check for values that are not finite.
     Finite(Module, FuncId),
 }
 
 impl Program {
-    /// Prepares a function for the engine. If `options.limited`, the code checks limits. `seen` receives the output
-    /// of each stage, for `explain`.
+    /// Prepares a traced function for the engine: runs the passes and generates code, unless the engine is an
+    /// interpreter. If `options.limited` is set, the code checks limits. `seen` receives the output of each stage, for
+    /// `explain`.
     pub(super) fn compile(
         engine: Engine,
         options: &Options,
@@ -107,20 +108,21 @@ fn owned(args: &[&Tensor]) -> Vec<Tensor> {
     args.iter().map(|t| (*t).clone()).collect()
 }
 
-/// Returns the program after a stage, for `explain`.
+/// Returns the description of a stage, with the text of the program after it.
 pub(super) fn stage(name: &'static str, module: &Module, f: FuncId, time: Duration) -> Stage {
     let equations = module.function(f).equations.len();
     Stage { name, text: print_function(module, f), equations, time }
 }
 
-/// The output of each stage of a compilation.
+/// The output of each stage of a compilation, collected for `explain`.
 #[derive(Default)]
 pub(super) struct Seen {
     pub(super) stages: Vec<Stage>,
     pub(super) loop_trees: String,
 }
 
-/// Records the program after each pass; the time for printing is not counted.
+/// Collects the text of the program after each pass, and the time of the pass. The time for printing the text is not
+/// counted.
 struct Stages<'a> {
     seen: Option<&'a mut Seen>,
     before: FuncId,

@@ -20,8 +20,8 @@ use tapeloom_ir::LoopCount;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct CallReport {
-    /// The loops whose trip count is known only at run time, derivatives included; an inner loop precedes its outer
-    /// loop.
+    /// The loops whose trip count is known only at run time, including loops of derivatives. An inner loop precedes its
+    /// outer loop.
     pub loops: Vec<LoopCount>,
     /// The bytes of arguments, captured data included.
     pub arguments: usize,

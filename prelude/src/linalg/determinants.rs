@@ -320,8 +320,8 @@ fn by_singular_values(a: Var) -> Var {
     let first = block(m, large, large) + unit * small.expand_dims(-2);
     let between = solve(first, block(x, large, small));
     let rest = block(m, small, small) - block(x, small, large).matmul(between);
-    // Faddeev and LeVerrier's recurrence for det C: N ← c I - C N, c ← tr(C N) / k in step k, beginning with N = 0, c =
-    // 1. If the block C has r rows, c is its determinant after r steps. Each matrix of a batch has its own r.
+    // Faddeev and LeVerrier's recurrence for det C: N ← c I - C N, c ← tr(C N) / k in step k, starting from c = 1
+    // and N = 0. If the block C has r rows, c is its determinant after r steps. Each matrix of a batch has its own r.
     let count = is_small.convert(Dtype::I64).sum_axis(-1);
     let most = if count.rank() == 0 { count } else { count.max() };
     let step = |(k, (sum, c)): (Var, (Var, Var))| {

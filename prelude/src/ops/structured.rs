@@ -66,9 +66,9 @@ pub fn toeplitz(column: Var, row: Var) -> Var {
         if n == 0 || m == 0 {
             return zeros([n, m], tc.dtype);
         }
-        // `diagonals` contains the values of the diagonals from the lower left to the upper right. Row i of the matrix is
-        // the part of `diagonals` that begins at index `n - 1 - i`. If the vector is repeated and cut into rows that are
-        // shorter by one, each row begins one element earlier.
+        // `diagonals` contains the values of the diagonals from the lower left to the upper right. Row i of the matrix
+        // is the part of `diagonals` that begins at index `n - 1 - i`. If the vector is repeated and cut into rows that
+        // are shorter by one, each row begins one element earlier.
         let diagonals = concat(&[column.flip(0), row.slice_axis(0, 1..)], 0);
         if n == 1 {
             return diagonals.reshape([1, m]);

@@ -58,7 +58,7 @@ use view::View;
 #[derive(Clone, Copy)]
 pub struct Ref {
     state: State,
-    /// The number of the view in the trace; 0 for the whole array.
+    /// The number under which the trace stores the view; 0 for the whole array.
     view: u64,
 }
 
@@ -286,7 +286,7 @@ impl Ref {
         self.narrowed(at, |view| view.dynamic_slice(&starts, &sizes.into(), at))
     }
 
-    /// Returns the view that `narrow` makes of this one.
+    /// Returns a `Ref` for the part of this view that `narrow` selects. If `narrow` fails, reports the error.
     fn narrowed(self, at: Loc, narrow: impl FnOnce(&View) -> Result<View, Problem>) -> Ref {
         let base = self.base_type();
         let whole = || Rc::new(View::whole(&base, at));
@@ -316,7 +316,7 @@ impl Ref {
         self.seen().map_or(base.clone(), |view| view.ty(&base))
     }
 
-    /// Returns the view, or `None` for the whole array.
+    /// Returns the view of this `Ref`, or `None` if it refers to the whole array.
     fn seen(self) -> Option<Rc<View>> {
         match self.view {
             0 => None,
@@ -328,7 +328,7 @@ impl Ref {
         self.part(Var::new(self.state.get(what, at)), at)
     }
 
-    /// Returns the viewed part of `whole`.
+    /// Returns the part of `whole`, the value of the state, to which this `Ref` refers.
     fn part(self, whole: Var, at: Loc) -> Var {
         let Some(view) = self.seen() else { return whole };
         match view.scope_error() {

@@ -19,11 +19,12 @@ use tapeloom_ir::{ArrayType, Kind, Literal, Loc, Problem, Scalar, Shape};
 pub(super) struct View {
     /// For every axis of the array, the viewed range.
     axes: Vec<ViewedAxis>,
-    /// Index arrays for the first remaining axes.
+    /// Indices, among them index arrays, for the first of the axes that the view has not removed. Empty if there are no
+    /// index arrays.
     points: Vec<Position>,
-    /// The axes that the index arrays add.
+    /// The axes that the index arrays add in front of the remaining axes.
     lead: Shape,
-    /// The line that made the view.
+    /// The user's line that made the view.
     pub(super) born: Loc,
 }
 
@@ -74,7 +75,7 @@ impl View {
         ArrayType { dtype: base.dtype, shape }
     }
 
-    /// Returns the axes of the array that the view keeps.
+    /// Returns the axes of the array that the view does not remove.
     fn left(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.axes.len()).filter(|axis| matches!(self.axes[*axis].seen, Seen::All))
     }
@@ -199,7 +200,7 @@ impl View {
         Ok(view)
     }
 
-    /// Returns the shape of this view for further indexing.
+    /// Returns the shape of this view, for making a view of it. If it has index arrays, this is an error.
     fn narrowed(&self) -> Result<Shape, Problem> {
         if !self.points.is_empty() {
             return Err(Problem::new(
@@ -215,7 +216,8 @@ impl View {
         View { axes: self.axes.clone(), points: Vec::new(), lead: Shape::scalar(), born: self.born }
     }
 
-    /// Returns the range in `copy` of the axis number `number` among the remaining axes of this view.
+    /// Returns the range in `copy` that belongs to axis `number` of this view. Axes that the view has removed are not
+    /// counted.
     fn along<'v>(&self, copy: &'v mut View, number: usize) -> &'v mut ViewedAxis {
         let axis = self.left().nth(number).unwrap_or(0);
         &mut copy.axes[axis]
@@ -262,7 +264,8 @@ impl View {
         emit(DynamicUpdateSlice, &operands, at)
     }
 
-    /// Returns whether all run-time indices are in range, if there are any: a write out of range is dropped.
+    /// Returns whether all run-time indices are in range, or `None` if there are none. A write out of range must be
+    /// dropped.
     fn hit(&self, at: Loc) -> Option<Var> {
         let inside = self.axes.iter().filter_map(|along| match along.seen {
             Seen::Index(i) => {
@@ -276,7 +279,7 @@ impl View {
         inside.reduce(|x, y| binary(Scalar::And, x, y, at))
     }
 
-    /// Returns the box, with all axes of the array.
+    /// Returns the viewed box of `base`. Axes that the view removes have extent 1.
     fn part(&self, base: Var, at: Loc) -> Var {
         let sizes = self.sizes();
         let known = self.axes.iter().map(|along| match (along.start, along.seen) {
@@ -296,7 +299,7 @@ impl View {
         }
     }
 
-    /// Returns the extents of the box, 1 for a removed axis.
+    /// Returns the extents of the viewed box; they are 1 for axes that the view removes.
     fn sizes(&self) -> Shape {
         let size = |along: &ViewedAxis| match along.seen {
             Seen::All => along.extent,
@@ -305,7 +308,7 @@ impl View {
         self.axes.iter().map(size).collect()
     }
 
-    /// Returns the start of the box. An index out of range is clamped.
+    /// Returns the start of the viewed box along each axis of the array. An index out of range is clamped.
     fn starts(&self, at: Loc) -> Vec<Var> {
         let start = |along: &ViewedAxis| {
             let start = match along.seen {
@@ -323,8 +326,8 @@ impl View {
         self.axes.iter().map(start).collect()
     }
 
-    /// Returns the view as indices of the leading axes, if it can be written so: then it is read and written like
-    /// an array, by one gather or scatter.
+    /// If the view consists of indices of leading axes and of whole axes, returns these indices. Such a view is read by
+    /// one gather and written by one scatter, without copying a box.
     fn positions(&self) -> Option<Vec<Position>> {
         let gone = self.axes.iter().take_while(|along| !matches!(along.seen, Seen::All)).count();
         let whole =
@@ -340,13 +343,14 @@ impl View {
             (Seen::Index(_) | Seen::All, _) => None,
         });
         let front: Option<Vec<Position>> = front.collect();
-        // Index arrays apply to the first remaining axes, and indices of several kinds can be mixed.
+        // The indices of removed axes are followed by the index arrays, which apply to the first remaining axes. Gather
+        // and scatter accept a mixture of scalars and arrays.
         front
             .map(|front| front.into_iter().chain(self.points.iter().copied()).collect())
             .filter(|positions: &Vec<Position>| !positions.is_empty())
     }
 
-    /// Returns the error for a view one of whose indices is out of scope.
+    /// Returns an error if an index of the view belongs to a closure that has returned.
     pub(super) fn scope_error(&self) -> Option<Problem> {
         let starts = self.axes.iter().filter_map(|along| match along.start {
             Start::Run(v) => Some(v),
@@ -392,14 +396,14 @@ pub(super) fn combined(combine: Combine, old: Var, value: Var, at: Loc) -> Var {
     }
 }
 
-/// Returns a run-time index as an `i64` counted from the front.
+/// Converts a run-time index to an `i64` that is counted from the front.
 fn counted(i: Var, extent: usize, at: Loc) -> Var {
     let signed = i.ty(at).dtype.is_signed();
     let wide = widened(i, at);
     if signed { from_front(wide, extent, at) } else { wide }
 }
 
-/// Checks a run-time index of one axis.
+/// Checks that a run-time index of one axis is an integer scalar.
 fn scalar_index(i: Var, at: Loc) -> Result<Var, Problem> {
     let ty = i.ty(at);
     if trace::is_poison(i.handle, at) || ty.dtype.is_integer() && ty.shape.is_empty() {

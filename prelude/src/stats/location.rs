@@ -241,8 +241,8 @@ pub fn cauchy_kl(
     let operands = operands!(at, loc, scale, other_loc, other_scale);
     of_floats("cauchy_kl", operands, at, |[m, s, n, t]| {
         let sound = s.gt(0.0) & t.gt(0.0);
-        // The divergence is ln(((s + t)² + (m - n)²) / 4st). Near 0 it is computed as ln(1 + u) with u = ((s - t)² + (m
-        // - n)²) / 4st.
+        // The divergence is ln(((s + t)² + (m - n)²) / 4st). If it is small, it is computed as ln(1 + u) with
+        // u = ((s - t)² + (m - n)²) / 4st.
         let excess = |[m, s, n, t]: [Var; 4]| {
             let [width, shift] = [s - t, m - n].map(|d| (d / s) * (d / t));
             0.25 * (width + shift)

@@ -111,13 +111,14 @@ fn checkpoint_at<A: Tree<Var>, B: Tree<Var>>(
 }
 
 thread_local! {
-    /// The policy for gradients inside the closure of a checkpoint, set while the closure is traced.
+    /// The policy for gradients that are computed inside the closure of a checkpoint. It is set while that closure is
+    /// traced.
     static BUDGET: RefCell<Option<Policy>> = const { RefCell::new(None) };
 }
 
-/// Traces the closure of a checkpoint with a third of its bytes as the budget of gradients inside it: while the
-/// derivative of such a gradient is computed, carries of the gradient's loops and of the derivative's loops are live
-/// at the same time, and the latter have a tangent each.
+/// Traces the closure of a checkpoint. Gradients inside it get a third of its bytes as their budget: while such a
+/// gradient is differentiated, the carries of its loops are live together with those of the derivative's loops, each of
+/// which also has a tangent.
 fn in_budget<T>(policy: &Policy, trace: impl FnOnce() -> T) -> T {
     /// Restores the previous policy, even if the closure panics.
     struct Restore(Option<Policy>);
@@ -127,7 +128,7 @@ fn in_budget<T>(policy: &Policy, trace: impl FnOnce() -> T) -> T {
         }
     }
     let own = policy.bytes().map(|bytes| match bytes {
-        // `u64::MAX` means no bound, so it is not divided.
+        // `u64::MAX` means that there is no bound.
         u64::MAX => policy.clone(),
         _ => Policy::Bytes(bytes / 3),
     });
@@ -135,8 +136,8 @@ fn in_budget<T>(policy: &Policy, trace: impl FnOnce() -> T) -> T {
     trace()
 }
 
-/// Returns the reverse derivative of a function. If the derivative is computed inside a checkpoint with a budget,
-/// loops of unknown trip count get a part of the budget.
+/// Derives the reverse mode of a function. Inside a checkpoint with a budget, the residuals of loops of unknown trip
+/// count are kept within a part of this budget.
 pub(super) fn vjp(
     module: &mut Module,
     f: FuncId,
@@ -148,7 +149,7 @@ pub(super) fn vjp(
     }
 }
 
-/// Emits a call whose residuals are chosen by `policy`; returns the results.
+/// Emits a call of a closure whose residuals are chosen by `policy`, and returns its results.
 fn emit_checkpointed(staged: &Staged, policy: &Policy) -> Vec<Var> {
     let known = |m: &mut Module, f| tapeloom_transforms::known_names(m, f, policy).map(|()| f);
     match staged.derive(known) {
@@ -218,7 +219,7 @@ fn checkpoint_carries_at<A: Tree<Var>, B: Tree<Var>>(
     rebuild(&output, carried(&staged, carries, block), at)
 }
 
-/// Emits a call whose loops save `carries` carries for the reverse pass; returns the results.
+/// Emits a call of a closure whose loops save `carries` carries for the reverse pass, and returns its results.
 fn carried(staged: &Staged, carries: usize, block: usize) -> Vec<Var> {
     let marked = staged.derive(|m, f| tapeloom_transforms::keep_carries(m, f, carries, block));
     match marked {

@@ -119,7 +119,7 @@ pub fn custom_rules<A: Tree<Var>, B: Tree<Var>, R: Tree<Var>>(
     }
 }
 
-/// A call of a function with rules.
+/// A call of a user's function with derivative rules, before it is emitted.
 struct Custom<A: Tree<Var>, B: Tree<Var>> {
     structure: A::Structure,
     output: B::Structure,
@@ -131,16 +131,16 @@ struct Applied {
     transform: &'static str,
     at: Loc,
     args: Vec<Var>,
-    /// The structure of the argument, and the types of its leaves.
+    /// The tree structure of the argument, and the types of its leaves.
     form: Form,
     types: Vec<ArrayType>,
-    /// The structure of the result, and the types of its leaves.
+    /// The tree structure of the result, and the types of its leaves.
     output: Form,
     results: Vec<ArrayType>,
     function: Closed,
 }
 
-/// The two functions of a reverse rule.
+/// The two functions of a reverse rule, traced.
 struct Halves {
     fwd: Closed,
     bwd: Closed,
@@ -164,7 +164,8 @@ impl<A: Tree<Var>, B: Tree<Var>> Custom<A, B> {
         rebuild(&self.structure, vars(leaves), self.of.at)
     }
 
-    /// Traces the forward rule as `(x.., dx of the floats..) -> (y.., dy of the floats..)`.
+    /// Traces the forward rule as a function `(x.., dx..) -> (y.., dy..)` of leaves, in which only leaves that are
+    /// floats have a `dx` or `dy`.
     fn jvp(&self, rule: &dyn Fn(A, A) -> (B, B)) -> Closed {
         let frame = self.of.open_jvp();
         let (x, dx) = frame.params().split_at(self.of.types.len());
@@ -173,8 +174,8 @@ impl<A: Tree<Var>, B: Tree<Var>> Custom<A, B> {
         self.of.close_jvp(frame, Flat::of(&y), Flat::of(&dy))
     }
 
-    /// Traces the reverse rule: `x.. -> (y.., residuals..)` and
-    /// `(residuals.., ct of the floats of y..) -> ct of the floats of x..`.
+    /// Traces the two functions of the reverse rule, `x.. -> (y.., residuals..)` and `(residuals.., ct of y..) -> ct of
+    /// x..`. Only leaves that are floats have a cotangent `ct`.
     fn vjp<R: Tree<Var>>(&self, fwd: &dyn Fn(A) -> (B, R), bwd: &dyn Fn(R, B) -> A) -> Halves {
         let at = self.of.at;
         let frame = self.of.open_fwd();
@@ -186,7 +187,8 @@ impl<A: Tree<Var>, B: Tree<Var>> Custom<A, B> {
         let (r, ct) = frame.params().split_at(residuals.len());
         let r = rebuild::<R>(&structure, vars(r), at);
         let ct = rebuild::<B>(&self.output, fill(&self.of.results, ct, at), at);
-        // The reverse rule may draw the same random numbers again that its function drew.
+        // The reverse rule may draw the same random numbers as its function, so its draws must not count as a second
+        // use of a key.
         let back = unmarked(|| bwd(r, ct));
         let bwd = self.of.close_bwd(frame, Flat::of(&back));
         Halves { fwd, bwd }
@@ -236,7 +238,8 @@ impl Applied {
         frame.close(&handles(&back))
     }
 
-    /// Returns the leaves of a rule's result, and reports an error for each leaf whose type is not the expected one.
+    /// Checks the leaves of a rule's result against the expected structure and types, and returns them. For each leaf
+    /// of another type, reports an error and returns a placeholder.
     fn leaves(&self, what: &str, given: Flat, form: &Form, types: &[ArrayType]) -> Vec<Var> {
         if given.form != *form || given.leaves.len() != types.len() {
             let differ = form.different(&given.form, what, ["the function", "the rule"]);
@@ -250,7 +253,7 @@ impl Applied {
         }
         let check = |(v, want): (Var, &ArrayType)| {
             let got = v.ty(self.at);
-            // The tangent of a leaf that is not a float is ignored.
+            // The tangent or cotangent of a leaf that is not a float is ignored, so it may have any type.
             if got == *want || (what != "value" && !want.dtype.is_float()) {
                 return v;
             }
@@ -299,19 +302,19 @@ impl Applied {
     }
 }
 
-/// Builds the function and its rules over one common list of operands: the arguments, then the captures of all of
-/// them.
+/// The common operands of a function and its rules: the arguments, then the captures of the function and of all rules.
 struct CommonOperands<'a> {
     args: &'a [ArrayType],
     union: &'a [Handle],
     outer: &'a [Type],
-    /// Per capture: whether it may have a derivative. Captured data has none.
+    /// For each capture, whether it may have a derivative. Captured data has none.
     active: &'a [bool],
     results: &'a [ArrayType],
 }
 
 impl CommonOperands<'_> {
-    /// Returns the primitive, or `None` if an error was recorded.
+    /// Builds the primitive, whose function and rules all take the common operands. Returns `None` if an error was
+    /// reported while one of them was traced.
     fn build(
         &self,
         m: &mut Module,
@@ -331,7 +334,8 @@ impl CommonOperands<'_> {
         }
         if let Some(Halves { fwd, bwd }) = halves {
             let (Some(first), Some(second)) = (fwd.function, bwd.function) else { return Ok(None) };
-            // If `bwd` needs the operands, they are residuals themselves.
+            // If `bwd` has captures, or captures have derivatives, `bwd` needs all operands. Then they become
+            // residuals, too.
             let keep = !bwd.captures.is_empty() || self.active.contains(&true);
             op.fwd = Some(self.define(m, "custom.fwd", &[], |b, x, outer, _| {
                 let own = self.pick(outer, &fwd.captures);
@@ -346,7 +350,8 @@ impl CommonOperands<'_> {
         Ok(Some(op))
     }
 
-    /// Builds `(x.., u.., dx.., du..) -> (y.., dy..)`: the tangent by the rule plus the tangent through the captures.
+    /// Builds the forward rule `(x.., u.., dx.., du..) -> (y.., dy..)`, where u are the captures. A tangent dy is that
+    /// of the user's rule for dx, plus that of the function for du.
     fn forward(
         &self,
         m: &mut Module,
@@ -380,7 +385,8 @@ impl CommonOperands<'_> {
         })
     }
 
-    /// Builds `(residuals.., [x.., u..], ct..) -> (ct of x.., ct of u..)`.
+    /// Builds the reverse function `(residuals.., [x.., u..], ct..) -> (ct of x.., ct of u..)`, where u are the
+    /// captures. `x` and `u` are parameters only if `keep` is true.
     fn backward(
         &self,
         m: &mut Module,
@@ -421,7 +427,8 @@ impl CommonOperands<'_> {
         draft.finish(m, results)
     }
 
-    /// Derives the function with respect to its captures; `None` if no capture has a derivative.
+    /// Applies a transform that differentiates with respect to the captures only. Returns `None` if no capture has a
+    /// derivative.
     fn derive_captures<T>(
         &self,
         transform: impl FnOnce(&[bool]) -> Result<T, Problem>,
@@ -439,7 +446,7 @@ impl CommonOperands<'_> {
         args.chain(self.outer.iter().cloned()).collect()
     }
 
-    /// Defines a function whose parameters are the operands, then parameters of the types `more`.
+    /// Defines a function whose parameters are the common operands, followed by parameters of the types `more`.
     fn define(
         &self,
         m: &mut Module,
@@ -455,7 +462,7 @@ impl CommonOperands<'_> {
         draft.finish(m, results)
     }
 
-    /// Returns the atoms of the given captures.
+    /// Returns the parameters `outer` that stand for the given captures, in the order of `captures`.
     fn pick(&self, outer: &[Atom], captures: &[Handle]) -> Vec<Atom> {
         let find = |h: &Handle| self.union.iter().position(|u| u.is_same(*h)).map(|i| outer[i]);
         // Every capture is in `union`. If one were missing, the verifier would reject this literal.
@@ -467,7 +474,7 @@ fn floats(types: &[ArrayType]) -> impl Iterator<Item = &ArrayType> {
     types.iter().filter(|t| t.dtype.is_float())
 }
 
-/// Returns one leaf per type: the next one of `given` for a float, zeros for other types.
+/// Returns one leaf for each type: for a float the next leaf of `given`, for another type zeros.
 fn fill(types: &[ArrayType], given: &[Handle], at: Loc) -> Vec<Var> {
     let mut given = given.iter();
     let one = |ty: &ArrayType| {

@@ -34,7 +34,7 @@ pub fn jvp<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(f: F) -> impl Fn
     move |(x, dx)| jvp_at(&f, at, x, &dx)
 }
 
-/// Computes [`jvp`]; `at` is the line of the user's call, for messages.
+/// Computes the value and the derivative that [`jvp`] returns. `at` is the line of the user's call, for messages.
 pub(super) fn jvp_at<A: Tree<Var>, B: Tree<Var>>(
     f: &dyn Fn(A) -> B,
     at: Loc,
@@ -46,7 +46,7 @@ pub(super) fn jvp_at<A: Tree<Var>, B: Tree<Var>>(
     (rebuild(&output, y, at), rebuild(&output, dy, at))
 }
 
-/// Emits the function with its derivative; returns values and tangents of the results.
+/// Emits a call of the closure's forward derivative, and returns the values and the tangents of the results.
 fn derivative(staged: &Staged, dx: Flat) -> (Vec<Var>, Vec<Var>) {
     let types = staged.result_types();
     let dx = same_types(staged.context(), staged.form(), "tangent", dx, &staged.arg_types());
@@ -100,15 +100,16 @@ fn linearize_at<A: Tree<Var>, B: Tree<Var>>(
     (y, Box::new(move |dx| rebuild(&output, pushforward.apply(Flat::of(&dx)), at)))
 }
 
-/// The linear function of a function's linearization, with the values of its residuals.
+/// A linearized closure: the linear function from tangents of arguments to tangents of results, with the values of its
+/// residuals.
 struct Pushforward {
     staged: Staged,
-    /// The linearized function and its residuals; `None` after an error.
+    /// The linearization and its residuals; `None` after an error.
     of: Option<(LinearizeOf, Vec<Var>)>,
 }
 
 impl Pushforward {
-    /// Emits a call of the forward function; returns the results of the function and its linear function.
+    /// Emits a call of the forward function of a linearization. Returns the closure's results and the pushforward.
     fn of(staged: Staged) -> (Vec<Var>, Pushforward) {
         let ok = staged.require_floats();
         let of = staged.derive(|module, f| transforms::linearize(module, f, &staged.all_args()));
@@ -119,7 +120,7 @@ impl Pushforward {
         (y, Pushforward { staged, of: Some((of, residuals)) })
     }
 
-    /// Emits a call of the linear function for the tangents `dx`; returns the tangents of the results.
+    /// Emits a call of the linear function for the tangents `dx`, and returns the tangents of the results.
     fn apply(&self, dx: Flat) -> Vec<Var> {
         let Pushforward { staged, of } = self;
         let types = staged.result_types();
@@ -132,7 +133,8 @@ impl Pushforward {
     }
 }
 
-/// Returns one tangent per result: the next one of `found` where `active` is true, zeros elsewhere.
+/// Returns one tangent for each result: the next tangent of `found` if `active` is true for this result, otherwise
+/// zeros.
 pub(super) fn tangents(types: &[ArrayType], active: &[bool], found: Vec<Var>, at: Loc) -> Vec<Var> {
     let mut found = found.into_iter();
     let one = |(ty, on): (&ArrayType, &bool)| {

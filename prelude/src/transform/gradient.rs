@@ -89,7 +89,8 @@ pub fn value_and_grad_aux<A: Tree<Var>, B: Tree<Var>, F: Function<A, (Var, B), M
     move |x| differentiate("value_and_grad_aux", &f, at, x)
 }
 
-/// Computes value and gradient. `transform` and `at` are the name and the line of the user's call, for messages.
+/// Computes the value and the gradient of `f` at `x`. `transform` and `at` are the name and the line of the user's
+/// call, for messages.
 pub(super) fn value_and_grad_at<A: Tree<Var>>(
     transform: &'static str,
     f: &dyn Fn(A) -> Var,
@@ -100,7 +101,8 @@ pub(super) fn value_and_grad_at<A: Tree<Var>>(
     (y, dx)
 }
 
-/// Runs reverse mode with cotangent 1 for the first result; gradients of the other results are stopped.
+/// Computes all results of `f` and the gradient of the first one, by reverse mode with the cotangent 1. The other
+/// results are constants for derivatives.
 fn differentiate<A: Tree<Var>, B: Tree<Var>>(
     transform: &'static str,
     f: &dyn Fn(A) -> (Var, B),
@@ -117,7 +119,8 @@ fn differentiate<A: Tree<Var>, B: Tree<Var>>(
     (rebuild(&output, results, at), rebuild(&structure, cotangents, at))
 }
 
-/// Computes the results and the cotangents of the arguments.
+/// Emits forward and reverse pass. Returns the results, and the cotangents of the arguments for the cotangent 1 of the
+/// first result.
 fn cotangents(staged: &Staged, transform: &str) -> (Vec<Var>, Vec<Var>) {
     let (types, at) = (staged.result_types(), staged.at);
     let ok = scalar_result(staged, transform) & staged.require_floats();
@@ -147,7 +150,7 @@ fn stop_gradients(leaves: Vec<Var>, at: Loc) -> Vec<Var> {
     stopped.collect()
 }
 
-/// Returns whether the first result is a float scalar; reports an error if not.
+/// Checks that the first result is a float scalar. Otherwise reports an error and returns false.
 fn scalar_result(staged: &Staged, transform: &str) -> bool {
     let types = staged.result_types();
     let Some(ty) = types.first() else { return false };

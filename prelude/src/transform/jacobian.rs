@@ -82,8 +82,8 @@ pub fn hessian<A: Tree<Var>, F: Function<A, Var, M>, M>(f: F) -> impl Fn(A) -> V
 
 fn hessian_at<A: Tree<Var>>(f: &dyn Fn(A) -> Var, at: Loc, x: A) -> Var {
     let gradient = |x| value_and_grad_at("grad", f, at, x).1;
-    // If the tree is a single array, its only leaf has the empty path, and the Hessian has the shape of the array,
-    // twice.
+    // If the tree is a single array, its only leaf has the empty path. Then the shape of the Hessian is the shape of
+    // the array, followed by the same shape again.
     if leaf_paths::<Var, A>(&x.structure(), "") == [""] {
         let last = |x: A| tree_leaves(&x).into_iter().next().unwrap_or_else(Var::stand_in);
         return last(jacobian("hessian", &|x: A| last(gradient(x)), at, x, Mode::Forward));
@@ -136,7 +136,7 @@ fn jacobian<A: Tree<Var>>(
     rebuild(&structure, derivatives(&staged, mode), at)
 }
 
-/// Returns, for each argument, the Jacobian of the first result with respect to it.
+/// Returns, for each leaf of the argument, the Jacobian of the first result with respect to this leaf.
 fn derivatives(staged: &Staged, mode: Mode) -> Vec<Var> {
     let at = staged.at;
     let arg_types = staged.arg_types();
@@ -157,7 +157,7 @@ fn derivatives(staged: &Staged, mode: Mode) -> Vec<Var> {
                 }
                 let (_, residuals) = staged.first_half(of.fwd, &of.residuals);
                 let columns = (0..arg_types.len()).map(|leaf| {
-                    // Tangents: unit vectors of one leaf, zeros of the others.
+                    // The batch of tangents: all unit vectors for one leaf, zeros for the other leaves.
                     let n = arg_types[leaf].shape.elements();
                     let tangents = arg_types.iter().enumerate().map(|(i, t)| {
                         if i == leaf { units(t, at) } else { zeros_like_type(t, at) }
@@ -172,7 +172,8 @@ fn derivatives(staged: &Staged, mode: Mode) -> Vec<Var> {
                     if batched.batched_out != [true] {
                         return Some(zeros_like_type(&shapes[leaf], at));
                     }
-                    // Shapes: [n, result..], then [result.., n], then [result.., leaf..].
+                    // `dy` has the shape [n, result..]. Move the batch axis to the end and split it into the axes of
+                    // the leaf.
                     let last = move_axis(dy, 0, ty.shape.len(), at);
                     Some(reshape(last, shapes[leaf].shape.clone(), at))
                 });

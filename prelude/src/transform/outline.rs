@@ -11,8 +11,8 @@ use tapeloom_ir::prim::Call;
 use tapeloom_ir::trace::{self, CapturedState, Handle};
 use tapeloom_ir::{ArrayType, FuncId, Loc};
 
-/// Returns `f`, traced once for each kind of argument (structure, shapes and dtypes); later uses are calls:
-/// `(A -> B) -> (A -> B)`.
+/// Returns `f` as a closure that is traced once for each kind of argument (structure, shapes and dtypes). Later uses
+/// emit calls of the traced function: `(A -> B) -> (A -> B)`.
 ///
 /// A Rust loop or recursion copies its body into the program at every repetition. An outlined body exists once, in
 /// the program, in its derivatives and in the machine code, so the size of programs with repetition or with
@@ -39,7 +39,7 @@ pub fn outline<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(f: F) -> imp
     move |x| call_once_traced("outline", number, at, &f, x)
 }
 
-/// A traced closure, remembered until the end of the surrounding trace.
+/// A traced closure, which is stored until the end of the surrounding trace.
 struct Outlined {
     /// The structure of the argument.
     form: Form,
@@ -62,7 +62,8 @@ impl Outlined {
             return None;
         }
         let types: Vec<ArrayType> = args.leaves.iter().map(|v| v.ty(at)).collect();
-        // A capture from a frame that has been closed cannot be passed again.
+        // Use a stored function only if all of its captures are still in scope: a capture from a closed frame cannot be
+        // passed again.
         let known =
             |o: &Rc<Outlined>| o.form == args.form && o.types == types && o.captures().is_some();
         let known = trace::recall::<Rc<Outlined>>(number, known)?;
@@ -70,7 +71,7 @@ impl Outlined {
         Some((known, captures))
     }
 
-    /// Emits a call of a closure that was just traced, and remembers the closure if tracing had no errors.
+    /// Emits a call of a closure that was just traced. If tracing had no errors, stores the closure for later calls.
     fn store_traced(number: u64, staged: &Staged) -> Vec<Var> {
         let Some(function) = staged.function() else {
             return staged.poison(&staged.result_types());
@@ -97,7 +98,7 @@ impl Outlined {
         vars(&trace::bind(Call::outline(self.function), &operands, at))
     }
 
-    /// Returns the current values of the captures; `None` if one has no value any more.
+    /// Returns the current values of the captures, or `None` if one of them is out of scope.
     fn captures(&self) -> Option<Vec<Handle>> {
         let mut captures = self.captures.clone();
         for held in &self.held {
@@ -107,7 +108,8 @@ impl Outlined {
     }
 }
 
-/// Calls `f`. Traces it first, unless `number` has already been traced for arguments of this kind in this trace.
+/// Emits a call of `f`. If no function for arguments of this kind is stored under `number` in this trace, traces `f`
+/// first.
 pub(crate) fn call_once_traced<A: Tree<Var>, B: Tree<Var>>(
     transform: &'static str,
     number: u64,

@@ -41,7 +41,7 @@ pub fn vjp<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(
     move |x| vjp_at(&f, at, x)
 }
 
-/// Computes [`vjp`]; `at` is the line of the user's call, for messages.
+/// Computes the value and the pullback that [`vjp`] returns. `at` is the line of the user's call, for messages.
 pub(crate) fn vjp_at<A: Tree<Var>, B: Tree<Var>>(
     f: &dyn Fn(A) -> B,
     at: Loc,
@@ -53,18 +53,18 @@ pub(crate) fn vjp_at<A: Tree<Var>, B: Tree<Var>>(
     (rebuild(&output, y, at), Box::new(pull))
 }
 
-/// The reverse pass of a function.
+/// The reverse pass of a closure, which can be emitted for any number of cotangents.
 struct Pullback {
     staged: Staged,
-    /// The types of the arguments, computed at construction: the arguments may be out of scope when the pullback
-    /// runs.
+    /// The types of the arguments. They are stored, because the arguments may be out of scope when the pullback is
+    /// called.
     arg_types: Vec<ArrayType>,
-    /// The differentiated function and its residuals; `None` after an error.
+    /// The reverse derivative and its residuals; `None` after an error.
     of: Option<(VjpOf, Vec<Var>)>,
 }
 
 impl Pullback {
-    /// Emits the forward pass; returns the results of the function and the pullback.
+    /// Emits the forward pass. Returns the results of the closure and the pullback.
     fn of(staged: Staged) -> (Vec<Var>, Pullback) {
         let arg_types = staged.arg_types();
         let ok = staged.require_floats() & staged.require_float_results();
@@ -77,7 +77,7 @@ impl Pullback {
         (y, Pullback { staged, arg_types, of: Some((of, residuals)) })
     }
 
-    /// Emits the reverse pass for the cotangents `ct`; returns the cotangents of the arguments.
+    /// Emits the reverse pass for the cotangents `ct`, and returns the cotangents of the arguments.
     fn pull(&self, ct: Flat) -> Vec<Var> {
         let Pullback { staged, arg_types, of } = self;
         let Some((of, residuals)) = of else { return staged.poison(arg_types) };
@@ -117,7 +117,7 @@ pub fn linear_transpose<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B>(
 /// The transpose of a linear function.
 struct Transpose {
     staged: Staged,
-    /// The types of the example, computed at construction: the example may be out of scope when the transpose runs.
+    /// The types of the example. They are stored, because the example may be out of scope when the transpose is called.
     arg_types: Vec<ArrayType>,
     /// `None` after an error.
     of: Option<TransposeOf>,
@@ -144,7 +144,8 @@ impl Transpose {
     }
 }
 
-/// Returns one cotangent per argument: the next one of `found` where `nonzero` is true, zeros elsewhere.
+/// Returns one cotangent for each argument: the next cotangent of `found` if `nonzero` is true for this argument,
+/// otherwise zeros.
 fn spread(types: &[ArrayType], nonzero: &[bool], found: Vec<Var>, at: Loc) -> Vec<Var> {
     let mut found = found.into_iter();
     let one = |(ty, on): (&ArrayType, &bool)| {

@@ -31,7 +31,7 @@ pub fn vmap<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(f: F) -> impl F
     move |x| vectorize(&f, &0i32, &0i32, at, x)
 }
 
-/// Returns `f` over a batch, as [`vmap`], with a chosen batch axis for each leaf.
+/// Returns `f` over a batch, as [`vmap`] does, with a batch axis of its own for each leaf.
 ///
 /// `in_axes` and `out_axes` ([`BatchAxes`]) are one axis for all leaves, a tuple with one entry for each entry of a
 /// tuple, or the struct of arrays itself with an axis in place of each array. `None` marks a leaf without a batch
@@ -75,7 +75,8 @@ pub fn vmap_axes<A: Tree<Var>, B: Tree<Var>, F: Function<A, B, M>, M>(
     note = "give one axis or `None` for all leaves, a tuple with an entry for each part of a tuple, or the struct itself with an `Option<i32>` in place of each array"
 )]
 pub trait BatchAxes<A: Tree<Var>> {
-    /// Appends one entry per leaf to `out`. If axes and tree differ, returns the path of the difference.
+    /// Appends the batch axis of each leaf to `out`. If the structure of the axes does not fit the tree, returns the
+    /// path of the difference.
     #[doc(hidden)]
     fn each(&self, structure: &A::Structure, out: &mut Vec<Option<i32>>) -> Result<(), String>;
 }
@@ -177,7 +178,7 @@ tuple!(A0 X0 0, A1 X1 1, A2 X2 2, A3 X3 3, A4 X4 4, A5 X5 5);
 tuple!(A0 X0 0, A1 X1 1, A2 X2 2, A3 X3 3, A4 X4 4, A5 X5 5, A6 X6 6);
 tuple!(A0 X0 0, A1 X1 1, A2 X2 2, A3 X3 3, A4 X4 4, A5 X5 5, A6 X6 6, A7 X7 7);
 
-/// Computes [`vmap_axes`]; `at` is the line of the user's call, for messages.
+/// Evaluates [`vmap_axes`] of `f` at `x`. `at` is the line of the user's call, for messages.
 pub(crate) fn vectorize<A: Tree<Var>, B: Tree<Var>>(
     f: &dyn Fn(A) -> B,
     in_axes: &dyn BatchAxes<A>,
@@ -197,7 +198,7 @@ pub(crate) fn vectorize<A: Tree<Var>, B: Tree<Var>>(
 /// The batch axis of each leaf of a tree.
 struct Axes {
     each: Vec<Option<i32>>,
-    /// The path at which axes and tree differ.
+    /// The path at which the structure of the axes does not fit the tree; `None` if it fits.
     misfit: Option<String>,
 }
 
@@ -216,12 +217,13 @@ struct Batch {
     axes: Axes,
     /// The number of batch members, if any argument has a batch axis.
     size: Option<usize>,
-    /// Errors, each with the index of its argument.
+    /// Errors of batch axes, each with the index of the leaf of the argument.
     wrong: Vec<(Problem, usize)>,
 }
 
 impl Batch {
-    /// Returns the arguments with the batch on axis 0, and the parameters for one member, without that axis.
+    /// Moves the batch axes of the arguments to the front. Returns the moved arguments, and the parameters for tracing
+    /// one member, which do not have this axis.
     fn of(args: Vec<Var>, mut axes: Axes, form: &Form, at: Loc) -> (Batch, Vec<Var>, Vec<Param>) {
         axes.each.resize(args.len(), None);
         let paths = form.paths("argument");
@@ -255,7 +257,8 @@ impl Batch {
         (Batch { args, paths, axes, size, wrong }, moved, params)
     }
 
-    /// Returns the batched results of a function that was traced for one member.
+    /// Emits the batched form of a function that was traced for one member, and returns its results with the batch axes
+    /// `out`.
     fn results(self, mut staged: Staged, out: Axes) -> Vec<Var> {
         let Batch { args, paths, axes, size, wrong } = self;
         let at = staged.at;
@@ -307,7 +310,8 @@ impl Batch {
     }
 }
 
-/// Moves the batch axis of result `i` to `axis`.
+/// Moves the batch axis of result `i` from the front to `axis`. A result that is not batched is repeated, or returned
+/// unchanged if `axis` is `None`.
 fn place(
     staged: &Staged,
     i: usize,

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use tapeloom_ir::Tensor;
 
-/// The leaves of arguments, borrowed where they are tensors.
+/// The leaves of arguments as tensors. Leaves that are already tensors are borrowed.
 pub type TensorRefs<'a> = SmallVec<[Cow<'a, Tensor>; 4]>;
 
 /// Concrete data for a tree of type `A`.
@@ -33,7 +33,7 @@ pub trait Args<A: Tree<Var>> {
     /// Returns the structure of the arguments.
     fn structure(&self) -> A::Structure;
 
-    /// Returns whether the structure of the arguments is `structure`, without building it.
+    /// Returns whether the arguments have the structure `structure`. Their own structure is not built for this.
     fn matches(&self, structure: &A::Structure) -> bool;
 
     /// Appends the leaves, in order.

@@ -1,8 +1,8 @@
 //! Tree structures with their type erased.
 //!
-//! Transforms compare structures and name places in them, in the same way for all types of trees. So they get
-//! leaves and a [`Form`], and are compiled once, as a part of this crate. Only flattening and rebuilding trees is
-//! compiled in the user's crate.
+//! Transforms compare structures and print paths of leaves, in the same way for all types of trees. So they get leaves
+//! and a [`Form`], and are compiled once, as a part of this crate. Only flattening and rebuilding trees is compiled in
+//! the user's crate.
 
 use super::{Tree, flatten};
 use crate::Var;
@@ -65,13 +65,14 @@ impl Form {
         paths
     }
 
-    /// Calls `visit` for each difference between two forms, as [`Tree::differences`].
+    /// Calls `visit` for each difference between two forms; see [`Tree::differences`].
     pub(crate) fn differences(&self, other: &Form, root: &str, visit: &mut VisitDifference<'_>) {
         let (one, other) = (&*self.structure, &*other.structure);
         (self.methods.differences)(one, other, &mut root.to_owned(), visit);
     }
 
-    /// Describes the differences between two forms: "`act`: Relu in the first, Tanh in another".
+    /// Returns a text that describes the differences between two forms, such as "`act`: Relu in the first, Tanh in
+    /// another". `sides` are the names of the two forms.
     pub(crate) fn different(&self, other: &Form, root: &str, sides: [&str; 2]) -> String {
         let mut found = Vec::new();
         self.differences(other, root, &mut |path, one, other| {

@@ -75,10 +75,10 @@ leaf! {
         crate::ops::wrong(lost, &[], ArrayType::new(Dtype::F64, []), None)
     };
     Tensor, Tensor::scalar(f64::NAN);
-    // Messages about a missing tree should suggest only arrays.
+    // If a type is no tree, the compiler's message should suggest only arrays as leaves, not batch axes.
     #[diagnostic::do_not_recommend]
     Option<i32>, None;
-    // The result type that a callback declares.
+    // `ArrayType` is a leaf of the result types that a callback declares.
     #[diagnostic::do_not_recommend]
     ArrayType, ArrayType::new(Dtype::F64, []);
 }
@@ -108,7 +108,7 @@ impl DataLeaf for Tensor {
     }
 }
 
-/// The placeholder for missing leaves that are references.
+/// The tensor to which a missing leaf refers if leaves are references.
 static LOST: std::sync::LazyLock<Tensor> = std::sync::LazyLock::new(|| Tensor::scalar(f64::NAN));
 
 leaf! {

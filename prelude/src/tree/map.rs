@@ -112,7 +112,7 @@ fn row(columns: &[Vec<Var>], i: usize) -> Option<Vec<Var>> {
     columns.iter().map(|column| column.get(i).copied()).collect()
 }
 
-/// Reports that the trees differ, and returns poisoned leaves.
+/// Reports that the structures of trees differ, and returns placeholders for the leaves of the result.
 fn unlike(name: &str, differ: &str, like: &[Var], at: Loc) -> Vec<Var> {
     let problem = Problem::new(
         Kind::Shape,
@@ -238,7 +238,7 @@ pub fn global_norm<A: Tree<Var>>(tree: &A) -> Var {
 
 /// The norm of scaled elements, whose squares neither overflow nor underflow.
 pub(crate) struct Length {
-    /// The sum of the squares of `by x` over all elements x.
+    /// The sum over all elements x of the square of `by · x`.
     pub(crate) squares: Var,
     /// The scale, a constant for derivatives; 1 if the elements are not scaled.
     pub(crate) by: Var,
@@ -251,8 +251,9 @@ impl Length {
     /// elements scaled down, and of the elements scaled up (Blue's accumulators). Scaling by the largest element
     /// would need another pass.
     pub(crate) fn of(leaves: &[Var], dtype: Dtype, at: Loc) -> Length {
-        // The scales are powers of two, which are exact. `least` is the smallest usual sum without underflow in its
-        // last digits; `bound` exceeds every element of a smaller sum.
+        // The scales are powers of two, so scaling is exact. `least` is the smallest unscaled sum whose last digits do
+        // not underflow. If the unscaled sum is smaller than `least`, all absolute values of elements are below
+        // `bound`.
         let (down, up, least, bound) = match dtype {
             Dtype::F32 => (-80, 100, 1e-30, 1e-12),
             _ => (-600, 600, 1e-290, 1e-130),
@@ -262,7 +263,8 @@ impl Length {
             let square = |x: &Var| {
                 let x = match power {
                     0 => *x,
-                    // The derivative of an unused sum is 0 times its elements, so these must be finite.
+                    // If this sum is not selected, its derivative is 0 times its elements, so its elements must be
+                    // finite.
                     1.. => select(x.abs().lt(bound), *x, x.zeros_like()) * by,
                     _ => *x * by,
                 };
@@ -271,7 +273,7 @@ impl Length {
             (sum(dtype, leaves.iter().map(square).collect(), at), by)
         };
         let [(small, down), (usual, one), (large, up)] = [down, 0, up].map(squares);
-        // If the usual sum is nan or 0, the result is nan or 0, too.
+        // If the unscaled sum is nan, both conditions are false and the result is nan.
         let over = usual.is_infinite();
         let under = usual.lt(least);
         let pick = |usual, small, large| select(over, small, select(under, large, usual));
@@ -306,7 +308,7 @@ pub fn clip_by_global_norm<A: Tree<Var>>(tree: &A, max: impl IntoVar) -> A {
         };
         let Length { squares, by } = Length::of(&leaves, dtype, at);
         let max = max.beside(squares, at);
-        // The root has no derivative at 0, where the tree is not clipped.
+        // The square root has no derivative at 0. There the tree is not clipped, so take the root of 1 instead.
         let some = squares.gt(0.0);
         let root = select(some, squares, 1.0).sqrt();
         let clipped = some & (root / by).gt(max);
@@ -328,7 +330,7 @@ fn sum(dtype: Dtype, leaves: Vec<Var>, at: Loc) -> Var {
 }
 
 /// Returns the leaves and their dtype (f64 if there are none). If the leaves have several dtypes, reports that and
-/// returns poison.
+/// returns a placeholder as the error value.
 pub(super) fn common_dtype(name: &str, tree: Flat, at: Loc) -> Result<(Dtype, Vec<Var>), Var> {
     let Flat { form, leaves } = tree;
     let types: Vec<ArrayType> = leaves.iter().map(|v| v.ty(at)).collect();
@@ -350,7 +352,8 @@ pub(super) fn common_dtype(name: &str, tree: Flat, at: Loc) -> Result<(Dtype, Ve
     Err(wrong(problem, &[leaves[0], leaves[i]], ArrayType::new(dtype, []), at))
 }
 
-/// Describes the differences between two structures of one type: "`act`: Relu in the first, Tanh in another".
+/// Returns a text that describes the differences between two structures of one type, such as "`act`: Relu in the first,
+/// Tanh in another".
 pub(crate) fn different<L, A: Tree<L>>(
     one: &A::Structure,
     other: &A::Structure,

@@ -72,7 +72,7 @@ pub trait Tree<L>: Sized {
     /// Returns the structure of this tree.
     fn structure(&self) -> Self::Structure;
 
-    /// Returns whether the structure of this tree is `structure`, without building it.
+    /// Returns whether this tree has the structure `structure`. Its own structure is not built for this.
     fn has_structure(&self, structure: &Self::Structure) -> bool;
 
     /// Calls `visit` with each leaf, in order.
@@ -108,8 +108,8 @@ pub(crate) fn flatten<L: Clone, A: Tree<L>>(tree: &A) -> (A::Structure, Vec<L>) 
     (tree.structure(), leaves)
 }
 
-/// Builds the tree with the given structure from exactly its leaves; `missing` returns a placeholder for a leaf
-/// that is missing because of a bug in tapeloom.
+/// Builds the tree with the given structure and leaves. If there are fewer leaves than the structure has, which is a
+/// bug in tapeloom, `missing` returns a placeholder for each missing one.
 pub(crate) fn unflatten<L, A: Tree<L>>(
     structure: &A::Structure,
     leaves: impl IntoIterator<Item = L>,
@@ -127,7 +127,7 @@ pub(crate) fn leaf_paths<L, A: Tree<L>>(structure: &A::Structure, root: &str) ->
     paths
 }
 
-/// Appends a segment to a path while `f` runs.
+/// Appends a segment to a path, runs `f`, and removes the segment again.
 #[doc(hidden)]
 pub fn with_segment(path: &mut String, segment: &str, f: impl FnOnce(&mut String)) {
     let length = path.len();

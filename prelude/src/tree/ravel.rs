@@ -41,7 +41,7 @@ pub fn ravel<A: Tree<Var>>(tree: &A) -> (Var, impl Fn(Var) -> A + use<A>) {
     })
 }
 
-/// The layout of a vector of joined leaves.
+/// The layout of a vector that joins the elements of all leaves: the types of the leaves, in order.
 pub(crate) struct Parts {
     types: Vec<ArrayType>,
     /// The type of the vector.
@@ -53,7 +53,7 @@ impl Parts {
     /// Returns the vector of all elements of a tree, and its layout.
     pub(crate) fn of(tree: Flat, at: Loc) -> (Var, Parts) {
         let types: Vec<ArrayType> = tree.leaves.iter().map(|v| v.ty(at)).collect();
-        // If the number of elements overflows an index, `concat` reports the error.
+        // If the number of elements overflows a usize, the sum saturates, and `concat` reports the error.
         let n = types.iter().fold(0, |n: usize, t| n.saturating_add(t.shape.elements()));
         let (dtype, vector) = match common_dtype("ravel", tree, at) {
             Ok((dtype, leaves)) if leaves.is_empty() => {
