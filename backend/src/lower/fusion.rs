@@ -150,8 +150,8 @@ impl FusionState<'_> {
                 }
                 earliest = earliest.max(if shares { time } else { time + 1 });
             }
-            // A candidate of at most `cached_elements` elements may run before existing items: its result is
-            // still in the cache when it is read.
+            // Set the candidate's preference. It may run before existing items (`early`) if it has at most
+            // `cached_elements` elements: its result is then still in the cache when it is read.
             preference.folds = self.candidates[m].first_fold() == Some(depth);
             preference.early = self.candidates[m].rest(depth) <= self.graph.machine.cached_elements;
             if depth == 0 {

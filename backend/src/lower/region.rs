@@ -341,7 +341,7 @@ impl Convert<'_> {
             body.extend(iteration.number.as_ref().map(|number| store(number, n)));
             self.move_cursors(&iteration.tape_accesses, n, &mut body);
         }
-        // The body uses the stored iteration number; a while loop has no index.
+        // A while loop has no index, so pass any index: the body reads the stored iteration number instead.
         let none = IndexId::new(0);
         body.push(self.call(iteration, none)?);
         let n = self.scalar(count, Dtype::I64, &mut body);

@@ -131,7 +131,8 @@ fn note(operation: Operation) -> Noted {
     })
 }
 
-/// Returns the operation, or its result if it acts on the bits of two constants: a negated or absolute constant.
+/// Returns the operation with constants folded: a bitwise operation on two constants becomes a constant. This is so for
+/// the negation and the absolute value of a constant.
 fn folded(list: &[Operation], operation: Operation) -> Operation {
     let constant = |x: Noted| match list[x.0 as usize] {
         Operation::Constant(bits) => Some(bits),

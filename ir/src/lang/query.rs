@@ -110,7 +110,7 @@ questions! {
         wanted: Vec<BatchRequest>,
     } -> BatchOf in batch,
 
-    /// The function with only some of its results, and without equations that only the others need.
+    /// The function with only some of its results, and without the equations that only the dropped results need.
     Prune {
         /// Per result: whether it is requested.
         used: Vec<bool>,

@@ -651,7 +651,7 @@ fn did_you_mean(place: Place, message: String, name: &str, known: &[String]) -> 
 }
 
 fn primitive_names() -> Vec<String> {
-    // The catalogue lists names with their attributes, such as `reduce_sum{axes}`.
+    // Cut the attributes off: the catalogue lists names with their attributes, such as `reduce_sum{axes}`.
     let name = |d: crate::prim::Doc| d.name.split('{').next().unwrap_or_default().to_owned();
     Op::docs().into_iter().map(name).collect()
 }

@@ -209,7 +209,7 @@ fn slice_of_slice(outer: &Slice, inner: &Slice) -> Option<Slice> {
     let shape = outer.shape();
     for ((o, i), kept) in outer.axes().zip(inner.axes()).zip(shape.iter()) {
         let stride = i.2.checked_mul(o.2).filter(|s| *s <= INDEX_LIMIT)?;
-        // If the outer slice selects nothing, its start may lie beyond the inner slice's limit.
+        // Limit the start: if the outer slice selects nothing, its start may lie beyond the inner slice's limit.
         let start = (i.0 + i.2.checked_mul(o.0)?).min(i.1);
         all.start.push(start);
         all.limit.push(if *kept == 0 { start } else { start + (kept - 1) * stride + 1 });

@@ -114,7 +114,7 @@ impl ArrayPrimitive for Fft {
             for x in [&wrong, &large, &Tensor::from([[0.0; 0]; 2])] {
                 all.push(Sample::edge(op.clone(), vec![x.clone()]));
             }
-            // A complex matrix: transformed along its columns, and along its rows.
+            // These samples transform a complex matrix along its columns, and along its rows.
             for axis in [0, 1] {
                 let op = Fft { inverse, rank: 2, axis };
                 all.push(Sample::smooth(op.clone(), vec![matrix.clone()]));

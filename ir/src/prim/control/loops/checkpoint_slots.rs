@@ -154,7 +154,8 @@ impl Chain<'_> {
         )
     }
 
-    /// Returns the same iterations for use inside a loop whose constants begin with `Chain::constants`.
+    /// Returns the same iterations for use inside a surrounding loop. `constants` are that loop's constants, which
+    /// begin with the values of `Chain::constants`.
     fn inside(&self, constants: &[Atom]) -> Self {
         Chain { given: constants[1..].to_vec(), all: constants[0], ..self.clone() }
     }
