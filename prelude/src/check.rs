@@ -14,8 +14,8 @@ use tapeloom_ir::trace::Context;
 use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Tensor};
 
 /// Checks forward and reverse derivatives of `f` at `args`. Forward mode is compared with central differences, and
-/// reverse mode with forward mode (⟨ct, J dx⟩ = ⟨Jᵀ ct, dx⟩). Then the derivative along a direction is checked in
-/// the same way, up to derivatives of order `order`.
+/// reverse mode with forward mode (⟨ct, J dx⟩ = ⟨Jᵀ ct, dx⟩). Then the derivative of `f` along a direction, which is a
+/// function of `args`, is checked in the same way, up to derivatives of order `order`.
 ///
 /// # Errors
 /// `rule`, with both numbers, if they disagree; all errors of tracing `f` and its derivatives.

@@ -57,7 +57,7 @@
 // Code that `#[derive(Tree)]` generates names this crate `tapeloom`, inside this crate too.
 extern crate self as tapeloom;
 
-// The documentation of `Var` shows its methods in the order of these modules.
+// The order of these modules matters: the documentation of `Var` shows its methods in this order.
 pub mod var;
 
 pub mod ops;

@@ -76,8 +76,8 @@ impl Var {
         on_behalf("nonzero", caller(), || indices(self, size, fill))
     }
 
-    /// Returns the first `size` elements, in row-major order, for which a condition of the same shape is not zero,
-    /// padded with `fill`.
+    /// Returns the first `size` elements, in row-major order, at which `condition`, an array of the same shape, is not
+    /// zero. Missing elements are filled with `fill`.
     ///
     /// Errors: `shape` if the condition has another shape; `dtype` if `fill` is not representable in the dtype.
     ///

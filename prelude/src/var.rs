@@ -89,7 +89,7 @@ impl Var {
         self.ty(caller())
     }
 
-    /// Returns the number of axes; 0 for a scalar.
+    /// Returns the number of axes. For a scalar it is 0.
     #[track_caller]
     pub fn rank(self) -> usize {
         self.ty(caller()).shape.len()
@@ -102,7 +102,7 @@ impl Var {
         self.ty(caller()).shape.elements()
     }
 
-    /// Returns the extent of axis 0; 0 for a scalar.
+    /// Returns the extent of axis 0. For a scalar it is 0.
     #[track_caller]
     #[allow(clippy::len_without_is_empty, reason = "`is_empty` reads as a question about data")]
     pub fn len(self) -> usize {

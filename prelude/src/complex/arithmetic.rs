@@ -111,8 +111,8 @@ macro_rules! operators {
     )*};
 }
 
-/// Implements `number op complex`. Rust needs one impl per type on the left; the types are those that may be on the
-/// left of a `Var`.
+/// Implements `number op complex`. Rust needs one impl per type of the number. The types are the ones that may also be
+/// on the left of a `Var`.
 macro_rules! left {
     ($trait:ident $method:ident $of_real:ident: $($t:ty),*) => {$(
         impl ops::$trait<Complex> for $t {
@@ -143,7 +143,7 @@ impl ops::Neg for Complex {
 }
 
 impl iter::Sum for Complex {
-    /// Adds from left to right; the sum of nothing is `0` (f64).
+    /// Adds complex arrays from left to right. The sum of no arrays is `0` (f64).
     #[track_caller]
     fn sum<I: Iterator<Item = Complex>>(mut all: I) -> Complex {
         let at = caller();

@@ -108,8 +108,8 @@ impl Complex {
         })
     }
 
-    /// Returns the principal logarithm `ln |z| + i angle`, with a branch cut along the negative numbers; the real
-    /// part is `-inf` at 0.
+    /// Returns the principal logarithm `ln |z| + i angle`, with a branch cut along the negative real numbers. At 0 the
+    /// real part is `-inf`.
     #[doc(alias = "log")]
     #[must_use]
     #[track_caller]
@@ -120,8 +120,8 @@ impl Complex {
         })
     }
 
-    /// Returns the principal square root: its real part is not negative, and its imaginary part has the sign of
-    /// that of `z`. No square overflows. At 0 it is not differentiable, and derivatives are not finite.
+    /// Returns the principal square root: its real part is not negative, and its imaginary part has the sign of the
+    /// imaginary part of `z`. No square overflows. At 0 it is not differentiable, and derivatives are not finite.
     ///
     /// Source: W. Kahan, *Branch cuts for complex elementary functions* (1987).
     ///
@@ -150,7 +150,7 @@ impl Complex {
         })
     }
 
-    /// Returns `1 / z`, without overflow of squares; nan at 0.
+    /// Returns `1 / z`. The result is right even if `|z|²` overflows or underflows; at 0 it is nan.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -166,7 +166,7 @@ impl Complex {
         on_behalf("recip", at, || 1.0 / self)
     }
 
-    /// Returns `zⁿ` for an integer `n`, by multiplication; its derivatives are exact at 0.
+    /// Returns `zⁿ` for an integer `n`, by multiplication. Derivatives are exact, also at 0.
     ///
     /// ```
     /// use tapeloom::prelude::*;

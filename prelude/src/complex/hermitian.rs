@@ -77,8 +77,8 @@ impl Complex {
         spectrum("eigh", self, |n| Ok(0..n), caller())
     }
 
-    /// Returns the values and vectors of [`eigh`](Complex::eigh) at the positions `range`, in ascending order of the
-    /// values: `[.., m]` and `[.., n, m]`.
+    /// Returns the eigenvalues `[.., m]` and eigenvectors `[.., n, m]` of [`eigh`](Complex::eigh) at the m positions
+    /// `range`, counted in ascending order of the eigenvalues.
     ///
     /// Derivatives of every order are right if the eigenvalues in the range differ from one another and from all others.
     /// The others may be equal among themselves.

@@ -142,7 +142,8 @@ fn together(re: Var, im: Var, at: Loc) -> Result<Complex, Problem> {
 }
 
 impl Complex {
-    /// Returns the array `re + i im`, both broadcast together: arrays of one float dtype, or one of them a number.
+    /// Returns the array `re + i im`. Both parts are arrays of one float dtype, or one of them is a number; they are
+    /// broadcast together.
     ///
     /// ```
     /// use tapeloom::prelude::*;

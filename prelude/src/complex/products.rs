@@ -128,8 +128,8 @@ impl Complex {
         on_behalf("kron", at, || product(self, w, |x, y| x.kron(y)))
     }
 
-    /// Returns the exponential `Σ Aᵏ / k!` of square matrices `[.., n, n]`, by the real matrices of twice the size; see
-    /// [`linalg::expm`].
+    /// Returns the exponential `Σ Aᵏ / k!` of square matrices `[.., n, n]`. It is computed as the exponential of real
+    /// matrices of twice the size; see [`linalg::expm`].
     ///
     /// Errors: `shape` if the matrices are not square.
     ///
@@ -182,9 +182,9 @@ impl Complex {
         on_behalf("trace", caller(), || self.map(Var::trace))
     }
 
-    /// Returns the solution `x` of `A x = b` for square matrices `A` (`self`) of shape `[.., n, n]` and `b` of
-    /// shape `[n]` or `[.., n, columns]`, by the real system of twice the size; see [`linalg::solve`]. Leading axes
-    /// are broadcast together.
+    /// Returns the solution `x` of `A x = b` for square matrices `A` (`self`) of shape `[.., n, n]` and `b` of shape
+    /// `[n]` or `[.., n, columns]`, as the solution of a real system of twice the size; see [`linalg::solve`]. Leading
+    /// axes are broadcast together.
     ///
     /// Errors: `shape` if the matrices are not square or `b` does not fit, `dtype` if they are not floats of one
     /// dtype.

@@ -1,4 +1,4 @@
-//! Shapes, indices and sums, which apply to both parts in the same way.
+//! Operations on shapes, indices and sums, applied to the real and to the imaginary part alike.
 
 use super::Complex;
 use crate::Var;
@@ -8,7 +8,7 @@ use crate::var::{caller, on_behalf};
 use std::ops::RangeBounds;
 use tapeloom_ir::{Dtype, Shape};
 
-/// Operations that apply to both parts in the same way.
+/// Operations that are applied to the real and to the imaginary part alike.
 impl Complex {
     /// Applies `f` to the real and to the imaginary part. `f` moves elements, or is linear with real coefficients.
     ///

@@ -68,8 +68,8 @@ impl Conv {
     }
 
     /// Sets the order of the axes of input, kernel and output, with one letter per axis: N is the batch, C the
-    /// channels, O and I the output and input channels of a kernel; other letters are spatial axes, in the order of
-    /// the input. For instance `layout("NHWC", "OIHW", "NHWC")`.
+    /// channels, O and I the output and input channels of a kernel. All other letters are spatial axes; their order in
+    /// the input is the order of strides, padding and dilations. For instance `layout("NHWC", "OIHW", "NHWC")`.
     #[doc(alias = "dimension_numbers")]
     #[must_use]
     pub fn layout(self, input: &str, kernel: &str, output: &str) -> Conv {
@@ -77,8 +77,8 @@ impl Conv {
         Conv { layout: Order::Named(named), ..self }
     }
 
-    /// Converts kernels from `[spatial.., input channels, output channels]` to the layout of this convolution.
-    /// Initial weights ([`nn::he_normal`](crate::nn::he_normal) and others) have that order of axes.
+    /// Converts kernels from `[spatial.., input channels, output channels]` to the layout of this convolution. Initial
+    /// weights, such as those of [`nn::he_normal`](crate::nn::he_normal), have the former order of axes.
     ///
     /// Errors: `shape` if there are fewer than two axes, or if the layout has another number of axes.
     ///
@@ -326,8 +326,8 @@ pub fn conv_general_dilated(x: Var, w: impl IntoVar, how: Conv) -> Var {
     conv(x, w, how)
 }
 
-/// Returns the transposed convolution (deconvolution) of `x`, which enlarges: the elements of `x` are spread apart
-/// by the strides of `how`. With [`Conv::same`], an extent is that of `x` times the stride; [`Conv::same_lower`]
+/// Returns the transposed convolution (deconvolution) of `x`, which enlarges the array: the elements of `x` are spread
+/// apart by the strides of `how`. With [`Conv::same`], an extent is that of `x` times the stride; [`Conv::same_lower`]
 /// has the same effect. Without padding (`VALID` in JAX), the result has all elements that a kernel reaches. The
 /// padding of [`Conv::padding`] is added around the spread `x`. Kernels have the layout of [`conv`], as in JAX.
 ///

@@ -303,7 +303,8 @@ pub fn windows(sizes: impl Into<Vec<usize>>) -> Windows {
 }
 
 impl Windows {
-    /// Sets the axes, one for each size; the default is the last axes. A negative axis counts from the end.
+    /// Sets the axes of the windows, one for each size. By default these are the last axes of the array. A negative
+    /// axis counts from the end.
     #[must_use]
     pub fn along(self, axes: impl Into<Vec<i64>>) -> Windows {
         Windows { axes: Some(axes.into()), ..self }

@@ -102,7 +102,7 @@ pub fn min_pool(x: Var, windows: Windows) -> Var {
     reduced("min_pool", x, windows, Reducer::Min)
 }
 
-/// Returns the sum of each window; padding counts as zeros.
+/// Returns the sum of the elements of each window. Padding counts as zeros.
 ///
 /// Errors: those of [`max_pool`].
 #[doc(alias = "reduce_window_sum")]
@@ -111,7 +111,7 @@ pub fn sum_pool(x: Var, windows: Windows) -> Var {
     reduced("sum_pool", x, windows, Reducer::Sum)
 }
 
-/// Returns the mean of each window, for floats; padding counts as zeros, as in PyTorch and Flax.
+/// Returns the mean of the elements of each window, for floats. Padding counts as zeros, as in PyTorch and Flax.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -185,9 +185,9 @@ fn folded(x: Var, windows: Windows, init: f64, f: &dyn Fn(Var, Var) -> Var, at: 
     }
 }
 
-/// Returns the windows of an array; the elements of a window are along new last axes: for `x` `[.., n, ..]` with
-/// windows along one axis, the result is `[.., windows, .., elements of a window]`. The windows are not copied
-/// where they are read.
+/// Returns the windows of an array, with the elements of a window along new last axes. For `x` of shape `[.., n, ..]`
+/// with windows along one axis, the result has the shape `[.., windows, .., elements of a window]`. The windows are not
+/// copied where they are read.
 ///
 /// ```
 /// use tapeloom::prelude::*;

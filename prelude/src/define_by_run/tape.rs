@@ -265,8 +265,8 @@ fn applied(recorded: &Recorded, form: &Form, args: Flat, at: Loc) -> Vec<Var> {
     vars(&trace::bind(Call::inline(function), &operands, at))
 }
 
-/// Checks the leaves of the cotangents against the results. `output` is the form of the results, `given` that of the
-/// cotangents; `argument` is the form of the arguments, for messages.
+/// Checks the leaves of the cotangents against the results. `output` is the form of the results, `given` the form of
+/// the cotangents, and `argument` the form of the arguments, which is used in messages.
 fn cotangents(
     recorded: &Recorded,
     argument: &Form,

@@ -10,8 +10,8 @@ impl Var {
     /// Returns the value, inside the closure given to [`record`](crate::record()). The value is a Rust value and a
     /// constant for derivatives.
     ///
-    /// Inside a closure that is traced before there are numbers (that of `jit`, of a transform inside a recording,
-    /// the body of a loop, a branch), a `Var` has no value. This is a `no-value` error, which ends the closure and
+    /// A `Var` has no value inside a closure that is traced before there are numbers: the closure of `jit`, of a
+    /// transform inside a recording, of a loop or of a branch. This is a `no-value` error, which ends the closure and
     /// is returned at its boundary.
     ///
     /// ```

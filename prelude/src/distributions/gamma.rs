@@ -1,7 +1,7 @@
 //! The gamma distribution, and distributions derived from it.
 //!
-//! A sample x with shape parameter a is differentiable with respect to a, such that its distribution remains that
-//! of a. With the distribution function P and the density p:
+//! A sample x with shape parameter a is differentiable with respect to a: when a changes by da, the sample changes such
+//! that it is a sample for a + da. With the distribution function P and the density p:
 //!
 //! ```text
 //! P(a, x) = const      dx/da = -∂P/∂a / p(a, x)
@@ -214,7 +214,7 @@ fn moving_where(moves: Var, a: Var, log: Var) -> Var {
     select(moves, moving, log)
 }
 
-/// Draws one gamma number; returns it and its logarithm.
+/// Draws one gamma number. Returns the number and its logarithm.
 ///
 /// With d = a - 1/3 and c = 1 / √(9d), a normal number z and v = (1 + c z)³ > 0, the sample d v is accepted if ln u <
 /// z²/2 + d (1 - v + ln v). For a < 1, the sample is a sample for a + 1, times u^(1/a).

@@ -1,6 +1,7 @@
 //! Samples by rejection, and samples derived from them. They are public in [`random`](crate::random).
 //!
-//! Each element has its own key and its own loop. So its cost and its value do not depend on other elements.
+//! Each element of a sample has a key of its own and a loop of its own. So its cost and its value do not depend on
+//! other elements.
 
 mod counts;
 mod gamma;

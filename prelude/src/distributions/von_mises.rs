@@ -1,7 +1,7 @@
 //! The von Mises distribution of angles.
 //!
-//! A sample x is differentiable with respect to its concentration κ, such that its distribution remains that of κ. The
-//! distribution function is 1/2 at 0 for every κ, so with the density p:
+//! A sample x is differentiable with respect to its concentration κ: when κ changes by dκ, the sample changes such that
+//! it is a sample for κ + dκ. The distribution function is 1/2 at 0 for every κ, so with the density p:
 //!
 //! ```text
 //! ∫ p(t, κ) dt from 0 to x = const

@@ -145,7 +145,8 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Resolves the options for an array of floats; returns an error if they are invalid.
+    /// Resolves the options `along` for an array of type `x`. Returns an error if the options are invalid or `x` is not
+    /// of floats.
     pub(super) fn of(name: &str, along: &Along, x: &ArrayType) -> Result<Plan, Problem> {
         if !x.dtype.is_float() {
             let help = "convert first, as in `x.convert(Dtype::F64)`";

@@ -107,8 +107,8 @@ pub(super) fn irfft_along(y: Complex, axis: usize, n: usize, at: Loc) -> Var {
 fn of_real(x: Var, axis: usize, inverse: bool, at: Loc) -> Complex {
     let n = x.ty(at).shape[axis];
     let half = rfft_along(x, axis, at);
-    // The half spectrum has the frequencies 0 ..= n/2. The others are n - j for j in 1 .. (n + 1)/2, in descending
-    // order of j.
+    // The half spectrum contains the frequencies 0 ..= n/2. The remaining frequencies are n - j for j in 1 .. (n +
+    // 1)/2, in descending order of j.
     let mirrored = |x: Var| x.slice_axis(axis, 1..n.div_ceil(2).max(1)).flip(axis);
     let with = |x: Var, y: Var| concat(&[x, y], axis);
     let (re, im) = match n {
@@ -184,7 +184,7 @@ pub fn ifftn(x: impl IntoComplex, along: impl Into<Along>) -> Complex {
     transform("ifftn", x, &along.into(), true, Plan::of, caller())
 }
 
-/// Returns [`fftn`] along the last two axes; for two others, call `fftn(x, [0, 1])`.
+/// Returns [`fftn`] along the last two axes. For two other axes, call for example `fftn(x, [0, 1])`.
 ///
 /// ```
 /// use tapeloom::prelude::*;

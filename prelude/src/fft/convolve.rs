@@ -47,9 +47,9 @@ pub fn next_fast_len(n: usize) -> usize {
     best
 }
 
-/// Returns the convolution `z[k] = Σ_j x[j] y[k - j]` along the last axis, of real arrays of one float dtype; the
-/// other axes are broadcast. It uses Fourier transforms, at a cost of order `(n + m) log(n + m)`. The absolute
-/// error is of the order of the rounding errors of the largest elements.
+/// Returns the convolution `z[k] = Σ_j x[j] y[k - j]` along the last axis, of real arrays of one float dtype. The other
+/// axes are broadcast. It is computed by Fourier transforms, at a cost of order `(n + m) log(n + m)` for extents n and
+/// m. The absolute error is of the order of the rounding errors of the largest elements.
 ///
 /// ```
 /// use tapeloom::prelude::*;

@@ -69,7 +69,7 @@ fn backward(name: &'static str, y: impl IntoComplex, along: &Along, plan: Planne
 }
 
 /// Returns half of the discrete Fourier transform of a real array of floats along one axis: for `n` points, the
-/// frequencies `0 ..= n/2`. They determine the others, because `y[n - j] = conj(y[j])`.
+/// frequencies `0 ..= n/2`. They determine the remaining frequencies, because `y[n - j] = conj(y[j])`.
 ///
 /// The imaginary parts at frequency 0 and, if `n` is even, at `n/2` are zero.
 ///
@@ -112,8 +112,8 @@ pub fn irfft(y: impl IntoComplex, along: impl Into<Along>) -> Var {
     backward("irfft", y, &along.into(), Plan::of_one, caller())
 }
 
-/// Returns [`rfft`] along the last of the given axes, then [`fft`](fn@super::fft) along the others; `..` stands for
-/// all axes.
+/// Returns the transform [`rfft`] along the last of the given axes, followed by [`fft`](fn@super::fft) along the other
+/// given axes. `..` stands for all axes.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -140,7 +140,7 @@ pub fn irfftn(y: impl IntoComplex, along: impl Into<Along>) -> Var {
     backward("irfftn", y, &along.into(), Plan::of_some, caller())
 }
 
-/// Returns [`rfftn`] along the last two axes; for two others, call `rfftn(x, [0, 1])`.
+/// Returns [`rfftn`] along the last two axes. For two other axes, call for example `rfftn(x, [0, 1])`.
 ///
 /// ```
 /// use tapeloom::prelude::*;

@@ -43,7 +43,7 @@ impl TypedLeaf for ArrayType {
     }
 }
 
-/// The content of a file: tensors by their names, and metadata (texts by their names).
+/// The content of a file: named tensors, and metadata, which are named texts.
 ///
 /// ```
 /// use tapeloom::{files::Arrays, prelude::*};
@@ -81,12 +81,12 @@ impl Arrays {
         Arrays { arrays: names.into_iter().zip(leaves).collect(), ..Arrays::default() }
     }
 
-    /// Adds a tensor, and returns the one that had this name before.
+    /// Adds a tensor under a name. If another tensor had this name, it is replaced and returned.
     pub fn insert(&mut self, name: impl Into<String>, tensor: impl Into<Tensor>) -> Option<Tensor> {
         self.arrays.insert(name.into(), tensor.into())
     }
 
-    /// Returns the tensor of this name.
+    /// Returns the tensor with this name.
     ///
     /// # Errors
     /// [`Kind::File`] if there is none; the message proposes a similar name.

@@ -13,7 +13,7 @@ use tapeloom_ir::{Dtype, Kind, Problem, Tensor};
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// The longest header that is parsed, in bytes, as in numpy.
+/// The length in bytes of the longest header that is parsed; numpy has the same limit.
 const LONGEST: usize = 10_000;
 
 /// The deepest nesting of brackets in a header that is parsed. Headers of supported files have a depth of 2.
@@ -40,7 +40,7 @@ pub fn save_npy(path: impl AsRef<Path>, tensor: &Tensor) -> Result<(), Error> {
     replace::write(path, &to_npy(tensor)).map_err(|problem| Error::at(problem, at))
 }
 
-/// Loads the tensor of a `.npy` file, as `numpy.save` writes it, in any order of axes and bytes.
+/// Loads the tensor of a `.npy` file that `numpy.save` has written, in C or Fortran order and in any byte order.
 ///
 /// Narrow dtypes are widened; see the [module](super).
 ///

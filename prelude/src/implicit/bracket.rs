@@ -106,7 +106,7 @@ struct Search<T> {
     /// the values of the function there.
     x: [T; 3],
     y: [T; 3],
-    /// The next point, as a fraction of the distance from the first point to the second.
+    /// The next point, as a fraction of the distance from `x[0]` to `x[1]`.
     part: T,
     /// The number of evaluated points.
     n: T,

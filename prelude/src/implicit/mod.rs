@@ -153,7 +153,7 @@ pub fn custom_root<X: Tree<Var>>(
     }
 }
 
-/// Returns the `x` with `g(x) = x` to which the iteration `x ← g(x)` converges from `init`, for a contraction `g`.
+/// Returns the fixed point `x = g(x)` of a contraction `g`, to which the iteration `x ← g(x)` converges from `init`.
 ///
 /// The iteration ends when a step moves `x` by no more than its rounding errors, when `x` is not finite, or after
 /// ten thousand steps. The linear systems of derivatives are solved by the same kind of iteration, and converge at

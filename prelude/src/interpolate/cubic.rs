@@ -18,8 +18,8 @@ use crate::var::{IntoVar, caller, on_behalf};
 /// The condition of a spline at its ends.
 #[derive(Clone, Copy, Debug)]
 pub enum Ends {
-    /// The first two cubics are the same polynomial, and so are the last two. Use it if nothing is known about the
-    /// ends. The spline of a cubic polynomial is that polynomial.
+    /// The first two cubics are the same polynomial, and so are the last two. Use this condition if nothing is known
+    /// about the ends. If the values are those of a cubic polynomial, the spline is that polynomial.
     NotAKnot,
     /// The second derivative is zero.
     Natural,

@@ -40,7 +40,7 @@ pub(super) struct Entry {
     form: Form,
     types: Vec<ArrayType>,
     program: Program,
-    /// Tensors that the closure captured; they are the last arguments of the program.
+    /// Tensors that the closure captured. The program takes them as its last arguments.
     tensors: Vec<Tensor>,
     /// The form of the results.
     output: Form,
@@ -74,7 +74,8 @@ struct Programs {
 
 struct Link {
     entry: Arc<Entry>,
-    /// Why the program was compiled: the difference of its arguments from those of the previous program.
+    /// The reason for the compilation: the difference between the arguments of this program and those of the previous
+    /// one.
     why: String,
     rest: Programs,
 }
@@ -129,7 +130,8 @@ fn types(leaves: &TensorRefs<'_>) -> Vec<ArrayType> {
 }
 
 impl Entry {
-    /// Compiles a traced program for this machine. `form` and `types` are those of its arguments.
+    /// Compiles a traced program for this machine. `form` and `types` are the form of the arguments and the types of
+    /// their leaves.
     pub(super) fn of(
         form: Form,
         types: Vec<ArrayType>,
@@ -413,7 +415,7 @@ impl Core {
         Ok(traced)
     }
 
-    /// Traces the closure; returns the types of its results and their form.
+    /// Traces the closure, and returns the types of its results and their form.
     pub(super) fn results(
         &self,
         leaves: &TensorRefs<'_>,

@@ -24,7 +24,7 @@ use tapeloom_transforms::Step;
 pub struct Stage {
     /// The name of the stage: `trace`, or the name of a pass.
     pub name: &'static str,
-    /// The program as text; empty if the stage changed nothing.
+    /// The program after the stage as text. If the stage changed nothing, the text is empty.
     pub text: String,
     /// The number of equations of the outermost function.
     pub equations: usize,
@@ -74,8 +74,8 @@ impl Explanation {
         self.report.target.to_string()
     }
 
-    /// Returns the loop trees as text. A loop tree stands between the program and its kernels; it shows which
-    /// equations share a loop and which of their values are stored in memory.
+    /// Returns the loop trees as text. Loop trees are the intermediate form from which the kernels are made. They show
+    /// which equations share a loop and which values are stored in memory.
     ///
     /// ```
     /// use tapeloom::prelude::*;

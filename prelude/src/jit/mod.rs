@@ -126,7 +126,7 @@ pub struct Compiled<A: Tree<Var>, B: Tree<Var>> {
 }
 
 impl<A: Tree<Var>, B: Tree<Var>> Compiled<A, B> {
-    /// Compiles a traced program. `form` and `types` are those of its arguments.
+    /// Compiles a traced program. `form` and `types` are the form of the arguments and the types of their leaves.
     pub(crate) fn of(
         (form, types): (Form, Vec<ArrayType>),
         traced: Traced<Form>,
@@ -345,8 +345,8 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         self
     }
 
-    /// Runs the program on a simulated accelerator; returns the results, and ticks, accesses, misses, traffic and
-    /// energy of forward and reverse pass. The simulated program is that of [`Jit::call`], and the results are
+    /// Runs the program on a simulated accelerator. Returns the results, and ticks, memory accesses, misses, traffic
+    /// and energy of forward and reverse pass. The simulated program is that of [`Jit::call`], and the results are
     /// those of [`Jit::on`].
     ///
     /// The reverse phase begins at the first step of the program that reads a residual of an earlier step and saves
@@ -453,9 +453,9 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         self
     }
 
-    /// Runs the program; returns the results, the number of iterations of each loop whose trip count is known only
-    /// at run time, and the memory of the call in bytes. The closure is traced and compiled again for this, with
-    /// counters in its loops.
+    /// Runs the program once. Returns the results, and a report with the number of iterations of each loop whose trip
+    /// count is known only at run time and the memory of the call in bytes. The closure is traced and compiled again
+    /// for this, with counters in its loops.
     ///
     /// # Errors
     /// As [`Jit::call`]; and [`Kind::Target`](tapeloom_ir::Kind) if [`Jit::on`] chose another target than machine
@@ -531,8 +531,8 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         self.core.explain(&TypedArgs(&args).leaves(), &at_args(&self.f, &args, self.core.at))
     }
 
-    /// Calls the function inside a trace. The closure is traced once per kind of arguments in that trace, and stays
-    /// a call in the program, as with [`outline`](crate::outline).
+    /// Calls the closure inside a trace. It is traced once for each kind of arguments in that trace. Each use is a call
+    /// in the program, which is not inlined, as with [`outline`](crate::outline).
     ///
     /// ```
     /// use tapeloom::prelude::*;

@@ -15,7 +15,8 @@ use tapeloom_ir::{ArrayType, Dtype, Loc, Problem, Shape};
 /// The LU factors of a matrix with exchanged rows, as returned by [`lu_factor`]: `A[permutation] = L U`.
 #[derive(Tree, Clone, Copy, Debug)]
 pub struct LuFactors<T = Var> {
-    /// `L` below the diagonal (its own diagonal is of ones) and `U` on and above it: `[.., m, n]`.
+    /// `L` below the diagonal (the ones on its diagonal are not stored), and `U` on and above the diagonal: `[.., m,
+    /// n]`.
     pub packed: T,
     /// The index of the row that was exchanged with row i in step i: i32 `[.., min(m, n)]`.
     pub pivots: T,
@@ -23,7 +24,7 @@ pub struct LuFactors<T = Var> {
     pub permutation: T,
 }
 
-/// Checks that `a` is an array of float matrices, and square ones if `only_square`.
+/// Checks that `a` is an array of float matrices. If `only_square`, the matrices must also be square.
 fn checked(name: &str, a: Var, only_square: bool, at: Loc) -> Result<(), Problem> {
     if only_square { square(name, a, at).map(drop) } else { matrices(name, a, at).map(drop) }
 }
@@ -53,7 +54,8 @@ fn as_one<T: Tree<Var>>(f: impl Fn(Var) -> T, a: Var) -> T {
     if trace::is_recording() { checkpoint(f, Policy::Planned)(a) } else { f(a) }
 }
 
-/// Returns the symmetric part of square matrices. Other arrays are returned as they are; a later check reports them.
+/// Returns the symmetric part of square matrices. If `a` is no array of square matrices, it is returned unchanged, and
+/// a later check reports the error.
 fn symmetric_or_same(name: &'static str, a: Var, at: Loc) -> Var {
     match square(name, a, at) {
         Ok(_) => on_behalf(name, at, || symmetric(a)),
@@ -187,8 +189,8 @@ pub fn eigh(a: Var) -> (Var, Var) {
     (w, v)
 }
 
-/// Returns the values and vectors of [`eigh`] for a part of the spectrum: the eigenvalues `[.., m]` and vectors
-/// `[.., n, m]` at the positions `range`, in ascending order of the values.
+/// Returns a part of the results of [`eigh`]: the eigenvalues `[.., m]` and eigenvectors `[.., n, m]` at the m
+/// positions `range`, counted in ascending order of the eigenvalues.
 ///
 /// Derivatives of every order are right if the eigenvalues in the range differ from one another and from all
 /// others. The others may be equal among themselves.
@@ -276,8 +278,8 @@ pub fn svd(a: Var) -> (Var, Var, Var) {
     (u, s, vt)
 }
 
-/// Returns the values and vectors of [`svd`] for the `k` largest singular values: `[.., k]`, with the vectors
-/// `[.., m, k]` and `[.., k, n]`.
+/// Returns a part of the results of [`svd`]: the `k` largest singular values `[.., k]`, with their vectors `[.., m, k]`
+/// and `[.., k, n]`, in the order `(U, s, Vᵀ)`.
 ///
 /// Derivatives of every order are right if these values differ from one another and from all others. The others may
 /// be equal among themselves.

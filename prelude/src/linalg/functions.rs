@@ -157,7 +157,8 @@ pub fn sqrtm(a: Var) -> Var {
         let scaled = |(x, m, i): (Var, Var, Var)| {
             let pivots = lu_factor(m.stop_gradient()).packed.diagonal();
             let mu = wide((pivots.abs().ln().mean_axis(-1) * -0.5).exp());
-            // A member of a batch that has converged does not change, however far the others are.
+            // The loop runs until all members of a batch have converged. Members that have converged are not changed
+            // any more.
             let on = wide(far(m)).broadcast_to(a.shape());
             let (next, new) = step((x, m), Some(mu));
             (on.select(next, x), on.select(new, m), i + 1)

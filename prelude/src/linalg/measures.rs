@@ -130,8 +130,8 @@ fn extreme_values(a: Var) -> [Var; 2] {
     [0, n - 1].map(|i| s.slice_axis(-1, i..=i).squeeze(-1))
 }
 
-/// Returns the condition numbers `[..]` of matrices `a` `[.., m, n]`, floats: the largest singular value divided by
-/// the smallest one; infinite for a singular matrix.
+/// Returns the condition numbers `[..]` of matrices `a` `[.., m, n]`, floats: the largest singular value divided by the
+/// smallest one. The condition number of a singular matrix is infinite.
 ///
 /// ```
 /// use tapeloom::prelude::*;

@@ -40,9 +40,9 @@ fn solution(system: &System, f: LuFactors, transpose: bool, at: Loc) -> Var {
     system.solved(by_factors(f, system.right, transpose), at)
 }
 
-/// Returns the solution `x` of `A x = b`, given the factors of [`lu_factor`] of square matrices `[.., n, n]`: `b`
-/// of shape `[n]` or `[.., n, columns]`, of their dtype; leading axes are broadcast. The result has the shape of
-/// `b`.
+/// Returns the solution `x` of `A x = b`, given the factors that [`lu_factor`] returns for square matrices `A` `[.., n,
+/// n]`. `b` has the shape `[n]` or `[.., n, columns]` and the dtype of the factors; leading axes are broadcast. The
+/// result has the shape of `b`.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -204,8 +204,8 @@ pub fn pinv(a: Var) -> Var {
     }
 }
 
-/// Returns the pseudo-inverse. Its first `orders` derivatives use the formula for matrices of constant rank; higher
-/// ones differentiate `plain_pinv`.
+/// Returns the pseudo-inverse. Derivatives up to order `orders` use the formula for matrices of constant rank. Higher
+/// derivatives differentiate `plain_pinv`.
 fn ruled_pinv(a: Var, orders: usize) -> Var {
     if orders == 0 || a.shape().elements() == 0 {
         return plain_pinv(a);

@@ -27,7 +27,7 @@ impl Triangle {
         Triangle { transposed: !self.transposed, ..self }
     }
 
-    /// Replaces the diagonal by ones; the elements on the diagonal are not read.
+    /// Selects the triangle with ones on its diagonal. The elements on the diagonal of the matrix are not read.
     #[must_use]
     pub const fn unit_diagonal(self) -> Triangle {
         Triangle { unit: true, ..self }

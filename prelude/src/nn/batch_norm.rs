@@ -78,8 +78,8 @@ impl BatchNorm {
         BatchNorm { epsilon, ..self }
     }
 
-    /// Returns the batch, normalized by its own mean and variance, and the next state. Derivatives go through mean
-    /// and variance; those of the state are 0.
+    /// Returns the batch, normalized by its own mean and variance, and the next state. Derivatives of the batch include
+    /// those of its mean and variance. Derivatives of the state are 0.
     ///
     /// Errors: `shape` if the axis does not exist, if the state has another number of channels, or if the batch is
     /// empty; `dtype` if the arguments are not floats of one dtype.

@@ -57,8 +57,8 @@ use crate::prng::bernoulli;
 use crate::var::{IntoVar, caller, on_behalf};
 use tapeloom_ir::{ArrayType, Kind, Literal, Problem};
 
-/// Sets each element to 0 with probability `rate` and divides the others by `1 - rate`, so that the expected value
-/// does not change. The key must not be used again. In inference, do not apply dropout.
+/// Sets each element to 0 with probability `rate`, and divides all other elements by `1 - rate`, so that the expected
+/// value does not change. The key must not be used again. In inference, do not apply dropout.
 ///
 /// Errors: `dtype` if x is not of floats; `dtype` or `shape` if `key` is not a single key; `shape` if a rate that
 /// is an array does not broadcast; `arguments` if a rate that is a number is not between 0 and 1.

@@ -57,7 +57,7 @@ pub(super) struct Integration<T> {
 /// A trial step.
 #[derive(Tree, Clone, Debug)]
 struct Trial<T> {
-    /// The size of this step; after a rejection, the size of the next trial.
+    /// The size of this step if it was accepted, else the size of the next trial.
     h: T,
     end: StepEnd<T>,
     error: T,
@@ -281,7 +281,8 @@ impl Integrator {
         let end = self.accepted_end(ivp, &w, (h, accepted), trial.end);
         let (start, left) = (w.t.stop_gradient(), ivp.end - w.t.stop_gradient());
 
-        // The last step ends exactly at the last time; its derivative is that of `t + h`.
+        // The last step must end exactly at the last time, so correct the rounding error of `t + h`. The derivative of
+        // the end remains that of `t + h`.
         let t = w.t + h;
         let off = select(h.eq(left), ivp.end - t.stop_gradient(), 0.0);
         let t = t + off.stop_gradient();

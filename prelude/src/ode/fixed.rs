@@ -44,7 +44,7 @@ pub fn euler() -> Fixed {
 }
 
 impl Fixed {
-    /// Sets the number of steps, of equal length, between each two times; 0 counts as 1.
+    /// Sets the number of steps of equal length between two neighbouring times. 0 counts as 1.
     pub fn substeps(self, steps: usize) -> Fixed {
         Fixed { substeps: steps.max(1), ..self }
     }

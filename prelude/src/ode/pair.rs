@@ -13,7 +13,7 @@ use crate::Var;
 #[derive(Debug)]
 pub(super) struct Pair {
     pub(super) name: &'static str,
-    /// The order of the method; the formula for the error estimate has an order one less.
+    /// The order of the method. The formula with which the error is estimated has an order lower by 1.
     pub(super) order: i32,
     pub(super) method: Tableau,
     /// The coefficients e₁ .. eₛ₊₁ of the error estimate `h (e₁ k₁ + .. + eₛ kₛ + eₛ₊₁ f(t + h, z))`: k₁ .. kₛ are the

@@ -130,7 +130,8 @@ impl Adaptive {
         Adaptive { first_step: Some(float(length)), ..self }
     }
 
-    /// Sets the largest step size. A step can skip an event or a pulse of the slope that is shorter than the step.
+    /// Sets the largest step size. Set it if the slope has short pulses or events are close together: a step can skip a
+    /// pulse or an event that is shorter than the step.
     #[doc(alias = "max_step", alias = "dtmax")]
     #[track_caller]
     pub fn largest_step(self, length: impl IntoVar) -> Adaptive {
@@ -370,7 +371,8 @@ impl Adaptive {
         Solved { rows, t, y: joined.split(&y), stats: integration.stats }
     }
 
-    /// Checks the tolerances and the lengths of steps, and reports an error for invalid ones.
+    /// Checks the tolerances and the step sizes that the user has set. Reports an error for each invalid one, and
+    /// returns whether all are valid.
     fn has_settings(self, y: &[Var], at: Loc) -> bool {
         let name = self.method.name();
         let tolerance = |what, given| problem::tolerance(name, what, given, y, at);
@@ -456,7 +458,7 @@ impl Solved {
         Solved { rows, t: Var::poison(problem::sample(times, at).ty(at), at), y, stats }
     }
 
-    /// Returns the solution for an empty vector of times; the end time is nan.
+    /// Returns the solution for an empty vector of times: no rows, the first state, and nan as the end time.
     fn nothing(y: &[Var], times: Var, at: Loc) -> Solved {
         let (rows, stats) = problem::nothing(y, at);
         let t = on_behalf("ode", at, || times.sum() + f64::NAN);

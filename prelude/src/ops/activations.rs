@@ -90,7 +90,7 @@ impl Var {
         })
     }
 
-    /// Returns min(max(x, 0), 6). The derivative at both kinks is 0, as in [`relu`](Var::relu).
+    /// Returns min(max(x, 0), 6). At both kinks, 0 and 6, the derivative is 0, as in [`relu`](Var::relu).
     #[track_caller]
     pub fn relu6(self) -> Var {
         of_floats("relu6", [self], caller(), |[x]| {

@@ -55,7 +55,8 @@ impl Var {
     }
 }
 
-/// Returns the exponent of a float, as an integer of the same width.
+/// Returns the exponent n of a float m·2ⁿ with |m| in [1/2, 1), as an integer of the float's width. For 0, infinities
+/// and nan, returns 0.
 fn binary_exponent(x: Var) -> Var {
     // The integer dtype of this width, the number of fraction bits, the mask of the exponent field, and the value of
     // that field for numbers in [1/2, 1).

@@ -34,7 +34,7 @@ pub(crate) fn broadcast_var(x: Var, shape: &Shape, at: Loc) -> Var {
         return x;
     }
     let new = shape.len().saturating_sub(from.len());
-    // The axes of the result that correspond to those of `x`, aligned at the end.
+    // For each axis of `x`, its index in the result: shapes are aligned at their last axes.
     let dims: Vec<usize> = (new..shape.len()).collect();
     if from.elements() == shape.elements() && from.elements() != 1 {
         // Only axes of extent 1 are added: no element is repeated.

@@ -124,8 +124,8 @@ impl Var {
         on_behalf("array_equal", at, || self.eq(y).all())
     }
 
-    /// Returns, for each element, whether it is one of `values` (an array of any shape), as bool. nan is never one
-    /// of them.
+    /// Returns, for each element, whether it is one of `values` (an array of any shape), as bool. For nan the result is
+    /// false.
     ///
     /// The values are sorted, and each element is found by bisection. If there are few elements or few values, all
     /// pairs are compared instead, without an array of pairs.

@@ -51,7 +51,7 @@ pub fn vstack(parts: &[Var]) -> Var {
     })
 }
 
-/// Joins arrays along axis 2; vectors and matrices are extended to three axes.
+/// Joins arrays along axis 2. Vectors and matrices are extended to three axes first.
 ///
 /// Errors: `shape` if there are no arrays, or if extents differ along another axis.
 ///

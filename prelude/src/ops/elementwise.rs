@@ -12,7 +12,7 @@ use tapeloom_ir::{Dtype, Scalar};
 
 macro_rules! unary {
     ($($(#[$doc:meta])+ $name:ident = $op:ident;)*) => {
-        /// Functions of one array. The result has the same shape and dtype.
+        /// Functions of one array. The result has the shape and dtype of the operand.
         impl Var {
             $($(#[$doc])+
             #[track_caller]
@@ -125,7 +125,7 @@ unary! {
 
 macro_rules! two {
     ($($(#[$doc:meta])+ $name:ident = $op:ident;)*) => {
-        /// Functions of two arrays of one dtype, broadcast together; either may be a number.
+        /// Functions of two arrays of one dtype, which are broadcast together. One of the operands may be a number.
         impl Var {
             $($(#[$doc])+
             #[track_caller]
@@ -188,7 +188,8 @@ impl Var {
         on_behalf("powf", at, || self.pow(p))
     }
 
-    /// Returns xʸ for floats, within 1 ulp; for a number y it is [`powf`](Var::powf).
+    /// Returns xʸ for floats, with an error of at most 1 ulp. If y is a number, the result is that of
+    /// [`powf`](Var::powf).
     #[doc(alias = "power")]
     #[doc(alias = "float_power")]
     #[track_caller]
@@ -270,7 +271,7 @@ impl Var {
         emit(Convert { to: dtype }, &[self], at)
     }
 
-    /// Returns the same values as constants for derivatives.
+    /// Returns the array unchanged, as a constant for derivatives.
     ///
     /// ```
     /// use tapeloom::prelude::*;

@@ -269,26 +269,28 @@ impl Var {
         let indices = insert_axis(from_front(indices, ty.shape[axis], at), k, at);
         let gather = Gather { batch: 0, axes: vec![axis], bounds: Bounds::Clip };
         let y = trace::within("take", || emit(gather, &[self, indices], at));
-        // The gather puts the axes of the indices first; move them to the position of the axis.
+        // The result of the gather begins with the axes of the indices. Move them to the position of the axis that they
+        // replace.
         let order = (k..k + axis).chain(0..k).chain(k + axis..k + ty.shape.len() - 1).collect();
         permute(y, order, at)
     }
 
-    /// Returns the index of the largest element along an axis (i64). Of equal elements the first counts; nan is the
-    /// largest.
+    /// Returns the index of the largest element along an axis (i64). Of equal elements, the index of the first is
+    /// returned. A nan counts as the largest element.
     #[track_caller]
     pub fn argmax(self, axis: impl Axis) -> Var {
         arg_reduce(Extremum::Max, self, axis, caller())
     }
 
-    /// Returns the index of the smallest element along an axis (i64). Of equal elements the first counts; nan is
-    /// the smallest.
+    /// Returns the index of the smallest element along an axis (i64). Of equal elements, the index of the first is
+    /// returned. A nan counts as the smallest element.
     #[track_caller]
     pub fn argmin(self, axis: impl Axis) -> Var {
         arg_reduce(Extremum::Min, self, axis, caller())
     }
 
-    /// Returns integers as unit vectors of extent `n` along a new last axis; zeros for an integer out of range.
+    /// Returns, for each integer i, the unit vector with a 1 at index i, of extent `n`, along a new last axis. For an
+    /// integer out of range, the vector is zero.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -534,7 +536,8 @@ fn read(x: Var, positions: &[Position], at: Loc) -> Var {
     }
 }
 
-/// Converts negative indices to indices from the front; unsigned ones are returned as they are.
+/// Converts negative indices, which count from the end, to indices from the front. Unsigned indices are returned
+/// unchanged.
 pub(crate) fn from_front(index: Var, extent: usize, at: Loc) -> Var {
     let dtype = index.ty(at).dtype;
     if !dtype.is_signed() || dtype.is_float() {
@@ -550,8 +553,8 @@ pub(crate) fn from_front(index: Var, extent: usize, at: Loc) -> Var {
     emit(Scalar::Select, &[negative, moved, index], at)
 }
 
-/// Converts integers to i64. A u64 beyond i64 is out of range on every axis; it is clamped, so that it does not
-/// become negative.
+/// Converts integers to i64. A u64 that does not fit in an i64 is out of range for every axis. It is clamped, so that
+/// it does not become negative.
 pub(crate) fn widened(index: Var, at: Loc) -> Var {
     let dtype = index.ty(at).dtype;
     let within = match Literal::exact_integer(dtype, i64::MAX.into()) {

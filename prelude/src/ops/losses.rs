@@ -154,8 +154,8 @@ impl Var {
         of_floats("hinge", [self, labels], at, |[x, y]| (1.0 - y * x).maximum(0.0))
     }
 
-    /// Returns the cosine of the angle between two vectors, ⟨x, y⟩ / (|x| |y|), along an axis, which is removed; 0
-    /// if one of the vectors is 0.
+    /// Returns the cosine of the angle between two vectors along an axis, ⟨x, y⟩ / (|x| |y|). The axis is removed. If
+    /// one of the vectors is 0, the result is 0.
     ///
     /// ```
     /// use tapeloom::prelude::*;

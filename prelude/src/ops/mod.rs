@@ -5,7 +5,7 @@
 //! different dtypes are an error, because an implicit conversion could lose precision unnoticed. A negative axis
 //! counts from the end.
 
-// The documentation of `Var` shows its methods in the order of these modules.
+// The order of these modules matters: the documentation of `Var` shows its methods in this order.
 
 // Operators, broadcasting, and helpers of the other modules.
 mod arithmetic;

@@ -139,8 +139,8 @@ impl Var {
         })
     }
 
-    /// Returns the larger operand; if one of them is nan, the other one. At a tie, the derivative is that of y, as
-    /// in JAX. [`maximum`](Var::maximum) propagates nan and shares the derivative at ties.
+    /// Returns the larger operand. If one operand is nan, returns the other one. If both are equal, the derivative is
+    /// that of y, as in JAX. [`maximum`](Var::maximum) propagates nan and shares the derivative at ties.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -155,8 +155,8 @@ impl Var {
         of_numbers("fmax", [self, y], at, |[x, y]| select(x.gt(y) | y.ne(y), x, y))
     }
 
-    /// Returns the smaller operand; if one of them is nan, the other one. At a tie, the derivative is that of y, as
-    /// in JAX. [`minimum`](Var::minimum) propagates nan and shares the derivative at ties.
+    /// Returns the smaller operand. If one operand is nan, returns the other one. If both are equal, the derivative is
+    /// that of y, as in JAX. [`minimum`](Var::minimum) propagates nan and shares the derivative at ties.
     #[track_caller]
     pub fn fmin(self, y: impl IntoVar) -> Var {
         let at = caller();
@@ -180,7 +180,8 @@ impl Var {
         of_floats("to_degrees", [self], caller(), |[x]| x * (180.0 / std::f64::consts::PI))
     }
 
-    /// Returns the number of bits that are 1, in the dtype of x; a negative number is in two's complement.
+    /// Returns the number of bits of x that are 1, in the dtype of x. The bits of a negative number are those of its
+    /// two's complement.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -194,7 +195,8 @@ impl Var {
         of_integers("count_ones", [self], caller(), |[x]| ones_in(x))
     }
 
-    /// Returns the number of zero bits before the first 1, in the dtype of x; for 0, the width of the dtype.
+    /// Returns the number of zero bits above the highest 1, in the dtype of x. For 0, the result is the number of bits
+    /// of the dtype.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -206,7 +208,7 @@ impl Var {
     #[track_caller]
     pub fn leading_zeros(self) -> Var {
         of_integers("leading_zeros", [self], caller(), |[x]| {
-            // Set every bit after the first 1; the remaining zeros are the leading ones.
+            // Set every bit below the highest 1. Then the zeros that remain are the leading zeros.
             let (width, unsigned) = unsigned(x.dtype());
             let mut filled = x.convert(unsigned);
             let mut by = 1;
@@ -219,7 +221,7 @@ impl Var {
     }
 }
 
-/// Returns the width of an integer dtype, and the unsigned dtype of the same width.
+/// Returns the number of bits of an integer dtype, and the unsigned dtype with the same number of bits.
 fn unsigned(dtype: Dtype) -> (i32, Dtype) {
     if dtype.bytes() == 8 { (64, Dtype::U64) } else { (32, Dtype::U32) }
 }

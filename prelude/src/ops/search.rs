@@ -26,9 +26,9 @@ const ALL_PAIRS: usize = 8;
 
 /// Search in sorted vectors.
 impl Var {
-    /// Returns the number (i64) of the bin of each element, for ascending or descending edges of bins. For
-    /// ascending edges it is the number of edges not above the element, for descending ones the number of edges
-    /// above it; nan counts as largest.
+    /// Returns the number (i64) of the bin of each element, for ascending or descending edges of bins. For ascending
+    /// edges, it is the number of edges that are at most the element. For descending edges, it is the number of edges
+    /// above the element. A nan counts as largest.
     ///
     /// For n edges, each element takes log2 n + 1 steps.
     ///
@@ -58,9 +58,9 @@ impl Var {
         })
     }
 
-    /// Returns the position (i64) of each element of `x` in this ascending vector, before equal elements: the
-    /// number of elements below it; nan counts as largest. If the vector does not ascend, the result is some
-    /// position in it.
+    /// Returns the position (i64) of each element of `x` in this ascending vector, before equal elements: the number of
+    /// elements of the vector that are smaller. A nan counts as largest. If the vector does not ascend, the result is
+    /// some position in it.
     ///
     /// A search takes log2 n + 1 steps; several searches run in parallel.
     ///
@@ -85,9 +85,9 @@ impl Var {
         })
     }
 
-    /// Returns the position (i64) of each element of `x` in this ascending vector, after equal elements: the number
-    /// of elements not above it; nan counts as largest. If the vector does not ascend, the result is some position
-    /// in it.
+    /// Returns the position (i64) of each element of `x` in this ascending vector, after equal elements: the number of
+    /// elements of the vector that are smaller or equal. A nan counts as largest. If the vector does not ascend, the
+    /// result is some position in it.
     ///
     /// A search takes log2 n + 1 steps; several searches run in parallel.
     ///

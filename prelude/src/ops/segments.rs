@@ -85,8 +85,8 @@ impl Var {
         })
     }
 
-    /// Returns the softmax of each element among those of its segment, in the shape of this array; 0 for elements that
-    /// are dropped.
+    /// Returns the softmax over each segment, in the shape of this array: for each element x, eˣ divided by the sum of
+    /// eˣ over its segment. Elements whose ids are out of range get 0.
     ///
     /// ```
     /// use tapeloom::prelude::*;

@@ -163,7 +163,7 @@ impl Var {
         }
     }
 
-    /// Shifts the elements along an axis; elements shifted beyond the end reappear at the front.
+    /// Shifts the elements along an axis. Elements that are shifted beyond the end reappear at the front.
     #[track_caller]
     pub fn roll(self, shift: i64, axis: impl Axis) -> Var {
         let at = caller();
@@ -182,7 +182,7 @@ impl Var {
         emit(Concatenate { axis }, &[back, front], at)
     }
 
-    /// Repeats the array `times[i]` times along axis i; missing axes are added in front.
+    /// Repeats the array `times[i]` times along axis i. If there are more numbers than axes, axes are added in front.
     ///
     /// ```
     /// use tapeloom::prelude::*;

@@ -23,7 +23,7 @@ use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Shape};
 
 /// Sorting along an axis.
 impl Var {
-    /// Returns the elements along `axis` in ascending order. The order of equal elements does not change; nan comes
+    /// Returns the elements along `axis` in ascending order. The order of equal elements does not change. A nan comes
     /// last. [`sort_descending`](Var::sort_descending) sorts in the other direction.
     ///
     /// Rows are sorted by radix sort, in time proportional to their number of elements.
@@ -44,8 +44,8 @@ impl Var {
         along("sort", self, axis, at, |x, axis| pick(x, order(x, axis, false, at), axis, at))
     }
 
-    /// Returns the elements along `axis` in descending order. The order of equal elements does not change; nan
-    /// comes first.
+    /// Returns the elements along `axis` in descending order. The order of equal elements does not change. A nan comes
+    /// first.
     ///
     /// Errors: `shape` if the axis does not exist.
     #[track_caller]
@@ -108,8 +108,8 @@ impl Var {
         })
     }
 
-    /// Returns the `k` largest elements along the last axis, the largest first, and their indices (i32). Of equal
-    /// elements the first come first; nan is largest.
+    /// Returns the `k` largest elements along the last axis, the largest first, and their indices (i32). Equal elements
+    /// are returned in the order of the array. A nan counts as the largest element.
     ///
     /// If k is small compared to the extent, each element is read once and compared with the smallest of the best k
     /// so far; the others are not sorted.
@@ -142,8 +142,9 @@ impl Var {
         })
     }
 
-    /// Returns the `q`-quantile of all elements, with linear interpolation between two elements; nan if any element
-    /// is nan. `q` is between 0 and 1, a number or a vector; for a vector, the result has an additional first axis.
+    /// Returns the `q`-quantile of all elements, with linear interpolation between two elements. If any element is nan,
+    /// the result is nan. `q` is between 0 and 1, a number or a vector; for a vector, the result has an additional
+    /// first axis.
     ///
     /// Errors: `shape` if there is no element, or if q is neither a number nor a vector; `dtype` unless both are
     /// floats of one dtype.
@@ -197,8 +198,8 @@ impl Var {
         quantile("percentile_axis", self, part, &axes, at)
     }
 
-    /// Returns the median of all elements; for an even number of elements, the mean of the middle two; nan if any
-    /// element is nan.
+    /// Returns the median of all elements. For an even number of elements, it is the mean of the middle two. If any
+    /// element is nan, the result is nan.
     ///
     /// Errors: `shape` if there is no element; `dtype` if the elements are not floats.
     #[track_caller]
@@ -224,8 +225,8 @@ impl Var {
     }
 }
 
-/// Returns the indices (i64) that sort rows of several keys along `axis`: by the last key, for equal ones by the
-/// key before it, and so on, as in numpy.
+/// Returns the indices (i64) that sort entries with several keys along `axis`. Entries are compared by the last key; if
+/// the last keys are equal, by the key before it, and so on, as in numpy.
 ///
 /// Errors: `shape` if there are no keys, if the axis does not exist, or if the shapes of the keys differ.
 ///
@@ -280,7 +281,8 @@ fn places(name: &'static str, x: Var, axis: impl Axis, descending: bool, at: Loc
     }
 }
 
-/// Returns the elements at the given indices along an axis. All indices are in range, and the other axes are equal.
+/// Returns the elements at the given indices along an axis. All indices must be in range, and the other axes of `x` and
+/// of the indices must have equal extents.
 fn pick(x: Var, places: Var, axis: usize, at: Loc) -> Var {
     let last = x.ty(at).shape.len() - 1;
     let gather = Gather { batch: last, axes: vec![last], bounds: Bounds::Clip };

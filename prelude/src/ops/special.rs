@@ -39,7 +39,7 @@ impl Var {
         })
     }
 
-    /// Returns x ln y; 0 for x = 0 and any y.
+    /// Returns x ln y. For x = 0 the result is 0 for every y.
     ///
     /// The derivative with respect to x is ln y. For x = 0, the derivative with respect to y is 0.
     ///
@@ -56,7 +56,7 @@ impl Var {
         of_floats("xlogy", [self, y], at, |[x, y]| times_log(x, y, 1.0, Var::ln))
     }
 
-    /// Returns x ln(1 + y), accurate for small y; 0 for x = 0 and any y.
+    /// Returns x ln(1 + y), accurate for small y. For x = 0 the result is 0 for every y.
     ///
     /// The derivative with respect to x is ln(1 + y). For x = 0, the derivative with respect to y is 0.
     #[track_caller]
@@ -367,8 +367,9 @@ fn times_log(x: Var, y: Var, one: f64, log: fn(Var) -> Var) -> Var {
 
 /// Returns ln(p / q) for positive p and q. The result is right even if the quotient overflows or underflows.
 fn log_ratio(p: Var, q: Var) -> Var {
-    // The derivatives 1 / p and -1 / q of the difference are right in both modes; those of the logarithm of the quotient
-    // contain its square in one mode, and p² / q in the other one. The value of the latter has more digits.
+    // Take the derivatives from the difference of logarithms: 1 / p and -1 / q are right in both modes, whereas the
+    // derivatives of the logarithm of the quotient contain the square of the quotient in one mode and p² / q in the
+    // other, which may overflow. Take the value from the logarithm of the quotient, which has more digits.
     let difference = p.ln() - q.ln();
     let is_normal = difference.abs().lt(if p.dtype() == Dtype::F32 { 80.0 } else { 700.0 });
     let rest = select(is_normal, (p / q).ln() - difference, 0.0);

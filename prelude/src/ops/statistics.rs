@@ -52,8 +52,9 @@ impl Var {
         })
     }
 
-    /// Returns the covariances between variables, one variable per row, one sample per column; for a single
-    /// variable, its variance. The divisor is the number of samples minus one.
+    /// Returns the covariances between variables. The array has one row for each variable and one column for each
+    /// sample. For a single variable, given as a vector, the result is its variance. The divisor is the number of
+    /// samples minus one.
     ///
     /// ```
     /// use tapeloom::prelude::*;

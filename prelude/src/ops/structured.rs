@@ -334,7 +334,8 @@ impl Var {
         on_behalf("vdot", at, || self.flatten().dot(y.flatten()))
     }
 
-    /// Returns the sum of products along one axis, which is removed; the arrays are broadcast together.
+    /// Broadcasts two arrays together, and returns the sum of the products of their elements along one axis, which is
+    /// removed.
     ///
     /// ```
     /// use tapeloom::prelude::*;

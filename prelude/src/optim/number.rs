@@ -155,7 +155,7 @@ pub fn piecewise_constant(start: f64, changes: &[(u64, f64)]) -> Schedule {
     })
 }
 
-/// Returns the fraction `t / steps`, at most 1; for `steps` = 0, returns 1.
+/// Returns the fraction `t / steps` of the steps that have been taken, at most 1. For `steps` = 0, returns 1.
 fn share(t: Var, steps: u64) -> Var {
     if steps == 0 { t.ones_like() } else { (t / steps as f64).minimum(1.0) }
 }

@@ -1,4 +1,4 @@
-//! Keys, random bits, and samples each of which is a function of one uniform number. They are public in
+//! Keys, random bits, and samples whose elements are each computed from one uniform number. They are public in
 //! [`random`](crate::random), together with samples by rejection.
 
 mod integers;
@@ -23,7 +23,7 @@ use marks::marked;
 use tapeloom_ir::prim::{KeyUse, Mark};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Scalar, Shape};
 
-/// Returns the key of a seed, which is an integer scalar. Any seeds may be used, consecutive ones, too.
+/// Returns the key of a seed, which is an integer scalar. All integers are good seeds, including consecutive ones.
 ///
 /// Errors: `dtype` if the seed is not an integer.
 ///

@@ -37,7 +37,7 @@ use tapeloom_derive::Tree;
 use tapeloom_ir::trace::Diagnostic;
 use tapeloom_ir::{ArrayType, Dtype, FuncId, Kind, Loc, Problem};
 
-/// The stopping criteria of [`quad`]. It stops when one of them is met.
+/// The stopping criteria of [`quad`], which stops as soon as one of them is met.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Precision {
     /// The estimated error is at most this multiple of the integral. Values below 50 rounding errors are raised to 50

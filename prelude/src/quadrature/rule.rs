@@ -7,15 +7,14 @@ use super::table::table;
 use crate::Var;
 use crate::ops::functions::{constant, select};
 
-/// Returns the integral, given the values of the integrand at all points, `[.., 21]`, each multiplied by the
-/// derivative of its place with respect to the point of the rule.
+/// Returns the integral over an interval, given the values of the integrand at the 21 places of the rule, `[.., 21]`.
+/// Each value must be multiplied by dx/dp, where p is the point of the rule in (-1, 1) and x the place.
 pub(super) fn integral(values: Var) -> Var {
     let [_, kronrod, _] = table();
     values.dot(constant(kronrod.to_vec()).convert(values.dtype()))
 }
 
-/// Returns an estimate of the error of an integral, given the values of the integrand at all points, `[.., 21]`,
-/// each multiplied by the derivative of its place with respect to the point of the rule.
+/// Returns an estimate of the error of [`integral`], given the same values of the integrand, `[.., 21]`.
 pub(super) fn error(values: Var) -> Var {
     let [_, kronrod, gauss] = table().map(|row| constant(row.to_vec()).convert(values.dtype()));
     let integral = values.dot(kronrod);

@@ -123,7 +123,8 @@ impl Ref {
         before
     }
 
-    /// Adds to the value. In a loop this happens in place, and reverse mode saves no residuals for it.
+    /// Adds `value` to the value of the `Ref`. In a loop this happens in place, and reverse mode saves no residuals for
+    /// the addition.
     #[doc(alias = "addupdate", alias = "accumulate")]
     #[track_caller]
     #[allow(
@@ -134,7 +135,7 @@ impl Ref {
         self.combine(Combine::Add, "add", value, caller());
     }
 
-    /// Multiplies the value by another one.
+    /// Multiplies the value of the `Ref` by `value`.
     #[track_caller]
     #[allow(
         clippy::should_implement_trait,

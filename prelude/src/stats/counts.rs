@@ -41,7 +41,7 @@ pub fn bernoulli_logpmf(k: impl IntoVar, p: impl IntoVar) -> Var {
     })
 }
 
-/// Returns the entropy of a number that is 1 with probability `p` and 0 otherwise.
+/// Returns the entropy of the Bernoulli distribution: of a number that is 1 with probability `p` and otherwise 0.
 #[track_caller]
 pub fn bernoulli_entropy(p: impl IntoVar) -> Var {
     let at = caller();

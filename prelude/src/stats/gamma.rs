@@ -163,8 +163,8 @@ pub fn beta_kl(
     })
 }
 
-/// Returns the log density of the Dirichlet distribution at vectors `x`, which sum to 1 along the last axis. That axis
-/// is removed; the axis of `alpha` has the same extent.
+/// Returns the log density of the Dirichlet distribution at vectors `x`, which sum to 1 along the last axis. The last
+/// axis of `alpha` has the same extent. This axis is removed.
 ///
 /// The density is -inf where an x is negative, or a sum differs from 1 by more than √ε (1.5e-8 in f64, 3.5e-4 in
 /// f32). Derivatives in x are those of the formula Σ (αᵢ - 1) ln xᵢ, so make x by [`softmax`](Var::softmax), or
@@ -213,7 +213,8 @@ pub fn dirichlet_entropy(alpha: impl IntoVar) -> Var {
     })
 }
 
-/// Returns the divergence KL(p ‖ q) of two Dirichlet distributions; the last axis, that of the parts, is removed.
+/// Returns the divergence KL(p ‖ q) of two Dirichlet distributions, given by their parameters alpha along the last
+/// axis, which is removed.
 #[track_caller]
 pub fn dirichlet_kl(alpha: impl IntoVar, other: impl IntoVar) -> Var {
     let at = caller();

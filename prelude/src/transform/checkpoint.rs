@@ -230,7 +230,7 @@ fn carried(staged: &Staged, carries: usize, block: usize) -> Vec<Var> {
 
 /// Names for policies of memory.
 impl Var {
-    /// Returns the same values under a name, to which the policies of [`checkpoint`] refer.
+    /// Returns the array unchanged, under a name to which the policies of [`checkpoint`] can refer.
     ///
     /// A name begins with a letter and consists of letters, digits, `_` and `.`. Naming computes and copies
     /// nothing, but it is a barrier for simplification: sums and products are not simplified across the name.

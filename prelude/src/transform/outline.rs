@@ -48,7 +48,7 @@ struct Outlined {
     captures: Vec<Handle>,
     /// The captures that are state: each call reads their current values.
     held: Vec<CapturedState>,
-    /// The captures that are random keys drawn for the closure: each call draws new ones.
+    /// The captures that are random keys drawn for the closure, with their generators. Each call draws new keys.
     generators: Vec<(usize, Rng)>,
     /// The structure of the result.
     output: Form,

@@ -341,7 +341,7 @@ fn place(
     zeros_like_type(ty, at)
 }
 
-/// Repeats a result that is equal for all members along a new batch axis.
+/// Adds a batch axis to a result that is equal for all members, by repeating the result along it.
 fn spread(y: Var, size: usize, at: Loc) -> Var {
     let shape: Shape = y.ty(at).shape.with_leading(size);
     match y.handle.as_literal() {

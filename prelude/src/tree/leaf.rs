@@ -19,7 +19,7 @@ pub trait Leaf: Tree<Self, Structure = ()> + Clone {
 
 /// A leaf that is an array: [`Var`] or [`Tensor`].
 pub trait ArrayLeaf: Leaf {
-    /// Returns an array of the same shape and dtype, filled with 0 or 1.
+    /// Returns an array of the shape and dtype of this leaf, filled with ones if `one` is true, else with zeros.
     #[doc(hidden)]
     fn filled(&self, one: bool) -> Self;
 }

@@ -245,7 +245,7 @@ pub(crate) struct Length {
 }
 
 impl Length {
-    /// Returns the norm of all elements of `leaves`, which are floats of dtype `dtype`.
+    /// Computes the Euclidean norm of all elements of `leaves`, which are floats of dtype `dtype`.
     ///
     /// One pass over the elements computes three sums, one of which is used: of the elements as they are, of the
     /// elements scaled down, and of the elements scaled up (Blue's accumulators). Scaling by the largest element

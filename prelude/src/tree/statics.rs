@@ -108,7 +108,7 @@ impl<T: Bits> ByBits<T> {
         bits
     }
 
-    /// Returns whether the bits of this value are those of `x`.
+    /// Returns whether this value and `x` have the same bits.
     pub fn is(&self, x: &T) -> bool {
         let mut bits = Vec::new();
         x.bits(&mut |b| bits.push(b));

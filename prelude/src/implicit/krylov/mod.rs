@@ -22,8 +22,8 @@ pub struct Until {
     /// A solver stops when the residual `|A x - b|` is at most this multiple of `|b|`. Values below a few rounding
     /// errors of the dtype are raised to these.
     pub relative: f64,
-    /// A solver stops after this many products with the matrix, not counting the one for the residual at a start.
-    /// [`gmres`] takes one more for its last residual, and [`bicgstab`] one more if the number is odd.
+    /// A solver stops after this many products with the matrix. The product for the residual at a start is not counted.
+    /// [`gmres`] takes one more product for its last residual, and [`bicgstab`] takes one more if the number is odd.
     pub most: usize,
 }
 
@@ -144,15 +144,15 @@ impl<'a, B> Krylov<'a, B> {
     }
 }
 
-/// Returns the machine epsilon of the dtype of a tree's first leaf; that of f64 for a tree without leaves.
+/// Returns the machine epsilon of the dtype of a tree's first leaf. For a tree without leaves, returns that of f64.
 pub(super) fn epsilon<B: Tree<Var>>(tree: &B) -> f64 {
     let at = caller();
     let (_, leaves) = flatten(tree);
     crate::dtype::epsilon(leaves.first().map_or(Dtype::F64, |v| v.ty(at).dtype))
 }
 
-/// Returns `x` with `A x = b` for a symmetric positive definite `A`, by conjugate gradients. `x` has the form, shapes
-/// and dtype of `b`, and so has the result of `matvec`.
+/// Returns `x` with `A x = b` for a symmetric positive definite `A`, by conjugate gradients. `x` and the result of
+/// `matvec` have the form, shapes and dtype of `b`.
 ///
 /// Derivatives are those of the solution, not of the iterations, with respect to `b` and to the captures of `matvec`.
 /// Each tangent or cotangent is the solution of one more system, by the same method. Reverse mode needs `matvec` to
@@ -191,9 +191,9 @@ pub fn cg_with<B: Tree<Var>>(matvec: impl Fn(B) -> B, b: B, how: Krylov<'_, B>) 
 }
 
 /// Returns `x` with `A x = b` for any invertible `A`, by stabilized biconjugate gradients. An iteration takes two
-/// products. The memory is a few vectors for any number of iterations, where [`gmres`] stores one vector per
-/// iteration. If the method breaks down before the residual is small, `x` is nan. `x` has the form, shapes and dtype
-/// of `b`, and so has the result of `matvec`.
+/// products. The memory is a few vectors for any number of iterations, where [`gmres`] stores one vector per iteration.
+/// If the method breaks down before the residual is small, `x` is nan. `x` and the result of `matvec` have the form,
+/// shapes and dtype of `b`.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -222,12 +222,12 @@ pub fn bicgstab_with<B: Tree<Var>>(matvec: impl Fn(B) -> B, b: B, how: Krylov<'_
     solved(&BICGSTAB, caller(), &matvec, b, how)
 }
 
-/// Returns `x` with `A x = b` for any invertible `A`: the `x` of the Krylov space with the smallest residual. The
-/// method restarts every 30 products. With restarts it may not converge if more directions are needed at once (for
-/// instance for a permutation of 31 or more elements); then it returns the best `x` so far. A singular system may
-/// have a solution in its Krylov space, which is returned. If the Krylov space is exhausted and contains no
-/// solution, `x` is nan, as in the other solvers. `x` has the form, shapes and dtype of `b`, and so has the result
-/// of `matvec`.
+/// Returns `x` with `A x = b` for any invertible `A`, by minimal residuals: among all vectors of the Krylov space, the
+/// solver chooses the one with the smallest residual. The method restarts every 30 products. With restarts it may not
+/// converge if more directions are needed at once (for instance for a permutation of 31 or more elements); then it
+/// returns the best `x` so far. A singular system may have a solution in its Krylov space, which is returned. If the
+/// Krylov space is exhausted and contains no solution, `x` is nan, as in the other solvers. `x` and the result of
+/// `matvec` have the form, shapes and dtype of `b`.
 ///
 /// ```
 /// use tapeloom::prelude::*;

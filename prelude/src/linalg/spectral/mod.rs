@@ -181,10 +181,10 @@ pub fn logm_psd(a: Var) -> Var {
 /// Returns the orthogonal projectors `[.., n, n]` onto the eigenvectors of the `k` lowest eigenvalues of symmetric
 /// matrices `a` `[.., n, n]`, floats.
 ///
-/// The projector depends on the space of these eigenvectors only. So it has derivatives of three orders, also if some
-/// of these eigenvalues are equal, or some of the others. If the k-th eigenvalue and the next one are equal or differ
-/// by rounding only, the space is not determined, and the projector is nan. The projector onto the highest `k` is
-/// `spectral_projector(-a, k)`.
+/// The projector depends on the space of these eigenvectors only. So it has derivatives of three orders, even if some
+/// of the `k` lowest eigenvalues are equal, or some of the higher ones. If the k-th eigenvalue and the next one are
+/// equal or differ by rounding only, the space is not determined, and the projector is nan. The projector onto the
+/// highest `k` is `spectral_projector(-a, k)`.
 ///
 /// ```
 /// use tapeloom::prelude::*;

@@ -90,8 +90,9 @@ impl Minimizer<Lbfgs> {
         on_behalf("lbfgs", at, || self.method.unknown(ravel(p).0))
     }
 
-    /// Returns the parameters after a step that lowers `loss`, and the updated curvature estimate. The step is
-    /// halved until the loss decreases enough; if it never does, as at a minimum, the parameters do not change.
+    /// Returns the parameters after a step that lowers `loss`, and the updated curvature estimate. The step is halved
+    /// until the loss decreases enough. If it does not decrease for any step size tried, as at a minimum, the
+    /// parameters do not change.
     ///
     /// Derivatives go through the direction of the step; the choice of its length is a constant.
     ///
@@ -222,8 +223,8 @@ impl Curvature<Var> {
     }
 }
 
-/// Returns the first step size t among 1, 1/2, 1/4, .. for which `x + t d` lowers the loss enough; 0 if there is
-/// none.
+/// Returns the first step size t among 1, 1/2, 1/4, .. for which `x + t d` lowers the loss enough. If no t tried does,
+/// returns 0.
 fn length(loss: &dyn Fn(Var) -> Var, value: Var, (x, g, d): (Var, Var, Var)) -> Var {
     let [value, x, g, d] = [value, x, g, d].map(Var::stop_gradient);
     let slope = g.dot(d);
