@@ -107,7 +107,7 @@ fn types(x: &[Tensor]) -> Vec<ArrayType> {
     x.iter().map(|x| x.ty().clone()).collect()
 }
 
-/// Returns the leaves that are floats.
+/// Returns those of the leaves that are floats, in order.
 fn floats(leaves: Vec<Var>, at: Loc) -> Vec<Var> {
     leaves.into_iter().filter(|v| v.ty(at).dtype.is_float()).collect()
 }

@@ -31,7 +31,7 @@ fn loss(from: Dtype, to: Dtype) -> Option<&'static str> {
     }
 }
 
-/// Returns the name of the dtype's kind of numbers.
+/// Returns a phrase for messages that names the kind of numbers of a dtype.
 pub(crate) fn describe(dtype: Dtype) -> &'static str {
     match dtype {
         Dtype::Bool => "type bool",

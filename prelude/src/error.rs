@@ -16,10 +16,11 @@ use std::fmt;
 use tapeloom_ir::trace::Diagnostic;
 use tapeloom_ir::{Kind, Loc, Problem};
 
-/// One or more mistakes. For each [`Kind`], the book's chapter on errors has a failing program and its correction.
+/// One or more mistakes in a program. For each [`Kind`] of mistake, the book's chapter on errors has a failing program
+/// and its correction.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Error {
-    /// The mistakes, at least one. Boxed, because an error is part of every `Result`.
+    /// The mistakes, at least one. They are boxed, so that a `Result` with this error type stays small.
     #[allow(clippy::box_collection, reason = "a `Result` should be as small as its success")]
     diagnostics: Box<Vec<Diagnostic>>,
 }

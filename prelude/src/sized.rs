@@ -13,13 +13,13 @@ use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Problem};
 /// The distinct elements of an array, as returned by [`Var::unique`].
 #[derive(Tree, Clone, Copy, Debug)]
 pub struct Unique<T> {
-    /// The distinct elements in ascending order, `[size]`, nan last.
+    /// The distinct elements in ascending order, with nan last: `[size]`.
     pub values: T,
     /// The index of the first occurrence of each value among all elements in row-major order, `[size]` (i64). Entries
     /// beyond the number of values contain the index of the smallest element.
     pub first: T,
-    /// For each element, the index of its value, in the shape of the array (i64): `values.take(inverse, 0)` is the
-    /// array again, if `size` is large enough.
+    /// For each element, the index of its value, in the shape of the array (i64): If `size` is large enough,
+    /// `values.take(inverse, 0)` is the array again.
     pub inverse: T,
     /// The number of occurrences of each value, `[size]` (i64); 0 for entries beyond the number of values.
     pub counts: T,

@@ -137,7 +137,7 @@ impl Staged {
         &self.form
     }
 
-    /// Returns the function, or `None` after an error.
+    /// Returns the traced function, or `None` if tracing had an error.
     pub(crate) fn function(&self) -> Option<FuncId> {
         self.closed.function
     }
@@ -152,7 +152,7 @@ impl Staged {
         (&self.closed.captures, &self.closed.held)
     }
 
-    /// Returns the state from outside that the closure uses.
+    /// Returns the captures that are state, which the closure reads or writes.
     pub(crate) fn held(&self) -> &[CapturedState] {
         &self.closed.held
     }
@@ -170,7 +170,7 @@ impl Staged {
         results.into_iter().map(Var::new).collect()
     }
 
-    /// After an error, poisons the state that the closure writes.
+    /// After an error, replaces the state that the closure writes by placeholders.
     pub(crate) fn spoil(&self) {
         self.written().for_each(|held| held.state.spoil(self.at));
     }
@@ -233,7 +233,8 @@ impl Staged {
         }
     }
 
-    /// Emits a call of a function with `args`, the captures, and `more`.
+    /// Emits a call of `function`, whose operands are `args`, the captures and `more`. If `outline` is true, the call
+    /// is not inlined.
     pub(crate) fn call(
         &self,
         function: FuncId,
@@ -268,7 +269,7 @@ impl Staged {
         vars(&trace::bind(Call::inline(function), &operands, self.at))
     }
 
-    /// Emits `call` with `args`, the captures, and `more`.
+    /// Emits `call`, with the operands `args`, the captures and `more`.
     pub(crate) fn bind(
         &self,
         call: Call,
@@ -301,7 +302,7 @@ impl Staged {
         trace::report(diagnostic, Some(self.context()));
     }
 
-    /// Returns poisoned values of the given types.
+    /// Returns placeholders of the given types, for results after an error.
     pub(crate) fn poison(&self, types: &[ArrayType]) -> Vec<Var> {
         types.iter().map(|t| Var::poison(t.clone(), self.at)).collect()
     }

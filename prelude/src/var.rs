@@ -62,7 +62,7 @@ pub struct Var {
     pub(crate) handle: Handle,
 }
 
-/// The type of the array: shape and dtype.
+/// Methods that return the type of the array: its shape and dtype.
 impl Var {
     /// Returns the extents, outermost first; they are known at tracing.
     ///
@@ -125,7 +125,7 @@ impl Var {
         Var::new(Handle::literal(literal, at))
     }
 
-    /// Returns the value of a literal, which is known while the program is traced; `None` for other values.
+    /// Returns the value if the `Var` is a literal, whose value is known during tracing; otherwise returns `None`.
     pub(crate) fn known(self) -> Option<f64> {
         self.handle.as_literal().map(|l| l.to_f64())
     }
@@ -175,7 +175,8 @@ pub trait IntoVar {
         self.into_var(dtype, at)
     }
 
-    /// Returns the dtype of a `Var` or a tensor; `None` for a number and for a poisoned `Var`.
+    /// Returns the dtype of a `Var` or of a tensor. Returns `None` for a number, and for a `Var` that is a placeholder
+    /// after an error.
     #[doc(hidden)]
     fn firm_dtype(&self, at: Loc) -> Option<Dtype>;
 
@@ -305,9 +306,9 @@ fn misfit(number: &str, dtype: Dtype, at: Loc) -> Var {
 }
 
 thread_local! {
-    /// The user's line while a composite operation runs.
+    /// While a composite operation runs, the user's line that called it.
     static LINE: Cell<Loc> = const { Cell::new(None) };
-    /// The user's line while code runs that may belong to the library or to the user.
+    /// While code runs that may belong to the library or to the user, the user's line that called it.
     static OUTER: Cell<Loc> = const { Cell::new(None) };
 }
 
@@ -332,8 +333,8 @@ pub(crate) fn on_behalf<T>(name: &'static str, at: Loc, body: impl FnOnce() -> T
     restored(&LINE, at, || trace::within(name, body))
 }
 
-/// Runs code that may belong to the library or to the user, such as a method of a trait that both implement. Lines of
-/// the library are reported as `at`, and lines of the user as they are.
+/// Runs code that may belong to the library or to the user, such as a method of a trait that both implement. Errors at
+/// lines of the library are reported at `at`, and errors at lines of the user at these lines.
 pub(crate) fn for_either<T>(at: Loc, body: impl FnOnce() -> T) -> T {
     restored(&OUTER, at, body)
 }

@@ -305,8 +305,8 @@ fn parts(fields: &Fields, leaf: &Ident) -> Result<(Vec<Part>, Vec<TokenStream>),
     Ok((parts, unmarked))
 }
 
-/// Returns `<ty as Tree<leaf>>` at the position of the field, so that the compiler reports there that the type is
-/// not a tree.
+/// Returns the tokens `<ty as Tree<leaf>>` with the source position of the field. If `ty` is not a tree, the compiler
+/// reports the error at the field.
 fn as_tree(part: &Part, ty: &TokenStream, leaf: &TokenStream) -> TokenStream {
     quote_spanned!(part.ty.span() => <#ty as ::tapeloom::Tree<#leaf>>)
 }
@@ -348,7 +348,7 @@ fn mentions(ty: &TokenStream, names: &[&str]) -> bool {
     })
 }
 
-/// Returns the tokens of a type with one name replaced.
+/// Returns the tokens of a type with each occurrence of the identifier `name` replaced by the tokens `by`.
 fn substitute(tokens: TokenStream, name: &Ident, by: &TokenStream) -> TokenStream {
     let one = |token: TokenTree| match token {
         TokenTree::Ident(ident) if ident == *name => by.clone(),

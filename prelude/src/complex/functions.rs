@@ -61,8 +61,8 @@ impl Complex {
         on_behalf("abs2", caller(), || self.re * self.re + self.im * self.im)
     }
 
-    /// Returns the angle in `[-π, π]`, by `atan2`: the sign of a zero imaginary part decides on which side of the
-    /// branch cut along the negative numbers `z` is. The derivative at 0 is nan.
+    /// Returns the angle in `[-π, π]`, by `atan2`. On the branch cut along the negative real numbers, the angle is π or
+    /// -π: it has the sign of the zero imaginary part. The derivative at 0 is nan.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -184,7 +184,7 @@ impl Complex {
         let at = caller();
         on_behalf("powi", at, || {
             let one = Complex { re: self.re.ones_like(), im: self.im.zeros_like() };
-            // Use powers of the reciprocal: if the power overflowed, its reciprocal would be nan.
+            // For negative n, compute powers of the reciprocal. The reciprocal of a power that overflows would be nan.
             let base = if n < 0 { one / self } else { self };
             let (mut power, mut square, mut left) = (None, base, n.unsigned_abs());
             while left > 0 {
@@ -222,7 +222,7 @@ impl Complex {
         })
     }
 
-    /// Returns `zʷ = exp(w ln z)`; nan at `z = 0`.
+    /// Returns `zʷ = exp(w ln z)`. At `z = 0` the result is nan.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -240,7 +240,7 @@ impl Complex {
         on_behalf("pow", at, || (Complex::of(w) * self.ln()).exp())
     }
 
-    /// Returns whether both parts are equal (bool).
+    /// Returns whether the real parts are equal and the imaginary parts are equal (bool).
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -284,7 +284,7 @@ impl Complex {
         })
     }
 
-    /// Returns whether both parts are finite (bool).
+    /// Returns whether the real and the imaginary part are finite (bool).
     #[must_use]
     #[track_caller]
     pub fn is_finite(self) -> Var {

@@ -191,7 +191,7 @@ fn adjoint(z: Complex) -> Complex {
     Complex { re: z.re.t(), im: -z.im.t() }
 }
 
-/// Returns `(z + zᴴ) / 2`; a Hermitian matrix does not change.
+/// Returns the Hermitian part `(z + zᴴ) / 2`, in a form that keeps the bits of a Hermitian matrix.
 fn hermitian(z: Complex) -> Complex {
     z + (adjoint(z) - z) * 0.5
 }
@@ -279,7 +279,7 @@ impl Point {
     }
 }
 
-/// Decomposes a Hermitian matrix, without derivatives.
+/// Computes the eigenvalues and eigenvectors of a Hermitian matrix. No derivative goes through this computation.
 fn decomposition(h: Complex) -> Decomposition {
     let (n, dtype) = (h.re.shape()[0], h.re.dtype());
     // Divide by a power of two, so that squares of large elements neither overflow nor underflow.

@@ -67,7 +67,7 @@ pub struct Complex<T = Var> {
 /// A type that can be used as a complex array: a [`Complex`], or a real [`Var`] or [`Tensor`], whose imaginary
 /// parts are zero.
 pub trait IntoComplex {
-    /// Returns the real parts and the imaginary parts; `None` for imaginary parts that are all zero.
+    /// Returns the real parts and the imaginary parts. For a real array, the imaginary parts are `None`.
     #[doc(hidden)]
     fn into_parts(self, at: Loc) -> (Var, Option<Var>);
 }

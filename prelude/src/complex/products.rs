@@ -173,7 +173,7 @@ impl Complex {
         concat(&[rows(self.re, -self.im), rows(self.im, self.re)], -2)
     }
 
-    /// Returns the sum of the diagonal of matrices `[.., n, m]`, as [`Var::trace`].
+    /// Returns the sum of the diagonal of each matrix of `[.., n, m]`; see [`Var::trace`].
     ///
     /// Errors: `shape` if there are fewer than two axes.
     #[must_use]

@@ -37,7 +37,7 @@ impl Complex {
         self.re.ty(caller()).dtype
     }
 
-    /// Returns the same elements in row-major order in another shape, as [`Var::reshape`].
+    /// Returns the elements, in row-major order, in another shape; see [`Var::reshape`].
     ///
     /// Errors: `shape` if the number of elements differs.
     #[must_use]
@@ -47,7 +47,7 @@ impl Complex {
         on_behalf("reshape", at, || self.map(|x| x.reshape(&shape)))
     }
 
-    /// Returns the subarray at the given indices of the leading axes, as [`Var::index`].
+    /// Returns the subarray at the given indices of the leading axes; see [`Var::index`].
     ///
     /// Errors: `shape` if there are more indices than axes, `bounds` if a number is out of range.
     ///
@@ -64,7 +64,7 @@ impl Complex {
         on_behalf("index", at, || self.map(|x| x.index(indices.clone())))
     }
 
-    /// Returns a range of one axis, as [`Var::slice_axis`].
+    /// Returns a range of one axis; see [`Var::slice_axis`].
     ///
     /// Errors: `shape` if the axis does not exist, `bounds` if the range is not within it.
     #[must_use]
@@ -74,7 +74,7 @@ impl Complex {
         on_behalf("slice_axis", at, || self.map(|x| x.slice_axis(axis, range.clone())))
     }
 
-    /// Returns ranges of the leading axes, as [`Var::slice`].
+    /// Returns ranges of the leading axes; see [`Var::slice`].
     ///
     /// Errors: `shape` if there are more ranges than axes, `bounds` if a range is not within its axis.
     ///
@@ -92,7 +92,7 @@ impl Complex {
         on_behalf("slice", at, || self.map(|x| x.slice(ranges.clone())))
     }
 
-    /// Repeats the array along new leading axes and axes of extent 1, as [`Var::broadcast_to`].
+    /// Repeats the array along new leading axes and along axes of extent 1; see [`Var::broadcast_to`].
     ///
     /// Errors: `shape` if the array does not broadcast to `shape`.
     ///
@@ -109,7 +109,7 @@ impl Complex {
         on_behalf("broadcast_to", at, || self.map(|x| x.broadcast_to(&shape)))
     }
 
-    /// Joins arrays along an axis, as [`concat()`].
+    /// Joins arrays along an axis; see [`concat()`].
     ///
     /// Errors: `shape` if there is no array, or if extents of other axes differ; `dtype` if dtypes differ.
     ///
@@ -128,7 +128,7 @@ impl Complex {
         on_behalf("concat", at, || joined(parts, |parts| concat(parts, axis)))
     }
 
-    /// Joins arrays of one shape along a new axis, as [`stack`].
+    /// Joins arrays of one shape along a new axis; see [`stack`].
     ///
     /// Errors: `shape` if there is no array, or if shapes differ; `dtype` if dtypes differ.
     #[must_use]

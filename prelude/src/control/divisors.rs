@@ -5,7 +5,8 @@ use crate::Var;
 use crate::ops::{of_integers, select};
 use crate::var::{IntoVar, caller};
 
-/// The greatest common divisor and the least common multiple of integers of one dtype, broadcast together.
+/// The greatest common divisor and the least common multiple of two arrays of integers of one dtype, which are
+/// broadcast together.
 impl Var {
     /// Returns the greatest common divisor of |x| and |y|; gcd(x, 0) = |x|. The result is not negative, except for
     /// the smallest integer of the dtype, whose absolute value is not representable.

@@ -86,7 +86,7 @@ fn mapped<X: Tree<Var>, Y: Tree<Var>>(f: &dyn Fn(X) -> Y, at: Loc, xs: &X) -> Y 
 /// The number of iterations of a [`fori_loop`]: a `usize`, which is a constant of the program, or a [`Var`] (a
 /// single `i64`), whose value is known at run time.
 pub trait Count {
-    /// Returns the constant number of iterations, or the `Var` as an error.
+    /// Returns the number of iterations if it is a constant. If it is a `Var`, returns the `Var` as the error value.
     #[doc(hidden)]
     fn iterations(self) -> Result<usize, Var>;
 }
@@ -103,8 +103,8 @@ impl Count for Var {
     }
 }
 
-/// Runs `f: (i, carry) -> carry` `n` times, where i is the number of the iteration, an `i64` from 0 on. Returns the
-/// last carry.
+/// Runs `f: (i, carry) -> carry` `n` times, where i is the number of the iteration, an `i64` that starts at 0. Returns
+/// the last carry.
 ///
 /// ```
 /// use tapeloom::prelude::*;

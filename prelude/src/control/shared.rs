@@ -1,5 +1,5 @@
 //! Several closures with a common interface: each function takes the captures of all closures and returns the new
-//! values of the state that any of them writes. Also checks that the deciding value of a branch is a scalar.
+//! values of the state that any of them writes. Also checks that the value that selects a branch is a scalar.
 
 use crate::Var;
 use crate::staging::Staged;

@@ -320,7 +320,7 @@ pub fn conv(x: Var, w: impl IntoVar, how: Conv) -> Var {
     of("conv", x, w, &how, at)
 }
 
-/// Returns [`conv`]; this is its name in JAX.
+/// Computes [`conv`] under the name that this function has in JAX.
 #[track_caller]
 pub fn conv_general_dilated(x: Var, w: impl IntoVar, how: Conv) -> Var {
     conv(x, w, how)

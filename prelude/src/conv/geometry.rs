@@ -60,7 +60,8 @@ impl Steps {
     /// that the result has the extents of an array to which a convolution with these steps is applied.
     pub(super) fn transposed(&self, along: &[AxisWindows]) -> Steps {
         let pair = |a: &AxisWindows| {
-            // An axis without elements has no windows, even if the kernel has one element.
+            // If the array has no elements along the axis, the result must have none either, also for a kernel of one
+            // element.
             if a.elements == 0 {
                 return (0, -1);
             }
@@ -224,15 +225,16 @@ pub(super) fn view(
 macro_rules! steps {
     ($for:ident) => {
         impl $for {
-            /// Sets the distance between windows along each axis: one number per axis, or one for all.
+            /// Sets the distance between neighbouring windows along each axis. Give one number per axis, or one for all
+            /// axes.
             #[must_use]
             pub fn strides(mut self, each: impl Into<Vec<usize>>) -> $for {
                 self.steps.strides = each.into();
                 self
             }
 
-            /// Sets the distance between the elements within a window: 2 skips one element between two. One number
-            /// per axis, or one for all.
+            /// Sets the distance between the elements within a window: with 2, one element between two elements of a
+            /// window is skipped. Give one number per axis, or one for all axes.
             #[doc(alias = "rhs_dilation")]
             #[doc(alias = "kernel_dilation")]
             #[doc(alias = "window_dilation")]
@@ -242,8 +244,8 @@ macro_rules! steps {
                 self
             }
 
-            /// Sets the distance between the elements of the array: 2 inserts one fill element between two. One
-            /// number per axis, or one for all.
+            /// Sets the distance between the elements of the array: with 2, one fill element is inserted between two
+            /// elements. Give one number per axis, or one for all axes.
             #[doc(alias = "lhs_dilation")]
             #[doc(alias = "base_dilation")]
             #[must_use]
@@ -252,8 +254,8 @@ macro_rules! steps {
                 self
             }
 
-            /// Sets the padding at the front and at the end of each axis; negative numbers crop. One pair per axis,
-            /// or one for all.
+            /// Sets the padding at the front and at the end of each axis; negative numbers crop. Give one pair per
+            /// axis, or one pair for all axes.
             #[must_use]
             pub fn padding(mut self, each: impl Into<Vec<(i64, i64)>>) -> $for {
                 self.steps = self.steps.padding(each.into());
@@ -268,7 +270,7 @@ macro_rules! steps {
                 self
             }
 
-            /// Sets the padding as [`same`](Self::same), with the larger half at the front.
+            /// Sets the padding of [`same`](Self::same), except that the larger half of an odd padding is at the front.
             #[must_use]
             pub fn same_lower(mut self) -> $for {
                 self.steps = self.steps.same_lower();

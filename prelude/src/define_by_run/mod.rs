@@ -65,7 +65,7 @@ use crate::var::caller;
 use tapeloom_ir::trace::{self, Context, Pullback};
 use tapeloom_ir::{ArrayType, Loc};
 
-/// Returns a closure that computes value and pullback, as [`vjp`]: `(A -> B) -> (A -> (B, B -> A))`. Inside a
+/// Returns a closure that computes value and pullback, as [`vjp`] does: `(A -> B) -> (A -> (B, B -> A))`. Inside a
 /// recording, the closure runs immediately, so that it may read values ([`Var::item`]), and the operations of the
 /// pullback are recorded. Outside a recording, it is `vjp`.
 ///
@@ -118,7 +118,7 @@ fn context(at: Loc) -> Context {
     Context { transform: "recorded_vjp", at }
 }
 
-/// The reverse pass of a recorded closure.
+/// The reverse pass of a closure that was differentiated by [`recorded_vjp`].
 struct Back {
     at: Loc,
     arg_types: Vec<ArrayType>,

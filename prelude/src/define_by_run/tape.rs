@@ -96,8 +96,8 @@ pub fn record_within<A: Tree<Var>, B: Tree<Var>, M>(
     recorded(&one(f), &args, Some(bytes), caller())
 }
 
-/// Returns the bytes of values and operations that the current recording stores so far, each array counted once;
-/// `None` outside a recording. [`Tape::bytes`] is the memory of the finished tape.
+/// Returns the number of bytes of values and operations that the current recording stores so far. Each array is counted
+/// once. Outside a recording, returns `None`. [`Tape::bytes`] is the memory of the finished tape.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -135,7 +135,7 @@ fn recorded<A: Tree<Var>, B: Tree<Var>>(
     Ok(Tape { recorded, structure, output, at, kind: PhantomData })
 }
 
-/// Records a closure from handles to handles.
+/// Runs and records a closure that maps the handles of the arguments to the handles of the results.
 fn run(
     leaves: TensorRefs<'_>,
     most: Option<u64>,
@@ -168,8 +168,9 @@ impl<A: Tree<Var>, B: Tree<Var>, K> Tape<A, B, K> {
         self.recorded.bytes()
     }
 
-    /// Applies the recorded path as a function inside a trace, for any transform and to any order. An argument of
-    /// another kind than the recorded one is reported as an error of that trace.
+    /// Emits the recorded operations inside a trace, for new arguments. The result can be transformed in every way and
+    /// differentiated to any order. An argument of another kind than the recorded one is reported as an error of that
+    /// trace.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -186,7 +187,7 @@ impl<A: Tree<Var>, B: Tree<Var>, K> Tape<A, B, K> {
         rebuild(&self.output, applied(&self.recorded, &form, Flat::of(&x), at), at)
     }
 
-    /// Compiles the recorded path. The program is as fast as one traced by `jit`.
+    /// Compiles the recorded operations to a program, which is as fast as a program traced by `jit`.
     ///
     /// # Errors
     /// Operations that the target does not support.

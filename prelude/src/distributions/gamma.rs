@@ -19,8 +19,9 @@ use crate::prng::{normal, split, split_n, uniform};
 use crate::var::{IntoVar, caller, pair};
 use tapeloom_ir::{Kind, Problem, Shape};
 
-/// Returns samples of the gamma distribution with density xᵃ⁻¹ e⁻ˣ / Γ(a), differentiable with respect to `a`; nan
-/// for negative a. For another scale, multiply by the scale. `a` is broadcast to the shape.
+/// Returns samples of the gamma distribution with density xᵃ⁻¹ e⁻ˣ / Γ(a), differentiable with respect to `a`. For
+/// negative `a` the result is nan. For a scale other than 1, multiply the samples by the scale. `a` is broadcast to the
+/// shape.
 ///
 /// The samples are those of JAX, up to rounding. For small a they underflow to 0; [`loggamma`] returns their
 /// logarithms.
@@ -285,9 +286,9 @@ fn moving_near(a: Var, log: Var) -> Var {
     custom_root(level, log, |_, y| y, |slope, b| b / slope(b.ones_like()))
 }
 
-/// Returns `moving` for large a: the logarithm of a (1 + r)³ with r = z/(3 √a) - 1/(9a) + (z/108 - z³/324) / (a √a) and
-/// the constant z for which it is `log`. The cube root of a gamma number is nearly normal; the last term makes the error
-/// of dx/da of order 1/a².
+/// Returns [`moving`] for large a: the logarithm of a (1 + r)³ with r = z/(3 √a) - 1/(9a) + (z/108 - z³/324) / (a √a).
+/// z is the constant for which this logarithm has the value `log`. The cube root of a gamma number is nearly normal;
+/// the last term makes the error of dx/da of order 1/a².
 ///
 /// Source: Wilson and Hilferty, *The distribution of chi-square* (1931); the last term is the difference from the
 /// expansion of Cornish and Fisher.

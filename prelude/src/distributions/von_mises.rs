@@ -93,7 +93,7 @@ fn moving(k: Var, x: Var) -> Var {
     custom_root(level, x.stop_gradient(), |_, x| x, |slope, b| b / slope(b.ones_like()))
 }
 
-/// Returns e⁻ᵏ I₀(k) for k ≥ 0, with one-sided derivatives at 0, where [`i0e`](Var::i0e) has a kink.
+/// Returns e⁻ᵏ I₀(k) for k ≥ 0. At 0, where [`i0e`](Var::i0e) has a kink, the derivatives are those from the right.
 pub(crate) fn scaled_bessel(k: Var) -> Var {
     let near = k.lt(1.0);
     let (low, high) = (select(near, k, 0.0), select(near, 1.0, k));

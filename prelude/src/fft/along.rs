@@ -18,7 +18,7 @@ pub enum Norm {
 }
 
 impl Norm {
-    /// Returns the factor of the forward transform.
+    /// Returns the factor by which a forward transform of `n` points is multiplied.
     pub(super) fn of_forward(self, n: f64) -> f64 {
         match self {
             Norm::Backward => 1.0,
@@ -27,7 +27,7 @@ impl Norm {
         }
     }
 
-    /// Returns the factor of the inverse transform.
+    /// Returns the factor by which an inverse transform of `n` points is multiplied.
     pub(super) fn of_inverse(self, n: f64) -> f64 {
         match self {
             Norm::Backward => Norm::Forward.of_forward(n),
@@ -60,8 +60,8 @@ enum Which {
     These(Vec<i64>),
 }
 
-/// Returns the transform along the given axes: an axis, an array or a vector of axes, or `..` for all. A negative
-/// axis counts from the end.
+/// Returns the options for a transform along the given axes: an axis, an array or a vector of axes, or `..` for all
+/// axes. A negative axis counts from the end.
 ///
 /// ```
 /// use tapeloom::prelude::*;

@@ -176,7 +176,7 @@ pub fn fftn(x: impl IntoComplex, along: impl Into<Along>) -> Complex {
     transform("fftn", x, &along.into(), false, Plan::of, caller())
 }
 
-/// Returns [`ifft`] along several axes: the inverse of [`fftn`].
+/// Returns the inverse of [`fftn`]: the transform [`ifft`] along several axes.
 ///
 /// Errors: `dtype` if `x` is not of floats, `shape` if an axis does not exist or is repeated.
 #[track_caller]
@@ -202,7 +202,7 @@ pub fn fft2(x: impl IntoComplex) -> Complex {
     transform("fft2", x, &[-2, -1].into(), false, Plan::of, caller())
 }
 
-/// Returns [`ifftn`] along the last two axes: the inverse of [`fft2`].
+/// Returns the inverse of [`fft2`]: the transform [`ifftn`] along the last two axes.
 ///
 /// Errors: `dtype` if `x` is not of floats, `shape` if it has fewer than two axes.
 #[track_caller]

@@ -19,8 +19,8 @@ pub enum Cosine {
     III,
 }
 
-/// Returns the cosine transform of a kind along one axis, of a real array of floats. `Norm::Ortho` divides by
-/// `√(2 n)`, and divides the constant element by another `√2` (in the third kind, multiplies it), so that the
+/// Returns the cosine transform of a kind along one axis, of a real array of floats. `Norm::Ortho` divides by `√(2 n)`.
+/// In addition, it divides the constant element by `√2` (in the third kind, it multiplies it by `√2`), so that the
 /// transform is orthogonal. `Norm::Forward` divides by `2 n`.
 ///
 /// Source of the algorithm: J. Makhoul, *A fast cosine transform in one and two dimensions* (1980).

@@ -161,8 +161,8 @@ pub fn stft(x: Var, frames: Frames) -> Complex {
     Complex { re: y, im: y }
 }
 
-/// Returns the signal of `length` samples whose [`stft`] is nearest to the given one: frames are windowed again, added,
-/// and divided by the sum of squared windows. Samples that no window covers are 0.
+/// Returns the signal of `length` samples whose [`stft`] is nearest to the given transform: the frames are multiplied
+/// by the window again, added, and divided by the sum of squared windows. Samples that no window covers are 0.
 ///
 /// Errors: as [`stft`]; `shape` if the number of frequencies is not that of the window, or the frames cover fewer than
 /// `length` samples.
@@ -222,7 +222,7 @@ fn places(count: usize, n: usize, hop: usize) -> Var {
     starts.expand_dims(1) + arange(n, Dtype::I64)
 }
 
-/// Continues a signal by mirrored samples on both sides.
+/// Continues a signal by `side` mirrored samples at each end.
 fn continued(x: Var, side: usize) -> Var {
     let mut widths = vec![(0, 0); x.rank()];
     if let Some(last) = widths.last_mut() {

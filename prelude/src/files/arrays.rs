@@ -63,7 +63,7 @@ impl TypedLeaf for ArrayType {
 pub struct Arrays {
     pub(super) arrays: BTreeMap<String, Tensor>,
     pub(super) metadata: BTreeMap<String, String>,
-    /// The file that they were read from, for messages.
+    /// The path of the file from which the arrays were read, for messages.
     pub(super) file: Option<String>,
 }
 
@@ -73,8 +73,8 @@ impl Arrays {
         Arrays::default()
     }
 
-    /// Returns the leaves of a tree under their paths, as [`tree_paths`](crate::tree_paths) prints them. A tensor
-    /// alone, whose path is empty, gets the name `tensor`.
+    /// Returns the leaves of a tree under their paths, as [`tree_paths`](crate::tree_paths) prints them. A tensor that
+    /// is the whole tree has an empty path and gets the name `tensor`.
     pub fn of<A: Tree<Tensor>>(tree: &A) -> Arrays {
         let (structure, leaves) = tree::flatten(tree);
         let names = names(leaf_paths::<Tensor, A>(&structure, ""));
@@ -112,7 +112,7 @@ impl Arrays {
         self.arrays.iter().map(|(name, tensor)| (name.as_str(), tensor))
     }
 
-    /// Returns the metadata. Only safetensors files have some.
+    /// Returns the metadata. Only safetensors files have metadata.
     pub fn metadata(&self) -> &BTreeMap<String, String> {
         &self.metadata
     }
@@ -124,8 +124,8 @@ impl Arrays {
     }
 
     /// Returns the arrays whose path begins with `path`, without that beginning: `net[0].w` becomes `[0].w` under
-    /// `net`, and `w` under `net[0]`. The array that has this name itself becomes `tensor`, the name of a tensor
-    /// alone. The metadata stay.
+    /// `net`, and `w` under `net[0]`. If an array has the name `path` itself, its new name is `tensor`, the name of a
+    /// tensor that is a whole tree. The metadata stay.
     pub fn under(&self, path: &str) -> Arrays {
         let part = |(name, tensor): (&String, &Tensor)| {
             let rest = match name.strip_prefix(path)? {
@@ -154,7 +154,7 @@ impl Arrays {
         Arrays { arrays: self.arrays.iter().filter_map(part).collect(), ..self.clone() }
     }
 
-    /// Returns the tree of these arrays with the structure of `like`, whose leaves say the shapes and dtypes.
+    /// Returns the tree of these arrays with the structure of `like`, whose leaves specify the shapes and dtypes.
     ///
     /// # Errors
     /// [`Kind::File`] if an array of the tree is missing, if there is one more, or if a shape or a dtype differs. One

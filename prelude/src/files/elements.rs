@@ -72,7 +72,8 @@ impl Stored {
     }
 }
 
-/// Returns the f32 with the value of a float16 (IEEE 754 binary16): 1 sign bit, 5 exponent bits, 10 of the fraction.
+/// Returns the f32 with the value of a float16 (IEEE 754 binary16), which has 1 sign bit, 5 exponent bits and 10
+/// fraction bits.
 fn half(bits: u16) -> f32 {
     let bits = u32::from(bits);
     let (sign, exponent, fraction) = (bits >> 15 << 31, bits >> 10 & 0x1f, bits & 0x3ff);

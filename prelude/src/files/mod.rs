@@ -78,7 +78,7 @@ pub use safetensors::{load_safetensors, save_safetensors};
 use crate::{ArrayType, Tensor};
 use tapeloom_ir::{Kind, Problem};
 
-/// Makes the error of a damaged file, or of one with features that are not supported.
+/// Returns the error for a file that is damaged or uses features that are not supported.
 #[cfg(any(feature = "safetensors", feature = "npy"))]
 fn damaged(message: impl Into<String>) -> Problem {
     Problem::new(Kind::File, message, "")

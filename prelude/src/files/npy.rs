@@ -147,7 +147,8 @@ fn shown(text: &str) -> String {
     if short.len() < text.len() { format!("{short}...") } else { short }
 }
 
-/// Returns the dtype that numpy describes by a byte order, a letter and a number of bytes: `<f8`, `|b1`.
+/// Parses numpy's description of a dtype, a byte order, a letter and a number of bytes, such as `<f8` or `|b1`. Returns
+/// the dtype and whether the byte order is big-endian.
 fn stored(text: &str) -> Option<(Stored, bool)> {
     let (order, kind) = text.split_at_checked(1)?;
     let big_endian = match order {

@@ -61,7 +61,7 @@ fn replaced(path: &Path, bytes: &[u8]) -> io::Result<()> {
     remove_unfinished(folder, &prefix);
     let (part, mut file) = unfinished(folder, &prefix)?;
     let written = (|| {
-        // The new file gets the permissions of the old one.
+        // If a file is replaced, the new file gets the permissions of the old one.
         if let Ok(old) = std::fs::metadata(path) {
             file.set_permissions(old.permissions())?;
         }

@@ -164,6 +164,6 @@ fn chandrupatla(f: &dyn Fn(Var) -> Var, a: Var, b: Var) -> Var {
         begin,
     );
     let (x, ..) = best(&end);
-    // If f is nan at an end of the bracket, there is no root.
+    // If f is nan at an end of the bracket, no root was found, and the result is nan.
     select(opposed & !(end.y[0].is_nan() | end.y[1].is_nan()), x, f64::NAN)
 }

@@ -36,7 +36,8 @@ use tapeloom_ir::prim::{LinearSolve, Op, Root};
 use tapeloom_ir::trace::{self, Context, Diagnostic};
 use tapeloom_ir::{ArrayType, Dtype, FuncId, Kind, Literal, Loc, Module, Problem};
 
-/// Returns the solution `x` of `A x = b`, where `matvec` is `x ↦ A x` and `solve` computes it: `(A, b) -> x`.
+/// Returns the solution `x` of `A x = b`. The closure `matvec` is the map `x ↦ A x`, and the closure `solve` computes
+/// the solution: `(A, b) -> x`.
 ///
 /// Reverse mode solves a system with the transpose. So `solve` is called with `matvec` and with its transpose, and
 /// must use the map that it is given. If your solver works for `A` only (by a factorization or a formula), pass two
@@ -250,7 +251,7 @@ fn spoiled<X: Tree<Var>>(structure: &X::Structure, leaves: &[Var], at: Loc) -> X
     rebuild(structure, leaves.iter().map(|v| Var::poison(v.ty(at), at)).collect(), at)
 }
 
-/// The largest number of iterations of a fixed point.
+/// The largest number of iterations of the search for a fixed point.
 const MOST_ITERATIONS: i64 = 10_000;
 
 /// Iterates `x ← g(x)` until a step changes x by at most 8 rounding errors of its length.

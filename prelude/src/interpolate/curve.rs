@@ -71,7 +71,8 @@ impl Curve<Var> {
     }
 }
 
-/// Converts points and values given by the user.
+/// Converts the points `x` and the values `y` of the user to `Var`s. If one of them is a number, it gets the dtype of
+/// the other.
 pub(super) fn given(x: impl IntoVar, y: impl IntoVar, at: Loc) -> (Var, Var) {
     pair(x, y, at)
 }

@@ -1,8 +1,9 @@
 //! Interpolation of arrays between the points of their grid.
 //!
-//! An array is continued beyond its borders, and the value at a place is a sum over the neighbouring points: the
-//! products of one weight per axis. For the cubic order, the weights are those of a B-spline, whose coefficients are
-//! the solution of a tridiagonal system along each axis, so that the spline passes through the elements.
+//! An array is continued beyond its borders, and the value at a place is a weighted sum of the neighbouring elements.
+//! The weight of an element is a product of one factor per axis. For the cubic order, the weights are those of a
+//! B-spline, whose coefficients are the solution of a tridiagonal system along each axis, so that the spline passes
+//! through the elements.
 
 use crate::Var;
 use crate::linalg::tridiagonal_solve;
@@ -43,10 +44,11 @@ pub enum Border {
 /// spline. The influence of an element on a spline coefficient at this distance has a factor of about 1e-7.
 const MARGIN: usize = 12;
 
-/// Returns the values of `x` at places between its elements: one array of `coordinates` per axis, in elements from 0,
-/// which are broadcast to the shape of the result. They are differentiable in `x` and in the coordinates; at a coordinate
-/// nan they are nan. Continued by [`Mirror`](Border::Mirror), [`Reflect`](Border::Reflect) or [`Wrap`](Border::Wrap), the
-/// value at a coordinate beyond ±2⁶³ is that of some element.
+/// Returns the values of `x` at places between its elements. `coordinates` has one array for each axis; a coordinate is
+/// an index, which need not be an integer. The arrays are broadcast to the shape of the result. They are differentiable
+/// in `x` and in the coordinates; at a coordinate nan they are nan. Continued by [`Mirror`](Border::Mirror),
+/// [`Reflect`](Border::Reflect) or [`Wrap`](Border::Wrap), the value at a coordinate beyond ±2⁶³ is that of some
+/// element.
 ///
 /// SciPy's `map_coordinates`. For PyTorch's `grid_sample`, whose coordinates g run from -1 to 1 with the last axis
 /// first, the coordinate along an axis of n elements is `(g + 1) (n - 1) / 2` with `align_corners`, and

@@ -59,7 +59,7 @@ pub(super) struct Core {
     machine: MachineModel,
     /// Limits on the iterations of loops and the handle for cancelling calls, if any are set.
     limits: Option<Limits>,
-    /// Whether programs that use a random key twice are rejected.
+    /// Whether compilation fails if a program uses a random key twice.
     keys: bool,
     /// Whether subnormal carries of loops are flushed to 0.
     flushes: bool,
@@ -199,7 +199,8 @@ impl Entry {
         Err(Error::at(problem, at))
     }
 
-    /// Describes the first difference between the given arguments and the arguments of this program.
+    /// Returns a text that describes the first difference between the arguments of this program and those with the form
+    /// `form` and the types `types`.
     fn difference(&self, form: &Form, types: &[ArrayType]) -> String {
         let mut first = None;
         self.form.differences(form, "argument", &mut |path, was, is| {
@@ -351,7 +352,7 @@ impl Core {
         Ok((results, traced.output, profile))
     }
 
-    /// Compiles for these arguments and returns a description of all stages.
+    /// Compiles the closure for these arguments, and returns a description of all stages.
     pub(super) fn explain(
         &self,
         leaves: &TensorRefs<'_>,
@@ -426,7 +427,7 @@ impl Core {
         Ok((types, output))
     }
 
-    /// Returns the program for these arguments, compiling it if there is none. The list is searched linearly,
+    /// Returns the program for these arguments. If there is none yet, compiles it. The list is searched linearly,
     /// because most closures are called with few kinds of arguments.
     pub(super) fn program(
         &self,

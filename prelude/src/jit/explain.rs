@@ -69,7 +69,7 @@ impl Explanation {
         names.join(", ")
     }
 
-    /// Returns the target triple of the machine code, for instance `x86_64-unknown-linux-gnu`.
+    /// Returns the target of the machine code as a triple, for instance `x86_64-unknown-linux-gnu`.
     pub fn target(&self) -> String {
         self.report.target.to_string()
     }
@@ -138,8 +138,8 @@ impl Explanation {
         self.report.plan.to_string()
     }
 
-    /// Returns the tape: the values that are in memory between forward and reverse pass, line by line, and the
-    /// values that are recomputed instead. It prints as a table and draws a picture ([`TapePlan::to_svg`]).
+    /// Returns the tape: for each of your lines, the values that are in memory between forward and reverse pass, and
+    /// the values that are recomputed instead. The tape prints as a table, and [`TapePlan::to_svg`] draws it.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -204,7 +204,8 @@ impl Explanation {
         timings
     }
 
-    /// Returns, for each program that this `Jit` has compiled, the difference that made the compilation necessary.
+    /// Returns, for each program that this `Jit` has compiled, a text on the difference of the arguments that made the
+    /// compilation necessary.
     pub fn misses(&self) -> &[String] {
         &self.misses
     }
@@ -251,7 +252,8 @@ impl fmt::Display for Explanation {
     }
 }
 
-/// Describes the first difference between the argument types of two programs.
+/// Returns a text that describes the first difference between two lists of argument types. `paths` are the paths of the
+/// arguments.
 pub(super) fn difference<T: fmt::Display + PartialEq>(
     paths: &[String],
     old_types: &[T],

@@ -220,7 +220,7 @@ pub fn eval_shape<A: Tree<Var>, B: Tree<Var>, M>(
 }
 
 impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
-    /// Runs the program on data. If the arguments are of a new kind, the program is compiled first.
+    /// Runs the program on data. For arguments of a new structure, shape or dtype, the program is compiled first.
     ///
     /// # Errors
     /// All mistakes made while the closure was traced; operations that the target does not support.
@@ -228,7 +228,8 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         call(&self.core, &self.f, &args)
     }
 
-    /// Compiles the program for arguments like these now. Calls of the returned program never compile.
+    /// Compiles the program now, for arguments of the structure, shapes and dtypes of `args`. Calls of the returned
+    /// program never compile.
     ///
     /// # Errors
     /// As [`Jit::call`].
@@ -520,9 +521,9 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         Ok((tree_of::<B>(&form, results)?, profile))
     }
 
-    /// Compiles for these arguments and describes the compilation: the program at each stage, kernels, memory with
-    /// its exact peak, times, and the reason of each earlier compilation. The closure is traced and compiled again
-    /// for this.
+    /// Compiles the closure for these arguments and returns a description of the compilation: the program at each
+    /// stage, kernels, memory with its exact peak, times, and the reason of each earlier compilation. The closure is
+    /// traced and compiled again for this.
     ///
     /// # Errors
     /// As [`Jit::call`].

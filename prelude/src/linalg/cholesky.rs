@@ -1,4 +1,4 @@
-//! The Cholesky factor, and the solution of systems by it.
+//! The Cholesky factor, and the solution of linear systems with it.
 
 use super::triangular::{Triangle, solve_triangular};
 use super::{System, square, symmetric};

@@ -113,7 +113,7 @@ fn any(on: Var) -> Var {
     if on.rank() == 0 { on } else { on.any() }
 }
 
-/// Returns the sign of the determinants of orthogonal matrices.
+/// Returns the determinants, 1 or -1, of orthogonal matrices.
 fn sign_of_orthogonal(q: Var) -> Var {
     let f = lu_factor(q);
     parity(f, q.dtype()) * f.packed.diagonal().signum().prod_axis(-1)
@@ -168,7 +168,7 @@ impl ConstantFactors {
         point.link(directions, &value, Some(&rule))
     }
 
-    /// Returns the inverse of `Π L`.
+    /// Returns the inverse of `P = Π L`, the left factor of the decomposition `A = P D Q`.
     fn left(self) -> Var {
         let own = iota(self.a.shape(), self.a.rank() - 1, Dtype::I32);
         let rows = self.permutation.expand_dims(-1).eq(own).convert(self.a.dtype());
@@ -311,7 +311,8 @@ fn by_singular_values(a: Var) -> Var {
     let is_small = s.le(s.slice_axis(-1, 0..1) * SMALL);
     let small = is_small.convert(dtype);
     let large = 1.0 - small;
-    // Returns `x` with zeros outside of the given rows and columns.
+    // Sets the elements of `x` outside of the given rows and columns to 0. `rows` and `columns` are vectors of ones and
+    // zeros.
     let block =
         |x: Var, rows: Var, columns: Var| x * rows.expand_dims(-1) * columns.expand_dims(-2);
     let unit = eye(n, dtype);

@@ -5,8 +5,8 @@ use crate::ops::{broadcast_shapes, select, wrong};
 use crate::var::{IntoVar, caller, on_behalf};
 use tapeloom_ir::{ArrayType, Kind, Problem};
 
-/// Returns the distances between the rows of `x` `[.., n, d]` and those of `y` `[.., m, d]` in the norm with p = 1, 2 or
-/// inf: `[.., n, m]`; leading axes are broadcast. PyTorch's and SciPy's `cdist`.
+/// Returns the distances `[.., n, m]` between the rows of `x` `[.., n, d]` and the rows of `y` `[.., m, d]`, in the
+/// norm with p = 1, 2 or inf. Leading axes are broadcast. PyTorch's and SciPy's `cdist`.
 ///
 /// Distances are computed from differences, so they do not cancel for close vectors. For p = 2, the derivative at equal
 /// vectors is 0, and the second derivative is nan, as of [`hypot`](Var::hypot); for p = inf, coordinates that are

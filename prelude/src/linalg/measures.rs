@@ -124,7 +124,7 @@ fn extreme_values(a: Var) -> [Var; 2] {
     let s = svdvals(a);
     let n = s.shape()[s.rank() - 1];
     if n == 0 {
-        // Report the error of an extremum over an empty axis.
+        // Without singular values, `max_axis` and `min_axis` report the error of an extremum over an empty axis.
         return [s.max_axis(-1), s.min_axis(-1)];
     }
     [0, n - 1].map(|i| s.slice_axis(-1, i..=i).squeeze(-1))

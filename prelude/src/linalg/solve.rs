@@ -240,9 +240,9 @@ fn plain_pinv(a: Var) -> Var {
     (transposed(vt) * inverse.expand_dims(-2)).matmul(transposed(u))
 }
 
-/// Returns the shortest `x` with the smallest `|A x - b|`, for `a` `[m, n]`, floats, and `b` of shape `[m]` or
-/// `[m, columns]`; the result is `[n]` or `[n, columns]`. Matrices may have any rank. The solution and its
-/// derivative are computed by [`pinv`].
+/// Returns the least squares solution of `A x = b`: among all `x` with the smallest `|A x - b|`, the shortest one. `a`
+/// is `[m, n]`, floats; `b` is `[m]` or `[m, columns]`, and the result is `[n]` or `[n, columns]`. Matrices may have
+/// any rank. The solution and its derivative are computed by [`pinv`].
 ///
 /// ```
 /// use tapeloom::prelude::*;

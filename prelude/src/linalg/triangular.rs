@@ -21,7 +21,7 @@ impl Triangle {
     /// The triangle on and above the diagonal.
     pub const UPPER: Triangle = Triangle { lower: false, transposed: false, unit: false };
 
-    /// Selects the system of the transposed triangle: `Tᵀ x = b`.
+    /// Selects the system `Tᵀ x = b` with the transposed triangle.
     #[must_use]
     pub const fn transposed(self) -> Triangle {
         Triangle { transposed: !self.transposed, ..self }

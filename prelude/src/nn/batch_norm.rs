@@ -1,5 +1,5 @@
-//! Batch normalization: by mean and variance of the batch in training, and by running means over all batches in
-//! inference.
+//! Batch normalization. Training uses the mean and the variance of the batch; inference uses running means of both over
+//! all batches.
 
 use crate::ops::functions::{ones, zeros};
 use crate::ops::resolve_axis;
@@ -29,7 +29,7 @@ impl Running<Var> {
     }
 }
 
-/// Normalization of channels over batches: `(x - mean) / √(variance + ε)`. Scale and offset, if needed, are
+/// Normalization of channels over batches: `(x - mean) / √(variance + ε)`. If you need a scale and an offset, make them
 /// parameters of your model: `scale * y + offset`.
 ///
 /// The state is a value: [`train`](BatchNorm::train) returns the next state, and [`apply`](BatchNorm::apply) reads

@@ -20,7 +20,7 @@ use crate::prng::{truncated_normal, uniform_between};
 use crate::var::{caller, on_behalf};
 use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem, Shape};
 
-/// The rule for the variance of weights.
+/// The rule that determines the variance of weights from the numbers of inputs and outputs.
 #[derive(Clone, Copy)]
 enum Variance {
     Lecun,

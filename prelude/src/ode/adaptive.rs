@@ -44,7 +44,7 @@ pub(super) struct Integration<T> {
     pub(super) interpolant: Interpolant<T>,
     /// The size of the next trial step, with its sign.
     h: T,
-    /// The error of the last accepted step.
+    /// The error of the last accepted step, in units of the tolerance.
     error: T,
     /// The sign of the event function at `t`, or, where the function is 0, its last nonzero sign. `None` if there is no
     /// event.
@@ -111,7 +111,8 @@ impl Integrator {
         let span = end - start.stop_gradient();
         let shortest = span.abs() * epsilon(times.dtype()).powi(2);
         let direction = span.signum();
-        // `t + h` may exceed the end by a rounding error, and the slope need not be defined there.
+        // `t + h` may exceed the end by a rounding error, and the slope may be undefined there. So evaluate the slope
+        // at the end instead.
         let slope = |t: Var, y: &[Var], given: &[Var]| {
             let beyond = ((t.stop_gradient() - end) * direction).maximum(0.0) * direction;
             slope(t - beyond.stop_gradient(), y, given)
@@ -297,7 +298,7 @@ impl Integrator {
             }
             _ => (w.sign, constant(false)),
         };
-        // A step that ends at its start time would be repeated forever.
+        // If a step is so short that it ends at its start time, it would be repeated forever.
         let still = accepted & t.stop_gradient().eq(start);
         let status = select(still, Status::StepTooSmall as i64, trial.status);
         let status = select(crossed, Status::Event as i64, status);

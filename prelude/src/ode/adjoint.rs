@@ -30,8 +30,8 @@ type Given = (State, Var, State);
 /// A solution and its statistics.
 type Solved = (State, Stats<Var>);
 
-/// Integrates as [`Integrator::solve`]; reverse mode uses the adjoint equation, forward mode differentiates the
-/// steps.
+/// Integrates as [`Integrator::solve`] does. Reverse mode of the result solves the adjoint equation; forward mode
+/// differentiates the steps.
 pub(super) fn solve(
     integrator: &Integrator,
     seminorm: bool,

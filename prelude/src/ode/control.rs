@@ -26,7 +26,7 @@ use crate::ops::functions::{constant, select};
 
 /// A step size is this fraction of the step size at which the estimated error would equal the tolerance.
 const SAFETY: f64 = 0.9;
-/// Bounds of the ratio between one step size and the previous one.
+/// The bounds of the ratio between a step size and the previous one: the ratio is from `SHRINK` to `GROW`.
 const SHRINK: f64 = 0.2;
 const GROW: f64 = 10.0;
 /// The exponent β of the previous error in the formula for the next step size.
@@ -89,7 +89,7 @@ impl Tolerance {
     /// least tolerance of all elements of the state.
     fn for_integrals(self) -> Tolerance {
         let least = |x: Var| match x.size() {
-            // The integrals of an empty state are zeros.
+            // A state without elements has no least tolerance. Its integrals are zeros, so any tolerance will do.
             0 => constant(1.0).convert(x.dtype()),
             _ => x.min(),
         };
@@ -115,7 +115,7 @@ impl Tolerance {
 /// the previous step.
 pub(super) fn grown(order: i32, error: Var, before: Var) -> Var {
     let alpha = 1.0 / f64::from(order) - 0.75 * BETA;
-    // An error of zero allows the longest step.
+    // The lower bound of the error avoids a division by zero. For an error of zero, the factor is `GROW`.
     (SAFETY * before.powf(BETA) / error.maximum(1e-8).powf(alpha)).clamp(SHRINK, GROW)
 }
 

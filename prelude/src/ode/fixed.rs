@@ -23,7 +23,7 @@ pub struct Fixed {
     substeps: usize,
 }
 
-/// Returns the classical Runge–Kutta method of order 4, with one step between each two times.
+/// Returns the classical Runge–Kutta method of order 4, with one step between two neighbouring times.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -38,7 +38,7 @@ pub fn rk4() -> Fixed {
     Fixed { name: "rk4", method: &RK4, substeps: 1 }
 }
 
-/// Returns Euler's method, of order 1, with one step between each two times.
+/// Returns Euler's method, of order 1, with one step between two neighbouring times.
 pub fn euler() -> Fixed {
     Fixed { name: "euler", method: &EULER, substeps: 1 }
 }
@@ -49,8 +49,8 @@ impl Fixed {
         Fixed { substeps: steps.max(1), ..self }
     }
 
-    /// Solves as [`Adaptive::solve`](super::Adaptive::solve), without an error estimate. The times may be in any
-    /// order, and derivatives with respect to the times go through the step sizes.
+    /// Solves the equation as [`Adaptive::solve`](super::Adaptive::solve) does, with fixed steps and without an error
+    /// estimate. The times may be in any order, and derivatives with respect to the times go through the step sizes.
     ///
     /// Errors: those of [`Adaptive::solve`](super::Adaptive::solve).
     #[track_caller]

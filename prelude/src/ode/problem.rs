@@ -63,7 +63,7 @@ pub(super) fn tolerance(name: &str, what: &str, given: Var, y: &[Var], at: Loc) 
     refused(Problem::new(kind, misfit(name, what, given, at), help), given, at)
 }
 
-/// Checks that the length of a step is a positive number, and reports an error otherwise.
+/// Checks that a step size set by the user is a positive number. Otherwise reports an error and returns false.
 pub(super) fn length(name: &str, what: &str, given: Var, at: Loc) -> bool {
     let ty = given.ty(at);
     let (kind, help) = match () {

@@ -38,7 +38,7 @@ pub struct Adaptive {
 /// The smallest relative tolerance that is used, in units of the rounding error of the state's dtype.
 const LEAST_SHARE: f64 = 10.0;
 
-/// Converts a setting (f64 or `Var`) to a `Var`; the loop later converts it to the dtype of times.
+/// Converts a setting, an f64 or a `Var`, to a `Var`. It is converted to the dtype of the times later.
 #[track_caller]
 fn float(x: impl IntoVar) -> Var {
     x.into_var(Dtype::F64, caller())
@@ -123,7 +123,7 @@ impl Adaptive {
         Adaptive { absolute: float(error), ..self }
     }
 
-    /// Sets the size of the first step. By default it is chosen from the slope.
+    /// Sets the size of the first step. By default it is estimated from the slope at the start.
     #[doc(alias = "dt0")]
     #[track_caller]
     pub fn first_step(self, length: impl IntoVar) -> Adaptive {
@@ -309,7 +309,7 @@ impl Adaptive {
         Adaptive { adjoint: true, seminorm: true, ..self }
     }
 
-    /// Computes the leaves of a solution.
+    /// Integrates a traced problem, and returns the leaves of the solution.
     fn solved(self, given: &TracedProblem<'_>, form: &Form) -> Solved {
         let TracedProblem { slope, event, y, times } = *given;
         let (name, at) = (self.method.name(), slope.at);
@@ -413,7 +413,7 @@ impl Adaptive {
         };
         let tolerance = |x: Var| checked(own(x), x.ge(0.0));
         let length = |x: Var| checked(own(x), x.gt(0.0));
-        // With a tolerance below a few rounding errors, no step would be small enough.
+        // Raise tolerances that are below a few rounding errors: no step would be small enough for them.
         let rounding = y.iter().map(|y| epsilon(y.dtype())).fold(0.0, f64::max);
         let relative = tolerance(self.relative).maximum(LEAST_SHARE * rounding);
         Integrator {

@@ -6,7 +6,7 @@
 use crate::Var;
 use crate::ops::functions::select;
 
-/// The leaves of a state, or of its derivative.
+/// The leaves of a state, or of a derivative of a state.
 pub(super) type State = Vec<Var>;
 
 /// The slope `dy/dt` as a function of time and state.

@@ -1,4 +1,4 @@
-//! Statistics of an integration, and the reason of its end.
+//! Statistics of an integration, and the reason for its end.
 
 use crate::ops::functions::constant;
 use crate::{Error, Tensor, Var};
@@ -35,7 +35,7 @@ impl Stats<Var> {
     }
 }
 
-/// The reason of the end of an integration.
+/// The reason for the end of an integration.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Status {
     /// The integration reached the last time.

@@ -1,4 +1,4 @@
-//! Closures of a problem, traced once.
+//! The closures of an initial value problem, each traced once.
 //!
 //! A step evaluates the slope several times, and the program has several copies of a step. So the closure is traced
 //! once, into a function that each evaluation calls. Therefore random numbers are the same at every evaluation, and
@@ -26,7 +26,8 @@ pub(super) fn traced<Y: Tree<Var>, Z: Tree<Var>>(
     f: &dyn Fn((Var, Y)) -> Z,
     (t, y): (Var, Y),
 ) -> Staged {
-    // The solver evaluates the closure repeatedly, and each evaluation uses the random numbers of the first one.
+    // The solver evaluates the traced closure repeatedly, with the same random numbers each time, so these draws must
+    // not count as repeated uses of a key.
     unmarked(|| stage::<(Var, Y), Z>(name, at, f, (t, y)).0)
 }
 

@@ -45,7 +45,7 @@ impl Var {
     pub fn gelu_tanh(self) -> Var {
         of_floats("gelu_tanh", [self], caller(), |[x]| {
             let inner = (x + x * x * x * 0.044715) * (2.0 * FRAC_2_PI.sqrt());
-            // (1 + tanh u) / 2 is the logistic function of 2u, which has no cancellation for negative u.
+            // Compute (1 + tanh u) / 2 as the logistic function of 2u, which does not cancel for negative u.
             x * inner.sigmoid()
         })
     }
@@ -204,7 +204,7 @@ impl Var {
 
 /// Normalizations over axes.
 impl Var {
-    /// Returns x - ln Σ eˣ over `axes`: the logarithm of [`softmax`](Var::softmax).
+    /// Returns x - ln Σ eˣ, with the sum over `axes`: the logarithm of [`softmax`](Var::softmax).
     #[track_caller]
     pub fn log_softmax(self, axes: impl Axes) -> Var {
         let at = caller();
@@ -215,7 +215,7 @@ impl Var {
         })
     }
 
-    /// Returns (x - mean) / √(variance + `epsilon`) over `axes`.
+    /// Returns (x - mean) / √(variance + `epsilon`), with the mean and the variance over `axes`.
     #[doc(alias = "standardize")]
     #[track_caller]
     pub fn layer_norm(self, axes: impl Axes, epsilon: f64) -> Var {
@@ -226,7 +226,7 @@ impl Var {
         })
     }
 
-    /// Returns x / √(mean of x² + `epsilon`) over `axes`.
+    /// Returns x / √(mean of x² + `epsilon`), with the mean over `axes`.
     ///
     /// Source: Zhang and Sennrich, *Root mean square layer normalization* (2019).
     ///
@@ -245,9 +245,9 @@ impl Var {
         })
     }
 
-    /// Returns (x - mean) / √(variance + `epsilon`), with mean and variance over all positions and the channels of
-    /// one group, for each member of a batch. Axis 0 is the batch, and `axis` the axis of channels, which is
-    /// divided into `groups` groups of neighbouring channels. With as many groups as channels, it is instance
+    /// Returns (x - mean) / √(variance + `epsilon`), with mean and variance over all positions and the channels of one
+    /// group, for each member of a batch. Axis 0 is the batch, and `axis` the axis of channels, which is divided into
+    /// `groups` groups of neighbouring channels. If there are as many groups as channels, this is instance
     /// normalization.
     ///
     /// Errors: `shape` if the axis does not exist, or if its extent is not a multiple of `groups`.

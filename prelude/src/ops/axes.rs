@@ -69,20 +69,22 @@ impl<A: Axis> Axes for Vec<A> {
     }
 }
 
-/// Returns the axis counted from the front; `None` if the axis does not exist.
+/// Converts an axis, which may count from the end, to one that counts from the front. Returns `None` if the axis does
+/// not exist.
 pub(crate) fn position(axis: i64, rank: usize) -> Option<usize> {
     let rank = rank as i64;
     let from_front = if axis < 0 { axis + rank } else { axis };
     (0..rank).contains(&from_front).then_some(from_front as usize)
 }
 
-/// Returns the axis counted from the front, or an error if it does not exist.
+/// Converts an axis of `shape` to one that counts from the front. Returns an error if the axis does not exist.
 pub(crate) fn resolve_axis(name: &str, axis: impl Axis, shape: &Shape) -> Result<usize, Problem> {
     let axis = axis.number();
     position(axis, shape.len()).ok_or_else(|| no_axis(name, axis, shape))
 }
 
-/// Returns the axes counted from the front in ascending order, or an error if one does not exist or is repeated.
+/// Converts axes of `shape` to axes that count from the front, in ascending order. Returns an error if an axis does not
+/// exist or is repeated.
 pub(crate) fn resolve_axes(
     name: &str,
     axes: &impl Axes,

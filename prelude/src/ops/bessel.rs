@@ -40,7 +40,8 @@ impl Var {
         bessel("i0e", BesselKind::Ie, 0, self, caller())
     }
 
-    /// Returns I₁(x), an odd function, the derivative of [`i0`](Var::i0).
+    /// Returns I₁(x), the modified Bessel function of the first kind of order 1. It is odd, and the derivative of
+    /// [`i0`](Var::i0).
     #[doc(alias = "modified_bessel_i1")]
     #[track_caller]
     pub fn i1(self) -> Var {
@@ -92,14 +93,14 @@ impl Var {
         signed("bessel_jn", BesselKind::J, n, self, caller())
     }
 
-    /// Returns Y₀(x), the Bessel function of the second kind: -inf at 0, nan for x < 0, 0 at ∞.
+    /// Returns Y₀(x), the Bessel function of the second kind of order 0. It is -inf at 0, nan for x < 0, and 0 at ∞.
     #[doc(alias = "y0")]
     #[track_caller]
     pub fn bessel_y0(self) -> Var {
         bessel("bessel_y0", BesselKind::Y, 0, self, caller())
     }
 
-    /// Returns Y₁(x): -inf at 0, nan for x < 0, 0 at ∞.
+    /// Returns Y₁(x), the Bessel function of the second kind of order 1. It is -inf at 0, nan for x < 0, and 0 at ∞.
     ///
     /// ```
     /// use tapeloom::prelude::*;

@@ -10,7 +10,7 @@ use tapeloom_ir::prim::{Broadcast, Reshape};
 use tapeloom_ir::trace;
 use tapeloom_ir::{ArrayType, Kind, Loc, Op, Problem, Shape};
 
-/// Returns the shape to which both shapes broadcast, if there is one.
+/// Returns the common shape to which two shapes broadcast, or `None` if they do not fit.
 pub(crate) fn broadcast_shapes(x: &[usize], y: &[usize]) -> Option<Shape> {
     let rank = x.len().max(y.len());
     let extent = |shape: &[usize], axis: usize| {
@@ -37,7 +37,7 @@ pub(crate) fn broadcast_var(x: Var, shape: &Shape, at: Loc) -> Var {
     // For each axis of `x`, its index in the result: shapes are aligned at their last axes.
     let dims: Vec<usize> = (new..shape.len()).collect();
     if from.elements() == shape.elements() && from.elements() != 1 {
-        // Only axes of extent 1 are added: no element is repeated.
+        // If only axes of extent 1 are added, no element is repeated, and a reshape suffices.
         return emit(Reshape { shape: shape.clone() }, &[x], at);
     }
     emit(Broadcast { shape: shape.clone(), dims }, &[x], at)

@@ -157,7 +157,7 @@ impl Var {
         })
     }
 
-    /// Returns `x` where this bool array is true, `y` elsewhere. See [`select`].
+    /// Returns the elements of `x` where this array of bools is true, and those of `y` elsewhere; see [`select`].
     #[doc(alias = "masked_fill")]
     #[doc(alias = "where")]
     #[track_caller]

@@ -102,7 +102,7 @@ pub(crate) fn misshapen(
     wrong(Problem::new(Kind::Shape, message, help), operands, guess, at)
 }
 
-/// Returns a number of the dtype of `like`.
+/// Returns the number `x` as a `Var` of the dtype of `like`.
 #[track_caller]
 pub(crate) fn number(like: Var, x: f64) -> Var {
     Var::literal(Literal::of(like.dtype(), x), crate::var::caller())

@@ -69,7 +69,7 @@ pub fn dstack(parts: &[Var]) -> Var {
     })
 }
 
-/// Joins columns: vectors become columns, matrices contribute all of their columns.
+/// Joins vectors and matrices along axis 1. A vector counts as one column.
 ///
 /// Errors: `shape` if there are no arrays, or if their lengths differ.
 ///
@@ -375,8 +375,8 @@ impl Var {
         })
     }
 
-    /// Returns all elements in row-major order in another shape, repeated from the start as often as needed (zeros
-    /// if the array is empty).
+    /// Returns all elements in row-major order in another shape, repeated from the start as often as needed. If the
+    /// array is empty, the result is zeros.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -406,7 +406,7 @@ fn pick(x: Var, axis: usize, places: &[usize], at: Loc) -> Var {
         let mut parts = Vec::new();
         let mut rest = places;
         while let Some((first, more)) = rest.split_first() {
-            // The longest ascending or descending run, or a single index.
+            // Take the longest run of indices that ascend or descend by 1, or a single index.
             let run = |next: fn(usize, usize) -> bool| {
                 let steps = rest.windows(2).take_while(|w| next(w[0], w[1])).count();
                 steps + 1

@@ -49,17 +49,17 @@ unary! {
     /// Returns eˣ - 1, accurate near 0 (numpy's `expm1`).
     #[doc(alias = "expm1")]
     exp_m1 = Expm1;
-    /// Returns the natural logarithm (numpy's `log`); -inf at 0, nan for x < 0.
+    /// Returns the natural logarithm (numpy's `log`). It is -inf at 0 and nan for x < 0.
     #[doc(alias = "log")]
     ln = Log;
     /// Returns ln(1 + x), accurate near 0 (numpy's `log1p`).
     #[doc(alias = "log1p")]
     ln_1p = Log1p;
-    /// Returns the logarithm to base 2, exact at powers of 2; -inf at 0, nan for x < 0.
+    /// Returns the logarithm to base 2, exact at powers of 2. It is -inf at 0 and nan for x < 0.
     log2 = Log2;
-    /// Returns the logarithm to base 10, exact at powers of 10; -inf at 0, nan for x < 0.
+    /// Returns the logarithm to base 10, exact at powers of 10. It is -inf at 0 and nan for x < 0.
     log10 = Log10;
-    /// Returns √x; nan for x < 0. The derivative at 0 is inf.
+    /// Returns √x. It is nan for x < 0. The derivative at 0 is inf.
     sqrt = Sqrt;
     /// Returns 1 / √x.
     rsqrt = Rsqrt;
@@ -144,7 +144,7 @@ two! {
     /// Returns the smaller operand, or nan if either is nan. If both are equal, each gets half of the derivative.
     #[doc(alias = "clamp_max")]
     minimum = Min;
-    /// Returns √(x² + y²), without overflow. At the origin, first derivatives are 0, and second derivatives nan.
+    /// Returns √(x² + y²), without overflow. At the origin, first derivatives are 0, and second derivatives are nan.
     hypot = Hypot;
     /// Returns the angle of the point with ordinate `self` and abscissa `x`: `y.atan2(x)`, as in Rust.
     #[doc(alias = "arctan2")]
@@ -227,7 +227,8 @@ impl Var {
         trace::within("polygamma", || emit(Polygamma { n }, &[self], at))
     }
 
-    /// Returns min(max(x, low), high). The derivative with respect to x is 0 outside the bounds and at them.
+    /// Returns min(max(x, low), high). The derivative with respect to x is 0 where x is outside of the bounds or equal
+    /// to one of them.
     ///
     /// ```
     /// use tapeloom::prelude::*;

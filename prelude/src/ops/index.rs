@@ -180,7 +180,7 @@ impl Var {
         At { array: self, positions: indices.positions() }
     }
 
-    /// Returns a range, known at tracing, of an axis.
+    /// Returns the part of an array within a range of one axis. The range is known at tracing.
     ///
     /// Errors: `shape` if the range is not within the axis.
     ///
@@ -372,7 +372,7 @@ impl At {
         At { array, positions }
     }
 
-    /// Returns the axes that the indices add to the result, or an error if an index is invalid.
+    /// Returns the axes of the index arrays, which come first in the result. Returns an error if an index is invalid.
     pub(crate) fn lead(shape: &Shape, positions: &[Position], at: Loc) -> Result<Shape, Problem> {
         resolve(shape, positions, at).map(|resolved| resolved.lead)
     }
@@ -428,8 +428,8 @@ impl At {
     }
 }
 
-/// Returns the scalar operation that combines two elements; `None` for replacement. The maximum of truth values is
-/// `or`, the minimum is `and`.
+/// Returns the scalar operation that combines two elements; for replacement there is none. The maximum of bools is
+/// `or`, their minimum is `and`.
 pub(crate) fn elementwise(combine: Combine, dtype: Dtype) -> Option<Scalar> {
     let truth = dtype == Dtype::Bool;
     match combine {
@@ -443,7 +443,7 @@ pub(crate) fn elementwise(combine: Combine, dtype: Dtype) -> Option<Scalar> {
 
 /// Resolved indices.
 struct ResolvedIndices {
-    /// The axes that index arrays add to the result.
+    /// The axes of the index arrays, which come first in the result.
     lead: Shape,
     /// One index per leading axis, counted from the front.
     each: Vec<Var>,

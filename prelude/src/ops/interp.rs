@@ -38,9 +38,9 @@ impl Var {
         differences("diff_n", self, order, axis, caller())
     }
 
-    /// Returns the derivative of a function sampled at distance `spacing` along an axis: half the difference of
-    /// both neighbours divided by `spacing`, and at either end the difference of two elements divided by `spacing`.
-    /// (numpy's `gradient`; [`grad`](crate::grad) differentiates a closure.)
+    /// Returns the derivative of a function sampled at distance `spacing` along an axis: inside, half the difference of
+    /// the two neighbours, divided by `spacing`; at either end, the difference of the two outermost elements, divided
+    /// by `spacing`. (numpy's `gradient`; [`grad`](crate::grad) differentiates a closure.)
     ///
     /// Errors: `shape` for fewer than two elements.
     ///
@@ -112,8 +112,8 @@ impl Var {
         })
     }
 
-    /// Returns the coefficients of the polynomial with these roots (a vector), highest power first. The first
-    /// coefficient is 1, and there is one more coefficient than roots.
+    /// Returns the coefficients of the polynomial whose roots are the elements of this vector, beginning with the
+    /// highest power. The first coefficient is 1, and there is one more coefficient than roots.
     ///
     /// ```
     /// use tapeloom::prelude::*;

@@ -72,7 +72,7 @@ pub use concat::Padding;
 pub use functions::*;
 pub use index::{At, Index, Indices, Ranges};
 
-/// The free functions, which are in the prelude, too.
+/// The functions that are not methods of [`Var`]. The prelude exports them, too.
 pub(crate) mod functions {
     pub use super::compare::{select, select_first, select_nth};
     pub use super::concat::{

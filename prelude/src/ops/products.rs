@@ -70,7 +70,7 @@ impl Var {
         contraction("outer", self, y, Vec::new(), Vec::new(), at)
     }
 
-    /// Returns the product summed over pairs of axes (axis of `self`, axis of `y`).
+    /// Returns the product of two arrays, summed over the given pairs of axes (axis of `self`, axis of `y`).
     #[track_caller]
     pub fn tensordot(self, y: impl IntoVar, pairs: &[(usize, usize)]) -> Var {
         let at = caller();
@@ -155,7 +155,7 @@ pub(crate) fn einsum_of<X: Factor>(spec: &str, operands: &[X], at: Loc) -> X {
     einsum_by(spec, operands, cheapest_order, at)
 }
 
-/// Computes [`einsum`] with multiplications from left to right.
+/// Computes [`einsum`], multiplying the operands in their order from left to right.
 ///
 /// Errors: `shape` if the specification does not fit the operands.
 ///
@@ -271,7 +271,7 @@ fn matmul(x: Var, y: Var, at: Loc) -> Var {
         (1, _) => contraction("matmul", x, y, vec![], vec![(0, q - 2)], at),
         (2, _) => {
             let z = contraction("matmul", x, y, vec![], vec![(1, q - 2)], at);
-            // Moves [m, batch.., n] to [batch.., m, n].
+            // The product has the axes [m, batch.., n]. Reorder them to [batch.., m, n].
             let order = (1..q - 1).chain([0, q - 1]).collect();
             if z.ty(at).shape.len() == q { permute(z, order, at) } else { z }
         }
@@ -449,7 +449,8 @@ fn cheapest_order<X: Factor>(terms: &[Term<X>], result: &[Label], at: Loc) -> Ve
     cheapest(&operands, &extents, &numbers(result))
 }
 
-/// Multiplies pairs in the given order. Each label is summed over as soon as no other term or the result has it.
+/// Multiplies pairs of terms in the given order. A label is summed over as soon as neither the result nor another term
+/// has it.
 fn sum_products<X: Factor>(
     terms: Vec<Term<X>>,
     order: &[(usize, usize)],
@@ -485,7 +486,7 @@ fn sum_products<X: Factor>(
     total.x.map(|x| permute(x, order.clone(), at))
 }
 
-/// Sums over the labels that are not needed.
+/// Sums a term over the axes whose labels are not needed.
 fn sum_out<X: Factor>(term: Term<X>, needed: impl Fn(&Label) -> bool, at: Loc) -> Term<X> {
     let gone: Vec<usize> = (0..term.labels.len()).filter(|i| !needed(&term.labels[*i])).collect();
     if gone.is_empty() {

@@ -19,7 +19,7 @@ use tapeloom_ir::prim::{Reduce, Reducer, Reshape};
 use tapeloom_ir::trace;
 use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem, Scalar};
 
-/// The treatment of reduced axes: removed, or left with extent 1.
+/// The choice whether reduced axes are removed or stay with extent 1.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Keep {
     Drop,
@@ -45,7 +45,7 @@ fn reduce(name: &'static str, x: Var, axes: &impl Axes, keep: Keep, at: Loc, bod
     }
 }
 
-/// Inserts the reduced axes with extent 1.
+/// Inserts axes of extent 1 into the result of a reduction, in place of the reduced axes.
 fn restore(y: Var, from: &ArrayType, axes: &[usize], at: Loc) -> Var {
     let mut shape = from.shape.clone();
     for a in axes {

@@ -9,7 +9,7 @@ use tapeloom_ir::Dtype;
 
 /// Signs, truncation, scaling and bit counts.
 impl Var {
-    /// Returns x without its fraction: rounded towards zero. The derivative is 0.
+    /// Returns x rounded towards zero, to an integer. The derivative is 0.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -119,7 +119,7 @@ impl Var {
     }
 
     /// Returns x with nan replaced by 0, and infinities by the largest and smallest numbers of the dtype. The
-    /// derivative is 1 where x is finite and 0 elsewhere. Integers are returned as they are.
+    /// derivative is 1 where x is finite and 0 elsewhere. Integers are returned unchanged.
     ///
     /// ```
     /// use tapeloom::prelude::*;

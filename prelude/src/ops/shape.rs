@@ -28,7 +28,7 @@ impl Var {
         reshape(self, shape.into(), caller())
     }
 
-    /// Returns all elements along one axis.
+    /// Returns all elements as a vector, in row-major order.
     #[doc(alias = "ravel")]
     #[track_caller]
     pub fn flatten(self) -> Var {
@@ -390,7 +390,8 @@ pub fn stack(parts: &[Var], axis: impl Axis) -> Var {
     }
 }
 
-/// The largest number of values that one operation may add to a program: compiling more would take too long.
+/// The largest number of results that one operation, such as `split`, may add to a program. Compiling more would take
+/// too long.
 pub(crate) const MOST_PARTS: usize = 1 << 16;
 
 /// Returns an error if an operation has more results than a program may have.

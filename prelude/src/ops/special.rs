@@ -12,7 +12,7 @@ use tapeloom_ir::Dtype;
 
 /// Special functions.
 impl Var {
-    /// Returns sin(πx) / (πx); 1 at 0, with correct derivatives of every order.
+    /// Returns sin(πx) / (πx), and 1 at 0. Derivatives of every order are right, also at 0.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -118,8 +118,8 @@ impl Var {
             let inside = x.gt(0.0) & y.gt(0.0);
             let (p, q) = (select(inside, x, 1.0), select(inside, y, 1.0));
             let edge = select(x.eq(0.0) & y.ge(0.0), y - x, outside(x, y));
-            // For close p and q, with u = (q - p) / p and w = u / (2 + u): p (u - ln(1 + u)) = p (u w - 2 (w³/3 +
-            // w⁵/5 + ..)).
+            // If p and q are close, compute the result p (u - ln(1 + u)) as p (u w - 2 (w³/3 + w⁵/5 + ..)), where u =
+            // (q - p) / p and w = u / (2 + u).
             let near = inside & (q - p).abs().lt(0.25 * p);
             let (a, b) = (select(near, p, 1.0), select(near, q, 1.0));
             let u = (b - a) / a;
@@ -191,7 +191,7 @@ impl Var {
         })
     }
 
-    /// Returns ln Φ(x), also where Φ itself underflows.
+    /// Returns ln Φ(x). The result is right even where Φ underflows.
     ///
     /// ```
     /// use tapeloom::prelude::*;

@@ -77,8 +77,8 @@ impl Var {
         })
     }
 
-    /// Returns the correlations between variables, one per row: their [covariances](Var::cov) divided by both
-    /// standard deviations, between -1 and 1.
+    /// Returns the correlations between variables, one variable per row: the [covariance](Var::cov) of two variables
+    /// divided by both standard deviations. Correlations are between -1 and 1.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -191,7 +191,7 @@ impl Var {
     }
 }
 
-/// Returns the number of occurrences of each of 0, 1, .. `length` - 1 in a vector.
+/// Returns how often each of the integers 0, 1, .. `length` - 1 occurs in a vector.
 fn count(i: Var, length: usize) -> Var {
     // Scatter would count a negative index from the end, so replace it by an index that is out of range.
     let i = i.convert(Dtype::I64);

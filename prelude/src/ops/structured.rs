@@ -26,7 +26,8 @@ pub fn tri(n: usize, m: usize, k: i64, dtype: Dtype) -> Var {
     })
 }
 
-/// Returns the indices (0, 1, .. n - 1) of a diagonal, once for each of two axes: `x.index(diag_indices(n))`.
+/// Returns the indices of a diagonal of n elements: the vector (0, 1, .. n - 1) for each of two axes. Use it as
+/// `x.index(diag_indices(n))`.
 ///
 /// ```
 /// use tapeloom::prelude::*;
@@ -141,8 +142,8 @@ fn product(factors: &[Var], best: &[Vec<(f64, usize)>], i: usize, j: usize) -> V
 
 /// Structured matrices, and products besides `dot`.
 impl Var {
-    /// For a vector, returns the matrix with it on the `k`-th diagonal and zeros elsewhere. For a matrix, returns
-    /// its `k`-th diagonal (numpy's `diag`). Positive diagonals are above the main one.
+    /// For a vector, returns the matrix with it on the `k`-th diagonal and zeros elsewhere. For a matrix, returns its
+    /// `k`-th diagonal (numpy's `diag`). For positive `k` the diagonal is above the main diagonal.
     ///
     /// Errors: `shape` for other numbers of axes.
     ///

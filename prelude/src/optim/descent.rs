@@ -14,7 +14,7 @@ pub struct Sgd {
     nesterov: bool,
 }
 
-/// Returns gradient descent: `p - rate · g`.
+/// Returns gradient descent: a step from the parameters p is to `p - rate · g`, where g is the gradient.
 ///
 /// ```
 /// use tapeloom::prelude::*;

@@ -123,8 +123,8 @@ pub trait Optimizer<P: Tree<Var>> {
 /// The state of an optimiser `O` for parameters `P`: `optim::State<optim::Adam, Params<Var>>`.
 pub type State<O, P> = <O as Optimizer<P>>::State;
 
-/// The state of an optimiser `O` for parameters `P`, outside of closures: the type of
-/// what `run` and `jit` return for a `State`, as in `optim::Saved<optim::Adam, Params<Var>>`.
+/// The state of an optimiser `O` for parameters `P`, outside of closures: if a closure returns a `State`, `run` and
+/// `jit` return a `Saved`, as in `optim::Saved<optim::Adam, Params<Var>>`.
 ///
 /// `L` is the leaf: [`Tensor`], or the parameter of a struct that holds a state among its fields.
 ///

@@ -56,7 +56,8 @@ impl Default for Precision {
     }
 }
 
-/// The smallest error estimate, in units of the rounding errors of the integral of the absolute value.
+/// The lower bound of error estimates and of the relative tolerance, in units of the dtype's rounding error. For an
+/// estimate it is relative to the integral of |f|.
 const ROUNDINGS: f64 = 50.0;
 
 /// The length of the shortest interval of (-1, 1) that is halved, in units of rounding errors. The points of shorter
@@ -186,7 +187,8 @@ impl Range {
         let sign = select(ordered, a.ones_like(), -a.ones_like());
         let none = (a.eq(b) & a.is_infinite()).stop_gradient();
         let sign = select(a.is_nan() | b.is_nan(), f64::NAN, sign);
-        // An infinite limit would make unused expressions nan, because infinity times zero is nan.
+        // Replace infinite limits by 0: in expressions that are not selected, their derivatives would be infinity times
+        // zero, which is nan.
         let limit = |x: Var, finite: Var| select(finite, x, x.zeros_like());
         Range { a: limit(low, finite[0]), b: limit(high, finite[1]), finite, sign, none }
     }
@@ -202,7 +204,8 @@ impl Range {
         };
         let (below, above) = (1.0 + u, 1.0 - u);
         let (both, up, down) = (below * above, below / above, above / below);
-        // Each half is computed from the nearer end, so that places near zero keep their digits.
+        // Places in each half of the range are computed from the end of that half, so that they keep their digits near
+        // an end at 0.
         let first = a + quarter * below.square() * (1.0 + above);
         let second = b - quarter * above.square() * (1.0 + below);
         let x =
@@ -338,7 +341,7 @@ impl Integrand<'_> {
     }
 }
 
-/// Pads with rows of zeros to `most` rows.
+/// Appends rows of zeros to the single row of `x`, up to `most` rows.
 fn wide_rows(x: Var, most: usize) -> Var {
     let mut shape = x.shape().to_vec();
     shape[0] = most - 1;

@@ -46,7 +46,8 @@ pub(super) const SIZE: usize = 21;
 
 /// Returns the points in ascending order, the Kronrod weights and the Gauss weights, on [-1, 1].
 pub(super) fn table() -> [[f64; SIZE]; 3] {
-    // The index in the tables: from the outermost point to the centre and back.
+    // Maps the index of a point to its index in the tables, which contain one side and the centre: 0 up to the centre
+    // and back to 0.
     let outer = |i: usize| i.min(SIZE - 1 - i);
     let sign = |i: usize| if i < SIZE / 2 { -1.0 } else { 1.0 };
     let gauss = |i: usize| if i % 2 == 1 { GAUSS[i / 2] } else { 0.0 };

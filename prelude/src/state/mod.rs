@@ -157,7 +157,7 @@ impl Ref {
         self.combine(Combine::Min, "min", value, caller());
     }
 
-    /// Replaces the value by a function of it.
+    /// Replaces the value of the `Ref` by the result of a function of this value.
     ///
     /// ```
     /// use tapeloom::prelude::*;
@@ -176,7 +176,8 @@ impl Ref {
         self.combine(Combine::Set, "update", value, at);
     }
 
-    /// Returns the last value. Any later use of the `Ref`, or of a view of it, is an error that has both lines.
+    /// Returns the last value, and ends the use of the `Ref`. Any later use of it, or of a view of it, is an error
+    /// whose message contains both lines.
     ///
     /// Errors: `state` if the `Ref` was made outside the current closure.
     ///

@@ -17,7 +17,7 @@ use tapeloom_ir::{ArrayType, Kind, Literal, Loc, Problem, Scalar, Shape};
 
 /// A part of an array.
 pub(super) struct View {
-    /// For every axis of the array, the viewed range.
+    /// The viewed range of each axis of the array.
     axes: Vec<ViewedAxis>,
     /// Indices, among them index arrays, for the first of the axes that the view has not removed. Empty if there are no
     /// index arrays.
@@ -86,7 +86,7 @@ impl View {
 
     // -- Views of views --------------------------------------------------------------------------
 
-    /// Returns the view at indices of the leading axes.
+    /// Returns the part of this view at the given indices of its leading axes.
     pub(super) fn at(&self, indices: &[Position], at: Loc) -> Result<View, Problem> {
         let shape = self.narrowed()?;
         let array = |p: &Position| match p {
@@ -107,7 +107,7 @@ impl View {
         indices.iter().try_fold(self.copied(), |view, index| view.at_axis(0, *index, at))
     }
 
-    /// Returns the view at an index of an axis.
+    /// Returns the part of this view at an index of one of its axes.
     pub(super) fn at_axis(
         &self,
         axis: impl Axis,
@@ -141,7 +141,7 @@ impl View {
         Ok(view)
     }
 
-    /// Returns the view of a range of an axis.
+    /// Returns the part of this view within a range of one of its axes.
     pub(super) fn slice(
         &self,
         name: &str,
@@ -160,7 +160,8 @@ impl View {
         Ok(view)
     }
 
-    /// Returns the view of the box of extents `sizes`, moved so that it fits.
+    /// Returns the part of this view that is a box with extents `sizes`. If the box does not fit at its start, it is
+    /// moved until it fits.
     pub(super) fn dynamic_slice(
         &self,
         starts: &[Position],

@@ -59,7 +59,7 @@ pub(super) fn entropy_of_gamma(a: Var) -> Var {
 pub(super) fn above_tangent(b: Var, a: Var) -> Var {
     let far = a.ge(FAR) & b.ge(FAR);
     let (c, d) = (select(far, b, FAR), select(far, a, FAR));
-    // The derivative of the remainder is -Σ (2k - 1) cₖ / a²ᵏ.
+    // `slope` is minus the derivative of the remainder at a: Σ (2k - 1) cₖ / a²ᵏ.
     let u = d.square().recip();
     let slope = u * horner(u, &weighted(|k| 2.0 * k - 1.0));
     let rest = remainder(c) - remainder(d) + (c - d) * slope;

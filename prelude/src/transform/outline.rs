@@ -55,8 +55,8 @@ struct Outlined {
 }
 
 impl Outlined {
-    /// Returns the function that was traced under `number` for arguments of this kind, and the current values of its
-    /// captures.
+    /// If a function is stored under `number` for arguments of this structure and these types, returns it and the
+    /// current values of its captures.
     fn lookup_traced(number: u64, args: &Flat, at: Loc) -> Option<(Rc<Outlined>, Vec<Handle>)> {
         if crate::prng::marks() {
             return None;

@@ -133,7 +133,7 @@ impl Transpose {
         Transpose { staged, arg_types, of: of.filter(|_| ok) }
     }
 
-    /// Emits the transposed function for the cotangents `ct`.
+    /// Emits a call of the transposed function for the cotangents `ct`, and returns its results.
     fn apply(&self, ct: Flat) -> Vec<Var> {
         let Transpose { staged, arg_types, of } = self;
         let types = staged.result_types();

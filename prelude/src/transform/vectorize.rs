@@ -210,7 +210,7 @@ impl Axes {
     }
 }
 
-/// The arguments of a function over a batch.
+/// The leaves of the arguments of a function over a batch, with their batch axes.
 struct Batch {
     args: Vec<Var>,
     paths: Vec<String>,

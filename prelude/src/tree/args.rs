@@ -14,7 +14,7 @@ use tapeloom_ir::Tensor;
 /// The leaves of arguments as tensors. Leaves that are already tensors are borrowed.
 pub type TensorRefs<'a> = SmallVec<[Cow<'a, Tensor>; 4]>;
 
-/// Concrete data for a tree of type `A`.
+/// Concrete data that can be passed as an argument for a tree of type `A`.
 ///
 /// ```
 /// use tapeloom::prelude::*;

@@ -52,7 +52,7 @@ impl Form {
         Form { structure: Arc::new(structure.clone()), methods }
     }
 
-    /// Returns the form as the structure of a tree of type `A`, if it was made from such a tree.
+    /// Returns the structure in this form, if it is that of a tree of type `A`; otherwise `None`.
     pub(crate) fn structure<A: Tree<Var>>(&self) -> Option<&A::Structure> {
         self.structure.downcast_ref()
     }

@@ -66,7 +66,7 @@ pub trait Tree<L>: Sized {
     /// The same tree type with leaves of type `M`.
     type With<M: Leaf>: Tree<M>;
 
-    /// Everything of the tree except its leaves.
+    /// The type of the tree's structure: all data of the tree except its leaves.
     type Structure: Clone + Eq + Hash + Debug + Send + Sync + 'static;
 
     /// Returns the structure of this tree.

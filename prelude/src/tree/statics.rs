@@ -37,7 +37,7 @@ use std::hash::{Hash, Hasher};
     note = "a static field that holds floats is a number, or an `Option`, `Vec`, array or tuple of numbers; for other types implement `tapeloom::tree::Bits`"
 )]
 pub trait Bits {
-    /// Calls `visit` with all bits. Values are equal if their bits are.
+    /// Calls `visit` with all bits of the value. Two values count as equal if their bits are equal.
     fn bits(&self, visit: &mut dyn FnMut(u64));
 }
 

@@ -1,4 +1,4 @@
-//! Trees for tuples of up to twelve trees, which pass several arguments.
+//! Tuples of up to twelve trees as trees. A tuple passes several arguments to a closure.
 
 use super::{Leaf, Tree, with_segment};
 

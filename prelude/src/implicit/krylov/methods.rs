@@ -1,5 +1,5 @@
-//! The iterations for a single vector: conjugate gradients, stabilized biconjugate gradients, minimal residuals
-//! (GMRES).
+//! The iterations of the solvers, for an unknown that is one vector: conjugate gradients, stabilized biconjugate
+//! gradients, minimal residuals (GMRES).
 
 use crate::Var;
 use crate::control::{fori_loop, while_loop};
@@ -100,8 +100,8 @@ fn stabilized(system: &System<'_>) -> Var {
         let omega = divided(t.dot(s), tt, tt.gt(0.0));
         let x = x + alpha * y + omega * z;
         let r = s - omega * t;
-        // Breakdown: the direction is orthogonal to the shadow residual, or omega is 0 while the residual is above
-        // the limit.
+        // The method has broken down if the residual or the image of the direction is orthogonal to the shadow
+        // residual, or if omega is 0 while the residual is above the limit.
         let broken = next.eq(0.0) | along.eq(0.0) | (omega.eq(0.0) & norm(s).gt(limit));
         ((x, r, p, v), (next, alpha, omega), (n + 2, broken))
     };
@@ -181,7 +181,7 @@ fn minimal_residual(system: &System<'_>) -> Var {
         };
         let (k, directions, rotations, columns, (whole, scale)) =
             while_loop(more, iteration, start);
-        // Solve R y = Q[.., 0] |r| from the last row.
+        // Solve the triangular system R y = Q[.., 0] |r|, from the last row to the first.
         let back = |(i, y): (Var, Var)| {
             let i = k - 1 - i;
             let rho = columns.index((i, i));

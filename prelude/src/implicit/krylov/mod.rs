@@ -19,8 +19,8 @@ use tapeloom_ir::Dtype;
 /// The stopping rule of a solver.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Until {
-    /// A solver stops when the residual `|A x - b|` is at most this multiple of `|b|`. Values below a few rounding
-    /// errors of the dtype are raised to these.
+    /// A solver stops when the residual `|A x - b|` is at most this multiple of `|b|`. Values below 8 rounding errors
+    /// of the dtype are raised to 8 rounding errors.
     pub relative: f64,
     /// A solver stops after this many products with the matrix. The product for the residual at a start is not counted.
     /// [`gmres`] takes one more product for its last residual, and [`bicgstab`] takes one more if the number is odd.

@@ -221,8 +221,8 @@ enum Side {
     Transposed,
 }
 
-/// A linear map that was traced once. Its transpose is derived only if a derivative needs it, so values do not
-/// require one.
+/// A linear map that was traced once. Its transpose is derived only if a derivative needs it. So a map without a
+/// transpose can be used if no derivative is computed.
 struct LinearMap {
     captures: Vec<Handle>,
     /// `(captures.., v..) -> A v..`

@@ -106,7 +106,7 @@ fn derivative<'a>(f: &'a dyn Fn(Var) -> Var, k: usize) -> Box<dyn Fn(Var) -> Var
         .fold(Box::new(f), |f, _| Box::new(move |x: Var| jvp(|x: Var| f(x))((x, x.ones_like())).1))
 }
 
-/// All combinations of `k + 1` of `n` indices, with repetition, in every order.
+/// All tuples of `k + 1` of `n` indices, including tuples with repeated indices.
 struct Combinations {
     n: usize,
     /// The i-th array contains, for each combination, its i-th smallest index: i64, with `k + 1` axes of extent `n`.

@@ -299,7 +299,7 @@ impl<'a> Elements<'a> {
     }
 }
 
-/// Applies `of_one` to each matrix of a batch.
+/// Applies `of_one`, a function of one matrix, to each matrix of `a` by `vmap`.
 fn each_matrix(a: Var, of_one: &dyn Fn(Var) -> Var) -> Var {
     let shape = a.shape();
     let (lead, own) = shape.split_at(shape.len() - 2);
@@ -322,7 +322,8 @@ fn family(f: Scalar<'_>, point: Point<'_>, directions: &[Var], orders: usize) ->
     point.link(directions, &value, if more { Some(&rule) } else { None })
 }
 
-/// Returns `D^k f(A)[x..]` for `k` directions from the eigenvalues and eigenvectors of `A`.
+/// Returns the k-th derivative of `f(A)` along k directions, computed from the eigenvalues and eigenvectors of `A`,
+/// which are `constants`.
 fn along(f: Scalar<'_>, constants: &[Var], directions: &[Var]) -> Var {
     let &[w, v] = constants else { return constant(f64::NAN) };
     let vt = transposed(v);

@@ -45,7 +45,7 @@ pub(super) struct Change {
     pub(super) gradient: Var,
 }
 
-/// The first step size that a line search tries.
+/// The rule for the first step size that a line search tries.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum FirstTrial {
     /// 1: directions of Newton's method have the right length.
@@ -67,7 +67,7 @@ pub(super) struct Descent<'a, K> {
     pub(super) first: FirstTrial,
 }
 
-/// The values that change from step to step.
+/// The values, besides the point and the method's model, that the descent loop passes from step to step.
 #[derive(Tree, Clone, Copy)]
 struct Log<T> {
     iterations: T,
@@ -124,8 +124,8 @@ pub(super) fn descend<K: Tree<Var>>(
         };
         let first = select(log.iterations.eq(0), cautious, usual);
         let (next, trials, [good, bounded]) = along(&at, &p, (d, noise(&p)), first);
-        // The predicted decrease is half of the slope. Do not use it in the first step, whose scale is unknown, nor
-        // if the line search found no upper bound of the step size.
+        // The predicted decrease is half of the slope along `d`. Do not use it for ending the search in the first step,
+        // whose scale is unknown, nor if the line search found no upper bound of the step size.
         let known_scale = log.iterations.gt(0) | !good;
         let rounded = known_scale & bounded & (-slope).le(ROUNDINGS * rounding * p.value.abs());
         let still = select(good, p.value - next.value, -0.5 * slope).le(ftol * p.value.abs());
@@ -192,7 +192,7 @@ struct Trial<T> {
     /// The point at the end of the last trial step.
     point: Point<T>,
     count: T,
-    /// Whether the last step size is accepted.
+    /// Whether the step size of the last trial is accepted.
     good: T,
 }
 

@@ -147,7 +147,7 @@ pub(super) struct Place<T> {
     size: T,
     /// The factor R. For each parameter that is not free, its row and column are replaced by those of the identity.
     pub(super) factor: T,
-    /// Qᵀ r, 0 for parameters that are not free.
+    /// The vector Qᵀ r; its elements are 0 for parameters that are not free.
     pub(super) rotated: T,
     /// Jᵀ r
     pub(super) gradient: T,
@@ -269,7 +269,8 @@ fn stepped(
     let aim = place.x + step;
     let x = bounds.map_or(aim, |(low, high)| aim.maximum(low).minimum(high));
     let p = if bounds.is_some() { x - place.x } else { step };
-    // The radius follows the step before it is cut off, because a step may be cut off to 0.
+    // The radius is updated from the length of the step before it is cut off at bounds, because the cut may leave a
+    // step of length 0.
     let length = trust::length(scale * step);
     // The initial radius is a guess, so reduce it to the length of the first step.
     let radius = select(iterations.eq(0), before.radius.minimum(length), before.radius);

@@ -142,7 +142,7 @@ impl<M> Minimizer<M> {
         Minimizer { method, limits: Limits::DEFAULT }
     }
 
-    /// Sets the tolerance of the gradient: another name of [`gtol`](Minimizer::gtol).
+    /// Sets the tolerance of the gradient. This is another name of [`gtol`](Minimizer::gtol).
     pub fn tolerance(self, tolerance: f64) -> Minimizer<M> {
         self.gtol(tolerance)
     }

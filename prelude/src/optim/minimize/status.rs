@@ -1,4 +1,4 @@
-//! The reason of the end of a search.
+//! The reason for the end of a search.
 
 use crate::{Error, Tensor};
 use std::fmt;

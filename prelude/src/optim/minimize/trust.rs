@@ -83,7 +83,8 @@ pub(super) fn step(place: &Place<Var>, d: Var, radius: Var, lambda: Var) -> (Var
     let free = -solve_triangular(r, q, Triangle::UPPER);
     let size = length(d * free);
     let regular = !is_deficient(r, n);
-    // Newton's correction of λ for a step of length `size`, where `t` is the triangle of its system.
+    // Returns Newton's correction of λ, given the step `p` for this λ, its length `size`, and the triangle `t` of the
+    // system that determines `p`.
     let correction = |t: Var, p: Var, size: Var| {
         let w = solve_triangular(t, d * (d * p / size), Triangle::UPPER.transposed());
         (size - radius) / radius / length(w).square()
