@@ -66,6 +66,7 @@ pub mod text_and_dates {}
 #[doc(alias = "zero_grad", alias = "grad_fn", alias = "retain_graph", alias = "retain_grad")]
 pub mod accumulated_gradients {}
 
-/// Global settings: there are none. Random functions take a [key](crate::random), and arrays the dtype of their data.
+/// Global settings: there are none. Random functions take a [key](crate::random) as an argument, and an array has the
+/// dtype of its data.
 #[doc(alias = "set_default_dtype", alias = "use_deterministic_algorithms", alias = "enable_x64")]
 pub mod global_settings {}

@@ -4,8 +4,9 @@
 //! H V = V diag(w)        dw[j] = Re(v[j]ᴴ dH v[j])        dv[j] = Σ v[i] (v[i]ᴴ dH v[j]) / (w[j] - w[i]) + i φ[j] v[j]
 //! ```
 //!
-//! The sum is over i ≠ j. A vector is determined up to its phase, which is chosen so that the component of largest
-//! absolute value is positive; the real number `φ` keeps its imaginary part zero.
+//! In the derivative of the eigenvector v[j], the sum is over all i ≠ j. An eigenvector is determined up to its phase.
+//! The phase is chosen so that the component of largest absolute value is positive, and the real number `φ[j]` keeps
+//! the imaginary part of this component zero.
 //!
 //! **Values.** Householder reflections make H tridiagonal and real, and the real `eigh` of order n decomposes the result.
 //! The symmetric matrix `[[A, -B], [B, A]]` of order 2n has each eigenvalue of `A + i B` twice, so its vectors would
@@ -201,7 +202,7 @@ fn hermitian(z: Complex) -> Complex {
 struct Decomposition {
     /// All eigenvalues `[n]`, ascending.
     w: Var,
-    /// All eigenvectors, the columns of `[n, n]`.
+    /// All eigenvectors, as the columns of a matrix `[n, n]`.
     v: Complex,
     /// A mask `[n, n]` with one true element per column, which marks the component of the eigenvector with the largest
     /// absolute value. This component is positive.

@@ -14,9 +14,9 @@
 //! # Ok::<(), tapeloom::Error>(())
 //! ```
 //!
-//! A window is an index map, so products and sums over windows read the array directly (only a padded array is copied,
-//! once), and are fused with the operations around them. If a product would take many small calls of the matrix library,
-//! its windows are copied first, for one large call. The transpose of a convolution is a convolution.
+//! A window is an index map, so products and sums over windows read the array directly and are fused with the
+//! operations around them. Only a padded array is copied, once. If a product would take many small calls of the matrix
+//! library, its windows are copied first, for one large call. The transpose of a convolution is a convolution.
 
 mod convolution;
 mod geometry;

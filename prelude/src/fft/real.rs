@@ -157,8 +157,8 @@ pub fn rfft2(x: Var) -> Complex {
     forward("rfft2", x, &[-2, -1].into(), Plan::of_some, caller())
 }
 
-/// Returns [`irfftn`] along the last two axes, with an even number of points in the last one. For such arrays it is
-/// the inverse of [`rfft2`].
+/// Returns the inverse of [`rfft2`] for real arrays with an even extent of the last axis: [`irfftn`] along the last two
+/// axes.
 ///
 /// Errors: `dtype` if `y` is not of floats, `shape` if it has fewer than two axes.
 #[track_caller]

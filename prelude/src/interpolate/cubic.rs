@@ -1,7 +1,7 @@
 //! Cubic splines.
 //!
-//! The slopes s are such that second derivatives are continuous. With lengths h of intervals and slopes Δ of the
-//! polygon:
+//! The slopes s of the spline at the points are determined by the condition that second derivatives are continuous.
+//! With the lengths h of the intervals and the slopes Δ of the polygon, this is:
 //!
 //! ```text
 //! hᵢ sᵢ₋₁ + 2 (hᵢ₋₁ + hᵢ) sᵢ + hᵢ₋₁ sᵢ₊₁ = 3 (hᵢ Δᵢ₋₁ + hᵢ₋₁ Δᵢ)

@@ -124,7 +124,7 @@ impl Drop for Programs {
     }
 }
 
-/// Returns the types of the leaves.
+/// Returns the types of tensors.
 fn types(leaves: &TensorRefs<'_>) -> Vec<ArrayType> {
     leaves.iter().map(|t| t.ty().clone()).collect()
 }

@@ -4,9 +4,9 @@
 //! dy/dt = f(t, y, p)      dλ/dt = -λᵀ ∂f/∂y      dq/dt = -λᵀ ∂f/∂p
 //! ```
 //!
-//! solved from the last time to the first. At every requested time, the cotangent of the state there is added to λ,
-//! and y restarts from the known state. At the first time, λ is the cotangent of the first state, and q is the
-//! cotangent of the values that the slope captures. The forward pass saves only the solution itself.
+//! These equations are solved from the last time to the first. At every requested time, the cotangent of the state
+//! there is added to λ, and y restarts from the known state. At the first time, λ is the cotangent of the first state,
+//! and q is the cotangent of the values that the slope captures. The forward pass saves only the solution itself.
 //!
 //! An error of q does not grow, but it is an error of the gradient. So errors of q count in the choice of steps,
 //! unless the user chooses a *seminorm* of the errors of y and λ alone (Kidger, Chen and Lyons, *"Hey, that's not an

@@ -11,8 +11,9 @@ use tapeloom_ir::{ArrayType, Dtype, Kind, Literal, Loc, Problem, Shape};
 
 /// Products of arrays, and sums over a diagonal.
 impl Var {
-    /// Returns the product summed over the last axis of `self` and the first axis of a vector `y`, or the last but
-    /// one axis of another `y` (numpy's `dot`): the inner product of vectors, the matrix product of matrices.
+    /// Returns the product of numpy's `dot`: the sum over the last axis of `self` and over the only axis of a vector
+    /// `y`, or the last axis but one of a `y` with more axes. It is the inner product of vectors and the matrix product
+    /// of matrices.
     ///
     /// Errors: `shape` if the extents of these axes differ, or if an operand is a scalar.
     ///
@@ -174,7 +175,7 @@ pub fn einsum_left_to_right(spec: &str, operands: &[Var]) -> Var {
 
 /// A factor of a product in Einstein's notation: a real array, or a complex one whose two parts have equal types.
 pub(crate) trait Factor: Copy {
-    /// Returns the factor whose real part is `x`, and whose imaginary part, if there is one, is zero.
+    /// Returns `x` as a factor. If factors are complex, its imaginary part is zero.
     fn real(x: Var) -> Self;
     /// Returns the array itself if it is real, else its real part.
     fn real_part(self) -> Var;

@@ -114,7 +114,7 @@ impl Var {
 }
 
 /// A function that returns whether an element of a vector comes before a query. The arguments are the element, the
-/// query, and a bool that tells whether the query is nan (`None` for integers).
+/// query, and a bool, whether the query is nan (`None` for integers).
 type Before<'a> = &'a dyn Fn(Var, Var, Option<Var>) -> Var;
 
 /// Returns, for each query, the number of elements of an ascending vector that come before it.

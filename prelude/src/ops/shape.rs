@@ -318,13 +318,13 @@ impl Var {
         }
     }
 
-    /// Returns the part on and below the `k`-th diagonal of the last two axes; zeros elsewhere.
+    /// Returns the part of each matrix (of the last two axes) on and below its `k`-th diagonal, with zeros elsewhere.
     #[track_caller]
     pub fn tril(self, k: i64) -> Var {
         triangle(self, k, caller(), |row, column| row.ge(column))
     }
 
-    /// Returns the part on and above the `k`-th diagonal of the last two axes; zeros elsewhere.
+    /// Returns the part of each matrix (of the last two axes) on and above its `k`-th diagonal, with zeros elsewhere.
     #[track_caller]
     pub fn triu(self, k: i64) -> Var {
         triangle(self, k, caller(), |row, column| row.le(column))

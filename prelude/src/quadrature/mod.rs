@@ -12,9 +12,9 @@
 //! # Ok::<(), tapeloom::Error>(())
 //! ```
 //!
-//! Intervals are halved until the errors are small. The choice of intervals is a constant for derivatives: the
-//! derivative is that of the sum over these intervals, which is computed once more for it. So a derivative is an
-//! integral with the same points, and reverse mode saves nothing of the search.
+//! An integral is a sum over intervals, which are halved until the estimated errors are small. The choice of intervals
+//! is a constant for derivatives: the derivative is that of the sum over these intervals, which is computed once more
+//! for it. So a derivative is an integral with the same points, and reverse mode saves nothing of the search.
 //!
 //! Source: QUADPACK's `qag` and `qagi`. Model: SciPy's `quad`.
 

@@ -1,4 +1,4 @@
-//! Mutable state: [`Ref`], an array that a traced program can modify.
+//! Mutable state: [`Ref`], an array that a closure can modify while it is traced.
 //!
 //! ```
 //! use tapeloom::prelude::*;

@@ -158,8 +158,8 @@ fn emit_checkpointed(staged: &Staged, policy: &Policy) -> Vec<Var> {
     }
 }
 
-/// Returns `f` with loops that each save `carries` carries for the reverse pass, one per `block` of iterations:
-/// `(A -> B) -> (A -> B)`.
+/// Returns `f`, each of whose loops saves `carries` carries for the reverse pass, each at the start of a block of
+/// `block` iterations: `(A -> B) -> (A -> B)`.
 ///
 /// Usually, a differentiated loop saves residuals of every iteration. The loops of this function save `carries`
 /// carries instead, however many iterations there are; the initial carry is one of them. The reverse pass recomputes

@@ -9,7 +9,7 @@ use crate::Var;
 use std::any::Any;
 use std::sync::Arc;
 
-/// The structure of a tree, with its type erased.
+/// The structure of a tree as a value whose Rust type does not depend on the type of the tree.
 #[derive(Clone)]
 pub(crate) struct Form {
     structure: Arc<Structure>,
@@ -89,7 +89,7 @@ impl PartialEq for Form {
     }
 }
 
-/// A flattened tree, with its type erased.
+/// A flattened tree: its form and its leaves. Its Rust type does not depend on the type of the tree.
 pub(crate) struct Flat {
     pub(crate) form: Form,
     pub(crate) leaves: Vec<Var>,

@@ -236,7 +236,7 @@ pub fn global_norm<A: Tree<Var>>(tree: &A) -> Var {
     }
 }
 
-/// The norm of scaled elements, whose squares neither overflow nor underflow.
+/// The Euclidean norm of elements that are scaled first, so that their squares neither overflow nor underflow.
 pub(crate) struct Length {
     /// The sum over all elements x of the square of `by · x`.
     pub(crate) squares: Var,

@@ -81,7 +81,7 @@ pub trait Tree<L>: Sized {
     /// Builds the tree with the given structure; `next` returns its leaves, in order.
     fn from_leaves(structure: &Self::Structure, next: &mut dyn FnMut() -> L) -> Self;
 
-    /// Builds a tree with the given structure and leaves of another type.
+    /// Builds a tree with the given structure whose leaves have the type `M`; `next` returns the leaves, in order.
     fn with_leaves<M: Leaf>(
         structure: &Self::Structure,
         next: &mut dyn FnMut() -> M,

@@ -4,11 +4,11 @@
 //! f[x] = f(x)        f[x0, .., xk] = (f[x0, .., x(k-1)] - f[x1, .., xk]) / (x0 - xk)        f[x, .., x] = f⁽ᵏ⁾(x) / k!
 //! ```
 //!
-//! The quotient loses digits where `x0` and `xk` are close, and is 0/0 where they are equal. There the difference
-//! is a weighted mean of the k-th derivative (Hermite and Genocchi). It is computed from the coefficients `c[p]` of
-//! the polynomial that agrees with `f⁽ᵏ⁾` at [`NODES`] points between the smallest and the largest argument, and
-//! from the complete symmetric polynomials `h[p]` of all arguments, in the coordinate that is -1 at the smallest
-//! and 1 at the largest argument:
+//! The quotient that defines a difference loses digits where the arguments `x0` and `xk` are close, and is 0/0 where
+//! they are equal. There the difference is computed as a weighted mean of the k-th derivative of `f` (Hermite and
+//! Genocchi). It is computed from the coefficients `c[p]` of the polynomial that agrees with `f⁽ᵏ⁾` at [`NODES`] points
+//! between the smallest and the largest argument, and from the complete symmetric polynomials `h[p]` of all arguments,
+//! in the coordinate that is -1 at the smallest and 1 at the largest argument:
 //!
 //! ```text
 //! f[x0, .., xk] = Σ c[p] p! / (p + k)! h[p](y0, .., yk)

@@ -6,9 +6,10 @@
 //! dQ = Q Ω + (dA - Q Qᵀ dA) H⁻¹                     H Ω + Ω H = Qᵀ dA - dAᵀ Q
 //! ```
 //!
-//! In the coordinates of the singular vectors the equation of `Ω` divides by sums `s[i] + s[j]`. This equation and
-//! the division by `H` are emitted as linear systems ([`custom_linear_solve_with`]), which are differentiated as
-//! equations, so derivatives of no order contain gaps of singular values.
+//! The derivative of `Q` solves an equation for `Ω`. In the coordinates of the singular vectors, its solution divides
+//! by sums `s[i] + s[j]` of singular values. This equation and the division by `H` are emitted as linear systems
+//! ([`custom_linear_solve_with`]), which are differentiated as equations. So derivatives of all orders are free of
+//! divisions by differences of singular values.
 //!
 //! Source: N. Higham, *Functions of Matrices* (2008), theorem 8.9; C. Kenney and A. Laub, *Polar decomposition and
 //! matrix sign function condition estimates* (1991).

@@ -7,12 +7,11 @@
 //! |⟨g(x + t d), d⟩| ≤ -c₂ ⟨g, d⟩           the slope has become flatter
 //! ```
 //!
-//! t is found by interpolation between a t that was too large and one that was too small (Nocedal and Wright,
-//! *Numerical Optimization*, 3.5): the cubic through both values and slopes has its minimum there, so the line
+//! The length t is found by interpolation between a length that was too large and one that was too small (Nocedal and
+//! Wright, *Numerical Optimization*, 3.5): the cubic through both values and slopes has its minimum there, so the line
 //! search of a quadratic loss is exact from its second trial on. Near a minimum, where losses differ only by rounding
-//! errors or by noise, the first condition is replaced by a condition on slopes:
-//! `⟨g(x + t d), d⟩ ≤ (2 c₁ - 1) ⟨g, d⟩` (Hager and Zhang, *A new conjugate gradient method with guaranteed descent
-//! and an efficient line search*, 2005).
+//! errors or by noise, the first condition is replaced by a condition on slopes: `⟨g(x + t d), d⟩ ≤ (2 c₁ - 1) ⟨g, d⟩`
+//! (Hager and Zhang, *A new conjugate gradient method with guaranteed descent and an efficient line search*, 2005).
 
 use super::{Found, Limits, Status, largest_slope, raised};
 use crate::control::while_loop;

@@ -5,8 +5,9 @@
 //! x ← x + t d     t = 1, 1/2, 1/4, .. until  f(x + t d) ≤ f(x) + 1e-4 t ⟨g, d⟩
 //! ```
 //!
-//! `H g` takes two loops over the pairs (Nocedal's recursion) and needs no matrix. A pair with `⟨s, y⟩ ≤ 0`, which
-//! cannot occur for a convex function, is discarded.
+//! The product `H g` of the estimated inverse Hessian and the gradient is computed by two loops over the pairs
+//! (Nocedal's recursion), without a matrix. A pair with `⟨s, y⟩ ≤ 0`, which cannot occur for a convex function, is
+//! discarded.
 
 use super::descend::{Change, Descent, FirstTrial, Point, descend};
 use super::{Found, Limits, Minimizer, Search, are_floats};

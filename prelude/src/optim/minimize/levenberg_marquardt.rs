@@ -8,9 +8,9 @@
 //! ```
 //!
 //! Near the minimum, half of the digits of x are still unknown when the sum of squares already changes by less than its
-//! rounding errors. From there on, the sum of squares cannot tell which of two points is better. There, a step is
-//! accepted if it shortens `|Qᵀr| / |r|`, the sine of the angle between r and the normal space of the model (J = Q R),
-//! which has no such cancellation (Bates and Watts, *A relative offset orthogonality convergence criterion for
+//! rounding errors. From there on, the sum of squares does not decide which of two points is better. Then a step is
+//! also accepted if it reduces `|Qᵀr| / |r|`, the sine of the angle between r and the normal space of the model (J = Q
+//! R), which has no such cancellation (Bates and Watts, *A relative offset orthogonality convergence criterion for
 //! nonlinear least squares*, 1981). The search ends when neither number becomes smaller.
 
 use super::{Found, Limits, Minimizer, Outcome, Status, Tangents, at_root, raised, refused, trust};

@@ -1,11 +1,12 @@
-//! The step of least squares within a trust region.
+//! The step p of the Levenberg-Marquardt method: the solution of a least squares problem within a trust region of
+//! radius Δ.
 //!
 //! ```text
 //! p = argmin |r + J p|   with |D p| ≤ Δ
 //!   = -(JᵀJ + λD²)⁻¹ Jᵀr   with λ = 0, or |D p| = Δ
 //! ```
 //!
-//! With J = Q R, the system for one λ is the least squares problem of R stacked on √λ D, which is solved by another QR
+//! Given J = Q R, the system for one λ is the least squares problem of R stacked on √λ D. It is solved by another QR
 //! factorization. So no product JᵀJ is formed, whose condition number is the square of that of J. λ is found by
 //! Newton's method for `1/|D p| = 1/Δ`, within bounds.
 //!
