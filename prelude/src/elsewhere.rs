@@ -61,8 +61,8 @@ pub mod masked_arrays {}
 #[doc(alias = "datetime64", alias = "recarray", alias = "structured_array", alias = "genfromregex")]
 pub mod text_and_dates {}
 
-/// Gradients that arrays accumulate: there are none. A gradient is the result of [`grad`](crate::grad), and the next call
-/// begins at zero. Gradients of several batches are added by [`optim::accumulate`](crate::optim::accumulate).
+/// Gradients that arrays accumulate: there are none. A gradient is the result of [`grad`](crate::grad), and the next
+/// call begins at zero. Gradients of several batches are added by [`optim::accumulate`](crate::optim::accumulate).
 #[doc(alias = "zero_grad", alias = "grad_fn", alias = "retain_graph", alias = "retain_grad")]
 pub mod accumulated_gradients {}
 

@@ -8,9 +8,9 @@
 //! The phase is chosen so that the component of largest absolute value is positive, and the real number `φ[j]` keeps
 //! the imaginary part of this component zero.
 //!
-//! **Values.** Householder reflections make H tridiagonal and real, and the real `eigh` of order n decomposes the result.
-//! The symmetric matrix `[[A, -B], [B, A]]` of order 2n has each eigenvalue of `A + i B` twice, so its vectors would
-//! have no derivatives, and n independent ones would have to be selected among 2n.
+//! **Values.** Householder reflections make H tridiagonal and real, and the real `eigh` of order n decomposes the
+//! result. The symmetric matrix `[[A, -B], [B, A]]` of order 2n has each eigenvalue of `A + i B` twice, so its vectors
+//! would have no derivatives, and n independent ones would have to be selected among 2n.
 //!
 //! **Derivatives.** The vectors are the solution of an equation, one system for each column, whose derivatives of every
 //! order are those of the implicit function theorem:
@@ -46,15 +46,15 @@ impl Complex {
     /// Returns `(w, V)` with `H V = V diag(w)` for Hermitian matrices `H` of shape `[.., n, n]`: ascending real
     /// eigenvalues `[.., n]` and orthonormal eigenvectors in the columns of `V` `[.., n, n]`.
     ///
-    /// `H` is the Hermitian part of `self`, as in JAX. In each vector, the first component of the largest absolute value
-    /// (up to rounding, any of several) is real and positive; derivatives are those of vectors with this phase. (JAX's
-    /// are orthogonal to the vector, so they agree up to the phase.)
+    /// `H` is the Hermitian part of `self`, as in JAX. In each vector, the first component of the largest absolute
+    /// value (up to rounding, any of several) is real and positive; derivatives are those of vectors with this phase.
+    /// (JAX's are orthogonal to the vector, so they agree up to the phase.)
     ///
     /// If eigenvalues are equal up to rounding, their eigenvectors are an arbitrary basis of their space, and the
     /// derivative of such vectors is nan, even for functions that do not depend on the basis. In reverse mode, the
     /// gradient of a function of `V` is nan if any eigenvalues are equal; a program that reads some of the vectors gets
-    /// them from [`eigh_range`](Complex::eigh_range). The first derivatives of equal eigenvalues are those along their basis,
-    /// which are right for functions that treat them alike, such as a sum; the second ones read the vectors.
+    /// them from [`eigh_range`](Complex::eigh_range). The first derivatives of equal eigenvalues are those along their
+    /// basis, which are right for functions that treat them alike, such as a sum; the second ones read the vectors.
     ///
     /// Source of the rule: Giles (2008), *An extended collection of matrix derivative results*.
     ///
@@ -81,8 +81,8 @@ impl Complex {
     /// Returns the eigenvalues `[.., m]` and eigenvectors `[.., n, m]` of [`eigh`](Complex::eigh) at the m positions
     /// `range`, counted in ascending order of the eigenvalues.
     ///
-    /// Derivatives of every order are right if the eigenvalues in the range differ from one another and from all others.
-    /// The others may be equal among themselves.
+    /// Derivatives of every order are right if the eigenvalues in the range differ from one another and from all
+    /// others. The others may be equal among themselves.
     ///
     /// ```
     /// use tapeloom::prelude::*;

@@ -1,4 +1,5 @@
-//! The Poisson and the binomial distribution, and distributions derived from them. Their samples are integers and have no derivative.
+//! The Poisson and the binomial distribution, and distributions derived from them. Their samples are integers and have
+//! no derivative.
 //!
 //! For small means, probabilities are summed until the sum exceeds a uniform random number. For larger means, numbers
 //! are proposed by a ratio of uniforms and accepted or rejected (Hörmann, *The transformed rejection method for
@@ -167,14 +168,14 @@ pub fn negative_binomial(
     })
 }
 
-/// Returns samples (i64) of the multinomial distribution: how often each of k outcomes occurs in `n` independent trials,
-/// `[shape.., k]`. `weights` `[k]` are the probabilities up to a factor. The result is -1 if n is negative, or a weight
-/// is negative or nan, or all are 0. The trials n are broadcast to the shape.
+/// Returns samples (i64) of the multinomial distribution: how often each of k outcomes occurs in `n` independent
+/// trials, `[shape.., k]`. `weights` `[k]` are the probabilities up to a factor. The result is -1 if n is negative, or
+/// a weight is negative or nan, or all are 0. The trials n are broadcast to the shape.
 ///
 /// The outcomes are drawn one after the other, from [`binomial`] distributions of the trials that are left.
 ///
-/// Errors: `dtype` if n and weights are not floats of one dtype; `shape` if the weights are not a vector of at least one
-/// number, or n does not broadcast; `dtype` or `shape` if `key` is not a single key.
+/// Errors: `dtype` if n and weights are not floats of one dtype; `shape` if the weights are not a vector of at least
+/// one number, or n does not broadcast; `dtype` or `shape` if `key` is not a single key.
 ///
 /// ```
 /// use tapeloom::prelude::*;

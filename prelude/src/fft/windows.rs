@@ -82,9 +82,9 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// Returns frames that are multiplied by a window `[n]`, at a distance of `hop` samples. The first frame is centered
-    /// at the first sample: the signal is continued by n/2 samples on both sides, mirrored at its ends, as with
-    /// PyTorch's `center=True` and SciPy's `boundary='even'`.
+    /// Returns frames that are multiplied by a window `[n]`, at a distance of `hop` samples. The first frame is
+    /// centered at the first sample: the signal is continued by n/2 samples on both sides, mirrored at its ends, as
+    /// with PyTorch's `center=True` and SciPy's `boundary='even'`.
     pub fn new(window: Var, hop: usize) -> Frames {
         Frames { window, hop, centered: true }
     }
@@ -115,9 +115,9 @@ impl Frames {
     }
 }
 
-/// Returns the short-time Fourier transform of a signal along its last axis: the half spectra of windowed frames,
-/// `[.., frequencies, frames]` with n/2 + 1 frequencies for a window of n samples. The last samples are left out if they
-/// do not fill a frame.
+/// Returns the short-time Fourier transform of a signal along its last axis: the half spectra of windowed frames, `[..,
+/// frequencies, frames]` with n/2 + 1 frequencies for a window of n samples. The last samples are left out if they do
+/// not fill a frame.
 ///
 /// PyTorch's `stft` with these arguments. SciPy's `stft` divides by the sum of the window, and adds zeros to fill the
 /// last frame unless `padded=False`.

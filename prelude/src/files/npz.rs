@@ -54,8 +54,8 @@ impl Arrays {
     /// Saves the arrays as an `.npz` file, in place of an earlier one. The metadata are not saved: the format has none.
     ///
     /// # Errors
-    /// [`Kind::File`] if the file cannot be written, or a name cannot be that of a member of an archive: one that is not
-    /// ASCII and contains a backslash or begins with a slash.
+    /// [`Kind::File`] if the file cannot be written, or a name cannot be that of a member of an archive: one that is
+    /// not ASCII and contains a backslash or begins with a slash.
     #[track_caller]
     pub fn save_npz(&self, path: impl AsRef<Path>) -> Result<(), Error> {
         let at = caller();

@@ -388,16 +388,16 @@ impl<A: Tree<Var>, B: Tree<Var>, F: Fn(A) -> B> Jit<A, B, F> {
         self
     }
 
-    /// Returns the same closure, whose loops pass 0 to the next iteration in place of each subnormal float: smaller than
-    /// about 2.2e-308 in `f64`, or 1.2e-38 in `f32`.
+    /// Returns the same closure, whose loops pass 0 to the next iteration in place of each subnormal float: smaller
+    /// than about 2.2e-308 in `f64`, or 1.2e-38 in `f32`.
     ///
     /// A recurrence that decays, such as the cotangents of a long stable loop, reaches the subnormal numbers and stays
-    /// there. Some processors take many times as long for an operation on such a number. The comparison costs about three
-    /// operations for each carried number.
+    /// there. Some processors take many times as long for an operation on such a number. The comparison costs about
+    /// three operations for each carried number.
     ///
     /// Only numbers that an iteration has computed are flushed: neither initial values, nor elements that it leaves
-    /// unchanged, nor a loop's results that are not carried. The carries of the loops of derivatives are flushed as well.
-    /// All engines give the same bits. XLA flushes the operands and results of all operations.
+    /// unchanged, nor a loop's results that are not carried. The carries of the loops of derivatives are flushed as
+    /// well. All engines give the same bits. XLA flushes the operands and results of all operations.
     ///
     /// ```
     /// use tapeloom::prelude::*;

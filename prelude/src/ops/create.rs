@@ -127,8 +127,8 @@ pub fn logspace(from: f64, to: f64, n: usize, base: f64, dtype: Dtype) -> Var {
     })
 }
 
-/// Returns `n` numbers from `from` to `to`, both included, with equal ratios, computed in f64. If the signs of `from` and
-/// `to` differ, the result is nan.
+/// Returns `n` numbers from `from` to `to`, both included, with equal ratios, computed in f64. If the signs of `from`
+/// and `to` differ, the result is nan.
 ///
 /// ```
 /// use tapeloom::prelude::*;

@@ -205,7 +205,8 @@ impl Var {
         strided("slice_step", self, axis, &range, step, at)
     }
 
-    /// Returns a range, known at tracing, of each leading axis: an array of ranges, or a tuple of ranges of several types.
+    /// Returns the part of an array within a range of each leading axis. The ranges are known at tracing: an array of
+    /// ranges, or a tuple of ranges of several types.
     ///
     /// Errors: `shape` if a range is not within its axis, or there are more ranges than axes.
     ///

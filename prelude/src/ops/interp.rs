@@ -10,8 +10,8 @@ use tapeloom_ir::{ArrayType, Dtype, Loc};
 
 /// Sampled functions and polynomials.
 impl Var {
-    /// Returns the differences of neighbours along an axis, which becomes shorter by one. (numpy's `ediff1d` is `diff` of
-    /// `flatten()`.)
+    /// Returns the differences of neighbours along an axis, which becomes shorter by one. (numpy's `ediff1d` is `diff`
+    /// of `flatten()`.)
     ///
     /// ```
     /// use tapeloom::prelude::*;

@@ -178,9 +178,10 @@ impl<P: Tree<Var>> CurveFit<'_, P> {
     /// [minima](crate::optim::minimize#derivatives).
     ///
     /// Errors, at the line of [`curve_fit`]: `not-differentiable` if the parameters are not floats; `dtype` if `y`, the
-    /// result of the model, sigma or bounds have another dtype; `shape` if the result of the model has another shape than `y`, if sigma does not
-    /// broadcast to it, or if the bounds differ from the start; `arguments` if a tolerance is negative, if sigma is
-    /// known and not positive, or if the bounds are known and a lower one is above the upper one.
+    /// result of the model, sigma or bounds have another dtype; `shape` if the result of the model has another shape
+    /// than `y`, if sigma does not broadcast to it, or if the bounds differ from the start; `arguments` if a tolerance
+    /// is negative, if sigma is known and not positive, or if the bounds are known and a lower one is above the upper
+    /// one.
     pub fn fit(self) -> (P, P, Fit<Var>) {
         let at = self.at;
         let placeholder = |outcome| {
