@@ -9,7 +9,8 @@ use crate::var::{caller, on_behalf};
 use std::f64::consts::TAU;
 use tapeloom_ir::{ArrayType, Dtype, Kind, Loc, Problem};
 
-/// The shape of a window: a sum of cosines.
+/// The shape of a window: a sum of cosines. In the formulas of the variants, cos is the cosine of an angle that runs
+/// from 0 to 2π along the window.
 ///
 /// ```
 /// use tapeloom::prelude::*;

@@ -122,7 +122,7 @@ pub fn lu(a: Var) -> (Var, Var, Var) {
     })
 }
 
-/// Returns the identity matrix of order `m`.
+/// Returns the `m` by `n` matrix with ones on its main diagonal and zeros elsewhere.
 fn on_diagonal(m: usize, n: usize, dtype: Dtype) -> Var {
     iota([m, n], 0, Dtype::I64).eq(iota([m, n], 1, Dtype::I64)).convert(dtype)
 }

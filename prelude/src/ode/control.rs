@@ -80,7 +80,7 @@ impl Tolerance {
         }
         let [y, end] = ends.map(|y| self.counted(y));
         let integrals = self.for_integrals().of_leaves(integrals, &[y, end, moved]);
-        // A comparison with nan is false. Test for nan, so that a nan among the states is returned and the step is
+        // A comparison with nan is false. Test for nan explicitly, so that a norm of nan is returned and the step is
         // rejected.
         select(states.is_nan() | states.gt(integrals), states, integrals)
     }

@@ -9,7 +9,7 @@ use tapeloom_ir::{Loc, Shape};
 /// saved by fewer operations.
 const SMALL: usize = 1024;
 
-/// How the leaves of a state are joined.
+/// The layout by which the leaves of a state are joined into one vector.
 pub(super) struct Joined {
     /// The shapes of the leaves; `None` if the leaves are not joined.
     shapes: Option<Vec<Shape>>,

@@ -410,8 +410,8 @@ impl At {
                 [self.array, value].into_iter().chain(starts.map(literal)).collect();
             return emit(DynamicUpdateSlice, &operands, at);
         }
-        // With a single index, no element is written twice. Then combine it with the old element first and overwrite
-        // it: reverse mode saves the old element instead of the whole array.
+        // With a single index, no element is written twice. Then combine the value with the old element first, and
+        // overwrite this element: reverse mode saves the old element instead of the whole array.
         let extremum = match combine {
             Combine::Max | Combine::Min => elementwise(combine, ty.dtype),
             Combine::Set | Combine::Add | Combine::Mul => None,

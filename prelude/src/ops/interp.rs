@@ -39,8 +39,8 @@ impl Var {
     }
 
     /// Returns the derivative of a function sampled at distance `spacing` along an axis: inside, half the difference of
-    /// the two neighbours, divided by `spacing`; at either end, the difference of the two outermost elements, divided
-    /// by `spacing`. (numpy's `gradient`; [`grad`](crate::grad) differentiates a closure.)
+    /// the two neighbours, divided by `spacing`; at either end, the difference of the last two elements at that end,
+    /// divided by `spacing`. (numpy's `gradient`; [`grad`](crate::grad) differentiates a closure.)
     ///
     /// Errors: `shape` for fewer than two elements.
     ///

@@ -410,8 +410,8 @@ fn log_beta(x: Var, y: Var) -> Var {
     let grown = steps.reduce(|product, step| product + step + product * step);
     let recurrence = grown.map_or(moved, Var::ln_1p);
     let b = b + select(low, 10.0, b.zeros_like());
-    // Stirling's series is ln Γ(z) = (z - 1/2) ln z - z + ln √2π + r(z). Its large terms cancel analytically: the
-    // quotient Γ(b) / Γ(a + b) loses (b - 1/2) ln(1 + a/b) + a ln(a + b) - a. a + b may overflow, so ln(a + b) is
+    // Stirling's series is ln Γ(z) = (z - 1/2) ln z - z + ln √2π + r(z). Its large terms cancel analytically: ln (Γ(b)
+    // / Γ(a + b)) = a - a ln(a + b) - (b - 1/2) ln(1 + a/b) + r(b) - r(a + b). a + b may overflow, so ln(a + b) is
     // computed as ln b + ln(1 + a/b).
     let more = (a / b).ln_1p();
     let lost = (b - 0.5) * more;

@@ -110,7 +110,8 @@ fn derivative<'a>(f: &'a dyn Fn(Var) -> Var, k: usize) -> Box<dyn Fn(Var) -> Var
 struct Combinations {
     n: usize,
     /// The i-th array contains, for each combination, its i-th smallest index: i64, with `k + 1` axes of extent `n`.
-    /// Pairs (row and column) are not sorted, since all tables that are read at pairs are symmetric.
+    /// For k = 1, the pairs of row and column indices are not sorted, because all tables that are read at pairs are
+    /// symmetric.
     sorted: Vec<Var>,
 }
 
