@@ -38,9 +38,9 @@ pub enum Policy {
     /// reverse pass, and during the reverse pass of one iteration of an outermost loop. Loops save some of their
     /// carries and recompute the others.
     Bytes(u64),
-    /// The same as [`Policy::Bytes`] if a plan within this number of bytes exists, else the plan with the smallest
-    /// tape. Derivatives of functions planned by [`Policy::Bytes`] use this policy, since they also need space for
-    /// the residuals of the first reverse pass.
+    /// Plans a tape within this number of bytes like [`Policy::Bytes`]; if no such plan exists, the plan with the
+    /// smallest tape is used instead of an error. Derivatives of functions planned by [`Policy::Bytes`] use this
+    /// policy, since they also need space for the residuals of the first reverse pass.
     About(u64),
     /// Every value that the reverse pass reads is saved, except values marked with one of these names, which are
     /// recomputed.

@@ -8,7 +8,7 @@ use tapeloom_ir::{Code, Dtype, Module, Op};
 /// A scalar function of one argument that has separate implementations in f32 and in f64.
 #[derive(Clone)]
 pub struct F32Function {
-    /// The name of the function in the text of loop programs, with its constant number.
+    /// The name of the function in printed loop programs, with its constant number.
     pub name: String,
     function: LibraryFn,
 }

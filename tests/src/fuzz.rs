@@ -19,15 +19,15 @@ use tapeloom_transforms::PASSES;
 /// A property that must hold for a program.
 pub type Law = fn(&mut Module, &Case, &Recipe) -> Result<(), Failure>;
 
-/// The bounds on shrinking one failure: the number of smaller recipes that are tried, and the time. If each check takes
-/// seconds, the failure is reported before it is minimal.
+/// The bounds on minimising a failing program: the number of smaller programs that are tried, and the time. If each
+/// check takes seconds, the program is reported before it is minimal.
 const SHRINKS: usize = 4000;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Checks a law on all random programs of a sweep.
+/// Checks the property `law` on all random programs of a sweep.
 ///
 /// # Panics
-/// If a program breaks the law; the message has the smallest one found.
+/// If a program violates the property; the message has the smallest such program found.
 #[track_caller]
 #[allow(clippy::panic, reason = "it is an assertion")]
 pub fn for_all(sweep: Sweep, law: Law) {
@@ -44,8 +44,8 @@ pub fn seeds(first: u64) -> impl Iterator<Item = u64> {
     (0..).map(move |i: u64| first.wrapping_add(i << 32))
 }
 
-/// Returns a report if the program of a seed breaks the law: the seed, and the smallest failing program found, as a
-/// text test for a file `tests/filetests/run/issue-N.ir`.
+/// Returns a report if the program of a seed violates the property `law`. The report has the seed and the smallest
+/// failing program found, as a text test for a file `tests/filetests/run/issue-N.ir`.
 pub fn failure(seed: u64, law: Law) -> Option<String> {
     let mut recipe = Recipe::draw(seed);
     let mut wrong = broken(&recipe, law)?;
@@ -68,7 +68,8 @@ pub fn failure(seed: u64, law: Law) -> Option<String> {
     Some(format!("SWEEP_SEED={seed}: {what}\n\n{test}"))
 }
 
-/// Returns the error and the program as a text test, if the program of a recipe breaks the law.
+/// Builds the random program that `recipe` describes. If the program violates the property `law`, returns the error,
+/// and the program as a text test.
 fn broken(recipe: &Recipe, law: Law) -> Option<(String, String)> {
     let mut m = Module::new();
     let made = catch_unwind(AssertUnwindSafe(|| recipe.program(&mut m)));
@@ -196,7 +197,8 @@ pub fn recordings(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Fa
     recorded::second_order(m, case)
 }
 
-/// Returns the options of `same_numbers` for the program of a recipe.
+/// Returns the options with which the results of a random program are compared between the interpreter, the pipelines
+/// and machine code.
 fn demand(recipe: &Recipe) -> Demand {
     Demand { wild: recipe.wild, ..Demand::default() }
 }

@@ -10,7 +10,7 @@ use std::time::Instant;
 use tapeloom::conv;
 use tapeloom::prelude::*;
 
-/// A row of the table: a program whose size is a parameter n.
+/// A program whose size is a parameter n, with the exponents with which its work may grow.
 pub struct Growing {
     /// The name of the row.
     pub name: &'static str,
@@ -84,7 +84,7 @@ type Pair = (Var, Var);
 
 macro_rules! rows {
     ($($name:literal, $n:literal, $power:literal, $gradient:expr, |$size:pat_param| $args:expr, |$m:pat_param, $v:pat_param| $body:expr;)*) => {
-        /// The rows of the table: programs, with the exponents with which their work may grow.
+        /// The programs whose work is counted at two sizes, with the exponents with which the work may grow.
         pub const GROWING: &[Growing] = &[$(Growing {
             name: $name,
             n: $n,

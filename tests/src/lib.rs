@@ -102,7 +102,7 @@ pub fn values(x: &[Tensor]) -> Vec<Value> {
     x.iter().cloned().map(Value::from).collect()
 }
 
-/// Does the same as [`run`], for arguments and results that may be dynamic tapes.
+/// Evaluates a function by the interpreter, as [`run`] does, for arguments and results that may be dynamic tapes.
 ///
 /// # Errors
 /// As [`run`].

@@ -16,10 +16,11 @@ use std::io::Write;
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
-/// The first seed of random cases at the gate.
+/// The first seed of random cases in `cargo test`.
 const SEED: u64 = 2000;
 
-/// A row of the table: the path of the sweep's test, and its numbers of cases and seconds, at the gate and nightly.
+/// A row of the table of sweeps: the path of the test, and its numbers of cases in `cargo test` (`gate`) and in the
+/// nightly run. `seconds` is the time of the former on one core.
 struct Row {
     test: &'static str,
     gate: u64,
@@ -85,7 +86,7 @@ sweeps! {
     Reads = "random::reads::parts_are_those_of_the_whole", gate 40 in 2.0 s, nightly 3000;
     Products = "random::small_gemm::random_compositions", gate 20 in 0.2 s, nightly 1000;
     Nests = "study::accelerator::programs::random_nests_read_streamed_words", gate 200 in 0.2 s, nightly 10_000;
-    // Drawn: programs under the laws of primitives, and damaged text.
+    // Random cases: programs on which the properties of primitives are checked, and damaged program text.
     Laws = "laws::random::laws_hold_for_random_programs", gate 150 in 0.5 s, nightly 4000;
     Damage = "laws::mutations::broken_text_does_not_panic", gate 6 in 0.2 s, nightly 200;
     // Drawn: damaged files of tensors.
@@ -110,7 +111,8 @@ sweeps! {
     Forms = "ir::analysis::affine::forms_are_the_numbers_that_they_say", gate 4000 in 0.1 s, nightly 200_000;
     Scans = "accelerator::reference_issue::queues_issue_like_a_scan_of_the_window", gate 60 in 0.1 s, nightly 3000;
     Thin = "runtime::small_gemm::tests::versions_agree_with_the_definition", gate 3000 in 1.9 s, nightly 100_000;
-    // A list of lengths. The gate takes only its beginning: the long transforms at the end take three minutes.
+    // A list of lengths. `cargo test` runs only the beginning of the list, because the long transforms at its end take
+    // three minutes.
     TransformLengths = "routines::fourier_accuracy::transforms_are_as_accurate_as_their_order", gate 76 in 1.0 s, nightly 93;
     // Grids, run whole in both modes.
     Samples = "laws::for_all", gate 1984 in 9.0 s, nightly 1984;
@@ -199,12 +201,13 @@ impl Sweep {
         cases
     }
 
-    /// Returns the path of the sweep's test, or of the module that contains its tests.
+    /// Returns the path of the test that runs this sweep's cases, or of the module if several tests do.
     pub fn test(self) -> &'static str {
         self.row().test
     }
 
-    /// Returns the seconds of one core that the sweep takes, at the gate and nightly.
+    /// Returns the time that the test takes on one core, in seconds: with the number of cases that `cargo test` runs,
+    /// and with the nightly number.
     pub fn seconds(self) -> [f64; 2] {
         let row = self.row();
         [row.seconds, row.seconds * row.nightly as f64 / row.gate as f64]

@@ -28,10 +28,10 @@ use tapeloom_ir::{Kind, Problem, is_word};
 pub struct CacheRow {
     /// The size of the cache in bytes.
     pub bytes: u64,
-    /// The number of ways (cache lines per set) that the table states. The authors' raw data fit 2 ways at every
-    /// size.
+    /// The number of ways (cache lines per set) that the TapeFlow paper's table of caches states. The authors' raw data
+    /// fit 2 ways at every size.
     pub ways: u64,
-    /// The energy of one access to the cache, in the unit of the table (assumed to be 0.1 pJ).
+    /// The energy of one access to the cache, in the unit of the TapeFlow paper's Table III (assumed to be 0.1 pJ).
     pub energy: u64,
 }
 

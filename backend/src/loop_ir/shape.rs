@@ -78,7 +78,8 @@ impl Flow {
 pub enum Effect<'a> {
     /// The statement only computes scalars and accesses elements.
     None,
-    /// The statement calls a kernel, which also uses its frame in the workspace.
+    /// The statement calls a kernel. Besides the operands, the called kernel reads and writes its own buffers in the
+    /// workspace.
     Call(&'a Call),
     /// The statement calls a Rust function or a library routine.
     External(&'a CallExternal),

@@ -22,9 +22,9 @@ impl<'a> Reader<'a> {
         Reader { graph, reads: Vec::new(), seen: OrderedSet::default() }
     }
 
-    /// Adds the array reads that a load of `source` causes. For each axis of `source`, `at` holds the candidate's axis
-    /// with the same index. The recursion is as deep as the chain of movement nodes; `build` bounds the length of such
-    /// chains.
+    /// Adds the array reads that a load of `source` causes. For each axis of `source`, `at` holds the fusion
+    /// candidate's axis with the same index. The recursion is as deep as the chain of movement nodes; `build` bounds
+    /// the length of such chains.
     pub(crate) fn visit(&mut self, source: Source, at: &[Option<usize>]) {
         let Some(id) = source.node() else { return };
         let node = &self.graph.nodes[id];

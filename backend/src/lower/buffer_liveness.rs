@@ -37,9 +37,9 @@ pub(crate) struct Liveness {
 struct StepAccesses {
     /// The index that all accesses of the step use; `None` if they differ.
     index: Option<Index>,
-    /// The last load, as the number of statements visited in the step until then.
+    /// The position of the step's last load of the node, counted in statements.
     last_load: Option<usize>,
-    /// The first store, as the number of statements visited in the step until then.
+    /// The position of the step's first store to the node, counted in statements.
     first_store: Option<usize>,
 }
 

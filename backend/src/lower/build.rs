@@ -37,8 +37,8 @@ pub(crate) fn build(
     Ok(graph.without_dead_nodes())
 }
 
-/// A view of at most this number of pieces is read by index arithmetic. A view of more pieces is copied to memory. (A
-/// concatenation has one piece for each operand.)
+/// A view (such as a concatenation) assembles an array from pieces, each read from one operand. A view of at most this
+/// number of pieces is read by index arithmetic; a view of more pieces is copied to memory.
 const MAX_PIECES: usize = 16;
 
 /// The maximal length of a chain of movement nodes (views, reshapes, slices, gathers). The limit bounds recursion: the
@@ -538,7 +538,8 @@ impl Flatten<'_> {
     }
 }
 
-/// Returns a view of `pieces` without a fill value. The pieces must cover the view.
+/// Returns a view that assembles its elements from `pieces` of operands, without a fill value for other elements. The
+/// pieces must cover the whole view.
 fn view(pieces: Vec<Piece>) -> NodeKind {
     NodeKind::Movement(Movement::View { pieces, fill: None })
 }
@@ -558,8 +559,8 @@ fn literal_starts(starts: &[Source], whole: &[usize], part: &[usize]) -> Option<
     starts.iter().zip(room).map(start).collect()
 }
 
-/// Returns the piece that reads, at output index `o`, element `o + start` of the operand on each axis (`o -
-/// start` if `sign` is -1).
+/// Returns the piece of a view that reads its operand with an offset: along each axis, the output index `o` reads the
+/// element `o + start`, or `o - start` if `sign` is -1.
 fn shifted(operand: usize, starts: &[i64], sign: i64) -> Piece {
     let axes =
         starts.iter().enumerate().map(|(axis, s)| AxisMap::shifted(axis, sign * s)).collect();

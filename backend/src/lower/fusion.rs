@@ -1,9 +1,9 @@
 //! Greedy loop fusion: distributes fusion candidates (computed nodes) over loops, and emits loop trees.
 //!
-//! Candidates arrive in topological order. A block (the whole program, or the
-//! body of a loop) distributes its candidates over *items* that run one after the other: straight-line
-//! code, or a loop of some extent, whose body is again a block. A candidate goes to the latest item of
-//! its extent that does not run before one of its operands is complete:
+//! Candidates arrive in topological order. A block (the whole program, or the body of a loop) distributes its fusion
+//! candidates over *items* that run one after the other: straight-line code, or a loop of some extent, whose body is
+//! again a block. A candidate goes to the latest item of its extent that does not run before one of its operands is
+//! complete:
 //!
 //! ```text
 //! y[i,j] = exp x[i,j]        loop i { loop j { y } }
@@ -12,13 +12,13 @@
 //! t      = Σ_i s[i]          loop i { loop j { y, fold s }; loop j { z }; fold t }
 //! ```
 //!
-//! Two candidates may share a loop if, along the axis of the loop, the reader reads exactly the element of the same
-//! iteration. All operands of the reader are then complete in this iteration, regardless of the other axes. A fold over
-//! the shared loop is complete only after the loop, so its readers come later. Items run in a fixed order and no
+//! Two fusion candidates may share a loop if, along the axis of the loop, the reader reads exactly the element of the
+//! same iteration. All operands of the reader are then complete in this iteration, regardless of the other axes. A fold
+//! over the shared loop is complete only after the loop, so its readers come later. Items run in a fixed order and no
 //! candidate moves once it is placed, so there can be no cycles, and one pass over the candidates is enough.
 //!
-//! Loops are opened one axis at a time, so candidates of different rank share their outer loops. The same rule yields
-//! the nest of a softmax and that of a function of small vectors that is mapped over a batch.
+//! Loops are opened one axis at a time, so fusion candidates of different rank share their outer loops. The same rule
+//! yields the nest of a softmax and that of a function of small vectors that is mapped over a batch.
 //!
 //! Model: Halide's `compute_at` and the multi-output fusion of XLA and Futhark, with the tree of
 //! loops of TVM, found greedily.
@@ -114,9 +114,9 @@ pub(crate) fn emit(
 }
 
 impl FusionState<'_> {
-    // The methods up to the next heading place candidates in loops.
+    // The methods up to the next heading place fusion candidates in loops.
 
-    /// Distributes the candidates of a block, given by number, over items (loops or straight-line code), and
+    /// Distributes the fusion candidates of a block, given by number, over items (loops or straight-line code), and
     /// returns the items in their order. `depth` is the number of loops around the block.
     fn place(&mut self, members: &[usize], depth: usize) -> Vec<Item> {
         self.blocks_placed += 1;
@@ -150,7 +150,7 @@ impl FusionState<'_> {
                 }
                 earliest = earliest.max(if shares { time } else { time + 1 });
             }
-            // Set the candidate's preference. It may run before existing items (`early`) if it has at most
+            // Set the fusion candidate's preference. It may run before existing items (`early`) if it has at most
             // `cached_elements` elements: its result is then still in the cache when it is read.
             preference.folds = self.candidates[m].first_fold() == Some(depth);
             preference.early = self.candidates[m].rest(depth) <= self.graph.machine.cached_elements;
@@ -174,7 +174,7 @@ impl FusionState<'_> {
         line.in_order()
     }
 
-    /// Returns whether a candidate belongs to a reverse pass, which runs after the residuals that it reads are
+    /// Returns whether a fusion candidate belongs to a reverse pass, which runs after the residuals that it reads are
     /// complete.
     fn is_back(&self, m: usize) -> bool {
         self.graph.nodes[self.candidates[m].node].origin.phase != Phase::FORWARD
@@ -197,8 +197,8 @@ impl FusionState<'_> {
         }
     }
 
-    /// Returns whether candidate `m` may run in the loop at `depth` that computes the array of `read`: along the axis
-    /// of this loop, `m` must read the element of the same iteration.
+    /// Returns whether fusion candidate `m` may run in the loop at `depth` that computes the array of `read`: along the
+    /// axis of this loop, `m` must read the element of the same iteration.
     fn aligned(
         &self,
         m: usize,
@@ -296,7 +296,7 @@ impl FusionState<'_> {
         Ok(())
     }
 
-    // The methods from here on emit the body of a candidate inside its loops.
+    // The methods from here on emit the body of a fusion candidate inside its loops.
 
     fn leaf(&mut self, m: usize) -> Result<(), Problem> {
         let node = self.candidates[m].node;
@@ -381,8 +381,8 @@ impl FusionState<'_> {
         Ok(())
     }
 
-    /// Emits the element at output index `out` that candidate `m` computes, or the term that it folds at
-    /// indices `fold`.
+    /// Emits the element at output index `out` that fusion candidate `m` computes, or the term that it folds at indices
+    /// `fold`.
     fn value(&mut self, m: usize, out: &Index, fold: &[(usize, Affine)]) -> Result<Arg, Problem> {
         let id = self.candidates[m].node;
         let node = &self.graph.nodes[id];

@@ -27,7 +27,8 @@ pub(crate) fn candidates(graph: &Graph) -> Vec<FusionCandidate> {
                 if fill {
                     all.push(whole(graph, id, CandidatePart::Fill));
                 }
-                // If pieces of a view overlap, the first piece wins, so it is written last.
+                // If operands of a view overlap in its output, the first one provides the element, so it is written
+                // last.
                 let some = |b: &PieceBox| b.iter().all(|(extent, ..)| *extent > 0);
                 for p in (0..pieces.len()).rev().filter(|p| some(&boxes[*p])) {
                     all.push(piece(graph, id, p, &pieces[p], &boxes[p]));
@@ -40,9 +41,9 @@ pub(crate) fn candidates(graph: &Graph) -> Vec<FusionCandidate> {
     all
 }
 
-/// Prevents the unrolling of an elementwise candidate if some candidate with the same number of elements applies a
-/// library function in vectors. A call of a vector function costs less than a call for each element. Between a loop and
-/// unrolled code, values would be passed through memory.
+/// Prevents the unrolling of an elementwise fusion candidate if some candidate with the same number of elements applies
+/// a library function in vectors. A call of a vector function costs less than a call for each element. Between a loop
+/// and unrolled code, values would be passed through memory.
 fn loop_over_functions(graph: &Graph, candidates: &mut [FusionCandidate]) {
     let elementwise = |c: &FusionCandidate| {
         let kind = &graph.nodes[c.node].kind;
@@ -79,8 +80,8 @@ fn piece(graph: &Graph, id: NodeId, p: usize, piece: &Piece, found: &PieceBox) -
         let node = &graph.nodes[view];
         walk.piece(&node.operands, piece, &syms);
     }
-    // The fill and the pieces of a node are written in order: each of these parts counts as a reader of the
-    // parts before.
+    // A view that is written operand by operand has several fusion candidates: its fill and one per operand. They must
+    // run in order, so each counts as a reader of those before.
     walk.reads.push(Read { node: id, at: syms });
     finish(graph, id, CandidatePart::Piece(p), axes, walk.reads)
 }
@@ -146,7 +147,7 @@ fn whole(graph: &Graph, id: NodeId, part: CandidatePart) -> FusionCandidate {
     finish(graph, id, part, axes, walk.reads)
 }
 
-/// Orders the axes of a candidate and decides which of them are unrolled.
+/// Orders the axes of a fusion candidate and decides which of them are unrolled.
 fn finish(
     graph: &Graph,
     node: NodeId,
@@ -165,7 +166,7 @@ fn finish(
         }
     }
     let axes: SmallVec<[Axis; 4]> = order.iter().map(|i| axes[*i]).collect();
-    // Unroll a small concatenation completely: in a loop, each element would have to select its piece.
+    // Unroll a small concatenation completely: in a loop, each element would have to select the operand that it reads.
     let pieces = joined_pieces(graph, node).min(graph.machine.register_elements);
     let most = graph.machine.unrolled_elements.max(pieces);
     let mut candidate = FusionCandidate { node, part, unrolled_from: axes.len(), axes, reads };
@@ -175,8 +176,8 @@ fn finish(
     candidate
 }
 
-/// Returns, for every node, the position in `candidates` of the last candidate that reads it. An update
-/// counts as a reader of its base; only the last reader may take over the base's memory.
+/// Returns, for every node, the position in `candidates` of the last fusion candidate that reads it. An update counts
+/// as a reader of its base; only the last reader may take over the base's memory.
 pub(crate) fn last_readers(
     graph: &Graph,
     candidates: &[FusionCandidate],
@@ -185,7 +186,7 @@ pub(crate) fn last_readers(
     for (position, m) in candidates.iter().enumerate() {
         let base = graph.base(m.node).and_then(|(of, slot)| graph.nodes[of].operands[slot].node());
         let written = |n: NodeId| planted(Fault::UpdateTakesOver) && base == Some(n);
-        // A candidate that is a part of a node (fill or piece) does not count as a reader of the node.
+        // A fusion candidate that is a part of a node (fill or piece) does not count as a reader of the node.
         for r in m.reads.iter().filter(|r| r.node != m.node && !written(r.node)) {
             last[r.node] = position;
         }

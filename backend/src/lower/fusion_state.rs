@@ -12,11 +12,11 @@ use tapeloom_ir::analysis::interval::Interval;
 use tapeloom_ir::prim::Sign;
 use tapeloom_ir::{Dtype, OrderedMap};
 
-/// The state of fusion: loop trees under construction, and the candidates from which they are built.
+/// The state of fusion: loop trees under construction, and the fusion candidates from which they are built.
 pub(crate) struct FusionState<'a> {
     pub(crate) graph: &'a Graph,
     pub(crate) candidates: Vec<FusionCandidate>,
-    /// For each candidate, its index along each axis whose loop is open, outermost first.
+    /// For each fusion candidate, its index along each axis whose loop is open, outermost first.
     pub(crate) bound: Vec<Index>,
     pub(crate) accumulators: Vec<Option<Accumulator>>,
     pub(crate) last_reader: SecondaryMap<NodeId, usize>,
@@ -54,13 +54,13 @@ pub(crate) struct FusionState<'a> {
 /// item of the last part so far.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Placed {
-    /// The number of the block that contains the item. Blocks are counted in the order in which their candidates are
-    /// distributed.
+    /// The number of the block that contains the item. Blocks are counted in the order in which their fusion candidates
+    /// are distributed.
     pub(crate) block: u32,
     pub(crate) item: usize,
     /// The number of the node's fusion candidate.
     pub(crate) candidate: usize,
-    /// Whether the node is written in parts (the fill and the pieces of a view).
+    /// Whether the node is written in several steps: the fill of a view, then the elements from each operand.
     pub(crate) parts: bool,
 }
 

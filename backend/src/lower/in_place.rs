@@ -11,8 +11,8 @@ use crate::loop_ir::Arg;
 use tapeloom_ir::{Code, Problem};
 
 impl FusionState<'_> {
-    /// Emits the update of candidate `m`: in place if the base has no later reader and the update reads
-    /// nothing else of the base, and otherwise after a copy.
+    /// Emits the update of fusion candidate `m`: in place if the base has no later reader and the update reads nothing
+    /// else of the base, and otherwise after a copy.
     pub(crate) fn update(&mut self, m: usize) -> Result<(), Problem> {
         let id = self.candidates[m].node;
         let node = &self.graph.nodes[id];

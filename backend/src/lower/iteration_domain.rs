@@ -1,7 +1,7 @@
 //! Fusion candidates: the units that fusion places in loops, with their loop axes and reads.
 //!
-//! A candidate is a computed node, or one part of a node that is written in parts (a concatenation is
-//! written piece by piece). Its axes are those of its output and those that it folds, outermost first:
+//! A fusion candidate is a computed node, or one part of a node that is written in parts (a concatenation is written
+//! piece by piece). Its axes are those of its output and those that it folds, outermost first:
 //!
 //! ```text
 //! reduce_sum{axes=[0]} of f64[1000,8]   axes: fold 1000, out 8
@@ -41,20 +41,20 @@ impl Axis {
 pub(crate) enum CandidatePart {
     /// All elements.
     Whole,
-    /// The fill of a view, stored to all elements before the pieces are written over it.
+    /// The fill of a view, stored to all elements before the elements of its operands are written over it.
     Fill,
-    /// One piece of a view, by its number.
+    /// The elements of a view that come from one of its operands, by the number of the view's piece.
     Piece(usize),
 }
 
-/// For each axis of an array, the candidate's axis with the same index, if there is one.
+/// For each axis of an array, the axis of the node that reads it with the same loop index, if there is one.
 pub(crate) type CandidateAxes = SmallVec<[Option<usize>; 4]>;
 
-/// An array that a fusion candidate reads.
+/// An array that a computed node reads, with the loop index along each of its axes.
 #[derive(Clone, Debug)]
 pub(crate) struct Read {
     pub(crate) node: NodeId,
-    /// For each axis of the array, the candidate's axis whose loop index is the array's index.
+    /// For each axis of the array, the axis of the reading node whose loop index is also the index into the array.
     pub(crate) at: CandidateAxes,
 }
 

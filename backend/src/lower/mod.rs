@@ -26,9 +26,9 @@
 //!    operands that are copied so that few calls suffice. `region_operands` assigns memory to the operands and results
 //!    of calls, loops, branches and effects (`region_node`). `dynamic_tape` and `tape_cursors` lower the residuals of
 //!    loops whose trip count is known only at run time.
-//! 2. The candidates. `iteration_domain` states the loop axes of each computed node, `axis_order` their order, and
-//!    `access_maps` the reads. `view_boxes` splits copies that are written in parts. `war_order` moves reads before the
-//!    updates that overwrite their operands.
+//! 2. The fusion candidates. `iteration_domain` states the loop axes of each computed node, `axis_order` their order,
+//!    and `access_maps` the reads. `view_boxes` splits copies that are written in parts. `war_order` moves reads before
+//!    the updates that overwrite their operands.
 //! 3. `fusion` decides which nodes share a loop (`step_order`), and emits loop trees (`loop_tree`). `reduction`,
 //!    `scalarize` and `in_place` emit the loop bodies. `phase_order` delays nodes until a forward or reverse pass has
 //!    ended, `donation` decides whose memory is taken over, `scalar_scope` manages blocks and their scalars.

@@ -23,8 +23,8 @@ use tapeloom_ir::Phase;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::{Mark, Op};
 
-/// Returns the number of forward and reverse passes that must end before readers of an equation's results
-/// run, given that number for the equation's operands.
+/// The forward and reverse passes of nested derivatives run one after the other. Returns the number of passes that must
+/// have ended before an equation's results are read; `operands` is the corresponding number for its operands.
 pub(crate) fn passes_before_results(op: &Op, phase: Phase, operands: u8) -> u8 {
     match op.mark() {
         Some(Mark::AfterForward) => operands.saturating_add(1),
@@ -63,14 +63,14 @@ pub(crate) struct Passes {
 }
 
 impl Passes {
-    /// Returns the earliest time for a candidate that must run after `required_passes` passes.
+    /// Returns the earliest time for a fusion candidate that must run after `required_passes` passes.
     pub(crate) fn end(&self, required_passes: u8) -> u64 {
         let waiting = required_passes > 0 && !planted(Fault::PassesMixed);
         let others = self.last.iter().filter(|(pass, _)| waiting && **pass != required_passes);
         others.map(|(_, time)| time + 1).max().unwrap_or(0)
     }
 
-    /// Records that a candidate runs at `time`; it must run after `required_passes` passes.
+    /// Records that a fusion candidate runs at `time`; it must run after `required_passes` passes.
     pub(crate) fn placed(&mut self, required_passes: u8, time: u64) {
         let last = self.last.entry(required_passes).or_insert(time);
         *last = (*last).max(time);

@@ -19,9 +19,9 @@ const SCALARISED_STRAIGHT: usize = 20_000;
 const SCALARISED_IN_LOOP: usize = STRAIGHT;
 
 impl FusionState<'_> {
-    /// Unrolls the inner axes of candidates of at most `register_elements` elements that read elements of
-    /// each other at other indices. For example, a slice of three elements of a small vector is then three
-    /// scalars that are already defined.
+    /// Unrolls the inner axes of fusion candidates of at most `register_elements` elements that read elements of each
+    /// other at other indices. For example, a slice of three elements of a small vector is then three scalars that are
+    /// already defined.
     pub(crate) fn scalarise(&mut self, members: &[usize], depth: usize) {
         let small = |m: &FusionCandidate| m.rest(depth) <= self.graph.machine.register_elements;
         let mut inside: OrderedMap<NodeId, usize> = OrderedMap::default();
@@ -38,7 +38,8 @@ impl FusionState<'_> {
         }
         let crosses = |m: &usize| {
             let candidate = &self.candidates[*m];
-            // A view of several pieces reads its operand at a different index in each piece, so its reads cross.
+            // A view of several pieces, such as a concatenation, reads an operand at a different offset in each piece,
+            // so elements are read at other indices than their own.
             if candidate.part == CandidatePart::Whole && is_pieced(self.graph, candidate.node) {
                 return true;
             }
@@ -62,8 +63,8 @@ impl FusionState<'_> {
         }
     }
 
-    /// Unrolls nothing if all candidates visit arrays of one shape, element by element: their loops become one loop
-    /// over contiguous memory, so short rows cause no overhead.
+    /// Unrolls nothing if all fusion candidates visit arrays of one shape, element by element: their loops become one
+    /// loop over contiguous memory, so short rows cause no overhead.
     pub(crate) fn loop_over_whole_arrays(&mut self, item: &Item) {
         let [first, ..] = item.members.as_slice() else { return };
         let shape = self.graph.nodes[self.candidates[*first].node].ty.shape.clone();
@@ -71,8 +72,8 @@ impl FusionState<'_> {
             let candidate = &self.candidates[*m];
             let node = &self.graph.nodes[candidate.node];
             let elementwise = matches!(node.kind, NodeKind::Map(_) | NodeKind::Copy);
-            // The candidate's axes must be all axes of its array, in order, except the axes of extent 1, which no
-            // candidate has.
+            // The fusion candidate's axes must be all axes of its array, in order, except the axes of extent 1, which
+            // no fusion candidate has.
             let in_order = candidate.axes.iter().map(|a| match a.runs {
                 AxisRole::Out(o) if a.start == 0 && a.step == 1 => Some(o),
                 AxisRole::Out(_) | AxisRole::Fold(_) => None,
@@ -118,7 +119,7 @@ impl FusionState<'_> {
         all
     }
 
-    /// Returns the number of the unrolled output, in row-major order, to which an index of the candidate
+    /// Returns the number of the unrolled output, in row-major order, to which an index of the fusion candidate
     /// belongs.
     pub(crate) fn slot(&self, m: usize, index: &[Affine]) -> usize {
         let candidate = &self.candidates[m];
@@ -132,7 +133,7 @@ impl FusionState<'_> {
         slot
     }
 
-    /// Returns the output index, and (folded axis, index) for each folded axis, given the indices along the
+    /// Returns the output index, and (folded axis, index) for each folded axis, given the indices along the fusion
     /// candidate's axes.
     pub(crate) fn indices_of(
         &self,

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::{OrderedMap, OrderedSet};
 
-/// The maximal number of candidates in straight-line code outside of loops, so that machine code comes in
+/// The maximal number of fusion candidates in straight-line code outside of loops, so that machine code comes in
 /// portions.
 pub(crate) const STRAIGHT: usize = 2000;
 
@@ -27,7 +27,7 @@ pub(crate) enum Space {
     Straight,
     /// A loop of this extent.
     Loop(usize),
-    /// An update, region or library call, which shares the item with no other candidate.
+    /// An update, region or library call, which shares the item with no other fusion candidate.
     Alone,
 }
 
@@ -35,23 +35,23 @@ pub(crate) enum Space {
 pub(crate) struct Item {
     pub(crate) space: Space,
     pub(crate) members: Vec<usize>,
-    /// The number of candidates that fold along the loop.
+    /// The number of fusion candidates that fold along the loop.
     pub(crate) folds: usize,
-    /// The arrays of more than `cached_elements` elements that the candidates read or compute.
+    /// The arrays of more than `cached_elements` elements that the fusion candidates read or compute.
     pub(crate) large: OrderedSet<NodeId>,
 }
 
-/// The loop that a candidate prefers, and whether it prefers to run early.
+/// The loop that a fusion candidate prefers, and whether it prefers to run early.
 #[derive(Default)]
 pub(crate) struct Preference {
-    /// Whether the candidate folds along the loop. A loop takes at most [`FOLDS`] such candidates.
+    /// Whether the fusion candidate folds along the loop. A loop takes at most [`FOLDS`] such candidates.
     pub(crate) folds: bool,
-    /// Whether a new loop for the candidate is inserted before existing items, if possible.
+    /// Whether a new loop for the fusion candidate is inserted before existing items, if possible.
     pub(crate) early: bool,
-    /// The arrays of more than `cached_elements` elements that the candidate reads or computes: a loop that
+    /// The arrays of more than `cached_elements` elements that the fusion candidate reads or computes: a loop that
     /// accesses one of them is preferred.
     pub(crate) large: SmallVec<[NodeId; 4]>,
-    /// The latest item that computes one of the arrays in `large` that the candidate reads.
+    /// The latest item that computes one of the arrays in `large` that the fusion candidate reads.
     pub(crate) producer: Option<usize>,
 }
 
@@ -69,10 +69,10 @@ pub(crate) struct Timeline {
 const GAP: u64 = 1 << 32;
 
 impl Timeline {
-    /// Returns the item for a candidate that may run at time `earliest` or later, an existing or a new one. A
-    /// candidate that accesses arrays too large for the cache joins the last loop if that accesses one of
-    /// these arrays, or else the loop of its producer. Fusing two loops without a common large array gains
-    /// nothing, and needs the memory of both at once.
+    /// Returns the item for a fusion candidate that may run at time `earliest` or later, an existing or a new one. A
+    /// candidate that accesses arrays too large for the cache joins the last loop if that accesses one of these arrays,
+    /// or else the loop of its producer. Fusing two loops without a common large array gains nothing, and needs the
+    /// memory of both at once.
     pub(crate) fn place(
         &mut self,
         space: Space,

@@ -1,4 +1,5 @@
-//! Lowers views: an element of a view is an element of one of its pieces, or its fill.
+//! Lowers views (such as slices and concatenations): each piece of a view reads one operand, and an element that no
+//! piece contains is the fill value.
 //!
 //! Conditions that the ranges of loop indices decide are evaluated here. Other conditions become guards:
 //! a guarded load does not access memory if its guard is false.
@@ -12,7 +13,8 @@ use tapeloom_ir::analysis::interval::Interval;
 use tapeloom_ir::prim::{AxisMap, Piece};
 use tapeloom_ir::{Code, Literal, Problem};
 
-/// The index into a piece of a view, and the conditions under which the piece has an element there (none: always).
+/// The index at which an element of a view is read from one operand, and the conditions under which the element comes
+/// from this operand (none: always).
 type Inside = (Index, SmallVec<[Condition; 2]>);
 
 /// A condition that the ranges of loop indices do not decide.
@@ -25,7 +27,7 @@ pub(crate) enum Condition {
     Zero(Affine),
 }
 
-/// Returns the index of the operand that an axis map reads for an output index, before the division by the
+/// Returns the index along an operand's axis that a view reads for an output index, before the division by the axis
 /// map's divisor.
 pub(crate) fn affine_index(map: &AxisMap, index: &Index) -> Affine {
     let sum = |sum: Affine, (axis, factor): &(usize, i64)| sum.plus(&index[*axis], *factor);
@@ -33,7 +35,7 @@ pub(crate) fn affine_index(map: &AxisMap, index: &Index) -> Affine {
 }
 
 impl FusionState<'_> {
-    /// Returns the element of one piece of the view `source`, at an output index inside the piece.
+    /// Returns the element of the view `source` at an output index at which the view reads a given operand.
     pub(crate) fn piece(
         &mut self,
         source: Source,
@@ -87,11 +89,11 @@ impl FusionState<'_> {
         let rest = match (rest, fill) {
             (Some(value), _) => value,
             (None, Some(f)) => self.element(node.operands[f], &Index::new(), None)?,
-            // Without a fill, the pieces cover the whole view, so the last piece has all elements that the
-            // others do not have.
+            // A view without a fill value reads every element from one of its operands. So the last operand provides
+            // all elements that the others do not provide.
             (None, None) => match found.pop() {
                 Some((_, value)) => value,
-                // No piece has the element, so the guard of this read is never true, and any value will do.
+                // No operand provides the element, so the guard of this read is never true, and any value will do.
                 None => Arg::Literal(Literal::zero(node.ty.dtype)),
             },
         };
@@ -102,7 +104,8 @@ impl FusionState<'_> {
         Ok(value)
     }
 
-    /// Returns the index into a piece for an output index; `None` if the output index is certainly outside the piece.
+    /// Returns the index at which the operand of a view's piece is read for an output index; `None` if the output index
+    /// is certainly outside the piece.
     fn piece_index(&mut self, piece: &Piece, operand: &[usize], index: &Index) -> Option<Inside> {
         let mut at = Index::new();
         let mut conditions = SmallVec::new();

@@ -1,4 +1,4 @@
-//! Splits copies of views into boxes of the output, one for each piece.
+//! Splits the copy of a view (such as a concatenation) into boxes of the output, one for each operand that is read.
 //!
 //! ```text
 //! copy of concatenate{axis=0} x, y       x fills 0..n, y fills n..n+m: two loops without a choice
@@ -9,11 +9,11 @@ use super::graph::{Graph, Movement, Node, NodeId, NodeKind};
 use smallvec::SmallVec;
 use tapeloom_ir::prim::Piece;
 
-/// The box that a piece fills: extent, start and step along each axis of the output.
+/// The box of output elements that a view reads from one operand: extent, start and step along each axis of the output.
 pub(crate) type PieceBox = SmallVec<[(usize, i64, i64); 4]>;
 
-/// Returns the pieces of the view that a node copies, whether a fill is needed, and the boxes, if the copy is to be
-/// written in parts.
+/// Decides whether the copy of a view is written box by box. If so, returns the view's pieces (one per operand that is
+/// read), whether a fill is needed, and the box of each piece.
 pub(crate) fn copied_view(graph: &Graph, id: NodeId) -> Option<(&[Piece], bool, Vec<PieceBox>)> {
     let (view, pieces, fill) = copied(graph, id)?;
     if pieces.len() < 2 && fill.is_none() {
@@ -34,11 +34,12 @@ pub(crate) fn copied_view(graph: &Graph, id: NodeId) -> Option<(&[Piece], bool, 
     if shape.len() > 1 && small(shape[0]) && boxes.iter().all(batched) {
         return None;
     }
-    // If the pieces cover the whole output, no fill is needed.
+    // If the boxes cover the whole output, no fill is needed.
     Some((pieces, fill.is_some() && filled < shape.elements(), boxes))
 }
 
-/// Returns the output elements that a piece fills, as a box; `None` if they are no box.
+/// Returns the output elements that a piece of a view reads from its operand, as a box; `None` if they do not form a
+/// box.
 fn piece_box(piece: &Piece, operand: &[usize], shape: &[usize]) -> Option<PieceBox> {
     let mut found: PieceBox = shape.iter().map(|n| (*n, 0, 1)).collect();
     let mut used: SmallVec<[bool; 4]> = SmallVec::from_elem(false, shape.len());
@@ -46,7 +47,7 @@ fn piece_box(piece: &Piece, operand: &[usize], shape: &[usize]) -> Option<PieceB
         let extent = *extent as i64;
         let (axis, scale) = match map.terms[..] {
             [term] => term,
-            // If an axis of the operand depends on two axes of the output, the piece does not fill a box.
+            // If the index into the operand depends on two axes of the output, the elements do not form a box.
             [_, _, ..] => return None,
             [] => {
                 let inside = map.offset.rem_euclid(map.divisor) == 0
@@ -96,17 +97,19 @@ fn piece_box(piece: &Piece, operand: &[usize], shape: &[usize]) -> Option<PieceB
     Some(found)
 }
 
-/// Returns whether a node copies a view of several pieces, or with a fill.
+/// Returns whether a node copies a view that reads several operands or has a fill value.
 pub(crate) fn is_pieced(graph: &Graph, id: NodeId) -> bool {
     copied(graph, id).is_some_and(|(_, pieces, fill)| pieces.len() > 1 || fill.is_some())
 }
 
-/// Returns the number of pieces of the view that a node copies; 0 if it copies no view.
+/// Returns the number of pieces of the view that a node copies (each piece reads one operand); 0 if the node copies no
+/// view.
 pub(crate) fn joined_pieces(graph: &Graph, id: NodeId) -> usize {
     copied(graph, id).map_or(0, |(_, pieces, _)| pieces.len())
 }
 
-/// Returns the view that a node copies, its pieces and the operand that fills it.
+/// Returns the view that a node copies, its pieces (each reads one operand), and the operand whose value fills all
+/// other elements.
 fn copied(graph: &Graph, id: NodeId) -> Option<(&Node, &[Piece], Option<usize>)> {
     let NodeKind::Copy = graph.nodes[id].kind else { return None };
     let view = &graph.nodes[graph.nodes[id].operands[0].node()?];

@@ -23,8 +23,8 @@ use super::units::Donation;
 use cranelift_entity::SecondaryMap;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The limit of the search for candidates that depend on an update: for all updates together, the search follows at
-/// most this number of reads times the number of candidates.
+/// The limit of the search for fusion candidates that depend on an update: for all updates together, the search follows
+/// at most this number of reads times the number of candidates.
 const FOLLOWED: usize = 64;
 
 /// Returns the views of overwritten arrays that are copied first, as (node, operand number). A view is copied if it has
@@ -84,8 +84,8 @@ fn bases(graph: &Graph, id: NodeId) -> impl Iterator<Item = NodeId> {
     slots.filter_map(|slot| node.operands[slot].node())
 }
 
-/// Reorders the candidates so that an update comes after the readers of its base (the array whose memory the update
-/// overwrites). Readers that depend on the update stay after it. Otherwise the order is unchanged.
+/// Reorders the fusion candidates so that an update comes after the readers of its base (the array whose memory the
+/// update overwrites). Readers that depend on the update stay after it. Otherwise the order is unchanged.
 pub(crate) fn in_order(graph: &Graph, candidates: Vec<FusionCandidate>) -> Vec<FusionCandidate> {
     let waits = waits(graph, &candidates);
     let pass = phase_order::required_passes(graph);
@@ -104,8 +104,8 @@ pub(crate) fn in_order(graph: &Graph, candidates: Vec<FusionCandidate>) -> Vec<F
         waiting[update] += 1;
         waited[reader].push(update);
     }
-    // The candidates that are not yet in the new order, for each pass. `ready` holds the candidates among them whose
-    // predecessors are all in the new order.
+    // The fusion candidates that are not yet in the new order, for each pass. `ready` holds the candidates among them
+    // whose predecessors are all in the new order.
     let [mut rest, mut ready] = [const { BTreeMap::<u8, BTreeSet<usize>>::new() }; 2];
     for (m, pass) in pass.iter().enumerate() {
         rest.entry(*pass).or_default().insert(m);
@@ -113,15 +113,15 @@ pub(crate) fn in_order(graph: &Graph, candidates: Vec<FusionCandidate>) -> Vec<F
     }
     let mut candidates: Vec<Option<FusionCandidate>> = candidates.into_iter().map(Some).collect();
     let mut order = Vec::with_capacity(candidates.len());
-    // A candidate that must come after a (forward or reverse) pass follows the candidates of other passes that precede
-    // it.
+    // A fusion candidate that must come after a (forward or reverse) pass follows the candidates of other passes that
+    // precede it.
     let free = |rest: &BTreeMap<u8, BTreeSet<usize>>, (m, pass): (usize, u8)| {
         let mut others = rest.iter().filter(|(other, _)| **other != pass);
         pass == 0 || others.all(|(_, all)| all.first().is_none_or(|other| m < *other))
     };
-    // Updates may have to follow each other in a cycle. Apart from updates, which follow readers, a candidate follows
-    // only earlier candidates. So the first of the remaining candidates is an update: it runs before a reader of its
-    // base, and copies.
+    // Updates may have to follow each other in a cycle. Apart from updates, which follow readers, a fusion candidate
+    // follows only earlier candidates. So the first of the remaining candidates is an update: it runs before a reader
+    // of its base, and copies.
     while let Some((m, own)) =
         first(&ready).filter(|m| free(&rest, *m)).min().or_else(|| first(&rest).min())
     {
@@ -139,13 +139,13 @@ pub(crate) fn in_order(graph: &Graph, candidates: Vec<FusionCandidate>) -> Vec<F
     order
 }
 
-/// Returns the first candidate of each pass, as (candidate, pass).
+/// Returns the first fusion candidate of each pass, as (candidate, pass).
 fn first(of: &BTreeMap<u8, BTreeSet<usize>>) -> impl Iterator<Item = (usize, u8)> {
     of.iter().filter_map(|(pass, all)| Some((*all.first()?, *pass)))
 }
 
-/// Returns, for every candidate, the earlier candidates that it must follow: producers of its reads, and for
-/// an ordered effect the effect before.
+/// Returns, for every fusion candidate, the earlier candidates that it must follow: producers of its reads, and for an
+/// ordered effect the effect before.
 fn waits(graph: &Graph, candidates: &[FusionCandidate]) -> Vec<Vec<usize>> {
     let mut made: SecondaryMap<NodeId, Vec<usize>> = SecondaryMap::new();
     let mut effect = None;
@@ -196,10 +196,10 @@ fn late(
     let mut followed = candidates.len().saturating_mul(FOLLOWED);
     for (update, readers) in readers.iter().enumerate() {
         let Some(last) = readers.last() else { continue };
-        // Per candidate, from the update on: whether it runs after the update in any case. This holds if the candidate
-        // reads results of the update, or is the ordered effect after it, or if the candidate's pass begins after the
-        // pass of the update has ended. It also holds if one of these is true of another candidate for which it holds,
-        // in place of the update.
+        // Per fusion candidate, from the update on: whether it runs after the update in any case. This holds if the
+        // candidate reads results of the update, or is the ordered effect after it, or if the candidate's pass begins
+        // after the pass of the update has ended. It also holds if one of these is true of another candidate for which
+        // it holds, in place of the update.
         let mut after: Vec<bool> = vec![true];
         let mut passes = BTreeSet::from([pass[update]]);
         for (waits, own) in waits.iter().zip(pass).take(*last + 1).skip(update + 1) {

@@ -11,10 +11,10 @@ use super::number::{Coefficients, Constant, Format, Number, quotient, series, tw
 use super::series::over_factorials;
 use super::vector_math::Parted;
 
-/// The high piece of ln 2, with few bits, so that its products with `k` are exact.
+/// The high part of ln 2, a float with few bits, so that its products with `k` are exact.
 pub(super) const LN2_HIGH: Constant =
     Constant(f64::from_bits(0x3fe6_2e42_fee0_0000), f32::from_bits(0x3f31_7200));
-/// The low piece of ln 2: the rest after [`LN2_HIGH`].
+/// The low part of ln 2: the difference of ln 2 and [`LN2_HIGH`], rounded.
 pub(super) const LN2_LOW: Constant =
     Constant(f64::from_bits(0x3dea_39ef_3579_3c76), 1.428_606_8e-6);
 /// The constant 1 / ln 2.
@@ -65,8 +65,8 @@ pub(super) fn reduce<N: Number>(x: N) -> Reduced<N> {
     let round = N::of(N::Float::ROUND);
     let k = x.fma(N::constant(LOG2_E), round);
     let whole = k - round;
-    // The product of `whole` with the high piece of ln 2 is exact, since that piece has few bits; the product
-    // with the low piece is rounded.
+    // The product of `whole` with the high part of ln 2 is exact, since that part has few bits; the product with the
+    // low part is rounded.
     let high = whole.fma(-N::constant(LN2_HIGH), x);
     let low = whole * N::constant(LN2_LOW);
     let r = high - low;
@@ -278,7 +278,7 @@ impl Parted for Logistic {
     }
 }
 
-/// Returns the logistic sigmoid `1 / (1 + e⁻ˣ)`, within 1 ulp on both sides.
+/// Returns the logistic sigmoid `1 / (1 + e⁻ˣ)`, with an error of at most 1 ulp for negative and for positive x.
 ///
 /// Domain: all reals. `logistic(-∞) = 0`, `logistic(0) = 1/2`,
 /// `logistic(+∞) = 1`, NaN for NaN; underflows gradually below -708.

@@ -19,7 +19,7 @@ macro_rules! faults {
         }
 
         impl Fault {
-            /// All faults, in the order of the table.
+            /// All planted faults, in the order in which they are declared.
             pub const ALL: &[Fault] = &[$(Fault::$variant,)*];
 
             /// Returns the fault's name in the environment variable `TAPELOOM_FAULT`.

@@ -27,7 +27,7 @@ const COSH: Coefficients =
 /// The |x| above which tanh rounds to ±1.
 const TANH_IS_ONE: Constant = Constant(22.0, 10.0);
 
-/// The parts from which sinh and cosh of `x = k ln 2 + r` are computed.
+/// The terms from which sinh and cosh of `x = k ln 2 + r` are summed.
 struct Parts<N> {
     /// The number `S = (2ᵏ - 2⁻ᵏ)/2`, rounded, and its rounding error.
     s: [N; 2],
@@ -39,7 +39,7 @@ struct Parts<N> {
     cosh: N,
 }
 
-/// Computes the parts for `x ≥ 0`, so that 2ᵏ ≥ 2⁻ᵏ.
+/// Computes the terms from which sinh and cosh of `x = k ln 2 + r` are summed. Requires `x ≥ 0`, so that 2ᵏ ≥ 2⁻ᵏ.
 #[inline(always)]
 fn parts<N: Number>(x: N) -> Parts<N> {
     let (half, round) = (N::of(N::Float::HALF), N::of(N::Float::ROUND));

@@ -66,7 +66,8 @@ pub fn zeta(n: u32, s: f64, q: f64) -> f64 {
     (sum + times(&power(order, s, at), &tail(order, s, at))[order]) * factorial(n)
 }
 
-/// Above this q, all terms of the formula but the first are below the rounding error.
+/// Above this parameter q of the Hurwitz zeta function, all terms of the Euler–Maclaurin formula but the first are
+/// below the rounding error.
 const HUGE: f64 = 1e20;
 
 /// Returns the Taylor polynomial of `a / (s - 1)` in s, up to the power `order`.
@@ -96,8 +97,8 @@ fn power(order: usize, s: f64, a: f64) -> Jet {
     jet
 }
 
-/// Returns the factor of `a⁻ˢ` in the Euler–Maclaurin formula (all terms after the sum), as a Taylor polynomial
-/// in s.
+/// In the Euler–Maclaurin formula of the Hurwitz zeta function, all terms after the finite sum have the factor `a⁻ˢ`.
+/// Returns these terms divided by `a⁻ˢ`, as a Taylor polynomial in s.
 fn tail(order: usize, s: f64, a: f64) -> Jet {
     let mut sum = poles(order, s, a);
     sum[0] += 0.5;

@@ -249,7 +249,7 @@ fn sweep<T: Real>(
     iteration: usize,
 ) {
     let [first, second, imaginary] = shifts(h, start, end, iteration);
-    // The sweep may begin below two consecutive small subdiagonal entries instead of at `start`.
+    // The QR sweep may begin below two consecutive small subdiagonal entries instead of at `start`.
     let mut vector = [T::zero(); 3];
     let mut begin = end - 2;
     while begin > start {

@@ -9,7 +9,7 @@ use faer::dyn_stack::{MemStack, StackReq};
 
 use crate::real::Failed;
 
-/// The alignment of every piece in bytes: a cache line.
+/// The alignment in bytes of every array that is taken from a scratch buffer: a cache line.
 const ALIGNMENT: usize = 64;
 
 /// The rest of a scratch buffer, from which no array has been taken yet.
@@ -38,39 +38,39 @@ impl<'a> Scratch<'a> {
     #[allow(unsafe_code)]
     pub(crate) fn stack(self) -> &'a mut MemStack {
         let bytes: *mut [u8] = self.rest;
-        // SAFETY: the pointer comes from a unique reference of the same lifetime, and the two types have the
-        // same layout. A later reader of these bytes requires them to be initialised: faer stores numbers and
-        // indices without padding on the stack, and does not deinitialise other bytes.
+        // SAFETY: `bytes` comes from a unique reference of the same lifetime, and `u8` and `MaybeUninit<u8>` have the
+        // same layout. All bytes stay initialised, which later borrowers of the buffer as `[u8]` require: faer stores
+        // only numbers and indices without padding on the stack, and does not deinitialise other bytes.
         let bytes = unsafe { &mut *(bytes as *mut [MaybeUninit<u8>]) };
         MemStack::new(bytes)
     }
 }
 
-/// The required size of a scratch buffer, computed by listing its pieces in the order of the calls on
-/// [`Scratch`].
+/// The required size of a scratch buffer, computed by listing the arrays that a routine takes from it, in the order of
+/// the calls on [`Scratch`].
 #[derive(Clone, Copy)]
 pub(crate) struct ScratchSize {
     bytes: Option<usize>,
 }
 
 impl ScratchSize {
-    /// Returns the size for an empty list of pieces: 0 bytes.
+    /// Returns the size of a scratch buffer from which no array is taken: 0 bytes.
     pub(crate) fn new() -> Self {
         ScratchSize { bytes: Some(0) }
     }
 
-    /// Appends an array of `length` numbers of type `T` to the list of pieces.
+    /// Adds the bytes of an array of `length` numbers of type `T`, taken after those that are already listed.
     pub(crate) fn array<T>(self, length: usize) -> Self {
         self.more(length.checked_mul(size_of::<T>()))
     }
 
-    /// Appends a stack, of the size that one of faer's functions requests, to the list of pieces.
+    /// Adds the bytes of a stack, of the size that one of faer's functions requests.
     pub(crate) fn stack(self, request: StackReq) -> Self {
         let fits = request.layout().is_ok();
         self.more(fits.then(|| request.unaligned_bytes_required()))
     }
 
-    /// Appends the pieces of `other` to the list of pieces.
+    /// Adds the arrays that are listed in `other`.
     pub(crate) fn and(self, other: ScratchSize) -> Self {
         self.more(other.bytes)
     }
@@ -83,7 +83,7 @@ impl ScratchSize {
         ScratchSize { bytes: sum() }
     }
 
-    /// Returns the number of bytes of all pieces, sufficient for any alignment of the buffer; `None` if it
+    /// Returns the number of bytes of all listed arrays, sufficient for any alignment of the buffer; `None` if it
     /// exceeds `isize::MAX`.
     pub(crate) fn bytes(self) -> Option<usize> {
         match self.bytes? {

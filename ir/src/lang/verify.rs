@@ -21,7 +21,8 @@ pub struct VerifyError {
     pub function: String,
     /// The index of the equation that breaks an invariant; `None` for the signature or the results.
     pub equation: Option<usize>,
-    /// The text of that equation; empty for the signature or the results.
+    /// The equation that breaks an invariant, printed as text. Empty if the signature or the results break the
+    /// invariant.
     pub text: String,
     /// The invariant that is broken, as a problem.
     pub problem: Problem,

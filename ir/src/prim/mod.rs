@@ -1,11 +1,11 @@
 //! Primitives: the operations of equations, with all their rules.
 //!
-//! **One primitive, one place.** A scalar function is a row of the table in [`scalar`]; every other primitive
-//! is one file with a struct (its attributes) and one `impl` of its rules. There are two kinds. An *array
-//! primitive* has one array as output and no region: it implements [`ArrayPrimitive`], which requires one type,
-//! one tensor and one tangent, and nothing about regions. One that only moves elements implements [`Movement`],
-//! which requires even less. A *region primitive* runs other functions and implements every method of
-//! [`Primitive`]. No trait has default methods, so a forgotten rule does not compile.
+//! **One primitive, one place.** A scalar function is a row of the table of functions in [`scalar`]; every other
+//! primitive is one file with a struct (its attributes) and one `impl` of its rules. There are two kinds. An *array
+//! primitive* has one array as output and no region: it implements [`ArrayPrimitive`], which requires one type, one
+//! tensor and one tangent, and nothing about regions. One that only moves elements implements [`Movement`], which
+//! requires even less. A *region primitive* runs other functions and implements every method of [`Primitive`]. No trait
+//! has default methods, so a forgotten rule does not compile.
 //!
 //! The `primitives!` list below defines the closed enum [`Op`]. Adding a primitive takes one file (or row) and
 //! one line in the list; the printer, parser, verifier, interpreter, both AD modes, batching, code generation,

@@ -20,8 +20,8 @@ enum Padding {
     Explicit(Vec<(i64, i64)>),
 }
 
-/// The strides, dilations and padding of windows, with one number per axis. An empty list means 1 for every axis, and a
-/// list of one number applies to every axis.
+/// The strides, dilations and padding of windows along each axis. An empty list of strides or dilations means 1 for
+/// every axis. A list of one element applies to every axis.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Steps {
     pub(super) strides: Vec<usize>,

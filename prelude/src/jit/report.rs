@@ -29,7 +29,7 @@ pub struct CallReport {
     pub results: usize,
     /// The bytes of workspace, as [`explain`](super::Jit::explain) reports it before the call.
     pub workspace: usize,
-    /// The peak bytes of residuals that the iterations of these loops saved for the reverse pass.
+    /// The peak bytes of residuals that loops with a run-time trip count saved for the reverse pass.
     pub records: usize,
 }
 

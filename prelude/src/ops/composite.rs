@@ -18,7 +18,8 @@ pub(crate) fn of_floats<const N: usize>(
     of("floats", Dtype::F64, Dtype::is_float, name, operands, at, body)
 }
 
-/// Does the same as [`of_floats`] for operands that are integers of one dtype.
+/// Checks that the operands are integers of one dtype, broadcasts all of them except literals to one shape, and
+/// evaluates the formula `body` with them.
 pub(crate) fn of_integers<const N: usize>(
     name: &'static str,
     operands: [Var; N],
@@ -28,7 +29,8 @@ pub(crate) fn of_integers<const N: usize>(
     of("integers", Dtype::I64, Dtype::is_integer, name, operands, at, body)
 }
 
-/// Does the same as [`of_floats`] for operands that are numbers of one dtype, that is, not bools.
+/// Checks that the operands are numbers (not bools) of one dtype, broadcasts all of them except literals to one shape,
+/// and evaluates the formula `body` with them.
 pub(super) fn of_numbers<const N: usize>(
     name: &'static str,
     operands: [Var; N],

@@ -116,9 +116,9 @@ thread_local! {
     static BUDGET: RefCell<Option<Policy>> = const { RefCell::new(None) };
 }
 
-/// Traces the closure of a checkpoint. Gradients inside it get a third of its bytes as their budget: while such a
-/// gradient is differentiated, the carries of its loops are live together with those of the derivative's loops, each of
-/// which also has a tangent.
+/// Traces the closure of a checkpoint. A gradient that the closure computes gets a third of the checkpoint's bytes as
+/// its budget. When this gradient is differentiated in turn, three sets of carries are live at once: those of the
+/// gradient's loops, those of the derivative's loops, and the tangents of the latter.
 fn in_budget<T>(policy: &Policy, trace: impl FnOnce() -> T) -> T {
     /// Restores the previous policy, even if the closure panics.
     struct Restore(Option<Policy>);

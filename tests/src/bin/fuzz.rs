@@ -20,12 +20,12 @@ use tapeloom_tests::program_generator::Recipe;
 use tapeloom_tests::random_loops::{self, Program};
 use tapeloom_tests::{Case, Failure};
 
-/// A family of random programs, with the laws that are checked on it.
+/// A family of random programs, with the properties that are checked on each program.
 #[derive(Clone, Copy)]
 struct Family {
     /// The command line flag that gives the number of programs.
     flag: &'static str,
-    /// Returns a report if the program of this seed breaks a law.
+    /// Returns a report if the program of this seed violates a property.
     failure: fn(u64) -> Option<String>,
     /// Returns the program of this seed as text.
     show: fn(u64) -> String,
@@ -154,7 +154,8 @@ fn recipe(seed: u64) -> String {
     format!("{:?}", program.map(|case| tapeloom_ir::print_functions(&m, &[case.f])))
 }
 
-/// Checks the values of a program, and one further law, which the sum of the seeds of the program's genes selects.
+/// Checks the values of a random program and one further property, such as its derivatives or its batches. The further
+/// property is selected by the sum of the seeds in the program's description.
 fn everything(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure> {
     let start = Instant::now();
     let turns: [Law; 8] = [

@@ -1,4 +1,4 @@
-//! Reproduces the study of streamed tapes: measures every claim on the simulated accelerator.
+//! Reproduces the TapeFlow paper on streamed tapes: measures every claim on the simulated accelerator.
 //!
 //! ```text
 //! cargo run --release -p tapeloom-tests --bin tapeflow               a table

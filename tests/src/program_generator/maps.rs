@@ -43,8 +43,8 @@ impl Generator<'_, '_> {
                 self.push(Scalar::Not, &[x.atom], x.bound);
             }
             4 => {
-                // The choice uses a bit of the gene instead of a random draw, so that all other draws of a seed stay
-                // as they were.
+                // The choice uses a bit of the step's description instead of a random draw, so that all later draws of
+                // a seed give the same numbers as without this choice.
                 match gene.operands[1] % 2 {
                     0 => self.push(StopGradient, &[x.atom], x.bound),
                     _ => self.push(Dropped, &[x.atom], x.bound),

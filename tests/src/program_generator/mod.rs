@@ -38,7 +38,7 @@ impl Recipe {
     /// Builds the program in `module` and returns it with arguments.
     ///
     /// # Errors
-    /// None: every recipe is a valid program.
+    /// None: every description describes a valid program.
     pub fn program(&self, module: &mut Module) -> Result<Case, Problem> {
         let mut callees = Vec::new();
         for (i, genes) in self.callees.iter().enumerate() {
@@ -171,11 +171,11 @@ struct Generator<'g, 'm> {
     most: usize,
 }
 
-/// A function that emits the equations of a gene. Each kind of gene has one; the function of the first kind emits
-/// nothing.
+/// A function that emits the equations of one step of a random program. Each kind of step has one such function; the
+/// function of the first kind emits nothing.
 type Step = fn(&mut Generator<'_, '_>, Gene);
 
-/// The kinds of genes. A kind listed twice is drawn twice as often.
+/// The kinds of steps of random programs. A kind that is listed twice is drawn twice as often.
 const KINDS: &[Step] = &[
     |_, _| {},
     |g, e| g.unary(e),

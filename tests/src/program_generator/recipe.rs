@@ -1,4 +1,4 @@
-//! Random programs as data (recipes), and their shrinking.
+//! Random programs described as data, and the shrinking of programs that fail a test.
 
 use super::KINDS;
 use crate::Rng;
@@ -33,7 +33,7 @@ pub struct Recipe {
     pub results: Vec<u8>,
 }
 
-/// The largest number of genes in the body of a program, and in the body of a callee.
+/// The largest number of steps in the body of a random program, and in the body of a function that it calls.
 const LENGTH: [usize; 2] = [14, 5];
 /// Extents of arrays: small ones, ones around the number of vector lanes, and ones of many vectors.
 const SMALL: [usize; 6] = [1, 2, 3, 4, 5, 2];
@@ -56,7 +56,7 @@ const DTYPES: [Dtype; 12] = [
 ];
 
 impl Recipe {
-    /// Draws the recipe of a seed.
+    /// Draws the description of a random program from a seed.
     pub fn draw(seed: u64) -> Recipe {
         let mut rng = Rng::new(seed);
         // Mix the bits of the seed, so that neighbouring seeds give unrelated sequences.
@@ -140,7 +140,8 @@ impl Recipe {
         ArrayType::new(DTYPES[usize::from(dtype) % DTYPES.len()], Shape::from(shape))
     }
 
-    /// Returns simpler recipes, each with one part left out, larger parts first, to shrink a failure.
+    /// Returns simpler versions of this program, each with some steps left out, to shrink a failing program. Versions
+    /// that leave out more steps come first.
     pub fn smaller(&self) -> Vec<Recipe> {
         let mut all = Vec::new();
         let n = self.genes.len();

@@ -1,15 +1,16 @@
 //! Gravity: the energy of all pairs of bodies.
 //!
-//! The mutated form is the product u of c = -1 / (x[i,j] - x[j,i] + 0.001) over all pairs of a matrix x, or over
-//! pairs with j > i; so du/dr = u c for r = x[i,j] - x[j,i]. The textbook form is the potential of bodies in space.
+//! The textbook form is the potential energy of bodies in space. The form that the TapeFlow study changed (the mutated
+//! form) is a product u instead of a sum, over all pairs (i, j) of a matrix x, or over pairs with j > i. The factor of
+//! a pair is c = -1 / (r + 0.001) with r = x[i,j] - x[j,i], so du/dr = u c.
 //!
 //! Size: the number of bodies.
 
 use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, iterations, noise};
 use tapeloom::prelude::*;
 
-/// The mutated form over pairs with j > i: each row is shorter by one than the row before, so the inner loop has a
-/// run-time trip count.
+/// The form that the TapeFlow study changed, over pairs (i, j) with j > i. Each row is shorter by one than the row
+/// before, so the inner loop has a run-time trip count.
 pub(super) const TRIANGULAR: Kernel = Kernel {
     name: "gravity",
     form: Form::Mutated,
@@ -20,12 +21,12 @@ pub(super) const TRIANGULAR: Kernel = Kernel {
     by_hand: |size, inputs| product(size[0], inputs, |i| i + 1),
 };
 
-/// The mutated form as the study's tables measure it: the chain of products has a division for each pair, a latency of
-/// 31.6 ticks.
+/// The form that the TapeFlow study changed, with the dependence chain that the study's tables count: it has a division
+/// for each pair, a latency of 31.6 ticks.
 pub(super) const MEASURED: Kernel =
     Kernel { form: Form::Measured, program: |_, x, _| quotients(x[0]), ..TRIANGULAR };
 
-/// The mutated form over all pairs (i, j).
+/// The form that the TapeFlow study changed, over all pairs (i, j).
 pub(super) const SQUARE: Kernel = Kernel {
     name: "gravity square",
     form: Form::Mutated,
@@ -37,7 +38,7 @@ pub(super) const SQUARE: Kernel = Kernel {
     by_hand: |size, inputs| product(size[0], inputs, |_| 0),
 };
 
-/// The kernel as textbooks define it, without the study's changes to the function: the energy of bodies in space.
+/// The kernel as textbooks define it, without the changes of the TapeFlow study: the energy of bodies in space.
 pub(super) const BODIES: Kernel = Kernel {
     name: "gravity",
     form: Form::Textbook,
@@ -97,7 +98,8 @@ fn matrix(n: usize, rho: f64) -> Inputs {
     }
 }
 
-/// Computes the value and gradient of the mutated form by hand; the tape is u alone, since du/dr = u c.
+/// Computes, by hand, the product u of the factors c = -1 / (r + 0.001) over pairs with r = x[i,j] - x[j,i], and its
+/// gradient. The tape is u alone, since du/dr = u c.
 fn product(n: usize, inputs: &Inputs, first: fn(usize) -> usize) -> ByHand {
     let x = &inputs.variables[0].numbers;
     let c = |i: usize, j: usize| -1.0 / (x[i * n + j] - x[j * n + i] + 0.001);

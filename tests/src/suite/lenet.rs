@@ -1,10 +1,11 @@
 //! LeNet-5: a network for digits.
 //!
-//! In the mutated form, convolutions are products of matrices, and the memory of each filter overlaps that of the next.
-//! Sums over windows are computed once per element, so that the last windows read memory behind the layer. There are no
-//! activations. All outputs of layers lie in one array, and all weights in another. The result depends on the first
-//! filter of the first layer only. The textbook form is the loss of the network of LeCun et al. (1998) over a batch of
-//! images, with hyperbolic tangents; every filter of its second layer reads all maps of the first.
+//! In the version that the TapeFlow study changed (the mutated form), convolutions are products of matrices, and the
+//! memory of each filter overlaps that of the next. Sums over windows are computed once per element, so that the last
+//! windows read memory behind the layer. There are no activations. All outputs of layers lie in one array, and all
+//! weights in another. The result depends on the first filter of the first layer only. The textbook form is the loss of
+//! the network of LeCun et al. (1998) over a batch of images, with hyperbolic tangents; every filter of its second
+//! layer reads all maps of the first.
 //!
 //! Size: the edge of the image; for the textbook form, the number of images.
 
@@ -12,7 +13,7 @@ use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, iterations, noise, unit}
 use tapeloom::conv::Conv;
 use tapeloom::prelude::*;
 
-/// The kernel with the study's changes to the function (the mutated form): products of matrices, written with loops.
+/// The kernel as the TapeFlow study changed it (the mutated form): products of matrices, written with loops.
 pub(super) const PRODUCTS: Kernel = Kernel {
     name: "lenet",
     form: Form::Mutated,
@@ -26,8 +27,8 @@ pub(super) const PRODUCTS: Kernel = Kernel {
     by_hand: products_by_hand,
 };
 
-/// The kernel as textbooks define it, without the study's changes to the function: the loss of the network, written
-/// with arrays.
+/// The kernel as textbooks define it, without the changes of the TapeFlow study: the loss of the network, written with
+/// arrays.
 pub(super) const NETWORK: Kernel = Kernel {
     name: "lenet",
     form: Form::Textbook,
@@ -161,8 +162,8 @@ fn products(widths: Widths, weights: Var, image: Var) -> Var {
     memory.slice_axis(0, places[6]..places[7]).get()
 }
 
-/// Computes value and gradient of the mutated form by hand. Of the first layer only the filter that affects the result
-/// is computed; the tape is the operands of the products.
+/// Computes, by hand, value and gradient of the TapeFlow study's version of the kernel. Of the first layer only the
+/// filter that affects the result is computed; the tape is the operands of the products.
 fn products_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     let widths = Widths::of(size[0]);
     let filters = widths.filters();

@@ -1,7 +1,8 @@
 //! The logarithm of a sum of exponentials.
 //!
-//! The mutated form is the logarithm of their product, log ∏ exp(x_i - x_0) + x_0. Its derivatives are 1, and 2 - n
-//! for the first. In the textbook form, the derivatives are exp(x_i - result).
+//! The TapeFlow study changed the sum to a product (the mutated form): log ∏ exp(x_i - x_0) + x_0 over n numbers. Its
+//! derivative is 2 - n with respect to x_0, and 1 with respect to all others. In the textbook form, the derivatives are
+//! exp(x_i - result).
 //!
 //! Size: the number of terms.
 
@@ -10,7 +11,7 @@ use tapeloom::prelude::*;
 
 const SIZES: Sizes = Sizes { test: &[12], study: &[10_000], large: &[1 << 24] };
 
-/// The kernel with the study's changes to the function (the mutated form): the logarithm of a product.
+/// The kernel as the TapeFlow study changed it (the mutated form): the logarithm of a product.
 pub(super) const PRODUCT: Kernel = Kernel {
     name: "logsum",
     form: Form::Mutated,
@@ -20,7 +21,7 @@ pub(super) const PRODUCT: Kernel = Kernel {
     by_hand: product_by_hand,
 };
 
-/// The kernel as textbooks define it, without the study's changes to the function: the logarithm of a sum.
+/// The kernel as textbooks define it, without the changes of the TapeFlow study: the logarithm of a sum.
 pub(super) const SUM: Kernel = Kernel {
     name: "logsum",
     form: Form::Textbook,
@@ -47,8 +48,8 @@ fn inputs(size: &[usize]) -> Inputs {
     Inputs { variables: vec![Array::of(size, x)], data: vec![], seed: Array::full(&[], 1.0) }
 }
 
-/// Computes value and gradient of the mutated form by hand. The tape is the product: divided by one factor it is the
-/// product of all other factors.
+/// Computes, by hand, value and gradient of the logarithm of a product of exponentials. The tape is the product alone:
+/// divided by one factor, it is the product of all other factors.
 fn product_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     let (n, x, seed) = (size[0], &inputs.variables[0].numbers, inputs.seed.numbers[0]);
     let first = x[0];

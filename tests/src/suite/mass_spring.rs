@@ -1,16 +1,16 @@
 //! A creature of masses and springs, moved by a network.
 //!
-//! The mutated form is one time step, with strides and square roots of the wrong operands, and all inputs are
-//! differentiated. The textbook form is mass_spring of DiffTaichi (Hu et al., 2020): a lattice in the plane, connected
-//! along edges and diagonals, above a floor. The result is the distance that the first mass covers within a number of
-//! time steps.
+//! The form that the TapeFlow study changed (the mutated form) is one time step, with strides and square roots of the
+//! wrong operands; all inputs are differentiated. The textbook form is mass_spring of DiffTaichi (Hu et al., 2020): a
+//! lattice in the plane, connected along edges and diagonals, above a floor. The result is the distance that the first
+//! mass covers within a number of time steps.
 //!
 //! Size: masses, springs, hidden units; for the textbook form, columns and rows of masses, steps, hidden units.
 
 use super::{Array, ByHand, Form, Inputs, Kernel, Sizes, iterations, noise, unit};
 use tapeloom::prelude::*;
 
-/// The kernel with the study's changes to the function (the mutated form): one time step.
+/// The kernel as the TapeFlow study changed it (the mutated form): one time step.
 pub(super) const STEP: Kernel = Kernel {
     name: "mass spring",
     form: Form::Mutated,
@@ -38,7 +38,7 @@ pub(super) const STEP: Kernel = Kernel {
     by_hand: step_by_hand,
 };
 
-/// The kernel as textbooks define it, without the study's changes to the function: several time steps.
+/// The kernel as textbooks define it, without the changes of the TapeFlow study: several time steps.
 pub(super) const WALK: Kernel = Kernel {
     name: "mass spring",
     form: Form::Textbook,
@@ -61,15 +61,16 @@ pub(super) const WALK: Kernel = Kernel {
     by_hand: walk_by_hand,
 };
 
-/// The number of weights of sine waves. All but the first are multiplied by zero, because the study's `1 / (j + 1)`
-/// divides integers.
+/// The number of weights of sine waves. All but the first are multiplied by zero, because `1 / (j + 1)` in the C
+/// program of the TapeFlow study divides integers.
 const WAVES: usize = 16;
 
 fn wave(j: usize) -> f64 {
     ((1 / (j + 1)) as f64).sin()
 }
 
-/// Returns the number of positions that the mutated form reads: one per mass, and one behind them.
+/// Returns the number of positions that the TapeFlow study's version of the kernel reads: one per mass, and one behind
+/// them.
 fn reach(size: &[usize]) -> usize {
     (size[0] + 1).max(2 * size[1])
 }
@@ -109,8 +110,8 @@ fn step(size: &[usize], variables: &[Var]) -> Var {
     force.get()
 }
 
-/// Computes value and gradient of the mutated form by hand; the tape is the hidden units and the actuation of each
-/// spring.
+/// Computes, by hand, value and gradient of one time step as the TapeFlow study changed it. The tape is the hidden
+/// units of the network and the actuation of each spring.
 fn step_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     let [masses, springs, hidden] = [size[0], size[1], size[2]];
     let [x, v, w1, b1, w2, b2, length, reach] =

@@ -1,7 +1,8 @@
 //! A matrix times a vector, reduced to a scalar.
 //!
-//! In the mutated form, the scalar is the product of twice each element, and only the vector is differentiated. In
-//! the textbook form, the scalar is the sum of the elements, and the matrix is differentiated too.
+//! In the version that the TapeFlow study changed (the mutated form), the scalar is the product of twice each element,
+//! and only the vector is differentiated. In the textbook form, the scalar is the sum of the elements, and the matrix
+//! is differentiated too.
 //!
 //! Size: the number of rows and of columns.
 
@@ -10,7 +11,7 @@ use tapeloom::prelude::*;
 
 const SIZES: Sizes = Sizes { test: &[5, 6], study: &[400, 400], large: &[8192, 8192] };
 
-/// The kernel with the study's changes to the function (the mutated form): a product of the elements of a vector.
+/// The kernel as the TapeFlow study changed it (the mutated form): a product of the elements of a vector.
 pub(super) const PRODUCT: Kernel = Kernel {
     name: "matdescent",
     form: Form::Mutated,
@@ -23,7 +24,7 @@ pub(super) const PRODUCT: Kernel = Kernel {
     by_hand: product_by_hand,
 };
 
-/// The kernel as textbooks define it, without the study's changes to the function: a sum of the elements of a vector.
+/// The kernel as textbooks define it, without the changes of the TapeFlow study: a sum of the elements of a vector.
 pub(super) const SUM: Kernel = Kernel {
     name: "matdescent",
     form: Form::Textbook,
@@ -56,8 +57,8 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// Computes value and gradient of the mutated form by hand; the tape is the elements and the partial product before
-/// each.
+/// Computes, by hand, value and gradient of the product of twice each element of a matrix-vector product. The tape is
+/// the elements and the partial product before each.
 fn product_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     let (matrix, v) = (&inputs.data[0].numbers, &inputs.variables[0].numbers);
     let (mut s, mut tape) = (1.0, Vec::with_capacity(size[0]));

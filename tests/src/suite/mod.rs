@@ -34,7 +34,7 @@ pub use kept::Kept;
 use std::fmt;
 use tapeloom::prelude::*;
 
-/// The nine kernels; the mutated form of each precedes the textbook one.
+/// The nine kernels, each in two forms: first as the TapeFlow study changed it (mutated), then as textbooks define it.
 pub const KERNELS: &[Kernel] = &[
     gravity::TRIANGULAR,
     gravity::BODIES,
@@ -56,7 +56,8 @@ pub const KERNELS: &[Kernel] = &[
     mass_spring::WALK,
 ];
 
-/// Other variants of the study's kernels: those that its tables measure, and gravity over all pairs.
+/// Other variants of the kernels of the TapeFlow study: those that the study's tables measure, and gravity over all
+/// pairs.
 pub const READINGS: &[Kernel] =
     &[gravity::SQUARE, gravity::MEASURED, nn::MEASURED, somier::MEASURED];
 
@@ -64,8 +65,8 @@ pub const READINGS: &[Kernel] =
 pub struct Kernel {
     /// The name of the kernel.
     pub name: &'static str,
-    /// Whether the kernel is the study's, the mathematically meaningful one, or the one that the study's tables
-    /// measure.
+    /// Whether the kernel computes the function of the TapeFlow study's program, or that of textbooks, or the function
+    /// that the study's tables measure.
     pub form: Form,
     /// The extents at which the kernel is run; the kernel's module explains them.
     pub sizes: Sizes,
@@ -80,12 +81,12 @@ pub struct Kernel {
 /// The variant of the function that a kernel computes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Form {
-    /// The function of the study's program, with its changed mathematics.
+    /// The function of the TapeFlow study's C program, in which products replace sums, for example.
     Mutated,
-    /// The function that textbooks define under the kernel's name, without the study's changes.
+    /// The function that textbooks define under the kernel's name.
     Textbook,
-    /// The mutated form, with the memory accesses and the dependence chains that the study's tables count, if the
-    /// tables have more than the study's program.
+    /// The function of the TapeFlow study's program, with the memory accesses and dependence chains that the study's
+    /// tables count. It exists for kernels of which the tables count more than the program has.
     Measured,
 }
 

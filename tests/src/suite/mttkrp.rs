@@ -9,7 +9,7 @@ use tapeloom::prelude::*;
 
 const SIZES: Sizes = Sizes { test: &[2, 3, 4, 5], study: &[8, 8, 8, 8], large: &[96, 96, 96, 32] };
 
-/// The kernel written with loops over numbers, like the study's program.
+/// The kernel written with loops over numbers, like the C program of the TapeFlow study.
 pub(super) const LOOPS: Kernel = Kernel {
     name: "mttkrp",
     form: Form::Mutated,

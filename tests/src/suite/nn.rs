@@ -10,7 +10,7 @@ use tapeloom::prelude::*;
 const SIZES: Sizes = Sizes { test: &[12, 3], study: &[784, 10], large: &[1 << 22, 10] };
 const LABEL: usize = 1;
 
-/// The kernel written with loops over numbers, like the study's program.
+/// The kernel written with loops over numbers, like the C program of the TapeFlow study.
 pub(super) const LOOPS: Kernel = Kernel {
     name: "nn",
     form: Form::Mutated,
@@ -24,8 +24,8 @@ pub(super) const LOOPS: Kernel = Kernel {
 pub(super) const ARRAYS: Kernel =
     Kernel { form: Form::Textbook, program: |_, x, data| arrays(x[0], x[1], data[0]), ..LOOPS };
 
-/// The kernel written with loops, as the study's tables measure it: weights are 16 bytes apart, since eight weights
-/// cause two misses there.
+/// The kernel written with loops, with the memory accesses that the tables of the TapeFlow study count: weights are 16
+/// bytes apart, because in the tables eight weights cause two cache misses.
 pub(super) const MEASURED: Kernel = Kernel {
     form: Form::Measured,
     inputs: |size| {

@@ -1,9 +1,9 @@
 //! The cheapest path down a grid: each step leads to the cell below or to one beside that.
 //!
-//! In the mutated form, costs are factors, the first row is given, the last column but one has no right neighbour,
-//! and the result is the last row. (The study's two arrays of rows that are swapped are one array here: no row is
-//! written twice.) In the textbook form, costs are summed, and the result is the sum of the last row, so that the
-//! derivative with respect to a cell is the number of paths through it.
+//! In the TapeFlow study's changed version (the mutated form), costs are factors, the first row is given, the last
+//! column but one has no right neighbour, and the result is the last row. (The study's two arrays of rows that are
+//! swapped are one array here: no row is written twice.) In the textbook form, costs are summed, and the result is the
+//! sum of the last row, so that the derivative with respect to a cell is the number of paths through it.
 //!
 //! Of equally cheap cells the first is chosen, in the order straight, left, right.
 //!
@@ -14,8 +14,7 @@ use tapeloom::prelude::*;
 
 const SIZES: Sizes = Sizes { test: &[5, 7], study: &[100, 100], large: &[4096, 8192] };
 
-/// The kernel with the study's changes to the function (the mutated form): products of the costs along paths through a
-/// grid.
+/// The kernel as the TapeFlow study changed it (the mutated form): products of the costs along paths through a grid.
 pub(super) const PRODUCTS: Kernel = Kernel {
     name: "pathfinder",
     form: Form::Mutated,
@@ -32,8 +31,8 @@ pub(super) const PRODUCTS: Kernel = Kernel {
     by_hand: products_by_hand,
 };
 
-/// The kernel as textbooks define it, without the study's changes to the function: sums of the costs along paths
-/// through a grid.
+/// The kernel as textbooks define it, without the changes of the TapeFlow study: sums of the costs along paths through
+/// a grid.
 pub(super) const SUMS: Kernel = Kernel {
     name: "pathfinder",
     form: Form::Textbook,
@@ -76,8 +75,8 @@ fn sums(wall: Var) -> Var {
     scan(step, wall.index(0), wall.slice_axis(0, 1..)).0.sum()
 }
 
-/// Returns the column of the cheapest of the up to three cells in `row` from which a path leads to column `n`; columns
-/// above `last_with_right` have no right neighbour.
+/// Returns the column of the cheapest cell of `row`, the row above, from which a path leads to the cell in column `n`.
+/// The candidates are columns n - 1 and n, and n + 1 if `n < last_with_right`.
 fn cheapest(row: &[f64], n: usize, last_with_right: usize) -> usize {
     let mut least = n;
     if n > 0 && row[n - 1] < row[least] {
@@ -89,7 +88,8 @@ fn cheapest(row: &[f64], n: usize, last_with_right: usize) -> usize {
     least
 }
 
-/// Computes value and gradient of the mutated form by hand; the tape is the rows of costs.
+/// Computes, by hand, value and gradient of the TapeFlow study's version of the kernel (the mutated form); the tape is
+/// the rows of costs.
 fn products_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     let [of_rows, columns] = [size[0], size[1]];
     let [start, wall] = [0, 1].map(|k| &inputs.variables[k].numbers);

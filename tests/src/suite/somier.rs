@@ -1,7 +1,8 @@
 //! A block of masses, connected by springs to their neighbours.
 //!
-//! The mutated form computes the forces, from three neighbours of each inner mass and without a square root. The
-//! textbook form computes the displacement of the block after a number of time steps, from six neighbours.
+//! The form that the TapeFlow study changed (the mutated form) computes the forces, from three neighbours of each inner
+//! mass and without a square root. The textbook form computes the displacement of the block after a number of time
+//! steps, from six neighbours.
 //!
 //! Size: masses along an edge; for the textbook form, also the number of steps.
 
@@ -12,7 +13,7 @@ use tapeloom::prelude::*;
 const STIFF: f64 = 2.5;
 const STEP: f64 = 0.001;
 
-/// The kernel with the study's changes to the function (the mutated form): the forces of springs.
+/// The kernel as the TapeFlow study changed it (the mutated form): the forces of springs.
 pub(super) const FORCES: Kernel = Kernel {
     name: "somier",
     form: Form::Mutated,
@@ -31,8 +32,9 @@ pub(super) const FORCES: Kernel = Kernel {
     by_hand: forces_by_hand,
 };
 
-/// The mutated form as the study's tables measure it. The result contains the sum of all forces behind the forces, and
-/// only the sum is differentiated, because the study's program reads no cotangents of forces.
+/// The kernel with the memory accesses that the tables of the TapeFlow study count. The result contains the sum of all
+/// forces behind the forces, and only the sum is differentiated, because the study's program reads no cotangents of
+/// forces.
 pub(super) const MEASURED: Kernel = Kernel {
     form: Form::Measured,
     inputs: |size| {
@@ -52,7 +54,7 @@ pub(super) const MEASURED: Kernel = Kernel {
     ..FORCES
 };
 
-/// The kernel as textbooks define it, without the study's changes to the function: several time steps.
+/// The kernel as textbooks define it, without the changes of the TapeFlow study: several time steps.
 pub(super) const STEPS: Kernel = Kernel {
     name: "somier",
     form: Form::Textbook,
@@ -151,7 +153,8 @@ fn dot(a: [f64; 3], b: [f64; 3]) -> f64 {
     a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 }
 
-/// Computes value and gradient of the mutated form by hand, without a tape: springs are recomputed.
+/// Computes, by hand, the forces of springs as the TapeFlow study defines them, and their gradient. There is no tape:
+/// springs are recomputed.
 fn forces_by_hand(size: &[usize], inputs: &Inputs) -> ByHand {
     let (n, x, seed) = (size[0], &inputs.variables[0].numbers, &inputs.seed.numbers);
     let masses = n * n * n;

@@ -78,22 +78,23 @@ fn row(runs: &mut Runs, study: &Study) -> Result<Row, Failure> {
     })
 }
 
-/// A comparison of two tapes on streams: the smallest tape, with streamed arguments, and the study's. Cotangents are
-/// accumulated in the same way.
+/// A comparison of two tapes on streams: the smallest tape, with streamed arguments, and the tape of the TapeFlow
+/// study. Cotangents are accumulated in the same way.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Smallest {
     /// The name of the kernel.
     pub kernel: &'static str,
-    /// Bytes of the tape: of the smallest, of the study's.
+    /// Bytes of the two tapes: the smallest, and that of the TapeFlow study.
     pub bytes: [u64; 2],
-    /// Cache lines moved: with the smallest tape, with the study's.
+    /// Cache lines moved: with the smallest tape, and with the tape of the TapeFlow study.
     pub lines: [u64; 2],
-    /// Ticks (clock cycles): with the smallest tape, with the study's.
+    /// Ticks (clock cycles): with the smallest tape, and with the tape of the TapeFlow study.
     pub ticks: [u64; 2],
 }
 
 impl Smallest {
-    /// Returns whether the smallest tape moves at most the study's lines, and takes at most its ticks, within 1 %.
+    /// Returns whether the smallest tape moves no more cache lines and takes no more ticks than the TapeFlow study's
+    /// tape, within 1 %.
     pub fn holds(&self) -> [bool; 2] {
         [self.lines, self.ticks].map(|[few, all]| 100 * few <= 101 * all)
     }
@@ -102,8 +103,8 @@ impl Smallest {
 /// The placement of arrays in memory, on both sides of a comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ArrayPlacement {
-    /// A placement for each side: adjacent arrays for the study's tape, arrays 37 cache lines apart for the smallest
-    /// tape.
+    /// The placement of arrays for each side of the comparison: adjacent for the TapeFlow study's tape, 37 cache lines
+    /// apart for the smallest tape.
     Own,
     /// Adjacent arrays on both sides.
     Behind,
@@ -131,7 +132,7 @@ impl ArrayPlacement {
     }
 }
 
-/// Compares the smallest tapes with the study's.
+/// Compares, for each kernel, the smallest tape with the tape of the TapeFlow study.
 ///
 /// # Errors
 /// The errors of the compiler and the simulator.
@@ -160,7 +161,8 @@ pub fn smallest(
 }
 
 impl fmt::Display for Smallest {
-    /// Prints the comparison as a line of a table; an asterisk marks a figure that is larger than the study's.
+    /// Prints the comparison as a line of a table. An asterisk marks a figure of the smallest tape that is larger than
+    /// that of the TapeFlow study's tape.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [lines, ticks] = self.holds().map(|holds| if holds { ' ' } else { '*' });
         let Smallest { kernel, bytes, lines: [a, b], ticks: [c, d] } = self;

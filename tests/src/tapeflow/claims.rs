@@ -1,5 +1,5 @@
-//! The claims of the study, one per row of a table: the measurement, and the criterion by which the claim counts as
-//! reproduced or beaten.
+//! The claims of the TapeFlow paper, one per row of a table: the measurement, and the criterion by which the claim
+//! counts as reproduced or beaten.
 //!
 //! Verdicts are computed from our measurements. If a criterion names no number of kernels, it applies to the mean of
 //! the nine, geometric for ratios.

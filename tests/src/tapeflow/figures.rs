@@ -1,4 +1,4 @@
-//! The study's figures, plotted from our measurements: a bar for each kernel and system.
+//! The figures of the TapeFlow paper, plotted from our measurements: a bar for each kernel and system.
 
 use super::claims::{CLAIMS, Outcome, Record};
 use super::runs::Runs;
@@ -17,7 +17,7 @@ pub struct Figure {
 
 macro_rules! figures {
     ($($number:literal $title:literal $($claim:literal)+;)*) => {
-        /// All figures of the study that are plotted.
+        /// All figures of the TapeFlow paper that are plotted.
         pub const FIGURES: &[Figure] =
             &[$(Figure { number: $number, title: $title, claims: &[$($claim),+] },)*];
     };

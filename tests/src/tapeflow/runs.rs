@@ -1,4 +1,4 @@
-//! Simulations of the study's kernels; each configuration is simulated once.
+//! Simulations of the kernels of the TapeFlow study; each configuration is simulated once.
 
 use super::study::Study;
 use crate::Failure;
@@ -12,9 +12,10 @@ use tapeloom::prelude::*;
 /// The checkpoint policy under which a kernel's gradient is planned.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum TapePolicy {
-    /// The policy that models the study's compiler: [`Policy::Aliased`].
+    /// The policy that models the compiler of the TapeFlow study: [`Policy::Aliased`].
     Enzyme,
-    /// The policy with the fewest bytes that accumulates cotangents as the study's compiler does: [`Policy::Disjoint`].
+    /// Among the policies that accumulate cotangents like the compiler of the TapeFlow study, the one with the smallest
+    /// tape: [`Policy::Disjoint`].
     Minimal,
     /// The default policy.
     Clean,
@@ -33,7 +34,8 @@ pub struct Run {
     pub ways: u64,
     /// The number of entries of the scratchpad.
     pub entries: u64,
-    /// The largest number of values in a layer of the tape; `None` for the study's layers.
+    /// The largest number of values in a layer (a group of tape entries for which the scratchpad is allocated at once);
+    /// `None` for the layers of the TapeFlow study.
     pub layer: Option<u64>,
     /// The size of the instruction window; 1 replays the trace in order.
     pub window: u64,
@@ -48,7 +50,8 @@ pub struct Run {
 const APART: u64 = 37 * 64;
 
 impl Run {
-    /// Returns the configuration of the study's compiler on a system, with a 2-way cache of this size in bytes.
+    /// Returns the configuration that models the compiler of the TapeFlow study, with a 2-way cache of this size in
+    /// bytes.
     pub fn of(system: System, cache: u64) -> Run {
         let Machine { entries, window, .. } = Machine::cal();
         let (tape_policy, ways, layer) = (TapePolicy::Enzyme, 2, None);
@@ -108,8 +111,8 @@ impl Runs {
         let system = System::ALL.into_iter().find(|system| system.name == run.system);
         let mut map = AddressMap { gap: run.gap, ..study.map() };
         if run.tape_policy != TapePolicy::Enzyme {
-            // The study's compiler stores each value on the tape as a word of eight bytes; with other policies bools
-            // take one byte.
+            // The compiler of the TapeFlow study stores each value on the tape as a word of eight bytes; with other
+            // policies bools take one byte.
             map.word = 1;
         }
         let setup = RunConfig {

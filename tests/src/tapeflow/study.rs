@@ -9,7 +9,7 @@
 use crate::suite::{Form, KERNELS, Kernel, READINGS};
 use tapeloom::accelerator::{AddressMap, Place};
 
-/// A kernel of the study, with the figures that the paper states for it.
+/// A kernel of the TapeFlow paper, with the sizes at which the paper ran it and the figures that the paper states.
 #[derive(Clone, Copy, Debug)]
 pub struct Study {
     /// The name of the kernel in the suite.
@@ -34,7 +34,7 @@ pub struct Study {
     pub certain: bool,
 }
 
-/// The nine kernels of the study.
+/// The nine kernels of the TapeFlow paper, with the sizes at which the paper ran them and the figures that it states.
 pub const STUDIES: [Study; 9] = [
     Study {
         name: "gravity",

@@ -74,8 +74,8 @@ fn holds(when: When, ty: &Type) -> bool {
     }
 }
 
-/// Checks a row at all candidates to which it applies (`check` returns `None` for the others). All checks must pass,
-/// and the row must apply to at least one candidate.
+/// Checks a rewrite at all candidate equations to which it applies (`check` returns `None` for the others). All checks
+/// must pass, and the rewrite must apply to at least one equation.
 fn exercise<T>(
     candidates: impl Iterator<Item = T>,
     mut check: impl FnMut(T) -> Option<Result<(), String>>,
@@ -172,7 +172,8 @@ fn compare(
 
 // -- Sites ------------------------------------------------------------------------------------------
 
-/// The kind of an operand in an equation on which a site rule is tried.
+/// The kind of an operand in an equation on which a site rule (a rewrite that may look at the operands' equations) is
+/// tried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Pick {
     /// The sample's primitive applied to its operands.
@@ -229,8 +230,9 @@ fn site(
     exercise(outcomes.into_iter(), Some)
 }
 
-/// Compares both sides of a site rule for one equation, at the numbers of the sample and, for exact rows, at edges.
-/// Returns `None` if the equation does not type-check or the rule does not apply.
+/// Compares an equation with its rewritten form under a site rule (a rewrite that may look at the operands' equations):
+/// at the numbers of the sample and, if the rule is exact, at edge cases such as infinities. Returns `None` if the
+/// equation does not type-check or the rule does not apply.
 fn at_site(
     module: &mut Module,
     row: &Rewrite,

@@ -279,7 +279,7 @@ fn check(order: usize, cases: &[Case], members: &[Member], dtype: Dtype) {
     check_within(order, cases, members, dtype, within);
 }
 
-/// Does the same as [`check`], with a tolerance relative to the largest element of the expected derivative.
+/// Checks derivatives like [`check`], with a tolerance relative to the largest element of the expected derivative.
 #[track_caller]
 fn check_within(order: usize, cases: &[Case], members: &[Member], dtype: Dtype, tolerance: f64) {
     let [m, n] = [members[0].a.len(), members[0].a[0].len()];

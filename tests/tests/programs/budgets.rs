@@ -578,8 +578,8 @@ fn recomputed_values_are_short_lived() {
     }
 }
 
-/// Budgets make the reverse pass recompute straight-line code piece by piece: the whole workspace, not only the tape,
-/// must shrink to the given number of arrays, for every program in `STRAIGHT`.
+/// Under a budget the reverse pass recomputes straight-line code in several parts, one after the other. The whole
+/// workspace, not only the tape, must shrink to the given number of arrays, for every program in `STRAIGHT`.
 #[test]
 fn straight_code_is_undone_in_pieces() {
     let x = square();
@@ -997,8 +997,8 @@ fn cuts_of_a_loop_over_rows_of_its_operand_change_no_bit() {
     }
 }
 
-/// Slices of an array are read before and after a recomputed piece of code that contains the first read of the array.
-/// Its gradient must have the same bits for every budget.
+/// Slices of an array are read before and after a recomputed part of straight-line code, which contains the first read
+/// of the array. Its gradient must have the same bits for every budget.
 #[test]
 fn cuts_behind_the_first_read_of_an_array_change_no_bit() {
     let f = |x: Var| {

@@ -165,8 +165,9 @@ fn check(matrices: &[Rows], modes: &str, how: fn(Var) -> Var, dtype: Dtype) {
     check_scaled(matrices, &[0], modes, how, dtype);
 }
 
-/// Does the same as `check`, with matrix i multiplied by 2 to the power of `exponents[i % len]`. The expected
-/// derivative is the unscaled one times the (n - k)th power of the scale, which must be in range.
+/// Checks the derivatives of determinants like `check`, with matrix i multiplied by 2 to the power of
+/// `exponents[i % len]`. The expected derivative is the unscaled one times the (n - k)th power of the scale, which must
+/// be in range.
 fn check_scaled(
     matrices: &[Rows],
     exponents: &[i32],

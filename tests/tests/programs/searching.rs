@@ -30,7 +30,8 @@ fn table(n: usize) -> Vec<f64> {
     x
 }
 
-/// Returns queries: elements of the table, numbers between elements, numbers beyond both ends, infinities and nan.
+/// Returns queries for searches in the sorted array `table`: its elements, numbers between elements, numbers beyond
+/// both ends, infinities and nan.
 fn queries(table: &[f64]) -> Vec<f64> {
     let few = table.iter().step_by(table.len() / 40 + 1);
     let near = few.flat_map(|x| [*x, x - 0.5, x + 0.5]);
@@ -223,8 +224,8 @@ fn work(f: &dyn Fn(Var, Var) -> Var, table: usize, queries: usize) -> u64 {
     jit(|(t, x): (Var, Var)| f(t, x)).explain((&t, &x)).unwrap().work().unwrap()
 }
 
-/// With four times the table and four times the queries, the work of a search must grow by little more than four times,
-/// not sixteen times.
+/// With four times the elements in the sorted array and four times the queries, the work of a search must grow by
+/// little more than four times, not sixteen times.
 #[test]
 fn searches_are_no_comparison_of_all_pairs() {
     let search = |t: Var, x: Var| t.searchsorted(x);

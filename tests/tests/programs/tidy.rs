@@ -195,7 +195,7 @@ fn every_sweep_is_a_row_of_the_table() {
     let mut all = String::new();
     for file in files("rs") {
         let name = show(&file);
-        // Skip this file and the table: they contain the patterns that are searched for.
+        // Skip this file and the file of the table of sweeps: they contain the patterns that are searched for.
         if name == SWEEPS || name.ends_with("programs/tidy.rs") {
             continue;
         }
@@ -209,7 +209,8 @@ fn every_sweep_is_a_row_of_the_table() {
     assert_eq!(unused, [""; 0], "rows of {SWEEPS} that no test asks for");
 }
 
-/// The limits on the stated times of all sweeps together, in seconds of one core: at the gate and at night.
+/// The limits on the total of the stated times of all tests with random cases, in seconds of one core: in `cargo test`,
+/// and in the nightly run.
 const BUDGETS: [f64; 2] = [120.0, 3600.0];
 
 #[test]

@@ -1,5 +1,5 @@
-//! The nine kernels of the Tapeflow paper and GradBench's, the simulated accelerator, and the study that compares
-//! systems on it.
+//! The nine kernels of the Tapeflow paper and GradBench's, the simulated accelerator, and the reproduction of the
+//! paper's measurements on it.
 
 mod accelerator;
 mod gradbench;

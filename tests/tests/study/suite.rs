@@ -92,8 +92,8 @@ fn slopes_of_a_logarithm_of_a_product() {
     Agreement::CLOSE.check(&slopes[0], &Tensor::from(want)).unwrap();
 }
 
-/// The residuals of all mutated kernels together, at the sizes of the study, must be at most 900,000 bytes: near the
-/// current size, so that growth is noticed.
+/// The residuals of the nine kernels as the TapeFlow study changed them, at the study's sizes, must together be at most
+/// 900,000 bytes: near the current size, so that growth is noticed.
 #[test]
 fn residuals_of_all_kernels_stay_small() {
     let mut sum = 0;
@@ -109,9 +109,9 @@ fn residuals_of_all_kernels_stay_small() {
     assert!(sum <= 900_000, "{sum} bytes");
 }
 
-/// The number of lenet's residuals must equal that in the tables of the study's authors. Each product of an input and a
-/// weight saves two numbers, or one if the input is not differentiated. In the last two layers, each iteration of the
-/// outer loop saves one weight, which all iterations of its inner loop read.
+/// The number of lenet's residuals must equal the number in the tables of the TapeFlow paper's authors. Each product of
+/// an input and a weight saves two numbers, or one if the input is not differentiated. In the last two layers, each
+/// iteration of the outer loop saves one weight, which all iterations of its inner loop read.
 #[test]
 fn residuals_of_lenet_equal_the_authors() {
     let kernel = KERNELS.iter().find(|k| k.name == "lenet" && k.form == Form::Mutated).unwrap();

@@ -1,4 +1,5 @@
-//! The study of streamed tapes: a test of its command, the residuals of its kernels, and the quick form of its tables.
+//! Tests of the reproduction of the TapeFlow paper on streamed tapes: a test of its command, the residuals of its
+//! kernels, and the quick form of its tables.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -73,8 +74,8 @@ fn named(names: &[&str]) -> Vec<Study> {
 }
 
 /// With the smallest tapes on streams, four of the kernels must move no more lines and take no more time than with the
-/// study's tapes. The two tapes differ only in the values that are saved or reread; the command prints all nine
-/// kernels.
+/// tapes of the TapeFlow study. The two tapes differ only in the values that are saved or reread; the command prints
+/// all nine kernels.
 #[test]
 fn smallest_tapes_on_streams_move_and_take_no_more() {
     let mut runs = Runs::new(|_| ());

@@ -149,8 +149,8 @@ fn read(
     }
 }
 
-/// Returns the elements of an operand of shape `x` that a view reads for the elements `y` of its result. `piece` maps
-/// indices of the result to indices of the operand.
+/// Returns the elements of an operand of shape `x` that a view reads to compute the elements `y` of its result. `piece`
+/// maps indices of the result to indices of the operand.
 fn shown(piece: &Piece, y: &Reads, x: &Shape) -> Reads {
     let along = |(map, extent): (&AxisMap, &usize)| {
         let inside = |least: i64, most: i64| {

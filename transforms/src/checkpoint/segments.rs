@@ -26,18 +26,20 @@ use tapeloom_ir::{
     Problem, ValueId, ValueRemap,
 };
 
-/// The largest number of pieces into which a function is cut.
+/// The largest number of segments into which a function is cut, to recompute them one by one in the reverse pass.
 const MOST_PIECES: usize = 64;
 
 /// The largest number of plans that `plans` returns; the caller tries each.
 const TRIED: usize = 8;
 
-/// A plan that cuts a function into pieces: the cuts, and the pieces that are recomputed.
+/// A plan that cuts the equations of a function into consecutive pieces, which the reverse pass recomputes one at a
+/// time: the cuts, and the number of recomputed pieces.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Pieces {
     /// The indices of the equations before which the function is cut, in ascending order.
     cuts: Vec<usize>,
-    /// The number of pieces, from the first on, that are recomputed; the pieces after them save their residuals.
+    /// The number of pieces of the function, from the first on, that the reverse pass recomputes. Later pieces save
+    /// their residuals.
     recomputed: usize,
 }
 
@@ -47,7 +49,7 @@ struct Estimate {
     /// Bytes that are alive between the forward and the reverse pass: values that cross cuts, and saved residuals.
     tape: u64,
     /// The largest number of bytes alive during the reverse pass: `tape`, and the recomputed values of the largest
-    /// piece.
+    /// piece of the function.
     peak: u64,
     /// The bytes of all recomputed values, as the measure of the amount of recomputation.
     recomputed: u64,
@@ -116,8 +118,9 @@ fn sizes(module: &Module, f: &Function) -> Vec<u64> {
             Placement::View => true,
             Placement::Map => !outputs.iter().any(|o| read[*o]),
             Placement::Element | Placement::Reduction | Placement::Memory => false,
-            // An equation that runs functions belongs to no piece (0 bytes), or calls a function with rules,
-            // whose result is in memory if a contraction reads it.
+            // An equation that runs functions (a loop, branch or call) belongs to no piece of the function and counts 0
+            // bytes. The exception is a call of a function with rules, whose result is in memory if a contraction reads
+            // it.
             Placement::Runs => runs(&f.equations[i]) || !outputs.iter().any(|o| read[*o]),
         };
         inside + if in_place { 0 } else { outputs.iter().map(|o| bytes(f, *o)).sum::<u64>() }
@@ -160,8 +163,9 @@ impl Code {
         self.before.last().copied().unwrap_or(0)
     }
 
-    /// Returns the indices of the equations at which `n` pieces of about equal bytes begin, except the first piece:
-    /// near each multiple of a piece's bytes, the cut that the fewest bytes cross.
+    /// Cuts a function into `n` pieces of about equal bytes, and returns the indices of the equations at which all
+    /// pieces but the first begin. Near each multiple of a piece's bytes, the cut is placed where the fewest bytes are
+    /// live.
     fn cuts(&self, n: usize) -> Vec<usize> {
         let piece = (self.whole() / n as u64).max(1);
         let (mut end, mut cuts) = (piece, Vec::new());
@@ -208,7 +212,8 @@ impl Code {
 }
 
 impl Pieces {
-    /// Returns a copy of `f` in which each recomputed piece is a call of a function of its own, under a checkpoint.
+    /// Returns a copy of `f` in which each piece that the reverse pass recomputes is moved into a function of its own,
+    /// called under a checkpoint.
     pub(super) fn cut(&self, module: &mut Module, f: &Function) -> Result<FuncId, Problem> {
         let end = self.cuts.get(self.recomputed - 1).copied().unwrap_or(f.equations.len());
         // The transpose adds cotangents of late reads (at dynamic indices, after another read of the array:

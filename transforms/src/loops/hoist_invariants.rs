@@ -75,11 +75,12 @@ pub(crate) const GUARDED: Pass = Pass {
     }),
 };
 
-/// The arithmetic per output element, in additions, below which an equation stays in the loop.
+/// An equation whose arithmetic costs less than this number of additions per output element is not hoisted out of the
+/// loop.
 const CHEAP: f64 = 2.0;
 
-/// The arithmetic of a whole equation, in additions, below which it stays in the loop however few elements its
-/// output has.
+/// An equation whose whole arithmetic costs less than this number of additions is not hoisted out of the loop, even if
+/// its output has only one or two elements.
 const CHEAP_SCALAR: f64 = 4.0;
 
 /// The factor by which one element of an elementwise result takes longer to compute in a slice of the result than

@@ -368,7 +368,7 @@ fn sliced(module: &mut Module, id: FuncId) -> Result<FuncId, Problem> {
     module.add(f)
 }
 
-/// The state of `sliced` while it copies a function.
+/// The state of a copy of a function in which reads move in front of equations.
 struct Rewriting<'r, 'f> {
     reads: &'r PartialReads<'f>,
     draft: Draft,
@@ -396,8 +396,9 @@ impl Rewriting<'_, '_> {
         self.copying.define(e, made);
     }
 
-    /// Emits the read `read` of the value `of`, in front of the equation that computes `of` if reads move there.
-    /// Equation `at`, which reads the elements, gives the source line.
+    /// Emits the read (slice, gather or view) `read` of the value `of`, and returns its result. If reads move in front
+    /// of the equation that computes `of`, its operands are read instead, and a copy of the equation computes only the
+    /// elements that are read. The emitted read gets the source line of equation `at`.
     fn at(&mut self, module: &mut Module, at: usize, of: Atom, read: ReadId) -> Atom {
         let (reads, Atom::Value(v)) = (self.reads, of) else { return of };
         if let Some(done) = self.done.get(&(v, read)) {

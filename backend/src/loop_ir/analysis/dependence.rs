@@ -338,8 +338,8 @@ impl<'a> Survey<'a> {
     }
 }
 
-/// Returns the same as [`Survey::distance`]; `inside` has the loops inside the loop of `index`, with their trip
-/// counts.
+/// Returns the dependence distance of two accesses, as [`Survey::distance`] defines it. `inside` has the loops inside
+/// the loop of `index`, with their trip counts.
 pub(crate) fn distance(
     store: &Access<'_>,
     other: &Access<'_>,

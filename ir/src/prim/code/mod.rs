@@ -38,7 +38,8 @@ use Neutral::{Greatest, Least, One, Ones, Zero};
 use OperandDtypes::{Choice, Equal};
 use ResultDtype::{Same, Truth};
 
-/// Defines [`Code`] from the table: the variants with their meaning, and the row of each.
+/// Defines the enum [`Code`] of scalar machine operations from its table: the variants with their meaning, and the
+/// properties of each.
 macro_rules! codes {
     (
         $($(#[$doc:meta])* $code:ident = $name:literal, $($column:expr),*;)*
@@ -56,7 +57,7 @@ macro_rules! codes {
             /// All codes without a parameter.
             pub const PLAIN: &'static [Code] = &[$(Code::$code,)*];
 
-            /// Returns the code's row of the table.
+            /// Returns the properties of this operation: its row of the table of codes.
             pub const fn row(self) -> CodeRow {
                 match self {
                     $(Code::$code => CodeRow::new($name, None, $($column),*),)*

@@ -1,4 +1,4 @@
-//! The columns of the table of codes, and properties derived from them.
+//! The columns of the table of codes (scalar machine operations), and properties derived from them.
 
 use super::{Code, Library, LibraryFn};
 use crate::lang::literal::Literal;

@@ -219,8 +219,8 @@ impl CustomCall {
                 let rules = |jvp| self.as_the_rules_say(cx, jvp, back, residuals, &there);
                 match self.jvp.map(rules) {
                     Some(Ok(both)) => both,
-                    // `bwd` is not linear. Reverse mode replaces this map by its transpose, `bwd`; evaluating the
-                    // map itself is an error.
+                    // `bwd` is not linear, so forward mode emits a linear call that has only a transpose, `bwd`.
+                    // Reverse mode uses the transpose; evaluating the call itself is an error.
                     Some(Err(_)) | None => {
                         LinearCall { apply: None, transpose: Some(back), residuals }
                     }

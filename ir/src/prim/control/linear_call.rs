@@ -33,9 +33,10 @@ use crate::tensor::Tensor;
 /// In text: `linear_call{apply, transpose, residuals}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct LinearCall {
-    /// The function of the map: `(residuals.., x..) -> y..`.
+    /// The function that computes the linear map: `(residuals.., x..) -> y..`.
     pub apply: Option<FuncId>,
-    /// The function of the map's transpose: `(residuals.., ct of y..) -> ct of x..`.
+    /// The function that computes the transpose of the linear map:
+    /// `(residuals.., cotangents of y..) -> cotangents of x..`.
     pub transpose: Option<FuncId>,
     /// The number of operands that are residuals.
     pub residuals: usize,
@@ -47,8 +48,8 @@ notation!(LinearCall = "linear_call" { apply, transpose, residuals });
 type Signature = (Vec<Type>, Vec<Type>, Vec<Type>);
 
 impl LinearCall {
-    /// Returns the map's signature, from `apply` or else from `transpose`; an error if the two disagree or both
-    /// are absent.
+    /// Returns the types of residuals, linear operands and results, from the function `apply` or else from `transpose`;
+    /// an error if the two disagree or both are absent.
     fn signature(&self, module: &Module) -> Result<Signature, Problem> {
         let of = |f: FuncId, forward: bool| {
             let f = module.function(f);
@@ -97,7 +98,8 @@ impl LinearCall {
         }
     }
 
-    /// Returns the map as an ordinary call of `apply`, or an error if `apply` is absent.
+    /// Returns an ordinary call of the function `apply`, which computes this linear map, or an error if only the map's
+    /// transpose was given.
     fn call(&self, module: &Module) -> Result<Call, Problem> {
         let function = self.apply.ok_or_else(|| self.missing(module))?;
         Ok(Call::inline(function))
@@ -120,8 +122,8 @@ impl LinearCall {
         self.apply.is_none_or(|f| !module.function(f).linear_params.is_empty())
     }
 
-    /// Emits the map's outputs and, as their tangents, the same map at `dx`, if the map is verified to be linear
-    /// and the residuals have no tangents; otherwise returns `None`.
+    /// Emits forward mode for a call of a linear map: its outputs at the operands x, and as their tangents the same map
+    /// at the tangents `dx`. Returns `None` if the map is not verified to be linear, or a residual has a tangent.
     fn itself(
         &self,
         cx: &mut RuleCx<'_, '_>,
@@ -141,8 +143,8 @@ impl LinearCall {
         Ok(Some(Dual { y, dy: dy.map(|(dy, on)| on.then_some(dy)).collect() }))
     }
 
-    /// Returns the map restricted to the operands whose tangents `dx` are not zero, and per output whether its
-    /// tangent may be nonzero.
+    /// Returns the linear map restricted to the operands whose tangents `dx` are not zero, and for each output whether
+    /// its tangent may be nonzero.
     fn of_operands(
         &self,
         cx: &mut RuleCx<'_, '_>,
@@ -339,7 +341,7 @@ impl Primitive for LinearCall {
     }
 
     fn samples(module: &mut Module) -> Vec<Sample> {
-        // Sample: the map y = k x0 + sum x1, and its transpose.
+        // Sample: the linear map of x0 and x1 to `k * x0 + sum(x1)`, where k is a residual, and its transpose.
         let mut make = |name: &str, params: &[&[usize]], forward: bool| {
             use crate::prim::{Broadcast, Scalar};
             let mut draft = Draft::new(name);

@@ -45,9 +45,10 @@ use crate::tensor::Tensor;
 /// In text: `multilinear_call{function, jvp, constants}`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct MultilinearCall {
-    /// The function of the map: `(c.., a, x..) -> y`, linear in each `x`.
+    /// The function that computes the multilinear map: `(c.., a, x..) -> y`, linear in each operand `x`.
     pub function: FuncId,
-    /// The derivative of the map with respect to `a`: `(c.., a, x.., da) -> dy`. `None` if it is an error.
+    /// The function that computes the derivative of the map with respect to the operand `a`: `(c.., a, x.., da) -> dy`.
+    /// `None` if taking this derivative is an error.
     pub jvp: Option<FuncId>,
     /// The number of constants `c`, the operands before `a`.
     pub constants: usize,

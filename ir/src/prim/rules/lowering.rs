@@ -25,7 +25,8 @@ pub enum Lowering {
     View {
         /// The sources of elements: operands, each with the index that is read.
         pieces: Vec<Piece>,
-        /// The index of the scalar operand that fills all other elements; `None` if the pieces cover the output.
+        /// The index of the scalar operand that fills all elements which no piece provides; `None` if the pieces cover
+        /// the output.
         fill: Option<usize>,
     },
     /// The elements of the operand in row-major order under another shape.
@@ -148,7 +149,7 @@ pub enum Step {
 /// One source of a [`Lowering::View`]: an operand, and the index that is read along each of its axes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Piece {
-    /// The index of the operand that the piece reads.
+    /// The index of the operand that this part of the view reads.
     pub operand: usize,
     /// For each axis of the operand, the map from the output's indices to the operand's index.
     pub axes: Vec<AxisMap>,
@@ -169,30 +170,30 @@ pub struct AxisMap {
 }
 
 impl AxisMap {
-    /// Returns the map whose operand index is the output's index along `axis`.
+    /// Returns the axis map by which the operand is read at the output's index along `axis`.
     pub fn same(axis: usize) -> AxisMap {
         AxisMap::scaled(axis, 1, 0)
     }
-    /// Returns the map that always reads the operand at index 0.
+    /// Returns the axis map by which the operand is always read at index 0.
     pub fn zero() -> AxisMap {
         AxisMap { terms: SmallVec::new(), offset: 0, divisor: 1 }
     }
-    /// Returns the map whose operand index is the output's index along `axis` plus `offset`.
+    /// Returns the axis map by which the operand is read at the output's index along `axis` plus `offset`.
     pub fn shifted(axis: usize, offset: i64) -> AxisMap {
         AxisMap::scaled(axis, 1, offset)
     }
-    /// Returns the map whose operand index is the output's index along `axis` times `factor`, plus
+    /// Returns the axis map by which the operand is read at the output's index along `axis` times `factor`, plus
     /// `offset`.
     pub fn scaled(axis: usize, factor: i64, offset: i64) -> AxisMap {
         AxisMap { terms: smallvec![(axis, factor)], offset, divisor: 1 }
     }
-    /// Returns the operand index that the map gives for the output's indices; `None` if it is not in
-    /// `0..extent`.
+    /// Returns the index into the operand for the given output indices; `None` if it is not in `0..extent`.
     pub fn apply(&self, output: &[usize], extent: usize) -> Option<usize> {
         let sum = self.terms.iter().map(|(axis, factor)| output[*axis] as i64 * factor).sum();
         self.index(sum, extent)
     }
-    /// Returns the operand index for the sum of the map's terms; `None` if it is not in `0..extent`.
+    /// Returns the index into the operand, given the sum of the terms `factor * o[axis]` over output indices; `None` if
+    /// it is not in `0..extent`.
     fn index(&self, sum: i64, extent: usize) -> Option<usize> {
         let n = sum + self.offset;
         if n.rem_euclid(self.divisor) != 0 {
@@ -240,12 +241,12 @@ pub(crate) fn eval_view(
     Ok(y)
 }
 
-/// Pairs (output offset, operand offset), one for every index along a group of output axes that a piece
-/// contains.
+/// For each index along a group of output axes at which a [`Piece`] has an element: the offset of the element in the
+/// output, and in the operand.
 type Steps = Vec<(usize, usize)>;
 
-/// Returns the offset of a piece's start in its operand `x`, and for each group of output axes the
-/// pairs of offsets of the piece's elements; `None` if the piece contains no element of the output.
+/// Lists the elements that a view reads from one operand `x`: the offset of the first in `x`, and for each group of
+/// output axes the pairs (output offset, operand offset). Returns `None` if the view reads no element from `x`.
 fn steps(piece: &Piece, x: &Shape, y: &Shape) -> Option<(usize, Vec<Steps>)> {
     let (x_strides, y_strides) = (x.strides(), y.strides());
     let maps = || piece.axes.iter().zip(x.iter().zip(&x_strides));
@@ -300,7 +301,7 @@ fn joined_axes(piece: &Piece, rank: usize) -> Vec<Vec<usize>> {
     groups
 }
 
-/// Copies a piece of `x` that starts at offset `from` into `y`; `T` is any type of the size of an
+/// Copies the elements of `x` at the offsets `from` plus those in `steps` into `y`. `T` is any type of the size of an
 /// element.
 fn paint<T: bytemuck::Pod>(y: &mut Tensor, x: &Tensor, from: usize, steps: &[Steps]) {
     let x: &[T] = bytemuck::cast_slice(x.bytes());

@@ -101,7 +101,8 @@ impl std::ops::Neg for Accumulator {
 }
 
 impl Accumulator {
-    /// Returns the sum of this cotangent and `other`; the sign flags are taken into account.
+    /// Returns the sum of two cotangents. If exactly one of them is stored as its negative, a subtraction is emitted
+    /// instead of an addition.
     pub fn plus(self, b: &Builder<'_>, other: Accumulator) -> Accumulator {
         let [x, y] = [self.atom, other.atom];
         match (self.negated, other.negated) {

@@ -23,7 +23,8 @@ use crate::tensor::Tensor;
 
 /// The source in the operand of each element of the result.
 pub enum View {
-    /// For each axis of the operand, the map from the result's indices to the operand's index.
+    /// For each axis of the operand, the affine map from the result's indices to the index at which the operand is
+    /// read.
     Axes(Vec<AxisMap>),
     /// A reshape: element number k of the result, in row-major order, is element number k of the operand.
     RowMajor,

@@ -60,7 +60,7 @@ macro_rules! scalars {
             /// All scalar functions, in the order of the list.
             pub const ALL: &'static [Scalar] = &[$(Scalar::$variant),*];
 
-            /// Returns the row of the table that defines the function.
+            /// Returns the row of the table of scalar functions that defines this function.
             pub fn row(self) -> &'static Row {
                 match self {
                     $(Scalar::$variant => { static ROW: Row = $file::$row; &ROW })*
@@ -78,7 +78,7 @@ macro_rules! scalars {
             " needs a partial derivative for each operand, and a number for each in every sample"
         ));)*
 
-        /// Functions of the table as methods of expressions, for formulas in derivative rules.
+        /// Methods that apply a scalar function to an expression, for formulas in derivative rules.
         impl<'b, 'm> Expr<'b, 'm> {
             $($(method!($variant $method $arity);)?)*
         }

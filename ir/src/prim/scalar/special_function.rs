@@ -1,8 +1,8 @@
 //! Functions of floats with integer attributes, closed under differentiation.
 //!
-//! A row of the table cannot have attributes, and some functions need them: the derivative of `bessel_j{n}` has
-//! the neighbouring orders of n, and the derivative of `gammainc{n}` in its parameter is `gammainc{n+1}`. Such
-//! a function defines its code and its partial derivatives; this file derives all other rules.
+//! A row of the table of scalar functions cannot have attributes, and some functions need them: the derivative of
+//! `bessel_j{n}` has the neighbouring orders of n, and the derivative of `gammainc{n}` in its parameter is
+//! `gammainc{n+1}`. Such a function defines its code and its partial derivatives; this file derives all other rules.
 
 use crate::lang::builder::Builder;
 use crate::lang::function::Atom;

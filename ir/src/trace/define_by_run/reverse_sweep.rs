@@ -315,7 +315,7 @@ impl<V> Cotangents<V> {
         self.of.get_mut(i as usize)
     }
 
-    /// Removes the cotangent of a value from the table and returns it, if the value has one.
+    /// Removes the accumulated cotangent of a value and returns it, if the value has one.
     pub(super) fn take(&mut self, a: Atom) -> Option<V> {
         self.slot(a)?.take()
     }

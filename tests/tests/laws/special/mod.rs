@@ -27,7 +27,8 @@ struct Stated {
     name: &'static str,
     call: Call,
     beside: Beside,
-    /// Whether the unit is multiplied by abs(ln value), for values far in a tail.
+    /// Whether errors are counted in units in the last place times abs(ln value), because rounding the arguments alone
+    /// causes such errors far in a tail.
     tails: bool,
     f64: f64,
     f32: f64,

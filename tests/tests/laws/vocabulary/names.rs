@@ -151,7 +151,8 @@ fn there() -> BTreeMap<String, String> {
                 _ => line,
             };
             let Some((name, more)) = item(line) else { continue };
-            // A row of the table of reductions may have a search term for the reduction over some axes.
+            // A row of the macro's table of reductions may have a search term (doc alias) for the reduction over some
+            // axes.
             if let Some((_, rest)) = line.split_once(" axis \"") {
                 let search = rest.split('"').next().unwrap_or_default();
                 found.entry(search.to_owned()).or_insert(format!("{name}_axis"));

@@ -14,7 +14,8 @@ fn the_text_of_a_machine_is_the_machine() {
     }
 }
 
-/// Checks that the text of a machine, with `from` replaced by `to`, is refused with the expected error.
+/// Replaces `from` by `to` in the printed description of a simulated machine, and checks that parsing the result fails
+/// with the expected error.
 #[track_caller]
 fn refused(from: &str, to: &str, expected: &str) {
     let text = Machine::cal().to_string();

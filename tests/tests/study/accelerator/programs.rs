@@ -563,8 +563,10 @@ fn a_layer_has_one_record_at_least() {
         let setup = RunConfig { layer, system: System::TFLOW, ..Machine::cal().into() };
         counts(&setup, body).layers
     };
-    // The number of layers, forward and reverse, for layers of at most 1, 3, 6 and any number of entries. A layer takes
-    // at most half of the scratchpad's 64 entries, and the records of eight iterations fill whole lines.
+    // A layer is a group of tape entries for which the scratchpad is allocated at once. It holds whole records of three
+    // entries, one record per iteration, so a limit of 1 entry gives the same layers as a limit of 3: 64 that are
+    // stored and 64 that are loaded. Without a limit a layer may take half of the scratchpad, 32 entries; it holds
+    // eight records, because eight records fill whole cache lines.
     assert_eq!([1, 3, 6, u64::MAX].map(layers), [128, 128, 64, 16]);
 }
 

@@ -73,7 +73,7 @@ struct Candidate<'g> {
     cost: f64,
 }
 
-/// The best candidate found for a class so far: its index, the total cost of all classes that it needs, and the set
+/// The cheapest e-node found for an e-class so far: its index, the total cost of all classes that it needs, and the set
 /// of these classes.
 #[derive(PartialEq)]
 struct Best {
@@ -110,13 +110,13 @@ pub(crate) fn extract(graph: &Graph<'_>, roots: &[Id]) -> Option<Extraction> {
     })
 }
 
-/// A function that picks a candidate for every class. Arguments: the candidates of each class, and the classes that
-/// use each class as operand.
+/// A function that picks an e-node for every e-class. Arguments: the candidate nodes of each class, and the classes
+/// that use each class as operand.
 type Choose = fn(&[Vec<Candidate<'_>>], &[Vec<usize>]) -> Vec<Option<usize>>;
 
-/// Returns the candidate nodes of a class. If one of them is a constant or a value from outside the program, which
-/// cost nothing, it is the only candidate. For a scalar constant it must be a literal, since some operands must be
-/// literals.
+/// Returns the e-nodes of an e-class among which extraction chooses. If one of them is a constant or a value from
+/// outside the program, which cost nothing, it is the only candidate. For a scalar constant it must be a literal, since
+/// some operands must be literals.
 fn candidates<'g>(
     graph: &'g Graph<'_>,
     id: Id,
@@ -193,7 +193,7 @@ fn choose_by_sets(classes: &[Vec<Candidate<'_>>], users: &[Vec<usize>]) -> Vec<O
     best.iter().map(|b| b.as_ref().map(|b| b.candidate)).collect()
 }
 
-/// Chooses a candidate per class by tree costs, which count a shared term once for each use.
+/// Chooses an e-node for each e-class by tree costs, which count a shared term once for each use.
 fn choose_by_trees(classes: &[Vec<Candidate<'_>>], users: &[Vec<usize>]) -> Vec<Option<usize>> {
     let mut best: Vec<Option<(usize, f64)>> = vec![None; classes.len()];
     let mut queue = Worklist::new(classes.len());

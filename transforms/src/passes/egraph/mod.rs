@@ -259,7 +259,8 @@ fn cut(
     draft.close(roots.iter().map(|v| map.read((*v).into())).collect())
 }
 
-/// Appends the equations of the function `piece` to the draft; returns the piece's results as atoms of the draft.
+/// Appends the equations of the function `piece` to the function under construction, `draft`, and returns the results
+/// as atoms of the latter.
 fn splice(draft: &mut Draft, piece: &Function, args: Vec<Atom>) -> Vec<Atom> {
     let mut map = ValueRemap::with(piece, args);
     for (i, e) in piece.equations.iter().enumerate() {
@@ -272,8 +273,9 @@ fn splice(draft: &mut Draft, piece: &Function, args: Vec<Atom>) -> Vec<Atom> {
 struct Place<'f> {
     id: Id,
     origin: Origin,
-    /// Set for a primitive that runs functions. The first is the primitive in the e-graph, whose functions have no
-    /// phases; the second is the original primitive.
+    /// For a primitive that runs functions, such as a loop: the primitive as the e-graph stores it, and the original
+    /// primitive. In the e-graph, equations of these functions are not marked as forward or reverse pass, so that equal
+    /// loops of both passes are merged.
     runs: Option<(Op, &'f Op)>,
 }
 

@@ -67,8 +67,8 @@ enum Matched<I> {
     Bindings(SmallVec<[I; 4]>),
     /// A term, and primitives with one operand to apply to it, in this order.
     Chain(I, Vec<Op>),
-    /// For a site rule: the term to build, over the root's operands (second field) and the operands of their
-    /// definitions (third).
+    /// For a site rule (a rewrite of an equation that may look at the equations of its operands): the term to build,
+    /// over the root's operands (second field) and the operands of their definitions (third).
     Site(Term, SmallVec<[I; 2]>, Vec<SmallVec<[I; 2]>>),
 }
 
@@ -268,8 +268,9 @@ impl Rule {
         }
     }
 
-    /// Calls `visit` with every match of a site rule. For each operand, the rule sees one of the operand's definitions,
-    /// or none. All combinations of definitions are tried, up to `MOST`.
+    /// Calls `visit` with every match of a site rule (a rewrite of an equation that may look at the equations of its
+    /// operands). In an e-graph an operand may be computed by several equal equations, so the rule is tried with each
+    /// of them and with none. All combinations over the operands are tried, up to `MOST`.
     fn sites<T: Terms>(
         &self,
         terms: &T,
@@ -279,8 +280,8 @@ impl Rule {
         equal: fn(&Site<'_>) -> Option<Term>,
         visit: &mut dyn FnMut(Found<T::Id>) -> bool,
     ) -> bool {
-        /// The largest number of combinations of operands' definitions that a site rule tries at one root: in an
-        /// e-graph, an operand's class may have many definitions.
+        /// The largest number of combinations of the operands' defining equations that are tried for one root equation.
+        /// In an e-graph, many equal equations may define an operand.
         const MOST: usize = 64;
         type Choice<I> = Option<(Op, SmallVec<[I; 2]>)>;
         let mut choices: Vec<Vec<Choice<T::Id>>> = Vec::new();

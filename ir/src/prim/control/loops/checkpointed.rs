@@ -398,8 +398,8 @@ impl Replay {
         first..of.known(m)
     }
 
-    /// Emits the map's outputs and, as their tangents, the same map at `dx`, since it is linear; `None` if an
-    /// operand that is not a tangent has a derivative.
+    /// Emits forward mode for a replayed loop, which is a linear map of the initial tangents: its outputs, and as their
+    /// tangents the same loop at `dx`. Returns `None` if an operand that is not a tangent has a derivative.
     fn itself(&self, cx: &RuleCx<'_, '_>, x: &[Atom], dx: &[Option<Atom>]) -> Option<Dual> {
         let b = cx.b;
         let known = b.with_module(|m| self.known(m));
@@ -601,8 +601,8 @@ impl ReplayParts {
         y
     }
 
-    /// Returns the map and its transpose as a linear call of two functions. Each function takes the known operands and
-    /// its own linear operands.
+    /// Returns the linear map of the replayed loop and its transpose, as a linear call of two functions. Each function
+    /// takes the known operands and its own linear operands.
     fn both_ways(
         &self,
         cx: &mut RuleCx<'_, '_>,
@@ -717,7 +717,7 @@ impl Primitive for Replay {
         x: &[Atom],
         batched: &[bool],
     ) -> Result<Batched, Problem> {
-        // The batched map is no `replay`, which has a single chain of iterations. Emit it as a linear call of two
+        // The batched loop is no `replay`, which has a single chain of iterations. Emit it as a linear call of two
         // batched functions: the map and its transpose.
         let (b, ahead) = (cx.b, cx.b.with_module(|m| m.get(self.ahead)));
         let known = b.with_module(|m| self.known(m));
@@ -791,7 +791,8 @@ impl Primitive for Replay {
     }
 }
 
-/// A sample with the iteration `c' = k c c`: three iterations with two checkpoint slots.
+/// A sample of three iterations with two checkpoint slots. Each iteration replaces the carry c by k c², for a constant
+/// k.
 fn sample(m: &mut Module) -> Result<Sample, Problem> {
     let v = Type::array(Dtype::F64, &[2]);
     let pair = [v.clone(), v.clone()];

@@ -21,11 +21,11 @@ fn directions_differ_in_the_sign_of_the_exponent() {
 
 #[test]
 fn any_axis_is_transformed_where_it_is() {
-    // x[1] = 1 in the first column: y[j] = (-1)^j; the second column is i times the first.
+    // Along axis 0, the first column is (0, 1); its transform is (1, -1). The second column is i times the first.
     let x = Tensor::from([[[0.0, 0.0], [1.0, 0.0]], [[0.0, 0.0], [0.0, 1.0]]]);
     let y = Tensor::from([[[1.0, 0.0], [-1.0, 0.0]], [[0.0, 1.0], [0.0, -1.0]]]);
     assert_eq!(eval1(Fft { inverse: false, rank: 2, axis: 0 }, std::slice::from_ref(&x)), y);
-    // x[0] = 1 and x[1] = i in row 1: y = (1 + i, 1 - i).
+    // Along axis 1, row 1 is (1, i); its transform is (1 + i, 1 - i).
     let y = Tensor::from([[[0.0, 0.0], [1.0, 1.0]], [[0.0, 0.0], [1.0, -1.0]]]);
     assert_eq!(eval1(Fft { inverse: false, rank: 2, axis: 1 }, &[x]), y);
 }
