@@ -33,7 +33,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             functions += &format!(
                 "fn {name}() -> Result<Vec<String>, Box<dyn std::error::Error>> {{ let mut seen = Vec::new();\n"
             );
-            // Errors show a line's number in its block: count lines from the one before the block.
+            // An error names a line by its number within the book's block. Remember the line before the block, to
+            // convert line numbers.
             let line = functions.lines().count();
             for l in code.iter().filter(|l| !l.starts_with("# ")) {
                 let l = l.replace(".unwrap_err();", ".unwrap_err(); seen.push(error.to_string());");

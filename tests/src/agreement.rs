@@ -33,7 +33,7 @@ impl Agreement {
     /// Agreement up to the order of summation in f64: relative and absolute 1e-12.
     pub const CLOSE: Agreement = Agreement::Within { relative: 1e-12, absolute: 1e-12 };
 
-    /// Returns the mode with this relative bound, and a hundredth of it as absolute bound.
+    /// Returns the tolerance with this relative bound, and a hundredth of it as absolute bound.
     pub fn relative(relative: f64) -> Agreement {
         Agreement::Within { relative, absolute: relative / 100.0 }
     }

@@ -84,7 +84,7 @@ fn strided(v: &[Var], stride: usize, padding: i64) -> Var {
 }
 
 rows! {
-    // Loops that compute an invariant value, in the loop or before it.
+    // The rows from here on are loops that read a loop-invariant value, which may be computed in the loop or before it.
     "loop_sine", 1, [f64s(&[4000, 64]), f64s(&[64])], |v| { let e = v[0]; recur(4000, v[1], move |i| e.sin().index(i)) };
     "loop_sine_outside", 1, [f64s(&[4000, 64]), f64s(&[64])], |v| { let e = v[0].sin(); recur(4000, v[1], move |i| e.index(i)) };
     "while_sine", 0, [f64s(&[4000, 64]), f64s(&[64])], |v| {
@@ -113,7 +113,7 @@ rows! {
         let m = v[0] + 200.0 * eye(200, Dtype::F64);
         map(move |b: Var| linalg::solve(m, b), v[1])
     };
-    // Results of which only a slice is read.
+    // The rows from here on compute an array of which only a slice is read.
     "slice_sine", 1, [f64s(&[1_000_000])], |v| v[0].sin().slice_axis(0, ..16);
     "last_sine", 1, [f64s(&[1_000_000])], |v| v[0].sin().index(-1);
     "dynamic_slice_sine", 1, [f64s(&[1_000_000]), one()], |v| v[0].sin().dynamic_slice(&[v[1]], [16]);
@@ -127,7 +127,7 @@ rows! {
         }, v[1])
     };
     "einsum_chain", 1, [f64s(&[600, 600]), f64s(&[600, 600]), f64s(&[600, 600]), f64s(&[600])], |v| einsum("ij,jk,kl,l->i", &[v[0], v[1], v[2], v[3]]);
-    // Convolutions, pools and their windows, with strides.
+    // The rows from here on are convolutions and pools with strides, and their windows.
     "patches_16", 2, [f32s(&[4, 3, 224, 224]), f32s(&[192, 3, 16, 16])], |v| strided(v, 16, 0);
     "stem_7_stride_2", 2, [f32s(&[4, 3, 224, 224]), f32s(&[64, 3, 7, 7])], |v| strided(v, 2, 3);
     "residual_3_stride_2", 2, [f32s(&[4, 64, 56, 56]), f32s(&[128, 64, 3, 3])], |v| strided(v, 2, 1);
@@ -156,7 +156,7 @@ rows! {
         associative_scan(|((a, b), (c, e)): (Pair, Pair)| (a * c, b * c + e), (v[0], v[1])).1
     };
     "scan_2x2", 1, [f64s(&[100_000, 2, 2])], |v| associative_scan(|(a, b): Pair| a.dot(b), v[0]);
-    // Loops with few numbers in the carry, and a loop with a long body.
+    // The rows from here on are loops with few numbers in the carry, and a loop with a long body.
     "carry_sine_4", 1, [f64s(&[4])], |v| carry_sine(v[0]);
     "carry_sine_8", 1, [f64s(&[8])], |v| carry_sine(v[0]);
     "carry_sine_16", 1, [f64s(&[16])], |v| carry_sine(v[0]);
@@ -190,7 +190,7 @@ rows! {
     };
     "qr_200", 1, [f64s(&[200, 200])], |v| linalg::qr(v[0]).1;
     "small_3_stride_2", 2, [f32s(&[8, 32, 32, 32]), f32s(&[64, 32, 3, 3])], |v| strided(v, 2, 1);
-    // Simulations that draw their random numbers inside of the loop.
+    // The rows from here on are simulations that draw their random numbers inside of the loop.
     "heston_barrier", 1, [[0.04, 1.5, 0.05, 0.5, -0.7].into(), Tensor::scalar(7i64)], |v| heston_barrier(v[0], v[1]);
     "particle_filter", 1, [[0.9, 0.5].into(), f64s(&[100]), Tensor::scalar(7i64)], |v| particle_filter(v[0], v[1], v[2]);
 }

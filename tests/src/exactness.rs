@@ -20,7 +20,8 @@ pub enum Trust {
     Exact,
     /// Agreement up to rounding.
     Rounded,
-    /// No guarantee: the value depends discontinuously on a rounded value.
+    /// No guarantee: the value is a discontinuous function of a value that may be rounded, so two engines may get
+    /// unrelated results.
     Open,
 }
 
@@ -56,7 +57,7 @@ fn results(m: &Module, id: FuncId, params: &[Trust], wild: bool) -> Vec<Trust> {
                 continue;
             }
             Lowering::Branch { branches } => {
-                // If the predicate is rounded, another branch may be selected.
+                // If the predicate depends on rounded values, engines may select different branches.
                 let which = if x[0] == Trust::Exact { Trust::Exact } else { Trust::Open };
                 let all = branches.iter().map(|g| results(m, *g, &x[1..], wild));
                 let worst =

@@ -1,4 +1,5 @@
-//! Laws that random programs must satisfy: the seeds, the shrinking of failures, and reports.
+//! Properties that random programs must have: their checks, the seeds of the programs, the shrinking of failures, and
+//! reports.
 //!
 //! The table of [`Sweep`] says how many programs a test tries, and from which seed on.
 
@@ -147,7 +148,7 @@ pub fn batches(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failu
     transformed(m, case, demand(recipe), Letter::Vmap, &mut Rng::new(2)).map(|_| ())
 }
 
-/// Checks two random transforms, the second applied to the result of the first.
+/// Applies two random transforms (derivatives, batches), one after the other, and checks the program after each.
 pub fn words(m: &mut Module, case: &Case, recipe: &Recipe) -> Result<(), Failure> {
     let mut rng = Rng::new(recipe.genes.len() as u64);
     let mut letter = || Letter::ALL[rng.index(3)];

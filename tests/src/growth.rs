@@ -97,7 +97,7 @@ macro_rules! rows {
 }
 
 rows! {
-    // Loops that compute an invariant value.
+    // The rows from here on are loops that compute a loop-invariant value.
     "loop, sine of a table inside", 50, 1.0, Some(1.0), |n| vec![floats(&[n, 16]), floats(&[16])],
         |n, v| { let (e, h) = (v[0], v[1]); fori_loop(n, move |(i, h): Pair| (h * 0.9 + e.sin().index(i)).tanh(), h) };
     "loop, sine of a table outside", 50, 1.0, Some(1.0), |n| vec![floats(&[n, 16]), floats(&[16])],
@@ -178,7 +178,7 @@ rows! {
     "a search in a table", 2048, 1.2, None, |n| vec![floats(&[n]), floats(&[n])], |_, v| v[0].sort(0).searchsorted(v[1]).convert(Dtype::F64);
     "a polygon through points", 256, 1.2, Some(1.2), |n| vec![floats(&[n]), floats(&[n])],
         |n, v| interp(v[0] * n as f64, arange(n, Dtype::F64), v[1]);
-    // Loops whose trip count is the size n.
+    // The rows from here on are loops whose trip count is the size n.
     "a recurrence", 256, 1.0, Some(1.0), |_| vec![floats(&[8])], |n, v| fori_loop(n, |(_, h): Pair| (h * 1.01).sin(), v[0]);
     "a scan", 256, 1.0, Some(1.0), |n| vec![floats(&[n])],
         |_, v| scan(|(h, x): Pair| { let h = (h * 0.5 + x).tanh(); (h, h) }, v[0].index(0), v[0]).1;
@@ -190,7 +190,7 @@ rows! {
         |n, v| checkpoint(move |x: Var| fori_loop(n, |(_, h): Pair| (h * 1.01).sin(), x), Policy::Bytes(1 << 12))(v[0]);
     "a neural network by layers", 4, 1.0, Some(1.0), |n| vec![floats(&[8]), floats(&[n, 8, 8])],
         |n, v| (0..n).fold(v[0], |x, k| v[1].index(k).dot(x).tanh());
-    // Programs whose number of equations is proportional to n.
+    // The rows from here on are programs whose number of equations is proportional to n.
     "sums of many leaves", 16, 1.0, Some(1.0), |n| vec![floats(&[n, 64])],
         |n, v| (0..n).map(|k| v[0].index(k).square().sum()).reduce(|a, b| a + b).map_or(v[0], |x| x.sqrt());
     "a chain of scalar equations", 64, 1.0, Some(1.0), |_| vec![floats(&[2])],

@@ -15,7 +15,7 @@ pub enum Statement {
     Write(Combine, Place, Value),
     /// A loop of this kind, trip count and body. Positions in the body may depend on the iteration number.
     Iterations(Kind, usize, Vec<Statement>),
-    /// Runs the first or the second list, by the sign of the element at this place.
+    /// Runs the first or the second list of statements, by the sign of the element at this place.
     Branch(Place, Vec<Statement>, Vec<Statement>),
     /// Adds a local array of four elements with this initial value, which only statements of this list see.
     Local(Value, Vec<Statement>),
@@ -273,7 +273,7 @@ fn seen(step: &Step, shape: &[usize]) -> Vec<usize> {
     left
 }
 
-// -- Places as lists of elements --------------------------------------------------------------------
+// -- Views of arrays as lists of element positions -----------------------------------------------------
 
 /// Returns the positions in the flattened array of a place's elements, the shape of the place, and whether a write to
 /// the place is dropped, which happens if an index is out of bounds. `iterations` holds the current iteration numbers,
@@ -332,7 +332,7 @@ fn order(kind: Kind, n: usize) -> Vec<i64> {
     }
 }
 
-// -- Meaning: traced with `Ref`s --------------------------------------------------------------------
+// -- First evaluation of a program: traced with `Ref`s -------------------------------------------------
 
 struct Traced {
     refs: Vec<Ref>,
@@ -478,7 +478,7 @@ fn windowed<I: Index>(r: Ref, starts: &[I], sizes: Vec<usize>) -> Ref {
     r.dynamic_slice(starts, sizes)
 }
 
-// -- Meaning: traced with immutable arrays ----------------------------------------------------------
+// -- Second evaluation of a program: traced with immutable arrays ---------------------------------------
 
 /// Traces the same function as [`mutated`] on immutable arrays, with loops unrolled.
 pub fn pure(program: &[Statement], x: Var) -> Var {
@@ -559,7 +559,7 @@ fn put(x: Var, at: &[usize], value: Var) -> Var {
     x.reshape([x.size()]).at(indices(at)).set(value).reshape(x.shape())
 }
 
-// -- Meaning: computed on numbers -------------------------------------------------------------------
+// -- Third evaluation of a program: computed on numbers in Rust -----------------------------------------
 
 /// Runs the program on vectors of numbers in Rust, and returns the arrays' final elements.
 pub fn model(program: &[Statement], arrays: Vec<Vec<f64>>) -> Vec<Vec<f64>> {

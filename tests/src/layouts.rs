@@ -22,8 +22,8 @@ const STEP: f64 = 0.01;
 /// The values saved for eight elements in one iteration.
 type Eight = [[f64; LANES]; VALUES];
 
-/// The layout of a tape in memory. `before` is the number of elements that precede these eight, over all iterations,
-/// and `all` the total number of elements.
+/// The layout of a tape in memory, which is written and read for eight elements at once. `before` is the number of
+/// elements that precede the eight, over all iterations, and `all` the total number of elements.
 trait Layout {
     /// Returns the length of the tape for `all` elements, as a number of f64.
     fn size(all: usize) -> usize;

@@ -1,4 +1,4 @@
-//! Every primitive's samples as programs: the cases over which the laws run.
+//! Every primitive's samples as programs: the cases on which properties of primitives are tested.
 
 use crate::Elements;
 use crate::Rng;
@@ -7,7 +7,7 @@ use tapeloom_ir::{
     prim::{Lowering, Operand, Sample},
 };
 
-/// A function with arguments, on which a law is checked.
+/// A function with arguments, on which a property is tested.
 #[derive(Clone, Debug)]
 pub struct Case {
     /// The name of the case; for a sample, the name of its primitive.

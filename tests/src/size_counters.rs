@@ -27,7 +27,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Returns the sums of two tallies.
+    /// Returns the sum of the sizes and costs of two programs, count by count.
     pub fn plus(self, other: Tally) -> Tally {
         Tally {
             emitted: self.emitted + other.emitted,
@@ -41,7 +41,7 @@ impl Tally {
         }
     }
 
-    /// Compiles a function that no pass has changed, and returns its tally.
+    /// Compiles a function that no pass has changed yet, and returns the sizes and costs of the compiled program.
     ///
     /// # Errors
     /// The error of a pass or of the backend.
@@ -64,7 +64,7 @@ impl Tally {
         })
     }
 
-    /// Returns the tally of a program from the explanation of its compilation.
+    /// Returns the sizes and costs of a program, read from the compiler's report on it.
     ///
     /// # Errors
     /// If its texts do not parse.
@@ -85,8 +85,8 @@ impl Tally {
     }
 }
 
-/// Returns the tallies of the examples, and of the samples of each primitive added up, each with its derivatives: jvp,
-/// vjp, and jvp of vjp.
+/// Returns the sizes and costs of all examples, and sums over the samples of each primitive. Functions are counted with
+/// their derivatives: jvp, vjp, and jvp of vjp.
 ///
 /// # Errors
 /// The error of a transform, of a pass or of the backend.

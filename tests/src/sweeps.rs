@@ -30,7 +30,7 @@ struct Row {
 
 macro_rules! sweeps {
     ($($name:ident = $test:literal, gate $gate:literal in $seconds:literal s, nightly $nightly:literal;)*) => {
-        /// A test over many cases, named in the table.
+        /// A test over many cases, random or from a grid, listed in the table below.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub enum Sweep {
             $(#[doc = $test] $name,)*
@@ -52,7 +52,7 @@ macro_rules! sweeps {
 }
 
 sweeps! {
-    // Drawn: loop nests for vector code of 256 and 512 bits.
+    // Random cases: loop nests for vector code of 256 and 512 bits.
     WideNests = "codegen::simd::tests::random_nests", gate 400 in 3.0 s, nightly 40000;
     GuardedNests = "codegen::simd::guard_pages::nothing_outside_of_arrays_is_touched", gate 300 in 1.0 s, nightly 10000;
     // Drawn: programs from recipes (`random::fuzz`).
@@ -77,7 +77,7 @@ sweeps! {
     Figures = "random::random_loops::the_tape_table_is_complete", gate 12 in 0.3 s, nightly 300;
     Machines = "random::random_loops::simulated_machines_compute_the_same_bits", gate 6 in 0.7 s, nightly 150;
     Growth = "random::random_loops::workspace_does_not_grow_with_the_trip_count", gate 20 in 2.0 s, nightly 300;
-    // Drawn: programs that write to arrays, and products.
+    // Random cases: programs that write to arrays, and products.
     WritesMean = "random::state::random_programs_with_state_equal_plain_rust", gate 40 in 0.7 s, nightly 1000;
     WritesFirst = "random::state::random_programs_have_the_derivatives_of_their_pure_forms", gate 6 in 2.0 s, nightly 150;
     WritesHigher = "random::state::random_programs_have_higher_derivatives", gate 2 in 2.3 s, nightly 50;
@@ -91,7 +91,7 @@ sweeps! {
     Damage = "laws::mutations::broken_text_does_not_panic", gate 6 in 0.2 s, nightly 200;
     // Drawn: damaged files of tensors.
     DamagedFiles = "programs::files::damage::damaged_files_are_errors_or_arrays", gate 3000 in 1.0 s, nightly 300_000;
-    // Drawn: the moments at which a training run is killed.
+    // Random cases: the moments at which a training run is killed.
     Kills = "programs::files::killed::a_killed_run_ends_with_the_same_bits", gate 3 in 1.2 s, nightly 50;
     // Drawn: tests beside the code.
     Simplified = "it::simplify::random_programs_keep_their_meaning", gate 60 in 0.1 s, nightly 3000;
@@ -114,7 +114,7 @@ sweeps! {
     // A list of lengths. `cargo test` runs only the beginning of the list, because the long transforms at its end take
     // three minutes.
     TransformLengths = "routines::fourier_accuracy::transforms_are_as_accurate_as_their_order", gate 76 in 1.0 s, nightly 93;
-    // Grids, run whole in both modes.
+    // Grids of cases, which are run whole both by `cargo test` and in the nightly run.
     Samples = "laws::for_all", gate 1984 in 9.0 s, nightly 1984;
     Words = "laws::compose", gate 20 in 8.0 s, nightly 20;
     Rewrites = "laws::rewrites::both_sides_are_equal", gate 151 in 2.0 s, nightly 151;

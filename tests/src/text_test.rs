@@ -181,7 +181,8 @@ impl<'t> TextTest<'t> {
             }
         }
         kept.check_code(&module, at[0])?;
-        // The third function is `fwd` and `bwd` inlined; printing it would repeat both.
+        // The first of three functions is the whole derivative, with the forward and the reverse function inlined.
+        // Print only one form, because the others would repeat it.
         let shown = if at.len() == 3 { &at[..1] } else { &at[..] };
         let printed = print_functions(&module, shown);
         same_again(&printed)?;
@@ -195,7 +196,7 @@ impl<'t> TextTest<'t> {
         let lines = self.input.lines().filter(|line| !line.starts_with("//"));
         let text: String = lines.map(|line| format!("{line}\n")).collect();
         let mut program = loop_ir::parse(&text, &library)?;
-        // With `// args: ..`, compare the results after each pass with those of the original program.
+        // If the file has lines `// args: ..`, compare the results after each pass with those of the original program.
         let proved = loop_ir::check(&program).is_ok();
         let (mut holds, mut exact) =
             (if proved { Invariant::Proved } else { Invariant::Form }, true);
@@ -413,7 +414,7 @@ fn apply(
     })
 }
 
-/// Returns the planner's request that the options of a `plan` step describe.
+/// Returns the request to the checkpoint planner (policy, packing) that the options of a `plan` step describe.
 fn terms(options: &BTreeMap<&str, &str>) -> Result<PlanRequest, Failure> {
     let prices = |key: &str| -> Result<Vec<Price>, Failure> {
         let list = options.get(key).map_or("", |list| list.trim_matches(['[', ']']));

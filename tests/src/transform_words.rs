@@ -1,4 +1,5 @@
-//! Words: sequences of transforms, each tested against the program before it.
+//! Sequences of transforms ("words"), in which the program after each transform is tested against the program before
+//! it.
 //!
 //! A transform of a function is a function, so transforms compose: `vmap(vjp(jvp(f)))` is a program like any other.
 //! [`append`] adds a transform (a letter) to such a word, and checks the new program against the one before it by
@@ -31,7 +32,7 @@ const BATCH: usize = 2;
 /// out: `max(x, max(x, 1))` equals `max(x, 1)`, but has another slope at 1.
 const TIDY: [&str; 3] = ["inline", "cse", "dce"];
 
-/// A transform of a function: a letter of a word.
+/// A transform of a function, as one element (letter) of a sequence of transforms (word).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Letter {
     /// Forward mode.
@@ -56,7 +57,7 @@ impl Letter {
     }
 }
 
-/// The choice of the arguments that are active or batched.
+/// The choice of the arguments with respect to which a transform differentiates, or which it batches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Choice {
     /// All arguments that can be active or batched.
@@ -469,7 +470,7 @@ pub fn outlined(m: &Module, f: FuncId) -> bool {
     m.function(f).equations.iter().any(|e| e.op.regions().iter().any(kept))
 }
 
-/// Returns the case with the transform `letter` added to its name.
+/// Returns the test case with the name of a transform appended to its name.
 fn named(case: &Case, letter: &str) -> Case {
     Case { name: format!("{letter}({})", case.name), ..case.clone() }
 }

@@ -1,4 +1,4 @@
-//! The transforms, as a trait object for the rules of region primitives.
+//! The transforms, as a trait object for the derivative rules of primitives that run functions.
 //!
 //! The rules are in `ir`, which does not depend on this crate; yet the jvp rule of a call needs the jvp of its
 //! body. So `ir` declares the trait [`Regions`], this file implements it, and the transforms pass the

@@ -67,7 +67,7 @@ pub fn by_name(name: &str) -> Result<&'static Pass, Problem> {
 pub struct Step {
     /// The pass that runs at this step.
     pub pass: &'static Pass,
-    /// If set, the step's result is discarded unless that pass, which follows in the list, changes the function.
+    /// If set to a later pass of the list, the step's result is discarded unless that later pass changes the function.
     pub kept_if: Option<&'static Pass>,
     /// The reason why the pass stands at this position of the list.
     pub why_here: &'static str,
@@ -235,7 +235,7 @@ const fn before_code(simplify: Step) -> [Step; 19] {
     ]
 }
 
-/// The passes that run on the traced program, on request.
+/// The passes that run on the traced program if the user asks for subnormal numbers to be flushed to 0.
 pub static FLUSHED: List = List {
     name: "flushed",
     about: "the first step of `jit(f).flush_subnormals()`, on every engine",
@@ -299,8 +299,8 @@ impl List {
         mut f: FuncId,
         after: &mut dyn FnMut(&'static Step, &Module, FuncId),
     ) -> Result<FuncId, Problem> {
-        // `kept` is the function without the steps that may still be discarded; `waiting` has these steps with
-        // their results.
+        // `kept` is the function before the steps that may still be discarded; `waiting` has these steps, each with its
+        // result.
         let (mut kept, mut waiting) = (f, Vec::new());
         for step in self.steps {
             let made = step.pass.run(regions, module, f)?;

@@ -24,7 +24,7 @@ pub struct VjpOf {
     pub residuals: Vec<Residual>,
     /// Per output: whether it depends on the active inputs, so that its cotangent is a parameter.
     pub active_out: Vec<bool>,
-    /// Per input: whether its cotangent is a result; the others are zero.
+    /// Per input: whether its cotangent is a result. The cotangents of other inputs are zero.
     pub nonzero: Vec<bool>,
 }
 

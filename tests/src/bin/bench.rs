@@ -560,7 +560,8 @@ fn of_members(members: usize) -> Outcome<f64> {
     beside_map(shrunk, members)
 }
 
-/// Returns the ratio of `of_members` for the gradient of the loop in place of its value.
+/// For the gradient of a loop over a batch, returns the time divided by the time of the gradients of one member after
+/// the other.
 fn of_gradients(members: usize) -> Outcome<f64> {
     beside_map(|x: Var| grad(shrunk)(x), members)
 }
@@ -661,7 +662,7 @@ fn recurrent(steps: usize) -> Outcome<[f64; 5]> {
     Ok([value * 1e3, gradient * 1e3, compile * 1e3, little * 1e3, tape / 1e3])
 }
 
-/// Returns the seconds of a call of `f` with the arguments of the outlined step.
+/// Returns the seconds of a call of `f`, a program that repeats an outlined step, with that program's arguments.
 fn iterations<B: Tree<Var>>(
     f: impl Fn((Var, Var, Var)) -> B,
     (w, u, x): &(Tensor, Tensor, Tensor),
@@ -943,8 +944,8 @@ fn rows(rows: usize, columns: usize) -> Vec<Vec<f64>> {
     uniform(rows * columns).chunks(columns.max(1)).map(<[f64]>::to_vec).take(rows).collect()
 }
 
-/// A row of the GradBench measurements: its name, the eval, the functions for the objective and the gradient, and the
-/// input.
+/// A row of the GradBench measurements: its name, the eval (a benchmark of the suite), the functions for the objective
+/// and the gradient, and the input.
 type Row = (String, &'static str, &'static str, &'static str, Value);
 
 /// Returns the measured functions of GradBench's evals, with inputs.
@@ -988,7 +989,7 @@ fn evals() -> Outcome<Vec<Row>> {
         ("saddle".to_owned(), "saddle", "ff", "rr", json!({"start": [1.0, 1.0]})),
         ("particle".to_owned(), "particle", "ff", "rr", json!({"w": 0.0})),
     ];
-    // The name of a row contains the sizes, except for the first size of an eval.
+    // The name of a benchmark's row contains the sizes of its input, except for the first input that is measured.
     let named = |eval: &str, sizes: &[usize], first: bool| match first {
         true => eval.to_owned(),
         false => {

@@ -26,7 +26,8 @@ const FAULT: &str = "TAPELOOM_FAULT";
 /// The test modules most likely to catch a fault. They run after the module that the table of faults names. A name
 /// without a module is a whole binary.
 const FIRST: &[&str] = &["random::fuzz", "random::random_loops", "laws"];
-/// The binaries whose tests belong to single files; these tests do not count.
+/// The binaries whose tests check a single source file. A fault in that file must be caught by other tests, so these do
+/// not count.
 const OF_FILES: &[&str] = &["ir", "math", "routines"];
 /// The time after which a test counts as hanging, and its fault as caught.
 const LIMIT: Duration = Duration::from_secs(600);

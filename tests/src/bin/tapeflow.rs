@@ -18,7 +18,8 @@ use tapeloom_tests::tapeflow::{
     ArrayPlacement, CLAIMS, Claim, FIGURES, Outcome, Runs, STUDIES, Study, acceptance, smallest,
 };
 
-/// The claims that the quick form measures, by number, and (below) the kernels, by name.
+/// The claims of the TapeFlow paper that the quick form of this command measures, by number; below, the kernels, by
+/// name.
 const QUICK: [usize; 3] = [7, 14, 20];
 const FEW: [&str; 2] = ["mttkrp", "nn"];
 
@@ -83,7 +84,7 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints the measured numbers of a claim, one JSON object per line.
+/// Prints the numbers that were measured for a claim of the paper, one JSON object per line.
 fn lines(claim: &Claim, outcome: &Outcome) {
     for record in &outcome.records {
         let line = json!({

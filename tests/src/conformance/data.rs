@@ -58,7 +58,7 @@ pub enum Agreement {
     Close,
     /// Equal bits, up to the sign of zero.
     Exact,
-    /// As `Close` where the expected number is finite; where it is not, any number agrees.
+    /// Where the expected number is finite, the tolerance of `Close`; where it is infinite or nan, any number agrees.
     CloseWhereFinite,
 }
 

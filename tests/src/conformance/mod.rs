@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use tapeloom::prelude::*;
 
-/// This library's function for an operation of the golden data, from its inputs to its outputs.
+/// An operation of the golden data as a function of tapeloom, from the operation's inputs to its outputs.
 pub type Operation = Rc<dyn Fn(&[Var]) -> Vec<Var>>;
 
 /// The outcome of one golden case.

@@ -20,7 +20,8 @@ fn cross(x: Var, y: Var) -> Var {
 fn rotate(r: Var, x: Var) -> Var {
     let squared = r.square().sum();
     let turned = squared.gt(0.0);
-    // Without a rotation the first-order formula holds; the select avoids a division by zero.
+    // If the angle is 0, the rotation is computed by its first-order formula. The select then avoids a division by
+    // zero.
     let angle = select(turned, squared, 1.0).sqrt();
     let axis = r / angle;
     let (sin, cos) = (angle.sin(), angle.cos());

@@ -14,13 +14,14 @@ pub(super) const EVAL: Eval =
 /// The parameters of a mixture of k Gaussians in d dimensions.
 #[derive(Clone, Tree)]
 pub struct Mixture<T> {
-    /// Logarithms of the weights up to a constant, `[k]`.
+    /// The logarithms of the components' mixture weights, up to a common constant: `[k]`.
     pub alpha: T,
     /// Means, `[k, d]`.
     pub mu: T,
-    /// Logarithms of the diagonals of Q, `[k, d]`.
+    /// The logarithms of the diagonals of the matrices Q (Cholesky factors of inverse covariances): `[k, d]`.
     pub q: T,
-    /// Strictly lower parts of Q, `[k, d (d - 1) / 2]`.
+    /// The entries below the diagonals of the matrices Q (Cholesky factors of inverse covariances):
+    /// `[k, d (d - 1) / 2]`.
     pub l: T,
 }
 

@@ -39,7 +39,7 @@ pub struct Answer {
     pub prepare: Duration,
     /// The times of the runs after the first.
     pub evaluate: Vec<Duration>,
-    /// The explanation of the compilation, if the input requests it with `explain`.
+    /// The compiler's report on the program, if the input requests it with `explain`.
     pub explanation: Option<Explanation>,
 }
 

@@ -68,7 +68,7 @@ impl Recipe {
         let mut values = Vec::new();
         for ty in params {
             let atom = draft.param(ty.clone().into());
-            // Arguments have magnitudes of at most 8.
+            // The arguments of a random program have magnitudes of at most 8.
             values.push(Value { atom, ty: ty.clone(), bound: 8.0, read: false });
         }
         let own = values.len();
@@ -96,8 +96,8 @@ impl Recipe {
     /// in wild programs.
     fn argument(&self, rng: &mut Rng, ty: &ArrayType) -> Tensor {
         let mut t = rng.tensor(ty);
-        // One of three: many equal elements; elements of one sign, which show folds that wrongly start at zero;
-        // elements as drawn.
+        // Draw one of three kinds of elements: many equal ones; ones of one sign, which show folds that wrongly start
+        // at zero; elements as drawn.
         let sort = rng.index(6);
         for i in 0..t.elements() {
             let x = match sort {
@@ -258,13 +258,14 @@ impl Generator<'_, '_> {
         self.values[k].clone()
     }
 
-    /// Returns a value as `Generator::any`, with bools converted to i32.
+    /// Returns the latest value of any dtype, or the one `back` positions before it, with bools converted to i32.
     fn number(&mut self, back: u8) -> Value {
         let x = self.any(back);
         if x.ty.dtype == Dtype::Bool { self.convert(&x, Dtype::I32) } else { x }
     }
 
-    /// Returns a value as `Generator::any` if it is a float, otherwise an f64.
+    /// Returns the latest value of any dtype, or the one `back` positions before it, converted to f64 unless it is a
+    /// float.
     fn float(&mut self, back: u8) -> Value {
         let x = self.any(back);
         if x.ty.dtype.is_float() { x } else { self.pick(Dtype::F64, back) }

@@ -1,4 +1,4 @@
-//! Laws that a random program with loops must satisfy under every policy and every budget.
+//! Properties that a random program with loops must have under every checkpoint policy and every byte budget.
 
 use super::meaning::{NARROW, meaning};
 use super::program::{Iterations, Program, Step, about, each, policy};
@@ -104,9 +104,10 @@ fn rows(program: &Program) -> usize {
                 | Iterations::Counted
                 | Iterations::Until => 0,
                 Iterations::Scan => *n,
-                // Each iteration stacks a vector, or writes a row.
+                // Each iteration of these loops stacks a vector, or writes a row of a `Ref`.
                 Iterations::Map | Iterations::Reverse | Iterations::Table => *n * extent,
-                // A series starts with three given rows.
+                // A series is a loop that computes each row of an array from the three rows before, so the array has
+                // three initial rows.
                 Iterations::Series => (*n + 3) * extent,
             };
         }
@@ -170,7 +171,8 @@ pub fn budgets(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     // are not read: in calls, which are inlined later, and in iterations that save all products.
     let own = program.has(&|s| matches!(s, Step::Rule(_)));
     let called = program.has(&|s| matches!(s, Step::Call(_) | Step::Carries(..)));
-    // A policy inside the program saves all values of its function, matrix products included.
+    // If a step has its own checkpoint policy, all values of that step's function may be saved, matrix products
+    // included.
     let under = program.has(&|s| matches!(s, Step::Under(..)));
     let products = if under { 4 * 8 * (program.extent * program.extent) as u64 } else { 0 };
     let about = 3 * tape + 512 + products + 2 * rows(&program) as u64;
@@ -333,7 +335,7 @@ pub(super) const ORDERS: &[Order] = &[
 /// Checks that derivatives of the gradient, and gradients of batches, are the same under a random policy and without
 /// one.
 pub fn orders(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
-    // Left out: ordered effects, which a batch performs in another order.
+    // Programs with ordered effects are left out, because a batch performs effects in another order.
     let is_effect = |s: &Step| matches!(s, Step::Effect);
     if program.has(&is_effect) {
         return policies(program, rng);

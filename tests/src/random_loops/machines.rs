@@ -1,4 +1,4 @@
-//! The law of simulated machines: results must not depend on the configuration of a run.
+//! A property of simulated machines: results must not depend on the configuration of a run.
 //!
 //! The addresses of arrays, the placement of the tape, the order in which it is read, and unroll factors are part of
 //! a run's configuration. So one compiled program is run under random configurations. Its results and its effects
@@ -58,7 +58,7 @@ fn machine(rng: &mut Rng) -> Machine {
     }
 }
 
-/// A system that streams tape and arguments at no cost in time.
+/// A simulated system that streams the tape and the arguments through a scratchpad, at no cost in time.
 const INPUTS_IDEAL: System =
     System { tape: Route::Scratchpad { ideal: true }, ..System::TFLOW_INPUTS };
 
@@ -132,7 +132,8 @@ fn keeps_a_tape_a_member(error: &Error) -> bool {
         && text.contains("members of a batch that run one after the other save")
 }
 
-/// Compares the accesses that a system counts with those of the run through the cache.
+/// Compares the memory accesses that a simulated system counts with those of a run in which all accesses go through the
+/// cache.
 fn counted(
     program: &Program,
     setup: &RunConfig,
@@ -148,7 +149,8 @@ fn counted(
         let accesses = |c: &Counts| c.others.count() + c.taped() + c.inputs;
         same("accesses", accesses(a), accesses(b))?;
         same("stores", a.others.stores, b.others.stores)?;
-        // An argument may be read from its own memory instead of the tape.
+        // An argument that is reread from its own memory is not on the tape. So blocks of the tape are compared only if
+        // no argument is reread.
         let taped = a.inputs == 0;
         if taped {
             same("blocks", a.blocks, b.blocks)?;
@@ -174,7 +176,7 @@ fn counted(
     if setup.system.layout != System::TFLOW_INPUTS.layout {
         same("layers that come back", reverse.layers, forward.layers)?;
     }
-    // The records of dynamic tapes, which loops with unknown trip counts write, have sizes of their own.
+    // Loops with unknown trip counts save residuals on dynamic tapes, whose sizes are not compared.
     let unknown_counts = [Iterations::Runtime, Iterations::Counted, Iterations::Until];
     let recorded =
         program.has(&|s| matches!(s, Step::Iterations(kind, ..) if unknown_counts.contains(kind)));

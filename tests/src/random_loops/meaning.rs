@@ -54,7 +54,8 @@ pub(super) const CODES: &[fn(State, Var) -> State] = &[
         let flags = x.gt(0.0) | y.lt(s);
         (select(flags, x * 0.9, y * 0.5), select(flags, y * 0.9, x * -0.8), s, k)
     },
-    // Steps that put values on thresholds and at ties, and decide there. No threshold is representable in f32.
+    // Steps that put values exactly on thresholds and at ties, and then branch or select by a comparison with the
+    // threshold. No threshold is representable in f32.
     |(x, y, s, k), _| ((x * 1.3).clamp(-0.3, 0.3), select(x.gt(0.3), y * 0.9, y * -0.6), s, k),
     |(x, y, s, k), _| (select(y.gt(0.7), x * -0.8, x * 0.9), (y * 1.3).clamp(-0.7, 0.7), s, k),
     |(x, y, s, k), c| (x.minimum(c), (y * 1.1).minimum(c), s, k),
@@ -68,7 +69,8 @@ pub(super) const CODES: &[fn(State, Var) -> State] = &[
 /// The indices of the [`CODES`] whose residuals are bools and indices, not floats.
 pub(super) const CHOICES: &[usize] = &[9, 11, 14, 17, 18, 19, 20, 20, 21, 22, 23, 24, 25];
 
-/// The indices of the [`CODES`] that put values on thresholds and at ties and decide there, and of some that compute.
+/// The indices of those [`CODES`] that put values on thresholds and at ties and then select by a comparison, and of
+/// some that only compute.
 pub(super) const THRESHOLDS: &[usize] = &[0, 2, 14, 21, 21, 22, 22, 23, 24, 24, 25, 25];
 
 /// The index of the entry of [`CODES`] that converts to `f32`.
@@ -99,7 +101,8 @@ struct Around {
     /// The number 1 as a run-time value.
     one: Var,
     log: Listener,
-    /// Whether policies and `checkpoint_carries` in the program are replaced by ones that save everything.
+    /// Whether every checkpoint policy and every `checkpoint_carries` in the program is replaced by a variant that
+    /// saves everything.
     all: bool,
 }
 
@@ -165,8 +168,8 @@ impl Around {
             Step::Under(_, body) if self.all => {
                 checkpoint(|s: State| self.list(body, s), Policy::Everything)(state)
             }
-            // More saved carries than any loop has iterations: all are saved. The call remains, because loop-invariant
-            // equations are hoisted out of loops but not out of calls.
+            // Save more carries than any loop has iterations, that is, all. The call of `checkpoint_carries` remains,
+            // because loop-invariant equations are hoisted out of loops but not out of calls.
             Step::Carries(_, _, body) if self.all => {
                 checkpoint_carries(ALL, 1, |s: State| self.list(body, s))(state)
             }

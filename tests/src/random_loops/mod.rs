@@ -1,4 +1,5 @@
-//! Random programs with loops, and laws that hold for them under every policy and every budget.
+//! Random programs with loops, and properties that must hold for them under every checkpoint policy and every byte
+//! budget.
 //!
 //! A program is a list of [`Step`]s on a state of two vectors, a number and a counter. Steps are contractions, so
 //! that rounding errors do not grow and derivatives can be compared closely. Loops have enough iterations for the
@@ -31,7 +32,7 @@ use std::time::{Duration, Instant};
 /// A property that must hold for a random program; the generator draws policies and budgets.
 pub type Law = fn(&Program, &mut Rng) -> Result<(), Failure>;
 
-/// Checks one law, drawn at random; budgets are drawn most often.
+/// Checks one property of the program, drawn at random; properties of byte budgets are drawn most often.
 pub fn in_turn(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
     let laws: [Law; 8] = [policies, budgets, budgets, orders, rounding, figures, growth, machines];
     laws[rng.index(laws.len())](program, rng)
@@ -40,8 +41,8 @@ pub fn in_turn(program: &Program, rng: &mut Rng) -> Result<(), Failure> {
 /// The time limit for shrinking a failing program.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Returns a report if `program` breaks `law`; `seed` is the seed of the generator from which the law draws policies
-/// and budgets. The report shows the smallest failing program found.
+/// Returns a report if `program` violates the property `law`; `seed` is the seed of the generator from which the check
+/// draws policies and budgets. The report shows the smallest failing program found.
 pub fn failure(mut program: Program, seed: u64, law: Law) -> Option<String> {
     let broken = |program: &Program| {
         let outcome = catch_unwind(AssertUnwindSafe(|| law(program, &mut Rng::new(seed))));

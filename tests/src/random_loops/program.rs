@@ -113,8 +113,8 @@ impl Program {
         Program::drawn(seed, [false, false], Some(THRESHOLDS))
     }
 
-    /// Draws the program of a seed, which may contain loops over elements of matrices. Planning these within a budget
-    /// takes long, so laws of budgets do not use such programs.
+    /// Draws the program of a seed, which may contain loops over elements of matrices. Planning such loops within a
+    /// byte budget takes long, so tests of budgets do not use these programs.
     pub fn with_nests(seed: u64) -> Program {
         Program::drawn(seed, [true, false], None)
     }
@@ -131,7 +131,7 @@ impl Program {
         Program { extent, steps }
     }
 
-    /// Returns simpler programs, each with one part left out or reduced, to shrink a failure.
+    /// Returns simpler programs, each with one step left out or one number reduced, to shrink a failing program.
     pub fn smaller(&self) -> Vec<Program> {
         let mut all: Vec<Program> =
             smaller(&self.steps).into_iter().map(|steps| Program { steps, ..*self }).collect();
@@ -203,8 +203,8 @@ impl Step {
     }
 }
 
-/// Returns lists of steps with one part reduced: without a step, with a step's body in the step's place, or with fewer
-/// iterations.
+/// Returns simpler lists of steps: without one of the steps, with a step replaced by its body, or with fewer iterations
+/// of a loop.
 fn smaller(list: &[Step]) -> Vec<Vec<Step>> {
     let mut all = Vec::new();
     for (i, step) in list.iter().enumerate() {

@@ -15,7 +15,8 @@ pub(super) const TRIANGULAR: Kernel = Kernel {
     name: "gravity",
     form: Form::Mutated,
     sizes: Sizes { test: &[9], study: &[256], large: &[8192] },
-    // The factors are near 1, so that the product of all 32,640 of the upper triangle does not underflow.
+    // The result is the product of 32,640 factors, one per pair. The factors are near 1, so that the product does not
+    // underflow.
     inputs: |size| matrix(size[0], 0.999),
     program: |_, x, _| triangular(x[0]),
     by_hand: |size, inputs| product(size[0], inputs, |i| i + 1),

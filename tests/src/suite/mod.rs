@@ -65,8 +65,8 @@ pub const READINGS: &[Kernel] =
 pub struct Kernel {
     /// The name of the kernel.
     pub name: &'static str,
-    /// Whether the kernel computes the function of the TapeFlow study's program, or that of textbooks, or the function
-    /// that the study's tables measure.
+    /// The variant of the function: that of the TapeFlow study's program, that of textbooks, or that which the study's
+    /// tables measure.
     pub form: Form,
     /// The extents at which the kernel is run; the kernel's module explains them.
     pub sizes: Sizes,
@@ -157,7 +157,7 @@ pub type Given<T> = (Vec<T>, Vec<T>, T);
 /// A function that returns a kernel's result and the cotangents of its variables.
 pub type Gradient = Box<dyn Fn(Given<Var>) -> (Var, Vec<Var>)>;
 
-/// A choice of residuals for a kernel's gradient: a checkpoint policy, or the default.
+/// A way to choose the residuals of a kernel's gradient: a checkpoint policy, or the default.
 pub struct Way {
     /// The name of the choice in benchmark rows.
     pub name: &'static str,
@@ -184,7 +184,8 @@ impl Kernel {
         })
     }
 
-    /// Returns the function of `Kernel::gradient` under a checkpoint policy.
+    /// Returns a function that computes the kernel's result and the cotangents of its variables, with residuals chosen
+    /// by a checkpoint policy.
     pub fn under(&self, size: &'static [usize], policy: Policy) -> Gradient {
         let program = self.program;
         Box::new(move |(variables, data, seed)| {

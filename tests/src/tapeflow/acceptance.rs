@@ -1,8 +1,8 @@
-//! Comparison with the authors' tables: misses, lines and speed of each kernel, with counts that explain a
-//! difference.
+//! Comparison with the tables of the TapeFlow paper's authors: cache misses, cache lines moved and speed of each
+//! kernel, with counts that explain a difference.
 //!
-//! For a figure outside its band, the table shows the accesses to the cache and to the tape in each phase, ours over
-//! theirs. The machine is the same for all kernels and was fixed beforehand.
+//! For a figure that differs too much, the table shows the accesses to the cache and to the tape in each pass, ours
+//! divided by theirs. The machine is the same for all kernels and was fixed beforehand.
 
 use super::raw::raw;
 use super::runs::{Run, Runs};
@@ -11,7 +11,7 @@ use crate::Failure;
 use std::fmt;
 use tapeloom::accelerator::{Counts, System};
 
-/// Kernels whose time is modelled most accurately; the band around their speedup is narrower.
+/// Kernels whose time is modelled most accurately. For these, the speedup may differ less from the authors'.
 const NEAR: [&str; 4] = ["mttkrp", "somier", "lenet", "pathfinder"];
 
 /// A kernel's figures, with a 2-way cache of 32 kB and streams that cost no time, compared with the authors' tables.
@@ -26,13 +26,13 @@ pub struct Row {
     /// The speedup by streams: ours, the authors'.
     pub faster: [f64; 2],
     /// The ratio of our accesses to the authors', outside the tape and to the tape, each in the forward and the reverse
-    /// phase.
+    /// pass.
     pub accesses: [[f64; 2]; 2],
 }
 
 impl Row {
-    /// Returns whether misses, lines and speedup are within their bands. Misses are those of the run without streams;
-    /// misses of streams are included in the lines.
+    /// Returns whether misses, cache lines and speedup are near enough to the authors' figures. Misses are those of the
+    /// run without streams; misses of streams are included in the lines.
     pub fn inside(&self) -> [bool; 3] {
         let near = |x: f64, y: f64, within: f64| (x / y - 1.0).abs() <= within;
         let speed = if NEAR.contains(&self.kernel) { 0.15 } else { 0.25 };
@@ -172,7 +172,8 @@ impl fmt::Display for Smallest {
 }
 
 impl fmt::Display for Row {
-    /// Prints the comparison as a line of a table: figures, bands, and accesses if a figure is outside its band.
+    /// Prints the comparison as a line of a table: the figures, their tolerances, and the accesses if a figure is not
+    /// within its tolerance.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inside = self.inside();
         let mark = |i: usize| if inside[i] { ' ' } else { '*' };

@@ -47,7 +47,7 @@ pub struct Outcome {
 pub struct Record {
     /// The kernel, or "all".
     pub kernel: &'static str,
-    /// The name of the simulated system, and of the quantity.
+    /// The name of the simulated system, and of the measured quantity.
     pub system: String,
     /// Our number.
     pub value: f64,
@@ -90,7 +90,7 @@ fn count(x: &[f64], on: impl Fn(f64) -> bool) -> usize {
     x.iter().filter(|x| on(**x)).count()
 }
 
-/// Returns a record for each kernel, with these values.
+/// Returns, for each kernel, a record of the number that was measured for a claim.
 fn records(system: &str, kernels: &Column, value: &[f64]) -> Vec<Record> {
     let record = |((study, _), value): (&(&'static Study, Rc<Statistics>), &f64)| Record {
         kernel: study.name,
@@ -183,7 +183,7 @@ fn lifetimes(runs: &mut Runs) -> Result<Outcome, Failure> {
         let lifetimes = s.lifetimes.iter().map(|x| *x as f64).collect::<Vec<_>>();
         mean(&lifetimes) / s.mean_alive()
     };
-    // The share of values whose lifetime is between half and twice the mean of their cluster.
+    // Returns the share of tape values whose lifetime is between half and twice the mean lifetime of their cluster.
     let held = |s: &Statistics| {
         let clusters = s.clusters();
         let near = |x: &u64| {
@@ -203,8 +203,9 @@ fn lifetimes(runs: &mut Runs) -> Result<Outcome, Failure> {
     })
 }
 
-/// The speedups of the kernels by streams over a cache of 32 kB, in one phase or in total: with streams that cost no
-/// time (`ideal`), with timed streams (`full`), and with timed streams that also reread arguments (`inputs`).
+/// The speedups of the kernels by streams over a cache of 32 kB, in the forward pass, the reverse pass or in total:
+/// with streams that cost no time (`ideal`), with timed streams (`full`), and with timed streams that also reread
+/// arguments (`inputs`).
 struct Faster {
     ideal: Vec<f64>,
     full: Vec<f64>,
@@ -232,7 +233,8 @@ impl Faster {
         geometric(&self.full) >= 0.99 * geometric(&self.ideal)
     }
 
-    /// Returns the summary of a phase as text, with the mean `raw` of the authors' tables.
+    /// Returns a summary of the speedups as text, for the forward or the reverse pass, with the mean `raw` of the
+    /// authors' tables.
     fn phase(&self, raw: f64) -> String {
         let (ideal, in_time) = (&self.ideal, self.in_time());
         let [mean, least, most] = [geometric(ideal), lowest(ideal), highest(ideal)];
@@ -378,7 +380,7 @@ fn fewer(runs: &mut Runs, names: &[&'static str], cache: u64) -> Result<Vec<Reco
     Ok(all)
 }
 
-/// Returns an outcome with these records, reproduced if every value satisfies `on`.
+/// Returns the outcome of a claim with these measured numbers: the claim is reproduced if every number satisfies `on`.
 fn every(records: Vec<Record>, on: impl Fn(f64) -> bool) -> Outcome {
     let ours: Vec<String> =
         records.iter().map(|r| format!("{} {:.2}", r.kernel, r.value)).collect();
@@ -602,7 +604,7 @@ fn scratchpads(runs: &mut Runs) -> Result<Outcome, Failure> {
 /// The tried unroll factors of the inner loop of pathfinder.
 const FACTORS: [&[u64]; 5] = [&[4], &[32], &[64], &[128], &[256]];
 
-/// The number of entries of a scratchpad. Half of the scratchpad holds the largest block of unrolled code.
+/// The number of entries of a scratchpad, half of which holds the values of the largest block of unrolled code.
 const WIDE: u64 = 4096;
 
 fn depths(runs: &mut Runs) -> Result<Outcome, Failure> {
@@ -629,7 +631,7 @@ fn depths(runs: &mut Runs) -> Result<Outcome, Failure> {
     }
     let grows = faster.windows(2).all(|w| w[1] >= w[0]);
     let extremes = faster[FACTORS.len() - 1] / faster[0];
-    // The paper states a factor of 2, to one digit.
+    // The TapeFlow paper states a factor of 2, to one digit, so 1.95 or more counts as equal.
     let twice = extremes >= 1.95;
     Ok(Outcome {
         records: all,

@@ -1,4 +1,4 @@
-//! Tables published by the paper's authors: accesses, misses and cycles of their simulator.
+//! Tables published by the authors of the TapeFlow paper: accesses, misses and cycles of their simulator.
 //!
 //! They are from the authors' development repository (2022). In them, tape reads and writes cost no time
 //! (`TflowIdeal` here), and caches have two ways at every size. Mass spring is from another set of tables than the
@@ -11,9 +11,9 @@ pub struct Raw {
     pub kernel: &'static str,
     /// The size of the cache in bytes.
     pub cache: u64,
-    /// Cache accesses, misses and cycles of the forward and of the reverse phase, with all accesses through the cache.
+    /// Cache accesses, misses and cycles of the forward and of the reverse pass, with all accesses through the cache.
     pub enzyme: [[u64; 3]; 2],
-    /// Cache accesses, misses and cycles of the forward and of the reverse phase, with a streamed tape.
+    /// Cache accesses, misses and cycles of the forward and of the reverse pass, with a streamed tape.
     pub tflow: [[u64; 3]; 2],
     /// The cache lines moved without and with streams: cache fills, and lines streamed back, as the authors counted
     /// them.
@@ -21,7 +21,7 @@ pub struct Raw {
 }
 
 impl Raw {
-    /// Returns the number of accesses to the tape, in the forward and in the reverse phase.
+    /// Returns the number of accesses to the tape, in the forward and in the reverse pass.
     pub fn taped(&self) -> [u64; 2] {
         [0, 1].map(|phase| self.enzyme[phase][0] - self.tflow[phase][0])
     }

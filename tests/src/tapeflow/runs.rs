@@ -80,7 +80,7 @@ type Which = (&'static str, Form, &'static [usize]);
 pub struct Runs {
     compiled: BTreeMap<(Which, TapePolicy), Rc<Compiled>>,
     done: BTreeMap<(Which, Run), Rc<Statistics>>,
-    /// Is called with the description of each new simulation.
+    /// A function that is called with the description of each new simulation, to report progress.
     heard: Box<dyn Fn(&str)>,
 }
 
@@ -148,7 +148,7 @@ impl Runs {
             TapePolicy::Clean => kernel.gradient(study.size),
         };
         let arguments = kernel.arguments(&(kernel.inputs)(study.size))?;
-        // For this target loops are compiled as they are written: no pass narrows their carries.
+        // For the simulated accelerator, loops are compiled as they are written: no pass narrows their carries.
         let machine = Target::Accelerator(Machine::cal());
         let compiled = Rc::new((arguments, jit(gradient).on(machine)));
         self.compiled.insert(which, compiled.clone());

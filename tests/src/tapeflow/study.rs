@@ -1,4 +1,4 @@
-//! The nine kernels as the study ran them: sizes, unroll factors, and addresses of arrays.
+//! The nine kernels as the TapeFlow study ran them: sizes, unroll factors, and addresses of arrays.
 //!
 //! All kernels use the machine parameters of [`Machine::cal`](tapeloom::accelerator::Machine); none was chosen to fit a
 //! figure. The authors' compiler unrolls inner loops, and a layer is one execution of such an unrolled block. The
@@ -16,7 +16,7 @@ pub struct Study {
     pub name: &'static str,
     /// The form of the kernel in the suite.
     pub form: Form,
-    /// The extents in the authors' tables of runs.
+    /// The extents in the tables of runs that the paper's authors published.
     pub size: &'static [usize],
     /// The number of values that a block of unrolled code stores, if the unroll factor is known.
     pub block: u64,
@@ -30,7 +30,7 @@ pub struct Study {
     pub paper: [u64; 2],
     /// The number of values on the tape by our count of the authors' code.
     pub values: u64,
-    /// Whether the paper's figure can be derived from the authors' code, so that ours must equal it.
+    /// Whether the paper's number of layers can be derived from the authors' code, so that our number must equal it.
     pub certain: bool,
 }
 

@@ -1,7 +1,7 @@
-//! The composition matrix: every example under every word of up to three transforms.
+//! The composition matrix: every example under every sequence of up to three transforms.
 //!
-//! Each word over {jvp, vjp, vmap} is applied transform by transform; see [`tapeloom_tests::transform_words`] for the
-//! checks after each.
+//! Each sequence ("word") of the transforms jvp, vjp and vmap is applied transform by transform; see
+//! [`tapeloom_tests::transform_words`] for the checks after each.
 //!
 //! The first transform takes all arguments as active or batched; later ones take a choice drawn from a fixed seed.
 //! All failures are reported together, each with its program.
@@ -12,7 +12,7 @@ use tapeloom_ir::{Atom, Builder, Draft, Module, Policy, print_function};
 use tapeloom_tests::transform_words::{Choice, Demand, Letter, append, outlined, same_numbers};
 use tapeloom_tests::{Case, EXAMPLES, Failure, Rng, Sweep, show_tensors};
 
-/// The largest number of transforms in a word.
+/// The largest number of transforms that are applied one after the other.
 const LENGTH: usize = 3;
 
 #[test]
@@ -43,7 +43,7 @@ fn some_examples_keep_a_call_and_some_have_rules() {
     }
 }
 
-/// Checks every word of one and of two transforms on a call of each example inside a checkpoint.
+/// Every sequence of one or two transforms is checked on a call of each example inside a checkpoint.
 #[test]
 fn words_of_checkpoints() {
     let mut failures = Vec::new();
@@ -82,7 +82,7 @@ fn spell(first: Letter) {
 }
 
 /// Applies the transform `letter` to the program `case`, checks the result, and continues with every further transform
-/// until `LENGTH` are applied. After a failure this word is not continued. Returns the number of programs made.
+/// until `LENGTH` are applied. After a failure no further transform is applied. Returns the number of programs made.
 fn walk(
     m: &mut Module,
     case: &Case,
@@ -98,7 +98,7 @@ fn walk(
         if outlined(m, case.f) != outlined(m, next.f) {
             return Err("a call that the user wants to stay was lost".into());
         }
-        // Passes that may reassociate are slow, and words of `LENGTH` transforms contain nothing new for them.
+        // Passes that may reassociate are slow, and sequences of `LENGTH` transforms contain no new patterns for them.
         let relaxed = depth < LENGTH;
         same_numbers(m, &next, Demand { relaxed, ..Demand::default() })?;
         Ok::<_, Failure>(next)

@@ -7,8 +7,8 @@ fn golden(name: &str) -> String {
     fs::read_to_string(format!("{}/data/golden/{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
 }
 
-/// Panics if a case fails, or if a recorded name has no function here: its cases would be skipped although the library
-/// may have the function.
+/// Panics if a golden case fails, or if a recorded operation is not mapped to a function of the library: its cases
+/// would be skipped silently.
 fn no_failures(report: &Score) {
     assert_eq!(report.failed(), 0, "{}", report.lines().join("\n"));
     let skipped = report.skipped();

@@ -120,8 +120,8 @@ pub(crate) fn reverse(m: &mut Module, case: &Case) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Checks the primitive's claim to be linear in the marked arguments: `f(x + 2x') = f(x) + 2 f(x')`, and, for
-/// its transpose fᵀ, `<ct, f x> = <fᵀ ct, x>`. The laws of derivatives would not try every operand as the linear one.
+/// Checks the primitive's claim to be linear in the marked arguments: `f(x + 2x') = f(x) + 2 f(x')`, and, for its
+/// transpose fᵀ, `<ct, f x> = <fᵀ ct, x>`. The other tests of derivatives do not try every operand as the linear one.
 fn linear_in(m: &mut Module, case: &Case, linear: &[bool]) -> Result<(), Failure> {
     let f = m.get(case.f);
     let e = &f.equations[0];
@@ -132,7 +132,8 @@ fn linear_in(m: &mut Module, case: &Case, linear: &[bool]) -> Result<(), Failure
         _ => Linearity::Constant,
     };
     let roles: Vec<Linearity> = e.operands.iter().map(role).collect();
-    // `dropped` is linear only where no result that depends on it is read, which this law does not ensure.
+    // The primitive `dropped` is linear only where no result that depends on it is read, which this test does not
+    // ensure.
     if !e.op.is_linear(m, &roles) || e.op.name() == "dropped" {
         return Ok(());
     }

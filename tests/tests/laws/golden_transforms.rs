@@ -102,7 +102,7 @@ fn a() -> Tensor {
 const X3: [f64; 3] = [0.3, -0.7, 1.1];
 const V3: [f64; 3] = [1.0, 2.0, -1.0];
 
-/// Returns `Σ sin(A x)² + Π x`.
+/// Returns `Σ sin(A x)² + Π x`, a function with recorded derivatives, for a matrix A and a vector x.
 fn g(a: Var, x: Var) -> Var {
     a.dot(x).sin().square().sum() + x.prod()
 }

@@ -1,4 +1,4 @@
-//! Laws: properties that hold for every primitive at each of its samples, and for random programs; also comparisons
+//! Properties ("laws") that hold for every primitive at each of its samples, and for random programs; also comparisons
 //! with tables recorded from other libraries, and text tests of each step.
 //!
 //! A new primitive is tested by its samples; no law refers to a primitive by name. A law reports all primitives that
@@ -38,13 +38,13 @@ use tapeloom_tests::{Case, Failure, Sweep, cases};
 
 pub(crate) type Law = fn(&mut Module, &Case) -> Result<(), Failure>;
 
-/// Checks a law at every sample of every primitive, and reports all failures.
+/// Checks a property at every sample of every primitive, and reports all failures.
 #[track_caller]
 pub(crate) fn for_all(law: Law) {
     for_each(|m| Sweep::Samples.all(cases(m)), law);
 }
 
-/// Checks a law at each case that `cases` returns, and reports all failures.
+/// Checks a property at each case that `cases` returns, and reports all failures.
 #[track_caller]
 pub(crate) fn for_each(cases: fn(&mut Module) -> Vec<Case>, law: Law) {
     let mut module = Module::new();

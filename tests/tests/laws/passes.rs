@@ -82,7 +82,8 @@ pub(crate) fn keep(m: &mut Module, case: &Case) -> Result<(), Failure> {
             // A pass for real arithmetic need not preserve infinities or nan.
             Exactness::Reassociates if !want.iter().all(finite) => continue,
             Exactness::Reassociates => Agreement::relative(precision(m, case.f)),
-            // No sample has a carry that is subnormal.
+            // A pass that flushes subnormal carries to 0 must also keep every bit, because no sample has a subnormal
+            // carry.
             Exactness::Flushes => Agreement::Exact,
         };
         agreement
@@ -113,7 +114,8 @@ fn with_regions_replaces_every_region() {
             let regions = e.op.regions();
             let functions: Vec<FuncId> = regions.iter().map(|r| r.function).collect();
             assert!(e.op.with_regions(&functions) == e.op);
-            // Each region must get the function at its own index, and no attribute may refer to an old function.
+            // After the functions of a primitive are replaced, each of its regions must have the function at its own
+            // index, and no attribute may refer to an old function.
             let others: Vec<FuncId> = m.iter().map(|(id, _)| id).take(functions.len()).collect();
             let other = e.op.with_regions(&others);
             assert_eq!(other.regions().iter().map(|r| r.function).collect::<Vec<_>>(), others);

@@ -1,4 +1,4 @@
-//! Queries beyond the basic transforms: forced outputs, cotangents added to totals, requested batching of results,
+//! Transform queries beyond the basic ones: forced outputs, cotangents added to totals, requested batching of results,
 //! parameters that are not batched, and functions split in two.
 //!
 //! Each is compared with the basic query, over every primitive's samples and the examples.
@@ -22,7 +22,7 @@ use tapeloom_tests::{Agreement, Case, EXAMPLES, Elements, Rng, run};
 use tapeloom_transforms::{BEFORE_CODE, Transforms, batch, jvp, linearize, transpose};
 use tapeloom_transforms::{unzip, vjp};
 
-/// Checks a law on the samples of all primitives, and on every example and its reverse derivative, each in its own
+/// Checks a property on the samples of all primitives, and on every example and its reverse derivative, each in its own
 /// module.
 #[track_caller]
 fn everywhere(law: crate::Law) {
@@ -315,7 +315,7 @@ fn work(m: &Module, f: FuncId) -> (f64, usize) {
             let inside = work(m, region.function);
             (flops, dear) = (flops + inside.0, dear + inside.1);
         }
-        // Work on indices and bools does not count.
+        // Count only equations on floats; work on indices and bools does not count.
         let floats = |ty: &&ArrayType| ty.dtype.is_float();
         let array = |v| m.function(f).types[v].as_array().filter(floats);
         let elements = |v| array(v).map_or(0, |ty| ty.shape.elements());
@@ -405,9 +405,9 @@ fn policies_change_no_bit() {
         Ok(())
     });
     let planned = PLANNED.each_ref().map(|n| n.load(Ordering::Relaxed));
-    // The number of plans that changed the linear function, in order: planned, everything, nothing, dots, memory (two
-    // policies), rounded, few bytes (two policies), named and all-but-named with names that do not occur; and a loop's
-    // request.
+    // For each policy, the number of tested programs whose linear function the plan changed. The order is: planned,
+    // everything, nothing, dots, memory (two policies), rounded, few bytes (two policies), named and all-but-named with
+    // names that do not occur; last, the request for the body of a loop.
     let [some, none, nothing, dots, memory, disjoint, _, few, about, named, _, iterations] =
         planned;
     let often =

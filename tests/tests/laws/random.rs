@@ -1,4 +1,4 @@
-//! Random programs: the laws of derivatives, batching and passes hold for compositions too.
+//! Random programs: the properties of derivatives, batching and passes must hold for compositions of primitives too.
 //!
 //! These tests are about the transforms (activity, linearity, batching, sums of cotangents) rather than the primitives.
 //! `Sweep` gives the seeds; a failing program is shrunk to few equations.

@@ -1,4 +1,4 @@
-//! Rewrite rows: both sides of every row are evaluated and compared.
+//! Rewrite rules of primitives: both sides of every rule are evaluated and compared.
 //!
 //! Patterns are evaluated on every combination of interesting numbers, in every dtype in which they type-check.
 //! Compositions are tried on every pair of unary primitives among the samples, at the numbers of the samples and at
@@ -140,7 +140,8 @@ fn infer(module: &Module, op: &Op, types: &[Type]) -> Option<Type> {
     op.infer(module, &operands).ok().map(|mut types| types.swap_remove(0))
 }
 
-/// Returns the sample's operand and, for rows that are exact, tensors of edges of the same type.
+/// Returns the sample's operand and, for rewrites that are exact, tensors of edge cases (zeros, infinities, nan) of the
+/// same type.
 fn variants(row: &Rewrite, operand: &Tensor) -> Vec<Tensor> {
     let mut all = vec![operand.clone()];
     if row.exactness == Exactness::Exact {
@@ -149,7 +150,7 @@ fn variants(row: &Rewrite, operand: &Tensor) -> Vec<Tensor> {
     all
 }
 
-/// Compares the two chains of primitives of a row on one operand.
+/// Compares the two sides of a rewrite of a chain of unary primitives, on one operand.
 fn compare(
     module: &Module,
     row: &Rewrite,
@@ -176,9 +177,9 @@ fn compare(
 /// tried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Pick {
-    /// The sample's primitive applied to its operands.
+    /// The operand is the result of the sample's primitive.
     Inner,
-    /// A parameter of the type of the sample's output.
+    /// The operand is a parameter of the type of the sample's output.
     Plain,
     /// A literal.
     Number,
@@ -246,15 +247,16 @@ fn at_site(
     let operands: Vec<Vec<Tensor>> = args.iter().map(|t| variants(row, t)).collect();
     let most = operands.iter().map(Vec::len).max().unwrap_or(1);
     for n in 0..most {
-        // At edges, operand k begins at another edge than operand k - 1.
+        // Each operand takes the edge cases (zeros, infinities, nan) in another order, so that different ones are
+        // combined.
         let pick = |(k, all): (usize, &Vec<Tensor>)| match n {
             0 => all[0].clone(),
             _ if all.len() == 1 => all[0].clone(),
             _ => all[1 + (n - 1 + k * 3) % (all.len() - 1)].clone(),
         };
         let args: Vec<Tensor> = operands.iter().enumerate().map(pick).collect();
-        // With known signs of the operands, rules apply more often. At the sample's numbers, also try with unknown
-        // signs.
+        // If the signs of the operands are known, more rules apply. At the sample's numbers, also try the rule with
+        // unknown signs.
         for known in if n == 0 { &[false, true][..] } else { &[true] } {
             let at = site_with(module, row, op, inner, picks, (&args, *known), equal);
             if let Some(Err(e)) = at {
@@ -408,8 +410,8 @@ fn pattern(module: &Module, row: &Rewrite, lhs: &str, rhs: &str) -> Result<(), S
     })
 }
 
-/// Compares the results of both sides: bit for bit for exact rows, otherwise up to rounding, and only where the left
-/// side is finite.
+/// Compares the results of both sides of a rewrite: bit for bit if it is exact, otherwise up to rounding, and only
+/// where the left side is finite.
 fn sides(row: &Rewrite, got: &Tensor, want: &Tensor) -> Result<(), String> {
     if row.exactness == Exactness::Exact || !want.dtype().is_float() {
         return agreement(row).check(got, want);

@@ -13,7 +13,8 @@ fn signs_hold_for_values() {
     for_all(|m, case| {
         let mut rng = Rng::new(11);
         for claims in 0..9 {
-            // One of nine pairs of claims: a claim about the first operand, and one about all others.
+            // Draw one of nine pairs of sign claims: a claim about the first operand, and a claim about all other
+            // operands.
             let claim = |k: usize| {
                 [Sign::Any, Sign::NeverMinusZero, Sign::Plus][match k {
                     0 => claims % 3,

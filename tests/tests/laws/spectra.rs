@@ -127,17 +127,17 @@ impl Spectral<'_> {
 /// unique, the derivative need not exist.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Needs {
-    /// First derivatives read no vectors, second derivatives read all.
+    /// The first derivative of the function reads no vectors, its second derivative reads all vectors.
     Values,
     /// All vectors.
     Vectors,
-    /// The vector of the largest value. If that value is repeated, the derivative of the value is not unique.
+    /// The derivatives read the vector of the largest value. If that value is repeated, its derivative is not unique.
     Top,
-    /// The vector of the smallest value, at the shorter side of the matrix.
+    /// The derivatives read the vector of the smallest value, at the shorter side of the matrix.
     Least,
-    /// No vectors, but the inverse of the matrix.
+    /// The derivatives read no vectors, but the inverse of the matrix.
     Inverse,
-    /// No vectors: derivatives are right for every spectrum.
+    /// The derivatives read no vectors, so they are right for every spectrum.
     Nothing,
 }
 
@@ -832,8 +832,8 @@ fn curvatures_beside_a_small_gap_lose_digits_as_its_square() {
     );
     for gap in [1e-3, 1e-4, 1e-5] {
         let within = 100.0 * f64::EPSILON / (gap * gap);
-        // Left out: vectors of the shorter side alone. Their derivatives come from another linear system, with errors
-        // proportional to the inverse cube of the gap.
+        // Functions of the vectors of the shorter side alone are left out. Their derivatives come from another linear
+        // system, with errors proportional to the inverse cube of the gap.
         for (m, n, case) in [(3, 3, &left), (3, 3, &right), (4, 3, &left), (3, 5, &right)] {
             let all = general(m, n, &[&[3.0 + gap, 3.0, 1.0]]);
             check_within(2, &[case.copy()], &all, Dtype::F64, within);

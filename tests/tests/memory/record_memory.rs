@@ -52,7 +52,8 @@ fn a_recording_allocates_the_bytes_that_it_reports() {
         assert!((says - says / 10..3 * says).contains(&grown), "{name}: says {says}, is {grown}");
     }
 
-    // A hundred sums, and the sine of each, are recorded. The reverse pass reads only the sums: a hundred arrays.
+    // A hundred sums, and the sine of each, are recorded. The reverse pass reads only the sums, so the tape must hold a
+    // hundred arrays.
     let n = 10_000;
     let x = Tensor::full(&[n], 0.5).unwrap();
     let walk = |x: Var| {

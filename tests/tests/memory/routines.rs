@@ -1,5 +1,5 @@
-//! Library routines: a warm call allocates its results only, and the reported workspace includes the routines'
-//! scratch memory.
+//! Library routines: from the second call on, a call allocates its results only, and the reported workspace includes
+//! the routines' scratch memory.
 
 use tapeloom::prelude::*;
 use tapeloom_tests::Counting;

@@ -119,8 +119,8 @@ fn budgets_are_obeyed_or_refused_with_the_least_number() {
                 assert_eq!(exact.call(&x).unwrap(), plain.call(&x).unwrap(), "{name} in {budget}");
             }
         }
-        // The program `layers` needs no tape: its layers are recomputed from the argument. Every other program must
-        // refuse a budget of 0 bytes.
+        // The program `layers` needs no tape, because its layers can be recomputed from the argument. Every other
+        // program must refuse a budget of 0 bytes.
         assert!(refused > 0 || name == "layers", "{name} has a tape without bytes");
     }
 }
@@ -557,7 +557,7 @@ const STRAIGHT: [(&str, Program); 4] = [
 fn recomputed_values_are_short_lived() {
     let x = square();
     let array = x.bytes().len();
-    // Left out: functions with custom rules, because the rules choose their residuals.
+    // Functions with custom rules are left out, because the rules choose their residuals.
     for (name, f) in STRAIGHT.into_iter().filter(|(name, _)| *name != "rules") {
         let plain = jit(value_and_grad(f)).explain(&x).unwrap();
         let (beside, all) = (plain.workspace_bytes() - plain.tape().bytes(), plain.tape().bytes());
@@ -842,7 +842,7 @@ fn packed_residuals_are_unpacked_at_their_uses() {
             }
             work.saturating_sub(budget as usize)
         };
-        // Budgets of 3, 4 and 16 bits per iteration; the last has room for the unpacked values of all iterations.
+        // The budgets are 3, 4 and 16 bits per iteration; the last has room for the unpacked values of all iterations.
         for bits in [3, 4, 16] {
             let budget = |n: usize| (n * bits / 8 + 4000) as u64;
             let (few, many) = (beyond(2000, budget(2000)), beyond(64_000, budget(64_000)));
@@ -1061,8 +1061,8 @@ fn forward_and_recomputing_loops_are_not_merged() {
         h * u.sort(0).index(5)
     }
     let wave = |n: usize| Tensor::from((0..n).map(|i| (0.7 * i as f64).sin()).collect::<Vec<_>>());
-    // The number of arrays of N elements that the workspace may hold. For `literal`, this is the array that iterations
-    // read; for the others, the same array, two arrays of sums, and the cotangents of rows.
+    // Each program has the number of arrays of N elements that its workspace may hold. For `literal`, this is the array
+    // that iterations read. The other programs also hold two arrays of sums, and the cotangents of rows.
     for (f, x, arrays) in
         [(literal as Program, wave(5), 1), (argument, wave(N), 4), (twice, wave(N), 4)]
     {
@@ -1079,8 +1079,9 @@ fn forward_and_recomputing_loops_are_not_merged() {
         let (y, g) = run(value_and_grad(checkpoint(f, Policy::Bytes(2000))), &x).unwrap();
         Agreement::CLOSE.check_all(&[y, g], &[plain.0, plain.1]).unwrap();
     }
-    // For `second`, the arrays are two for sums and those that iterations read. For `before`, they are the arrays of
-    // the sort (keys and positions, each twice, and the table of digits), the cosine, and its positions.
+    // Each program has the number of arrays that its workspace may hold. For `second`, these are two arrays of sums and
+    // the arrays that iterations read. For `before`, they are the arrays of the sort (keys and positions, each twice,
+    // and the table of digits), the cosine, and its positions.
     for (f, arrays) in [(second as Program, 4), (before, 7)] {
         let [one, both] = [jit(grad(f)).explain(wave(N)), jit(value_and_grad(f)).explain(wave(N))];
         for e in [one.unwrap(), both.unwrap()] {

@@ -70,7 +70,7 @@ fn definitions_of_residuals_are_marked() {
     let e = explained(&chain(4, checkpoint(layer, Policy::Nothing)));
     let kernels = e.kernels();
     let marked: Vec<&str> = kernels.lines().filter(|l| l.ends_with("kept rematerialize")).collect();
-    // The marked values are both arguments, and the results of the first three of the four layers.
+    // Five definitions must be marked: both arguments, and the results of the first three of the four layers.
     assert_eq!(marked.len(), 5, "{e}");
     assert_eq!(marked.iter().filter(|l| l.contains("input")).count(), 2, "{e}");
     assert!(e.to_string().contains("tanh, kept rematerialize"), "{e}");
@@ -218,7 +218,7 @@ fn decisions_are_not_made_on_rounded_values() {
     };
     let slopes = under(threshold, 0.3);
     assert!(near(slopes) && slopes[0] == 8.0, "{slopes:?}");
-    // Here the comparison stands in a call that has another policy.
+    // In this program, the comparison that must not be repeated stands in a call with another policy.
     let inner = |x: Var| {
         let below = |y: Var| 0.3 + (y - 0.3).sin() * 2.0;
         let iteration = |y: Var| select(y.gt(0.3), y * y * 10.0, below(y));

@@ -599,7 +599,7 @@ mod batches {
             assert_eq!(numbers(&along, &[1.0, 10.0, 100.0]), [1.0, 4.0, 2.0], "{name}");
             let slope = |x: Var| grad(|x: Var| (back(x) * x).sum())(x);
             assert_eq!(numbers(&slope, &[1.0, 10.0, 100.0]), [2.0, 80.0, 400.0], "{name}");
-            // A batch of batches; all members share the vector v.
+            // In a batch of batches, all members share the vector v.
             let all = |v: Var| vmap(|(n, v)| vmap(&f)((n, v)))((stack(&[n(), n().flip(0)], 0), v));
             let rows = |x: Var| linear_transpose(all, x)(x);
             let found = numbers(&|x| rows(x.reshape([2, 3])).reshape([6]), &[1.0; 6]);

@@ -133,7 +133,8 @@ fn continuous_samples_follow_their_distribution_functions() {
     let below = |x: f64| 0.5 + x.atan() / std::f64::consts::PI;
     check("cauchy", samples(|key| random::cauchy(key, [N], Dtype::F64)), &below);
     for k in [0.0, 1e-3, 0.7, 4.0, 500.0, 1e12] {
-        // An angle in deviations of the concentration, with its distribution function by the midpoint rule.
+        // The samples are angles of a von Mises distribution with concentration k. Their expected distribution function
+        // is integrated by the midpoint rule.
         let x = samples(|key| random::von_mises(key, k, [N]));
         assert!(x.iter().all(|x| x.abs() <= std::f64::consts::PI));
         let below =
@@ -200,7 +201,7 @@ fn counts_follow_their_probabilities() {
         let name = format!("negative_binomial({n}, {q})");
         pearson(&name, samples(|key| random::negative_binomial(key, n, q, [N])), &p);
     }
-    // Each count of a multinomial distribution is binomial.
+    // Each count of a multinomial distribution must be distributed like a binomial count.
     for (class, q) in [0.2, 0.5, 0.3].into_iter().enumerate() {
         let draw = |key: Var| {
             let all = random::multinomial(key, 20.0, constant([4.0, 10.0, 6.0]), [N]);
@@ -243,8 +244,8 @@ fn samples_move_as_their_distributions_do() {
         let bend = run(grad(grad(square)), a).unwrap().item::<f64>().unwrap();
         assert!((bend - 2.0).abs() < 0.4, "{a}: {bend}");
     }
-    // Moved along its first and second derivatives, a sample x(a) must have a constant distribution function P(a,
-    // x(a)).
+    // A sample x(a) must move with its parameter a so that the distribution function P(a, x(a)) stays constant: its
+    // first and second derivatives along a must be 0.
     let quantile = |a: Var| {
         let x = random::gamma(random::key(3), a, [50]);
         let (dx, ddx) = jvp(|a: Var| {
@@ -699,11 +700,11 @@ fn distributions_keep_their_digits_in_tails() {
     // The square of the ratio of the scales underflows.
     let y = run(|s: Var| stats::normal_kl((0.0, s), (0.0, 1.0)), 1e-200).unwrap();
     assert!((y.item::<f64>().unwrap() - 460.017_018_598_809_1).abs() < 1e-12, "{y}");
-    // The squares of the bounds, 10⁸, cancel.
+    // The bounds are near 10⁴, so their squares of 10⁸ cancel, and the result must still be right.
     let p = (1e4, 1e4 + 1e-4, 0.0, 1.0);
     let y = run(|high: Var| stats::truncated_normal_kl(p, (1e4, high, 0.0, 1.0)), INF).unwrap();
     assert!((y.item::<f64>().unwrap() - 0.458_675_140_773_305_1).abs() < 1e-12, "{y}");
-    // In f32, terms of 10⁷ and 10⁴ cancel.
+    // In f32, terms of magnitude 10⁷ and 10⁴ cancel, and the result must still be right.
     let alpha = [1e6f32, 1e6, 2e6];
     let single = |alpha: Var| stats::dirichlet_logpdf(constant([0.25f32, 0.25, 0.5]), alpha);
     let y = run(single, alpha).unwrap().item::<f32>().unwrap();

@@ -495,13 +495,13 @@ fn the_first_nonfinite_value_is_located() {
         checked(|x: Var| (1.0 / x).atan(), &x),
         here("`div` gave inf at [1], from 1.0 and 0.0")
     );
-    // A nan computed from infinities, of the program or of an argument.
+    // A nan that is computed from infinities, of the program or of an argument, must be found.
     let y = Tensor::from([f64::INFINITY, 1.0]);
     assert_eq!(checked(|x: Var| x - x, &y), here("`sub` gave nan at [0], from inf and inf"));
     assert_eq!(checked(|x: Var| x * 2.0, &y), "result 0 is not finite, and neither is argument 0");
     assert_eq!(checked(|x: Var| x.atan(), &y), "finite");
     assert_eq!(checked(|x: Var| x.minimum(f64::INFINITY), &x), "finite");
-    // The first nan or infinity in loops, branches and calls.
+    // The first nan or infinity must be found inside loops, branches and calls.
     let iterations = |x: Var| fori_loop(2000, |(_, c): (Var, Var)| c * 2.0, x);
     assert_eq!(
         checked(iterations, &Tensor::from(1.0)),
@@ -516,7 +516,7 @@ fn the_first_nonfinite_value_is_located() {
     };
     let zero = Tensor::from([1.0, 0.0]);
     assert_eq!(checked(swallowed, &zero), here("`log` gave -inf at [1], from 0.0"));
-    // The first nan or infinity in the reverse pass.
+    // The first nan or infinity that occurs only in the reverse pass must be found.
     let norm = |x: Var| grad(|x: Var| (x * x).sum().sqrt())(x);
     let text = checked(norm, &Tensor::from([0.0, 0.0]));
     assert!(text.starts_with(FIRST) && text.contains("`div` gave inf, from 0.5 and 0.0"), "{text}");

@@ -85,7 +85,8 @@ fn a_loop_runs_as_many_iterations_as_it_may() {
             let said = ["did not end after 9 iterations", "would run 10 iterations, and may run 9"];
             assert!(said.iter().any(|s| text.contains(s)), "{name}, {engine}: {text}");
         }
-        // At 0.0 the loops run no iteration, so a limit of 0 must suffice; the nested loop needs 3, for its inner loop.
+        // At the argument 0.0 the loops run no iteration, so a limit of 0 iterations must suffice. Only the program
+        // with a nested loop needs a limit of 3, for its inner loop.
         for (engine, found) in calls(f, 0.0, Some(if name == "inside another" { 3 } else { 0 })) {
             found.unwrap_or_else(|e| panic!("{name}, {engine}: {e}"));
         }
@@ -233,7 +234,8 @@ fn calls_that_were_cancelled_do_not_begin() {
 
 #[test]
 fn reports_count() {
-    // Iterations counted by `report`: n outer iterations, each with an inner loop of i iterations.
+    // `report` must count n iterations of the outer loop, and for outer iteration i another i iterations of the inner
+    // loop.
     let zero = Tensor::from(0.0);
     let triangle = |n: Var| {
         fori_loop(
@@ -254,7 +256,7 @@ fn reports_count() {
         (16, 8, 0),
         "what is captured, too"
     );
-    // Loops in the branch that is not taken must not count.
+    // `report` must not count loops in a branch that is not taken.
     let side =
         |n: Var| cond(n.gt(0), |n: Var| fori_loop(n, |(_, x): (Var, Var)| x + 1, n), |n| n, n);
     for (n, counts) in [(5i64, (1, 5, 5)), (-5, (0, 0, 0))] {
@@ -268,7 +270,8 @@ fn reports_count() {
         let error = jit(side).on(target).report(5i64).unwrap_err();
         assert_eq!(error.kind(), Kind::Target, "{error}");
     }
-    // The reported bytes of records: one f64 per iteration, and the unused end of the tape's last allocation.
+    // The reported bytes of residuals on dynamic tapes must be one f64 per iteration, plus the unused end of the tape's
+    // last allocation.
     let f = |(x, n): (Var, Var)| fori_loop(n, |(_, x): (Var, Var)| x.sin(), x);
     let slope = jit(grad(move |x: Var| f((x, constant(100_000i64)))));
     let (_, report) = slope.report(0.5).unwrap();

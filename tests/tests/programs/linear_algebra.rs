@@ -161,7 +161,7 @@ fn gradients_through_loops_obey_every_policy() {
 
 #[test]
 fn single_precision_is_near_double() {
-    // Left out: general eigenvalues, because their order may differ between f32 and f64.
+    // General eigenvalues are left out, because their order may differ between f32 and f64.
     for (name, f) in ALL.iter().filter(|(name, _)| !name.starts_with("eig") || name.contains('h')) {
         let gradient = grad(|a: Var| weighed(f(a)));
         let wide = run(&gradient, matrices(&[], 4, Dtype::F64)).unwrap();
@@ -510,7 +510,7 @@ fn vectors_that_are_read_are_seen_through_slices_of_every_form() {
     // In a recording, `eigh_range` must be one equation, which reads only the slice.
     let recorded = record(|a: Var| weighed(onto(linalg::eigh_range(a, 3..).1)), &a).unwrap();
     close("recorded", &recorded.pull(1.0).unwrap(), &want, 1e-12);
-    // A third derivative along the direction sin a.
+    // Returns a third derivative of `f` along the direction sin a.
     let third = |f: Of| {
         let slope = move |a: Var| (grad(move |a: Var| weighed(f(a)))(a) * a.sin()).sum();
         move |a: Var| grad(move |a: Var| (grad(slope)(a) * a.cos()).sum())(a)

@@ -65,7 +65,7 @@ fn steps_are_those_of_optax() {
             "accumulate" => steps(optim::accumulate(2, optim::sgd(0.01).momentum(0.9))),
             other => panic!("{other} is recorded, and not compared"),
         };
-        // optax accumulates these means in f32, hence the larger tolerance.
+        // The tolerance for `accumulate` is larger, because optax accumulates means of gradients in f32.
         let within = if name == "accumulate" { 1e-7 } else { 1e-12 };
         let want: Vec<Vec<f64>> = case["steps"].as_array().unwrap().iter().map(numbers).collect();
         for (step, (got, want)) in got.iter().zip(&want).enumerate() {
@@ -87,7 +87,7 @@ fn schedules_are_those_of_optax() {
             "linear" => optim::linear_schedule(1.0, 0.25, 8),
             "cosine" => optim::cosine_decay(2.0, 8),
             "exponential" => optim::exponential_decay(1.0, 4, 0.5),
-            // The boundaries are given in another order than in the script.
+            // The boundaries are given in another order than in the recording script; the order must not matter.
             "piecewise" => optim::piecewise_constant(1.0, &[(7, 0.05), (3, 0.5)]),
             "warm up" => optim::cosine_decay(1.0, 8).warm_up(4),
             "joined" => optim::linear_schedule(0.0, 1.0, 5).then(5, 0.5),
@@ -102,7 +102,8 @@ fn schedules_are_those_of_optax() {
     assert_eq!(seen, 6);
 }
 
-/// A learning rate schedule with a phase of 0 steps must begin with the phase that follows.
+/// If the first stage of a learning rate schedule (such as the warm-up) has 0 steps, the schedule must begin with the
+/// next stage.
 #[test]
 fn schedules_of_no_steps_have_ended() {
     let schedules = [

@@ -1,5 +1,5 @@
-//! Programs with which, besides the suite's kernels, the book measures the gains of some passes, and a test that these
-//! passes change the programs.
+//! Programs with which the book measures the speed that some passes gain, and a test that these passes change the
+//! programs.
 //!
 //! The programs are gradients of loops over numbers. The table in the book was measured at larger sizes.
 

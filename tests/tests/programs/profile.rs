@@ -6,7 +6,7 @@ use tapeloom::prelude::*;
 use tapeloom::{Kind, Profile, ProfileRow, Target, accelerator};
 use tapeloom_ir::fingerprint;
 
-/// Returns the first part that computes a primitive.
+/// Returns the first part (loop nest or library call) of the profile that computes the given primitive.
 #[track_caller]
 fn part<'p>(profile: &'p Profile, primitive: &str) -> &'p ProfileRow {
     let mut rows = profile.rows.iter().filter(|row| row.equations.contains(&primitive));
@@ -26,7 +26,7 @@ fn numbers(shape: &[usize]) -> Tensor {
     Tensor::new(shape, numbers).unwrap()
 }
 
-/// The product has hundreds of times the work of each of the other loops.
+/// The matrix product has hundreds of times the work of every other loop, so it must be the slowest part.
 #[test]
 fn the_slow_one_of_three_loops_is_found() {
     let at = line!();
@@ -47,7 +47,8 @@ fn the_slow_one_of_three_loops_is_found() {
     let slowest = profile.slowest().unwrap();
     assert_eq!((lines(slowest), slowest.calls), (vec![at + 3], 1), "{profile}");
     assert_eq!(slowest.what, "contract 256x256x256");
-    // The array is read through two addresses, and the result is written.
+    // The bytes are those of one array that is read, as both operands of the product, and of the result that is
+    // written.
     assert_eq!(slowest.bytes, 2 * 256 * 256 * 8, "{profile}");
     assert_eq!(lines(part(&profile, "sin")), [at + 2], "{profile}");
     assert!(profile.rows.iter().all(|row| !row.reverse && row.within.is_empty()), "{profile}");
@@ -100,7 +101,7 @@ fn loops_of_unknown_length_are_parts() {
     assert_eq!((row.calls, &row.within[..]), (2, &["while".to_owned()][..]), "{profile}");
 }
 
-/// Compiling a function once gives its parts once, with the sum over all calls.
+/// A function that is compiled once must occur once in the profile, with times summed over all calls.
 #[test]
 fn parts_of_a_called_function_count_all_calls() {
     let f = |x: Var| {
@@ -115,7 +116,7 @@ fn parts_of_a_called_function_count_all_calls() {
     assert_eq!(results, jit(f).call(&x).unwrap());
 }
 
-/// `explain` names the lines of each step, in order.
+/// `explain` must name the user's lines of each step, in order.
 #[test]
 fn explain_names_the_lines_of_steps() {
     let at = line!();
@@ -141,7 +142,7 @@ fn small_programs_have_no_parts_and_all_time_is_the_rest() {
     assert!(profile.svg().contains("<rect"));
 }
 
-/// A program that calls Rust functions runs once.
+/// A program that calls Rust functions must run only once per profile, so that effects are not repeated.
 #[test]
 fn effects_happen_once() {
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -175,7 +176,7 @@ fn other_engines_have_no_profile() {
     assert_eq!(stopped.profile(1.0).unwrap_err().kind(), Kind::Limit);
 }
 
-/// The profiled program is the program of an ordinary call, and that has no timers.
+/// The profiled program must be the program of an ordinary call, which has no timers.
 #[test]
 fn the_program_is_that_of_a_call() {
     let f = |x: Var| (x.sin().cumsum(0) * x).sum();
@@ -187,7 +188,7 @@ fn the_program_is_that_of_a_call() {
     assert!(!kernels.contains("lap") && !kernels.contains("timers"), "{kernels}");
 }
 
-/// The environment variable is read once in a process, so the test runs in one of its own.
+/// The environment variable that requests profiles is read once per process, so this test runs in a process of its own.
 #[test]
 fn an_environment_variable_profiles_all_programs() {
     const FILE: &str = "TAPELOOM_PROFILE";

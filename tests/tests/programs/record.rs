@@ -277,7 +277,8 @@ fn perturbations_are_kept_apart() {
     let f = |x: Var| slope(|y: Var| y * x)(x);
     let tape = record(f, 3.0).unwrap();
     assert_eq!((tape.value(), tape.pull(1.0).unwrap()), (Tensor::from(3.0), Tensor::from(1.0)));
-    // A `grad` inside a closure that `recorded_vjp` differentiates, inside another recording.
+    // Derivatives must be right if a closure uses `grad`, is differentiated by `recorded_vjp`, and is part of another
+    // recording.
     let f = |x: Var| slope(|y: Var| grad(|z: Var| z * z * y * x)(y))(x);
     let tape = record(f, 2.0).unwrap();
     assert_eq!((tape.value(), tape.pull(1.0).unwrap()), (Tensor::from(16.0), Tensor::from(16.0)));
@@ -297,7 +298,7 @@ fn a_pullback_is_used_as_often_as_one_likes() {
     let (y, slope) = jit(value_and_grad(plain)).call(0.8).unwrap();
     close(&tape.value(), &y);
     close(&tape.pull(1.0).unwrap(), &slope);
-    // `recorded_vjp` in a closure that `grad` or another transform traces.
+    // Derivatives must be right if `recorded_vjp` occurs in a closure that `grad` or another transform traces.
     let f = |x: Var| {
         let (_, pull) = recorded_vjp(|x: Var| x.sin() * x)(x);
         grad(|ct: Var| pull(ct) * ct)(x)
@@ -321,10 +322,10 @@ fn recordings_in_recordings_are_data() {
     let tape = record(f, 3.0).unwrap();
     assert_eq!(tape.value(), Tensor::from(18.0));
     assert_eq!(tape.pull(1.0).unwrap(), Tensor::from(6.0));
-    // A recording inside a closure that `jit` traces.
+    // A recording may be made inside a closure that `jit` traces.
     let f = jit(|x: Var| x * number(&record(|y: Var| y * 2.0, 4.0).unwrap().value()));
     assert_eq!(f.call(1.0).unwrap(), Tensor::from(8.0));
-    // The program of a recording, applied inside another recording.
+    // The program of a recording may be applied inside another recording.
     let cube = record(|x: Var| x * x * x, 1.0).unwrap();
     let tape = record(|x: Var| cube.apply(x) + x, 2.0).unwrap();
     assert_eq!(tape.pull(1.0).unwrap(), Tensor::from(13.0));

@@ -140,7 +140,7 @@ fn elements_of_a_set_of_any_size() {
     for n in LENGTHS {
         let x = queries(&table(*n));
         for dtype in DTYPES {
-            // A set that is not sorted.
+            // A set for `isin` need not be sorted, so shuffle the elements.
             let mut set = table(*n);
             set.reverse();
             set.rotate_left(n / 2);

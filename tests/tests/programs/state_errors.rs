@@ -1,5 +1,5 @@
-//! Wrong uses of state (`Ref`): each must give one error of its kind at the user's line, which also names the other
-//! line involved, and no panic.
+//! Wrong uses of mutable state (`Ref`): each must give one error of its kind at the user's line, which also names the
+//! other line involved, and no panic.
 
 #![allow(clippy::unwrap_used, clippy::panic, unused_must_use, reason = "tests")]
 

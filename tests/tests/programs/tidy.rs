@@ -107,7 +107,7 @@ fn passes_and_backends_name_no_primitive() {
         if !library || name.ends_with("tests.rs") {
             continue;
         }
-        // Left out: tests in a source file, which may build programs out of primitives.
+        // Skip the tests in a source file, because tests may build programs directly from primitives.
         let code = code(&read(&file)).split("#[cfg(test)]").next().unwrap_or_default().to_owned();
         for primitive in &names {
             let mut uses = code.split("use ").skip(1).filter_map(|u| u.split(';').next());
@@ -148,7 +148,8 @@ fn no_path_of_a_machine() {
     let mut wrong = Vec::new();
     for file in files("") {
         let Ok(text) = std::fs::read_to_string(&file) else { continue };
-        // No file may contain paths of a machine; they are written in two parts here, so that this file contains none.
+        // No file may contain absolute paths of a developer's machine. The forbidden words are written in two halves,
+        // so that this file does not contain them itself.
         for (a, b) in [("/wor", "k/"), ("/hom", "e/"), ("/roo", "t/"), ("/Use", "rs/")] {
             if text.contains(&format!("{a}{b}")) {
                 wrong.push(format!("{} mentions {a}{b}", show(&file)));

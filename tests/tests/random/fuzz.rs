@@ -1,5 +1,5 @@
 //! Random programs: checks of text, passes, machine code, derivatives and batches; see
-//! [`tapeloom_tests::program_generator`] for the programs and [`tapeloom_tests::fuzz`] for the laws.
+//! [`tapeloom_tests::program_generator`] for the programs and [`tapeloom_tests::fuzz`] for the checks.
 //!
 //! A failure is shrunk to few equations and shown as a text test, ready for a file `tests/filetests/run/issue-N.ir`.
 

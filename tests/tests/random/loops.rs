@@ -1,4 +1,4 @@
-//! Loops and branches under transforms: regressions that the laws over samples and examples do not cover.
+//! Loops and branches under transforms: regressions that the tests over all samples and examples do not cover.
 
 use tapeloom_ir::lang::query::Residual;
 use tapeloom_ir::prim::{Direction, Lowering, Operand};
@@ -328,8 +328,8 @@ func @f(%0: f64[]) -> (f64[]) {
   return %1
 }";
 
-/// Compares reverse mode with forward mode, for words of up to two transforms of programs with loops on a condition or
-/// of run-time trip count.
+/// Compares reverse mode with forward mode, for programs with loops on a condition or of run-time trip count, to which
+/// up to two transforms are applied.
 #[test]
 fn reverse_mode_follows_a_condition() {
     let cases = [

@@ -1,4 +1,5 @@
-//! Sweeps: random programs, and programs with loops under every transform, checked against laws.
+//! Tests over many random programs, and over programs with loops under every transform, for properties that must hold
+//! for all of them.
 
 mod fuzz;
 mod implicit;

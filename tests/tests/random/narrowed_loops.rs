@@ -329,7 +329,7 @@ fn program(seed: u64) -> (String, Tensor) {
     let (values, place) = (0, Vec::new());
     let mut text = Text { rng, shape, trips, series, runtime, functions, out, values, place };
     if text.coin(12) {
-        // Give one of the loops no iterations.
+        // Sometimes give one of the loops a trip count of 0.
         let depth = text.rng.index(text.trips.len());
         text.trips[depth] = 0;
     }

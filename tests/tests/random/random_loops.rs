@@ -1,5 +1,5 @@
 //! Random programs with loops under random policies and budgets, and on random simulated machines; see
-//! [`tapeloom_tests::random_loops`] for the programs and laws.
+//! [`tapeloom_tests::random_loops`] for the programs and their checks.
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "tests")]
 

@@ -80,7 +80,8 @@ fn gradients_by_hand_are_slopes() {
     }
 }
 
-/// The expected gradient of the mutated logsum: 2 - n for the first element, 1 for all others.
+/// The kernel logsum, as the TapeFlow study changed it, must have the gradient 2 - n for the first element and 1 for
+/// all others.
 #[test]
 fn slopes_of_a_logarithm_of_a_product() {
     let kernel = KERNELS.iter().find(|k| k.name == "logsum").unwrap();
@@ -132,10 +133,10 @@ fn a_way_down_a_grid_takes_two_bits_a_cell() {
     let kept = |f| Kept::of(f, &given).unwrap().planned;
     let cells = (size[0] - 1) * size[1];
     assert_eq!(kept(kernel.gradient(size)), 2 * cells);
-    // Two kinds of bits per cell: the 100 bits of a row fill four words of 32 bits, 16 bytes.
+    // Each row of 100 cells saves two masks of 100 bits, each in four words of 32 bits, 16 bytes.
     assert_eq!(kept(kernel.under(size, Policy::Bytes(8_000))), 2 * (size[0] - 1) * 16);
-    // The mutated pathfinder also saves the costs of the chosen cells, but no masks that can be computed from the
-    // column.
+    // The pathfinder that the TapeFlow study changed also saves the costs of the chosen cells, but no masks, which can
+    // be computed from the column.
     let mutated =
         KERNELS.iter().find(|k| k.name == "pathfinder" && k.form == Form::Mutated).unwrap();
     let of_mutated = mutated.arguments(&(mutated.inputs)(size)).unwrap();
@@ -159,7 +160,7 @@ fn rounding_halves_the_residuals() {
         let [all, half] = [Policy::Planned, Policy::Rounded]
             .map(|policy| Kept::of(kernel.under(size, policy), &given).unwrap().planned);
         println!("{:24} {all:>10} bytes, rounded {half}", kernel.to_string());
-        // Masks and indices are not rounded: they may add a fiftieth.
+        // Masks and indices are not rounded, so they may add a fiftieth to half of the bytes.
         assert!(2 * half <= all + all / 50, "{kernel}: {all} {half}");
     }
 }

@@ -68,7 +68,7 @@ fn blocks_of_unrolled_loops_are_the_layers_of_the_paper() {
     assert_eq!((s.forward.layers, s.reverse.layers), (512, 512));
 }
 
-/// Returns the studies of the kernels with these names.
+/// Returns the kernels of the TapeFlow study with these names.
 fn named(names: &[&str]) -> Vec<Study> {
     STUDIES.into_iter().filter(|s| names.contains(&s.name)).collect()
 }
@@ -92,8 +92,8 @@ fn smallest_tapes_on_streams_move_and_take_no_more() {
     assert_eq!(lines, [false, true]);
 }
 
-/// Misses, lines and speed must be within their bands around the authors' figures, for programs with the authors'
-/// accesses; the command prints all nine kernels.
+/// For programs with the memory accesses of the TapeFlow paper's authors, cache misses, cache lines moved and speed
+/// must be within a tolerance of the authors' figures. The command prints all nine kernels.
 #[test]
 fn programs_with_the_authors_accesses_are_inside_their_bands() {
     let mut runs = Runs::new(|_| ());

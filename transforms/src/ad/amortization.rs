@@ -10,12 +10,12 @@ use tapeloom_ir::{Amortization, Atom, Function, Memory, Module, PlanContext, Typ
 /// all its bytes, since it has to be saved. a computed value costs all its bytes, since it has to be saved.
 #[derive(Default)]
 pub(crate) struct ReadCosts {
-    /// Per value: over how many iterations the cost of its bytes is spread (its *share*); values that are free to
-    /// read have `None`. Empty for a function without regions, since only the rules of equations with regions ask
-    /// for costs.
+    /// Per value: the number of iterations over which the cost of saving its bytes is spread (its *share*). `None` for
+    /// a value that is free to read. Empty for a function without regions, since only the rules of equations with
+    /// regions ask for costs.
     shares: SecondaryMap<ValueId, Option<Amortization>>,
-    /// The planning context of the function. Its `memory` decides whether an element of an array that is
-    /// overwritten can be read again.
+    /// The planning context of the function. Its field `memory` says whether overwritten arrays count as memory, whose
+    /// old elements cannot be read again.
     context: PlanContext,
 }
 

@@ -36,8 +36,8 @@ pub(crate) fn derive(
     // only, cotangents would be added in another order, and the plans' gradients would differ in their last bits.
     let id = inline(module, id)?;
     let f = module.get(id);
-    // Pass no forced tangents: the loop below materializes zero tangents, once it is known which output tangents
-    // are zero.
+    // Do not ask the derivative to materialize zero tangents: the loop below does so, once it is known which output
+    // tangents are zero.
     let none = vec![false; f.results.len()];
     let (both, mut active_out) =
         forward(regions, module, id, active, &none, Mode::Linearize { shares })?;

@@ -75,8 +75,8 @@ pub(crate) fn derive(
         }
     }
     for i in order.into_iter().rev() {
-        // Copy the ordinary (not linear) equations that are due here: the next linear equation is the first to need
-        // their results.
+        // Copy here the ordinary (not linear) equations whose results the linear equation transposed next is the first
+        // to need.
         for i in due.next().unwrap_or_default() {
             let e = &f.equations[i];
             let made = b.copy(&f, i, known.all(&e.operands));

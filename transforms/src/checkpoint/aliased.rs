@@ -54,7 +54,7 @@ fn writes(module: &Module, f: FuncId) -> bool {
     module.function(f).equations.iter().flat_map(Equation::runs).any(|inside| module.writes(inside))
 }
 
-/// Returns the same function, in which every update that adds to an element is a read, an addition and a write.
+/// Returns a copy of `f` in which every update that adds to an element is split into a read, an addition and a write.
 fn through_memory(module: &mut Module, f: FuncId) -> Result<FuncId, Problem> {
     let f = module.get(f);
     let copy = rebuild(&f, |draft, i, operands| {

@@ -45,7 +45,8 @@ use tapeloom_ir::{
 /// so that one saved carry suffices.
 const TIMES: [usize; 14] = [1, 2, 3, 4, 5, 6, 8, 10, 13, 17, 25, 50, 100, usize::MAX];
 
-/// The number of steps between the number of saved carries for one entry of [`TIMES`] and that for the next entry.
+/// The search tries this number of interpolated numbers of saved carries between the number for one entry of [`TIMES`]
+/// and the number for the next.
 const PARTS: usize = 16;
 
 /// The numbers of iterations per saved carry that the search tries, in this order.
@@ -220,8 +221,8 @@ struct Search<'a> {
     bytes: u64,
     /// Whether `f` is itself a derivative of a function that was planned within the budget.
     derived: bool,
-    /// Under the plan tried last: the bytes of stacks (one residual of all iterations) that are in memory unpacked
-    /// until they are packed.
+    /// Under the plan tried last: the bytes of stacks (a stack is one residual of all iterations) that lie in memory
+    /// unpacked until their loop ends.
     waits: u64,
     /// The smallest tape of all plans tried so far; `smallest` is the plan that has it.
     least: Option<Tape>,
@@ -250,11 +251,12 @@ impl Search<'_> {
             let last = TIMES.len() - 1;
             let at = |place: usize| SearchPoint { level, place, block, share: 0, least };
             if !has_known_iterations(self.module, f, level) {
-                // Blocks need a static trip count.
+                // Only loops with a static trip count can run in blocks of more than one iteration.
                 if block > 1 {
                     continue;
                 }
-                // The last iterations of such loops do not save residuals, either. So no other plan has fewer reruns.
+                // If no loop has a static trip count, no last iterations can save their residuals either. So no other
+                // plan has fewer reruns.
                 if let (0, Some(of)) = (level, self.loops(f, at(0))?) {
                     return Ok(Some((at(0).iterations(self.module, f), of)));
                 }

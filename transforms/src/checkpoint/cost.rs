@@ -30,7 +30,7 @@ use tapeloom_ir::{
 /// Units of price per addition: prices are in sixteenths of an addition.
 pub(super) const UNIT: f64 = 16.0;
 
-/// How often a saved byte moves between cache and core.
+/// The number of times that a saved byte moves between cache and core.
 pub(super) const MOVES: f64 = 3.0;
 
 /// The lowest price of saving a value, in sixteenths of an addition. It is above 0, the price of free
@@ -62,8 +62,9 @@ pub(super) struct Reads<'a> {
 }
 
 impl Prices {
-    /// Computes the prices of the forward function `f` for the request `terms`. `times` multiplies the price of
-    /// recomputing arithmetic, so that a larger `times` saves more and recomputes less.
+    /// Computes the prices of saving the values and of recomputing the equations of the forward function `f`, for the
+    /// plan request `terms`. `times` multiplies the price of recomputing arithmetic, so that a larger `times` saves
+    /// more and recomputes less.
     pub(super) fn of(
         module: &Module,
         f: &Function,
@@ -71,8 +72,8 @@ impl Prices {
         reads: &Reads<'_>,
         times: u64,
     ) -> Prices {
-        // If function and derivative are one program, the function's arguments are available unrounded in the linear
-        // function.
+        // If function and derivative are one program, the linear function reads the function's arguments directly, not
+        // copies that were rounded for the tape.
         let exact = |v| terms.together && f.params.contains(&v);
         let kept = |e| terms.bits == Bits::Rounded && decides(module, f, e, &exact);
         let price =
@@ -135,8 +136,8 @@ impl Prices {
             }
         }
         self.keep_parts(f, reads);
-        // If the policy lists all residuals, results of the function are no cheaper to save than other values, so
-        // that results need not stay alive until the reverse pass.
+        // If the policy names every residual that may be saved, price results of the function like other values: being
+        // cheaper, they would be kept alive until the reverse pass.
         let results = if row.nothing_else { 0 } else { reads.results };
         for (i, v) in f.results.iter().enumerate().take(results) {
             let Some(v) = v.value() else { continue };

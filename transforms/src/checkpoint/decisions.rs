@@ -76,9 +76,9 @@ fn operands(module: &Module, f: &Function, e: &Equation, outputs: &[bool]) -> Ve
             let g = module.function(only.function);
             deeper(|| followed(module, g, outputs))
         }
-        // The operands of branches, of rules, and of loops that recompute their carries are not examined one by one. If
-        // a decision depends on an output of the equation, or is made in a function that the equation runs, the
-        // decision is assumed to depend on every operand.
+        // The operands of branches, of calls with derivative rules, and of loops that recompute their carries are not
+        // examined one by one. If a decision depends on an output of the equation, or is made in a function that the
+        // equation runs, the decision is assumed to depend on every operand.
         all_of_them => all(any || all_of_them.iter().any(|r| within(module, r.function))),
     }
 }

@@ -60,7 +60,7 @@ pub(super) fn apart(
     let lin = module.get(of.lin);
     let late = of.residuals.iter().zip(&lin.params).map(|(residual, p)| {
         // A parameter or result of the forward function stays in memory anyway. If it holds integers or truth values,
-        // put no barrier around it, so that facts such as bounds of indices remain visible.
+        // do not put a barrier around it, so that facts such as bounds of indices remain visible to later passes.
         let any = matches!(residual, Residual::Kept(_));
         let large = |ty: &ArrayType| ty.shape.elements() > 1 && (any || ty.dtype.is_float());
         counted && lin.types[*p].as_array().is_some_and(large)
@@ -115,7 +115,8 @@ struct Properties {
 /// forward function.
 struct Isolation {
     done: OrderedMap<(FuncId, Vec<Properties>), FuncId>,
-    /// The mark of the barriers that are inserted: `rematerialize` or `after_forward`.
+    /// The kind of the barriers that are inserted: `rematerialize` (values may be recomputed behind it) or
+    /// `after_forward` (readers run after the forward pass).
     mark: Mark,
 }
 
@@ -135,7 +136,7 @@ impl Isolation {
         let f = inline(module, id)?;
         let f = module.get(f);
         let seen = Constants::of(module, &f, &key.1);
-        // Equations that the linear function recomputes get the phase of recomputation, for the profile.
+        // Label the equations that the linear function recomputes as recomputation, for the profile.
         let mut phased = (*f).clone();
         for (e, phase) in f.equations.iter().zip(&mut phased.phases) {
             if e.outputs.iter().any(|o| seen.values[*o].own) {
@@ -197,7 +198,8 @@ impl Isolation {
 /// The properties of a literal: its elements are equal, and the forward function may contain an equal literal.
 const LITERAL: Properties = Properties { constant: Constant::Uniform, own: false, late: false };
 
-/// Returns whether a function that an equation refers to in this role may be inlined before code generation.
+/// Returns whether a function that an equation refers to in this role (body, rule, callee) may be inlined before code
+/// generation.
 fn opens(role: Role) -> bool {
     match role {
         // A rule may be inlined in place of the function that it belongs to.

@@ -4,7 +4,7 @@
 //! maximum flow = minimum capacity of the edges from S to T, source in S, sink in T
 //! ```
 //!
-//! Flow is sent along shortest paths, phase by phase, until the sink is unreachable. Of all minimum cuts, the
+//! The algorithm is Dinic's: flow is sent along shortest paths until the sink is unreachable. Of all minimum cuts, the
 //! one with the smallest sink side is returned.
 //!
 //! Source: Dinic, "Algorithm for solution of a problem of maximum flow in networks with power estimation"

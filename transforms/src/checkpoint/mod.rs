@@ -85,7 +85,8 @@ pub(crate) fn within(
     }
 }
 
-/// Plans which residuals of a derivative are saved, and packs and isolates them as the request `plan.terms` asks.
+/// Plans the residuals that a derivative saves. Packs them in fewer bits, and isolates the reverse pass from other
+/// values of the forward pass, if the request `plan.terms` says so.
 pub(crate) fn derive(
     regions: &mut dyn Regions,
     module: &mut Module,
@@ -94,8 +95,8 @@ pub(crate) fn derive(
 ) -> Result<LinearizeOf, Problem> {
     let of = chosen(regions, module, fwd, plan)?;
     let of = packing::pack(module, of, &plan.terms)?;
-    // If the policy lists its residuals or has a byte budget, isolate the linear function from the forward function, so
-    // that no other values of the forward pass stay alive.
+    // If the policy names the values that may be saved or has a byte budget, isolate the linear function from the
+    // forward function, so that no other values of the forward pass stay alive.
     let row = plan.terms.policy.row();
     let counted = match row.planner {
         Planner::Budget => Some(true),

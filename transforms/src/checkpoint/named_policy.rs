@@ -49,9 +49,9 @@ pub fn known_names(module: &Module, f: FuncId, policy: &Policy) -> Result<(), Pr
     ))
 }
 
-/// Returns a copy of `f` in which, for each name in the policy, every read of the value that was named is
-/// redirected to the output of its mark (the `barrier` below). So the value is saved once, under its name, and is
-/// not recomputed for readers of the unmarked value.
+/// A named value is the operand of a mark, a `barrier` equation that has the name and returns the value. Returns a copy
+/// of `f` in which, for each name in the policy, every read of the value is redirected to the output of the mark. So
+/// the value is saved once, under its name, and is not recomputed for readers of the unmarked value.
 ///
 /// ```text
 /// %2 = exp %1                              %2 = exp %1
@@ -67,7 +67,7 @@ pub(super) fn read_by_name(module: &Module, f: &Function, policy: &Policy) -> Fu
     let by_name = |a: &mut Atom, named: &SecondaryMap<ValueId, Option<Atom>>| {
         *a = a.value().and_then(|v| named[v]).unwrap_or(*a);
     };
-    // Per output of a mark or of an alias: the operand to which it is equal.
+    // Per output of a mark (a barrier that names a value) or of an equation that returns its operand: that operand.
     let mut of: SecondaryMap<ValueId, Option<ValueId>> = SecondaryMap::new();
     for i in 0..f.equations.len() {
         let lowering = f.equations[i].lower(module, &f);

@@ -50,7 +50,7 @@ const SCALAR: u32 = 2;
 pub(super) struct Widths {
     bits: Bits,
     together: bool,
-    /// Whether the arithmetic of packing has a price; if not, only bytes count.
+    /// Whether the arithmetic of packing and unpacking counts in the price; if not, only bytes count.
     weighed: bool,
     /// The intervals of the function's integer values; empty if no packing depends on them.
     ranges: SecondaryMap<ValueId, Option<Interval>>,
@@ -72,12 +72,12 @@ impl Widths {
     /// Returns the price of saving value `v` in its cheapest exact packing or unpacked, in the units of
     /// [`super::cost`].
     pub(super) fn price(&self, v: ValueId, ty: &ArrayType) -> u64 {
-        // Price a value that will be rounded at its full size: which values are saved must not depend on the
-        // rounding.
+        // A value that will be rounded is priced at its full size, so that the choice of saved values does not depend
+        // on the rounding.
         let ways = self.ways(v, ty).into_iter().filter(|way| way.is_exact());
         let prices = ways.map(|way| match (way, self.bits) {
-            // Small rows share words, here or in an enclosing loop, so the price is that of the packed bits, not of
-            // whole words. If arithmetic has a price, a comparison is recomputed rather than packed.
+            // The packed rows of several iterations share words, so the price is that of the packed bits, not of whole
+            // words. If arithmetic has a price, a comparison is recomputed rather than packed.
             (Packing::Words { width, .. }, Bits::Few) => {
                 let bits = moved(ty.shape.elements() as f64 * width as f64 / 8.0);
                 if self.weighed { bits + work(way, ty) } else { bits }
@@ -113,7 +113,7 @@ impl Widths {
         }
     }
 
-    /// Returns the packing in which this function saves value `v`; `None` if it saves the value unpacked.
+    /// Returns the packing in which value `v` of the function is saved; `None` if it is saved unpacked.
     fn way(&self, v: ValueId, ty: &ArrayType) -> Option<Packing> {
         if self.bits == Bits::Cheap && is_little(ty, self.together) {
             return None;
@@ -222,7 +222,7 @@ struct PackingChoice {
     /// The residual's value in the forward function.
     value: ValueId,
     way: Packing,
-    /// The origin of the equation that defines the value.
+    /// The source line and the phase (forward or reverse pass) of the equation that defines the value.
     at: Origin,
 }
 

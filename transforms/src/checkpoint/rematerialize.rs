@@ -90,8 +90,8 @@ pub(super) fn rewrite(
             behind.bind(v, mark);
         }
     }
-    // An equation that the forward function runs and the linear function recomputes gets the phase `rematerialized` in
-    // its second copy.
+    // An equation that the forward function runs and the linear function recomputes is labelled `rematerialized` in the
+    // linear function.
     let mut phased = f.clone();
     let mut live: SecondaryMap<ValueId, bool> = SecondaryMap::with_capacity(f.types.len());
     forward.results.iter().filter_map(|a| a.value()).for_each(|v| live[v] = true);

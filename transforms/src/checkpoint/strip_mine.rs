@@ -66,8 +66,8 @@ fn waiting_here(module: &Module, f: &Function) -> u64 {
             } else {
                 0
             };
-            // Count the unpacked stack twice: the one before packing and the one after unpacking seldom share
-            // memory.
+            // Count the unpacked stack (one residual of all iterations) twice: the memory before packing is seldom used
+            // again after unpacking.
             let both = stack.bytes().saturating_mul(2).saturating_add(first);
             waiting = waiting.saturating_add(both as u64);
         }

@@ -1,4 +1,5 @@
-//! The size of a tape: the residuals, and the records of the reverse pass.
+//! The size of a derivative's tape: the residuals that the forward pass saves, and the values that loops of the reverse
+//! pass save for a reverse pass of their own.
 //!
 //! ```text
 //! residuals                           results of the forward function that the linear function reads
@@ -86,7 +87,7 @@ fn parts(module: &Module, of: &LinearizeOf) -> Result<Vec<Part>, Loc> {
     Ok(all)
 }
 
-/// Returns the equation that made the value `v` of `f`, as its primitive and source line; `None` for a parameter.
+/// Returns the primitive and the source line of the equation that defines the value `v` of `f`; `None` for a parameter.
 fn made(module: &Module, f: FuncId, v: ValueId) -> Option<Maker> {
     let f = module.function(f);
     let mut outputs = f.equations.iter().enumerate();
@@ -127,7 +128,7 @@ fn recorded(module: &Module, lin: FuncId) -> Result<Vec<Part>, Loc> {
         let marked = || operands().map(|v| of[v]).next();
         let origin = match (linear, regions.is_empty()) {
             (true, _) => Origin::Linear,
-            // The output of a mark (a `barrier`) has the origin of its operand.
+            // The output of a `barrier` counts as the same kind of value as its operand.
             (false, _) if e.op.mark().is_some() => marked().unwrap_or(Origin::Constant),
             (false, true) if constant && is_uniform(&e.lower(module, f)) => Origin::Constant,
             // A slice of the result of a loop or call may be read in the memory of that result, so its whole memory
@@ -178,8 +179,8 @@ fn copies(module: &Module, f: &Function, e: &Equation) -> bool {
     moves(module, f, e) || matches!(e.lower(module, f), Lowering::DynamicUpdateSlice)
 }
 
-/// Returns whether a value is a result of a library routine, such as a factor of a matrix, possibly behind
-/// marks.
+/// Returns whether a value is a result of a library routine, such as a factor of a matrix. Barriers between the routine
+/// and the value are looked through.
 fn is_factor(module: &Module, f: FuncId, v: ValueId) -> bool {
     let f = module.function(f);
     let made = |v: ValueId| f.equations.iter().find(|e| e.outputs.contains(&v));

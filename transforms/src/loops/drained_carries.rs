@@ -120,8 +120,9 @@ fn uniform(body: &Function, a: Atom) -> Option<Literal> {
     (made.op == Op::fill(&ty.shape)).then(|| made.operands[0].literal())?
 }
 
-/// Returns the body with one more parameter, the array before the loop, which the body reads in place of parameter
-/// `param`. The new parameter is the last linear one if `param` is linear, else the last of the others.
+/// Returns the body with one more parameter, a constant of the loop: the array as it was before the loop. The body
+/// reads it in place of the carry `param`. The new parameter is the last linear one if `param` is linear, else the last
+/// of the others.
 fn reading(module: &mut Module, body: &Function, param: usize) -> Result<FuncId, Problem> {
     let mut draft = Draft::new(body.name.clone());
     let mut copying = ValueRemap::new();

@@ -33,7 +33,7 @@ pub(crate) const PASS: Pass = Pass {
 /// Indices of results of a function, or of outputs of an equation.
 type Outputs = OrderedSet<usize>;
 
-/// Per function and results to flush: the rewritten function.
+/// Memo of rewritten functions, by the old function and the results that are flushed (subnormal numbers replaced by 0).
 type Memo = OrderedMap<(FuncId, Vec<usize>), FuncId>;
 
 /// Returns the function `id` with these results flushed where they are computed, and with the carries of all loops
@@ -57,7 +57,8 @@ fn visit(
     for (i, e) in f.equations.iter().enumerate() {
         let body = carried(e);
         let outputs = |function: FuncId| match &body {
-            // A region that is not the body computes whether the loop goes on.
+            // Of the functions that a loop runs, the one that is not the body is the condition; it has no carries to
+            // flush.
             Some((body, carried)) if function == *body => carried.clone(),
             Some(_) => Outputs::default(),
             None => calls.get(&i).cloned().unwrap_or_default(),
@@ -98,7 +99,7 @@ fn carried(e: &Equation) -> Option<(FuncId, Outputs)> {
     Some((body, results.collect()))
 }
 
-/// The places of a function at which its results are computed.
+/// The equations of a function that compute the results to be flushed.
 #[derive(Default)]
 struct Places {
     /// The values to flush.
@@ -118,7 +119,7 @@ impl Places {
         let mut pending: Vec<Atom> = results.iter().map(|r| f.results[*r]).collect();
         while let Some(atom) = pending.pop() {
             let Some(value) = atom.value() else { continue };
-            // A parameter is flushed where it comes from.
+            // A parameter is not flushed here, but in the function that computes the argument.
             let Some((i, output)) = defined.get(&value).copied() else { continue };
             let float = matches!(&f.types[value], Type::Array(ty) if ty.dtype.is_float());
             if !float || !seen.insert(value) {

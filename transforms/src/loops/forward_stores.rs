@@ -62,7 +62,7 @@ impl BoxWrites {
                 before[i] = Some(w);
             }
         }
-        // Find writes to a box whose earlier write then has no reader left: the earlier write is dropped.
+        // Find writes that overwrite a box whose earlier write has no other reader left: the earlier write is dropped.
         for (i, e) in f.equations.iter().enumerate() {
             if let (Some(touch), Some(w), Some(_)) = (&touches[i], source(e), sets(i))
                 && let (Some(_), Some(wrote)) = (sets(w), &touches[w])
@@ -103,8 +103,8 @@ impl BoxWrites {
 }
 
 impl Access {
-    /// Returns whether the access `other`, by equation `e`, is to the same box as this access; both arrays have the
-    /// same shape.
+    /// Returns whether this access and `other`, by equation `e`, are to one box of the same indices; both arrays have
+    /// the same shape.
     fn is(&self, other: &Access, known: &ValueFacts<'_>, f: &Function, e: &Equation) -> bool {
         let same = self.starts == other.starts && self.part.sizes == other.part.sizes;
         let shape = f.type_of(e.operands[0]);

@@ -134,8 +134,8 @@ fn hoisted(site: &RegionSite<'_>, guarded: bool) -> Replacement {
         if !of_condition.read.is_empty() {
             let operands: Vec<Option<Atom>> = reads.iter().map(|p| given(&at, *p)).collect();
             let values = of_condition.outside(b, &asked, &operands);
-            // A condition reads parameters of the body. So the values become parameters of the body, which does not
-            // read them itself.
+            // A condition reads parameters of the body. So the hoisted values that the condition reads become
+            // parameters of the body too, which does not read them itself.
             let first = at.end(false);
             let condition = b.with_module(|m| of_condition.inside(m, &asked))?;
             let (body, unread) = (at.body.clone(), |a: &Atom| (None, b.type_of(*a)));
@@ -151,7 +151,8 @@ fn hoisted(site: &RegionSite<'_>, guarded: bool) -> Replacement {
     Ok(if changed { at.emit(b) } else { None })
 }
 
-/// Returns the loop's operand for a parameter of the body; `None` for the iteration number, which has none.
+/// Returns the loop's operand that is bound to a parameter of the body; `None` for the iteration number, which has no
+/// operand.
 fn given(at: &Looped, param: usize) -> Option<Atom> {
     at.operand(param).map(|k| at.operands[k])
 }
@@ -196,8 +197,8 @@ struct Search {
     constant: Vec<bool>,
     /// The trip count, or an estimate of it if it is dynamic.
     trips: usize,
-    /// Whether an equation may stay because all iterations together read few elements of its output. True if the
-    /// trip count is static and no other loop encloses this loop (it would read the elements again).
+    /// Whether an equation may stay in the loop because all iterations together read few elements of its output. True
+    /// if the trip count is static and no other loop encloses this loop (it would read the elements again).
     slices: bool,
     /// Whether the loop is certain to have at least one iteration.
     runs: bool,

@@ -324,7 +324,7 @@ impl<'a> ValueFacts<'a> {
         }
     }
 
-    /// Returns the facts about the parameters of the function `region` that equation `e` runs; empty if none are
+    /// Returns the facts about the parameters of the function `region`, which equation `e` runs; empty if none are
     /// known.
     pub(super) fn facts(&self, module: &Module, e: &Equation, region: &Region) -> Vec<Fact> {
         let given = |a: &Atom| {

@@ -17,7 +17,8 @@ use tapeloom_ir::{
 /// The rewrite that a loop pass applies to each equation of one kind.
 #[derive(Clone, Copy)]
 pub(super) enum Rewrite {
-    /// For equations without regions: returns an atom equal to the output if there is one, given the new operands.
+    /// For equations that run no function: given the new operands, returns an atom that equals the output, if there is
+    /// one.
     Leaves(fn(&Module, &ValueFacts<'_>, &Equation, &[Atom]) -> Option<Atom>),
     /// For loops and branches: returns the outputs of an equivalent, better equation if there is one. Not called
     /// for calls whose policy treats arrays as memory, which leaves loops as written.
@@ -58,7 +59,8 @@ pub(super) fn inside_out(module: &mut Module, f: FuncId, pass: Rewrite) -> Resul
     visit(module, f, (&[], false), pass, &mut OrderedMap::default())
 }
 
-/// Per function, facts about its parameters, and whether it runs inside a loop: the rewritten function.
+/// Memo of rewritten functions. The key is the old function, the facts about its parameters, and whether it runs inside
+/// a loop.
 type RewriteMemo = OrderedMap<(FuncId, Vec<Fact>, bool), FuncId>;
 
 fn visit(

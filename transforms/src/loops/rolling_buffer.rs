@@ -87,9 +87,10 @@ struct Rows {
     iterations: usize,
     /// The equations of the body that access the array, each with the kind of its access.
     touches: Vec<(usize, Kind)>,
-    /// The number of preceding rows that an iteration reads, and so the number of rows that the new loop carries.
+    /// The distance, in iterations, of the earliest row that an iteration reads, and so the number of rows that the new
+    /// loop carries.
     deep: usize,
-    /// Whether iterations read rows with their values from before the loop.
+    /// Whether iterations read rows that the loop has not yet written, with their values from before the loop.
     old: bool,
     row: ArrayType,
 }
@@ -255,8 +256,8 @@ impl Rows {
             (0..array.shape.len()).filter(|a| *a != axis).map(|a| array.shape[a]).collect();
         let row = ArrayType::new(array.dtype, shape);
         let small = row.shape.elements() * deep.max(1) < array.shape.elements();
-        // The outputs of writes are in program order, so a read of the iteration's own row sees the last write
-        // before the read.
+        // Accept the loop. The writes are a chain in program order, so a read of the iteration's own row gets the value
+        // of the last write before it.
         (deep > 0 && small).then_some(Rows {
             param,
             result,
@@ -366,8 +367,8 @@ impl Rows {
             copying.define(e, [row]);
         };
         let reads = |kind: &Kind| matches!(kind, Kind::Before(_) | Kind::Own);
-        // Reads that transposition would visit late (`reads_late`) come right after the array's definition here,
-        // so that cotangents are added in the same order.
+        // Transposition adds the cotangents of late reads (at dynamic indices, after another read of the array) last.
+        // Emit these reads right after the array's definition, so that the order of additions stays.
         let read_late = |copying: &mut ValueRemap, array: ValueId| {
             let own =
                 self.touches.iter().filter(|(i, kind)| late[*i] == Some(array) && reads(kind));
@@ -405,7 +406,7 @@ impl Rows {
                             sum(&b, part.ok_or_else(lost)?, update)
                         }
                     };
-                    // From here on, the new row stands for this version of the array.
+                    // Later equations that read this version of the array read the new row instead.
                     copying.define(e, [made]);
                     read_late(&mut copying, e.outputs[0]);
                 }

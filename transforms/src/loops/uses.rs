@@ -5,7 +5,8 @@ use super::integer_facts::ValueFacts;
 use tapeloom_ir::analysis::affine::Affine;
 use tapeloom_ir::{Atom, Function, ValueId};
 
-/// The one box of a value that is read: its first index and its size along each axis.
+/// The only box (range of indices along each axis) of a value that later equations read: its first index and its size
+/// along each axis.
 #[derive(PartialEq, Eq)]
 pub(super) struct OneBox {
     pub(super) starts: Vec<i64>,

@@ -191,7 +191,7 @@ pub(crate) fn local(
 /// equation with several readers is a nest of its own. Values that one nest writes and others read count as
 /// traffic.
 fn program(module: &Module, f: &Function) -> Cost {
-    /// The readers of a value found so far.
+    /// The readers of a value that the backward walk has found so far.
     #[derive(Clone, Default)]
     struct Readers {
         /// The indices of the loop nests that read the value.

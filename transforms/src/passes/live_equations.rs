@@ -1,4 +1,4 @@
-//! The sweep: removes equations whose outputs are not read.
+//! Removes equations whose outputs are not read.
 //!
 //! One backward walk finds the values that are read. Equations with ordered effects stay. If only some outputs
 //! of an equation are read, it is replaced by a smaller primitive, if there is one.
@@ -79,7 +79,7 @@ fn reduced(
     let mut made = made.into_iter();
     let output = |(old, on): (&ValueId, &bool)| {
         let new = if *on { made.next() } else { None };
-        // A missing output is not read, so any atom will do.
+        // An output that the smaller primitive does not have is not read, so any atom will do in its place.
         Atom::Value(new.unwrap_or(*old))
     };
     old.iter().zip(&part.outputs).map(output).collect()

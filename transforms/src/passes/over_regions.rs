@@ -58,8 +58,8 @@ fn renamed(
         return Ok(id);
     }
     let renamed = rebuild(&f, |draft, i, operands| {
-        // The same function may be run by one equation and be a derivative rule of another. Only the function that is
-        // run is replaced; the rule stays unchanged.
+        // A function that is run by one equation may be the derivative rule of another equation. It is replaced only
+        // where it is run; rules stay unchanged.
         let op = f.equations[i].op.with_runs(|inside| Ok(after(inside)))?;
         Ok(draft.copy_as(op, &f, i, operands))
     })?;

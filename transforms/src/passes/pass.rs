@@ -1,4 +1,4 @@
-//! The row of a pass: its name, its purpose, and whether it preserves every bit.
+//! The description of a pass: its name, its purpose, and whether it preserves every bit.
 //!
 //! Each pass has its row in its file. [`PASSES`](crate::PASSES) lists them, and [pipelines](crate::List) define
 //! their order. Outside this crate, passes are called by their rows only. Every pass accepts every function
@@ -36,8 +36,8 @@ pub struct Pass {
     pub(crate) run: Run,
 }
 
-/// A pass as a function from function to function. It gets the transforms, since dropping a result of a call needs
-/// a pruned callee.
+/// A pass as a function from function to function. The first argument gives access to the transforms: a pass that drops
+/// a result of a call needs a callee without that result.
 pub(crate) type Rewrite = fn(&mut dyn Regions, &mut Module, FuncId) -> Result<FuncId, Problem>;
 
 /// The way in which a pass reaches the functions that a function runs.

@@ -44,8 +44,8 @@ use tapeloom_ir::{
 /// equations read an inner term of its match: these equations may be gone by then.
 const WALKS: usize = 3;
 
-/// The largest number of rewrites that one original equation may cause, one after the other or inside right-hand
-/// sides.
+/// The largest number of rewrites that one original equation may cause: its own, those of the result, and those of
+/// terms inside right-hand sides.
 const FUEL: usize = 12;
 
 /// The entry of the pass `peephole` in the list `PASSES`.

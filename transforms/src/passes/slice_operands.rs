@@ -75,7 +75,7 @@ enum Read {
 /// The index of a read in [`PartialReads::all`].
 type ReadId = usize;
 
-/// The elements of a value that its readers need: none, the elements of the listed reads, or all.
+/// The elements of a value that its readers need: no elements, the elements of the listed reads, or all elements.
 #[derive(Clone, Default)]
 enum Demand {
     #[default]
@@ -159,7 +159,7 @@ impl<'f> PartialReads<'f> {
             };
             let fits = match how {
                 Propagation::Elementwise => pays(),
-                // A view itself computes nothing, so moving reads in front of it always pays.
+                // A view only moves elements and computes nothing, so moving reads in front of it always pays.
                 Propagation::View => true,
                 Propagation::Axes(_) => reads.iter().all(|r| self.is_box(*r)) && pays(),
             };

@@ -30,6 +30,6 @@ fn two_readers_share_through_memory() {
       %d: f64[] = reduce_max{axes=[0]} %a
       return %c, %d
     }";
-    // 800 bytes each: x is read once, a is written once and read twice.
+    // An array has 800 bytes; x is read once, a is written once and read twice: 4 × 800 bytes.
     assert_eq!(bytes_of(text), 3200.0);
 }

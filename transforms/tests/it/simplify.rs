@@ -1,5 +1,5 @@
-//! Tests of simplification, as text and as laws: the result is equivalent, costs no more, and does not change
-//! if simplified again.
+//! Tests of simplification, on programs as text and on random programs: the result is equivalent, costs no more, and
+//! does not change if simplified again.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use crate::sweeps::Sweep;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
-/// The order of derivative of a number in an answer.
+/// The order of derivative of one recorded number: value, gradient or Hessian.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Order {
     /// The value.
@@ -480,8 +480,8 @@ fn judge(findings: &mut Findings, entry: &Entry, form: Form, p: usize, got: &[f6
     }
 }
 
-/// Returns the order and the name of the number at index `k` of an answer. An answer consists of `values` values, the
-/// gradient with respect to `n` arguments, and the Hessian.
+/// Returns the order and the name of the derivative that is number `k` of the answer for one point. An answer consists
+/// of `values` values, the gradient with respect to `n` arguments, and the Hessian.
 fn name_of(k: usize, values: usize, n: usize) -> (Order, String) {
     let x = |i: usize| format!("∂{}", ["x", "y", "z"][i]);
     if k < values {

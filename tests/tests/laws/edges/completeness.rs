@@ -142,7 +142,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Returns the Rust name of a recorded function: the part before its other arguments.
+/// Returns the Rust name of a recorded function: the part of the recorded name before further arguments.
 pub fn base(name: &str) -> &str {
     name.split('(').next().unwrap_or(name)
 }

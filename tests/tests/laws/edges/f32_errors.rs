@@ -1,5 +1,5 @@
-//! Functions computed in f32: no sampled argument may have a larger error than the table states. The first line of the
-//! table gives the number of arguments from which the table was made.
+//! Functions computed in f32: at no sampled argument may the error exceed the one that the recorded table of errors
+//! states. The first line of the table gives the number of arguments from which the table was made.
 //!
 //! `cargo run --release -p tapeloom-tests --bin ulp -- 7 --write tests/data/edges/f32_ulp.txt` makes the table.
 

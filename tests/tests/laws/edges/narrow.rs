@@ -18,7 +18,7 @@ const CANCEL: &[(&str, usize)] =
 /// second number times the result.
 const CANCELLED: [f64; 2] = [1e-6, 1e-2];
 
-/// Functions that are compared here in addition to the recorded ones.
+/// Functions that are compared in f32 and f64 in addition to those with recorded edge cases.
 const MORE: &[(&str, Form)] = &[
     ("powi(-5)", Form::One(|x| x.powi(-5))),
     ("powi(7)", Form::One(|x| x.powi(7))),

@@ -62,7 +62,7 @@ fn onto_complex(v: Complex) -> Complex {
     v.matmul(v.conj().map(|x| x.swap_axes(-1, -2)))
 }
 
-/// Returns the two products that are recorded in Einstein's notation: of a matrix and a vector, and of two matrices.
+/// Returns two `einsum` products whose results are recorded: of a matrix and a vector, and of two matrices.
 fn expected(a: Complex, b: Complex) -> Complex {
     match b.re.rank() {
         1 => Complex::einsum("i,ij,j->i", &[b.conj(), a, b]),

@@ -7,7 +7,7 @@ pub(super) struct Recorded {
     pub(super) name: String,
     /// Rows of arguments; rows with an odd index are exactly representable in f32.
     pub(super) rows: Vec<Vec<f64>>,
-    /// The values; nan if none is recorded.
+    /// The recorded value for each row of arguments; nan if no value is recorded.
     pub(super) values: Vec<f64>,
 }
 

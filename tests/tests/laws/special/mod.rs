@@ -150,7 +150,8 @@ const FUNCTIONS: &[Stated] = &[
     tailed("hyp1f1", hyp1f1, |_, _| 0.0, 140.0),
     stated("erfcx, ∂x", |x| slope(|x| x[0].erfcx(), 0, x), 5.0),
     stated("dawsn, ∂x", |x| slope(|x| x[0].dawsn(), 0, x), 90.0),
-    // The large f32 bound: the parameters are a + 1 and b + 1, which are rounded to f32.
+    // The f32 bound is large because the derivative calls `hyp1f1` with the parameters a + 1 and b + 1, which are
+    // rounded to f32.
     Stated { f32: 2005.0, ..tailed("hyp1f1, ∂x", |x| slope(hyp1f1, 2, x), |_, _| 0.0, 5.0) },
 ];
 

@@ -107,8 +107,8 @@ fn mistakes_are_errors_of_the_function_and_not_of_its_primitive() {
     }
 }
 
-/// Returns types similar to an argument's that the function should refuse: another dtype, rank or extent, each with a
-/// description.
+/// Returns types that a function should refuse as an argument: the type of `x` with another dtype, rank or extent, each
+/// with a description.
 fn spoils(x: &Tensor) -> Vec<(String, ArrayType)> {
     let mut all = Vec::new();
     for dtype in [Dtype::Bool, Dtype::I64, Dtype::F32, Dtype::F64] {

@@ -188,7 +188,7 @@ fn adjoints_of_members_are_those_alone() {
     let all = numbers(&run(vmap(grad(loss)), k).unwrap());
     let each = k.map(|k| numbers(&run(grad(loss), k).unwrap())[0]);
     assert!(near(&all, &each, 1e-12, 0.0), "{all:?} {each:?}");
-    // A gradient in a loop, and the gradient of the loop.
+    // A solution's gradient is computed in a loop, and this loop is differentiated.
     let summed = |k: Var| fori_loop(2, |(_, s): (Var, Var)| s + loss(k + s), 0.0 * k);
     let slope = numbers(&run(grad(summed), 0.5).unwrap())[0];
     let [above, below] = [0.5 + 1e-5, 0.5 - 1e-5].map(|k| numbers(&run(summed, k).unwrap())[0]);
@@ -258,7 +258,7 @@ fn derivatives_of_failures_are_zero() {
         let (_, slope) = run(jvp(loss), (x(Tensor::from(y0[1])), (1.0, 1.0, [1.0; 3]))).unwrap();
         assert_eq!(numbers(&slope), [0.0], "{i}");
     }
-    // The derivative of a gradient must also be 0 in place of nan.
+    // For failed members, the derivative of a gradient must also be 0, not nan.
     let twice = |y0: Var| {
         let loss = |y0: Var| {
             let method = ode::dopri5().adjoint();
@@ -426,7 +426,7 @@ fn batch_members_equal_single_solutions() {
 
 #[test]
 fn a_loop_around_a_solution_is_compiled_once() {
-    // One program with gradient descent on the decay rate of data.
+    // A single program must run gradient descent on a decay rate that is fitted to data.
     let fit = |(rate, data): (Var, Var)| {
         let loss = |rate: Var| {
             let f = |(_, y): (Var, Var)| -rate * y;
@@ -442,7 +442,8 @@ fn a_loop_around_a_solution_is_compiled_once() {
 
 #[test]
 fn equations_in_equations() {
-    // The slope solves an equation and runs a loop; a slope reads a `Ref`; a solution is computed in a recording.
+    // Solutions must be differentiable if the slope solves an equation and runs a loop, if it reads a `Ref`, and inside
+    // a recording.
     let inner = |(k, y): (Var, Var)| {
         let f = |(_, z): (Var, Var)| -k * z;
         ode::rk4().solve(f, y, linspace(0.0, 0.1, 2, Dtype::F64)).0.index(1)

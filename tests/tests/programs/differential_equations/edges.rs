@@ -33,7 +33,7 @@ fn spans_of_every_kind() {
         assert!(status == Status::Done && near(&y, &[1.0, 1f64.exp(), 2f64.exp()], 1e-5, 0.0));
         let (y, ..) = solved(method, decay, &[0.0, 0.0, 1.0, 1.0]);
         assert!(y[0] == 1.0 && y[1] == 1.0 && y[2] == y[3]);
-        // Times far from zero, then intervals down to 1e-320.
+        // The solution must be right at times far from zero, then for intervals of time down to 1e-320.
         let (y, ..) = solved(method, decay, &[1e6, 1e6 + 1.0]);
         assert!(near(&y[1..], &[(-1f64).exp()], 1e-5, 0.0), "{y:?}");
         for end in [1e-30, 1e-300, 1e-320] {
@@ -135,7 +135,8 @@ fn options_are_obeyed() {
 
 #[test]
 fn states_of_every_kind() {
-    // A state with leaves of two dtypes and times of a third; a large leaf beside a small one; an empty state.
+    // Unusual states must be solved: leaves of two dtypes with times of a third, a large leaf beside a small one, and
+    // an empty state.
     let mixed = |(x, y): (Var, Var)| {
         let f = |(t, (x, y)): (Var, (Var, Var))| {
             (-x + y.sum().convert(Dtype::F32), -y * t.convert(Dtype::F64))
@@ -227,7 +228,7 @@ fn events_at_their_edges() {
     // An event function that jumps from 1 to -1 at t = 0.75 must give an event there.
     let (t, _, status) = until(|t, _| select(t.lt(0.75), -1.0, 1.0), 1.0, 5.0);
     assert!((t - 0.75).abs() < 1e-12 && status == Status::Event);
-    // The start equals the end: an interval of length zero has no event.
+    // If the start equals the end, the interval has length zero and there must be no event.
     let (t, _, status) = until(|_, x| x - 10.0, 1.0, 0.0);
     assert!(t == 0.0 && status == Status::Done);
     // Without an event, the gradient must be the gradient of the state at the end.
@@ -328,8 +329,8 @@ fn mistakes_name_the_line() {
 
 #[test]
 fn a_slope_that_draws_draws_once() {
-    // A slope with a fixed key draws the same random numbers at every evaluation: the system is random, but has no
-    // noise in time.
+    // A slope with a fixed random key must draw the same numbers at every evaluation, so that the solver sees one fixed
+    // system.
     let walk = |key: u64| {
         move |y0: Var| {
             let rng = random::Rng::new(key);

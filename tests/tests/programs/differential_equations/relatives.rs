@@ -82,7 +82,7 @@ fn integrals_at_their_edges() {
     let single =
         run(|b: Var| quad(|x: Var| x * x, (0f32, b), Precision::default()).0, 3f32).unwrap();
     assert!((single.item::<f32>().unwrap() - 9.0).abs() < 1e-5);
-    // The integral of a function that does not depend on x.
+    // The integrand does not depend on the variable of integration.
     let flat = run(|c: Var| quad(|_: Var| c, (0.0, 2.0), Precision::default()).0, 3.0).unwrap();
     assert!((flat.item::<f64>().unwrap() - 6.0).abs() < 1e-14);
     let error =
@@ -101,7 +101,8 @@ fn roots_have_derivatives_and_edges() {
     let of = |f: fn(Var) -> Var, a: f64, b: f64| {
         run(|(a, b): (Var, Var)| root_between(f, a, b), (a, b)).unwrap().item::<f64>().unwrap()
     };
-    // A root at an end, no root (nan), a root at zero, and roots of very small or large magnitude.
+    // The search must handle a root at an end, no root (nan), a root at zero, and roots of very small or large
+    // magnitude.
     assert_eq!(of(|x| x * x - 4.0, 2.0, 5.0), 2.0);
     assert_eq!(of(|x| x * x - 4.0, -1.0, 2.0), 2.0);
     assert!(of(|x| x * x + 1.0, -1.0, 2.0).is_nan());

@@ -21,7 +21,7 @@ fn options(checkpoint: &Path) -> Options {
     Options { steps: 30, blocks: 1, checkpoint, every: 1, resume: true, svg: None }
 }
 
-/// The body of a child process.
+/// The work of a child process, which the parent test kills: a run of the example that saves after every step.
 #[test]
 fn child() {
     if let Some(file) = std::env::var_os(WITHIN) {
@@ -70,7 +70,7 @@ fn a_killed_run_ends_with_the_same_bits() {
     let (mut kills, mut steps, mut inside) = (0, 0, 0);
     while kills < Sweep::Kills.cases() {
         let (before, mut child) = (written(&file), start(&file));
-        // One kill in four may fall before the first step of its process; the others are after a save.
+        // One kill in four is at any moment, even before the first step of its process; the others wait for a save.
         if kills % 4 == 3 {
             std::thread::sleep(random(duration));
         } else {

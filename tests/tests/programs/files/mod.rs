@@ -97,7 +97,7 @@ fn every_dtype_comes_back_from_every_format() {
         let back: Tensor = serde_json::from_str(&text).unwrap();
         assert_eq!(back, *tensor, "{text}");
     }
-    // Nothing but the files, and the same bytes for the same arrays.
+    // Saving must leave no other files in the folder, and must write the same bytes for the same arrays.
     let mut names = folder.names();
     names.sort();
     assert_eq!(names, ["all.npz", "all.safetensors", "one.npy"]);

@@ -14,7 +14,8 @@ fn ran(packages: &str, program: &str, folder: &Folder) -> bool {
     let python = |code: &str| Command::new("python3").args(["-c", code]).arg(&folder.0).output();
     let installed = python(&format!("import {packages}")).is_ok_and(|out| out.status.success());
     if !installed {
-        // Not `eprintln`: the test harness drops the output of tests that pass.
+        // Write to stderr directly and not by `eprintln`, because the test harness drops the captured output of tests
+        // that pass.
         let text = format!("skipped: python3 has no {packages}\n");
         drop(std::io::stderr().write(text.as_bytes()));
         return false;

@@ -48,7 +48,7 @@ pub struct Crate {
     tests: BTreeSet<Path>,
 }
 
-/// The thing to which a path in the code leads.
+/// The result of resolving a path in the code.
 enum Found {
     /// An item defined in this file.
     Item(String),

@@ -104,7 +104,8 @@ fn circles_are_small() {
             if name == of && outside.iter().all(|file| WITH_LANGUAGE.contains(file)) {
                 with_language.extend(outside.into_iter().map(String::from));
             } else {
-                // If files of the `LANGUAGE` cycle are among them, report only the dependencies of the other files.
+                // If a cycle of files contains the known `LANGUAGE` cycle, report only the dependencies of its other
+                // files.
                 let all = outside.len() == circle.len();
                 let listed = |file: &str| all || outside.contains(&file);
                 let inside = |(a, b): &&(String, String)| {

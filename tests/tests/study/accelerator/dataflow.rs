@@ -54,7 +54,7 @@ fn operations_wait_for_operands_and_units() {
     };
     check(5, many(Opcode::Add, 16));
     check(6, many(Opcode::Add, 17));
-    // A unit that divides accepts no other operation until it is done.
+    // A function unit that divides must accept no other operation until the division has ended.
     check(16, many(Opcode::Div, 16));
     check(32, many(Opcode::Div, 17));
     check(0, many(Opcode::Free, 1000));
@@ -103,7 +103,8 @@ fn a_row_of_memory_stays_open() {
     let one = Machine { ports: 1, ..Machine::cal() };
     let of =
         |elements: &'static [usize]| move |e: &mut Emit<'_>| loads(e, elements.iter().copied());
-    // A tick is 10 ns. An access takes 96 ns if it opens the row, 82 ns if the row is open.
+    // A tick is 10 ns. A memory access takes 96 ns (10 ticks) if it opens the row of memory, and 82 ns if the row is
+    // already open.
     check_on(&one, 10, of(&[0]));
     check_on(&one, 10 + 9 + 9, of(&[0, 8, 16]));
     check_on(&Machine { row: 64, row_banks: 4, ..one.clone() }, 10 + 10 + 10, of(&[0, 8, 16]));
@@ -139,7 +140,8 @@ fn memory_moves_a_line_at_a_time() {
         (0..32).for_each(|i| store(e, i));
     };
     let tiny = Machine { burst: 100_000, ..flat().with_cache(1 << 10, 2) };
-    // Fifteen lines must be written back before the last line is read; eight of them can wait in write buffers.
+    // Fifteen changed cache lines must be written back. Eight of them can wait in write buffers, so the last line is
+    // read after seven have been written.
     check_on(&tiny, 320 + 7 * 10, conflict);
     check_on(&Machine { write_buffers: 40, ..tiny }, 320, conflict);
 }
@@ -159,7 +161,7 @@ fn accesses_to_a_word_keep_their_order() {
         e.store(x(), 0, Token::READY);
         e.store(x(), 0, Token::READY);
     });
-    // Ten ticks for the load, five for the sum, three for the store.
+    // The expected time of 18 ticks is ten for the load, five for the sum, and three for the store.
     check(18, |e| e.accumulate(x(), 0, Token::READY));
     // An access to the next word must not wait for an access to this word.
     check(18, |e| {
@@ -205,7 +207,7 @@ fn lines_of_the_tape_are_fetched_ahead() {
     assert!(ahead.forward.ticks < plain.forward.ticks);
 }
 
-/// Checks the ticks of the forward and the reverse phase for layers (parts of the tape that fill the scratchpad at
+/// Checks the ticks of the forward and the reverse pass for layers (parts of the tape that fill the scratchpad at
 /// once), with these numbers of entries, that are stored forward and loaded in reverse order.
 #[track_caller]
 fn check_layers(machine: &Machine, layers: &[usize], expected: (u64, u64)) {
@@ -238,8 +240,8 @@ fn check_layers(machine: &Machine, layers: &[usize], expected: (u64, u64)) {
 
 #[test]
 fn a_bank_takes_one_access_in_a_tick() {
-    // Forward: 1 tick for the stores, 1 for the barrier, 10 for one request to memory. Reverse: the request 10, the
-    // loads 1, the barrier 1.
+    // The forward pass takes 1 tick for the stores, 1 for the barrier, and 10 for one request to memory. The reverse
+    // pass takes as many: the request 10, the loads 1, the barrier 1.
     check_layers(&flat(), &[8], (12, 12));
     check_layers(&flat(), &[16], (2 + 1 + 11, 11 + 2 + 1));
     check_layers(&Machine { banks: 4, ..flat() }, &[8], (13, 13));
@@ -253,8 +255,8 @@ fn a_half_is_used_while_the_other_one_is_streamed() {
     let cal = flat();
     check_layers(&cal, &[32], (5 + 13, 13 + 5));
     check_layers(&cal, &[32, 32], (5 + 5 + 13, 13 + 5 + 5));
-    // The third layer waits for the scratchpad's half that the first layer used, which is free 13 ticks after that
-    // layer, in both phases.
+    // The third layer waits for the half of the scratchpad that the first layer used. That half is free 13 ticks after
+    // the first layer, in the forward and in the reverse pass.
     check_layers(&cal, &[32, 32, 32], (5 + 13 + 5 + 13, 13 + 5 + 13 + 5));
     // A scratchpad with a single half: the second layer waits too.
     let single = Machine { halves: 1, entries: 32, ..cal };

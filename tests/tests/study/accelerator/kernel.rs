@@ -4,7 +4,7 @@
 use tapeloom_backend::accelerator::*;
 use tapeloom_ir::Problem;
 
-/// A kernel with its gradient, as operations of the forward and of the reverse phase.
+/// A kernel with its gradient, as operations of the forward and of the reverse pass.
 pub(crate) trait Kernel {
     /// Returns the arrays that the kernel accesses, with their addresses.
     fn arrays(&self) -> Arrays;
@@ -24,14 +24,14 @@ impl<'a> Emit<'a> {
         Emit { run, problem: None }
     }
 
-    /// Ends the forward phase and begins the reverse phase.
+    /// Ends the forward pass and begins the reverse pass.
     pub(crate) fn reverse(&mut self) {
         if self.problem.is_none() {
             self.problem = self.run.reverse().err();
         }
     }
 
-    /// Ends the program, after the forward phase or after both phases, and returns its counts.
+    /// Ends the program, after the forward pass or after both passes, and returns its counts.
     pub(crate) fn finish(self) -> Result<Statistics, Problem> {
         match self.problem {
             Some(problem) => Err(problem),
@@ -77,7 +77,7 @@ impl<'a> Emit<'a> {
         self.store(array, element, new);
     }
 
-    /// Emits a load of the cotangent of an element that the forward phase overwrote, and a store of zero to it.
+    /// Emits a load of the cotangent of an element that the forward pass overwrote, and a store of zero to it.
     pub(crate) fn take(&mut self, array: ArrayId, element: usize) -> Token {
         let value = self.load(array, element);
         self.store(array, element, Token::READY);
@@ -108,7 +108,8 @@ impl<'a> Emit<'a> {
     }
 }
 
-/// The identity of a value on the tape, and its offset in its layer.
+/// The identity of a value on the tape, and its offset in its layer (the group of tape entries that are stored
+/// together).
 #[derive(Clone, Copy)]
 pub(crate) struct At {
     pub(crate) identity: EntryIdentity,
@@ -125,7 +126,7 @@ impl At {
     }
 }
 
-/// Runs both phases of a kernel on a machine and a system, and returns the counts.
+/// Runs the forward and the reverse pass of a kernel on a simulated machine and system, and returns the counts.
 pub(crate) fn run(kernel: &dyn Kernel, machine: &Machine, system: System) -> Statistics {
     try_run(kernel, machine, system).unwrap()
 }

@@ -87,8 +87,8 @@ fn machines_that_make_no_sense_are_errors() {
 
 /// A program that stores layers of the tape, one loop nest after the other, and then loads them all.
 struct Layers {
-    /// Per nest: the order in which its layers are loaded, whether their values are in arrays already, and the number
-    /// of entries of each layer.
+    /// Per loop nest: the order in which its layers (groups of tape entries) are loaded, whether their values are in
+    /// arrays already, and the number of entries of each layer.
     nests: Vec<(Order, bool, Vec<u64>)>,
     /// The planted mistake, which the scratchpad must report.
     wrong: Option<Wrong>,
@@ -108,11 +108,11 @@ enum Wrong {
     Short,
     /// No barrier ends a layer.
     Open,
-    /// The reverse phase does not read the layers of the first nest.
+    /// The reverse pass does not read the layers of the first nest.
     Left,
-    /// A value is stored on the tape in the reverse phase.
+    /// A value is stored on the tape in the reverse pass.
     Late,
-    /// The reverse phase reads more layers than were stored.
+    /// The reverse pass reads more layers than were stored.
     More,
     /// Values of a layer are loaded after the layer's barrier.
     Closed,

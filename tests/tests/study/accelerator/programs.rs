@@ -60,7 +60,7 @@ fn mttkrp_has_the_accesses_of_its_loops() {
     assert!(statistics.to_string().starts_with("Enzyme_32k                all\n"));
 }
 
-/// Returns a run configuration for every system (cache, scratchpad, ..) on this machine.
+/// Returns a run configuration of the machine for every system: through the cache only, with a scratchpad, and others.
 fn setups(machine: &Machine) -> impl Iterator<Item = RunConfig> {
     System::ALL.into_iter().map(|system| RunConfig { system, ..machine.clone().into() })
 }
@@ -125,7 +125,7 @@ fn tapes_are_stored_forward_and_loaded_back() {
     assert_eq!((s.forward.layers, s.reverse.layers, s.tiles), (167, 167, 34));
 }
 
-/// Returns the ticks of a program without a reverse phase, and checks its result.
+/// Returns the ticks of a program without a reverse pass, and checks its result.
 #[track_caller]
 fn ticks(f: impl Fn(Var) -> Var, x: f64) -> u64 {
     let (y, s) = jit(&f).simulate(x, Machine::cal()).unwrap();
@@ -179,7 +179,7 @@ fn same(within: f64, f: impl Fn(Var) -> Var + Copy, x: &Tensor) {
 #[test]
 fn programs_of_every_kind_run() {
     let x: Tensor = (0..6).map(|i| 0.3 + (i as f64).sin().abs()).collect();
-    // Elementwise operations, folds, and matrix products.
+    // These programs have elementwise operations, folds, and matrix products.
     same(0.0, |x| x.exp().sin() / (1.0 + x), &x);
     same(0.0, |x| (x.sum() * x).max(), &x);
     let products = |x: Var| {
@@ -188,7 +188,7 @@ fn programs_of_every_kind_run() {
     };
     same(1e-12, products, &x);
     same(1e-12, |x| grad(|x: Var| products(x).sum())(x), &x);
-    // Branches, loops of run-time trip count with their dynamic tapes, and batches.
+    // These programs have branches, loops of run-time trip count with dynamic tapes, and batches.
     let branch = |x: Var| cond(x.sum().gt(1.0), |x: Var| x.sin(), |x: Var| x * x, x);
     same(0.0, branch, &x);
     let iterations = |x: Var| {
@@ -208,7 +208,7 @@ fn programs_of_every_kind_run() {
         (0..6).fold(x, |x, _| checkpoint(|x: Var| (x * x.sin()).tanh(), Policy::Nothing)(x))
     };
     same(0.0, |x| grad(|x: Var| layers(x).sum())(x), &x);
-    // An outlined function, a sort, and mutable state.
+    // These programs have an outlined function, a sort, and mutable state.
     let outlined = |x: Var| {
         let f = outline(|x: Var| x.sort(0) * x);
         f(f(f(x)))
@@ -335,8 +335,8 @@ fn unrolled_loops_compute_the_same_bits_with_no_more_accesses() {
                 let (got, s) = on(system, unroll, overlap);
                 assert_eq!(got, want, "{kernel} by {unroll:?}, {}", s.system);
                 let (few, all) = (count(&s), count(&as_written));
-                // If arrays may overlap, unrolled code rereads arguments after stores, so only without overlap must
-                // accesses not increase.
+                // If arrays may overlap, unrolled code rereads arguments after stores. So the test that unrolling adds
+                // no accesses holds only without overlap.
                 assert!(overlap || few <= all, "{kernel} by {unroll:?}: {few}, {all}");
             }
         }
@@ -647,7 +647,7 @@ fn counted(body: &str) -> String {
     )
 }
 
-/// Runs the program with this body, and returns the counts of both phases together.
+/// Runs the program with this body, and returns the counts of both passes together.
 fn counts(setup: &RunConfig, body: &str) -> Counts {
     let program = tapeloom_backend::loop_ir::parse(&counted(body), &|_| None).unwrap();
     let x: Tensor = (0..192).map(f64::from).collect();

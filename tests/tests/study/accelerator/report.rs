@@ -107,12 +107,12 @@ fn pathfinder_takes_the_ticks_of_the_prototype() {
 
 #[test]
 fn logsum_takes_the_ticks_of_the_prototype() {
-    // The reverse phase misses 3,485 times here and 3,269 times in the prototype, where more lines remain in the cache
-    // from the forward phase.
+    // The reverse pass misses 3,485 times here and 3,269 times in the prototype, where more lines remain in the cache
+    // from the forward pass.
     let (ticks, misses) = ([40_017.0, 56_459.0], [3_750.0, 3_269.0]);
     let expected = Figures { ticks, misses, faster: [1.0, 1.41, 1.21], lines: 1.40 };
     check(&Logsum { first: false }, 0.07, &expected);
-    // The sum for x[0] is a chain of 10,000 additions, which limits the speed of the reverse phase for every layout.
+    // The sum for x[0] is a chain of 10,000 additions, which limits the speed of the reverse pass for every layout.
     let found = figures(&Logsum { first: true }, &prototype(), System::TFLOW);
     assert!((1.13..1.16).contains(&found.faster[1]), "{:?}", found.faster);
 }
@@ -168,8 +168,8 @@ fn state_lifetimes_and_edges_are_counted() {
     let (matrix, tensor) = (8 * 64, 8 * 512);
     let expected = State { input: 2 * matrix + tensor, output: 4 * matrix + tensor, tape: 98_304 };
     assert_eq!(s.state, expected);
-    // Dependencies: two operands for each of the two products and for the sum, and four stored values, per iteration;
-    // also the loop index, for each block but the first.
+    // The expected number of dependencies between operations: per iteration, two operands for each of the two products
+    // and for the sum, and four stored values; also the loop index, for each block but the first.
     let blocks = 512;
     assert_eq!(s.forward.edges, 4_096 * (6 + 4) + blocks - 1);
     assert_eq!(s.forward.operations, 4_096 * 3 + blocks);

@@ -18,7 +18,8 @@ use egg::Id;
 use std::collections::VecDeque;
 use tapeloom_ir::{OrderedMap, OrderedSet};
 
-/// The largest number of changes of one class's choice that put the users of the class into the worklist again.
+/// After this number of changes of a class's chosen node, further changes no longer put the users of the class into the
+/// worklist.
 const CHANGES: u32 = 12;
 
 /// The result of extraction: the chosen node of every class.
@@ -254,7 +255,8 @@ impl Worklist {
     }
 }
 
-/// Returns whether the chosen nodes, followed from the roots, form no cycle. Iterative, since programs are deep.
+/// Returns whether the chosen nodes that are reachable from the roots form no cycle. The walk is iterative, since
+/// programs are deep.
 fn acyclic(graph: &Graph<'_>, extraction: &Extraction, roots: &[Id]) -> bool {
     #[derive(Clone, Copy, PartialEq)]
     enum Mark {

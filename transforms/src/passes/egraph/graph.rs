@@ -16,7 +16,7 @@ use smallvec::{SmallVec, smallvec};
 use tapeloom_ir::prim::{Given, Lowering, Operand, Sign};
 use tapeloom_ir::{Literal, Module, Op, Type};
 
-/// A term of the e-graph: a node whose operands are classes.
+/// A node of the e-graph: a primitive applied to classes of equal terms, or a leaf.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) enum ENode {
     /// A value from outside the program (a parameter, say): an index into [`Facts::leaves`].

@@ -224,8 +224,7 @@ fn pieces(
     draft.close(map.results(f))
 }
 
-/// Returns the values defined before the equations of `range` that these equations read, in the order of
-/// definition.
+/// Returns the values that the equations of `range` read and that are defined before them, in the order of definition.
 fn crossing(f: &Function, range: std::ops::Range<usize>) -> Vec<ValueId> {
     let equations = &f.equations[range];
     let inside: Vec<ValueId> = equations.iter().flat_map(|e| &e.outputs).copied().collect();

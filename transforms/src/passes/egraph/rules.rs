@@ -56,8 +56,8 @@ pub(crate) struct Found<I> {
     /// The index of the rule in `Rules::all`.
     pub(crate) rule: usize,
     what: Matched<I>,
-    /// The terms that the left-hand side matched below the root and above its variables. If other terms read them,
-    /// they stay in the program.
+    /// The terms that the left-hand side matched between its root and its variables. Such a term stays in the program
+    /// if other terms read it.
     pub(crate) inner: SmallVec<[I; 2]>,
 }
 
@@ -65,7 +65,8 @@ pub(crate) struct Found<I> {
 enum Matched<I> {
     /// For a pattern: the term bound to each variable, by the variable's number.
     Bindings(SmallVec<[I; 4]>),
-    /// A term, and primitives with one operand to apply to it, in this order.
+    /// For a rule that yields a chain of unary primitives: the innermost term, and the primitives that are applied to
+    /// it, in this order.
     Chain(I, Vec<Op>),
     /// For a site rule (a rewrite of an equation that may look at the equations of its operands): the term to build,
     /// over the root's operands (second field) and the operands of their definitions (third).
@@ -140,7 +141,7 @@ impl Rules {
         RULES.get_or_init(|| Rules::compile(Op::rewrites()))
     }
 
-    /// Compiles rows into rules. Leaves out rows that are [`unusable`]; a test reports these.
+    /// Compiles the rewrite rows of primitives into rules. Leaves out rows that are [`unusable`]; a test reports these.
     fn compile(rows: Vec<Rewrite>) -> Rules {
         let mut rules =
             Rules { all: Vec::new(), by_root: OrderedMap::default(), general: Vec::new() };
@@ -354,7 +355,8 @@ struct Matcher<'a, 'p, T: Terms> {
     done: &'a mut OnMatch<'a, T::Id>,
 }
 
-/// A callback for a complete match, with the bindings and the inner terms; returns whether to stop the search.
+/// A callback for a complete match. Arguments: the terms bound to variables, and the terms matched between root and
+/// variables. Returns whether to stop the search.
 type OnMatch<'a, I> = dyn FnMut(&[I], &[I]) -> bool + 'a;
 
 impl<'p, T: Terms> Matcher<'_, 'p, T> {
@@ -420,8 +422,8 @@ impl<'p, T: Terms> Matcher<'_, 'p, T> {
     }
 }
 
-/// Builds the term of a pattern whose variables are bound. A number gets the dtype `wanted` of the whole term if
-/// that type-checks, else the dtype of the last operand beside it that is no number.
+/// Builds the term of a pattern whose variables are bound. A literal of the pattern gets the dtype `wanted` of the
+/// whole term if that type-checks, else the dtype of the last operand of the same primitive that is no literal.
 fn build_pattern<T: Terms>(
     terms: &mut T,
     pattern: &Pattern,
@@ -477,7 +479,7 @@ fn build_term<T: Terms>(
     }
 }
 
-/// Compiles the equality of a row; `None` if the row is unusable (see [`unusable`]).
+/// Compiles the equality of a rewrite row for matching; `None` if the row is unusable (see [`unusable`]).
 fn compile(row: &Rewrite) -> Option<Form> {
     match row.rule {
         Equality::Pattern { lhs, rhs } => {
@@ -494,8 +496,8 @@ fn compile(row: &Rewrite) -> Option<Form> {
     }
 }
 
-/// Returns the names of the rows that do not compile. A row does not compile if a pattern does not parse, or if the
-/// right-hand side has a variable that the left-hand side does not have.
+/// Returns the names of the rewrite rows that do not compile. A row does not compile if a pattern does not parse, or if
+/// the right-hand side has a variable that the left-hand side does not have.
 pub fn unusable(rows: &[Rewrite]) -> Vec<&'static str> {
     rows.iter().filter(|row| compile(row).is_none()).map(|row| row.name).collect()
 }
@@ -544,7 +546,7 @@ fn parse_words<'w, 't>(
     Some((pattern, rest))
 }
 
-/// Returns whether a row may be used: an exact one always, one that reassociates only if `relaxed`.
+/// Returns whether a rewrite rule may be used: an exact rule always, a rule that reassociates only if `relaxed`.
 pub(crate) fn allowed(row: &Rewrite, relaxed: bool) -> bool {
     match row.exactness {
         Exactness::Exact => true,

@@ -1,9 +1,9 @@
 //! Products over pairs of bodies: `u = -u / (x[i,j] - x[j,i] + 0.001)` for 256 bodies, j > i.
 //!
-//! In the forward phase, each pair reads both x and stores u on the tape and in memory. In the reverse phase, each pair
-//! loads u, reads both x again, and adds to both cotangents. Reads of x count as tape, because the forward phase used
+//! In the forward pass, each pair reads both x and stores u on the tape and in memory. In the reverse pass, each pair
+//! loads u, reads both x again, and adds to both cotangents. Reads of x count as tape, because the forward pass used
 //! the values. One of the two x is in another row for each j: 255 lines compete for eight sets of the cache. The chain
-//! through u contains the division, so in the reverse phase the loads of cotangents run far ahead of their stores, and
+//! through u contains the division, so in the reverse pass the loads of cotangents run far ahead of their stores, and
 //! most stores to the column miss once more.
 
 use crate::accelerator::kernel::{At, Emit, Kernel, noise};
@@ -27,7 +27,7 @@ fn array(n: u32) -> ArrayId {
 }
 
 /// Returns the indices of the elements (i, j) and (j, i) of x, each with its tape entry in a layer, for the pair with
-/// index `at` in that layer. Elements of x have tape entries because the reverse phase reads x again, which counts as
+/// index `at` in that layer. Elements of x have tape entries because the reverse pass reads x again, which counts as
 /// reading tape.
 fn inputs(at: usize, (i, j): (usize, usize)) -> [(usize, At); 2] {
     [(0, i * N + j), (1, j * N + i)].map(|(which, element)| {

@@ -1,6 +1,7 @@
-//! The sum of logarithms, as mutated by the paper: `s *= exp(x[i] - x[0])`, 10,000 times.
+//! The sum of logarithms, which the TapeFlow paper's program computes as a product: `s *= exp(x[i] - x[0])`, 10,000
+//! times.
 //!
-//! Each iteration stores `e = exp(..)` and the product before it. In the reverse phase, `e' = s' s` is added to the
+//! Each iteration stores `e = exp(..)` and the product before it. In the reverse pass, `e' = s' s` is added to the
 //! cotangent of x[i] and subtracted from that of x[0], which is in a register; then `s' *= e`. Blocks have eight
 //! iterations.
 

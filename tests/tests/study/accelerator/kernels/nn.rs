@@ -1,13 +1,13 @@
 //! A layer of a network with softmax: `a[i] = b[i] + sum_j W[i,j] p[j] / 255`, ten labels of 784 pixels.
 //!
-//! Every product stores its pixel. In the reverse phase, `W'[i,j] += a'[i] p[j] / 255`. Blocks have 16 products.
+//! Every product stores its pixel. In the reverse pass, `W'[i,j] += a'[i] p[j] / 255`. Blocks have 16 products.
 
 use crate::accelerator::kernel::{At, Emit, Kernel, noise};
 use tapeloom_backend::accelerator::*;
 
 pub(crate) struct Nn {
     /// The distance in bytes between neighbouring weights. The authors' tables have two misses per eight weights and,
-    /// with streams, where only weights miss in the reverse phase, 1,965 misses in total, as if the distance were 16.
+    /// with streams, where only weights miss in the reverse pass, 1,965 misses in total, as if the distance were 16.
     pub(crate) apart: u64,
 }
 

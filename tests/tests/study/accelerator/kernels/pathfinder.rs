@@ -2,7 +2,7 @@
 //! `dst[t+1,n] = wall[t+1,n] min(src[t,n], src[t,n-1], src[t,n+1])`, then src and dst are swapped. 99 rows of
 //! 99 cells of arrays of 100 x 100.
 //!
-//! Each cell stores the outcomes of its two comparisons, the minimum and the wall. In the reverse phase, the
+//! Each cell stores the outcomes of its two comparisons, the minimum and the wall. In the reverse pass, the
 //! cotangent of dst is read and reset, the wall's cotangent is added to, and the minimum's cotangent goes to all
 //! three candidates through selections.
 

@@ -4,7 +4,7 @@
 //! d = X[nb] - X[p];  q = d.d;  g = K/4 (q - 1) / q;  F[nb] += g d
 //! ```
 //!
-//! Each neighbour stores its d, nine values per point. In the reverse phase, with f the cotangent of F[nb],
+//! Each neighbour stores its d, nine values per point. In the reverse pass, with f the cotangent of F[nb],
 //! `d' = g f + K/2 / q^2 (f.d) d` is added to X'[nb] and subtracted from X'[p].
 
 use crate::accelerator::kernel::{At, Emit, Kernel, noise};
