@@ -111,7 +111,7 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
     };
     let mut context = Context { machine: options.machine, ..Context::default() };
     list.run(&mut program, &mut context)?;
-    plan.ahead(&program.entry, &context.hoisted);
+    plan.complete(&program, &context.hoisted);
     let (clamped, passes) = (context.clamped, context.changed);
     let lower = start.elapsed();
     let start = Instant::now();

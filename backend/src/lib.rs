@@ -4,8 +4,8 @@
 //! Function --lower--> loop_ir::Program and Plan --passes--> --codegen--> machine code --> Executable
 //! ```
 //!
-//! [`schedule()`] cuts a function into loop nests and assigns memory to every buffer. The result is data
-//! ([`loop_ir`]) that prints, parses, verifies and is interpreted. [`compile()`] runs all stages, through
+//! [`schedule()`] cuts a function into loop nests over buffers. The result is data ([`loop_ir`]) that prints, parses,
+//! verifies and is interpreted. One of the last [`passes`] plans the memory of the buffers. [`compile()`] runs all stages, through
 //! Cranelift, and returns an executable that is called on tensors. The backend names no primitive: it asks each one
 //! for its lowering.
 
@@ -25,6 +25,7 @@ mod executable;
 mod fingerprint;
 mod machine;
 mod target;
+mod workspace;
 
 #[cfg(test)]
 #[path = "../../tests/src/sweeps.rs"]

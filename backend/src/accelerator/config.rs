@@ -244,7 +244,7 @@ impl Addresses {
         let order = |place: Place| match place {
             Place::Input(n) => Some((0, n)),
             Place::Output(n) | Place::Donated { output: n, .. } => Some((1, n)),
-            Place::Workspace(_) | Place::Record { .. } => None,
+            Place::Workspace(_) | Place::Unplaced | Place::Record { .. } => None,
         };
         let mut all: Vec<_> =
             entry.buffers.iter().filter_map(|(id, b)| Some((order(b.place)?, id, b))).collect();

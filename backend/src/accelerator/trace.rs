@@ -544,7 +544,9 @@ impl<'a> Observer<'a> for Driver<'a> {
             loop_ir::Place::Output(n) | loop_ir::Place::Donated { output: n, .. } => {
                 kept(call.outputs.get(n))
             }
-            loop_ir::Place::Workspace(_) | loop_ir::Place::Record { .. } => false,
+            loop_ir::Place::Workspace(_)
+            | loop_ir::Place::Unplaced
+            | loop_ir::Place::Record { .. } => false,
         };
         let frame = self.frame(&program.callees[call.callee], Some(call.callee), given);
         self.frames.push(frame);

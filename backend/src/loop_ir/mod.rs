@@ -253,6 +253,15 @@ impl Kernel {
         index
     }
 
+    /// Adds a buffer to the workspace that shares memory with no other buffer and no frame, and returns it.
+    pub(crate) fn scratch(&mut self, ty: ArrayType) -> BufferId {
+        let offset = self.workspace.checked_next_multiple_of(BUFFER_ALIGNMENT_BYTES);
+        // An offset that is not addressable is refused by the verifier.
+        let offset = offset.unwrap_or(self.workspace);
+        self.workspace = offset.saturating_add(ty.bytes());
+        self.buffers.push(Buffer::new(ty, Place::Workspace(offset)))
+    }
+
     /// Marks a buffer version as saved for the reverse pass; a mark that the version already has is not added again.
     pub fn keep(&mut self, held: BufferVersion, mark: Mark) {
         let marks = self.kept.entry(held).or_default();
@@ -433,6 +442,9 @@ pub enum Place {
     },
     /// At this offset in the workspace (in bytes, a multiple of 64). Buffers with disjoint lifetimes may share bytes.
     Workspace(usize),
+    /// Without memory, because no statement accesses the buffer
+    /// ([`plan_memory`](crate::passes::plan_memory)).
+    Unplaced,
     /// In the record of a dynamic tape to which a cursor points at the time of an access.
     Record {
         /// The cursor that points to the record.
@@ -448,7 +460,7 @@ impl Place {
     pub fn input(self) -> Option<usize> {
         match self {
             Place::Input(n) | Place::Donated { input: n, .. } => Some(n),
-            Place::Output(_) | Place::Workspace(_) | Place::Record { .. } => None,
+            Place::Output(_) | Place::Workspace(_) | Place::Unplaced | Place::Record { .. } => None,
         }
     }
 
@@ -456,7 +468,7 @@ impl Place {
     pub fn output(self) -> Option<usize> {
         match self {
             Place::Output(n) | Place::Donated { output: n, .. } => Some(n),
-            Place::Input(_) | Place::Workspace(_) | Place::Record { .. } => None,
+            Place::Input(_) | Place::Workspace(_) | Place::Unplaced | Place::Record { .. } => None,
         }
     }
 }
@@ -587,15 +599,19 @@ impl Stmt {
     /// Joins statements into one statement: a `Nest` with these origins. A single contraction, call or statement with
     /// blocks is returned unchanged.
     pub fn nest(mut body: Vec<Stmt>, origins: Origins) -> Stmt {
-        let alone = |s: &Stmt| matches!(s, Stmt::Contract(_) | Stmt::Call(_));
-        let nested = |s: &Stmt| !s.blocks().is_empty() || alone(s);
         match body.pop() {
-            Some(only) if body.is_empty() && nested(&only) => only,
+            Some(only) if body.is_empty() && only.is_nested() => only,
             last => {
                 body.extend(last);
                 Stmt::Nest { body, origins }
             }
         }
+    }
+
+    /// Returns whether [`Stmt::nest`] leaves the statement alone unchanged: it is a contraction, a call or a statement
+    /// with blocks.
+    pub(crate) fn is_nested(&self) -> bool {
+        !self.blocks().is_empty() || matches!(self, Stmt::Contract(_) | Stmt::Call(_))
     }
 }
 

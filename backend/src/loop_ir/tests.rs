@@ -1133,7 +1133,7 @@ program @f {
     assert_eq!(verify(&program).len(), 3);
     let confine = |program: &mut super::Program| {
         let mut context = Context::default();
-        by_name("clamp_bounds")?.apply(program, &mut context).map(|()| context.clamped)
+        by_name("clamp_bounds")?.apply(program, &mut context).map(|_| context.clamped)
     };
     assert_eq!(confine(&mut program), Ok(3));
     assert_eq!(verify(&program), []);

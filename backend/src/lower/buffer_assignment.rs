@@ -11,16 +11,16 @@ use super::loop_tree::Tree;
 use super::region::Frame;
 use super::region_node::RegionKind;
 use super::units::{CompiledUnits, Donation};
-use super::workspace::{self, Lifetime};
 use crate::loop_ir::{
     self, Buffer, BufferId, Kernel, KernelId, Place, ScalarId, infer_parallelism,
 };
-use crate::report::memory_plan::{Plan, Row, StepWorkspace, TapeInStep};
+use crate::report::memory_plan::{Plan, Row, TapeInStep};
 use crate::report::rematerialized::add_reader;
+use crate::workspace;
 use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap};
 use tapeloom_ir::fault::{Fault, planted};
 use tapeloom_ir::prim::Mark;
-use tapeloom_ir::{ArrayType, Kind, OrderedMap, Origin, Problem};
+use tapeloom_ir::{ArrayType, OrderedMap, Origin, Problem};
 
 /// Returns the kernel of a function (its loop program) and its memory plan. `params` are the types of the
 /// function's parameters.
@@ -79,45 +79,28 @@ pub(crate) fn finish(
             wanting.push((id, buffer));
         }
     }
-    let mut lives: Vec<Lifetime> = wanting
-        .iter()
-        .map(|(id, buffer)| {
-            let (first, last) = liveness.life[*id].unwrap_or((0, 0));
-            Lifetime { first, last, bytes: buffers[*buffer].ty.bytes() }
-        })
-        .collect();
-    // The workspace of a region (a call, branch or loop) is a buffer whose lifetime is the one step of the region.
-    let (mut framed, mut workspaces) = (Vec::new(), Vec::new());
-    for (step, tree) in emitted.body.iter().enumerate() {
+    // No two buffers share bytes, nor do the frames of regions (calls, branches and loops): passes may then reorder
+    // accesses to them. `plan_memory` packs them.
+    let mut separate = workspace::Separate::default();
+    for (_, buffer) in &wanting {
+        let offset = separate.place(buffers[*buffer].ty.bytes());
+        buffers[*buffer].place =
+            Place::Workspace(offset.ok_or_else(|| workspace::too_large(name))?);
+    }
+    let mut frames: OrderedMap<NodeId, usize> = OrderedMap::default();
+    for tree in &emitted.body {
         if let Tree::Region(r) = tree {
-            let frame = Frame::of(graph, r, callees);
-            framed.push(r.first);
-            workspaces.push(StepWorkspace { step, offset: 0, bytes: frame.bytes });
-            lives.push(Lifetime { first: step, last: step, bytes: frame.bytes });
+            let offset = separate.place(Frame::of(graph, r, callees).bytes);
+            frames.insert(r.first, offset.ok_or_else(|| workspace::too_large(name))?);
         }
     }
-    let (offsets, peak) = workspace::plan(&lives, graph.machine.page_bytes).ok_or_else(|| {
-        Problem::new(
-            Kind::TooLarge,
-            format!("the intermediate results of @{name} are larger than memory can be"),
-            "reduce an extent, or process the data in parts",
-        )
-    })?;
-    for ((_, buffer), offset) in wanting.iter().zip(&offsets) {
-        buffers[*buffer].place = Place::Workspace(*offset);
-    }
-    for (work, offset) in workspaces.iter_mut().zip(&offsets[wanting.len()..]) {
-        work.offset = *offset;
-    }
-    workspaces.retain(|work| work.bytes > 0);
-    let frames = framed.into_iter().zip(offsets[wanting.len()..].iter().copied()).collect();
     rows.extend(wanting);
     for id in graph.nodes.keys() {
         let owner = liveness.memory_owner(id);
         of_node[id] = of_node[id].or(of_node[owner]);
     }
 
-    let mut kernel = Kernel { buffers, workspace: peak, ..Kernel::new(name) };
+    let mut kernel = Kernel { buffers, workspace: separate.bytes, ..Kernel::new(name) };
     let held = versions(graph, &emitted, &of_node, &mut kernel);
     let memory = Memory { liveness: &liveness, frames: &frames, callees };
     let mut convert = Convert::new(graph, &emitted, memory, kernel, held, tapes);
@@ -170,13 +153,13 @@ pub(crate) fn finish(
             })
             .collect(),
         steps: kernel.body.len(),
-        peak,
+        peak: kernel.workspace,
         calls: Vec::new(),
         tapes: PrimaryMap::new(),
         large_residuals: Vec::new(),
         rematerialized: Vec::new(),
         inside,
-        workspaces,
+        workspaces: Vec::new(),
     };
     infer_parallelism(&mut kernel);
     Ok((kernel, plan))

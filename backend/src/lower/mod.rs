@@ -1,4 +1,4 @@
-//! Lowering: from a function to loop nests with a static memory plan.
+//! Lowering: from a function to loop nests over buffers.
 //!
 //! ```text
 //! func @f(%0: f64[4,100]) -> (f64[4]) {         program @f {
@@ -36,7 +36,7 @@
 //! 4. `element`, which fusion calls, emits the code of one element: through views (`view`) by index arithmetic
 //!    (`affine`, `dynamic_index`), or by recomputation (`rematerialize`).
 //! 5. `buffer_assignment` removes dead code (`dead_code`), gives memory to the nodes that need it (`buffer_liveness`;
-//!    the offsets are chosen by `workspace`), converts trees to statements (`emit`; regions by `region`), and merges
+//!    no two buffers share bytes before the pass `plan_memory`), converts trees to statements (`emit`; regions by `region`), and merges
 //!    perfect nests into one loop (`coalesce`).
 //!
 //! Every step is linear in the size of the program, and recursion is bounded by the rank of
@@ -85,7 +85,6 @@ mod verify_tree;
 mod view;
 mod view_boxes;
 mod war_order;
-mod workspace;
 mod zero_sized;
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use super::{
     region_operands, verify_tree, war_order,
 };
 use crate::loop_ir::{Kernel, KernelId, Program};
+use crate::passes::{Context, plan_memory};
 use crate::report::loop_tape_warnings::large_residuals;
 use crate::report::memory_plan::Plan;
 use crate::report::rematerialized::rematerialized;
@@ -21,15 +22,18 @@ use tapeloom_ir::{ArrayType, FuncId, Kind, Module, Problem};
 /// [`tapeloom_ir::Kind::Target`] if a value is not an array,
 /// [`tapeloom_ir::Kind::TooLarge`] if an array does not fit in memory.
 pub fn schedule(module: &Module, func: FuncId) -> Result<Program, Problem> {
-    Ok(plan(module, func)?.0)
+    Ok(plan_on(&Options::default(), module, func)?.0)
 }
 
-/// Lowers a function to loop nests, and returns the memory plan, too.
+/// Lowers a function to loop nests and plans their memory, without any other pass. Returns the memory plan, too.
 ///
 /// # Errors
 /// As [`schedule`].
 pub fn plan(module: &Module, func: FuncId) -> Result<(Program, Plan), Problem> {
-    plan_on(&Options::default(), module, func)
+    let (mut program, mut plan) = plan_on(&Options::default(), module, func)?;
+    plan_memory::PASS.apply(&mut program, &mut Context::default())?;
+    plan.complete(&program, &[]);
+    Ok((program, plan))
 }
 
 /// Returns, as text, the loop trees of a function, after the loop trees of its callees. They show which equations share
@@ -59,8 +63,8 @@ pub fn loop_trees(module: &Module, func: FuncId) -> Result<String, Problem> {
     Ok(text)
 }
 
-/// Lowers a function to loop nests for the target of the options, and returns the memory plan, too. If the options
-/// request it, loops count their iterations.
+/// Lowers a function to loop nests for the target of the options, and returns the program before all passes with its
+/// memory plan, which [`Plan::complete`] completes after them. If the options request it, loops count their iterations.
 pub(crate) fn plan_on(
     options: &Options,
     module: &Module,

@@ -69,8 +69,7 @@ impl Frame {
         }
         let bytes = |n: &usize| graph.nodes[step.results[*n]].ty.bytes();
         let next = region.double_buffered.iter().map(|n| place(bytes(n))).collect();
-        let bytes = if planted(Fault::Frame) { at / 2 } else { at };
-        Frame { bytes, index, truth, next }
+        Frame { bytes: at, index, truth, next }
     }
 }
 

@@ -33,7 +33,7 @@ pub(super) const PASS: Pass = Pass {
     exactness: Exactness::Reassociates,
     run: Run::Program(|program, context| {
         context.clamped = clamp_bounds(program, context.choice)?;
-        Ok(())
+        Ok(context.clamped > 0)
     }),
 };
 
@@ -58,7 +58,7 @@ fn clamp_bounds(program: &mut Program, choice: Choice) -> Result<usize, Problem>
         kernel.rewrite(|kernel, body| block(kernel, body, &mut 0, &unproved));
     }
     // The clamped, computed indices change the cost of lanes, so choose the lanes of all loops again.
-    program.kernels_mut().for_each(|kernel| vectorize(kernel, choice));
+    program.kernels_mut().for_each(|kernel| _ = vectorize(kernel, choice));
     check(program)?;
     Ok(unproved.len())
 }

@@ -51,13 +51,15 @@ pub(super) const PASS: Pass = Pass {
 /// last use.
 const LONGEST: usize = 128;
 
-/// Removes copies of windows in all blocks of a kernel.
-fn copy_elimination(kernel: &mut Kernel) {
+/// Removes copies of windows in all blocks of a kernel. Returns whether a copy was removed.
+fn copy_elimination(kernel: &mut Kernel) -> bool {
     let mut mentions: SecondaryMap<BufferId, usize> = SecondaryMap::new();
     visit(&kernel.body, &mut |s| s.buffers(&mut |b| mentions[b] += 1));
-    if kernel.rewrite(|kernel, body| block(kernel, &mentions, body)) {
+    let changed = kernel.rewrite(|kernel, body| block(kernel, &mentions, body));
+    if changed {
         infer_parallelism(kernel);
     }
+    changed
 }
 
 /// Returns how often a statement, with its nested statements, names a buffer for which `like` holds.
@@ -451,7 +453,7 @@ mod tests {
         assert_eq!(verify(&program), []);
         let x = [Tensor::from([1.0, 2.0, 4.0, 8.0])];
         let want = shadow(&program, &x).unwrap();
-        program.kernels_mut().for_each(copy_elimination);
+        program.kernels_mut().for_each(|kernel| _ = copy_elimination(kernel));
         assert_eq!(verify(&program), [], "{program}");
         assert_eq!(eval(&program, &x).unwrap(), want, "{program}");
         assert_eq!(shadow(&program, &x).unwrap(), want, "{program}");

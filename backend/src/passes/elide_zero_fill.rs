@@ -25,22 +25,20 @@ pub(super) const PASS: Pass = Pass {
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,
-    run: Run::Program(|program, _| {
-        elide_zero_fill(program);
-        Ok(())
-    }),
+    run: Run::Program(|program, _| Ok(elide_zero_fill(program))),
 };
 
-/// Removes fills with zeros that the caller performs for results marked `zeroed`.
-fn elide_zero_fill(program: &mut Program) {
+/// Removes fills with zeros that the caller performs for results marked `zeroed`. Returns whether a statement was removed.
+fn elide_zero_fill(program: &mut Program) -> bool {
     let kernel = &mut program.entry;
     let mut steps = std::mem::take(&mut kernel.body);
     let mut search =
         Search { buffers: &kernel.buffers, touched: BTreeSet::new(), zeroed: Vec::new() };
-    search.steps(&mut steps);
+    let changed = search.steps(&mut steps);
     let zeroed = search.zeroed;
     zeroed.into_iter().for_each(|id| kernel.buffers[id].zeroed = true);
     kernel.body = steps;
+    changed
 }
 
 struct Search<'a> {
@@ -54,11 +52,13 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// Drops the loops that only store zeros to large results that no earlier statement has touched.
-    /// Statements inside loops are not considered, since they run more than once.
-    fn steps(&mut self, steps: &mut Vec<Stmt>) {
+    /// Statements inside loops are not considered, since they run more than once. Returns whether a statement was
+    /// removed.
+    fn steps(&mut self, steps: &mut Vec<Stmt>) -> bool {
+        let (mut changed, before) = (false, steps.len());
         steps.retain_mut(|step| {
             if let Stmt::Nest { body, .. } = step {
-                self.steps(body);
+                changed |= self.steps(body);
                 return !body.is_empty();
             }
             let mut stored = Vec::new();
@@ -70,6 +70,7 @@ impl Search<'_> {
             }
             !clears
         });
+        changed || steps.len() < before
     }
 
     /// Returns whether a statement only stores zeros to large results (`LARGE_BYTES` or more), as their first

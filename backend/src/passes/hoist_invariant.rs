@@ -16,7 +16,7 @@
 //!
 //! Such values arise where scalar code computes a value in the innermost loop that depends on one counter only, and
 //! where a checkpointing plan recomputes a residual in each iteration of the reverse pass. The array is in the
-//! workspace, with a lifetime of one step. It is worth its memory if the arithmetic costs more than a load, the outer
+//! workspace. It is worth its memory if the arithmetic costs more than a load, the outer
 //! loop has enough iterations, and either there are no more loads than before or the array fits into the cache. Loops
 //! inside parallel loops are excluded, because parallel iterations would write to the same array.
 
@@ -24,8 +24,8 @@ use super::pass::{Hoisted, Invariant, Pass, Run};
 use crate::loop_ir::analysis::invariance::VaryingValues;
 use crate::loop_ir::dead_code::{drop_unread, slice};
 use crate::loop_ir::{
-    Address, Arg, BUFFER_ALIGNMENT_BYTES, Buffer, BufferId, BufferVersion, Expr, Extent, Flow,
-    IndexId, Kernel, Origins, Parallelism, Place, Program, Rewriter, ScalarId, Stmt, visit,
+    Address, Arg, BufferVersion, Expr, Extent, Flow, IndexId, Kernel, Origins, Parallelism,
+    Rewriter, ScalarId, Stmt, visit,
 };
 use crate::machine::MachineModel;
 use tapeloom_ir::fault::{Fault, planted};
@@ -40,23 +40,20 @@ pub(super) const PASS: Pass = Pass {
     ensures: None,
     exactness: Exactness::Exact,
     run: Run::Program(|program, context| {
-        context.hoisted = hoist_invariant(program, context.machine);
-        Ok(())
+        let machine = context.machine;
+        let hoist = |any, kernel| !hoist_invariant(kernel, machine).is_empty() || any;
+        let in_callees = program.callees.values_mut().fold(false, hoist);
+        context.hoisted = hoist_invariant(&mut program.entry, machine);
+        Ok(in_callees || !context.hoisted.is_empty())
     }),
 };
 
-/// Hoists values out of the loops of the entry kernel. Returns the arrays that hold them.
-///
-/// Callees are not changed, because their frames already have offsets within their callers' frames.
-fn hoist_invariant(program: &mut Program, machine: MachineModel) -> Vec<Hoisted> {
-    let kernel = &mut program.entry;
-    let base = kernel.workspace.next_multiple_of(BUFFER_ALIGNMENT_BYTES);
-    let (mut all, mut body) = (Vec::new(), std::mem::take(&mut kernel.body));
-    for (step, stmt) in body.iter_mut().enumerate() {
-        let mut hoist =
-            Hoist { kernel, machine, free: base, made: Vec::new(), side_by_side: false };
+/// Hoists values out of the loops of a kernel. Returns the arrays that hold them.
+fn hoist_invariant(kernel: &mut Kernel, machine: MachineModel) -> Vec<Hoisted> {
+    let mut body = std::mem::take(&mut kernel.body);
+    let mut hoist = Hoist { kernel, machine, made: Vec::new(), side_by_side: false };
+    for stmt in &mut body {
         let first = hoist.stmt(stmt);
-        let (free, made) = (hoist.free, hoist.made);
         if !first.is_empty() {
             // A step must remain one statement, because reports refer to steps by position.
             let origins = stmt.own_origins();
@@ -65,19 +62,16 @@ fn hoist_invariant(program: &mut Program, machine: MachineModel) -> Vec<Hoisted>
                 body.push(rest);
             }
         }
-        kernel.workspace = kernel.workspace.max(if made.is_empty() { 0 } else { free });
-        all.extend(made.into_iter().map(|(buffer, operation)| Hoisted { buffer, step, operation }));
     }
+    let Hoist { kernel, made, .. } = hoist;
     kernel.body = body;
-    all
+    made
 }
 
 struct Hoist<'a> {
     kernel: &'a mut Kernel,
     machine: MachineModel,
-    /// The end of the workspace of the current step, in bytes.
-    free: usize,
-    made: Vec<(BufferId, &'static str)>,
+    made: Vec<Hoisted>,
     /// Whether a surrounding loop is not serial. Its iterations would all write to the same array, so nothing
     /// is hoisted.
     side_by_side: bool,
@@ -168,9 +162,7 @@ impl Hoist<'_> {
         let (own, names) = (fresh.own, fresh.names);
         for value in &wanted {
             let ty = ArrayType::new(self.kernel.scalars[*value], [iterations]);
-            let place = Place::Workspace(self.free);
-            self.free = (self.free + ty.bytes()).next_multiple_of(BUFFER_ALIGNMENT_BYTES);
-            let buffer = self.kernel.buffers.push(Buffer::new(ty, place));
+            let buffer = self.kernel.scratch(ty);
             let element = |i: IndexId| Address { terms: vec![(i, 1)], ..Address::default() };
             let given = Arg::Scalar(names[value]);
             let (held, guard) = (BufferVersion::first(buffer), None);
@@ -180,7 +172,7 @@ impl Hoist<'_> {
                     && defined == value
                 {
                     if let Expr::Code(code, _) = expr {
-                        self.made.push((buffer, code.row().name));
+                        self.made.push(Hoisted { buffer, operation: code.row().name });
                     }
                     *expr = Expr::Load { held, address: element(index), guard };
                 }
@@ -321,7 +313,7 @@ mod tests {
         assert_eq!(verify(&program), []);
         let x = [Tensor::from([1.0, 2.0, 4.0, 8.0, 0.3, 0.7, -5.0, 1e300])];
         let (want, steps) = (eval(&program, &x).unwrap(), program.entry.body.len());
-        let made = hoist_invariant(&mut program, MachineModel::MEASURED);
+        let made = hoist_invariant(&mut program.entry, MachineModel::MEASURED);
         assert_eq!(verify(&program), [], "{program}");
         assert_eq!(eval(&program, &x).unwrap(), want, "{program}");
         assert_eq!(shadow(&program, &x).unwrap(), want, "{program}");

@@ -49,35 +49,38 @@ const MOST_STATEMENTS: usize = 4_000;
 
 /// Splits every loop of a program at the constants that its guards compare its index with. If `tiny` is given, tiny
 /// loops inside loops are also unrolled fully: then elements of small arrays have constant addresses, and can be
-/// promoted to registers.
+/// promoted to registers. Returns whether the program changed.
 ///
 /// # Errors
 /// In a debug build [`Kind::Internal`](tapeloom_ir::Kind::Internal), if a guard is not constant in one of the
 /// ranges: the loop was cut in the wrong place.
-fn index_set_split(program: &mut Program, tiny: Option<MachineModel>) -> Result<(), Problem> {
+fn index_set_split(program: &mut Program, tiny: Option<MachineModel>) -> Result<bool, Problem> {
+    let mut changed = false;
     for kernel in program.kernels_mut() {
         for step in std::mem::take(&mut kernel.body) {
             // A step must remain one statement, because reports refer to steps by position.
+            changed |= !step.is_nested();
             let origins = step.own_origins();
-            let step = Stmt::nest(block(kernel, vec![step], tiny, false)?, origins);
-            kernel.body.push(step);
+            let parts = block(kernel, vec![step], tiny, false, &mut changed)?;
+            kernel.body.push(Stmt::nest(parts, origins));
         }
     }
-    Ok(())
+    Ok(changed)
 }
 
-/// Returns the statements with their loops split, inner loops first.
+/// Returns the statements with their loops split, inner loops first. Sets `changed` if a loop was split.
 fn block(
     program: &mut Kernel,
     body: Vec<Stmt>,
     tiny: Option<MachineModel>,
     within: bool,
+    changed: &mut bool,
 ) -> Result<Vec<Stmt>, Problem> {
     let mut out = Vec::with_capacity(body.len());
     for mut stmt in body {
         let looped = within || stmt.shape().flow.is_loop();
         for inside in stmt.blocks_mut() {
-            *inside = block(program, std::mem::take(inside), tiny, looped)?;
+            *inside = block(program, std::mem::take(inside), tiny, looped, changed)?;
         }
         // Three kinds of loops are not split. Carried buffers would be exchanged once more between two
         // ranges. Two vectorized ranges would combine partial sums in another order. A tape cursor may be
@@ -101,6 +104,7 @@ fn block(
             out.push(stmt);
             continue;
         }
+        *changed = true;
         let ends = cuts.iter().copied().chain([extent]);
         let mut start = 0;
         for end in ends {

@@ -35,34 +35,36 @@ pub(super) const PASS: Pass = Pass {
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,
-    run: Run::Program(|program, _| {
-        inline_bodies(program);
-        Ok(())
-    }),
+    run: Run::Program(|program, _| Ok(inline_bodies(program))),
 };
 
 /// Inlines the kernels marked `inline`, and drops kernels without a remaining call. A call is kept if an operand's
-/// address is known only at run time, or if the callee exchanges buffers that are not its own.
-pub(super) fn inline_bodies(program: &mut Program) {
+/// address is known only at run time, or if the callee exchanges buffers that are not its own. Returns whether the program
+/// changed.
+pub(super) fn inline_bodies(program: &mut Program) -> bool {
     if !program.callees.values().any(|k| k.inline) {
-        return;
+        return false;
     }
+    let (mut changed, before) = (false, program.callees.len());
     let mut callees: PrimaryMap<KernelId, Kernel> = PrimaryMap::new();
     for mut kernel in std::mem::take(&mut program.callees).into_iter().map(|(_, k)| k) {
-        spliced(&mut kernel, &callees);
+        changed |= spliced(&mut kernel, &callees);
         callees.push(kernel);
     }
-    spliced(&mut program.entry, &callees);
+    changed |= spliced(&mut program.entry, &callees);
     program.callees = callees;
     drop_unused(program);
+    changed || program.callees.len() < before
 }
 
-fn spliced(kernel: &mut Kernel, callees: &PrimaryMap<KernelId, Kernel>) {
-    if kernel.rewrite(|kernel, body| block(kernel, callees, body)) {
+fn spliced(kernel: &mut Kernel, callees: &PrimaryMap<KernelId, Kernel>) -> bool {
+    let changed = kernel.rewrite(|kernel, body| block(kernel, callees, body));
+    if changed {
         // The inlined statements allow a more exact analysis of loop limits and of parallelism.
         unlimit(kernel);
         infer_parallelism(kernel);
     }
+    changed
 }
 
 /// Inlines calls in a block and in its nested blocks. Returns whether a call was inlined.
@@ -99,6 +101,7 @@ fn fits(call: &Call, callee: &Kernel) -> bool {
                 Place::Input(_)
                 | Place::Output(_)
                 | Place::Donated { .. }
+                | Place::Unplaced
                 | Place::Record { .. } => false,
             };
             own &= workspace(input) && workspace(output);
@@ -184,6 +187,7 @@ impl Body<'_> {
                 let cursor = self.cursor(cursor);
                 self.own(buffer, Place::Record { cursor, offset })
             }
+            Place::Unplaced => self.own(buffer, Place::Unplaced),
         }
     }
 }

@@ -54,10 +54,12 @@ const MOST_SUMS: usize = 16;
 /// The smallest number of iterations over results for which vectorization is worth it.
 const LEAST_RESULTS: usize = 8;
 
-fn block(kernel: &mut Kernel, body: &mut Vec<Stmt>) {
+/// Interchanges the sums of a block and of its nested blocks. Returns whether there were any.
+fn block(kernel: &mut Kernel, body: &mut Vec<Stmt>) -> bool {
+    let mut changed = false;
     for mut stmt in std::mem::take(body) {
         let Some(sums) = Sums::of(kernel, &stmt) else {
-            stmt.blocks_mut().into_iter().for_each(|inside| block(kernel, inside));
+            stmt.blocks_mut().into_iter().for_each(|inside| changed |= block(kernel, inside));
             body.push(stmt);
             continue;
         };
@@ -67,7 +69,9 @@ fn block(kernel: &mut Kernel, body: &mut Vec<Stmt>) {
         }
         let interchanged = sums.interchanged(kernel, first);
         body.push(interchanged);
+        changed = true;
     }
+    changed
 }
 
 /// Serial loops over terms around parallel loops over results, whose innermost body adds to elements that do not

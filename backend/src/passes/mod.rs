@@ -11,6 +11,7 @@ pub mod inline_bodies;
 pub mod interchange_sums;
 mod pass;
 pub mod pipeline;
+pub mod plan_memory;
 pub mod privatize_scalars;
 pub mod promote_memory;
 pub mod recognize_contractions;
@@ -40,6 +41,7 @@ pub const PASSES: &[&Pass] = &[
     &index_set_split::PASS,
     &inline_bodies::PASS,
     &interchange_sums::PASS,
+    &plan_memory::PASS,
     &privatize_scalars::PASS,
     &promote_memory::PASS,
     &recognize_contractions::PASS,
@@ -75,7 +77,7 @@ pub fn by_name(name: &str) -> Result<&'static Pass, Problem> {
 /// See [`by_name`] and [`Pass::apply`].
 #[cfg(test)]
 pub(crate) fn apply(name: &str, program: &mut Program) -> Result<(), Problem> {
-    by_name(name)?.apply(program, &mut Context::default())
+    by_name(name)?.apply(program, &mut Context::default()).map(|_| ())
 }
 
 #[cfg(test)]

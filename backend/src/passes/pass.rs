@@ -22,6 +22,7 @@
 //! # Ok::<(), tapeloom_ir::Problem>(())
 //! ```
 
+use crate::loop_ir::fingerprint::printed;
 use crate::loop_ir::{BufferId, Kernel, Program, check, check_form};
 use crate::machine::MachineModel;
 use std::fmt;
@@ -44,21 +45,22 @@ pub struct Pass {
     pub(super) run: Run,
 }
 
-/// The function of a pass, by the unit that it rewrites.
+/// The function of a pass, by the unit that it rewrites. It returns whether it changed the kernel or the program; in debug
+/// builds, [`Pass::apply`] compares this answer with the fingerprints of the program before and after the pass.
 #[derive(Clone, Copy)]
 pub(super) enum Run {
     /// Runs on each kernel separately.
-    Kernels(fn(&mut Kernel, &Context)),
+    Kernels(fn(&mut Kernel, &Context) -> bool),
     /// Runs on the whole program.
-    Program(fn(&mut Program, &mut Context) -> Result<(), Problem>),
+    Program(fn(&mut Program, &mut Context) -> Result<bool, Problem>),
 }
 
 impl Pass {
     /// Creates a pass for tests of [lists](super::List). It accepts every well-formed program, and must compute the
-    /// same bits.
+    /// same bits. Its function returns whether it changed the program.
     pub const fn custom(
         name: &'static str,
-        run: fn(&mut Program, &mut Context) -> Result<(), Problem>,
+        run: fn(&mut Program, &mut Context) -> Result<bool, Problem>,
     ) -> Pass {
         let (requires, exactness, run) = (Invariant::Form, Exactness::Exact, Run::Program(run));
         Pass {
@@ -71,16 +73,27 @@ impl Pass {
         }
     }
 
-    /// Runs the pass on a program.
+    /// Runs the pass on a program. Returns whether the pass changed the program.
     ///
     /// # Errors
-    /// A broken precondition ([`Pass::requires`]), if the pass notices it.
-    pub fn apply(&self, program: &mut Program, context: &mut Context) -> Result<(), Problem> {
-        match self.run {
-            Run::Kernels(run) => program.kernels_mut().for_each(|kernel| run(kernel, context)),
+    /// A broken precondition ([`Pass::requires`]), if the pass notices it. In a debug build,
+    /// [`tapeloom_ir::Kind::Internal`] if the pass changes the program and reports that it did not, or the reverse.
+    pub fn apply(&self, program: &mut Program, context: &mut Context) -> Result<bool, Problem> {
+        let print = |program: &Program| cfg!(debug_assertions).then(|| printed(program));
+        let before = print(program);
+        let changed = match self.run {
+            Run::Kernels(run) => {
+                let either = |any, kernel| run(kernel, context) || any;
+                program.kernels_mut().fold(false, either)
+            }
             Run::Program(run) => run(program, context)?,
+        };
+        if before.is_some() && (before != print(program)) != changed {
+            let answer = if changed { "a change" } else { "no change" };
+            let message = format!("`{}` reported {answer}, which is wrong\n{program}", self.name);
+            return Err(Problem::internal(message));
         }
-        Ok(())
+        Ok(changed)
     }
 }
 
@@ -173,13 +186,11 @@ impl fmt::Display for Step {
     }
 }
 
-/// An array that `hoist_invariant` fills ahead of the loops of a step.
+/// An array of the entry that `hoist_invariant` fills ahead of loops.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Hoisted {
     /// The array.
     pub(crate) buffer: BufferId,
-    /// The step's position in the body of the program's entry.
-    pub(crate) step: usize,
     /// The name of the operation that computes the elements.
     pub(crate) operation: &'static str,
 }

@@ -8,11 +8,10 @@
 use super::pass::{Choice, Context, Invariant, Pass, Step};
 use super::{
     clamp_bounds, copy_elimination, elide_zero_fill, hoist_invariant, index_set_split,
-    inline_bodies, interchange_sums, privatize_scalars, promote_memory, recognize_contractions,
-    redundant_memory, reverse_loops, rotate_registers, simplify_indices, split_arrays, unroll,
-    unroll_and_jam, vectorize,
+    inline_bodies, interchange_sums, plan_memory, privatize_scalars, promote_memory,
+    recognize_contractions, redundant_memory, reverse_loops, rotate_registers, simplify_indices,
+    split_arrays, unroll, unroll_and_jam, vectorize,
 };
-use crate::loop_ir::fingerprint::printed;
 use crate::loop_ir::{Program, visit};
 use tapeloom_ir::Problem;
 
@@ -102,6 +101,7 @@ pub static NATIVE: List = List {
             &elide_zero_fill::PASS,
             "after the passes that follow stored values, which then do not have to handle initial zeros",
         ),
+        step(&plan_memory::PASS, "no later pass removes a buffer or shortens a lifetime"),
         step(&clamp_bounds::PASS, "last: all other passes may help to prove accesses"),
     ],
 };
@@ -113,6 +113,7 @@ pub static AS_WRITTEN: List = List {
     begins: Invariant::Form,
     steps: &[
         step(&inline_bodies::PASS, "other passes do not see the accesses of a call"),
+        step(&plan_memory::PASS, "the machine runs loops as written, with the buffers as written"),
         step(
             &promote_memory::PASS,
             "values that iterations pass on at fixed indices are in registers on that machine too",
@@ -178,15 +179,13 @@ impl List {
         context: &mut Context,
         after: &mut dyn FnMut(&'static Step, &Program),
     ) -> Result<(), Problem> {
-        let (mut holds, mut before) = (self.begins, printed(program));
+        let mut holds = self.begins;
         for step in self.steps {
             context.choice = step.choice;
-            step.pass.apply(program, context)?;
-            let now = printed(program);
+            let changed = step.pass.apply(program, context)?;
             holds = step.pass.ensures.map_or(holds, |ensured| ensured.max(holds));
-            if now != before {
+            if changed {
                 context.changed.push(step);
-                before = now;
                 if cfg!(debug_assertions) && statements(program) <= VERIFIED {
                     holds.check(program).map_err(|e| broken(step, program, &e))?;
                 }

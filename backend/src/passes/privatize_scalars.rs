@@ -35,11 +35,13 @@ pub(super) const PASS: Pass = Pass {
     run: Run::Kernels(|kernel, _| privatize_scalars(kernel)),
 };
 
-/// Privatizes the variables of a kernel.
-fn privatize_scalars(kernel: &mut Kernel) {
-    if block(&mut kernel.body) {
+/// Privatizes the variables of a kernel. Returns whether any declaration moved.
+fn privatize_scalars(kernel: &mut Kernel) -> bool {
+    let changed = block(&mut kernel.body);
+    if changed {
         infer_parallelism(kernel);
     }
+    changed
 }
 
 /// Moves declarations into inner blocks. Returns whether any declaration moved.
@@ -123,7 +125,7 @@ mod tests {
         assert_eq!(verify(&program), []);
         let x = [Tensor::from([1.0, 2.0, 4.0, 8.0])];
         let want = eval(&program, &x).unwrap();
-        program.kernels_mut().for_each(privatize_scalars);
+        program.kernels_mut().for_each(|kernel| _ = privatize_scalars(kernel));
         assert_eq!(verify(&program), [], "{program}");
         assert_eq!(eval(&program, &x).unwrap(), want, "{program}");
         assert_eq!(shadow(&program, &x).unwrap(), want, "{program}");

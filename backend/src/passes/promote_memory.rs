@@ -50,12 +50,16 @@ type Element = (BufferId, i64);
 
 /// Promotes memory in the serial loops of a kernel. If `own` is set, only workspace that no other loop accesses is
 /// promoted: after loops were split, another part may access the same memory, or other values may be at its offset.
-fn promote_memory(kernel: &mut Kernel, machine: &MachineModel, own: bool) {
+/// Returns whether any loop changed.
+fn promote_memory(kernel: &mut Kernel, machine: &MachineModel, own: bool) -> bool {
     let mut mentions = SecondaryMap::new();
     count(&kernel.body, &mut mentions);
-    if kernel.rewrite(|kernel, body| block(kernel, &mentions, (machine, own), false, body)) {
+    let changed =
+        kernel.rewrite(|kernel, body| block(kernel, &mentions, (machine, own), false, body));
+    if changed {
         infer_parallelism(kernel);
     }
+    changed
 }
 
 /// Promotes memory in the loops of a block, outer loops first, and then in the loops within them. Returns whether
@@ -403,7 +407,7 @@ mod tests {
         inline_bodies(&mut program);
         program
             .kernels_mut()
-            .for_each(|kernel| promote_memory(kernel, &MachineModel::MEASURED, false));
+            .for_each(|kernel| _ = promote_memory(kernel, &MachineModel::MEASURED, false));
         assert_eq!(verify(&program), [], "{program}");
         assert_eq!(shadow(&program, &[]).unwrap(), want, "{program}");
         program.to_string()

@@ -70,25 +70,30 @@ const NEAR: usize = 8;
 /// The bytes of the partial sums of a contraction: a vector of 512 bits.
 const SUMS_BYTES: usize = 64;
 
-/// Replaces the loops of a kernel that are products by contractions.
-pub(super) fn recognize_contractions(kernel: &mut Kernel) {
-    kernel.rewrite(block);
+/// Replaces the loops of a kernel that are products by contractions. Returns whether there were any.
+pub(super) fn recognize_contractions(kernel: &mut Kernel) -> bool {
+    kernel.rewrite(block)
 }
 
-fn block(k: &mut Kernel, body: &mut Vec<Stmt>) {
+fn block(k: &mut Kernel, body: &mut Vec<Stmt>) -> bool {
+    let mut changed = false;
     for mut stmt in std::mem::take(body) {
         let Some(found) = NestReplacement::of(k, &stmt, body)
             .or_else(|| NestReplacement::after_fission(k, &stmt, body))
         else {
-            stmt.blocks_mut().into_iter().for_each(|inside| block(k, inside));
-            body.push(extend_by_loop(&stmt).map_or(stmt, Stmt::Contract));
+            stmt.blocks_mut().into_iter().for_each(|inside| changed |= block(k, inside));
+            let extended = extend_by_loop(&stmt).map(Stmt::Contract);
+            changed |= extended.is_some();
+            body.push(extended.unwrap_or(stmt));
             continue;
         };
         for at in found.fills.into_iter().rev() {
             body.remove(at);
         }
         body.extend(found.stmts);
+        changed = true;
     }
+    changed
 }
 
 /// The statements that replace a nest of two loops.

@@ -35,13 +35,16 @@ pub(super) const PASS: Pass = Pass {
     run: Run::Kernels(|kernel, context| redundant_memory(kernel, context.overlap)),
 };
 
-/// Removes redundant loads and dead stores from a kernel.
-fn redundant_memory(kernel: &mut Kernel, overlap: bool) {
+/// Removes redundant loads and dead stores from a kernel. Returns whether there were any.
+fn redundant_memory(kernel: &mut Kernel, overlap: bool) -> bool {
     let body = std::mem::take(&mut kernel.body);
     let alike = Alike { overlap, kept: kernel.kept.keys().map(|held| held.buffer).collect() };
-    let mut loads = Loads { alike: &alike, known: Vec::new(), same: SecondaryMap::new() };
+    let same = SecondaryMap::new();
+    let mut loads = Loads { alike: &alike, known: Vec::new(), same, changed: false };
     let body = loads.block(&body);
-    kernel.body = stores(&alike, body);
+    let mut changed = loads.changed;
+    kernel.body = stores(&alike, body, &mut changed);
+    changed
 }
 
 /// The aliasing rules for elements: whether different arrays may overlap, and the arrays that are kept
@@ -91,6 +94,8 @@ struct Loads<'a> {
     /// The elements whose values are known at this point, with the values.
     known: Vec<(Element, Arg)>,
     same: SecondaryMap<ScalarId, Option<Arg>>,
+    /// Whether a load was removed.
+    changed: bool,
 }
 
 impl Loads<'_> {
@@ -147,6 +152,7 @@ impl Rewriter for Loads<'_> {
                     let known = self.known.iter().find(|(known, _)| alike.is(known, &element));
                     if let Some((_, arg)) = known {
                         self.same[value] = Some(*arg);
+                        self.changed = true;
                         continue;
                     }
                     self.known.push((element, Arg::Scalar(value)));
@@ -172,16 +178,17 @@ impl Rewriter for Loads<'_> {
     }
 }
 
-/// Returns the statements without dead stores.
-fn stores(alike: &Alike, body: Vec<Stmt>) -> Vec<Stmt> {
+/// Returns the statements without dead stores. Sets `changed` if there were any.
+fn stores(alike: &Alike, body: Vec<Stmt>, changed: &mut bool) -> Vec<Stmt> {
     let (mut kept, mut again): (Vec<Stmt>, Vec<Element>) = (Vec::new(), Vec::new());
     for mut stmt in body.into_iter().rev() {
         for inside in stmt.blocks_mut() {
-            *inside = stores(alike, std::mem::take(inside));
+            *inside = stores(alike, std::mem::take(inside), changed);
             again.clear();
         }
-        if !is_stored_again(alike, &stmt, &mut again) {
-            kept.push(stmt);
+        match is_stored_again(alike, &stmt, &mut again) {
+            true => *changed = true,
+            false => kept.push(stmt),
         }
     }
     kept.reverse();
@@ -233,7 +240,7 @@ mod tests {
         let want = shadow(&program, &args).unwrap();
         let found = [false, true].map(|overlap| {
             let mut program = program.clone();
-            program.kernels_mut().for_each(|kernel| redundant_memory(kernel, overlap));
+            program.kernels_mut().for_each(|kernel| _ = redundant_memory(kernel, overlap));
             assert_eq!(verify(&program), [], "{program}");
             assert_eq!(shadow(&program, &args).unwrap(), want, "{program}");
             assert_eq!(eval(&program, &args).unwrap(), want, "{program}");

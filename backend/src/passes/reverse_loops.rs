@@ -29,12 +29,14 @@ pub(super) const PASS: Pass = Pass {
     run: Run::Kernels(|kernel, _| reverse_loops(kernel)),
 };
 
-/// Reverses the parallel loops of a kernel whose addresses descend, if their index occurs only in addresses.
-fn reverse_loops(kernel: &mut Kernel) {
-    block(&mut kernel.body);
+/// Reverses the parallel loops of a kernel whose addresses descend, if their index occurs only in addresses. Returns
+/// whether there were any.
+fn reverse_loops(kernel: &mut Kernel) -> bool {
+    block(&mut kernel.body)
 }
 
-fn block(body: &mut [Stmt]) {
+fn block(body: &mut [Stmt]) -> bool {
+    let mut changed = false;
     for stmt in body {
         if let Stmt::For {
             index,
@@ -49,10 +51,12 @@ fn block(body: &mut [Stmt]) {
             let reversed = reversal.block(inside);
             if !reversal.counted {
                 *inside = reversed;
+                changed = true;
             }
         }
-        stmt.blocks_mut().into_iter().for_each(|inside| block(inside));
+        stmt.blocks_mut().into_iter().for_each(|inside| changed |= block(inside));
     }
+    changed
 }
 
 /// Returns whether the addresses of more accesses descend than ascend as an index counts up.
@@ -102,7 +106,7 @@ mod tests {
         let mut program = parse(&text, &|_| None).unwrap();
         let x = [Tensor::from([1.0, 2.0, 3.0, 4.0])];
         let want = eval(&program, &x).unwrap();
-        program.kernels_mut().for_each(reverse_loops);
+        program.kernels_mut().for_each(|kernel| _ = reverse_loops(kernel));
         assert_eq!(verify(&program), [], "{program}");
         assert_eq!(eval(&program, &x).unwrap(), want, "{program}");
         program.to_string()

@@ -46,18 +46,21 @@ pub(super) const PASS: Pass = Pass {
     run: Run::Kernels(|kernel, context| rotate_registers(kernel, context.machine.rotated_elements)),
 };
 
-/// Replaces elements by rotating variables in the loops of a kernel.
-fn rotate_registers(kernel: &mut Kernel, widest: usize) {
-    kernel.rewrite(|kernel, body| block(kernel, widest, body));
+/// Replaces elements by rotating variables in the loops of a kernel. Returns whether any loop changed.
+fn rotate_registers(kernel: &mut Kernel, widest: usize) -> bool {
+    kernel.rewrite(|kernel, body| block(kernel, widest, body))
 }
 
-fn block(kernel: &mut Kernel, widest: usize, body: &mut [Stmt]) {
+fn block(kernel: &mut Kernel, widest: usize, body: &mut [Stmt]) -> bool {
+    let mut changed = false;
     for stmt in body {
-        stmt.blocks_mut().into_iter().for_each(|inside| block(kernel, widest, inside));
+        stmt.blocks_mut().into_iter().for_each(|inside| changed |= block(kernel, widest, inside));
         if let Some(rolling) = Rolling::of(kernel, widest, stmt) {
             *stmt = rolling.rolled(kernel, stmt);
+            changed = true;
         }
     }
+    changed
 }
 
 /// A window of adjacent elements, which a loop advances by one element in each iteration.
@@ -208,7 +211,7 @@ mod tests {
         assert_eq!(verify(&program), [], "{program}");
         let x = [Tensor::from([1.0, 2.0, 4.0, 8.0, 0.1, 0.2, 0.3, 7.0, 1e20, -1.0, 3.0, 0.7])];
         let want = shadow(&program, &x).unwrap();
-        program.kernels_mut().for_each(|kernel| rotate_registers(kernel, 4));
+        program.kernels_mut().for_each(|kernel| _ = rotate_registers(kernel, 4));
         assert_eq!(verify(&program), [], "{program}");
         assert_eq!(eval(&program, &x).unwrap(), want, "{program}");
         assert_eq!(shadow(&program, &x).unwrap(), want, "{program}");

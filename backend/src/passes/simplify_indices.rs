@@ -44,19 +44,21 @@ pub(super) const PASS: Pass = Pass {
     run: Run::Kernels(|kernel, _| simplify_indices(kernel)),
 };
 
-/// Simplifies the indices of a kernel.
-fn simplify_indices(kernel: &mut Kernel) {
+/// Simplifies the indices of a kernel. Returns whether that changed the kernel.
+fn simplify_indices(kernel: &mut Kernel) -> bool {
     let body = std::mem::take(&mut kernel.body);
     let (ranges, vars) = (ValueRanges::of(kernel), OrderedMap::default());
     let mut straight = Simplifier { kernel, ranges, vars, changed: false };
     let mut new = straight.block(&body);
-    if straight.changed {
+    let changed = straight.changed;
+    if changed {
         drop_dead(&mut new);
         kernel.body = new;
         infer_parallelism(kernel);
     } else {
         kernel.body = body;
     }
+    changed
 }
 
 /// A rewriter that removes computations whose value is known.
@@ -296,7 +298,7 @@ mod tests {
         );
         let mut program = parse(&text, &|_| None).unwrap();
         assert_eq!(verify(&program), []);
-        program.kernels_mut().for_each(simplify_indices);
+        program.kernels_mut().for_each(|kernel| _ = simplify_indices(kernel));
         assert_eq!(verify(&program), [], "{program}");
         for n in [-2_i64, 0, 3, 9] {
             let args = [Tensor::from([1.0, 2.0, 4.0, 8.0, 16.0, 32.0]), Tensor::scalar(n)];

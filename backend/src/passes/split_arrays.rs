@@ -18,8 +18,8 @@
 
 use super::pass::{Invariant, Pass, Run};
 use crate::loop_ir::{
-    Address, Arg, Buffer, BufferId, BufferVersion, Expr, Extent, Flow, IndexId, Kernel,
-    Parallelism, Place, Program, Stmt, VarId, visit,
+    Address, Arg, BufferId, BufferVersion, Expr, Extent, Flow, IndexId, Kernel, Parallelism, Place,
+    Program, Stmt, VarId, visit,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use tapeloom_ir::fault::{Fault, planted};
@@ -33,10 +33,7 @@ pub(super) const PASS: Pass = Pass {
     requires: Invariant::Form,
     ensures: None,
     exactness: Exactness::Exact,
-    run: Run::Program(|program, _| {
-        split_arrays(program);
-        Ok(())
-    }),
+    run: Run::Program(|program, _| Ok(split_arrays(program))),
 };
 
 /// The largest number of saved scalars of straight-line code that are promoted to registers. It belongs to
@@ -46,8 +43,9 @@ const REGISTERS: usize = 64;
 /// The largest number of elements of an array that is split.
 const MOST_ELEMENTS: usize = 1 << 24;
 
-/// Gives each statement that fills a part of a kept array (an array of residuals) its own array.
-fn split_arrays(program: &mut Program) {
+/// Gives each statement that fills a part of a kept array (an array of residuals) its own array. Returns whether the program
+/// changed.
+fn split_arrays(program: &mut Program) -> bool {
     let kernel = &mut program.entry;
     let sites = Sites::of(kernel);
     let ids: Vec<BufferId> = kernel.buffers.keys().filter(|id| is_kept(kernel, *id)).collect();
@@ -56,15 +54,14 @@ fn split_arrays(program: &mut Program) {
         let elements = kernel.buffers[*id].ty.shape.elements();
         new_arrays.extend(sites.new_arrays(*id, elements).unwrap_or_default());
     }
+    let split = !new_arrays.is_empty();
     // Number the new arrays in the order of their statements.
     new_arrays.sort_by_key(|new_array| new_array.at);
     let mut new_addresses = NewAddresses::default();
     for new_array in new_arrays {
         let ty = &kernel.buffers[new_array.old].ty;
         let ty = ArrayType { shape: Shape::from_iter([new_array.elements]), dtype: ty.dtype };
-        let at = kernel.workspace.next_multiple_of(64);
-        kernel.workspace = at + ty.bytes();
-        let buffer = kernel.buffers.push(Buffer::new(ty, Place::Workspace(at)));
+        let buffer = kernel.scratch(ty);
         let names = kernel.kept.get(&BufferVersion::first(new_array.old)).cloned();
         for name in names.into_iter().flatten() {
             kernel.keep(BufferVersion::first(buffer), name);
@@ -74,7 +71,7 @@ fn split_arrays(program: &mut Program) {
     }
     kernel.kept.retain(|held, _| !new_addresses.keys().any(|(of, _)| *of == held.buffer));
     rewrite(&mut kernel.body, &new_addresses);
-    in_registers(kernel);
+    in_registers(kernel) || split
 }
 
 /// Returns whether a buffer is in the workspace, has one version, and is kept, as an array of residuals.
@@ -269,8 +266,9 @@ fn rewrite(body: &mut [Stmt], new_addresses: &NewAddresses) {
     }
 }
 
-/// Promotes saved scalars of straight-line code to variables, if there are at most `REGISTERS` of them.
-fn in_registers(kernel: &mut Kernel) {
+/// Promotes saved scalars of straight-line code to variables, if there are at most `REGISTERS` of them. Returns whether
+/// there were any.
+fn in_registers(kernel: &mut Kernel) -> bool {
     let sites = Sites::of(kernel);
     let alone = |id: &BufferId| {
         let sites = sites.all.get(id).map(Vec::as_slice).unwrap_or_default();
@@ -280,8 +278,8 @@ fn in_registers(kernel: &mut Kernel) {
     };
     let ids = kernel.buffers.keys().filter(|id| is_kept(kernel, *id) && !sites.whole.contains(id));
     let ids: Vec<BufferId> = ids.filter(alone).collect();
-    if ids.len() > REGISTERS {
-        return;
+    if ids.is_empty() || ids.len() > REGISTERS {
+        return false;
     }
     let mut vars = BTreeMap::new();
     for id in ids {
@@ -293,6 +291,7 @@ fn in_registers(kernel: &mut Kernel) {
         vars.insert(id, var);
     }
     kernel.rewrite(|kernel, body| as_variables(kernel, body, &vars));
+    true
 }
 
 fn as_variables(kernel: &Kernel, body: &mut [Stmt], vars: &BTreeMap<BufferId, VarId>) {

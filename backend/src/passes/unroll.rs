@@ -42,23 +42,32 @@ pub(super) const PASS: Pass = Pass {
 const MOST_STATEMENTS: usize = 100_000;
 
 /// Unrolls loops with constant trip counts: innermost loops by the first factor, the loops around them by the
-/// second, and so on.
-fn unroll(kernel: &mut Kernel, factors: &[u64]) {
+/// second, and so on. Returns whether the kernel changed.
+fn unroll(kernel: &mut Kernel, factors: &[u64]) -> bool {
+    let mut changed = false;
     for step in std::mem::take(&mut kernel.body) {
         // A step must remain one statement, because reports refer to steps by position.
+        changed |= !step.is_nested();
         let origins = step.own_origins();
-        let (step, _) = block(kernel, factors, vec![step]);
+        let (step, _) = block(kernel, factors, vec![step], &mut changed);
         kernel.body.push(Stmt::nest(step, origins));
     }
+    changed
 }
 
-/// Returns the statements with their loops unrolled, inner loops first, and the nesting depth of these loops.
-fn block(kernel: &mut Kernel, factors: &[u64], body: Vec<Stmt>) -> (Vec<Stmt>, usize) {
+/// Returns the statements with their loops unrolled, inner loops first, and the nesting depth of these loops. Sets
+/// `changed` if a loop was unrolled.
+fn block(
+    kernel: &mut Kernel,
+    factors: &[u64],
+    body: Vec<Stmt>,
+    changed: &mut bool,
+) -> (Vec<Stmt>, usize) {
     let (mut out, mut deepest) = (Vec::with_capacity(body.len()), 0);
     for mut stmt in body {
         let mut depth = 0;
         for inside in stmt.blocks_mut() {
-            let (unrolled, within) = block(kernel, factors, std::mem::take(inside));
+            let (unrolled, within) = block(kernel, factors, std::mem::take(inside), changed);
             (*inside, depth) = (unrolled, depth.max(within));
         }
         let looped = stmt.shape().flow.is_loop();
@@ -68,6 +77,7 @@ fn block(kernel: &mut Kernel, factors: &[u64], body: Vec<Stmt>) -> (Vec<Stmt>, u
             out.push(stmt);
             continue;
         };
+        *changed = true;
         let down = downward(found.index, found.body);
         for ranges in parts(found.extent as i64, i64::try_from(factor).unwrap_or(i64::MAX), down) {
             copies(kernel, found, None, &ranges, &mut out);
@@ -127,7 +137,7 @@ mod tests {
         let mut program = parse(&text, &|_| None).unwrap();
         let x = [(0..10).map(|i| f64::from(i).sqrt()).collect::<Tensor>()];
         let want = shadow(&program, &x).unwrap();
-        program.kernels_mut().for_each(|kernel| unroll(kernel, factors));
+        program.kernels_mut().for_each(|kernel| _ = unroll(kernel, factors));
         assert_eq!(verify(&program), [], "{program}");
         assert_eq!(shadow(&program, &x).unwrap(), want, "{program}");
         assert_eq!(eval(&program, &x).unwrap(), want, "{program}");

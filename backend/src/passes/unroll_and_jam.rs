@@ -43,26 +43,37 @@ pub(super) const PASS: Pass = Pass {
 /// since loops around a jammed loop may be jammed next.
 const MOST_STATEMENTS: usize = 512;
 
-/// Jams the outer loops of a kernel whose inner loops are chains of dependent operations.
-fn unroll_and_jam(kernel: &mut Kernel, machine: &MachineModel) {
+/// Jams the outer loops of a kernel whose inner loops are chains of dependent operations. Returns whether the kernel
+/// changed.
+fn unroll_and_jam(kernel: &mut Kernel, machine: &MachineModel) -> bool {
+    let mut changed = false;
     for step in std::mem::take(&mut kernel.body) {
         // A step must remain one statement, because reports refer to steps by position.
+        changed |= !step.is_nested();
         let origins = step.own_origins();
-        let step = block(kernel, machine, vec![step]);
+        let step = block(kernel, machine, vec![step], &mut changed);
         kernel.body.push(Stmt::nest(step, origins));
     }
+    changed
 }
 
-fn block(kernel: &mut Kernel, machine: &MachineModel, body: Vec<Stmt>) -> Vec<Stmt> {
+/// Returns the statements with their loops jammed, inner loops first. Sets `changed` if a loop was jammed.
+fn block(
+    kernel: &mut Kernel,
+    machine: &MachineModel,
+    body: Vec<Stmt>,
+    changed: &mut bool,
+) -> Vec<Stmt> {
     let mut out = Vec::with_capacity(body.len());
     for mut stmt in body {
         for inside in stmt.blocks_mut() {
-            *inside = block(kernel, machine, std::mem::take(inside));
+            *inside = block(kernel, machine, std::mem::take(inside), changed);
         }
         let Some(Chains { outer, inner, chains }) = Chains::of(kernel, machine, &stmt) else {
             out.push(stmt);
             continue;
         };
+        *changed = true;
         let (by, blocks) = (chains as i64, (outer.extent / chains) as i64);
         let rest = outer.extent % chains;
         let all = (0..by).map(|start| Range { start, by, iterations: blocks });
@@ -161,7 +172,7 @@ mod tests {
         let x = [(0..all).map(|i| (i as f64).sin()).collect::<Tensor>()];
         let want = shadow(&program, &x).unwrap();
         let machine = crate::machine::MachineModel::MEASURED;
-        program.kernels_mut().for_each(|kernel| super::unroll_and_jam(kernel, &machine));
+        program.kernels_mut().for_each(|kernel| _ = super::unroll_and_jam(kernel, &machine));
         assert_eq!(verify(&program), [], "{program}");
         assert_eq!(shadow(&program, &x).unwrap(), want, "{program}");
         assert_eq!(eval(&program, &x).unwrap(), want, "{program}");

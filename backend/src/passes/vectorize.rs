@@ -13,7 +13,7 @@
 
 use super::pass::{Choice, Invariant, Pass, Run};
 use crate::loop_ir::legal_lanes::refused;
-use crate::loop_ir::{Access, Assign, Extent, Flow, IndexId, Kernel, Stmt, VarId};
+use crate::loop_ir::{Access, Assign, Extent, Flow, IndexId, Kernel, Stmt, VarId, visit};
 use tapeloom_ir::math::EIGHT;
 use tapeloom_ir::prim::Exactness;
 use tapeloom_ir::prim::ResultDtype;
@@ -52,12 +52,25 @@ const SCALAR_FACTORS: LaneFactors = &[(8, 4), (24, 2), (usize::MAX, 1)];
 /// The smallest trip count of an inner loop that gets lanes of its own.
 const SMALL: usize = 8;
 
-/// Chooses the lanes of every loop of a kernel.
-pub(super) fn vectorize(kernel: &mut Kernel, choice: Choice) {
+/// Chooses the lanes of every loop of a kernel. Returns whether a loop had other lanes before.
+pub(super) fn vectorize(kernel: &mut Kernel, choice: Choice) -> bool {
     let factors = if choice == Choice::Few { SCALAR_FACTORS } else { VECTOR_FACTORS };
     // A loop with lanes prevents lanes on the loops around it, so remove earlier choices first.
+    let before = chosen(&kernel.body);
     reset(&mut kernel.body);
     kernel.rewrite(|kernel, body| block(kernel, factors, body));
+    before != chosen(&kernel.body)
+}
+
+/// Returns the lanes of all loops of a block, in program order.
+fn chosen(body: &[Stmt]) -> Vec<usize> {
+    let mut all = Vec::new();
+    visit(body, &mut |stmt| {
+        if let Stmt::For { lanes, .. } = stmt {
+            all.push(*lanes);
+        }
+    });
+    all
 }
 
 fn reset(body: &mut [Stmt]) {

@@ -5,12 +5,12 @@
 //! b2      exp             f64[8,100]   6400     workspace+0    0-1    src/main.rs:7
 //! ```
 
-use crate::loop_ir::{BufferId, Kernel, KernelId, Place, Tape, TapeId};
+use crate::loop_ir::{Buffer, BufferId, KernelId, Place, Program, Stmt, Tape, TapeId, visit};
 use crate::passes::Hoisted;
 use crate::report::columns::table;
 use crate::report::loop_tape_warnings::LargeResidual;
 use crate::report::rematerialized::Rematerialized;
-use cranelift_entity::PrimaryMap;
+use cranelift_entity::{PrimaryMap, SecondaryMap};
 use std::fmt;
 use std::sync::Arc;
 use tapeloom_ir::prim::Mark;
@@ -158,9 +158,11 @@ impl Row {
     pub fn offset(&self) -> Option<usize> {
         match self.place {
             Place::Workspace(offset) => Some(offset),
-            Place::Input(_) | Place::Output(_) | Place::Donated { .. } | Place::Record { .. } => {
-                None
-            }
+            Place::Input(_)
+            | Place::Output(_)
+            | Place::Donated { .. }
+            | Place::Unplaced
+            | Place::Record { .. } => None,
         }
     }
 
@@ -181,9 +183,10 @@ impl Row {
             match self.place {
                 Place::Input(i) => format!("input {i}"),
                 Place::Workspace(offset) => format!("workspace+{offset}"),
-                place @ (Place::Output(_) | Place::Donated { .. } | Place::Record { .. }) => {
-                    place.to_string()
-                }
+                place @ (Place::Output(_)
+                | Place::Donated { .. }
+                | Place::Unplaced
+                | Place::Record { .. }) => place.to_string(),
             },
             format!("{}-{}", self.first, self.last),
             self.location.map_or(String::new(), |l| format!("{}:{}", l.file(), l.line())),
@@ -202,16 +205,18 @@ impl StepWorkspace {
 }
 
 impl Plan {
-    /// Adds table rows for the buffers that passes allocated when they hoisted statements out of loops.
-    pub(crate) fn ahead(&mut self, kernel: &Kernel, made: &[Hoisted]) {
-        for Hoisted { buffer, step, operation } in made {
+    /// Takes places, lifetimes and the peak from the entry kernel after all passes. Adds rows for the buffers that passes
+    /// allocated when they hoisted statements out of loops, and removes those of buffers that have no memory any more.
+    pub(crate) fn complete(&mut self, program: &Program, made: &[Hoisted]) {
+        let kernel = &program.entry;
+        for Hoisted { buffer, operation } in made {
             let of = &kernel.buffers[*buffer];
             self.rows.push(Row {
                 buffer: *buffer,
                 ty: of.ty.clone(),
                 place: of.place,
-                first: *step,
-                last: *step,
+                first: 0,
+                last: 0,
                 primitive: operation,
                 location: None,
                 tape: false,
@@ -220,7 +225,48 @@ impl Plan {
                 names: Vec::new(),
             });
         }
-        self.peak = self.peak.max(kernel.workspace);
+        let mut life: SecondaryMap<BufferId, Option<(usize, usize)>> = SecondaryMap::new();
+        for (step, stmt) in kernel.body.iter().enumerate() {
+            visit(std::slice::from_ref(stmt), &mut |stmt| {
+                stmt.buffers(&mut |buffer| {
+                    let (first, _) = life[buffer].unwrap_or((step, step));
+                    life[buffer] = Some((first, step));
+                });
+            });
+        }
+        self.rows.retain_mut(|row| {
+            row.place = kernel.buffers[row.buffer].place;
+            (row.first, row.last) = life[row.buffer].unwrap_or((row.first, row.last));
+            row.place != Place::Unplaced
+        });
+        self.peak = kernel.workspace;
+        self.workspaces = self.inside_of_steps(program);
+    }
+
+    /// Returns the scratch memory of each step: the range of bytes with the buffers of the workspace that have no row, and
+    /// with the frames of called kernels.
+    fn inside_of_steps(&self, program: &Program) -> Vec<StepWorkspace> {
+        let Program { entry: kernel, callees, .. } = program;
+        let mut listed: SecondaryMap<BufferId, bool> = SecondaryMap::new();
+        self.rows.iter().for_each(|row| listed[row.buffer] = true);
+        let of_step = |(step, stmt): (usize, &Stmt)| {
+            let mut ranges: Vec<(usize, usize)> = Vec::new();
+            visit(std::slice::from_ref(stmt), &mut |stmt| {
+                stmt.buffers(&mut |buffer| {
+                    let Buffer { ty, place, .. } = &kernel.buffers[buffer];
+                    if let (Place::Workspace(at), false) = (place, listed[buffer]) {
+                        ranges.push((*at, at + ty.bytes()));
+                    }
+                });
+                if let Stmt::Call(call) = stmt {
+                    ranges.push((call.frame, call.frame + callees[call.callee].workspace));
+                }
+            });
+            let used = ranges.into_iter().filter(|(from, to)| from < to);
+            let (from, to) = used.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
+            Some(StepWorkspace { step, offset: from, bytes: to - from })
+        };
+        kernel.body.iter().enumerate().filter_map(of_step).collect()
     }
 
     /// Returns the peak of the tape: the largest number of bytes of workspace that residuals take at one time.

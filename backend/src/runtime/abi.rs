@@ -95,7 +95,7 @@ impl Layout {
             Place::Output(n) | Place::Donated { output: n, .. } => {
                 Some((2 + self.inputs + n) * WORD)
             }
-            Place::Workspace(_) | Place::Record { .. } => None,
+            Place::Workspace(_) | Place::Unplaced | Place::Record { .. } => None,
         }
     }
 

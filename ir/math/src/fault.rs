@@ -76,7 +76,10 @@ faults! {
     Mark = "mark", "local rules take the operand of a mark for the mark", "random::fuzz::no_pass_looks_through_a_mark";
     ThinRest = "thin-rest", "products in wide vectors leave out the columns beyond the last whole one", "random::small_gemm";
     LaneOrder = "lane-order", "machine code combines partial values in another order than the kernel says", "laws::native";
-    Frame = "frame", "what a region runs is given less workspace than it has", "random::fuzz";
+    Frame = "frame", "a called kernel gets half of the workspace that it needs", "random::fuzz";
+    BackEdge = "back-edge", "a buffer whose elements an iteration reads from the one before has no memory in between", "laws::filetests";
+    ScopeInParallel = "scope-in-parallel", "the body of a loop with independent iterations is the scope of buffers", "laws::filetests";
+    BranchFills = "branch-fills", "a buffer that one branch fills is taken to be filled after the branch", "laws::filetests";
     Segment = "segment", "a carry that is kept is taken for that of the iteration after", "random::fuzz";
     WrongCut = "wrong-cut", "what is computed again reads what the value that is kept follows from, in its place", "random::random_loops";
     EffectTwice = "effect-twice", "what a user can see is computed again, too", "programs::budgets";

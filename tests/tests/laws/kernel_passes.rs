@@ -96,12 +96,12 @@ fn a_list_that_is_right_is_found_to_be() {
 fn the_step_that_is_wrong_is_named() {
     let step = |pass| Step { pass, choice: Choice::Plain, why_here: "" };
     static FORGETS: Pass = Pass::custom("forgets", |program, _| {
-        if let Some(Stmt::Nest { body, .. }) = program.entry.body.first_mut()
-            && let Some(Stmt::Var { init, .. }) = body.first_mut()
-        {
-            *init = Arg::Literal(Literal::from(1.0));
-        }
-        Ok(())
+        let Some(Stmt::Nest { body, .. }) = program.entry.body.first_mut() else {
+            return Ok(false);
+        };
+        let Some(Stmt::Var { init, .. }) = body.first_mut() else { return Ok(false) };
+        *init = Arg::Literal(Literal::from(1.0));
+        Ok(true)
     });
     let named = |name| step(by_name(name).unwrap());
     let steps = [named("vectorize"), step(&FORGETS), named("simplify_indices")];

@@ -107,7 +107,7 @@ impl Symbols {
         let (address, result) = match (c.sums, c.dtype) {
             (Sums::Library, Dtype::F64) => (gemm::contract_f64 as *const u8, Some(types::I32)),
             (Sums::Library, _) => (gemm::contract_f32 as *const u8, Some(types::I32)),
-            (Sums::Lanes(_), dtype) => (small_gemm::for_this_machine(dtype), None),
+            (Sums::Lanes(_), dtype) => (small_gemm::version(dtype, Isa::here()), None),
         };
         self.add(&contraction(c), address, &[types::I64; 4], result);
     }

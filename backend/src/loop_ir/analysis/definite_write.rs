@@ -27,12 +27,18 @@ const MOST_MARKED: u64 = 1 << 16;
 /// Returns, for each result of the program, whether stores certainly write all its elements before any statement
 /// reads it. Such a result need not be cleared before the run.
 pub(crate) fn filled(program: &Program) -> Vec<bool> {
+    kernel_filled(&program.entry, &filled_by_callees(program))
+}
+
+/// Returns, for each callee of the program and each of its results, whether the callee certainly writes all elements of
+/// the result before it reads any.
+pub(crate) fn filled_by_callees(program: &Program) -> PrimaryMap<KernelId, Vec<bool>> {
     let mut callees = PrimaryMap::new();
     for kernel in program.callees.values() {
         let filled = kernel_filled(kernel, &callees);
         callees.push(filled);
     }
-    kernel_filled(&program.entry, &callees)
+    callees
 }
 
 fn kernel_filled(kernel: &Kernel, callees: &PrimaryMap<KernelId, Vec<bool>>) -> Vec<bool> {
@@ -60,13 +66,30 @@ fn kernel_filled(kernel: &Kernel, callees: &PrimaryMap<KernelId, Vec<bool>>) -> 
 
 /// A lattice: the elements `offset + Σ i * stride` that a store in loops reaches. The sum is over `terms`, and each
 /// `i` counts from 0 to below its extent; strides are positive and ascending.
-#[derive(Clone, Debug)]
-struct Lattice {
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Lattice {
     /// The index of the kernel's step that contains the store.
     step: usize,
     offset: i64,
     /// The loops around the store: extent and stride (in elements) of each.
     terms: Vec<(u64, u64)>,
+}
+
+impl Lattice {
+    /// Returns the lattice of a store in the step with this index, at `offset + Σ i * stride` over the pairs (extent,
+    /// stride) of `terms`; `None` if an extent is 0.
+    pub(super) fn new(step: usize, mut offset: i64, terms: Vec<(u64, i64)>) -> Option<Lattice> {
+        for (extent, stride) in &terms {
+            // The least element of a term with a negative stride is at its largest index: move the offset there.
+            let last = i64::try_from(extent.checked_sub(1)?).ok()?;
+            offset = offset.wrapping_add(last.wrapping_mul((*stride).min(0)));
+        }
+        let moves = |t: &(u64, i64)| t.0 > 1 && t.1 != 0;
+        let mut terms: Vec<(u64, u64)> =
+            terms.into_iter().filter(moves).map(|(e, s)| (e, s.unsigned_abs())).collect();
+        terms.sort_by_key(|t| t.1);
+        Some(Lattice { step, offset, terms })
+    }
 }
 
 struct Search<'a> {
@@ -161,28 +184,17 @@ impl Search<'_> {
         let around = self.loops.iter().map(|(i, extent)| (*extent, address.stride(*i)));
         let terms = around.chain(access.reach.iter().copied());
         let terms = terms.map(|(extent, stride)| (extent as u64, stride)).collect();
-        self.reach(access.held.buffer, address.offset, terms);
-    }
-
-    fn reach(&mut self, buffer: BufferId, mut offset: i64, terms: Vec<(u64, i64)>) {
-        if terms.iter().any(|(extent, _)| *extent == 0) {
-            return;
-        }
-        for (extent, stride) in &terms {
-            // The least element of a term with a negative stride is at its largest index: move the offset there.
-            offset += (*extent as i64 - 1) * (*stride).min(0);
-        }
-        let moves = |t: &(u64, i64)| t.0 > 1 && t.1 != 0;
-        let mut terms: Vec<(u64, u64)> =
-            terms.into_iter().filter(moves).map(|(e, s)| (e, s.unsigned_abs())).collect();
-        terms.sort_by_key(|t| t.1);
-        self.lattices[buffer].push(Lattice { step: self.step, offset, terms });
+        let lattice = Lattice::new(self.step, address.offset, terms);
+        self.lattices[access.held.buffer].extend(lattice);
     }
 }
 
 /// Returns whether the lattices together contain all `elements` elements of a buffer; `false` if the proof takes too
 /// many marks.
-fn fills<'a>(lattices: impl Iterator<Item = &'a Lattice> + Clone, elements: u64) -> bool {
+pub(super) fn fills<'a>(
+    lattices: impl Iterator<Item = &'a Lattice> + Clone,
+    elements: u64,
+) -> bool {
     let outer = |l: &Lattice| l.terms.last().filter(|t| t.0 * t.1 == elements).map(|t| t.1);
     let mut blocks: Vec<u64> = lattices.clone().filter_map(outer).collect();
     blocks.push(elements);

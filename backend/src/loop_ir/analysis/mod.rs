@@ -1,5 +1,6 @@
 //! Static analyses of loop programs: dependence, invariance, value ranges, constants, definite writes.
 
+pub(crate) mod block_local;
 pub(crate) mod constants;
 pub(crate) mod definite_write;
 pub(crate) mod dependence;

@@ -91,8 +91,8 @@ pub(crate) fn observed<'a, O: Observer<'a>>(
         places[id] = match b.place {
             Place::Workspace(offset) => workspace.at(offset),
             Place::Output(_) | Place::Donated { .. } => memory.add(filled(0, b.ty.bytes())?),
-            // A buffer in a record has no address before a cursor moves to a record.
-            Place::Record { .. } => Pointer::default(),
+            // The move of the cursor sets the address of a buffer in a record. No statement accesses an unplaced buffer.
+            Place::Record { .. } | Place::Unplaced => Pointer::default(),
             Place::Input(n) => match args.get(n) {
                 Some(x) if *x.ty() == b.ty => memory.add_read_only(x.bytes()),
                 Some(x) => {
@@ -542,7 +542,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
                 Place::Input(n) => operands[n].1,
                 Place::Output(n) | Place::Donated { output: n, .. } => outputs[n].1,
                 Place::Workspace(offset) => self.workspace.at(workspace + offset),
-                Place::Record { .. } => Pointer::default(),
+                Place::Record { .. } | Place::Unplaced => Pointer::default(),
             };
         }
         let began = self.shadow.as_ref().map_or(0, Shadow::now);

@@ -141,12 +141,13 @@ impl<'a> Parser<'a> {
             }
             "output" => Place::Output(self.number()?),
             "workspace" => Place::Workspace(self.number()?),
+            "unplaced" => Place::Unplaced,
             "record" => {
                 let cursor = self.id()?;
                 declare(&mut self.program.cursors, cursor, Cursor::Reads);
                 Place::Record { cursor, offset: self.number()? }
             }
-            other => return Err(self.wanted("input, output, workspace or record", other)),
+            other => return Err(self.wanted("input, output, workspace, unplaced or record", other)),
         };
         let zeroed = self.take("zeroed");
         self.program.buffers.push(Buffer { ty, place, zeroed });

@@ -113,6 +113,7 @@ impl Display for Place {
             Place::Output(n) => write!(f, "output {n}"),
             Place::Donated { input, output } => write!(f, "input {input} output {output}"),
             Place::Workspace(offset) => write!(f, "workspace {offset}"),
+            Place::Unplaced => write!(f, "unplaced"),
             Place::Record { cursor, offset } => write!(f, "record {cursor} {offset}"),
         }
     }

@@ -69,7 +69,7 @@ impl Verifier<'_> {
             written.extend(s.carries().iter().map(|c| c.input));
         });
         for Carry { input, output } in carries {
-            [input, output].into_iter().for_each(|h| self.version(*h));
+            [input, output].into_iter().for_each(|h| self.named(*h));
             let (Some(a), Some(b)) =
                 (self.p.buffers.get(input.buffer), self.p.buffers.get(output.buffer))
             else {

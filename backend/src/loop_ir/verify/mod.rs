@@ -286,6 +286,7 @@ impl<'a> Verifier<'a> {
                     }
                 }
                 Place::Record { cursor, offset } => self.recorded(id, (cursor, offset), &b.ty),
+                Place::Unplaced => {}
             }
         }
         for id in self.p.buffers.keys() {
@@ -535,7 +536,7 @@ impl<'a> Verifier<'a> {
         let Some(b) = self.p.buffers.get(a.held.buffer) else {
             return self.error(format!("{} does not exist", a.held.buffer));
         };
-        self.version(a.held);
+        self.named(a.held);
         if a.write {
             self.written[a.held.buffer] = true;
             if matches!(b.place, Place::Input(_)) {
@@ -589,6 +590,14 @@ impl<'a> Verifier<'a> {
     fn version(&mut self, held: BufferVersion) {
         if held.version as usize > self.p.versions[held.buffer].len() {
             self.error(format!("{held} is not declared"));
+        }
+    }
+
+    /// Checks a version that a statement names: it is declared, and its buffer has memory.
+    fn named(&mut self, held: BufferVersion) {
+        self.version(held);
+        if self.p.buffers.get(held.buffer).is_some_and(|b| b.place == Place::Unplaced) {
+            self.error(format!("{} has no memory", held.buffer));
         }
     }
 }

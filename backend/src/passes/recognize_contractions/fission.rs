@@ -384,7 +384,7 @@ mod tests {
         let rows = Tensor::from(<[[f64; 8]; 8]>::try_from(rows).unwrap());
         let args = [x, rows];
         let want = eval(&program, &args).unwrap();
-        program.kernels_mut().for_each(recognize_contractions);
+        program.kernels_mut().for_each(|kernel| _ = recognize_contractions(kernel));
         assert_eq!(verify(&program), [], "{program}");
         assert_eq!(eval(&program, &args).unwrap(), want, "{program}");
         let text = program.to_string();

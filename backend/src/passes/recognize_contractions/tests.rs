@@ -24,9 +24,9 @@ fn products(text: &str) -> String {
         args.push(x);
     }
     let mut loops = program.clone();
-    loops.kernels_mut().for_each(|k| vectorize(k, Choice::Plain));
-    program.kernels_mut().for_each(recognize_contractions);
-    program.kernels_mut().for_each(|k| vectorize(k, Choice::Plain));
+    loops.kernels_mut().for_each(|k| _ = vectorize(k, Choice::Plain));
+    program.kernels_mut().for_each(|kernel| _ = recognize_contractions(kernel));
+    program.kernels_mut().for_each(|k| _ = vectorize(k, Choice::Plain));
     assert_eq!(verify(&program), [], "{program}");
     assert_eq!(eval(&program, &args).unwrap(), eval(&loops, &args).unwrap(), "{program}");
     program.to_string()

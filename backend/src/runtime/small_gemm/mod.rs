@@ -33,19 +33,19 @@ use tapeloom_ir::{Dtype, Isa};
 /// lhs, rhs and out.
 pub(crate) type Function<T> = unsafe extern "C" fn(*const i64, *const T, *const T, *mut T);
 
-/// Returns the function that computes contractions of a dtype, in the version with the widest vectors of this machine
-/// ([`Isa::here`]).
-pub(crate) fn for_this_machine(dtype: Dtype) -> *const u8 {
-    let version = |plain: (Function<f64>, Function<f32>)| match dtype {
-        Dtype::F64 => plain.0 as *const u8,
-        _ => plain.1 as *const u8,
+/// Returns the function that computes contractions of a dtype, in the version for an instruction set, which the machine
+/// that calls the function must have.
+pub(crate) fn version(dtype: Dtype, isa: Isa) -> *const u8 {
+    let of = |both: (Function<f64>, Function<f32>)| match dtype {
+        Dtype::F64 => both.0 as *const u8,
+        _ => both.1 as *const u8,
     };
-    match Isa::here() {
+    match isa {
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 => version((avx512::wide, avx512::narrow)),
+        Isa::Avx512 => of((avx512::wide, avx512::narrow)),
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 => version((avx2::wide, avx2::narrow)),
-        _ => version((plain::wide, plain::narrow)),
+        Isa::Avx2 => of((avx2::wide, avx2::narrow)),
+        _ => of((plain::wide, plain::narrow)),
     }
 }
 

@@ -20,7 +20,7 @@ const ROOMS: [(&str, &str); 4] = [
     ("transforms", "passes ad loops pipeline checkpoint dispatch api vjp lib"),
     (
         "backend",
-        "allocation machine loop_ir runtime passes codegen layout accelerator target report \
+        "allocation machine loop_ir workspace runtime passes codegen layout accelerator target report \
          profile lower fingerprint executable compile lib",
     ),
     (

@@ -19,6 +19,7 @@
 use crate::loop_ir::BUFFER_ALIGNMENT_BYTES;
 use std::collections::{BTreeMap, BTreeSet};
 use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::{Kind, Problem};
 
 /// The lifetime of a buffer (first and last step) and its size in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -42,16 +43,45 @@ fn padded_bytes(bytes: usize, page_bytes: usize) -> usize {
     odd * BUFFER_ALIGNMENT_BYTES
 }
 
+/// Returns the error for a function whose intermediate results have more bytes than memory can have.
+pub(crate) fn too_large(name: &str) -> Problem {
+    Problem::new(
+        Kind::TooLarge,
+        format!("the intermediate results of @{name} are larger than memory can be"),
+        "reduce an extent, or process the data in parts",
+    )
+}
+
+/// Memory in which no two buffers share bytes.
+#[derive(Default)]
+pub(crate) struct Separate {
+    /// The bytes of all buffers so far.
+    pub(crate) bytes: usize,
+}
+
+impl Separate {
+    /// Returns the offset of the next buffer; `None` if it is not addressable.
+    pub(crate) fn place(&mut self, bytes: usize) -> Option<usize> {
+        let offset = self.bytes.checked_next_multiple_of(BUFFER_ALIGNMENT_BYTES)?;
+        self.bytes = offset.checked_add(bytes).filter(|end| *end <= MOST_BYTES)?;
+        Some(offset)
+    }
+}
+
 /// The maximal number of buffers that are placed by size, since that compares all pairs of buffers.
 const BY_SIZE: usize = 1000;
+
+/// The maximal number of buffers that are placed by size even if that can lower the peak only a little.
+const FEW: usize = 128;
 
 /// Returns the offset in bytes of each buffer, in the order of `lives`, and the peak; `None` if the peak is
 /// not addressable.
 pub(crate) fn plan(lives: &[Lifetime], page_bytes: usize) -> Option<(Vec<usize>, usize)> {
     let by_time = by_time(lives, page_bytes)?;
-    // Place by size only if that can lower the peak by more than a sixteenth.
     let needed = most_at_once(lives, page_bytes);
-    if lives.len() > BY_SIZE || by_time.1 <= needed + needed / 16 {
+    // Of many buffers, place by size only if that can lower the peak by more than a sixteenth.
+    let enough = if lives.len() > FEW { needed + needed / 16 } else { needed };
+    if lives.len() > BY_SIZE || by_time.1 <= enough {
         return Some(by_time);
     }
     let by_size = by_size(lives, page_bytes).filter(|plan| plan.1 < by_time.1);

@@ -1,0 +1,290 @@
+//! Memory planning: gives every buffer of the workspace its offset, by the statements that are left.
+//!
+//! ```text
+//! workspace 192                                      workspace 64
+//! buffer b2: f64[8] workspace 0                      buffer b2: f64[8] workspace 0
+//! buffer b3: f64[8] workspace 64                     buffer b3: f64[8] unplaced
+//! buffer b4: f64[8] workspace 128                    buffer b4: f64[8] workspace 0
+//! for i0 in 8 { .. store b2[i0], %0 }           ->   for i0 in 8 { .. store b2[i0], %0 }
+//! for i1 in 8 { %1: f64 = load b2[i1] .. }           for i1 in 8 { %1: f64 = load b2[i1] .. }
+//! for i2 in 8 { .. store b4[i2], %2 }                for i2 in 8 { .. store b4[i2], %2 }
+//! ```
+//!
+//! Passes remove buffers, and shorten the lifetimes of others. A buffer that no statement names gets no memory. The
+//! lifetime of another buffer is a range of statements of its *scope*: the innermost block that holds all statements which
+//! name the buffer and either runs at most once in a run of the kernel, or is the body of a serial loop to which the buffer
+//! is [local](crate::loop_ir::analysis::block_local), so that no iteration reads elements of an earlier one. The buffers
+//! with one scope are [placed](crate::workspace) together, and the blocks inside a statement share one range of bytes, which
+//! is as large as the largest of them needs. The frame of a called kernel is placed in the same way; its lifetime is the
+//! call.
+//!
+//! Loops with independent iterations are no scopes: these iterations may not access memory of one another.
+
+use super::pass::{Invariant, Pass, Run};
+use crate::loop_ir::analysis::block_local::block_local;
+use crate::loop_ir::analysis::definite_write::filled_by_callees;
+use crate::loop_ir::{BufferId, Effect, Flow, Kernel, KernelId, Parallelism, Place, Program, Stmt};
+use crate::workspace::{self, Lifetime};
+use cranelift_entity::{EntityRef, PrimaryMap, SecondaryMap, entity_impl};
+use tapeloom_ir::fault::{Fault, planted};
+use tapeloom_ir::prim::Exactness;
+use tapeloom_ir::{OrderedMap, Problem};
+
+/// The table entry of this pass, which `super::PASSES` lists: its name, effect and requirements.
+pub(crate) const PASS: Pass = Pass {
+    name: "plan_memory",
+    about: "buffers of the workspace share memory if their lifetimes are disjoint; unused ones have none",
+    requires: Invariant::Form,
+    ensures: None,
+    exactness: Exactness::Exact,
+    run: Run::Program(|program, context| plan_memory(program, context.machine.page_bytes)),
+};
+
+/// Plans the memory of every kernel, callees first. Returns whether an offset or the size of a workspace changed.
+///
+/// # Errors
+/// [`tapeloom_ir::Kind::TooLarge`] if the buffers of a kernel are larger than memory can be.
+fn plan_memory(program: &mut Program, page_bytes: usize) -> Result<bool, Problem> {
+    let filled = filled_by_callees(program);
+    let mut frames: PrimaryMap<KernelId, usize> = PrimaryMap::new();
+    let mut changed = false;
+    for kernel in program.kernels_mut() {
+        // The function that sorts uses the workspace without statements.
+        if kernel.argsort.is_none() {
+            changed |= plan_kernel(kernel, &filled, &frames, page_bytes)?;
+        }
+        // The entry comes last, and no kernel calls it.
+        frames.push(kernel.workspace);
+    }
+    Ok(changed)
+}
+
+/// Plans the memory of a kernel; `frames` has the bytes of workspace of each callee. Returns whether anything changed.
+fn plan_kernel(
+    kernel: &mut Kernel,
+    filled: &PrimaryMap<KernelId, Vec<bool>>,
+    frames: &PrimaryMap<KernelId, usize>,
+    page_bytes: usize,
+) -> Result<bool, Problem> {
+    let found = Blocks::of(kernel);
+    let scopes = found.scopes(kernel, filled);
+    let plan = found.plan(kernel, &scopes, frames, page_bytes);
+    let Placed { places, frames, peak } = plan.ok_or_else(|| workspace::too_large(&kernel.name))?;
+    let mut changed = peak != kernel.workspace;
+    kernel.workspace = peak;
+    for (buffer, place) in places {
+        changed |= kernel.buffers[buffer].place != place;
+        kernel.buffers[buffer].place = place;
+    }
+    place_frames(&mut kernel.body, &mut frames.into_iter(), &mut changed);
+    Ok(changed)
+}
+
+fn is_workspace(kernel: &Kernel, buffer: BufferId) -> bool {
+    matches!(kernel.buffers[buffer].place, Place::Workspace(_))
+}
+
+/// Sets the frames of the calls of a block, in the order of the statements. Sets `changed` if a frame moved.
+fn place_frames(body: &mut [Stmt], frames: &mut impl Iterator<Item = usize>, changed: &mut bool) {
+    for stmt in body {
+        if let Stmt::Call(call) = stmt
+            && let Some(frame) = frames.next()
+        {
+            *changed |= call.frame != frame;
+            call.frame = frame;
+        }
+        stmt.blocks_mut().into_iter().for_each(|inside| place_frames(inside, frames, changed));
+    }
+}
+
+/// A block of statements of a kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct BlockId(u32);
+entity_impl!(BlockId, "block");
+
+/// A statement, by its block and its position there.
+type Position = (BlockId, usize);
+
+struct Block<'a> {
+    body: &'a [Stmt],
+    /// The statement that contains the block; `None` for the body of the kernel.
+    parent: Option<Position>,
+    depth: usize,
+    /// The innermost block around it, or itself, that runs at most once in a run of the kernel.
+    once: BlockId,
+    /// The innermost block around it, or itself, that is in no loop with independent iterations.
+    serial: BlockId,
+}
+
+/// The blocks of a kernel, each after the block around it, and the statements that need memory.
+struct Blocks<'a> {
+    blocks: PrimaryMap<BlockId, Block<'a>>,
+    /// The statements that name each buffer.
+    named: SecondaryMap<BufferId, Vec<Position>>,
+    /// The calls of kernels, in the order of the statements.
+    calls: Vec<(Position, KernelId)>,
+}
+
+/// The memory of a kernel, in bytes from the beginning of its workspace.
+struct Placed {
+    places: Vec<(BufferId, Place)>,
+    /// The offset of the frame of each call, in the order of the statements.
+    frames: Vec<usize>,
+    peak: usize,
+}
+
+/// A part of the memory of a block.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Part {
+    Buffer(BufferId),
+    /// The frame of a call, by its position in `Blocks::calls`.
+    Frame(usize),
+    /// The memory of the blocks inside the statement at this position.
+    Inside(usize),
+}
+
+impl<'a> Blocks<'a> {
+    fn of(kernel: &'a Kernel) -> Blocks<'a> {
+        let (blocks, named) = (PrimaryMap::new(), SecondaryMap::new());
+        let mut all = Blocks { blocks, named, calls: Vec::new() };
+        let root = BlockId::new(0);
+        all.add(Block { body: &kernel.body, parent: None, depth: 0, once: root, serial: root });
+        all
+    }
+
+    fn add(&mut self, block: Block<'a>) {
+        let (body, depth) = (block.body, block.depth + 1);
+        let (once, serial) = (block.once, block.serial);
+        let here = self.blocks.push(block);
+        for (at, stmt) in body.iter().enumerate() {
+            stmt.buffers(&mut |buffer| self.named[buffer].push((here, at)));
+            let shape = stmt.shape();
+            if let Effect::Call(call) = shape.effect {
+                self.calls.push(((here, at), call.callee));
+            }
+            let independent = match shape.flow {
+                Flow::For { parallelism, .. } => {
+                    parallelism != Parallelism::Serial && !planted(Fault::ScopeInParallel)
+                }
+                Flow::Straight | Flow::Nest | Flow::While | Flow::If => false,
+            };
+            for body in shape.blocks {
+                let next = self.blocks.next_key();
+                let once = if once == here && !shape.flow.is_loop() { next } else { once };
+                let serial = if serial == here && !independent { next } else { serial };
+                self.add(Block { body, parent: Some((here, at)), depth, once, serial });
+            }
+        }
+    }
+
+    /// Returns the innermost block around both statements.
+    fn common(&self, a: BlockId, b: BlockId) -> BlockId {
+        let (mut a, mut b) = (a, b);
+        while a != b {
+            let deeper = if self.blocks[a].depth >= self.blocks[b].depth { &mut a } else { &mut b };
+            match self.blocks[*deeper].parent {
+                Some((parent, _)) => *deeper = parent,
+                None => return BlockId::new(0),
+            }
+        }
+        a
+    }
+
+    /// Returns the position in a block of the statement that is, or contains, the statement `at`.
+    fn within(&self, block: BlockId, at: Position) -> usize {
+        let (mut here, mut position) = at;
+        while here != block
+            && let Some(parent) = self.blocks[here].parent
+        {
+            (here, position) = parent;
+        }
+        position
+    }
+
+    /// Returns the scope of each buffer in the workspace that a statement names.
+    fn scopes(
+        &self,
+        kernel: &Kernel,
+        filled: &PrimaryMap<KernelId, Vec<bool>>,
+    ) -> SecondaryMap<BufferId, Option<BlockId>> {
+        let mut scopes = SecondaryMap::new();
+        let mut local: OrderedMap<BlockId, Vec<BufferId>> = OrderedMap::default();
+        for buffer in kernel.buffers.keys().filter(|buffer| is_workspace(kernel, *buffer)) {
+            let blocks = self.named[buffer].iter().map(|(block, _)| *block);
+            let Some(innermost) = blocks.reduce(|a, b| self.common(a, b)) else { continue };
+            let scope = self.blocks[innermost].serial;
+            scopes[buffer] = Some(scope);
+            if self.blocks[scope].once != scope {
+                local.entry(scope).or_default().push(buffer);
+            }
+        }
+        for (scope, buffers) in local {
+            let answers = block_local(kernel, filled, self.blocks[scope].body, &buffers);
+            for (buffer, is_local) in buffers.into_iter().zip(answers) {
+                if !is_local && !planted(Fault::BackEdge) {
+                    scopes[buffer] = Some(self.blocks[scope].once);
+                }
+            }
+        }
+        scopes
+    }
+
+    /// Returns the memory of the kernel; `None` if it is not addressable.
+    fn plan(
+        &self,
+        kernel: &Kernel,
+        scopes: &SecondaryMap<BufferId, Option<BlockId>>,
+        frames: &PrimaryMap<KernelId, usize>,
+        page_bytes: usize,
+    ) -> Option<Placed> {
+        let mut parts: SecondaryMap<BlockId, Vec<(Part, Lifetime)>> = SecondaryMap::new();
+        for buffer in kernel.buffers.keys() {
+            let Some(scope) = scopes[buffer] else { continue };
+            let at = || self.named[buffer].iter().map(|at| self.within(scope, *at));
+            let (first, last) = (at().min().unwrap_or(0), at().max().unwrap_or(0));
+            let life = Lifetime { first, last, bytes: kernel.buffers[buffer].ty.bytes() };
+            parts[scope].push((Part::Buffer(buffer), life));
+        }
+        for (n, (at, callee)) in self.calls.iter().enumerate() {
+            let scope = self.blocks[at.0].serial;
+            let first = self.within(scope, *at);
+            let bytes = frames[*callee] / if planted(Fault::Frame) { 2 } else { 1 };
+            let life = Lifetime { first, last: first, bytes };
+            parts[scope].push((Part::Frame(n), life));
+        }
+        // Inner blocks come after the blocks around them, so their memory is planned first.
+        let mut offsets: SecondaryMap<BlockId, Vec<usize>> = SecondaryMap::new();
+        let mut peak = 0;
+        for id in self.blocks.keys().rev() {
+            let lives: Vec<Lifetime> = parts[id].iter().map(|(_, life)| *life).collect();
+            (offsets[id], peak) = workspace::plan(&lives, page_bytes)?;
+            if let (Some((parent, at)), true) = (self.blocks[id].parent, peak > 0) {
+                // The blocks of one statement follow one another.
+                match parts[parent].last_mut().filter(|(part, _)| *part == Part::Inside(at)) {
+                    Some((_, life)) => life.bytes = life.bytes.max(peak),
+                    None => {
+                        let life = Lifetime { first: at, last: at, bytes: peak };
+                        parts[parent].push((Part::Inside(at), life));
+                    }
+                }
+            }
+        }
+        let mut inside: OrderedMap<Position, usize> = OrderedMap::default();
+        let unused =
+            kernel.buffers.keys().filter(|b| is_workspace(kernel, *b) && scopes[*b].is_none());
+        let places = unused.map(|buffer| (buffer, Place::Unplaced)).collect();
+        let mut placed = Placed { places, frames: vec![0; self.calls.len()], peak };
+        for (id, block) in &self.blocks {
+            let base = block.parent.and_then(|at| inside.get(&at)).copied().unwrap_or(0);
+            for ((part, _), offset) in parts[id].iter().zip(&offsets[id]) {
+                let offset = base + offset;
+                match part {
+                    Part::Buffer(buffer) => placed.places.push((*buffer, Place::Workspace(offset))),
+                    Part::Frame(n) => placed.frames[*n] = offset,
+                    Part::Inside(at) => _ = inside.insert((id, *at), offset),
+                }
+            }
+        }
+        Some(placed)
+    }
+}
