@@ -137,6 +137,15 @@ impl Program {
         self.callees.values_mut().chain([&mut self.entry])
     }
 
+    /// Gives each call a frame behind all buffers and frames of its kernel, for callees whose workspace has grown.
+    pub(crate) fn renew_frames(&mut self) {
+        let mut sizes: PrimaryMap<KernelId, usize> = PrimaryMap::new();
+        for kernel in self.kernels_mut() {
+            kernel.rewrite(|kernel, body| frames(kernel, &sizes, body));
+            sizes.push(kernel.workspace);
+        }
+    }
+
     /// Returns whether the program has contractions that the matrix library computes, in a summation order of its own.
     /// All other results have the same bits in every engine (interpreter, machine code) on one machine; library
     /// routines choose instructions by the processor.
@@ -255,11 +264,17 @@ impl Kernel {
 
     /// Adds a buffer to the workspace that shares memory with no other buffer and no frame, and returns it.
     pub(crate) fn scratch(&mut self, ty: ArrayType) -> BufferId {
-        let offset = self.workspace.checked_next_multiple_of(BUFFER_ALIGNMENT_BYTES);
-        // An offset that is not addressable is refused by the verifier.
-        let offset = offset.unwrap_or(self.workspace);
-        self.workspace = offset.saturating_add(ty.bytes());
+        let offset = self.reserve(ty.bytes());
         self.buffers.push(Buffer::new(ty, Place::Workspace(offset)))
+    }
+
+    /// Extends the workspace by a number of bytes, and returns their offset. The verifier refuses an offset that is not
+    /// addressable.
+    fn reserve(&mut self, bytes: usize) -> usize {
+        let offset = self.workspace.checked_next_multiple_of(BUFFER_ALIGNMENT_BYTES);
+        let offset = offset.unwrap_or(self.workspace);
+        self.workspace = offset.saturating_add(bytes);
+        offset
     }
 
     /// Marks a buffer version as saved for the reverse pass; a mark that the version already has is not added again.
@@ -334,6 +349,17 @@ impl Kernel {
         }
         outputs.sort_by_key(|(n, ..)| *n);
         outputs.into_iter().map(|(_, id, ty)| (id, ty)).collect()
+    }
+}
+
+/// Places the frames of the calls of a block, and of the blocks inside it, at the end of a kernel's workspace; `sizes` has
+/// the bytes of workspace of each callee.
+fn frames(kernel: &mut Kernel, sizes: &PrimaryMap<KernelId, usize>, body: &mut [Stmt]) {
+    for stmt in body {
+        if let Stmt::Call(call) = stmt {
+            call.frame = kernel.reserve(sizes[call.callee]);
+        }
+        stmt.blocks_mut().into_iter().for_each(|inside| frames(kernel, sizes, inside));
     }
 }
 

@@ -40,11 +40,16 @@ pub(super) const PASS: Pass = Pass {
     ensures: None,
     exactness: Exactness::Exact,
     run: Run::Program(|program, context| {
-        let machine = context.machine;
-        let hoist = |any, kernel| !hoist_invariant(kernel, machine).is_empty() || any;
-        let in_callees = program.callees.values_mut().fold(false, hoist);
-        context.hoisted = hoist_invariant(&mut program.entry, machine);
-        Ok(in_callees || !context.hoisted.is_empty())
+        let mut changed = false;
+        for kernel in program.callees.values_mut() {
+            changed |= !hoist_invariant(kernel, context.machine).is_empty();
+        }
+        context.hoisted = hoist_invariant(&mut program.entry, context.machine);
+        // The workspaces of callees are larger.
+        if changed {
+            program.renew_frames();
+        }
+        Ok(changed || !context.hoisted.is_empty())
     }),
 };
 
@@ -297,8 +302,8 @@ impl Rewriter for Fresh<'_> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
-    use super::hoist_invariant;
-    use crate::loop_ir::{eval, parse, shadow, verify};
+    use super::{Hoisted, hoist_invariant};
+    use crate::loop_ir::{Buffer, Place, eval, parse, shadow, verify};
     use crate::machine::MachineModel;
     use tapeloom_ir::Tensor;
 
@@ -319,8 +324,14 @@ mod tests {
         assert_eq!(shadow(&program, &x).unwrap(), want, "{program}");
         assert_eq!(program.entry.body.len(), steps);
         assert_eq!(made.len(), expected, "{program}");
-        let workspace = if expected == 0 { 40 } else { 64 + 64 * expected };
-        assert_eq!(program.entry.workspace, workspace);
+        // The arrays are behind the buffer of 40 bytes.
+        let end = |hoisted: &Hoisted| {
+            let Buffer { ty, place, .. } = &program.entry.buffers[hoisted.buffer];
+            let Place::Workspace(offset) = place else { panic!("{program}") };
+            assert!(*offset >= 64, "{program}");
+            offset + ty.bytes()
+        };
+        assert_eq!(program.entry.workspace, made.iter().map(end).max().unwrap_or(40));
         program.to_string()
     }
 
