@@ -44,11 +44,11 @@ pub struct Runnable {
     profiling: Option<Profiling>,
 }
 
-/// The parts that the timers of a profiled program measure.
+/// The loop nests and calls that the timers of a profiled program measure.
 #[derive(Clone)]
 struct Profiling {
     parts: Arc<Instrumented>,
-    /// Whether a second run with the same arguments cannot be observed: no Rust function is called.
+    /// Whether the program calls no Rust function, so that a second run with the same arguments has no effects.
     repeatable: bool,
     /// The recorder of the times of all calls; `None` unless the environment variable `TAPELOOM_PROFILE` requests it.
     recorder: Option<Arc<session::Recorder>>,
@@ -121,7 +121,8 @@ pub fn compile(module: &Module, func: FuncId, options: &Options) -> Result<Runna
     let mut profiling = None;
     let running = match &options.target {
         Target::Native(triple) => {
-            // Only machine code gets the program with timers: reports show the program without timers.
+            // Machine code is generated from a copy of the program with timers; reports show the program without
+            // timers.
             profiling = Profiling::of(&program, options)?;
             let timed = profiling.as_ref().map_or(&*program, |timed| &timed.parts.program);
             Running::Native(Executable::verified(timed, triple, options.machine)?)
@@ -242,8 +243,8 @@ impl Runnable {
         accelerator::simulate(&self.report.program, &owned(args), setup)
     }
 
-    /// Like [`Runnable::call`], within limits if the program was compiled [limited](Options::limited). Also returns
-    /// the resources that the call used.
+    /// Runs the function on tensors, like [`Runnable::call`], within limits if the program was compiled
+    /// [limited](Options::limited). Also returns the resources that the call used.
     ///
     /// # Errors
     /// Those of [`Runnable::call`], [`Kind::Limit`], [`Kind::Cancelled`].

@@ -135,7 +135,8 @@ impl Executable {
         Executable::verified(program, triple, MachineModel::MEASURED)
     }
 
-    /// Like [`Executable::on`], for a program that has been verified.
+    /// Compiles a program for the machine named by `triple`, which must be this one. Unlike [`Executable::on`],
+    /// requires that the caller has verified the program.
     pub(crate) fn verified(
         program: &Program,
         triple: &Triple,
@@ -152,7 +153,7 @@ impl Executable {
         isa: OwnedTargetIsa,
         set: Isa,
     ) -> Result<Executable, Problem> {
-        // Cranelift reports its internal errors by panicking; these panics must not leave this function.
+        // Cranelift reports its internal errors by panicking. Catch the panics and return them as errors.
         let compiled =
             catch_unwind(AssertUnwindSafe(|| MachineCode::new(program, machine, isa, set)));
         let (code, report) = compiled.unwrap_or_else(|_| {
@@ -191,8 +192,8 @@ impl Executable {
         Ok(self.run(args, loop_limits.as_mut())?.results)
     }
 
-    /// Like [`Executable::call`], within limits if the program is limited. Also returns the resources that the call
-    /// used.
+    /// Runs the program on arguments, like [`Executable::call`], within limits if the program is limited. Also returns
+    /// the resources that the call used.
     ///
     /// # Errors
     /// Those of [`Executable::call`], [`Kind::Limit`], [`Kind::Cancelled`].

@@ -48,8 +48,8 @@ fn inside(k: &Kernel, overlap: bool, stmt: &mut Stmt) -> Vec<Stmt> {
         }
     }
     let mut varies = VaryingValues::of(std::slice::from_ref(stmt));
-    // Hoist only from loops with a constant trip count of at least 1: if the loop has no iterations, a hoisted load
-    // would happen though the program does not load.
+    // Hoist only from loops with a constant trip count of at least 1: in front of a loop without iterations, a hoisted
+    // load would be an access that the program does not make.
     let Stmt::For { extent: Extent::Constant(1..), body, .. } = stmt else {
         return Vec::new();
     };

@@ -176,7 +176,7 @@ impl RunConfig {
 struct KeptArray {
     /// The size of an element in bytes, by which the program's addresses advance.
     width: u64,
-    /// The bytes that an element of the array takes on the tape, at least `AddressMap::word`.
+    /// The number of bytes that an element of the array takes on the tape; at least `AddressMap::word`.
     place: u64,
     region: RegionId,
     /// The region that holds the array: the simulated address of the first record (`base`), and the bytes of a record
@@ -216,7 +216,8 @@ const CHUNK_POINTERS: u64 = 256;
 pub(super) struct Addresses {
     places: SecondaryMap<BufferId, Option<u64>>,
     pub(super) workspace: u64,
-    /// The arrays on the tape (*kept*), by the address that the program uses for each: `TAPE_ALIAS_BASE` or more.
+    /// The arrays on the tape (*kept* arrays). The key is the address by which the program names the array, which is
+    /// `TAPE_ALIAS_BASE` or more.
     kept: BTreeMap<u64, KeptArray>,
     /// Memory of dynamic tapes: the simulated address of the chunk pointers (`pointers`), the first free address after
     /// all chunks (`next`), and the addresses of each tape's allocated chunks (`chunks`).
@@ -376,7 +377,7 @@ impl Step {
     }
 }
 
-/// Returns the kind of each step of a program, in program order.
+/// Returns, for each step (statement of the outermost block) of a program, whether it only fills or copies arrays.
 pub(super) fn steps(program: &Program) -> Vec<Step> {
     let k = &program.entry;
     let mut touched: OrderedSet<BufferId> = OrderedSet::default();

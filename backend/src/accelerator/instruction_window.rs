@@ -39,7 +39,8 @@ pub(super) enum Task {
     Barrier(u32),
 }
 
-/// The kind of an access to the cache: an access to the tape, by one of two kinds of addresses, or to another array.
+/// The kind of an access to the cache: to the tape, at a computed address or by naming a tape entry, or to another
+/// array.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum AccessKind {
     /// An access to an array that is not on the tape.
@@ -217,7 +218,7 @@ impl Window {
                 ready.push(waiter);
             }
         }
-        // Keep the allocation of the list of waiters for the slot's next operation.
+        // Put the list of waiters back, so that its allocation is reused by the slot's next operation.
         self.slots[id as usize].waiters = waiters;
         (site, task)
     }

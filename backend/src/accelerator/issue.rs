@@ -74,7 +74,8 @@ pub(super) struct Issue<'a> {
     requested: u64,
     /// Per bank of the scratchpad: the first tick in which it is free again.
     used: Vec<u64>,
-    /// Whether a ready operation could start in the next tick, so that `advance` must not jump to a later event.
+    /// Whether a ready operation was left waiting that could start in the next tick. If so, `advance` must not jump to
+    /// a later event.
     again: bool,
     /// For machines that run at most one instance of an operation at a time (`strict`): the running operations'
     /// sites, each with the instances that wait.

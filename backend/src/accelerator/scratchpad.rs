@@ -74,7 +74,7 @@ pub(super) struct StreamHalf {
 pub(super) struct Transfer {
     pub(super) moved: StreamHalf,
     pub(super) entries: u64,
-    /// Whether the entries are on the tape; otherwise they are in the array of an argument.
+    /// Whether the moved entries belong to the tape. Otherwise they belong to the array of an argument.
     pub(super) taped: bool,
     /// One address for each request to memory that the transfer needs.
     pub(super) requests: VecDeque<u64>,
@@ -264,7 +264,7 @@ impl Scratchpad {
         Ok(())
     }
 
-    /// Requests, in the reverse phase, the next tile from memory; the half `half` will hold it.
+    /// Requests, in the reverse phase, the next tile from memory. The tile will be held by the half with index `half`.
     fn ask(&mut self, half: usize) {
         self.halves[half].0 = match self.hist.pop() {
             Some(tile) => {

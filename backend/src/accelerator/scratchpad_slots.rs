@@ -85,8 +85,8 @@ impl Pads {
         free
     }
 
-    /// Begins a layer (a group of tape entries) of a stream. Returns false if the layer must wait for another stream
-    /// to leave the range, or for a half.
+    /// Begins a layer (a group of tape entries) of a stream. Returns false if the layer must wait: until another stream
+    /// no longer uses an overlapping range of the scratchpad, or until a half of the stream's own range is free.
     pub(super) fn begin(&mut self, layer: Layer) -> Result<bool, Problem> {
         let n = layer.stream as usize;
         self.stream(layer.stream)?;

@@ -102,8 +102,8 @@ impl<'a> Simulation<'a> {
         }
         let Some(task) = self.task(op)? else { return Ok(Token::READY) };
         let counts = self.issue.counts();
-        // Do not count the operands of a layer as uses of values: they only state after which operations the layer
-        // begins.
+        // The operands of a request for a layer only state after which operations the layer begins, so do not count
+        // them as uses of values.
         let taken = if let Task::Layer(_) = task { &[] } else { op.operands };
         for operand in taken.iter().filter(|t| **t != Token::READY) {
             match operand.sequence >= self.began.1 {

@@ -65,7 +65,7 @@ macro_rules! sums {
 
 sums!(Accesses: loads stores misses);
 
-/// The counts of one phase of a run.
+/// The counts of the forward or of the reverse phase of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Counts {
     /// The number of ticks (machine cycles) of the phase.
@@ -100,7 +100,7 @@ pub struct Counts {
     /// The number of executions of blocks that use the tape; a block is an iteration of a loop, or the straight-line
     /// code around loops.
     pub blocks: u64,
-    /// The number of operands that are results of operations of the same phase.
+    /// The number of operands of operations that are results of operations of the same phase (forward or reverse).
     pub edges: u64,
     /// The number of operands that come from the other phase: loads from the tape, and results that are used across
     /// phases.
@@ -108,8 +108,8 @@ pub struct Counts {
     /// The sum of the lifetimes, in ticks, of values that are not on the tape. A lifetime is the time from the
     /// definition to the last use.
     pub alive: u64,
-    /// The number of values whose lifetimes `alive` adds. Uses more than 2^16 operations after the definition are not
-    /// counted.
+    /// The number of values whose lifetimes are summed in `alive`. A use more than 2^16 operations after the definition
+    /// does not extend a lifetime.
     pub values: u64,
 }
 
@@ -203,7 +203,7 @@ impl Statistics {
         if self.reverse == Counts::default() { 1 } else { 2 }
     }
 
-    /// Returns the sums of the counts of both phases.
+    /// Returns the sum of the counts of the forward and of the reverse phase.
     pub fn whole(&self) -> Counts {
         self.forward + self.reverse
     }
@@ -308,7 +308,8 @@ const ROWS: [(&str, Count); 18] = [
 ];
 
 impl fmt::Display for Statistics {
-    /// Prints a table with one column per phase. Rows in which all counts are zero are left out.
+    /// Prints a table with one column for the forward and one for the reverse phase. Rows in which all counts are zero
+    /// are left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let titles = if self.phases() == 1 { &["all"][..] } else { &["forward", "reverse"] };
         write!(f, "{:18}", self.system)?;

@@ -222,7 +222,8 @@ impl StreamSchedule {
 }
 
 impl Stream {
-    /// Returns the number of layers (groups of records or a tile) that a phase uses, in the whole run.
+    /// Returns the number of layers (groups of records, or tiles of an argument) that the forward or the reverse phase
+    /// uses in the whole run.
     fn layers(&self) -> u64 {
         match &self.fed {
             Some(fed) => fed.tiles.len() as u64,

@@ -47,8 +47,8 @@ impl System {
         tape: Route::Cache { form: TapeForm::Arrays { skew: 0 }, prefetch: false },
         layout: Pipeline::SOA,
     };
-    /// Like `Enzyme`, but the tape arrays begin at different sets of the cache (the i-th array is shifted by 37 i cache
-    /// lines).
+    /// The baseline `Enzyme`, but with tape arrays that begin at different sets of the cache (the i-th array is shifted
+    /// by 37 i cache lines).
     pub const ENZYME_PAD: System = System {
         name: "EnzymePad",
         tape: Route::Cache { form: TapeForm::Arrays { skew: 37 }, prefetch: false },
@@ -69,14 +69,14 @@ impl System {
     /// The TapeFlow paper's four passes: the tape goes through the scratchpad, which stream engines fill and drain.
     pub const TFLOW: System =
         System { name: "Tflow", tape: Route::Scratchpad { ideal: false }, layout: Pipeline::TFLOW };
-    /// Like `Tflow`, with tape accesses and streams that take no time and are only counted.
+    /// The system `Tflow`, but with tape accesses and streams that take no time and are only counted.
     pub const TFLOW_IDEAL: System = System {
         name: "TflowIdeal",
         tape: Route::Scratchpad { ideal: true },
         layout: Pipeline::TFLOW,
     };
-    /// Like `Tflow`, but arguments that the reverse phase reads in order are streamed to the scratchpad, too, directly
-    /// from their arrays.
+    /// The system `Tflow`, in which arguments that the reverse phase reads in order are also streamed to the
+    /// scratchpad, directly from their arrays.
     pub const TFLOW_INPUTS: System = System {
         name: "TflowInputs",
         tape: Route::Scratchpad { ideal: false },

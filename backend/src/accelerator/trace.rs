@@ -162,7 +162,8 @@ enum Receiver<'a> {
     Machine(Box<Simulation<'a>>),
 }
 
-/// How many versions (contents at different times) of a buffer are *kept*: stored on the tape for the reverse phase.
+/// Whether no, some or all versions (contents at different times) of a buffer are *kept*, that is, stored on the tape
+/// for the reverse phase.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Taped {
     /// No version of the buffer is kept on the tape.
@@ -246,7 +247,8 @@ struct Driver<'a> {
     /// The arguments that this iteration has loaded, by address. These values are in registers until a store to an
     /// array that may overlap the argument.
     arguments: OrderedMap<u64, Token>,
-    /// The addresses of arguments that the forward phase has read; only collected if `RunConfig::again` is set.
+    /// The addresses of arguments that the forward phase has read. They are collected only if `RunConfig::again` is
+    /// set.
     read: Option<OrderedSet<u64>>,
     /// Per kernel, the entry last: which scalars are wires (used only in addresses, guards and branches).
     wires: Vec<SecondaryMap<ScalarId, bool>>,

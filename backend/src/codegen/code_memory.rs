@@ -26,7 +26,7 @@ pub(super) struct CodeMemory {
 
 // SAFETY: an `Allocation` is an address and a size. Any thread may read these, and only the owner frees the pages.
 unsafe impl Send for CodeMemory {}
-// SAFETY: nothing can be changed through a shared reference.
+// SAFETY: no method changes the pages or the other fields through a shared reference.
 unsafe impl Sync for CodeMemory {}
 
 impl CodeMemory {

@@ -68,7 +68,7 @@ pub(super) fn accesses_records_in_order(sites: &[(&Site, i64)], direction: Direc
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OrderKind {
-    /// The sites access a single element or record, which fits both directions.
+    /// The sites (loads and stores) access a single element or record, which fits both directions.
     One,
     Directed(Direction),
     /// The order of the accesses is unknown, or neither ascending nor descending.
@@ -145,7 +145,7 @@ fn span_of_loop(sites: &[(Vec<Loop>, Affine<IndexId>)]) -> Option<Span> {
     let direction = if stride > 0 { Direction::Up } else { Direction::Down };
     let granule =
         if all.kind.fits(direction) || planted(Fault::Granule) { all.granule } else { step };
-    // Return `None` if two iterations may access elements of one granule.
+    // Return `None` if two iterations may access elements of one granule (a run of elements that are read together).
     if step % granule != 0 || granule > 1 && all.least.rem_euclid(granule) + width > step {
         return None;
     }

@@ -13,7 +13,7 @@ use crate::loop_ir::{Buffer, BufferId, Kernel, Place, Program};
 use cranelift_entity::PrimaryMap;
 use tapeloom_ir::fault::{Fault, planted};
 
-/// How a saved array is stored by the forward pass and read by the reverse pass.
+/// The accesses to a saved array: the stores of the forward pass, and the order of the loads of the reverse pass.
 pub(super) struct ArrayAccesses {
     pub(super) read: Read,
     /// The number of consecutive elements that the reverse pass reads together, in any order among themselves. The
@@ -65,7 +65,7 @@ impl Region {
     }
 }
 
-/// Returns how the saved array `id`, which has `elements` elements, is stored and read back.
+/// Returns the stores of the saved array `id`, which has `elements` elements, and the order in which it is read back.
 pub(super) fn array_accesses(
     sites: &Sites,
     reverse_start: Option<usize>,

@@ -34,9 +34,11 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
-    /// No pass: each saved array stays in a region of its own (structure of arrays), accessed through the cache.
+    /// The pipeline without passes: each saved array stays in a region of its own (structure of arrays), accessed
+    /// through the cache.
     pub const SOA: Pipeline = Pipeline { name: "soa", passes: &[] };
-    /// Only the pass that groups arrays into records (array of structures), which are accessed through the cache.
+    /// The pipeline with only one pass, which groups arrays into records (array of structures). The records are
+    /// accessed through the cache.
     pub const AOS: Pipeline = Pipeline { name: "aos", passes: &["records"] };
     /// Saved arrays are grouped into records, which are streamed through the scratchpad.
     pub const TFLOW: Pipeline =

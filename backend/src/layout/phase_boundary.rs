@@ -3,9 +3,8 @@
 use crate::loop_ir::{BufferVersion, Place, Program, visit};
 use tapeloom_ir::OrderedSet;
 
-/// Returns the index of the first step of the reverse pass: the first step that reads residuals of an earlier step
-/// and saves none (a step that does both belongs to the forward pass). `None` if the program has no such step and so
-/// only one phase.
+/// Returns the index of the first step of the reverse pass: the first step that reads residuals of an earlier step and
+/// saves none (a step that does both belongs to the forward pass). Returns `None` if the program has no such step.
 pub(crate) fn reverse_pass_start(program: &Program) -> Option<usize> {
     let entry = &program.entry;
     let mut kept: OrderedSet<Option<BufferVersion>> = OrderedSet::default();

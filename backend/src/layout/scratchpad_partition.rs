@@ -76,8 +76,8 @@ pub(super) fn stream_uses(program: &Program, layout: &Layout) -> Vec<StreamUse> 
     all
 }
 
-/// Returns the share of each stream, in iterations: the stream's part of half the scratchpad holds the records (of an
-/// input: the loads) of this number of iterations. The share is 0 if the stream does not fit.
+/// Divides half of the scratchpad among the streams. Returns, for each stream, the number of iterations whose records
+/// (or, for an argument, whose loaded elements) fit into its part. The share is 0 if the stream does not fit.
 pub(super) fn shares(
     program: &Program,
     layout: &Layout,
@@ -111,8 +111,8 @@ pub(super) fn shares(
     }
 }
 
-/// Returns the share of a stream, in iterations, if half of the scratchpad (`half` entries of 8 bytes) is divided
-/// among the streams `together`, which include the stream itself.
+/// Returns the number of iterations whose entries fit into a stream's part, if half of the scratchpad (`half` entries
+/// of 8 bytes) is divided among the streams `together`, which include the stream itself.
 fn iterations(stream_use: &StreamUse, together: &[&StreamUse], half: u64) -> u64 {
     let deepest = together.iter().map(|m| m.depth).max().unwrap_or(0);
     let sum = |deep: bool| -> u64 {

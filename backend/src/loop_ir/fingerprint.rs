@@ -39,8 +39,8 @@ impl Hash for Program {
     }
 }
 
-/// Hashes the number of timers, if there are any. A program without timers hashes nothing here, as if the language had
-/// no timers.
+/// Hashes the number of timers, if there are any. A program without timers hashes nothing here, so that its fingerprint
+/// does not depend on the existence of timers.
 fn hash_timers<H: Hasher>(timers: usize, state: &mut H) {
     if timers > 0 {
         ("timers", timers).hash(state);

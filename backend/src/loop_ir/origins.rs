@@ -8,12 +8,13 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use tapeloom_ir::{Loc, Origin};
 
-/// An equation of the function that was lowered: its primitive, and its source line and phase.
+/// An equation of the function that was lowered: its primitive, its source line, and its phase (forward or reverse
+/// pass).
 #[derive(Clone, Copy, Debug)]
 pub struct Computed {
     /// The name of the primitive.
     pub primitive: &'static str,
-    /// The user's line and the phase of differentiation.
+    /// The user's line and the phase (forward or reverse pass) of the equation.
     pub origin: Origin,
 }
 

@@ -210,7 +210,7 @@ fn control_runs() {
     let code = Executable::new(&program).unwrap();
     for n in -1..4i64 {
         let args = [Tensor::vector(&[0.0; 4]), Tensor::scalar(n)];
-        // Expected: each of the `n` iterations multiplies by four; then the sign is changed three times.
+        // The expected result: each of the `n` iterations multiplies by four; then the sign is changed three times.
         let x = -4f64.powi(n.max(0) as i32);
         let updated = [if n > 0 { 5.0 } else { 0.0 }, if n > 1 { 7.0 } else { 0.0 }];
         let sum = 1.0 + (0..n).map(|i| i as f64).sum::<f64>();
@@ -557,7 +557,7 @@ fn run_time_indices_want_a_proof() {
              %6: i64 = add %4, %5 %3: f64 = load b0[(%6)]",
             None,
         ),
-        // Must be accepted: accesses that never run need no proof.
+        // The verifier must accept an access that never runs without a proof of its bounds.
         ("%0: f64 = load b0[99] if false", None),
         ("%0: bool = lt 1, 0 if %0 { %1: f64 = load b0[99] }", None),
         // Indices of contractions and stores must be proved to stay in bounds, like indices of loads.
@@ -928,11 +928,11 @@ fn loads_read_the_version_they_name() {
         // versions continued before.
         "store b2[0], 1.0 store b2[1], 2.0 store b2.1[0], 3.0 %0: f64 = load b2.1[0] \
          %1: f64 = load b2.1[1] store b2.2[3], %1 %2: f64 = load b2.2[0] %3: f64 = load b2.2[1]",
-        // Both values share memory: element by element, the lifetime of one value ends where the lifetime of the other
-        // value begins.
+        // Two values share memory, which `shadow` must accept: element by element, the lifetime of one value ends where
+        // the lifetime of the other begins.
         "for i0 in 16 { store b0[i0], 1.0 } for i1 in 16 { %0: f64 = load b0[i1] store b0.2[i1], %0 }
          %1: f64 = load b0.2[7]",
-        // A load with a false guard reads nothing, so no value is missing.
+        // A load with a false guard reads nothing, so `shadow` must not report a missing value.
         "%0: f64 = load b0[0] if false",
         // A carried value must be available in the next iteration and after the loop.
         "store b0[0], 1.0 serial i0 in 3 carry b0 = b0.1 { %0: f64 = load b0[0] store b0.1[1], %0 } \
@@ -941,7 +941,7 @@ fn loads_read_the_version_they_name() {
          %1: f64 = load b0[0]",
         "var v0: i64 = 0 store b0[0], 1.0 while { %9: bool = lt v0, 3 } %9 carry b0 = b3 { \
          %0: f64 = load b0[0] store b3[0], %0 %8: i64 = add v0, 1 v0 = %8 } %1: f64 = load b0[0]",
-        // Iterations that are independent, as the `for` claims, must not be reported.
+        // `shadow` must not report a `for` whose iterations are independent, as the statement claims.
         "for i0 in 4 { %0: i64 = sub 3, i0 store b0[(%0)], 1.0 %1: f64 = load b0[(%0)] }",
     ] {
         assert_eq!(shadowed(&format!("nest {{ {body} store b2.2[0], 0.0 }}")), Ok(()), "{body}");
@@ -982,7 +982,7 @@ fn loads_that_find_something_else_are_errors() {
         assert!(error.contains(want), "{body}: {error}");
     }
     for (body, want) in [
-        // Iterations that the `for` claims to be independent and that are not must be reported.
+        // `shadow` must report a `for` whose iterations are not independent, although the statement claims it.
         (
             "for i0 in 4 { %0: i64 = rem i0, 3 store b0[(%0)], 1.0 }",
             "b0[0] is written in an iteration that claims to be independent",

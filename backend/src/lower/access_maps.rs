@@ -1,8 +1,8 @@
 //! Finds the arrays in memory that a fusion candidate (a computed node, or one part of it) reads: movement
 //! nodes (views, reshapes, slices, gathers) are followed to arguments and computed nodes.
 //!
-//! For each axis of the array that is read, the map (`CandidateAxes`) names the candidate's axis whose loop index
-//! is exactly the array's index, if there is one. This decides whether two candidates can share a loop.
+//! For each axis of the array that is read, a map (`CandidateAxes`) names the candidate's axis whose loop index is
+//! exactly the array's index, if there is one. This decides whether two candidates can share a loop.
 
 use super::graph::{Graph, Movement, NodeId, NodeKind, Source};
 use super::iteration_domain::{CandidateAxes, Read};

@@ -20,7 +20,7 @@ pub(crate) fn text(lowering: &Lowering, x: Option<&ArrayType>, y: &ArrayType) ->
         return None;
     }
     let mut text = String::new();
-    // The `ok()?` in these arms never returns, because writing to a string cannot fail.
+    // The `ok()?` in the match arms below never returns `None`, because writing to a string cannot fail.
     match lowering {
         Lowering::Cumulate { axis, reverse, step } => {
             cumulate(&mut text, y, *axis, *reverse, *step).ok()?;

@@ -8,9 +8,9 @@ use tapeloom_ir::{Dtype, Shape};
 /// is the right one, axis of that operand).
 type Target = SmallVec<[(bool, usize); 2]>;
 
-/// Returns, for each axis of a contraction's output, the operand axes that run along it. The list of candidates has the
+/// Returns, for each axis of a contraction's output, the operand axes that run along it. The unpermuted output has the
 /// batch axes, then the free axes of the left operand, then the free axes of the right operand. Axis i of the output is
-/// entry `order[i]` of this list.
+/// axis `order[i]` of the unpermuted one.
 pub(crate) fn contract_outputs(
     batch: &[(usize, usize)],
     contract: &[(usize, usize)],

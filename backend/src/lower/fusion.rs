@@ -114,7 +114,7 @@ pub(crate) fn emit(
 }
 
 impl FusionState<'_> {
-    // The methods up to the next heading place fusion candidates in loops.
+    // The following methods place fusion candidates in loops.
 
     /// Distributes the fusion candidates of a block, given by number, over items (loops or straight-line code), and
     /// returns the items in their order. `depth` is the number of loops around the block.
@@ -216,7 +216,7 @@ impl FusionState<'_> {
         }
     }
 
-    // The methods up to the next heading emit items as steps and loops.
+    // The following methods emit items (loops, straight-line code) as steps and loops.
 
     /// If an item is a library contraction or a region, emits it as a step (a top-level statement) and
     /// returns true.
@@ -296,7 +296,7 @@ impl FusionState<'_> {
         Ok(())
     }
 
-    // The methods from here on emit the body of a fusion candidate inside its loops.
+    // The following methods emit the body of a fusion candidate inside its loops.
 
     fn leaf(&mut self, m: usize) -> Result<(), Problem> {
         let node = self.candidates[m].node;
@@ -358,8 +358,8 @@ impl FusionState<'_> {
                     if let Some(at) = position {
                         let i = self.index_value(&fold[0].1);
                         // The extremum and its position are two variables, and both change in every iteration. So
-                        // expressions that read them belong in this block, not further out. Both variables are read
-                        // before either is set.
+                        // expressions that read the two variables belong in this block, not further out. Both variables
+                        // are read before either is set.
                         let here = self.blocks.len() - 1;
                         let outer = std::mem::replace(&mut self.var_levels[var], here);
                         self.var_levels[at] = here;

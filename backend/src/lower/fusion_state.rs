@@ -1,4 +1,5 @@
-//! The state of fusion (`fusion`). Other files of this folder add methods to it.
+//! The state of the fusion step (`fusion`): loop trees under construction. Other files of this folder add methods to
+//! it.
 
 use super::affine::{Affine, Index};
 use super::graph::{Graph, NodeId};

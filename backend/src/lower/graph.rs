@@ -67,7 +67,7 @@ pub(crate) enum NodeKind {
     Result { of: RegionId, n: usize },
     /// A copy of the operand, in memory of its own.
     Copy,
-    /// Elements of the operands, rearranged by index arithmetic alone.
+    /// A movement node: elements of the operands, rearranged by index arithmetic alone.
     Movement(Movement),
 }
 
@@ -129,7 +129,7 @@ pub(crate) struct Node {
     pub(crate) ty: ArrayType,
     /// The name of the primitive, for reports.
     pub(crate) name: &'static str,
-    /// The user's line, for reports, and the phase of differentiation.
+    /// The user's line, for reports, and the phase (forward or reverse pass).
     pub(crate) origin: Origin,
     /// The number of forward and reverse passes that must end before the node runs
     /// ([`passes`](super::phase_order)).

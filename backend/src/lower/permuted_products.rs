@@ -21,9 +21,9 @@ use tapeloom_ir::fault::{Fault, planted};
 /// least this number of elements.
 const TOGETHER: usize = 64;
 
-/// The least number of rows and of columns for a permuted result. If there are fewer columns, they fit into one vector.
-/// The library then writes row by row and reads the left operand in place; with more columns, it packs that operand.
-/// The same holds for few rows.
+/// The least number of rows and of columns for a permuted result. If there are fewer columns, a row fits into one
+/// vector. The library then writes row by row and reads the left operand in place; with more columns, it packs that
+/// operand. The same holds for few rows.
 const LEAST: usize = 16;
 
 /// The readers of a node.

@@ -84,8 +84,8 @@ mod tests {
     use super::super::pipeline::loop_trees;
     use tapeloom_ir::parse_module;
 
-    /// Two called functions that differ only in the phase of their equations keep their phases: the loop
-    /// trees must be the same, whichever of the two the module lists first.
+    /// Two called functions that differ only in the phase (forward or reverse pass) of their equations must not be
+    /// merged: the loop trees must be the same, whichever of the two the module lists first.
     #[test]
     fn no_function_has_the_phases_of_another() {
         let body = "  %y: f64[1000] = mul %x, 2.0\n  return %y\n}\n";

@@ -16,7 +16,7 @@ struct Budget {
     intermediates: usize,
     /// The maximal size in bytes of an intermediate array.
     bytes: usize,
-    /// Loads of arrays with at most this number of elements are free.
+    /// The number of elements up to which loads of an array do not count, because the array stays in the cache.
     free: usize,
     /// The counted values, each with the view through which it is read (a position in `views`). A value that is read
     /// through two views is computed twice.
@@ -112,8 +112,8 @@ impl FusionState<'_> {
             _ if self.overwritten[id] && !planted(Fault::AgainFromWritten) => return false,
             _ if node.is_held() => return budget.load(&node.ty, false),
             NodeKind::Input(_) => return budget.load(&node.ty, false),
-            // The node's memory exists, but has to live longer. That counts once, even if several views read
-            // the node.
+            // The node has memory, which has to live longer if it is read here. Count this once, even if several views
+            // read the node.
             _ if self.needs[id] => return budget.load(&node.ty, intermediate),
             NodeKind::Map(code)
                 if code.row().flops as usize <= self.graph.machine.recomputed_flops

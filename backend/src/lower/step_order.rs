@@ -27,11 +27,11 @@ pub(crate) enum Space {
     Straight,
     /// A loop of this extent.
     Loop(usize),
-    /// An update, region or library call, which shares the item with no other fusion candidate.
+    /// The item has a single fusion candidate: an update, a region or a library call.
     Alone,
 }
 
-/// Candidates that run in one loop, or in one piece of straight-line code.
+/// Fusion candidates that run in one loop, or together in straight-line code.
 pub(crate) struct Item {
     pub(crate) space: Space,
     pub(crate) members: Vec<usize>,

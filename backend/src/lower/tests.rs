@@ -395,7 +395,8 @@ fn bodies_of_loops_are_not_unrolled_without_end() {
     }
 }
 
-/// Memory that the system does not have is an error, when it is planned or when it is allocated, and never an abort.
+/// If a program needs more memory than the system has, planning or allocation must return an error, and the process
+/// must not abort.
 #[test]
 fn more_memory_than_there_is() {
     let run = |extent: usize| {

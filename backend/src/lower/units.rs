@@ -64,20 +64,20 @@ pub(crate) struct Calls {
     /// The other kernels in the order of their numbers (callees before callers), each with whether its body
     /// replaces its calls.
     pub(crate) kept: Vec<(Unit, bool)>,
-    /// The rows of the report: the decision for each function that the user outlined.
+    /// Rows for the report: for each function that the user outlined, whether it is compiled separately.
     pub(crate) rows: Vec<CallRow>,
 }
 
 /// The facts about a function that decide whether it is compiled separately.
 #[derive(Default)]
 struct UnitFacts {
-    /// The functions that its equations run, and the way in which each is run.
+    /// The functions that the equations of this function run, and the way in which each is run.
     runs: Vec<(FuncId, Run)>,
     size: usize,
     sites: usize,
     outlined: bool,
     kept: bool,
-    /// The arguments that the function may overwrite, once for each different way in which loops and branches run it.
+    /// For each different way in which loops and branches run the function: the arguments that it may overwrite.
     bodies: BTreeSet<Donation>,
 }
 

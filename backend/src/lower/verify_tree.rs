@@ -127,7 +127,7 @@ pub(crate) fn check(
 struct Accesses {
     first: usize,
     last: usize,
-    /// The outermost loops that contain accesses to the node.
+    /// The outermost loops of the trees in which the node is accessed.
     loops: Vec<IndexId>,
 }
 

@@ -119,9 +119,9 @@ pub(crate) fn in_order(graph: &Graph, candidates: Vec<FusionCandidate>) -> Vec<F
         let mut others = rest.iter().filter(|(other, _)| **other != pass);
         pass == 0 || others.all(|(_, all)| all.first().is_none_or(|other| m < *other))
     };
-    // Updates may have to follow each other in a cycle. Apart from updates, which follow readers, a fusion candidate
-    // follows only earlier candidates. So the first of the remaining candidates is an update: it runs before a reader
-    // of its base, and copies.
+    // Two updates may each have to follow a reader that comes after the other update, so the order may be cyclic.
+    // Except for updates, a fusion candidate follows only earlier candidates. So the first of the remaining candidates
+    // is an update: it runs before a reader of its base, and copies.
     while let Some((m, own)) =
         first(&ready).filter(|m| free(&rest, *m)).min().or_else(|| first(&rest).min())
     {

@@ -237,7 +237,7 @@ fn share(time: Duration, total: Duration) -> String {
     format!("{:.1} %", 100.0 * time.as_secs_f64() / total.as_secs_f64().max(1e-9))
 }
 
-/// Measures the time of one reading of the clock, including the call of the timer's function.
+/// Measures the time that one reading of the clock takes, including the call of the timer's function.
 fn reading() -> Duration {
     let times = 1000;
     let mut timers = Timers::start(1);

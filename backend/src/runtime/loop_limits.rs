@@ -13,7 +13,7 @@ use crate::runtime::gemm::PANICKED;
 use cranelift_entity::EntityRef;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The status of a call that reached its limit on iterations, or was cancelled.
+/// The status that machine code returns for a call that reached its limit on iterations, or was cancelled.
 pub(crate) const STOPPED: i32 = 4;
 
 /// Checks a limited loop before it starts: `trip` is its number of iterations (negative if unknown). Returns the status

@@ -49,8 +49,8 @@ impl Translator<'_, '_, '_> {
         let addresses = self.lane_addresses(buffer, address)?;
         let input = matches!(self.p.buffers[buffer].place, Place::Input(_));
         // A load inside a branch or a `while` must not be moved out, because its bounds may be proved only there. Loads
-        // also stay in place if the loop needs more values than registers, so that they occupy no register throughout
-        // the iterations.
+        // also stay in place if the loop needs more values than there are registers: a hoisted value would occupy a
+        // register throughout the iterations.
         let calm = self.cut.spilled.is_empty() && !self.crowded;
         let moves = guard.is_none() && input && self.inside == 0 && calm;
         let mut flags = MemFlagsData::trusted();

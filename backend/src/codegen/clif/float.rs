@@ -105,8 +105,8 @@ pub(super) fn choose(
             let chosen = if zeros[0] == zeros[1] {
                 b.ins().select(truth, x, y)
             } else {
-                // Either x or y is the constant zero. The result is the other operand's bits under a mask: all bits are
-                // set if the other operand is chosen, and none if zero is chosen.
+                // Either x or y is the constant zero. The result is the bitwise `and` of the other operand and a mask,
+                // which has all bits set if the other operand is chosen, and none if zero is chosen.
                 let wide = b.ins().uextend(bits, truth);
                 let (other, mask) = match zeros[1] {
                     true => (x, b.ins().ineg(wide)),

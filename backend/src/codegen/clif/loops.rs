@@ -43,8 +43,8 @@ struct Exchange {
 enum ExchangeState {
     /// For each pair: the variables that hold the two pointers, and the original pointer of the first buffer.
     Pointers(Vec<([Variable; 2], Value)>),
-    /// One variable for all pairs: 0 if all buffers are in their original memory, and -1 if the buffers of each pair
-    /// have swapped their memory.
+    /// A single variable describes all pairs: it is 0 if all buffers are in their original memory, and -1 if the
+    /// buffers of each pair have swapped their memory.
     All(Variable),
 }
 
@@ -66,7 +66,7 @@ pub(super) struct Rest {
 /// The current memory of a buffer that a loop exchanges (swaps with another buffer) in each iteration.
 #[derive(Clone, Copy)]
 pub(super) enum Exchanged {
-    /// This variable holds the buffer's address.
+    /// The buffer is at the address that this variable holds.
     At(Variable),
     /// The buffer is in its original memory if this variable is 0, and in the memory of this other buffer if the
     /// variable is -1.
@@ -519,8 +519,8 @@ impl Translator<'_, '_, '_> {
             ExchangeState::All(mask) => {
                 let away = self.b.use_var(*mask);
                 let join = self.begin_if(away);
-                // This branch does not dominate the code after the branch. While `inside` is above 0, no address is
-                // recorded for reuse by later code.
+                // The code emitted next is in a branch that does not dominate later code. While `inside` is above 0, no
+                // address is recorded for reuse by later code.
                 self.inside += 1;
                 for pair in &exchange.pairs {
                     let [home, from] = pair.map(|b| self.original_address(b));

@@ -47,7 +47,7 @@ pub(super) struct Parts<'a> {
     pub(super) buffers: SecondaryMap<BufferId, Promotion>,
 }
 
-/// Whether the elements of a buffer can be promoted to values: variables of the code instead of memory.
+/// Whether the elements of a buffer can be promoted from memory to values in registers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Promotion {
     /// No access to the buffer was found so far.

@@ -138,7 +138,8 @@ fn code_calls_functions_by_name() {
                 let of = kept.declarations.get_function_decl(id);
                 called.push(of.linkage_name(id).into_owned());
             }
-            // Constants of the module are placed with the code, so they need no name.
+            // A constant of the module is placed next to the code that refers to it, so the reference has no symbol
+            // name.
             ModuleRelocTarget::User { namespace: 1, .. } => {}
             other => panic!("{other} has no name"),
         }

@@ -682,8 +682,8 @@ fn passed(
             *n += usize::from(before != text);
         }
         match name {
-            // This pass gives contractions the lanes that `vectorize` would give to the loops, so the order of sums may
-            // change.
+            // The pass `recognize_contractions` gives contractions the lanes that `vectorize` would give to the loops,
+            // so the order of sums may change.
             "recognize_contractions" => (lanes, want) = (lanes.take(), found),
             "vectorize" => {
                 if let Some(lanes) = lanes.take() {

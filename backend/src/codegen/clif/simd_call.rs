@@ -24,8 +24,8 @@ impl Translator<'_, '_, '_> {
         let Compiled { unit: Unit { elements, row, .. }, bytes } = match self.simd_code(stmt) {
             Ok(code) => code,
             Err(Refused(why)) => {
-                // Report the refusal of a loop with lanes only. If a loop around a loop with lanes is refused, its
-                // inner loops are tried, and reported, on their own.
+                // Report a refusal only if the statement itself is a loop with lanes. If a loop around it is refused,
+                // its inner loops are tried on their own, and then reported.
                 if let Stmt::For { lanes: 2.., .. } = stmt {
                     self.vectorized(stmt, LaneCode::Cranelift(why));
                 }

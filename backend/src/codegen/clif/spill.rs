@@ -169,8 +169,8 @@ impl Walk<'_> {
     }
 }
 
-/// The variables that iterations of loops pass on: those of loops with more than `most` variables (`crowded`), and
-/// those of all other loops (`held`).
+/// The variables that are carried from one iteration of a loop to the next: those of loops with more than `most`
+/// variables (`crowded`), and those of all other loops (`held`).
 #[derive(Default)]
 struct Variables {
     /// The largest number of variables of a loop that remain in registers: `held_variables` of the machine model.

@@ -18,8 +18,8 @@ pub(super) enum Binding {
     Vector(Type, SmallVec<[Variable; 4]>),
     /// One value per lane, each in a scalar register.
     Each(SmallVec<[Variable; 4]>),
-    /// One value of this type for all lanes, at this offset in bytes of the workspace, because the loop has more
-    /// variables than registers.
+    /// One value of this type for all lanes, in memory at this offset in bytes of the workspace. Used if the loop has
+    /// more variables than there are registers.
     Memory(Type, usize),
 }
 

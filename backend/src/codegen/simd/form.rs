@@ -24,9 +24,9 @@ entity_impl!(Reg, "m");
 /// The kind of a virtual register: vector or mask.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Class {
-    /// One number per element of the vector.
+    /// A vector register: one number per element.
     Vector,
-    /// One truth value per element of the vector.
+    /// A mask register: one truth value per element of a vector.
     Mask,
 }
 

@@ -20,7 +20,8 @@ pub(crate) enum Location {
     Register(u8),
     /// A slot of the stack frame, by its number among the slots for vectors, or for masks.
     Slot(usize),
-    /// No register and no slot: each use reads the constant, or the word of the row, that defines the value.
+    /// The value has no register and no slot: each use reads the constant, or the word of the row (the nest's
+    /// arguments), that defines the value.
     Source,
 }
 
@@ -62,8 +63,8 @@ pub(crate) fn allocate(program: &VectorProgram, vectors: &[u8], masks: &[u8]) ->
         let mut slots = 0;
         for i in intervals.iter().filter(|i| classes.contains(&program.regs[i.reg])) {
             active.retain(|a| {
-                // An interval that ends at this instruction does not overlap the new interval: an instruction may write
-                // its result to the register of an operand that is read for the last time.
+                // An interval that ends where the new one starts does not overlap it: an instruction may write its
+                // result to the register of an operand that it reads for the last time.
                 let open = a.end > i.start;
                 if !open && let Location::Register(r) = all.locations[a.reg] {
                     free.push(r);

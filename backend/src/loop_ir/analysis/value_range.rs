@@ -79,13 +79,13 @@ impl<'a> ValueRanges<'a> {
         ValueRanges { k, definitions, same, extents, now: 0, changes, facts, below }
     }
 
-    /// Notes that a variable may have another value from the current statement on.
+    /// Records that a variable may have another value from the current statement on.
     pub(crate) fn invalidate(&mut self, var: VarId) {
         self.now += 1;
         self.changes[var].push(self.now);
     }
 
-    /// Notes that all variables assigned in a block may have another value; called before and after a block that may
+    /// Records that all variables assigned in a block may have another value. Called before and after a block that may
     /// run several times or not at all.
     pub(crate) fn invalidate_all(&mut self, body: &[Stmt]) {
         visit(body, &mut |stmt| {
@@ -95,18 +95,19 @@ impl<'a> ValueRanges<'a> {
         });
     }
 
-    /// Notes the definition of a scalar at the current time.
+    /// Records the definition of a scalar at the current time.
     pub(crate) fn define(&mut self, value: ScalarId, expr: &'a Expr) {
         self.definitions[value] = Some((expr, self.now));
     }
 
-    /// Notes the definition of a scalar, and in `same` the operand or constant to which the scalar is certainly
+    /// Records the definition of a scalar, and in `same` the operand or constant to which the scalar is certainly
     /// equal.
     pub(crate) fn simplify(&mut self, value: ScalarId, expr: &'a Expr) {
         if let Expr::Code(code, args) = expr {
             let args: Vec<Arg> = args.iter().map(|a| self.simplified(*a)).collect();
             let known = self.constant_or_operand(*code, &args).or_else(|| fold(*code, &args));
-            // Do not note a variable: the variable may have another value at a use of the scalar.
+            // Do not record equality with a variable, because the variable may have another value where the scalar is
+            // used.
             self.same[value] = known.filter(|a| !matches!(a, Arg::Var(_)));
         }
         self.define(value, expr);
@@ -127,7 +128,7 @@ impl<'a> ValueRanges<'a> {
         })
     }
 
-    /// Notes that a loop with this index and trip count begins.
+    /// Records that a loop with this index and trip count begins.
     pub(crate) fn count(&mut self, index: IndexId, extent: Extent) {
         self.extents[index] = Some((extent, self.now));
     }
@@ -214,7 +215,7 @@ impl<'a> ValueRanges<'a> {
         }
         let truth = |holds| Arg::Literal(Literal::bool(holds));
         let mut search = Search::with_guard(self, None);
-        // Whether `x + by <= y` is certain.
+        // Returns whether `x + by <= y` holds in every run.
         let mut ordered = |x: Arg, y: Arg, by: i128| search.difference(y, x).least >= by;
         match (code, args) {
             (Code::Max, [x, y]) if ordered(*y, *x, 0) => Some(*x),
@@ -456,7 +457,7 @@ impl<'r, 'a> Search<'r, 'a> {
             if used.contains(&i) || used.len() == used.inline_size() {
                 continue;
             }
-            // For each term of the sum: subtract the multiple of the condition that cancels the term.
+            // For each term of the sum, try to subtract the multiple of a condition that cancels the term.
             let mut tried = 0;
             for (atom, factor) in sum.terms() {
                 let in_condition = self.conditions[i].factor(*atom);
@@ -501,7 +502,7 @@ impl<'r, 'a> Search<'r, 'a> {
                 // An undeclared scalar has any value; the verifier reports it elsewhere.
                 let Some(dtype) = self.r.k.scalars.get(s).copied() else { return Interval::ALL };
                 let all = Interval::of(dtype);
-                // Note a preliminary range, so that the search ends if definitions are cyclic. (The verifier reports
+                // Record a preliminary range, so that the search ends if definitions are cyclic. (The verifier reports
                 // cycles elsewhere.)
                 self.known.insert(s, all);
                 let found = match self.r.definitions[s] {

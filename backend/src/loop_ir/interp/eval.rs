@@ -198,7 +198,7 @@ impl<'a, O: Observer<'a>> Interpreter<'a, '_, O> {
             Stmt::Call(c) => self.call(f, c)?,
             Stmt::Tape(t) => self.tape_stmt(f, t)?,
             Stmt::Limit(w) => self.limit(f, w)?,
-            // Timers measure machine code; here they change nothing.
+            // A timer only measures machine code, so the interpreter ignores it.
             Stmt::Lap(_) => {}
             Stmt::CallExternal(c) => self.external(f, c)?,
             Stmt::If { condition, then, otherwise, .. } => {

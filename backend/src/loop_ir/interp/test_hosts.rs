@@ -1,4 +1,4 @@
-//! For tests: Rust functions that record their calls in a list of the thread on which the program runs.
+//! Rust functions for tests, which record their calls in a list of the thread on which the program runs.
 
 use crate::loop_ir::{CallExternal, External, ExternalSignature, Origins, Program, Stmt, View};
 use std::cell::RefCell;

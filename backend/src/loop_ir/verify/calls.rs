@@ -14,7 +14,7 @@ pub(super) struct Span<T> {
     pub(super) to: i128,
     /// The view or buffer that occupies the bytes, for messages.
     pub(super) what: T,
-    /// Whether no other span may overlap this span, since the call or loop writes it.
+    /// Whether no other span may overlap this one. Set for bytes that the call or loop writes.
     pub(super) alone: bool,
 }
 

@@ -580,8 +580,8 @@ impl<'a> Verifier<'a> {
             self.error(format!(
                 "{what} {reaches} elements {least}..={most} of a buffer of {elements} elements"
             ));
-            // The error counts as a missing proof only after a search; if the extents alone decide, the access is
-            // certainly out of bounds.
+            // The error counts as a missing proof only if ranges were searched. If the extents of the loops alone
+            // decide, the access is certainly out of bounds.
             let unproved = (sought && a.reach.is_empty()).then_some(self.statement);
             self.errors.last_mut().into_iter().for_each(|e| e.unproved = unproved);
         }

@@ -158,7 +158,7 @@ impl<T: Element> Product<T> {
         Product { m: self.n, n: self.m, lhs, rhs, out, ..self }
     }
 
-    /// Returns whether each row's columns are adjacent in memory (or there is one column), in `rhs` and in `out`.
+    /// Returns whether the elements of each row are adjacent in memory (or there is one column), in `rhs` and in `out`.
     fn lined(&self) -> bool {
         self.n == 1 || (self.rhs.column == 1 && self.out.column == 1)
     }

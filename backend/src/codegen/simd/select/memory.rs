@@ -40,8 +40,8 @@ impl Select<'_> {
             Some(arg) if self.inside(arg) => {
                 let computed = self.arg(arg)?;
                 let reg = computed.at(0);
-                // An index that was computed before the loop with lanes is added to the stream's pointer (the base
-                // address of the access), once, before the loop.
+                // An index that was computed before the loop with lanes is added once, before that loop, to the
+                // stream's pointer (the base address of the access).
                 let found = self.lanes.is_none() || reg.index() < self.before.1;
                 if computed.uniform && found && !self.homes.contains(&reg) {
                     stream.computed = Some((reg, size));

@@ -187,7 +187,7 @@ pub(super) struct Select<'a> {
     merge: Option<(Reg, OrderedSet<VarId>)>,
     /// Per variable that floats are folded into by `max` or `min`: the mask of elements that were nan so far.
     nans: OrderedMap<VarId, Val>,
-    /// Whether the instruction being selected is uniform: its result is equal in all elements.
+    /// Whether the result of the instruction being selected is uniform, that is, equal in all elements.
     uniform: bool,
     /// The variables that the nest assigns (`assigned`), and the values that it defines (`defined`).
     assigned: OrderedSet<VarId>,
@@ -437,8 +437,8 @@ impl Select<'_> {
         Ok(())
     }
 
-    /// Like [`Self::set`]. If the value was defined after the register `first` and nothing else uses its register, its
-    /// instruction writes directly to the variable's register.
+    /// Assigns a value to a variable, like [`Self::set`]. If the value's register is newer than `first` and nothing
+    /// else uses it, the instruction that computes the value writes directly to the variable's register.
     fn set_new(&mut self, var: VarId, x: &Val, first: usize) -> Result<(), Refused> {
         if let ([to], [x]) = (self.vars[&var].regs.as_slice(), x.regs.as_slice())
             && x.index() >= first

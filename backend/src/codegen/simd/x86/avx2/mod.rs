@@ -126,7 +126,7 @@ impl Emit<'_> {
         self.op(Operation::Xor, WHOLE, to, to, to);
     }
 
-    /// Copies r15d to every 32-bit element of vector register `to`.
+    /// Copies the general register r15d to every 32-bit element of the vector register with number `to`.
     fn spread_r15(&mut self, to: u8) {
         let low = sized(to, 16);
         self.put(Instruction::with2(Code::VEX_Vmovd_xmm_rm32, low, Register::R15D));
