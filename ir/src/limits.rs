@@ -128,7 +128,7 @@ impl LimitedLoop {
         }
     }
 
-    /// Counts an iteration that is about to begin, and calls `look` if a check is due.
+    /// Counts an iteration that is about to begin. If a check of the limits is due, calls `look`.
     ///
     /// # Errors
     /// Errors of [`LimitedLoop::look`].

@@ -170,16 +170,16 @@ impl Price {
 }
 
 impl PlanRequest {
-    /// Returns the request for a call: the forward function and the linear function become parts of one function, so
-    /// operands and results are free to read.
+    /// Returns the plan request for a call: the forward function and the linear function become parts of one function,
+    /// so operands and results are free to read.
     pub fn call(policy: Policy) -> PlanRequest {
         let bits = policy.row().bits;
         let (params, results) = (Vec::new(), Vec::new());
         PlanRequest { policy, params, results, iterations: 1, runs: 1, together: true, bits }
     }
 
-    /// Returns the request for a function (such as a loop's body) whose forward function and linear function are run by
-    /// two equations.
+    /// Returns the plan request for a function such as a loop's body, whose forward function and linear function are
+    /// run by two different equations.
     pub fn apart(params: Vec<Price>, results: Vec<Price>, iterations: usize) -> PlanRequest {
         // The context is the one in the parameters' prices; a function that is differentiated has at least one
         // parameter.

@@ -106,7 +106,7 @@ pub enum RecomputePrice {
     FreeButFunctions,
     /// Recomputation is free, except of the values with one of the policy's names: these are always saved.
     FreeButNames,
-    /// The price is above that of saving: every value that the reverse pass reads is saved, except values with one
+    /// Recomputation costs more than saving: every value that the reverse pass reads is saved, except values with one
     /// of the policy's names.
     DearButNames,
 }

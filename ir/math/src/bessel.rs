@@ -18,9 +18,9 @@ use super::vector_math::Parted;
 use super::{exp, hypot};
 use std::f64::consts::TAU;
 
-/// Half of the k in the variable `(a - k) / (a + k)` of [`SCALED_0`] and [`SCALED_1`].
+/// The constant k/2, where `(a - k) / (a + k)` is the variable of the polynomials [`SCALED_0`] and [`SCALED_1`].
 const HALF_CENTER: Constant = Constant(4.0, 2.5);
-/// The constant c in the functions that [`SCALED_0`] and [`SCALED_1`] approximate.
+/// The constant c in `√(a + c)`, a factor of the functions that [`SCALED_0`] and [`SCALED_1`] approximate.
 const SHIFT: Constant = Constant(1.25, 1.25);
 /// The coefficients of `e⁻ᵃ I₀(a) √(a + c)` in powers of `(a - k) / (a + k)`, for a ≥ 0.
 const SCALED_0: Coefficients = Coefficients(

@@ -96,7 +96,8 @@ impl PartedPair for Pow {
         (positive & Exp::inside(y * high)) | is_zero
     }
 
-    /// `xʸ = e^(y ln x)`, where the logarithm and the product are pairs of a number and its rounding error.
+    /// Computes `xʸ = e^(y ln x)`; the logarithm and the product are represented as a rounded number and its rounding
+    /// error.
     #[inline(always)]
     fn straight<N: Number>(x: N, y: N) -> N {
         let zero = N::of(N::Float::ZERO);
@@ -131,7 +132,8 @@ impl<const TWICE: i32> Parted for HalfPow<TWICE> {
     #[inline(always)]
     fn straight<N: Number>(x: N) -> N {
         let [zero, one, infinity] = [N::Float::ZERO, N::Float::ONE, N::Float::INFINITY].map(N::of);
-        // A power of -0 is that of 0, and a power of -∞ that of ∞; the root of -0 is -0, and that of -∞ is NaN.
+        // C's `pow` gives -0 the half powers of 0, and -∞ those of ∞. The square root of -0 is -0, however, and that of
+        // -∞ is NaN, so replace these operands first.
         let x = N::pick(x.same(-infinity), infinity, x + zero);
         let mut y = x.sqrt();
         if TWICE < 0 {
@@ -244,7 +246,7 @@ impl Parted for Asinh {
 
     #[inline(always)]
     fn straight<N: Number>(x: N) -> N {
-        // By asinh a = ln(1 + a + a² / (1 + √(1 + a²))), where the quotient is smaller than a.
+        // Compute asinh a = ln(1 + a + a² / (1 + √(1 + a²))) as log1p of a sum; the quotient is smaller than a.
         let (one, a) = (N::of(N::Float::ONE), x.abs());
         let more = a * a / (one + a.fma(a, one).sqrt());
         let sum = a + more;
@@ -275,7 +277,7 @@ impl Parted for Acosh {
 
     #[inline(always)]
     fn straight<N: Number>(x: N) -> N {
-        // By acosh x = ln(1 + t + √(t² + 2t)) with t = x - 1.
+        // Compute acosh x = ln(1 + t + √(t² + 2t)) with t = x - 1, as log1p of a sum.
         let t = x - N::of(N::Float::ONE);
         let (sum, lost) = two_sum(t, t.fma(t, t + t).sqrt());
         log1p_of_sum(sum, lost)
@@ -306,7 +308,7 @@ impl Parted for Atanh {
 
     #[inline(always)]
     fn straight<N: Number>(x: N) -> N {
-        // By atanh a = ½ ln(1 + 2a / (1 - a)); the rounding error of the quotient is added back.
+        // Compute atanh a = ½ ln(1 + 2a / (1 - a)); the rounding error of the quotient is added back.
         let (half, one, a) = (N::of(N::Float::HALF), N::of(N::Float::ONE), x.abs());
         let below = one - a;
         let (by, twice) = (one / below, a + a);

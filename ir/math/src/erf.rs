@@ -92,7 +92,7 @@ impl Parted for Erf {
     }
 }
 
-/// The `k` in the variable `(a - k) / (a + k)` of [`SCALED`].
+/// The constant k, where `(a - k) / (a + k)` is the variable of the polynomial [`SCALED`].
 const SCALED_CENTER: Constant = Constant(4.0, 2.0);
 /// The coefficients of `(1 + 2a) e^a² erfc a - 1` in powers of `(a - k) / (a + k)`, for 0 ≤ a ≤ 26.7 (f32: 10.1).
 const SCALED: Coefficients = Coefficients(
@@ -133,7 +133,7 @@ const SCALED: Coefficients = Coefficients(
         -0.000_423_322_26,
     ],
 );
-/// A bound up to which `erfc` and `ndtr` are computed from erf by [`ERF_SMALL`].
+/// The argument up to which `erfc` and `ndtr` are computed from erf by the polynomial [`ERF_SMALL`].
 const SMALL: Constant = Constant(0.47, 0.47);
 /// The coefficients of `erf(x) / x` in powers of x², for |x| ≤ 0.67.
 const ERF_SMALL: Coefficients = Coefficients(
@@ -172,7 +172,7 @@ fn upper_tail<N: Number>(a: N, [square, lacks]: [N; 2]) -> N {
     scaled * (-power).fma(lacks, power)
 }
 
-/// Returns `x²`, rounded, and its rounding error.
+/// Returns the rounded square `x²` and the rounding error of the square.
 #[inline(always)]
 fn square_with_error<N: Number>(x: N) -> [N; 2] {
     let square = x * x;

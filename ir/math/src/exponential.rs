@@ -91,8 +91,8 @@ fn parts<N: Number>(x: N) -> (N, N) {
     (k, (r * r).fma(series(EXP, r), r))
 }
 
-/// Returns `2ᵏ y`, also where the result or 2ᵏ is not a normal number. It multiplies in two steps, of which only
-/// the second one rounds.
+/// Returns `2ᵏ y`, also where the result or 2ᵏ is not a normal number. The function multiplies by two powers of two one
+/// after the other; only the second product rounds.
 fn scaled(k: f64, y: f64) -> f64 {
     let k = k.to_bits().wrapping_sub(f64::ROUND.to_bits()) as i64;
     let half = k / 2;
@@ -100,7 +100,7 @@ fn scaled(k: f64, y: f64) -> f64 {
     y * power(half) * power(k - half)
 }
 
-/// Returns `y eˣ` for a power of two `y` near 1, also where eˣ or the result is not a normal number.
+/// Returns `y eˣ` for a power of two `y` near 1. Also correct if eˣ or the result is not a normal number.
 pub(super) fn exp_times(x: f64, y: f64) -> f64 {
     // Clamp x to where the result is 0 or infinite anyway; `clamp` passes NaN through.
     let (k, p) = parts(x.clamp(-750.0, 712.0));
@@ -317,8 +317,8 @@ impl Parted for LogisticDensity {
     }
 }
 
-/// Returns the derivative of the logistic sigmoid, `e⁻ˣ / (1 + e⁻ˣ)²`: the density of the logistic distribution. The error
-/// is at most 2.5 ulp on both sides.
+/// Returns the derivative of the logistic sigmoid, `e⁻ˣ / (1 + e⁻ˣ)²`: the density of the logistic distribution. The
+/// error is at most 2.5 ulp for negative and for positive x.
 ///
 /// Domain: all reals, even. 0 at ±∞, NaN for NaN; underflows gradually.
 #[must_use]

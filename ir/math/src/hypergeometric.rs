@@ -14,8 +14,8 @@
 use super::gamma::lgamma;
 use super::{exp, pow};
 
-/// The value of a sum, and its loss of digits: the ratio of the largest term to the value. The ratio is infinite
-/// if the formula is not applicable.
+/// The value of a sum, and a measure of the digits lost by cancellation: the ratio of the largest term to the value.
+/// The ratio is infinite if the formula is not applicable.
 struct Sum {
     value: f64,
     loss: f64,
@@ -87,7 +87,7 @@ fn best(a: f64, b: f64, x: f64) -> Sum {
             (false, false) => far(a, b, x),
         };
     }
-    // Try the form with positive terms first, since it loses no digits.
+    // Try the formula whose terms are all positive first, since it loses no digits.
     let first = if x > 0.0 { direct() } else { transformed() };
     if first.loss < 2.0 {
         return first;

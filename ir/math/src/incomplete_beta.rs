@@ -55,8 +55,8 @@ pub fn betainc(m: u32, n: u32, a: f64, b: f64, x: f64) -> f64 {
     }
     let scores = Scores::at(m, n, a, b, x, y);
     let from_below = match (m, n) {
-        // For tiny a and b nearly all of the weight lies at the ends of [0, 1]; the end 0 has the fraction b / (a
-        // + b).
+        // For tiny a and b the distribution has nearly all of its weight at the ends of [0, 1]; the end 0 has the
+        // fraction b / (a + b).
         (0, 0) if a.max(b) < SLOW => b <= a,
         (0, 0) => difference(a, b, x, y) <= 0.0,
         _ if m >= n => scores.u + scores.shifts[0] < 0.0,

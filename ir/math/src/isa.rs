@@ -27,7 +27,7 @@ pub struct WrongIsa {
     pub help: String,
 }
 
-/// An instruction set; sets with shorter vectors are less than sets with longer ones.
+/// A set of vector instructions. Sets with longer vectors compare as greater.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Isa {
     /// The instructions that every machine of the architecture has: on x86-64, 128-bit vectors without fused
@@ -43,7 +43,8 @@ impl Isa {
     /// All instruction sets, in increasing order.
     pub const ALL: [Isa; 3] = [Isa::Baseline, Isa::Avx2, Isa::Avx512];
 
-    /// Returns the set in use: the one that `TAPELOOM_ISA` selects, otherwise the highest set of the machine.
+    /// Returns the instruction set in use: the one that `TAPELOOM_ISA` selects, otherwise the highest set of the
+    /// machine.
     ///
     /// If `TAPELOOM_ISA` is invalid, the result is the highest set of the machine; [`Isa::asked`] returns the
     /// error.
@@ -53,7 +54,7 @@ impl Isa {
         *HERE.get_or_init(|| Isa::asked().unwrap_or_else(|_| Isa::of_machine()))
     }
 
-    /// Returns the set in use, or the error if `TAPELOOM_ISA` is invalid.
+    /// Returns the instruction set in use, or the error if `TAPELOOM_ISA` is invalid.
     ///
     /// # Errors
     /// If `TAPELOOM_ISA` is not the name of a set, or names a set that the machine lacks.

@@ -127,12 +127,12 @@ pub trait Format: Number<Float = Self, Mask = bool> + 'static {
     const LEAST: Self;
     /// The largest finite number of the format.
     const LARGEST: Self;
-    /// Whether this format is f64, not f32.
+    /// Whether this format is f64; otherwise it is f32.
     const IS_F64: bool;
 
-    /// Returns the one of the two values that is meant for this format: `wide` for f64, `narrow` for f32.
+    /// Returns the constant for this format: `wide` for f64, `narrow` for f32.
     fn either(wide: f64, narrow: f32) -> Self;
-    /// Returns the coefficients of `of` that are meant for this format.
+    /// Returns the list of coefficients in `of` for this format.
     fn coefficients(of: Coefficients) -> &'static [Self];
 }
 

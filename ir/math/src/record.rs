@@ -131,8 +131,8 @@ fn note(operation: Operation) -> Noted {
     })
 }
 
-/// Returns the operation with constants folded: a bitwise operation on two constants becomes a constant. This is so for
-/// the negation and the absolute value of a constant.
+/// Returns the operation with constants folded: a bitwise operation on two constants becomes a constant. Negation and
+/// absolute value of a constant are recorded as such operations, so they are folded too.
 fn folded(list: &[Operation], operation: Operation) -> Operation {
     let constant = |x: Noted| match list[x.0 as usize] {
         Operation::Constant(bits) => Some(bits),

@@ -44,7 +44,8 @@ impl Parted for Round {
     #[inline(always)]
     fn straight<N: Number>(x: N) -> N {
         let even = even_size(x);
-        // `down` is whether |x| ends in one half and was rounded down to the even integer. The difference is exact.
+        // `down` says whether |x| ends in one half and was rounded down to the even integer. The difference that is
+        // compared is exact.
         let down = (x.abs() - even).same(N::of(N::Float::HALF));
         N::pick(down, even + N::of(N::Float::ONE), even).copysign(x)
     }

@@ -79,7 +79,8 @@ pub trait Parted: 'static {
     }
 }
 
-/// A function of two float arguments in two parts; [`Parted`] is the same for one argument.
+/// A function of two float arguments that is written in two parts, a straight-line part and a general part, as
+/// [`Parted`] is for one argument.
 pub trait PartedPair: 'static {
     /// Returns whether the straight-line part is valid for `x` and `y`; false for NaN if NaN needs the general part.
     fn inside<N: Number>(x: N, y: N) -> N::Mask;

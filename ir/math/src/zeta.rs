@@ -45,8 +45,8 @@ pub fn zeta(n: u32, s: f64, q: f64) -> f64 {
     }
     let order = n as usize;
     if q > HUGE {
-        // Only the first term of the formula, `a¹⁻ˢ / (s - 1)`, matters here; a⁻ˢ may underflow to 0 where this
-        // term does not.
+        // For such a large q, only the first term `a¹⁻ˢ / (s - 1)` of the formula matters. Return it directly, because
+        // a⁻ˢ may underflow to 0 although the term does not.
         return times(&power(order, s - 1.0, q), &poles(order, s, 1.0))[order] * factorial(n);
     }
     // If q + k is above this threshold, the Euler–Maclaurin formula gains about a decimal digit per term.
@@ -121,7 +121,8 @@ fn tail(order: usize, s: f64, a: f64) -> Jet {
     sum
 }
 
-/// Returns the product of the polynomial `jet` and `(x + δ) / a`, where δ is the change of s.
+/// Returns the product of the Taylor polynomial `jet` and `(x + δ) / a`, where δ is the variable of the polynomial (the
+/// change of s).
 fn times_shifted(jet: &Jet, x: f64, a: f64) -> Jet {
     let mut product = [0.0; ORDERS];
     for i in 0..ORDERS {

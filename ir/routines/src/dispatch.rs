@@ -17,8 +17,8 @@ use crate::{cholesky, eig, eigh, lockstep, lu, qr, schur, svd, triangular, tridi
 /// this length) and aborts the process if there is not enough memory.
 const MOST_POINTS: usize = 1 << 28;
 
-/// The prepared part of a plan: the size of scratch memory, whether members run in lockstep, and the tables of a
-/// transform.
+/// The prepared part of a routine's plan: the size of scratch memory, whether batch members run in lockstep, and the
+/// tables of a Fourier transform.
 pub(crate) struct Kernel {
     scratch_bytes: usize,
     in_lockstep: bool,

@@ -26,8 +26,8 @@ const LINE: usize = 64;
 const MOST_LINES: usize = 8;
 const BLOCK_BYTES: usize = 1 << 19;
 
-/// The number of rows of a block that are copied together: in scratch, as many numbers of one sequence fill a
-/// cache line.
+/// The number of rows of a block that are copied together. In scratch memory, this number of elements of one sequence
+/// fills a cache line.
 const TILE: usize = 4;
 
 /// The number of complex numbers that are split into real and imaginary parts at a time, so that they stay in the

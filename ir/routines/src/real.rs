@@ -11,8 +11,7 @@ pub(crate) trait Real: faer::traits::RealField + rustfft::FftNum + Pod + Packed 
     /// The largest exponent `e` of a scaling factor `2^e`: factors up to it and their reciprocals are normal
     /// numbers.
     const FACTOR_EXPONENT: i32;
-    /// A power of two near the smallest normal number: every number from it up to its reciprocal has a normal
-    /// reciprocal.
+    /// A power of two p near the smallest normal number: every number between p and 1/p has a normal reciprocal.
     const RECIPROCAL: Self;
 
     /// The distance from one to the next larger number (machine epsilon).
@@ -33,7 +32,8 @@ pub(crate) trait Real: faer::traits::RealField + rustfft::FftNum + Pod + Packed 
     /// Returns the exponent `e` with `2^e <= |self| < 2^(e+1)` of a normal number; for zero and subnormal
     /// numbers, a number below the exponents of all normal numbers.
     fn exponent(self) -> i32;
-    /// Returns whether the reciprocal is a normal number, so that multiplying by it is as good as dividing.
+    /// Returns whether the reciprocal is a normal number, so that multiplication by the reciprocal may replace a
+    /// division.
     fn divides(self) -> bool {
         let size = self.abs();
         size >= Self::RECIPROCAL && size <= Self::one() / Self::RECIPROCAL

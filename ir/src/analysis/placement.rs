@@ -18,8 +18,8 @@
 use crate::lang::function::Equation;
 use crate::prim::{Binding, Lowering, Region, Role};
 
-/// A guess where lowering computes the result of an equation: in the loop nests of its readers, or in a loop nest
-/// of its own that writes it to memory.
+/// A prediction of the place in which lowering computes the result of an equation: in the loop nests of its readers, or
+/// in a loop nest of its own that writes the result to memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Placement {
     /// A view: reads elements of its operands by index arithmetic.

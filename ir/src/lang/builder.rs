@@ -350,9 +350,9 @@ impl<'a> Builder<'a> {
         self.open(function, args, |_| None)
     }
 
-    /// Copies the equations of a function into the draft, as [`Builder::inline`] does, but replaces each equation for
-    /// which `wanted` returns a function by the equations of that function. The replacement also applies to the
-    /// equations that it inserts.
+    /// Copies the equations of a function into the draft, like [`Builder::inline`]. Each equation for which `wanted`
+    /// returns a function is replaced by the equations of that function. The replacement also applies to the equations
+    /// that it inserts.
     pub fn open(
         &self,
         function: FuncId,

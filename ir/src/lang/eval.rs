@@ -33,8 +33,8 @@ pub fn eval_values(
     eval_owned(module, function, args.to_vec())
 }
 
-/// Runs a function as [`eval_values`] does, but owns the arguments: if nothing else shares an array that the
-/// function updates, the update is in place.
+/// Runs a function on concrete values, like [`eval_values`], but takes ownership of the arguments: if nothing else
+/// shares an array that the function updates, the update is in place.
 ///
 /// # Errors
 /// Those of [`eval`].

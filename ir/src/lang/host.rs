@@ -84,7 +84,7 @@ impl Host {
         batch: Option<Batch>,
     ) -> Host {
         let host = Host::unbound(name);
-        // The host is new, so setting its function cannot fail.
+        // The host has just been made and has no function yet, so setting the function cannot fail.
         let _ = host.0.functions.set(Functions { one: Box::new(one), batch });
         host
     }

@@ -22,11 +22,12 @@ use std::sync::Arc;
 pub struct Module {
     /// All functions; the index of a function is its id. Equal functions are stored once.
     functions: OrderedSet<Arc<Function>>,
-    /// Per function: the first function of the module that equals it if phases are ignored, also the phases in callees.
-    /// `None` if no earlier function equals it in this way.
+    /// Per function: the first function of the module that equals it if the phases (forward or reverse pass) of
+    /// equations, also in callees, are ignored. `None` if no earlier function equals it in this way.
     alike: SecondaryMap<FuncId, Option<FuncId>>,
-    /// Copies of functions without phases. Each maps to the first function of the module that equals the copy up to
-    /// phases. A copy that is itself a function of the module is not listed.
+    /// Copies of functions in which all equations have the default phase. Each maps to the first function of the module
+    /// that equals the copy if phases (forward or reverse pass) are ignored. A copy that is itself a function of the
+    /// module is not listed.
     unphased: OrderedMap<Arc<Function>, FuncId>,
     /// The memoized answers to queries; boxed because the memo is larger than all other fields together.
     memo: Box<Memo>,
@@ -77,8 +78,8 @@ impl Module {
         Ok(id)
     }
 
-    /// Returns the first function in the module that equals the new function `id` up to phases; `None` if the new
-    /// one is the first.
+    /// Returns the first function in the module that equals the new function `id` if phases (forward or reverse pass)
+    /// are ignored; `None` if the new one is the first.
     fn first_alike(&mut self, id: FuncId, function: &Arc<Function>) -> Option<FuncId> {
         let phased = function.phases.iter().any(|phase| *phase != Phase::FORWARD);
         let mut callees = function.equations.iter().flat_map(|e| e.op.regions());
@@ -97,7 +98,8 @@ impl Module {
     }
 
     /// Returns the primitive as a key for merging equal equations: each function that the primitive refers to is
-    /// replaced by the first function of the module that equals this function up to phases.
+    /// replaced by the first function of the module that equals this function if phases (forward or reverse pass) are
+    /// ignored.
     pub fn unphased(&self, op: &Op) -> Op {
         let regions = op.regions();
         if regions.iter().all(|r| self.alike[r.function].is_none()) {

@@ -80,8 +80,8 @@ questions! {
         terms: PlanRequest,
     } -> LinearizeOf in plan,
 
-    /// The linearization by [`Linearize`], but with a policy that plans the function's loops and all functions inside
-    /// the loops.
+    /// A linearization of the function, like [`Linearize`], for which a checkpoint policy plans the function's loops
+    /// and all functions inside the loops.
     Within {
         /// Per parameter: whether it has a tangent.
         active: Vec<bool>,
@@ -128,9 +128,9 @@ questions! {
 /// The value to which the cotangent of a linear parameter is added.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum AccumulateInto {
-    /// Nothing: if the cotangent is zero, it is absent from the results.
+    /// The cotangent is added to nothing. If it is zero, it is absent from the results.
     Nothing,
-    /// Zeros: the cotangent is always among the results, even if it is zero.
+    /// The cotangent is added to zeros, so it is always among the results, even if it is zero.
     Zeros,
     /// A running total, which the transpose takes as an extra parameter. The cotangent of a slice of a large
     /// operand is then added in place, and not to zeros as large as the operand.

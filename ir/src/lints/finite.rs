@@ -302,7 +302,8 @@ fn appeared(f: &Function, i: usize, operands: &[Value], y: &Value) -> Origin {
         true => String::new(),
         false => format!(" at [{}]", index.join(", ")),
     };
-    // Returns the operand's element at the same index, for an elementwise operation, or its only element.
+    // Returns the element of an operand from which the reported element was computed: the one at the same index for an
+    // elementwise operation, or the only element.
     let same = |x: &Value| match x {
         Value::Array(x) if x.shape() == y.shape() => x.literal(at).ok(),
         Value::Array(x) if x.shape().is_empty() => x.literal(0).ok(),

@@ -335,7 +335,7 @@ impl Keys<'_> {
         Ok(())
     }
 
-    /// Follows the first two iterations of a loop, or fewer if the loop has fewer. Returns the value numbers of its
+    /// Analyses the first two iterations of a loop, or fewer if the loop has fewer. Returns the value numbers of its
     /// results.
     fn iterations(
         &mut self,
@@ -389,8 +389,8 @@ impl Keys<'_> {
         Ok(after.collect())
     }
 
-    /// Returns the value that `n` copies, through any number of copies, and the last mark on the way: that of `n` or of
-    /// one of the copies.
+    /// Follows copies from the value `n` to the value that is no copy. Returns that value, and the last mark (of a draw
+    /// or a split) that was met on `n` or on one of the copies.
     fn origin(&self, n: Number) -> (Number, Option<Mark>) {
         let (mut n, mut mark) = (n, None);
         while let Some(from) = self.defs[n].same {

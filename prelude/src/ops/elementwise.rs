@@ -144,7 +144,7 @@ two! {
     /// Returns the smaller operand, or nan if either is nan. If both are equal, each gets half of the derivative.
     #[doc(alias = "clamp_max")]
     minimum = Min;
-    /// Returns √(x² + y²), without overflow. At the origin, first derivatives are 0, and second derivatives nan.
+    /// Returns √(x² + y²), without overflow. At the origin, first derivatives are 0, and second derivatives are nan.
     hypot = Hypot;
     /// Returns the angle of the point with ordinate `self` and abscissa `x`: `y.atan2(x)`, as in Rust.
     #[doc(alias = "arctan2")]

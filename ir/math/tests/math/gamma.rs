@@ -297,7 +297,8 @@ fn very_high_orders() {
     assert_eq!(polygamma(u32::MAX, 1.0), INFINITY);
     assert_eq!(polygamma(u32::MAX - 1, 1.0), -INFINITY);
     assert_eq!(polygamma(u32::MAX, 1e10), 0.0);
-    // Both halves of the sum over the lattice x + k overflow here and must cancel.
+    // Here the reflection formula subtracts two sums over x + k that both overflow. The values at these points must
+    // still agree.
     assert!(ulps(polygamma(200, -1000.5), polygamma(200, 1001.5)) < 1.0);
     assert_eq!(polygamma(201, -1000.5), INFINITY);
     assert_eq!(polygamma(400, -0.25), INFINITY);

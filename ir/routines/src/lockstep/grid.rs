@@ -49,7 +49,7 @@ impl<T: Real> Group<T> {
         }
     }
 
-    /// Marks the members for which `passes` returns false as failed.
+    /// Marks the batch members for which `passes` returns false as failed.
     #[inline(always)]
     pub(super) fn check(&mut self, passes: impl Fn(usize) -> bool) {
         let members = self.first..self.first + self.count;
@@ -58,7 +58,7 @@ impl<T: Real> Group<T> {
         }
     }
 
-    /// Marks the members in the lanes where `failed` is true as failed.
+    /// Marks the batch members in the lanes where `failed` is true as failed.
     #[inline(always)]
     pub(super) fn fail<L: Lanes<Number = T>>(&mut self, failed: Truth<L>) {
         if failed.any() {

@@ -211,7 +211,8 @@ fn direct(x: &[Pair]) -> Vec<Pair> {
     (0..n).map(entry).collect()
 }
 
-/// Returns complex numbers from `parts`: the real parts, then the imaginary parts; missing parts are zero.
+/// Returns `n` complex numbers from `parts`, which has the real parts, then the imaginary parts. Missing numbers are
+/// zero.
 fn joined(n: usize, parts: &[f64]) -> Vec<Pair> {
     let part = |place: usize| Long(parts.get(place).copied().unwrap_or(0.0), 0.0);
     (0..n).map(|k| [part(k), part(n + k)]).collect()

@@ -184,7 +184,8 @@ fn before_broadcast(site: &Site<'_>) -> Option<Term> {
         operands.push(match (&o.definition, o.literal) {
             (_, Some(x)) => Term::Literal(x),
             (Some(d), None) => {
-                // A broadcast of a literal is not matched here: folding turns it into a literal.
+                // Do not match a broadcast of a literal, because constant folding replaces such a broadcast by the
+                // literal.
                 let (Type::Array(x), None) = &d.operands[0] else { return None };
                 if *view.get_or_insert((d.op, &x.shape)) != (d.op, &x.shape) {
                     return None;

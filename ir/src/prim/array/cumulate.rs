@@ -153,8 +153,8 @@ impl ArrayPrimitive for Cumulate {
         Ok(Some(match self.cumulation {
             Cumulation::Sum => b.emit1(self.clone(), &[*dx]),
             Cumulation::Prod => {
-                // The tangent of a cumulative product `y`: `dy[i] = x[i] dy[i-1] + y[i-1] dx[i]`, with `y[-1] =
-                // 1`.
+                // The tangent of the cumulative product `y` of x is a recurrence:
+                // `dy[i] = x[i] dy[i-1] + y[i-1] dx[i]`, with `y[-1] = 1`.
                 let others = before(b, y, axis, reverse, literal(1.0));
                 recurrence(*x, b.emit1(Scalar::Mul, &[others, *dx]))
             }

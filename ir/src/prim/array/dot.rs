@@ -349,7 +349,7 @@ impl ArrayPrimitive for Dot {
         let ints = Tensor::from([[1i64, -2, 3], [4, 5, i64::MAX]]);
         let none = Tensor::from([[0.0; 0]; 2]);
         vec![
-            // These samples are the products x · y, A x, x A, A Aᵀ, and the outer product A ⊗ x.
+            // Sample the products x · y, A x, x A, A Aᵀ, and the outer product A ⊗ x, of vectors x, y and a matrix A.
             Sample::smooth(dot(&[], &[(0, 0)]), vec![vector.clone(), vector.clone()]),
             Sample::smooth(dot(&[], &[(1, 0)]), vec![matrix.clone(), vector.clone()]),
             Sample::smooth(dot(&[], &[(0, 1)]), vec![vector.clone(), matrix.clone()]),

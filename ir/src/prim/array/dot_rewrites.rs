@@ -90,9 +90,9 @@ fn is_broadcast(op: &Op) -> bool {
     matches!(op, Op::Broadcast(_))
 }
 
-/// Returns the attributes of the dot whose left operand has a definition. If only the right operand has a definition,
-/// the operands are exchanged. Also returns the index in `site` of the operand with the definition, and the index of
-/// the other operand.
+/// Returns the attributes of a dot whose left operand is defined by an equation that the rewrite may look at. If only
+/// the right operand is, the operands are exchanged. Also returns the index in `site` of the operand with the
+/// definition, and the index of the other operand.
 fn with_definition_left(site: &Site<'_>) -> Option<(Dot, usize, usize)> {
     let Op::Dot(dot) = site.op else { return None };
     if site.operands[0].definition.is_some() {

@@ -107,8 +107,8 @@ impl ArrayPrimitive for DynamicSlice {
             let shape = if batched[0] { &shape[1..] } else { &shape };
             let y = match Boxes::new(b, size, shape, &self.sizes, &x[1..], &batched[1..]) {
                 Some(boxes) => boxes.read(b, x[0], batched[0]),
-                // The box has the extents of the array, so the clamped start is 0 for every value of the start
-                // operands.
+                // If the box has the extents of the array, the clamped starts are 0 for all values of the start
+                // operands, so the result is the array itself.
                 None if batched[0] => x[0],
                 None => elementwise::materialize_lead(b, size, x[0]),
             };

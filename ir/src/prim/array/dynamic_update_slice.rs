@@ -132,8 +132,8 @@ impl ArrayPrimitive for DynamicUpdateSlice {
         }
         let (shape, sizes) = (b.shape_of(array), b.shape_of(update));
         let boxes = Boxes::new(b, size, &shape[1..], &sizes[1..], &x[2..], &batched[2..]);
-        // `boxes` is `None` if the update has the extents of the array: it then replaces all of the array, for
-        // every value of the starts.
+        // If the update has the extents of the array, `boxes` is `None`: the update then replaces the whole array, for
+        // all values of the starts.
         Ok(boxes.map_or(update, |boxes| boxes.write(b, array, update)))
     }
 

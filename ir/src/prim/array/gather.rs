@@ -139,7 +139,7 @@ impl ArrayPrimitive for Gather {
         };
         let y = match (batched[0], batched[1]) {
             // Only the indices are batched. Their batch axis moves behind the leading axes that array and indices
-            // share, and is there one more axis of positions.
+            // share, where it counts as one more axis of positions.
             (false, _) => {
                 let indices = move_axis(b, x[1], 0, self.batch);
                 move_axis(b, b.emit1(self.clone(), &[x[0], indices]), self.batch, 0)

@@ -115,8 +115,8 @@ pub(super) fn rows() -> Vec<Rewrite> {
             "extreme-broadcast",
             |outer, inner, x| {
                 let (ops, _, reducer) = before_broadcast(outer, inner, x)?;
-                // The rule applies to extrema and bitwise reductions only, since repeating an element does not change
-                // these.
+                // The rewrite applies to extrema and bitwise reductions only, since their results do not change if an
+                // element is repeated.
                 (!reducer.rounds()).then_some(ops)
             },
             When::Always,
@@ -195,7 +195,7 @@ fn merged(outer: &Op, inner: &Op, which: fn(Reducer) -> bool) -> Option<Vec<Op>>
     if outer.reducer != inner.reducer || !which(outer.reducer) {
         return None;
     }
-    // For each axis of the inner result, the axis of `x` from which it comes.
+    // For each axis of the inner reduction's result, the axis of `x` from which it comes.
     let rank = inner.axes.len() + outer.axes.last().map_or(0, |last| last + 1);
     let kept: Vec<usize> = (0..rank + 1).filter(|a| !inner.axes.contains(a)).collect();
     let mut axes = inner.axes.clone();

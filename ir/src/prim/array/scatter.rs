@@ -409,8 +409,8 @@ impl ArrayPrimitive for Scatter {
                 bounds,
             };
             for bounds in [Bounds::Clip, Bounds::Drop] {
-                // These samples have several updates at one position, an update out of range, and a zero among the
-                // factors.
+                // These samples have several updates at one position, an update whose index is out of range, and a zero
+                // among the factors.
                 let places = Tensor::from([[2i64], [0], [2], [9], [2]]);
                 let updates = Tensor::from([0.5, -1.25, 2.0, 4.0, -3.0]);
                 let op = scatter(0, &[0], bounds);
@@ -431,7 +431,8 @@ impl ArrayPrimitive for Scatter {
                     let updates = Tensor::from([true, false, false]);
                     all.push(Sample::edge(op.clone(), vec![bools.clone(), places, updates]));
                 }
-                // These samples write a column at one position, nothing at all, and one element in each row.
+                // The first sample writes a column at one position, the second writes nothing, and the third writes one
+                // element in each row.
                 let column = Tensor::from([1.25, -0.5]);
                 let op = scatter(0, &[1], bounds);
                 all.push(Sample::smooth(op, vec![matrix.clone(), Tensor::from([2i64]), column]));

@@ -30,8 +30,8 @@ pub(super) struct AxisSum {
     pub(super) mirrored: bool,
 }
 
-/// The plan of a sum over windows along one axis: the axis over which windows move, the remainders (phases) and the
-/// results.
+/// The plan of a sum over windows along one axis: the axis over which windows move, the groups of results by remainder
+/// (the *phases* of a polyphase filter), and the range of results.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AxisPlan {
     pub(super) line: AxisSum,
@@ -52,7 +52,7 @@ pub(super) struct AxisPlan {
     pub(super) count: usize,
 }
 
-/// A range `from..to` of remainders (phases) whose results have `terms` terms each.
+/// A range `from..to` of remainders of the result index whose results have `terms` terms each.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Remainders {
     pub(super) from: usize,

@@ -125,7 +125,7 @@ impl Sum {
                 for x in &mut of {
                     self.slid(b, x, groups);
                 }
-                // An axis of terms that has a single term has been removed: do not contract it.
+                // Contract only axes that are still there: an axis of terms with a single term has been removed.
                 let there = |(l, _): &&(Label, Label)| {
                     !matches!(l, Label::Term(_)) || of[0].place(*l).is_some()
                 };

@@ -132,7 +132,7 @@ enum Source {
     Array { of: Labelled, over: Vec<Label> },
 }
 
-/// A sum over windows as written, with the plan of each of its axes.
+/// A sum over windows in its original form, with the plan of each of its axes.
 struct Sum {
     source: Source,
     /// The labels of the result's axes, in order.
@@ -166,7 +166,8 @@ struct WindowedArray {
 }
 
 impl WindowSums {
-    /// Returns whether `op` is a window; a function without windows has no sums over windows.
+    /// Returns whether `op` is a window primitive. A function without this primitive has no sums over windows, so the
+    /// pass can skip it.
     #[must_use]
     pub fn may_be_in(op: &Op) -> bool {
         matches!(op, Op::Window(_))
