@@ -11,12 +11,14 @@
 //! ```
 //!
 //! Passes remove buffers, and shorten the lifetimes of others. A buffer that no statement names gets no memory. The
-//! lifetime of another buffer is a range of statements of its *scope*: the innermost block that holds all statements which
-//! name the buffer and either runs at most once in a run of the kernel, or is the body of a serial loop to which the buffer
-//! is [local](crate::loop_ir::analysis::block_local), so that no iteration reads elements of an earlier one. The buffers
-//! with one scope are [placed](crate::workspace) together, and the blocks inside a statement share one range of bytes, which
-//! is as large as the largest of them needs. The frame of a called kernel is placed in the same way; its lifetime is the
-//! call.
+//! lifetime of another buffer is a range of statements of its *scope*: the innermost block that holds all statements that
+//! name the buffer, if this block runs at most once in a run of the kernel. The body of a serial loop is a scope, too, if
+//! no iteration reads elements of the buffer from an earlier iteration (`loop_ir/analysis/block_local.rs`); otherwise the
+//! scope is the innermost block around it that runs at most once.
+//!
+//! The buffers with one scope get their offsets together (`workspace.rs`). The blocks inside a statement share one range
+//! of bytes, which is as large as the largest of them needs. The frame of a called kernel is placed like a buffer whose
+//! lifetime is the call.
 //!
 //! Loops with independent iterations are no scopes: these iterations may not access memory of one another.
 

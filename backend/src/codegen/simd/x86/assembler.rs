@@ -72,7 +72,7 @@ impl Assembler {
         at
     }
 
-    /// Appends an instruction. If its memory operand is [`constant_operand`], the operand will address the constant at
+    /// Appends an instruction. If its memory operand is `constant_operand`, the operand will address the constant at
     /// offset `constant`.
     pub(crate) fn put(&mut self, instruction: &Instruction, constant: Option<usize>) {
         match self.encoder.encode(instruction, self.length as u64) {
