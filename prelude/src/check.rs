@@ -107,7 +107,7 @@ fn types(x: &[Tensor]) -> Vec<ArrayType> {
     x.iter().map(|x| x.ty().clone()).collect()
 }
 
-/// Returns those of the leaves that are floats, in order.
+/// Returns the leaves that have a float dtype, in order.
 fn floats(leaves: Vec<Var>, at: Loc) -> Vec<Var> {
     leaves.into_iter().filter(|v| v.ty(at).dtype.is_float()).collect()
 }

@@ -33,7 +33,7 @@ pub(crate) enum Def {
 /// A statement of a loop tree.
 #[derive(Clone, Debug)]
 pub(crate) enum Tree {
-    /// A block of statements with a scope of its own, without a loop.
+    /// A statement that only groups statements into a block with a scope of its own; no loop.
     Nest(Vec<Tree>),
     For {
         index: IndexId,

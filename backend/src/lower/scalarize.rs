@@ -119,8 +119,8 @@ impl FusionState<'_> {
         all
     }
 
-    /// Returns the number of the unrolled output, in row-major order, to which an index of the fusion candidate
-    /// belongs.
+    /// Returns the accumulator to which an index of the fusion candidate belongs: the number of the unrolled output
+    /// element, in row-major order.
     pub(crate) fn slot(&self, m: usize, index: &[Affine]) -> usize {
         let candidate = &self.candidates[m];
         let mut slot = 0;
@@ -133,8 +133,8 @@ impl FusionState<'_> {
         slot
     }
 
-    /// Returns the output index, and (folded axis, index) for each folded axis, given the indices along the fusion
-    /// candidate's axes.
+    /// Splits the indices along a fusion candidate's axes: returns the index of the output element, and for each folded
+    /// axis the pair of the axis and the index along it.
     pub(crate) fn indices_of(
         &self,
         m: usize,

@@ -71,7 +71,8 @@ fn log_quotient(n: u32, x: f64) -> f64 {
         return 0.0;
     }
     if y.abs() < if n == 0 { 0.5 } else { 0.1 } {
-        // The power series Σⱼ (-1)ʲ⁺ⁿ (j + 1) … (j + n) / (j + n + 1) yʲ.
+        // Near x = 1, sum the power series of the derivative in y = x - 1: Σⱼ (-1)ʲ⁺ⁿ (j + 1) … (j + n) / (j + n + 1)
+        // yʲ.
         let sign = if n.is_multiple_of(2) { 1.0 } else { -1.0 };
         let (mut sum, mut power) = (0.0, sign);
         for j in 0..120 {

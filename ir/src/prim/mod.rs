@@ -218,7 +218,7 @@ pub trait Primitive: Notation {
     where
         Self: Sized;
 
-    /// Returns sample operands, typical and edge cases; the law tests run all of them.
+    /// Returns sample operands, typical and edge cases, on which the tests over all primitives run.
     fn samples(module: &mut Module) -> Vec<Sample>
     where
         Self: Sized;

@@ -225,7 +225,8 @@ impl Style {
             if !l.to_f64().is_finite() {
                 return self.signed(shortest(l.to_f64()));
             }
-            // Pad the shortest text that reads back as the same float with zeros; further digits would be noise.
+            // Take the shortest text that parses as this float, and pad it with zeros: further digits of the float
+            // would be noise.
             let (mut mantissa, mut exponent) = split(number(l, None));
             if self.precision.is_some() || decimals(&mantissa) > common {
                 (mantissa, exponent) = split(number(l, Some(common)));

@@ -26,7 +26,8 @@ use std::any::Any;
 /// The largest number of diagnostics of one trace. A wrong operation in a Rust loop must not fill the memory.
 const MOST_DIAGNOSTICS: usize = 64;
 
-/// How the function of a closure is run. This decides whether the closure may write to state from outside.
+/// The way in which the function of a closure is run, which decides whether the closure may write to state from
+/// outside.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Runs {
     /// The closure becomes a function that transforms may change and that may run any number of times.
@@ -269,7 +270,8 @@ impl Trace {
             false => at,
         };
         match inferred {
-            // If the recording is full, return poison: the error that its budget is exceeded has been recorded already.
+            // If the recording is full, return placeholders: the error that its budget is exceeded has been recorded
+            // already.
             Ok(types) if self.recording.as_ref().is_some_and(|r| r.full) => self.poison(&types, at),
             Ok(types) if !poisoned && self.is_recording() => {
                 let id = self.frames[top].id;
@@ -349,19 +351,21 @@ impl Trace {
     pub(super) fn type_or_escape(&mut self, h: Handle, at: Loc) -> Option<Type> {
         let known = self.type_of(h);
         if known.is_none() {
-            // `results` records the error that the handle's frame is not open.
+            // Call `results` for its effect: it records the error that the handle's frame is not open.
             let _ = self.results(&[h], at);
         }
         known
     }
 
-    /// Returns whether a handle is poison, or its frame is not open.
+    /// Returns whether a handle is poison (a placeholder for the result of a wrong operation), or its frame is not
+    /// open.
     pub(super) fn is_poison(&self, h: Handle) -> bool {
         let frame = self.frames.iter().rev().find(|f| f.id == h.frame);
         h.atom.value().is_some() && frame.is_none_or(|f| f.is_poison(h.atom))
     }
 
-    /// Records a problem, unless an operand is poison: the problem is then a consequence of an earlier one.
+    /// Records a problem, unless an operand is a placeholder for the result of a wrong operation: the problem is then a
+    /// consequence of an earlier one.
     pub(super) fn record(&mut self, mut problem: Problem, operands: &[Handle], at: Loc) {
         if operands.iter().any(|h| self.type_of(*h).is_some() && self.is_poison(*h)) {
             return;
@@ -401,7 +405,8 @@ impl Trace {
         }
     }
 
-    /// Returns the results as atoms of the top frame; `None` for a result that is poison or has escaped.
+    /// Returns the results as atoms of the top frame; `None` for a placeholder after an error, and for a value used
+    /// outside its trace.
     pub(super) fn results(&mut self, results: &[Handle], at: Loc) -> Vec<Option<Atom>> {
         let mut atoms = Vec::with_capacity(results.len());
         for h in results {

@@ -72,7 +72,7 @@ thread_local! {
 /// another thread.
 static NEXT_FRAME: AtomicU64 = AtomicU64::new(1);
 
-/// The frame number of handles made outside any trace. No frame has this number.
+/// The frame number of handles that are made outside any trace. No frame (function under construction) has this number.
 const NOWHERE: u64 = 0;
 
 /// The payload of the panic that unwinds a closure to its boundary after an error has been recorded. Raised where
@@ -85,7 +85,7 @@ pub struct Handle {
     frame: u64,
     atom: Atom,
     born: Loc,
-    /// Handles are not `Send`, because frames live on the stack of one thread.
+    /// Handles are not `Send`, because the functions under construction (frames) belong to one thread.
     not_send: PhantomData<*const ()>,
 }
 
@@ -94,7 +94,7 @@ impl Handle {
         Handle { frame, atom, born, not_send: PhantomData }
     }
 
-    /// Makes a handle of a constant, which can be used in every frame.
+    /// Makes a handle of a constant, which can be used in every function under construction.
     pub fn literal(literal: Literal, born: Loc) -> Handle {
         Handle::new(NOWHERE, literal.into(), born)
     }
@@ -127,12 +127,13 @@ pub struct Param {
 }
 
 impl Param {
-    /// Makes a parameter that is not poison.
+    /// Makes a parameter that is no placeholder for a failed argument.
     pub fn new(ty: impl Into<Type>, born: Loc) -> Param {
         Param { ty: ty.into(), born, poison: false }
     }
 
-    /// Makes a parameter for the argument `h`, with its type, source line and poison.
+    /// Makes a parameter for the argument `h`, with the same type and source line. If the argument is poison (a
+    /// placeholder for the result of a wrong operation), so is the parameter.
     pub fn like(h: Handle, at: Loc) -> Param {
         Param { ty: type_of(h, at), born: h.born, poison: is_poison(h, at) }
     }
@@ -180,7 +181,7 @@ pub fn trace<R>(
     Err(diagnostics)
 }
 
-/// The outcome of an outermost closure: its trace, its results (`None` for a result that is poison), and its other
+/// The outcome of an outermost closure: its trace, its results (`None` for a placeholder after an error), and its other
 /// value.
 type Left<R> = (Trace, Vec<Option<Atom>>, R);
 
@@ -234,7 +235,7 @@ pub fn bind(op: impl Into<Op>, operands: &[Handle], at: Loc) -> SmallVec<[Handle
     .unwrap_or_default()
 }
 
-/// Emits an equation with one output into the top frame, and returns the output.
+/// Emits an equation with one output into the function under construction (the top frame), and returns the output.
 pub fn bind1(op: impl Into<Op>, operands: &[Handle], at: Loc) -> Handle {
     bind(op, operands, at).first().copied().unwrap_or(escaped_placeholder(at))
 }
@@ -256,14 +257,15 @@ pub fn type_of(h: Handle, at: Loc) -> Type {
     known.flatten().unwrap_or(Type::scalar(h.atom.literal().map_or(Dtype::F64, |l| l.dtype)))
 }
 
-/// Returns whether a handle is poison. A handle used outside its trace counts as poison: that error is recorded at
-/// `at`, and the caller need not report more.
+/// Returns whether a handle is poison, a placeholder for the result of a wrong operation. A handle that is used outside
+/// its trace counts as poison: its error is recorded at `at`, and the caller need not report more.
 pub fn is_poison(h: Handle, at: Loc) -> bool {
     let asked = |t: &mut Trace| t.type_or_escape(h, at).is_none() || t.is_poison(h);
     h.atom.value().is_some() && with_trace(asked).unwrap_or(true)
 }
 
-/// Records a problem with these operands at the line `at`, unless an operand is poison.
+/// Records a problem with these operands at the line `at`, unless an operand is a placeholder for the result of an
+/// earlier wrong operation.
 pub fn record(problem: Problem, operands: &[Handle], at: Loc) {
     with_trace(|t| t.record(problem, operands, at));
 }
@@ -316,7 +318,7 @@ pub fn with_module<T>(f: impl FnOnce(&mut Module) -> T) -> Option<T> {
     with_trace(|t| f(&mut t.module))
 }
 
-/// Returns whether a handle can be used now: whether it is a literal, or its frame is open.
+/// Returns whether a handle can be used now: whether it is a literal, or its function is still under construction.
 pub fn is_live(h: Handle) -> bool {
     with_trace(|t| t.type_of(h).is_some()).unwrap_or(false)
 }

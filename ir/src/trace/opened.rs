@@ -44,9 +44,9 @@ pub struct Closed {
     /// The states from outside that the function reads or writes: for each, the capture that has its value, and the
     /// extra result (after the closure's own) that has its new value, if any.
     pub held: Vec<CapturedState>,
-    /// The types of the results; guesses for results that are poison.
+    /// The types of the results; guesses for placeholders after an error.
     pub types: Vec<Type>,
-    /// Per result: whether it is poison.
+    /// Per result: whether it is a placeholder for the result of a wrong operation (poison).
     pub poison: Vec<bool>,
     /// Per result: the user's source line that made it.
     pub born: Vec<Loc>,
@@ -89,8 +89,7 @@ impl Opened {
             record(too_deep(what, depth, DEEPEST_CLOSURE), &[], context.at);
             resume_unwind(Box::new(Stop));
         }
-        // Outside any trace no boundary returns errors; the closure runs once all the same, so that it returns
-        // results.
+        // Outside any trace no caller returns errors. Run the closure once nevertheless, so that it returns results.
         let guard =
             if active() { Guard::push_frame(context, runs) } else { Guard::push_trace(context) };
         Opened { context, params: declare(params), guard }

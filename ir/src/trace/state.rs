@@ -183,7 +183,7 @@ impl State {
         });
     }
 
-    /// Sets the state's value in the top frame to poison, after a call that failed and would have written the
+    /// Sets the state's value in the top frame to a placeholder, after a call that failed and would have written the
     /// state.
     pub fn spoil(self, at: Loc) {
         self.put(self.poison(at));
@@ -239,7 +239,8 @@ impl Trace {
         let (name, made) =
             (state.name, state.born.map_or(String::new(), |l| format!(" made {}", place(l))));
         let Some(home) = self.frame_index(state) else {
-            // No frame has the number 0, so the message names another trace.
+            // If this trace has no such state, take the frame number 0, which no frame has. The message then says that
+            // the state belongs to another trace.
             let from = self.owner_of(self.states.get(&state.number).map_or(0, |known| known.home));
             return Err(Problem::new(
                 Kind::Escaped,

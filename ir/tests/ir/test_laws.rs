@@ -39,7 +39,7 @@ pub(crate) fn problem(op: impl Into<Op>, operands: &[Type]) -> Problem {
     }
 }
 
-/// Checks each sample of a primitive by the laws that hold at it.
+/// Checks, on each sample of a primitive, the properties that must hold for every primitive.
 pub(crate) fn check_samples(samples: Vec<Sample>) {
     for sample in samples {
         eval_all(&sample.op, &sample.operands);
@@ -117,7 +117,8 @@ pub(crate) fn cotangents(
     back.unwrap()
 }
 
-/// Checks the laws of jvp, transpose and batch for a primitive at operands `x`, where the primitive is smooth.
+/// Checks the rules of a primitive for jvp, transposition and batching against their definitions, at operands `x` where
+/// the primitive is smooth.
 pub(crate) fn check_laws(op: impl Into<Op>, x: &[Tensor]) {
     let op = op.into();
     for on in subsets(x.len()) {

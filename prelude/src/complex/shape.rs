@@ -173,7 +173,7 @@ impl Complex {
     }
 }
 
-/// Joins the real parts by `join`, and likewise the imaginary parts.
+/// Joins the real parts of the arrays by `join`, and the imaginary parts in the same way.
 fn joined(parts: &[Complex], join: impl Fn(&[Var]) -> Var) -> Complex {
     let of = |part: fn(&Complex) -> Var| join(&parts.iter().map(part).collect::<Vec<Var>>());
     Complex { re: of(|z| z.re), im: of(|z| z.im) }

@@ -433,7 +433,7 @@ fn rolled(
 fn bind(op: Loop, operands: &[Handle], at: Loc) -> Vec<Handle> {
     let (op, sources) = match trace::with_module(|m| op.clone().with_constant_carries(m)) {
         Some(Ok(sources)) => sources,
-        // There is no active trace, or the loop is invalid. In both cases `trace::bind` reports the error.
+        // If there is no active trace, or the loop is invalid, let `trace::bind` report the error.
         Some(Err(_)) | None => return trace::bind(op, operands, at).to_vec(),
     };
     let outputs = trace::bind(op, operands, at);

@@ -25,7 +25,7 @@ pub enum Order {
 /// The continuation of an array beyond its borders, in the terms of `scipy.ndimage`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Border {
-    /// This number at every place outside of the outermost points (SciPy's `constant`).
+    /// The interpolated value is this number at every place outside of the outermost points (SciPy's `constant`).
     Constant(f64),
     /// All points of the grid outside of the array have this value, and places near the border are interpolated with
     /// them: SciPy's `grid-constant`, JAX's `constant`, PyTorch's `zeros`.

@@ -136,7 +136,7 @@ impl<A: Tree<Var>, B: Tree<Var>> Compiled<A, B> {
         Ok(Compiled { entry: Arc::new(entry), at, signature: PhantomData })
     }
 
-    /// Runs the program.
+    /// Runs the compiled program on arguments.
     ///
     /// # Errors
     /// `arguments` if the structure, shapes or dtypes are not those for which the program was compiled.

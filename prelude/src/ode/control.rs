@@ -34,7 +34,7 @@ const BETA: f64 = 0.04;
 /// The lower bound of the previous error in that formula, so that a tiny error does not determine the next step size.
 pub(super) const LEAST_ERROR: f64 = 1e-4;
 
-/// The tolerance of the error of a step.
+/// The absolute and relative tolerances for the estimated error of an integration step.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tolerance {
     pub(super) relative: Var,

@@ -405,7 +405,7 @@ impl Adaptive {
     /// Returns the integrator, with its settings in the dtype of times.
     fn integrator(self, y: &[Var], times: Var) -> Integrator {
         let own = |x: Var| x.convert(times.dtype()).stop_gradient();
-        // Settings may be values of the run, which tracing cannot check. An invalid one is replaced by nan, which makes
+        // Settings may be run-time values, which tracing cannot check. An invalid one is replaced by nan, which makes
         // the steps and the solution nan.
         let checked = |x: Var, right: Var| match x.known() {
             Some(_) => x,

@@ -433,8 +433,8 @@ fn pick(x: Var, axis: usize, places: &[usize], at: Loc) -> Var {
 
 /// Splitting.
 impl Var {
-    /// Splits an axis at the ascending indices `places`. The parts end before the first index, before each later one,
-    /// and at the end of the axis.
+    /// Splits an axis at the ascending indices `places`. A part ends before each of these indices, and the last part at
+    /// the end of the axis.
     ///
     /// Errors: `shape` if the places do not ascend, or are outside the axis.
     ///

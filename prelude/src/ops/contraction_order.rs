@@ -69,8 +69,8 @@ impl Network<'_> {
         extents.filter(|(l, _)| (labels >> l) & 1 == 1).map(|(_, n)| *n as f64).product()
     }
 
-    /// Returns the labels of the product of a subset of the operands: the labels of the subset that the result or an
-    /// operand outside of the subset has.
+    /// Returns the axis labels of the product of a subset of the operands. A label of the subset remains if the result
+    /// has it, or an operand outside of the subset.
     fn labels(&self, subset: usize) -> Labels {
         let (mut own, mut others) = (0, self.result);
         for (i, labels) in self.operands.iter().enumerate() {

@@ -130,7 +130,7 @@ impl Var {
                 }
                 let step = x.slice_axis(axis, 1..) - x.slice_axis(axis, ..x.shape()[axis] - 1);
                 let turned = (step + PI).mod_floor(TAU) - PI;
-                // A step of exactly +π is not changed to -π.
+                // A difference of exactly +π between neighbouring angles stays; it is not changed to -π.
                 let turned = select(turned.eq(-PI) & step.gt(0.0), PI, turned);
                 let turns = select(step.abs().lt(PI), 0.0, turned - step);
                 let start = x.slice_axis(axis, ..1);

@@ -158,8 +158,8 @@ fn of_segments(
         return on_behalf(name, at, || {
             // Scatter would count a negative id from the end, so replace it by an id that is out of range.
             let ids = super::widened(ids, at);
-            // Ids are i64. If `segments` does not fit, the array of the result is too large, and its creation reports
-            // that.
+            // Segment numbers are i64. If `segments` does not fit in an i64, the result is too large for memory, and
+            // its creation reports the error.
             let beyond = i64::try_from(segments).unwrap_or(i64::MAX);
             body(select(ids.lt(0) | ids.ge(beyond), beyond, ids), shape)
         });

@@ -114,7 +114,7 @@ impl Ref {
         self.combine(Combine::Set, "set", value, caller());
     }
 
-    /// Replaces the value and returns the previous one.
+    /// Replaces the value of the `Ref` and returns the previous value.
     #[track_caller]
     pub fn swap(self, value: impl IntoVar) -> Var {
         let at = caller();

@@ -49,7 +49,7 @@ fn survives<B: Tree<Var>>(name: &str, f: impl Fn(Var) -> B, x: &Tensor) {
     FAILURES.with_borrow_mut(|all| all.push(failure));
 }
 
-/// Fails if a failure was recorded.
+/// Fails the test if a panic or a wrong error was recorded.
 #[track_caller]
 fn all_survived() {
     let failures = FAILURES.take();
@@ -120,7 +120,8 @@ fn decay((_, y): (Var, Var)) -> Var {
 #[test]
 fn equations_and_curves() {
     use interpolate::{Ends, cubic_spline, pchip};
-    // The operands that a solution, a curve or an integral accepts, and also an empty and an integer one.
+    // For an argument of a solver, a curve or an integral: the operands that it accepts, and also an empty and an
+    // integer one.
     let of = |all: &[usize]| all.iter().map(|i| operands().swap_remove(*i)).collect::<Vec<_>>();
     for x in &of(&[0, 1, 2, 4, 6, 9]) {
         for y in of(&[0, 1, 4, 7]) {

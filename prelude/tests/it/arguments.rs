@@ -35,7 +35,7 @@ fn tolerances_and_steps_are_checked() {
                 let error = fails(|y: Var| end(set(method(), constant(wrong)), y), 1.0);
                 assert_eq!(error.kind(), Kind::Arguments, "{error}");
                 assert!(error.to_string().contains(name), "{error}");
-                // Values that are known only at run time.
+                // Settings may be values that are known only at run time.
                 let late = run(|x: Var| end(set(method(), x), constant(1.0)), wrong).unwrap();
                 assert!(late.item::<f64>().unwrap().is_nan(), "{name} {wrong}: {late}");
             }

@@ -55,7 +55,7 @@ fn operators_are_those_of_numbers() {
     close(&of(|z| z * other(z), &z), &NUMBERS.map(|z| mul(z, w)));
     close(&of(|z| z / other(z), &z), &NUMBERS.map(|z| div(z, w)));
     close(&of(|z| -z, &z), &each(|z| (-z.0, -z.1)));
-    // Operands are numbers, arrays and tensors, on either side.
+    // Operands of arithmetic may be numbers, arrays and tensors, on either side.
     close(&of(|z| 2.0 * z + 1.0 - z * 3, &z), &each(|z| (1.0 - z.0, -z.1)));
     close(&of(|z| 1 - z, &z), &each(|z| (1.0 - z.0, -z.1)));
     close(&of(|z| 1.0 / z, &z), &each(|z| div((1.0, 0.0), z)));
@@ -161,7 +161,7 @@ fn extremes() {
         near(one(Complex::recip, (0.0, s)), (0.0, -1.0 / s));
         near(one(|z| z.abs().into(), (3.0 * s, 4.0 * s)), (5.0 * s, 0.0));
         near(one(|z| z.sqrt() * z.sqrt() / z, (-3.0 * s, 4.0 * s)), (1.0, 0.0));
-        // The logarithm, of a few hundred, is rounded once.
+        // The tolerance covers the rounding of the logarithm, whose magnitude is a few hundred.
         let same = one(|z| z.ln().exp() / z, (s, -s));
         assert!((same.0 - 1.0).hypot(same.1) < 1e-12, "{same:?}");
     }
@@ -172,7 +172,7 @@ fn extremes() {
     assert_eq!(one(Complex::sqrt, (0.0, 0.0)), (0.0, 0.0));
     assert_eq!(one(|z| z.powi(5), (0.0, 0.0)), (0.0, 0.0));
     assert_eq!(one(|z| z.powf(1.5), (0.0, 0.0)), (0.0, 0.0));
-    // Both sides of the branch cut.
+    // Functions must have the values of both sides of their branch cuts, by the sign of the zero imaginary part.
     let pi = std::f64::consts::PI;
     assert_eq!(one(Complex::ln, (-1.0, 0.0)), (0.0, pi));
     assert_eq!(one(Complex::ln, (-1.0, -0.0)), (0.0, -pi));
@@ -232,10 +232,10 @@ fn products_of_matrices() {
     }
     close(&run(|(a, b): (Complex, Complex)| a.matmul(b), (&a, &b)).unwrap(), &wanted);
     close(&run(|(a, b): (Complex, Complex)| a.dot(b), (&a, &b)).unwrap(), &wanted);
-    // One factor is a real matrix.
+    // One factor of a product may be a real matrix.
     let real = run(|(a, b): (Complex, Complex)| a.dot(b.re) - a.dot(Complex::from(b.re)), (&a, &b));
     close(&real.unwrap(), &[(0.0, 0.0); 4]);
-    // A system of several right-hand sides, also in a batch.
+    // Systems with several right-hand sides must be solved, also in a batch.
     let system = Complex::from([(2.0, 1.0), (0.0, -1.0), (1.0, 0.5), (-1.0, 3.0)]);
     let system = system.reshaped(&[2, 2]).unwrap();
     let residual = |(a, b): (Complex, Complex)| a.matmul(a.solve(b)) - b;
@@ -460,7 +460,7 @@ fn members_of_a_batch_are_decomposed_alone() {
 fn eigenvectors_have_derivatives_of_every_order() {
     check_grads(|h: Complex| h.eigh(), hermitian(3, 0.5), 3).unwrap();
     check_grads(|h: Complex| h.eigvalsh(), hermitian(2, 0.5), 4).unwrap();
-    // Functions of values alone, and of values and vectors.
+    // Derivatives must be right for functions of the eigenvalues alone, and of eigenvalues and vectors.
     check_grads(|h: Complex| h.eigvalsh().sin(), hermitian(3, 0.5), 3).unwrap();
     let evolved = |h: Complex| {
         let (w, v) = h.eigh();
@@ -485,7 +485,7 @@ fn eigenvectors_have_derivatives_of_every_order() {
     let h = run(levels, hermitian(4, 1.0)).unwrap();
     check_grads(|h: Complex| h.eigh_range(..2), &h, 2).unwrap();
     check_grads(|h: Complex| h.eigh_range(1..2).1.abs2(), &h, 2).unwrap();
-    // The same functions under `vmap` and in a loop.
+    // The eigenvalue functions must have the same results under `vmap` and in a loop.
     let many = |h: Complex| {
         let batch = Complex::stack(&[h, h * 0.5 + eye(3, Dtype::F64)], 0);
         vmap(|h: Complex| h.eigh().1.abs2())(batch)

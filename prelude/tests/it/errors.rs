@@ -92,7 +92,7 @@ fn dtypes_do_not_mix_silently() {
     assert!(error.to_string().contains("the number 0.5 meets an array of i64"), "{error}");
     let error = fails(|x: Var| select(x, 1.0, 2.0), 1.0);
     assert!(error.to_string().contains("needs a bool condition, got f64[]"), "{error}");
-    // A number that is representable takes the dtype of the array.
+    // A number that is representable in the array's dtype must take that dtype.
     assert_eq!(run(|n: Var| 2 * n + 1.0, 3i64).unwrap().item::<i64>().unwrap(), 7);
     assert_eq!(run(|n: Var| 2.0 * n + 1, 3f32).unwrap().item::<f32>().unwrap(), 7.0);
 }
@@ -170,7 +170,7 @@ fn an_escaped_value_names_where_it_was_made_and_used() {
     assert!(text.contains(&format!("made at {}", place(made.get()))), "{text}");
     assert!(text.contains(&format!("  --> {}", place(used.get()))), "{text}");
     assert!(text.contains("the closure given to `grad`"), "{text}");
-    // It is also reported in a later trace, and outside any trace.
+    // The use of a value outside its closure must also be reported in a later trace, and outside any trace.
     let later = fails(|x: Var| x + leak.get().unwrap(), 1.0);
     assert_eq!(later.kind(), Kind::Escaped);
     assert_eq!(leak.get().unwrap().sin().shape().len(), 0);
@@ -419,7 +419,8 @@ fn axes_that_are_not_there_are_not_called_unequal() {
     assert!(text.contains("help: the extents of axes summed over must be equal"), "{text}");
 }
 
-/// The dtype of a poisoned value is a guess, so a number that is not representable in it is not reported.
+/// The result of a wrong operation is a placeholder whose dtype is a guess. So a number that is not representable in
+/// this dtype must not be reported.
 #[test]
 fn numbers_beside_the_outcome_of_an_error_are_silent() {
     fn once(f: impl Fn(Var, Var) -> Var) {

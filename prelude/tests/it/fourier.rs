@@ -203,7 +203,7 @@ fn derivatives_of_all() {
         let many = array(&[2, 3, 4], 19);
         check_grads(move |x: Var| vmap(grad(energy))(x), &many, 1).unwrap();
     }
-    // A nonlinear filter, applied in three iterations.
+    // Transforms must work in a loop: a nonlinear filter, applied in three iterations.
     let smooth = |x: Var| {
         let step = |(x, gain): (Var, Var)| {
             let y = fft::irfft(fft::rfft(x, -1) * gain, along(-1).points(5));

@@ -185,7 +185,7 @@ fn explain_shows_every_stage_and_the_exact_memory() {
     }
 }
 
-/// The gradient writes only its result, once.
+/// The program of the gradient must have a single store, that of its result.
 #[test]
 fn gradients_through_reshapes_and_transposes_need_no_workspace() {
     let reshaped = jit(grad(|x: Var| {
@@ -225,7 +225,7 @@ fn relaxed_programs_agree_up_to_rounding() {
     assert!((exact - relaxed).abs() < 1e-12 * exact.abs());
 }
 
-/// Threads that compile for the same kind of arguments at the same time end with one program.
+/// If threads compile for the same kind of arguments at the same time, the cache must hold one program at the end.
 #[test]
 fn threads_share_compiled_programs() {
     let f = jit(|x: Var| (x * x).sum());

@@ -74,7 +74,7 @@ fn a_start_is_where_it_begins() {
     }
 }
 
-/// The solution is differentiable to every order; a batch member has the same solution as alone; trees of f32 work.
+/// Solutions must be differentiable to every order, the same in a batch as alone, and possible for trees of f32.
 #[test]
 fn preconditioned_systems_have_derivatives() {
     for (name, symmetric, solver) in SOLVERS {
@@ -250,7 +250,7 @@ fn a_start_does_not_reach_derivatives() {
         let (a, x0) = ([[2.0, 1.0], [1.0, 3.0]], [2e5 + 1.0, 6e5 - 1.0]);
         let (of_a, of_start) = run(|x| grad(f)(x), (a, x0)).unwrap();
         assert_eq!(of_start.to_vec::<f64>().unwrap(), [0.0, 0.0], "{name}");
-        // -u xᵀ with A u = (1, 1)
+        // The derivative with respect to A must be -u xᵀ, where A u = (1, 1).
         for (found, want) in of_a.to_vec::<f64>().unwrap().iter().zip([8e4, 2.4e5, 4e4, 1.2e5]) {
             assert!((found + want).abs() < 1e-2 * want, "{name}: {found} {want}");
         }

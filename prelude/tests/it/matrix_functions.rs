@@ -135,7 +135,8 @@ fn the_exponential_is_that_of_pade() {
     same("exp", both, &[&POSITIVE[..], &ANY].concat(), EXACT);
 }
 
-/// The products are known: the derivatives are those of `a` and of the identity.
+/// The functions multiply to known matrices, `a` or the identity, so their derivatives must be those of `a` and of the
+/// identity.
 #[test]
 fn roots_and_inverses_solve_their_equations() {
     let root: [Of; 2] = [
@@ -238,7 +239,7 @@ fn the_positive_part_is_that_of_the_matrix_and_of_its_negative() {
     same("product", [|a| positive(a).matmul(positive(-a)), |a| a * 0.0], &spectra, within);
 }
 
-/// Signed numbers; their absolute values are the singular values.
+/// Eigenvalues of both signs, none of them zero; their absolute values are the singular values.
 const REGULAR: [[f64; 4]; 5] = [
     [0.5, 1.0, 1.75, 2.5],
     [-1.0, 1.0, 0.5, 0.5],
@@ -386,7 +387,7 @@ fn batches_loops_checkpoints_and_both_engines_agree() {
     let (want_a, want_t) = run(grad(plain), (&a, times)).unwrap();
     near(&da, &want_a, 1e-12);
     near(&dt, &want_t, 1e-12);
-    // A loop of three steps equals the unrolled steps.
+    // A loop of three steps must give the results of the unrolled steps.
     let step = move |a: Var| exp(a * 0.25) * 0.5;
     let looped = move |a: Var| weighed(fori_loop(3, move |(_, a): (Var, Var)| step(a), a));
     let unrolled = move |a: Var| weighed(step(step(step(a))));
@@ -502,7 +503,7 @@ fn functions_that_combine_eigenvalues_are_nan_or_errors() {
             run(move |a: Var| (f(a), grad(move |a: Var| weighed(f(a)))(a)), a).unwrap();
         assert!(y.numbers().chain(slope.numbers()).all(|x| x.is_nan()), "{y:?} {slope:?}");
     }
-    // In a function of a single number, axis 0 does not exist.
+    // The function of a single number must not refer to axis 0, which does not exist.
     let softmax = |a: Var| linalg::matrix_function(a, |x: Var| x.softmax(0));
     assert_eq!(run(softmax, a).unwrap_err().kind(), Kind::Shape);
     let weights = |(a, c): (Var, Var)| linalg::matrix_function(a, move |x: Var| x * c);

@@ -17,7 +17,7 @@ fn literals_on_the_left() {
     assert_eq!(at(2.0, |x| ((1.0 + 0.5) * x).exp()), 3f64.exp());
 }
 
-/// Variables are operands, too: f64 and i64 on both sides, the other types on the right.
+/// Rust variables may be operands: f64 and i64 on both sides of a `Var`, numbers of other types on its right.
 #[test]
 fn values_on_either_side() {
     let (rate, n) = (0.1, 3);

@@ -164,7 +164,7 @@ fn products() {
     near(eval(|a: Var| a.matmul(a.t()).trace(), a), &[91.]);
     near(eval(|a: Var| a.matmul(a.t()).diagonal(), a), &[14., 77.]);
     near(eval(|a: Var| a.index(0).matmul(a.t()), a), &[14., 32.]);
-    // A batch of one operand, then a batch of both operands.
+    // The function must work for a batch of one operand, and for a batch of both.
     let batched = |f: fn(Var, Var) -> Var| move |a: Var| f(stack(&[a, 2.0 * a], 0), a.t());
     near(eval(batched(|x, y| x.matmul(y).sum_axis([1, 2])), a), &[155., 310.]);
     near(eval(batched(|x, y| y.matmul(x).sum_axis([1, 2])), a), &[261., 522.]);
@@ -540,7 +540,7 @@ fn powers_with_a_number_are_those_with_an_array() {
 /// The quotient of the operands of an entropy may overflow or underflow, and so may its square.
 #[test]
 fn relative_entropies_of_distant_numbers() {
-    // The value, and the derivatives in both modes.
+    // Returns the value, and the derivatives in forward and reverse mode.
     let of = |f: fn(Var, Var) -> Var| {
         move |(p, q): (Var, Var)| {
             let pair = |(p, q): (Var, Var)| f(p, q);
@@ -550,7 +550,7 @@ fn relative_entropies_of_distant_numbers() {
             stack(&[f(p, q), along(one, zero), along(zero, one), dp, dq], 0)
         }
     };
-    // Columns: p, q, ln(p / q).
+    // Each row is p, q, and the expected ln(p / q).
     for (p, q, log) in [
         (1.0, 1e-200, 460.517_018_598_809_1),
         (1e-200, 1.0, -460.517_018_598_809_1),

@@ -139,7 +139,7 @@ fn lbfgs_finds_minima() {
     };
     let want = [alone(0.25), alone(-40.0)].concat();
     assert!(x.iter().zip(&want).all(|(x, y)| (x - y).abs() < 1e-6), "{x:?} {want:?}");
-    // A tree of f32 leaves at a minimum does not move.
+    // Parameters that are at a minimum, a tree of f32 leaves, must not move.
     let stay = jit(|p: (Var, Vec<Var>)| {
         let loss = |(x, y): (Var, Vec<Var>)| x * x + y[0].square().sum();
         let lbfgs = optim::lbfgs(3);
@@ -313,7 +313,7 @@ fn searches_end() {
     let none = |x: Var| optim::bfgs().minimize(|x: Var| x.sum(), x).1;
     let outcome = run(none, Vec::<f64>::new()).unwrap();
     assert!(outcome.converged.item::<bool>().unwrap());
-    // Both mistakes are reported, each at its own line.
+    // The closure has two mistakes, and each must be reported at its own line.
     let line = line!() + 1;
     let wrong = run(
         |x: Var| optim::bfgs().minimize(|x: Var| (x + constant([1.0, 2.0])).sum(), x).0,

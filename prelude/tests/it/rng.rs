@@ -67,7 +67,7 @@ fn lanes_and_closures_have_draws_of_their_own() {
         let once = || vmap(vmap(noisy(rng)))(zeros([2, 3], Dtype::F64));
         vec![once(), once()]
     });
-    // A loop in a closure in a batch in a loop.
+    // Draws must differ in nested constructs: a loop in a closure in a batch in a loop.
     differ(12, |rng| {
         let lane = |x: Var| {
             let noise = |x: Var| map(|x: Var| x * draw(rng), x).sum();
@@ -75,7 +75,7 @@ fn lanes_and_closures_have_draws_of_their_own() {
         };
         vec![map(|x: Var| vmap(lane)(x), zeros([2, 3], Dtype::F64))]
     });
-    // Two gradients, and draws between and after them.
+    // Draws inside two gradients, between them and after them must all differ.
     differ(5, |rng| {
         let slope = || grad(|x: Var| x * draw(rng))(zeros([], Dtype::F64));
         vec![draw(rng), slope(), draw(rng), slope(), draw(rng)]
@@ -114,7 +114,7 @@ fn draws_are_the_same_again() {
         vec![y, dy, n, m]
     });
     check(y[0], y[1], y[2], y[3]);
-    // The same program, with draws saved and with draws recomputed.
+    // The program must give the same results if draws are saved and if they are recomputed.
     let kept = all(|rng| {
         let (y, dy) = value_and_grad(|x| noise(rng, x))(one());
         vec![y, dy]
@@ -126,7 +126,7 @@ fn draws_are_the_same_again() {
     let (n, m) = (kept[1] / kept[0], again[1] / again[0]);
     // n cos n / sin n is injective for n in (0, 1).
     assert!((0.6..1.0).contains(&n) && (0.6..1.0).contains(&m), "{kept:?} {again:?}");
-    // All columns of a Jacobian use the same draws.
+    // All columns of a Jacobian must be computed with the same draws.
     let j =
         all(|rng| vec![jacfwd(|x: Var| x * rng.uniform([3], Dtype::F64))(ones([3], Dtype::F64))]);
     let k =

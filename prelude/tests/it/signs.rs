@@ -34,7 +34,8 @@ fn zero_minus_x_is_no_negation() {
 
 #[test]
 fn the_gradient_of_a_root_of_a_negated_difference() {
-    // √-0 is -0, and 0.5 / -0 is -∞.
+    // The derivative of √y is 0.5 / √y. At y = -0 this is -∞. Here y = -(x - 1) is -0 at x = 1, so the gradient with
+    // respect to x must be +∞.
     check(grad(|x: Var| (-(x - 1.0)).sqrt()), 1.0, f64::INFINITY);
 }
 

@@ -86,7 +86,7 @@ fn sums_products_and_norms_of_all_elements() {
     let squares: f64 = all.iter().map(|x| x * x).sum();
     assert_eq!(dot.item::<f64>().unwrap(), squares);
     assert!((norm.item::<f64>().unwrap() - squares.sqrt()).abs() < 1e-14 * squares);
-    // The sum over no leaves is zero.
+    // The sum over a tree without leaves must be zero.
     let none = run(|v: Vec<Var>| (tree_sum(&v), global_norm(&v)), Vec::<Tensor>::new()).unwrap();
     assert_eq!((none.0.item::<f64>().unwrap(), none.1.item::<f64>().unwrap()), (0.0, 0.0));
     check_grads(|p: Net<Var>| global_norm(&p), &p, 2).unwrap();
@@ -118,7 +118,7 @@ fn vectors_and_back() {
     assert_eq!(empty.to_vec::<f64>().unwrap(), [1.0]);
     let literal = run(|x: Var| ravel(&(x, x.zeros_like())).0, 2.0).unwrap();
     assert_eq!(literal.to_vec::<f64>().unwrap(), [2.0, 0.0]);
-    // Leaves with dtypes other than f64.
+    // Leaves may have dtypes other than f64.
     let (v, unravel) = ravel_tensors(&[Tensor::from([true]), Tensor::from([false, true])]).unwrap();
     assert_eq!(unravel(&v).unwrap()[1].to_vec::<bool>().unwrap(), [false, true]);
 }
@@ -269,7 +269,7 @@ fn axes_as_a_tree_of_axes() {
     let q = Dense { b: Some(Tensor::from([0.0, 1.0])), ..p.clone() };
     let g = run(g, (&q, 1.0)).unwrap();
     assert_eq!(g.w.to_vec::<f64>().unwrap(), [2.0, 6.0]);
-    // Lists of axes for lists of arrays.
+    // For a list of arrays, the batch axes may be given as a list.
     let f = |v: Vec<Var>| v[0] * v[1];
     let y =
         run(vmap_axes(vec![Some(0), None], 0, f), &[Tensor::from([1.0, 2.0]), Tensor::from(3.0)])

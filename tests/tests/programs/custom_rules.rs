@@ -290,7 +290,7 @@ fn a_shared_operand_gets_the_sum_of_the_batch() -> Result<(), Problem> {
     let (w, x) = (Tensor::from(2.0), Tensor::from([1.0, 3.0, 5.0]));
     let ct = Tensor::from([1.0, 10.0, 100.0]);
 
-    // Reverse mode of a batch: the cotangent of the shared w is the sum over members.
+    // In reverse mode of a batch, the cotangent of the shared w must be the sum over members.
     let lifted = batch(&mut m, f, 3, &[false, true])?;
     assert_eq!(lifted.batched_out, [true]);
     let of = vjp(&mut m, lifted.function, &[true, true])?;
@@ -300,19 +300,19 @@ fn a_shared_operand_gets_the_sum_of_the_batch() -> Result<(), Problem> {
     assert_eq!(out[1], Tensor::from(5310.0));
     assert_eq!(out[2], Tensor::from([2.0, 20.0, 200.0]));
 
-    // Forward mode of a batch, by the transpose of the reverse rule.
+    // Forward mode of a batch must be right, where it is derived as the transpose of the reverse rule.
     let of = jvp(&mut m, lifted.function, &[true, true])?;
     let args = [w.clone(), x.clone(), Tensor::from(1.0), Tensor::from([1.0, 0.0, 0.0])];
     let out = run(&m, of.function, &args).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(out[1], Tensor::from([12.0, 30.0, 50.0]));
 
-    // A batch of reverse derivatives: each member has its own cotangent of the shared w.
+    // In a batch of reverse derivatives, each member must have its own cotangent of the shared w.
     let of = vjp(&mut m, f, &[true, true])?;
     let lifted = batch(&mut m, of.function, 3, &[false, true, true])?;
     let out = run(&m, lifted.function, &[w, x, ct]).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(out[1], Tensor::from([10.0, 300.0, 5000.0]));
 
-    // A batch of the linear function, in which only tangents are batched.
+    // The linear function must also work in a batch in which only tangents are batched.
     let of = linearize(&mut m, f, &[true, true])?;
     let lifted = batch(&mut m, of.lin, 2, &[false, false, true, false])?;
     let args = [Tensor::from(2.0), Tensor::from(3.0), Tensor::from([1.0, 0.0]), Tensor::from(1.0)];

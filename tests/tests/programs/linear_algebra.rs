@@ -488,8 +488,8 @@ fn onto(v: Var) -> Var {
     v.matmul(v.t())
 }
 
-/// The compiler must see through slices of every form which eigenvectors a program reads: the derivative must be right
-/// although the unread vectors belong to equal eigenvalues.
+/// For slices of every form, the compiler must find the eigenvectors that a program reads. The derivative must then be
+/// right although the unread vectors belong to equal eigenvalues.
 #[test]
 fn vectors_that_are_read_are_seen_through_slices_of_every_form() {
     let turned = |a: Var| {

@@ -1,4 +1,4 @@
-//! Decisions: equations whose result changes completely if a float operand changes by a rounding error.
+//! Finds *decisions*: equations whose result changes completely if a float operand changes by a rounding error.
 //!
 //! Examples are a comparison, the index of a largest element, a sort order, a conversion to an integer,
 //! `floor`. If float residuals are saved rounded ([`Policy::Rounded`](tapeloom_ir::Policy)), none of these is
@@ -31,7 +31,8 @@ pub(super) fn decides(
     e.operands.iter().any(rounded) && (jumps(module, f, e) || e.runs().any(|g| within(module, g)))
 }
 
-/// Returns, per parameter of `f`, linear ones last, whether a decision in `f` depends on it.
+/// Returns, per parameter of `f`, linear ones last, whether a decision (a comparison, a sort, another discontinuous
+/// function) in `f` depends on it.
 pub(super) fn decisive(module: &Module, f: FuncId) -> Vec<bool> {
     let f = module.function(f);
     followed(module, f, &vec![false; f.results.len()])
@@ -83,7 +84,8 @@ fn operands(module: &Module, f: &Function, e: &Equation, outputs: &[bool]) -> Ve
     }
 }
 
-/// Returns, per operand of a loop, whether a decision in any of its iterations depends on it.
+/// Returns, per operand of a loop, whether a decision (a discontinuous function of floats) in any of its iterations
+/// depends on it.
 fn of_iterations(
     module: &Module,
     body: FuncId,
@@ -97,7 +99,8 @@ fn of_iterations(
     loop {
         let mut params = followed(module, f, &results);
         if let TripCount::While { condition, reads } = &spec.trip {
-            // The trip count of a while loop is a decision.
+            // The condition of a while loop may contain a decision (a discontinuous function of floats), which then
+            // determines the trip count.
             if within(module, *condition) {
                 reads.iter().for_each(|p| params[*p] = true);
             }

@@ -30,7 +30,7 @@ pub(crate) const PASS: Pass = Pass {
     run: Run::Program(|_, module, f| visit(module, f, &Outputs::default(), &mut Memo::default())),
 };
 
-/// Indices of results of a function, or of outputs of an equation.
+/// The results of a function, or outputs of an equation, that are flushed (subnormal numbers replaced by 0), by index.
 type Outputs = OrderedSet<usize>;
 
 /// Memo of rewritten functions, by the old function and the results that are flushed (subnormal numbers replaced by 0).

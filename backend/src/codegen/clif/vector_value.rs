@@ -189,7 +189,7 @@ impl LaneBuilder<'_, '_, '_> {
                     x.iter().map(|x| self.b.ins().fcmp(FloatCC::NotEqual, *x, zero)).collect(),
                 ))
             }
-            // Convert a truth value to a number.
+            // Convert the truth values, which are masks, to the numbers 0 and 1.
             (Lanes::Mask(_), _, Some(ty)) => {
                 let mask = self.mask(x, ty.as_truthy());
                 let one = self.splat(Literal::one(to), ty);

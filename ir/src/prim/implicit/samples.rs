@@ -1,4 +1,4 @@
-//! Samples for the law tests: equations with closed-form solutions, so that the solver is exact.
+//! Samples for the tests over all primitives: equations with closed-form solutions, so that the solver is exact.
 
 use super::super::{IntegerPow, Sample, Scalar};
 use super::{LinearSolve, Root};
@@ -19,9 +19,8 @@ fn define(
     function(module, name, [&params, &[]], |b, p, _| body(b, p)).ok()
 }
 
-/// The system of a rotation with scaling, `(x, y) -> (p x + q y, p y - q x)` element by element. Its transpose
-/// rotates in the other direction, so a law test fails if the solver and the solver of the transposed system are
-/// confused.
+/// The system of a rotation with scaling, `(x, y) -> (p x + q y, p y - q x)` element by element. Its transpose rotates
+/// in the other direction, so a test fails if the solver and the solver of the transposed system are confused.
 pub(super) fn linear_solve(module: &mut Module) -> Option<Sample> {
     let mul = |b: &Builder<'_>, x: Atom, y: Atom| b.emit1(Scalar::Mul, &[x, y]);
     let turn = |b: &Builder<'_>, p: &[Atom], sign: Scalar| {

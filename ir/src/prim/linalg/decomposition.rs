@@ -43,7 +43,7 @@ pub trait Decomposition: Notation + Clone + Into<Op> {
     /// Returns `None` if there is no cheaper primitive.
     fn without(&self, used: &[bool]) -> Option<(Op, Vec<bool>)>;
 
-    /// Returns sample operands, typical and edge cases; the law tests run all of them.
+    /// Returns sample operands, typical and edge cases, on which the tests over all primitives run.
     fn samples() -> Vec<Sample>;
 }
 
@@ -163,7 +163,8 @@ impl<P: Decomposition> Primitive for Decomposed<P> {
         Err(Problem::internal(format!("`{}` is not linear", self.0.name())))
     }
 
-    /// Emits the same primitive: the batch axis is one more axis in front of the matrices.
+    /// Emits the decomposition of a batch by the same primitive: the batch axis is one more axis in front of the
+    /// matrices.
     fn batch(&self, cx: &mut RuleCx<'_, '_>, _: usize, x: &[Atom], _: &[bool]) -> Result<Batched> {
         let y = cx.b.emit(self.0.clone(), x);
         Ok(Batched { batched: SmallVec::from_elem(true, y.len()), y })

@@ -36,7 +36,7 @@ pub trait FilledView: Notation + Clone + Into<Op> {
     /// Returns the same view for every batch member, with the batch as a new axis 0.
     fn batched(&self) -> Self;
 
-    /// Returns sample operands, typical and edge cases; the law tests run all of them.
+    /// Returns sample operands, typical and edge cases, on which the tests over all primitives run.
     fn samples() -> Vec<Sample>;
 }
 

@@ -225,7 +225,7 @@ pub(crate) fn eval_view(
         Some(fill) => Tensor::full(shape, operands[fill].at(0))?,
         None => Tensor::zeros_of(&ArrayType::new(dtype, shape.clone()))?,
     };
-    // Return first if the view is empty: if one extent is 0, another may be too large to enumerate its indices.
+    // Return before indices are enumerated if the view is empty: if one extent is 0, another may be too large.
     if y.elements() == 0 {
         return Ok(y);
     }

@@ -347,7 +347,7 @@ pub enum Effects {
     Ordered,
 }
 
-/// Sample operands for a primitive; the law tests check the primitive's rules on them.
+/// Sample operands for a primitive, on which the tests over all primitives check its rules.
 #[derive(Clone, Debug)]
 pub struct Sample {
     /// The primitive of the sample.
@@ -359,7 +359,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Returns a sample at which the law tests also check derivatives.
+    /// Returns a sample at which the tests over all primitives also check derivatives.
     pub fn smooth(op: impl Into<Op>, operands: Vec<Tensor>) -> Sample {
         Sample { op: op.into(), operands, smooth: true }
     }

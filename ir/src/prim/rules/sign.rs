@@ -59,7 +59,7 @@ impl Sign {
         }
     }
 
-    /// Weakens the fact: `Plus` becomes `NeverMinusZero`.
+    /// Weakens this known fact about signs: `Plus` becomes `NeverMinusZero`.
     fn at_most_never(self) -> Sign {
         self.min(Sign::NeverMinusZero)
     }

@@ -212,8 +212,8 @@ pub(crate) fn present(
         for i in 0..types.len() {
             own.push(if !linear[i] || there[i] { place.next().copied() } else { None });
         }
-        // `pruned` may still take the values of linear parameters as the point of the derivative. The derivative of a
-        // linear map does not depend on the point, so pass zeros.
+        // The derivative function `pruned` may have parameters for the point at which the linear map is differentiated.
+        // The derivative of a linear map does not depend on the point, so pass zeros.
         let at = |i: usize| match own[i] {
             Some(own) if !linear[i] => own,
             Some(_) | None => instantiate(b, None, &types[i]),

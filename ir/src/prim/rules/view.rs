@@ -51,7 +51,7 @@ pub trait Movement: Notation + Clone + Into<Op> {
     /// Returns the primitive's rewrite rules for the e-graph and the peephole pass.
     fn rewrites() -> Vec<Rewrite>;
 
-    /// Returns sample operands, typical and edge cases; the law tests run all of them.
+    /// Returns sample operands, typical and edge cases, on which the tests over all primitives run.
     fn samples() -> Vec<Sample>;
 }
 

@@ -129,7 +129,8 @@ impl SpecialFunction for Betainc {
             [1e-300, 1e-300, 1e-300],
             [1e300, 1e300, 0.5],
         ];
-        // Orders for smooth samples: the law tests differentiate twice, and a derivative raises the orders.
+        // Orders for smooth samples: the tests over all primitives differentiate twice, and a derivative raises the
+        // orders.
         let orders = [(0, 0), (1, 0), (0, 1), (1, 1), (2, 0)];
         let mut samples: Vec<Sample> = orders
             .into_iter()

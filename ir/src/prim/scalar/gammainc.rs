@@ -82,7 +82,8 @@ impl SpecialFunction for Gammainc {
         if self.n == 0 {
             return Ok(t * density);
         }
-        // Where the density is 0, it is 0 for neighbouring a too, so replace x, whose logarithm may be infinite.
+        // If the density is 0 at a, it is also 0 for neighbouring a, so the derivative is 0. Replace x there, because
+        // its logarithm may be infinite.
         let inside = density.eq(density.number(0.0)).select(x.number(1.0), x);
         let u = inside.log() - a.digamma();
         let slope = |k: u32| -a.unary(Polygamma { n: k });
@@ -115,7 +116,8 @@ impl SpecialFunction for Gammainc {
             [1e-300, 1e-300],
             [1e300, 1e300],
         ];
-        // Orders for smooth samples: the law tests differentiate twice, and a derivative raises the order.
+        // Orders for smooth samples: the tests over all primitives differentiate twice, and a derivative raises the
+        // order.
         let mut samples: Vec<Sample> =
             (0..=2).flat_map(|n| samples_at(Gammainc { n }, &smooth, &edge)).collect();
         samples.push(Sample::edge(Gammainc { n: GAMMAINC_ORDERS }, columns(&smooth)));

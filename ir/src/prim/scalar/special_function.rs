@@ -37,7 +37,7 @@ pub(crate) trait SpecialFunction: Notation + Copy + Into<Op> {
         y: Expr<'b, 'm>,
     ) -> Result<Expr<'b, 'm>>;
 
-    /// Returns sample operands, typical and edge cases; the law tests run all of them.
+    /// Returns sample operands, typical and edge cases, on which the tests over all primitives run.
     fn samples() -> Vec<Sample>;
 }
 

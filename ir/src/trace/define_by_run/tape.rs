@@ -155,8 +155,8 @@ impl Recorded {
             let mut numbers = Numbers { module: &self.module, values: &values, slots };
             pull_back(&mut numbers, &self.level, program, &plan, *planned, &mut cts)?;
             slots = numbers.slots;
-            // Free the values that this step's operation and later operations made: the steps still to run read only
-            // earlier values.
+            // Free the values that the operation of this step and all later operations made: the remaining steps of the
+            // reverse pass read only earlier values.
             if let Some(made) = self.level.made(program, &plan, *planned) {
                 values.truncate(made);
             }

@@ -31,7 +31,7 @@ pub(super) fn solved<B: Tree<Var>>(
     let near = precondition.as_deref();
     let (structure, leaves) = flatten(&b);
     let tree = |leaves: Vec<Var>| rebuild::<B>(&structure, leaves, at);
-    // A tree without leaves has no unknowns.
+    // A tree without leaves has no unknowns, so there is nothing to solve.
     if leaves.is_empty() {
         return b;
     }

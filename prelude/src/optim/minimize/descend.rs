@@ -47,7 +47,7 @@ pub(super) struct Change {
 /// The rule for the first step size that a line search tries.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum FirstTrial {
-    /// 1: directions of Newton's method have the right length.
+    /// The first step size is 1, because directions of Newton's method have the right length.
     One,
     /// The step size that would lower the loss by as much as the last step did, at most 1 (Nocedal and Wright, 3.60).
     /// Used by a method whose first directions are too long.

@@ -218,11 +218,11 @@ impl Cond {
 /// The origin of a tape that a branch returns as a result.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TapeOrigin {
-    /// The branch itself writes the records of the tape.
+    /// The tape that the `cond` returns is written by this branch itself.
     Own,
-    /// The branch returns its parameter with this index.
+    /// The tape that the `cond` returns is the branch's parameter with this index.
     Given(usize),
-    /// The branch leaves the tape empty.
+    /// The tape that the `cond` returns is empty if this branch runs.
     Empty,
 }
 

@@ -54,8 +54,8 @@ pub(super) fn batch(
     Ok(Batched { y: y.iter().enumerate().map(output).collect(), batched: lifted.into() })
 }
 
-/// Exchanges axes 0 and 1 of an array: the batch axis and the axis of iterations. A tape is returned unchanged:
-/// each of its records has the batch axis inside.
+/// Exchanges the batch axis (0) and the axis of iterations (1) of a stacked array. A tape is returned unchanged: each
+/// of its records has the batch axis inside.
 fn inside(cx: &RuleCx<'_, '_>, x: Atom) -> Atom {
     let Type::Array(ty) = cx.b.type_of(x) else { return x };
     let permutation = [1, 0].into_iter().chain(2..ty.shape.len()).collect();

@@ -243,7 +243,8 @@ impl CheckpointSlots {
         }
     }
 
-    /// Emits the iteration number and the carries of the last slot in use (the stack's top).
+    /// Emits the iteration number and the carries that were saved last, that is, those in the last checkpoint slot in
+    /// use.
     pub(super) fn last(&self, b: &Builder<'_>) -> (Atom, Vec<Atom>) {
         let at = calc(b, Scalar::Sub, self.held, number(1));
         let carries = self.carries.iter().map(|c| element(b, *c, at)).collect();

@@ -75,8 +75,8 @@ pub(super) fn linearize(
     let derived = cx.ask(|regions, m| {
         let mut terms = of.terms(m, &derived, &shares);
         if of.carries.is_some() {
-            // The trip count is at most the number of slots, so every iteration can save its carries; save
-            // nothing else.
+            // The trip count is at most the number of saved carries, so every iteration saves its carries. Save no
+            // other residuals.
             terms.policy = Policy::Nothing;
         }
         regions.plan(m, derived, terms)

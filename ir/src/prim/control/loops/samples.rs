@@ -190,7 +190,7 @@ fn linear(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     Ok([Up, Down].map(|d| Sample::smooth(rolled(body, 3, d, &takes), operands.clone())).into())
 }
 
-/// Some of the samples above, and longer loops, with fewer checkpoint slots than iterations, so that carries are
+/// Returns samples of loops with fewer checkpoint slots (saved carries) than iterations, so that carries are
 /// recomputed.
 fn replayed(module: &mut Module) -> Result<Vec<Sample>, Problem> {
     let keeping = |mut sample: Sample, carries: usize| {

@@ -11,7 +11,8 @@ fn laws_hold() {
 
 #[test]
 fn the_matrix_of_ones_and_twos() {
-    // The second differences of 1, 4, 9; the neighbours 0 and 16 are moved to the right-hand side.
+    // The system whose solution is 1, 4, 9: its rows are second differences, and the boundary values 0 and 16 are moved
+    // to the right-hand side.
     let [lower, diagonal, upper] =
         [[f64::NAN, 1.0, 1.0], [-2.0; 3], [1.0, 1.0, f64::NAN]].map(Tensor::from);
     let b = Tensor::from([[2.0], [2.0], [-14.0]]);
